@@ -64,7 +64,7 @@ const ask = (path: string, more = ""): string =>
 const answer = (status: string): string => `HTTP/1.1 ${status}\r\nSet-Cookie: a=b\r\nContent-Length: 2\r\n\r\nok`;
 
 describe("Captures", () => {
-  it("pairs, redacts and tells who talked to whom", () => {
+  it("pairs and redacts requests, and reports both ends", () => {
     const kernel = new FakeKernel();
     kernel.captures.start({ ...order, includeBody: true });
     kernel.copy(false, ask("/pay/42?token=x"));
@@ -95,7 +95,7 @@ describe("Captures", () => {
     ]);
   });
 
-  it("tells no bodies that were not asked for", () => {
+  it("omits bodies unless the order includes them", () => {
     const kernel = new FakeKernel();
     kernel.captures.start(order);
     kernel.copy(false, ask("/a"));
@@ -129,7 +129,7 @@ describe("Captures", () => {
     expect(kernel.requests.map((request) => request.target)).toEqual(targets);
   });
 
-  it("captures other protocols too", () => {
+  it("captures other protocols, too", () => {
     const kernel = new FakeKernel();
     kernel.captures.start(order);
     kernel.copy(false, "*3\r\n$3\r\nSET\r\n$3\r\nkey\r\n$6\r\nsecret\r\n");
@@ -138,7 +138,7 @@ describe("Captures", () => {
     expect(kernel.requests[0]?.target).not.toContain("secret");
   });
 
-  it("ends by its limit, and tells the kernel", () => {
+  it("ends at its limit, and removes its targets from the kernel", () => {
     const kernel = new FakeKernel();
     kernel.captures.start({ ...order, limit: 2 });
     expect([...kernel.targets]).toEqual([
@@ -156,12 +156,12 @@ describe("Captures", () => {
     expect(kernel.isActive).toBe(false);
   });
 
-  it("ends by its time, and by an order", () => {
+  it("ends at its deadline, and by an order", () => {
     const kernel = new FakeKernel();
     kernel.captures.start(order);
     kernel.captures.start({ ...order, captureId: "two", pids: [8, 9], durationMs: 20_000, includeBody: true });
     expect(kernel.targets.get(7)).toBe(11_000_000_000n);
-    // The later end, and bodies: one of the two wants them.
+    // The later deadline, with bodies: one of the two captures includes them.
     expect(kernel.targets.get(8)).toBe(21_000_000_001n);
     kernel.captures.sweep(11_000_000_000n);
     expect(kernel.reports).toEqual([{ kind: "capture-ended", captureId: "one", reason: "expired" }]);
@@ -175,7 +175,7 @@ describe("Captures", () => {
     expect(kernel.requests).toEqual([]);
   });
 
-  it("an order with the same id changes the processes, not the time", () => {
+  it("changes the processes, not the deadline, by an order with the same id", () => {
     const kernel = new FakeKernel();
     kernel.captures.start(order);
     kernel.now += 5_000_000_000n;
@@ -194,7 +194,7 @@ describe("Captures", () => {
     expect(kernel.targets.size).toBe(0);
   });
 
-  it("takes requests that were decoded elsewhere, of its processes only", () => {
+  it("takes requests of HTTP/2 and DNS from the decoders that count them, of its processes only", () => {
     const kernel = new FakeKernel();
     kernel.captures.start(order);
     const ends: StreamEnds = {

@@ -1,6 +1,6 @@
 /**
- * Captures: single requests of chosen processes, for a while. The kernel is told which processes, and until when; it then copies their payloads besides
- * counting them. Copies go through decoders of their own; HTTP/2 and DNS are read by those that count them. What leaves here is filtered and redacted.
+ * Captures single requests of chosen processes for a limited time. The kernel knows the processes and the deadline, and copies their payloads in
+ * addition to counting them. Copies have their own decoders; HTTP/2 and DNS use the decoders that count them. Output is filtered and redacted.
  */
 
 import type { BpfMap } from "../../bpf/index.ts";
@@ -14,10 +14,10 @@ import { matchesOrder, toCaptured } from "./captured-request.ts";
 export interface CapturesOptions {
   /** `capture_targets` of probes/requests/connection.h. */
   targets: Pick<BpfMap, "update" | "delete">;
-  /** Tells the kernel whether there is anything in it. */
+  /** Sets the kernel's flag for whether `targets` has entries. */
   setActive(isActive: boolean): void;
   report(report: TrafficReport): void;
-  /** Of protocols whose payloads are copied; HTTP/2 and DNS are not among them. */
+  /** Decoders of copied payloads, so not of HTTP/2 and DNS. */
   decoders: Partial<Record<TrafficProtocol, DecoderFactory>>;
   recognise(bytes: Buffer, lengthBytes: number, hint: TrafficProtocol | null): Recognition | null;
   /** CLOCK_MONOTONIC. */
@@ -30,19 +30,19 @@ interface Running {
   left: number;
 }
 
-/** At once; a further one is told that it has expired. */
+/** Captures at the same time; a further one expires at once. */
 const maxCaptures = 16;
 /** As many as fit into `capture_targets`. */
 const maxProcesses = 256;
 const maxConnections = 1024;
-/** Whatever an order says. */
+/** An upper bound, whatever the order. */
 const maxDurationMs = 3_600_000;
 
 export class Captures implements Disposable {
   readonly #options: CapturesOptions;
   readonly #nowNs: () => bigint;
   readonly #running = new Map<string, Running>();
-  /** What the kernel was told, by process. */
+  /** The contents of `capture_targets`, by process. */
   #targets = new Map<number, bigint>();
   #streams: PayloadStreams | null = null;
 
@@ -55,12 +55,12 @@ export class Captures implements Disposable {
     return this.#running.size > 0;
   }
 
-  /** Whether requests of this process are wanted. */
+  /** Whether any capture includes this process. */
   isCapturing(pid: number): boolean {
     return this.#targets.has(pid);
   }
 
-  /** An order with the id of a running one replaces it, as when the processes of a service have changed. */
+  /** An order with the id of a running capture replaces it, for instance when the processes of a service have changed. */
   start(order: CaptureOrder): void {
     const known = this.#running.get(order.captureId);
     if (known === undefined && this.#running.size >= maxCaptures) {
@@ -70,11 +70,11 @@ export class Captures implements Disposable {
     const durationMs = Math.min(Math.max(order.durationMs, 0), maxDurationMs);
     const untilNs = known?.untilNs ?? this.#nowNs() + BigInt(Math.round(durationMs * 1e6));
     this.#running.set(order.captureId, { order, untilNs, left: known?.left ?? order.limit });
-    this.#tellKernel();
+    this.#updateTargets();
   }
 
   stop(captureId: string): void {
-    if (this.#running.delete(captureId)) this.#tellKernel();
+    if (this.#running.delete(captureId)) this.#updateTargets();
   }
 
   /** A payload that the kernel copied. */
@@ -86,7 +86,7 @@ export class Captures implements Disposable {
     this.#streams?.onClose(connectionId, atNs);
   }
 
-  /** A request that was decoded anyway. Only those of HTTP/2 and DNS are taken: payloads of all others are copied. */
+  /** A request that is decoded without a capture, too. Takes only HTTP/2 and DNS: payloads of all other protocols are copied. */
   onRequest(ends: StreamEnds, request: FinishedRequest): void {
     if (ends.protocol === "http2" || ends.protocol === "dns") this.#take(ends, request);
   }
@@ -100,7 +100,7 @@ export class Captures implements Disposable {
 
   [Symbol.dispose](): void {
     this.#running.clear();
-    this.#tellKernel();
+    this.#updateTargets();
   }
 
   #take(ends: StreamEnds, request: FinishedRequest): void {
@@ -117,12 +117,12 @@ export class Captures implements Disposable {
   #end(captureId: string, reason: "limit" | "expired"): void {
     if (!this.#running.delete(captureId)) return;
     this.#options.report({ kind: "capture-ended", captureId, reason });
-    this.#tellKernel();
+    this.#updateTargets();
   }
 
   #copies(): PayloadStreams {
     this.#streams ??= new PayloadStreams({
-      // What is captured was counted already.
+      // Captured requests are counted elsewhere.
       groups: new RequestGroups({ maxGroups: 1 }),
       decoders: this.#options.decoders,
       recognise: (...payload) => this.#options.recognise(...payload),
@@ -134,8 +134,8 @@ export class Captures implements Disposable {
     return this.#streams;
   }
 
-  /** Makes `capture_targets` what the running captures want. The lowest bit of the time says that bodies are wanted. */
-  #tellKernel(): void {
+  /** Updates `capture_targets` for the running captures. The lowest bit of the deadline requests bodies. */
+  #updateTargets(): void {
     const wanted = new Map<number, { untilNs: bigint; hasBodies: boolean }>();
     for (const { order, untilNs } of this.#running.values()) {
       for (const pid of order.pids) {
@@ -149,15 +149,15 @@ export class Captures implements Disposable {
     }
     const { targets } = this.#options;
     for (const pid of this.#targets.keys()) if (!wanted.has(pid)) targets.delete(keyOf(pid));
-    const told = new Map<number, bigint>();
+    const updated = new Map<number, bigint>();
     for (const [pid, { untilNs, hasBodies }] of wanted) {
       const value = (untilNs & ~1n) | (hasBodies ? 1n : 0n);
-      told.set(pid, value);
+      updated.set(pid, value);
       if (this.#targets.get(pid) !== value) targets.update(keyOf(pid), valueOf(value));
     }
-    this.#targets = told;
-    this.#options.setActive(told.size > 0);
-    if (told.size === 0) this.#streams = null;
+    this.#targets = updated;
+    this.#options.setActive(updated.size > 0);
+    if (updated.size === 0) this.#streams = null;
   }
 }
 

@@ -1,4 +1,4 @@
-/** What a capture tells of a request: whether it is wanted, and what of it may leave the process. */
+/** Which requests a capture includes, and which of their details may leave the process. */
 
 import type { CapturedRequest, CaptureOrder } from "../core/messages.ts";
 import type { FinishedRequest, RequestDetail } from "../core/protocol-decoder.ts";
@@ -13,7 +13,7 @@ function matchesStatus(wanted: string, { status, isError }: FinishedRequest): bo
   return status.toLowerCase() === lower;
 }
 
-/** A route is wanted when it, or the target it was made of, contains what was asked for. */
+/** The order's route matches if the route, or the target it was made from, contains it. */
 export function matchesOrder(order: CaptureOrder, request: FinishedRequest): boolean {
   if (request.durationNs < order.minDurationMs * 1e6) return false;
   if (order.status !== null && !matchesStatus(order.status, request)) return false;
@@ -33,7 +33,7 @@ function bodyOf(body: Buffer | null, headers: RequestDetail["requestHeaders"]): 
   return redactBody(body, { ...facts, isCut: length === "" || Number(length) > body.length });
 }
 
-/** Masked and printable. Bodies only when the order asks for them. */
+/** Masked and printable. Bodies only if the order includes them. */
 export function toCaptured(order: CaptureOrder, ends: StreamEnds, request: FinishedRequest): CapturedRequest {
   const { detail } = request;
   const isServer = ends.role === "server";

@@ -122,12 +122,12 @@ describe("redactBody()", () => {
     expect(redactBody(Buffer.alloc(300, 0xff), plain)).toContain("binary");
   });
 
-  it("drops what may be the first half of a secret", () => {
+  it("drops a possible first half of a secret", () => {
     expect(redactBody(Buffer.from('{"a":"one","note":"ghp_abcdef'), { ...plain, isCut: true })).toBe('{"a":"one","note":"…');
     expect(redactBody(Buffer.from('{"a":"one","password":"hun'), { ...plain, isCut: true })).toBe('{"a":"one","password":"***"');
   });
 
-  it("never shows a planted secret, wherever it stands", () => {
+  it("never shows a planted secret, wherever it is", () => {
     const secrets = ["hunter2hunter2", jwt, "AKIAIOSFODNN7EXAMPLE", "ghp_abcdefghijklmnopqrstuvwxyz0123456789"];
     const random = new SeededRandom(8);
     for (let round = 0; round < 2000; round++) {
@@ -150,7 +150,7 @@ describe("redactBody()", () => {
     }
   });
 
-  it("takes no long time for odd bodies", () => {
+  it("stays fast on unusual bodies", () => {
     const cpuMs = startCpuClock();
     for (const body of [
       '"'.repeat(4000),
@@ -177,7 +177,7 @@ describe("redactBody()", () => {
 });
 
 describe("escapeControls()", () => {
-  it("leaves lines and tabs", () => {
+  it("keeps line breaks and tabs", () => {
     expect(escapeControls("a\tb\nc\u0000\u200b\u2066\u007f")).toBe("a\tb\nc\\u0000\\u200b\\u2066\\u007f");
   });
 });

@@ -1,29 +1,29 @@
 /**
- * Takes secrets out of a request before it leaves the process: by the names of headers, parameters and keys, and by the look of values. When in
- * doubt a value goes. What is left is printable: no control character can reach a terminal.
+ * Redacts secrets of a request before it leaves the process: by the names of headers, parameters and keys, and by the look of values. An ambiguous
+ * value is masked. The result is printable: no control character can reach a terminal.
  */
 
 import { isSecretName, mask, redactShapes } from "../../redact/index.ts";
 import { isBeforeSecret } from "../requests/route-template.ts";
 
-/** Characters that are kept of each. */
+/** Characters kept of each. */
 const maxTargetLength = 2048;
 const maxHeaderLength = 512;
 const maxBodyLength = 4096;
 const maxHeaders = 64;
-/** Of JSON in strings of JSON that is looked into. */
+/** Nesting of JSON in strings of JSON that is parsed. */
 const maxDepth = 3;
 
-/** Besides the rules for settings and command lines: what people pay and are registered with. */
+/** In addition to the rules for settings and command lines: payment and identity numbers. */
 const personalName = /\bcard\b|card.?(?:number|no)|\bpan\b|cvv|cvc|\bssn\b|social.?security|iban|\bbic\b|passport|tax.?id|birth/i;
-/** Who has such a value is taken for somebody: sessions, and what is exchanged for one. Short ones are states and countries. */
+/** Values that authenticate their bearer: sessions, and codes exchanged for one. Short values are states and countries. */
 const sessionName =
   /^(?:[a-z]{0,4}sess(?:ion)?[._-]?(?:id|key)?|(?:connect\.)?sid|asp\.net_sessionid|code|state|nonce|ticket|assertion|saml\w+)$/i;
 const minSessionLength = 8;
-/** Headers whose whole value goes, although their names say little. */
+/** Headers whose whole value is masked, although their names do not suggest it. */
 const secretHeader =
   /^(?:cookie2?|set-cookie2?|authorization|proxy-authorization|authentication-info|x-forwarded-client-cert|x-amz-security-token)$/;
-/** Headers that hold an address with a query. */
+/** Headers that hold a URL with a query. */
 const addressHeader = /^(?:referer|location|content-location|link|origin|refresh|destination|x-original-url|x-rewrite-url|:path)$/;
 
 function isSecret(name: string): boolean {
@@ -34,7 +34,7 @@ function isSecretPair(name: string, value: string): boolean {
   return isSecret(name) || (value.length >= minSessionLength && sessionName.test(name));
 }
 
-/** Control characters, and those that turn the direction of text around, as escapes. */
+/** Escapes control characters, and those that reverse the direction of text. */
 export function escapeControls(text: string): string {
   let escaped = "";
   let from = 0;
@@ -54,7 +54,7 @@ export function escapeControls(text: string): string {
   return from === 0 ? text : escaped + text.slice(from);
 }
 
-/** One line: what would begin another is escaped too. */
+/** One line: line breaks are escaped, too. */
 function escapeLine(text: string): string {
   return escapeControls(text).replaceAll("\n", "\\n").replaceAll("\t", "\\t");
 }
@@ -67,12 +67,12 @@ function decoded(text: string): string {
   try {
     return decodeURIComponent(text.replaceAll("+", " "));
   } catch {
-    // Not an encoding: looked at as it is.
+    // Not percent-encoded: used as it is.
     return text;
   }
 }
 
-/** `a=b&c=d`, with `;` too. */
+/** `a=b&c=d`, also separated by `;`. */
 function redactPairs(text: string): string {
   return text.replace(/([^&;=?#]+)=([^&;#]*)/g, (whole, name: string, value: string) => {
     if (value === "") return whole;
@@ -87,7 +87,7 @@ function redactUrls(text: string): string {
   return text.includes("?") && text.includes("=") ? text.replace(/\?[^\s"'<>]*/g, (query) => redactPairs(query)) : text;
 }
 
-/** A request target or an address: path as sent, secrets in the path, the query and the user's part masked, without fragment. */
+/** A request target or URL without its fragment; secrets in path, query and userinfo are masked. */
 export function redactTarget(target: string): string {
   const [beforeFragment = ""] = cut(target, maxTargetLength).split("#", 1);
   const mark = beforeFragment.indexOf("?");
@@ -97,7 +97,7 @@ export function redactTarget(target: string): string {
   return escapeLine(redactPath(withoutUser) + query);
 }
 
-/** Segment by segment, because a path as a whole looks random sooner than its parts. What follows a word such as `token` goes if it is no word. */
+/** Works by segment, because a whole path looks random sooner than its parts. After a word such as `token`, anything but a plain word is masked. */
 function redactPath(path: string): string {
   let parent = "";
   return path
@@ -116,13 +116,13 @@ function redactHeader(name: string, value: string): string {
   if (value === "") return "";
   if (/^(?:proxy-)?authorization$/.test(name))
     return /^[A-Za-z-]{1,20} ./.test(value) ? `${value.slice(0, value.indexOf(" "))} ${mask}` : mask;
-  // Binary metadata of gRPC cannot be looked into.
+  // Binary metadata of gRPC cannot be inspected.
   if (secretHeader.test(name) || isSecret(name) || name.endsWith("-bin")) return mask;
   const short = cut(value, maxHeaderLength);
   return escapeLine(addressHeader.test(name) ? redactShapes(redactTarget(short)) : redactUrls(redactShapes(short)));
 }
 
-/** Pseudo-headers are told elsewhere, but for the name of the server. */
+/** Pseudo-headers are reported in other fields, except for the server name. */
 export function redactHeaders(headers: readonly (readonly [name: string, value: string])[]): [string, string][] {
   return headers
     .filter(([name]) => !name.startsWith(":") || name === ":authority")
@@ -130,7 +130,7 @@ export function redactHeaders(headers: readonly (readonly [name: string, value: 
     .map(([name, value]) => [escapeLine(cut(name, 128)), redactHeader(name.toLowerCase(), value)]);
 }
 
-/** Where the value that begins at `at` ends: a string, a number or word, or whatever is in brackets. */
+/** The end of the value that starts at `at`: a string, a number or word, or everything in brackets. */
 function jsonValueEnd(text: string, at: number): number {
   const first = text[at];
   if (first === '"') {
@@ -158,7 +158,7 @@ function jsonValueEnd(text: string, at: number): number {
   return text.length;
 }
 
-/** Works on the beginning of a document as well, which no parser would take. */
+/** Also works on a truncated document, which a parser would reject. */
 function redactJson(text: string, depth: number): string {
   const key = /"((?:[^"\\]|\\.){1,128})"\s*:\s*/g;
   let result = "";
@@ -174,7 +174,7 @@ function redactJson(text: string, depth: number): string {
   return redactStrings(result + text.slice(from), depth);
 }
 
-/** What strings of JSON hold may be anything: JSON once more, a query of GraphQL, an address. */
+/** Strings in JSON may hold anything: nested JSON, a GraphQL query, a URL. */
 function redactStrings(json: string, depth: number): string {
   if (depth >= maxDepth) return json;
   return json.replace(/"(?:[^"\\]|\\[\s\S])*(?:"|\\?$)/g, (literal) => {
@@ -192,7 +192,7 @@ function parseString(literal: string): string | null {
   try {
     return String(JSON.parse(literal));
   } catch {
-    // Cut short, or with a line end that JSON does not allow.
+    // Truncated, or with a line break that JSON does not allow.
     return null;
   }
 }
@@ -205,7 +205,7 @@ function redactXml(text: string): string {
     .replace(/([\w:.-]{1,64})\s*=\s*(?:"[^"]*"?|'[^']*'?)/g, (whole, name: string) => (isSecret(name) ? `${name}="${mask}"` : whole));
 }
 
-/** Parts of a form: the content of a part whose name is secret. */
+/** Masks the content of form parts with a secret name. */
 function redactMultipart(text: string): string {
   return text.replace(
     /(name="?([^";\r\n]*)"?[^\r\n]*(?:\r?\n[^\r\n]+)*\r?\n\r?\n)([\s\S]*?)(?=\r?\n--|$)/g,
@@ -213,7 +213,7 @@ function redactMultipart(text: string): string {
   );
 }
 
-/** `name: value` and `name=value` in text of no known form. */
+/** Masks `name: value` and `name=value` in text of unknown format. */
 function redactText(text: string): string {
   return text.replace(/([A-Za-z_][\w.-]{1,63})(\s*[:=]\s*)("[^"]*"?|'[^']*'?|[^\s,;&"']+)/g, (whole, name: string, mark: string) =>
     isSecret(name) ? `${name}${mark}${mask}` : whole,
@@ -229,24 +229,24 @@ function isText(body: Buffer): boolean {
   if (odd * 50 > body.length + 150) return false;
   const text = body.toString("utf8");
   const broken = text.split("\ufffd").length - 1;
-  // A character may have been cut at the end.
+  // The last character may be truncated.
   return broken * 50 <= text.length + 50;
 }
 
 export interface BodyFacts {
   contentType: string;
   contentEncoding: string;
-  /** More came than is kept. */
+  /** The body is longer than what was kept of it. */
   isCut: boolean;
 }
 
-/** The beginning of a body as text; binary and compressed ones only by their size. */
+/** The start of a body as text; of binary and compressed bodies only the size. */
 export function redactBody(body: Buffer, { contentType, contentEncoding, isCut }: BodyFacts): string {
   const isPlain = contentEncoding === "" || /^identity$/i.test(contentEncoding);
   if (!isPlain || !isText(body)) return `(binary, the first ${body.length} bytes are not shown)`;
   const text = cut(body.toString("utf8").replaceAll("\r\n", "\n"), maxBodyLength);
   const clean = redactShapes(redactByType(text, contentType));
-  // The first half of a secret has no shape yet.
+  // The first half of a secret cannot be recognised.
   return escapeControls(isCut ? clean.replace(/[^\s"'<>&,;{}[\]]{6,}$/, "…") : clean);
 }
 

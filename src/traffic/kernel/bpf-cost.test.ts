@@ -26,7 +26,7 @@ function fakePrograms(isAllowed = true) {
 }
 
 describe("BpfCostMeter", () => {
-  it("scales what was measured in a part of a window to the whole of it", () => {
+  it("scales a measured part of a window to the whole", () => {
     const programs = fakePrograms();
     const meter = new BpfCostMeter(programs);
     meter.begin(1000);
@@ -40,7 +40,7 @@ describe("BpfCostMeter", () => {
     expect(meter.take(10_000)).toEqual({ ns: 60_000, runs: 120 });
   });
 
-  it("says that it does not know when nothing was measured, or the kernel refuses", () => {
+  it("returns null when nothing was measured, or the kernel refuses", () => {
     const meter = new BpfCostMeter(fakePrograms());
     expect(meter.take(10_000)).toEqual({ ns: null, runs: null });
     const refused = new BpfCostMeter(fakePrograms(false));

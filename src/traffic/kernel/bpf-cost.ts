@@ -1,16 +1,16 @@
 /**
- * What the programs in the kernel cost. The kernel measures them only while asked to, and reads the clock twice a run then, for every BPF program of the
- * host; so it is asked for a part of each window, and the figure is scaled to the whole.
+ * Measures the cost of the BPF programs. The kernel measures only on request, and then reads the clock twice per run of every BPF program of the host;
+ * so it measures a part of each window, and the result is scaled to the whole.
  */
 
 export interface CountedPrograms {
   stats(): { runNs: bigint; runs: bigint }[];
-  /** Null where the kernel refuses. */
+  /** Null if the kernel refuses. */
   enableStats(): Disposable | null;
 }
 
 export interface BpfCost {
-  /** Scaled to the time since the last call; null when nothing was measured in it. */
+  /** Scaled to the time since the last call; null if nothing was measured. */
   ns: number | null;
   runs: number | null;
 }
@@ -26,7 +26,7 @@ export class BpfCostMeter {
     this.#programs = programs;
   }
 
-  /** Does nothing while a sample is being taken, or once the kernel has refused. */
+  /** Does nothing during a sample, or once the kernel has refused. */
   begin(nowMs: number): void {
     if (this.#sample !== undefined || this.#isRefused) return;
     const counting = this.#programs.enableStats();
@@ -48,7 +48,7 @@ export class BpfCostMeter {
     this.#measured.runs += Number(runs - sample.runs);
   }
 
-  /** What a window of that length cost, as far as it was sampled; begins anew. */
+  /** Returns the cost of a window of that length, estimated from its samples, and resets them. */
   take(windowMs: number): BpfCost {
     const { ms, runNs, runs } = this.#measured;
     this.#measured = { ms: 0, runNs: 0, runs: 0 };

@@ -6,7 +6,7 @@ import { controlsLayout, controlsOf, hasLongSends, raiseControl, writeControls }
 const names = (bits: number): string[] => trafficProtocols.filter((_, index) => (bits & (1 << (index + 1))) !== 0);
 
 describe("controlsOf()", () => {
-  it("leaves out more with each step", () => {
+  it("skips more with each step", () => {
     expect(controlsOf(0, [])).toEqual({ sampleMask: 0, skippedProtocols: 0, disabledProtocols: 0, streamBytes: 0 });
     expect(controlsOf(1, [])).toMatchObject({ sampleMask: 0, skippedProtocols: 0, streamBytes: 256 });
     expect(controlsOf(2, [])).toMatchObject({ sampleMask: 7, skippedProtocols: 0, streamBytes: 256 });
@@ -14,7 +14,7 @@ describe("controlsOf()", () => {
     expect(controlsOf(4, [])).toEqual(controlsOf(3, []));
   });
 
-  it("leaves out what is switched off at every step", () => {
+  it("skips disabled protocols at every step", () => {
     expect(names(controlsOf(0, ["redis", "dns"]).disabledProtocols)).toEqual(["redis", "dns"]);
   });
 });
@@ -30,7 +30,7 @@ function storedControls(): { map: BpfMap; stored: Buffer } {
 }
 
 describe("writeControls()", () => {
-  it("changes what it is told, and numbers connections on from far ahead", () => {
+  it("writes the given controls, and moves the connection counter far ahead", () => {
     const { map, stored } = storedControls();
     stored.writeUInt32LE(1234, controlsLayout.nextConnection);
     stored.writeUInt32LE(1, controlsLayout.capturing);
@@ -43,7 +43,7 @@ describe("writeControls()", () => {
 });
 
 describe("raiseControl()", () => {
-  it("goes on from what is there, round the end, and changes nothing else", () => {
+  it("increments the counter, wraps around, and changes nothing else", () => {
     const { map, stored } = storedControls();
     stored.writeUInt32LE(7, controlsLayout.sampleMask);
     stored.writeUInt32LE(0xffffffff, controlsLayout.tlsUnbound);
@@ -54,7 +54,7 @@ describe("raiseControl()", () => {
 });
 
 describe("hasLongSends()", () => {
-  it("is what the kernel has set", () => {
+  it("returns the kernel's flag", () => {
     const { map, stored } = storedControls();
     expect(hasLongSends(map)).toBe(false);
     stored.writeUInt32LE(1, controlsLayout.longSends);

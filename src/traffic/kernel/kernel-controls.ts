@@ -1,4 +1,4 @@
-/** What user space tells the programs in the kernel while they run: `struct controls` of probes/requests/connection.h. */
+/** Settings that user space changes while BPF programs run: `struct controls` of probes/requests/connection.h. */
 
 import type { BpfMap } from "../../bpf/index.ts";
 import { protocolNumber, protocolsCountedInKernel, type TrafficProtocol, trafficProtocols } from "../../model/protocols.ts";
@@ -19,24 +19,24 @@ export const controlsLayout = {
 
 /** One connection in eight. */
 const sampleMask = 7;
-/** Enough for the head of a request in most protocols; what needs more counts as undecoded. */
+/** Enough for the head of a request in most protocols; requests that need more count as undecoded. */
 const shortBytes = 256;
-/** The kernel numbers connections in the same structure. Between reading and writing it may go on; far ahead, no number is given twice. */
+/** The kernel counts connections in the same structure, also between our read and write. The jump ahead keeps it from reusing a number. */
 const aheadOfKernel = 1 << 16;
 
 export interface Controls {
   sampleMask: number;
   /** One bit for each protocol, at its `protocolNumber`. */
   skippedProtocols: number;
-  /** As `skippedProtocols`, and not counted as left out. */
+  /** As `skippedProtocols`, but not counted as `sampled-out`. */
   disabledProtocols: number;
-  /** Most of a payload that goes through the ring; 0 as much as its protocol needs. */
+  /** Bytes of a payload that go to the ring at most; 0: as many as its protocol needs. */
   streamBytes: number;
-  /** Whether `capture_targets` holds anything. Default: as it was. */
+  /** Whether `capture_targets` has entries. Default: unchanged. */
   isCapturing?: boolean;
 }
 
-/** What a step of the ladder means for the kernel. `disabled` protocols are left out at every step. */
+/** Controls for a step of the budget ladder. `disabled` protocols are skipped at every step. */
 export function controlsOf(step: number, disabled: readonly TrafficProtocol[]): Controls {
   const isReached = (name: (typeof ladderSteps)[number]): boolean => step >= ladderSteps.indexOf(name);
   return {
@@ -62,13 +62,13 @@ export function writeControls(map: BpfMap, controls: Controls): void {
   });
 }
 
-/** What connections remember is void: that names were told (`generation`), or what objects of TLS libraries are bound to (`tlsUnbound`). */
+/** Invalidates state of connections: which names were emitted (`generation`), or which socket a TLS object is bound to (`tlsUnbound`). */
 export function raiseControl(map: BpfMap, number: "generation" | "tlsUnbound"): void {
   const at = controlsLayout[number];
   change(map, (value) => value.writeUInt32LE((value.readUInt32LE(at) + 1) >>> 0, at));
 }
 
-/** Whether a client has sent so much at once that only a hook at the begin of sends tells when that was. */
+/** Whether a client has sent so much at once that only a hook at the start of sends can time it. */
 export function hasLongSends(map: BpfMap): boolean {
   const value = Buffer.alloc(controlsLayout.sizeBytes);
   map.lookup(Buffer.alloc(4), value);

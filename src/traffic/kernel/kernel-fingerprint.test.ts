@@ -15,9 +15,9 @@ function isMaskedInKernel(segment: string): boolean {
   return /^[0-9a-zA-Z]+$/.test(segment) && count >= 4 && (segment.length >= 20 || (count >= 5 && count * 2 >= segment.length));
 }
 
-/** What shares a fingerprint in the kernel has the name of whichever came first, so it must be one route. */
-describe("paths that the kernel takes for one", () => {
-  it("templateRoute() makes an id of every segment that the kernel masks", () => {
+/** Paths with one fingerprint in the kernel share the name of the first, so they must be one route. */
+describe("paths with the same fingerprint in the kernel", () => {
+  it("templateRoute() masks every segment that the kernel masks", () => {
     const random = new SeededRandom(11);
     const pick = (alphabet: string, length: number) => Array.from({ length }, () => alphabet[random.below(alphabet.length)]).join("");
     const kept = new Set<string>();

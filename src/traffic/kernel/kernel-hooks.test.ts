@@ -34,7 +34,7 @@ describe("slotsOf()", () => {
 });
 
 describe("openKernelHooks()", () => {
-  it("says why when there is no object to load", async () => {
+  it("fails with the reason when there is no object to load", async () => {
     const settings = {
       windowMs: 1000,
       maxRequestKinds: 16,

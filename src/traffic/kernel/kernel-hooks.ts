@@ -1,4 +1,4 @@
-/** Loads probes/requests/requests.bpf.c and attaches its hooks: the cheap ones at sockets where the kernel has them, else those at system calls. */
+/** Loads probes/requests/requests.bpf.c and attaches its hooks: cheap socket tracepoints where the kernel has them, else system calls. */
 
 import { existsSync } from "node:fs";
 import { fileURLToPath } from "node:url";
@@ -10,11 +10,11 @@ import { hasLongSends } from "./kernel-controls.ts";
 export interface KernelHooks extends AsyncDisposable {
   readonly kind: "sockets" | "syscalls";
   readonly object: BpfObject;
-  /** Why plaintext cannot be read here; null when its programs are loaded. */
+  /** Why TLS plaintext cannot be read on this host; null when the programs for it are loaded. */
   readonly plaintextProblem: string | null;
-  /** Attaches what counts traffic; the ladder's last step detaches it. Both are idempotent. */
+  /** Attaches the hooks; the last step of the budget ladder detaches them. Both are idempotent. */
   attach(): void;
-  /** Attaches what only some traffic needs, once there was such traffic. Call it every second. */
+  /** Attaches hooks that only some traffic needs, once there was such traffic. Call it every second. */
   attachWanted(): void;
   detach(): Promise<void>;
 }
@@ -29,10 +29,10 @@ export interface OpenHooksOptions {
 
 type HookSet = "sockets" | "long-sends" | "syscalls" | "both" | "plaintext" | "on-demand";
 
-/** Without them a time is not known, or less exactly; counts are the same. */
+/** Without them, times are missing or less exact; counts are the same. */
 const optionalSections: ReadonlySet<string> = new Set(["tp_btf/sk_data_ready", "tp_btf/tcp_sendmsg_locked"]);
 
-/** Which hooks a program belongs to, by the section that says where it is attached. */
+/** The set of hooks that a program belongs to, by its ELF section, which says where it is attached. */
 export function hookSetOf(section: string): HookSet {
   if (section.startsWith("uprobe") || section.startsWith("uretprobe")) return "plaintext";
   if (section === "syscall") return "on-demand";
@@ -48,7 +48,7 @@ function builtObject(): string | undefined {
     .find((path) => existsSync(path));
 }
 
-/** Throws what is to be told when nothing can be attached: `unsupported` when that will not change, `unavailable` when it may. */
+/** Throws when nothing can be attached: `unsupported` if that is permanent, `unavailable` if it may change. */
 export async function openKernelHooks(options: OpenHooksOptions): Promise<KernelHooks> {
   const path = options.objectPath ?? builtObject();
   if (path === undefined) {
@@ -63,7 +63,7 @@ export async function openKernelHooks(options: OpenHooksOptions): Promise<Kernel
       failures.push(error);
     }
   }
-  // The first is what should have worked; a kernel that lacks it is explained by what the fallback lacks too.
+  // Both failures are reported: the first kind should have worked, and the fallback explains an old kernel.
   const explained = failures.map((failure, index) => explainBpfFailure(failure, index === 0 ? "raw_tp" : "tracepoint"));
   throw new CoralError({
     code: explained.every(({ isLasting }) => isLasting) ? "unsupported" : "unavailable",
@@ -88,7 +88,7 @@ async function openHooks(path: string, kind: KernelHooks["kind"], options: OpenH
   }
 }
 
-/** This process and those given are not observed; others, which may have got the id of one that was, are again. */
+/** Excludes this process and `pids` from observation, and no others: the pid of an earlier one may have been reused. */
 export function ignoreProcesses(object: Pick<BpfObject, "map">, pids: readonly number[]): void {
   const ignored = object.map("own_processes");
   const wanted = new Set([process.pid, ...pids]);
@@ -108,7 +108,7 @@ export function ignoreProcesses(object: Pick<BpfObject, "map">, pids: readonly n
 export const maxConnectionSlots = 16_384;
 const maxRequestSlots = 1_024;
 
-/** How many of a table's entries have a place that is found without a call: a quarter, as a power of two. The others are in a hash table. */
+/** How many entries of a table are array slots, which are found without a helper call: a quarter, as a power of two. The rest is in a hash table. */
 export function slotsOf(entries: number, maxSlots: number): number {
   return Math.min(maxSlots, 2 ** Math.floor(Math.log2(Math.max(8, entries) / 4)));
 }
@@ -120,8 +120,8 @@ interface Loaded {
 }
 
 /**
- * How calls of TLS libraries are probed: at their begin and return by one program (Linux 6.13), by two (6.6), or not at all. A kernel refuses what it does
- * not know; the rest is loaded without it.
+ * How calls of TLS libraries are probed: entry and return by one program (Linux 6.13), by two (6.6), or not at all. A kernel rejects what it does not
+ * know; the rest is then loaded without it.
  */
 type Plaintext = "sessions" | "probes" | "none";
 
@@ -153,11 +153,11 @@ async function load(path: string, kind: KernelHooks["kind"], settings: TrafficSe
         has_socket_hooks: kind === "sockets" ? 1 : 0,
       },
     });
-  if (!settings.tls.isEnabled) return { object: await attempt("none"), sections, plaintextProblem: "switched off" };
+  if (!settings.tls.isEnabled) return { object: await attempt("none"), sections, plaintextProblem: "disabled" };
   try {
     return { object: await attempt("sessions"), sections, plaintextProblem: null };
   } catch {
-    // What is wrong with all the others too is told by the next attempt.
+    // Not supported before Linux 6.13. Any other problem fails the next attempt, too, and is reported there.
   }
   try {
     return { object: await attempt("probes"), sections, plaintextProblem: null };
@@ -187,8 +187,8 @@ class AttachedHooks implements KernelHooks {
     this.#attachSet(this.kind);
     this.#attachSet("both");
     this.attachWanted();
-    // Until the last one was attached, some saw requests and none their answers: the next request would be taken for one of two at once, and its
-    // connection for pipelined, for as long as it lasts.
+    // Until the last hook was attached, some requests were seen without their responses. The next request would look pipelined, and its connection
+    // would be treated so for as long as it lasts.
     this.object.map("connections").takeAll(() => {});
     this.object.run("forget_connections");
   }

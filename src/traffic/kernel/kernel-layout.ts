@@ -1,4 +1,4 @@
-/** Structures and numbers shared with probes/*.h; a test compares them with the type information of the built object. */
+/** Structures and numbers shared with probes/*.h; a test compares them with the BTF of the object. */
 
 import { coarseLayout, fineLayout } from "../../base/latency-histogram.ts";
 import type { LossKind } from "../core/messages.ts";
@@ -33,7 +33,7 @@ export const requestStatsLayout = {
   first_byte: firstByteAt,
 } as const;
 
-/** `struct request_slot` of probes/requests/request-table.h; used when its state says so. */
+/** `struct request_slot` of probes/requests/request-table.h; in use when its state is `slotUsed`. */
 export const requestSlotLayout = {
   sizeBytes: requestKeyLayout.sizeBytes + requestStatsLayout.sizeBytes + 40,
   key: 0,
@@ -78,14 +78,14 @@ export const kernelLosses: readonly LossKind[] = [
   "sampled-out",
 ];
 
-/** Fingerprints that stand for no name: no room for one more, and named before Coral was there. */
+/** Reserved fingerprints: table full, and named before Coral started. */
 export const fingerprints = { other: 0n, unread: 1n } as const;
 
-/** `STATUS_*` that every protocol has. */
+/** `STATUS_*` shared by all protocols. */
 export const statuses = { none: 0, noReply: 1 } as const;
 
 /** `REQUEST_TLS` of a key's flags. */
 export const tlsFlag = 1;
 
-/** `enum http_method` of probes/protocol/http1-head.h, from 1 on; the last one stands for all others. */
+/** `enum http_method` of probes/protocol/http1-head.h, from 1 on; the last one means any other. */
 export const httpMethods = ["GET", "POST", "PUT", "DELETE", "HEAD", "PATCH", "OPTIONS", "CONNECT", "TRACE", "OTHER"] as const;

@@ -5,7 +5,7 @@ import { decodeLearnRecord, KernelNames } from "./kernel-names.ts";
 
 const protocols = { http: 1, postgres: 4, redis: 6 } as const;
 
-interface Told {
+interface Learned {
   protocol?: keyof typeof protocols;
   role?: number;
   status?: number;
@@ -13,7 +13,7 @@ interface Told {
   bytes: string | Buffer;
 }
 
-function record({ protocol = "http", role = 1, status = 0, fingerprint = 42n, bytes }: Told): Buffer {
+function record({ protocol = "http", role = 1, status = 0, fingerprint = 42n, bytes }: Learned): Buffer {
   const text = Buffer.from(bytes as string, "latin1");
   const head = Buffer.alloc(layout.sizeBytes);
   head[layout.kind] = 1;
@@ -32,8 +32,8 @@ function decode(bytes: Buffer, length = bytes.length) {
   return decodeLearnRecord(new DataView(bytes.buffer, bytes.byteOffset, bytes.length), 0, length, bytes);
 }
 
-function learn(names: KernelNames, told: Told): boolean {
-  const decoded = decode(record(told));
+function learn(names: KernelNames, learned: Learned): boolean {
+  const decoded = decode(record(learned));
   return decoded !== null && names.learn(decoded);
 }
 
@@ -59,12 +59,12 @@ describe("decodeLearnRecord()", () => {
     });
   });
 
-  it("rejects a record that is shorter than it says", () => {
+  it("rejects a truncated record", () => {
     const bytes = record({ bytes: "GET / HTTP/1.1\r\n" });
     for (let length = 0; length < bytes.length; length++) expect(decode(bytes, length)).toBeNull();
   });
 
-  it("rejects a protocol that is not known", () => {
+  it("rejects an unknown protocol", () => {
     const bytes = record({ bytes: "" });
     bytes[layout.protocol] = 200;
     expect(decode(bytes)).toBeNull();
@@ -99,7 +99,7 @@ describe("KernelNames", () => {
     expect(JSON.stringify(name)).not.toContain("secret");
   });
 
-  it("keeps the host that was asked for, by process and port", () => {
+  it("keeps the requested host, by process and port", () => {
     const names = new KernelNames();
     learn(names, { bytes: "GET / HTTP/1.1\r\nHost: Shop.test:8080\r\n\r\n" });
     expect(names.host(42n, 77, "server", 8080, "10.0.0.9")).toBe("shop.test");
@@ -109,7 +109,7 @@ describe("KernelNames", () => {
     expect(names.host(42n, 77, "client", 8080, "10.0.0.2")).toBeUndefined();
   });
 
-  it("learns the word of an error, and nothing of its text", () => {
+  it("learns the first word of an error, and nothing else of its text", () => {
     const names = new KernelNames();
     learn(names, { protocol: "redis", status: 99, bytes: "-WRONGTYPE Operation against secret" });
     expect(names.status(99)).toBe("WRONGTYPE");
@@ -122,7 +122,7 @@ describe("KernelNames", () => {
     expect(names.name(51n)).toBeDefined();
   });
 
-  it("takes any bytes", () => {
+  it("accepts any bytes", () => {
     const random = new SeededRandom(7);
     const names = new KernelNames();
     for (let round = 0; round < 500; round++) {

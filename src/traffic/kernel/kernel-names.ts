@@ -1,6 +1,6 @@
 /**
- * What the fingerprints of the kernel's table stand for. The kernel tells each once, in a LEARN record with the head of a request; only templates of
- * it are kept. Bounded by what the kernel can remember to have told: see `KernelTable`.
+ * Names of the fingerprints in the kernel's table. The kernel emits each once, in a LEARN record with the head of a request, of which only templates
+ * are kept. Bounded by the kernel's `learned` map: see `KernelTable`.
  */
 
 import { formatIpv6, withoutMapping } from "../../base/ip-address.ts";
@@ -22,17 +22,17 @@ interface KnownName extends KernelName {
 }
 
 export interface KernelNamesOptions {
-  /** Names kept. Default 8192, as many as the kernel remembers to have told. */
+  /** Names kept. Default 8192, the size of the kernel's `learned` map. */
   maxNames?: number;
 }
 
-/** A LEARN record, as far as it is a whole one. */
+/** A complete LEARN record. */
 export interface LearnRecord {
   protocol: TrafficProtocol;
   role: TrafficRole;
   serverPort: number;
   pid: number;
-  /** 0: the bytes are a request; else those of an answer with this status. */
+  /** 0: the bytes are a request; else those of a response with this status. */
   status: number;
   fingerprint: bigint;
   peerAddress: string;
@@ -40,7 +40,7 @@ export interface LearnRecord {
   bytes: Buffer;
 }
 
-/** Null when the record is shorter than it says, or of no protocol that is known. */
+/** Null for a truncated record or an unknown protocol. */
 export function decodeLearnRecord(view: DataView, at: number, length: number, ring: Buffer): LearnRecord | null {
   const layout = learnRecordLayout;
   if (length < layout.sizeBytes) return null;
@@ -59,7 +59,7 @@ export function decodeLearnRecord(view: DataView, at: number, length: number, ri
   };
 }
 
-/** Canonical text of the 16 bytes that the kernel keeps; IPv4 comes mapped into IPv6. */
+/** Canonical text of an address in the kernel's 16 bytes, where IPv4 is mapped into IPv6. */
 export function addressText(bytes: Uint8Array): string {
   return withoutMapping(formatIpv6(bytes));
 }
@@ -105,12 +105,12 @@ export class KernelNames {
     return this.#statuses.get(status);
   }
 
-  /** The host that such requests asked for; undefined when they named none. */
+  /** The host that such requests name; undefined without one. */
   host(fingerprint: bigint, pid: number, role: TrafficRole, serverPort: number, peerAddress: string): string | undefined {
     return this.#hosts.get(hostKey(fingerprint, pid, role, serverPort, peerAddress));
   }
 
-  /** The protocol that a fingerprint is of; undefined when it is not known. */
+  /** Undefined for an unknown fingerprint. */
   protocol(fingerprint: bigint): TrafficProtocol | undefined {
     return this.#names.get(fingerprint)?.protocol;
   }
@@ -127,7 +127,7 @@ export class KernelNames {
   }
 }
 
-/** The kernel tells a server's names once per process and port, a client's once per address too. */
+/** The kernel emits names of servers once per process and port, those of clients also per address. */
 function hostKey(fingerprint: bigint, pid: number, role: TrafficRole, serverPort: number, peerAddress: string): string {
   return role === "client" ? `${fingerprint} ${pid} ${serverPort} ${peerAddress}` : `${fingerprint} ${pid} ${serverPort}`;
 }
@@ -151,7 +151,7 @@ function nameOf({ protocol, bytes }: LearnRecord, template: (target: string, isC
   return unknown;
 }
 
-/** `*2\r\n$3\r\nGET\r\n…`, or the words of an inline command. Keys are never looked at: the second word counts for commands of two words only. */
+/** `*2\r\n$3\r\nGET\r\n…`, or the words of an inline command. Keys are never read: the second word counts only for commands of two words. */
 function redisName(bytes: Buffer): KernelName {
   const text = bytes.toString("latin1");
   const words = /^\*\d+\r\n\$\d+\r\n([^\r]*)(?:\r\n\$\d+\r\n([^\r]*))?/.exec(text) ?? /^([A-Za-z.]+)(?: +([A-Za-z]+))?/.exec(text);
@@ -180,6 +180,6 @@ function postgresName(bytes: Buffer): KernelName {
 }
 
 function statusText({ protocol, bytes }: LearnRecord): string {
-  // "-WRONGTYPE Operation against …"; of the rest nothing may be kept.
+  // "-WRONGTYPE Operation against …": only the first word may be kept.
   return protocol === "redis" ? redisErrorWord(bytes.toString("latin1", 1)) : "error";
 }

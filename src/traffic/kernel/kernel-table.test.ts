@@ -12,7 +12,7 @@ import {
 } from "./kernel-layout.ts";
 import { KernelTable } from "./kernel-table.ts";
 
-/** A map in memory, as far as the table uses it. */
+/** An in-memory BPF map with the methods that the table uses. */
 class MemoryMap implements Pick<BpfMap, "maxEntries" | "readAll" | "lookup" | "update" | "delete"> {
   readonly maxEntries = 64;
   readonly entries = new Map<string, { key: Buffer; value: Buffer }>();
@@ -22,7 +22,7 @@ class MemoryMap implements Pick<BpfMap, "maxEntries" | "readAll" | "lookup" | "u
   }
 
   readAll(visit: EntryVisitor): number {
-    // Behind each other in one buffer, as batches are.
+    // Consecutive in one buffer, as in a batch.
     const all = [...this.entries.values()];
     const keys = Buffer.concat(all.map(({ key }) => key));
     const values = Buffer.concat(all.map(({ value }) => value));
@@ -106,7 +106,7 @@ class Kernel {
     requests?.set(key, value);
   }
 
-  /** So many kinds did not fit. */
+  /** Sets how many kinds did not fit. */
   overflow(total: bigint): void {
     this.maps["losses"]?.set(Buffer.from([1, 0, 0, 0]), Buffer.from(BigUint64Array.of(total).buffer));
   }
@@ -127,7 +127,7 @@ class Kernel {
 const second = 1_000_000_000n;
 
 describe("KernelTable", () => {
-  it("gives differences, not totals", () => {
+  it("returns differences, not totals", () => {
     const kernel = new Kernel();
     kernel.learn(42n, "GET /a HTTP/1.1\r\nHost: shop.test\r\n\r\n");
     kernel.count(kernel.key(), { durationNs: 5000, queueNs: 2000, firstByteNs: 3000 });
@@ -148,7 +148,7 @@ describe("KernelTable", () => {
     ]);
   });
 
-  it("is right when totals wrap", () => {
+  it("is exact when totals wrap", () => {
     const kernel = new Kernel();
     kernel.learn(42n, "GET /a HTTP/1.1\r\n\r\n");
     const key = kernel.key();
@@ -161,7 +161,7 @@ describe("KernelTable", () => {
     expect(kernel.table.collect(2n * second).requests).toMatchObject([{ count: 1, durationSumNs: 5000 }]);
   });
 
-  it("waits two windows for a name, then says that it is unknown", () => {
+  it("waits two windows for a name, then reports it as unknown", () => {
     const kernel = new Kernel();
     kernel.count(kernel.key(), { durationNs: 5000 });
     expect(kernel.table.collect(second).requests).toEqual([]);
@@ -173,7 +173,7 @@ describe("KernelTable", () => {
     expect(kernel.table.collect(5n * second).requests).toMatchObject([{ method: "GET", route: "unknown", count: 1 }]);
   });
 
-  it("names what has no name: other, unread, unanswered, SQLSTATE", () => {
+  it("names reserved kinds and statuses: other, unread, no-reply, SQLSTATE", () => {
     const kernel = new Kernel();
     kernel.count(kernel.key({ fingerprint: 0 }), { durationNs: 1 });
     kernel.count(kernel.key({ fingerprint: 1, protocol: 4, status: Number.parseInt("42P01", 36) }), { durationNs: 1 });
@@ -186,7 +186,7 @@ describe("KernelTable", () => {
     ]);
   });
 
-  it("reads kinds that have a slot, apart from the same ones in the hash table, and frees it when they are idle", () => {
+  it("separates kinds in slots from the same ones in the hash table, and frees idle slots", () => {
     const kernel = new Kernel();
     kernel.learn(42n, "GET /a HTTP/1.1\r\n\r\n");
     kernel.count(kernel.key(), { durationNs: 5000 });
@@ -206,7 +206,7 @@ describe("KernelTable", () => {
     expect(kernel.maps["requests"]?.entries.size).toBe(0);
   });
 
-  it("reads what did not fit, apart from the same in the hash table, and deletes it when it is idle", () => {
+  it("separates kinds that did not fit from the same ones in the hash table, and deletes idle ones", () => {
     const kernel = new Kernel();
     const other = kernel.key({ fingerprint: 0, method: 0 });
     kernel.count(other, { durationNs: 5000 });
@@ -220,7 +220,7 @@ describe("KernelTable", () => {
     expect(kernel.maps["other_requests"]?.entries.size).toBe(0);
   });
 
-  it("deletes what is idle for one window when there was no room for more", () => {
+  it("deletes kinds that are idle for one window when the table was full", () => {
     const kernel = new Kernel();
     for (const fingerprint of [42, 43]) {
       kernel.learn(BigInt(fingerprint), `GET /a${fingerprint} HTTP/1.1\r\n\r\n`);
@@ -235,7 +235,7 @@ describe("KernelTable", () => {
     expect(kernel.maps["requests"]?.entries.size).toBe(1);
   });
 
-  it("deletes what is idle for a minute", () => {
+  it("deletes kinds that are idle for a minute", () => {
     const kernel = new Kernel();
     kernel.learn(42n, "GET /a HTTP/1.1\r\n\r\n");
     kernel.count(kernel.key(), { durationNs: 5000 });
@@ -248,7 +248,7 @@ describe("KernelTable", () => {
     expect(kernel.table.collect(63n * second).requests).toMatchObject([{ count: 1 }]);
   });
 
-  it("forgets names that nothing uses when the kernel can take no more, and tells it so", () => {
+  it("evicts unused names when the kernel's map fills, and raises its generation", () => {
     const kernel = new Kernel();
     for (let index = 0; index < 60; index++) {
       const [key, value] = [Buffer.alloc(8), Buffer.alloc(8)];
@@ -266,7 +266,7 @@ describe("KernelTable", () => {
     expect(kernel.table.collect(2n * second).requests).toMatchObject([{ count: 1, route: "/page" }]);
   });
 
-  it("knows that the kernel tells a name once to each process and end of a connection", () => {
+  it("accounts for names that the kernel emits once per process and end of a connection", () => {
     const kernel = new Kernel();
     for (let index = 0; index < 60; index++) {
       const [key, value] = [Buffer.alloc(8), Buffer.alloc(8)];
@@ -279,7 +279,7 @@ describe("KernelTable", () => {
     expect(kernel.maps["learned"]?.entries.size).toBe(0);
   });
 
-  it("gives losses of the window, and sweeps what is quiet for a second", () => {
+  it("returns the losses of the window, and sweeps responses idle for a second", () => {
     const kernel = new Kernel();
     const lose = (index: number, total: bigint) => {
       const key = Buffer.alloc(4);

@@ -1,6 +1,6 @@
 /**
- * Reads the kernel's table of request kinds (probes/requests/request-table.h): each window by batches, as differences to the window before. A kind whose name
- * has not arrived yet waits; one without requests for a while is deleted, and its slot in the kernel is free again.
+ * Reads the kernel's table of request kinds (probes/requests/request-table.h) once per window, in batches, as differences to the window before. A kind
+ * whose name has not arrived yet waits; a kind without requests for a while is deleted, which frees its slot in the kernel.
  */
 
 import { coarseLayout, fineLayout, type SparseHistogram, sparse } from "../../base/latency-histogram.ts";
@@ -27,9 +27,9 @@ import { addressText, decodeLearnRecord, type KernelName, KernelNames } from "./
 
 export interface KernelTableOptions {
   object: Pick<BpfObject, "map" | "run">;
-  /** An answer whose last byte is older has ended. Default 1 s. */
+  /** A response whose last byte is older is complete. Default 1 s. */
   quietNs?: bigint;
-  /** A kind without requests for so long is deleted. Default 60 s. */
+  /** A kind is deleted after this time without requests. Default 60 s. */
   idleNs?: bigint;
 }
 
@@ -41,16 +41,16 @@ export interface KernelWindow {
   peerNames: PeerName[];
 }
 
-/** Windows that a kind waits for its name, which may be on its way through the ring. */
+/** Windows that a kind waits for its name, which may still be in the ring. */
 const maxWaits = 2;
 const words = requestStatsLayout.sizeBytes / 4;
-/** Of the names that the kernel can remember to have told, before unused ones are forgotten. */
+/** Fill level of the kernel's `learned` map above which unused names are evicted. */
 const fullShare = 0.75;
 
-/** Tables of the kernel for kinds without a slot: named ones, and those that came when it was full. */
+/** Hash tables for kinds without a slot: named ones, and those that arrived when the first was full. */
 const hashTables = ["requests", "other_requests"] as const;
 
-/** Where the kernel has a kind: a number is one of `request_slots`. */
+/** Where the kernel keeps a kind: a number is an index of `request_slots`. */
 type Home = number | (typeof hashTables)[number];
 
 /** One kind of requests in the kernel's table. */
@@ -84,9 +84,9 @@ export class KernelTable {
   readonly #idleNs: bigint;
   readonly #kinds = new Map<string, Kind>();
   readonly #lossTotals = kernelLosses.map(() => 0n);
-  /** Names that the kernel remembers to have told, `learned`: more than `names`, because it tells one to each process and end of a connection. */
-  #toldNames = 0;
-  /** Some kinds of the last window did not fit. */
+  /** Entries of the kernel's `learned` map. More than `names`: the kernel emits a name once per process and end of a connection. */
+  #emittedNames = 0;
+  /** Kinds of the last window did not fit. */
   #wasFull = false;
   readonly #sweep = Buffer.alloc(sweepLayout.sizeBytes);
 
@@ -102,14 +102,14 @@ export class KernelTable {
     this.names = new KernelNames({ maxNames: this.#learned.maxEntries });
   }
 
-  /** Takes a LEARN record of the ring; false when it is none that could be used. */
+  /** Takes a LEARN record of the ring; false if it cannot be used. */
   onLearn(view: DataView, at: number, length: number, ring: Buffer): boolean {
-    this.#toldNames++;
+    this.#emittedNames++;
     const record = decodeLearnRecord(view, at, length, ring);
     return record !== null && this.names.learn(record);
   }
 
-  /** Counts answers that have become quiet. Returns how many, and how many connections the kernel follows. About 20 ns per connection. */
+  /** Counts responses that have gone idle. Returns their number, and that of tracked connections. About 20 ns per connection. */
   sweep(nowNs: bigint): { finished: number; connections: number } {
     const context = this.#sweep;
     context.writeBigUInt64LE(nowNs > this.#quietNs ? nowNs - this.#quietNs : 0n, sweepLayout.responded_before_ns);
@@ -118,13 +118,13 @@ export class KernelTable {
     return { finished: context.readUInt32LE(sweepLayout.finished), connections: context.readUInt32LE(sweepLayout.connections) };
   }
 
-  /** What was counted since the last call. The ring should be empty by then, so that names are known. */
+  /** Returns what was counted since the last call. Drain the ring first, so that names are known. */
   collect(nowNs: bigint): KernelWindow {
     const window: KernelWindow = { requests: [], losses: this.#takeLosses(), names: [], peerNames: [] };
     const hosts = new HostCounts();
     const idle: Kind[] = [];
     const isFull = window.losses.has("routes-full");
-    // Whoever has many routes takes the room of all: where there was none, whatever had no request in a window goes.
+    // One service with many routes can fill the table for all. Once it was full, kinds without a request in this window are deleted.
     const idleNs = isFull || this.#wasFull ? 0n : this.#idleNs;
     this.#wasFull = isFull;
     const visit = (home: Home, keys: Buffer, keyAt: number, values: Buffer, valueAt: number): void => {
@@ -152,12 +152,12 @@ export class KernelTable {
       this.#tables[table].readAll((keys, keyAt, values, valueAt) => visit(table, keys, keyAt, values, valueAt));
     }
     for (const kind of idle) this.#delete(kind);
-    if (this.#toldNames > this.#learned.maxEntries * fullShare) this.#forgetUnused();
+    if (this.#emittedNames > this.#learned.maxEntries * fullShare) this.#evictUnusedNames();
     hosts.into(window);
     return window;
   }
 
-  /** One that came into two tables at once is two kinds, with the same name. Null for what this version does not know. */
+  /** A kind that is in two tables at once is two kinds with the same name. Null for an unknown protocol. */
   #kindAt(home: Home, keys: Buffer, keyAt: number, nowNs: bigint): Kind | null {
     const text = kindText(home, keys, keyAt);
     const known = this.#kinds.get(text);
@@ -168,27 +168,27 @@ export class KernelTable {
   }
 
   /**
-   * Makes room in the kernel's list of names that it has told, which is full otherwise when many routes have come and gone. Statements of Postgres stay
-   * as long as others can go: they are told when they are prepared, and never again.
+   * Evicts unused names from the kernel's `learned` map, which short-lived routes would fill otherwise. Postgres statements go last: the kernel emits
+   * them when they are prepared, and never again.
    */
-  #forgetUnused(): void {
+  #evictUnusedNames(): void {
     const used = new Set([...this.#kinds.values()].map(({ fingerprint }) => fingerprint));
-    const told: { key: Buffer; fingerprint: bigint }[] = [];
+    const learned: { key: Buffer; fingerprint: bigint }[] = [];
     this.#learned.readAll((keys, keyAt, values, valueAt) => {
-      told.push({ key: Buffer.from(keys.subarray(keyAt, keyAt + 8)), fingerprint: values.readBigUInt64LE(valueAt) });
+      learned.push({ key: Buffer.from(keys.subarray(keyAt, keyAt + 8)), fingerprint: values.readBigUInt64LE(valueAt) });
     });
-    const unused = told.filter(({ fingerprint }) => !used.has(fingerprint));
+    const unused = learned.filter(({ fingerprint }) => !used.has(fingerprint));
     const others = unused.filter(({ fingerprint }) => this.names.protocol(fingerprint) !== "postgres");
-    const forgotten = others.length > 0 ? others : unused;
-    for (const { key, fingerprint } of forgotten) {
+    const evicted = others.length > 0 ? others : unused;
+    for (const { key, fingerprint } of evicted) {
       this.#learned.delete(key);
       this.names.forget(fingerprint);
     }
-    this.#toldNames = told.length - forgotten.length;
+    this.#emittedNames = learned.length - evicted.length;
     raiseControl(this.#controls, "generation");
   }
 
-  /** Null: not known yet, wait. */
+  /** Null: not known yet; the kind waits. */
   #nameOf(kind: Kind): KernelName | null {
     if (kind.fingerprint === fingerprints.other) return { method: "", route: otherRoute };
     if (kind.fingerprint === fingerprints.unread) return { method: "", route: unknownRoute };
@@ -238,7 +238,7 @@ function kindText(home: Home, keys: Buffer, at: number): string {
   return `${home} ${keys.toString("latin1", at, at + requestKeyLayout.sizeBytes)}`;
 }
 
-/** Null for what this version does not know. */
+/** Null for an unknown protocol. */
 function decodeKey(keys: Buffer, at: number, home: Home, nowNs: bigint): Kind | null {
   const layout = requestKeyLayout;
   const protocol = protocolOfNumber(keys.readUInt8(at + layout.protocol));
@@ -267,7 +267,7 @@ function wordsAt(values: Buffer, at: number): Uint32Array {
   return new Uint32Array(Uint8Array.prototype.slice.call(values, at, at + words * 4).buffer);
 }
 
-/** What was added since the totals of the kind, which become the new ones. */
+/** Returns what was added to the totals of the kind, and updates them. */
 function difference(kind: Kind, { method, route }: KernelName, status: string, now: Uint32Array): RequestGroup {
   const { totals, pid, role, protocol, isTls, serverPort, peerAddress } = kind;
   const layout = requestStatsLayout;
@@ -311,7 +311,7 @@ function histogramSince(now: Uint32Array, before: Uint32Array, from: number, buc
   return sparse(counts);
 }
 
-/** Of 64-bit totals; the difference fits a number, the totals may not. */
+/** Difference of 64-bit totals, which fits a number even when the totals do not. */
 function sumSince(now: Uint32Array, before: Uint32Array, at: number): number {
   const low = (now[at] ?? 0) - (before[at] ?? 0);
   const high = ((now[at + 1] ?? 0) - (before[at + 1] ?? 0)) | 0;
@@ -324,7 +324,7 @@ function sum({ counts }: SparseHistogram): number {
   return total;
 }
 
-/** Requests by the name that they asked for. */
+/** Counts requests by requested host. */
 class HostCounts {
   readonly #served = new Map<string, TrafficName>();
   readonly #peers = new Map<string, PeerName>();

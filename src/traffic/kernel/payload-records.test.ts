@@ -9,7 +9,7 @@ function record(bytes: string, change: (buffer: Buffer) => void = () => undefine
   return buffer;
 }
 
-/** As it lies in a ring: behind other bytes. */
+/** As in a ring: after other bytes. */
 function read(buffer: Buffer, length = buffer.length): PayloadRecordView | null {
   const ring = Buffer.concat([Buffer.alloc(24, 0xee), buffer, Buffer.alloc(64, 0xee)]);
   const view = new PayloadRecordView();
@@ -62,12 +62,12 @@ describe("PayloadRecordView", () => {
     expect(view?.localAddress).toBe("2001:db8::1");
   });
 
-  it("does not know a protocol or a role that the kernel does not say", () => {
+  it("returns null for a protocol or role that the kernel does not set", () => {
     expect(read(record(""))).toMatchObject({ protocol: null, role: null });
     expect(read(record("", (buffer) => (buffer[layout.protocol] = 200)))).toMatchObject({ protocol: null });
   });
 
-  it("rejects a record that is shorter than it says", () => {
+  it("rejects a truncated record", () => {
     expect(read(record("12345678"), layout.sizeBytes + 7)).toBeNull();
     expect(read(record(""), layout.sizeBytes - 1)).toBeNull();
     expect(read(record("12345678", (buffer) => buffer.writeUInt16LE(9, layout.bytes)))).toBeNull();

@@ -1,4 +1,4 @@
-/** Reads `struct payload_record` of probes/requests/ring.h where it lies in the ring. */
+/** Reads `struct payload_record` of probes/requests/ring.h in place, in the ring. */
 
 import { formatIpv6, withoutMapping } from "../../base/ip-address.ts";
 import { protocolOfNumber, type TrafficProtocol } from "../../model/protocols.ts";
@@ -7,7 +7,7 @@ import type { MissedRecords, PayloadRecord } from "../streams/payload-streams.ts
 
 export const recordKinds = { learn: 1, payload: 2, closed: 3 } as const;
 
-/** Offsets of the fields; a test compares them with the object's type information. */
+/** Offsets of the fields; a test compares them with the BTF of the object. */
 export const payloadRecordLayout = {
   sizeBytes: 96,
   kind: 0,
@@ -36,14 +36,14 @@ const noBytes = Buffer.alloc(0);
 /** By the bits of `missed`. */
 const missedRecords: readonly MissedRecords[] = [0, 1, 2, 3].map((bits) => ({ received: (bits & 1) !== 0, sent: (bits & 2) !== 0 }));
 
-/** One object for all records: what it shows changes with each `read`. */
+/** A view that is reused for all records: its fields change with each `read`. */
 export class PayloadRecordView implements PayloadRecord {
   connectionId = 0;
   pid = 0;
   isSent = false;
   isTls = false;
   isDatagram = false;
-  /** Copied for a capture, besides whatever counts it. */
+  /** A copy for a capture; the payload is counted separately. */
   isCapture = false;
   isPrepared = false;
   missed: MissedRecords | undefined = missedRecords[0];
@@ -60,7 +60,7 @@ export class PayloadRecordView implements PayloadRecord {
   #ring: Buffer = noBytes;
   #at = 0;
 
-  /** False when the record is shorter than it says. */
+  /** False for a truncated record. */
   read(view: DataView, at: number, length: number, ring: Buffer): boolean {
     const layout = payloadRecordLayout;
     if (length < layout.sizeBytes) return false;
@@ -104,7 +104,7 @@ export class PayloadRecordView implements PayloadRecord {
   }
 }
 
-/** Exact for the first hundred days after boot, and to two nanoseconds after that; no BigInt for each record. */
+/** Exact for the first hundred days after boot, and to two nanoseconds after that; avoids a BigInt per record. */
 function nanoseconds(view: DataView, at: number): number {
   return view.getUint32(at + 4, true) * 2 ** 32 + view.getUint32(at, true);
 }

@@ -25,7 +25,7 @@ it("ProcessNames keeps the name of a process that has ended for the window that 
   expect(names.nameOf(5)).toBeUndefined();
 });
 
-it("ProcessNames takes the name that a record tells, without a look at the process", () => {
+it("ProcessNames takes the name from the record, without reading the process", () => {
   let reads = 0;
   const names = new ProcessNames(() => {
     reads++;
@@ -37,7 +37,7 @@ it("ProcessNames takes the name that a record tells, without a look at the proce
   expect([names.nameOf(5), names.nameOf(6), names.nameOf(7), reads]).toEqual(["curl", "fifteen-letters", "tabhere", 0]);
 });
 
-it("ProcessNames takes a name that is told later, and one that was told in the window before", () => {
+it("ProcessNames takes a name from a later record, and one from the window before", () => {
   const names = new ProcessNames(() => null);
   names.see(5, record(), at);
   names.see(5, record("curl"), at);
@@ -47,7 +47,7 @@ it("ProcessNames takes a name that is told later, and one that was told in the w
   expect(names.nameOf(5)).toBe("curl");
 });
 
-it("ProcessNames keeps the name of whoever is asked for in each window", () => {
+it("ProcessNames keeps a name that is used in each window", () => {
   const names = new ProcessNames(() => null);
   names.see(5, record("curl"), at);
   names.see(6, record("wget"), at);
@@ -58,7 +58,7 @@ it("ProcessNames keeps the name of whoever is asked for in each window", () => {
   expect(names.nameOf(6)).toBeUndefined();
 });
 
-it("ProcessNames reads no more processes than it may keep", () => {
+it("ProcessNames reads no more processes than its limit", () => {
   const names = new ProcessNames((pid) => `p${pid}`, 2);
   for (const pid of [1, 2, 3]) names.see(pid, record(), at);
   expect([names.nameOf(2), names.nameOf(3)]).toEqual(["p2", undefined]);

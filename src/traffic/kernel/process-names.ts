@@ -1,8 +1,8 @@
 import { decodeProcessName, readProcessName } from "../../host/index.ts";
 
 /**
- * Names of processes at the moment their traffic is seen, for those that have ended before the agent looks. Kept for the window that saw them and
- * the next, and for as long as they are asked for in each: a request like one before brings no name.
+ * Names of processes when their traffic is seen, for those that end before the agent scans them. Kept for the window that saw them and the next, and
+ * longer if they are used in each: a repeated kind of request does not carry a name.
  */
 export class ProcessNames {
   readonly #read: (pid: number) => string | null;
@@ -15,7 +15,7 @@ export class ProcessNames {
     this.#maxNames = maxNames;
   }
 
-  /** Asked with every record; the name lies in it at `nameAt`, or nothing does. Decodes, or reads, once per window and process. */
+  /** Called with every record, which holds the name at `nameAt` or zeros. Decodes the name, or reads it from the process, once per window and process. */
   see(pid: number, record: Buffer, nameAt: number): void {
     const known = this.#now.get(pid);
     if (known !== undefined && (known !== null || record[nameAt] === 0)) return;

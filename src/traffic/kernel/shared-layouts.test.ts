@@ -13,12 +13,12 @@ import { payloadRecordLayout } from "./payload-records.ts";
 const directory = mkdtempSync(join(tmpdir(), "coral-layouts-"));
 afterAll(() => rmSync(directory, { recursive: true }));
 
-/** Only types of variables are kept in an object. */
+/** BTF holds only types that a variable uses. */
 const source = `#include "requests/requests.bpf.c"
 struct payload_record payload_record_here; struct learn_record learn_record_here; enum protocol protocol_here; enum loss loss_here;
 `;
 
-/** Compiled anew: an object that was built earlier may be older than its source. */
+/** Compiled from source: an earlier build may be stale. */
 function compile(): string {
   const object = join(directory, "requests.bpf.o");
   writeFileSync(join(directory, "layouts.c"), source);
@@ -34,7 +34,7 @@ function compile(): string {
 
 const snakeCase = (name: string): string => name.replace(/[A-Z]/g, (letter) => `_${letter.toLowerCase()}`);
 
-describe.runIf(spawnSync("clang", ["--version"]).status === 0)("what TypeScript repeats of the programs in the kernel", () => {
+describe.runIf(spawnSync("clang", ["--version"]).status === 0)("layouts shared with BPF programs", () => {
   const layout = readBtfLayout(compile());
 
   it.each([
@@ -52,7 +52,7 @@ describe.runIf(spawnSync("clang", ["--version"]).status === 0)("what TypeScript 
     expect(Object.fromEntries(found)).toEqual(offsets);
   });
 
-  it("numbers protocols and losses alike", () => {
+  it("numbers protocols and losses as in C", () => {
     const protocols = layout.enumeration("protocol");
     expect(trafficProtocols.map((name) => protocols.get(`PROTOCOL_${name.toUpperCase()}`))).toEqual(
       trafficProtocols.map((_, index) => index + 1),

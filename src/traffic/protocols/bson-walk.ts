@@ -1,17 +1,17 @@
-/** Walks over the top-level elements of a BSON document of which only the head may be there. */
+/** Walks the top-level elements of a BSON document, which may be truncated. */
 
 export interface BsonElement {
   type: number;
   name: string;
-  /** Where its value begins. */
+  /** Offset of its value. */
   from: number;
-  /** For texts, at most 200 bytes; else empty. */
+  /** For strings, at most 200 bytes; else empty. */
   text(): string;
   /** For numbers and booleans; else NaN. */
   number(): number;
 }
 
-/** Sizes of values with a fixed one, by type. */
+/** Sizes of fixed-size values, by type. */
 const fixedBytes: ReadonlyMap<number, number> = new Map([
   [0x01, 8],
   [0x06, 0],
@@ -28,7 +28,7 @@ const fixedBytes: ReadonlyMap<number, number> = new Map([
 ]);
 const maxNameBytes = 128;
 
-/** Calls `visit` for each element whose value is there, until it returns false. Stops at the end of the bytes or at anything strange. */
+/** Calls `visit` for each complete element until it returns false. Stops at the end of the bytes or at an invalid element. */
 export function walkBson(bytes: Buffer, from: number, to: number, visit: (element: BsonElement) => boolean): void {
   if (from < 0 || from + 5 > to) return;
   const end = Math.min(to, from + bytes.readInt32LE(from));
@@ -43,7 +43,7 @@ export function walkBson(bytes: Buffer, from: number, to: number, visit: (elemen
     const valueFrom = nameEnd + 1;
     const length = valueLength(bytes, type, valueFrom, end);
     if (length < 0) return;
-    // Of documents and arrays the head is enough.
+    // Documents and arrays need only their head.
     if (valueFrom + length > end && type !== 3 && type !== 4) return;
     if (!visit({ type, name, from: valueFrom, text: () => textOf(bytes, type, valueFrom), number: () => numberOf(bytes, type, valueFrom) }))
       return;
@@ -51,12 +51,12 @@ export function walkBson(bytes: Buffer, from: number, to: number, visit: (elemen
   }
 }
 
-/** -1 when it cannot be known. */
+/** -1 if unknown. */
 function valueLength(bytes: Buffer, type: number, at: number, end: number): number {
   const fixed = fixedBytes.get(type);
   if (fixed !== undefined) return fixed;
   if (type === 0x0b) {
-    // A pattern and its options, each ended by zero.
+    // A pattern and its options, both zero-terminated.
     const first = bytes.indexOf(0, at);
     const second = first < 0 ? -1 : bytes.indexOf(0, first + 1);
     return second < 0 || second >= end ? -1 : second + 1 - at;

@@ -1,16 +1,15 @@
 /**
- * Reads the first message of a TLS client: the name it asks for and the protocols it offers. Works on what is there: records may cut the message
- * anywhere, and the bytes may end before it does.
+ * Parses a TLS ClientHello: server name and offered protocols. Records may split the message anywhere, and it may be truncated.
  */
 
 import { hostName } from "./http/http1-head.ts";
 
 export interface ClientHello {
-  /** Server name in lower case; null when there is none, or it lies behind the cut. */
+  /** Server name in lower case; null if there is none, or it is truncated. */
   serverName: string | null;
-  /** Offered by ALPN, such as `h2`; empty when nothing is offered. */
+  /** Offered by ALPN, such as `h2`. */
   protocols: string[];
-  /** The whole message was there. */
+  /** The message is not truncated. */
   isComplete: boolean;
 }
 
@@ -18,12 +17,12 @@ const handshakeRecord = 22;
 const clientHello = 1;
 const serverNameExtension = 0;
 const alpnExtension = 16;
-/** Bytes of the message that are looked at. */
+/** Bytes of the message that are parsed. */
 const maxMessageBytes = 16_384;
 const maxProtocols = 16;
 const maxExtensions = 128;
 
-/** Walks bytes and stops, for good, at their end. */
+/** Reads bytes in order; after their end every read returns null. */
 class Cursor {
   readonly #bytes: Buffer;
   readonly #end: number;
@@ -39,7 +38,7 @@ class Cursor {
     return this.#end - this.#at;
   }
 
-  /** Big-endian; null when the bytes end before. */
+  /** Big-endian; null past the end. */
   number(byteCount: 1 | 2 | 3): number | null {
     if (this.left < byteCount) {
       this.#at = this.#end;
@@ -54,7 +53,7 @@ class Cursor {
     this.#at = Math.min(this.#at + byteCount, this.#end);
   }
 
-  /** The next bytes as a cursor of their own, cut where these are. */
+  /** The next bytes as their own cursor, truncated if these are. */
   part(byteCount: number): Cursor {
     const part = new Cursor(this.#bytes, this.#at, Math.min(this.#at + byteCount, this.#end));
     this.skip(byteCount);
@@ -69,13 +68,13 @@ class Cursor {
   }
 }
 
-/** The payloads of handshake records put together. Null when the bytes are none. */
+/** The concatenated payloads of handshake records. Null if the bytes are none. */
 function readHandshake(bytes: Buffer): Buffer | null {
   const parts: Buffer[] = [];
   let total = 0;
   for (let at = 0; at + 5 <= bytes.length && total < maxMessageBytes; ) {
     const length = bytes.readUInt16BE(at + 3);
-    // Something else behind the message is not ours; before it, it is no handshake.
+    // After the message, other records may follow; before it, this is not a handshake.
     if (bytes[at] !== handshakeRecord || bytes[at + 1] !== 3 || (bytes[at + 2] ?? 0) > 4 || length === 0 || length > 0x4800) break;
     const part = bytes.subarray(at + 5, at + 5 + length);
     parts.push(part);
@@ -107,13 +106,13 @@ function readProtocols(extension: Cursor): string[] {
     const length = list.number(1);
     const name = length === null ? null : list.text(length);
     if (name === null) break;
-    // Values that are made up to keep servers tolerant are no names.
+    // Skip GREASE values (RFC 8701).
     if (/^[\w./-]{1,32}$/.test(name)) protocols.push(name);
   }
   return protocols;
 }
 
-/** Null when the bytes do not begin with a ClientHello. Never throws. */
+/** Null if the bytes do not start with a ClientHello. Never throws. */
 export function parseClientHello(bytes: Buffer): ClientHello | null {
   const message = readHandshake(bytes);
   if (message === null || message[0] !== clientHello || message.length < 6 || message[4] !== 3) return null;

@@ -71,7 +71,7 @@ describe("createDnsDecoder()", () => {
     const asked = query("gone.example.com");
     const answered = query("gone.example.com", 1, 0x8183);
     const length = (bytes: Buffer) => Buffer.from([0, bytes.length]);
-    const replay = new Replay(createDnsDecoder).ask(length(asked)).ask(asked).answer(length(answered)).answer(answered);
+    const replay = new Replay(createDnsDecoder).request(length(asked)).request(asked).reply(length(answered)).reply(answered);
     expect(replay.lines).toEqual(["A | gone.example.com | NXDOMAIN"]);
     expect(replay.requests[0]).toMatchObject({ durationNs: 3_000_000, firstByteNs: 2_000_000 });
   });
@@ -82,7 +82,7 @@ describe("createDnsDecoder()", () => {
     // As a number, what the message is long behind it: by itself the payload would be one whole message.
     for (const message of [asked, answered]) message.writeUInt16BE(message.length - 2, 0);
     const length = Buffer.from([0, asked.length]);
-    const replay = new Replay(createDnsDecoder).ask(length).ask(asked).answer(length).answer(answered);
+    const replay = new Replay(createDnsDecoder).request(length).request(asked).reply(length).reply(answered);
     expect(replay.lines).toEqual(["A | a.x.test | NOERROR"]);
     expect(replay.undecodedCount).toBe(0);
   });

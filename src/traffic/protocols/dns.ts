@@ -1,4 +1,4 @@
-/** DNS (RFC 1035) over TCP, and the messages themselves for UDP. What is asked for is the route, with labels that chance made as `{id}`. */
+/** DNS (RFC 1035) over TCP, and the message parser for UDP. The queried name is the route, with random labels as `{id}`. */
 
 import type { DecoderContext, ProtocolDecoder } from "../core/protocol-decoder.ts";
 import { RequestsInFlight } from "../requests/requests-in-flight.ts";
@@ -11,7 +11,7 @@ export interface DnsMessage {
   isReply: boolean;
   /** `NOERROR`, `NXDOMAIN`, … */
   rcode: string;
-  /** `A`, `AAAA`, …; `TYPE65` for those without a name here. */
+  /** `A`, `AAAA`, …; `TYPE65` for types without a name here. */
   type: string;
   /** Lower case, templated; `.` for the root. */
   route: string;
@@ -44,19 +44,19 @@ const types: ReadonlyMap<number, string> = new Map([
 const maxRouteLength = 120;
 const headerBytes = 12;
 
-/** An answer that the name does not exist is an answer; that the server cannot or will not tell is an error. */
+/** NXDOMAIN is a valid result; a server that cannot or will not resolve the name is an error. */
 export function isDnsError(rcode: string): boolean {
   return rcode !== "NOERROR" && rcode !== "NXDOMAIN";
 }
 
-/** Null when these bytes are no query and no reply to one. `from` is the first byte of the message; for what was cut off only the name may be missing. */
+/** Null if the bytes are neither a query nor a reply. `from` is the first byte of the message; of a truncated one, only the name may be missing. */
 export function parseDnsMessage(bytes: Buffer, from: number, to: number): DnsMessage | null {
   if (!isDnsHeader(bytes, from, to)) return null;
   const labels: string[] = [];
   let at = from + headerBytes;
   for (;;) {
     const length = at < to ? (bytes[at] ?? 0) : -1;
-    // A question has nothing before it that a name could be compressed to.
+    // Nothing precedes the question, so its name cannot be compressed.
     if (length < 0 || length > 63 || labels.length > 40 || at + 1 + length > to) return null;
     at++;
     if (length === 0) break;
@@ -65,7 +65,7 @@ export function parseDnsMessage(bytes: Buffer, from: number, to: number): DnsMes
   }
   if (at + 4 > to) return null;
   const type = bytes.readUInt16BE(at);
-  // Internet, Chaos, Hesiod, any; the upper bit is multicast DNS's.
+  // Internet, Chaos, Hesiod, any; the top bit belongs to multicast DNS.
   const klass = bytes.readUInt16BE(at + 2) & 0x7fff;
   if (type === 0 || (klass !== 1 && klass !== 3 && klass !== 4 && klass !== 255)) return null;
   const code = (bytes[from + 3] ?? 0) & 15;
@@ -78,11 +78,11 @@ export function parseDnsMessage(bytes: Buffer, from: number, to: number): DnsMes
   };
 }
 
-/** The checks that probes/protocol/classify.h makes, too. */
+/** The same checks as in probes/protocol/classify.h. */
 export function isDnsHeader(bytes: Buffer, from: number, to: number): boolean {
   if (to - from < headerBytes + 5) return false;
   const flags = bytes.readUInt16BE(from + 2);
-  // A standard query or the reply to one, the reserved bit clear, one question.
+  // A standard query or its reply, with the reserved bit clear and one question.
   if ((flags & 0x7840) !== 0 || bytes.readUInt16BE(from + 4) !== 1 || (bytes[from + headerBytes] ?? 64) > 63) return false;
   if ((flags & 0x8000) !== 0) return true;
   return (
@@ -90,19 +90,19 @@ export function isDnsHeader(bytes: Buffer, from: number, to: number): boolean {
   );
 }
 
-/** The domain of the owner, the last two labels, is never taken for chance. */
+/** The last two labels, the owner's domain, are never treated as random. */
 function routeOf(labels: string[]): string {
   if (labels.length === 0) return ".";
   if (labels.at(-1) === "arpa" && (labels.at(-2) === "in-addr" || labels.at(-2) === "ip6") && labels.length > 2) {
     return `${idPlaceholder}.${labels.at(-2)}.arpa`;
   }
-  const told: string[] = [];
+  const kept: string[] = [];
   for (const [index, label] of labels.entries()) {
     const isId = index < labels.length - 2 && isRandomLabel(label);
-    if (!isId) told.push(/^[\x21-\x7e]+$/.test(label) ? label : label.replace(/[^\x21-\x7e]/g, "?"));
-    else if (told.at(-1) !== idPlaceholder) told.push(idPlaceholder);
+    if (!isId) kept.push(/^[\x21-\x7e]+$/.test(label) ? label : label.replace(/[^\x21-\x7e]/g, "?"));
+    else if (kept.at(-1) !== idPlaceholder) kept.push(idPlaceholder);
   }
-  const route = told.join(".");
+  const route = kept.join(".");
   return route.length <= maxRouteLength ? route : `…${route.slice(1 - maxRouteLength)}`;
 }
 
@@ -143,7 +143,7 @@ class DnsExchange {
     }
     request.status = message.rcode;
     request.isError = isDnsError(message.rcode);
-    this.#inFlight.answered(request, frame.lengthBytes, frame.atNs, frame.lastAtNs);
+    this.#inFlight.responded(request, frame.lengthBytes, frame.atNs, frame.lastAtNs);
     this.#inFlight.end(request);
   }
 }
@@ -156,7 +156,7 @@ const rules = {
   },
 };
 
-/** DNS over TCP: each message has its length before it. Messages over UDP go to `DnsDatagrams`. */
+/** DNS over TCP, where each message is preceded by its length. Messages over UDP go to `DnsDatagrams`. */
 export function createDnsDecoder(context: DecoderContext): ProtocolDecoder {
   return new DnsExchange(context).decoder;
 }

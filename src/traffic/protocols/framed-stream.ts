@@ -1,22 +1,22 @@
 /**
- * Cuts one direction of a connection into frames that begin with their length. Payloads arrive cut short: the end of a frame is known all the same,
- * unless frames begin in bytes that were not captured; then the stream is lost until a payload looks like the beginning of a frame.
+ * Splits one direction of a connection into length-prefixed frames. Payloads may be truncated. The end of a frame is still known, unless its header is
+ * in the missing bytes; then the stream is lost until a payload looks like the start of a frame.
  */
 
 import type { Chunk } from "../core/protocol-decoder.ts";
 
 export interface FrameRules {
-  /** Bytes that are needed to know a frame's length. At most 32. */
+  /** Bytes needed to read a frame's length. At most 32. */
   headerBytes: number;
-  /** The whole length, header included; 0 when this cannot be a frame. Called with at least `headerBytes` bytes behind `at`. */
+  /** The length of the frame with its header; 0 if this cannot be a frame. Called with at least `headerBytes` bytes after `at`. */
   frameLength(bytes: Buffer, at: number): number;
-  /** Whether a payload begins a frame, asked after a loss, when it may as well be the middle of one. Default: whatever has a length. */
+  /** Whether a payload starts a frame; called after a loss, when it may be the middle of one. Default: if it has a valid length. */
   isBeginning?(bytes: Buffer): boolean;
-  /** Most bytes kept of a frame that comes in several payloads. Default 512. */
+  /** Most bytes kept of a frame that spans several payloads. Default 512. */
   maxHeadBytes?: number;
 }
 
-/** Told when a frame's last byte has passed. `bytes` from `from` to `to` is its head as captured, header included; lent for the call. */
+/** Called when a frame's last byte has passed. `bytes` from `from` to `to` is its captured head with the header; valid during the call. */
 export type OnFrame = (bytes: Buffer, from: number, to: number, frame: FrameTimes) => void;
 
 export interface FrameTimes {
@@ -36,12 +36,12 @@ export class FramedStream {
   #held: Buffer | null = null;
   #heldBytes = 0;
   #isHeadOpen = false;
-  /** Of the frame that has begun; -1 while its header is not complete. */
+  /** Length of the current frame; -1 while its header is incomplete. */
   #lengthBytes = 0;
   #seenBytes = 0;
   #isLost = false;
 
-  /** `onLost` is called once for each loss, not for each payload that follows it. */
+  /** `onLost` is called once per loss, not for each payload after it. */
   constructor(rules: FrameRules, onFrame: OnFrame, onLost: (chunk: Chunk) => void) {
     this.#rules = rules;
     this.#maxHeadBytes = Math.max(rules.maxHeadBytes ?? 512, rules.headerBytes);
@@ -53,18 +53,18 @@ export class FramedStream {
     return this.#isLost;
   }
 
-  /** A frame has begun and is not complete. */
+  /** Whether a frame is incomplete. */
   get isInFrame(): boolean {
     return this.#seenBytes > 0;
   }
 
-  /** Forgets the frame that has begun; the next payload is expected to begin one. */
+  /** Drops the incomplete frame; the next payload is expected to start a new one. */
   reset(): void {
     this.#seenBytes = 0;
     this.#isLost = false;
   }
 
-  /** Payloads were lost: the next one may begin anywhere. Unlike a loss that is found here it is told to nobody. */
+  /** Payloads were lost: the next one may start anywhere. Unlike a loss that is detected here, it does not call `onLost`. */
   lose(): void {
     this.#seenBytes = 0;
     this.#isLost = true;
@@ -93,14 +93,14 @@ export class FramedStream {
         this.#hold(chunk, at, length);
         break;
       }
-      this.#tell(bytes, at, at + length, length, chunk, true);
+      this.#emit(bytes, at, at + length, length, chunk, true);
       at += length;
     }
     const missingBytes = chunk.fullLength - bytes.length;
     if (missingBytes > 0) this.#skip(missingBytes, chunk);
   }
 
-  /** Adds to the frame that has begun. Returns where the next one begins, or -1 when the stream is lost. */
+  /** Adds to the current frame. Returns where the next one starts, or -1 when the stream is lost. */
   #continue(chunk: Chunk): number {
     const { bytes } = chunk;
     let at = 0;
@@ -118,7 +118,7 @@ export class FramedStream {
     const taken = Math.min(this.#lengthBytes - this.#seenBytes, bytes.length - at);
     this.#append(bytes, at, at + taken);
     this.#seenBytes += taken;
-    if (this.#seenBytes >= this.#lengthBytes) this.#tellHeld(chunk);
+    if (this.#seenBytes >= this.#lengthBytes) this.#emitHeld(chunk);
     return at + taken;
   }
 
@@ -129,7 +129,7 @@ export class FramedStream {
       this.#seenBytes += missingBytes;
       return;
     }
-    if (leftBytes > 0) this.#tellHeld(chunk);
+    if (leftBytes > 0) this.#emitHeld(chunk);
     if (leftBytes < missingBytes) this.#lose(chunk);
   }
 
@@ -151,12 +151,12 @@ export class FramedStream {
     this.#heldBytes += count;
   }
 
-  #tellHeld(chunk: Chunk): void {
+  #emitHeld(chunk: Chunk): void {
     this.#seenBytes = 0;
-    if (this.#held !== null) this.#tell(this.#held, 0, this.#heldBytes, this.#lengthBytes, chunk, false);
+    if (this.#held !== null) this.#emit(this.#held, 0, this.#heldBytes, this.#lengthBytes, chunk, false);
   }
 
-  #tell(bytes: Buffer, from: number, to: number, length: number, chunk: Chunk, isWhole: boolean): void {
+  #emit(bytes: Buffer, from: number, to: number, length: number, chunk: Chunk, isWhole: boolean): void {
     const times = this.#times;
     times.lengthBytes = length;
     times.lastAtNs = chunk.atNs;

@@ -1,19 +1,19 @@
-/** Kafka's requests by number: their names, and what of their layouts has to be known to find topics and errors. */
+/** Kafka's APIs by number: their names, and the parts of their layouts that are needed to find topics and errors. */
 
 interface KafkaApi {
   name: string;
-  /** First version with compact strings and tagged fields; 32767 when none. */
+  /** First version with compact strings and tagged fields; 32767 if there is none. */
   flexibleFrom: number;
-  /** Highest version known to the protocol, with some room for newer ones; for recognition. */
+  /** Highest version accepted by recognition: the protocol's, plus a margin for newer ones. */
   maxVersion: number;
-  /** First version whose answer begins with a throttle time and then the error; and whether before that it begins with the error. */
+  /** First version whose response starts with a throttle time and the error; and whether earlier ones start with the error. */
   error?: { afterThrottleFrom: number; isFirstBefore: boolean; until?: number };
 }
 
 const never = 32_767;
 const always = { afterThrottleFrom: never, isFirstBefore: true };
 
-/** Position is the number of the API. */
+/** The index is the API number. */
 const apis: readonly KafkaApi[] = [
   { name: "Produce", flexibleFrom: 9, maxVersion: 16 },
   { name: "Fetch", flexibleFrom: 12, maxVersion: 22, error: { afterThrottleFrom: 7, isFirstBefore: false } },
@@ -64,7 +64,7 @@ const apis: readonly KafkaApi[] = [
   { name: "ListPartitionReassignments", flexibleFrom: 0, maxVersion: 4, error: { afterThrottleFrom: 0, isFirstBefore: false } },
   { name: "OffsetDelete", flexibleFrom: never, maxVersion: 4, error: always },
 ];
-/** Later ones, between brokers and of new group protocols: by number only. */
+/** Later APIs, between brokers and of new group protocols: by number only. */
 export const maxKafkaApi = 95;
 const consumerGroupHeartbeat = 68;
 const unnamed: KafkaApi = { name: "", flexibleFrom: 0, maxVersion: 8 };
@@ -75,14 +75,14 @@ const heartbeat: KafkaApi = {
   error: { afterThrottleFrom: 0, isFirstBefore: false },
 };
 
-/** Null when there is no such API or version. */
+/** Null for an unknown API or version. */
 export function kafkaApi(key: number, version: number): KafkaApi | null {
   if (key < 0 || key > maxKafkaApi) return null;
   const api = key === consumerGroupHeartbeat ? heartbeat : (apis[key] ?? unnamed);
   return version >= 0 && version <= api.maxVersion ? api : null;
 }
 
-/** Where in the answer's body the error is: bytes after its header, or -1. */
+/** Offset of the error in the response, after its header; -1 without one. */
 export function kafkaErrorOffset(api: KafkaApi, version: number): number {
   if (api.error === undefined || version > (api.error.until ?? never)) return -1;
   if (version >= api.error.afterThrottleFrom) return 4;

@@ -33,10 +33,10 @@ const produced8 = (id: number, code: number) =>
 
 describe("createKafkaDecoder()", () => {
   it("names produce and fetch by topic, and reads their errors", () => {
-    const replay = new Replay(createKafkaDecoder).ask(produce8(1)).answer(produced8(1, 0)).ask(produce8(2)).answer(produced8(2, 3));
-    replay.ask(produce8(3, -1, ["a", "b"])).answer(produced8(3, 0));
+    const replay = new Replay(createKafkaDecoder).request(produce8(1)).reply(produced8(1, 0)).request(produce8(2)).reply(produced8(2, 3));
+    replay.request(produce8(3, -1, ["a", "b"])).reply(produced8(3, 0));
     const fetch11 = request(1, 11, 4, Buffer.alloc(12), int(4, 1), Buffer.alloc(1), Buffer.alloc(8), int(4, 1), text("events"), int(4, 0));
-    replay.ask(fetch11).answer(framed(int(4, 4), int(4, 0), int(2, 70), int(4, 9)));
+    replay.request(fetch11).reply(framed(int(4, 4), int(4, 0), int(2, 70), int(4, 9)));
     expect(replay.lines).toEqual([
       "Produce | Produce orders | ",
       "Produce | Produce orders | 3!",
@@ -51,35 +51,35 @@ describe("createKafkaDecoder()", () => {
     const fetch13 = request(1, 13, 6, noTags, Buffer.alloc(60));
     const versions = request(18, 3, 7, noTags, compact("librdkafka"), compact("2.0"), noTags);
     const replay = new Replay(createKafkaDecoder)
-      .ask(produce9)
-      .answer(produced9)
-      .ask(fetch13)
-      .answer(framed(int(4, 6), noTags, int(4, 0), int(2, 0)));
-    replay.ask(versions).answer(framed(int(4, 7), int(2, 35)));
+      .request(produce9)
+      .reply(produced9)
+      .request(fetch13)
+      .reply(framed(int(4, 6), noTags, int(4, 0), int(2, 0)));
+    replay.request(versions).reply(framed(int(4, 7), int(2, 35)));
     expect(replay.lines).toEqual(["Produce | Produce orders | 10!", "Fetch | Fetch | ", "ApiVersions | ApiVersions | 35!"]);
   });
 
   it("pairs pipelined requests by correlation id", () => {
-    const replay = new Replay(createKafkaDecoder).ask(Buffer.concat([request(3, 5, 1, int(4, 0)), request(12, 3, 2, text("group"))]));
-    replay.answer(framed(int(4, 1), int(4, 0))).answer(framed(int(4, 2), int(4, 0), int(2, 27)));
+    const replay = new Replay(createKafkaDecoder).request(Buffer.concat([request(3, 5, 1, int(4, 0)), request(12, 3, 2, text("group"))]));
+    replay.reply(framed(int(4, 1), int(4, 0))).reply(framed(int(4, 2), int(4, 0), int(2, 27)));
     expect(replay.lines).toEqual(["Metadata | Metadata | ", "Heartbeat | Heartbeat | 27!"]);
   });
 
   it("waits for no answer where none was asked for", () => {
-    expect(new Replay(createKafkaDecoder).ask(produce8(1, 0)).lines).toEqual(["Produce | Produce orders | "]);
+    expect(new Replay(createKafkaDecoder).request(produce8(1, 0)).lines).toEqual(["Produce | Produce orders | "]);
   });
 
   it("reads long batches by their heads", () => {
     const head = produce8(1);
     head.writeInt32BE(50_000 - 4, 0);
-    const replay = new Replay(createKafkaDecoder).ask(head, 16_384).ask("xx", 33_616).answer(produced8(1, 0));
+    const replay = new Replay(createKafkaDecoder).request(head, 16_384).request("xx", 33_616).reply(produced8(1, 0));
     expect(replay.lines).toEqual(["Produce | Produce orders | "]);
     expect(replay.requests[0]).toMatchObject({ requestBytes: 50_000, durationNs: 2_000_000 });
   });
 
   it("counts answers to what it did not see, and finds its way again after a loss", () => {
-    const replay = new Replay(createKafkaDecoder).answer(produced8(9, 0)).ask(produce8(1)).answer(Buffer.from("ffffffff00000000", "hex"));
-    replay.answer(produced8(1, 0));
+    const replay = new Replay(createKafkaDecoder).reply(produced8(9, 0)).request(produce8(1)).reply(Buffer.from("ffffffff00000000", "hex"));
+    replay.reply(produced8(1, 0));
     expect(replay.lines).toEqual(["Produce | Produce orders | "]);
     expect(replay.undecodedCount).toBe(2);
   });

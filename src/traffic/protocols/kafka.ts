@@ -1,4 +1,4 @@
-/** Kafka: requests by API and, where it costs little to find, topic; paired by correlation id, errors by Kafka's own numbers. */
+/** Kafka: requests by API and, where it is cheap to find, topic; paired by correlation id; errors by Kafka's error codes. */
 
 import type { DecoderContext, ProtocolDecoder } from "../core/protocol-decoder.ts";
 import { type OpenRequest, RequestsInFlight } from "../requests/requests-in-flight.ts";
@@ -10,11 +10,11 @@ import { PairedByName } from "./paired-streams.ts";
 const produce = 0;
 const fetch = 1;
 const apiVersions = 18;
-/** Default of the brokers' `socket.request.max.bytes`; an answer may be as large. */
+/** Default of the brokers' `socket.request.max.bytes`; a response may be as large. */
 const maxFrameBytes = 104_857_600;
 const requestHeadBytes = 14;
 
-/** Reads big-endian fields; past the end everything is 0 and `isCut` is true. */
+/** Reads big-endian fields; past the end they are 0, and `isCut` is true. */
 class Fields {
   readonly #bytes: Buffer;
   readonly #to: number;
@@ -77,7 +77,7 @@ class Fields {
   }
 }
 
-/** True when a request's first bytes make sense together: API, version, and a client id of its length. */
+/** Whether API, version and client id length of a request are consistent. */
 export function isKafkaRequest(bytes: Buffer, at: number, lengthBytes: number): boolean {
   if (bytes.length - at < requestHeadBytes) return false;
   const frameBytes = bytes.readInt32BE(at);
@@ -113,7 +113,7 @@ class KafkaExchange {
     this.decoder = new PairedByName(this.#inFlight, requests, this.#replies);
   }
 
-  /** Only answers to what was asked can be told from other bytes. */
+  /** Only the correlation id of an open request distinguishes a response from other bytes. */
   #replyLength(bytes: Buffer, at: number): number {
     const length = bytes.readInt32BE(at);
     if (length < 4 || length > maxFrameBytes) return 0;
@@ -140,7 +140,7 @@ class KafkaExchange {
       bytes.readInt32BE(from + 8),
     );
     request.state = (key << 16) | version;
-    // Nobody waits for an answer.
+    // The broker sends no response.
     if (topic?.isUnanswered === true) this.#inFlight.end(request);
   }
 
@@ -155,7 +155,7 @@ class KafkaExchange {
       request.status = String(code);
       request.isError = true;
     }
-    this.#inFlight.answered(request, frame.lengthBytes, frame.atNs, frame.lastAtNs);
+    this.#inFlight.responded(request, frame.lengthBytes, frame.atNs, frame.lastAtNs);
     this.#inFlight.end(request);
   }
 }
@@ -167,7 +167,7 @@ function isKafkaHead(bytes: Buffer, at: number): boolean {
 }
 
 interface Topic {
-  /** Empty when it cannot be told, or there is none. */
+  /** Empty if unknown. */
   name: string;
   isUnanswered: boolean;
 }
@@ -177,7 +177,7 @@ function producedTopic(fields: Fields, version: number, isFlexible: boolean): To
   const acks = fields.int(2);
   const isUnanswered = acks === 0 && !fields.isCut;
   fields.skip(4); // timeout
-  // From version 13 on topics have numbers.
+  // From version 13 on, topics are identified by UUID.
   return { name: version >= 13 ? "" : topicName(fields, isFlexible), isUnanswered };
 }
 
@@ -198,7 +198,7 @@ function topicName(fields: Fields, isFlexible: boolean): string {
   return /^[A-Za-z0-9._-]{1,249}$/.test(name) ? name.replace(/[0-9a-f]{8}-[0-9a-f-]{27}|\d{6,}/g, "{id}").slice(0, 120) : "";
 }
 
-/** 0 also when it cannot be told. */
+/** 0 also if unknown. */
 function errorCode(request: OpenRequest, bytes: Buffer, from: number, to: number): number {
   const key = request.state >> 16;
   const version = request.state & 0xffff;
@@ -206,7 +206,7 @@ function errorCode(request: OpenRequest, bytes: Buffer, from: number, to: number
   if (api === null) return 0;
   const fields = new Fields(bytes, from, to);
   const isFlexible = version >= api.flexibleFrom;
-  // Answers about versions must be readable to those who do not know this one.
+  // Responses of ApiVersions must be readable for clients of any version.
   if (isFlexible && key !== apiVersions) fields.skipTags();
   if (key === produce) return produceError(fields, isFlexible, version);
   const offset = kafkaErrorOffset(api, version);
@@ -215,7 +215,7 @@ function errorCode(request: OpenRequest, bytes: Buffer, from: number, to: number
   return fields.int(2);
 }
 
-/** Of the first partition. */
+/** The error of the first partition. */
 function produceError(fields: Fields, isFlexible: boolean, version: number): number {
   if (fields.count(isFlexible) <= 0) return 0;
   if (version >= 13) fields.skip(16);

@@ -1,4 +1,4 @@
-/** memcached's binary protocol. The route is the command; quiet commands are over when a later one is answered. */
+/** memcached's binary protocol. The route is the command; quiet commands end when a later one gets its reply. */
 
 import type { Chunk, DecoderContext, ProtocolDecoder } from "../core/protocol-decoder.ts";
 import { type OpenRequest, RequestsInFlight } from "../requests/requests-in-flight.ts";
@@ -9,7 +9,7 @@ const commands = (
   "get set add replace delete incr decr quit flush get noop version get get append prepend stat set add replace delete incr decr quit flush append prepend " +
   "verbosity touch gat gat"
 ).split(" ");
-/** Answered only when there is something to tell. */
+/** Get a reply only for hits or errors. */
 const quiet = new Set([0x09, 0x0d, 0x11, 0x12, 0x13, 0x14, 0x15, 0x16, 0x17, 0x18, 0x19, 0x1a, 0x1e]);
 const statuses: ReadonlyMap<number, string> = new Map([
   [0x01, "NOT_FOUND"],
@@ -62,14 +62,14 @@ class MemcachedBinaryDecoder implements ProtocolDecoder {
     this.#replies = new FramedStream(
       frameRules(memcachedReplyMagic),
       (bytes, from, _to, frame) => this.#onReply(bytes, from, frame),
-      (chunk) => this.#inFlight.answerAll(chunk.atNs),
+      (chunk) => this.#inFlight.respondedAll(chunk.atNs),
     );
   }
 
   onRequestBytes(chunk: Chunk): void {
     if (this.#replies.isLost) {
       this.#replies.reset();
-      this.#inFlight.endAnswered();
+      this.#inFlight.endResponded();
     }
     this.#requests.push(chunk);
   }
@@ -85,7 +85,7 @@ class MemcachedBinaryDecoder implements ProtocolDecoder {
   }
 
   onQuiet(): void {
-    if (this.#replies.isLost) this.#inFlight.endAnswered();
+    if (this.#replies.isLost) this.#inFlight.endResponded();
   }
 
   onClose(atNs: number | null): void {
@@ -111,8 +111,8 @@ class MemcachedBinaryDecoder implements ProtocolDecoder {
     const code = bytes.readUInt16BE(from + 6);
     request.status = this.#statusOf(request, code);
     request.isError = !expected.has(code);
-    this.#inFlight.answered(request, frame.lengthBytes, frame.atNs, frame.lastAtNs);
-    // Statistics come one by one; the last has no name.
+    this.#inFlight.responded(request, frame.lengthBytes, frame.atNs, frame.lastAtNs);
+    // Statistics are separate packets; the last one has no name.
     if (opcode !== statOpcode || code !== 0 || bytes.readUInt16BE(from + 2) === 0) this.#inFlight.end(request);
   }
 
@@ -125,12 +125,12 @@ class MemcachedBinaryDecoder implements ProtocolDecoder {
     return this.#inFlight.find((request) => request.id === opaque && request.state === opcode);
   }
 
-  /** Answers come in order, so quiet commands asked before have nothing to tell. */
+  /** Replies are in order, so earlier quiet commands have none. */
   #endQuietBefore(request: OpenRequest, atNs: number): void {
     for (let oldest = this.#inFlight.oldest; oldest !== undefined && oldest !== request; oldest = this.#inFlight.oldest) {
       if (!quiet.has(oldest.state)) return;
       if (oldest.method === "get") oldest.status = "MISS";
-      this.#inFlight.answered(oldest, 0, atNs);
+      this.#inFlight.responded(oldest, 0, atNs);
       this.#inFlight.end(oldest);
     }
   }

@@ -1,4 +1,4 @@
-/** memcached's text protocol, classic and meta commands. The route is the command: keys are never looked at. */
+/** memcached's text protocol, classic and meta commands. The route is the command; keys are never read. */
 
 import type { Chunk, DecoderContext, ProtocolDecoder } from "../core/protocol-decoder.ts";
 import { type OpenRequest, RequestsInFlight } from "../requests/requests-in-flight.ts";
@@ -7,7 +7,7 @@ import { PairedByOrder } from "./paired-streams.ts";
 
 const storing = new Set(["set", "add", "replace", "append", "prepend", "cas"]);
 const fetching = new Set(["get", "gets", "gat", "gats"]);
-/** Commands answered by one line, and those answered until `END`. */
+/** Commands with a one-line reply, and those whose reply ends with `END`. */
 const others = new Set(
   "delete incr decr touch stats flush_all version verbosity quit shutdown lru lru_crawler slabs watch cache_memlimit refresh_certs mg ms md ma mn me".split(
     " ",
@@ -15,10 +15,10 @@ const others = new Set(
 );
 /** A command line may hold a hundred keys of 250 bytes. */
 const maxLineBytes = 65_536;
-/** Behind a key, which may have 250 bytes, come flags, times and the length of what is stored. */
+/** After a key of up to 250 bytes come flags, expiry and data length. */
 const maxKeptBytes = 512;
 
-/** True when a line begins like a command; also the rule of probes/protocol/classify.h, which looks at the longest names only. */
+/** Whether a line starts like a command; the rule of probes/protocol/classify.h, which knows only the longest names. */
 export function isMemcachedCommand(line: string): boolean {
   const verb = /^[a-z_]+(?=[ \r\n])/.exec(line)?.[0] ?? "";
   return storing.has(verb) || fetching.has(verb) || others.has(verb);
@@ -37,8 +37,8 @@ class LineStream {
   lengthBytes = 0;
 
   /**
-   * `onLine` gets the head of each line and returns the length of the block of data behind it, its line end
-   * included, 0 for none, -1 when this is not the protocol.
+   * `onLine` gets the head of each line and returns the length of the data block after it, with its line end; 0 for none, -1 if this is not
+   * memcached.
    */
   constructor(onLine: (line: string, chunk: Chunk) => number, onLost: (chunk: Chunk) => void) {
     this.#onLine = onLine;
@@ -101,21 +101,21 @@ class LineStream {
   }
 }
 
-/** What ends the answer. */
+/** What ends the reply. */
 const oneLine = 0;
 const untilEnd = 1;
 const meta = 2;
-/** Meta commands with the flag `q`, whose usual answer is left out. */
+/** Meta commands with the flag `q`, which suppresses the usual reply. */
 const quiet = 3;
-/** What is still answered to a quiet command, besides errors; of `mg` only hits are. */
-const answersToQuiet: ReadonlyMap<string, ReadonlySet<string>> = new Map([
+/** Replies that a quiet command still gets, besides errors; of `mg` only hits. */
+const repliesToQuiet: ReadonlyMap<string, ReadonlySet<string>> = new Map([
   ["mg", new Set(["VA", "HD"])],
   ["ms", new Set(["NS", "EX", "NF"])],
   ["md", new Set(["EX"])],
   ["ma", new Set(["NS", "EX"])],
 ]);
 
-/** Commands that wait for no answer are over when their connection is. */
+/** Commands without a reply end with the connection. */
 class PairedOrQuiet extends PairedByOrder {
   readonly #endQuiet: (atNs: number) => void;
 
@@ -160,7 +160,7 @@ class MemcachedTextExchange {
     if (verb === "mg" || verb === "md" || verb === "ma") return this.#begin(verb, words.includes("q", 2) ? quiet : meta, 0, false);
     if (verb === "quit") return 0;
     if (others.has(verb)) return this.#begin(verb, verb === "stats" ? untilEnd : oneLine, 0, words.includes("noreply", 1));
-    // The server answers ERROR to a word that it does not know.
+    // The server replies ERROR to an unknown command.
     return /^[a-z_]{1,20}$/.test(verb) ? this.#begin("", oneLine, 0, false) : -1;
   }
 
@@ -181,11 +181,11 @@ class MemcachedTextExchange {
     if (!isError(word)) this.#endQuiet(chunk.atNs, word);
     const request = this.#inFlight.oldest;
     if (request === undefined || request.isHole) {
-      if (request !== undefined) this.#inFlight.answered(request, 0, chunk.atNs);
+      if (request !== undefined) this.#inFlight.responded(request, 0, chunk.atNs);
       if (word !== "VALUE" && word !== "STAT") this.#context.sink.undecoded(1);
       return dataBytes;
     }
-    this.#inFlight.answered(request, this.#replies.lengthBytes + Math.max(0, dataBytes), this.#replies.atNs, chunk.atNs);
+    this.#inFlight.responded(request, this.#replies.lengthBytes + Math.max(0, dataBytes), this.#replies.atNs, chunk.atNs);
     if (word === "VALUE" || word === "STAT") {
       request.status = word === "VALUE" ? "HIT" : "";
       return request.state === untilEnd ? dataBytes : -1;
@@ -195,12 +195,12 @@ class MemcachedTextExchange {
     return dataBytes;
   }
 
-  /** Answers come in order: quiet commands before the first one that can have this answer had nothing to tell. */
+  /** Replies are in order: quiet commands before the first one that can get this reply have none. */
   #endQuiet(atNs: number, word?: string): void {
     for (let oldest = this.#inFlight.oldest; oldest?.state === quiet; oldest = this.#inFlight.oldest) {
-      if (word !== undefined && answersToQuiet.get(oldest.method)?.has(word) === true) return;
+      if (word !== undefined && repliesToQuiet.get(oldest.method)?.has(word) === true) return;
       if (oldest.method === "mg") oldest.status = "MISS";
-      this.#inFlight.answered(oldest, 0, atNs);
+      this.#inFlight.responded(oldest, 0, atNs);
       this.#inFlight.end(oldest);
     }
   }
@@ -222,7 +222,7 @@ function isError(word: string): boolean {
   return word === "ERROR" || word === "CLIENT_ERROR" || word === "SERVER_ERROR";
 }
 
-/** With the line end that follows the data. */
+/** Includes the line end after the data. */
 function blockLength(word: string | undefined): number {
   return word !== undefined && /^\d{1,10}$/.test(word) ? Number(word) + 2 : -1;
 }

@@ -31,15 +31,15 @@ describe("createMemcachedDecoder()", () => {
 
   it("knows what is stored under the longest keys, of any bytes", () => {
     const key = "\x10\xa0\x0b".padEnd(250, "k");
-    const replay = new Replay(createMemcachedDecoder).ask(`set ${key} 4294967295 2147483647 9\r\nget a b\r\n\r\n`).answer("STORED\r\n");
-    replay.ask(`get ${key}\r\n`).answer(`VALUE ${key} 4294967295 9\r\nget a b\r\n\r\nEND\r\n`).close();
+    const replay = new Replay(createMemcachedDecoder).request(`set ${key} 4294967295 2147483647 9\r\nget a b\r\n\r\n`).reply("STORED\r\n");
+    replay.request(`get ${key}\r\n`).reply(`VALUE ${key} 4294967295 9\r\nget a b\r\n\r\nEND\r\n`).close();
     expect(replay.lines).toEqual(["set | set | STORED", "get | get | HIT"]);
     expect(replay.undecodedCount).toBe(0);
   });
 
   it("expects no answer to quiet meta commands that went as usual", () => {
-    const replay = new Replay(createMemcachedDecoder).ask("mg a v q\r\nmg b v q\r\nms c 2 q\r\nhi\r\nmg d v q\r\nmn\r\n");
-    replay.answer("VA 2\r\nhi\r\nMN\r\n").ask("mg e v\r\n").answer("EN\r\n").ask("md f q\r\nmg g v q\r\n").close();
+    const replay = new Replay(createMemcachedDecoder).request("mg a v q\r\nmg b v q\r\nms c 2 q\r\nhi\r\nmg d v q\r\nmn\r\n");
+    replay.reply("VA 2\r\nhi\r\nMN\r\n").request("mg e v\r\n").reply("EN\r\n").request("md f q\r\nmg g v q\r\n").close();
     expect(replay.lines).toEqual([
       "mg | mg | HIT",
       "mg | mg | MISS",
@@ -71,8 +71,8 @@ describe("createMemcachedDecoder()", () => {
   });
 
   it("finds its way again after answers that were cut off", () => {
-    const replay = new Replay(createMemcachedDecoder).ask("get a b c\r\n").answer("VALUE a 0 10\r\n0123456789\r\nVALUE b", 4000);
-    replay.ask("get d\r\n").answer("END\r\n").close();
+    const replay = new Replay(createMemcachedDecoder).request("get a b c\r\n").reply("VALUE a 0 10\r\n0123456789\r\nVALUE b", 4000);
+    replay.request("get d\r\n").reply("END\r\n").close();
     expect(replay.lines).toEqual(["get | get | HIT", "get | get | MISS"]);
   });
 });

@@ -1,4 +1,4 @@
-/** memcached, whichever of its two protocols the first bytes are of. */
+/** memcached: picks the text or the binary decoder by the first bytes. */
 
 import type { Chunk, DecoderContext, ProtocolDecoder } from "../core/protocol-decoder.ts";
 import { createMemcachedBinaryDecoder, memcachedReplyMagic, memcachedRequestMagic } from "./memcached-binary.ts";

@@ -58,8 +58,8 @@ describe("createMongoDecoder()", () => {
     ["no command at all", { "a secret": "x" }, { ok: 1 }, " | unknown | "],
   ])("names %s", (_, request, reply, line) => {
     const replay = new Replay(createMongoDecoder)
-      .ask(opMsg(7, 0, request))
-      .answer(opMsg(100, 7, reply))
+      .request(opMsg(7, 0, request))
+      .reply(opMsg(100, 7, reply))
       .close();
     expect(replay.lines).toEqual([line]);
     expect(replay.undecodedCount).toBe(0);
@@ -68,17 +68,17 @@ describe("createMongoDecoder()", () => {
   it("finds the body behind a sequence of documents", () => {
     const sequence = Buffer.concat([Buffer.from([1]), int32(4 + 10 + bson({ a: 1 }).length), Buffer.from("documents\0"), bson({ a: 1 })]);
     const request = message(7, 0, 2013, int32(0), sequence, Buffer.from([0]), bson({ insert: "orders" }));
-    expect(new Replay(createMongoDecoder).ask(request).answer(opMsg(1, 7, { ok: 1 })).lines).toEqual(["insert | insert orders | "]);
+    expect(new Replay(createMongoDecoder).request(request).reply(opMsg(1, 7, { ok: 1 })).lines).toEqual(["insert | insert orders | "]);
   });
 
   it("pairs by id, whatever the order", () => {
-    const replay = new Replay(createMongoDecoder).ask(Buffer.concat([opMsg(1, 0, { find: "a" }), opMsg(2, 0, { find: "b" })]));
-    replay.answer(opMsg(90, 2, { ok: 1 })).answer(opMsg(91, 1, { ok: 1 }));
+    const replay = new Replay(createMongoDecoder).request(Buffer.concat([opMsg(1, 0, { find: "a" }), opMsg(2, 0, { find: "b" })]));
+    replay.reply(opMsg(90, 2, { ok: 1 })).reply(opMsg(91, 1, { ok: 1 }));
     expect(replay.lines).toEqual(["find | find b | ", "find | find a | "]);
   });
 
   it("does not wait for the answer to an unacknowledged write", () => {
-    expect(new Replay(createMongoDecoder).ask(opMsg(1, 0, { insert: "a" }, 2)).lines).toEqual(["insert | insert a | "]);
+    expect(new Replay(createMongoDecoder).request(opMsg(1, 0, { insert: "a" }, 2)).lines).toEqual(["insert | insert a | "]);
   });
 
   it("reads OP_QUERY and OP_REPLY of old drivers", () => {
@@ -87,26 +87,26 @@ describe("createMongoDecoder()", () => {
     const command = message(4, 0, 2004, int32(0), Buffer.from("admin.$cmd\0"), int32(0), int32(-1), bson({ isMaster: 1 }));
     const reply = message(9, 4, 1, int32(8), Buffer.alloc(8), int32(0), int32(1), bson({ ok: 1 }));
     const replay = new Replay(createMongoDecoder)
-      .ask(query)
-      .answer(failed)
-      .ask(command)
-      .answer(reply)
-      .ask(message(5, 0, 2002, int32(0), Buffer.from("shop.t\0"), bson({})));
+      .request(query)
+      .reply(failed)
+      .request(command)
+      .reply(reply)
+      .request(message(5, 0, 2002, int32(0), Buffer.from("shop.t\0"), bson({})));
     expect(replay.lines).toEqual(["find | find users | 17!", "isMaster | isMaster | ", "insert | insert t | "]);
   });
 
   it("counts compressed messages without a name", () => {
     const compressed = message(1, 0, 2012, int32(2013), int32(100), Buffer.from([2]), Buffer.alloc(40, 7));
     expect(
-      new Replay(createMongoDecoder).ask(compressed).answer(message(2, 1, 2012, int32(2013), int32(50), Buffer.from([2]))).lines,
+      new Replay(createMongoDecoder).request(compressed).reply(message(2, 1, 2012, int32(2013), int32(50), Buffer.from([2]))).lines,
     ).toEqual([" | unknown | "]);
   });
 
   it("reads long messages by their heads", () => {
     const request = opMsg(1, 0, { insert: "orders", documents: [{ text: "x".repeat(5000) }] });
     const reply = opMsg(2, 1, { cursor: { text: "y".repeat(9000) }, ok: 1 });
-    const replay = new Replay(createMongoDecoder).ask(request.subarray(0, 256), request.length).answer(reply.subarray(0, 256), 4096);
-    replay.answer(reply.subarray(4096, 4200), reply.length - 4096).close();
+    const replay = new Replay(createMongoDecoder).request(request.subarray(0, 256), request.length).reply(reply.subarray(0, 256), 4096);
+    replay.reply(reply.subarray(4096, 4200), reply.length - 4096).close();
     expect(replay.lines).toEqual(["insert | insert orders | "]);
     expect(replay.requests[0]).toMatchObject({ durationNs: 2_000_000, responseBytes: reply.length });
   });

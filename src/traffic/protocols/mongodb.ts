@@ -1,4 +1,4 @@
-/** MongoDB: OP_MSG, and what older drivers and servers still send. Command and collection are the route; documents are only walked over. */
+/** MongoDB: OP_MSG, and the messages of older drivers and servers. Command and collection are the route; documents are skipped. */
 
 import type { DecoderContext, ProtocolDecoder } from "../core/protocol-decoder.ts";
 import { type OpenRequest, RequestsInFlight } from "../requests/requests-in-flight.ts";
@@ -11,7 +11,7 @@ const opReply = 1;
 const opQuery = 2004;
 const opCompressed = 2012;
 const opMsg = 2013;
-/** Operations of old drivers that name a collection; all but the last are not answered. */
+/** Operations of old drivers that name a collection; only the last one gets a reply. */
 const legacyOperations: ReadonlyMap<number, string> = new Map([
   [2001, "update"],
   [2002, "insert"],
@@ -24,7 +24,7 @@ const maxMessageBytes = 48_000_000 + 16_384;
 const moreToCome = 2;
 const queryFailure = 2;
 
-/** True for the four numbers that every message begins with. */
+/** Whether the bytes are the four numbers of a message header. */
 export function isMongoHeader(bytes: Buffer, at: number): boolean {
   const length = bytes.readInt32LE(at);
   const operation = bytes.readInt32LE(at + 12);
@@ -56,16 +56,16 @@ class MongoExchange {
     const { method, route } = requestNames(bytes, from, to, operation);
     const request = this.#inFlight.begin(frame, method, route, frame.lengthBytes, id);
     const isFlagged = operation === opMsg && to - from >= 20 && (bytes.readUInt32LE(from + 16) & moreToCome) !== 0;
-    // Nobody waits for an answer: written with `w: 0`.
+    // No reply: written with `w: 0`.
     if (isFlagged || (legacyOperations.has(operation) && operation !== 2005)) this.#inFlight.end(request);
   }
 
   #onReply(bytes: Buffer, from: number, to: number, frame: FrameTimes): void {
     const request = this.#inFlight.byId(bytes.readInt32LE(from + 8));
-    // A stream of answers to one request (exhaust cursors, monitoring): the first one ended it.
+    // A stream of replies to one request (exhaust cursors, monitoring): the first one ended it.
     if (request === undefined) return;
     readStatus(request, bytes, from, to);
-    this.#inFlight.answered(request, frame.lengthBytes, frame.atNs, frame.lastAtNs);
+    this.#inFlight.responded(request, frame.lengthBytes, frame.atNs, frame.lastAtNs);
     this.#inFlight.end(request);
   }
 }
@@ -82,14 +82,14 @@ function requestNames(bytes: Buffer, from: number, to: number, operation: number
   }
   if (operation === opQuery) {
     const full = cString(bytes, from + 20, to);
-    // After the name: how many to skip and to return.
+    // The name is followed by the numbers to skip and to return.
     if (full.endsWith(".$cmd")) return commandNames(bytes, from + 20 + full.length + 1 + 8, to);
     return { method: "find", route: `find ${collectionOf(full)}` };
   }
   return { method: "", route: unknownRoute };
 }
 
-/** Where the body of an OP_MSG begins; documents of a sequence may come before it. -1 when it was cut off. */
+/** Offset of the body of an OP_MSG, which may follow a document sequence; -1 if truncated. */
 function bodyOf(bytes: Buffer, from: number, to: number): number {
   let at = from;
   while (at + 5 <= to) {
@@ -102,7 +102,7 @@ function bodyOf(bytes: Buffer, from: number, to: number): number {
   return -1;
 }
 
-/** A command is the first element of its document, and mostly names the collection. */
+/** The command is the first element of its document; its value is usually the collection. */
 function commandNames(bytes: Buffer, from: number, to: number): { method: string; route: string } {
   let method = "";
   let collection = "";
@@ -121,14 +121,14 @@ function commandNames(bytes: Buffer, from: number, to: number): { method: string
   return { method, route: name === "" ? method : `${method} ${name}` };
 }
 
-/** Commands whose value is a text but no collection: of roles, users, databases, log entries. */
+/** Commands whose value is a string but not a collection: roles, users, databases, log entries. */
 function isNamedAfterCollection(method: string): boolean {
   return !/^(?:sasl|authenticate|getnonce|copydb|createUser|updateUser|dropUser|createRole|updateRole|dropRole|grant|revoke|getLog|usersInfo|rolesInfo|logMessage|whatsmyuri)/i.test(
     method,
   );
 }
 
-/** `users` of `shop.users`. Names made by programs carry numbers. */
+/** `users` of `shop.users`. Generated names contain numbers. */
 function collectionOf(full: string): string {
   const name = full.slice(full.indexOf(".") + 1);
   if (name.length > 80 || !/^[\x21-\x7e]+$/.test(name)) return "";

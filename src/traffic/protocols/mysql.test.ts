@@ -56,19 +56,19 @@ describe("createMysqlDecoder()", () => {
     const greeting = Buffer.from(mariadbClient[0]?.[2] ?? "", "base64");
     const request = packet(1, `\x85\xae\xff\x00${"\0".repeat(28)}`);
     const replay = new Replay(createMysqlDecoder)
-      .answer(greeting)
-      .ask(request)
-      .ask("\x16\x03\x01\x02\x00\x01\x00\x01\xfc\x03\x03")
-      .answer("\x16\x03\x03\x00\x7a")
+      .reply(greeting)
+      .request(request)
+      .request("\x16\x03\x01\x02\x00\x01\x00\x01\xfc\x03\x03")
+      .reply("\x16\x03\x03\x00\x7a")
       .close();
     expect([replay.lines, replay.undecodedCount]).toEqual([[], 0]);
   });
 
   it("times from the command to the last byte of its answer", () => {
     const replay = new Replay(createMysqlDecoder)
-      .ask(packet(0, "\x03SELECT a FROM b"))
-      .answer(packet(1, "\x01"))
-      .answer(packet(2, "row"))
+      .request(packet(0, "\x03SELECT a FROM b"))
+      .reply(packet(1, "\x01"))
+      .reply(packet(2, "row"))
       .close();
     expect(replay.requests[0]).toMatchObject({
       durationNs: 2_000_000,
@@ -82,11 +82,11 @@ describe("createMysqlDecoder()", () => {
   it("joins in the middle of a connection: unknown statements have no text", () => {
     const execute = packet(0, "\x17\x09\x00\x00\x00\x00\x01\x00\x00\x00");
     const replay = new Replay(createMysqlDecoder)
-      .answer(packet(3, "row"))
-      .ask(execute)
-      .answer(ok)
-      .ask(packet(0, "\x0e"))
-      .answer(ok)
+      .reply(packet(3, "row"))
+      .request(execute)
+      .reply(ok)
+      .request(packet(0, "\x0e"))
+      .reply(ok)
       .close();
     expect(replay.lines).toEqual([" | unknown | ", "PING | PING | "]);
   });
@@ -94,10 +94,10 @@ describe("createMysqlDecoder()", () => {
   it("reads a header and its body that come apart", () => {
     const query = packet(0, "\x03SELECT 1 FROM dual");
     const replay = new Replay(createMysqlDecoder)
-      .ask(query.subarray(0, 4))
-      .ask(query.subarray(4))
-      .answer(ok.subarray(0, 4))
-      .answer(ok.subarray(4))
+      .request(query.subarray(0, 4))
+      .request(query.subarray(4))
+      .reply(ok.subarray(0, 4))
+      .reply(ok.subarray(4))
       .close();
     expect(replay.lines).toEqual(["SELECT | SELECT ? FROM dual | "]);
   });
@@ -105,12 +105,12 @@ describe("createMysqlDecoder()", () => {
   it("takes a file that is loaded for no request, and tells how that went", () => {
     const replay = new Replay(createMysqlDecoder);
     for (const end of [ok, packet(9, "\xff\x56\x05#HY000Incorrect integer value")]) {
-      replay.ask(packet(0, "\x03load data local infile '/a' into table t")).answer(packet(1, "\xfb/a"));
+      replay.request(packet(0, "\x03load data local infile '/a' into table t")).reply(packet(1, "\xfb/a"));
       // Of what is sent at once only the beginning is seen.
-      replay.ask(packet(2, "1\tone\n".repeat(200)).subarray(0, 1024), 60_000).ask("2\ttwo\n3\tthree\n".repeat(20), 40_000);
-      replay.answer(end);
+      replay.request(packet(2, "1\tone\n".repeat(200)).subarray(0, 1024), 60_000).request("2\ttwo\n3\tthree\n".repeat(20), 40_000);
+      replay.reply(end);
     }
-    replay.ask(packet(0, "\x03select 1")).answer(ok).close();
+    replay.request(packet(0, "\x03select 1")).reply(ok).close();
     const load = "LOAD | load data local infile ? into table t | ";
     expect(replay.lines).toEqual([load, `${load}1366!`, "SELECT | select ? | "]);
     expect(replay.undecodedCount).toBe(0);
@@ -118,34 +118,34 @@ describe("createMysqlDecoder()", () => {
 
   it("takes what MariaDB says of its progress for no answer", () => {
     const progress = "\xff\xff\xff\x01\x01\x01\x10\x27\x00\x07Reading";
-    const replay = new Replay(createMysqlDecoder).ask(packet(0, "\x03alter table t engine=aria"));
-    replay.answer(packet(1, progress)).answer(packet(2, progress)).answer(packet(3, "\x00\x00\x00\x02\x00\x00\x00"));
+    const replay = new Replay(createMysqlDecoder).request(packet(0, "\x03alter table t engine=aria"));
+    replay.reply(packet(1, progress)).reply(packet(2, progress)).reply(packet(3, "\x00\x00\x00\x02\x00\x00\x00"));
     replay
-      .ask(packet(0, "\x03alter table t add u int unique"))
-      .answer(packet(1, progress))
-      .answer(packet(2, "\xff\x26\x04#23000Duplicate"))
+      .request(packet(0, "\x03alter table t add u int unique"))
+      .reply(packet(1, progress))
+      .reply(packet(2, "\xff\x26\x04#23000Duplicate"))
       .close();
     expect(replay.lines).toEqual(["ALTER | alter table t engine = aria | ", "ALTER | alter table t add u int unique | 1062!"]);
     expect(replay.undecodedCount).toBe(0);
   });
 
   it("skips the query attributes of MySQL 8", () => {
-    expect(new Replay(createMysqlDecoder).ask(packet(0, "\x03\x00\x01SELECT 1")).answer(ok).close().lines).toEqual([
+    expect(new Replay(createMysqlDecoder).request(packet(0, "\x03\x00\x01SELECT 1")).reply(ok).close().lines).toEqual([
       "SELECT | SELECT ? | ",
     ]);
   });
 
   it("knows the text of a command that was cut", () => {
     const query = packet(0, `\x03SELECT a FROM b WHERE c = '${"secret".repeat(400)}'`);
-    expect(new Replay(createMysqlDecoder).ask(query.subarray(0, 64), query.length).answer(ok).close().lines).toEqual([
+    expect(new Replay(createMysqlDecoder).request(query.subarray(0, 64), query.length).reply(ok).close().lines).toEqual([
       "SELECT | SELECT a FROM b WHERE c = ?… | ",
     ]);
   });
 
   it("tells unanswered commands when the connection closes, and nothing when it is forgotten", () => {
     const query = packet(0, "\x03SELECT a");
-    expect(new Replay(createMysqlDecoder).ask(query).close().lines).toEqual(["SELECT | SELECT a | no-reply!"]);
-    const forgotten = new Replay(createMysqlDecoder).ask(query);
+    expect(new Replay(createMysqlDecoder).request(query).close().lines).toEqual(["SELECT | SELECT a | no-reply!"]);
+    const forgotten = new Replay(createMysqlDecoder).request(query);
     forgotten.decoder.onClose(null);
     expect([forgotten.lines, forgotten.undecodedCount]).toEqual([[], 1]);
   });

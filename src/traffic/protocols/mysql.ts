@@ -1,6 +1,6 @@
 /**
- * MySQL and MariaDB. A request is a command of the client (sequence number 0); its answer begins with a packet of number 1 and has no end that could be
- * found in cut payloads, so it ends with the next command, the close, or when it gets quiet.
+ * MySQL and MariaDB. A request is a command of the client (sequence number 0). Its reply starts with packet number 1, and its end cannot be found in
+ * truncated payloads, so it ends with the next command, the close, or when the connection goes idle.
  */
 
 import type { SqlTemplate } from "../../redact/index.ts";
@@ -18,7 +18,7 @@ const comSendLongData = 0x18;
 const comClose = 0x19;
 const comFetch = 0x1c;
 const comBulkExecute = 0xfa;
-/** Commands that are their own name. */
+/** Commands whose route is their name. */
 const commandNames: ReadonlyMap<number, string> = new Map([
   [0x02, "INIT DB"],
   [0x04, "FIELD LIST"],
@@ -44,13 +44,13 @@ const capabilityCompress = 0x20;
 const capabilitySsl = 0x800;
 const capabilityZstd = 0x4000000;
 const capabilityProtocol41 = 0x200;
-/** MariaDB: the statement that was prepared last. */
+/** MariaDB: the most recently prepared statement. */
 const lastStatement = 0xffffffff;
-/** MariaDB: an error of this number says how far a statement is. */
+/** MariaDB: an error with this number is a progress report. */
 const progressCode = 0xffff;
 const maxStatements = 1024;
 const headerBytes = 4;
-/** What `OpenRequest.state` says. */
+/** Values of `OpenRequest.state`. */
 const waiting = 0;
 const begun = 1;
 const unknownNames: SqlTemplate = { verb: "", template: unknownRoute };
@@ -73,7 +73,7 @@ const rules = {
   frameLength: (bytes: Buffer, at: number): number => headerBytes + bytes.readUIntLE(at, 3),
 };
 
-/** Of all connections: they tend to ask the same. */
+/** Shared by all connections, which tend to send the same statements. */
 let templater: SqlTemplater | undefined;
 
 class MysqlDecoder implements ProtocolDecoder {
@@ -83,11 +83,11 @@ class MysqlDecoder implements ProtocolDecoder {
   readonly #replies: FramedStream;
   readonly #statements = new Map<number, SqlTemplate>();
   #lastPrepared: SqlTemplate = unknownNames;
-  /** The server has greeted and the client has not logged in yet. */
+  /** After the server's greeting, before the client's login. */
   #isGreeting = false;
-  /** The server has asked for a file (LOAD DATA LOCAL) or told its progress (MariaDB): the answer is to come, and the client asks for nothing. */
+  /** The server has requested a file (LOAD DATA LOCAL) or reported progress (MariaDB): the reply is yet to come, and client packets are not requests. */
   #isUnderWay = false;
-  /** From here on nothing can be read: what is compressed is counted, what is encrypted comes as a connection of its own where a library has it. */
+  /** Nothing can be read from here on: compressed traffic is counted; encrypted traffic comes as its own connection if TLS probes see it. */
   #opaque: "no" | "compressed" | "encrypted" = "no";
 
   constructor(context: DecoderContext) {
@@ -113,7 +113,7 @@ class MysqlDecoder implements ProtocolDecoder {
       return;
     }
     if (this.#requests.isLost && chunk.bytes[3] !== 0) return;
-    // A login or a command comes as one write, mostly: half a packet that nobody continued must not swallow the next one.
+    // A login or a command is usually one write: an abandoned half packet must not swallow the next one.
     if (this.#requests.isInFrame && isOnePacket(chunk) && (this.#isGreeting || isCommand(chunk.bytes))) {
       this.#context.sink.undecoded(1);
       this.#requests.reset();
@@ -130,12 +130,12 @@ class MysqlDecoder implements ProtocolDecoder {
       return;
     }
     const isPiped = this.#inFlight.size > 1;
-    if (!isPiped) this.#inFlight.answered(request, chunk.fullLength, chunk.atNs);
-    else if (request.state === begun || this.#replies.isLost) this.#inFlight.answered(request, 0, chunk.atNs);
+    if (!isPiped) this.#inFlight.responded(request, chunk.fullLength, chunk.atNs);
+    else if (request.state === begun || this.#replies.isLost) this.#inFlight.responded(request, 0, chunk.atNs);
     if (request.state === waiting || isPiped || this.#isUnderWay) this.#pushReply(chunk, isPiped);
   }
 
-  /** What had begun to be answered has its status. */
+  /** Requests whose reply has started have their status. */
   onMissed(what: "requests" | "replies"): void {
     if (what === "requests") this.#requests.lose();
     this.#endBegun();
@@ -165,7 +165,7 @@ class MysqlDecoder implements ProtocolDecoder {
       this.#onLogin(bytes, from, to);
       return;
     }
-    // Other numbers: answers to questions of the server, data of LOAD DATA LOCAL, the rest of a long command.
+    // Other numbers: replies to the server, data of LOAD DATA LOCAL, the rest of a long command.
     if (bytes[from + 3] !== 0 || to - from <= headerBytes) return;
     const command = bytes[from + headerBytes] ?? 0;
     if (!isMysqlCommand(command)) {
@@ -189,7 +189,7 @@ class MysqlDecoder implements ProtocolDecoder {
     }
   }
 
-  /** What was answered before the next command is over. */
+  /** Requests whose reply started before this command are complete. */
   #endBegun(): void {
     for (let oldest = this.#inFlight.oldest; oldest !== undefined && oldest.firstByteNs >= 0; oldest = this.#inFlight.oldest) {
       this.#inFlight.end(oldest);
@@ -200,7 +200,7 @@ class MysqlDecoder implements ProtocolDecoder {
     if (to - from < 8) return;
     const low = bytes.readUInt16LE(from + 4);
     const capabilities = low & capabilityProtocol41 ? bytes.readUInt32LE(from + 4) : low;
-    // The request for TLS is the login without its names.
+    // The request for TLS is the login packet without names.
     if (capabilities & capabilitySsl && bytes.readUIntLE(from, 3) <= 32) this.#opaque = "encrypted";
     else if (capabilities & (capabilityCompress | capabilityZstd)) this.#opaque = "compressed";
   }
@@ -208,7 +208,7 @@ class MysqlDecoder implements ProtocolDecoder {
   #namesOf(command: number, bytes: Buffer, from: number, to: number, isCut: boolean): SqlTemplate {
     if (command === comQuery || command === comPrepare) {
       let textFrom = from + headerBytes + 1;
-      // Query attributes: none, of one set.
+      // Query attributes: zero parameters, one set.
       if (command === comQuery && bytes[textFrom] === 0 && bytes[textFrom + 1] === 1) textFrom += 2;
       const first = bytes[textFrom] ?? 0;
       if (first < 9) return unknownNames;
@@ -229,7 +229,7 @@ class MysqlDecoder implements ProtocolDecoder {
     if (request === undefined) return;
     const isFirst = bytes[from + 3] === 1;
     if (request.state === begun) {
-      // Its number is the next one after those of the file, or of progress.
+      // Its number continues those of the file, or of progress.
       if (this.#isUnderWay) this.#readFirst(request, bytes, from + headerBytes, to);
       if (!isFirst || !this.#isPiped) return;
       this.#inFlight.end(request);
@@ -238,7 +238,7 @@ class MysqlDecoder implements ProtocolDecoder {
     }
     if (!isFirst) return;
     request.state = begun;
-    if (this.#isPiped) this.#inFlight.answered(request, to - from, this.#replyAtNs);
+    if (this.#isPiped) this.#inFlight.responded(request, to - from, this.#replyAtNs);
     this.#readFirst(request, bytes, from + headerBytes, to);
   }
 

@@ -1,21 +1,21 @@
-/** Decoders that read the two directions of a connection apart, and differ in how they find their way again after bytes were missed. */
+/** Base classes of decoders that read the two directions of a connection separately. They differ in how they resynchronise after lost bytes. */
 
 import type { Chunk, ProtocolDecoder } from "../core/protocol-decoder.ts";
 import type { RequestsInFlight } from "../requests/requests-in-flight.ts";
 
 interface LosableStream {
   push(chunk: Chunk): void;
-  /** The next payload may begin anywhere. */
+  /** The next payload may start anywhere. */
   lose(): void;
 }
 
 interface ResettableStream {
   push(chunk: Chunk): void;
-  /** The next payload is expected to begin a request or an answer. */
+  /** The next payload is expected to start a request or a reply. */
   reset(): void;
 }
 
-/** Answers name their request: whatever was missed, the next one finds its own. */
+/** Replies name their request, so that the next one is paired correctly whatever was lost. */
 export class PairedByName implements ProtocolDecoder {
   readonly #inFlight: RequestsInFlight;
   readonly #requests: LosableStream;
@@ -35,17 +35,17 @@ export class PairedByName implements ProtocolDecoder {
     this.#replies.push(chunk);
   }
 
-  /** An answer that comes still finds its request; one that does not may have been among those that were lost. */
+  /** A later reply still finds its request; a missing one may be among those that were lost. */
   onMissed(what: "requests" | "replies"): void {
     if (what === "requests") this.#requests.lose();
     else {
       this.#replies.lose();
-      this.#inFlight.doubt();
+      this.#inFlight.markRepliesLost();
     }
   }
 
   onQuiet(): void {
-    this.#inFlight.giveUpDoubtful();
+    this.#inFlight.giveUpUncertain();
   }
 
   onClose(atNs: number | null): void {
@@ -54,8 +54,8 @@ export class PairedByName implements ProtocolDecoder {
 }
 
 /**
- * Answers come in the order of the requests and name none. After bytes of answers were missed it is not known which requests the next ones answer,
- * until the client asks again: those that wait for all their answers before they go on are the rule.
+ * Replies are in the order of the requests and do not name them. After lost reply bytes it is unknown which requests the next replies belong to, until
+ * the client sends again: most clients wait for all replies first.
  */
 export class PairedByOrder implements ProtocolDecoder {
   readonly #inFlight: RequestsInFlight;
@@ -73,7 +73,7 @@ export class PairedByOrder implements ProtocolDecoder {
     if (this.#isReplyLost) {
       this.#isReplyLost = false;
       this.#replies.reset();
-      this.#inFlight.endAnswered();
+      this.#inFlight.endResponded();
     } else if (this.#inFlight.oldest?.isHole === true && this.#inFlight.oldest.firstByteNs >= 0) this.#inFlight.giveUp();
     this.#requests.push(chunk);
   }
@@ -94,16 +94,16 @@ export class PairedByOrder implements ProtocolDecoder {
   }
 
   onQuiet(): void {
-    if (this.#isReplyLost) this.#inFlight.endAnswered();
+    if (this.#isReplyLost) this.#inFlight.endResponded();
   }
 
   onClose(atNs: number | null): void {
     this.#inFlight.close(atNs);
   }
 
-  /** Told by whoever reads the answers. */
+  /** Called by the reader of replies. */
   loseReplies(chunk: Chunk): void {
     this.#isReplyLost = true;
-    this.#inFlight.answerAll(chunk.atNs);
+    this.#inFlight.respondedAll(chunk.atNs);
   }
 }

@@ -53,37 +53,37 @@ describe("createPostgresDecoder()", () => {
   it("tells what an error took with it that came before the Sync was asked", () => {
     const execute = message("B", "\0s1\0\0\0\0\0\0\0") + message("E", "\0\0\0\0\0");
     const replay = new Replay(createPostgresDecoder)
-      .ask(message("P", "s1\0select 1/$1\0\0\0") + execute)
-      .ask(execute)
-      .ask(execute);
-    replay.answer(message("1", "") + message("2", "") + message("C", "SELECT 1\0") + message("2", "") + message("E", "C22012\0\0"));
-    replay.ask(execute).ask(message("S", "")).answer(message("Z", "I"));
+      .request(message("P", "s1\0select 1/$1\0\0\0") + execute)
+      .request(execute)
+      .request(execute);
+    replay.reply(message("1", "") + message("2", "") + message("C", "SELECT 1\0") + message("2", "") + message("E", "C22012\0\0"));
+    replay.request(execute).request(message("S", "")).reply(message("Z", "I"));
     replay
-      .ask(message("Q", "select now()\0"))
-      .answer(message("C", "SELECT 1\0") + message("Z", "I"))
+      .request(message("Q", "select now()\0"))
+      .reply(message("C", "SELECT 1\0") + message("Z", "I"))
       .close();
     const failed = "SELECT | select ?/? | 22012!";
     expect(replay.lines).toEqual(["SELECT | select ?/? | ", failed, failed, failed, "SELECT | select now() | "]);
   });
 
   it("tells a statement that could not be parsed", () => {
-    const replay = new Replay(createPostgresDecoder).ask(message("P", "s1\0select nope\0\0\0") + message("S", ""));
-    replay.answer(message("E", "SERROR\0C42703\0Mno\0\0") + message("Z", "I")).close();
+    const replay = new Replay(createPostgresDecoder).request(message("P", "s1\0select nope\0\0\0") + message("S", ""));
+    replay.reply(message("E", "SERROR\0C42703\0Mno\0\0") + message("Z", "I")).close();
     expect(replay.lines).toEqual(["SELECT | select nope | 42703!"]);
   });
 
   it("knows statements of payloads that were counted elsewhere", () => {
     const replay = new Replay(createPostgresDecoder);
     replay.decoder.onPrepared?.(Buffer.from(`${message("P", "s1\0select a from b where c = 'secret'\0\0\0")}${message("S", "")}`), false);
-    replay.ask(message("B", "\0s1\0\0\0\0\0\0\0") + message("E", "\0\0\0\0\0") + message("S", ""));
-    replay.answer(message("2", "") + message("C", "SELECT 1\0") + message("Z", "I")).close();
+    replay.request(message("B", "\0s1\0\0\0\0\0\0\0") + message("E", "\0\0\0\0\0") + message("S", ""));
+    replay.reply(message("2", "") + message("C", "SELECT 1\0") + message("Z", "I")).close();
     expect(replay.lines).toEqual(["SELECT | select a from b where c = ? | "]);
   });
 
   it("ends at ReadyForQuery, however long the result and wherever it was cut", () => {
-    const replay = new Replay(createPostgresDecoder).ask(message("Q", "select * from big\0"));
-    replay.answer(message("T", "columns") + message("D", "row"), 8192).answer("rest", 8192);
-    replay.ask(message("Q", "select 1\0")).answer(message("C", "SELECT 1\0") + message("Z", "I"));
+    const replay = new Replay(createPostgresDecoder).request(message("Q", "select * from big\0"));
+    replay.reply(message("T", "columns") + message("D", "row"), 8192).reply("rest", 8192);
+    replay.request(message("Q", "select 1\0")).reply(message("C", "SELECT 1\0") + message("Z", "I"));
     expect(replay.lines).toEqual(["SELECT | select * from big | ", "SELECT | select ? | "]);
     expect(replay.requests[0]).toMatchObject({ durationNs: 2_000_000 });
   });
@@ -91,18 +91,18 @@ describe("createPostgresDecoder()", () => {
   it.each(["E 12:30", "D 12:30", "E\0\0row", "E\0\0\0\x05C1234", "D\0\0\0\x05", "Z...."])(
     "takes no part of a row for a message when rows were cut before it: %j",
     (part) => {
-      const replay = new Replay(createPostgresDecoder).ask(message("Q", "select 1\0") + message("Q", "select 2\0"));
-      replay.answer(message("T", "columns") + message("D", "row"), 50_000).answer(`${part}${"x".repeat(500)}${message("Z", "I")}`);
-      replay.answer(part).ask(message("Q", "select 3 from t\0")).answer(part);
-      replay.answer(message("T", "columns") + message("C", "SELECT 1\0") + message("Z", "I")).close();
+      const replay = new Replay(createPostgresDecoder).request(message("Q", "select 1\0") + message("Q", "select 2\0"));
+      replay.reply(message("T", "columns") + message("D", "row"), 50_000).reply(`${part}${"x".repeat(500)}${message("Z", "I")}`);
+      replay.reply(part).request(message("Q", "select 3 from t\0")).reply(part);
+      replay.reply(message("T", "columns") + message("C", "SELECT 1\0") + message("Z", "I")).close();
       expect(replay.lines).toEqual(["SELECT | select ? | ", "SELECT | select ? | ", "SELECT | select ? from t | "]);
       expect(replay.undecodedCount).toBe(0);
     },
   );
 
   it("reads nothing of an encrypted connection", () => {
-    const replay = new Replay(createPostgresDecoder).ask(Buffer.from("0000000804d2162f", "hex")).answer("S");
-    replay.ask("\x16\x03\x01\x02\x00\x01\x00\x01\xfc\x03\x03").answer("\x16\x03\x03\x00\x7a").close();
+    const replay = new Replay(createPostgresDecoder).request(Buffer.from("0000000804d2162f", "hex")).reply("S");
+    replay.request("\x16\x03\x01\x02\x00\x01\x00\x01\xfc\x03\x03").reply("\x16\x03\x03\x00\x7a").close();
     expect([replay.lines, replay.undecodedCount]).toEqual([[], 0]);
   });
 });

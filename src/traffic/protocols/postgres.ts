@@ -1,6 +1,6 @@
 /**
  * Postgres: simple and extended queries, pipelined or not, COPY, functions, cancel. One request per Query and per Execute; errors by SQLSTATE. Used
- * where the kernel does not count by itself: several requests at once, and plaintext in pieces.
+ * where the kernel does not count itself: pipelined requests, and plaintext in pieces.
  */
 
 import type { SqlTemplate } from "../../redact/index.ts";
@@ -16,14 +16,14 @@ const sslRequest = 80_877_103;
 const gssRequest = 80_877_104;
 const maxStatements = 1024;
 const maxMessageBytes = 1 << 30;
-/** Texts hold no zero, so that hardly a part of a row looks like a length below it. */
+/** Text holds no zero bytes, so hardly any part of a row looks like a length below this. */
 const maxBeginningBytes = 1 << 20;
 const unknownNames: SqlTemplate = { verb: "", template: unknownRoute };
-/** What `OpenRequest.state` says: how the answer ends. */
+/** Values of `OpenRequest.state`: how the reply ends. */
 const simple = 1;
 const extended = 2;
 
-/** The first message of a connection has no type. Null when this is none. */
+/** The first message of a connection, which has no type byte. Null for other bytes. */
 export function postgresStartup(bytes: Buffer): "startup" | "cancel" | "encrypt" | null {
   if (bytes.length < 8) return null;
   const length = bytes.readInt32BE(0);
@@ -45,7 +45,7 @@ function frameRules(types: ReadonlySet<number>): FrameRules {
       const length = bytes.readUInt32BE(at + 1);
       return types.has(bytes[at] ?? 0) && length >= 4 && length <= maxMessageBytes ? length + 1 : 0;
     },
-    /** A row begins no answer, nor do the parameters of a statement a request. What does is followed by another message or nothing. */
+    /** A row does not start a reply, nor parameters of a statement a request. A message that does is followed by another one or by nothing. */
     isBeginning(bytes: Buffer): boolean {
       const next = bytes.readUInt32BE(1) + 1;
       if (types === requestTypes) return next <= maxBeginningBytes;
@@ -56,29 +56,29 @@ function frameRules(types: ReadonlySet<number>): FrameRules {
   };
 }
 
-/** True when a payload begins with a message that only a client sends, or only a server. */
+/** Whether a payload starts with a message that only a client sends, or only a server. */
 export function isPostgresMessage(bytes: Buffer, isRequest: boolean): boolean {
   return bytes.length >= 5 && frameRules(isRequest ? requestTypes : replyTypes).frameLength(bytes, 0) > 0;
 }
 
-/** Of all connections: they tend to ask the same. */
+/** Shared by all connections, which tend to send the same statements. */
 let templater: SqlTemplater | undefined;
 
 class PostgresDecoder implements ProtocolDecoder {
   readonly #inFlight: RequestsInFlight;
   readonly #requests: FramedStream;
   readonly #replies: FramedStream;
-  /** By name: statements as prepared, portals as bound. */
+  /** Prepared statements and bound portals, by name. */
   readonly #statements = new Map<string, SqlTemplate>();
   readonly #portals = new Map<string, SqlTemplate>();
   /** Encrypted from here on. */
   #isOpaque = false;
   #isFirst = true;
-  /** For each Sync under way, the last request before it: after an error the server skips what comes until the next Sync. */
+  /** For each pending Sync, the last request before it: after an error the server skips everything up to the next Sync. */
   #syncs: (OpenRequest | null)[] = [];
-  /** SQLSTATE of an error in a batch whose Sync was not asked yet: what comes until then is not run either. */
+  /** SQLSTATE of an error in a batch before its Sync was sent: requests up to that Sync are not run either. */
   #failedBy: string | null = null;
-  /** Parsed and not used yet: told only when that fails. */
+  /** Parsed and not used yet: emitted only if parsing fails. */
   #parsed: { names: SqlTemplate; atNs: number; startNs: number; lengthBytes: number } | null = null;
 
   constructor(context: DecoderContext) {
@@ -100,22 +100,22 @@ class PostgresDecoder implements ProtocolDecoder {
     this.#isFirst = false;
     if (this.#isOpaque) return;
     if (this.#replies.isLost) {
-      // Answers were cut; clients that wait for them before they go on are the rule.
-      this.#inFlight.endAnswered();
+      // Replies were truncated; most clients wait for them before they send again.
+      this.#inFlight.endResponded();
       this.#syncs = [];
     }
     this.#requests.push(chunk);
   }
 
   onReplyBytes(chunk: Chunk): void {
-    // The answer to a request for encryption is one letter.
+    // The reply to a request for encryption is one letter.
     if (this.#isFirst && chunk.fullLength === 1) {
       this.#isOpaque = chunk.bytes[0] === 0x53 || chunk.bytes[0] === 0x47;
       return;
     }
     if (this.#isOpaque) return;
     this.#replies.push(chunk);
-    if (this.#replies.isLost) this.#inFlight.answerAll(chunk.atNs);
+    if (this.#replies.isLost) this.#inFlight.respondedAll(chunk.atNs);
   }
 
   onPrepared(bytes: Buffer, isCut: boolean): void {
@@ -139,7 +139,7 @@ class PostgresDecoder implements ProtocolDecoder {
   }
 
   onQuiet(): void {
-    if (this.#replies.isLost) this.#inFlight.endAnswered();
+    if (this.#replies.isLost) this.#inFlight.endResponded();
   }
 
   onClose(atNs: number | null): void {
@@ -203,7 +203,7 @@ class PostgresDecoder implements ProtocolDecoder {
 
   #onReply(bytes: Buffer, from: number, to: number, frame: FrameTimes): void {
     const type = bytes[from];
-    // Notices, settings and notifications answer nobody.
+    // Notices, settings and notifications are not replies.
     if (type === 0x4e || type === 0x53 || type === 0x41) return;
     const request = this.#inFlight.oldest;
     if (type === 0x5a) {
@@ -214,7 +214,7 @@ class PostgresDecoder implements ProtocolDecoder {
       if (type === 0x45) this.#failParse(bytes, from, to, frame);
       return;
     }
-    this.#inFlight.answered(request, frame.lengthBytes, frame.atNs, frame.lastAtNs);
+    this.#inFlight.responded(request, frame.lengthBytes, frame.atNs, frame.lastAtNs);
     if (type === 0x45) {
       request.isError = true;
       request.status = sqlState(bytes, from + 5, to);
@@ -241,16 +241,16 @@ class PostgresDecoder implements ProtocolDecoder {
     const request = this.#inFlight.begin(parsed, parsed.names.verb, parsed.names.template, parsed.lengthBytes);
     request.isError = true;
     request.status = sqlState(bytes, from + 5, to);
-    this.#inFlight.answered(request, frame.lengthBytes, frame.atNs, frame.lastAtNs);
+    this.#inFlight.responded(request, frame.lengthBytes, frame.atNs, frame.lastAtNs);
     this.#inFlight.end(request);
     if (this.#syncs.length === 0) this.#failedBy = request.status;
   }
 
-  /** ReadyForQuery: a simple query or a Sync is done. */
+  /** ReadyForQuery: a simple query or a Sync is complete. */
   #onReady(request: OpenRequest | undefined, frame: FrameTimes): void {
     this.#failedBy = null;
     if (request?.state === simple && request.firstByteNs >= 0) {
-      this.#inFlight.answered(request, frame.lengthBytes, frame.atNs, frame.lastAtNs);
+      this.#inFlight.responded(request, frame.lengthBytes, frame.atNs, frame.lastAtNs);
       this.#inFlight.end(request);
       return;
     }
@@ -274,7 +274,7 @@ class PostgresDecoder implements ProtocolDecoder {
   #fail(request: OpenRequest, status: string, atNs: number): void {
     request.isError = true;
     request.status = status;
-    this.#inFlight.answered(request, 0, atNs);
+    this.#inFlight.responded(request, 0, atNs);
     this.#inFlight.end(request);
   }
 }
@@ -301,11 +301,11 @@ function zeroFrom(bytes: Buffer, from: number, to: number): number {
 }
 
 function text(bytes: Buffer, from: number, to: number): string {
-  // Most statements and portals have no name.
+  // Most statements and portals are unnamed.
   return from >= to ? "" : bytes.toString("latin1", from, to);
 }
 
-/** `42P01` of an ErrorResponse: fields of a letter and a text, ended by zero. */
+/** `42P01` of an ErrorResponse: each field is a letter and a zero-terminated string. */
 export function sqlState(bytes: Buffer, from: number, to: number): string {
   let at = from;
   while (at < to && bytes[at] !== 0) {

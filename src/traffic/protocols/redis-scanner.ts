@@ -1,14 +1,14 @@
-/** Cuts one direction of a Redis connection (RESP2, RESP3, inline commands) into values, payload by payload, without keeping their contents. */
+/** Splits one direction of a Redis connection (RESP2, RESP3, inline commands) into values, without keeping their contents. */
 
 import type { Chunk } from "../core/protocol-decoder.ts";
 
-/** A whole value. */
+/** A complete value. */
 export interface RedisValue {
   /** Its first byte: `*`, `+`, `-`, `$`, …; 0 for an inline command. */
   type: number;
-  /** Of an error or an inline command the line, at most `maxTextBytes`; of other values their first text, if it is wanted. */
+  /** The line of an error or inline command, at most `maxTextBytes`; the first string of other values, if needed. */
   first: string;
-  /** The second text of an array, if it is wanted. */
+  /** The second string of an array, if needed. */
   second: string;
   /** Of the payload with the value's first byte. */
   atNs: number;
@@ -17,14 +17,14 @@ export interface RedisValue {
 }
 
 export interface RedisTexts {
-  /** Whether the first text of a value is of use. */
+  /** Whether the first string of a value is needed. */
   isFirstWanted(): boolean;
   isSecondWanted(first: string): boolean;
 }
 
 const maxDepth = 16;
 const maxTextBytes = 64;
-/** No line of the protocol itself is longer; an inline command is given up. */
+/** No line of RESP itself is longer; a longer inline command is skipped. */
 const maxLineBytes = 65_536;
 const maxElements = 1 << 24;
 const maxBulkBytes = 2 ** 32;
@@ -38,7 +38,7 @@ export class RedisScanner {
   readonly #left: number[] = [];
   #line = "";
   #lineBytes = 0;
-  /** Bytes of a bulk string and its line end that are still to come. */
+  /** Remaining bytes of a bulk string and its line end. */
   #bulkLeft = 0;
   #bulkText = "";
   #isBulkTextWanted = false;
@@ -126,10 +126,10 @@ export class RedisScanner {
     this.#texts++;
   }
 
-  /** Up to the line end, or as far as there are bytes; `#lineBytes` is 0 when the line was complete and dealt with. */
+  /** Reads up to the line end or the end of the bytes; `#lineBytes` is 0 after a complete line. */
   #readLine(bytes: Buffer, at: number): number {
     if (this.#lineBytes === 0) {
-      // Nearly every line is a short one of a letter and a number, and here as a whole.
+      // Fast path: nearly every line is complete, and is a letter and a number.
       const limit = Math.min(bytes.length, at + 24);
       let end = at + 1;
       while (end < limit && bytes[end] !== 10) end++;
@@ -157,7 +157,7 @@ export class RedisScanner {
     return end + 1;
   }
 
-  /** False: this is not the protocol. */
+  /** False if this is not RESP. */
   #onLine(bytes: Buffer, from: number, to: number): boolean {
     const type = from < to ? (bytes[from] ?? 0) : 0;
     const isTop = this.#left.length === 0;
@@ -202,7 +202,7 @@ export class RedisScanner {
     return this.#texts === 1 && this.#wanted.isSecondWanted(this.#value.first);
   }
 
-  /** A count of -1 is null, -2 no number. */
+  /** A count of -1 is null, -2 is invalid. */
   #beginAggregate(count: number, perElement: number): boolean {
     if (count < -1 || count > maxElements || this.#left.length >= maxDepth) return false;
     if (count <= 0) this.#countElement();
@@ -222,7 +222,7 @@ export class RedisScanner {
     return true;
   }
 
-  /** An element is complete, and with it perhaps the aggregates around it. */
+  /** An element is complete, and perhaps the aggregates around it. */
   #countElement(): void {
     while (this.#left.length > 0) {
       const last = this.#left.length - 1;
@@ -249,7 +249,7 @@ export class RedisScanner {
   }
 }
 
-/** Digits with or without a minus; -2 when it is no number, -1 for any negative one. */
+/** Digits with or without a minus; -2 if it is not a number, -1 for any negative one. */
 function numberIn(bytes: Buffer, from: number, to: number): number {
   if (from >= to || to - from > 10) return -2;
   const isNegative = bytes[from] === 45;
@@ -262,7 +262,7 @@ function numberIn(bytes: Buffer, from: number, to: number): number {
   return isNegative ? -1 : value;
 }
 
-/** Texts of up to six bytes by these; the commands in use are few. */
+/** Interned strings of up to six bytes, by their bytes; few commands are in use. */
 const knownTexts = new Map<number, string>();
 const maxKnownTexts = 512;
 

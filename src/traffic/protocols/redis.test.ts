@@ -40,14 +40,14 @@ describe("createRedisDecoder()", () => {
   });
 
   it("takes no message for an answer", () => {
-    const replay = new Replay(createRedisDecoder).play(redisSubscribe).answer("*3\r\n$7\r\nmessage\r\n$2\r\nch\r\n$1\r\nx\r\n");
-    replay.ask("*1\r\n$4\r\nPING\r\n").answer(">3\r\n$7\r\nmessage\r\n$2\r\nch\r\n$1\r\nx\r\n*2\r\n$4\r\npong\r\n$0\r\n\r\n").close();
+    const replay = new Replay(createRedisDecoder).play(redisSubscribe).reply("*3\r\n$7\r\nmessage\r\n$2\r\nch\r\n$1\r\nx\r\n");
+    replay.request("*1\r\n$4\r\nPING\r\n").reply(">3\r\n$7\r\nmessage\r\n$2\r\nch\r\n$1\r\nx\r\n*2\r\n$4\r\npong\r\n$0\r\n\r\n").close();
     expect(replay.lines).toEqual(["SUBSCRIBE | SUBSCRIBE | ", "PING | PING | "]);
     expect(replay.undecodedCount).toBe(0);
   });
 
   it("times each command of a pipeline to its own answer", () => {
-    const replay = new Replay(createRedisDecoder).ask("PING\r\nPING\r\n").answer("+PONG\r\n").answer("+PO").answer("NG\r\n");
+    const replay = new Replay(createRedisDecoder).request("PING\r\nPING\r\n").reply("+PONG\r\n").reply("+PO").reply("NG\r\n");
     expect(replay.requests.map(({ durationNs, firstByteNs }) => [durationNs, firstByteNs])).toEqual([
       [1_000_000, 1_000_000],
       [3_000_000, 2_000_000],
@@ -55,24 +55,24 @@ describe("createRedisDecoder()", () => {
   });
 
   it("skips long values by their length", () => {
-    const replay = new Replay(createRedisDecoder).ask("*3\r\n$3\r\nSET\r\n$1\r\nk\r\n$5000\r\nvvvv", 5029).answer("+OK\r\n");
-    replay.ask("*2\r\n$3\r\nGET\r\n$1\r\nk\r\n").answer("$5000\r\nvvvv", 3000).answer("vv", 2009).close();
+    const replay = new Replay(createRedisDecoder).request("*3\r\n$3\r\nSET\r\n$1\r\nk\r\n$5000\r\nvvvv", 5029).reply("+OK\r\n");
+    replay.request("*2\r\n$3\r\nGET\r\n$1\r\nk\r\n").reply("$5000\r\nvvvv", 3000).reply("vv", 2009).close();
     expect(replay.lines).toEqual(["SET | SET | ", "GET | GET | "]);
     expect(replay.requests[1]).toMatchObject({ durationNs: 2_000_000, responseBytes: 5009 });
   });
 
   it("counts what it missed when commands were cut off, and goes on", () => {
     const replay = new Replay(createRedisDecoder)
-      .ask("*1\r\n$4\r\nPING\r\n*1\r\n$4\r\nPI", 56)
-      .answer("+PONG\r\n+PONG\r\n+PONG\r\n+PONG\r\n");
-    replay.ask("*1\r\n$4\r\nPING\r\n").answer("+PONG\r\n").close();
+      .request("*1\r\n$4\r\nPING\r\n*1\r\n$4\r\nPI", 56)
+      .reply("+PONG\r\n+PONG\r\n+PONG\r\n+PONG\r\n");
+    replay.request("*1\r\n$4\r\nPING\r\n").reply("+PONG\r\n").close();
     expect(replay.lines).toEqual(["PING | PING | ", "PING | PING | "]);
     expect(replay.undecodedCount).toBe(3);
   });
 
   it("ends answers whose end was cut off with the next command", () => {
-    const replay = new Replay(createRedisDecoder).ask("*1\r\n$4\r\nKEYS\r\n*1\r\n$4\r\nPING\r\n").answer("*2000\r\n$1\r\na\r\n", 9000);
-    replay.ask("*1\r\n$4\r\nPING\r\n").answer("+PONG\r\n").close();
+    const replay = new Replay(createRedisDecoder).request("*1\r\n$4\r\nKEYS\r\n*1\r\n$4\r\nPING\r\n").reply("*2000\r\n$1\r\na\r\n", 9000);
+    replay.request("*1\r\n$4\r\nPING\r\n").reply("+PONG\r\n").close();
     expect(replay.lines).toEqual(["KEYS | KEYS | ", "PING | PING | ", "PING | PING | "]);
   });
 });

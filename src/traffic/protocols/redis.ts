@@ -1,24 +1,36 @@
-/** Redis and what speaks like it (Valkey, KeyDB, Dragonfly): requests by command, pipelined or not. Keys and values are never looked at. */
+/** Redis and compatible servers (Valkey, KeyDB, Dragonfly): requests by command, pipelined or not. Keys and values are never read. */
 
 import type { Chunk, DecoderContext, ProtocolDecoder } from "../core/protocol-decoder.ts";
 import { RequestsInFlight } from "../requests/requests-in-flight.ts";
 import { unknownRoute } from "../requests/route-template.ts";
 import { PairedByOrder } from "./paired-streams.ts";
-import { redisCommands } from "./redis-commands.ts";
 import { RedisScanner, type RedisValue } from "./redis-scanner.ts";
 
-/** Commands whose second word belongs to the command. */
+/** Commands in use: they distinguish requests from replies, which are arrays, too, and from other text. */
+export const redisCommands = new Set(
+  (
+    "APPEND AUTH BITCOUNT BLMOVE BLPOP BRPOP BRPOPLPUSH BZPOPMAX BZPOPMIN CLIENT CLUSTER COMMAND CONFIG COPY DBSIZE DECR DECRBY DEL DISCARD DUMP ECHO EVAL " +
+    "EVALSHA EXEC EXISTS EXPIRE EXPIREAT FCALL FLUSHALL FLUSHDB GEOADD GEOSEARCH GET GETDEL GETEX GETRANGE GETSET HDEL HELLO HEXISTS HGET HGETALL HINCRBY " +
+    "HKEYS HLEN HMGET HMSET HSCAN HSET HSETNX HVALS INCR INCRBY INCRBYFLOAT INFO KEYS LASTSAVE LINDEX LLEN LMOVE LPOP LPUSH LRANGE LREM LSET LTRIM MGET " +
+    "MONITOR MSET MSETNX MULTI OBJECT PERSIST PEXPIRE PFADD PFCOUNT PING PSETEX PSUBSCRIBE PSYNC PTTL PUBLISH QUIT READONLY RENAME REPLCONF ROLE RPOP " +
+    "RPOPLPUSH RPUSH SADD SCAN SCARD SCRIPT SDIFF SELECT SET SETEX SETNX SETRANGE SINTER SISMEMBER SMEMBERS SORT SPOP SPUBLISH SRANDMEMBER SREM SSCAN " +
+    "SSUBSCRIBE STRLEN SUBSCRIBE SUNION TIME TOUCH TTL TYPE UNLINK UNSUBSCRIBE UNWATCH WAIT WATCH XACK XADD XCLAIM XDEL XGROUP XINFO XLEN XPENDING XRANGE " +
+    "XREAD XREADGROUP XTRIM ZADD ZCARD ZCOUNT ZINCRBY ZPOPMAX ZPOPMIN ZRANGE ZRANGEBYSCORE ZRANK ZREM ZREVRANGE ZSCAN ZSCORE"
+  ).split(" "),
+);
+
+/** Commands with subcommands. */
 const containers = new Set(
   "ACL CLIENT CLUSTER COMMAND CONFIG DEBUG FUNCTION LATENCY MEMORY MODULE OBJECT PUBSUB SCRIPT SENTINEL SLOWLOG XGROUP XINFO".split(" "),
 );
-/** As clients write them. */
+/** In the spellings that clients use. */
 const containerTexts = new Set([...containers].flatMap((name) => [name, name.toLowerCase()]));
-/** After these the server speaks without being asked. */
+/** After these, the server sends messages without a request. */
 const listening = new Set("SUBSCRIBE PSUBSCRIBE SSUBSCRIBE MONITOR PSYNC SYNC".split(" "));
-/** What subscribers get, as the first word of an array. */
+/** First words of messages to subscribers. */
 const pushes = new Set(["message", "pmessage", "smessage", "invalidate"]);
 
-/** Method and route of a command; both `unknown` when the word cannot be a command. */
+/** Method and route of a command; the route is `unknown` if the word cannot be a command. */
 export function redisNames(verb: string, second: string): { method: string; route: string } {
   if (!/^[A-Za-z][A-Za-z0-9._-]{0,31}$/.test(verb)) return { method: "", route: unknownRoute };
   const method = verb.toUpperCase();
@@ -61,7 +73,7 @@ class RedisExchange {
       second = words[1] ?? "";
       first = words[0] ?? "";
       if (first === "") return;
-      // After a loss, a piece of a value looks like an inline command.
+      // After a loss, part of a value may look like an inline command.
       if (!redisCommands.has(first.toUpperCase())) first = "?";
     } else if (value.type !== 0x2a) {
       this.#context.sink.undecoded(1);
@@ -72,7 +84,7 @@ class RedisExchange {
     this.#inFlight.begin(value, method, route, value.lengthBytes);
   }
 
-  /** Most connections use a few commands over and over. */
+  /** Most connections repeat a few commands. */
   #namesOf(first: string, second: string): { method: string; route: string } {
     const known = this.#names.get(first);
     if (known !== undefined) return known;
@@ -82,18 +94,18 @@ class RedisExchange {
   }
 
   #onReply(value: RedisValue, chunk: Chunk): void {
-    // Pushes and attributes answer nothing.
+    // Pushes and attributes are not replies.
     if (value.type === 0x3e || value.type === 0x7c) {
       if (value.type === 0x7c || !this.#isAcknowledgement(value)) return;
     }
     const request = this.#inFlight.oldest;
     if (this.#isListening && value.type === 0x2a) {
       if (pushes.has(value.first)) return;
-      // One command may subscribe to many channels, each of which is acknowledged.
+      // One command may subscribe to many channels, each with its own acknowledgement.
       if (value.first.endsWith("subscribe") && request?.method !== value.first.toUpperCase()) return;
     }
     if (request === undefined || request.isHole) {
-      if (request !== undefined) this.#inFlight.answered(request, 0, chunk.atNs);
+      if (request !== undefined) this.#inFlight.responded(request, 0, chunk.atNs);
       if (!this.#isListening) this.#context.sink.undecoded(1);
       return;
     }
@@ -101,12 +113,12 @@ class RedisExchange {
       request.isError = true;
       request.status = redisErrorWord(value.first);
       if (value.first.startsWith("ERR unknown command")) {
-        // Not a command, so it may be anything.
+        // Not a known command, so it may be anything.
         request.method = "";
         request.route = unknownRoute;
       }
     }
-    this.#inFlight.answered(request, value.lengthBytes, value.atNs, chunk.atNs);
+    this.#inFlight.responded(request, value.lengthBytes, value.atNs, chunk.atNs);
     this.#inFlight.end(request);
   }
 

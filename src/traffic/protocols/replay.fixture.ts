@@ -1,4 +1,4 @@
-/** Feeds decoders in tests and collects what they tell. */
+/** Feeds decoders in tests and collects the requests that they emit. */
 
 import type { DecoderFactory, FinishedRequest, ProtocolDecoder, RequestSink } from "../core/protocol-decoder.ts";
 import type { RecordedPayload } from "./recorded.fixture.ts";
@@ -22,17 +22,17 @@ export class Replay implements RequestSink {
   }
 
   /** Each payload is 1 ms after the one before. */
-  ask(bytes: Buffer | string, lengthBytes?: number): this {
+  request(bytes: Buffer | string, lengthBytes?: number): this {
     this.decoder.onRequestBytes(this.#chunk(bytes, lengthBytes));
     return this;
   }
 
-  answer(bytes: Buffer | string, lengthBytes?: number): this {
+  reply(bytes: Buffer | string, lengthBytes?: number): this {
     this.decoder.onReplyBytes(this.#chunk(bytes, lengthBytes));
     return this;
   }
 
-  /** Payloads are lost here. */
+  /** Payloads are lost at this point. */
   miss(what: "requests" | "replies"): this {
     this.decoder.onMissed(what, this.#atNs);
     return this;
@@ -46,8 +46,8 @@ export class Replay implements RequestSink {
   play(recording: readonly RecordedPayload[]): this {
     for (const [from, lengthBytes, head] of recording) {
       const bytes = Buffer.from(head, "base64");
-      if (from === "client") this.ask(bytes, lengthBytes);
-      else this.answer(bytes, lengthBytes);
+      if (from === "client") this.request(bytes, lengthBytes);
+      else this.reply(bytes, lengthBytes);
     }
     return this;
   }

@@ -1,4 +1,4 @@
-/** Remembers the templates of statements that differ in their values only, so that most need not be scanned again. Keeps no text. */
+/** Caches the templates of statements that differ only in their literals, so that most are not scanned again. Keeps no text of statements. */
 
 import { isDigit, type SqlTemplate, sqlTemplate } from "../../redact/index.ts";
 
@@ -6,7 +6,7 @@ export type SqlTemplater = (bytes: Buffer, from: number, to: number, isCut: bool
 
 export interface SqlTemplaterOptions {
   dialect: "postgres" | "mysql";
-  /** Templates kept; when there are more, all are forgotten. Default 4096. */
+  /** Templates kept; when the cache is full, it is cleared. Default 4096. */
   maxTemplates?: number;
 }
 
@@ -26,19 +26,19 @@ export function createSqlTemplater({ dialect, maxTemplates = 4096 }: SqlTemplate
 }
 
 /**
- * 53 bits of everything but quoted texts and numbers. Texts with the same one have the same template: whatever could make that doubtful (backslashes,
- * which may or may not escape a quote; comments and quoted names, in which quotes mean nothing) has none: -1.
+ * A 53-bit hash of everything but quoted strings and numbers. Statements with the same hash have the same template; where that is uncertain
+ * (backslashes, which may or may not escape a quote; comments and quoted names, which may contain quotes) it is -1.
  */
 function fingerprint(bytes: Buffer, from: number, to: number, isMysql: boolean, isCut: boolean): number {
   let low = isCut ? 0x811c9dc5 : 0x9e3779b9;
   let high = 0x85ebca6b;
   let last = 0;
-  /** The quote of a name that has begun. */
+  /** The opening quote of the current name. */
   let nameQuote = 0;
   for (let at = from; at < to; at++) {
     let code = bytes[at] ?? 0;
     if (code === 92 || (code === 35 && isMysql)) return -1;
-    // A parameter; else part of a name, or the quote of a text.
+    // A parameter; else part of a name, or the quote of a string.
     if (code === 36 && (isNamePart(last) || !isDigit(bytes[at + 1] ?? 0))) return -1;
     if ((code === 45 && last === 45) || (code === 42 && last === 47)) return -1;
     if (code === nameQuote) nameQuote = 0;
@@ -48,12 +48,12 @@ function fingerprint(bytes: Buffer, from: number, to: number, isMysql: boolean, 
     else if (code === 39 || code === 34) {
       const quote = code;
       for (at++; at < to && bytes[at] !== quote; at++) if (bytes[at] === 92) return -1;
-      // A text that was cut off is no whole one; two in a row are one text with a quote in it.
+      // A truncated string has no template; two adjacent strings are one with a quote in it.
       code = at >= to ? 1 : last === 2 ? 0 : 2;
       if (code === 0) continue;
     } else if (isDigit(code)) {
       if (last === 3) continue;
-      // Digits of names tell names apart.
+      // Digits in names are significant.
       if (!isNamePart(last)) code = 3;
     }
     low = Math.imul(low ^ code, 0x01000193);

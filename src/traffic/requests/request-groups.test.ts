@@ -14,7 +14,7 @@ function request(changes: Partial<FinishedRequest> = {}): FinishedRequest {
 }
 
 describe("RequestGroups", () => {
-  it("adds up requests that agree, and begins each window anew", () => {
+  it("sums equal requests, and starts each window at zero", () => {
     const groups = new RequestGroups();
     const own = groups.endpoint(endpoint);
     groups.add(own, request());
@@ -43,13 +43,13 @@ describe("RequestGroups", () => {
     expect(groups.take().requests).toMatchObject([{ count: 1, durationSumNs: 5000, queueCount: 0, queue: { counts: [] } }]);
   });
 
-  it("keeps protocols inside protocols apart", () => {
+  it("separates a protocol from the one that carries it", () => {
     const groups = new RequestGroups();
     groups.add(groups.endpoint(endpoint), request({ protocol: "grpc" }));
     expect(groups.take().requests).toMatchObject([{ protocol: "grpc", count: 1 }]);
   });
 
-  it("counts what is above the bound under other, and as overflow", () => {
+  it("counts requests above the bound under other, and as overflow", () => {
     const groups = new RequestGroups({ maxGroups: 10 });
     const own = groups.endpoint(endpoint);
     for (let index = 0; index < 50; index++) groups.add(own, request({ route: `R${index}`, method: `M${index}` }));
@@ -59,7 +59,7 @@ describe("RequestGroups", () => {
     expect(requests.find(({ route }) => route === "other")).toMatchObject({ count: 40, method: "" });
   });
 
-  it("stays bounded whatever peers and statuses come, and loses no request before twice the bound", () => {
+  it("stays bounded with any number of peers and statuses, and loses no request before twice the bound", () => {
     const groups = new RequestGroups({ maxGroups: 20 });
     for (let index = 0; index < 5000; index++) {
       const peer = groups.endpoint({ ...endpoint, peerAddress: `10.0.${index >> 8}.${index & 255}` });
@@ -71,7 +71,7 @@ describe("RequestGroups", () => {
     expect(requests.reduce((sum, { count }) => sum + count, 0)).toBe(5000);
   });
 
-  it("drops groups that nobody uses, and finds a dropped endpoint again", () => {
+  it("drops unused groups, and re-creates a dropped endpoint", () => {
     const groups = new RequestGroups({ maxIdleWindows: 2 });
     const own = groups.endpoint(endpoint);
     groups.add(own, request());

@@ -1,4 +1,4 @@
-/** Adds up single requests into the groups of a window. The number of groups is bounded: what is above it is counted without its route. */
+/** Sums single requests into the groups of a window. The number of groups is bounded: above it, requests are counted without their route. */
 
 import { bucketOf, coarseLayout, fineLayout, type HistogramLayout, type SparseHistogram } from "../../base/latency-histogram.ts";
 import type { TrafficProtocol } from "../../model/protocols.ts";
@@ -6,7 +6,7 @@ import type { RequestGroup, TrafficRole } from "../core/messages.ts";
 import type { FinishedRequest } from "../core/protocol-decoder.ts";
 import { otherRoute } from "./route-limiter.ts";
 
-/** Both ends of a connection, as far as groups tell them apart. */
+/** Both ends of a connection, as far as groups distinguish them. */
 export interface Endpoint {
   pid: number;
   role: TrafficRole;
@@ -17,7 +17,7 @@ export interface Endpoint {
 }
 
 export interface RequestGroupsOptions {
-  /** Groups kept at once; above that requests go under route `other`. Default 4096. */
+  /** Groups kept at once; above that, requests get route `other`. Default 4096. */
   maxGroups?: number;
   /** Windows after which a group without requests is dropped. Default 6. */
   maxIdleWindows?: number;
@@ -45,7 +45,7 @@ class GrowingHistogram {
     counts[index] = (counts[index] ?? 0) + 1;
   }
 
-  /** Hands over the counts and starts anew. */
+  /** Returns the counts and resets them. */
   take(): SparseHistogram {
     const taken = { lo: this.#lo, counts: this.#counts };
     this.#lo = 0;
@@ -72,10 +72,10 @@ interface Group {
   firstByte: GrowingHistogram;
 }
 
-/** The groups of one endpoint; a connection keeps hold of it, so that adding a request needs no key to be built. */
+/** The groups of one endpoint. A connection holds on to it, so that adding a request needs no key. */
 export interface EndpointGroups {
   readonly endpoint: Endpoint;
-  /** By route, then method, then status with its mark of an error. */
+  /** By route, then method, then status with its error flag. */
   readonly routes: Map<string, Map<string, Map<string, Group>>>;
   isDropped: boolean;
 }
@@ -125,7 +125,7 @@ export class RequestGroups {
     if (request.firstByteNs !== null) group.firstByte.add(coarseLayout, request.firstByteNs);
   }
 
-  /** The groups of the window that ends now, and how many of its requests lost their route or were not counted at all. */
+  /** Returns the groups of the window that ends now, and how many requests lost their route or were not counted at all. */
   take(): { requests: RequestGroup[]; overflow: number } {
     const requests: RequestGroup[] = [];
     for (const [key, groups] of this.#endpoints) {
@@ -178,7 +178,7 @@ export class RequestGroups {
   }
 }
 
-/** Without what else the given object may hold. */
+/** Copies only these fields; the given object may hold more. */
 function ownEndpoint({ pid, role, protocol, isTls, serverPort, peerAddress }: Endpoint): Endpoint {
   return { pid, role, protocol, isTls, serverPort, peerAddress };
 }
@@ -207,7 +207,7 @@ function find(groups: EndpointGroups, route: string, method: string, status: str
   return groups.routes.get(route)?.get(method)?.get(statusKey(status, isError));
 }
 
-/** The same status can be an error at one end only: a 404 is one for the client. */
+/** The same status can be an error at one end only: a 404 is an error for the client. */
 function statusKey(status: string, isError: boolean): string {
   return isError ? `!${status}` : status;
 }

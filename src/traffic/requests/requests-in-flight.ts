@@ -1,6 +1,4 @@
-/**
- * The requests of one connection that have no full answer yet, in the order in which they were asked. Bounded; decoders use it to pair and to time.
- */
+/** The open requests of one connection, in the order they were sent. Decoders use it to pair them with replies and to time them. Bounded. */
 
 import type { DecoderContext, RequestSink } from "../core/protocol-decoder.ts";
 import { unknownRoute } from "./route-template.ts";
@@ -12,24 +10,24 @@ export interface OpenRequest {
   isError: boolean;
   /** Correlation id, where the protocol has one. */
   id: number;
-  /** Arrival at the server or the begin of the client's send, if known; else when it was read or written. */
+  /** Arrival at the server or start of the client's send, if known; else when it was read or written. */
   startNs: number;
   queueNs: number | null;
-  /** -1 while nothing was answered. */
+  /** -1 until the first byte of the reply. */
   firstByteNs: number;
   lastByteNs: number;
   requestBytes: number;
   responseBytes: number;
-  /** Not one request but an unknown number of them, whose bytes were not seen. */
+  /** Stands for an unknown number of requests whose bytes were not seen. */
   isHole: boolean;
-  /** Its answer may have been lost on its way here. */
-  isDoubtful: boolean;
-  /** Left to the decoder: what it has to remember about the answer. */
+  /** Records were lost that may have held its reply. */
+  isReplyUncertain: boolean;
+  /** For the decoder: what it has to remember about the reply. */
   state: number;
 }
 
-/** When the first byte of a request was read or written, and when it arrived or its send began; a `Chunk` and a frame have both. */
-export interface AskedAt {
+/** When the first byte of a request was read or written, and when it arrived or its send started; a `Chunk` and a frame have both. */
+export interface RequestStart {
   atNs: number;
   startNs: number;
 }
@@ -42,7 +40,7 @@ export class RequestsInFlight {
   readonly #max: number;
   #open: OpenRequest[] = [];
 
-  /** `max` requests are remembered, 1024 by default; above that the oldest is given up and counted. */
+  /** Holds up to `max` requests, 1024 by default; above that the oldest is dropped and counted as undecoded. */
   constructor(context: DecoderContext, max = 1024) {
     this.#sink = context.sink;
     this.#isServer = context.role === "server";
@@ -61,22 +59,22 @@ export class RequestsInFlight {
     return this.#open[this.#open.length - 1];
   }
 
-  begin(asked: AskedAt, method: string, route: string, requestBytes: number, id = 0): OpenRequest {
-    const isStartKnown = asked.startNs > 0 && asked.startNs < asked.atNs;
+  begin(start: RequestStart, method: string, route: string, requestBytes: number, id = 0): OpenRequest {
+    const isStartKnown = start.startNs > 0 && start.startNs < start.atNs;
     const request: OpenRequest = {
       method,
       route,
       status: "",
       isError: false,
       id,
-      startNs: isStartKnown ? asked.startNs : asked.atNs,
-      queueNs: isStartKnown && this.#isServer ? asked.atNs - asked.startNs : null,
+      startNs: isStartKnown ? start.startNs : start.atNs,
+      queueNs: isStartKnown && this.#isServer ? start.atNs - start.startNs : null,
       firstByteNs: -1,
-      lastByteNs: asked.atNs,
+      lastByteNs: start.atNs,
       requestBytes,
       responseBytes: 0,
       isHole: false,
-      isDoubtful: false,
+      isReplyUncertain: false,
       state: 0,
     };
     if (this.#open.length >= this.#max) {
@@ -87,10 +85,10 @@ export class RequestsInFlight {
     return request;
   }
 
-  /** Bytes were asked that nobody saw: any number of requests. */
-  beginHole(asked: AskedAt): void {
+  /** Request bytes were sent that were not seen: any number of requests. */
+  beginHole(start: RequestStart): void {
     if (this.newest?.isHole === true) return;
-    this.begin(asked, "", unknownRoute, 0).isHole = true;
+    this.begin(start, "", unknownRoute, 0).isHole = true;
   }
 
   byId(id: number): OpenRequest | undefined {
@@ -102,19 +100,19 @@ export class RequestsInFlight {
     return this.#open.find(isWanted);
   }
 
-  /** A part of the answer passed; for a part in several payloads `lastAtNs` is the time of the last. */
-  answered(request: OpenRequest, responseBytes: number, atNs: number, lastAtNs = atNs): void {
+  /** A part of the reply passed; if it spans several payloads, `lastAtNs` is the time of the last. */
+  responded(request: OpenRequest, responseBytes: number, atNs: number, lastAtNs = atNs): void {
     if (request.firstByteNs < 0) request.firstByteNs = Math.max(atNs, request.startNs);
     request.lastByteNs = Math.max(lastAtNs, request.lastByteNs);
     request.responseBytes += responseBytes;
   }
 
-  /** Answers passed that cannot be told apart. */
-  answerAll(atNs: number): void {
-    for (const request of this.#open) if (!request.isHole) this.answered(request, 0, atNs);
+  /** Replies passed that cannot be attributed to single requests. */
+  respondedAll(atNs: number): void {
+    for (const request of this.#open) if (!request.isHole) this.responded(request, 0, atNs);
   }
 
-  /** Tells the request and forgets it. */
+  /** Emits the request and removes it. */
   end(request: OpenRequest): void {
     this.forget(request);
     if (request.isHole) return;
@@ -132,7 +130,7 @@ export class RequestsInFlight {
     });
   }
 
-  /** Nothing is told about it. */
+  /** Removes the request without emitting it. */
   forget(request: OpenRequest): void {
     if (this.#open[0] === request) this.#open.shift();
     else {
@@ -141,37 +139,37 @@ export class RequestsInFlight {
     }
   }
 
-  /** Ends what has begun to be answered, for protocols whose answers have no marked end. */
-  endAnswered(): void {
+  /** Ends all requests whose reply has started, for protocols whose replies have no explicit end. */
+  endResponded(): void {
     const open = this.#open;
     this.#open = open.filter((request) => request.firstByteNs < 0);
     for (const request of open) if (request.firstByteNs >= 0) this.end(request);
   }
 
-  /** What is open cannot be paired any more: it is counted as undecoded. */
+  /** Open requests cannot be paired any more: counts them as undecoded. */
   giveUp(): void {
     const count = this.#open.reduce((sum, request) => sum + (request.isHole ? 0 : 1), 0);
     this.#open = [];
     if (count > 0) this.#sink.undecoded(count);
   }
 
-  /** Answers were lost: nobody knows whose. */
-  doubt(): void {
-    for (const request of this.#open) request.isDoubtful = true;
+  /** Replies were lost, to any of the open requests. */
+  markRepliesLost(): void {
+    for (const request of this.#open) request.isReplyUncertain = true;
   }
 
-  giveUpDoubtful(): void {
+  giveUpUncertain(): void {
     const open = this.#open;
-    this.#open = open.filter((request) => !request.isDoubtful);
+    this.#open = open.filter((request) => !request.isReplyUncertain);
     const count = open.length - this.#open.length;
     if (count > 0) this.#sink.undecoded(count);
   }
 
-  /** The connection is over: what was not answered never will be, unless answers were lost. Null: it was only forgotten. */
+  /** The connection ended: open requests get no reply, unless replies were lost. Null: it was evicted, and its end is unknown. */
   close(atNs: number | null): void {
-    this.endAnswered();
-    this.giveUpDoubtful();
-    // Behind a hole it is not known which request an answer was for.
+    this.endResponded();
+    this.giveUpUncertain();
+    // After a hole, replies cannot be attributed to requests.
     if (atNs === null || this.#open.some(({ isHole }) => isHole)) {
       this.giveUp();
       return;

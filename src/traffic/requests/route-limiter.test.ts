@@ -4,14 +4,14 @@ import { otherRoute, RouteLimiter } from "./route-limiter.ts";
 const words = Array.from({ length: 26 * 26 }, (_, index) => String.fromCharCode(97 + (index % 26), 97 + Math.floor(index / 26)));
 
 describe("RouteLimiter", () => {
-  it("leaves few routes as they are", () => {
+  it("keeps a small number of routes unchanged", () => {
     const limiter = new RouteLimiter();
     for (const route of ["/", "/users/{id}", "/users", "shop.Cart/Add", "*", "SELECT ? FROM a/b"])
       expect(limiter.limit("s", route)).toBe(route);
     expect(limiter.takeOverflow()).toBe(0);
   });
 
-  it("merges a place that takes too many values, and what is behind it", () => {
+  it("merges a position with too many values, and everything after it", () => {
     const limiter = new RouteLimiter({ maxSiblings: 10 });
     const last = words.slice(0, 40).map((word) => limiter.limit("s", `/users/${word}/orders`));
     expect(last[0]).toBe("/users/aa/orders");
@@ -22,13 +22,13 @@ describe("RouteLimiter", () => {
     expect(limiter.takeOverflow()).toBe(0);
   });
 
-  it("asks four times as much of the first segment", () => {
+  it("allows four times as many values in the first segment", () => {
     const limiter = new RouteLimiter({ maxSiblings: 10 });
     expect(words.slice(0, 40).every((word) => limiter.limit("s", `/${word}`) === `/${word}`)).toBe(true);
     expect(limiter.limit("s", "/one-more")).toBe("/{id}");
   });
 
-  it("merges the widest place when the table is full, then says other and counts", () => {
+  it("merges the widest position when the table is full, then uses other and counts the overflow", () => {
     const limiter = new RouteLimiter({ maxSiblings: 100, maxRoutesPerService: 20 });
     for (const word of words.slice(0, 12)) limiter.limit("s", `/wide/${word}`);
     for (const word of words.slice(0, 7)) limiter.limit("s", `/narrow/${word}`);
@@ -41,13 +41,13 @@ describe("RouteLimiter", () => {
     expect(limiter.takeOverflow()).toBe(0);
   });
 
-  it("bounds routes of each service on their own", () => {
+  it("bounds the routes of each service separately", () => {
     const limiter = new RouteLimiter({ maxRoutesPerService: 2 });
     expect(["a", "b", "c"].map((route) => limiter.limit("1", route))).toEqual(["a", "b", otherRoute]);
     expect(["c", "b", "a"].map((route) => limiter.limit("2", route))).toEqual(["c", "b", otherRoute]);
   });
 
-  it("forgets routes and services that nobody uses", () => {
+  it("evicts unused routes and services", () => {
     const limiter = new RouteLimiter({ maxRoutesPerService: 1, maxIdleWindows: 3 });
     limiter.limit("1", "a");
     limiter.limit("2", "a");
@@ -66,18 +66,18 @@ describe("RouteLimiter", () => {
     expect(limiter.serviceCount).toBe(3);
   });
 
-  it("tells at most as many routes as allowed, whatever comes", () => {
+  it("returns at most the allowed number of routes for any input", () => {
     const limiter = new RouteLimiter({ maxRoutesPerService: 50, maxSiblings: 12 });
     let seed = 7;
     const next = (below: number): number => {
       seed = (seed * 1103515245 + 12345) & 0x7fffffff;
       return (seed >> 8) % below;
     };
-    let told = new Set<string>();
+    let limited = new Set<string>();
     for (let round = 0; round < 20_000; round++) {
-      if (round === 10_000) told = new Set();
-      told.add(limiter.limit("s", `/${Array.from({ length: 1 + next(5) }, () => words[next(60)]).join("/")}`));
+      if (round === 10_000) limited = new Set();
+      limited.add(limiter.limit("s", `/${Array.from({ length: 1 + next(5) }, () => words[next(60)]).join("/")}`));
     }
-    expect(told.size).toBeLessThanOrEqual(51);
+    expect(limited.size).toBeLessThanOrEqual(51);
   });
 });

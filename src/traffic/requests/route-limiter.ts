@@ -1,6 +1,6 @@
 /**
- * Keeps the number of routes of a service bounded. Where one place of a path takes too many values, they are merged into `{id}`; what still
- * does not fit becomes `other` and is counted. Knows nothing of time: `age()` is called once a window.
+ * Bounds the number of routes per service. Where one position of a path has too many values, they are merged into `{id}`; routes that still do not
+ * fit become `other` and are counted. Independent of clocks: `age()` is called once per window.
  */
 
 import { idPlaceholder } from "./route-template.ts";
@@ -10,27 +10,27 @@ export const otherRoute = "other";
 export interface RouteLimiterOptions {
   /** Default 200. */
   maxRoutesPerService?: number;
-  /** Distinct values at one place of a path before they are merged. Default 48; four times that for the first segment. */
+  /** Distinct values at one position of a path before they are merged. Default 48; four times that for the first segment. */
   maxSiblings?: number;
-  /** Services remembered at once; the one unused for longest is forgotten. Default 2048. */
+  /** Services kept at once; the least recently used is evicted. Default 2048. */
   maxServices?: number;
-  /** Windows after which an unused route gives its place free. Default 360: an hour of windows of 10 s. */
+  /** Windows after which an unused route is evicted. Default 360: an hour of 10 s windows. */
   maxIdleWindows?: number;
 }
 
 interface Service {
-  /** Routes as they are told, with the window they were last used in. */
+  /** Routes as reported, with the window of their last use. */
   routes: Map<string, number>;
-  /** Values seen behind a prefix. */
+  /** Values seen after a prefix. */
   children: Map<string, Set<string>>;
-  /** Prefixes behind which every value is `{id}`. */
+  /** Prefixes after which every value is `{id}`. */
   merged: Set<string>;
   lastWindow: number;
 }
 
-/** Most prefixes that a service has merged before it is learned anew. */
+/** Merged prefixes of a service above which its routes are learned from scratch. */
 const maxMergedPrefixes = 1024;
-/** A place with fewer values than this is not merged, even when the table is full. */
+/** A position with fewer values than this is not merged, even when the table is full. */
 const minSiblingsToMerge = 8;
 
 export class RouteLimiter {
@@ -53,24 +53,24 @@ export class RouteLimiter {
     return this.#services.size;
   }
 
-  /** `service` is what has routes of its own: a process and port, say. `requests` are counted as overflow if the route becomes `other`. */
+  /** `service` identifies what has its own set of routes, such as process and port. `requests` count as overflow if the route becomes `other`. */
   limit(service: string, route: string, requests = 1): string {
     const entry = this.#serviceOf(service);
     if (entry.routes.has(route)) {
       entry.routes.set(route, this.#window);
       return route;
     }
-    let told = normalise(entry, route);
-    if (entry.routes.has(told)) {
-      entry.routes.set(told, this.#window);
-      return told;
+    let limited = normalise(entry, route);
+    if (entry.routes.has(limited)) {
+      entry.routes.set(limited, this.#window);
+      return limited;
     }
-    if (entry.routes.size >= this.#maxRoutes && this.#mergeWidest(entry)) told = normalise(entry, route);
-    if (entry.routes.size >= this.#maxRoutes && !entry.routes.has(told)) {
+    if (entry.routes.size >= this.#maxRoutes && this.#mergeWidest(entry)) limited = normalise(entry, route);
+    if (entry.routes.size >= this.#maxRoutes && !entry.routes.has(limited)) {
       this.#overflow += requests;
       return otherRoute;
     }
-    return this.#add(entry, told);
+    return this.#add(entry, limited);
   }
 
   /** Requests that became `other` since the last call. */
@@ -80,7 +80,7 @@ export class RouteLimiter {
     return overflow;
   }
 
-  /** A window has ended: routes and services that nobody used for long give their place free. */
+  /** A window has ended: evicts routes and services that have not been used for long. */
   age(): void {
     this.#window++;
     const oldest = this.#window - this.#maxIdleWindows;
@@ -117,12 +117,12 @@ export class RouteLimiter {
     const tooWide = addChildren(entry, route, this.#maxSiblings);
     if (tooWide === null) return route;
     merge(entry, tooWide);
-    const told = normalise(entry, route);
-    entry.routes.set(told, this.#window);
-    return told;
+    const limited = normalise(entry, route);
+    entry.routes.set(limited, this.#window);
+    return limited;
   }
 
-  /** The place with the most values becomes `{id}`, so that there is room again. */
+  /** Merges the position with the most values into `{id}`, to free slots. */
   #mergeWidest(entry: Service): boolean {
     let widest: string | null = null;
     let width = minSiblingsToMerge - 1;
@@ -137,7 +137,7 @@ export class RouteLimiter {
   }
 }
 
-/** Only paths have places; SQL, commands and names are bounded by their number alone. */
+/** Only paths have positions; SQL, commands and names are bounded by their number alone. */
 function segmentsOf(route: string): string[] | null {
   return route.startsWith("/") && route.length > 1 ? route.slice(1).split("/") : null;
 }
@@ -174,12 +174,12 @@ function merge(entry: Service, prefix: string): void {
   rebuild(entry);
 }
 
-/** Routes and children anew, by what is merged now. */
+/** Rebuilds routes and children after a merge. */
 function rebuild(entry: Service): void {
   const routes = new Map<string, number>();
   for (const [route, window] of entry.routes) {
-    const told = normalise(entry, route);
-    routes.set(told, Math.max(window, routes.get(told) ?? 0));
+    const limited = normalise(entry, route);
+    routes.set(limited, Math.max(window, routes.get(limited) ?? 0));
   }
   entry.routes = routes;
   entry.children = new Map();

@@ -103,21 +103,21 @@ const table: readonly (readonly [string, string])[] = [
 ];
 
 describe("templateRoute()", () => {
-  it.each(table)("makes of %s the route %s", (target, route) => {
+  it.each(table)("turns %s into the route %s", (target, route) => {
     expect(templateRoute(target)).toBe(route);
   });
 
-  it("drops the last segment of a target that was cut", () => {
+  it("drops the last segment of a truncated target", () => {
     expect(templateRoute("/users/42/orde", true)).toBe("/users/{id}/…");
     expect(templateRoute("/users?na", true)).toBe("/users");
     expect(templateRoute("/us", true)).toBe("/…");
   });
 
-  it("does not change a route that it made", () => {
+  it("is idempotent", () => {
     for (const [, route] of table) if (route.startsWith("/") && !route.endsWith("…")) expect(templateRoute(route)).toBe(route);
   });
 
-  it("keeps within its length, whatever comes", () => {
+  it("respects its length limit for any input", () => {
     expect(templateRoute(`/${"word/".repeat(5000)}`)).toMatch(/\/…$/);
     expect(templateRoute(`/${"a".repeat(100_000)}`).length).toBeLessThanOrEqual(maxRouteLength);
     let seed = 42;

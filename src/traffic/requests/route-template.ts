@@ -1,6 +1,6 @@
 /**
- * Makes a route of a request target: what names a thing becomes `{id}`, what names a kind of things stays. Queries, fragments and parameters
- * are cut, so that nothing that a caller typed gets into a name. In doubt a segment goes: a coarse route costs less than a leaked token.
+ * Turns a request target into a route: segments that identify one thing become `{id}`, those that name a kind of thing stay. Query, fragment and
+ * parameters are removed, so that user input stays out of names. An ambiguous segment is masked: a coarse route costs less than a leaked token.
  */
 
 import { redactShapes } from "../../redact/index.ts";
@@ -9,13 +9,13 @@ export const idPlaceholder = "{id}";
 /** The route of requests whose target could not be read. */
 export const unknownRoute = "unknown";
 
-/** Longest route, characters; what is left out shows as `/…`. */
+/** Longest route in characters; a longer one ends in `/…`. */
 export const maxRouteLength = 120;
-/** Most segments of a route; what is left out shows as `/…`. */
+/** Most segments of a route; a longer one ends in `/…`. */
 export const maxRouteSegments = 12;
-/** A segment longer than this is no word. */
+/** A longer segment is not a word. */
 const maxWordLength = 48;
-/** Characters of a target that are looked at. */
+/** Characters of a target that are read. */
 const maxTargetLength = 4096;
 
 const uuid = /^\{?[0-9a-f]{8}-?[0-9a-f]{4}-?[0-9a-f]{4}-?[0-9a-f]{4}-?[0-9a-f]{12}\}?$/i;
@@ -24,25 +24,25 @@ const versionWord = /^v\d{1,3}(?:\.\d{1,2})?(?:(?:alpha|beta|rc|p)\d{0,2}(?:p\d)
 const numeric = /^[+-]?\d[\d.,:+-]*$/;
 const date = /^\d{4}-\d{2}(?:-\d{2})?(?:[T _]?[\d:.+Z-]*)$/i;
 const ipv6 = /^\[?(?=.*:.*:)[0-9a-f:.]+(?:%25\w+)?\]?$/i;
-/** Words of names in which digits are at home. */
+/** Words that usually contain digits. */
 const wordWithDigits =
   /^(?:sha\d{1,3}|md5|base\d{2}|utf\d{1,2}|x509|ipv[46]|oauth[12]?|http[123]|h26[45]|mp[34]|es\d{4}|s3|ec2|k8s|i18n|l10n|a11y|web3|log4j|rfc\d{4}|iso\d{4})$/i;
 const staticFile =
   /^(.+?)((?:\.(?:min|map|d|test|module|umd|esm|cjs|bundle|chunk|gz|br))*\.(?:html?|xhtml|php|aspx?|jsp|cgi|json|xml|ya?ml|txt|csv|md|js|mjs|cjs|ts|css|map|wasm|png|jpe?g|gif|svg|webp|avif|ico|bmp|tiff?|woff2?|ttf|otf|eot|mp[34]|webm|ogg|wav|mov|avi|m3u8|mpd|pdf|docx?|xlsx?|pptx?|zip|gz|tgz|tar|br|bz2|xz|7z|jar|war|whl|deb|rpm|apk|exe|dmg|iso|bin|proto|sql|log|do|action|rss|atom))$/i;
-/** Pages that are named after a status. */
+/** Pages named after a status code. */
 const statusPage = /^[1-5]\d\d$/;
-/** What follows one of these is somebody's, when it is no plain word; also as a word among others: `verify-email`, `resetPassword`. */
+/** A segment after one of these is personal unless it is a plain word; also as part of a word: `verify-email`, `resetPassword`. */
 const secretWord =
   /^(?:token|tokens|reset|invite|invitation|invites|verify|verification|confirm|confirmation|activate|activation|magic|unsubscribe|password|passwords|secret|secrets|key|keys|apikeys?|session|sessions|webhook|webhooks|hook|hooks|share|shares|otp|code|signature|callback)$/i;
 const secretLetter = /^[sd]$/i;
-/** What stands before the number of a version. */
+/** Segments that precede a version number. */
 const versionParent = /^(?:api|rest|version|ver|v)$/i;
 
 interface Mix {
   digits: number;
   uppers: number;
   lowers: number;
-  /** Changes between digits, upper and lower case; a capital that begins a word does not count twice. */
+  /** Changes between digits, upper and lower case; a capital at the start of a word does not count twice. */
   changes: number;
 }
 
@@ -61,12 +61,12 @@ function mixOf(text: string): Mix {
   return mix;
 }
 
-/** Hexadecimal of 8 and more with a digit, or so long that it is no word. */
+/** Hexadecimal: 8 or more characters with a digit, or too long for a word. */
 function isHex(text: string): boolean {
   return /^(?:0x)?[0-9a-f]+$/i.test(text) && ((text.length >= 8 && /\d/.test(text) && !/^[a-z]+\d{1,2}$/i.test(text)) || text.length >= 16);
 }
 
-/** One run of letters and digits that chance or a counter made. */
+/** One run of letters and digits that is random or a counter. */
 function isRandomRun(run: string): boolean {
   if (run.length < 5 || wordWithDigits.test(run) || versionWord.test(run)) return false;
   if (isHex(run)) return true;
@@ -96,9 +96,9 @@ function isId(text: string): boolean {
   if (text.length > maxWordLength) return true;
   if (numeric.test(text) || date.test(text) || uuid.test(text) || ipv6.test(text)) return true;
   if (versionWord.test(text)) return false;
-  // Addresses of mail; a leading @ is a scope or a handle.
+  // Email addresses; a leading @ is a scope or a handle.
   if (text.indexOf("@") > 0 || text.includes(",") || text.includes("|")) return true;
-  // Blanks, quotes and control characters are typed by somebody.
+  // Blanks, quotes and control characters are user input.
   if (/[^\p{L}\p{N}\p{M}\-._~!$&'()*+;=:@{}[\]<>^]/u.test(text)) return true;
   return hasIdPiece(text) || redactShapes(text) !== text;
 }
@@ -108,23 +108,23 @@ function decodeSegment(segment: string): string | null {
   try {
     return decodeURIComponent(segment);
   } catch {
-    // Not UTF-8, or cut within an escape: whatever it is, it is no name of a kind of things.
+    // Not UTF-8, or truncated within an escape: not the name of a kind of thing.
     return null;
   }
 }
 
-/** `app.3f2a9c1b.js` becomes `app.{id}.js`: the parts of a file's name are looked at one by one. */
+/** `app.3f2a9c1b.js` becomes `app.{id}.js`: each part of a file name is judged separately. */
 function templateFile(stem: string, extension: string): string {
   if (statusPage.test(stem) && /^\.html?$/i.test(extension)) return stem + extension;
   if (stem.length > maxWordLength * 2 || numeric.test(stem) || uuid.test(stem) || date.test(stem)) return idPlaceholder + extension;
-  // Versions are part of a file's name, as in jquery-3.6.0.min.js.
+  // Versions are part of a file name, as in jquery-3.6.0.min.js.
   if (/^[a-z][a-z-]*-\d{1,2}(?:\.\d{1,2}){1,2}$/i.test(stem)) return stem + extension;
   const pieces = stem.split(/([-_.~])/);
   const made = pieces.map((piece) => (/^\d{4,}$/.test(piece) || isRandomRun(piece) ? idPlaceholder : piece)).join("");
   return (isId(made.replaceAll(idPlaceholder, "x")) ? idPlaceholder : made) + extension;
 }
 
-/** Whether what follows this segment may be a secret. */
+/** Whether the next segment may be a secret. */
 export function isBeforeSecret(parent: string): boolean {
   return secretLetter.test(parent) || parent.split(/[-_.]|(?<=[a-z])(?=[A-Z])/).some((word) => secretWord.test(word));
 }
@@ -141,7 +141,7 @@ function templateSegment(raw: string, parent: string, isLast: boolean): string {
     return idPlaceholder;
   const file = text.includes(".") ? staticFile.exec(text) : null;
   if (file !== null && !numeric.test(text)) return templateFile(file[1] ?? "", file[2] ?? "");
-  // Verbs of Google's interfaces: projects/12:cancel.
+  // Verbs of Google APIs: projects/12:cancel.
   const verb = text.includes(":") ? /^([^:]+):([a-z][A-Za-z]{2,30})$/.exec(text) : null;
   if (verb !== null) return `${isId(verb[1] ?? "") ? idPlaceholder : verb[1]}:${verb[2]}`;
   // OData: Users(12), Users('x').
@@ -157,7 +157,7 @@ function pathOf(target: string): string {
   return end === -1 ? target : target.slice(0, end);
 }
 
-/** `host:443` of CONNECT; without a user's part, addresses masked. */
+/** `host:443` of CONNECT; without userinfo, with addresses masked. */
 function templateAuthority(target: string): string {
   const [, host = "", port = ""] = /^(?:[^@]*@)?(\[[^\]]*\]|[^:]*):(\d+)$/.exec(target) ?? [];
   return `${isId(host) ? idPlaceholder : host.toLowerCase().slice(0, 100)}:${port}`;
@@ -165,7 +165,7 @@ function templateAuthority(target: string): string {
 
 function templatePath(path: string, isCut: boolean): string {
   const segments = path.split("/").filter((segment) => segment !== "" && segment !== ".");
-  // The last segment of a target that was cut may be the first half of an id.
+  // The last segment of a truncated target may be the first half of an id.
   if (isCut) segments.pop();
   let route = "";
   let parent = "";
@@ -181,8 +181,8 @@ function templatePath(path: string, isCut: boolean): string {
 }
 
 /**
- * Every form that a request target has: `/path?query`, `http://host/path`, `host:443`, `*`. `isCut` says that the target goes on behind
- * what is known of it. The result has at most `maxRouteLength` characters.
+ * Accepts every form of request target: `/path?query`, `http://host/path`, `host:443`, `*`. `isCut`: the target is truncated.
+ * The result has at most `maxRouteLength` characters.
  */
 export function templateRoute(target: string, isCut = false): string {
   if (target === "") return unknownRoute;
@@ -196,11 +196,11 @@ export function templateRoute(target: string, isCut = false): string {
   return templatePath(path, (isCut || hasTail) && path.length === rest.length);
 }
 
-/** Remembers the routes of targets that come again and again. Holds at most `maxTargets`, and forgets all of them when more come. */
+/** Caches the routes of repeated targets. Holds at most `maxTargets`, and clears the cache when it is full. */
 export function createRouteTemplater(maxTargets = 2048): (target: string, isCut?: boolean) => string {
   const known = new Map<string, string>();
   return (target, isCut = false) => {
-    // Long targets seldom come twice, and would cost the most memory.
+    // Long targets seldom repeat, and would cost the most memory.
     if (isCut || target.length > 256) return templateRoute(target, isCut);
     const found = known.get(target);
     if (found !== undefined) return found;

@@ -37,7 +37,7 @@ function mangle(random: SeededRandom, bytes: Buffer): Buffer {
 }
 
 describe.each(decoders)("the decoder of %s", (_, factory) => {
-  it("survives mangled, foreign and endless payloads, and tells bounded names", () => {
+  it("survives mangled, foreign and endless payloads, and emits bounded names", () => {
     const random = new SeededRandom(4);
     for (let round = 0; round < 150; round++) {
       const replay = new Replay(factory, random.pick(["client", "server"]));
@@ -48,8 +48,8 @@ describe.each(decoders)("the decoder of %s", (_, factory) => {
         const length = random.pick([bytes.length, bytes.length + random.below(5000), Math.max(lengthBytes, bytes.length), 2 ** 31 - 1]);
         if (random.below(20) === 0) replay.decoder.onQuiet();
         if (random.below(20) === 0) replay.miss(random.pick(["requests", "replies"]));
-        if (from === "client") replay.ask(bytes, length);
-        else replay.answer(bytes, length);
+        if (from === "client") replay.request(bytes, length);
+        else replay.reply(bytes, length);
       }
       replay.close();
       for (const request of replay.requests) {
@@ -63,32 +63,32 @@ describe.each(decoders)("the decoder of %s", (_, factory) => {
     }
   });
 
-  it("lets no key and no value into a name, mangled or not", () => {
+  it("keeps keys and values out of names, mangled or not", () => {
     const random = new SeededRandom(6);
     for (let round = 0; round < 400; round++) {
       const replay = new Replay(factory);
       for (const [from, lengthBytes, head] of random.pick(all)) {
         const whole = Buffer.from(head, "base64");
         const bytes = random.below(3) === 0 ? whole.subarray(0, random.below(whole.length + 1)) : whole;
-        if (from === "client") replay.ask(bytes, lengthBytes);
-        else replay.answer(bytes, lengthBytes);
+        if (from === "client") replay.request(bytes, lengthBytes);
+        else replay.reply(bytes, lengthBytes);
       }
       expect(replay.close().lines.join("\n")).not.toMatch(/secret|alice|VXKe|key1|key:|rand_int/i);
     }
   });
 
-  it("finds all requests of a recording again after garbage", () => {
+  it("decodes all requests of a recording after garbage", () => {
     const random = new SeededRandom(5);
     for (const recording of all) {
       const clean = new Replay(factory).play(recording).close();
       if (clean.lines.length < 6 || clean.undecodedCount > 0) continue;
-      const replay = new Replay(factory).ask(Buffer.from(Array.from({ length: 40 }, () => 128 + random.below(128))), 4000);
+      const replay = new Replay(factory).request(Buffer.from(Array.from({ length: 40 }, () => 128 + random.below(128))), 4000);
       replay.play(recording).play(recording).close();
       expect(replay.lines.slice(-2)).toEqual(clean.lines.slice(-2));
     }
   });
 
-  it("gives the same for payloads cut into single bytes", () => {
+  it("emits the same for payloads split into single bytes", () => {
     for (const recording of all) {
       const isWhole = recording.every(([, lengthBytes, head]) => Buffer.from(head, "base64").length === lengthBytes);
       const clean = new Replay(factory).play(recording).close();
@@ -99,15 +99,15 @@ describe.each(decoders)("the decoder of %s", (_, factory) => {
         const bytes = Buffer.from(head, "base64");
         const isStart = bytes[0] === 0 || bytes[4] === 10 || bytes.length === 1;
         for (const piece of isStart ? [bytes] : Array.from(bytes, (byte) => Buffer.from([byte]))) {
-          if (from === "client") replay.ask(piece);
-          else replay.answer(piece);
+          if (from === "client") replay.request(piece);
+          else replay.reply(piece);
         }
       }
       expect(replay.close().lines).toEqual(clean.lines);
     }
   });
 
-  it("tells no request as unanswered, and none as failed, when answers were lost", () => {
+  it("emits no request as no-reply or failed when replies were lost", () => {
     for (const recording of all) {
       const clean = new Replay(factory).play(recording).close();
       if (clean.lines.length < 6 || clean.undecodedCount > 0) continue;
@@ -124,7 +124,7 @@ describe.each(decoders)("the decoder of %s", (_, factory) => {
     }
   });
 
-  it("tells a request that was open when answers were lost as undecoded", () => {
+  it("counts a request that was open when replies were lost as undecoded", () => {
     for (const recording of all) {
       const clean = new Replay(factory).play(recording).close();
       if (clean.lines.length < 6 || clean.undecodedCount > 0) continue;
@@ -137,12 +137,12 @@ describe.each(decoders)("the decoder of %s", (_, factory) => {
     }
   });
 
-  it("keeps a bounded number of requests that nobody answers", () => {
+  it("bounds the number of requests without a reply", () => {
     for (const recording of all) {
       const replay = new Replay(factory);
-      const asked = recording.filter(([from]) => from === "client");
-      for (let round = 0; round < 9000 / asked.length; round++)
-        for (const [, lengthBytes, head] of asked) replay.ask(Buffer.from(head, "base64"), lengthBytes);
+      const requests = recording.filter(([from]) => from === "client");
+      for (let round = 0; round < 9000 / requests.length; round++)
+        for (const [, lengthBytes, head] of requests) replay.request(Buffer.from(head, "base64"), lengthBytes);
       const before = replay.requests.length;
       replay.close();
       expect(replay.requests.length - before).toBeLessThanOrEqual(8192);

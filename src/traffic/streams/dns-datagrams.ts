@@ -1,7 +1,6 @@
 /**
- * DNS over UDP: queries and replies of all sockets, paired by id and question. On sockets that are not connected the kernel tells only whom a datagram
- * goes to, not where one came from, so the peer is taken from whichever of the two knows it. Bounded; what is not answered in five seconds is told as
- * such.
+ * DNS over UDP: pairs queries and replies of all sockets by id and question. On unconnected sockets the kernel knows only the destination of a
+ * datagram, not its origin, so the peer is taken from whichever of the two has it. Bounded; a query without a reply for five seconds is `no-reply`.
  */
 
 import type { LossKind } from "../core/messages.ts";
@@ -18,8 +17,8 @@ interface OpenQuery {
   startNs: number;
   queueNs: number | null;
   requestBytes: number;
-  /** Datagrams were lost on their way here while it was open. */
-  isDoubtful: boolean;
+  /** Records of datagrams were lost while the query was open; one may have held its reply. */
+  isReplyUncertain: boolean;
 }
 
 export interface DnsDatagramsOptions {
@@ -28,8 +27,8 @@ export interface DnsDatagramsOptions {
   onRequest?: (ends: StreamEnds, request: FinishedRequest) => void;
 }
 
-/** Resolvers ask again after five seconds at the latest. */
-const patienceNs = 5e9;
+/** Resolvers retry after five seconds at the latest. */
+const replyTimeoutNs = 5e9;
 const maxOpenQueries = 8192;
 
 function knownAddress(record: PayloadRecord): string {
@@ -49,44 +48,44 @@ export class DnsDatagrams {
   onDatagram(record: PayloadRecord): void {
     if (record.missedDatagrams !== undefined && record.missedDatagrams !== this.#missedDatagrams) {
       this.#missedDatagrams = record.missedDatagrams;
-      for (const queries of this.#open.values()) for (const query of queries) query.isDoubtful = true;
+      for (const queries of this.#open.values()) for (const query of queries) query.isReplyUncertain = true;
     }
     const message = parseDnsMessage(record.bytes, 0, record.bytes.length);
     if (message === null) {
       this.#options.onLoss("undecoded", 1);
       return;
     }
-    // Multicast DNS: nobody in particular is asked, and nobody has to answer.
+    // Multicast DNS: queries have no single recipient and need no reply.
     if (message.id === 0 && (record.peerPort === 5353 || record.localPort === 5353)) return;
     const key = `${record.connectionId} ${message.id} ${message.type} ${message.route}`;
     if (!message.isReply) {
-      this.#ask(key, record, message.type, message.route);
+      this.#begin(key, record, message.type, message.route);
       return;
     }
-    const query = this.#takeAsked(key, record);
-    // Asked before anybody looked, or answered a second time.
+    const query = this.#takeOpen(key, record);
+    // A reply to a query that was sent before Coral started, or a duplicate.
     if (query === undefined) return;
     const atNs = Math.max(record.atNs, query.startNs);
-    this.#tell(query, message.rcode, isDnsError(message.rcode), atNs, record.lengthBytes);
+    this.#emit(query, message.rcode, isDnsError(message.rcode), atNs, record.lengthBytes);
   }
 
-  /** Ends queries that nobody answered. Whose answer may have been lost is not known to be without one. */
+  /** Ends queries without a reply, as undecoded if the reply may have been lost. */
   sweep(nowNs: number): void {
     for (const [key, queries] of this.#open) {
       for (const query of queries.splice(0)) {
-        if (nowNs - query.startNs < patienceNs) queries.push(query);
+        if (nowNs - query.startNs < replyTimeoutNs) queries.push(query);
         else {
           this.#openCount--;
-          if (query.isDoubtful) this.#options.onLoss("undecoded", 1);
-          else this.#tell(query, noReply, true, query.startNs + patienceNs, null);
+          if (query.isReplyUncertain) this.#options.onLoss("undecoded", 1);
+          else this.#emit(query, noReply, true, query.startNs + replyTimeoutNs, null);
         }
       }
       if (queries.length === 0) this.#open.delete(key);
     }
   }
 
-  /** Of several that ask the same with the same id, the one that the reply goes to, else the first. */
-  #takeAsked(key: string, record: PayloadRecord): OpenQuery | undefined {
+  /** Of several open queries with the same id and question, takes the one sent to the reply's origin, else the first. */
+  #takeOpen(key: string, record: PayloadRecord): OpenQuery | undefined {
     const queries = this.#open.get(key);
     if (queries === undefined) return undefined;
     const { peerPort } = record;
@@ -107,11 +106,11 @@ export class DnsDatagrams {
     return query;
   }
 
-  #ask(key: string, record: PayloadRecord, type: string, route: string): void {
+  #begin(key: string, record: PayloadRecord, type: string, route: string): void {
     let queries = this.#open.get(key);
     const { peerPort } = record;
     const peerAddress = knownAddress(record);
-    // Asked again because the first datagram or its answer got lost: the time runs from the first.
+    // A retry, because the query or its reply got lost: time counts from the first.
     if (queries?.some(({ ends }) => peerPort !== 0 && ends.peerPort === peerPort && ends.peerAddress === peerAddress) === true) return;
     if (this.#openCount >= maxOpenQueries) {
       this.#options.onLoss("undecoded", 1);
@@ -140,11 +139,11 @@ export class DnsDatagrams {
       startNs: isStartKnown ? record.startNs : record.atNs,
       queueNs: isStartKnown && !record.isSent ? record.atNs - record.startNs : null,
       requestBytes: record.lengthBytes,
-      isDoubtful: false,
+      isReplyUncertain: false,
     });
   }
 
-  #tell(query: OpenQuery, status: string, isError: boolean, endNs: number, responseBytes: number | null): void {
+  #emit(query: OpenQuery, status: string, isError: boolean, endNs: number, responseBytes: number | null): void {
     const durationNs = endNs - query.startNs;
     const request: FinishedRequest = {
       method: query.type,

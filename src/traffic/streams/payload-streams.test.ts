@@ -49,7 +49,7 @@ function play(
 }
 
 describe("PayloadStreams", () => {
-  it("adds up the requests of both ends, with peers, ports and times in the queue", () => {
+  it("sums the requests of both ends, with peers, ports and queue times", () => {
     const { streams, taken, losses } = setUp();
     play(streams, redisPipelineSet, "client");
     play(streams, redisPipelineSet, "server", { connectionId: 2, pid: 43, localPort: 1234, peerPort: 50_000 });
@@ -61,14 +61,14 @@ describe("PayloadStreams", () => {
     expect(losses.size).toBe(0);
   });
 
-  it("believes the kernel about protocol and role", () => {
+  it("trusts the kernel's protocol and role", () => {
     const { streams, taken } = setUp();
     streams.onPayload(record("PING\r\n", { protocol: "redis", role: "client" }));
     streams.onPayload(record("+PONG\r\n", { isSent: false, protocol: "redis", role: "client" }));
     expect(taken()).toMatchObject([{ method: "PING", role: "client" }]);
   });
 
-  it("ends open answers when a connection becomes quiet or closes", () => {
+  it("completes open responses when a connection goes idle or closes", () => {
     const { streams, taken } = setUp();
     const atNs = play(streams, mariadbCommands.slice(0, -1), "client");
     expect(taken().reduce((sum, { count }) => sum + count, 0)).toBe(17);
@@ -82,7 +82,7 @@ describe("PayloadStreams", () => {
     expect(streams.connectionCount).toBe(0);
   });
 
-  it("puts long payloads together again from their records, and notices when one is missing", () => {
+  it("reassembles long payloads from their records, and detects a missing one", () => {
     const { streams, taken } = setUp();
     const value = "v".repeat(9000);
     const set = `*3\r\n$3\r\nSET\r\n$1\r\nk\r\n$9000\r\n${value}\r\n`;
@@ -101,21 +101,21 @@ describe("PayloadStreams", () => {
     expect(taken().some(({ method }) => method === "PING")).toBe(true);
   });
 
-  it.each(["client", "server"] as const)("tells requests whose answers were lost as undecoded, at a %s, and goes on", (role) => {
+  it.each(["client", "server"] as const)("counts requests whose replies were lost as undecoded, at a %s, and continues", (role) => {
     const { streams, taken, losses } = setUp();
-    const asked = { protocol: "redis", role, isSent: role === "client" } as const;
-    const answered = { ...asked, isSent: !asked.isSent };
+    const request = { protocol: "redis", role, isSent: role === "client" } as const;
+    const reply = { ...request, isSent: !request.isSent };
     const missed = { received: role === "client", sent: role === "server" };
-    for (let count = 0; count < 100; count++) streams.onPayload(record("*1\r\n$4\r\nPING\r\n", asked));
-    streams.onPayload(record("*1\r\n$4\r\nECHO\r\n", { ...asked, missed }));
-    streams.onPayload(record("+x\r\n", answered));
-    streams.onPayload(record("*1\r\n$4\r\nTIME\r\n", asked));
+    for (let count = 0; count < 100; count++) streams.onPayload(record("*1\r\n$4\r\nPING\r\n", request));
+    streams.onPayload(record("*1\r\n$4\r\nECHO\r\n", { ...request, missed }));
+    streams.onPayload(record("+x\r\n", reply));
+    streams.onPayload(record("*1\r\n$4\r\nTIME\r\n", request));
     streams.onClose(1, 2e9, missed);
     expect(taken()).toMatchObject([{ method: "ECHO", count: 1, isError: false }]);
     expect(losses).toEqual(new Map([["undecoded", 101]]));
   });
 
-  it("tells queries whose answers may have been lost as undecoded", () => {
+  it("counts queries whose replies may have been lost as undecoded", () => {
     const { streams, taken, losses } = setUp();
     const [query] = (dnsUdp[0] ?? []).map((text) => Buffer.from(text, "base64")) as [Buffer, Buffer];
     streams.onPayload(record(query, { isDatagram: true, connectionId: 1, missedDatagrams: 0 }));
@@ -125,7 +125,7 @@ describe("PayloadStreams", () => {
     expect(losses).toEqual(new Map([["undecoded", 1]]));
   });
 
-  it("gives up a connection that is nobody's, once", () => {
+  it("gives up a connection of an unknown protocol, once", () => {
     const { streams, taken, losses } = setUp();
     for (let count = 0; count < 20; count++) streams.onPayload(record("\x01\x02\x03 something else"));
     expect(losses).toEqual(new Map([["unknown-protocol", 1]]));
@@ -133,7 +133,7 @@ describe("PayloadStreams", () => {
     expect(taken()).toEqual([]);
   });
 
-  it("gives up a decoder that only skips", () => {
+  it("gives up a decoder that decodes nothing", () => {
     const { streams, losses } = setUp();
     for (let count = 0; count < 100; count++) streams.onPayload(record("+OK\r\n", { isSent: false, protocol: "redis", role: "client" }));
     expect(losses).toEqual(
@@ -144,7 +144,7 @@ describe("PayloadStreams", () => {
     );
   });
 
-  it("forgets the connection unused for longest, and counts it", () => {
+  it("evicts the least recently used connection, and counts it", () => {
     const { streams, losses, taken } = setUp({ maxConnections: 50 });
     for (let connectionId = 1; connectionId <= 200; connectionId++) {
       streams.onPayload(record("*1\r\n$4\r\nPING\r\n", { connectionId }));
@@ -156,11 +156,11 @@ describe("PayloadStreams", () => {
     expect(taken().reduce((sum, { count }) => sum + count, 0)).toBe(201);
   });
 
-  it("begins anew when a connection changes to TLS and its plaintext can be read", () => {
+  it("starts over when a connection is upgraded to TLS and its plaintext can be read", () => {
     const { streams, taken } = setUp();
     play(streams, mariadbCommands.slice(0, 1), "client");
     play(streams, mariadbCommands.slice(3, 7), "client", { isTls: true });
-    // The records of TLS go on beside it.
+    // Records of the ciphertext continue.
     streams.onPayload(record("\x17\x03\x03\x00\x20 sealed"));
     play(streams, mariadbCommands.slice(7, 9), "client", { isTls: true });
     streams.onClose(1, 2e9);

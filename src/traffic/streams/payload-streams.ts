@@ -1,6 +1,6 @@
 /**
- * The connections whose payloads come through the ring buffer, each with the decoder of its protocol. What the decoders find is added to the groups
- * of the window. The number of connections is bounded: the one unused for longest is forgotten, and counted.
+ * Connections whose payloads come through the ring buffer, each with the decoder of its protocol. Decoded requests are added to the groups of the
+ * window. The number of connections is bounded: the least recently used is evicted, and counted.
  */
 
 import type { TrafficProtocol } from "../../model/protocols.ts";
@@ -9,45 +9,45 @@ import type { Chunk, DecoderFactory, FinishedRequest, ProtocolDecoder, Recogniti
 import type { Endpoint, EndpointGroups, RequestGroups } from "../requests/request-groups.ts";
 import { DnsDatagrams } from "./dns-datagrams.ts";
 
-/** A payload record of the ring (`struct payload_record` in probes/requests/ring.h). Lent for the call: the reader may use one object for all records. */
+/** A payload record of the ring (`struct payload_record` in probes/requests/ring.h). Valid during the call: the reader may reuse one object for all records. */
 export interface PayloadRecord {
-  /** Never given twice. */
+  /** Never reused. */
   connectionId: number;
   pid: number;
-  /** Sent by the process, or received. */
+  /** Sent by the process, else received. */
   isSent: boolean;
   /** Plaintext of a TLS connection. */
   isTls: boolean;
   /** UDP: each record is a message of its own, and a socket may talk to many peers. */
   isDatagram: boolean;
-  /** As the kernel classified the connection; null: look at the bytes. */
+  /** As classified by the kernel; null: recognise it by the bytes. */
   protocol: TrafficProtocol | null;
-  /** Null: look at the bytes. */
+  /** Null: recognise it by the bytes. */
   role: TrafficRole | null;
   localPort: number;
   peerPort: number;
-  /** Canonical text, empty when unknown. Asked for once per connection, so a getter may build it. */
+  /** Canonical text, empty when unknown. Read once per connection, so a getter may build it. */
   readonly peerAddress: string;
-  /** As `peerAddress`, of this end. */
+  /** As `peerAddress`, for the local end. */
   readonly localAddress?: string;
   /** CLOCK_MONOTONIC. */
   atNs: number;
-  /** Received: arrival; sent: when the call began. 0: unknown. */
+  /** Received: arrival; sent: start of the call. 0: unknown. */
   startNs: number;
   /** Of the whole payload. */
   lengthBytes: number;
-  /** Where in the payload `bytes` begins: a long one comes in several records. */
+  /** Offset of `bytes` in the payload: a long one spans several records. */
   offsetBytes: number;
   bytes: Buffer;
-  /** Only statements that later payloads may name; what it asks for is counted elsewhere. Default false. */
+  /** Only for the statements it prepares, which later payloads may name; its requests are counted in the kernel. Default false. */
   isPrepared?: boolean;
   /** Default: none. */
   missed?: MissedRecords | undefined;
-  /** Datagrams: how many records of them were lost so far, of all sockets. Default 0. */
+  /** Datagrams: records lost so far, over all sockets. Default 0. */
   missedDatagrams?: number;
 }
 
-/** Of a connection: whether records of what the process received, or sent, were lost before this one because the ring was full. */
+/** Whether records of received or sent payloads of the connection were lost before this one, because the ring was full. */
 export interface MissedRecords {
   received: boolean;
   sent: boolean;
@@ -57,7 +57,7 @@ export interface MissedRecords {
 const pieceBytes = 4096;
 const maxPieces = 8;
 
-/** What is known of a connection, for those who look at single requests. */
+/** Both ends of a connection, for consumers of single requests. */
 export interface StreamEnds extends Endpoint {
   peerPort: number;
   localPort: number;
@@ -67,10 +67,10 @@ export interface StreamEnds extends Endpoint {
 export interface PayloadStreamsOptions {
   groups: RequestGroups;
   decoders: Partial<Record<TrafficProtocol, DecoderFactory>>;
-  /** Finds the protocol of a payload that the kernel did not classify, and who asks. */
+  /** Finds protocol and direction of a payload that the kernel did not classify. */
   recognise(bytes: Buffer, lengthBytes: number, hint: TrafficProtocol | null): Recognition | null;
   onLoss(loss: LossKind, count: number): void;
-  /** Every request, before it is added up. For capture. */
+  /** Called with every request before it is summed. */
   onRequest?: (ends: StreamEnds, request: FinishedRequest) => void;
   /** Whether decoders keep the details of this process's requests. Default: never. */
   isCapturing?: (pid: number) => boolean;
@@ -79,13 +79,13 @@ export interface PayloadStreamsOptions {
 }
 
 const noBytes = Buffer.alloc(0);
-/** A connection that sends nothing for so long has ended its answer. */
+/** A response is complete after this idle time. */
 const quietNs = 1e9;
-/** Payloads of a connection that are looked at before it counts as unknown. */
+/** Payloads of a connection that are tried before it counts as unknown. */
 const maxUnknownPayloads = 8;
-/** Requests in a row that a decoder may skip before it is taken to be the wrong one. */
+/** Consecutive undecoded requests after which the decoder is taken to be the wrong one. */
 const maxUndecodedInARow = 64;
-/** As many as a decoder remembers: what may be skipped after records were lost besides. */
+/** Additional undecoded requests allowed after lost records: as many as a decoder holds. */
 const maxSkippedByLoss = 8192;
 
 class Connection implements RequestSink {
@@ -97,10 +97,10 @@ class Connection implements RequestSink {
   unknownPayloads = 0;
   isGivenUp = false;
   isQuiet = true;
-  /** Used since it was last looked at by the search for a connection to forget. */
+  /** Used since eviction last considered it. */
   isUsed = true;
   lastNs = 0;
-  /** Bytes of the last payload, received and sent, that further records are expected to bring, and where in it they begin. */
+  /** Bytes of the last payload that further records should bring, and their offset in it, for either direction. */
   readonly awaited: [received: number, sent: number] = [0, 0];
   readonly awaitedFrom: [received: number, sent: number] = [0, 0];
 
@@ -119,11 +119,11 @@ class Connection implements RequestSink {
   undecoded(count: number): void {
     this.#owner.onLoss("undecoded", count);
     this.#undecodedInARow += count;
-    // HTTP/2 is not mistaken for anything else; many of its streams may be lost at once with a few records.
+    // HTTP/2 is recognised reliably, and a few lost records may take many of its streams with them.
     if (this.#undecodedInARow >= maxUndecodedInARow && this.ends.protocol !== "http2") this.giveUp();
   }
 
-  /** Records were lost: what is skipped because of that says nothing about the decoder. */
+  /** Records were lost: requests skipped because of that do not mean that the decoder is wrong. */
   onMissed(missed: MissedRecords, atNs: number): void {
     this.#undecodedInARow = -maxSkippedByLoss;
     this.awaited.fill(0);
@@ -167,7 +167,7 @@ export class PayloadStreams {
       return;
     }
     const connection = this.#connectionOf(record);
-    // Records of TLS, whose plaintext has its own.
+    // Ciphertext; the plaintext has records of its own.
     if (connection.ends.isTls && !record.isTls) return;
     connection.isUsed = true;
     connection.lastNs = record.atNs;
@@ -193,7 +193,7 @@ export class PayloadStreams {
     connection.decoder?.onClose(atNs);
   }
 
-  /** To be called about once a second: ends the answers of connections that have become quiet. */
+  /** Call about once a second: completes the responses of idle connections. */
   sweep(nowNs: number): void {
     for (const connection of this.#connections.values()) {
       if (connection.isQuiet || nowNs - connection.lastNs < quietNs) continue;
@@ -207,7 +207,7 @@ export class PayloadStreams {
     const known = this.#connections.get(record.connectionId);
     if (known !== undefined) {
       if (known.ends.isTls || !record.isTls) return known;
-      // The connection has changed to TLS, and its plaintext can be read.
+      // The connection was upgraded to TLS, and its plaintext can be read.
       this.#forget(record.connectionId, known);
     }
     if (this.#connections.size >= this.#maxConnections) this.#forgetUnused();
@@ -226,7 +226,7 @@ export class PayloadStreams {
     return connection;
   }
 
-  /** Chooses the decoder by what the bytes are, and who is the client by who asks. */
+  /** Chooses the decoder by the protocol of the bytes, and the role by the direction of the request. */
   #start(connection: Connection, record: PayloadRecord): ProtocolDecoder | null {
     const recognition = this.#recognise(record);
     const factory = recognition === null ? undefined : this.#options.decoders[recognition.protocol];

@@ -12,7 +12,7 @@ const protocols = [
 ] as const;
 
 describe("recognise()", () => {
-  it.each(Object.entries(recordings).filter(([name]) => name !== "dnsUdp"))("knows who asks in %s", (name, recording) => {
+  it.each(Object.entries(recordings).filter(([name]) => name !== "dnsUdp"))("finds the requests in %s", (name, recording) => {
     const protocol = protocols.find(([pattern]) => pattern.test(name))?.[1];
     let known = 0;
     for (const [from, lengthBytes, head] of recording as readonly recordings.RecordedPayload[]) {
@@ -22,7 +22,7 @@ describe("recognise()", () => {
       expect(found, bytes.toString("latin1")).toEqual({ protocol, isRequest: from === "client" });
       known++;
     }
-    // Compressed MySQL is known by its greeting only, inline Redis by its answers.
+    // Compressed MySQL is recognised only by its greeting, inline Redis by its replies.
     expect(known).toBeGreaterThanOrEqual(1);
   });
 
@@ -46,7 +46,7 @@ describe("recognise()", () => {
     expect(recognise(bytes, bytes.length, null)).toEqual(protocol === null ? null : { protocol, isRequest });
   });
 
-  it("takes random bytes for nothing", () => {
+  it("recognises no protocol in random bytes", () => {
     const random = new SeededRandom(8);
     let wrong = 0;
     for (let round = 0; round < 20_000; round++) {

@@ -1,6 +1,6 @@
 /**
- * Which protocol a payload is of, by its first bytes and never by its port, and whether it asks or answers. The kernel has the same rules, shorter:
- * probes/protocol/recognise.h. Used for connections that it did not classify, or whose direction it could not tell.
+ * Recognises the protocol of a payload by its first bytes, never by its port, and whether it is a request or a reply. The kernel has the same rules in
+ * short form: probes/protocol/recognise.h. Used for connections whose protocol or direction the kernel did not find.
  */
 
 import type { TrafficProtocol } from "../../model/protocols.ts";
@@ -11,14 +11,14 @@ import { isMemcachedCommand } from "../protocols/memcached-text.ts";
 import { isMongoHeader } from "../protocols/mongodb.ts";
 import { isGreeting, isMysqlCommand } from "../protocols/mysql.ts";
 import { isPostgresMessage, postgresStartup } from "../protocols/postgres.ts";
-import { redisCommands } from "../protocols/redis-commands.ts";
+import { redisCommands } from "../protocols/redis.ts";
 
-/** Whether the bytes are of that protocol: true asks, false answers, null neither. `lengthBytes` is the whole payload's. */
+/** True for a request of the protocol, false for a reply, null for neither. `lengthBytes` is the length of the whole payload. */
 type Recogniser = (bytes: Buffer, lengthBytes: number) => boolean | null;
 
 const http2Preface = "PRI * HTTP/2.0\r\n";
 const httpMethod = /^(?:GET|HEAD|POST|PUT|DELETE|OPTIONS|PATCH|TRACE|CONNECT|PROPFIND|MKCOL|COPY|MOVE|LOCK|UNLOCK|REPORT|SEARCH) [/*h]/;
-const memcachedAnswer =
+const memcachedReply =
   /^(?:VALUE \S+ \d+ \d+|END|STORED|NOT_STORED|EXISTS|NOT_FOUND|DELETED|TOUCHED|(?:CLIENT_|SERVER_)ERROR .*|VERSION .*|HD.*|EN|NF)\r\n/;
 
 /** Tried from top to bottom: the strictest first. Without gRPC, which is recognised inside HTTP/2, and TLS, which the kernel recognises. */
@@ -35,7 +35,7 @@ const recognisers: Record<Exclude<TrafficProtocol, "grpc" | "tls">, Recogniser> 
 };
 const inOrder = Object.entries(recognisers) as [TrafficProtocol, Recogniser][];
 
-/** `hint`: only this protocol comes into question. */
+/** With a `hint`, only that protocol is tried. */
 export function recognise(bytes: Buffer, lengthBytes: number, hint: TrafficProtocol | null): Recognition | null {
   for (const [protocol, recogniser] of inOrder) {
     if (hint !== null && hint !== protocol) continue;
@@ -55,24 +55,24 @@ function recogniseHttp(bytes: Buffer): boolean | null {
   return httpMethod.test(start) ? true : null;
 }
 
-const redisAnswer = /^(?:\+[A-Z]{2,}[^\r\n]*\r\n|-[A-Z]{3,}[ \r]|:-?\d+\r\n|\$(?:-1|\d+)\r\n|%\d+\r\n|_\r\n)/;
+const redisReply = /^(?:\+[A-Z]{2,}[^\r\n]*\r\n|-[A-Z]{3,}[ \r]|:-?\d+\r\n|\$(?:-1|\d+)\r\n|%\d+\r\n|_\r\n)/;
 
-/** Arrays of texts are what clients send, and what servers answer, too, so that others say nothing; inline commands are too much like other text to be recognised. */
+/** Both sides send arrays of strings, so only known commands are recognised. Inline commands look too much like other text. */
 function recogniseRedis(bytes: Buffer): boolean | null {
   const start = startOf(bytes, 64);
   const verb = /^\*[1-9]\d{0,6}\r\n\$[1-9]\d{0,2}\r\n([A-Za-z.]+)(?=\r\n|$)/.exec(start)?.[1]?.toUpperCase();
-  // Acknowledged subscriptions look like the command, up to their number.
+  // The acknowledgement of a subscription looks like the command, up to its number.
   const isAcknowledged = verb?.endsWith("SUBSCRIBE") === true && /^\*3\r\n(?:\$\d+\r\n[^\r]*\r\n){2}:\d/.test(start);
   if (isAcknowledged) return false;
   if (verb !== undefined && (redisCommands.has(verb) || verb.includes("."))) return true;
-  return redisAnswer.test(start) ? false : null;
+  return redisReply.test(start) ? false : null;
 }
 
 function recognisePostgres(bytes: Buffer, lengthBytes: number): boolean | null {
   if (postgresStartup(bytes) !== null) return true;
   const type = String.fromCharCode(bytes[0] ?? 0);
   if (bytes.length < 5 || bytes.readUInt32BE(1) + 1 > Math.max(lengthBytes, 1 << 20)) return null;
-  // Types that both sides use say nothing.
+  // Types that both sides use are ambiguous.
   if ("QPB".includes(type) && isPostgresMessage(bytes, true)) return true;
   if ("RTZ12".includes(type) && isPostgresMessage(bytes, false)) return isServerMessage(bytes, type) ? false : null;
   return null;
@@ -91,7 +91,7 @@ function recogniseMysql(bytes: Buffer, lengthBytes: number): boolean | null {
   if (bytes.length < 5 || bytes[3] !== 0 || bytes.readUIntLE(0, 3) + 4 !== lengthBytes) return null;
   const command = bytes[4] ?? 0;
   if (!isMysqlCommand(command)) return null;
-  // Attributes of a query come before its text, and begin with zero when there are none.
+  // Query attributes precede the text, and start with zero if there are none.
   if (command === 3 || command === 0x16) return bytes[5] === 0 || /^[A-Za-z(/\s-]/.test(bytes.toString("latin1", 5, 6)) ? true : null;
   if (command === 0x17) return lengthBytes >= 14 ? true : null;
   return command === 0x0e && lengthBytes === 5 ? true : null;
@@ -105,7 +105,7 @@ function recogniseMemcached(bytes: Buffer, lengthBytes: number): boolean | null 
   }
   const start = startOf(bytes, 256);
   if (isMemcachedCommand(start) && (lengthBytes > 256 || start.includes("\r\n"))) return true;
-  return memcachedAnswer.test(start) ? false : null;
+  return memcachedReply.test(start) ? false : null;
 }
 
 /** Over TCP: with its length before it. */

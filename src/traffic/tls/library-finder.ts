@@ -4,10 +4,10 @@
  */
 
 import { setImmediate } from "node:timers/promises";
+import { findExportedFunctions, isGoProgram, mayDefine, readElfImage } from "../../code/index.ts";
 import type { CodeMaps, MappedFile, OpenedFile } from "../../host/index.ts";
 import type { PlanProblem, ProbePlan } from "./probe-plan.ts";
 import type { ProbePlanner } from "./probe-planner.ts";
-import { mayMakeTls } from "./tls-candidate.ts";
 
 /** A file with TLS in it, and who runs it. */
 export interface TlsLibrary {
@@ -323,4 +323,19 @@ function planName(identity: string, isExecutable: boolean): string {
 
 function hasPlan(library: Library): library is Library & TlsLibrary {
   return library.plan !== undefined;
+}
+
+/** Bytes of string tables that are searched, at about 1 GB/s. */
+const maxStringBytes = 2 * 1024 * 1024;
+const signature = "SSL_read";
+
+/**
+ * Whether a file may have a plan: a few small reads, and for programs with a full symbol table a search of their names. True for every file that
+ * `planProbes()` has a plan for, and for some other programs that are written in Go or very large.
+ */
+function mayMakeTls({ readAt }: Pick<OpenedFile, "readAt">, isExecutable: boolean): boolean {
+  const image = readElfImage(readAt);
+  if (image === null) return false;
+  if (findExportedFunctions(image, [signature]).size > 0) return true;
+  return isExecutable && (isGoProgram(image) || mayDefine(image, signature, maxStringBytes));
 }

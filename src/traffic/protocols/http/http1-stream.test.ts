@@ -9,8 +9,8 @@ interface Observed {
   requests: FinishedRequest[];
   undecoded: number;
   /** Sends text one way, in payloads of at most `size`, one microsecond apart. */
-  ask(text: string, size?: number): void;
-  answer(text: string, size?: number): void;
+  request(text: string, size?: number): void;
+  reply(text: string, size?: number): void;
 }
 
 function observer(role: TrafficRole = "server", isCapturing = false): Observed {
@@ -26,8 +26,8 @@ function observer(role: TrafficRole = "server", isCapturing = false): Observed {
     requests: [],
     undecoded: 0,
     decoder: undefined as never,
-    ask: (text, size = 65_536) => send((chunk) => observed.decoder.onRequestBytes(chunk), text, size),
-    answer: (text, size = 65_536) => send((chunk) => observed.decoder.onReplyBytes(chunk), text, size),
+    request: (text, size = 65_536) => send((chunk) => observed.decoder.onRequestBytes(chunk), text, size),
+    reply: (text, size = 65_536) => send((chunk) => observed.decoder.onReplyBytes(chunk), text, size),
   };
   observed.decoder = createHttp1Decoder({
     role,
@@ -53,14 +53,14 @@ const chunked = (...chunks: string[]): string =>
 describe("createHttp1Decoder()", () => {
   it.each([65_536, 100, 7, 1])("pairs pipelined requests with their answers, in payloads of %d bytes", (size) => {
     const observed = observer();
-    observed.ask(
+    observed.request(
       get("/a/1") +
         get("/b") +
         `POST /c HTTP/1.1\r\nHost: shop\r\nContent-Length: 40\r\n\r\n${"GET / HTTP/1.1\r\n".repeat(3).slice(0, 40)}` +
         get("/d"),
       size,
     );
-    observed.answer(
+    observed.reply(
       ok("hello") + ok("", "404 Not Found") + chunked("HTTP/1.1 500 no\r\n\r\n", "x".repeat(300)) + ok("b".repeat(500), "503 Busy"),
       size,
     );
@@ -74,12 +74,12 @@ describe("createHttp1Decoder()", () => {
 
   it("tells requests that were open when answers were lost as undecoded, and goes on with the next", () => {
     const observed = observer();
-    observed.ask(get("/a") + get("/b"));
-    observed.answer(ok("hello").slice(0, -2));
+    observed.request(get("/a") + get("/b"));
+    observed.reply(ok("hello").slice(0, -2));
     observed.decoder.onMissed("replies", 2_000_000);
-    observed.answer("of a body");
-    observed.ask(get("/c"));
-    observed.answer(ok("hello"));
+    observed.reply("of a body");
+    observed.request(get("/c"));
+    observed.reply(ok("hello"));
     observed.decoder.onClose(3_000_000);
     expect(told(observed)).toEqual(["GET /c 200"]);
     expect(observed.undecoded).toBe(2);
@@ -87,28 +87,28 @@ describe("createHttp1Decoder()", () => {
 
   it("knows answers without a body", () => {
     const observed = observer("client");
-    observed.ask("HEAD /a HTTP/1.1\r\n\r\n");
-    observed.answer("HTTP/1.1 200 OK\r\nContent-Length: 5000\r\n\r\n");
-    observed.ask(get("/b"));
-    observed.answer("HTTP/1.1 204 No Content\r\n\r\n");
-    observed.ask(get("/c"));
-    observed.answer("HTTP/1.1 304 Not Modified\r\nContent-Length: 7\r\n\r\n");
-    observed.ask(get("/d"));
-    observed.answer(ok("x", "403 Forbidden"));
+    observed.request("HEAD /a HTTP/1.1\r\n\r\n");
+    observed.reply("HTTP/1.1 200 OK\r\nContent-Length: 5000\r\n\r\n");
+    observed.request(get("/b"));
+    observed.reply("HTTP/1.1 204 No Content\r\n\r\n");
+    observed.request(get("/c"));
+    observed.reply("HTTP/1.1 304 Not Modified\r\nContent-Length: 7\r\n\r\n");
+    observed.request(get("/d"));
+    observed.reply(ok("x", "403 Forbidden"));
     expect(told(observed)).toEqual(["HEAD /a 200", "GET /b 204", "GET /c 304", "GET /d 403 error"]);
     expect(observed.requests[0]?.queueNs).toBeNull();
   });
 
   it("passes over 100 and 103, and stops at an upgrade", () => {
     const observed = observer();
-    observed.ask("PUT /a HTTP/1.1\r\nExpect: 100-continue\r\nContent-Length: 2\r\n\r\n");
-    observed.answer("HTTP/1.1 100 Continue\r\n\r\n");
-    observed.ask("ab");
-    observed.answer(`HTTP/1.1 103 Early Hints\r\nLink: x\r\n\r\n${ok("done", "201 Created")}`);
-    observed.ask(get("/socket", "Upgrade: websocket\r\n"));
-    observed.answer("HTTP/1.1 101 Switching Protocols\r\n\r\n\u0081\u0005hello");
-    observed.ask("\u0081\u0085maskGET / HTTP/1.1\r\n\r\n");
-    observed.ask("GET /not HTTP/1.1\r\n\r\n");
+    observed.request("PUT /a HTTP/1.1\r\nExpect: 100-continue\r\nContent-Length: 2\r\n\r\n");
+    observed.reply("HTTP/1.1 100 Continue\r\n\r\n");
+    observed.request("ab");
+    observed.reply(`HTTP/1.1 103 Early Hints\r\nLink: x\r\n\r\n${ok("done", "201 Created")}`);
+    observed.request(get("/socket", "Upgrade: websocket\r\n"));
+    observed.reply("HTTP/1.1 101 Switching Protocols\r\n\r\n\u0081\u0005hello");
+    observed.request("\u0081\u0085maskGET / HTTP/1.1\r\n\r\n");
+    observed.request("GET /not HTTP/1.1\r\n\r\n");
     expect(told(observed)).toEqual(["PUT /a 201", "GET /socket 101"]);
     observed.decoder.onClose(9_000_000);
     expect(observed.requests).toHaveLength(2);
@@ -118,13 +118,13 @@ describe("createHttp1Decoder()", () => {
     const streamed = "HTTP/1.0 200 OK\r\n\r\nsome";
     for (const end of ["close", "quiet", "next"]) {
       const observed = observer();
-      observed.ask(get("/a"));
-      observed.answer(streamed);
-      observed.answer("more");
+      observed.request(get("/a"));
+      observed.reply(streamed);
+      observed.reply("more");
       expect(observed.requests).toHaveLength(0);
       if (end === "close") observed.decoder.onClose(5_000_000);
       else if (end === "quiet") observed.decoder.onQuiet();
-      else observed.ask(get("/b"));
+      else observed.request(get("/b"));
       expect(told(observed)).toEqual(["GET /a 200"]);
       expect(observed.requests[0]).toMatchObject({ responseBytes: streamed.length + 4, durationNs: 2300, firstByteNs: 1300 });
     }
@@ -132,11 +132,11 @@ describe("createHttp1Decoder()", () => {
 
   it("says no-reply when the connection ends first, and nothing when it was forgotten", () => {
     const observed = observer();
-    observed.ask(get("/a"));
+    observed.request(get("/a"));
     observed.decoder.onClose(2_000_000);
     expect(observed.requests).toMatchObject([{ status: "no-reply", isError: true, firstByteNs: null, endNs: 2_000_000 }]);
     const forgotten = observer();
-    forgotten.ask(get("/a"));
+    forgotten.request(get("/a"));
     forgotten.decoder.onClose(null);
     expect(forgotten).toMatchObject({ requests: [], undecoded: 1 });
   });
@@ -163,18 +163,18 @@ describe("createHttp1Decoder()", () => {
 
   it("joined midway: skips what it has not seen the beginning of", () => {
     const observed = observer();
-    observed.answer(`rest of a body${ok("x")}`);
-    observed.ask("rest of a body");
-    observed.ask(get("/a"));
-    observed.answer(ok("x"));
+    observed.reply(`rest of a body${ok("x")}`);
+    observed.request("rest of a body");
+    observed.request(get("/a"));
+    observed.reply(ok("x"));
     expect(told(observed)).toEqual(["GET /a 200"]);
     expect(observed.undecoded).toBe(1);
   });
 
   it("keeps heads and the first bytes of bodies for a capture", () => {
     const observed = observer("server", true);
-    observed.ask(`POST /a?b=c HTTP/1.1\r\nCookie: x=y\r\nContent-Length: 3000\r\n\r\n${"q".repeat(3000)}`, 700);
-    observed.answer(chunked("first ", "second"), 9);
+    observed.request(`POST /a?b=c HTTP/1.1\r\nCookie: x=y\r\nContent-Length: 3000\r\n\r\n${"q".repeat(3000)}`, 700);
+    observed.reply(chunked("first ", "second"), 9);
     expect(observed.requests[0]?.detail).toEqual({
       target: "/a?b=c",
       requestHeaders: [
@@ -214,8 +214,8 @@ describe("createHttp1Decoder()", () => {
     expect(observed.requests.length).toBeGreaterThan(500);
     expect(observed.requests.every(({ durationNs, status }) => durationNs >= 0 && /^(?:\d{3}|no-reply)$/.test(status))).toBe(true);
     const endless = observer();
-    for (let round = 0; round < 100; round++) endless.ask("A".repeat(10_000));
-    endless.ask(`GET /a HTTP/1.1\r\n${"x: y\r\n".repeat(10_000)}`);
+    for (let round = 0; round < 100; round++) endless.request("A".repeat(10_000));
+    endless.request(`GET /a HTTP/1.1\r\n${"x: y\r\n".repeat(10_000)}`);
     expect(endless.requests).toHaveLength(0);
   });
 });

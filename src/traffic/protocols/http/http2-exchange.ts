@@ -34,7 +34,7 @@ export interface Exchange {
   /** Promised by the server, asked for by nobody. */
   isPushed: boolean;
   /** Records were lost while it was open. */
-  isDoubtful: boolean;
+  isReplyUncertain: boolean;
   detail: RequestDetail | null;
 }
 
@@ -69,7 +69,7 @@ export function createExchange(streamId: number, asked: AskedTimes, role: Traffi
     hasUnknownFields: false,
     resetCode: null,
     isPushed: false,
-    isDoubtful: false,
+    isReplyUncertain: false,
     detail: null,
   };
 }

@@ -74,7 +74,7 @@ class Http2Decoder implements ProtocolDecoder {
   onQuiet(): void {
     let lost = 0;
     for (const exchange of this.#streams.values()) {
-      if (!exchange.isDoubtful) continue;
+      if (!exchange.isReplyUncertain) continue;
       this.#streams.delete(exchange.streamId);
       if (!exchange.isPushed) lost++;
     }
@@ -88,12 +88,12 @@ class Http2Decoder implements ProtocolDecoder {
       return;
     }
     for (const exchange of this.#streams.values()) {
-      if (!exchange.hasAnswer && exchange.isDoubtful) {
+      if (!exchange.hasAnswer && exchange.isReplyUncertain) {
         if (!exchange.isPushed) this.#sink.undecoded(1);
         continue;
       }
       // Of a body the kernel tells the end only: one that broke off went on until now, as far as is known, unless its end was lost.
-      if (!exchange.isDoubtful) exchange.lastByteNs = Math.max(exchange.lastByteNs, atNs);
+      if (!exchange.isReplyUncertain) exchange.lastByteNs = Math.max(exchange.lastByteNs, atNs);
       this.#end(exchange);
     }
   }
@@ -151,7 +151,7 @@ class Http2Decoder implements ProtocolDecoder {
 
   #lose(direction: Direction): void {
     direction.blocks.lose();
-    for (const exchange of this.#streams.values()) exchange.isDoubtful = true;
+    for (const exchange of this.#streams.values()) exchange.isReplyUncertain = true;
   }
 
   #onRequestBlock(block: OpenBlock, read: (visit: FieldVisitor) => void): void {
