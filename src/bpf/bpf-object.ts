@@ -6,8 +6,8 @@ import { type BpfMap, createBpfMap } from "./bpf-map.ts";
 import { parseBtf } from "./btf-layout.ts";
 import { type Libbpf, loadLibbpf, type Pointer } from "./libbpf.ts";
 import { enableProgramStats, type ProgramStats, readProgramStats } from "./program-stats.ts";
-import { openRingAlarm, type RingAlarm } from "./ring-alarm.ts";
 import { openRingBuffer, type RingBuffer } from "./ring-buffer.ts";
+import { openRingWatch, type RingWatch } from "./ring-watch.ts";
 import {
   attachUprobeMulti,
   type UprobeSites,
@@ -148,7 +148,7 @@ class LoadedObject implements BpfObject {
   readonly #programs: ReadonlyMap<string, Pointer>;
   readonly #maps = new Map<string, BpfMap>();
   readonly #rings = new Map<string, RingBuffer>();
-  readonly #alarms: RingAlarm[] = [];
+  readonly #watches: RingWatch[] = [];
   readonly #links = new Set<BpfLink>();
   readonly #resources = new ResourceStack();
 
@@ -162,7 +162,7 @@ class LoadedObject implements BpfObject {
       for (const ring of this.#rings.values()) ring[Symbol.dispose]();
     });
     this.#resources.defer(async () => {
-      await Promise.all(this.#alarms.map((alarm) => alarm[Symbol.asyncDispose]()));
+      await Promise.all(this.#watches.map((watch) => watch[Symbol.asyncDispose]()));
     });
     this.#resources.defer(async () => {
       await Promise.all([...this.#links].map((link) => link[Symbol.asyncDispose]()));
@@ -212,7 +212,7 @@ class LoadedObject implements BpfObject {
   }
 
   watchRing(mapName: string, onWake: () => void): void {
-    this.#alarms.push(openRingAlarm(this.#libbpf, this.map(mapName).fd, onWake));
+    this.#watches.push(openRingWatch(this.#libbpf, this.map(mapName).fd, onWake));
   }
 
   attach(program: string): BpfLink {

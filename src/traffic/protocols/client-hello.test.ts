@@ -5,7 +5,7 @@ import { describe, expect, it } from "vitest";
 import { SeededRandom } from "../../base/seeded-random.fixture.ts";
 import { parseClientHello } from "./client-hello.ts";
 
-/** What node's TLS sends first. */
+/** The first bytes that Node's TLS client sends. */
 async function recordHello(options: { servername?: string; ALPNProtocols?: string[] }): Promise<Buffer> {
   const server = createServer();
   server.listen(0, "127.0.0.1");
@@ -20,7 +20,7 @@ async function recordHello(options: { servername?: string; ALPNProtocols?: strin
   return bytes;
 }
 
-/** Cuts one record into several. */
+/** Splits one record into several. */
 function fragment(hello: Buffer, size: number): Buffer {
   const parts: Buffer[] = [];
   for (let at = 5; at < hello.length; at += size) {
@@ -31,7 +31,7 @@ function fragment(hello: Buffer, size: number): Buffer {
 }
 
 describe("parseClientHello()", () => {
-  it("reads name and protocols that node sends", async () => {
+  it("reads the name and protocols that Node sends", async () => {
     const hello = await recordHello({ servername: "Shop.Example.com", ALPNProtocols: ["h2", "http/1.1"] });
     expect(parseClientHello(hello)).toEqual({ serverName: "shop.example.com", protocols: ["h2", "http/1.1"], isComplete: true });
     for (const size of [1, 7, 100]) {
@@ -44,11 +44,11 @@ describe("parseClientHello()", () => {
     expect(parseClientHello(Buffer.concat([hello, Buffer.from([20, 3, 3, 0, 1, 1])]))?.serverName).toBe("shop.example.com");
   });
 
-  it("reads one without either", async () => {
+  it("reads a ClientHello without either", async () => {
     expect(parseClientHello(await recordHello({}))).toEqual({ serverName: null, protocols: [], isComplete: true });
   });
 
-  it("takes what is there of one that was cut", async () => {
+  it("reads what is left of a truncated one", async () => {
     const hello = await recordHello({ servername: "a.example", ALPNProtocols: ["h2"] });
     let names = 0;
     for (let length = 0; length < hello.length; length++) {
@@ -68,7 +68,7 @@ describe("parseClientHello()", () => {
     },
   );
 
-  it("gives no name that is none", async () => {
+  it("rejects an invalid name", async () => {
     const hello = await recordHello({ servername: "abcdefgh" });
     const at = hello.indexOf("abcdefgh");
     for (const bad of ["abc\u0000defg", "abc defg", "../../..", "<script>"]) {
@@ -78,7 +78,7 @@ describe("parseClientHello()", () => {
     }
   });
 
-  it("ends on damaged bytes, within bounds", async () => {
+  it("terminates on damaged bytes, within bounds", async () => {
     const hello = await recordHello({ servername: "a.example", ALPNProtocols: ["h2"] });
     const random = new SeededRandom(5);
     for (let round = 0; round < 5000; round++) {

@@ -11,7 +11,7 @@ function query(name: string, type = 1, flags = 0x0100): Buffer {
 }
 
 describe("parseDnsMessage()", () => {
-  it("reads queries and replies of a real server", () => {
+  it("parses queries and replies of a real server", () => {
     const read = dnsUdp.flat().map((text) => {
       const bytes = Buffer.from(text, "base64");
       return parseDnsMessage(bytes, 0, bytes.length);
@@ -43,7 +43,7 @@ describe("parseDnsMessage()", () => {
     expect(parseDnsMessage(bytes, 0, bytes.length)?.route).toBe(route);
   });
 
-  it("reads the root and types without a name", () => {
+  it("parses the root and types without a name", () => {
     const root = Buffer.concat([query("x").subarray(0, 12), Buffer.from("0000020001", "hex")]);
     expect(parseDnsMessage(root, 0, root.length)).toMatchObject({ route: ".", type: "NS" });
     const odd = query("example.com", 99);
@@ -67,22 +67,22 @@ describe("createDnsDecoder()", () => {
     expect(new Replay(createDnsDecoder).play(dnsTcpRefused).close().lines).toEqual(["MX | nothere.example | REFUSED!"]);
   });
 
-  it("takes NXDOMAIN for an answer, not an error, and reads length and message apart", () => {
-    const asked = query("gone.example.com");
-    const answered = query("gone.example.com", 1, 0x8183);
+  it("takes NXDOMAIN for a success, and reads length and message from separate payloads", () => {
+    const sent = query("gone.example.com");
+    const replied = query("gone.example.com", 1, 0x8183);
     const length = (bytes: Buffer) => Buffer.from([0, bytes.length]);
-    const replay = new Replay(createDnsDecoder).request(length(asked)).request(asked).reply(length(answered)).reply(answered);
+    const replay = new Replay(createDnsDecoder).request(length(sent)).request(sent).reply(length(replied)).reply(replied);
     expect(replay.lines).toEqual(["A | gone.example.com | NXDOMAIN"]);
     expect(replay.requests[0]).toMatchObject({ durationNs: 3_000_000, firstByteNs: 2_000_000 });
   });
 
-  it("takes no message that came apart from its length for a length, whatever its id", () => {
-    const asked = query("a.x.test");
-    const answered = query("a.x.test", 1, 0x8180);
-    // As a number, what the message is long behind it: by itself the payload would be one whole message.
-    for (const message of [asked, answered]) message.writeUInt16BE(message.length - 2, 0);
-    const length = Buffer.from([0, asked.length]);
-    const replay = new Replay(createDnsDecoder).request(length).request(asked).reply(length).reply(answered);
+  it("does not mistake a message without its length for a length, whatever its id", () => {
+    const sent = query("a.x.test");
+    const replied = query("a.x.test", 1, 0x8180);
+    // The id equals the length of the rest: by itself, the payload would be one complete message.
+    for (const message of [sent, replied]) message.writeUInt16BE(message.length - 2, 0);
+    const length = Buffer.from([0, sent.length]);
+    const replay = new Replay(createDnsDecoder).request(length).request(sent).reply(length).reply(replied);
     expect(replay.lines).toEqual(["A | a.x.test | NOERROR"]);
     expect(replay.undecodedCount).toBe(0);
   });

@@ -29,7 +29,7 @@ function collect() {
 }
 
 describe("FramedStream", () => {
-  it("tells frames of one payload, and one frame of several", () => {
+  it("emits several frames of one payload, and one frame of several payloads", () => {
     const { push, frames } = collect();
     push(Buffer.concat([frame("a"), frame(""), frame("bc")]));
     push(frame("hello").subarray(0, 2));
@@ -38,7 +38,7 @@ describe("FramedStream", () => {
     expect(frames).toEqual(["a 4 1-1", " 3 1-1", "bc 5 1-1", "hello 8 2-4"]);
   });
 
-  it("knows the end of a frame whose end was cut off, and keeps its head only", () => {
+  it("finds the end of a truncated frame, and keeps only its head", () => {
     const { push, frames, state } = collect();
     push(frame("0123456789").subarray(0, 5), 13);
     push(frame("0123456789").subarray(0, 5), 9);
@@ -48,7 +48,7 @@ describe("FramedStream", () => {
     expect(state.lost).toBe(0);
   });
 
-  it("is lost where frames begin in bytes it did not get, and finds the next beginning", () => {
+  it("is lost when frames start in missing bytes, and resumes at the next start", () => {
     const { push, frames, state } = collect();
     push(frame("01").subarray(0, 4), 200);
     push(Buffer.from("zzzz"));
@@ -57,7 +57,7 @@ describe("FramedStream", () => {
     expect(state.lost).toBe(1);
   });
 
-  it("goes on with the next frame after payloads were lost, and takes no part of a frame for a whole one before", () => {
+  it("resumes with the next frame after lost payloads, without mistaking part of a frame for a frame", () => {
     const { push, frames, state, stream } = collect();
     const outer = frame(frame("next").toString("latin1"));
     push(outer.subarray(0, 3));
@@ -69,7 +69,7 @@ describe("FramedStream", () => {
     expect(state.lost).toBe(0);
   });
 
-  it("tells all frames, however they are cut into payloads and whatever was captured of those", () => {
+  it("emits all frames, however they are split into payloads and truncated", () => {
     const random = new SeededRandom(7);
     for (let round = 0; round < 500; round++) {
       const bodies = Array.from({ length: 1 + random.below(8) }, () => "x".repeat(random.below(30)));

@@ -65,11 +65,11 @@ describe("createKafkaDecoder()", () => {
     expect(replay.lines).toEqual(["Metadata | Metadata | ", "Heartbeat | Heartbeat | 27!"]);
   });
 
-  it("waits for no answer where none was asked for", () => {
+  it("expects no response where none was requested", () => {
     expect(new Replay(createKafkaDecoder).request(produce8(1, 0)).lines).toEqual(["Produce | Produce orders | "]);
   });
 
-  it("reads long batches by their heads", () => {
+  it("reads the heads of long batches", () => {
     const head = produce8(1);
     head.writeInt32BE(50_000 - 4, 0);
     const replay = new Replay(createKafkaDecoder).request(head, 16_384).request("xx", 33_616).reply(produced8(1, 0));
@@ -77,7 +77,7 @@ describe("createKafkaDecoder()", () => {
     expect(replay.requests[0]).toMatchObject({ requestBytes: 50_000, durationNs: 2_000_000 });
   });
 
-  it("counts answers to what it did not see, and finds its way again after a loss", () => {
+  it("counts responses to unseen requests, and resynchronises after a loss", () => {
     const replay = new Replay(createKafkaDecoder).reply(produced8(9, 0)).request(produce8(1)).reply(Buffer.from("ffffffff00000000", "hex"));
     replay.reply(produced8(1, 0));
     expect(replay.lines).toEqual(["Produce | Produce orders | "]);
@@ -86,7 +86,7 @@ describe("createKafkaDecoder()", () => {
 });
 
 describe("isKafkaRequest()", () => {
-  it("tells requests from other bytes", () => {
+  it("distinguishes requests from other bytes", () => {
     expect(isKafkaRequest(produce8(1), 0, produce8(1).length)).toBe(true);
     for (const other of [
       "GET / HTTP/1.1\r\nHost: a\r\n",

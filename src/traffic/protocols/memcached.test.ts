@@ -4,7 +4,7 @@ import { memcachedBinary, memcachedText } from "./recorded.fixture.ts";
 import { Replay } from "./replay.fixture.ts";
 
 describe("createMemcachedDecoder()", () => {
-  it("names text commands, pipelined, with and without answers, with data of any length", () => {
+  it("names text commands, pipelined, with and without replies, with data of any length", () => {
     const replay = new Replay(createMemcachedDecoder).play(memcachedText).close();
     expect(replay.lines).toEqual([
       "set | set | STORED",
@@ -29,7 +29,7 @@ describe("createMemcachedDecoder()", () => {
     expect(replay.undecodedCount).toBe(0);
   });
 
-  it("knows what is stored under the longest keys, of any bytes", () => {
+  it("decodes stores under the longest keys, of any bytes", () => {
     const key = "\x10\xa0\x0b".padEnd(250, "k");
     const replay = new Replay(createMemcachedDecoder).request(`set ${key} 4294967295 2147483647 9\r\nget a b\r\n\r\n`).reply("STORED\r\n");
     replay.request(`get ${key}\r\n`).reply(`VALUE ${key} 4294967295 9\r\nget a b\r\n\r\nEND\r\n`).close();
@@ -37,7 +37,7 @@ describe("createMemcachedDecoder()", () => {
     expect(replay.undecodedCount).toBe(0);
   });
 
-  it("expects no answer to quiet meta commands that went as usual", () => {
+  it("expects no reply to successful quiet meta commands", () => {
     const replay = new Replay(createMemcachedDecoder).request("mg a v q\r\nmg b v q\r\nms c 2 q\r\nhi\r\nmg d v q\r\nmn\r\n");
     replay.reply("VA 2\r\nhi\r\nMN\r\n").request("mg e v\r\n").reply("EN\r\n").request("md f q\r\nmg g v q\r\n").close();
     expect(replay.lines).toEqual([
@@ -53,7 +53,7 @@ describe("createMemcachedDecoder()", () => {
     expect(replay.undecodedCount).toBe(0);
   });
 
-  it("names binary commands, quiet ones too", () => {
+  it("names binary commands, including quiet ones", () => {
     const replay = new Replay(createMemcachedDecoder).play(memcachedBinary).close();
     expect(replay.lines).toEqual([
       "set | set | ",
@@ -70,7 +70,7 @@ describe("createMemcachedDecoder()", () => {
     expect(replay.undecodedCount).toBe(0);
   });
 
-  it("finds its way again after answers that were cut off", () => {
+  it("resynchronises after truncated replies", () => {
     const replay = new Replay(createMemcachedDecoder).request("get a b c\r\n").reply("VALUE a 0 10\r\n0123456789\r\nVALUE b", 4000);
     replay.request("get d\r\n").reply("END\r\n").close();
     expect(replay.lines).toEqual(["get | get | HIT", "get | get | MISS"]);

@@ -65,19 +65,19 @@ describe("createMongoDecoder()", () => {
     expect(replay.undecodedCount).toBe(0);
   });
 
-  it("finds the body behind a sequence of documents", () => {
+  it("finds the body after a document sequence", () => {
     const sequence = Buffer.concat([Buffer.from([1]), int32(4 + 10 + bson({ a: 1 }).length), Buffer.from("documents\0"), bson({ a: 1 })]);
     const request = message(7, 0, 2013, int32(0), sequence, Buffer.from([0]), bson({ insert: "orders" }));
     expect(new Replay(createMongoDecoder).request(request).reply(opMsg(1, 7, { ok: 1 })).lines).toEqual(["insert | insert orders | "]);
   });
 
-  it("pairs by id, whatever the order", () => {
+  it("pairs by id in any order", () => {
     const replay = new Replay(createMongoDecoder).request(Buffer.concat([opMsg(1, 0, { find: "a" }), opMsg(2, 0, { find: "b" })]));
     replay.reply(opMsg(90, 2, { ok: 1 })).reply(opMsg(91, 1, { ok: 1 }));
     expect(replay.lines).toEqual(["find | find b | ", "find | find a | "]);
   });
 
-  it("does not wait for the answer to an unacknowledged write", () => {
+  it("expects no reply to an unacknowledged write", () => {
     expect(new Replay(createMongoDecoder).request(opMsg(1, 0, { insert: "a" }, 2)).lines).toEqual(["insert | insert a | "]);
   });
 
@@ -102,7 +102,7 @@ describe("createMongoDecoder()", () => {
     ).toEqual([" | unknown | "]);
   });
 
-  it("reads long messages by their heads", () => {
+  it("reads the heads of long messages", () => {
     const request = opMsg(1, 0, { insert: "orders", documents: [{ text: "x".repeat(5000) }] });
     const reply = opMsg(2, 1, { cursor: { text: "y".repeat(9000) }, ok: 1 });
     const replay = new Replay(createMongoDecoder).request(request.subarray(0, 256), request.length).reply(reply.subarray(0, 256), 4096);

@@ -52,7 +52,7 @@ describe("createMysqlDecoder()", () => {
     expect(replay.undecodedCount).toBe(2);
   });
 
-  it("reads nothing behind the request for TLS, and counts nothing", () => {
+  it("reads and counts nothing after the request for TLS", () => {
     const greeting = Buffer.from(mariadbClient[0]?.[2] ?? "", "base64");
     const request = packet(1, `\x85\xae\xff\x00${"\0".repeat(28)}`);
     const replay = new Replay(createMysqlDecoder)
@@ -64,7 +64,7 @@ describe("createMysqlDecoder()", () => {
     expect([replay.lines, replay.undecodedCount]).toEqual([[], 0]);
   });
 
-  it("times from the command to the last byte of its answer", () => {
+  it("times from the command to the last byte of its reply", () => {
     const replay = new Replay(createMysqlDecoder)
       .request(packet(0, "\x03SELECT a FROM b"))
       .reply(packet(1, "\x01"))
@@ -91,7 +91,7 @@ describe("createMysqlDecoder()", () => {
     expect(replay.lines).toEqual([" | unknown | ", "PING | PING | "]);
   });
 
-  it("reads a header and its body that come apart", () => {
+  it("reads a header and its body from separate payloads", () => {
     const query = packet(0, "\x03SELECT 1 FROM dual");
     const replay = new Replay(createMysqlDecoder)
       .request(query.subarray(0, 4))
@@ -102,11 +102,11 @@ describe("createMysqlDecoder()", () => {
     expect(replay.lines).toEqual(["SELECT | SELECT ? FROM dual | "]);
   });
 
-  it("takes a file that is loaded for no request, and tells how that went", () => {
+  it("does not mistake a loaded file for a request, and reports the result of the load", () => {
     const replay = new Replay(createMysqlDecoder);
     for (const end of [ok, packet(9, "\xff\x56\x05#HY000Incorrect integer value")]) {
       replay.request(packet(0, "\x03load data local infile '/a' into table t")).reply(packet(1, "\xfb/a"));
-      // Of what is sent at once only the beginning is seen.
+      // Only the start of a long send is captured.
       replay.request(packet(2, "1\tone\n".repeat(200)).subarray(0, 1024), 60_000).request("2\ttwo\n3\tthree\n".repeat(20), 40_000);
       replay.reply(end);
     }
@@ -116,7 +116,7 @@ describe("createMysqlDecoder()", () => {
     expect(replay.undecodedCount).toBe(0);
   });
 
-  it("takes what MariaDB says of its progress for no answer", () => {
+  it("does not mistake a progress report of MariaDB for a reply", () => {
     const progress = "\xff\xff\xff\x01\x01\x01\x10\x27\x00\x07Reading";
     const replay = new Replay(createMysqlDecoder).request(packet(0, "\x03alter table t engine=aria"));
     replay.reply(packet(1, progress)).reply(packet(2, progress)).reply(packet(3, "\x00\x00\x00\x02\x00\x00\x00"));
@@ -135,14 +135,14 @@ describe("createMysqlDecoder()", () => {
     ]);
   });
 
-  it("knows the text of a command that was cut", () => {
+  it("reads the text of a truncated command", () => {
     const query = packet(0, `\x03SELECT a FROM b WHERE c = '${"secret".repeat(400)}'`);
     expect(new Replay(createMysqlDecoder).request(query.subarray(0, 64), query.length).reply(ok).close().lines).toEqual([
       "SELECT | SELECT a FROM b WHERE c = ?… | ",
     ]);
   });
 
-  it("tells unanswered commands when the connection closes, and nothing when it is forgotten", () => {
+  it("emits no-reply when the connection closes, and nothing when it is evicted", () => {
     const query = packet(0, "\x03SELECT a");
     expect(new Replay(createMysqlDecoder).request(query).close().lines).toEqual(["SELECT | SELECT a | no-reply!"]);
     const forgotten = new Replay(createMysqlDecoder).request(query);

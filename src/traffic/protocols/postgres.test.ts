@@ -42,7 +42,7 @@ describe("createPostgresDecoder()", () => {
     expect(new Replay(createPostgresDecoder).play(pgbenchPipeline).close().lines).toEqual([...once, ...once]);
   });
 
-  it("tells what an error in a pipeline took with it", () => {
+  it("emits the requests that an error in a pipeline skips", () => {
     expect(new Replay(createPostgresDecoder).play(pgbenchPipelineError).close().lines).toEqual([
       "SELECT | select ? | ",
       "SELECT | select ?/? | 22012!",
@@ -50,7 +50,7 @@ describe("createPostgresDecoder()", () => {
     ]);
   });
 
-  it("tells what an error took with it that came before the Sync was asked", () => {
+  it("emits the requests that an error before the Sync skips", () => {
     const execute = message("B", "\0s1\0\0\0\0\0\0\0") + message("E", "\0\0\0\0\0");
     const replay = new Replay(createPostgresDecoder)
       .request(message("P", "s1\0select 1/$1\0\0\0") + execute)
@@ -66,13 +66,13 @@ describe("createPostgresDecoder()", () => {
     expect(replay.lines).toEqual(["SELECT | select ?/? | ", failed, failed, failed, "SELECT | select now() | "]);
   });
 
-  it("tells a statement that could not be parsed", () => {
+  it("emits a statement that fails to parse", () => {
     const replay = new Replay(createPostgresDecoder).request(message("P", "s1\0select nope\0\0\0") + message("S", ""));
     replay.reply(message("E", "SERROR\0C42703\0Mno\0\0") + message("Z", "I")).close();
     expect(replay.lines).toEqual(["SELECT | select nope | 42703!"]);
   });
 
-  it("knows statements of payloads that were counted elsewhere", () => {
+  it("knows statements of payloads that the kernel counted", () => {
     const replay = new Replay(createPostgresDecoder);
     replay.decoder.onPrepared?.(Buffer.from(`${message("P", "s1\0select a from b where c = 'secret'\0\0\0")}${message("S", "")}`), false);
     replay.request(message("B", "\0s1\0\0\0\0\0\0\0") + message("E", "\0\0\0\0\0") + message("S", ""));
@@ -80,7 +80,7 @@ describe("createPostgresDecoder()", () => {
     expect(replay.lines).toEqual(["SELECT | select a from b where c = ? | "]);
   });
 
-  it("ends at ReadyForQuery, however long the result and wherever it was cut", () => {
+  it("ends at ReadyForQuery, however long the result and wherever it is truncated", () => {
     const replay = new Replay(createPostgresDecoder).request(message("Q", "select * from big\0"));
     replay.reply(message("T", "columns") + message("D", "row"), 8192).reply("rest", 8192);
     replay.request(message("Q", "select 1\0")).reply(message("C", "SELECT 1\0") + message("Z", "I"));

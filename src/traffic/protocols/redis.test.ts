@@ -39,14 +39,14 @@ describe("createRedisDecoder()", () => {
     ]);
   });
 
-  it("takes no message for an answer", () => {
+  it("does not mistake a message for a reply", () => {
     const replay = new Replay(createRedisDecoder).play(redisSubscribe).reply("*3\r\n$7\r\nmessage\r\n$2\r\nch\r\n$1\r\nx\r\n");
     replay.request("*1\r\n$4\r\nPING\r\n").reply(">3\r\n$7\r\nmessage\r\n$2\r\nch\r\n$1\r\nx\r\n*2\r\n$4\r\npong\r\n$0\r\n\r\n").close();
     expect(replay.lines).toEqual(["SUBSCRIBE | SUBSCRIBE | ", "PING | PING | "]);
     expect(replay.undecodedCount).toBe(0);
   });
 
-  it("times each command of a pipeline to its own answer", () => {
+  it("times each command of a pipeline to its own reply", () => {
     const replay = new Replay(createRedisDecoder).request("PING\r\nPING\r\n").reply("+PONG\r\n").reply("+PO").reply("NG\r\n");
     expect(replay.requests.map(({ durationNs, firstByteNs }) => [durationNs, firstByteNs])).toEqual([
       [1_000_000, 1_000_000],
@@ -61,7 +61,7 @@ describe("createRedisDecoder()", () => {
     expect(replay.requests[1]).toMatchObject({ durationNs: 2_000_000, responseBytes: 5009 });
   });
 
-  it("counts what it missed when commands were cut off, and goes on", () => {
+  it("counts missed commands after truncation, and continues", () => {
     const replay = new Replay(createRedisDecoder)
       .request("*1\r\n$4\r\nPING\r\n*1\r\n$4\r\nPI", 56)
       .reply("+PONG\r\n+PONG\r\n+PONG\r\n+PONG\r\n");
@@ -70,7 +70,7 @@ describe("createRedisDecoder()", () => {
     expect(replay.undecodedCount).toBe(3);
   });
 
-  it("ends answers whose end was cut off with the next command", () => {
+  it("ends truncated replies with the next command", () => {
     const replay = new Replay(createRedisDecoder).request("*1\r\n$4\r\nKEYS\r\n*1\r\n$4\r\nPING\r\n").reply("*2000\r\n$1\r\na\r\n", 9000);
     replay.request("*1\r\n$4\r\nPING\r\n").reply("+PONG\r\n").close();
     expect(replay.lines).toEqual(["KEYS | KEYS | ", "PING | PING | ", "PING | PING | "]);

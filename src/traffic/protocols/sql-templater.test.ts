@@ -9,7 +9,7 @@ const parts = [
 ];
 
 describe("createSqlTemplater()", () => {
-  it.each(["postgres", "mysql"] as const)("tells the same as without memory, in the words of %s", (dialect) => {
+  it.each(["postgres", "mysql"] as const)("returns the same as without a cache, in the dialect of %s", (dialect) => {
     const random = new SeededRandom(9);
     const templater = createSqlTemplater({ dialect, maxTemplates: 100_000 });
     for (let round = 0; round < 30_000; round++) {
@@ -20,7 +20,7 @@ describe("createSqlTemplater()", () => {
     }
   });
 
-  it("finds statements again whatever their values, and forgets all when there are too many", () => {
+  it("finds statements whatever their literals, and clears the cache when it is full", () => {
     const templater = createSqlTemplater({ dialect: "mysql", maxTemplates: 2 });
     const ask = (text: string) => templater(Buffer.from(text), 0, text.length, false);
     const first = ask("SELECT a FROM t WHERE b = 'x' AND c = 12");

@@ -137,11 +137,11 @@ function readsThrough(image: ElfImage, candidate: ElfFunction): number[] {
   const inner = forwarded === null ? null : functionAt(image, candidate.address + forwarded);
   return [candidate, inner].flatMap((one) => {
     const code = one === null || one.sizeBytes > maxAskingBytes ? [] : codeOf(image, one);
-    return code.flatMap((_, index) => askedThrough(code, index) ?? []);
+    return code.flatMap((_, index) => requestedThrough(code, index) ?? []);
   });
 }
 
-function askedThrough(code: readonly MachineInstruction[], index: number): number | null {
+function requestedThrough(code: readonly MachineInstruction[], index: number): number | null {
   const place = code[index]?.effect.targetFrom?.displacementBytes ?? -1;
   if (code[index]?.kind !== "call" || place < 0 || place >= tableWords * 8 || place % 8 !== 0) return null;
   return constantBefore(code, index, "rsi") === applicationData && constantBefore(code, index, "rdx") === 0 ? place : null;

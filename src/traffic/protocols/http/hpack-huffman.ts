@@ -1,8 +1,8 @@
-/** Strings of HPACK that were written with its Huffman code: RFC 7541, section 5.2. */
+/** Decodes Huffman-coded strings of HPACK: RFC 7541, section 5.2. */
 
 import { endOfString, type HuffmanTable, huffmanTable } from "./hpack-tables.ts";
 
-/** Where decoded bytes gather; grown when a string is longer, up to what a header block can hold. */
+/** Output buffer; grows with longer strings, up to the size of a header block. */
 let output = Buffer.alloc(1024);
 
 interface LongCode {
@@ -21,7 +21,7 @@ function longCode(table: HuffmanTable, window: number, available: number): LongC
   return null;
 }
 
-/** The 30 bits from a position on, with zeros behind the end. */
+/** The 30 bits from a position on, padded with zeros. */
 function windowAt(bytes: Uint8Array, start: number, bit: number): number {
   const index = start + (bit >> 3);
   let value = 0;
@@ -29,7 +29,7 @@ function windowAt(bytes: Uint8Array, start: number, bit: number): number {
   return Math.floor(value / 2 ** (10 - (bit & 7))) % 2 ** 30;
 }
 
-/** Null when the bits are no string: an end mark within it, or padding that is none. */
+/** Null for an invalid string: an end mark within it, or wrong padding. */
 export function decodeHuffman(bytes: Uint8Array, start: number, length: number): string | null {
   const table = huffmanTable();
   // The shortest code has 5 bits.
@@ -50,7 +50,7 @@ export function decodeHuffman(bytes: Uint8Array, start: number, length: number):
       bit += entry & 15;
       continue;
     }
-    // What is left over is padding: fewer than 8 bits, all of them ones.
+    // The rest is padding: fewer than 8 bits, all ones.
     if (isLast) return byte === 0xff ? output.toString("latin1", 0, written) : null;
     const code = longCode(table, windowAt(bytes, start, bit), total - bit);
     if (code === null) return isPadding(bytes, start, bit, total) ? output.toString("latin1", 0, written) : null;

@@ -26,7 +26,7 @@ export function staticTable(): readonly StaticEntry[] {
   return staticEntries;
 }
 
-/** Symbols of the Huffman code by length of their codes. The code is canonical, so lengths and order are all there is to know. */
+/** Symbols of the Huffman code by length of their codes. The code is canonical, so lengths and order define it. */
 const symbolsByLength: readonly (readonly [bits: number, symbols: string])[] = [
   [5, "48-50 97 99 101 105 111 115-116"],
   [6, "32 37 45-47 51-57 61 65 95 98 100 102-104 108-110 112 114 117"],
@@ -59,7 +59,7 @@ export interface HuffmanTable {
   symbols: Uint16Array;
 }
 
-/** The symbol that ends a string and never stands in one. */
+/** The end-of-string symbol, which must not occur in a string. */
 export const endOfString = 256;
 
 let huffman: HuffmanTable | undefined;

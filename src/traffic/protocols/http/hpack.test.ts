@@ -101,7 +101,7 @@ describe("HpackDecoder", () => {
     expect(decoder.tableBytes).toBe(0);
   });
 
-  it("obeys size updates, zero among them", () => {
+  it("follows size updates, including zero", () => {
     const { decoder, read } = reader();
     read("400a637573746f6d2d6b65790c637573746f6d2d76616c7565");
     expect(decoder.tableBytes).toBe(54);
@@ -109,7 +109,7 @@ describe("HpackDecoder", () => {
     expect(decoder.tableBytes).toBe(0);
   });
 
-  it("joined midway: knows what is added from then on, and says so of the rest", () => {
+  it("joined midway: knows later additions, and marks the rest as unknown", () => {
     const { decoder, read } = reader();
     expect(read("82 c0 44022f61 be bf")).toEqual([
       [":method", "GET"],
@@ -118,7 +118,7 @@ describe("HpackDecoder", () => {
       [":path", "/a"],
       [null, null],
     ]);
-    // A name that is not known with a value that is.
+    // An unknown name with a known value.
     expect(read("7f10 0162")).toEqual([[null, "b"]]);
     expect(read("be bf")).toEqual([
       [null, "b"],
@@ -132,7 +132,7 @@ describe("HpackDecoder", () => {
     ]);
   });
 
-  it("an entry that does not fit empties the table", () => {
+  it("clears the table for an entry that does not fit", () => {
     const { decoder, read } = reader();
     read("44022f61");
     const long = Buffer.concat([Buffer.from("447fa11e", "hex"), Buffer.alloc(4000, "x")]);
@@ -144,7 +144,7 @@ describe("HpackDecoder", () => {
     expect(read("be")).toEqual([[null, null]]);
   });
 
-  it("skips values that nobody wants, and keeps their place", () => {
+  it("skips unneeded values, and keeps their positions", () => {
     const { read } = reader({ isWanted: (name) => name === ":path" });
     expect(read("828684418cf1e3c2e5f23a6ba0ab90f4ff 44022f61")).toEqual([...get.slice(0, 3), [":authority", null], [":path", "/a"]]);
     expect(read("be bf")).toEqual([
@@ -163,7 +163,7 @@ describe("HpackDecoder", () => {
     },
   );
 
-  it("stays within its memory and ends, whatever comes", () => {
+  it("stays within its memory limit and terminates on any input", () => {
     let seed = 3;
     const next = (): number => {
       seed = (seed * 1103515245 + 12345) & 0x7fffffff;
@@ -171,14 +171,14 @@ describe("HpackDecoder", () => {
     };
     const { decoder } = reader({ maxTableBytes: 2048 });
     const blocks = ["828684418cf1e3c2e5f23a6ba0ab90f4ff", "828785bf408825a849e95ba97d7f8925a849e95bb8e8b4bf", "4803333037c1c0bf3fe11f"];
-    let told = 0;
+    let emitted = 0;
     for (let round = 0; round < 20_000; round++) {
       const block = round % 2 ? Buffer.from(blocks[next() % 3]!, "hex") : Buffer.alloc(next() % 64);
       for (let index = 0; index < (round % 2 ? 3 : block.length); index++) block[round % 2 ? next() % block.length : index] = next();
-      decoder.decode(block, () => told++);
+      decoder.decode(block, () => emitted++);
       expect(decoder.tableBytes).toBeLessThanOrEqual(2048);
     }
-    expect(told).toBeGreaterThan(10_000);
+    expect(emitted).toBeGreaterThan(10_000);
     let fields = 0;
     decoder.decode(Buffer.alloc(100_000, 0x82), () => fields++);
     expect(fields).toBe(256);

@@ -1,25 +1,25 @@
 /**
- * Reads header blocks of HTTP/2: RFC 7541. Made for an onlooker, who may come late or miss a block: an index into a part of the table that
- * was never seen gives `null`, and everything that is added afterwards is known again, because indexes count from the newest entry.
+ * Decodes header blocks of HTTP/2 (RFC 7541) for an observer who may join late or miss a block: an index into an unseen part of the table yields
+ * `null`. Later additions are known, because indexes count from the newest entry.
  */
 
 import { decodeHuffman } from "./hpack-huffman.ts";
 import { staticEntryCount, staticTable } from "./hpack-tables.ts";
 
-/** Null stands for what is not known: added before the onlooker came, or a value that nobody wanted. */
+/** Null means unknown: added before the observer joined, or a skipped value. */
 export type FieldVisitor = (name: string | null, value: string | null) => void;
 
 export interface HpackDecoderOptions {
   /** Memory for the dynamic table. Older entries than fit are unknown, never wrong. Default 16 KiB. */
   maxTableBytes?: number;
-  /** Values of other names are skipped, not read. Default: all are wanted. */
+  /** Values of other names are skipped. Default: all are read. */
   isWanted?: (name: string) => boolean;
 }
 
 export interface BlockResult {
-  /** False when the bytes are no header block, or end within a field. */
+  /** False if the bytes are not a header block, or end within a field. */
   isWhole: boolean;
-  /** Fields whose name or value is not known. */
+  /** Fields with an unknown name or value. */
   unknownFields: number;
 }
 
@@ -29,11 +29,11 @@ interface Entry {
   bytes: number;
 }
 
-/** What RFC 7541, section 4.1 adds to the size of an entry. */
+/** Overhead of an entry by RFC 7541, section 4.1. */
 const entryOverheadBytes = 32;
-/** Fields of one block that are told; more are read, for the table's sake, and not told. */
+/** Fields of one block that are emitted; further ones only update the table. */
 const maxFieldsPerBlock = 256;
-/** Longest name or value that is kept. */
+/** Longest name or value kept. */
 const maxStringLength = 4096;
 const maxInteger = 2 ** 28;
 const noBytes = new Uint8Array();
@@ -44,7 +44,7 @@ export class HpackDecoder {
   /** The newest is the last. */
   #entries: Entry[] = [];
   #tableBytes = 0;
-  /** Until the sender says otherwise. */
+  /** Until the sender changes it. */
   #senderLimit = 4096;
   #bytes: Uint8Array = noBytes;
   #position = 0;
@@ -62,13 +62,13 @@ export class HpackDecoder {
     return this.#tableBytes;
   }
 
-  /** A block was missed: what the table holds no longer stands where the sender counts it. */
+  /** A block was missed: positions in the table no longer match those of the sender. */
   forget(): void {
     this.#entries = [];
     this.#tableBytes = 0;
   }
 
-  /** One whole block: HEADERS with its CONTINUATIONs, from `start` to `end` of the bytes. After a damaged one the table is forgotten. */
+  /** One whole block: HEADERS with its CONTINUATIONs, from `start` to `end` of the bytes. After an invalid one the table is cleared. */
   decode(block: Uint8Array, visit: FieldVisitor, start = 0, end = block.length): BlockResult {
     this.#bytes = block;
     this.#position = start;
@@ -112,7 +112,7 @@ export class HpackDecoder {
     if (this.#isDamaged) return;
     if (name === null) this.#unknownFields++;
     if (isAdded) {
-      // The most that a value which was not read may have been: 5 bits are the shortest code.
+      // Upper bound for the length of a skipped value: the shortest code has 5 bits.
       const valueBytes = value?.length ?? Math.ceil(((this.#position - start) * 8) / 5);
       this.#add({ name, value, bytes: (name?.length ?? 8) + valueBytes + entryOverheadBytes });
     }
@@ -160,7 +160,7 @@ export class HpackDecoder {
     return text === null ? null : text.slice(0, maxStringLength);
   }
 
-  /** An entry that does not fit empties the sender's table. Where that is not certain, forgetting is still right: unknown, never wrong. */
+  /** An entry that does not fit clears the sender's table. If uncertain, clear ours, too: unknown is better than wrong. */
   #add(entry: Entry): void {
     if (entry.bytes > this.#senderLimit || entry.bytes > this.#maxTableBytes) {
       this.forget();

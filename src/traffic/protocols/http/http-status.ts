@@ -1,20 +1,20 @@
-/** What statuses of HTTP and gRPC mean: which are errors, and for whom. */
+/** Which statuses of HTTP and gRPC are errors, and at which end. */
 
 import type { TrafficRole } from "../../core/messages.ts";
 
-/** A server failed when it says so; a client was also refused. */
+/** 5xx is an error at both ends; 4xx only for the client. */
 export function isHttpError(status: number, role: TrafficRole): boolean {
   return status >= (role === "server" ? 500 : 400);
 }
 
-/** Unknown, deadline exceeded, unimplemented, internal, unavailable, data loss: faults of the server, not of the question. */
+/** Unknown, deadline exceeded, unimplemented, internal, unavailable, data loss: faults of the server, not of the request. */
 const serverFaults = new Set([2, 4, 12, 13, 14, 15]);
 
 export function isGrpcError(code: number, role: TrafficRole): boolean {
   return role === "server" ? serverFaults.has(code) : code !== 0;
 }
 
-/** What a gRPC client makes of an answer without grpc-status. */
+/** How a gRPC client maps a response without grpc-status. */
 export function grpcCodeOfHttp(status: number): number {
   switch (status) {
     case 400:
@@ -35,7 +35,7 @@ export function grpcCodeOfHttp(status: number): number {
   }
 }
 
-/** What a gRPC client makes of a stream that was reset, by the error code of HTTP/2. */
+/** How a gRPC client maps a reset stream, by the error code of HTTP/2. */
 export function grpcCodeOfReset(errorCode: number): number {
   switch (errorCode) {
     case 7:
@@ -54,7 +54,7 @@ export function grpcCodeOfReset(errorCode: number): number {
 const grpcTimeoutForm = /^(\d{1,8})([HMSmun])$/;
 const nanosecondsOf: Readonly<Record<string, number>> = { H: 3_600e9, M: 60e9, S: 1e9, m: 1e6, u: 1e3, n: 1 };
 
-/** How long the caller of gRPC wants to wait, by its header `grpc-timeout`; null when that says nothing. */
+/** The deadline of a gRPC call from its header `grpc-timeout`; null if it is invalid. */
 export function grpcTimeoutNs(value: string): number | null {
   const [, count, unit] = grpcTimeoutForm.exec(value) ?? [];
   const unitNs = nanosecondsOf[unit ?? ""];

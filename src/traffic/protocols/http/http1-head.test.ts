@@ -5,7 +5,7 @@ import { headerOf, hostName, methodName, parseRequestHead, parseResponseHead } f
 const bytes = (text: string): Uint8Array => Buffer.from(text, "latin1");
 
 describe("parseRequestHead()", () => {
-  it("reads a whole head", () => {
+  it("parses a complete head", () => {
     const text = "POST /a/1?b=c HTTP/1.1\r\nHost: Shop.Example:8080\r\nContent-Length: 2\r\nX-Empty:\r\n\r\n{}";
     expect(parseRequestHead(bytes(text))).toEqual({
       method: "POST",
@@ -44,7 +44,7 @@ describe("parseRequestHead()", () => {
     ]);
   });
 
-  it("says where a head was cut", () => {
+  it("reports where a head is truncated", () => {
     const text = "GET /users/42 HTTP/1.1\r\nHost: a\r\nAuthorization: Bearer x\r\n\r\n";
     for (let length = 0; length < text.length; length++) {
       const head = parseRequestHead(bytes(text.slice(0, length)));
@@ -70,7 +70,7 @@ describe("parseRequestHead()", () => {
     expect(parseRequestHead(bytes(text))).toBeNull();
   });
 
-  it("takes at most 128 headers", () => {
+  it("keeps at most 128 headers", () => {
     const head = parseRequestHead(bytes(`GET / HTTP/1.1\r\n${"a: b\r\n".repeat(1000)}\r\n`));
     expect(head?.headers.length).toBe(128);
   });
@@ -91,7 +91,7 @@ describe("parseResponseHead()", () => {
     });
   });
 
-  it("reads a head that was cut after the status", () => {
+  it("parses a head that is truncated after the status", () => {
     expect(parseResponseHead(bytes("HTTP/1.0 200"))).toMatchObject({ status: 200, isComplete: false });
   });
 
@@ -104,7 +104,7 @@ describe("parseResponseHead()", () => {
 });
 
 describe("heads of garbage", () => {
-  it("are refused or bounded, and take no long time", () => {
+  it("are rejected or bounded, and parsed fast", () => {
     let seed = 99;
     const next = (): number => {
       seed = (seed * 1103515245 + 12345) & 0x7fffffff;
@@ -126,7 +126,7 @@ describe("heads of garbage", () => {
 });
 
 describe("headerOf(), hostName(), methodName()", () => {
-  it("find, clean and group", () => {
+  it("find, normalise and group", () => {
     expect(headerOf([["a", "1"]], "a")).toBe("1");
     expect(headerOf([], "a")).toBeUndefined();
     expect(["a.b:1", "A", "u@h", "-x", "a b", "", "[::1]", "x".repeat(300)].map(hostName)).toEqual([

@@ -1,6 +1,6 @@
 /**
- * Reads heads of HTTP/1 messages that may be cut anywhere: what the kernel sends of a request is its beginning. Takes what real servers
- * take: bare line feeds, folded lines, empty lines before the first one. Gives null for what is no head.
+ * Parses heads of HTTP/1 messages, which may be truncated anywhere: the kernel emits only the start of a request. Accepts what real servers accept:
+ * bare line feeds, folded lines, empty lines before the first one. Returns null for anything else.
  */
 
 export type HeaderField = [name: string, value: string];
@@ -10,15 +10,15 @@ export interface RequestHead {
   target: string;
   /** The bytes ended within the target. */
   isTargetCut: boolean;
-  /** `1.0`, `1.1`; empty when the line was cut. */
+  /** `1.0`, `1.1`; empty if the line is truncated. */
   version: string;
-  /** Host name in lower case without port, from the target or the Host header; null when neither is known. */
+  /** Host name in lower case without port, from the target or the Host header; null if neither has one. */
   host: string | null;
-  /** Names in lower case. A last field that was cut is left out. */
+  /** Names in lower case. A truncated last field is omitted. */
   headers: HeaderField[];
-  /** The empty line was seen: no header is missing. */
+  /** The head ends with its empty line: no header is missing. */
   isComplete: boolean;
-  /** Bytes up to the body; all bytes when the head is not complete. */
+  /** Bytes up to the body; all bytes if the head is incomplete. */
   headBytes: number;
 }
 
@@ -30,7 +30,7 @@ export interface ResponseHead {
   headBytes: number;
 }
 
-/** Bytes of a head that are looked at. */
+/** Bytes of a head that are parsed. */
 const maxHeadBytes = 16_384;
 const maxHeaders = 128;
 const maxMethodLength = 24;
@@ -39,20 +39,20 @@ const latin1 = new TextDecoder("latin1");
 const requestLine = /^([A-Za-z!#$%&'*+.^_`|~-]+)[ \t]+([^ \t\r\n]*)(?:[ \t]+HTTP\/(\d(?:\.\d)?))?/;
 const statusLine = /^HTTP\/(\d(?:\.\d)?)[ \t]+(\d{3})(?![\d])/;
 
-/** From RFC 9110, WebDAV and its kin; other words are somebody's typing and are told as `OTHER`. */
+/** From RFC 9110, WebDAV and related standards; other methods may be user input and become `OTHER`. */
 const knownMethods = new Set(
   "GET HEAD POST PUT DELETE CONNECT OPTIONS TRACE PATCH PROPFIND PROPPATCH MKCOL COPY MOVE LOCK UNLOCK REPORT SEARCH MKCALENDAR PURGE LINK UNLINK SUBSCRIBE UNSUBSCRIBE NOTIFY MERGE CHECKOUT QUERY SOURCE BAN".split(
     " ",
   ),
 );
 
-/** What requests are grouped by. */
+/** The method by which requests are grouped. */
 export function methodName(method: string): string {
   const upper = method.toUpperCase();
   return knownMethods.has(upper) ? upper : "OTHER";
 }
 
-/** Host name of `user@host:port`, in lower case without port and trailing dot; null for addresses' garbage and what is no name. */
+/** Host name of `user@host:port`, in lower case without port and trailing dot; null for anything that is not a name or address. */
 export function hostName(authority: string): string | null {
   const at = authority.lastIndexOf("@");
   const hostAndPort = (at === -1 ? authority : authority.slice(at + 1)).trim().toLowerCase();
@@ -116,7 +116,7 @@ export function parseRequestHead(bytes: Uint8Array): RequestHead | null {
   if (match === null) return null;
   const [whole, method = "", target = "", version] = match;
   if (method.length > maxMethodLength) return null;
-  // A whole line that names no version is HTTP/0.9 or nothing; a cut one may be either.
+  // A complete line without a version is HTTP/0.9 or invalid; a truncated one may be valid.
   if (lineEnd !== -1 && (version === undefined || target === "")) return null;
   const isTargetCut = lineEnd === -1 && version === undefined && whole.length === line.length && !/[ \t]/.test(line.at(-1) ?? "");
   const fields = lineEnd === -1 ? { headers: [], isComplete: false, end: text.length } : readFields(text, lineEnd + 1);

@@ -1,31 +1,31 @@
 /**
- * Cuts one direction of an HTTP/1 connection into messages: heads, and bodies by length, in chunks or up to the end of the connection. Payloads may
- * come cut short; where a message then ends is not always known, and the next payload that looks like a head begins anew.
+ * Splits one direction of an HTTP/1 connection into messages: heads, and bodies by length, in chunks or up to the end of the connection. Payloads may
+ * be truncated; if the end of a message is then unknown, the next payload that looks like a head starts over.
  */
 
 import type { Chunk } from "../../core/protocol-decoder.ts";
 
-/** How the end of a body is known. `tunnel`: what follows is another protocol; `unknown`: by the next message only. */
+/** How a body ends. `tunnel`: another protocol follows; `unknown`: with the next message. */
 export type BodyEnd = { by: "none" | "chunks" | "close" | "tunnel" | "unknown" } | { by: "length"; lengthBytes: number };
 
 export interface MessageEvents {
-  /** Whether these bytes may begin a head. */
+  /** Whether these bytes may start a head. */
   isStart(start: string): boolean;
-  /** A head, lent for the call; not `isWhole` when its end was not captured. */
+  /** A head, valid during the call; not `isWhole` if its end was not captured. */
   onHead(bytes: Buffer, isWhole: boolean, chunk: Chunk): BodyEnd;
-  /** So many bytes of the message under way have passed, those of the head among them. */
+  /** Bytes of the current message have passed, including those of its head. */
   onBytes(count: number, chunk: Chunk): void;
-  /** Content, without the marks of chunks; as much as was captured. */
+  /** Content without chunk framing; as much as was captured. */
   onBody(bytes: Buffer): void;
   onEnd(chunk: Chunk): void;
-  /** Bytes where a head should be are none. */
+  /** The bytes at the position of a head are not one. */
   onGarbage(): void;
 }
 
 type Mode = "head" | "length" | "chunk-size" | "chunk" | "chunk-end" | "trailers" | "close" | "tunnel" | "lost";
 
 const maxHeadBytes = 16_384;
-/** Longest line with the size of a chunk, extensions included. */
+/** Longest chunk-size line with extensions. */
 const maxLineBytes = 1024;
 const lf = 10;
 
@@ -39,18 +39,18 @@ export class MessageReader {
     this.#events = events;
   }
 
-  /** The end of the message under way will not be seen. */
+  /** The end of the current message will not be seen. */
   get isOpenEnded(): boolean {
     return this.#mode === "lost" || this.#mode === "close";
   }
 
-  /** From here on another protocol. */
+  /** Another protocol follows. */
   tunnel(): void {
     this.#mode = "tunnel";
     this.#held = null;
   }
 
-  /** Payloads were lost: the next head begins anew. */
+  /** Payloads were lost: start over at the next head. */
   lose(): void {
     if (this.#mode !== "tunnel") this.#lose();
   }
@@ -68,7 +68,7 @@ export class MessageReader {
     return this.#events.isStart(bytes.toString("latin1", at, Math.min(bytes.length, at + 32)));
   }
 
-  /** Returns how far it came, at least one byte. */
+  /** Returns the new offset, at least one byte further. */
   #step(chunk: Chunk, bytes: Buffer, at: number): number {
     switch (this.#mode) {
       case "head":
@@ -107,7 +107,7 @@ export class MessageReader {
     const all = held === null ? bytes.subarray(at) : Buffer.concat([held, bytes.subarray(at)]);
     const end = headEnd(all, Math.max(0, (held?.length ?? 0) - 3));
     if (end < 0 && all.length < maxHeadBytes) {
-      // Bytes are lent for the call.
+      // The bytes are valid only during the call.
       this.#held = held === null ? Buffer.from(all) : all;
       return bytes.length;
     }
@@ -161,7 +161,7 @@ export class MessageReader {
     this.#events.onEnd(chunk);
   }
 
-  /** Lines between chunks, and those that end them. */
+  /** Lines between chunks, and trailers. */
   #readLine(chunk: Chunk, bytes: Buffer, at: number): number {
     const end = bytes.indexOf(lf, at);
     const stop = end < 0 ? bytes.length : end + 1;
@@ -193,7 +193,7 @@ export class MessageReader {
     this.#held = null;
   }
 
-  /** Bytes that were not captured. */
+  /** Skips bytes that were not captured. */
   #skip(missingBytes: number, chunk: Chunk): void {
     if (this.#mode === "head" && this.#held !== null) {
       const held = this.#held;
@@ -215,7 +215,7 @@ export class MessageReader {
   }
 }
 
-/** Behind the empty line that ends a head; -1 while it is not there. */
+/** Offset after the empty line that ends a head; -1 without one. */
 function headEnd(bytes: Buffer, from: number): number {
   for (let at = bytes.indexOf(lf, from); at >= 0; at = bytes.indexOf(lf, at + 1)) {
     if (bytes[at + 1] === lf) return at + 2;

@@ -42,7 +42,7 @@ function observer(role: TrafficRole = "server", isCapturing = false): Observed {
   return observed;
 }
 
-const told = ({ requests }: Observed): string[] =>
+const summaries = ({ requests }: Observed): string[] =>
   requests.map(({ method, route, status, isError }) => `${method} ${route} ${status}${isError ? " error" : ""}`);
 
 const get = (path: string, more = ""): string => `GET ${path} HTTP/1.1\r\nHost: shop\r\n${more}\r\n`;
@@ -51,7 +51,7 @@ const chunked = (...chunks: string[]): string =>
   `HTTP/1.1 200 OK\r\nTransfer-Encoding: chunked\r\n\r\n${chunks.map((text) => `${text.length.toString(16)};x=y\r\n${text}\r\n`).join("")}0\r\nX-T: 1\r\n\r\n`;
 
 describe("createHttp1Decoder()", () => {
-  it.each([65_536, 100, 7, 1])("pairs pipelined requests with their answers, in payloads of %d bytes", (size) => {
+  it.each([65_536, 100, 7, 1])("pairs pipelined requests with their responses, in payloads of %d bytes", (size) => {
     const observed = observer();
     observed.request(
       get("/a/1") +
@@ -64,7 +64,7 @@ describe("createHttp1Decoder()", () => {
       ok("hello") + ok("", "404 Not Found") + chunked("HTTP/1.1 500 no\r\n\r\n", "x".repeat(300)) + ok("b".repeat(500), "503 Busy"),
       size,
     );
-    expect(told(observed)).toEqual(["GET /a/{id} 200", "GET /b 404", "POST /c 200", "GET /d 503 error"]);
+    expect(summaries(observed)).toEqual(["GET /a/{id} 200", "GET /b 404", "POST /c 200", "GET /d 503 error"]);
     expect(observed.undecoded).toBe(0);
     const [first, , posted] = observed.requests;
     expect(first).toMatchObject({ host: "shop", requestBytes: get("/a/1").length, responseBytes: ok("hello").length, queueNs: 300 });
@@ -72,7 +72,7 @@ describe("createHttp1Decoder()", () => {
     for (const { durationNs, firstByteNs } of observed.requests) expect(firstByteNs!).toBeLessThanOrEqual(durationNs);
   });
 
-  it("tells requests that were open when answers were lost as undecoded, and goes on with the next", () => {
+  it("counts requests that were open when responses were lost as undecoded, and continues with the next", () => {
     const observed = observer();
     observed.request(get("/a") + get("/b"));
     observed.reply(ok("hello").slice(0, -2));
@@ -81,11 +81,11 @@ describe("createHttp1Decoder()", () => {
     observed.request(get("/c"));
     observed.reply(ok("hello"));
     observed.decoder.onClose(3_000_000);
-    expect(told(observed)).toEqual(["GET /c 200"]);
+    expect(summaries(observed)).toEqual(["GET /c 200"]);
     expect(observed.undecoded).toBe(2);
   });
 
-  it("knows answers without a body", () => {
+  it("recognises responses without a body", () => {
     const observed = observer("client");
     observed.request("HEAD /a HTTP/1.1\r\n\r\n");
     observed.reply("HTTP/1.1 200 OK\r\nContent-Length: 5000\r\n\r\n");
@@ -95,11 +95,11 @@ describe("createHttp1Decoder()", () => {
     observed.reply("HTTP/1.1 304 Not Modified\r\nContent-Length: 7\r\n\r\n");
     observed.request(get("/d"));
     observed.reply(ok("x", "403 Forbidden"));
-    expect(told(observed)).toEqual(["HEAD /a 200", "GET /b 204", "GET /c 304", "GET /d 403 error"]);
+    expect(summaries(observed)).toEqual(["HEAD /a 200", "GET /b 204", "GET /c 304", "GET /d 403 error"]);
     expect(observed.requests[0]?.queueNs).toBeNull();
   });
 
-  it("passes over 100 and 103, and stops at an upgrade", () => {
+  it("skips 100 and 103, and stops at an upgrade", () => {
     const observed = observer();
     observed.request("PUT /a HTTP/1.1\r\nExpect: 100-continue\r\nContent-Length: 2\r\n\r\n");
     observed.reply("HTTP/1.1 100 Continue\r\n\r\n");
@@ -109,12 +109,12 @@ describe("createHttp1Decoder()", () => {
     observed.reply("HTTP/1.1 101 Switching Protocols\r\n\r\n\u0081\u0005hello");
     observed.request("\u0081\u0085maskGET / HTTP/1.1\r\n\r\n");
     observed.request("GET /not HTTP/1.1\r\n\r\n");
-    expect(told(observed)).toEqual(["PUT /a 201", "GET /socket 101"]);
+    expect(summaries(observed)).toEqual(["PUT /a 201", "GET /socket 101"]);
     observed.decoder.onClose(9_000_000);
     expect(observed.requests).toHaveLength(2);
   });
 
-  it("ends answers without a length with the connection, when it is quiet, or with the next request", () => {
+  it("ends responses without a length with the connection, when it goes idle, or with the next request", () => {
     const streamed = "HTTP/1.0 200 OK\r\n\r\nsome";
     for (const end of ["close", "quiet", "next"]) {
       const observed = observer();
@@ -125,12 +125,12 @@ describe("createHttp1Decoder()", () => {
       if (end === "close") observed.decoder.onClose(5_000_000);
       else if (end === "quiet") observed.decoder.onQuiet();
       else observed.request(get("/b"));
-      expect(told(observed)).toEqual(["GET /a 200"]);
+      expect(summaries(observed)).toEqual(["GET /a 200"]);
       expect(observed.requests[0]).toMatchObject({ responseBytes: streamed.length + 4, durationNs: 2300, firstByteNs: 1300 });
     }
   });
 
-  it("says no-reply when the connection ends first, and nothing when it was forgotten", () => {
+  it("emits no-reply when the connection ends first, and nothing when it was evicted", () => {
     const observed = observer();
     observed.request(get("/a"));
     observed.decoder.onClose(2_000_000);
@@ -141,7 +141,7 @@ describe("createHttp1Decoder()", () => {
     expect(forgotten).toMatchObject({ requests: [], undecoded: 1 });
   });
 
-  it("goes on behind bytes that were not captured", () => {
+  it("continues after bytes that were not captured", () => {
     const observed = observer();
     const cut = (text: string, missing: number): Chunk => ({
       bytes: Buffer.from(text, "latin1"),
@@ -149,25 +149,25 @@ describe("createHttp1Decoder()", () => {
       atNs: 2_000_000,
       startNs: 0,
     });
-    // A body of a known length, cut; a head, cut; chunks, cut.
+    // Truncated: a body of known length, a head, chunks.
     observed.decoder.onRequestBytes(cut("POST /a HTTP/1.1\r\nContent-Length: 10000\r\n\r\nabc", 9997));
     observed.decoder.onReplyBytes(cut("HTTP/1.1 200 OK\r\nContent-Length: 5000\r\n\r\n", 5000));
     observed.decoder.onRequestBytes(cut("GET /b HTTP/1.1\r\nCookie: aaaaaa", 900));
     observed.decoder.onReplyBytes(cut("HTTP/1.1 200 OK\r\nTransfer-Encoding: chunked\r\n\r\nffff\r\nabc", 70_000));
     observed.decoder.onRequestBytes(cut("GET /c HTTP/1.1\r\n\r\n", 0));
     observed.decoder.onReplyBytes(cut(ok("c"), 0));
-    expect(told(observed)).toEqual(["POST /a 200", "GET /b 200", "GET /c 200"]);
+    expect(summaries(observed)).toEqual(["POST /a 200", "GET /b 200", "GET /c 200"]);
     expect(observed.requests[0]?.requestBytes).toBe("POST /a HTTP/1.1\r\nContent-Length: 10000\r\n\r\n".length + 10_000);
     expect(observed.undecoded).toBe(0);
   });
 
-  it("joined midway: skips what it has not seen the beginning of", () => {
+  it("joined midway: skips messages whose start was not seen", () => {
     const observed = observer();
     observed.reply(`rest of a body${ok("x")}`);
     observed.request("rest of a body");
     observed.request(get("/a"));
     observed.reply(ok("x"));
-    expect(told(observed)).toEqual(["GET /a 200"]);
+    expect(summaries(observed)).toEqual(["GET /a 200"]);
     expect(observed.undecoded).toBe(1);
   });
 
@@ -187,7 +187,7 @@ describe("createHttp1Decoder()", () => {
     });
   });
 
-  it("ends on garbage, within bounds", () => {
+  it("terminates on garbage, within bounds", () => {
     const random = new SeededRandom(21);
     const parts = [
       "GET /a HTTP/1.1\r\n",

@@ -1,5 +1,5 @@
 /**
- * Follows the requests of one HTTP/1 connection by all that passes on it: pipelined ones, which the kernel does not follow, and those of a capture.
+ * Decodes the requests of one HTTP/1 connection from all its payloads: pipelined ones, which the kernel does not track, and those of a capture.
  */
 
 import type { TrafficRole } from "../../core/messages.ts";
@@ -10,9 +10,9 @@ import { headerOf, methodName, parseRequestHead, parseResponseHead, type Respons
 import { type BodyEnd, type MessageEvents, MessageReader } from "./http1-messages.ts";
 
 export interface Http1Options {
-  /** Requests without an answer; above that the oldest is given up and counted. Default 1024. */
+  /** Open requests; above that, the oldest is dropped and counted as undecoded. Default 1024. */
   maxOpen?: number;
-  /** Shared by connections, because they are asked for the same things. */
+  /** Shared by connections, which carry the same targets. */
   template?: (target: string, isCut?: boolean) => string;
 }
 
@@ -31,7 +31,7 @@ interface Exchange {
   detail: RequestDetail | null;
 }
 
-/** Of a body that a capture keeps. */
+/** Bytes of a body that a capture keeps. */
 const maxBodyBytes = 1024;
 const requestStart = /^[A-Z][A-Z-]{1,22} \S/;
 const partOfRequestStart = /^[A-Z][A-Z-]{0,22} ?$/;
@@ -46,7 +46,7 @@ class Http1Decoder implements ProtocolDecoder {
   readonly #requests: MessageReader;
   readonly #responses: MessageReader;
   readonly #open: Exchange[] = [];
-  /** The answer under way is 100 or 103, or one to a request that was not seen. */
+  /** The current response is 100 or 103, or belongs to a request that was not seen. */
   #isAside = false;
 
   constructor(context: DecoderContext, options: Http1Options) {
@@ -67,7 +67,7 @@ class Http1Decoder implements ProtocolDecoder {
     this.#responses.push(chunk);
   }
 
-  /** Which request an answer is for is not known any more, until all are answered. */
+  /** Responses cannot be attributed to requests until all requests have one. */
   onMissed(): void {
     this.#requests.lose();
     this.#responses.lose();
@@ -87,7 +87,7 @@ class Http1Decoder implements ProtocolDecoder {
         continue;
       }
       if (!exchange.hasAnswer) exchange.lastByteNs = Math.max(exchange.lastByteNs, atNs ?? 0);
-      this.#tell(exchange);
+      this.#emit(exchange);
     }
   }
 
@@ -190,17 +190,17 @@ class Http1Decoder implements ProtocolDecoder {
     return bodyByHeaders(head.headers) ?? { by: "close" };
   }
 
-  /** Where the end of an answer is not marked, or was not seen, the next request ends it. */
+  /** The next request ends a response whose end is not explicit or was not seen. */
   #endOpenEnded(): void {
     if (this.#responses.isOpenEnded && this.#open[0]?.hasAnswer === true) this.#endOldest();
   }
 
   #endOldest(): void {
     const oldest = this.#open.shift();
-    if (oldest !== undefined) this.#tell(oldest);
+    if (oldest !== undefined) this.#emit(oldest);
   }
 
-  #tell(exchange: Exchange): void {
+  #emit(exchange: Exchange): void {
     const { hasAnswer, status, startNs, firstByteNs, lastByteNs } = exchange;
     const request: FinishedRequest = {
       method: methodName(exchange.method),
@@ -219,7 +219,7 @@ class Http1Decoder implements ProtocolDecoder {
   }
 }
 
-/** Null when no header says. */
+/** Null without a length header. */
 function bodyByHeaders(headers: readonly [string, string][]): BodyEnd | null {
   if (/\bchunked\b/i.test(headerOf(headers, "transfer-encoding") ?? "")) return { by: "chunks" };
   const length = headerOf(headers, "content-length");

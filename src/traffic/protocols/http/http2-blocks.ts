@@ -1,17 +1,17 @@
-/** Puts the header blocks of one direction of an HTTP/2 connection together, from frames and pieces of frames, and reads them. */
+/** Assembles and decodes the header blocks of one direction of an HTTP/2 connection, from frames and pieces of frames. */
 
 import { type FieldVisitor, HpackDecoder, type HpackDecoderOptions } from "./hpack.ts";
-import { fieldsOf, frameFlag, frameHeaderBytes, frameType, type ToldFrame } from "./http2-frames.ts";
+import { type FrameEntry, fieldsOf, frameFlag, frameHeaderBytes, frameType } from "./http2-frames.ts";
 
-/** Longest block that is put together; what is longer is read as far as it goes. */
+/** Longest block that is assembled; a longer one is read up to here. */
 const maxBlockBytes = 65_536;
 
 export interface OpenBlock {
   streamId: number;
-  /** Of a promise: the stream that will answer. */
+  /** Of PUSH_PROMISE: the promised stream. */
   promisedId: number;
   isEndOfStream: boolean;
-  /** Bytes of its frames, with their headers. */
+  /** Bytes of its frames, including their headers. */
   wireBytes: number;
   atNs: number;
   startNs: number;
@@ -25,7 +25,7 @@ export class HeaderBlocks {
   #block: OpenBlock | null = null;
   #fields: Buffer[] = [];
   #fieldBytes = 0;
-  /** The frame under way. */
+  /** The current frame. */
   #frame: Buffer[] = [];
   #frameBytes = 0;
   #frameLength = 0;
@@ -41,14 +41,14 @@ export class HeaderBlocks {
     return this.#block !== null;
   }
 
-  /** Records were lost: the block under way is read as far as it came, and the table is forgotten. */
+  /** Records were lost: decodes the incomplete block as far as possible, and clears the table. */
   lose(): void {
     if (this.#block !== null) this.#finish(false);
     this.#decoder.forget();
   }
 
   /** HEADERS, PUSH_PROMISE, CONTINUATION and pieces of them; the bytes of the frame are those of the record. */
-  push(frame: ToldFrame, bytes: Buffer, atNs: number, startNs: number): void {
+  push(frame: FrameEntry, bytes: Buffer, atNs: number, startNs: number): void {
     if (frame.type === frameType.more) {
       if (this.#block !== null && this.#block.streamId === frame.streamId) this.#append(bytes.subarray(frame.from, frame.to));
       return;
@@ -82,7 +82,7 @@ export class HeaderBlocks {
     }
     this.#frameBytes += payload.length;
     const isWhole = this.#frameBytes >= this.#frameLength;
-    // Bytes are lent by the ring, so that what is kept must be copied.
+    // The bytes are in the ring, so copy what is kept.
     this.#frame.push(isWhole && this.#frame.length === 0 && this.#frameFlags & frameFlag.endHeaders ? payload : Buffer.from(payload));
     if (isWhole) this.#endFrame();
   }
@@ -103,7 +103,7 @@ export class HeaderBlocks {
 
   #finish(isWhole: boolean): void {
     const block = this.#block;
-    // Of a frame that was cut, padding cannot be told from fields; what is before the cut is right.
+    // In a truncated frame, padding cannot be distinguished from fields; the captured bytes are fields.
     if (!isWhole && this.#frame.length > 0) {
       const payload = Buffer.concat(this.#frame);
       this.#fields.push(fieldsOf(payload, this.#frameType, this.#frameFlags & frameFlag.padded ? 0 : this.#frameFlags));
@@ -123,8 +123,8 @@ export class HeaderBlocks {
   }
 }
 
-/** Nearly all are: HEADERS in one piece, with nothing but fields. */
-function isAlone({ type, flags, lengthBytes, from, to }: ToldFrame): boolean {
+/** True for nearly all: HEADERS in one piece, with only fields. */
+function isAlone({ type, flags, lengthBytes, from, to }: FrameEntry): boolean {
   const { endHeaders, padded, priority } = frameFlag;
   return type === frameType.headers && (flags & (endHeaders | padded | priority)) === endHeaders && to - from >= lengthBytes;
 }

@@ -1,7 +1,8 @@
-/** One stream of HTTP/2, from its request to the end of its answer, and what is told of it. */
+/** One stream of HTTP/2, from its request to the end of its response, and the request that it becomes. */
 
 import type { TrafficRole } from "../../core/messages.ts";
 import type { FinishedRequest, RequestDetail } from "../../core/protocol-decoder.ts";
+import type { RequestStart } from "../../requests/requests-in-flight.ts";
 import { maxRouteLength, unknownRoute } from "../../requests/route-template.ts";
 import { grpcCodeOfHttp, grpcCodeOfReset, grpcTimeoutNs, isGrpcError, isHttpError } from "./http-status.ts";
 import { methodName } from "./http1-head.ts";
@@ -19,38 +20,33 @@ export interface Exchange {
   authority: string;
   isGrpc: boolean;
   hasTrailersHint: boolean;
-  /** How long the caller wanted to wait. */
+  /** The caller's timeout. */
   timeoutNs: number | null;
-  /** 0 while the final answer has not begun, or when its status is not known. */
+  /** 0 until the final response starts, or if its status is unknown. */
   status: number;
   hasAnswer: boolean;
   grpcStatus: number | null;
   hasTrailers: boolean;
-  /** Calls of gRPC have been told on this connection. */
+  /** gRPC calls have been seen on this connection. */
   isAmongCalls: boolean;
-  /** Some of its fields were added to a table before we came. */
+  /** Some of its fields were added to the HPACK table before Coral joined. */
   hasUnknownFields: boolean;
   resetCode: number | null;
-  /** Promised by the server, asked for by nobody. */
+  /** Pushed by the server without a request. */
   isPushed: boolean;
   /** Records were lost while it was open. */
   isReplyUncertain: boolean;
   detail: RequestDetail | null;
 }
 
-export interface AskedTimes {
-  atNs: number;
-  startNs: number;
-}
-
-/** `startNs`: for a server when bytes arrived, for a client when the send began; 0 when unknown. */
-export function createExchange(streamId: number, asked: AskedTimes, role: TrafficRole): Exchange {
-  const isEarlier = asked.startNs > 0 && asked.startNs < asked.atNs;
-  const startNs = isEarlier ? asked.startNs : asked.atNs;
+/** `startNs`: for a server when bytes arrived, for a client when the send started; 0 if unknown. */
+export function createExchange(streamId: number, start: RequestStart, role: TrafficRole): Exchange {
+  const isEarlier = start.startNs > 0 && start.startNs < start.atNs;
+  const startNs = isEarlier ? start.startNs : start.atNs;
   return {
     streamId,
     startNs,
-    queueNs: isEarlier && role === "server" ? asked.atNs - asked.startNs : null,
+    queueNs: isEarlier && role === "server" ? start.atNs - start.startNs : null,
     firstByteNs: -1,
     lastByteNs: startNs,
     requestBytes: 0,
@@ -104,12 +100,12 @@ export function addRequestField(exchange: Exchange, name: string, value: string)
   }
 }
 
-/** A field of the answer's head or of its trailers. `isLast`: nothing comes behind it. */
+/** A field of the response's head or trailers. `isLast`: the stream ends with it. */
 export function addResponseField(exchange: Exchange, name: string | null, value: string, isLast: boolean): void {
   if (name === ":status") exchange.status = /^\d{3}$/.test(value) ? Number(value) : 0;
   else if (name === "content-type" && grpcContentType.test(value)) exchange.isGrpc = true;
   else if (name === "grpc-status" || (name === null && isLast && mayBeRpc(exchange))) {
-    // Where names were learned before we came, a small number in what ends a call is its status.
+    // If names were added before Coral joined, a small number in the last block is the status.
     if (!/^(?:\d|1[0-6])$/.test(value)) return;
     exchange.grpcStatus = Number(value);
     exchange.isGrpc = true;
@@ -121,8 +117,8 @@ function mayBeRpc(exchange: Exchange): boolean {
 }
 
 /**
- * A path that was learned before we came may be any: then trailers have to tell, which nearly nobody else sends behind an answer. Calls that
- * fail at once have none, and are told by their neighbours.
+ * If the path was added to the table before Coral joined, trailers identify gRPC: hardly anything else sends them after a response. Calls that fail
+ * at once have none, and are identified by other calls on the connection.
  */
 function hasFormOfRpc({ method, path, hasTrailers, isAmongCalls, hasUnknownFields }: Exchange): boolean {
   if (method !== "POST") return false;
@@ -133,16 +129,16 @@ function isGrpc(exchange: Exchange): boolean {
   if (exchange.isGrpc) return true;
   if (!hasFormOfRpc(exchange)) return false;
   if (exchange.path === "") return true;
-  // Where the content type was not seen: trailers, or a package's name before the service, are what else only gRPC has.
+  // Without a known content type, trailers or a package name before the service identify gRPC.
   return exchange.hasTrailersHint || (exchange.hasUnknownFields && (exchange.hasTrailers || exchange.path.includes(".")));
 }
 
 const cancelCode = 8;
 const deadlineExceeded = 4;
-/** Callers write their timeout with two or three digits, rounded up. */
+/** Callers round their timeout up to two or three digits. */
 const timeoutShare = 0.95;
 
-/** Whoever waits no longer says CANCEL, as somebody who changed his mind does; only the time tells which. */
+/** A client sends CANCEL at its deadline as well as for other reasons; only the elapsed time distinguishes them. */
 function isTimedOut({ resetCode, timeoutNs, startNs, lastByteNs }: Exchange): boolean {
   return resetCode === cancelCode && timeoutNs !== null && lastByteNs - startNs >= timeoutNs * timeoutShare;
 }
@@ -154,7 +150,7 @@ function grpcStatusOf(exchange: Exchange, isAnswered: boolean): { status: string
     return { status: String(code), code };
   }
   if (!isAnswered) return { status: "no-reply", code: 14 };
-  // A status in trailers that were learned before we came.
+  // A status in trailers that were added to the table before Coral joined.
   if (exchange.hasUnknownFields || exchange.status === 0) return { status: "unknown", code: null };
   const code = exchange.status === 200 ? 2 : grpcCodeOfHttp(exchange.status);
   return { status: String(code), code };
@@ -167,7 +163,7 @@ function statusOf(exchange: Exchange, role: TrafficRole, isRpc: boolean): { stat
     return { status, isError: status === "no-reply" || (code !== null && isGrpcError(code, role)) };
   }
   if (!isAnswered) return { status: "no-reply", isError: true };
-  // An answer that broke off is one that failed, unless the client no longer wanted it (CANCEL), or had enough (NO_ERROR).
+  // An aborted response is an error, unless the client canceled it (CANCEL) or had enough (NO_ERROR).
   const isBroken = exchange.resetCode !== null && exchange.resetCode !== 0 && exchange.resetCode !== cancelCode;
   const status = exchange.status === 0 ? "unknown" : String(exchange.status);
   return { status, isError: isBroken || (exchange.status > 0 && isHttpError(exchange.status, role)) };
@@ -179,7 +175,7 @@ function routeOf(exchange: Exchange, isRpc: boolean, template: (target: string) 
   return rpc !== undefined && rpc.length <= maxRouteLength ? rpc : template(exchange.path);
 }
 
-/** What is told of a stream that is over. */
+/** The request that a finished stream becomes. */
 export function finishExchange(
   exchange: Exchange,
   role: TrafficRole,

@@ -1,4 +1,4 @@
-/** Real connections through a proxy that remembers what passes, and a decoder that is fed with it. */
+/** Real connections through a recording proxy, and a decoder that is fed with the recording. */
 
 import { once } from "node:events";
 import { type AddressInfo, connect, createServer, type Server, type Socket } from "node:net";
@@ -51,7 +51,7 @@ export function feed(
   }
 }
 
-/** A proxy that remembers what passes. */
+/** A proxy that records all bytes. */
 export async function recorder(port: number): Promise<{ port: number; pieces: Piece[]; close: () => void }> {
   const pieces: Piece[] = [];
   const sockets = new Set<Socket>();
@@ -79,7 +79,7 @@ export async function recorder(port: number): Promise<{ port: number; pieces: Pi
   return { port: (proxy.address() as AddressInfo).port, pieces, close };
 }
 
-/** Route, status and how often. */
+/** Route, status and count. */
 export function summary(requests: readonly FinishedRequest[]): Record<string, number> {
   const counts: Record<string, number> = {};
   for (const { protocol, method, route, status, isError } of requests) {

@@ -67,8 +67,8 @@ afterEach(async () => {
   for (const close of closers.splice(0)) await close();
 });
 
-describe("createHttp2Decoder() on what node sends", () => {
-  it("tells every stream once, however reads are cut", async () => {
+describe("createHttp2Decoder() on traffic of Node", () => {
+  it("emits every stream once, however reads are split", async () => {
     const pieces = await recordHttp2(async (session) => {
       await ask(session, "/users/1?a=b");
       await ask(session, "/created", Buffer.alloc(40_000));
@@ -105,7 +105,7 @@ describe("createHttp2Decoder() on what node sends", () => {
     }
   });
 
-  it("a client counts a refusal as an error, and has no queue", async () => {
+  it("counts a refusal as an error for a client, without a queue time", async () => {
     const pieces = await recordHttp2((session) => ask(session, "/missing"));
     const observed = observer("client");
     feed(observed, pieces);
@@ -113,7 +113,7 @@ describe("createHttp2Decoder() on what node sends", () => {
     expect(observed.requests[0]?.queueNs).toBeNull();
   });
 
-  it("joined midway: counts every later stream; paths that node sends as literals are known", async () => {
+  it("joined midway: counts every later stream; paths that Node sends as literals are known", async () => {
     let before = 0;
     let pieces: Piece[] = [];
     const server = await startHttp2();
@@ -132,7 +132,7 @@ describe("createHttp2Decoder() on what node sends", () => {
     expect(summary(observed.requests)).toEqual({ "http2 GET /users/{id} 200": 5, "http2 GET /missing 404": 1 });
   });
 
-  it("keeps what a capture wants, and nothing else", async () => {
+  it("keeps what a capture needs, and nothing else", async () => {
     const pieces = await recordHttp2((session) => ask(session, "/users/1?token=x"));
     const plain = observer();
     feed(plain, pieces);
@@ -144,7 +144,7 @@ describe("createHttp2Decoder() on what node sends", () => {
     expect(capturing.requests[0]?.detail?.responseHeaders).toContainEqual(["x-long", "y".repeat(300)]);
   });
 
-  it("says no-reply for streams that a closed connection left open", async () => {
+  it("emits no-reply for streams that a closed connection left open", async () => {
     const pieces = await recordHttp2((session) => ask(session, "/users/1"));
     const observed = observer();
     feed(
@@ -165,7 +165,7 @@ describe("createHttp2Decoder() on what node sends", () => {
   });
 });
 
-/** A record as the kernel makes it, with one frame. */
+/** A record as the kernel emits it, with one frame. */
 function record(sequence: number, type: number, flags: number, streamId: number, payload = "", length?: number): Chunk {
   const taken = Buffer.from(payload, "hex");
   const head = Buffer.alloc(16);
@@ -195,7 +195,7 @@ describe("createHttp2Decoder() on single frames", () => {
     expect(requests[1]).toMatchObject({ responseBytes: 10 + 509, requestBytes: 9 + 6 + 6 + 3 });
   });
 
-  it("forgets the table when a record was lost, and counts what can no longer end", () => {
+  it("clears the table when a record was lost, and counts streams that can no longer end", () => {
     const { decoder, requests } = observer();
     decoder.onRequestBytes(record(0, 1, 5, 1, get));
     decoder.onReplyBytes(record(0, 1, 5, 1, "88"));
@@ -221,11 +221,11 @@ describe("createHttp2Decoder() on single frames", () => {
     decoder.onReplyBytes(record(10, 1, 5, 11, trailers));
     decoder.onRequestBytes(record(9, 1, 5, 13, "8386be"));
     decoder.onReplyBytes(record(11, 1, 5, 13, `88${trailers}`));
-    // An answer that has no trailers is known only behind one that has.
+    // A response without trailers is known to be gRPC only after one with trailers.
     expect(summary(requests)).toEqual({ "http2 POST unknown 200": 1, [expected]: 2 });
   });
 
-  it("gives up streams that were open when records were lost, once the connection is quiet", () => {
+  it("gives up streams that were open when records were lost, once the connection is idle", () => {
     const observed = observer();
     observed.decoder.onRequestBytes(record(0, 1, 5, 1, get));
     observed.decoder.onRequestBytes(record(5, 1, 5, 3, get));
@@ -235,7 +235,7 @@ describe("createHttp2Decoder() on single frames", () => {
     expect(observed.requests).toHaveLength(1);
   });
 
-  it("ends an answer that broke off with its connection, not with its head", () => {
+  it("ends an aborted response with its connection, not with its head", () => {
     const observed = observer();
     observed.decoder.onRequestBytes(record(0, 1, 5, 1, get));
     observed.decoder.onReplyBytes(record(0, 1, 4, 1, "88"));
@@ -244,7 +244,7 @@ describe("createHttp2Decoder() on single frames", () => {
     expect(observed.requests[0]?.durationNs).toBeGreaterThan(290_000_000);
   });
 
-  it("says no-reply of no stream whose answer may have been lost", () => {
+  it("never emits no-reply for a stream whose response may have been lost", () => {
     const observed = observer();
     observed.decoder.onRequestBytes(record(0, 1, 5, 1, get));
     observed.decoder.onRequestBytes(record(1, 1, 5, 3, get));
@@ -252,12 +252,12 @@ describe("createHttp2Decoder() on single frames", () => {
     observed.decoder.onMissed("replies", 1_000_000);
     observed.decoder.onClose(2_000_000);
     expect(summary(observed.requests)).toEqual({ "http2 GET /a 200": 1 });
-    // Nor that the other lasted until now: its end may be what was lost.
+    // Nor that the other stream lasted until now: its end may have been lost.
     expect(observed.requests[0]?.endNs).toBeLessThan(2_000_000);
     expect(observed.undecoded).toBe(1);
   });
 
-  it("reads a block that was cut as far as it came", () => {
+  it("decodes a truncated block as far as possible", () => {
     const { decoder, requests } = observer();
     decoder.onRequestBytes(record(0, 1, 5, 1, `${get}40`, 5000));
     decoder.onRequestBytes(record(1, 1, 5, 3, get));
@@ -279,7 +279,7 @@ describe("createHttp2Decoder() on single frames", () => {
     [7, "14", true],
     [8, "1", false],
     [2, "13", true],
-  ])("tells a gRPC call that was reset with %d as status %s", (code, status, isError) => {
+  ])("emits a gRPC call that was reset with %d as status %s", (code, status, isError) => {
     const { decoder, requests } = observer();
     decoder.onRequestBytes(
       record(
@@ -299,7 +299,7 @@ describe("createHttp2Decoder() on single frames", () => {
     ["200m", 150, "1", false],
     ["1S", 1_000, "4", true],
     ["x", 1_000, "1", false],
-  ])("tells a gRPC call with timeout %s that was cancelled after %d ms as status %s", (timeout, afterMs, status, isError) => {
+  ])("emits a gRPC call with timeout %s that was canceled after %d ms as status %s", (timeout, afterMs, status, isError) => {
     const literal = (text: string): string => text.length.toString(16).padStart(2, "0") + Buffer.from(text).toString("hex");
     const { decoder, requests } = observer();
     const head = `838644${literal("/a/")}5f${literal("application/grpc")}40${literal("grpc-timeout")}${literal(timeout)}`;
@@ -309,7 +309,7 @@ describe("createHttp2Decoder() on single frames", () => {
     expect(requests).toMatchObject([{ protocol: "grpc", status, isError }]);
   });
 
-  it("stays bounded and ends, whatever comes", () => {
+  it("stays bounded and terminates on any input", () => {
     const random = new SeededRandom(11);
     const observed = observer("client", true);
     const types = [0, 1, 1, 1, 3, 5, 7, 9, 0xf0, 0xf1, 2, 200];

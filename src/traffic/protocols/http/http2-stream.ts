@@ -1,6 +1,6 @@
 /**
- * Follows the streams of one HTTP/2 connection by the frames that the kernel passes on, and tells each request when its answer is over. gRPC
- * is recognised by its content type and told with its status. May begin in the middle of a connection: what was not seen is `unknown`.
+ * Decodes the streams of one HTTP/2 connection from the frames that the kernel emits, and emits each request when its response is complete. gRPC is
+ * recognised by its content type and gets its own status. May join in the middle of a connection: fields that were not seen are `unknown`.
  */
 
 import type { TrafficRole } from "../../core/messages.ts";
@@ -10,12 +10,12 @@ import type { FieldVisitor } from "./hpack.ts";
 import { hostName } from "./http1-head.ts";
 import { HeaderBlocks, type OpenBlock } from "./http2-blocks.ts";
 import { addRequestField, addResponseField, createExchange, type Exchange, finishExchange } from "./http2-exchange.ts";
-import { frameFlag, frameHeaderBytes, frameType, readToldFrame, sequenceBytes, type ToldFrame } from "./http2-frames.ts";
+import { type FrameEntry, frameFlag, frameHeaderBytes, frameType, readFrameEntry, sequenceBytes } from "./http2-frames.ts";
 
 export interface Http2Options {
-  /** Streams of a connection that are open at once; above that the oldest is given up and counted. Default 2048. */
+  /** Open streams of a connection; above that, the oldest is dropped and counted as undecoded. Default 2048. */
   maxStreams?: number;
-  /** Shared by connections, because they are asked for the same things. */
+  /** Shared by connections, which carry the same targets. */
   template?: (target: string, isCut?: boolean) => string;
 }
 
@@ -28,7 +28,7 @@ const maxBodyBytes = 1024;
 interface Direction {
   blocks: HeaderBlocks;
   isRequest: boolean;
-  /** Of the next record; -1 before the first. */
+  /** Sequence number of the next record; -1 before the first. */
   nextSequence: number;
 }
 
@@ -41,11 +41,11 @@ class Http2Decoder implements ProtocolDecoder {
   readonly #requests: Direction;
   readonly #responses: Direction;
   readonly #streams = new Map<number, Exchange>();
-  /** Calls of gRPC were told. */
+  /** gRPC calls have been seen. */
   #hasCalls = false;
   #lastAuthority = "";
   #lastHost: string | null = null;
-  readonly #frame: ToldFrame = { type: 0, flags: 0, streamId: 0, lengthBytes: 0, from: 0, to: 0 };
+  readonly #frame: FrameEntry = { type: 0, flags: 0, streamId: 0, lengthBytes: 0, from: 0, to: 0 };
 
   constructor(context: DecoderContext, options: Http2Options) {
     this.#sink = context.sink;
@@ -65,12 +65,12 @@ class Http2Decoder implements ProtocolDecoder {
     this.#onRecord(this.#responses, chunk);
   }
 
-  /** Records have numbers, too; only one that no other follows is not missed by them. */
+  /** Sequence numbers reveal lost records, too, except for the last one of a connection. */
   onMissed(what: "requests" | "replies"): void {
     this.#lose(what === "requests" ? this.#requests : this.#responses);
   }
 
-  /** Every answer has a marked end, so that quiet means nothing; only what was open when records were lost will not end any more. */
+  /** Every response has an explicit end, so idleness means nothing; but streams that were open when records were lost may never end. */
   onQuiet(): void {
     let lost = 0;
     for (const exchange of this.#streams.values()) {
@@ -92,7 +92,7 @@ class Http2Decoder implements ProtocolDecoder {
         if (!exchange.isPushed) this.#sink.undecoded(1);
         continue;
       }
-      // Of a body the kernel tells the end only: one that broke off went on until now, as far as is known, unless its end was lost.
+      // The kernel emits only the end of a body: an aborted one is taken to last until now, unless its end was lost.
       if (!exchange.isReplyUncertain) exchange.lastByteNs = Math.max(exchange.lastByteNs, atNs);
       this.#end(exchange);
     }
@@ -118,7 +118,7 @@ class Http2Decoder implements ProtocolDecoder {
     if (direction.nextSequence !== -1 && sequence !== direction.nextSequence) this.#lose(direction);
     direction.nextSequence = (sequence + 1) >>> 0;
     for (let at = sequenceBytes; at < bytes.length; ) {
-      at = readToldFrame(bytes, at, this.#frame);
+      at = readFrameEntry(bytes, at, this.#frame);
       if (at === -1) {
         this.#lose(direction);
         return;
@@ -127,7 +127,7 @@ class Http2Decoder implements ProtocolDecoder {
     }
   }
 
-  #onFrame(direction: Direction, frame: ToldFrame, chunk: Chunk): void {
+  #onFrame(direction: Direction, frame: FrameEntry, chunk: Chunk): void {
     switch (frame.type) {
       case frameType.headers:
       case frameType.pushPromise:
@@ -164,7 +164,7 @@ class Http2Decoder implements ProtocolDecoder {
       this.#open(exchange);
     }
     exchange.requestBytes += block.wireBytes;
-    // A second block is trailers, which name nothing.
+    // A second block is trailers, which hold no names.
     read((name, value) => {
       if (name === null) exchange.hasUnknownFields = true;
       if (name === null || value === null || known !== undefined) return;
@@ -181,7 +181,7 @@ class Http2Decoder implements ProtocolDecoder {
     }
     const exchange = this.#streams.get(block.streamId);
     if (exchange === undefined) {
-      // Asked before we came. Read all the same, for the table's sake.
+      // Sent before Coral joined. Decoded nevertheless, to update the table.
       read(() => {});
       return;
     }
@@ -195,7 +195,7 @@ class Http2Decoder implements ProtocolDecoder {
       if (name !== null) keepField(exchange.detail?.responseHeaders, name, value);
     });
     exchange.lastByteNs = Math.max(exchange.lastByteNs, block.atNs);
-    // 100 and 103 come before the answer.
+    // 100 and 103 precede the response.
     if (exchange.status >= 100 && exchange.status < 200) {
       exchange.status = 0;
       return;
@@ -212,7 +212,7 @@ class Http2Decoder implements ProtocolDecoder {
     this.#open(exchange);
   }
 
-  #onData(direction: Direction, { streamId, flags, lengthBytes, from, to }: ToldFrame, { bytes, atNs }: Chunk): void {
+  #onData(direction: Direction, { streamId, flags, lengthBytes, from, to }: FrameEntry, { bytes, atNs }: Chunk): void {
     const exchange = this.#streams.get(streamId);
     if (exchange === undefined) return;
     if (exchange.detail !== null && to > from) keepBody(exchange, direction.isRequest, bytes.subarray(from, to));
@@ -225,7 +225,7 @@ class Http2Decoder implements ProtocolDecoder {
     if (flags & frameFlag.endStream) this.#end(exchange);
   }
 
-  #onReset(direction: Direction, { streamId, lengthBytes, from, to }: ToldFrame, { bytes, atNs }: Chunk): void {
+  #onReset(direction: Direction, { streamId, lengthBytes, from, to }: FrameEntry, { bytes, atNs }: Chunk): void {
     const exchange = this.#streams.get(streamId);
     if (exchange === undefined) return;
     exchange.resetCode = to - from >= 4 ? bytes.readUInt32BE(from) : 0;
@@ -235,8 +235,8 @@ class Http2Decoder implements ProtocolDecoder {
     this.#end(exchange);
   }
 
-  /** The server will not look at streams above the last one that it names. */
-  #onGoAway(direction: Direction, { from, to }: ToldFrame, { bytes, atNs }: Chunk): void {
+  /** The server ignores streams above the last one that it names. */
+  #onGoAway(direction: Direction, { from, to }: FrameEntry, { bytes, atNs }: Chunk): void {
     if (direction.isRequest || to - from < 4) return;
     const lastStreamId = bytes.readUInt32BE(from) & 0x7fffffff;
     for (const exchange of this.#streams.values()) {
@@ -265,7 +265,7 @@ class Http2Decoder implements ProtocolDecoder {
     this.#sink.finished(finished);
   }
 
-  /** A connection is nearly always asked for one name. */
+  /** Nearly all requests of a connection name the same host. */
   #hostOf(authority: string): string | null {
     if (authority !== this.#lastAuthority) {
       this.#lastAuthority = authority;

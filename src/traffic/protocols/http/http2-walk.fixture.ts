@@ -1,7 +1,7 @@
-/** What probes/protocol/http2.h does, for tests without a kernel: cuts the bytes of one direction into the records that the decoder gets. */
+/** Does what probes/protocol/http2.h does, for tests without a kernel: splits the bytes of one direction into the records that the decoder gets. */
 
 import type { Chunk } from "../../core/protocol-decoder.ts";
-import { frameFlag, frameType, sequenceBytes, toldBytes } from "./http2-frames.ts";
+import { entryBytes, frameFlag, frameType, sequenceBytes } from "./http2-frames.ts";
 
 const preface = "PRI * HTTP/2.0\r\n\r\nSM\r\n\r\n";
 
@@ -12,7 +12,7 @@ export class FrameWalk {
   #sequence = 0;
   #isStart: boolean;
   #data = { streamId: 0, bytes: 0 };
-  #told: Buffer[] = [];
+  #entries: Buffer[] = [];
 
   /** `pieceBytes`: most bytes of a header block in one record. */
   constructor(onRecord: (chunk: Chunk) => void, { isJoinedMidway = false, pieceBytes = 4096 } = {}) {
@@ -27,7 +27,7 @@ export class FrameWalk {
       this.#isStart = false;
       if (this.#rest.toString("latin1", 0, preface.length) === preface) {
         this.#rest = this.#rest.subarray(preface.length);
-        this.#tell(frameType.preface, 0, 0, Buffer.alloc(0), 0);
+        this.#emit(frameType.preface, 0, 0, Buffer.alloc(0), 0);
       }
     }
     while (!this.#isStart && this.#rest.length >= 9) {
@@ -36,10 +36,10 @@ export class FrameWalk {
       this.#walk(this.#rest.subarray(0, 9 + length));
       this.#rest = this.#rest.subarray(9 + length);
     }
-    if (this.#told.length === 0) return;
+    if (this.#entries.length === 0) return;
     const sequence = Buffer.alloc(sequenceBytes);
     sequence.writeUInt32LE(this.#sequence++);
-    const record = Buffer.concat([sequence, ...this.#told.splice(0)]);
+    const record = Buffer.concat([sequence, ...this.#entries.splice(0)]);
     this.#onRecord({ bytes: record, fullLength: record.length, atNs, startNs });
   }
 
@@ -58,27 +58,27 @@ export class FrameWalk {
       this.#flush();
       for (let at = 0; at === 0 || at < payload.length; at += this.#pieceBytes) {
         const piece = payload.subarray(at, at + this.#pieceBytes);
-        this.#tell(at === 0 ? type : frameType.more, flags, streamId, piece, at === 0 ? payload.length : piece.length);
+        this.#emit(at === 0 ? type : frameType.more, flags, streamId, piece, at === 0 ? payload.length : piece.length);
       }
     } else if (type === frameType.reset || type === frameType.goAway) {
       this.#flush();
-      this.#tell(type, flags, streamId, payload.subarray(0, 8), payload.length);
+      this.#emit(type, flags, streamId, payload.subarray(0, 8), payload.length);
     }
   }
 
   #flush(flags = 0): void {
     if (this.#data.streamId === 0) return;
-    this.#tell(frameType.data, flags, this.#data.streamId, Buffer.alloc(0), this.#data.bytes);
+    this.#emit(frameType.data, flags, this.#data.streamId, Buffer.alloc(0), this.#data.bytes);
     this.#data = { streamId: 0, bytes: 0 };
   }
 
-  #tell(type: number, flags: number, streamId: number, taken: Buffer, length: number): void {
-    const head = Buffer.alloc(toldBytes);
+  #emit(type: number, flags: number, streamId: number, taken: Buffer, length: number): void {
+    const head = Buffer.alloc(entryBytes);
     head[0] = type;
     head[1] = flags;
     head.writeUInt16LE(taken.length, 2);
     head.writeUInt32LE(streamId, 4);
     head.writeUInt32LE(length, 8);
-    this.#told.push(head, taken);
+    this.#entries.push(head, taken);
   }
 }

@@ -4,17 +4,17 @@ import { CoralError } from "../base/errors.ts";
 import type { Libbpf } from "./libbpf.ts";
 
 /** Ends the waiting; resolves when the thread is free again. Idempotent. */
-export type RingAlarm = AsyncDisposable;
+export type RingWatch = AsyncDisposable;
 
 /**
  * Calls `onWake` on the main thread, soon after a record woke the ring's readers; many wakes at once are one call. Holds a thread of the pool until it is
  * closed. Throws `unavailable` when the kernel refuses.
  */
-export function openRingAlarm(libbpf: Libbpf, ringFd: number, onWake: () => void): RingAlarm {
-  return new Alarm(libbpf, ringFd, onWake);
+export function openRingWatch(libbpf: Libbpf, ringFd: number, onWake: () => void): RingWatch {
+  return new Watch(libbpf, ringFd, onWake);
 }
 
-class Alarm implements RingAlarm {
+class Watch implements RingWatch {
   readonly #libbpf: Libbpf;
   /** Written to end the wait. */
   readonly #stop: number;
