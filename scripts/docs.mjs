@@ -1,4 +1,4 @@
-// `npm run docs`: rewrites the documents that are generated from code.
+// `npm run docs`: rewrites what is generated from src/: docs/cli.md, docs/config.md and src/cli/run/tool-inputs.ts.
 import { writeDocuments } from "./lib/documentation.mjs";
 import { reportFailure, say } from "./lib/report.mjs";
 

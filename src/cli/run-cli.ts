@@ -67,6 +67,7 @@ async function runCommand(
   const format = options.flag("json") ? "json" : ((options.text("output") ?? "table") as OutputFormat);
   const invocation: Invocation = {
     command: parsed.path.join(" "),
+    spec: parsed.spec,
     args: parsed.args,
     passed: passedWords(processArgv),
     options,

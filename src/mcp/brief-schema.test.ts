@@ -2,7 +2,7 @@ import { describe, expect, it } from "vitest";
 import { briefSchema, commonInstructions } from "./brief-schema.ts";
 
 describe("briefSchema()", () => {
-  it("leaves bounds out, at every depth, and keeps what tells how to call", () => {
+  it("drops bounds at every depth and keeps what a call needs", () => {
     const schema = {
       $schema: "x",
       type: "object",
@@ -26,8 +26,8 @@ describe("briefSchema()", () => {
     });
   });
 
-  it("leaves out what all tools have in common, and what goes without saying", () => {
-    const since = { type: "string", default: "5m", description: "how far back: 5m, 2h, 7d" };
+  it("drops common descriptions and what choices and defaults imply", () => {
+    const since = { type: "string", default: "5m", description: "how far back to look: 5m, 2h, 7d" };
     const agent = { type: "string", description: "agent id or host name: its own spans" };
     const by = { type: "string", enum: ["route", "peer"] };
     expect(briefSchema({ properties: { since, agent, by, all: { type: "boolean", default: false } } })).toEqual({
@@ -36,7 +36,7 @@ describe("briefSchema()", () => {
     expect(commonInstructions).toContain("`since`: how far back");
   });
 
-  it("keeps a property that is called like a bound", () => {
+  it("keeps a property named like a keyword", () => {
     expect(briefSchema({ properties: { pattern: { type: "string" }, minimum: { type: "integer", minimum: 1 } } })).toEqual({
       properties: { pattern: { type: "string" }, minimum: { type: "integer" } },
     });

@@ -1,5 +1,7 @@
-/** Words of a schema that a model does not need to call a tool: calls are checked against the whole one, and the error says what was wrong. */
-const leftOut: ReadonlySet<string> = new Set([
+import { commonInputs } from "../tools/index.ts";
+
+/** Keywords that a model does not need to call a tool: a call is checked against the full schema, and the error names what was wrong. */
+const omittedKeywords: ReadonlySet<string> = new Set([
   "$schema",
   "additionalProperties",
   "minLength",
@@ -9,35 +11,32 @@ const leftOut: ReadonlySet<string> = new Set([
   "pattern",
 ]);
 
-/** Properties of many tools, which are explained once, to all of them. */
-const commonProperties: Readonly<Record<string, string>> = {
-  since: "how far back: 5m, 2h, 7d",
-  agent: "agent id or host name",
-};
-
-/** What the list of tools leaves out because of `briefSchema`. */
-export const commonInstructions = Object.entries(commonProperties)
+/** Descriptions that `briefSchema` drops from every tool, for the server's instructions to state once. */
+export const commonInstructions = Object.entries(commonInputs)
   .map(([name, description]) => `\`${name}\`: ${description}.`)
   .join(" ");
 
-/** The same schema without its bounds: the list of tools is in a model's context in every turn. Properties may have any name. */
+/** The schema without bounds and common descriptions: the list of tools takes part of a model's context in every turn. */
 export function briefSchema(schema: Readonly<Record<string, unknown>>): Record<string, unknown> {
-  const kept = Object.entries(schema).filter(([word, value]) => {
-    if (leftOut.has(word)) return false;
-    // A list of choices tells its type, and what is false unless given is optional in any case.
-    return !(word === "type" && "enum" in schema) && !(word === "default" && value === false);
+  const kept = Object.entries(schema).filter(([keyword, value]) => {
+    if (omittedKeywords.has(keyword)) return false;
+    // Choices imply their type, and a default of false adds nothing to an optional switch.
+    return !(keyword === "type" && "enum" in schema) && !(keyword === "default" && value === false);
   });
-  return Object.fromEntries(kept.map(([word, value]) => [word, word === "properties" ? eachOf(value) : briefValue(value)]));
+  // Below `properties` the keys are names of fields, which may look like keywords.
+  return Object.fromEntries(
+    kept.map(([keyword, value]) => [keyword, keyword === "properties" ? briefProperties(value) : briefValue(value)]),
+  );
 }
 
-function eachOf(properties: unknown): unknown {
+function briefProperties(properties: unknown): unknown {
   if (!isObject(properties)) return properties;
   return Object.fromEntries(Object.entries(properties).map(([name, value]) => [name, withoutCommon(name, briefValue(value))]));
 }
 
 function withoutCommon(name: string, value: unknown): unknown {
-  if (!isObject(value) || value["description"] !== commonProperties[name]) return value;
-  return Object.fromEntries(Object.entries(value).filter(([word]) => word !== "description"));
+  if (!isObject(value) || value["description"] !== (commonInputs as Record<string, string>)[name]) return value;
+  return Object.fromEntries(Object.entries(value).filter(([keyword]) => keyword !== "description"));
 }
 
 function briefValue(value: unknown): unknown {

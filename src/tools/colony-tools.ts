@@ -29,8 +29,8 @@ import { captureRequests } from "./traffic/capture-requests.ts";
 import { queryRed } from "./traffic/query-red.ts";
 import { queryTop } from "./traffic/query-top.ts";
 
-/** Every tool of a colony. A new one is a file beside this one and a line here. */
-export const colonyTools: readonly Tool<ColonyBackend>[] = [
+/** Every tool of a colony. A new one is a file in a sub-folder and a line here. */
+export const colonyTools = [
   getStatus,
   listAgents,
   getRuntimeContext,
@@ -63,4 +63,9 @@ export const colonyTools: readonly Tool<ColonyBackend>[] = [
   verifyAudit,
   listApprovals,
   decideApproval,
-];
+] as const satisfies readonly Tool<ColonyBackend>[];
+
+type ColonyTool = (typeof colonyTools)[number];
+
+/** What a call of the named tool answers. */
+export type ToolAnswer<Name extends ColonyTool["name"]> = Awaited<ReturnType<Extract<ColonyTool, { name: Name }>["call"]>>;

@@ -21,11 +21,13 @@ export type {
   ServiceDisconnected,
   ServicesConnected,
 } from "./agents/managed-service.ts";
-export { colonyTools } from "./colony-tools.ts";
+export { colonyTools, type ToolAnswer } from "./colony-tools.ts";
 export { resolveTargets, usableTargets, wishText } from "./commands/command-targets.ts";
 export type { ColonyBackend, ColonyFacts, CreateTokenRequest, LossFact } from "./contract/backend.ts";
 export { beginsWithWord } from "./contract/begins-with-word.ts";
+export { commonInputs } from "./contract/common-inputs.ts";
 export { defineTool, type Permission, permissions, permits, type Tool, type ToolCallContext } from "./contract/define-tool.ts";
+export type { InputField } from "./contract/input-fields.ts";
 export { findTool, listTools, type ToolListEntry } from "./contract/tool-list.ts";
 export { compareBuilds, verdictOf } from "./deployments/compare-builds.ts";
 export { reasonOf, whatWasDeployed } from "./deployments/describe-deployment.ts";

@@ -88,7 +88,7 @@ describe("coral services and events", () => {
     expect(stdout).toMatch(
       new RegExp(`info +agent-joined +${agent.agentId} +- +Agent ${agent.agentId} on host "${hostname()}" has joined`),
     );
-    expect((await coral("events", "--kind", "no-such-kind")).stderr).toContain("Nothing happened in the last 1h");
+    expect((await coral("events", "--kind", "no-such-kind")).stderr).toContain("No events in the last 1h");
   });
 });
 

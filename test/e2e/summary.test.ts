@@ -108,7 +108,7 @@ describe("a program that sends spans", () => {
       await sending;
     }
     const marked = await runCoral(["deploy", "mark", service, "--version", "1.1", "--note", "cache off"], { home: home.path });
-    expect(marked.stderr).toContain("had been noticed already");
+    expect(marked.stderr).toContain("had detected this deployment");
     const list = await runCoral(["query", "deployments", service], { home: home.path });
     expect(list.stdout).toContain("1.1 ← 1.0 (cache off)");
     expect(list.stdout).toMatch(/worse +GET \/prices\/\{id\} +errors +0% +25%/);

@@ -1,6 +1,6 @@
 import { escapeText } from "../../base/escape-text.ts";
 import { listLocalColonies, readContexts } from "../../config/index.ts";
-import type { AgentList, ManagedServiceList, ServiceList, ToolListEntry } from "../../tools/index.ts";
+import type { ManagedServiceList, ToolListEntry } from "../../tools/index.ts";
 import { askAgent, connectColony } from "../run/connection.ts";
 import { homeOf, type Invocation } from "../run/invocation.ts";
 
@@ -29,7 +29,7 @@ async function namesOf(invocation: Invocation): Promise<string[]> {
       return listLocalColonies(homeOf(invocation));
     case "agents": {
       const colony = await connectColony(invocation);
-      const { agents } = await colony.call<AgentList>("coral_list_agents", { limit: 1_000 });
+      const { agents } = await colony.call("coral_list_agents", { limit: 1_000 });
       return [...new Set(agents.map((agent) => agent.hostname))];
     }
     case "tools": {
@@ -39,7 +39,7 @@ async function namesOf(invocation: Invocation): Promise<string[]> {
     }
     case "services": {
       const colony = await connectColony(invocation);
-      const { services } = await colony.call<ServiceList>("coral_list_services", { limit: 1_000 });
+      const { services } = await colony.call("coral_list_services", { limit: 1_000 });
       return services.map((service) => service.service);
     }
     case "managed-services": {

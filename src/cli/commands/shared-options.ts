@@ -1,33 +1,49 @@
-/** Options that many commands share. */
+/** Options of several commands that are not fields of a tool. */
 
 import type { OptionSpec } from "../run/command-spec.ts";
-import { outputFormats } from "../run/output-format.ts";
+import { graphFormats, outputFormats } from "../run/output-format.ts";
 
-export const dataOutput: readonly OptionSpec[] = [
-  { name: "output", short: "o", value: "format", description: "How to print", choices: outputFormats, default: "table" },
-  { name: "json", description: "The same as -o json" },
-];
+/** -o and --json, for commands that print in these formats; the first is the default. */
+export function outputOptions(choices: readonly string[], description = "Output format"): readonly OptionSpec[] {
+  return [
+    { name: "output", short: "o", value: "format", description, choices, ...(choices[0] === undefined ? {} : { default: choices[0] }) },
+    { name: "json", description: "Same as -o json" },
+  ];
+}
 
-export const watchedOutput: readonly OptionSpec[] = [
-  ...dataOutput,
-  { name: "watch", short: "w", value: "interval", valueOptional: true, description: "Print again and again (default 2s)" },
-];
+const watchOption: OptionSpec = {
+  name: "watch",
+  short: "w",
+  value: "interval",
+  valueOptional: true,
+  description: "Refresh at this interval (default 2s)",
+};
+
+export const dataOutput: readonly OptionSpec[] = outputOptions(outputFormats);
+export const watchedOutput: readonly OptionSpec[] = [...dataOutput, watchOption];
+export const graphOutput: readonly OptionSpec[] = [...outputOptions(graphFormats, "Output format; dot is a GraphViz graph"), watchOption];
 
 export const listenOptions: readonly OptionSpec[] = [
-  { name: "port", value: "port", description: "Port instead of the configured one; 0 picks a free one" },
-  { name: "listen", value: "host:port", description: "Address instead of the configured one" },
-  { name: "log-format", value: "format", description: "Form of log lines", choices: ["json", "text"] },
+  { name: "port", value: "port", description: "Listen on this port instead of the configured one; 0 picks a free one" },
+  { name: "listen", value: "host:port", description: "Listen on this address instead of the configured one" },
+  { name: "log-format", value: "format", description: "Format of log lines", choices: ["json", "text"] },
 ];
 
+/** Of daemons that run in the foreground or the background. */
+export const startOptions: readonly OptionSpec[] = [
+  { name: "daemon", short: "d", description: "Run in the background; return when the daemon is ready" },
+  { name: "config", value: "file", description: "Config file instead of the one under CORAL_HOME", completes: "files" },
+  ...listenOptions,
+];
+
+export const stopOptions: readonly OptionSpec[] = [
+  { name: "timeout", value: "duration", description: "How long to wait for it to exit", default: "30s" },
+];
+
+/** Of a command that reads from one agent without a tool. */
 export const agentOption: OptionSpec = {
   name: "agent",
   value: "agent",
-  description: "Only at this agent (id or host name)",
+  description: "Only this agent (id or host name)",
   completes: "agents",
 };
-
-export const serviceOption: OptionSpec = { name: "service", value: "name", description: "Only this service", completes: "services" };
-
-export function sinceOption(defaultValue: string): OptionSpec {
-  return { name: "since", value: "duration", description: "How far back to look: 5m, 2h, 7d", default: defaultValue };
-}

@@ -16,7 +16,7 @@ export async function run(invocation: Invocation): Promise<void> {
   const colony = await connectColony(invocation);
   let firstHost: string | undefined;
   const ask = async (): Promise<ColonyStatus> => {
-    const answer = await colony.call<ColonyStatus>("coral_get_status", {});
+    const answer = await colony.call("coral_get_status", {});
     firstHost ??= answer.hosts.find((host) => host.sampledAt !== null)?.hostname;
     return answer;
   };

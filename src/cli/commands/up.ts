@@ -73,7 +73,7 @@ async function untilSeen(invocation: Invocation, signal: AbortSignal): Promise<C
   const colony = await connectColony({ ...within, colony: agent.colony.id ?? invocation.colony });
   let deadlineMs: number | undefined;
   for (;;) {
-    const status = await colony.call<ColonyStatus>("coral_get_status", {});
+    const status = await colony.call("coral_get_status", {});
     if (status.hosts.some((host) => host.agentId === agent.agentId && host.sampledAt !== null)) {
       deadlineMs ??= performance.now() + servicesTimeoutMs;
       if (status.services.total > 0 || performance.now() >= deadlineMs) return status;

@@ -69,11 +69,11 @@ describe("bash", () => {
 
   it("offers every option of a command, global ones included", () => {
     expect(complete("coral agent list --")).toEqual([
-      "--verbose",
       "--health",
       "--runtime",
       "--mode",
       "--capability",
+      "--verbose",
       "--output",
       "--json",
       "--watch",
@@ -101,9 +101,9 @@ describe("zsh", () => {
 
   it.each([
     ["coral ", "status:Show the colony, its agents, hosts and warnings at a glance"],
-    ["coral colony token ", "create:Make a token; its secret is shown this once"],
+    ["coral colony token ", "create:Create a token and print its secret, once"],
     ["coral status -o ", "json"],
-    ["coral --colony x agent list -", "--verbose:A frame for each with platform, runtime, capabilities with reasons, visibility"],
+    ["coral --colony x agent list -", "--verbose:Print a box per agent with platform, runtime, capabilities with reasons, visibility"],
     ["coral config use-context ", "contexts-one"],
     ["coral disconnect a b ", "managed-services-one"],
     ["coral config validate ", "FILES"],

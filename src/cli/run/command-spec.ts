@@ -1,6 +1,7 @@
 /** What the command table holds. From it come the parser, the help texts, docs/cli.md and the shell completions. */
 
 import type { Invocation } from "./invocation.ts";
+import type { ToolFieldBinding } from "./tool-command.ts";
 
 /** Values that a shell completes by asking `coral __complete <kind>`. */
 export type CompletionKind = "contexts" | "agents" | "colonies" | "tools" | "files" | "services" | "managed-services";
@@ -65,6 +66,8 @@ export interface CommandSpec {
   /** Not in help and docs. */
   hidden?: boolean;
   commands?: readonly CommandSpec[];
+  /** Where the input of the command's tool comes from; set by toolCommand(). */
+  tool?: readonly ToolFieldBinding[];
   /** Absent for groups. */
   load?: () => Promise<CommandModule>;
 }

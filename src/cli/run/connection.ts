@@ -4,17 +4,20 @@ import { existsSync } from "node:fs";
 import { readFile } from "node:fs/promises";
 import { CoralError } from "../../base/errors.ts";
 import { agentPaths, type ColonyTarget, resolveColony } from "../../config/index.ts";
-import type { Answer } from "../../tools/index.ts";
+import type { ToolAnswer } from "../../tools/index.ts";
 import { type ControlTarget, type FrameStream, requestBytes, requestFrames, requestJson, requestLines } from "../../transport/index.ts";
 import { homeOf, type Invocation } from "./invocation.ts";
+import type { ToolInput, ToolName } from "./tool-command.ts";
 
 export interface ColonyConnection {
   colonyId: string;
   /** How to name it to the user. */
   name: string;
   target: ControlTarget;
-  /** Calls a tool; a daemon that is away becomes an error that says what to start. */
-  call<Output>(tool: string, input: Record<string, unknown>): Promise<Answer<Output>>;
+  /** Calls a tool; a daemon that is not running becomes an error that names what to start. */
+  call<Name extends ToolName>(tool: Name, input: ToolInput<Name>): Promise<ToolAnswer<Name>>;
+  /** Calls a tool that only the colony needs to know. */
+  callByName(tool: string, input: Record<string, unknown>): Promise<Record<string, unknown>>;
   get<Reply>(path: string): Promise<Reply>;
   /** A reply of one value per line, as they come; until `signal`, too. */
   stream<Line>(path: string, body: unknown, signal: AbortSignal): AsyncGenerator<Line>;
@@ -122,7 +125,9 @@ function connectionOf(invocation: Invocation, target: ControlTarget, colonyId: s
     colonyId,
     name,
     target,
-    call: <Output>(tool: string, input: Record<string, unknown>) => request("POST", `/v1/tools/${tool}`, input) as Promise<Answer<Output>>,
+    call: <Name extends ToolName>(tool: Name, input: ToolInput<Name>) =>
+      request("POST", `/v1/tools/${tool}`, input) as Promise<ToolAnswer<Name>>,
+    callByName: (tool, input) => request("POST", `/v1/tools/${tool}`, input) as Promise<Record<string, unknown>>,
     get: <Reply>(path: string) => request("GET", path) as Promise<Reply>,
     stream: async function* <Line>(path: string, body: unknown, ended: AbortSignal) {
       try {

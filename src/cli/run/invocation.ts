@@ -8,8 +8,9 @@ import type { CliRuntime } from "./runtime.ts";
 
 /** One call of a command: everything it may use. */
 export interface Invocation {
-  /** The words of the command: `agent list`. */
+  /** The command's path: `agent list`. */
   command: string;
+  spec: CommandSpec;
   /** Positional arguments; those left out are undefined. */
   args: readonly (string | undefined)[];
   /** Words after `--`; undefined without one. They are the last of `args`, too. */

@@ -22,6 +22,8 @@ export interface AnswerView<T> {
   after?: (answer: T) => void;
   /** Said on stderr when there is nothing to show. */
   empty?: string;
+  /** Exit code of the command when the call itself succeeds; default 0. */
+  exitCode?: (answer: T) => number;
   /** Default: when the table has no rows. For answers whose table is long and not what people see. */
   isEmpty?: (answer: T) => boolean;
 }
@@ -33,6 +35,7 @@ export async function showAnswer<T extends object>(invocation: Invocation, ask: 
   const intervalMs = watchIntervalMs(invocation);
   if (intervalMs === undefined) {
     const answer = await ask();
+    if (view.exitCode) invocation.setExitCode(view.exitCode(answer));
     invocation.print.answer(await render(invocation, answer, view, { compact: false, header: true }));
     printNotes(invocation, answer, view);
     return;

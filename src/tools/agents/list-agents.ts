@@ -1,6 +1,7 @@
 import * as z from "zod";
 import { capabilityOf, modeLabel, runtimeTypes, sidecarModes } from "../../model/runtime-facts.ts";
 import type { ColonyBackend } from "../contract/backend.ts";
+import { limitInput } from "../contract/common-inputs.ts";
 import { defineTool } from "../contract/define-tool.ts";
 import { cutList } from "../contract/missing-data.ts";
 import { type AgentInfo, type AgentSummary, agentHealthSchema, agentListSchema } from "../schemas/agent.ts";
@@ -12,12 +13,18 @@ export const listAgents = defineTool({
   description: "The agents (one per host): health, last contact, where they run. verbose adds host, labels, capabilities with reasons.",
   input: z.object({
     match: z.string().min(1).optional().describe("part of an id or host name"),
-    health: agentHealthSchema.optional(),
-    runtime: z.enum([...runtimeTypes, "unknown"]).optional(),
-    mode: z.enum([...sidecarModes, "host-ns"]).optional(),
-    capability: z.string().min(1).optional().describe("such as exec, shell, ebpf"),
+    health: agentHealthSchema.optional().describe("only agents in this state"),
+    runtime: z
+      .enum([...runtimeTypes, "unknown"])
+      .optional()
+      .describe("only agents in this runtime"),
+    mode: z
+      .enum([...sidecarModes, "host-ns"])
+      .optional()
+      .describe("only sidecars in this mode, or containers in the host's namespaces"),
+    capability: z.string().min(1).optional().describe("only agents that can do this, such as exec, shell, ebpf"),
     verbose: z.boolean().default(false),
-    limit: z.int().min(1).max(1000).default(100),
+    limit: limitInput(100, 1000),
   }),
   output: agentListSchema,
   permission: "read",

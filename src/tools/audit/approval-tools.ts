@@ -28,10 +28,10 @@ export const decideApproval = defineTool({
   description:
     "Lets a command that waits run, or ends it. The one who asked may deny it, and approve it only where the config allows that.",
   input: z.object({
-    id: z.string().min(4).describe("id, or the beginning of one"),
+    id: z.string().min(4).describe("id of the command, or a prefix of it"),
     approve: z.boolean(),
-    reason: z.string().max(500).optional(),
-    agent: z.string().min(1).optional().describe("only at this agent: id or host name"),
+    reason: z.string().max(500).optional().describe("why; recorded in the audit"),
+    agent: z.string().min(1).optional().describe("only at this agent (id or host name)"),
   }),
   output: approvalDecidedSchema,
   permission: "admin",

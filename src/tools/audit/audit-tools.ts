@@ -4,8 +4,8 @@ import * as z from "zod";
 import { CoralError } from "../../base/errors.ts";
 import { given } from "../../base/given.ts";
 import type { ColonyBackend } from "../contract/backend.ts";
+import { agentInput, limitInput, sinceInput } from "../contract/common-inputs.ts";
 import { defineTool } from "../contract/define-tool.ts";
-import { durationInput } from "../contract/duration-input.ts";
 import { matchAgents } from "../contract/match-agents.ts";
 import { cutList, lossNotes } from "../contract/missing-data.ts";
 import { auditEntriesSchema, auditListSchema, auditVerificationSchema, type ExpectedLink } from "../schemas/audit.ts";
@@ -18,14 +18,18 @@ export const listAudit = defineTool({
   title: "List the audit",
   description: "Who ran which command, capture, query or approval where, by which rule, and how it ended; newest first.",
   input: z.object({
-    since: durationInput({ minMs: 1_000, maxMs: 400 * 86_400_000 }).prefault("24h"),
-    user: z.string().min(1).optional().describe("part of who asked, such as token:ann"),
-    command: z.string().min(1).optional().describe("part of the command"),
-    target: z.string().min(1).optional().describe("part of the target, the place or the agent's name"),
-    agent: z.string().min(1).optional().describe("agent id or host name"),
-    kind: z.string().min(1).optional().describe("exec, shell, run, capture, sql, approval, token, agent; chain, pruned, anchor"),
-    outcome: z.enum(["denied", "failed", "open"]).optional().describe("open: without an end yet"),
-    limit: z.int().min(1).max(1_000).default(100),
+    since: sinceInput("24h", { maxMs: 400 * 86_400_000 }),
+    user: z.string().min(1).optional().describe("only callers that contain this text, such as token:ann or uid=1000"),
+    command: z.string().min(1).optional().describe("only commands that contain this text"),
+    target: z.string().min(1).optional().describe("only targets, places and agent names that contain this text"),
+    agent: agentInput(),
+    kind: z
+      .string()
+      .min(1)
+      .optional()
+      .describe("only this kind: exec, shell, run, capture, sql, approval, token, agent, replay; chain, pruned, anchor"),
+    outcome: z.enum(["denied", "failed", "open"]).optional().describe("only records with this outcome; open: not finished yet"),
+    limit: limitInput(100, 1_000),
   }),
   output: auditListSchema,
   permission: "admin",
@@ -57,7 +61,7 @@ export const getAudit = defineTool({
   name: "coral_get_audit",
   title: "Show the audit of one command",
   description: "Every entry of one command, of the colony and of all agents, with its place in its chain of hashes.",
-  input: z.object({ id: z.string().min(4).describe("id of the command, or the beginning of one") }),
+  input: z.object({ id: z.string().min(4).describe("id of the command, or a prefix of it") }),
   output: auditEntriesSchema,
   permission: "admin",
   changes: false,
@@ -86,12 +90,12 @@ export const verifyAudit = defineTool({
   description:
     "Walks every chain of hashes: the colony's own, its copies of the agents', and those at the agents themselves, and compares them. Names what was changed, removed, added or rewritten.",
   input: z.object({
-    agent: z.string().min(1).optional().describe("agent id or host name; default: all, and the colony"),
+    agent: z.string().min(1).optional().describe("only this agent (id or host name); default: all, and the colony"),
     expect: z
       .array(z.string().regex(/^[\w-]{1,64}:\d{1,15}:[0-9a-f]{64}$/, "write chain:entry:hash as an earlier verification has printed it"))
       .max(50)
       .optional()
-      .describe("places in chains that were kept elsewhere"),
+      .describe("chain:entry:hash that an earlier verification printed and you kept elsewhere"),
   }),
   output: auditVerificationSchema,
   permission: "admin",

@@ -5,7 +5,8 @@
 
 import * as z from "zod";
 import { CoralError } from "../../base/errors.ts";
-import { type Completeness, completenessSchema } from "../schemas/completeness.ts";
+import { type Answer, type Completeness, completenessSchema } from "../schemas/completeness.ts";
+import { type InputField, inputFieldsOf } from "./input-fields.ts";
 import { describeInputProblems } from "./input-problems.ts";
 
 /** What a caller must be allowed to do. Each one includes those before it. */
@@ -17,9 +18,9 @@ export function permits(held: Permission, needed: Permission): boolean {
   return permissions.indexOf(held) >= permissions.indexOf(needed);
 }
 
-export interface ToolDefinition<Input extends z.ZodObject, Output extends z.ZodObject, Backend> {
+interface ToolDefinition<Name extends string, Input extends z.ZodObject, Output extends z.ZodObject, Backend> {
   /** `coral_<verb>_<noun>`. */
-  name: string;
+  name: Name;
   title: string;
   /** One or two sentences for people and language models: what it answers and when to use it. */
   description: string;
@@ -50,23 +51,25 @@ export interface ToolResult<Output> {
   completeness: Completeness;
 }
 
-/** A tool with its types erased: what transports list and call. */
-export interface Tool<Backend> {
-  name: string;
+/** What transports list and call. Name and answer are typed for callers that know the tool; a transport takes any `Tool<Backend>`. */
+export interface Tool<Backend, Name extends string = string, Output = Record<string, unknown>> {
+  name: Name;
   title: string;
   description: string;
   permission: Permission;
   changes: boolean;
   inputJsonSchema: Record<string, unknown>;
   outputJsonSchema: Record<string, unknown>;
+  /** The input's fields, from which the CLI makes the options of the tool's command. */
+  inputFields: Record<string, InputField>;
   /** Checks the input (CoralError `invalid` names the field), runs the handler, checks the output. */
-  call: (backend: Backend, input: unknown, context: ToolCallContext) => Promise<Record<string, unknown>>;
+  call: (backend: Backend, input: unknown, context: ToolCallContext) => Promise<Output>;
 }
 
-/** Makes the erased tool. The JSON schemas are made on first use, so that importing the table costs little. */
-export function defineTool<Input extends z.ZodObject, Output extends z.ZodObject, Backend>(
-  definition: ToolDefinition<Input, Output, Backend>,
-): Tool<Backend> {
+/** The JSON schemas are made on first use, so that importing the table costs little. */
+export function defineTool<const Name extends string, Input extends z.ZodObject, Output extends z.ZodObject, Backend>(
+  definition: ToolDefinition<Name, Input, Output, Backend>,
+): Tool<Backend, Name, Answer<z.infer<Output>>> {
   const { name, title, description, permission, changes } = definition;
   if (!/^coral_[a-z]+(_[a-z]+)+$/.test(name)) throw new Error(`Cannot define tool "${name}": names have the form coral_<verb>_<noun>`);
   const inputSchema = definition.input.strict();
@@ -87,6 +90,9 @@ export function defineTool<Input extends z.ZodObject, Output extends z.ZodObject
       outputJson ??= jsonSchemaOf(outputSchema, "output");
       return outputJson;
     },
+    get inputFields() {
+      return inputFieldsOf(inputSchema, this.inputJsonSchema);
+    },
     call: async (backend, input, context) => {
       context.signal.throwIfAborted();
       const checked = inputSchema.safeParse(input ?? {});
@@ -101,7 +107,7 @@ export function defineTool<Input extends z.ZodObject, Output extends z.ZodObject
           cause: answer.error,
         });
       }
-      return answer.data;
+      return answer.data as Answer<z.infer<Output>>;
     },
   };
 }

@@ -7,9 +7,17 @@ export interface DurationLimits {
   maxMs: number;
 }
 
+/** Which schemas are durations: in JSON schema they are plain strings. */
+const durations = z.registry<DurationLimits>();
+
+export function isDurationInput(schema: z.core.$ZodType | undefined): boolean {
+  // Unlike has(), get() also knows what describe() and its like were called on.
+  return schema !== undefined && durations.get(schema) !== undefined;
+}
+
 /** A field such as `since` that people write as `5m`; handlers get milliseconds. */
 export function durationInput(limits: DurationLimits) {
-  return z.string().transform((text, context) => {
+  const schema = z.string().transform((text, context) => {
     try {
       const durationMs = parseDurationMs(text);
       if (durationMs >= limits.minMs && durationMs <= limits.maxMs) return durationMs;
@@ -20,4 +28,5 @@ export function durationInput(limits: DurationLimits) {
     }
     return z.NEVER;
   });
+  return schema.register(durations, limits);
 }

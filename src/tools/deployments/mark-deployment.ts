@@ -11,10 +11,10 @@ export const markDeployment = defineTool({
   description:
     "Tells Coral that a service was deployed, for what it cannot see itself: a configuration, a flag, a build without a version. Joins a deployment that was noticed about that time.",
   input: z.object({
-    service: z.string().min(1).max(200),
-    version: z.string().min(1).max(100).optional(),
-    note: z.string().max(500).default(""),
-    ago: durationInput({ minMs: 0, maxMs: 86_400_000 }).prefault("0s").describe("when: 10m ago"),
+    service: z.string().min(1).max(200).describe("name of the service"),
+    version: z.string().min(1).max(100).optional().describe("deployed version"),
+    note: z.string().max(500).default("").describe("what changed"),
+    ago: durationInput({ minMs: 0, maxMs: 86_400_000 }).prefault("0s").describe("how long ago it was deployed"),
   }),
   output: deploymentMarkedSchema,
   permission: "debug",

@@ -1,7 +1,7 @@
 import * as z from "zod";
 import type { ColonyBackend } from "../contract/backend.ts";
+import { limitInput, serviceInput, sinceInput } from "../contract/common-inputs.ts";
 import { defineTool } from "../contract/define-tool.ts";
-import { durationInput } from "../contract/duration-input.ts";
 import { cutList } from "../contract/missing-data.ts";
 import { completenessOf } from "../schemas/completeness.ts";
 import { deploymentListSchema } from "../schemas/deployment.ts";
@@ -14,9 +14,9 @@ export const queryDeployments = defineTool({
   title: "Deployments",
   description: "New builds of services, newest first, each compared with the time before by route: verdict and what changed.",
   input: z.object({
-    service: z.string().min(1).optional(),
-    since: durationInput({ minMs: 60_000, maxMs: 60 * dayMs }).prefault("1d"),
-    limit: z.int().min(1).max(200).default(20),
+    service: serviceInput(),
+    since: sinceInput("1d", { minMs: 60_000, maxMs: 60 * dayMs }),
+    limit: limitInput(20, 200),
   }),
   output: deploymentListSchema,
   permission: "read",

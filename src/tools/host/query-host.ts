@@ -1,8 +1,8 @@
 import * as z from "zod";
 import type { HostFacts } from "../../model/host.ts";
 import type { ColonyBackend } from "../contract/backend.ts";
+import { agentInput, limitInput, pointsInput, sinceInput } from "../contract/common-inputs.ts";
 import { defineTool, type ToolCallContext } from "../contract/define-tool.ts";
-import { durationInput } from "../contract/duration-input.ts";
 import { activeAgents, matchAgents } from "../contract/match-agents.ts";
 import { cutList, lossNotes, silentAgentNotes } from "../contract/missing-data.ts";
 import type { AgentInfo } from "../schemas/agent.ts";
@@ -19,12 +19,10 @@ export const queryHost = defineTool({
   description:
     "CPU, memory, load, pressure, disks, mounts, network, control groups and top processes of hosts, with findings: rules that fired, worst first. Without agent: the busiest hosts.",
   input: z.object({
-    agent: z.string().min(1).optional().describe("agent id or host name"),
-    since: durationInput({ minMs: 1_000, maxMs: 90 * dayMs })
-      .prefault("5m")
-      .describe("how far back: 5m, 2h, 7d"),
-    points: z.int().min(0).max(60).default(30).describe("points per series"),
-    limit: z.int().min(1).max(50).default(5).describe("hosts"),
+    agent: agentInput(),
+    since: sinceInput("5m", { maxMs: 90 * dayMs }),
+    points: pointsInput(30, 60),
+    limit: limitInput(5, 50),
   }),
   output: hostQueryResultSchema,
   permission: "read",

@@ -1,8 +1,8 @@
 import * as z from "zod";
 import type { EdgeFact } from "../../model/edges.ts";
 import type { ColonyBackend } from "../contract/backend.ts";
+import { limitInput, sinceInput } from "../contract/common-inputs.ts";
 import { defineTool } from "../contract/define-tool.ts";
-import { durationInput } from "../contract/duration-input.ts";
 import { activeAgents } from "../contract/match-agents.ts";
 import { cutList } from "../contract/missing-data.ts";
 import type { AgentInfo } from "../schemas/agent.ts";
@@ -16,10 +16,8 @@ const agentsMax = 20;
 
 const input = z.object({
   ...networkInput,
-  since: durationInput({ minMs: 60_000, maxMs: 366 * 86_400_000 })
-    .prefault("24h")
-    .describe("how far back: 5m, 2h, 7d"),
-  limit: z.int().min(1).max(10_000).default(100),
+  since: sinceInput("24h", { minMs: 60_000 }),
+  limit: limitInput(100, 10_000),
 });
 
 export const getIngress = defineTool({

@@ -1,8 +1,8 @@
 import * as z from "zod";
 import type { EdgeFact } from "../../model/edges.ts";
 import type { ColonyBackend } from "../contract/backend.ts";
+import { limitInput, sinceInput } from "../contract/common-inputs.ts";
 import { defineTool } from "../contract/define-tool.ts";
-import { durationInput } from "../contract/duration-input.ts";
 import { cutList } from "../contract/missing-data.ts";
 import { completenessOf } from "../schemas/completeness.ts";
 import { dependencyListSchema, type ExternalDependency } from "../schemas/network.ts";
@@ -22,10 +22,8 @@ export const getExternalDependencies = defineTool({
   input: z.object({
     ...networkInput,
     match: z.string().min(1).optional().describe("part of a name, provider or product, such as s3"),
-    since: durationInput({ minMs: 60_000, maxMs: 366 * 86_400_000 })
-      .prefault("24h")
-      .describe("how far back: 5m, 2h, 7d"),
-    limit: z.int().min(1).max(1_000).default(50),
+    since: sinceInput("24h", { minMs: 60_000 }),
+    limit: limitInput(50, 1_000),
   }),
   output: dependencyListSchema,
   permission: "read",

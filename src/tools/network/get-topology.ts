@@ -2,8 +2,8 @@ import * as z from "zod";
 import { CoralError } from "../../base/errors.ts";
 import type { EdgePageFacts } from "../../model/edges.ts";
 import type { ColonyBackend } from "../contract/backend.ts";
+import { sinceInput } from "../contract/common-inputs.ts";
 import { defineTool, type ToolCallContext, type ToolResult } from "../contract/define-tool.ts";
-import { durationInput } from "../contract/duration-input.ts";
 import { activeAgents, matchAgents } from "../contract/match-agents.ts";
 import { cutList, cutNotes } from "../contract/missing-data.ts";
 import type { AgentInfo } from "../schemas/agent.ts";
@@ -26,15 +26,16 @@ export const getTopology = defineTool({
     "Who calls whom: services, callers and dependencies outside, with request rate, error share, p95, connections and how sure it is. With service: what it needs and what breaks if it goes down, transitively; it may be something outside, such as s3.",
   input: z.object({
     ...networkInput,
-    service: z.string().min(1).optional().describe("a service, or a name, provider, product or address outside"),
-    direction: z.enum(["dependencies", "dependents", "both"]).default("both").describe("dependents: what breaks with it"),
-    depth: z.int().min(1).max(50).default(10).describe("hops"),
-    class: connectionClassSchema.optional(),
-    since: durationInput({ minMs: 60_000, maxMs: 366 * 86_400_000 })
-      .prefault("1h")
-      .describe("how far back: 5m, 2h, 7d"),
+    service: z.string().min(1).optional().describe("only around this service or outside name, provider or address"),
+    direction: z
+      .enum(["dependencies", "dependents", "both"])
+      .default("both")
+      .describe("dependencies: what it needs; dependents: what breaks with it"),
+    depth: z.int().min(1).max(50).default(10).describe("maximum hops from the service"),
+    class: connectionClassSchema.optional().describe("only these connections"),
+    since: sinceInput("1h", { minMs: 60_000 }),
     limit: z.int().min(1).max(10_000).default(200).describe("nodes"),
-    edges: z.int().min(1).max(edgesMax).default(edgesShown).describe("edges, those with most connections"),
+    edges: z.int().min(1).max(edgesMax).default(edgesShown).describe("edges, busiest first"),
   }),
   output: topologySchema,
   permission: "read",

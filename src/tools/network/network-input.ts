@@ -1,6 +1,7 @@
 import * as z from "zod";
 import type { EdgeFact, EdgePageRequest, NetworkFacts } from "../../model/edges.ts";
 import type { ColonyBackend } from "../contract/backend.ts";
+import { agentInput, commonInputs, serviceInput } from "../contract/common-inputs.ts";
 import type { ToolCallContext } from "../contract/define-tool.ts";
 import { chooseAgents } from "../contract/match-agents.ts";
 import type { AgentInfo } from "../schemas/agent.ts";
@@ -12,9 +13,9 @@ const ownService = "coral";
 
 /** Fields that every tool about the network takes. */
 export const networkInput = {
-  service: z.string().min(1).optional().describe("service name"),
-  agent: z.string().min(1).optional().describe("agent id or host name"),
-  coral: z.boolean().default(false).describe("with Coral's own traffic"),
+  service: serviceInput(),
+  agent: agentInput(),
+  coral: z.boolean().default(false).describe(commonInputs.coral),
 };
 
 export interface NetworkRead {

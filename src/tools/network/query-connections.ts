@@ -2,8 +2,8 @@ import * as z from "zod";
 import { given } from "../../base/given.ts";
 import type { ConnectionsFacts, ConnectionsRequest } from "../../model/connections.ts";
 import type { ColonyBackend } from "../contract/backend.ts";
+import { agentInput, limitInput, peerInput, serviceInput, sinceInput } from "../contract/common-inputs.ts";
 import { defineTool, type ToolCallContext } from "../contract/define-tool.ts";
-import { durationInput } from "../contract/duration-input.ts";
 import { chooseAgents } from "../contract/match-agents.ts";
 import { lossNotes, silentAgentNotes } from "../contract/missing-data.ts";
 import { completenessOf } from "../schemas/completeness.ts";
@@ -16,14 +16,12 @@ export const queryConnections = defineTool({
   description:
     "TCP and UDP connections of services by peer and port: open now, opened, closed, failed (refused, reset, timed out), bytes, round trip, retransmits.",
   input: z.object({
-    service: z.string().min(1).optional().describe("default: all"),
-    peer: z.string().min(1).optional().describe("only with this other end: service, name outside or address"),
-    role: trafficRoleSchema.optional().describe("server: was called; client: calls"),
-    agent: z.string().min(1).optional().describe("agent id or host name"),
-    since: durationInput({ minMs: 1_000, maxMs: 90 * 86_400_000 })
-      .prefault("5m")
-      .describe("how far back: 5m, 2h, 7d"),
-    limit: z.int().min(1).max(10_000).default(50),
+    service: serviceInput(),
+    peer: peerInput(),
+    role: trafficRoleSchema.optional().describe("accepted by the service (server) or opened by it (client)"),
+    agent: agentInput(),
+    since: sinceInput("5m", { maxMs: 90 * 86_400_000 }),
+    limit: limitInput(50, 10_000),
   }),
   output: connectionListSchema,
   permission: "read",

@@ -1,8 +1,8 @@
 import * as z from "zod";
 import { given } from "../../base/given.ts";
 import type { ColonyBackend } from "../contract/backend.ts";
+import { agentInput, limitInput, serviceInput, sinceInput } from "../contract/common-inputs.ts";
 import { defineTool } from "../contract/define-tool.ts";
-import { durationInput } from "../contract/duration-input.ts";
 import { matchAgents } from "../contract/match-agents.ts";
 import { cutList } from "../contract/missing-data.ts";
 import { completenessOf } from "../schemas/completeness.ts";
@@ -14,13 +14,11 @@ export const listEvents = defineTool({
   description:
     "What happened, newest first: services found, restarted, updated or unhealthy, new outside callers (ingress-new) and dependencies (egress-new), new log patterns (log-pattern-new) and bursts (log-burst), agents, losses.",
   input: z.object({
-    agent: z.string().min(1).optional().describe("agent id or host name"),
-    service: z.string().min(1).optional(),
-    kind: z.string().min(1).optional().describe("such as service-restarted"),
-    since: durationInput({ minMs: 1_000, maxMs: 365 * 86_400_000 })
-      .prefault("1h")
-      .describe("how far back: 5m, 2h, 7d"),
-    limit: z.int().min(1).max(1000).default(50),
+    agent: agentInput(),
+    service: serviceInput(),
+    kind: z.string().min(1).optional().describe("only this kind, such as service-restarted or egress-new"),
+    since: sinceInput("1h", { maxMs: 365 * 86_400_000 }),
+    limit: limitInput(50, 1000),
   }),
   output: eventListSchema,
   permission: "read",

@@ -1,6 +1,7 @@
 import * as z from "zod";
 import type { ServiceAtAgent } from "../../model/services.ts";
 import type { ColonyBackend } from "../contract/backend.ts";
+import { agentInput, limitInput } from "../contract/common-inputs.ts";
 import { defineTool } from "../contract/define-tool.ts";
 import { durationInput } from "../contract/duration-input.ts";
 import { activeAgents, matchAgents } from "../contract/match-agents.ts";
@@ -20,17 +21,17 @@ export const listServices = defineTool({
   description:
     "Every service found or connected: name, where it comes from and how sure it is, status, ports, instances, hosts, build, health, whether outsiders call it (ingress) or it calls outside (egress).",
   input: z.object({
-    service: z.string().min(1).optional().describe("exact name"),
-    match: z.string().min(1).optional().describe("part of a name"),
-    agent: z.string().min(1).optional().describe("agent id or host name"),
+    service: z.string().min(1).optional().describe("only the service of this exact name"),
+    match: z.string().min(1).optional().describe("only names that contain this text"),
+    agent: agentInput(),
     status: serviceStatusSchema.optional(),
-    method: z.enum(discoveryMethods).optional(),
-    class: z.enum(["ingress", "egress"]).optional().describe("only those facing outside, or calling it"),
+    method: z.enum(discoveryMethods).optional().describe("only those discovered this way"),
+    class: z.enum(["ingress", "egress"]).optional().describe("only those called from outside, or calling outside"),
     since: durationInput({ minMs: 1_000, maxMs: 366 * 86_400_000 })
       .optional()
-      .describe("seen within: 5m, 2h"),
+      .describe("only those seen within: 5m, 2h, 7d"),
     processes: z.boolean().default(false).describe("with pid, executable, build, command line of each process"),
-    limit: z.int().min(1).max(10_000).default(100),
+    limit: limitInput(100, 10_000),
   }),
   output: serviceListSchema,
   permission: "read",

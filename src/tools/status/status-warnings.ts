@@ -75,7 +75,7 @@ function agentWarnings(agents: AgentInfo[]): StatusWarning[] {
       {
         kind: "no-agents",
         message: "No agent has joined this colony",
-        fix: "Run coral agent start on this machine, or make a token for another host with coral colony token create",
+        fix: "Run coral agent start on this machine, or create a token for another host with coral colony token create",
       },
     ];
   }

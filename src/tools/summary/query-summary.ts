@@ -1,7 +1,7 @@
 import * as z from "zod";
 import type { ColonyBackend } from "../contract/backend.ts";
+import { limitInput, serviceInput, sinceInput } from "../contract/common-inputs.ts";
 import { defineTool, type ToolCallContext } from "../contract/define-tool.ts";
-import { durationInput } from "../contract/duration-input.ts";
 import { activeAgents } from "../contract/match-agents.ts";
 import type { AgentInfo } from "../schemas/agent.ts";
 import { type CompletenessNote, completenessOf } from "../schemas/completeness.ts";
@@ -22,9 +22,9 @@ export const querySummary = defineTool({
   description:
     "Start here: health of services, worst first, with the rules that fired; requests against the hour before and yesterday. With service: onset, routes, callers, callees, hosts, logs, events.",
   input: z.object({
-    service: z.string().min(1).optional(),
-    since: durationInput({ minMs: 60_000, maxMs: 7 * dayMs }).prefault("5m"),
-    limit: z.int().min(1).max(1_000).default(20),
+    service: serviceInput(),
+    since: sinceInput("5m", { minMs: 60_000, maxMs: 7 * dayMs }),
+    limit: limitInput(20, 1_000),
   }),
   output: summaryResultSchema,
   permission: "read",

@@ -3,8 +3,8 @@ import { parseExactJson } from "../../base/exact-json.ts";
 import { given } from "../../base/given.ts";
 import type { LogFact, LogsRequest } from "../../model/logs.ts";
 import type { ColonyBackend } from "../contract/backend.ts";
+import { limitInput, serviceInput, sinceInput } from "../contract/common-inputs.ts";
 import { defineTool, type ToolCallContext } from "../contract/define-tool.ts";
-import { durationInput } from "../contract/duration-input.ts";
 import { chooseAgents } from "../contract/match-agents.ts";
 import { lossNotes, silentAgentNotes } from "../contract/missing-data.ts";
 import { type CompletenessNote, completenessOf } from "../schemas/completeness.ts";
@@ -22,20 +22,24 @@ export const queryLogs = defineTool({
   description:
     "Log records newest first, by service, least severity, text, pattern or trace. by=pattern groups them by template with counts: start there, then pass a pattern.",
   input: z.object({
-    service: z.string().min(1).optional().describe("default: all"),
-    level: z.enum(logLevels).optional().describe("at least this severe"),
-    grep: z.string().min(1).max(1_000).optional().describe("text in body or attributes, any case; /regex/ for a regular expression"),
-    pattern: z.string().min(1).max(1_000).optional().describe("id of a pattern, or text of its template"),
+    service: serviceInput(),
+    level: z.enum(logLevels).optional().describe("minimum severity"),
+    grep: z
+      .string()
+      .min(1)
+      .max(1_000)
+      .optional()
+      .describe("only with this text in body or attributes, ignoring case; /regex/ for a regular expression"),
+    pattern: z.string().min(1).max(1_000).optional().describe("only this pattern: its id, or text of its template"),
     traceId: z
       .string()
       .regex(/^[0-9a-fA-F]{32}$/, "write 32 hex digits")
-      .optional(),
-    by: z.enum(["record", "pattern"]).default("record"),
-    agent: z.string().min(1).optional().describe("agent id or host name: its own records, from its own store"),
-    since: durationInput({ minMs: 1_000, maxMs: 90 * 86_400_000 })
-      .prefault("15m")
-      .describe("how far back: 5m, 2h, 7d"),
-    limit: z.int().min(1).max(1_000).default(50),
+      .optional()
+      .describe("only this trace: 32 hex digits"),
+    by: z.enum(["record", "pattern"]).default("record").describe("one row per record or pattern"),
+    agent: z.string().min(1).optional().describe("only this agent (id or host name), from its own store"),
+    since: sinceInput("15m", { maxMs: 90 * 86_400_000 }),
+    limit: limitInput(50, 1_000),
     page: z.string().max(40).optional().describe('"next" of an answer, for older records'),
   }),
   output: logResultSchema,

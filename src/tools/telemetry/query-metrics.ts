@@ -3,6 +3,7 @@ import { CoralError } from "../../base/errors.ts";
 import { given } from "../../base/given.ts";
 import type { MetricLossFact } from "../../model/metrics.ts";
 import type { ColonyBackend } from "../contract/backend.ts";
+import { agentInput, limitInput, pointsInput, serviceInput, sinceInput } from "../contract/common-inputs.ts";
 import { defineTool, type ToolCallContext } from "../contract/define-tool.ts";
 import { durationInput } from "../contract/duration-input.ts";
 import { chooseAgents } from "../contract/match-agents.ts";
@@ -20,19 +21,17 @@ export const queryMetrics = defineTool({
   description:
     "Metrics that programs send by OTLP or expose to Prometheus. Without name: which there are. With name: rate of a counter, values of a gauge, percentiles of a histogram, by service or attribute. Or a PromQL expression.",
   input: z.object({
-    name: z.string().min(1).max(500).optional().describe("exact; part of one lists those that fit"),
+    name: z.string().min(1).max(500).optional().describe("exact name, or part of one to list the metrics that match"),
     promql: z.string().min(1).max(4_096).optional().describe("instead of name"),
-    service: z.string().min(1).optional(),
-    by: z.string().min(1).max(200).optional().describe("attribute, or service, instance, agent"),
-    agent: z.string().min(1).optional().describe("agent id or host name"),
-    since: durationInput({ minMs: 1_000, maxMs: 366 * dayMs })
-      .prefault("1h")
-      .describe("how far back: 5m, 2h, 7d"),
+    service: serviceInput(),
+    by: z.string().min(1).max(200).optional().describe("group by an attribute, or by service, instance or agent"),
+    agent: agentInput(),
+    since: sinceInput("1h"),
     step: durationInput({ minMs: 1_000, maxMs: 31 * dayMs })
       .optional()
-      .describe("between points"),
-    points: z.int().min(0).max(500).default(20).describe("at most, when there is no step"),
-    limit: z.int().min(1).max(1_000).default(50),
+      .describe("time between points"),
+    points: pointsInput(20, 500),
+    limit: limitInput(50, 1_000),
   }),
   output: metricResultSchema,
   permission: "read",

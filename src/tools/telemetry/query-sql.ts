@@ -16,8 +16,8 @@ export const querySql = defineTool({
     "Runs one read-only DuckDB SELECT over the published views. SHOW TABLES lists the views, DESCRIBE host the columns of one; `time` is the sample time in UTC.",
   input: z.object({
     sql: z.string().min(1).describe("one SELECT, WITH, VALUES, SHOW TABLES or DESCRIBE statement"),
-    maxRows: z.int().min(1).max(10_000).default(200),
-    timeout: durationInput({ minMs: 1, maxMs: 60_000 }).prefault("10s").describe("at most 60s"),
+    maxRows: z.int().min(1).max(10_000).default(200).describe("maximum number of rows"),
+    timeout: durationInput({ minMs: 1, maxMs: 60_000 }).prefault("10s").describe("how long it may run, at most 60s"),
   }),
   output: sqlResultSchema,
   permission: "read",

@@ -2,6 +2,7 @@ import * as z from "zod";
 import { CoralError } from "../../base/errors.ts";
 import type { SpanFact, TracesFacts, TracesRequest } from "../../model/traces.ts";
 import type { ColonyBackend } from "../contract/backend.ts";
+import { sinceInput } from "../contract/common-inputs.ts";
 import { defineTool, type ToolCallContext } from "../contract/define-tool.ts";
 import { durationInput } from "../contract/duration-input.ts";
 import { activeAgents, matchAgents } from "../contract/match-agents.ts";
@@ -24,18 +25,16 @@ export const queryTraces = defineTool({
   title: "Traces",
   description: "Distributed traces (OTLP): a search, or with traceId one whole trace as a tree of spans with self time and critical path.",
   input: z.object({
-    traceId: z.string().optional().describe("or a traceparent"),
-    service: z.string().min(1).optional().describe("one span must fit all that is given"),
-    route: z.string().min(1).optional().describe("part of route, name, path or statement"),
-    minDuration: durationInput({ minMs: 0, maxMs: dayMs }).optional().describe("250ms, 2s"),
-    error: z.boolean().default(false).describe("failed spans only"),
-    since: durationInput({ minMs: 1_000, maxMs: 90 * dayMs })
-      .prefault("1h")
-      .describe("how far back: 5m, 2h, 7d"),
-    agent: z.string().min(1).optional().describe("agent id or host name: its own spans, from its own store"),
-    order: z.enum(["newest", "slowest"]).default("newest"),
-    limit: z.int().min(1).max(20_000).optional().describe("traces: 20; spans of one trace: 500, the longest"),
-    details: z.boolean().default(false).describe("attributes, events and links of one trace"),
+    traceId: z.string().optional().describe("one whole trace: 32 hex digits, or a traceparent header"),
+    service: z.string().min(1).optional().describe("only traces with a span of this service; one span must match all filters"),
+    route: z.string().min(1).optional().describe("only with a span whose route, name, path or statement contains this"),
+    minDuration: durationInput({ minMs: 0, maxMs: dayMs }).optional().describe("only with a span at least this long: 250ms, 2s"),
+    error: z.boolean().default(false).describe("only with a failed span"),
+    since: sinceInput("1h", { maxMs: 90 * dayMs }),
+    agent: z.string().min(1).optional().describe("only this agent (id or host name), from its own store"),
+    order: z.enum(["newest", "slowest"]).default("newest").describe("which come first"),
+    limit: z.int().min(1).max(20_000).optional().describe("traces (default 20), or spans of one trace (default 500, longest first)"),
+    details: z.boolean().default(false).describe("include attributes, events and links of one trace"),
   }),
   output: tracesResultSchema,
   permission: "read",

@@ -11,13 +11,22 @@ export const createToken = defineTool({
   title: "Create a token",
   description: "Makes a join token for agents or a user token for people and assistants. The secret is shown once.",
   input: z.object({
-    kind: tokenKindSchema,
-    name: z.string().max(100).default("").describe("a note on what it is for"),
-    permission: z.enum(permissions).optional().describe("user tokens only; default read"),
+    kind: tokenKindSchema.describe("join: lets agents join; user: lets people and assistants call tools"),
+    name: z
+      .string()
+      .max(100)
+      .default("")
+      .describe("note on what or whom it is for; audit records and policy rules name its user token:<note>"),
+    permission: z.enum(permissions).optional().describe("what a user token may do; default: read"),
     validFor: durationInput({ minMs: 60_000, maxMs: 366 * 86_400_000 })
       .prefault("24h")
-      .describe("1m to 366d"),
-    uses: z.int().min(1).max(1_000_000).optional().describe("default: 1 for join tokens, unlimited for user tokens"),
+      .describe("how long it is valid: 1m to 366d"),
+    uses: z
+      .int()
+      .min(1)
+      .max(1_000_000)
+      .optional()
+      .describe("how often it can be used; default: 1 for join tokens, unlimited for user tokens"),
   }),
   output: tokenCreatedSchema,
   permission: "admin",

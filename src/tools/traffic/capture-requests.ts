@@ -3,6 +3,7 @@ import { CoralError, isErrorCode } from "../../base/errors.ts";
 import { given } from "../../base/given.ts";
 import { formatDurationMs } from "../../base/units.ts";
 import type { ColonyBackend } from "../contract/backend.ts";
+import { agentInput, limitInput } from "../contract/common-inputs.ts";
 import { defineTool, type ToolCallContext } from "../contract/define-tool.ts";
 import { durationInput } from "../contract/duration-input.ts";
 import { describeInputProblems } from "../contract/input-problems.ts";
@@ -18,22 +19,22 @@ const unshownProtocols: ReadonlySet<string> = new Set(["tls"]);
 const recentMs = 900_000;
 
 const filters = {
-  service: z.string().min(1),
-  route: z.string().min(1).optional().describe("part of a route or path"),
+  service: z.string().min(1).describe("name of the service"),
+  route: z.string().min(1).optional().describe("only requests whose route or path contains this text"),
   status: z
     .string()
     .regex(/^(?:\d{1,3}|[1-5]xx|error)$/, "write a code such as 404, a class such as 5xx, or error")
     .optional()
-    .describe("404, 5xx or error"),
-  minDuration: durationInput({ minMs: 0, maxMs: 3_600_000 }).prefault("0ms").describe("only those that took this long: 250ms"),
-  agent: z.string().min(1).optional().describe("agent id or host name"),
-  body: z.boolean().default(false).describe("with the first bytes of bodies, redacted"),
+    .describe("only responses with this code, class or failure: 404, 5xx, error"),
+  minDuration: durationInput({ minMs: 0, maxMs: 3_600_000 }).prefault("0ms").describe("only requests that took at least this long: 250ms"),
+  agent: agentInput(),
+  body: z.boolean().default(false).describe("include the first bytes of bodies, redacted"),
 };
 
 const streamInput = z
   .object({
     ...filters,
-    limit: z.int().min(1).max(100_000).default(100),
+    limit: limitInput(100, 100_000),
     duration: durationInput({ minMs: 100, maxMs: 86_400_000 }).prefault("30s"),
   })
   .strict();
@@ -45,9 +46,9 @@ export const captureRequests = defineTool({
     "Watches a service for some seconds and returns requests as they were: method, path, status, allowed headers, sizes, timings; bodies only with body. Redacted at the agent and audited. For rates and percentiles use coral_query_red.",
   input: z.object({
     ...filters,
-    limit: z.int().min(1).max(200).default(20),
+    limit: limitInput(20, 200),
     // A call is waited for; longer captures stream, as coral capture does.
-    duration: durationInput({ minMs: 100, maxMs: 25_000 }).prefault("10s").describe("at most 25s"),
+    duration: durationInput({ minMs: 100, maxMs: 25_000 }).prefault("10s").describe("how long to capture, at most 25s"),
   }),
   output: captureResultSchema,
   permission: "debug",

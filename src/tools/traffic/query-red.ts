@@ -3,8 +3,8 @@ import { given } from "../../base/given.ts";
 import { trafficProtocols } from "../../model/protocols.ts";
 import { type RedFacts, type RedRequest, redGroupings } from "../../model/red.ts";
 import type { ColonyBackend } from "../contract/backend.ts";
+import { agentInput, limitInput, peerInput, pointsInput, serviceInput, sinceInput } from "../contract/common-inputs.ts";
 import { defineTool, type ToolCallContext } from "../contract/define-tool.ts";
-import { durationInput } from "../contract/duration-input.ts";
 import { chooseAgents } from "../contract/match-agents.ts";
 import { completenessOf } from "../schemas/completeness.ts";
 import { redResultSchema, trafficRoleSchema } from "../schemas/traffic.ts";
@@ -20,18 +20,20 @@ export const queryRed = defineTool({
   description:
     "Rate, error share, p50/p95/p99, time in queue against service time, first byte and bytes of requests that services answered (server) and made (client), by service, route, peer or status, with findings. HTTP, gRPC, SQL, Redis, DNS and more, without instrumentation; by spans where no hook saw a service.",
   input: z.object({
-    service: z.string().min(1).optional().describe("default: all"),
-    peer: z.string().min(1).optional().describe("only with this other end: service, name outside or address"),
-    route: z.string().min(1).optional().describe("part of a route or statement"),
-    protocol: z.string().min(1).optional().describe(trafficProtocols.join(", ")),
-    role: trafficRoleSchema.optional().describe("server: answered; client: asked"),
-    agent: z.string().min(1).optional().describe("agent id or host name"),
-    by: z.enum(redGroupings).optional().describe("default: service; route when a service is given"),
-    since: durationInput({ minMs: 1_000, maxMs: 366 * 86_400_000 })
-      .prefault("5m")
-      .describe("how far back: 5m, 2h, 7d"),
-    limit: z.int().min(1).max(10_000).default(50).describe("rows"),
-    points: z.int().min(0).max(120).default(20).describe("points per series of the rate"),
+    service: serviceInput(),
+    peer: peerInput(),
+    route: z.string().min(1).optional().describe("only routes and statements that contain this text"),
+    protocol: z
+      .string()
+      .min(1)
+      .optional()
+      .describe(`only this protocol: ${trafficProtocols.join(", ")}`),
+    role: trafficRoleSchema.optional().describe("requests served (server) or sent (client)"),
+    agent: agentInput(),
+    by: z.enum(redGroupings).optional().describe("group by; default: service, or route when a service is given"),
+    since: sinceInput("5m"),
+    limit: limitInput(50, 10_000),
+    points: pointsInput(20, 120),
   }),
   output: redResultSchema,
   permission: "read",

@@ -1,8 +1,8 @@
 import * as z from "zod";
 import type { ServiceCpuFact } from "../../model/red.ts";
 import type { ColonyBackend } from "../contract/backend.ts";
+import { agentInput, limitInput, pointsInput, sinceInput } from "../contract/common-inputs.ts";
 import { defineTool } from "../contract/define-tool.ts";
-import { durationInput } from "../contract/duration-input.ts";
 import { chooseAgents } from "../contract/match-agents.ts";
 import { cutList } from "../contract/missing-data.ts";
 import { completenessOf } from "../schemas/completeness.ts";
@@ -19,11 +19,11 @@ export const queryTop = defineTool({
   description:
     "Services now, by rate, errors, p95 or CPU: requests per second, error share, latency, queue, CPU and memory of their processes.",
   input: z.object({
-    sort: z.enum(["rate", "errors", "p95", "cpu"]).default("rate"),
-    agent: z.string().min(1).optional().describe("agent id or host name"),
-    since: durationInput({ minMs: 1_000, maxMs: 86_400_000 }).prefault("1m").describe("how far back: 30s, 5m"),
-    limit: z.int().min(1).max(10_000).default(30),
-    points: z.int().min(0).max(120).default(12).describe("points per series of the rate"),
+    sort: z.enum(["rate", "errors", "p95", "cpu"]).default("rate").describe("order, highest first"),
+    agent: agentInput(),
+    since: sinceInput("1m", { maxMs: 86_400_000 }),
+    limit: limitInput(30, 10_000),
+    points: pointsInput(12, 120),
   }),
   output: topResultSchema,
   permission: "read",

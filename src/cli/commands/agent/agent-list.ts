@@ -8,6 +8,7 @@ import { ago, duration, plural, relative } from "../../output/values.ts";
 import { connectColony } from "../../run/connection.ts";
 import type { Invocation } from "../../run/invocation.ts";
 import { showAnswer } from "../../run/show-answer.ts";
+import { toolInput } from "../../run/show-tool.ts";
 import { healthCell } from "../service/health-style.ts";
 import { agentBox } from "./agent-box.ts";
 
@@ -17,23 +18,17 @@ const limit = 1_000;
 
 /** `coral agent list`: a table; with --verbose a page of each agent. */
 export async function run(invocation: Invocation): Promise<void> {
-  const { options, args, format, print } = invocation;
-  const colony = await connectColony(invocation);
+  const { options, format, print } = invocation;
   const verbose = options.flag("verbose");
   const detailed = verbose || format === "wide" || format === "csv";
-  const filters = Object.fromEntries(
-    ["health", "runtime", "mode", "capability"].flatMap((name) => {
-      const text = options.text(name);
-      return text === undefined ? [] : [[name, text]];
-    }),
-  );
-  const input = { verbose: detailed, limit, ...(args[0] === undefined ? {} : { match: args[0] }), ...filters };
-  await showAnswer(invocation, () => colony.call<AgentList>("coral_list_agents", input), {
+  const { verbose: _verbose, ...filters } = toolInput(invocation, "coral_list_agents");
+  const colony = await connectColony(invocation);
+  await showAnswer(invocation, () => colony.call("coral_list_agents", { ...filters, verbose: detailed, limit }), {
     table: (answer) => tableOf(answer.agents, detailed ? [...columns, ...detailColumns(Date.now())] : columns),
     ...(verbose ? { page: (answer: AgentList) => boxes(answer, colony.name, print, Date.now()) } : {}),
     empty:
-      args[0] === undefined && Object.keys(filters).length === 0
-        ? 'No agent has joined this colony; start one with "coral agent start", or make a token for another host with "coral colony token create"'
+      Object.keys(filters).length === 0
+        ? 'No agent has joined this colony; start one with "coral agent start", or create a token for another host with "coral colony token create"'
         : "No agent matches",
   });
 }

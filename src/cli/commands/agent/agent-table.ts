@@ -1,20 +1,22 @@
+/** `coral agent`: the agent daemon of this host, and the agents of a colony. */
+
 import type { CommandSpec } from "../../run/command-spec.ts";
-import { startOptions, stopOptions } from "../colony/colony-table.ts";
-import { dataOutput, watchedOutput } from "../shared-options.ts";
+import { toolCommand } from "../../run/tool-command.ts";
+import { dataOutput, startOptions, stopOptions, watchedOutput } from "../shared-options.ts";
 
 export const agentCommands: readonly CommandSpec[] = [
   {
     name: "start",
     summary: "Start the agent of this host",
-    description: "The first start on a new host needs a join token; after that the agent renews its certificate by itself.",
+    description: "The first start on a new host needs a join token; after that the agent renews its certificate itself.",
     options: [
       ...startOptions,
-      { name: "colony-id", value: "id", description: "The colony to report to", completes: "colonies" },
+      { name: "colony-id", value: "id", description: "Colony to report to", completes: "colonies" },
       { name: "token", value: "token", description: "Join token; CORAL_JOIN_TOKEN keeps it out of the process list" },
     ],
     examples: [
       ["coral agent start", "joins the colony of this CORAL_HOME"],
-      ["CORAL_JOIN_TOKEN=coral_join_… coral agent start --daemon", "joins a colony elsewhere"],
+      ["CORAL_JOIN_TOKEN=coral_join_… coral agent start --daemon", "joins a colony on another host"],
       ["coral agent start --config /etc/coral/agent.yaml", "with another config file"],
     ],
     load: () => import("./agent-start.ts"),
@@ -22,57 +24,47 @@ export const agentCommands: readonly CommandSpec[] = [
   { name: "status", summary: "Show the agent of this host", options: watchedOutput, load: () => import("./agent-status.ts") },
   {
     name: "stop",
-    summary: "Stop the agent of this host; returns when it is gone",
+    summary: "Stop the agent of this host and wait until it has exited",
     options: stopOptions,
     load: () => import("./agent-stop.ts"),
   },
-  {
+  toolCommand({
     name: "list",
-    summary: "List the agents of the colony with their health, and where they run",
-    arguments: [{ name: "match", description: "Part of an id or host name", required: false }],
-    options: [
-      { name: "verbose", short: "v", description: "A frame for each with platform, runtime, capabilities with reasons, visibility" },
-      { name: "health", value: "state", description: "Only these", choices: ["healthy", "degraded", "unhealthy"] },
-      {
-        name: "runtime",
-        value: "type",
-        description: "Only agents that run like this",
-        choices: ["native", "docker", "k8s-sidecar", "k8s-daemonset", "unknown"],
-      },
-      {
-        name: "mode",
-        value: "mode",
-        description: "Only sidecars in this mode, or containers in the host's namespaces",
-        choices: ["cri", "shared-ns", "passive", "host-ns"],
-      },
-      {
-        name: "capability",
+    tool: "coral_list_agents",
+    summary: "List the agents of the colony with their health and where they run",
+    positional: ["match"],
+    omit: ["limit"],
+    fields: {
+      health: { value: "state" },
+      runtime: { value: "type" },
+      capability: {
         value: "name",
         description: "Only agents that can do this",
         choices: ["connect", "exec", "shell", "run", "ebpf", "profile", "debug", "capture", "mesh"],
       },
-      ...watchedOutput,
-    ],
+      verbose: { short: "v", description: "Print a box per agent with platform, runtime, capabilities with reasons, visibility" },
+    },
+    options: watchedOutput,
     examples: [
-      ["coral agent list --runtime k8s-sidecar --mode passive", "sidecars that can run nothing"],
+      ["coral agent list --runtime k8s-sidecar --mode passive", "sidecars that cannot run commands"],
       ["coral agent list --capability shell", "where coral shell works"],
       ["coral agent list api-002 --verbose", "one of them, with reasons and fixes"],
     ],
     load: () => import("./agent-list.ts"),
-  },
+  }),
   {
     name: "refresh-context",
-    summary: "Let the agent of this host look again where it runs and what it can do",
-    description:
-      "The agent does so by itself every few minutes; the colony is told when something has changed. Commands that run are not disturbed.",
+    summary: "Detect again where the agent of this host runs and what it can do",
+    description: "The agent does this itself every few minutes and reports changes to the colony. Running commands are not interrupted.",
     options: dataOutput,
     load: () => import("./agent-refresh-context.ts"),
   },
-  {
+  toolCommand({
     name: "revoke",
-    summary: "Refuse an agent's certificates from now on; its stored rows stay",
-    arguments: [{ name: "agent", description: "Agent id or host name", required: true, completes: "agents" }],
+    tool: "coral_revoke_agent",
+    summary: "Revoke an agent: reject its certificates and keep its stored data",
+    positional: ["agent"],
     options: dataOutput,
     load: () => import("./agent-revoke.ts"),
-  },
+  }),
 ];

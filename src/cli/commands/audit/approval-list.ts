@@ -1,16 +1,13 @@
-import type { ApprovalList } from "../../../tools/index.ts";
 import { tableOf } from "../../output/table.ts";
 import { relative } from "../../output/values.ts";
 import { agentNames } from "../../run/agent-names.ts";
-import { connectColony } from "../../run/connection.ts";
 import type { Invocation } from "../../run/invocation.ts";
-import { showAnswer } from "../../run/show-answer.ts";
+import { showTool } from "../../run/show-tool.ts";
 import { shortId } from "./audit-cells.ts";
 
 /** `coral approval list`: oldest first. */
 export async function run(invocation: Invocation): Promise<void> {
-  const colony = await connectColony(invocation);
-  await showAnswer(invocation, () => colony.call<ApprovalList>("coral_list_approvals", {}), {
+  await showTool(invocation, "coral_list_approvals", {
     table: ({ approvals }) => {
       const nowMs = Date.now();
       const nameOf = agentNames(approvals);
@@ -21,12 +18,17 @@ export async function run(invocation: Invocation): Promise<void> {
         { title: "TARGET", key: "target", cell: (approval) => approval.target },
         { title: "COMMAND", key: "command", cell: (approval) => approval.command || approval.kind },
         { title: "RULE", key: "rule", cell: (approval) => approval.rule },
-        { title: "WAITS SINCE", key: "heldAt", cell: (approval) => relative(approval.heldAt, nowMs), raw: (approval) => approval.heldAt },
-        { title: "ENDS", key: "expiresAt", cell: (approval) => relative(approval.expiresAt, nowMs), raw: (approval) => approval.expiresAt },
+        { title: "WAITING SINCE", key: "heldAt", cell: (approval) => relative(approval.heldAt, nowMs), raw: (approval) => approval.heldAt },
+        {
+          title: "EXPIRES",
+          key: "expiresAt",
+          cell: (approval) => relative(approval.expiresAt, nowMs),
+          raw: (approval) => approval.expiresAt,
+        },
         { title: "KIND", key: "kind", cell: (approval) => approval.kind, wide: true },
         { title: "AGENT", key: "agentId", cell: (approval) => approval.agentId, wide: true },
       ]);
     },
-    empty: "Nothing waits for an approval",
+    empty: "No commands wait for an approval",
   });
 }

@@ -1,4 +1,5 @@
 import { CoralError } from "../../../base/errors.ts";
+import { parseDurationMs } from "../../../base/units.ts";
 import type { AuditList } from "../../../tools/index.ts";
 import { tableOf } from "../../output/table.ts";
 import { duration, localTime } from "../../output/values.ts";
@@ -6,37 +7,17 @@ import { agentNames } from "../../run/agent-names.ts";
 import { askAgent, connectColony } from "../../run/connection.ts";
 import type { Invocation } from "../../run/invocation.ts";
 import { showAnswer } from "../../run/show-answer.ts";
+import { toolInput } from "../../run/show-tool.ts";
+import type { ToolInput } from "../../run/tool-command.ts";
 import { outcomeCell, shortId, whatText } from "./audit-cells.ts";
 
-async function askColony(invocation: Invocation, input: Record<string, unknown>): Promise<() => Promise<AuditList>> {
-  const colony = await connectColony(invocation);
-  return () => colony.call<AuditList>("coral_list_audit", input);
-}
-
-function askLocally(invocation: Invocation, { agent, ...said }: Record<string, string | number>): () => Promise<AuditList> {
-  if (agent !== undefined)
-    throw new CoralError({ code: "usage", message: "Cannot use --agent with --local: this machine has one agent; leave one of them out" });
-  const sinceMs = invocation.options.durationMs("since") ?? 86_400_000;
-  const query = new URLSearchParams({ sinceMs: String(sinceMs) });
-  for (const [name, value] of Object.entries(said)) query.set(name, String(value));
-  return () => askAgent<AuditList>(invocation, `/v1/audit?${query}`);
-}
+type Filters = ToolInput<"coral_list_audit">;
 
 /** `coral audit list`: newest first. */
 export async function run(invocation: Invocation): Promise<void> {
-  const { options } = invocation;
-  const since = options.durationText("since") ?? "24h";
-  const given = {
-    user: options.text("user"),
-    command: options.text("command"),
-    target: options.text("target"),
-    agent: options.text("agent"),
-    kind: options.text("kind"),
-    outcome: options.text("outcome"),
-    limit: options.integer("limit", 1, 1_000),
-  };
-  const said = Object.fromEntries(Object.entries(given).filter(([, value]) => value !== undefined)) as Record<string, string | number>;
-  const ask = options.flag("local") ? askLocally(invocation, said) : await askColony(invocation, { since, ...said });
+  const input = toolInput(invocation, "coral_list_audit");
+  const { since } = input;
+  const ask = invocation.options.flag("local") ? readLocally(invocation, input) : await readFromColony(invocation, input);
   await showAnswer(invocation, ask, {
     table: ({ records }) => {
       const nowMs = Date.now();
@@ -74,6 +55,19 @@ export async function run(invocation: Invocation): Promise<void> {
         { title: "RECORDING", key: "recording", cell: (record) => record.recording || null, wide: true },
       ]);
     },
-    empty: `Nothing that fits was written down in the last ${since}; look further back with --since`,
+    empty: `No matching audit records in the last ${since}; look further back with --since`,
   });
+}
+
+async function readFromColony(invocation: Invocation, input: Filters): Promise<() => Promise<AuditList>> {
+  const colony = await connectColony(invocation);
+  return () => colony.call("coral_list_audit", input);
+}
+
+function readLocally(invocation: Invocation, { agent, since = "", ...filters }: Filters): () => Promise<AuditList> {
+  if (agent !== undefined)
+    throw new CoralError({ code: "usage", message: "Cannot use --agent with --local: this machine has one agent; leave one of them out" });
+  const query = new URLSearchParams({ sinceMs: String(parseDurationMs(since)) });
+  for (const [name, value] of Object.entries(filters)) query.set(name, String(value));
+  return () => askAgent<AuditList>(invocation, `/v1/audit?${query}`);
 }

@@ -5,7 +5,7 @@ import { sleep } from "../../../base/clock.ts";
 import { CoralError } from "../../../base/errors.ts";
 import { escapeText } from "../../../base/escape-text.ts";
 import { formatBytes, formatDurationMs } from "../../../base/units.ts";
-import type { AuditEntries, AuditEntryFact } from "../../../tools/index.ts";
+import type { AuditEntryFact } from "../../../tools/index.ts";
 import { type CastHeader, readCast } from "../../replay/asciicast.ts";
 import { playCast } from "../../replay/play-cast.ts";
 import { connectColony } from "../../run/connection.ts";
@@ -64,11 +64,11 @@ function localFile(file: string): Recording {
 async function fromAgent(invocation: Invocation, name: string, signal: AbortSignal): Promise<Recording> {
   const colony = await connectColony(invocation);
   const id = name.replace(/\.cast$/, "");
-  let { entries } = await colony.call<AuditEntries>("coral_get_audit", { id });
+  let { entries } = await colony.call("coral_get_audit", { id });
   // Right after a command the colony has its own entry, and the agent's, which has the hash, is still to be pulled.
   for (const endMs = Date.now() + maxWaitMs; isOnItsWay(entries) && Date.now() < endMs; ) {
     await sleep(pollMs, signal);
-    ({ entries } = await colony.call<AuditEntries>("coral_get_audit", { id }));
+    ({ entries } = await colony.call("coral_get_audit", { id }));
   }
   const agent = invocation.options.text("agent");
   const recorded = entries.filter(

@@ -4,15 +4,13 @@ import type { AuditEntries, AuditEntryFact } from "../../../tools/index.ts";
 import type { Printer } from "../../output/printer.ts";
 import { tableOf } from "../../output/table.ts";
 import { localTime } from "../../output/values.ts";
-import { connectColony } from "../../run/connection.ts";
 import type { Invocation } from "../../run/invocation.ts";
-import { showAnswer } from "../../run/show-answer.ts";
+import { showTool } from "../../run/show-tool.ts";
 
 /** `coral audit show <id>`: a page for people. */
 export async function run(invocation: Invocation): Promise<void> {
-  const { args, print } = invocation;
-  const colony = await connectColony(invocation);
-  await showAnswer(invocation, () => colony.call<AuditEntries>("coral_get_audit", { id: args[0] ?? "" }), {
+  const { print } = invocation;
+  await showTool(invocation, "coral_get_audit", {
     table: ({ entries }) =>
       tableOf(entries, [
         { title: "AT", key: "at", cell: (entry) => entry.at },

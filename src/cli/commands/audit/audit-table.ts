@@ -1,107 +1,99 @@
-/** Commands about what was done, and about what waits to be allowed. */
+/** `coral audit` and `coral approval`. */
 
-import type { CommandSpec } from "../../run/command-spec.ts";
-import { agentOption, dataOutput, sinceOption, watchedOutput } from "../shared-options.ts";
+import type { CommandSpec, OptionSpec } from "../../run/command-spec.ts";
+import { toolCommand } from "../../run/tool-command.ts";
+import { agentOption, dataOutput, watchedOutput } from "../shared-options.ts";
 
-const idArgument = { name: "id", description: "Id of the command, or the beginning of one", required: true };
-
-const localOption = { name: "local", description: "Ask this machine's agent itself, also when the colony is away" };
+const localOption: OptionSpec = { name: "local", description: "Read from this machine's agent, even when the colony is unreachable" };
 
 export const auditCommands: readonly CommandSpec[] = [
-  {
+  toolCommand({
     name: "list",
-    summary: "List who ran what, where, by which rule, and how it ended",
-    description: "Commands, terminals, captures, SQL, approvals, tokens; newest first. Needs the permission admin.",
-    options: [
-      { name: "user", value: "text", description: "Part of who asked, such as token:ann or uid=1000" },
-      { name: "command", value: "text", description: "Part of the command" },
-      { name: "target", value: "text", description: "Part of the target, of the place, or of the agent's name" },
-      sinceOption("24h"),
-      agentOption,
-      localOption,
-      { name: "kind", value: "kind", description: "Only exec, shell, run, capture, sql, approval, token, agent or replay" },
-      { name: "outcome", value: "outcome", description: "Only these", choices: ["denied", "failed", "open"] },
-      { name: "limit", value: "n", description: "Most records shown", default: "100" },
-      ...watchedOutput,
-    ],
+    tool: "coral_list_audit",
+    summary: "List who ran what, where, under which rule, and with which outcome",
+    description: "Lists commands, terminals, captures, SQL, approvals and tokens, newest first. Needs the permission admin.",
+    fields: {
+      kind: { value: "kind", description: "Only this kind: exec, shell, run, capture, sql, approval, token, agent or replay" },
+    },
+    options: [localOption, ...watchedOutput],
     examples: [
       ["coral audit list --since 7d --user ann", "what ann did in a week"],
       ["coral audit list --command systemctl --target web-1", "who touched services on a host"],
-      ["coral audit list --outcome denied", "what was refused"],
-      ["coral audit list --local", "at this machine, without the colony"],
+      ["coral audit list --outcome denied", "what was denied"],
+      ["coral audit list --local", "on this machine, without the colony"],
     ],
     load: () => import("./audit-list.ts"),
-  },
-  {
+  }),
+  toolCommand({
     name: "show",
-    summary: "Show every entry of one command, at the colony and at its agents",
-    arguments: [idArgument],
+    tool: "coral_get_audit",
+    summary: "Show every entry of one command, from the colony and its agents",
+    positional: ["id"],
     options: dataOutput,
     load: () => import("./audit-show.ts"),
-  },
-  {
+  }),
+  toolCommand({
     name: "verify",
-    summary: "Check that nothing was changed, removed or added: every chain of hashes, here and at the agents",
-    description: "Ends with 1 when something is wrong. What it can find and what not is in docs/security.md.",
-    options: [
-      agentOption,
-      localOption,
-      {
-        name: "expect",
+    tool: "coral_verify_audit",
+    summary: "Verify that no audit entry was changed, removed or added, at the colony and at the agents",
+    description: "Checks every hash chain and exits with 1 on a problem. docs/security.md lists what it detects and what it cannot.",
+    fields: {
+      expect: {
         value: "chain:entry:hash",
-        collects: true,
-        description: "A place that an earlier verification has printed and that you have kept elsewhere; may be given again",
+        description: "Entry that an earlier verification printed and you kept elsewhere; may be repeated",
       },
-      ...dataOutput,
-    ],
+    },
+    options: [localOption, ...dataOutput],
     load: () => import("./audit-verify.ts"),
-  },
+  }),
   {
     name: "replay",
-    summary: "Show what a terminal showed",
+    summary: "Replay a recorded terminal session",
     description:
-      "On a terminal a blank pauses and goes on, q ends it. What would make the terminal do something else than draw is left out. Replaying is audited, too.",
+      "On a terminal, space pauses and resumes and q quits. Escape sequences that do more than draw are removed. Every replay is audited.",
     arguments: [
       { name: "recording", description: "Id of the command (see coral audit list --kind shell), or a .cast file", required: true },
     ],
     options: [
-      { name: "speed", value: "factor", description: "2 is twice as fast", default: "1" },
-      { name: "idle-limit", value: "duration", description: "Cut longer pauses to this", default: "2s" },
-      { name: "to", value: "file", description: "Write the asciicast v2 file instead of showing it" },
-      { name: "raw", description: "With every escape sequence; only for recordings that you trust" },
+      { name: "speed", value: "factor", description: "Playback speed; 2 is twice as fast", default: "1" },
+      { name: "idle-limit", value: "duration", description: "Shorten longer pauses to this", default: "2s" },
+      { name: "to", value: "file", description: "Write the asciicast v2 file instead of playing it" },
+      { name: "raw", description: "Keep every escape sequence; only for recordings that you trust" },
       agentOption,
     ],
     examples: [
       ["coral audit replay 3f2a9c1e --speed 4", "four times as fast"],
-      ["coral audit replay 3f2a9c1e --to session.cast", "keep the file"],
-      ["coral audit replay session.cast", "show a file"],
+      ["coral audit replay 3f2a9c1e --to session.cast", "save the recording"],
+      ["coral audit replay session.cast", "play a saved recording"],
     ],
     load: () => import("./audit-replay.ts"),
   },
 ];
 
-const decisionOptions = [{ name: "reason", value: "text", description: "Why; kept in the audit" }, agentOption, ...dataOutput];
-
 export const approvalCommands: readonly CommandSpec[] = [
   {
     name: "list",
-    summary: "List the commands that wait for an approval",
+    summary: "List commands that wait for an approval",
     options: watchedOutput,
     load: () => import("./approval-list.ts"),
   },
-  {
+  toolCommand({
     name: "approve",
-    summary: "Let a command that waits run",
-    description: "Not by the one who asked, unless approvals.allow_own is set at the colony. Needs the permission admin.",
-    arguments: [idArgument],
-    options: decisionOptions,
-    load: () => import("./approval-approve.ts"),
-  },
-  {
+    tool: "coral_decide_approval",
+    summary: "Approve a waiting command",
+    description: "Callers cannot approve their own commands unless approvals.allow_own is set at the colony. Needs the permission admin.",
+    positional: ["id"],
+    omit: ["approve"],
+    options: dataOutput,
+    load: async () => ({ run: (await import("./decide-approval.ts")).approve }),
+  }),
+  toolCommand({
     name: "deny",
-    summary: "End a command that waits",
-    arguments: [idArgument],
-    options: decisionOptions,
-    load: () => import("./approval-deny.ts"),
-  },
+    tool: "coral_decide_approval",
+    summary: "Deny a waiting command",
+    positional: ["id"],
+    omit: ["approve"],
+    options: dataOutput,
+    load: async () => ({ run: (await import("./decide-approval.ts")).deny }),
+  }),
 ];

@@ -7,20 +7,14 @@ import { agentNames } from "../../run/agent-names.ts";
 import { callAgent, connectColony } from "../../run/connection.ts";
 import type { Invocation } from "../../run/invocation.ts";
 import { showAnswer } from "../../run/show-answer.ts";
+import { toolInput } from "../../run/show-tool.ts";
 
 /** `coral audit verify`: ends with 1 when something is wrong. */
 export async function run(invocation: Invocation): Promise<void> {
   const { options, print } = invocation;
-  const agent = options.text("agent");
-  const expect = options.texts("expect");
-  const input = { ...(agent === undefined ? {} : { agent }), ...(expect.length === 0 ? {} : { expect }) };
-  const verify = options.flag("local") ? verifyLocally(invocation) : await verifyAtColony(invocation, input);
-  const ask = async () => {
-    const answer = await verify();
-    if (!answer.isWhole) invocation.setExitCode(1);
-    return answer;
-  };
-  await showAnswer(invocation, ask, {
+  const verify = options.flag("local") ? verifyLocally(invocation) : await verifyAtColony(invocation);
+  await showAnswer(invocation, verify, {
+    exitCode: ({ isWhole }) => (isWhole ? 0 : 1),
     table: ({ chains }) =>
       tableOf(chains, [
         { title: "CHAIN OF", key: "agentId", cell: (chain) => chain.agentId ?? "colony" },
@@ -35,9 +29,10 @@ export async function run(invocation: Invocation): Promise<void> {
   });
 }
 
-async function verifyAtColony(invocation: Invocation, input: Record<string, unknown>): Promise<() => Promise<AuditVerification>> {
+async function verifyAtColony(invocation: Invocation): Promise<() => Promise<AuditVerification>> {
+  const input = toolInput(invocation, "coral_verify_audit");
   const colony = await connectColony(invocation);
-  return () => colony.call<AuditVerification>("coral_verify_audit", input);
+  return () => colony.call("coral_verify_audit", input);
 }
 
 function verifyLocally(invocation: Invocation): () => Promise<AuditVerification> {

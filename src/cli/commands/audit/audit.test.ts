@@ -252,7 +252,7 @@ describe("coral approval", () => {
     const { stdout } = await here.world.coral("approval list");
     expect(stdout).toMatch(/3f2a9c1e +token:ann +web-1 +host +systemctl restart nginx +restarts +\d+s ago +in \d+m/);
     here.colony.tool("coral_list_approvals", { approvals: [] });
-    expect((await here.world.coral("approval list")).stderr).toContain("Nothing waits for an approval");
+    expect((await here.world.coral("approval list")).stderr).toContain("No commands wait for an approval");
   });
 
   it("approves and denies", async () => {
@@ -270,7 +270,7 @@ describe("coral approval", () => {
     here.colony.tool("coral_decide_approval", { outcomes: [outcome] });
     expect(await here.world.coral("approval approve 3f2a9c1e")).toMatchObject({
       code: 1,
-      stdout: "Not taken by web-1: it is no longer pending\n",
+      stdout: "Rejected by web-1: it is no longer pending\n",
     });
     here.colony.replies.set("POST /v1/tools/coral_decide_approval", () => {
       throw new CoralError({ code: "not-permitted", message: 'Cannot approve "x": token:ann has asked for it' });

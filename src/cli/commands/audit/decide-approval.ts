@@ -1,30 +1,25 @@
 import { escapeText } from "../../../base/escape-text.ts";
-import { given } from "../../../base/given.ts";
 import type { ApprovalDecided } from "../../../tools/index.ts";
 import { tableOf } from "../../output/table.ts";
-import { connectColony } from "../../run/connection.ts";
 import type { Invocation } from "../../run/invocation.ts";
-import { showAnswer } from "../../run/show-answer.ts";
+import type { AnswerView } from "../../run/show-answer.ts";
+import { showTool } from "../../run/show-tool.ts";
 import { shortId } from "./audit-cells.ts";
 
-/** Ends with 1 when no agent has taken the decision. */
-export async function decideApproval(invocation: Invocation, approve: boolean): Promise<void> {
-  const { args, options, print } = invocation;
-  const colony = await connectColony(invocation);
-  const reason = options.text("reason");
-  const agent = options.text("agent");
-  const input = {
-    id: args[0] ?? "",
-    approve,
-    ...given({ reason, agent }),
-  };
-  const ask = async () => {
-    const answer = await colony.call<ApprovalDecided>("coral_decide_approval", input);
-    if (answer.outcomes.every(({ problem }) => problem !== null)) invocation.setExitCode(1);
-    return answer;
-  };
-  const word = approve ? "Approved" : "Denied";
-  await showAnswer(invocation, ask, {
+/** `coral approval approve <id>`. */
+export function approve(invocation: Invocation): Promise<void> {
+  return decide(invocation, true);
+}
+
+/** `coral approval deny <id>`. */
+export function deny(invocation: Invocation): Promise<void> {
+  return decide(invocation, false);
+}
+
+async function decide(invocation: Invocation, isApproved: boolean): Promise<void> {
+  const { print } = invocation;
+  const word = isApproved ? "Approved" : "Denied";
+  const view: AnswerView<ApprovalDecided> = {
     table: ({ outcomes }) =>
       tableOf(outcomes, [
         { title: "ID", key: "approvalId", cell: (outcome) => outcome.approvalId },
@@ -36,9 +31,11 @@ export async function decideApproval(invocation: Invocation, approve: boolean): 
       outcomes
         .map(({ approvalId, hostname, problem }) =>
           problem === null
-            ? `${print.style(approve ? "green" : "yellow", word)} ${shortId(approvalId)} at ${escapeText(hostname)}\n`
-            : `${print.style("red", "Not taken")} by ${escapeText(hostname)}: ${escapeText(problem)}\n`,
+            ? `${print.style(isApproved ? "green" : "yellow", word)} ${shortId(approvalId)} at ${escapeText(hostname)}\n`
+            : `${print.style("red", "Rejected")} by ${escapeText(hostname)}: ${escapeText(problem)}\n`,
         )
         .join(""),
-  });
+    exitCode: ({ outcomes }) => (outcomes.every(({ problem }) => problem !== null) ? 1 : 0),
+  };
+  await showTool(invocation, "coral_decide_approval", view, { approve: isApproved });
 }

@@ -11,7 +11,7 @@ import { agentTable, distributionLines, warningLines } from "./colony-page.ts";
 /** `coral colony status`: the process, its agents and where they run, what needs attention. */
 export async function run(invocation: Invocation): Promise<void> {
   const colony = await connectColony(invocation);
-  await showAnswer(invocation, () => colony.call<ColonyStatus>("coral_get_status", {}), {
+  await showAnswer(invocation, () => colony.call("coral_get_status", {}), {
     table: (answer) =>
       tableOf(
         [answer],

@@ -1,56 +1,37 @@
-import type { CommandSpec, OptionSpec } from "../../run/command-spec.ts";
-import { dataOutput, listenOptions, watchedOutput } from "../shared-options.ts";
+/** `coral colony`: the colony daemon and its tokens. */
 
-/** Options of daemons that run in the foreground or the background. */
-export const startOptions: readonly OptionSpec[] = [
-  { name: "daemon", short: "d", description: "Run in the background; returns when it answers" },
-  { name: "config", value: "file", description: "Config file instead of the one under CORAL_HOME", completes: "files" },
-  ...listenOptions,
-];
-
-export const stopOptions: readonly OptionSpec[] = [
-  { name: "timeout", value: "duration", description: "How long to wait for the end", default: "30s" },
-];
+import type { CommandSpec } from "../../run/command-spec.ts";
+import { toolCommand } from "../../run/tool-command.ts";
+import { dataOutput, startOptions, stopOptions, watchedOutput } from "../shared-options.ts";
 
 const tokenCommands: readonly CommandSpec[] = [
-  {
+  toolCommand({
     name: "create",
-    summary: "Make a token; its secret is shown this once",
-    options: [
-      {
-        name: "kind",
-        value: "kind",
-        description: "join lets agents join, user lets people and assistants call",
-        choices: ["join", "user"],
-        default: "join",
-      },
-      {
-        name: "permission",
-        value: "level",
-        description: "What a user token may do",
-        choices: ["read", "debug", "exec", "admin"],
-        default: "read",
-      },
-      { name: "ttl", value: "duration", description: "How long it is valid", default: "24h" },
-      { name: "uses", value: "n", description: "How often it can be used; default: 1 for join, unlimited for user" },
-      { name: "note", value: "text", description: "What it is for, or whose: audits and rules call its user token:<note>" },
-      ...dataOutput,
-    ],
+    tool: "coral_create_token",
+    summary: "Create a token and print its secret, once",
+    fields: {
+      kind: { default: "join" },
+      permission: { default: "read", value: "level", description: "What a user token may do" },
+      validFor: { name: "ttl" },
+      name: { name: "note" },
+    },
+    options: dataOutput,
     examples: [
       ["coral colony token create", "lets one agent join within 24 hours"],
       ["coral colony token create --uses 50 --ttl 1h", "for a roll-out"],
       ["coral colony token create --kind user --ttl 30d --note ci", "read access for a script"],
     ],
     load: () => import("./token-create.ts"),
-  },
-  { name: "list", summary: "List the tokens, without their secrets", options: watchedOutput, load: () => import("./token-list.ts") },
-  {
+  }),
+  { name: "list", summary: "List tokens, without their secrets", options: watchedOutput, load: () => import("./token-list.ts") },
+  toolCommand({
     name: "revoke",
-    summary: "End a token at once",
-    arguments: [{ name: "token-id", description: "As coral colony token list shows it", required: true }],
+    tool: "coral_revoke_token",
+    summary: "Revoke a token at once",
+    positional: ["tokenId"],
     options: dataOutput,
     load: () => import("./token-revoke.ts"),
-  },
+  }),
 ];
 
 export const colonyCommands: readonly CommandSpec[] = [
@@ -67,10 +48,10 @@ export const colonyCommands: readonly CommandSpec[] = [
   },
   {
     name: "status",
-    summary: "Show the colony process, its agents and where they run, and what needs attention",
+    summary: "Show the colony process, its agents, where they run and warnings",
     options: watchedOutput,
     load: () => import("./colony-status.ts"),
   },
-  { name: "stop", summary: "Stop a colony; returns when it is gone", options: stopOptions, load: () => import("./colony-stop.ts") },
-  { name: "token", summary: "Make, list and revoke tokens", commands: tokenCommands },
+  { name: "stop", summary: "Stop a colony and wait until it has exited", options: stopOptions, load: () => import("./colony-stop.ts") },
+  { name: "token", summary: "Create, list and revoke tokens", commands: tokenCommands },
 ];

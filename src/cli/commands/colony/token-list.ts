@@ -1,16 +1,14 @@
-import type { TokenInfo, TokenList } from "../../../tools/index.ts";
+import type { TokenInfo } from "../../../tools/index.ts";
 import { type Table, tableOf } from "../../output/table.ts";
 import { relative } from "../../output/values.ts";
-import { connectColony } from "../../run/connection.ts";
 import type { Invocation } from "../../run/invocation.ts";
-import { showAnswer } from "../../run/show-answer.ts";
+import { showTool } from "../../run/show-tool.ts";
 
 /** `coral colony token list`. */
 export async function run(invocation: Invocation): Promise<void> {
-  const colony = await connectColony(invocation);
-  await showAnswer(invocation, () => colony.call<TokenList>("coral_list_tokens", {}), {
+  await showTool(invocation, "coral_list_tokens", {
     table: (answer) => tokenTable(answer.tokens, Date.now()),
-    empty: 'There are no tokens; make one with "coral colony token create"',
+    empty: 'No tokens; create one with "coral colony token create"',
   });
 }
 

@@ -1,5 +1,5 @@
 import type { ArgumentSpec, CommandSpec } from "../../run/command-spec.ts";
-import { dataOutput } from "../shared-options.ts";
+import { dataOutput, outputOptions } from "../shared-options.ts";
 
 const contextArgument: ArgumentSpec = { name: "name", description: "Name of the context", required: true, completes: "contexts" };
 
@@ -8,7 +8,7 @@ export const configCommands: readonly CommandSpec[] = [
     name: "view",
     summary: "Show what applies, from flags, environment, files and defaults",
     arguments: [{ name: "part", description: "Only this one", required: false, choices: ["contexts", "colony", "agent"] }],
-    options: dataOutput.map((option) => (option.name === "output" ? { ...option, choices: ["yaml", "json"], default: "yaml" } : option)),
+    options: outputOptions(["yaml", "json"]),
     load: () => import("./config-view.ts"),
   },
   {

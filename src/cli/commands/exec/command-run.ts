@@ -3,7 +3,7 @@
 import { exitCodeOf } from "../../../base/errors.ts";
 import { escapeText } from "../../../base/escape-text.ts";
 import { capabilityOf } from "../../../model/runtime-facts.ts";
-import type { AgentStatus, ResolvedTargets, RuntimeRefreshed } from "../../../tools/index.ts";
+import type { AgentStatus, RuntimeRefreshed } from "../../../tools/index.ts";
 import type { CommandAsk, CommandEnd, RoutedTarget, TerminalShape } from "../../../transport/index.ts";
 import { plural } from "../../output/values.ts";
 import { askAgent, connectColony, openAgentFrames } from "../../run/connection.ts";
@@ -51,7 +51,7 @@ async function open(invocation: Invocation, ask: CommandAsk) {
   }
   const colony = await connectColony(invocation);
   const { one: _one, ...wish } = ask.targets;
-  await colony.call<ResolvedTargets>("coral_resolve_targets", { command: ask.command, ...wish });
+  await colony.call("coral_resolve_targets", { command: ask.command, ...wish });
   return await colony.frames("/v1/commands");
 }
 

@@ -1,6 +1,7 @@
 /** Commands that run something on agents. */
 
 import type { ArgumentSpec, CommandSpec, OptionSpec } from "../../run/command-spec.ts";
+import { outputOptions } from "../shared-options.ts";
 
 const targetOptions: readonly OptionSpec[] = [
   {
@@ -44,17 +45,7 @@ const limitOptions: readonly OptionSpec[] = [
   { name: "max-output", value: "size", description: "End it when it writes more, such as 10MiB; default and most: the agent's config" },
 ];
 
-const outputOptions: readonly OptionSpec[] = [
-  {
-    name: "output",
-    short: "o",
-    value: "format",
-    description: "How to print; json is one object per line: where it goes, output, ends",
-    choices: ["table", "json"],
-    default: "table",
-  },
-  { name: "json", description: "The same as -o json" },
-];
+const streamOutput = outputOptions(["table", "json"], "Output format; json is one object per line: targets, output, results");
 
 const words = (description: string): ArgumentSpec[] => [
   { name: "words", description, required: false, variadic: true, completes: "services" },
@@ -76,7 +67,7 @@ export const execCommand: CommandSpec = {
     { name: "stdin", short: "i", description: "Pass the input on" },
     { name: "tty", short: "t", description: "With a terminal, for programs that draw" },
     { name: "read-only", description: "Only what changes nothing, whatever the policy allows" },
-    ...outputOptions,
+    ...streamOutput,
   ],
   examples: [
     ['coral exec api "ps aux | head"', "inside the service api, wherever it runs"],
@@ -115,7 +106,7 @@ export const runCommand: CommandSpec = {
     ...targetOptions,
     ...runOptions,
     { name: "stdin", short: "i", description: "Pass the input on" },
-    ...outputOptions,
+    ...streamOutput,
   ],
   examples: [
     ["coral run -- node server.js", "here, until Ctrl-C"],

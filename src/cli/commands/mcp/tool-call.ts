@@ -17,7 +17,7 @@ export async function run(invocation: Invocation): Promise<void> {
   const given = invocation.args[1];
   const input = parseInput(given === "-" ? await readInput(invocation, "the JSON input") : (given ?? "{}"));
   const colony = await connectColony(invocation);
-  const answer = await colony.call<Record<string, unknown>>(name, input);
+  const answer = await colony.callByName(name, input);
   const format = invocation.format === "yaml" ? "yaml" : "json";
   await showAnswer({ ...invocation, format }, () => Promise.resolve(answer), { table: () => tableOf([], []) });
 }

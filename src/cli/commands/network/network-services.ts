@@ -1,15 +1,18 @@
+import { given } from "../../../base/given.ts";
 import type { ServicePort } from "../../../model/services.ts";
 import type { Service, ServiceList } from "../../../tools/index.ts";
 import { type DotNode, renderDot } from "../../output/dot.ts";
 import { renderScreen } from "../../output/screen.ts";
-import { type Column, tableOf } from "../../output/table.ts";
+import { type Column, type Table, tableOf } from "../../output/table.ts";
 import { plural, relative } from "../../output/values.ts";
 import { connectColony } from "../../run/connection.ts";
 import type { Invocation } from "../../run/invocation.ts";
 import { showAnswer } from "../../run/show-answer.ts";
+import { toolInput } from "../../run/show-tool.ts";
+import type { ToolInput } from "../../run/tool-command.ts";
 import { checkCell, statusCell } from "../service/service-cells.ts";
 
-/** Most that the tool answers with. */
+/** The most that the tool returns. */
 const limit = 10_000;
 
 /** `coral network services`: one line per service, agent and port. */
@@ -18,40 +21,26 @@ export async function run(invocation: Invocation): Promise<void> {
   const colony = await connectColony(invocation);
   const wanted = inputOf(invocation);
   const ask = async (): Promise<ServiceList> => {
-    const answer = await colony.call<ServiceList>("coral_list_services", wanted);
+    const answer = await colony.call("coral_list_services", { limit, ...wanted });
     return options.text("class") === "internal" ? onlyInternal(answer) : answer;
   };
+  const tableAt = (answer: ServiceList): Table => tableOf(linesOf(answer.services), columnsAt(Date.now()));
   await showAnswer(invocation, ask, {
-    table: (answer) => tableOf(linesOf(answer.services), columnsAt(Date.now())),
-    page: (answer, wide) =>
-      renderScreen(
-        {
-          title: titleOf(invocation),
-          table: tableOf(linesOf(answer.services), columnsAt(Date.now())),
-          total: totalOf(answer),
-          wide,
-        },
-        print,
-      ),
+    table: tableAt,
+    page: (answer, wide) => renderScreen({ title: titleOf(invocation), table: tableAt(answer), total: totalOf(answer), wide }, print),
     dot: dotOf,
-    empty: Object.keys(wanted).length > 1 ? "No service matches" : "No service has been found yet; agents look for them every half minute",
+    empty: Object.keys(wanted).length > 0 ? "No service matches" : "No services discovered yet; agents scan every half minute",
   });
 }
 
-function inputOf({ options }: Invocation): Record<string, unknown> {
+function inputOf(invocation: Invocation): ToolInput<"coral_list_services"> {
+  const { options } = invocation;
   const [discovered, managed] = [options.flag("discovered"), options.flag("managed")];
-  // Both together are what is shown without either.
+  // Both together select the same as neither.
   const status = discovered === managed ? undefined : managed ? "managed" : "discovered";
-  const facing = options.text("class");
-  const given = {
-    service: options.text("service"),
-    agent: options.text("agent"),
-    method: options.text("method"),
-    since: options.durationText("since"),
-    status,
-    class: facing === "internal" ? undefined : facing,
-  };
-  return { limit, ...Object.fromEntries(Object.entries(given).filter(([, value]) => value !== undefined)) };
+  const { class: facing, ...input } = toolInput(invocation, "coral_list_services");
+  // The tool does not know "internal": this command filters for it.
+  return { ...input, ...given({ status, class: options.text("class") === "internal" ? undefined : facing }) };
 }
 
 function titleOf({ options }: Invocation): string {

@@ -1,47 +1,38 @@
+import { given } from "../../../base/given.ts";
 import { formatBytes } from "../../../base/units.ts";
 import type { Topology, TopologyEdge } from "../../../tools/index.ts";
 import { type Column, tableOf } from "../../output/table.ts";
 import { percent, rate } from "../../output/values.ts";
-import { connectColony } from "../../run/connection.ts";
 import type { Invocation } from "../../run/invocation.ts";
-import { showAnswer } from "../../run/show-answer.ts";
+import { showTool, toolInput } from "../../run/show-tool.ts";
 import { latencyColumn } from "../query/red-text.ts";
 import { topologyDot } from "./topology-dot.ts";
 import { topologyPage } from "./topology-page.ts";
 
 const limit = 10_000;
-/** A page for people shows a part of what there is; asking for more would only make them wait. */
+/** A page shows only a part of a large topology, so requesting more would only cost time. */
 const pageEdges = 5_000;
-/** What the tool gives at the most: for programs, and around one service. */
+/** The most that the tool returns: for programs, and around one service. */
 const allEdges = 20_000;
 
 /** `coral network topology`. */
 export async function run(invocation: Invocation): Promise<void> {
-  const { options, print } = invocation;
-  const colony = await connectColony(invocation);
-  const since = options.durationText("since") ?? "1h";
-  const given = {
-    service: options.text("service"),
-    direction: options.text("direction"),
-    depth: options.integer("depth", 1, 50),
-    agent: options.text("agent"),
-    class: options.text("class")?.toUpperCase(),
-    coral: options.flag("coral") || undefined,
-  };
-  const isPage = invocation.format === "table" && given.service === undefined;
-  const input = {
-    since,
-    limit,
-    edges: isPage ? pageEdges : allEdges,
-    ...Object.fromEntries(Object.entries(given).filter(([, value]) => value !== undefined)),
-  };
-  await showAnswer(invocation, () => colony.call<Topology>("coral_get_topology", input), {
-    table: (answer) => tableOf(answer.edges, columnsOf(answer)),
-    page: (answer, wide) => topologyPage(answer, print, { wide, asked: given.service }),
-    dot: topologyDot,
-    empty: `No connections were seen in the last ${since}; look further back with --since`,
-    isEmpty: (answer) => answer.edges.length === 0,
-  });
+  const { options, print, format } = invocation;
+  const { since, service } = toolInput(invocation, "coral_get_topology");
+  const shownClass = options.text("class")?.toUpperCase() as TopologyEdge["class"] | undefined;
+  const isPage = format === "table" && service === undefined;
+  await showTool(
+    invocation,
+    "coral_get_topology",
+    {
+      table: (answer) => tableOf(answer.edges, columnsOf(answer)),
+      page: (answer, wide) => topologyPage(answer, print, { wide, asked: service }),
+      dot: topologyDot,
+      empty: `No connections in the last ${since}; look further back with --since`,
+      isEmpty: (answer) => answer.edges.length === 0,
+    },
+    { limit, edges: isPage ? pageEdges : allEdges, ...given({ class: shownClass }) },
+  );
 }
 
 function columnsOf({ nodes }: Topology): readonly Column<TopologyEdge>[] {

@@ -173,7 +173,7 @@ Total: 3 external dependencies
     const none = await world.coral("network egress");
     expect(none).toMatchObject({ code: 0 });
     expect(none.stdout).toMatch(/^EGRESS ENDPOINTS\n━+\n\nTotal: 0 external dependencies\n$/);
-    expect(none.stderr).toBe("No service has called anything outside in the last 24h; look further back with --since\n");
+    expect(none.stderr).toBe("No calls to the outside in the last 24h; look further back with --since\n");
     colony.tool("coral_get_egress", { sinceMs: 1, total: 1, endpoints: [endpointUse()] });
     expect((await world.coral("network egress")).stdout).toContain("Total: 1 external dependency\n");
   });
@@ -261,7 +261,7 @@ External Egress: 2 destinations
     expect(none.stdout).toMatch(
       /^SERVICE TOPOLOGY .*\n━+\n\nInternal Services: 0\nExternal Ingress: 0 sources\nExternal Egress: 0 destinations\n$/,
     );
-    expect(none.stderr).toContain("No connections were seen in the last 1h");
+    expect(none.stderr).toContain("No connections in the last 1h");
 
     const names = Array.from({ length: 5_000 }, (_, index) => `s${index}`);
     const nodes = names.map((name) => topologyNode("service", name));

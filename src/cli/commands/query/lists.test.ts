@@ -31,7 +31,7 @@ web-2  agent-b  unhealthy  unknown  -     no         never           -  0.1.0   
     here.colony.tool("coral_list_agents", { total: 0, agents: [] });
     const none = await here.world.coral("agent list");
     expect(none).toMatchObject({ code: 0, stdout: "" });
-    expect(none.stderr).toContain('make a token for another host with "coral colony token create"');
+    expect(none.stderr).toContain('create a token for another host with "coral colony token create"');
     expect((await here.world.coral("agent list -o json")).stdout).toContain('"agents": []');
     expect((await here.world.coral("agent list -o csv")).stdout).toMatch(/^hostname,agentId,[^\n]*\n$/);
   });
@@ -64,7 +64,7 @@ describe("coral events", () => {
     );
     expect((await here.world.coral("events -o csv")).stdout).toContain(`${at},warning,agent-joined,a,,`);
     here.colony.tool("coral_list_events", { events: [] });
-    expect((await here.world.coral("events")).stderr).toBe("Nothing happened in the last 1h; look further back with --since\n");
+    expect((await here.world.coral("events")).stderr).toBe("No events in the last 1h; look further back with --since\n");
   });
 });
 

@@ -35,7 +35,7 @@ export function plainNumber(value: number): string {
 }
 
 /** From nothing to the highest; what goes below nothing is drawn from the lowest instead. */
-export function course(points: readonly (number | null)[]): string {
+export function trend(points: readonly (number | null)[]): string {
   const known = points.filter((point) => point !== null);
   if (known.length === 0) return "";
   const least = Math.min(0, ...known);
@@ -43,4 +43,9 @@ export function course(points: readonly (number | null)[]): string {
     points.map((point) => (point === null ? null : point - least)),
     0,
   );
+}
+
+/** How many points of a trend to request for a terminal of this width. */
+export function pointsFor(width: number | undefined): number {
+  return width === undefined || width >= 100 ? 30 : 15;
 }

@@ -1,29 +1,17 @@
 import type { ConnectionRow } from "../../../model/connections.ts";
-import type { ConnectionList } from "../../../tools/index.ts";
 import { protocolName } from "../../output/known-ports.ts";
 import { type Column, tableOf } from "../../output/table.ts";
 import { addressWithPort, bytes, relative } from "../../output/values.ts";
-import { connectColony } from "../../run/connection.ts";
 import type { Invocation } from "../../run/invocation.ts";
-import { showAnswer } from "../../run/show-answer.ts";
+import { showTool, toolInput } from "../../run/show-tool.ts";
 import { latencyColumn } from "./red-text.ts";
 
 /** `coral query connections [service]`: one line per service, peer and port. */
 export async function run(invocation: Invocation): Promise<void> {
-  const { args, options } = invocation;
-  const colony = await connectColony(invocation);
-  const since = options.durationText("since") ?? "5m";
-  const given = {
-    service: args[0],
-    peer: options.text("peer"),
-    role: options.text("role"),
-    agent: options.text("agent"),
-    limit: options.integer("limit", 1, 10_000),
-  };
-  const input = { since, ...Object.fromEntries(Object.entries(given).filter(([, value]) => value !== undefined)) };
-  await showAnswer(invocation, () => colony.call<ConnectionList>("coral_query_connections", input), {
+  const { since } = toolInput(invocation, "coral_query_connections");
+  await showTool(invocation, "coral_query_connections", {
     table: (answer) => tableOf(answer.connections, columnsAt(Date.now())),
-    empty: `No connection that fits was seen in the last ${since}; look further back with --since`,
+    empty: `No matching connections in the last ${since}; look further back with --since`,
   });
 }
 

@@ -5,23 +5,18 @@ import type { Printer } from "../../output/printer.ts";
 import type { StyleName } from "../../output/style.ts";
 import { type Column, renderTable, tableOf } from "../../output/table.ts";
 import { grouped, latency, localTime, number, percent, rate, shortList } from "../../output/values.ts";
-import { connectColony } from "../../run/connection.ts";
 import type { Invocation } from "../../run/invocation.ts";
-import { showAnswer } from "../../run/show-answer.ts";
+import { showTool, toolInput } from "../../run/show-tool.ts";
 import { changeText } from "./summary-text.ts";
 
 /** `coral query deployments [service]`: new builds, and what changed with them. */
 export async function run(invocation: Invocation): Promise<void> {
-  const { args, options, print } = invocation;
-  const colony = await connectColony(invocation);
-  const [service] = args;
-  const since = options.durationText("since") ?? "1d";
-  const limit = options.integer("limit", 1, 200);
-  const input = { since, ...(service === undefined ? {} : { service }), ...(limit === undefined ? {} : { limit }) };
-  await showAnswer(invocation, () => colony.call<DeploymentList>("coral_query_deployments", input), {
+  const { print } = invocation;
+  const { since, service } = toolInput(invocation, "coral_query_deployments");
+  await showTool(invocation, "coral_query_deployments", {
     table: ({ deployments }) => tableOf(deployments, columns(Date.now())),
     page: (answer, wide) => page(answer, print, wide, service !== undefined),
-    empty: `Nothing was deployed in the last ${since}; coral deploy mark tells of what cannot be seen`,
+    empty: `No deployments in the last ${since}; report one that Coral cannot detect with coral deploy mark`,
   });
 }
 

@@ -1,23 +1,15 @@
-import { given } from "../../../base/given.ts";
-import type { HostQueryResult, HostReport } from "../../../tools/index.ts";
+import type { HostReport } from "../../../tools/index.ts";
 import { type Column, tableOf } from "../../output/table.ts";
 import { bytes, number, percent } from "../../output/values.ts";
-import { connectColony } from "../../run/connection.ts";
 import type { Invocation } from "../../run/invocation.ts";
-import { showAnswer } from "../../run/show-answer.ts";
+import { showTool } from "../../run/show-tool.ts";
 import { healthCell } from "../service/health-style.ts";
 import { hostPage } from "./host-page.ts";
 
 /** `coral query host [agent]`: a page per host; one row per host in csv. */
 export async function run(invocation: Invocation): Promise<void> {
-  const { args, options, print } = invocation;
-  const colony = await connectColony(invocation);
-  const limit = options.integer("limit", 1, 50);
-  const input = {
-    since: options.durationText("since") ?? "5m",
-    ...given({ agent: args[0], limit }),
-  };
-  await showAnswer(invocation, () => colony.call<HostQueryResult>("coral_query_host", input), {
+  const { print } = invocation;
+  await showTool(invocation, "coral_query_host", {
     table: (answer) => tableOf(answer.hosts, columns),
     page: (answer, wide) => answer.hosts.map((host) => hostPage(host, answer.sinceMs, print, wide, Date.now())).join("\n"),
   });

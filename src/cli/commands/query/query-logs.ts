@@ -5,38 +5,24 @@ import type { StyleName } from "../../output/style.ts";
 import { type Cell, type Column, renderTable, type Table, tableOf } from "../../output/table.ts";
 import { padText, textWidth, truncateText } from "../../output/text-width.ts";
 import { localTime, rate } from "../../output/values.ts";
-import { connectColony } from "../../run/connection.ts";
 import type { Invocation } from "../../run/invocation.ts";
-import { showAnswer } from "../../run/show-answer.ts";
+import { showTool, toolInput } from "../../run/show-tool.ts";
 
 /** `coral query logs [service]`: one line per record, the newest last; or one per pattern. */
 export async function run(invocation: Invocation): Promise<void> {
-  const { args, options, print } = invocation;
-  const colony = await connectColony(invocation);
-  const since = options.durationText("since") ?? "15m";
-  const given = {
-    service: args[0],
-    level: options.text("level"),
-    grep: options.text("grep"),
-    pattern: options.text("pattern"),
-    traceId: options.text("trace-id"),
-    by: options.text("by"),
-    agent: options.text("agent"),
-    limit: options.integer("limit", 1, 1_000),
-    page: options.text("page"),
-  };
-  const input = { since, ...Object.fromEntries(Object.entries(given).filter(([, value]) => value !== undefined)) };
-  await showAnswer(invocation, () => colony.call<LogResult>("coral_query_logs", input), {
+  const { args, print } = invocation;
+  const { since } = toolInput(invocation, "coral_query_logs");
+  await showTool(invocation, "coral_query_logs", {
     table: tableIn,
     page: (answer, wide) =>
       answer.by === "pattern"
         ? renderTable(tableIn(answer), { wide, width: wide ? undefined : print.width, style: print.style })
-        : recordLines(answer.records, print, { wide, isOneService: given.service !== undefined }),
+        : recordLines(answer.records, print, { wide, isOneService: args[0] !== undefined }),
     pageTells: ({ next }, note) => next !== null && note.kind === "limit" && note.message.includes(next),
     after: ({ next, records }) => {
-      if (next !== null) print.note(`The newest ${records.length} records are shown; older ones: the same with --page ${next}`);
+      if (next !== null) print.note(`Showing the newest ${records.length} records; add --page ${next} for older ones`);
     },
-    empty: `No log record that fits was found in the last ${since}; look further back with --since`,
+    empty: `No matching log records in the last ${since}; look further back with --since`,
   });
 }
 

@@ -2,7 +2,7 @@ import { describe, expect, it } from "vitest";
 import type { MetricRowFact } from "../../../model/metrics.ts";
 import type { MetricResult } from "../../../tools/index.ts";
 import { useColony } from "../../daemon.fixture.ts";
-import { course, metricRate, metricValue, plainNumber } from "./metric-text.ts";
+import { metricRate, metricValue, plainNumber, trend } from "./metric-text.ts";
 
 const here = useColony();
 
@@ -118,7 +118,7 @@ describe("metricValue()", () => {
     expect(metricRate(0.25, "{request}")).toBe("0.25/s");
     expect(metricRate(null, "By")).toBeNull();
     expect(plainNumber(2 ** 60)).toBe("1.15e+18");
-    expect(course([null])).toBe("");
-    expect(course([0, null, 8])).toBe("▁ █");
+    expect(trend([null])).toBe("");
+    expect(trend([0, null, 8])).toBe("▁ █");
   });
 });

@@ -5,38 +5,23 @@ import type { MetricResult } from "../../../tools/index.ts";
 import type { Printer } from "../../output/printer.ts";
 import { type Column, renderTable, type Table, tableOf } from "../../output/table.ts";
 import { relative, shortList } from "../../output/values.ts";
-import { connectColony } from "../../run/connection.ts";
 import type { Invocation } from "../../run/invocation.ts";
-import { showAnswer } from "../../run/show-answer.ts";
-import { course, metricRate, metricValue, plainNumber } from "./metric-text.ts";
+import { showTool, toolInput } from "../../run/show-tool.ts";
+import { metricRate, metricValue, plainNumber, pointsFor, trend } from "./metric-text.ts";
 
 /** `coral query metrics [name]`: which metrics there are, or one of them by service or attribute. */
 export async function run(invocation: Invocation): Promise<void> {
-  const { args, options, print } = invocation;
-  const colony = await connectColony(invocation);
-  const [name] = args;
-  const by = options.text("by");
-  const given = {
-    name,
-    by,
-    service: options.text("service"),
-    agent: options.text("agent"),
-    step: options.durationText("step"),
-    limit: options.integer("limit", 1, 1_000),
-  };
-  const input = {
-    since: options.durationText("since") ?? "1h",
-    points: pointsFor(print.width),
-    ...Object.fromEntries(Object.entries(given).filter(([, value]) => value !== undefined)),
-  };
-  await showAnswer(invocation, () => colony.call<MetricResult>("coral_query_metrics", input), {
-    table: (answer) => tableFor(answer, by),
-    page: (answer, wide) => metricPage(answer, print, { wide, name, by }),
-  });
-}
-
-function pointsFor(width: number | undefined): number {
-  return width === undefined || width >= 100 ? 30 : 15;
+  const { print } = invocation;
+  const { name, by } = toolInput(invocation, "coral_query_metrics");
+  await showTool(
+    invocation,
+    "coral_query_metrics",
+    {
+      table: (answer) => tableFor(answer, by),
+      page: (answer, wide) => metricPage(answer, print, { wide, name, by }),
+    },
+    { points: pointsFor(print.width) },
+  );
 }
 
 function tableFor(answer: MetricResult, by: string | undefined): Table {
@@ -127,7 +112,7 @@ function rowColumns(rows: readonly MetricRowFact[], by: string | undefined): Col
       title: isHistogram ? "P95 OVER TIME" : "OVER TIME",
       key: "points",
       align: "left",
-      cell: (row) => course(row.points),
+      cell: (row) => trend(row.points),
       raw: (row) => row.points.map((point) => point ?? "").join(" "),
     },
     { title: "SERIES", key: "series", cell: (row) => row.series, wide: true },

@@ -1,34 +1,26 @@
 import { CoralError } from "../../../base/errors.ts";
 import type { PromqlSeriesFact } from "../../../model/metrics.ts";
-import type { MetricResult } from "../../../tools/index.ts";
 import { type Column, tableOf } from "../../output/table.ts";
-import { connectColony } from "../../run/connection.ts";
 import type { Invocation } from "../../run/invocation.ts";
-import { showAnswer } from "../../run/show-answer.ts";
-import { readInput } from "../read-input.ts";
-import { course, plainNumber } from "./metric-text.ts";
+import { showTool } from "../../run/show-tool.ts";
+import { textOrStdin } from "../read-input.ts";
+import { plainNumber, pointsFor, trend } from "./metric-text.ts";
 
 /** `coral query promql <expression>`: one line per series. */
 export async function run(invocation: Invocation): Promise<void> {
-  const { args, options, print } = invocation;
-  const given = args[0];
-  const promql = given === undefined || given === "-" ? await readInput(invocation, "the PromQL expression") : given;
+  const { args, print } = invocation;
+  const promql = await textOrStdin(invocation, args[0], "the PromQL expression");
   if (promql.trim() === "")
     throw new CoralError({
       code: "usage",
       message: "Cannot evaluate an empty expression: try coral query promql 'sum by (service) (rate(requests[5m]))'",
     });
-  const more = { agent: options.text("agent"), step: options.durationText("step"), limit: options.integer("limit", 1, 1_000) };
-  const input = {
-    promql,
-    since: options.durationText("since") ?? "1h",
-    points: print.width === undefined || print.width >= 100 ? 30 : 15,
-    ...Object.fromEntries(Object.entries(more).filter(([, value]) => value !== undefined)),
-  };
-  const colony = await connectColony(invocation);
-  await showAnswer(invocation, () => colony.call<MetricResult>("coral_query_metrics", input), {
-    table: (answer) => tableOf(answer.series, columns),
-  });
+  await showTool(
+    invocation,
+    "coral_query_metrics",
+    { table: (answer) => tableOf(answer.series, columns) },
+    { promql, points: pointsFor(print.width) },
+  );
 }
 
 const columns: readonly Column<PromqlSeriesFact>[] = [
@@ -44,7 +36,7 @@ const columns: readonly Column<PromqlSeriesFact>[] = [
     title: "OVER TIME",
     key: "points",
     align: "left",
-    cell: ({ points }) => course(points),
+    cell: ({ points }) => trend(points),
     raw: ({ points }) => points.map((point) => point ?? "").join(" "),
   },
 ];

@@ -5,35 +5,22 @@ import type { RedResult, RedRow } from "../../../tools/index.ts";
 import type { Printer } from "../../output/printer.ts";
 import { type Column, renderTable, tableOf } from "../../output/table.ts";
 import { bytes, grouped, percent, rate } from "../../output/values.ts";
-import { connectColony } from "../../run/connection.ts";
 import type { Invocation } from "../../run/invocation.ts";
-import { showAnswer } from "../../run/show-answer.ts";
+import { showTool } from "../../run/show-tool.ts";
 import { errorCell, findingStyles, latencyColumn, protocolText, rateColumn, rateLine, routeText } from "./red-text.ts";
 
 /** `coral query red [service]`: one line per service, route, peer or status. */
 export async function run(invocation: Invocation): Promise<void> {
-  const { args, options, print } = invocation;
-  const colony = await connectColony(invocation);
-  const [service] = args;
-  const given = {
-    service,
-    peer: options.text("peer"),
-    route: options.text("route"),
-    protocol: options.text("protocol"),
-    role: options.text("role"),
-    by: options.text("by"),
-    agent: options.text("agent"),
-    limit: options.integer("limit", 1, 10_000),
-  };
-  const input = {
-    since: options.durationText("since") ?? "5m",
-    points: pointsFor(print.width),
-    ...Object.fromEntries(Object.entries(given).filter(([, value]) => value !== undefined)),
-  };
-  await showAnswer(invocation, () => colony.call<RedResult>("coral_query_red", input), {
-    table: (answer) => tableOf(answer.rows, [serviceColumn, ...columnsFor(answer, undefined)]),
-    page: (answer, wide) => redPage(answer, print, { wide, service }),
-  });
+  const { print, args } = invocation;
+  await showTool(
+    invocation,
+    "coral_query_red",
+    {
+      table: (answer) => tableOf(answer.rows, [serviceColumn, ...columnsFor(answer, undefined)]),
+      page: (answer, wide) => redPage(answer, print, { wide, service: args[0] }),
+    },
+    { points: pointsFor(print.width) },
+  );
 }
 
 /** A narrow terminal has no room for a long course. */

@@ -2,33 +2,26 @@ import { CoralError } from "../../../base/errors.ts";
 import type { SqlResult } from "../../../model/sql.ts";
 import { type CellValue, type Table, tableOf } from "../../output/table.ts";
 import { plural } from "../../output/values.ts";
-import { connectColony } from "../../run/connection.ts";
 import type { Invocation } from "../../run/invocation.ts";
-import { showAnswer } from "../../run/show-answer.ts";
-import { readInput } from "../read-input.ts";
+import type { AnswerView } from "../../run/show-answer.ts";
+import { showTool } from "../../run/show-tool.ts";
+import { textOrStdin } from "../read-input.ts";
 
 const numericTypes = /^(?:U?(?:TINY|SMALL|BIG|HUGE)?INT(?:EGER)?|FLOAT|DOUBLE|DECIMAL(?:\(.*\))?)$/;
 
 /** `coral query sql`. */
 export async function run(invocation: Invocation): Promise<void> {
-  const { options, args, print } = invocation;
-  const given = args[0];
-  const sql = given === undefined || given === "-" ? await readInput(invocation, "the SQL statement") : given;
+  const { args, print, format } = invocation;
+  const sql = await textOrStdin(invocation, args[0], "the SQL statement");
   if (sql.trim() === "")
     throw new CoralError({ code: "usage", message: 'Cannot run an empty statement: try coral query sql "SHOW TABLES"' });
-  const maxRows = options.integer("max-rows", 1, 10_000);
-  const timeout = options.durationText("timeout");
-  const colony = await connectColony(invocation);
-  const input = { sql, ...(maxRows === undefined ? {} : { maxRows }), ...(timeout === undefined ? {} : { timeout }) };
-  let last: SqlResult | undefined;
-  const ask = async (): Promise<SqlResult> => {
-    last = await colony.call<SqlResult>("coral_query_sql", input);
-    return last;
+  const view: AnswerView<SqlResult> = {
+    table: sqlTable,
+    after: ({ rows, elapsedMs }) => {
+      if (format !== "csv") print.note(print.noteStyle("dim", `${plural(rows.length, "row")} in ${Math.round(elapsedMs)} ms`));
+    },
   };
-  await showAnswer(invocation, ask, { table: sqlTable });
-  if (last && (invocation.format === "table" || invocation.format === "wide")) {
-    print.note(print.noteStyle("dim", `${plural(last.rows.length, "row")} in ${Math.round(last.elapsedMs)} ms`));
-  }
+  await showTool(invocation, "coral_query_sql", view, { sql });
 }
 
 function sqlTable(result: SqlResult): Table {

@@ -41,7 +41,7 @@ export async function run(invocation: Invocation): Promise<void> {
       : { traceId, limit: Math.max(limit ?? 0, spansAsked), details: options.flag("details") ? true : undefined };
   const input = Object.fromEntries(Object.entries(given).filter(([, value]) => value !== undefined));
   const nowMs = Date.now();
-  await showAnswer(invocation, () => colony.call<TracesResult>("coral_query_traces", input), {
+  await showAnswer(invocation, () => colony.call("coral_query_traces", input), {
     table: (answer) => (answer.trace ? tableOf(answer.trace.spans, spanColumns) : tracesTable(answer, undefined, nowMs)),
     page: (answer, wide) => {
       if (answer.trace) return tracePage(answer.trace, print, { wide, maxLines: limit ?? linesDrawn, nowMs });

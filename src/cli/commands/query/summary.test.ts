@@ -219,7 +219,7 @@ describe("coral query deployments", () => {
     here.colony.tool("coral_query_deployments", { sinceMs: 86_400_000, deployments: [] });
     const { stdout, stderr } = await here.world.coral("query deployments");
     expect(stdout).toBe("");
-    expect(stderr).toContain("Nothing was deployed in the last 1d");
+    expect(stderr).toContain("No deployments in the last 1d");
   });
 });
 
@@ -227,9 +227,9 @@ describe("coral deploy mark", () => {
   it("prints the id alone, and says whether it was known", async () => {
     here.colony.tool("coral_mark_deployment", { deployment, isNew: false });
     const { code, stdout, stderr } = await here.world.coral("deploy mark api --version 1.4.2 --note cache --ago 5m");
-    expect(stderr).toContain("had been noticed already");
+    expect(stderr).toContain("had detected this deployment");
     expect(here.colony.calls[0]?.body).toEqual({ service: "api", version: "1.4.2", note: "cache", ago: "5m" });
     expect([code, stdout]).toEqual([0, "dep-1\n"]);
-    expect(stderr).toContain("had been noticed already");
+    expect(stderr).toContain("had detected this deployment");
   });
 });

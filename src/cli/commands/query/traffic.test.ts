@@ -162,7 +162,7 @@ describe("coral query connections", () => {
       "",
     ]);
     here.colony.tool("coral_query_connections", { sinceMs: 1, total: 0, connections: [] });
-    expect((await here.world.coral("query connections")).stderr).toContain("No connection that fits was seen in the last 5m");
+    expect((await here.world.coral("query connections")).stderr).toContain("No matching connections in the last 5m");
   });
 });
 

@@ -5,27 +5,14 @@ import type { CaptureEnd, CaptureEvent } from "../../../tools/index.ts";
 import { plural } from "../../output/values.ts";
 import { connectColony } from "../../run/connection.ts";
 import type { Invocation } from "../../run/invocation.ts";
+import { toolInput } from "../../run/show-tool.ts";
 import { captureDetails, captureLine } from "./capture-text.ts";
-
-const defaultDuration = "30s";
 
 /** `coral capture <service>`: requests as they come, until the limit, the time or Ctrl-C. */
 export async function run(invocation: Invocation): Promise<void> {
-  const { args, options } = invocation;
+  const { args } = invocation;
   const colony = await connectColony(invocation);
-  const given = {
-    service: args[0],
-    route: options.text("route"),
-    status: options.text("status"),
-    minDuration: options.durationText("min-duration"),
-    limit: options.integer("limit", 1, 100_000),
-    agent: options.text("agent"),
-    body: options.flag("body") || undefined,
-  };
-  const input = {
-    duration: options.durationText("duration") ?? defaultDuration,
-    ...Object.fromEntries(Object.entries(given).filter(([, value]) => value !== undefined)),
-  };
+  const input = toolInput(invocation, "coral_capture_requests");
   const stop = new AbortController();
   const onStop = (): void => stop.abort();
   // The first one ends the capture and sums up; a second one ends the program.

@@ -1,23 +1,11 @@
-import { given } from "../../../base/given.ts";
-import type { DeploymentMarked } from "../../../tools/index.ts";
 import { tableOf } from "../../output/table.ts";
-import { connectColony } from "../../run/connection.ts";
 import type { Invocation } from "../../run/invocation.ts";
-import { showAnswer } from "../../run/show-answer.ts";
+import { showTool } from "../../run/show-tool.ts";
 
-/** `coral deploy mark <service>`: tells of a deployment that cannot be seen. */
+/** `coral deploy mark <service>`: reports a deployment that Coral cannot detect. */
 export async function run(invocation: Invocation): Promise<void> {
-  const { args, options, print } = invocation;
-  const colony = await connectColony(invocation);
-  const version = options.text("version");
-  const ago = options.durationText("ago");
-  const input = {
-    service: args[0],
-    note: options.text("note") ?? "",
-    ...given({ version, ago }),
-  };
-  const marked = await colony.call<DeploymentMarked>("coral_mark_deployment", input);
-  await showAnswer(invocation, () => Promise.resolve(marked), {
+  const { print, format } = invocation;
+  await showTool(invocation, "coral_mark_deployment", {
     table: ({ deployment }) =>
       tableOf(
         [deployment],
@@ -29,11 +17,10 @@ export async function run(invocation: Invocation): Promise<void> {
         ],
       ),
     page: ({ deployment }) => `${deployment.id}\n`,
+    after: ({ deployment, isNew }) => {
+      if (format !== "table") return;
+      print.note(isNew ? "marked; Coral compares it with the time before" : "Coral had detected this deployment; added the mark to it");
+      print.note(`coral query deployments ${deployment.service}`);
+    },
   });
-  if (invocation.format !== "table") return;
-  const { deployment, isNew } = marked;
-  print.note(
-    isNew ? `marked; it will be compared with the time before` : `this deployment had been noticed already; the mark was added to it`,
-  );
-  print.note(`coral query deployments ${deployment.service}`);
 }

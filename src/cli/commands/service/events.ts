@@ -1,26 +1,13 @@
-import { given } from "../../../base/given.ts";
-import type { EventList } from "../../../tools/index.ts";
 import { tableOf } from "../../output/table.ts";
 import { localTime } from "../../output/values.ts";
-import { connectColony } from "../../run/connection.ts";
 import type { Invocation } from "../../run/invocation.ts";
-import { showAnswer } from "../../run/show-answer.ts";
+import { showTool, toolInput } from "../../run/show-tool.ts";
 import { severityCell } from "../query/severity-cell.ts";
 
 /** `coral events`: newest first. */
 export async function run(invocation: Invocation): Promise<void> {
-  const { options } = invocation;
-  const colony = await connectColony(invocation);
-  const agent = options.text("agent");
-  const kind = options.text("kind");
-  const service = options.text("service");
-  const since = options.durationText("since") ?? "1h";
-  const limit = options.integer("limit", 1, 1_000);
-  const input = {
-    since,
-    ...given({ agent, kind, service, limit }),
-  };
-  await showAnswer(invocation, () => colony.call<EventList>("coral_list_events", input), {
+  const { since } = toolInput(invocation, "coral_list_events");
+  await showTool(invocation, "coral_list_events", {
     table: ({ events }) => {
       const nowMs = Date.now();
       return tableOf(events, [
@@ -33,6 +20,6 @@ export async function run(invocation: Invocation): Promise<void> {
         { title: "DETAILS", key: "details", cell: (event) => JSON.stringify(event.details), wide: true },
       ]);
     },
-    empty: `Nothing happened in the last ${since}; look further back with --since`,
+    empty: `No events in the last ${since}; look further back with --since`,
   });
 }

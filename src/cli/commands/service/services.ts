@@ -1,6 +1,6 @@
 import { CoralError } from "../../../base/errors.ts";
 import { parseDurationMs } from "../../../base/units.ts";
-import type { Answer, Completeness, EventList, Service, ServiceList, Topology } from "../../../tools/index.ts";
+import type { Answer, Completeness, Service } from "../../../tools/index.ts";
 import { type Column, type Table, tableOf } from "../../output/table.ts";
 import { relative, shortList } from "../../output/values.ts";
 import { type ColonyConnection, connectColony } from "../../run/connection.ts";
@@ -34,17 +34,17 @@ export async function run(invocation: Invocation): Promise<void> {
   }
   await showAnswer(
     invocation,
-    () => colony.call<ServiceList>("coral_list_services", { limit, ...place, ...(name === undefined ? {} : { match: name }) }),
+    () => colony.call("coral_list_services", { limit, ...place, ...(name === undefined ? {} : { match: name }) }),
     {
       table: (answer) => tableOf(answer.services, columnsAt(Date.now(), invocation.format === "table")),
-      empty: "No service has been found yet; agents look for them every half minute",
+      empty: "No services discovered yet; agents scan every half minute",
     },
   );
 }
 
 /** The name itself in any case, else the only one that holds it; undefined when several do. Throws `not-found` when none does. */
 async function findService(colony: ColonyConnection, name: string, place: object): Promise<string | undefined> {
-  const { services } = await colony.call<ServiceList>("coral_list_services", { match: name, limit, ...place });
+  const { services } = await colony.call("coral_list_services", { match: name, limit, ...place });
   const exact = services.find((service) => service.service === name);
   const near = services.filter((service) => service.service.toLowerCase() === name.toLowerCase());
   const only = exact ?? (near.length === 1 ? near[0] : services.length === 1 ? services[0] : undefined);
@@ -58,9 +58,9 @@ async function findService(colony: ColonyConnection, name: string, place: object
 async function readReport(colony: ColonyConnection, service: string, place: object, since: string): Promise<Answer<ServiceReport>> {
   const eventsSinceMs = Math.max(leastEventsSinceMs, parseDurationMs(since));
   const [list, topology, events] = await Promise.all([
-    colony.call<ServiceList>("coral_list_services", { service, processes: true, limit: 1, ...place }),
-    colony.call<Topology>("coral_get_topology", { service, depth: 1, direction: "both", since, limit, ...place }),
-    colony.call<EventList>("coral_list_events", { service, since: `${Math.round(eventsSinceMs / 1_000)}s`, limit: eventsShown, ...place }),
+    colony.call("coral_list_services", { service, processes: true, limit: 1, ...place }),
+    colony.call("coral_get_topology", { service, depth: 1, direction: "both", since, limit, ...place }),
+    colony.call("coral_list_events", { service, since: `${Math.round(eventsSinceMs / 1_000)}s`, limit: eventsShown, ...place }),
   ]);
   const [found] = list.services;
   if (found === undefined) throw new CoralError({ code: "not-found", message: `Cannot find service "${service}": it has just gone` });

@@ -10,6 +10,7 @@ import { bytes, percent, plural, rate } from "../../output/values.ts";
 import { type ColonyConnection, connectColony } from "../../run/connection.ts";
 import type { Invocation } from "../../run/invocation.ts";
 import { showAnswer } from "../../run/show-answer.ts";
+import { toolInput } from "../../run/show-tool.ts";
 import { errorCell, latencyColumn, rateColumn, rateLine } from "../query/red-text.ts";
 
 type Sort = "rate" | "errors" | "p95" | "cpu";
@@ -22,17 +23,9 @@ const defaultLimit = 30;
 export async function run(invocation: Invocation): Promise<void> {
   const { options, print, format } = invocation;
   const colony = await connectColony(invocation);
-  const sort = (options.text("sort") ?? "rate") as Sort;
-  const agent = options.text("agent");
-  const limit = options.integer("limit", 1, 10_000);
+  const { sort = "rate", limit, ...input } = toolInput(invocation, "coral_query_top");
   const ask = (by: Sort, atMost: number): Promise<Answer<TopResult>> =>
-    colony.call<TopResult>("coral_query_top", {
-      sort: by,
-      since: options.durationText("since") ?? "1m",
-      limit: atMost,
-      points: 12,
-      ...(agent === undefined ? {} : { agent }),
-    });
+    colony.call("coral_query_top", { ...input, sort: by, limit: atMost, points: 12 });
   // A dumb terminal cannot be drawn on.
   const isLive = print.isTerminal && invocation.io.env["TERM"] !== "dumb" && format === "table" && !options.flag("once");
   if (isLive) return live(invocation, colony, sort, (by, rows) => ask(by, limit ?? rows));

@@ -1,19 +1,19 @@
-/** `coral network ingress` and `coral network egress`: services with the addresses outside that call them or that they call. */
+/** `coral network ingress` and `coral network egress`: services with the outside addresses that call them or that they call. */
 
-import { given } from "../../../base/given.ts";
 import { formatBytes } from "../../../base/units.ts";
 import type { EndpointList, EndpointUse } from "../../../tools/index.ts";
 import { renderScreen } from "../../output/screen.ts";
 import { type Column, type Table, tableOf } from "../../output/table.ts";
 import { addressWithPort, grouped, plural, rate, relative } from "../../output/values.ts";
-import { connectColony } from "../../run/connection.ts";
 import type { Invocation } from "../../run/invocation.ts";
-import { showAnswer } from "../../run/show-answer.ts";
+import type { AnswerView } from "../../run/show-answer.ts";
+import { showTool, toolInput } from "../../run/show-tool.ts";
 import { shortBuild } from "../service/service-cells.ts";
 
+/** The most that the tool returns: totals and order are over everything. */
 const limit = 10_000;
 
-export interface EndpointScreen {
+interface EndpointScreen {
   tool: "coral_get_ingress" | "coral_get_egress";
   title: string;
   /** What one line is: `external source`. */
@@ -23,20 +23,35 @@ export interface EndpointScreen {
   empty: string;
 }
 
-export async function showEndpoints(invocation: Invocation, screen: EndpointScreen): Promise<void> {
-  const { options, print } = invocation;
-  const colony = await connectColony(invocation);
-  const service = options.text("service");
-  const agent = options.text("agent");
-  const since = options.durationText("since") ?? "24h";
-  const input = {
-    since,
-    limit,
-    ...given({ service, agent }),
-    ...(options.flag("coral") ? { coral: true } : {}),
-  };
+/** `coral network ingress`: by service, the busiest caller first. */
+export function ingress(invocation: Invocation): Promise<void> {
+  return showEndpoints(invocation, {
+    tool: "coral_get_ingress",
+    title: "INGRESS ENDPOINTS",
+    one: "external source",
+    many: "external sources",
+    sort: (endpoints) => endpoints.sort((a, b) => a.service.localeCompare(b.service) || b.connections - a.connections),
+    empty: "No calls from outside",
+  });
+}
+
+/** `coral network egress`: the busiest dependency first. */
+export function egress(invocation: Invocation): Promise<void> {
+  return showEndpoints(invocation, {
+    tool: "coral_get_egress",
+    title: "EGRESS ENDPOINTS",
+    one: "external dependency",
+    many: "external dependencies",
+    sort: (endpoints) => endpoints.sort((a, b) => b.connections - a.connections),
+    empty: "No calls to the outside",
+  });
+}
+
+async function showEndpoints(invocation: Invocation, screen: EndpointScreen): Promise<void> {
+  const { print } = invocation;
+  const { since } = toolInput(invocation, screen.tool);
   const tableAt = (answer: EndpointList): Table => tableOf(screen.sort([...answer.endpoints]), columnsAt(Date.now()));
-  await showAnswer(invocation, () => colony.call<EndpointList>(screen.tool, input), {
+  const view: AnswerView<EndpointList> = {
     table: tableAt,
     page: (answer, wide) =>
       renderScreen(
@@ -44,7 +59,8 @@ export async function showEndpoints(invocation: Invocation, screen: EndpointScre
         print,
       ),
     empty: `${screen.empty} in the last ${since}; look further back with --since`,
-  });
+  };
+  await showTool(invocation, screen.tool, view, { limit });
 }
 
 function columnsAt(nowMs: number): readonly Column<EndpointUse>[] {

@@ -1,7 +1,0 @@
-import type { Invocation } from "../../run/invocation.ts";
-import { decideApproval } from "./decide-approval.ts";
-
-/** `coral approval deny <id>`. */
-export function run(invocation: Invocation): Promise<void> {
-  return decideApproval(invocation, false);
-}
