@@ -9,13 +9,15 @@ export function renderToolInputs(): string {
     const fields = Object.entries(inputFields).map(([field, spec]) => `    ${field}: ${objectText(spec)},\n`);
     return fields.length === 0 ? `  ${name}: {},\n` : `  ${name}: {\n${fields.join("")}  },\n`;
   });
-  return `/** The input fields of every tool. Generated from src/tools by \`npm run docs\`; do not edit. */
-
-import type { InputField } from "../../tools/index.ts";
-
-export const toolInputs = {
-${tools.join("")}} as const satisfies Record<string, Record<string, InputField>>;
-`;
+  const lines = [
+    "/** The input fields of every tool. Generated from src/tools by `npm run docs`; do not edit. */",
+    "",
+    'import type { InputField } from "../../tools/index.ts";',
+    "",
+    "export const toolInputs = {",
+    `${tools.join("")}} as const satisfies Record<string, Record<string, InputField>>;`,
+  ];
+  return `${lines.join("\n")}\n`;
 }
 
 function objectText(spec: object): string {
