@@ -47,7 +47,7 @@ export function createAgentHttp(parts: AgentHttpParts): HttpHandler {
         status: () => readAgentStatus(status),
         runtime: watch,
         signal,
-        book: managed.book,
+        registry: managed.registry,
         healthOf: (port) => managed.services.healthOf(port),
         discoveredAt: (port, protocol) => managed.facts.discoveredAt(port, protocol),
         onChange: () => {

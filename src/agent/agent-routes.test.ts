@@ -67,7 +67,7 @@ async function start(): Promise<Started> {
     http: createHttpRoutes({
       routes: agentRoutes({
         status: () => Promise.reject(new Error("not here")),
-        book: managed.book,
+        registry: managed.registry,
         healthOf: (port) => managed.services.healthOf(port),
         discoveredAt: (port, protocol) => managed.facts.discoveredAt(port, protocol),
         onChange: () => {
@@ -239,7 +239,7 @@ describe("readServices()", () => {
       instance({ service: "quic", port: 8080, protocol: "udp" }, 2),
       instance({ service: "down", port: 9, address: null, pid: null, start_ticks: null, exe: null, build: null, managed: true }, 2),
     ]);
-    await managed.book.connect([
+    await managed.registry.connect([
       { name: "postgres", port: 5432 },
       { name: "gone", port: 7 },
       { name: "down", port: 9 },

@@ -16,7 +16,7 @@ import type { RuntimeWatch } from "./link/runtime-watch.ts";
 import {
   type ConnectOutcome,
   type ManagedService,
-  type ManagedServiceBook,
+  type ManagedServiceRegistry,
   protocolOf,
   type ServiceHealth,
 } from "./managed/managed-services.ts";
@@ -27,7 +27,7 @@ export interface AgentRoutesOptions {
   runtime?: Pick<RuntimeWatch, "current" | "refresh">;
   /** Of the agent's life. */
   signal?: AbortSignal;
-  book: ManagedServiceBook;
+  registry: ManagedServiceRegistry;
   healthOf: (port: number) => ServiceHealth | undefined;
   discoveredAt: ServiceFacts["discoveredAt"];
   /** Called after the list has changed. */
@@ -50,7 +50,7 @@ export function agentRoutes(options: AgentRoutesOptions): Route[] {
       path: "/v1/services",
       permission: "read",
       handle: () => {
-        const services = options.book.list().map((service) => infoOf(service, options));
+        const services = options.registry.list().map((service) => infoOf(service, options));
         return { kind: "json", value: { services: services.sort(byName) } satisfies ManagedServiceList };
       },
     },
@@ -92,10 +92,10 @@ function runtimeRoutes({ runtime, signal = new AbortController().signal }: Agent
 }
 
 async function connect(specs: readonly ServiceSpec[], options: AgentRoutesOptions): Promise<ServicesConnected> {
-  const { book, discoveredAt, onChange } = options;
+  const { registry, discoveredAt, onChange } = options;
   // Before the change: the next scan calls them managed.
   const discovered = await Promise.all(specs.map((spec) => discoveredAt(spec.port, protocolOf(spec))));
-  const outcomes = await book.connect(specs);
+  const outcomes = await registry.connect(specs);
   onChange();
   return {
     services: outcomes.map((outcome, index) => {
@@ -110,8 +110,8 @@ function outcomeKind({ kind }: ConnectOutcome, wasDiscovered: boolean): Services
   return wasDiscovered ? "promoted" : "registered";
 }
 
-async function disconnect(name: string, { book, onChange }: AgentRoutesOptions): Promise<ServiceDisconnected> {
-  const removed = await book.disconnect(name);
+async function disconnect(name: string, { registry, onChange }: AgentRoutesOptions): Promise<ServiceDisconnected> {
+  const removed = await registry.disconnect(name);
   onChange();
   return { name, ports: removed.map((service) => service.port).sort((a, b) => a - b) };
 }

@@ -8,7 +8,6 @@ import type { AgentColonyLink, AgentHostSummary, AgentOtlpStatus, AgentServiceSt
 import type { ServiceFacts } from "./discovery/service-facts.ts";
 import type { ColonyLink } from "./link/colony-link.ts";
 import { type ManagedServices, protocolOf } from "./managed/managed-services.ts";
-import { readSdkSenders } from "./otlp/sdk-senders.ts";
 import type { TrafficReadings } from "./traffic/traffic-collector.ts";
 import { trafficStatus } from "./traffic/traffic-status.ts";
 
@@ -42,7 +41,7 @@ export async function readAgentStatus(sources: AgentStatusSources): Promise<Agen
     readHost(store),
     readServices(sources),
     readOldest(store),
-    readSdkSenders(store, clock.wallMs()),
+    readOtelServices(store, clock.wallMs()),
   ]);
   const services = found.map((service) => ({ ...service, sdk: senders.get(service.name) ?? null }));
   const upMs = Math.max(1, clock.monotonicMs() - sources.startedMonotonicMs);
@@ -145,4 +144,21 @@ async function readOldest(store: AgentStore): Promise<string | undefined> {
 function recoveryNotes({ opened }: AgentStore): string[] {
   if (opened.how !== "recovered") return [];
   return [`The store was damaged (${opened.reason}) and was started anew; the damaged file is kept at ${opened.movedTo}`];
+}
+
+const sdkWindowMs = 3_600_000;
+/** Newest first; segments are merged, so an hour of a busy host has fewer. */
+const maxSdkSegments = 500;
+
+/** Services that sent spans in the last hour, with a label. Log records do not count: they are also read from files. */
+async function readOtelServices(store: Pick<AgentStore, "query" | "segments">, nowMs: number): Promise<ReadonlyMap<string, string>> {
+  // Without segments there is no manifest table.
+  if (!store.segments) return new Map();
+  const rows = await store.query(
+    `SELECT DISTINCT services FROM (SELECT services FROM segment.manifest
+     WHERE signal = 'span' AND state = 'stored' AND services IS NOT NULL AND max_time >= ? ORDER BY number DESC LIMIT ${maxSdkSegments})`,
+    [(nowMs - sdkWindowMs) * 1_000],
+  );
+  const services = rows.flatMap((row) => JSON.parse(String(row["services"])) as string[]);
+  return new Map(services.map((service) => [service, "OpenTelemetry (spans)"]));
 }

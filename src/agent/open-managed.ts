@@ -1,4 +1,4 @@
-/** Puts the parts of managed services together: their book, their checks, and the events that the checks make. */
+/** Puts the parts of managed services together: their registry, their checks, and the events that the checks make. */
 
 import type { Clock } from "../base/clock.ts";
 import type { Logger } from "../base/log.ts";
@@ -7,7 +7,7 @@ import { type AgentStore } from "../store/agent/index.ts";
 import { event, type RowOf } from "../store/signals/index.ts";
 import { createServiceFacts, type ServiceFacts } from "./discovery/service-facts.ts";
 import { type HealthChange, type HealthCheckSettings, HealthChecks } from "./managed/health-checks.ts";
-import { ManagedServiceBook, type ManagedServices } from "./managed/managed-services.ts";
+import { ManagedServiceRegistry, type ManagedServices } from "./managed/managed-services.ts";
 import { createLaunchedPrograms, type LaunchedPrograms } from "./naming/launched-programs.ts";
 
 export interface OpenManagedOptions {
@@ -20,7 +20,7 @@ export interface OpenManagedOptions {
 }
 
 export interface Managed {
-  book: ManagedServiceBook;
+  registry: ManagedServiceRegistry;
   facts: ServiceFacts;
   checks: HealthChecks;
   /** What the scan asks. */
@@ -31,11 +31,11 @@ export interface Managed {
 
 export async function openManaged(options: OpenManagedOptions): Promise<Managed> {
   const { store, clock, log } = options;
-  const book = await ManagedServiceBook.open({ file: options.file, owner: options.owner, wallMs: () => clock.wallMs(), log });
+  const registry = await ManagedServiceRegistry.open({ file: options.file, owner: options.owner, wallMs: () => clock.wallMs(), log });
   const launched = createLaunchedPrograms();
   const facts = createServiceFacts(store);
   const checks = new HealthChecks({
-    services: () => book.list(),
+    services: () => registry.list(),
     settings: options.settings,
     addressesOf: (port) => facts.addressesOf(port),
     lastReported: (service) => facts.lastHealth(service),
@@ -47,17 +47,17 @@ export async function openManaged(options: OpenManagedOptions): Promise<Managed>
     log,
   });
   return {
-    book,
+    registry,
     facts,
     checks,
     launched,
     services: {
-      list: () => book.list(),
-      byPort: (port) => book.byPort(port),
+      list: () => registry.list(),
+      byPort: (port) => registry.byPort(port),
       healthOf: (port) => checks.healthOf(port),
       launched: () => launched.names,
     },
-    notes: () => (book.problem === undefined ? [] : [book.problem]),
+    notes: () => (registry.problem === undefined ? [] : [registry.problem]),
   };
 }
 

@@ -59,7 +59,7 @@ async function startAgent(): Promise<() => Promise<void>> {
     http: createHttpRoutes({
       routes: agentRoutes({
         status: () => Promise.reject(new Error("not asked for")),
-        book: managed.book,
+        registry: managed.registry,
         healthOf: (port) => managed.services.healthOf(port),
         discoveredAt: (port, protocol) => managed.facts.discoveredAt(port, protocol),
         onChange: () => managed.checks.refresh(),

@@ -8,14 +8,14 @@ describe("createCounterDeltas()", () => {
     ["a 32-bit wrap", 2 ** 32 - 50, 150, 200],
     ["a reset", 1_000_000, 5, null],
     ["a reset from high up", 3_000_000_000, 5, null],
-    ["a 64-bit counter that went back", 2 ** 40, 2 ** 39, null],
+    ["a 64-bit counter that decreased", 2 ** 40, 2 ** 39, null],
   ])("tells %s", (_, before, now, expected) => {
     const deltas = createCounterDeltas(10);
     expect(deltas.of(before, now)).toBe(expected);
     expect(deltas.resets).toBe(expected === null ? 1 : 0);
   });
 
-  it("gives rates that are never negative", () => {
+  it("never returns negative rates", () => {
     const deltas = createCounterDeltas(15);
     expect(deltas.perSecond(100, 250)).toBe(10);
     expect(deltas.perSecond(250, 100)).toBe(0);

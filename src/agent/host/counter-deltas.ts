@@ -1,15 +1,15 @@
-/** Growth of kernel counters between two samples. Counters wrap, and start again with their device, interface or group. */
+/** Increments of kernel counters between two samples. Counters wrap, and reset with their device, interface or cgroup. */
 
 const wrap32 = 2 ** 32;
-/** A step back is taken for a 32-bit wrap only when the growth behind it is this small; anything else is a reset. */
+/** A decrease counts as a 32-bit wrap only when the implied increment is below this; otherwise it is a reset. */
 const maxWrapGrowth = 2 ** 28;
 
 export interface CounterDeltas {
   /** Never negative; null after a reset, which is counted. */
   of(before: number, now: number): number | null;
-  /** The same, divided by the interval; 0 after a reset. */
+  /** The increment per second; 0 after a reset. */
   perSecond(before: number, now: number): number;
-  /** How many counters were reset so far. */
+  /** Resets so far. */
   readonly resets: number;
 }
 
@@ -31,13 +31,13 @@ export function createCounterDeltas(intervalS: number): CounterDeltas {
   };
 }
 
-/** Fewer digits than a double holds: they are noise, and cost space in the store. */
+/** Drops digits that are noise and cost space in the store. */
 export function roundTo(value: number, digits: number): number {
   const factor = 10 ** digits;
   return Math.round(value * factor) / factor;
 }
 
-/** 0..1 with four digits: timers of the two sides of a division differ a little. */
+/** Clamped to 0..1, four digits: numerator and denominator are not read at exactly the same time. */
 export function ratioOf(part: number, whole: number): number {
   return whole <= 0 ? 0 : roundTo(Math.min(1, Math.max(0, part / whole)), 4);
 }

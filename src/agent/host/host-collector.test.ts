@@ -41,7 +41,7 @@ describe("createHostCollector()", () => {
     expect(clock.readings).toBe(3);
   });
 
-  it("asks for the number of processes each time, and bounds it", async () => {
+  it("reads the number of top processes for each sample, and clamps it", async () => {
     const processes = Array.from({ length: 300 }, (_, index) => processOf(index + 1, { rssPages: index + 1, threads: 1 }));
     const reader = scriptedReader([snapshotOf({ processes: { ...snapshotOf().processes, processes } })]);
     let count = 2;
@@ -54,7 +54,7 @@ describe("createHostCollector()", () => {
     expect((await collector.sample()).hostProcess).toHaveLength(2);
   });
 
-  it("says what it could not see, and warns once about a file system that does not answer", async () => {
+  it("notes what it could not see, and warns once about a file system that does not respond", async () => {
     const records: LogRecord[] = [];
     const log = createLogger("test", "debug", (record) => records.push(record));
     const dead = snapshotOf({ mounts: { mounts: [], unresponsive: ["/nfs"], failed: 0, cut: 0 } });
@@ -68,10 +68,10 @@ describe("createHostCollector()", () => {
     expect(collector.notes()).toEqual([]);
     await collector.sample();
     await collector.sample();
-    expect(collector.notes()).toEqual([expect.stringContaining('"/nfs" did not answer')]);
+    expect(collector.notes()).toEqual([expect.stringContaining('"/nfs" did not respond')]);
     await collector.sample();
     expect(collector.notes()).toEqual([]);
-    expect(records.map((record) => record.message)).toEqual(["file system does not answer", "file system answers again"]);
+    expect(records.map((record) => record.message)).toEqual(["file system does not respond; skipping it", "file system responds again"]);
   });
 
   it("stops when aborted, also during the baseline", async () => {
@@ -121,7 +121,7 @@ describe("createHostCollector() on this machine", () => {
     }
   });
 
-  it("sees a process that burns CPU", async () => {
+  it("reports a process that burns CPU", async () => {
     const child = spawn(process.execPath, ["-e", "for (;;);"], { stdio: "ignore" });
     try {
       await once(child, "spawn");

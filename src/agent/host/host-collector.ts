@@ -1,4 +1,4 @@
-/** Samples the host: rates and ratios of the time since the sample before. */
+/** Samples the host: rates and ratios since the previous sample. */
 
 import { type Clock, sleep } from "../../base/clock.ts";
 import type { Logger } from "../../base/log.ts";
@@ -23,7 +23,7 @@ import {
 } from "./host-rows.ts";
 import { processRows } from "./process-rows.ts";
 
-/** What one sample made, by signal; all rows carry the same time. */
+/** Rows of one sample, by signal; all have the same timestamp. */
 export interface HostRows {
   host: HostRow[];
   hostCpu: HostCpuRow[];
@@ -37,17 +37,17 @@ export interface HostRows {
 export interface HostCollectorOptions {
   reader: HostReader;
   clock: Clock;
-  /** How many processes by each of CPU, memory, threads and open files; read before each sample, held between 1 and 100. */
+  /** Top processes by each of CPU, memory, threads and open files; read before each sample, clamped to 1..100. */
   topProcesses: () => number;
   log: Logger;
-  /** What the very first sample is compared with is this much older; default 250 ms. */
+  /** Interval of the very first sample; default 250 ms. */
   baselineMs?: number;
 }
 
 export interface HostCollector {
   /** One at a time. Rejects only when the signal is aborted. */
   sample(signal?: AbortSignal): Promise<HostRows>;
-  /** What the last sample could not see, ready to print. */
+  /** Sentences about what the last sample could not see. */
   notes(): string[];
 }
 
@@ -61,19 +61,19 @@ export function createHostCollector(options: HostCollectorOptions): HostCollecto
   const { reader, clock, log, baselineMs = 250 } = options;
   let last: TimedSnapshot | undefined;
   let notes: string[] = [];
-  let silentMounts: readonly string[] = [];
+  let hungMounts: readonly string[] = [];
 
   const take = async (signal: AbortSignal | undefined): Promise<TimedSnapshot> => {
-    // Read once, immediately before the counters: everything in the sample refers to this instant.
+    // Read once, immediately before the counters: all rows of the sample use this timestamp.
     const monotonicMs = clock.monotonicMs();
     const time = { at: Math.round(clock.wallMs() * 1_000), mono_ms: Math.round(monotonicMs) };
     return { time, monotonicMs, snapshot: await reader.snapshot(signal) };
   };
 
   const reportMounts = (unresponsive: readonly string[]): void => {
-    for (const mount of unresponsive) if (!silentMounts.includes(mount)) log.warn("file system does not answer", { mount });
-    for (const mount of silentMounts) if (!unresponsive.includes(mount)) log.info("file system answers again", { mount });
-    silentMounts = unresponsive;
+    for (const mount of unresponsive) if (!hungMounts.includes(mount)) log.warn("file system does not respond; skipping it", { mount });
+    for (const mount of hungMounts) if (!unresponsive.includes(mount)) log.info("file system responds again", { mount });
+    hungMounts = unresponsive;
   };
 
   const sample = async (signal?: AbortSignal): Promise<HostRows> => {

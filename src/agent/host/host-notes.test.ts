@@ -6,7 +6,7 @@ const none = { someUs: null, fullUs: null };
 const base = snapshotOf();
 
 describe("hostNotes()", () => {
-  it("is silent when everything was seen", () => {
+  it("has no notes when everything was read", () => {
     expect(hostNotes(base, [], 0)).toEqual([]);
   });
 
@@ -17,19 +17,23 @@ describe("hostNotes()", () => {
       { processes: { ...base.processes, tally: { denied: 4, vanished: 9, failed: 0, truncated: 0 } } },
       /^4 processes cannot be read/,
     ],
-    ["a dead server", { mounts: { mounts: [], unresponsive: ["/nfs", "/nfs2"], failed: 0, cut: 0 } }, /"\/nfs" and 1 more did not answer/],
-    ["refusals", { mounts: { mounts: [], unresponsive: [], failed: 2, cut: 0 } }, /^2 file systems refused/],
-    ["too many groups", { cgroups: { ...base.cgroups, cut: 7 } }, /^7 control groups/],
+    [
+      "an unresponsive server",
+      { mounts: { mounts: [], unresponsive: ["/nfs", "/nfs2"], failed: 0, cut: 0 } },
+      /"\/nfs" and 1 more did not respond/,
+    ],
+    ["failed mounts", { mounts: { mounts: [], unresponsive: [], failed: 2, cut: 0 } }, /^2 file systems did not report usage/],
+    ["too many cgroups", { cgroups: { ...base.cgroups, cut: 7 } }, /^7 cgroups/],
     ["too many interfaces", { interfaces: { interfaces: [], cut: 3 } }, /3 least used network interfaces/],
     ["no PSI", { pressure: { cpu: none, memory: none, io: none } }, /PSI/],
-    ["no count of kills", { virtualMemory: { ...base.virtualMemory, oomKills: null } }, /4\.13/],
-  ])("says %s", (_, more, expected) => {
+    ["no OOM counter", { virtualMemory: { ...base.virtualMemory, oomKills: null } }, /4\.13/],
+  ])("notes %s", (_, more, expected) => {
     const notes = hostNotes(snapshotOf(more), [], 0);
     expect(notes).toHaveLength(1);
     expect(notes[0]).toMatch(expected);
   });
 
-  it("says which facts about the top processes are missing", () => {
+  it("notes which facts about the top processes are missing", () => {
     const row = {
       at: 1,
       mono_ms: 1,
@@ -53,8 +57,8 @@ describe("hostNotes()", () => {
     ]);
   });
 
-  it("says counters that started again, and does not count processes that ended", () => {
-    const ended = { ...base.processes, tally: { denied: 0, vanished: 50, failed: 0, truncated: 0 } };
-    expect(hostNotes(snapshotOf({ processes: ended }), [], 2)).toEqual([expect.stringMatching(/^2 kernel counters started again/)]);
+  it("notes reset counters, and ignores processes that exited", () => {
+    const exited = { ...base.processes, tally: { denied: 0, vanished: 50, failed: 0, truncated: 0 } };
+    expect(hostNotes(snapshotOf({ processes: exited }), [], 2)).toEqual([expect.stringMatching(/^2 kernel counters were reset/)]);
   });
 });

@@ -11,13 +11,13 @@ function pairOf(before: Partial<HostSnapshot>, now: Partial<HostSnapshot>): Snap
 }
 
 describe("cpuRatios()", () => {
-  it("divides the time that passed", () => {
+  it("splits the elapsed CPU time", () => {
     const before = ticksOf({ user: 100, idle: 1000 });
     const now = ticksOf({ user: 140, nice: 10, system: 20, irq: 5, softirq: 5, steal: 10, iowait: 10, idle: 1100 });
     expect(cpuRatios(before, now)).toEqual({ busy: 0.45, user: 0.25, system: 0.15, iowait: 0.05, steal: 0.05, softirq: 0.025 });
   });
 
-  it("is 0 when no time passed, and bears estimates that step back", () => {
+  it("is 0 when no time elapsed, and tolerates estimates that decrease", () => {
     expect(cpuRatios(ticksOf({ user: 5 }), ticksOf({ user: 5 })).busy).toBe(0);
     const ratios = cpuRatios(ticksOf({ iowait: 50, idle: 100 }), ticksOf({ user: 10, iowait: 40, idle: 110 }));
     expect(ratios).toMatchObject({ busy: 0.5, iowait: 0 });
@@ -25,7 +25,7 @@ describe("cpuRatios()", () => {
 });
 
 describe("hostRow()", () => {
-  it("makes rates, differences and gauges", () => {
+  it("computes rates, increments and gauges", () => {
     const row = hostRow(
       pairOf(
         {
@@ -81,20 +81,20 @@ describe("hostRow()", () => {
     });
   });
 
-  it("has no negative rate after a reset, and counts it", () => {
+  it("has no negative rate after a reset, and counts the reset", () => {
     const pair = pairOf({ stat: { ...snapshotOf().stat, contextSwitches: 1_000_000 } }, {});
     expect(hostRow(pair).context_switches_per_s).toBe(0);
     expect(pair.deltas.resets).toBe(1);
   });
 
-  it("says nothing about pressure where the kernel does not", () => {
+  it("has null pressure where the kernel reports none", () => {
     const none = { someUs: null, fullUs: null };
     expect(hostRow(pairOf({}, { pressure: { cpu: none, memory: none, io: none } })).psi_cpu_some_ratio).toBeNull();
   });
 });
 
 describe("cpuRows()", () => {
-  it("has rows for the cores that were there at both ends", () => {
+  it("has rows for cores online in both snapshots", () => {
     const statOf = (...cores: number[]) => ({
       ...snapshotOf().stat,
       cores: new Map(cores.map((core) => [core, ticksOf({ user: core * 10, idle: core * 10 })])),
@@ -109,7 +109,7 @@ describe("cpuRows()", () => {
 });
 
 describe("mountRows()", () => {
-  it("carries what was read", () => {
+  it("copies the values read", () => {
     const mount = {
       mount: "/",
       device: "/dev/vda",
@@ -142,7 +142,7 @@ describe("diskRows()", () => {
   const rowsOf = (before: Parameters<typeof diskOf>[0], now: Parameters<typeof diskOf>[0]) =>
     diskRows(pairOf({ disks: { disks: [diskOf(before)], cut: 0 } }, { disks: { disks: [diskOf(now)], cut: 0 } }));
 
-  it("makes rates, latency, busy share and queue", () => {
+  it("computes rates, latency, busy share and queue length", () => {
     const [row] = rowsOf(
       { reads: 10, readMs: 5 },
       { reads: 110, readBytes: 1_000_000, readMs: 205, writtenBytes: 0, busyMs: 2_500, weightedMs: 15_000 },
@@ -161,20 +161,20 @@ describe("diskRows()", () => {
     });
   });
 
-  it("bears the 32-bit wrap of the millisecond counters", () => {
+  it("handles the 32-bit wrap of the millisecond counters", () => {
     expect(rowsOf({ busyMs: 2 ** 32 - 1000, weightedMs: 2 ** 32 - 1000 }, { busyMs: 4000, weightedMs: 9000 })).toMatchObject([
       { busy_ratio: 0.5, queue_length: 1 },
     ]);
   });
 
-  it("leaves out devices that are new or were replaced", () => {
+  it("skips new and replaced devices", () => {
     expect(rowsOf({ device: "sda" }, { device: "sdb" })).toEqual([]);
     expect(rowsOf({ reads: 500 }, { reads: 3 })).toEqual([]);
   });
 });
 
 describe("interfaceRows()", () => {
-  it("makes rates, and counts errors and drops of the interval", () => {
+  it("computes rates, errors and drops of the interval", () => {
     const before = interfaceOf({ rxBytes: 100, rxErrors: 5, txDrops: 7 });
     const now = interfaceOf({ rxBytes: 1100, txBytes: 50, rxPackets: 20, rxErrors: 8, txDrops: 7 });
     expect(interfaceRows(pairOf({ interfaces: { interfaces: [before], cut: 0 } }, { interfaces: { interfaces: [now], cut: 0 } }))).toEqual([
@@ -200,7 +200,7 @@ describe("cgroupRows()", () => {
     return cgroupRows(pairOf({ cgroups: scan(before) }, { cgroups: scan(now) }));
   };
 
-  it("makes cores, throttling and kills of the interval", () => {
+  it("computes cores, throttling and OOM kills of the interval", () => {
     expect(
       rowsOf(
         { cpuUsageUs: 1_000_000, periods: 100, throttledPeriods: 10, oomKills: 1 },
@@ -230,14 +230,14 @@ describe("cgroupRows()", () => {
     ]);
   });
 
-  it("says null for what a group has not, for a new group, and for one made again", () => {
+  it("has nulls for missing values, a new cgroup and a re-created one", () => {
     const nulls = { cpu_cores: null, throttled_ratio: null, oom_kills: null };
     expect(rowsOf({}, {})).toMatchObject([{ ...nulls, mem_used_bytes: null, pids: null, cpu_limit_cores: null }]);
     expect(rowsOf({ path: "/other" }, { cpuUsageUs: 5, oomKills: 1 })).toMatchObject([nulls]);
     expect(rowsOf({ cpuUsageUs: 9_000_000, oomKills: 4 }, { cpuUsageUs: 5, oomKills: 0 })).toMatchObject([nulls]);
   });
 
-  it("is not throttled while a limited group sleeps", () => {
+  it("reports no throttling while a limited cgroup is idle", () => {
     expect(rowsOf({ periods: 5, throttledPeriods: 5 }, { periods: 5, throttledPeriods: 5, cpuLimitCores: 1 })).toMatchObject([
       { throttled_ratio: 0 },
     ]);

@@ -1,4 +1,4 @@
-/** Rows of the host signals, from two snapshots. Pure: no clock, no files. */
+/** Rows of the host signals from two snapshots. Does no I/O. */
 
 import type { CgroupUsage, CpuTicks, DiskCounters, HostSnapshot, InterfaceCounters, PressureTotals } from "../../host/index.ts";
 import type {
@@ -22,11 +22,11 @@ export type HostInterfaceRow = RowOf<typeof hostInterface.columns>;
 export type HostCgroupRow = RowOf<typeof hostCgroup.columns>;
 export type HostProcessRow = RowOf<typeof hostProcess.columns>;
 
-/** Two snapshots and what lies between them. */
+/** Two snapshots and the interval between them. */
 export interface SnapshotPair {
   before: HostSnapshot;
   now: HostSnapshot;
-  /** Of `now`; carried by every row. */
+  /** Timestamp of `now`, for every row. */
   time: SampleTime;
   /** Measured, not configured. */
   intervalMs: number;
@@ -42,9 +42,9 @@ interface CpuRatios {
   softirq: number;
 }
 
-/** Parts of the time that passed on these cores. Busy is user + system + steal; system includes interrupts. */
+/** Shares of CPU time. Busy is user + system + steal; system includes interrupts. */
 export function cpuRatios(before: CpuTicks, now: CpuTicks): CpuRatios {
-  // iowait and idle are estimates of the kernel and may step back a little; that is no reset.
+  // iowait and idle are estimates and may decrease slightly; that is not a reset.
   const grown = (kind: keyof CpuTicks): number => Math.max(0, now[kind] - before[kind]);
   const user = grown("user") + grown("nice");
   const softirq = grown("softirq");
@@ -90,7 +90,7 @@ function cpuAndLoad({ before, now, deltas }: SnapshotPair) {
   };
 }
 
-/** Swap rates are pages. Out-of-memory kills are those of the interval. */
+/** Swap rates are in pages. Out-of-memory kills are those of the interval. */
 function memory({ before, now, deltas }: SnapshotPair) {
   const killsBefore = before.virtualMemory.oomKills;
   const killsNow = now.virtualMemory.oomKills;
@@ -135,7 +135,7 @@ export function hostRow(pair: SnapshotPair): HostRow {
   };
 }
 
-/** Cores that were offline at either end have no row. */
+/** Cores offline in either snapshot have no row. */
 export function cpuRows({ before, now, time }: SnapshotPair): HostCpuRow[] {
   const rows: HostCpuRow[] = [];
   for (const [core, ticks] of now.stat.cores) {
@@ -171,7 +171,7 @@ export function mountRows({ now, time }: SnapshotPair): HostMountRow[] {
   }));
 }
 
-/** Growth of all counters of one device or interface; null when one was reset: it was replaced, and nothing can be said about the interval. */
+/** Increments of all counters of a device or interface; null when one was reset: the device was replaced during the interval. */
 function growthOf<K extends string>(
   deltas: CounterDeltas,
   before: Readonly<Record<K, number>>,
@@ -239,7 +239,7 @@ export function interfaceRows({ before, now, time, intervalMs, deltas }: Snapsho
   return rows;
 }
 
-/** A group that is new, or was made again under the same name, has its rates as null until the next sample. */
+/** A new or re-created cgroup has null rates until the next sample. */
 export function cgroupRows({ before, now, time, intervalMs, deltas }: SnapshotPair): HostCgroupRow[] {
   const known = new Map<string, CgroupUsage>(before.cgroups.groups.map((group) => [group.path, group]));
   return now.cgroups.groups.map((group) => {
@@ -255,7 +255,7 @@ export function cgroupRows({ before, now, time, intervalMs, deltas }: SnapshotPa
       cgroup: group.path,
       cpu_cores: cpuUs === null ? null : roundTo(cpuUs / 1_000 / intervalMs, 4),
       cpu_limit_cores: group.cpuLimitCores,
-      // Periods only pass while a limited group runs: without a limit the question has no answer.
+      // Periods only elapse while a cgroup with a CPU limit runs; without a limit the share is undefined.
       throttled_ratio: group.cpuLimitCores === null || periods === null || throttled === null ? null : ratioOf(throttled, periods),
       mem_used_bytes: group.memoryUsedBytes,
       mem_limit_bytes: group.memoryLimitBytes,

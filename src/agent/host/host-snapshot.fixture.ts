@@ -3,7 +3,7 @@ import type { CgroupUsage, DiskCounters, HostReader, HostSnapshot, InterfaceCoun
 const cpu = { user: 0, nice: 0, system: 0, idle: 0, iowait: 0, irq: 0, softirq: 0, steal: 0 };
 const tally = () => ({ denied: 0, vanished: 0, failed: 0, truncated: 0 });
 
-/** A host on which nothing ever happened, with what a test cares about put in. */
+/** An idle host, with the given parts replaced. */
 export function snapshotOf(more: Partial<HostSnapshot> = {}): HostSnapshot {
   return {
     stat: { total: cpu, cores: new Map(), contextSwitches: 0, forks: 0, processesRunning: 0, processesBlocked: 0 },
@@ -79,11 +79,11 @@ export const processOf = (pid: number, more: Partial<ProcessStat> = {}): Process
 });
 
 export interface ScriptedReader extends HostReader {
-  /** How often a snapshot was taken. */
+  /** Snapshots taken. */
   readonly taken: number;
 }
 
-/** Hands out the given snapshots in turn, the last one for ever. */
+/** Returns the given snapshots in turn, then the last one repeatedly. */
 export function scriptedReader(snapshots: HostSnapshot[]): ScriptedReader {
   let taken = 0;
   return {

@@ -18,14 +18,14 @@ function rowsOf(before: ProcessStat[], now: ProcessStat[], count = 10, openFiles
 }
 
 describe("largest()", () => {
-  it("takes the best, in order, and nothing that scores 0", () => {
+  it("returns the highest scores in order, without zeros", () => {
     const random = [5, 0, 9, 3, 9, 1, 7];
     expect(largest(random, 3, (value) => value)).toEqual([9, 9, 7]);
     expect(largest(random, 50, (value) => value)).toEqual([9, 9, 7, 5, 3, 1]);
     expect(largest([], 3, Number)).toEqual([]);
   });
 
-  it("agrees with sorting", () => {
+  it("returns the same as sorting", () => {
     const values = Array.from({ length: 500 }, (_, index) => (index * 7919) % 503);
     const sorted = values.filter((value) => value > 0).sort((a, b) => b - a);
     expect(largest(values, 20, (value) => value)).toEqual(sorted.slice(0, 20));
@@ -59,7 +59,7 @@ describe("processRows()", () => {
     ]);
   });
 
-  it("unites the tops by CPU, memory, threads and open files", () => {
+  it("returns the union of the top processes by CPU, memory, threads and open files", () => {
     const idle = Array.from({ length: 50 }, (_, index) => processOf(100 + index));
     const now = [
       ...idle,
@@ -73,7 +73,7 @@ describe("processRows()", () => {
     expect(rows.map((row) => row.pid)).toEqual([1, 2, 3, 4]);
   });
 
-  it("gives a process that started meanwhile all its CPU time, and one that only appeared none", () => {
+  it("counts all CPU time of a process that started in the interval, and none of one that became visible", () => {
     const rows = rowsOf(
       [],
       [processOf(1, { startTicks: 100_500, cpuTicks: 200, threads: 2 }), processOf(2, { startTicks: 99, cpuTicks: 90_000, threads: 2 })],
@@ -84,12 +84,12 @@ describe("processRows()", () => {
     ]);
   });
 
-  it("does not mix up a pid that was used again", () => {
+  it("does not confuse processes when a pid is reused", () => {
     const rows = rowsOf([processOf(1, { startTicks: 50, cpuTicks: 5000 })], [processOf(1, { startTicks: 100_900, cpuTicks: 100 })]);
     expect(rows).toMatchObject([{ start_ticks: 100_900, cpu_cores: 0.1 }]);
   });
 
-  it("leaves out what ended before it could be looked at", () => {
+  it("skips processes that exited before they could be read", () => {
     expect(rowsOf([], [processOf(1, { name: "gone", threads: 4 })])).toEqual([]);
   });
 });

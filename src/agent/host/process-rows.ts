@@ -1,10 +1,10 @@
-/** Which processes are worth a row, and the row. */
+/** Rows of the top processes. */
 
 import type { HostReader, ProcessStat } from "../../host/index.ts";
 import { roundTo } from "./counter-deltas.ts";
 import type { HostProcessRow, SnapshotPair } from "./host-rows.ts";
 
-/** A process with its growth since the sample before. */
+/** A process with its increments since the previous sample. */
 interface Candidate {
   process: ProcessStat;
   cpuTicks: number;
@@ -25,7 +25,7 @@ export function largest<T>(items: readonly T[], count: number, scoreOf: (item: T
   return best.map(({ item }) => item);
 }
 
-/** A process that started within the interval has used all its CPU time in it; one that only now became visible has an unknown past. */
+/** A process started within the interval used all its CPU time in it; for one that merely became visible the share is unknown. */
 function candidatesOf({ before, now }: SnapshotPair, ticksPerS: number): Candidate[] {
   const known = new Map(before.processes.processes.map((process) => [process.pid, process]));
   const bornAfterTicks = (before.uptimeS - 0.02) * ticksPerS;
@@ -39,7 +39,7 @@ function candidatesOf({ before, now }: SnapshotPair, ticksPerS: number): Candida
   });
 }
 
-/** The union of the top `count` by CPU, resident memory, threads and open files; processes that end meanwhile are left out. */
+/** The union of the top `count` by CPU, resident memory, threads and open files; processes that exit meanwhile are skipped. */
 export function processRows(pair: SnapshotPair, reader: HostReader, count: number): HostProcessRow[] {
   const { ticksPerS, pageBytes } = reader.units;
   const intervalS = pair.intervalMs / 1_000;

@@ -57,7 +57,7 @@ async function listen(server: Server, port = 0, host = "127.0.0.1"): Promise<num
 }
 
 describe("HealthChecks against real servers", () => {
-  it("tells when a service dies and when it is back", async () => {
+  it("reports when a service dies and when it recovers", async () => {
     const first = createServer((socket) => socket.end());
     const port = await listen(first);
     const api = service({ port });
@@ -78,7 +78,7 @@ describe("HealthChecks against real servers", () => {
     expect(changes[1]).toMatchObject({ before: "unhealthy", after: "healthy" });
   });
 
-  it("asks the health path, and takes a bad status for a failure", async () => {
+  it("requests the health path, and counts an error status as a failure", async () => {
     let status = 200;
     const server = createHttpServer((request, response) => response.writeHead(request.url === "/health" ? status : 500).end());
     const port = await listen(server);
@@ -88,7 +88,7 @@ describe("HealthChecks against real servers", () => {
     await vi.waitFor(() => expect(changes).toMatchObject([{ after: "unhealthy", detail: "HTTP 503 of /health" }]));
   });
 
-  it("finds a service that listens elsewhere than on 127.0.0.1", async () => {
+  it("finds a service that does not listen on 127.0.0.1", async () => {
     const onIpv6 = await listen(
       createServer((socket) => socket.end()),
       0,
@@ -111,11 +111,11 @@ describe("HealthChecks against real servers", () => {
     expect(asked).not.toContain(onIpv6);
     const askedOnce = asked.length;
     await vi.waitFor(() => expect(Date.parse(checks.healthOf(onOther)?.checkedAt ?? "")).toBeGreaterThan(0));
-    // It is asked where it answered last.
+    // The last good address is tried first.
     expect(asked.length).toBe(askedOnce);
   });
 
-  it("ends the checks under way when stopped", async () => {
+  it("ends running checks when stopped", async () => {
     const silent = createServer();
     const port = await listen(silent);
     const { stop } = start(() => [service({ port, health: "/" })], {
@@ -149,7 +149,7 @@ describe("HealthChecks", () => {
     return { ...started, atS, requests };
   }
 
-  it("decides soon, then keeps its interval, and backs off to a minute while failing", async () => {
+  it("decides quickly, then keeps its interval, and backs off to a minute while failing", async () => {
     const { atS, changes, decisions, requests } = scripted([
       fine,
       fine,
@@ -166,12 +166,12 @@ describe("HealthChecks", () => {
       ["healthy", "unhealthy"],
       ["unhealthy", "healthy"],
     ]);
-    // Healthy at first, unhealthy, healthy again.
+    // Healthy, unhealthy, healthy.
     expect(decisions).toHaveBeenCalledTimes(3);
     expect(requests[0]).toMatchObject({ address: "127.0.0.1", port: 8080, timeoutMs: 2_000 });
   });
 
-  it("is not swayed by single failures and single successes", async () => {
+  it("ignores single failures and single successes", async () => {
     const { checks, changes } = scripted([
       fine,
       fine,
@@ -194,14 +194,14 @@ describe("HealthChecks", () => {
     expect(checks.healthOf(8080)?.state).toBe("unhealthy");
   });
 
-  it("says at once that a service is unhealthy that never was well, but not that it is well", async () => {
+  it("reports a service that is unhealthy from the start, not one that is healthy", async () => {
     const { changes, atS } = scripted([refused, refused, refused]);
     await vi.advanceTimersByTimeAsync(2_500);
     expect(atS).toEqual([0, 1, 2]);
     expect(changes).toMatchObject([{ before: "unknown", after: "unhealthy" }]);
   });
 
-  it("knows over a restart what it said last", async () => {
+  it("compares with the state reported before a restart", async () => {
     const before = scripted([fine], { lastReported: () => Promise.resolve("unhealthy") });
     await vi.advanceTimersByTimeAsync(5_000);
     expect(before.changes).toMatchObject([{ before: "unhealthy", after: "healthy" }]);
@@ -212,7 +212,7 @@ describe("HealthChecks", () => {
     expect(same.checks.healthOf(8080)?.state).toBe("unhealthy");
   });
 
-  it("checks a new service at once, starts a changed one anew, and forgets one that is gone", async () => {
+  it("checks a new service at once, resets a changed one, and drops a removed one", async () => {
     const list: ManagedService[] = [];
     const { checks, atS } = scripted([fine], { services: () => list });
     await vi.advanceTimersByTimeAsync(30_000);
@@ -231,7 +231,7 @@ describe("HealthChecks", () => {
     expect(atS).toHaveLength(2);
   });
 
-  it("does not check UDP, and goes on when an event cannot be stored", async () => {
+  it("does not check UDP, and continues when an event cannot be stored", async () => {
     const udp = scripted([fine], { services: () => [service({ type: "udp" })] });
     await vi.advanceTimersByTimeAsync(60_000);
     expect(udp.atS).toEqual([]);
@@ -242,7 +242,7 @@ describe("HealthChecks", () => {
     expect(failing.atS.length).toBeGreaterThan(4);
   });
 
-  it("looks at 16 services at a time", async () => {
+  it("runs 16 checks at a time", async () => {
     let now = 0;
     let most = 0;
     const services = Array.from({ length: 100 }, (_, index) => service({ name: `s${index}`, port: 1_000 + index }));
@@ -256,7 +256,7 @@ describe("HealthChecks", () => {
     });
     await vi.waitFor(() => expect(services.every((item) => checks.healthOf(item.port)?.state === "healthy")).toBe(true));
     expect(most).toBe(16);
-    // A hundred decisions within a moment are worth one scan; a machine that takes seconds for them gets another.
+    // A hundred decisions at once cause one scan; a machine that takes seconds for them may cause a second one.
     expect(decisions.mock.calls.length).toBeLessThan(5);
   });
 });

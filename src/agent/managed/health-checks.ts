@@ -1,4 +1,4 @@
-/** Checks the managed services of this host at their ports, and says when one has become unhealthy or healthy again. Others are never touched. */
+/** Checks managed services at their ports, and reports when one becomes unhealthy or healthy. Other services are never probed. */
 
 import { type Clock, sleep } from "../../base/clock.ts";
 import { CoralError } from "../../base/errors.ts";
@@ -10,28 +10,28 @@ import type { ManagedService, ServiceHealth } from "./managed-services.ts";
 export interface HealthCheckSettings {
   intervalMs: number;
   timeoutMs: number;
-  /** Failures in a row. */
+  /** Consecutive failures. */
   unhealthyAfter: number;
-  /** Successes in a row. */
+  /** Consecutive successes. */
   healthyAfter: number;
 }
 
-/** A service has become unhealthy, or healthy again. */
+/** A service became unhealthy, or healthy again. */
 export interface HealthChange {
   service: ManagedService;
   before: ServiceHealth["state"];
   after: "healthy" | "unhealthy";
-  /** What the deciding check found. */
+  /** Result of the deciding check. */
   detail: string;
 }
 
 export interface HealthChecksOptions {
   services: () => readonly ManagedService[];
-  /** Read before each check, so that a reloaded config counts at once. */
+  /** Read before each check, so that a reload takes effect. */
   settings: () => HealthCheckSettings;
-  /** Where the scan saw the port listen, besides loopback; all of this machine. Asked when loopback refuses. */
+  /** Local addresses besides loopback on which the scan saw the port listen. Tried when loopback refuses. */
   addressesOf: (port: number) => Promise<readonly string[]>;
-  /** The state that was last reported for a service, before this process; decides whether its first result is a change. */
+  /** The state last reported by an earlier process; decides whether the first result is a change. */
   lastReported: (service: ManagedService) => Promise<ServiceHealth["state"] | undefined>;
   /** Awaited before the next check of the service. */
   report: (change: HealthChange) => Promise<void>;
@@ -46,24 +46,24 @@ export interface HealthChecksOptions {
 interface Check {
   service: ManagedService;
   health: ServiceHealth;
-  /** Last state that was told; undefined until the first decision. */
+  /** Last reported state; undefined until the first decision. */
   reported: ServiceHealth["state"] | undefined;
   isLoaded: boolean;
   failures: number;
   successes: number;
-  /** Failed checks since it became unhealthy; spaces the next ones. */
+  /** Failed checks since it became unhealthy; determines the backoff. */
   failuresBeyond: number;
   dueMs: number;
   isRunning: boolean;
   lastAddress: string | undefined;
 }
 
-/** Checks at the same time. */
+/** Concurrent checks. */
 const maxConcurrent = 16;
-/** While nothing is known yet, answers are wanted soon. */
+/** Interval until the first decision. */
 const firstIntervalMs = 1_000;
 const maxIntervalMs = 60_000;
-/** Checks of many services spread out instead of coming in one burst. */
+/** Spreads the checks of many services over time. */
 const jitterRatio = 0.1;
 const minDecisionGapMs = 5_000;
 const loopbackAddresses = ["127.0.0.1", "::1"];
@@ -94,8 +94,8 @@ export class HealthChecks {
   }
 
   /**
-   * Resolves when aborted and the checks under way have ended. `onDecision` is called when a service's state has changed, at most every few
-   * seconds: what is changed in between is seen by the next scan anyway.
+   * Resolves when aborted and running checks have ended. Calls `onDecision` when a service's state has changed, at most every few seconds:
+   * the next scan picks up changes in between.
    */
   async run(signal: AbortSignal, onDecision: () => void = () => undefined): Promise<void> {
     this.#onDecision = onDecision;
@@ -120,7 +120,7 @@ export class HealthChecks {
     await Promise.allSettled(running);
   }
 
-  /** Brings the checks in line with the services: a changed service starts anew. */
+  /** Adds, removes and resets checks to match the services. */
   #reconcile(): void {
     const services = this.#options.services();
     const ports = new Set(services.map((service) => service.port));
@@ -164,26 +164,26 @@ export class HealthChecks {
         check.isLoaded = true;
       }
       const outcome = await this.#probe(check, signal);
-      // Disconnected or changed in the meantime: the answer is about something else now.
+      // The service was disconnected or changed during the check: drop the result.
       if (this.#checks.get(check.service.port) !== check) return;
       await this.#record(check, outcome);
     } catch (error) {
       if (signal.aborted) return;
-      log.error(`Cannot check service "${check.service.name}": ${CoralError.from(error).message}`, { port: check.service.port });
+      log.error(`Cannot check service "${check.service.name}": ${CoralError.from(error).message}; retrying`, { port: check.service.port });
     }
     const jitter = 1 + jitterRatio * (2 * (this.#options.random ?? Math.random)() - 1);
     check.dueMs = clock.monotonicMs() + nextDelayMs(check, settings()) * jitter;
   }
 
-  /** Where it answered last, then loopback, then where the scan saw it: on to the next only when nobody listens at one. */
+  /** Tries the last good address, then loopback, then the scanned addresses; moves on only when a connection is refused. */
   async #probe(check: Check, signal: AbortSignal): Promise<ProbeOutcome> {
     const { port } = check.service;
-    const near = check.lastAddress === undefined ? loopbackAddresses : [check.lastAddress, ...loopbackAddresses];
-    let outcome = await this.#probeAddresses(check, near, near, signal);
+    const firstAddresses = check.lastAddress === undefined ? loopbackAddresses : [check.lastAddress, ...loopbackAddresses];
+    let outcome = await this.#probeAddresses(check, firstAddresses, firstAddresses, signal);
     if (isRefused(outcome)) {
       const seen = await this.#options.addressesOf(port);
-      const further = await this.#probeAddresses(check, seen, seen, signal);
-      if (further !== undefined && !isRefused(further)) outcome = further;
+      const elsewhere = await this.#probeAddresses(check, seen, seen, signal);
+      if (elsewhere !== undefined && !isRefused(elsewhere)) outcome = elsewhere;
     }
     if (isRefused(outcome)) check.lastAddress = undefined;
     return outcome ?? { kind: "failed", reason: "refused", detail: "no address" };
@@ -222,16 +222,16 @@ export class HealthChecks {
     const state = isDecided ? (isFine ? "healthy" : "unhealthy") : before;
     check.failuresBeyond = state === "unhealthy" && !isFine ? check.failuresBeyond + 1 : 0;
     check.health = { state, detail: detailOf(check.service, outcome), checkedAt: new Date(clock.wallMs()).toISOString() };
-    if (state !== before) this.#tellDecision();
+    if (state !== before) this.#notifyDecision();
     if (!isDecided || (state !== "healthy" && state !== "unhealthy") || check.reported === state) return;
     const reported = check.reported ?? "unknown";
     check.reported = state;
-    // That a service is well when first looked at is no news.
+    // Healthy at the first check is not a change.
     if (reported === "unknown" && state === "healthy") return;
     await report({ service: check.service, before: reported, after: state, detail: check.health.detail });
   }
 
-  #tellDecision(): void {
+  #notifyDecision(): void {
     const nowMs = this.#options.clock.monotonicMs();
     if (nowMs - this.#lastDecisionMs < minDecisionGapMs) return;
     this.#lastDecisionMs = nowMs;

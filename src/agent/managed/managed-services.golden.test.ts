@@ -5,7 +5,7 @@ import { tmpdir } from "node:os";
 import { join } from "node:path";
 import { afterEach, beforeEach, describe, expect, it } from "vitest";
 import { silentLogger } from "../../base/log.ts";
-import { ManagedServiceBook } from "./managed-services.ts";
+import { ManagedServiceRegistry } from "./managed-services.ts";
 
 const golden = `{
   "version": 1,
@@ -36,7 +36,7 @@ beforeEach(async () => {
 });
 afterEach(() => rm(join(file, ".."), { recursive: true, force: true }));
 
-const open = () => ManagedServiceBook.open({ file, owner: undefined, wallMs: () => Date.UTC(2026, 0, 1), log: silentLogger });
+const open = () => ManagedServiceRegistry.open({ file, owner: undefined, wallMs: () => Date.UTC(2026, 0, 1), log: silentLogger });
 
 describe("the file of connected services", () => {
   it("is written byte for byte", async () => {

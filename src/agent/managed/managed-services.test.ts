@@ -3,7 +3,7 @@ import { tmpdir } from "node:os";
 import { join } from "node:path";
 import { afterEach, beforeEach, describe, expect, it } from "vitest";
 import { silentLogger } from "../../base/log.ts";
-import { ManagedServiceBook } from "./managed-services.ts";
+import { ManagedServiceRegistry } from "./managed-services.ts";
 
 let directory: string;
 beforeEach(async () => {
@@ -11,14 +11,14 @@ beforeEach(async () => {
 });
 afterEach(() => rm(directory, { recursive: true, force: true }));
 
-const open = (wallMs = () => Date.UTC(2026, 0, 1)): Promise<ManagedServiceBook> =>
-  ManagedServiceBook.open({ file: join(directory, "services.json"), owner: undefined, wallMs, log: silentLogger });
+const open = (wallMs = () => Date.UTC(2026, 0, 1)): Promise<ManagedServiceRegistry> =>
+  ManagedServiceRegistry.open({ file: join(directory, "services.json"), owner: undefined, wallMs, log: silentLogger });
 
-describe("ManagedServiceBook", () => {
-  it("keeps services over a restart, in a private file", async () => {
-    const book = await open();
-    expect(book.list()).toEqual([]);
-    const outcomes = await book.connect([
+describe("ManagedServiceRegistry", () => {
+  it("keeps services across restarts, in a private file", async () => {
+    const registry = await open();
+    expect(registry.list()).toEqual([]);
+    const outcomes = await registry.connect([
       { name: "api", port: 8080, health: "/health", type: "http" },
       { name: "db", port: 5432 },
     ]);
@@ -32,20 +32,20 @@ describe("ManagedServiceBook", () => {
     expect((await stat(join(directory, "services.json"))).mode & 0o777).toBe(0o600);
   });
 
-  it("takes a service again: unchanged, or with its new check, and keeps when it was first connected", async () => {
+  it("accepts a service again, unchanged or with a new check, and keeps its first connection time", async () => {
     await (await open()).connect([{ name: "api", port: 8080 }]);
-    const book = await open(() => Date.UTC(2027, 0, 1));
-    expect(await book.connect([{ name: "api", port: 8080 }])).toMatchObject([{ kind: "unchanged" }]);
-    expect(await book.connect([{ name: "api", port: 8080, health: "/h" }])).toMatchObject([
+    const registry = await open(() => Date.UTC(2027, 0, 1));
+    expect(await registry.connect([{ name: "api", port: 8080 }])).toMatchObject([{ kind: "unchanged" }]);
+    expect(await registry.connect([{ name: "api", port: 8080, health: "/h" }])).toMatchObject([
       { kind: "updated", service: { health: "/h", connectedAt: "2026-01-01T00:00:00.000Z" } },
     ]);
   });
 
-  it("gives one port to one name, and changes nothing when one of several cannot be taken", async () => {
-    const book = await open();
-    await book.connect([{ name: "api", port: 8080 }]);
+  it("allows one name per port, and changes nothing when one of several is refused", async () => {
+    const registry = await open();
+    await registry.connect([{ name: "api", port: 8080 }]);
     await expect(
-      book.connect([
+      registry.connect([
         { name: "db", port: 5432 },
         { name: "web", port: 8080 },
       ]),
@@ -53,51 +53,51 @@ describe("ManagedServiceBook", () => {
       code: "already-exists",
       message: 'Cannot connect service "web": port 8080 is connected as "api"; first run "coral disconnect api"',
     });
-    expect(book.list().map((service) => service.name)).toEqual(["api"]);
+    expect(registry.list().map((service) => service.name)).toEqual(["api"]);
     expect((await open()).list()).toHaveLength(1);
   });
 
-  it("disconnects every port of a name, and says which names there are when it is unknown", async () => {
-    const book = await open();
-    await book.connect([
+  it("disconnects every port of a name, and lists the known names when it is unknown", async () => {
+    const registry = await open();
+    await registry.connect([
       { name: "api", port: 8080 },
       { name: "api", port: 9090 },
       { name: "db", port: 5432 },
     ]);
-    expect((await book.disconnect("api")).map((service) => service.port)).toEqual([8080, 9090]);
-    await expect(book.disconnect("api")).rejects.toMatchObject({
+    expect((await registry.disconnect("api")).map((service) => service.port)).toEqual([8080, 9090]);
+    await expect(registry.disconnect("api")).rejects.toMatchObject({
       code: "not-found",
-      message: 'Cannot disconnect service "api": it is not connected here; connected are db',
+      message: 'Cannot disconnect service "api": it is not connected here; connected services: db',
     });
     expect((await open()).list().map((service) => service.name)).toEqual(["db"]);
   });
 
-  it("makes changes at the same time one after the other", async () => {
-    const book = await open();
+  it("serialises concurrent changes", async () => {
+    const registry = await open();
     const ports = Array.from({ length: 30 }, (_, index) => 1_000 + index);
-    await Promise.all(ports.map((port) => book.connect([{ name: `s${port}`, port }])));
-    await Promise.all(ports.slice(0, 10).map((port) => book.disconnect(`s${port}`)));
+    await Promise.all(ports.map((port) => registry.connect([{ name: `s${port}`, port }])));
+    await Promise.all(ports.slice(0, 10).map((port) => registry.disconnect(`s${port}`)));
     expect((await open()).list().map((service) => service.port)).toEqual(ports.slice(10));
     expect(await readdir(directory)).toEqual(["services.json"]);
   });
 
-  it("goes on after a change that could not be written", async () => {
-    const book = await open();
+  it("accepts changes after one that could not be written", async () => {
+    const registry = await open();
     await rm(directory, { recursive: true });
     await writeFile(directory, "a file in the way");
-    await expect(book.connect([{ name: "api", port: 1 }])).rejects.toMatchObject({ code: "unavailable" });
-    expect(book.list()).toEqual([]);
+    await expect(registry.connect([{ name: "api", port: 1 }])).rejects.toMatchObject({ code: "unavailable" });
+    expect(registry.list()).toEqual([]);
     await rm(directory);
-    await book.connect([{ name: "api", port: 1 }]);
+    await registry.connect([{ name: "api", port: 1 }]);
     expect((await open()).list()).toHaveLength(1);
   });
 
-  it("refuses more than it can look after", async () => {
-    const book = await open();
+  it("refuses more services than the limit", async () => {
+    const registry = await open();
     const many = Array.from({ length: 1_001 }, (_, index) => ({ name: "a", port: 1 + index }));
-    await expect(book.connect(many)).rejects.toMatchObject({ code: "exhausted" });
-    await book.connect(many.slice(1));
-    await expect(book.connect([{ name: "b", port: 60_000 }])).rejects.toMatchObject({ code: "exhausted" });
+    await expect(registry.connect(many)).rejects.toMatchObject({ code: "exhausted" });
+    await registry.connect(many.slice(1));
+    await expect(registry.connect([{ name: "b", port: 60_000 }])).rejects.toMatchObject({ code: "exhausted" });
   });
 
   it.each([
@@ -107,14 +107,14 @@ describe("ManagedServiceBook", () => {
     ["not an object", "null"],
     ["a hostile name", '{"version":1,"services":[{"name":"\\u001b[2J","port":80}]}'],
     ["nothing in the list", '{"version":1,"services":[null]}'],
-  ])("moves %s aside and starts anew", async (_what, text) => {
+  ])("moves a damaged file aside (%s) and starts empty", async (_what, text) => {
     await writeFile(join(directory, "services.json"), text);
-    const book = await open();
-    expect(book.list()).toEqual([]);
-    expect(book.problem).toContain("the damaged file is kept at");
+    const registry = await open();
+    expect(registry.list()).toEqual([]);
+    expect(registry.problem).toContain("the damaged file is kept at");
     const kept = (await readdir(directory)).find((name) => name.startsWith("services.json.damaged-"));
     expect(await readFile(join(directory, kept ?? ""), "utf8")).toBe(text);
-    await book.connect([{ name: "api", port: 80 }]);
+    await registry.connect([{ name: "api", port: 80 }]);
     expect((await open()).problem).toBeUndefined();
   });
 });

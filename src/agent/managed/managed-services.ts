@@ -1,4 +1,4 @@
-/** The services that users registered with `coral connect`: kept in a file of their own, so that they survive restarts of the agent. */
+/** Services that users registered with `coral connect`, kept in a file so that they survive restarts. */
 
 import { readFile, rename } from "node:fs/promises";
 import { CoralError } from "../../base/errors.ts";
@@ -12,17 +12,17 @@ export interface ManagedService extends ServiceSpec {
 
 /** The outcome of a managed service's check. */
 export interface ServiceHealth {
-  /** `unknown` until checks agree, and for what cannot be checked. */
+  /** `unknown` until the first decision, and for services that cannot be checked. */
   state: "healthy" | "unhealthy" | "unknown";
-  /** What the last check found, ready to print: `HTTP 503 of /health`, `connection refused`. */
+  /** Result of the last check: `HTTP 503 of /health`, `connection refused`. */
   detail: string;
-  /** Of the last check, ISO 8601; null before the first. */
+  /** Time of the last check, ISO 8601; null before the first. */
   checkedAt: string | null;
 }
 
 /**
- * What the scan asks for each port: the user's word on its name, which beats every other. A port here means the agent's own network namespace;
- * a listener in another one is meant only when nobody listens on the port in the agent's own.
+ * User-given names by port; they win over all others. A port means the agent's own network namespace; a listener in another namespace
+ * matches only when nothing listens on the port in the agent's own.
  */
 export interface ManagedServices {
   byPort(port: number): ManagedService | undefined;
@@ -33,18 +33,18 @@ export interface ManagedServices {
   launched?(): ReadonlyMap<number, string>;
 }
 
-/** A port is TCP's unless its type says otherwise. */
+/** TCP unless the type is `udp`. */
 export function protocolOf({ type }: Pick<ServiceSpec, "type">): "tcp" | "udp" {
   return type === "udp" ? "udp" : "tcp";
 }
 
-/** What a service was before it was (re-)registered. */
+/** How a registration changed the list. */
 export type ConnectOutcome =
   | { kind: "added"; service: ManagedService }
   | { kind: "updated"; service: ManagedService }
   | { kind: "unchanged"; service: ManagedService };
 
-export interface ManagedServiceBookOptions {
+export interface ManagedServiceRegistryOptions {
   file: string;
   owner: FileOwner | undefined;
   wallMs: () => number;
@@ -52,42 +52,42 @@ export interface ManagedServiceBookOptions {
 }
 
 const fileVersion = 1;
-/** Each one is checked every few seconds. */
+/** Bounds the number of checks: each service is checked every few seconds. */
 const maxServices = 1_000;
 
-/** The list itself. A change counts once its file is written; changes happen one after the other. */
-export class ManagedServiceBook {
-  /** Why the file that was found could not be used, ready to print; undefined when all is well. */
+/** The list of services. A change takes effect once its file is written; changes are serialised. */
+export class ManagedServiceRegistry {
+  /** A sentence when the stored file was damaged; undefined otherwise. */
   readonly problem: string | undefined;
-  readonly #options: ManagedServiceBookOptions;
+  readonly #options: ManagedServiceRegistryOptions;
   #byPort: ReadonlyMap<number, ManagedService>;
   #lastChange: Promise<unknown> = Promise.resolve();
 
-  private constructor(options: ManagedServiceBookOptions, services: readonly ManagedService[], problem: string | undefined) {
+  private constructor(options: ManagedServiceRegistryOptions, services: readonly ManagedService[], problem: string | undefined) {
     this.#options = options;
     this.#byPort = new Map(services.map((service) => [service.port, service]));
     this.problem = problem;
   }
 
-  /** A file that cannot be read is moved aside: an agent without its list still observes. */
-  static async open(options: ManagedServiceBookOptions): Promise<ManagedServiceBook> {
+  /** Moves a damaged file aside and starts with an empty list: the agent keeps observing. */
+  static async open(options: ManagedServiceRegistryOptions): Promise<ManagedServiceRegistry> {
     const { file, log } = options;
     let text: string;
     try {
       text = await readFile(file, "utf8");
     } catch (error) {
-      if (error instanceof Error && "code" in error && error.code === "ENOENT") return new ManagedServiceBook(options, [], undefined);
+      if (error instanceof Error && "code" in error && error.code === "ENOENT") return new ManagedServiceRegistry(options, [], undefined);
       throw new CoralError({ code: "unavailable", message: `Cannot read "${file}": ${String(error)}`, cause: error });
     }
     try {
-      return new ManagedServiceBook(options, parseServices(text), undefined);
+      return new ManagedServiceRegistry(options, parseServices(text), undefined);
     } catch (error) {
       const movedTo = `${file}.damaged-${Math.round(options.wallMs())}`;
       await rename(file, movedTo);
-      const why = error instanceof Error ? error.message : String(error);
-      const problem = `The list of connected services was damaged (${why}) and was started anew; the damaged file is kept at ${movedTo}`;
+      const reason = error instanceof Error ? error.message : String(error);
+      const problem = `The list of connected services was damaged (${reason}) and is now empty; the damaged file is kept at ${movedTo}`;
       log.error(problem);
-      return new ManagedServiceBook(options, [], problem);
+      return new ManagedServiceRegistry(options, [], problem);
     }
   }
 
@@ -99,7 +99,7 @@ export class ManagedServiceBook {
     return this.#byPort.get(port);
   }
 
-  /** All or none. A name may have several ports; a port has one name: throws `already-exists` when it has another. */
+  /** Adds all or none. A name may have several ports; throws `already-exists` when a port has another name. */
   connect(specs: readonly ServiceSpec[]): Promise<ConnectOutcome[]> {
     return this.#change(() => {
       const next = new Map(this.#byPort);
@@ -114,21 +114,23 @@ export class ManagedServiceBook {
       if (next.size > maxServices) {
         throw new CoralError({
           code: "exhausted",
-          message: `Cannot connect more services: ${maxServices} are the most that one agent looks after`,
+          message: `Cannot connect more services: an agent manages at most ${maxServices}; disconnect some first`,
         });
       }
       return { next, result: outcomes };
     });
   }
 
-  /** Every port of the name. Throws `not-found` when there is none. */
+  /** Removes every port of the name. Throws `not-found` when there is none. */
   disconnect(name: string): Promise<ManagedService[]> {
     return this.#change(() => {
       const removed = this.list().filter((service) => service.name === name);
       if (removed.length === 0) {
         const names = [...new Set(this.list().map((service) => service.name))];
         const known =
-          names.length === 0 ? "none is connected" : `connected are ${names.slice(0, 10).join(", ")}${names.length > 10 ? ", …" : ""}`;
+          names.length === 0
+            ? "no services are connected"
+            : `connected services: ${names.slice(0, 10).join(", ")}${names.length > 10 ? ", …" : ""}`;
         throw new CoralError({ code: "not-found", message: `Cannot disconnect service "${name}": it is not connected here; ${known}` });
       }
       return { next: new Map([...this.#byPort].filter(([, service]) => service.name !== name)), result: removed };
@@ -145,7 +147,7 @@ export class ManagedServiceBook {
       return result;
     };
     const done = this.#lastChange.then(run, run);
-    // The next change waits for this one, whatever becomes of it.
+    // The next change waits for this one, even if it fails.
     this.#lastChange = done.catch(() => undefined);
     return done;
   }
@@ -163,8 +165,8 @@ function parseServices(text: string): ManagedService[] {
   const value: unknown = JSON.parse(text);
   const { version, services } = (typeof value === "object" && value !== null ? value : {}) as { version?: unknown; services?: unknown };
   if (version !== fileVersion)
-    throw new CoralError({ code: "corrupt", message: `its version is ${JSON.stringify(version)}, not ${fileVersion}` });
-  if (!Array.isArray(services)) throw new CoralError({ code: "corrupt", message: "it has no list of services" });
+    throw new CoralError({ code: "corrupt", message: `version is ${JSON.stringify(version)}, expected ${fileVersion}` });
+  if (!Array.isArray(services)) throw new CoralError({ code: "corrupt", message: "no list of services" });
   return services.slice(0, maxServices).map((item: unknown) => {
     const { connectedAt } = item as { connectedAt?: unknown };
     const isTime = typeof connectedAt === "string" && !Number.isNaN(Date.parse(connectedAt));

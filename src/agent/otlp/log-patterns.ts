@@ -1,11 +1,11 @@
-/** Patterns of log records at an agent: counted by minute into the store, with an event for what is new or comes in bursts. */
+/** Log patterns at an agent: per-minute counts in the store, and an event for a new pattern or a burst. */
 
 import type { Clock } from "../../base/clock.ts";
 import { LogPatternBook, type PatternEvent, type PatternWindow } from "../../otlp/index.ts";
 import { type AgentStore } from "../../store/agent/index.ts";
 import { event, logPattern, type RowOf, type SampleTime } from "../../store/signals/index.ts";
 
-/** Remembered from former processes. */
+/** Patterns loaded from the store at the start. */
 const maxLoaded = 10_000;
 
 export class LogPatterns {
@@ -22,13 +22,13 @@ export class LogPatterns {
     knownTemplates: (): readonly { service: string; template: string }[] => this.#book.templates(),
   };
 
-  /** What the store still has: those patterns are not new. */
+  /** Loads stored patterns, so that they do not count as new after a restart. */
   async load(store: Pick<AgentStore, "query">): Promise<void> {
     const rows = await store.query(
       `SELECT service, pattern, any_value(template) AS template, epoch_ms(min("time")) AS first_ms, max("time") AS last_at
        FROM log_pattern GROUP BY service, pattern ORDER BY last_at DESC LIMIT ${maxLoaded}`,
     );
-    // Those seen last are forgotten last.
+    // Oldest first: the most recent patterns are evicted last.
     this.#book.load(
       rows.reverse().map((row) => ({
         service: String(row["service"]),
@@ -39,7 +39,7 @@ export class LogPatterns {
     );
   }
 
-  /** Once a minute. */
+  /** Call once a minute: writes the counts and events of the window. */
   async endWindow(store: Pick<AgentStore, "append">): Promise<void> {
     const nowMs = this.#clock.wallMs();
     const time: SampleTime = { at: Math.round(nowMs * 1_000), mono_ms: Math.round(this.#clock.monotonicMs()) };

@@ -16,7 +16,7 @@ class TestClock implements Clock {
 
 let directory: string;
 let clock: TestClock;
-/** Bodies of all requests as text: short strings stand in protobuf as they are. */
+/** Bodies of all requests as text: protobuf stores strings verbatim. */
 let stored: string[];
 let services: ServiceLogsConfig[];
 let failure: CoralError | undefined;
@@ -54,7 +54,7 @@ async function round(tails: LogTails, passMs = 1_000): Promise<void> {
 }
 
 describe("LogTails", () => {
-  it("is idle until logs are listed, and again when those that were are closed", async () => {
+  it("is idle until logs are configured, and again when they are closed", async () => {
     const listed = services;
     services = [];
     await using tails = open();
@@ -80,7 +80,7 @@ describe("LogTails", () => {
     expect(stored[0]).not.toContain("hunter2");
   });
 
-  it("goes on after a restart and a rotation without a line lost or doubled", async () => {
+  it("resumes after a restart and a rotation without losing or repeating lines", async () => {
     const file = join(directory, "a.log");
     writeFileSync(file, "one\n");
     await using first = open();
@@ -97,7 +97,7 @@ describe("LogTails", () => {
     for (const word of ["one", "two", "three", "four"]) expect(all.split(word)).toHaveLength(2);
   });
 
-  it("begins at the end of files that are new to it, and at the beginning of those that appear beside them, also while it is away", async () => {
+  it("starts at the end of existing files, and at the beginning of files that appear later, even while stopped", async () => {
     services = [{ service: "api", files: [join(directory, "*.log")], units: [], fromStart: false }];
     writeFileSync(join(directory, "a.log"), "old\n");
     await using first = open();
@@ -106,15 +106,15 @@ describe("LogTails", () => {
     writeFileSync(join(directory, "b.log"), "beside\n");
     await round(first, 10_000);
     await first[Symbol.asyncDispose]();
-    writeFileSync(join(directory, "c.log"), "while away\n");
+    writeFileSync(join(directory, "c.log"), "while stopped\n");
     await using second = open();
     await round(second);
     writeFileSync(join(directory, "other.txt"), "of another service\n");
     services = [...services, { service: "web", files: [join(directory, "other.txt")], units: [], fromStart: false }];
     await round(second, 10_000);
     expect(
-      stored.map((text) => ["old", "new", "beside", "while away", "of another service"].filter((word) => text.includes(word))),
-    ).toEqual([["new"], ["beside"], ["while away"]]);
+      stored.map((text) => ["old", "new", "beside", "while stopped", "of another service"].filter((word) => text.includes(word))),
+    ).toEqual([["new"], ["beside"], ["while stopped"]]);
   });
 
   it("reads a file from its first line that appears where there was none", async () => {
@@ -126,7 +126,7 @@ describe("LogTails", () => {
     expect(stored.join("\n")).toContain("first words");
   });
 
-  it("does not read a file again that was given another name of the pattern", async () => {
+  it("does not read a renamed file again", async () => {
     await using tails = open();
     const file = join(directory, "app.log");
     writeFileSync(file, "one\n");
@@ -139,7 +139,7 @@ describe("LogTails", () => {
     for (const word of ["one", "late", "two"]) expect(all.split(word)).toHaveLength(2);
   });
 
-  it("reads again what the store did not take", async () => {
+  it("reads lines again that the store rejected", async () => {
     await using tails = open();
     writeFileSync(join(directory, "a.log"), "one\n");
     failure = new CoralError({ code: "exhausted", message: "full" });
@@ -150,7 +150,7 @@ describe("LogTails", () => {
     expect(stored[0]).toContain("one");
   });
 
-  it("follows what the config says now, and reads nothing that it does not list", async () => {
+  it("follows config reloads, and reads only configured files", async () => {
     await using tails = open();
     services = [];
     writeFileSync(join(directory, "a.log"), "one\n");
@@ -181,7 +181,7 @@ describe("LogTails", () => {
     expect(stored[0]).toContain("from the journal");
   });
 
-  it("stores many lines as one request, and says what it left out", async () => {
+  it("stores many lines as one request, and notes truncated and skipped lines", async () => {
     await using tails = open();
     const lines = Array.from({ length: 1_000 }, (_, index) => `line ${index}`);
     writeFileSync(join(directory, "a.log"), `${lines.join("\n")}\n\u0000\n${"x".repeat(70_000)}\n`);
@@ -189,13 +189,11 @@ describe("LogTails", () => {
     expect(stored).toHaveLength(1);
     expect(stored[0]).toMatch(/^1001 /);
     for (const line of ["line 0", "line 555", "line 999"]) expect(stored[0]).toContain(line);
-    expect(tails.notes()).toEqual([
-      `Of the log file "${join(directory, "a.log")}": 1 line was cut at 64 KiB; 1 line was left out as no text`,
-    ]);
+    expect(tails.notes()).toEqual([`Log file "${join(directory, "a.log")}": 1 line truncated at 64 KiB; 1 line skipped as binary`]);
     expect(tails.counts()).toMatchObject({ lines: 1_001, cutLines: 1, binaryLines: 1 });
   });
 
-  it("says which files it cannot read", async () => {
+  it("notes unreadable files", async () => {
     services = [{ service: "api", files: ["/dev/null"], units: [], fromStart: true }];
     await using tails = open();
     await round(tails);

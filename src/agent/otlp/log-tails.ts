@@ -1,6 +1,6 @@
 /**
- * Log files and the journal of the services that the config lists: read a little at a time, made into requests like those of an exporter, and
- * remembered how far. What comes faster waits in its file. After a crash the lines of the last second may be read twice.
+ * Tails the log files and journals that the config lists: reads a bounded amount per round, encodes it like an exporter's request, and saves
+ * offsets. Faster input waits in its file. After a crash, lines of the last second may be read twice.
  */
 
 import { readFile, stat } from "node:fs/promises";
@@ -19,7 +19,7 @@ import { logRecord } from "../../store/signals/index.ts";
 export interface LogTailsOptions {
   services: () => readonly ServiceLogsConfig[];
   segments: () => Pick<AgentSegments, "append"> | undefined;
-  /** Where positions are kept. */
+  /** Stores offsets. */
   file: string;
   owner: FileOwner | undefined;
   hostName: string;
@@ -29,17 +29,17 @@ export interface LogTailsOptions {
   log: Logger;
 }
 
-/** Of one file in one round; two rounds a second. */
+/** Per file and round; two rounds a second. */
 const roundBytes = 256 * 1024;
 const roundRecords = 2_000;
-/** Then others get their turn: some milliseconds. */
+/** Lines encoded before yielding to the event loop: a few milliseconds. */
 const sliceLines = 100;
 const maxFiles = 200;
 const maxInodes = 1_000;
 const saveIntervalMs = 1_000;
 const expandIntervalMs = 5_000;
 const maxRecordCharacters = 64 * 1024;
-/** Lines that belong to the one before: indented ones, and what follows an exception. */
+/** Lines that continue the previous record: indented ones, and the rest of a stack trace. */
 const continuation = /^(?:[ \t]+\S|Caused by: |\.\.\. \d+ more)/;
 
 interface Positions {
@@ -58,10 +58,10 @@ export class LogTails implements AsyncDisposable {
   readonly #tails = new Map<string, Tail>();
   readonly #journals = new Map<string, { service: string; tail: JournalTail }>();
   readonly #problems = new Map<string, string>();
-  /** By device and inode: a file that got another name is not read again. */
+  /** Offsets by device and inode: a renamed file is not read again. */
   readonly #inodes = new Map<string, TailPosition>();
-  /** Services with a pattern that was looked for: what it finds later is new. */
-  #sought = new Set<string>();
+  /** Patterns that were expanded before: files that they match later are new. */
+  #expanded = new Set<string>();
   #positions: Positions | undefined;
   #saved = "";
   #savedAtMs = Number.NEGATIVE_INFINITY;
@@ -71,20 +71,20 @@ export class LogTails implements AsyncDisposable {
     this.#options = options;
   }
 
-  /** What cannot be read, ready to print. */
+  /** Sentences about files and journals that cannot be read, or only in part. */
   notes(): string[] {
     const journals = [...this.#journals.values()].filter(({ tail }) => tail.problem !== "");
     return [
       ...[...this.#problems].map(([path, problem]) => `Cannot read the log file "${path}": ${problem}`),
       ...[...this.#tails.values()]
-        .map(({ path, tail }) => [path, leftOut(tail.counts)])
+        .map(({ path, tail }) => [path, skippedText(tail.counts)])
         .filter(([, text]) => text !== "")
-        .map(([path, text]) => `Of the log file "${path}": ${text}`),
+        .map(([path, text]) => `Log file "${path}": ${text}`),
       ...journals.map(({ service, tail }) => `Cannot read the journal of "${service}": ${tail.problem}`),
     ].slice(0, 20);
   }
 
-  /** Since the start, of all files. */
+  /** Totals of all files since the start. */
   counts(): { lines: number; cutLines: number; binaryLines: number; skippedBytes: number } {
     const sum = { lines: 0, cutLines: 0, binaryLines: 0, skippedBytes: 0 };
     for (const { tail } of this.#tails.values()) {
@@ -96,12 +96,12 @@ export class LogTails implements AsyncDisposable {
     return sum;
   }
 
-  /** No logs are listed, and none are open. */
+  /** The config lists no logs, and none are open. */
   get isIdle(): boolean {
     return this.#options.services().length === 0 && this.#tails.size === 0 && this.#journals.size === 0;
   }
 
-  /** Reads what is new once. A store that takes nothing is an error: the lines are read again then. */
+  /** Reads new lines once. Throws when the store rejects them; they are read again in the next round. */
   async round(): Promise<void> {
     const { clock } = this.#options;
     if (this.isIdle) return;
@@ -127,20 +127,20 @@ export class LogTails implements AsyncDisposable {
     this.#journals.clear();
   }
 
-  /** Which files there are now; those of services that are listed no more are left. */
+  /** Opens files that match now, and closes those that no longer do. */
   async #expand(services: readonly ServiceLogsConfig[]): Promise<void> {
-    const wanted = new Map<string, ServiceLogsConfig & { isSought: boolean }>();
-    const sought = new Set<string>();
+    const wanted = new Map<string, ServiceLogsConfig & { isExpanded: boolean }>();
+    const expanded = new Set<string>();
     for (const service of services) {
       for (const pattern of service.files) {
         const key = `${service.service}\n${pattern}`;
-        sought.add(key);
-        const isSought = this.#sought.has(key);
+        expanded.add(key);
+        const isExpanded = this.#expanded.has(key);
         for (const path of await expandPaths(pattern, maxFiles))
-          if (wanted.size < maxFiles && !wanted.has(path)) wanted.set(path, { ...service, isSought });
+          if (wanted.size < maxFiles && !wanted.has(path)) wanted.set(path, { ...service, isExpanded });
       }
     }
-    this.#sought = sought;
+    this.#expanded = expanded;
     for (const [path, { tail }] of this.#tails) {
       if (wanted.has(path)) continue;
       this.#tails.delete(path);
@@ -148,22 +148,22 @@ export class LogTails implements AsyncDisposable {
       await tail.close();
     }
     const known = new Set(Object.entries(this.#positions?.files ?? {}).map(([path, { service }]) => folderOf(service, path)));
-    for (const [path, { service, fromStart, isSought }] of wanted) {
+    for (const [path, { service, fromStart, isExpanded }] of wanted) {
       const before = this.#tails.get(path);
       if (before?.service === service) continue;
       const position = this.#positions?.files[path] ?? (await this.#positionOf(path));
       if (position === "being read") continue;
       await before?.tail.close();
-      // A file that was not there before, or appears beside others of its service, is new from its first line.
-      const isNew = isSought || known.has(folderOf(service, path));
+      // A file that appeared since the last expansion, or in a known directory of its service, is read from its first line.
+      const isNew = isExpanded || known.has(folderOf(service, path));
       this.#tails.set(path, { service, path, tail: new FileTail({ path, position, fromStart: fromStart || isNew }) });
     }
-    this.#followJournals(services);
+    this.#openJournals(services);
   }
 
-  /** Of a path that was never read: that of its file under another name. */
+  /** The offset of an unknown path whose file was read under another name. */
   async #positionOf(path: string): Promise<TailPosition | "being read" | undefined> {
-    const facts = await stat(path).catch(() => undefined); // not there yet: a file without a past
+    const facts = await stat(path).catch(() => undefined); // absent: the file has no offset
     if (facts === undefined) return undefined;
     const isBeingRead = [...this.#tails.values()].some(
       ({ tail, path: other }) => other !== path && tail.position?.inode === facts.ino && tail.position.device === facts.dev,
@@ -171,7 +171,7 @@ export class LogTails implements AsyncDisposable {
     return isBeingRead ? "being read" : this.#inodes.get(`${facts.dev}:${facts.ino}`);
   }
 
-  #remember(position: TailPosition | undefined): void {
+  #keepOffset(position: TailPosition | undefined): void {
     if (position === undefined) return;
     const key = `${position.device}:${position.inode}`;
     this.#inodes.delete(key);
@@ -180,7 +180,7 @@ export class LogTails implements AsyncDisposable {
     if (this.#inodes.size > maxInodes && oldest !== undefined) this.#inodes.delete(oldest);
   }
 
-  #followJournals(services: readonly ServiceLogsConfig[]): void {
+  #openJournals(services: readonly ServiceLogsConfig[]): void {
     const { journalProgram } = this.#options;
     const wanted = new Map(services.filter(({ units }) => units.length > 0).map((service) => [keyOf(service), service]));
     for (const [key, { tail }] of this.#journals) {
@@ -204,7 +204,7 @@ export class LogTails implements AsyncDisposable {
       texts = joinLines((await tail.read(roundBytes, nowMs)).map(({ text }) => text));
       this.#problems.delete(path);
     } catch (error) {
-      // Files come and go, and not all may be read: told in the status, tried again.
+      // Files come and go, and some are not readable: report it in the status and retry.
       this.#problems.set(path, CoralError.from(error).message);
       return;
     }
@@ -217,7 +217,7 @@ export class LogTails implements AsyncDisposable {
       throw error;
     }
     const { position } = tail;
-    this.#remember(position);
+    this.#keepOffset(position);
     if (position && this.#positions) this.#positions.files[path] = { ...position, service };
   }
 
@@ -232,7 +232,7 @@ export class LogTails implements AsyncDisposable {
     if (tail.cursor !== undefined && this.#positions) this.#positions.journals[key] = tail.cursor;
   }
 
-  /** All or nothing. */
+  /** Stores all items or none. */
   async #store<T>(service: string, attributes: Record<string, string>, items: readonly T[], lineOf: (item: T) => LogLine): Promise<void> {
     if (items.length === 0) return;
     const segments = this.#options.segments();
@@ -243,7 +243,7 @@ export class LogTails implements AsyncDisposable {
       parts.push(encodeLogLines(source, items.slice(from, from + sliceLines).map(lineOf)));
       await setImmediate();
     }
-    // Requests one after another are one request: that is how protobuf joins lists.
+    // Concatenated requests are one request: protobuf appends repeated fields.
     const body = Buffer.concat(parts);
     await segments.append(logRecord.name, { kind: 0, rows: items.length, receivedUs: this.#nowUs(), body });
   }
@@ -258,7 +258,7 @@ export class LogTails implements AsyncDisposable {
       return { files, journals };
     } catch (error) {
       if ((error as NodeJS.ErrnoException).code !== "ENOENT")
-        this.#options.log.warn("Positions in log files are lost; reading goes on from their ends", { error });
+        this.#options.log.warn("Log offsets lost; resuming at the end of each file", { error });
       return { files: {}, journals: {} };
     }
   }
@@ -289,20 +289,20 @@ function journalLine(record: JournalRecord, observedUs: number): LogLine {
   return { ...parsed, severityNumber, timeUs: record.timeUs || parsed.timeUs, observedUs };
 }
 
-/** What was left out of a file since the start; empty when nothing was. */
-function leftOut({ cutLines, binaryLines, skippedBytes }: FileTail["counts"]): string {
+/** Lines and bytes of a file that were not stored as they are; empty when there are none. */
+function skippedText({ cutLines, binaryLines, skippedBytes }: FileTail["counts"]): string {
   return [
-    ...(cutLines > 0 ? [`${linesOf(cutLines)} cut at 64 KiB`] : []),
-    ...(binaryLines > 0 ? [`${linesOf(binaryLines)} left out as no text`] : []),
-    ...(skippedBytes > 0 ? [`${formatBytes(skippedBytes)} were passed over because they came faster than they are read`] : []),
+    ...(cutLines > 0 ? [`${linesOf(cutLines)} truncated at 64 KiB`] : []),
+    ...(binaryLines > 0 ? [`${linesOf(binaryLines)} skipped as binary`] : []),
+    ...(skippedBytes > 0 ? [`${formatBytes(skippedBytes)} skipped because they were written faster than they can be read`] : []),
   ].join("; ");
 }
 
 function linesOf(count: number): string {
-  return count === 1 ? "1 line was" : `${count} lines were`;
+  return count === 1 ? "1 line" : `${count} lines`;
 }
 
-/** A stack trace is one record with the line before it. */
+/** Joins a stack trace with the line before it into one record. */
 function joinLines(lines: readonly string[]): string[] {
   const records: string[] = [];
   for (const line of lines) {

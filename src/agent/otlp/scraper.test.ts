@@ -50,7 +50,7 @@ function scraperOf(urls: string[], over: { timeoutMs?: number; maxBodyBytes?: nu
 const signal = new AbortController().signal;
 
 describe("Scraper", () => {
-  it("reads targets at once, and says of each whether it is up", async () => {
+  it("scrapes targets concurrently, and reports whether each is up", async () => {
     const good = await serve((request, answer) =>
       answer.end(`# TYPE asked counter\nasked{accept="${request.headers.accept?.slice(0, 10)}"} 3\nbad line here\n`),
     );
@@ -64,7 +64,7 @@ describe("Scraper", () => {
       kind: "sum",
     });
     expect([0, 1, 2].map((index) => valueOf(`s${index}`, "up"))).toEqual([1, 0, 0]);
-    // Whatever else a target exposes, there is room for these.
+    // Always kept, whatever else a target exposes.
     expect(points.filter(({ service }) => service === "s0").map(({ name }) => name)).toEqual(["up", "scrape_duration_seconds", "asked"]);
     expect(valueOf("s1", "scrape_duration_seconds")).toBeGreaterThanOrEqual(0);
     expect(lost.sort()).toEqual([
@@ -75,7 +75,7 @@ describe("Scraper", () => {
     expect(scraper.notes().sort()).toEqual([expect.stringContaining("ECONNREFUSED"), `Cannot read ${broken}: it answered 500`]);
   });
 
-  it("waits no longer and takes no more than it may", async () => {
+  it("enforces the timeout and the size limit", async () => {
     const slow = await serve(() => undefined);
     const endless = await serve((_request, answer) => {
       const write = (): void => {
@@ -91,7 +91,7 @@ describe("Scraper", () => {
     expect(scraper.notes().join()).toContain("more than 65536 bytes");
   });
 
-  it("stores nothing once it was aborted", async () => {
+  it("stores nothing after an abort", async () => {
     const { scraper, points } = scraperOf([await serve(() => undefined)]);
     const stop = new AbortController();
     const collecting = scraper.collect(stop.signal);

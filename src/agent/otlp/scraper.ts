@@ -1,4 +1,4 @@
-/** Reads the metrics that programs expose to Prometheus, at the addresses that the config lists. */
+/** Scrapes Prometheus endpoints that the config lists. */
 
 import type { Clock } from "../../base/clock.ts";
 import { CoralError } from "../../base/errors.ts";
@@ -17,28 +17,28 @@ export interface ScraperOptions {
   read?: (options: ReadUrlOptions) => Promise<ReadUrlResult>;
 }
 
-/** Targets that are read at the same time. */
+/** Concurrent scrapes. */
 const concurrency = 4;
-/** Of one target. */
+/** Per target and scrape. */
 const maxSamples = 20_000;
 const accept = "text/plain;version=0.0.4, application/openmetrics-text;version=1.0.0;q=0.5";
 
 export class Scraper {
   readonly #options: ScraperOptions;
   readonly #limit = new Semaphore(concurrency);
-  /** By address; empty while it answers. */
+  /** By URL; absent while scrapes succeed. */
   readonly #problems = new Map<string, string>();
 
   constructor(options: ScraperOptions) {
     this.#options = options;
   }
 
-  /** Targets that could not be read the last time, ready to print. */
+  /** Sentences about targets whose last scrape failed. */
   notes(): string[] {
     return [...this.#problems.values()];
   }
 
-  /** Reads every target once. A target that fails is told of in `up` and in the losses. */
+  /** Scrapes every target once. A failure shows in `up` and in the losses. */
   async collect(signal: AbortSignal): Promise<void> {
     const { targets } = this.#options.config();
     const urls = new Set(targets.map(({ url }) => url));
@@ -67,24 +67,24 @@ export class Scraper {
       problem = CoralError.from(error).message;
       intake.lose(target.service, "scrape-failed", 1);
     }
-    this.#tell(target, problem);
+    this.#logChange(target, problem);
     const durationSeconds = (clock.monotonicMs() - startMs) / 1_000;
-    const own = { service: target.service, instance, atUs };
-    // First, so that a target with more series than are kept still has them.
+    const source = { service: target.service, instance, atUs };
+    // First, so that a target with more series than the limit still has these two.
     await intake.store([
-      ownGauge("up", "1", problem === "" ? 1 : 0, own),
-      ownGauge("scrape_duration_seconds", "s", durationSeconds, own),
+      ownGauge("up", "1", problem === "" ? 1 : 0, source),
+      ownGauge("scrape_duration_seconds", "s", durationSeconds, source),
       ...points,
     ]);
   }
 
-  #tell({ url }: ScrapeTarget, problem: string): void {
+  #logChange({ url }: ScrapeTarget, problem: string): void {
     const before = this.#problems.get(url) ?? "";
     if (problem === "") this.#problems.delete(url);
     else this.#problems.set(url, problem);
-    // Said once, not at every reading.
-    if (problem !== "" && before === "") this.#options.log.warn(`Metrics are not read: ${problem}`);
-    else if (problem === "" && before !== "") this.#options.log.info(`Metrics of ${url} are read again`);
+    // Logged on change, not at every scrape.
+    if (problem !== "" && before === "") this.#options.log.warn(`Scrape failed: ${problem}; retrying at the next interval`);
+    else if (problem === "" && before !== "") this.#options.log.info(`Scraping ${url} again`);
   }
 }
 
