@@ -1,7 +1,6 @@
 /**
- * The program behind probeKernelAbilities(), a process of its own: a fault in foreign code ends only this one.
- * Arguments: the object file, then the abilities to try. Prints one JSON line before and after each try, so that the parent knows
- * which one was being tried when the process died.
+ * The child process of `probeKernelAbilities()`: a fault in foreign code ends only this process. Arguments: the object file, then the abilities to
+ * try. Prints one JSON line before and after each attempt, so that the parent knows which one was running when the process died.
  */
 
 import { writeSync } from "node:fs";
@@ -11,7 +10,7 @@ import { type AbilityOutcome, abilityNames } from "./kernel-ability.ts";
 import { type Libbpf, loadLibbpf } from "./libbpf.ts";
 import { tryAbility } from "./try-ability.ts";
 
-/** Synchronous: what is printed must be out before the next call can crash. */
+/** Synchronous: a line must be out before the next call can crash. */
 function print(message: Record<string, unknown>): void {
   writeSync(1, `${JSON.stringify(message)}\n`);
 }
@@ -33,7 +32,7 @@ function run(objectPath: string, wanted: readonly string[]): void {
     try {
       outcome = tryAbility(libbpf, objectPath, name);
     } catch (error) {
-      // A try that cannot even be made, such as an unreadable executable, is an answer about this ability only.
+      // An attempt that cannot be made, such as with an unreadable executable, concerns this ability only.
       outcome = { stage: "not-run", message: CoralError.from(error).message };
     }
     print({ end: name, outcome });
@@ -42,5 +41,5 @@ function run(objectPath: string, wanted: readonly string[]): void {
 
 const [objectPath = "", ...wanted] = process.argv.slice(2);
 run(objectPath, wanted);
-// At once: nothing is left to close, and the registered callback would keep the process alive.
+// Exit at once: nothing is left to close, and the registered callback would keep the process alive.
 process.exit(0);

@@ -7,7 +7,7 @@ const ENOSPC = 28;
 const EINVAL = 22;
 
 interface FakeOptions {
-  /** A batch must hold at least this many entries, as a full hash bucket asks for. */
+  /** A batch must hold at least this many entries, like a full hash bucket. */
   bucketEntries?: number;
   hasBatches?: boolean;
 }
@@ -81,14 +81,14 @@ describe("BpfMap", () => {
     });
   }
 
-  it("has room for the value of every processor", () => {
+  it("returns the values of all processors", () => {
     const { libbpf } = fakeMap([]);
     const description = { name: "percpu", fd: 3, keyBytes: 4, valueBytes: 12, maxEntries: 1 };
     expect(createBpfMap(libbpf, { ...description, type: 6 }).valueBytes).toBe(64);
     expect(createBpfMap(libbpf, { ...description, type: 2 }).valueBytes).toBe(12);
   });
 
-  it("refuses a buffer that is too short", () => {
+  it("rejects a buffer that is too short", () => {
     const { map } = fakeMap([]);
     expect(() => map.lookup(Buffer.alloc(4), Buffer.alloc(7))).toThrow("a buffer is shorter");
     expect(() => map.delete(Buffer.alloc(3))).toThrow("a buffer is shorter");

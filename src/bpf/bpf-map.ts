@@ -3,25 +3,25 @@
 import { CoralError } from "../base/errors.ts";
 import type { Libbpf } from "./libbpf.ts";
 
-/** Called for each entry with the buffers that hold it and where it begins. They are used again: keep nothing of them. */
+/** Called for each entry with the buffers that hold it and its offsets in them. The buffers are reused. */
 export type EntryVisitor = (keys: Buffer, keyAt: number, values: Buffer, valueAt: number) => void;
 
 export interface BpfMap {
   readonly name: string;
   readonly fd: number;
   readonly keyBytes: number;
-  /** Of what lookups give: for a per-CPU map one value, rounded up to 8 bytes, for each possible CPU. */
+  /** Size of a lookup's result: in a per-CPU map, one value rounded up to 8 bytes for each possible CPU. */
   readonly valueBytes: number;
   readonly maxEntries: number;
-  /** False when there is no such key. */
+  /** False if the key does not exist. */
   lookup(key: Buffer, value: Buffer): boolean;
   /** Throws `exhausted` when the map is full. */
   update(key: Buffer, value: Buffer): void;
-  /** False when there was no such key. */
+  /** False if the key did not exist. */
   delete(key: Buffer): boolean;
-  /** Visits all entries; those that change meanwhile may be missed or seen twice. Returns how many were visited. */
+  /** Visits all entries and returns their number. Entries that change meanwhile may be missed or visited twice. */
   readAll(visit: EntryVisitor): number;
-  /** As `readAll`, and each entry is gone from the map when it is visited: nothing is counted twice. */
+  /** As `readAll`, but deletes each entry before it is visited: nothing is counted twice. */
   takeAll(visit: EntryVisitor): number;
 }
 
@@ -33,9 +33,9 @@ const ENOSPC = 28;
 const EOPNOTSUPP = 95;
 const ENOTSUPP = 524;
 
-/** <linux/bpf.h>, enum bpf_map_type: those with a value for each CPU. */
+/** <linux/bpf.h>, enum bpf_map_type: types with a value per CPU. */
 const perCpuTypes: ReadonlySet<number> = new Set([5, 6, 10, 21]);
-/** What the two buffers of batches may take together; a hash bucket that does not fit doubles it. */
+/** Total size of the two batch buffers; doubled for a hash bucket that does not fit. */
 const batchBytes = 256 * 1024;
 const maxBatchBytes = 16 * 1024 * 1024;
 
@@ -66,10 +66,10 @@ class LoadedMap implements BpfMap {
   readonly maxEntries: number;
   readonly #libbpf: Libbpf;
   readonly #count = Buffer.alloc(4);
-  /** Where a batch went on from, and where the next one does; as large as a key for maps that are walked by key. */
+  /** Positions of this batch and the next; as large as a key in maps that are walked by key. */
   #positions: [Buffer, Buffer];
   #batch: Batch | undefined;
-  /** The kernel (or the kind of map) knows no batches. */
+  /** The kernel, or the map type, does not support batches. */
   #isWalked = false;
 
   constructor(libbpf: Libbpf, { name, fd, type, keyBytes, valueBytes, maxEntries }: MapDescription) {
@@ -135,7 +135,7 @@ class LoadedMap implements BpfMap {
     }
   }
 
-  /** Kept for the next time: a map is read every few seconds. */
+  /** Kept for the next read: a map is read every few seconds. */
   #batchOf(entries: number): Batch {
     if (this.#batch?.entries !== entries) {
       this.#batch = { entries, keys: Buffer.alloc(entries * this.keyBytes), values: Buffer.alloc(entries * this.valueBytes) };
@@ -149,13 +149,13 @@ class LoadedMap implements BpfMap {
     return true;
   }
 
-  /** By key. The next key is asked for before an entry is taken, since a key that is gone leads back to the start. */
+  /** Walks by key. Reads the next key before an entry is deleted, since a deleted key leads back to the start. */
   #walk(visit: EntryVisitor, isTaken: boolean): number {
     let key = Buffer.alloc(this.keyBytes);
     let next = Buffer.alloc(this.keyBytes);
     const value = Buffer.alloc(this.valueBytes);
     let visited = 0;
-    // A map that grows while it is read must not keep us here.
+    // A map that grows while it is read must not keep this loop running.
     let left = this.maxEntries * 2;
     let result = this.#libbpf.mapNextKey(this.fd, null, key);
     while (result === 0 && left-- > 0) {
@@ -170,7 +170,7 @@ class LoadedMap implements BpfMap {
     return visited;
   }
 
-  /** A buffer that is too short would let the kernel write behind it. */
+  /** The kernel would write past the end of a short buffer. */
   #check(key: Buffer, value?: Buffer): void {
     if (key.length >= this.keyBytes && (value === undefined || value.length >= this.valueBytes)) return;
     throw new CoralError({
@@ -182,7 +182,7 @@ class LoadedMap implements BpfMap {
   #failed(what: string, result: number): CoralError {
     return new CoralError({
       code: result === -E2BIG ? "exhausted" : "internal",
-      message: `Cannot ${what} map "${this.name}": ${result === -E2BIG ? `its ${this.maxEntries} entries are taken` : `errno ${-result}`}`,
+      message: `Cannot ${what} map "${this.name}": ${result === -E2BIG ? `it is full (${this.maxEntries} entries)` : `errno ${-result}`}`,
       details: { errno: -result },
     });
   }

@@ -1,4 +1,4 @@
-/** A BPF object from file to attached programs. Nothing is pinned: when this process ends, however it ends, the kernel drops everything. */
+/** A BPF object from file to attached programs. Nothing is pinned: when this process ends, in whatever way, the kernel unloads everything. */
 
 import { CoralError } from "../base/errors.ts";
 import { ResourceStack } from "../base/resource-stack.ts";
@@ -16,40 +16,40 @@ import {
   uprobeSessionSection,
 } from "./uprobe-multi.ts";
 
-/** What keeps a program attached. Idempotent; waits off the main thread until the kernel has detached it. */
+/** Keeps a program attached. Disposal is idempotent, and waits off the main thread until the kernel has detached it. */
 export type BpfLink = AsyncDisposable;
 
 export interface LoadBpfOptions {
   path: string;
-  /** Which programs to load; default all. A program that is not loaded costs nothing and cannot be refused. */
+  /** Which programs to load; default all. A program that is not loaded costs nothing and cannot be rejected. */
   isWanted?: (name: string, section: string) => boolean;
-  /** Programs of section `tp_btf/…` that are left out, rather than refused with all others, when the kernel has no such tracepoint. */
+  /** Programs of section `tp_btf/…` that are skipped if the kernel lacks the tracepoint; else the whole object is rejected. */
   isOptional?: (name: string, section: string) => boolean;
   /** Values of `const volatile` variables. A number is written in the variable's own size; bytes must have its size. */
   constants?: Readonly<Record<string, number | bigint | boolean | Uint8Array>>;
-  /** By name of map. Of a ring buffer these are its bytes; libbpf makes a power of two of them. */
+  /** Sizes by map name. For a ring buffer, its bytes, which libbpf rounds to a power of two. */
   maxEntries?: Readonly<Record<string, number>>;
 }
 
 export interface BpfObject extends AsyncDisposable {
-  /** Names of the programs that are loaded. */
+  /** Names of the loaded programs. */
   readonly programs: readonly string[];
-  /** Throws `not-found` when there is none of that name. */
+  /** Throws `not-found` for an unknown name. */
   map(name: string): BpfMap;
-  /** All of its maps, for what they cost. */
+  /** All maps, to measure their memory. */
   maps(): BpfMap[];
   /** Mapped at the first call, unmapped when the object closes. */
   ring(mapName: string): RingBuffer;
-  /** Calls `onWake` whenever a program wakes the ring's readers, until the object closes; takes a thread of the pool. */
+  /** Calls `onWake` whenever a program wakes the ring's readers, until the object closes. Uses a thread of the pool. */
   watchRing(mapName: string, onWake: () => void): void;
-  /** Attaches a program where its section says. Short. */
+  /** Attaches a program to the hook of its section. */
   attach(program: string): BpfLink;
-  /** Attaches a program of section `uprobe` to places of a file. */
+  /** Attaches a program of section `uprobe` to sites in a file. */
   attachUprobes(program: string, sites: UprobeSites): Promise<BpfLink>;
-  /** Runs a program of section `syscall` once, on the caller's thread, and gives what it returned. It may read and change `context`. */
+  /** Runs a program of section `syscall` once, on the caller's thread, and returns its result. The program may change `context`. */
   run(program: string, context?: Buffer): number;
   stats(): ProgramStats[];
-  /** See `enableProgramStats()`; null where the kernel refuses. */
+  /** See `enableProgramStats()`; null if the kernel refuses. */
   enableStats(): Disposable | null;
 }
 
@@ -59,8 +59,8 @@ const BPF_PROG_TEST_RUN = 10;
 const BTF_KIND_TYPEDEF = 8;
 
 /**
- * Opens and loads, off the main thread where it takes long. Throws `unsupported` or `not-permitted` with details `stage`, `errno` and `log`; then
- * nothing stays loaded.
+ * Opens and loads an object, with long steps off the main thread. Throws `unsupported` or `not-permitted` with details `stage`, `errno` and `log`,
+ * and then leaves nothing loaded.
  */
 export async function loadBpfObject(options: LoadBpfOptions): Promise<BpfObject> {
   const libbpf = loadLibbpf();
@@ -94,7 +94,7 @@ function choosePrograms(libbpf: Libbpf, object: Pointer, { isWanted, isOptional 
     if (!isChosen) continue;
     programs.set(name, program);
     if (section.startsWith("tp_btf/") && isOptional?.(name, section) === true) optional.push({ name, tracepoint: section.slice(7) });
-    // Which kind of uprobe is fixed when the program is loaded, and libbpf 1.1 knows the classic one only.
+    // The type of uprobe is fixed at load time, and libbpf 1.1 knows only the classic one.
     if (section === "uprobe" || section === "uretprobe") libbpf.setExpectedAttachType(program, uprobeMultiAttachType);
     if (section === uprobeSessionSection) libbpf.setExpectedAttachType(program, uprobeSessionAttachType);
   }
@@ -102,7 +102,7 @@ function choosePrograms(libbpf: Libbpf, object: Pointer, { isWanted, isOptional 
   return programs;
 }
 
-/** A typed tracepoint shows in the kernel's type information as a typedef of this name. */
+/** A typed tracepoint appears in the kernel's BTF as a typedef of this name. */
 function leaveOutMissing(libbpf: Libbpf, programs: Map<string, Pointer>, optional: readonly { name: string; tracepoint: string }[]): void {
   const btf = libbpf.loadKernelBtf();
   for (const { name, tracepoint } of optional) {
@@ -156,7 +156,7 @@ class LoadedObject implements BpfObject {
     this.#libbpf = libbpf;
     this.#object = object;
     this.#programs = programs;
-    // Last in, first out: programs are detached first, so that nothing writes while the rings are unmapped and the maps go.
+    // Last in, first out: programs are detached first, so that nothing writes while rings are unmapped and maps closed.
     this.#resources.defer(() => libbpf.closeObjectAsync(object));
     this.#resources.defer(() => {
       for (const ring of this.#rings.values()) ring[Symbol.dispose]();
@@ -233,7 +233,7 @@ class LoadedObject implements BpfObject {
     return this.#own(await attachUprobeMulti(this.#libbpf, this.#libbpf.programFd(this.#program(program)), sites));
   }
 
-  /** A link that is closed is forgotten: probes come and go with the processes of the host. */
+  /** Drops closed links: probes come and go with the processes of the host. */
   #own(link: BpfLink): BpfLink {
     const owned: BpfLink = {
       [Symbol.asyncDispose]: async () => {

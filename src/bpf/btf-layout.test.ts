@@ -33,7 +33,7 @@ function compile(): string {
 }
 
 describe("readBtfLayout()", () => {
-  it.runIf(hasClang)("finds fields, also nested, unnamed and in arrays, and values of enumerations", () => {
+  it.runIf(hasClang)("finds fields, including nested, unnamed and in arrays, and values of enumerations", () => {
     const layout = readBtfLayout(compile());
     const { sizeBytes, fields } = layout.struct("outer");
     expect(sizeBytes).toBe(56);
@@ -58,7 +58,7 @@ describe("readBtfLayout()", () => {
     expect(() => parseBtf(Buffer.alloc(30))).toThrow("does not begin");
   });
 
-  it.runIf(hasClang)("ends with an answer or an error for damaged bytes", () => {
+  it.runIf(hasClang)("terminates with a result or an error on damaged bytes", () => {
     const bytes = readFileSync(compile());
     const random = new SeededRandom(5);
     const damaged = join(directory, "damaged.o");

@@ -1,4 +1,4 @@
-/** Reads the type information (BTF) of an object: where the fields of its structures lie, and its variables. <linux/btf.h>; little-endian only. */
+/** Reads the type information (BTF) of an object: offsets of structure fields, and variables. <linux/btf.h>; little-endian only. */
 
 import { readFileSync } from "node:fs";
 import { CoralError } from "../base/errors.ts";
@@ -10,16 +10,16 @@ export interface Extent {
 
 export interface StructLayout {
   sizeBytes: number;
-  /** By path: `key`, `key.port`. Members of unnamed structures and unions stand under their own names; bit fields are left out. */
+  /** By path: `key`, `key.port`. Members of unnamed structures and unions have their own names; bit fields are omitted. */
   fields: ReadonlyMap<string, Extent>;
 }
 
 export interface BtfLayout {
-  /** Throws `not-found` when there is no structure (or union) of that name. */
+  /** Throws `not-found` for an unknown structure or union. */
   struct(name: string): StructLayout;
-  /** Variables of a section such as `.rodata`. Their offsets are 0 in a file, and right in the information of an opened object. */
+  /** Variables of a section such as `.rodata`. Their offsets are 0 in a file, and correct in the BTF of an opened object. */
   variables(section: string): ReadonlyMap<string, Extent>;
-  /** Values of the named constants of an enumeration; empty when it is not known. */
+  /** Values of the constants of an enumeration; empty for an unknown one. */
   enumeration(name: string): ReadonlyMap<string, number>;
 }
 
@@ -43,7 +43,7 @@ const kind = {
   typeTag: 18,
   enum64: 19,
 } as const;
-/** What follows a type's 12 bytes: as often as it has parts, or once. */
+/** Size of what follows the 12 bytes of a type: per member, or once. */
 const bytesPerPart: Readonly<Record<number, number>> = {
   [kind.struct]: 12,
   [kind.union]: 12,
@@ -61,13 +61,13 @@ interface BtfType {
   name: string;
   parts: number;
   hasBitFields: boolean;
-  /** Size in bytes, or the number of another type: it depends on the kind. */
+  /** Size in bytes, or the number of another type, depending on the kind. */
   sizeOrType: number;
-  /** Where its parts begin. */
+  /** Offset of its members. */
   at: number;
 }
 
-/** Of an object file as clang writes it: its section `.BTF`. */
+/** Reads the section `.BTF` of an object file as clang writes it. */
 export function readBtfLayout(objectPath: string): BtfLayout {
   const file = readFileSync(objectPath);
   try {

@@ -1,6 +1,6 @@
 import { createRequire } from "node:module";
 
-/** Bit numbers of the capabilities that Coral asks for: <linux/capability.h>. */
+/** Bit numbers of the capabilities that Coral checks: <linux/capability.h>. */
 const capabilityBits = {
   CAP_DAC_READ_SEARCH: 2n,
   CAP_SYS_PTRACE: 19n,
@@ -13,7 +13,7 @@ export type CapabilityName = keyof typeof capabilityBits;
 
 const LINUX_CAPABILITY_VERSION_3 = 0x20080522;
 
-/** capget(2) of this process: its effective capability bits; 0 where there are none to ask for. */
+/** capget(2) of this process: its effective capability bits; 0 if it cannot be called. */
 export function effectiveCapabilities(): bigint {
   if (process.platform !== "linux") return 0n;
   const koffi = createRequire(import.meta.url)("koffi") as typeof import("koffi");
@@ -30,7 +30,7 @@ export function hasCapability(capabilities: bigint, name: CapabilityName): boole
   return ((capabilities >> capabilityBits[name]) & 1n) === 1n;
 }
 
-/** Those of the named capabilities that this process does not have. */
+/** The given capabilities that this process lacks. */
 export function missingCapabilities(names: readonly CapabilityName[]): CapabilityName[] {
   const capabilities = effectiveCapabilities();
   return names.filter((name) => !hasCapability(capabilities, name));

@@ -14,16 +14,16 @@ describe("explainBpfFailure()", () => {
     });
   });
 
-  it("takes the verifier's last word, whatever the errno", () => {
+  it("reports the verifier's last message, whatever the errno", () => {
     const log =
       "libbpf: prog 'x': BPF program load failed: Permission denied\nlibbpf: prog 'x': -- BEGIN PROG LOAD LOG --\n0: (b7) r0 = 0\nR1 invalid mem access 'scalar'\nprocessed 9 insns (limit 1000000)\n-- END PROG LOAD LOG --\n";
     expect(explainBpfFailure(failure(13, log), "raw_tp")).toEqual({
-      text: "the kernel's verifier refuses the programs: R1 invalid mem access 'scalar'",
+      text: "the kernel's verifier rejects the programs: R1 invalid mem access 'scalar'",
       isLasting: true,
     });
   });
 
-  it("expects what is short of memory to pass", () => {
+  it("treats a lack of memory as temporary", () => {
     expect(explainBpfFailure(failure(12), "raw_tp")).toEqual({ text: "Cannot load: errno 12", isLasting: false });
     expect(explainBpfFailure(new Error("something else"), "raw_tp")).toEqual({ text: "something else", isLasting: false });
   });

@@ -1,4 +1,4 @@
-/** Why programs could not be loaded or attached, in words for people. */
+/** Explains to users why programs could not be loaded or attached. */
 
 import { CoralError } from "../base/errors.ts";
 import { effectiveCapabilities } from "./capabilities.ts";
@@ -8,7 +8,7 @@ import { loadLibbpf } from "./libbpf.ts";
 export interface BpfFailure {
   /** `reason; fix`, as one sentence without its full stop. */
   text: string;
-  /** False when trying again later may help, such as when memory was short. */
+  /** False if a later retry may succeed, such as after a lack of memory. */
   isLasting: boolean;
 }
 
@@ -16,10 +16,10 @@ const EAGAIN = 11;
 const ENOMEM = 12;
 const EINTR = 4;
 const EBUSY = 16;
-/** libbpf says so when the verifier was heard. */
+/** Marks the verifier's output in the log of libbpf. */
 const verifierLog = /-- BEGIN PROG LOAD LOG --\n([\s\S]*?)-- END PROG LOAD LOG --/;
 
-/** For what `loadBpfObject()` and its object threw; `ability` names the way of attaching that matters most. */
+/** Explains an error of `loadBpfObject()` or its object; `ability` is the way of attaching that matters most. */
 export function explainBpfFailure(error: unknown, ability: AbilityName): BpfFailure {
   const problem = CoralError.from(error);
   const { stage, errno, log } = problem.details as { stage?: "open" | "load" | "attach"; errno?: number; log?: string };
@@ -32,8 +32,8 @@ export function explainBpfFailure(error: unknown, ability: AbilityName): BpfFail
     ?.trim()
     .split("\n");
   const lastWord = said?.findLast((line) => line !== "" && !/^(?:processed|peak_states|verification time|stack depth)/.test(line));
-  // Without the capability a refusal comes before the verifier has said anything.
-  if (lastWord !== undefined) return { text: `the kernel's verifier refuses the programs: ${lastWord}`, isLasting: true };
+  // Without the capability, the kernel refuses before the verifier runs.
+  if (lastWord !== undefined) return { text: `the kernel's verifier rejects the programs: ${lastWord}`, isLasting: true };
   return inWords(ability, { stage, errno, log: log ?? "" });
 }
 

@@ -1,5 +1,5 @@
 /**
- * The native edge: BPF objects and the C library, through FFI. The only room that does so.
+ * BPF objects and the C library through FFI. The only room with native calls.
  *
  * @module
  */

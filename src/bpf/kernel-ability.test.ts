@@ -10,7 +10,7 @@ const noBtf: AbilityFacts = { ...root, hasBtf: false };
 const refused = (stage: "open" | "load" | "attach", errno: number, log = ""): AbilityOutcome => ({ stage, errno, log });
 
 describe("explainOutcome()", () => {
-  it("says available when the program was attached", () => {
+  it("reports an attached program as available", () => {
     expect(explainOutcome("raw_tp", { stage: "attached" }, root)).toEqual({ name: "raw_tp", needed: true, available: true, reason: "" });
   });
 
@@ -24,7 +24,7 @@ describe("explainOutcome()", () => {
       /libbpf\.so\.1 does not load: cannot open/,
       /libbpf1/,
     ],
-    ["a crash", "uprobe", { stage: "not-run", message: "trying it ended" }, root, /trying it ended/, undefined],
+    ["a crash", "uprobe", { stage: "not-run", message: "the attempt crashed" }, root, /the attempt crashed/, undefined],
     ["no capability", "raw_tp", refused("load", 1), nobody, /CAP_BPF and CAP_PERFMON/, /AmbientCapabilities=CAP_BPF CAP_PERFMON/],
     ["one capability of two", "perf_event", refused("load", 1), onlyBpf, /lacks CAP_PERFMON$/, /root/],
     ["a uprobe through perf", "uprobe", refused("attach", 13), bpfAndPerfmon, /CAP_SYS_ADMIN/, /root/],

@@ -1,4 +1,4 @@
-/** What a kernel may allow, and how a refusal is told to people. Pure: the trying is done in `try-ability.ts`. */
+/** What a kernel may allow, and how a refusal is explained to users. Pure: the attempts are made in `try-ability.ts`. */
 
 import { type CapabilityName, hasCapability } from "./capabilities.ts";
 
@@ -18,22 +18,22 @@ export const abilityNames = [
   "fentry",
 ] as const;
 
-/** One way of attaching a BPF program, one of the places where traffic is read, or the ring buffer that carries events out. */
+/** A way of attaching a BPF program, a hook at which traffic is read, or the ring buffer for events. */
 export type AbilityName = (typeof abilityNames)[number];
 
-/** Whether this process may use one way of attaching, tried for real. */
+/** Whether this process can use an ability, as found by an actual attempt. */
 export interface KernelAbility {
   name: AbilityName;
-  /** Whether Coral's probes are built on it; the others are alternatives that some kernels offer. */
+  /** Whether Coral's probes depend on it; the others are alternatives that some kernels offer. */
   needed: boolean;
   available: boolean;
   /** Why not; empty when available. */
   reason: string;
-  /** What to do about it; missing when nothing can be done on this kernel. */
+  /** How to fix it; absent if nothing can be done on this kernel. */
   fix?: string;
 }
 
-/** How far a try got. `errno` is positive; `log` holds what libbpf said. */
+/** How far an attempt got. `errno` is positive; `log` is the output of libbpf. */
 export type AbilityOutcome =
   | { stage: "attached" }
   | { stage: "object-missing" }
@@ -41,11 +41,11 @@ export type AbilityOutcome =
   | { stage: "not-run"; message: string }
   | { stage: "open" | "load" | "attach"; errno: number; log: string };
 
-/** What the trying process knows of itself; decides which capability is named. */
+/** Facts about the process that made the attempt; they decide which capability is named. */
 export interface AbilityFacts {
   /** Effective capability bits of the process. */
   capabilities: bigint;
-  /** Whether the kernel offers its type information. */
+  /** Whether the kernel has BTF. */
   hasBtf: boolean;
 }
 
@@ -56,7 +56,7 @@ const EACCES = 13;
 const EINVAL = 22;
 const ENOSYS = 38;
 const EOPNOTSUPP = 95;
-/** Kernel-internal, yet it reaches user space when a program cannot be attached by trampoline. */
+/** Kernel-internal, but visible in user space when a program cannot be attached by trampoline. */
 const ENOTSUPP = 524;
 
 const neededAbilities: ReadonlySet<AbilityName> = new Set(["ring_buffer", "raw_tp", "tp_btf", "perf_event"]);
@@ -67,18 +67,18 @@ const kernelOption: Readonly<Record<AbilityName, string>> = {
   raw_tp: "CONFIG_BPF_EVENTS",
   sock_recv_length: "Linux 6.3 or newer; traffic is read at system calls instead, which costs twice as much",
   sock_send_length: "Linux 6.3 or newer; traffic is read at system calls instead, which costs twice as much",
-  sk_data_ready: "Linux 6.3 or newer; without it the time that requests wait to be read is not known",
+  sk_data_ready: "Linux 6.3 or newer; without it the queue time of requests is unknown",
   inet_sock_set_state: "CONFIG_INET; without it the end of connections is not seen",
   tp_btf: "CONFIG_DEBUG_INFO_BTF and CONFIG_BPF_EVENTS",
   tracepoint: "CONFIG_FTRACE_SYSCALLS",
   perf_event: "CONFIG_PERF_EVENTS",
   uprobe: "CONFIG_UPROBE_EVENTS",
-  uprobe_multi: "CONFIG_UPROBES and Linux 6.6 or newer; without it TLS traffic stays unread",
+  uprobe_multi: "CONFIG_UPROBES and Linux 6.6 or newer; without it TLS traffic cannot be read",
   kprobe: "CONFIG_KPROBE_EVENTS",
   fentry: "CONFIG_DYNAMIC_FTRACE_WITH_DIRECT_CALLS",
 };
 
-/** Turns a try into what `coral doctor` prints. */
+/** Turns the outcome of an attempt into what `coral doctor` prints. */
 export function explainOutcome(name: AbilityName, outcome: AbilityOutcome, facts: AbilityFacts): KernelAbility {
   switch (outcome.stage) {
     case "attached":
@@ -109,7 +109,7 @@ function explainRefusal(
   if (needsBtf.has(name) && !facts.hasBtf) {
     return unavailable(
       name,
-      "the kernel offers no type information (/sys/kernel/btf/vmlinux is missing)",
+      "the kernel has no type information (/sys/kernel/btf/vmlinux is missing)",
       "use a kernel with CONFIG_DEBUG_INFO_BTF=y",
     );
   }
@@ -128,7 +128,7 @@ function explainDenial(name: AbilityName, facts: AbilityFacts): KernelAbility {
   if (missing.length === 0) {
     return unavailable(
       name,
-      "the kernel refuses it although the capabilities are there: its configuration, lockdown or a seccomp profile forbids it",
+      "the kernel refuses it although the process has the capabilities: its configuration, lockdown or a seccomp profile forbids it",
     );
   }
   const fix = `run as root, or give it these capabilities (systemd: AmbientCapabilities=${missing.join(" ")})`;
@@ -136,8 +136,8 @@ function explainDenial(name: AbilityName, facts: AbilityFacts): KernelAbility {
 }
 
 /**
- * CAP_SYS_ADMIN stands for both others. Classic uprobes and kprobes, made through perf, still ask for CAP_SYS_ADMIN itself; tracepoints are
- * looked up in tracefs, which only root may read.
+ * CAP_SYS_ADMIN implies both others. Classic uprobes and kprobes, made through perf, require CAP_SYS_ADMIN itself; tracepoints are looked up in
+ * tracefs, which only root can read.
  */
 function missingCapabilities(name: AbilityName, capabilities: bigint): CapabilityName[] {
   if (hasCapability(capabilities, "CAP_SYS_ADMIN")) return [];

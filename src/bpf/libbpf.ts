@@ -1,6 +1,6 @@
 /**
- * libbpf.so.1 through FFI, with fixed signatures. A wrong pointer ends the process, so this stays small, and whoever uses it runs in a
- * process of its own. Linux only.
+ * libbpf.so.1 through FFI, with fixed signatures. A wrong pointer crashes the process, so this stays small, and its users run in their own process.
+ * Linux only.
  */
 
 import { createRequire } from "node:module";
@@ -14,7 +14,7 @@ export type Pointer = object | null;
 export interface Libbpf {
   openFile(path: string): Pointer;
   load(object: Pointer): number;
-  /** On a thread of the pool: loading takes a second where the verifier has much to read. */
+  /** On a thread of the pool: loading large programs takes a second in the verifier. */
   loadAsync(object: Pointer): Promise<number>;
   closeObject(object: Pointer): void;
   closeObjectAsync(object: Pointer): Promise<void>;
@@ -34,15 +34,15 @@ export interface Libbpf {
   mapValueSize(map: Pointer): number;
   mapMaxEntries(map: Pointer): number;
   setMapMaxEntries(map: Pointer, entries: number): number;
-  /** The bytes that a section such as `.rodata` will start with, to be changed before the object is loaded; null when there are none. */
+  /** The initial contents of a section such as `.rodata`, which can be changed before the object is loaded; null if there are none. */
   mapInitialValue(map: Pointer): Buffer | null;
-  /** A copy of the object's type information, with the places of variables filled in. */
+  /** A copy of the object's BTF, with the offsets of variables filled in. */
   objectBtf(object: Pointer): Buffer;
   mapLookup(fd: number, key: Buffer, value: Buffer): number;
   mapUpdate(fd: number, key: Buffer, value: Buffer, flags: number): number;
   mapDelete(fd: number, key: Buffer): number;
   mapNextKey(fd: number, key: Buffer | null, next: Buffer): number;
-  /** `count` holds a u32: how many fit, then how many were read. `position` is null at first, `next` takes where to go on. */
+  /** `count` holds a u32: the capacity, then the number of entries read. `position` is null at first; `next` receives the next position. */
   mapLookupBatch(fd: number, position: Buffer | null, next: Buffer, keys: Buffer, values: Buffer, count: Buffer): number;
   mapLookupAndDeleteBatch(fd: number, position: Buffer | null, next: Buffer, keys: Buffer, values: Buffer, count: Buffer): number;
   possibleCpus(): number;
@@ -59,18 +59,18 @@ export interface Libbpf {
   versionString(): string;
   /** errno of the last call. */
   errno(): number;
-  /** What libbpf warned of since the last call of this. */
+  /** Returns libbpf's warnings since the last call. */
   takeLog(): string;
   /** perf_event_open(2) for any process on one CPU; a descriptor, or -1. */
   perfEventOpen(attributes: Buffer, pid: number, cpu: number): number;
   /** bpf(2); a descriptor or 0, or -1. */
   bpf(command: number, attributes: Buffer): number;
-  /** As `bpf`, on a thread of the pool; gives a negative errno instead of -1. `referenced`: the buffers whose addresses the attributes hold. */
+  /** As `bpf`, on a thread of the pool; returns a negative errno instead of -1. `referenced`: buffers whose addresses are in the attributes. */
   bpfAsync(command: number, attributes: Buffer, referenced: readonly Buffer[]): Promise<number>;
-  /** mmap(2) of a descriptor, shared; null and errno when refused. The memory is gone after `munmap`: touching it then ends the process. */
+  /** mmap(2) of a descriptor, shared; null and errno if refused. Access after `munmap` crashes the process. */
   mmap(fd: number, lengthBytes: number, offsetBytes: number, isWritable: boolean): ArrayBuffer | null;
   munmap(memory: ArrayBuffer): void;
-  /** Of memory, on this machine. */
+  /** The page size of this machine. */
   pageBytes(): number;
   /** The address of a buffer, for structures that hold pointers. The caller keeps the buffer alive. */
   addressOf(buffer: Buffer): bigint;
@@ -82,9 +82,9 @@ export interface Libbpf {
   signalEvent(fd: number): void;
   /** epoll_create1(2); a descriptor, or -1. */
   openPoll(): number;
-  /** Waits for what can be read; by its edge, each change is told once. */
+  /** Adds a descriptor to wait for until it is readable; edge-triggered, each change is reported once. */
   addToPoll(poll: number, fd: number, byEdge: boolean): boolean;
-  /** On a thread of the pool, for as long as nothing can be read. Also ends when a signal interrupts it. */
+  /** Waits on a thread of the pool until something is readable. Also returns when a signal interrupts it. */
   waitForPoll(poll: number): Promise<void>;
 }
 
@@ -95,7 +95,7 @@ const syscallNumbers: Readonly<Record<string, { bpf: number; perfEventOpen: numb
 const PERF_FLAG_FD_CLOEXEC = 8;
 const LIBBPF_WARN = 0;
 const maxLogBytes = 16_384;
-/** What a program's verifier said comes as one message. */
+/** The verifier's output for a program is one message. */
 const maxLogMessageBytes = 1 << 20;
 const PROT_READ = 1;
 const PROT_WRITE = 2;
@@ -112,7 +112,7 @@ const EFD_NONBLOCK = 0x800;
 
 let loaded: Libbpf | undefined;
 
-/** Loads the library, once; throws `unsupported` when it, or this processor, is not there. */
+/** Loads the library once; throws `unsupported` if it is missing, or the processor is not supported. */
 export function loadLibbpf(): Libbpf {
   loaded ??= load();
   return loaded;
@@ -159,7 +159,7 @@ type MapCalls = Pick<
 >;
 type ForeignFunction = ReturnType<ReturnType<Koffi["load"]>["func"]>;
 
-/** Arguments of calls under way: the collector must not take a buffer while another thread reads it. */
+/** Arguments of running calls: the garbage collector must not free a buffer that another thread reads. */
 const inFlight = new Set<readonly unknown[]>();
 
 /** Runs a foreign function on a thread of the pool. */
@@ -288,7 +288,7 @@ function pollCalls(koffi: Koffi): PollCalls {
   const wait = self.func("int epoll_wait(int poll, void *events, int count, int timeoutMs)");
   const one = Buffer.alloc(8);
   one.writeUInt32LE(1);
-  // struct epoll_event; packed to 12 bytes on x86-64, 16 elsewhere. What it brings is not read.
+  // struct epoll_event; packed to 12 bytes on x86-64, 16 elsewhere. Its contents are not read.
   const event = Buffer.alloc(16);
   return {
     openEvent: () => Number(eventfd(0, EFD_CLOEXEC | EFD_NONBLOCK)),
@@ -311,20 +311,20 @@ function pollCalls(koffi: Koffi): PollCalls {
 }
 
 /**
- * Takes libbpf's warnings instead of letting them go to stderr. A va_list parameter is a pointer on x86-64 and, being a large structure,
- * passed by pointer on arm64 too, so it can be handed on to vsnprintf as it came.
+ * Collects libbpf's warnings, which would go to stderr. A va_list parameter is a pointer on x86-64 and, being a large structure, passed by pointer on
+ * arm64, too, so it can be passed on to vsnprintf unchanged.
  */
 function captureLog(koffi: Koffi, library: ReturnType<Koffi["load"]>): () => string {
   const vsnprintf = koffi.load(null).func("int vsnprintf(void *target, size_t size, const char *format, void *arguments)");
   const prototype = koffi.proto("int CoralLibbpfPrint(int level, const char *format, void *arguments)");
-  // A va_list can be walked once only, so the first try must fit; made when there is something to say.
+  // A va_list can be read only once, so the buffer must fit; allocated at the first warning.
   let line: Buffer | undefined;
   let log = "";
   const callback = koffi.register((level: number, format: string, args: Pointer): number => {
     if (level !== LIBBPF_WARN) return 0;
     line ??= Buffer.alloc(maxLogMessageBytes);
     const length = Number(vsnprintf(line, line.length, format, args));
-    // The end of it: that is where the verifier says what it did not like.
+    // Keep the end, where the verifier states the problem.
     log = (log + line.toString("utf8", 0, Math.min(length, line.length - 1))).slice(-maxLogBytes);
     return length;
   }, koffi.pointer(prototype));

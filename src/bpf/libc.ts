@@ -1,9 +1,9 @@
-/** The few calls of the C library that Node does not offer. Linux only; koffi is loaded at the first call. */
+/** Calls of the C library that Node does not offer. Linux only; koffi is loaded at the first call. */
 
 import { createRequire } from "node:module";
 import { CoralError } from "../base/errors.ts";
 
-/** Who is at the other end of a unix socket, as the kernel saw it at connect time. */
+/** The peer of a unix socket, as the kernel recorded it at connect time. */
 export interface PeerCredentials {
   pid: number;
   uid: number;
@@ -13,9 +13,9 @@ export interface PeerCredentials {
 interface Libc {
   getsockopt(fd: number, level: number, name: number, value: Buffer, length: Buffer): number;
   flock(fd: number, operation: number): number;
-  /** Of glibc only. */
+  /** glibc only. */
   mallocTrim: ((padBytes: number) => number) | undefined;
-  /** Of glibc only. */
+  /** glibc only. */
   mallopt: ((parameter: number, value: number) => number) | undefined;
   madvise(start: number, sizeBytes: number, advice: number): number;
   pageBytes: number;
@@ -53,7 +53,7 @@ function libc(what: string): Libc {
 function load(what: string): Libc {
   try {
     const koffi = createRequire(import.meta.url)("koffi") as typeof import("koffi");
-    // The symbols of this very process: node is linked with the C library, glibc or musl.
+    // The symbols of this process: Node is linked with the C library, glibc or musl.
     const self = koffi.load(null);
     return {
       getsockopt: self.func("int getsockopt(int fd, int level, int name, void *value, void *length)") as Libc["getsockopt"],
@@ -73,14 +73,14 @@ function optional<T>(find: () => T): T | undefined {
   try {
     return find();
   } catch {
-    // This C library does not have it.
+    // This C library lacks it.
     return undefined;
   }
 }
 
 /** SO_PEERCRED of a connected unix socket. */
 export function peerCredentials(fd: number): PeerCredentials {
-  const c = libc("ask who is at the other end of a socket");
+  const c = libc("read the peer of a socket");
   const value = Buffer.alloc(12);
   const length = Buffer.alloc(4);
   length.writeUInt32LE(value.length);
@@ -89,8 +89,8 @@ export function peerCredentials(fd: number): PeerCredentials {
 }
 
 /**
- * Takes the exclusive flock of an open file; false when another process (or another open of the file) has it. The lock goes away with
- * the descriptor, also when the process is killed.
+ * Takes the exclusive flock of an open file; false if another process (or another open of the file) holds it. The lock ends with the descriptor, also
+ * when the process is killed.
  */
 export function tryLockFile(fd: number): boolean {
   const c = libc("lock a file");
@@ -103,8 +103,8 @@ export function tryLockFile(fd: number): boolean {
 }
 
 /**
- * Gives memory that the C library holds free back to the kernel; takes about a millisecond. It would keep it in each thread's own heap for as
- * long as one small allocation lies behind it. False where the C library has no such call.
+ * Returns free memory of the C library to the kernel; takes about a millisecond. The C library would keep it in the heap of each thread for as long as
+ * one small allocation follows it. False if the C library has no such call.
  */
 export function releaseFreeMemory(): boolean {
   const { mallocTrim } = libc("release memory");
@@ -113,36 +113,36 @@ export function releaseFreeMemory(): boolean {
   return true;
 }
 
-/** Of memory, on this machine. */
+/** The page size of this machine. */
 export function memoryPageBytes(): number {
-  return libc("ask for the size of pages").pageBytes;
+  return libc("read the page size").pageBytes;
 }
 
 /**
- * Lets go of pages of this process. To be given only ranges that hold nothing but unchanged bytes of a file: they come back from it when they are used
- * again, without a read from disk while the kernel holds them. Everything else in a range would be lost.
+ * Drops pages of this process. The ranges must hold only unmodified bytes of a file: these are mapped again on their next use, without a disk read
+ * while they are in the page cache. Anything else in a range is lost.
  */
 export function dropMappedPages(ranges: readonly { start: number; sizeBytes: number }[]): void {
   const c = libc("let go of pages");
-  // Refused for pages that are locked: those stay.
+  // Refused for locked pages, which stay.
   for (const { start, sizeBytes } of ranges) c.madvise(start, sizeBytes, MADV_DONTNEED);
 }
 
 /**
- * Lets all threads share one heap of the C library, instead of one for each: a daemon's threads allocate little, and each heap holds pages of
- * its own. To be called before threads allocate. False where the C library has no such call.
+ * Makes all threads share one heap of the C library: a daemon's threads allocate little, and each heap holds its own pages. Call it before threads
+ * allocate. False if the C library has no such call.
  */
 export function shareOneHeap(): boolean {
   return libc("share a heap").mallopt?.(M_ARENA_MAX, 1) === 1;
 }
 
 /**
- * Lets blocks of at least 1 MiB go back to the kernel as soon as they are freed. By itself the C library raises this limit up to 32 MiB with what is
- * freed, and keeps such blocks in the heap of a thread. False where the C library has no such call.
+ * Returns blocks of at least 1 MiB to the kernel as soon as they are freed. By default the C library raises this threshold up to 32 MiB as blocks are
+ * freed, and keeps them in the heap of a thread. False if the C library has no such call.
  */
 export function returnLargeBlocks(): boolean {
   const { mallopt } = libc("return memory");
-  // It then also no longer raises the limit of what a heap keeps free at its end: at 128 KiB each request would be given back and asked for again.
+  // A fixed threshold also fixes the trim threshold at 128 KiB, at which each request would return its memory and allocate it again.
   return mallopt?.(M_MMAP_THRESHOLD, largeBlockBytes) === 1 && mallopt(M_TRIM_THRESHOLD, keptFreeBytes) === 1;
 }
 

@@ -8,7 +8,7 @@ import { probeKernelAbilities } from "./probe-kernel-abilities.ts";
 const directory = mkdtempSync(join(tmpdir(), "coral-abilities-"));
 afterAll(() => rmSync(directory, { recursive: true }));
 
-/** A child that speaks the real protocol, with a body in place of the kernel. `print`, `wanted` and `ok(name)` are at hand. */
+/** A child that speaks the real protocol, with a body in place of the kernel. The body can use `print`, `wanted` and `ok(name)`. */
 function fakeChild(name: string, body: string): { childPath: string; objectPath: string } {
   const childPath = join(directory, `${name}.mjs`);
   const prelude = `
@@ -25,36 +25,36 @@ const namesOf = (list: Awaited<ReturnType<typeof probeKernelAbilities>>, availab
   list.filter((ability) => ability.available === available).map(({ name }) => name);
 
 describe("probeKernelAbilities()", () => {
-  it("answers for every ability, in order", async () => {
+  it("reports every ability, in order", async () => {
     const abilities = await probeKernelAbilities(fakeChild("good", "print({ capabilities: '0', hasBtf: true }); wanted.forEach(ok);"));
     expect(abilities.map(({ name }) => name)).toEqual(abilityNames);
     expect(namesOf(abilities, false)).toEqual([]);
   });
 
-  it("blames a crash on the ability that was being tried, and tries the others", async () => {
+  it("attributes a crash to the ability that was being tried, and tries the others", async () => {
     const body =
       "for (const name of wanted) { if (name === 'uprobe') { print({ begin: name }); process.kill(process.pid, 'SIGSEGV'); await new Promise(() => setInterval(() => {}, 1000)); } ok(name); }";
     const abilities = await probeKernelAbilities(fakeChild("crash", body));
     expect(namesOf(abilities, false)).toEqual(["uprobe"]);
-    expect(abilities.find(({ name }) => name === "uprobe")).toMatchObject({ reason: "trying it ended the trying process (SIGSEGV)" });
+    expect(abilities.find(({ name }) => name === "uprobe")).toMatchObject({ reason: "the attempt ended the child process (SIGSEGV)" });
   });
 
-  it("ends a child that hangs", async () => {
+  it("kills a child that hangs", async () => {
     const body =
       "for (const name of wanted) { if (name === 'fentry') { print({ begin: name }); await new Promise(() => setInterval(() => {}, 1000)); } ok(name); }";
     const abilities = await probeKernelAbilities({ ...fakeChild("hang", body), timeoutMs: 5000 });
     expect(abilities.find(({ name }) => name === "fentry")).toMatchObject({
       available: false,
-      reason: "trying it did not end within 5000 ms",
+      reason: "the attempt did not finish within 5000 ms",
     });
     expect(namesOf(abilities, false)).toEqual(["fentry"]);
   });
 
-  it("does not try again when the child dies before the first try", async () => {
+  it("does not retry when the child dies before the first attempt", async () => {
     const abilities = await probeKernelAbilities(fakeChild("dead", "process.exit(3);"));
     expect(abilities).toHaveLength(abilityNames.length);
     for (const ability of abilities)
-      expect(ability).toMatchObject({ available: false, reason: "the check ended the trying process (exit code 3)" });
+      expect(ability).toMatchObject({ available: false, reason: "the check ended the child process (exit code 3)" });
   });
 
   it("names the package when libbpf is missing", async () => {

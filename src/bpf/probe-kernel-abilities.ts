@@ -1,4 +1,4 @@
-/** Asks the kernel what it allows, in a child process, so that a crash or a hang in foreign code cannot hurt the caller. */
+/** Finds out what the kernel allows, in a child process, so that a crash or hang in foreign code cannot affect the caller. */
 
 import { spawn } from "node:child_process";
 import { existsSync } from "node:fs";
@@ -14,10 +14,10 @@ import {
 } from "./kernel-ability.ts";
 
 export interface ProbeAbilitiesOptions {
-  /** For one child; default 20 s. Detaching a uprobe alone can take 0.1 s. */
+  /** Timeout of one child; default 20 s. Detaching a uprobe alone can take 0.1 s. */
   timeoutMs?: number;
   signal?: AbortSignal;
-  /** For tests: other files than those of the bundle. */
+  /** For tests: files other than the bundle's. */
   childPath?: string;
   objectPath?: string;
 }
@@ -36,18 +36,18 @@ function builtFile(name: string): string | undefined {
   return [`./${name}`, `../../dist/${name}`].map((path) => fileURLToPath(new URL(path, import.meta.url))).find((path) => existsSync(path));
 }
 
-/** What stands between Coral and the kernel: the objects, the library, the kernel's type information, and each ability. */
+/** What Coral needs to use BPF: the objects, the library, the kernel's BTF, and each ability. */
 export interface BpfReport {
   hasObjects: boolean;
-  /** `v1.1`; missing when the library does not load. */
+  /** `v1.1`; absent if the library does not load. */
   libbpfVersion?: string;
-  /** Whether the kernel offers its type information; false also when it could not be asked. */
+  /** Whether the kernel has BTF; false also if unknown. */
   hasBtf: boolean;
   /** In the order of `abilityNames`. */
   abilities: KernelAbility[];
 }
 
-/** Tries each ability by load and attach. Takes about half a second. Never throws for what the kernel refuses. */
+/** Tries each ability by load and attach. Takes about half a second. Never throws for a refusal of the kernel. */
 export async function probeBpf(options: ProbeAbilitiesOptions = {}): Promise<BpfReport> {
   const childPath = options.childPath ?? builtFile("ability-child.js");
   const objectPath = options.objectPath ?? builtFile("probes/ability.bpf.o");
@@ -62,7 +62,7 @@ export async function probeBpf(options: ProbeAbilitiesOptions = {}): Promise<Bpf
     if (remaining.length === 0) break;
     const report = await runChild(childPath, [objectPath, ...remaining], options);
     facts = report.facts ?? facts;
-    // Each round settles at least one, so this ends.
+    // Each round settles at least one ability, so this terminates.
     for (const [name, outcome] of report.outcomes) outcomes.set(name, outcome);
   }
   return {
@@ -94,7 +94,7 @@ async function runChild(childPath: string, args: readonly string[], options: Pro
     for await (const line of createInterface({ input: child.stdout })) reader.take(line);
     const end = await ended;
     options.signal?.throwIfAborted();
-    return reader.finish(end === "SIGKILL" ? `did not end within ${timeoutMs} ms` : `ended the trying process (${end})`);
+    return reader.finish(end === "SIGKILL" ? `did not finish within ${timeoutMs} ms` : `ended the child process (${end})`);
   } finally {
     child.kill("SIGKILL");
     clearTimeout(timer);
@@ -102,7 +102,7 @@ async function runChild(childPath: string, args: readonly string[], options: Pro
   }
 }
 
-/** Collects a child's lines. What was begun and not ended is blamed on the ability that was being tried. */
+/** Collects a child's lines. A crash is attributed to the ability that was being tried. */
 class ReportReader {
   readonly #wanted: readonly AbilityName[];
   readonly #report: ChildReport = { outcomes: new Map() };
@@ -144,9 +144,9 @@ class ReportReader {
   finish(why: string): ChildReport {
     const { outcomes } = this.#report;
     if (this.#begun !== undefined) {
-      outcomes.set(this.#begun, { stage: "not-run", message: `trying it ${why}` });
+      outcomes.set(this.#begun, { stage: "not-run", message: `the attempt ${why}` });
     } else if (outcomes.size < this.#wanted.length) {
-      // It died before the first try, or between two: the next round would do the same.
+      // The child died before the first attempt, or between two: the next round would end the same way.
       for (const name of this.#wanted) if (!outcomes.has(name)) outcomes.set(name, { stage: "not-run", message: `the check ${why}` });
     }
     return this.#report;

@@ -1,11 +1,11 @@
-/** What loaded programs cost: the kernel's own count of their runs and their time. It counts only while somebody holds a descriptor for it. */
+/** Cost of loaded programs: the kernel's count of their runs and run time. The kernel counts only while a process holds a descriptor for it. */
 
 import { CoralError } from "../base/errors.ts";
 import type { Libbpf } from "./libbpf.ts";
 
 export interface ProgramStats {
   name: string;
-  /** Since the program was loaded, of the runs that were counted. */
+  /** Of the counted runs since the program was loaded. */
   runNs: bigint;
   runs: bigint;
 }
@@ -13,7 +13,7 @@ export interface ProgramStats {
 const BPF_OBJ_GET_INFO_BY_FD = 15;
 const BPF_ENABLE_STATS = 32;
 const BPF_STATS_RUN_TIME = 0;
-/** struct bpf_prog_info: as much of it as is read. Zeros in its first part say that no instructions are to be copied out. */
+/** The part of struct bpf_prog_info that is read. Zeros in its first fields keep the kernel from copying instructions. */
 const infoBytes = 216;
 const runNsAt = 192;
 const runsAt = 200;
@@ -37,8 +37,8 @@ export function readProgramStats(libbpf: Libbpf, name: string, programFd: number
 }
 
 /**
- * Lets the kernel measure every BPF program of the host until disposed; null where it refuses, as it does without CAP_SYS_ADMIN. It reads the
- * clock twice for each run then, so it should be held for a part of the time only.
+ * Makes the kernel measure every BPF program of the host until disposed; null if it refuses, as it does without CAP_SYS_ADMIN. The kernel then reads
+ * the clock twice per run, so hold it only for a part of the time.
  */
 export function enableProgramStats(libbpf: Libbpf): Disposable | null {
   const attributes = Buffer.alloc(4);

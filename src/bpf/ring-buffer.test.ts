@@ -15,7 +15,7 @@ function fakeRing(sizeBytes: number, startAt = 0n) {
   const data = Buffer.from(producer, pageBytes);
   let unmapped = 0;
   const ring: RingBuffer = createRingReader({ consumer, producer, pageBytes }, () => unmapped++);
-  /** False when there is no room, as in the kernel. */
+  /** False if the ring is full, as in the kernel. */
   const write = (payload: Buffer, flags = 0): boolean => {
     const at = Number(producerAt[0]);
     const length = (payload.length + 15) & ~7;
@@ -45,7 +45,7 @@ function drain(ring: RingBuffer, limits = {}): string[] {
 }
 
 describe("RingBuffer", () => {
-  it("reads records of any size in order, round and round", () => {
+  it("reads records of any size in order, across the wrap-around", () => {
     const { ring, write } = fakeRing(512);
     const random = new SeededRandom(11);
     const written: string[] = [];
@@ -60,7 +60,7 @@ describe("RingBuffer", () => {
     expect(ring.pendingBytes()).toBe(0);
   });
 
-  it("skips what was discarded, and stops at what is still being written", () => {
+  it("skips discarded records, and stops at one that is still being written", () => {
     const { ring, write, clearBusy } = fakeRing(512);
     write(Buffer.from("one"));
     write(Buffer.from("gone"), 0x4000_0000);
@@ -93,7 +93,7 @@ describe("RingBuffer", () => {
     expect(drain(ring)).toEqual(["good"]);
   });
 
-  it("goes on behind four gigabytes", () => {
+  it("continues past four gigabytes", () => {
     const { ring, write } = fakeRing(4096, 2n ** 33n - 64n);
     const texts = Array.from({ length: 9 }, (_, index) => `record ${index}`);
     for (const text of texts) expect(write(Buffer.from(text))).toBe(true);

@@ -1,4 +1,4 @@
-/** A BPF ring buffer, mapped into this process and read in place: no call and no copy per record. */
+/** A BPF ring buffer, mapped into this process and read in place: no system call and no copy per record. */
 
 import { CoralError } from "../base/errors.ts";
 import type { BpfMap } from "./bpf-map.ts";
@@ -10,15 +10,15 @@ export type RecordVisitor = (view: DataView, offset: number, length: number, byt
 export interface DrainLimits {
   /** Default no limit. */
   maxRecords?: number;
-  /** Looked at every 64 records. Default no limit. */
+  /** Checked every 64 records. Default no limit. */
   maxMs?: number;
 }
 
 export interface RingBuffer extends Disposable {
   readonly sizeBytes: number;
-  /** What waits to be read now, headers included. */
+  /** Unread bytes, including headers. */
   pendingBytes(): number;
-  /** Visits records in order and frees them; returns how many. A record whose visitor throws is freed too. */
+  /** Visits records in order and frees them; returns their number. A record whose visitor throws is freed, too. */
   drain(visit: RecordVisitor, limits?: DrainLimits): number;
 }
 
@@ -26,23 +26,23 @@ const headerBytes = 8;
 const busyBit = 0x8000_0000;
 const discardBit = 0x4000_0000;
 const lengthMask = 0x3fff_ffff;
-/** How often freed space is told to the kernel, and the clock looked at. */
+/** How many records between updates of the read position and checks of the clock. */
 const groupRecords = 64;
 
-/** The two positions and the records, as the kernel lays them out; apart from the mapping, so that it can be tested without one. */
+/** The two positions and the records, in the kernel's layout; separate from the mapping, so that it can be tested without one. */
 export interface RingMemory {
-  /** First page: how far this side has read. */
+  /** First page: the read position. */
   consumer: ArrayBuffer;
   pageBytes: number;
-  /** One page with how far the kernel has written, then the records. */
+  /** One page with the kernel's write position, then the records. */
   producer: ArrayBuffer;
 }
 
-/** Maps the ring of a loaded map. Throws `unavailable` when the kernel refuses. */
+/** Maps the ring of a loaded map. Throws `unavailable` if the kernel refuses. */
 export function openRingBuffer(libbpf: Libbpf, map: BpfMap): RingBuffer {
   const pageBytes = libbpf.pageBytes();
   const consumer = libbpf.mmap(map.fd, pageBytes, 0, true);
-  // The kernel offers the records twice in a row, so that none is broken at the end. The second mapping would count as memory of this process.
+  // The kernel can map the records twice in a row, so that none wraps. The second mapping would count as memory of this process.
   const producer = consumer && libbpf.mmap(map.fd, pageBytes + map.maxEntries, pageBytes, false);
   if (consumer === null || producer === null) {
     const errno = libbpf.errno();
@@ -70,7 +70,7 @@ class MappedRing implements RingBuffer {
   readonly #view: DataView;
   readonly #bytes: Buffer;
   readonly #unmap: () => void;
-  /** The last record that went over the end, put together; made when there is one. */
+  /** A copy of the last record that wrapped; allocated at the first one. */
   #joined: Buffer | undefined;
   #isClosed = false;
 
@@ -86,7 +86,7 @@ class MappedRing implements RingBuffer {
     this.#unmap = unmap;
   }
 
-  /** Asked ten times a second on an idle host, so without BigInt: the low halves differ by at most the ring's size. */
+  /** Called often on an idle host, so without BigInt: the low halves differ by at most the ring's size. */
   pendingBytes(): number {
     return this.#isClosed ? 0 : (Atomics.load(this.#producerLow, 0) - Atomics.load(this.#consumerLow, 0)) >>> 0;
   }
@@ -105,7 +105,7 @@ class MappedRing implements RingBuffer {
           if (at >= end) break;
         }
         const offset = at & mask;
-        // A read that pairs with the kernel's release of the record: what follows the header is whole.
+        // An acquire read that pairs with the kernel's release: the record after the header is complete.
         const header = Atomics.load(this.#headers, offset >> 2);
         if ((header & busyBit) !== 0) break;
         const length = header & lengthMask;
@@ -124,7 +124,7 @@ class MappedRing implements RingBuffer {
     return visited;
   }
 
-  /** A header is never broken: records begin at multiples of 8. */
+  /** A header never wraps: records start at multiples of 8. */
   #visitBroken(visit: RecordVisitor, offset: number, length: number): void {
     if (this.#joined === undefined || this.#joined.length < length) this.#joined = Buffer.from(new ArrayBuffer(length * 2));
     const joined = this.#joined;

@@ -1,14 +1,14 @@
-/** Tells when a ring fills: a thread of the pool sleeps until a program wakes its readers. See probes/core/ring-wake.h. */
+/** Watches a ring: a thread of the pool sleeps until a program wakes the ring's readers. See probes/core/ring-wake.h. */
 
 import { CoralError } from "../base/errors.ts";
 import type { Libbpf } from "./libbpf.ts";
 
-/** Ends the waiting; resolves when the thread is free again. Idempotent. */
+/** Disposal ends the wait, and resolves when the thread is free again. Idempotent. */
 export type RingWatch = AsyncDisposable;
 
 /**
- * Calls `onWake` on the main thread, soon after a record woke the ring's readers; many wakes at once are one call. Holds a thread of the pool until it is
- * closed. Throws `unavailable` when the kernel refuses.
+ * Calls `onWake` on the main thread soon after a record woke the ring's readers; wake-ups at the same time are one call. Holds a thread of the pool
+ * until disposed. Throws `unavailable` if the kernel refuses.
  */
 export function openRingWatch(libbpf: Libbpf, ringFd: number, onWake: () => void): RingWatch {
   return new Watch(libbpf, ringFd, onWake);
@@ -20,7 +20,7 @@ class Watch implements RingWatch {
   readonly #stop: number;
   readonly #poll: number;
   readonly #waiting: Promise<void>;
-  /** The pool's threads are joined when the process exits: one that sleeps would hold it up for ever. */
+  /** The threads of the pool are joined at exit: a sleeping one would block it forever. */
   readonly #onExit = (): void => this.#libbpf.signalEvent(this.#stop);
   #isClosed = false;
 
@@ -28,7 +28,7 @@ class Watch implements RingWatch {
     this.#libbpf = libbpf;
     this.#stop = libbpf.openEvent();
     this.#poll = libbpf.openPoll();
-    // By its edge: what waits in the ring while it is read must not wake again.
+    // Edge-triggered: records that are already being read must not wake again.
     if (
       this.#stop < 0 ||
       this.#poll < 0 ||

@@ -1,22 +1,22 @@
-/** Reads the kernel's answers to a sock_diag dump: struct inet_diag_msg with its attributes. Pure. */
+/** Parses the messages of a sock_diag dump: struct inet_diag_msg with its attributes. Pure. */
 
 import { endianness } from "node:os";
 import { createAddressTexts } from "../base/ip-address.ts";
 
-/** One socket while it is visited. */
+/** One socket, valid during the visit. */
 export interface SockDiagView {
   readonly inode: number;
   readonly state: number;
   readonly localPort: number;
   readonly remotePort: number;
   readonly userId: number;
-  /** Payload that went out at least once. Null for UDP, listeners and kernels that do not say. */
+  /** Payload bytes sent at least once. Null for UDP, listeners, and kernels that do not report it. */
   readonly bytesSent: number | null;
   readonly bytesReceived: number | null;
   /** Smoothed; null before the first measurement. */
   readonly rttUs: number | null;
   readonly retransmits: number | null;
-  /** IPv4 in IPv6 comes as IPv4. */
+  /** IPv4-mapped addresses are IPv4. */
   localAddress(): string;
   remoteAddress(): string;
 }
@@ -31,16 +31,16 @@ const listenState = 10;
 const isLittleEndian = endianness() === "LE";
 const texts = createAddressTexts();
 
-// struct tcp_info of <linux/tcp.h>: it only ever grows at its end.
+// struct tcp_info of <linux/tcp.h>: new fields are only added at its end.
 const tcpInfo = { rtt: 68, totalRetransmits: 100, bytesAcked: 120, bytesReceived: 128, bytesSent: 200, bytesRetransmitted: 208 } as const;
 
 export interface SockDiagPart {
   isLast: boolean;
-  /** 0, or why the kernel refused. */
+  /** 0, or the errno of the kernel's refusal. */
   errno: number;
 }
 
-/** Messages are in the order of the machine's bytes, except ports and addresses. */
+/** Messages are in host byte order, except ports and addresses. */
 export class SockDiagMessage implements SockDiagView {
   inode = 0;
   state = 0;
@@ -62,7 +62,7 @@ export class SockDiagMessage implements SockDiagView {
     return this.#addressAt(this.#start + 24);
   }
 
-  /** Visits the sockets in the first `length` bytes. Damaged lengths end the reading. */
+  /** Visits the sockets in the first `length` bytes. Stops at an invalid length. */
   read(bytes: Uint8Array, length: number, visit: (socket: SockDiagView) => void): SockDiagPart {
     this.#view = new DataView(bytes.buffer, bytes.byteOffset, Math.min(length, bytes.byteLength));
     const view = this.#view;

@@ -41,7 +41,7 @@ const isLinux = process.platform === "linux";
 const canEnter = spawnSync("unshare", ["-n", "true"]).status === 0;
 
 describe.runIf(isLinux)("createSockDiag()", () => {
-  it("lists listeners, and both ends of a connection with what went through it", async () => {
+  it("lists listeners, and both ends of a connection with their counters", async () => {
     const { port, client, served, close } = await pair("127.0.0.1");
     try {
       client.write("x".repeat(5_000));
@@ -63,7 +63,7 @@ describe.runIf(isLinux)("createSockDiag()", () => {
     }
   });
 
-  it("gives IPv4 connections of an IPv6 socket as IPv4, and IPv6 ones as they are", async () => {
+  it("returns IPv4 connections of an IPv6 socket as IPv4, and IPv6 ones unchanged", async () => {
     const server = createServer().listen(0, "::");
     await once(server, "listening");
     const { port } = server.address() as { port: number };
@@ -78,14 +78,14 @@ describe.runIf(isLinux)("createSockDiag()", () => {
     }
   });
 
-  it("can be given up half way", () => {
+  it("can be closed before it is complete", () => {
     const under = createSockDiag().open({ namespace: null, protocol: "tcp", family: 4, states: [10] });
     under.close();
     under.close();
     expect(under.next(() => undefined)).toBe(false);
   });
 
-  it.runIf(canEnter)("looks into another network namespace, and comes back", async () => {
+  it.runIf(canEnter)("reads another network namespace, and returns to its own", async () => {
     const script = 'require("node:net").createServer().listen(7654, "0.0.0.0", () => console.log("ready"))';
     const child = spawn("unshare", ["-n", process.execPath, "-e", script], { stdio: ["ignore", "pipe", "inherit"] });
     try {
@@ -106,7 +106,7 @@ describe.runIf(isLinux)("createSockDiag()", () => {
     }
   });
 
-  it("says that a descriptor is no namespace", () => {
+  it("rejects a descriptor that is not a namespace", () => {
     const fd = openSync("/dev/null", "r");
     try {
       expect(() => dump({ namespace: { fd, ownFd: fd } })).toThrow(/Cannot enter a network namespace/);
@@ -160,7 +160,7 @@ describe("SockDiagMessage", () => {
     expect(read(message(Buffer.alloc(0))).found).toMatchObject([{ bytesSent: null, rttUs: null, retransmits: null }]);
   });
 
-  it("knows the end and a refusal", () => {
+  it("recognises the end and a refusal", () => {
     const end = Buffer.alloc(20);
     end.writeUInt32LE(20, 0);
     end.writeUInt16LE(3, 4);

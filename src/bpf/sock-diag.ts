@@ -1,6 +1,6 @@
 /**
- * sock_diag(7): sockets of a network namespace with their counters, many times cheaper than the text tables. Linux only; koffi is loaded
- * when the first dumper is made.
+ * sock_diag(7): sockets of a network namespace with their counters, at a fraction of the cost of the text tables. Linux only; koffi is loaded with the
+ * first dumper.
  */
 
 import { createRequire } from "node:module";
@@ -9,7 +9,7 @@ import { CoralError } from "../base/errors.ts";
 import { SockDiagMessage, type SockDiagView } from "./sock-diag-message.ts";
 
 export interface SockDiagRequest {
-  /** Open descriptors of the namespace to look into and of the caller's own; null stays in the caller's own. Not needed after `open`. */
+  /** Open descriptors of the namespace to read and of the caller's own; null stays in the caller's own. Not needed after `open`. */
   namespace: { fd: number; ownFd: number } | null;
   protocol: "tcp" | "udp";
   family: 4 | 6;
@@ -17,16 +17,16 @@ export interface SockDiagRequest {
   states: readonly number[];
 }
 
-/** One dump under way. The owner closes it. */
+/** A running dump. The owner closes it. */
 export interface SockDiagDump {
-  /** Visits the sockets of the next message, at most 32 KiB; false when that was the last. The view is used again for each socket. */
+  /** Visits the sockets of the next message, at most 32 KiB; false after the last one. The view is reused for each socket. */
   next(visit: (socket: SockDiagView) => void): boolean;
   /** Idempotent. */
   close(): void;
 }
 
 export interface SockDiag {
-  /** Throws `not-permitted` for another namespace without CAP_SYS_ADMIN, `unsupported` when the kernel cannot dump this protocol. */
+  /** Throws `not-permitted` for another namespace without CAP_SYS_ADMIN, `unsupported` if the kernel cannot dump this protocol. */
   open(request: SockDiagRequest): SockDiagDump;
 }
 
@@ -93,7 +93,7 @@ function failed(what: string, errno: number): CoralError {
   });
 }
 
-/** Throws `unsupported` when foreign calls or this platform are not there. */
+/** Throws `unsupported` if FFI does not work, or the platform is not Linux. */
 export function createSockDiag(): SockDiag {
   const calls = loadCalls();
   const shared = Buffer.alloc(bufferBytes);
@@ -104,7 +104,7 @@ export function createSockDiag(): SockDiag {
       if (calls.send(fd, query, query.length, 0) !== query.length) {
         const errno = calls.errno();
         calls.close(fd);
-        throw failed("ask for the sockets", errno);
+        throw failed("request the sockets", errno);
       }
       return createDump(calls, fd, shared);
     },
@@ -118,15 +118,15 @@ function openSocket(calls: Calls): number {
 }
 
 /**
- * A namespace belongs to a thread, and a socket to the namespace in which it was made: this thread goes there, makes the socket and comes
- * back before any other code can run on it. Other threads never leave.
+ * A namespace belongs to a thread, and a socket to the namespace in which it was created: this thread enters the namespace, creates the socket and
+ * returns before any other code can run on it. Other threads stay.
  */
 function openSocketIn(calls: Calls, namespace: { fd: number; ownFd: number }): number {
   if (calls.setns(namespace.fd, CLONE_NEWNET) !== 0) throw failed("enter a network namespace", calls.errno());
   const fd = calls.socket(AF_NETLINK, SOCK_RAW | SOCK_CLOEXEC, NETLINK_SOCK_DIAG);
   const errno = fd < 0 ? calls.errno() : 0;
   if (calls.setns(namespace.ownFd, CLONE_NEWNET) !== 0) {
-    // A daemon in a foreign namespace would dial from there. It may have been interrupted by a limit of memory, so once more; then stop.
+    // A daemon in a foreign namespace would connect from there. The failure may be a temporary lack of memory, so retry once; then stop.
     if (calls.setns(namespace.ownFd, CLONE_NEWNET) !== 0) process.abort();
   }
   if (fd < 0) throw failed("open a netlink socket", errno);
@@ -161,7 +161,7 @@ function createDump(calls: Calls, fd: number, shared: Buffer): SockDiagDump {
   };
   const receive = (): number => {
     for (;;) {
-      // The kernel has the next part ready when the one before was taken: waiting would only hide a mistake.
+      // The kernel has the next part ready once the previous one is read: waiting would only hide a bug.
       const length = calls.recv(fd, shared, shared.length, MSG_DONTWAIT);
       if (length >= 0) return length;
       const errno = calls.errno();

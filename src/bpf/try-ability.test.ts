@@ -34,7 +34,7 @@ describe("entryOffset()", () => {
     expect(entryOffset(write("ok", tinyElf(0x401234n)))).toBe(0x1234n);
   });
 
-  it("finds the first instruction of this very executable", () => {
+  it("finds the first instruction of this executable", () => {
     const bytes = Buffer.alloc(4);
     const fd = openSync(process.execPath, "r");
     readSync(fd, bytes, 0, 4, entryOffset(process.execPath));

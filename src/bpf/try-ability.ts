@@ -1,4 +1,4 @@
-/** Loads and attaches one program of ability.bpf.o, and detaches it at once. Runs in a process of its own: see `ability-child.ts`. */
+/** Loads and attaches one program of ability.bpf.o, and detaches it at once. Runs in its own process: see `ability-child.ts`. */
 
 import { closeSync, openSync, readSync } from "node:fs";
 import type { AbilityName, AbilityOutcome } from "./kernel-ability.ts";
@@ -31,7 +31,7 @@ export function tryAbility(libbpf: Libbpf, objectPath: string, name: AbilityName
   }
 }
 
-/** Every other program stays unloaded, so that one refusal says nothing about the rest. */
+/** No other program is loaded, so that one refusal does not affect the rest. */
 function selectProgram(libbpf: Libbpf, object: Pointer, wanted: string): Pointer {
   let found: Pointer = null;
   for (let program = libbpf.nextProgram(object, null); program !== null; program = libbpf.nextProgram(object, program)) {
@@ -51,7 +51,7 @@ function skipMaps(libbpf: Libbpf, object: Pointer): void {
 function attachAndDetach(libbpf: Libbpf, program: Pointer, name: AbilityName): number {
   if (name === "perf_event") return tryPerfEvent(libbpf, program);
   if (name === "uprobe_multi") return tryUprobeMulti(libbpf, program);
-  // Offset and path of this very executable's first instruction: a place that no running process comes by again.
+  // Offset and path of this executable's first instruction, which no running process executes again.
   const link =
     name === "uprobe"
       ? libbpf.attachUprobe(program, false, process.pid, process.execPath, entryOffset(process.execPath))
@@ -73,13 +73,13 @@ function tryPerfEvent(libbpf: Libbpf, program: Pointer): number {
   if (fd < 0) return libbpf.errno();
   const link = libbpf.attachPerfEvent(program, fd);
   const errno = link === null ? libbpf.errno() : 0;
-  // A link owns the descriptor; without one it is still ours.
+  // A link owns the descriptor; without one, close it here.
   if (link === null) libbpf.closeFd(fd);
   else libbpf.destroyLink(link);
   return errno;
 }
 
-/** libbpf before 1.3 has no call for it, so the link is made by bpf(2): struct link_create, with the uprobe_multi part at byte 16. */
+/** libbpf before 1.3 has no call for it, so the link is created by bpf(2): struct link_create, with the uprobe_multi part at byte 16. */
 function tryUprobeMulti(libbpf: Libbpf, program: Pointer): number {
   const path = Buffer.from(`${process.execPath}\0`);
   const offsets = Buffer.alloc(8);
@@ -97,7 +97,7 @@ function tryUprobeMulti(libbpf: Libbpf, program: Pointer): number {
   return 0;
 }
 
-/** File offset of an ELF64 executable's first instruction: its entry address, less the loading address of the segment that holds it. */
+/** File offset of an ELF64 executable's first instruction: its entry address minus the load address of the segment that contains it. */
 export function entryOffset(path: string): bigint {
   const fd = openSync(path, "r");
   try {

@@ -1,44 +1,44 @@
-/** One link for many places in a file, made by bpf(2) itself: libbpf before 1.3 has no call for it. Linux 6.6 or newer. */
+/** One link for many sites in a file, created by bpf(2) itself: libbpf before 1.3 has no call for it. Linux 6.6 or newer. */
 
 import { CoralError } from "../base/errors.ts";
 import type { BpfLink } from "./bpf-object.ts";
 import type { Libbpf } from "./libbpf.ts";
 
 export interface UprobeSites {
-  /** As this process sees it, also through another process's root; the kernel then knows the file itself, not its name. */
+  /** The path in this process's view, also through another process's root; the kernel resolves it to the file once. */
   path: string;
   /** Offsets in the file, at instruction boundaries: a probe inside an instruction breaks the program. */
   offsets: readonly number[];
-  /** What `bpf_get_attach_cookie()` gives at each place; as many as offsets. */
+  /** The result of `bpf_get_attach_cookie()` at each site; as many as offsets. */
   cookies?: readonly bigint[];
-  /** Only for this process; default all that run the file. Before Linux 6.11 only its main thread is meant. */
+  /** Only for this process; default all that run the file. Before Linux 6.11, only for its main thread. */
   pid?: number;
-  /** At the return of the function that begins there. */
+  /** Probe the return of the function that starts at the site. */
   isReturn?: boolean;
-  /** Both, where the program was loaded for it: see `uprobeSessionSection`. */
+  /** Probe both, if the program was loaded for it: see `uprobeSessionSection`. */
   isSession?: boolean;
 }
 
-/** To be set on a program before it is loaded. */
+/** Set on a program before it is loaded. */
 export const uprobeMultiAttachType = 48;
-/** One program for the begin and the return of a call; at the begin it says whether it wants the return. Linux 6.13 or newer. */
+/** One program for entry and return of a call; at entry it decides whether it runs at the return. Linux 6.13 or newer. */
 export const uprobeSessionAttachType = 57;
-/** Of programs that are loaded for it. */
+/** The section of such programs. */
 export const uprobeSessionSection = "uprobe/session";
 const BPF_LINK_CREATE = 28;
 const BPF_F_UPROBE_MULTI_RETURN = 1;
 const EPERM = 1;
 const EACCES = 13;
-/** Most places of one link; the kernel allows a million. */
+/** Most sites of one link; the kernel allows a million. */
 const maxSites = 65_536;
 
-/** Attaches off the main thread: a thousand places take 50 ms. Nothing is attached when it throws. */
+/** Attaches off the main thread: a thousand sites take 50 ms. Nothing is attached if it throws. */
 export async function attachUprobeMulti(libbpf: Libbpf, programFd: number, sites: UprobeSites): Promise<BpfLink> {
   const count = sites.offsets.length;
   if (count === 0 || count > maxSites || (sites.cookies !== undefined && sites.cookies.length !== count)) {
     throw new CoralError({
       code: "internal",
-      message: `Cannot attach to "${sites.path}": ${count} places with ${sites.cookies?.length ?? 0} cookies`,
+      message: `Cannot attach to "${sites.path}": ${count} sites with ${sites.cookies?.length ?? 0} cookies`,
     });
   }
   const path = Buffer.from(`${sites.path}\0`);

@@ -119,7 +119,7 @@ describe("loadBpfObject()", () => {
       map.update(key, value);
     }
     key.writeUInt32LE(16);
-    expect(() => map.update(key, value)).toThrow('Cannot write map "entries": its 16 entries are taken');
+    expect(() => map.update(key, value)).toThrow('Cannot write map "entries": it is full (16 entries)');
     expect(map.lookup(key, value)).toBe(false);
     const read = (take: boolean): Map<number, bigint> => {
       const found = new Map<number, bigint>();

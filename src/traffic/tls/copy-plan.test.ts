@@ -9,7 +9,7 @@ import { hideFunctionTable } from "./hidden-function-table.fixture.ts";
 
 const compiler = ["cc", "gcc", "clang"].find((name) => spawnSync(name, ["--version"]).status === 0);
 
-/** A function of its own for the tables by which functions are found, with a name that is told. */
+/** A function with its own entry in the unwind tables, exported by name. */
 const functionOf = (name: string, body: string): string => `
   .globl ${name}
   .type ${name}, @function
@@ -20,7 +20,7 @@ ${name}:
   .size ${name}, . - ${name}
 `;
 
-/** The place of a copy, with a name that is told. */
+/** The site of a copy, exported by name. */
 const copySite = (name = "copy_site", call = "call memcpy@plt"): string => `
   .globl ${name}
   .type ${name}, @function
@@ -28,8 +28,8 @@ ${name}: ${call}
   .size ${name}, . - ${name}
 `;
 
-/** ssl3_read(ssl, buffer, length) asks method->ssl_read_bytes(ssl, 23, NULL, buffer, length, 0), the third of the table. */
-const asking = (change: { kind?: number; received?: string; place?: number } = {}): string => `
+/** ssl3_read(ssl, buffer, length) calls method->ssl_read_bytes(ssl, 23, NULL, buffer, length, 0), the third entry of the table. */
+const reading = (change: { kind?: number; received?: string; place?: number } = {}): string => `
   mov 8(%rdi), %rax
   mov %rdx, %r8
   mov %rsi, %rcx
@@ -41,7 +41,7 @@ const asking = (change: { kind?: number; received?: string; place?: number } = {
   add $8, %rsp
   ret`;
 
-/** ssl3_read_bytes(ssl, type, received_type, buffer, length, peek) with what it keeps, and a copy to the buffer. */
+/** ssl3_read_bytes(ssl, type, received_type, buffer, length, peek) with its saved arguments, and a copy to the buffer. */
 const keepingInRegisters = (site = copySite()): string => `
   push %r12
   push %r13
@@ -80,7 +80,7 @@ const keepingOnStack = `
 
 interface Program {
   method?: string;
-  asks?: string;
+  reads?: string;
   copies?: string;
   /** Further functions. */
   more?: string;
@@ -90,16 +90,16 @@ interface Program {
 
 const sourceOf = ({
   method = "lea table(%rip), %rax\n  ret",
-  asks = asking(),
+  reads = reading(),
   copies = keepingInRegisters(),
   more = "",
   table,
 }: Program) => `
   .text
-${functionOf(methodName, method)}${functionOf("asks", asks)}${functionOf("copies", copies)}${more}
+${functionOf(methodName, method)}${functionOf("reads", reads)}${functionOf("copies", copies)}${more}
   .section .data.rel.ro, "aw"
 table:
-${[...(table ?? [0x304, "asks", "copies"]), ...Array(32).fill(0)].map((word) => `  .quad ${word}`).join("\n")}
+${[...(table ?? [0x304, "reads", "copies"]), ...Array(32).fill(0)].map((word) => `  .quad ${word}`).join("\n")}
   .section .note.GNU-stack, "", @progbits
 `;
 
@@ -135,18 +135,18 @@ describe.skipIf(process.arch !== "x64" || compiler === undefined)("planCopies() 
     cookie,
   });
 
-  it("tells the registers that keep the object, the kind and the peek", () => {
+  it("finds the registers that hold the object, the record type and the peek flag", () => {
     const image = build({});
     expect(planOf(image)?.probes).toEqual([probe(image, cookieOf(register(2), register(3), register(4)))]);
     expect(planOf(image)?.costNs).toBeGreaterThan(0);
   });
 
-  it("tells places of the stack", () => {
+  it("finds stack slots", () => {
     const image = build({ copies: keepingOnStack });
     expect(planOf(image)?.probes).toEqual([probe(image, cookieOf(8, 20, 24))]);
   });
 
-  it("takes every copy, each with its own places", () => {
+  it("plans every copy, each with its own locations", () => {
     const image = build({
       copies: keepingInRegisters(`${copySite()}
   mov %r12, %r15
@@ -160,17 +160,17 @@ describe.skipIf(process.arch !== "x64" || compiler === undefined)("planCopies() 
     ]);
   });
 
-  it("finds the one that asks behind a function that hands over to it", () => {
+  it("finds the caller behind a function that forwards to it", () => {
     const image = build({
       table: [0x304, "outer", "copies"],
-      more: functionOf("outer", "jmp asks_inner") + functionOf("asks_inner", asking()),
-      asks: "ret",
+      more: functionOf("outer", "jmp reads_inner") + functionOf("reads_inner", reading()),
+      reads: "ret",
     });
     expect(planOf(image)?.probes).toHaveLength(1);
   });
 
-  it("takes a table at a fixed address", () => {
-    const image = build({ method: "mov $table, %eax\n  ret", copies: keepingInRegisters(copySite("copy_site", "call asks")) }, [
+  it("accepts a table at a fixed address", () => {
+    const image = build({ method: "mov $table, %eax\n  ret", copies: keepingInRegisters(copySite("copy_site", "call reads")) }, [
       "-static",
       "-no-pie",
       `-Wl,-e,${methodName}`,
@@ -179,13 +179,16 @@ describe.skipIf(process.arch !== "x64" || compiler === undefined)("planCopies() 
   });
 
   it.each<[string, Program]>([
-    ["nobody asks", { asks: "ret" }],
-    ["handshakes are asked for", { asks: asking({ kind: 22 }) }],
-    ["the kind of what came is asked for", { asks: asking({ received: "mov %rsp, %rdx" }) }],
-    ["what is asked through is outside the table", { asks: asking({ place: 32 * 8 }) }],
-    ["what is asked through is no function", { asks: asking({ place: 0 }) }],
-    ["two ask through different places", { table: [0, "asks", "copies", "other"], more: functionOf("other", asking({ place: 24 })) }],
-    ["the one that asks is too large to be it", { asks: `${asking()}\n  .skip 1100, 0x90` }],
+    ["no function reads application data", { reads: "ret" }],
+    ["handshake records are read", { reads: reading({ kind: 22 }) }],
+    ["the received type is requested", { reads: reading({ received: "mov %rsp, %rdx" }) }],
+    ["the slot is outside the table", { reads: reading({ place: 32 * 8 }) }],
+    ["the slot holds no function", { reads: reading({ place: 0 }) }],
+    [
+      "two functions read through different slots",
+      { table: [0, "reads", "copies", "other"], more: functionOf("other", reading({ place: 24 })) },
+    ],
+    ["the caller is too large", { reads: `${reading()}\n  .skip 1100, 0x90` }],
     ["nothing is copied to the buffer", { copies: keepingInRegisters("mov %r12, %rdi\n  call memcpy@plt") }],
     ["the object is not kept", { copies: keepingInRegisters(`xor %r12d, %r12d\n  ${copySite()}`) }],
     [
@@ -194,7 +197,7 @@ describe.skipIf(process.arch !== "x64" || compiler === undefined)("planCopies() 
     ],
     ["the kernel does not carry the call out itself", { copies: keepingInRegisters(copySite("copy_site", "call *%r15")) }],
     ["the method returns nothing that is known", { method: "mov 8(%rdi), %rax\n  ret" }],
-    ["the method asks others", { method: "call memcpy@plt\n  lea table(%rip), %rax\n  ret" }],
+    ["the method calls other functions", { method: "call memcpy@plt\n  lea table(%rip), %rax\n  ret" }],
   ])("has no plan when %s", (_when, program) => {
     expect(planOf(build(program))).toBeNull();
   });
@@ -211,7 +214,7 @@ describe.skipIf(process.arch !== "x64" || compiler === undefined)("planCopies() 
 const libssl = ["/usr/lib/x86_64-linux-gnu/libssl.so.3", "/usr/lib64/libssl.so.3"].find((path) => existsSync(path));
 
 describe.skipIf(process.arch !== "x64" || libssl === undefined)("planCopies() in this machine's libssl", () => {
-  it("finds calls, and says of each where three arguments are kept", () => {
+  it("finds calls, and for each the locations of three arguments", () => {
     const bytes = readFileSync(libssl ?? "");
     const plan = planOf(imageOf(bytes));
     expect(plan?.probes.length).toBeGreaterThan(0);

@@ -1,8 +1,8 @@
 /**
- * Where OpenSSL copies the plaintext of a record to whoever reads it: one place that every read with data passes, and none without. It is in
- * `ssl3_read_bytes(ssl, type, received_type, buffer, length, peek, …)`, which all of `SSL_read()` ends in since 1.1.0. The program `tls_copy` of
- * `probes/tls/openssl-copy.h` needs to know where three of these arguments are kept at that place, which is read from the machine code; where that is not
- * certain there is no plan, and reads are probed where they begin and return.
+ * Finds where OpenSSL copies the plaintext of a record to the caller: a site that every read with data passes, and no read without. It is in
+ * `ssl3_read_bytes(ssl, type, received_type, buffer, length, peek, …)`, which implements `SSL_read()` since 1.1.0. The program `tls_copy` of
+ * `probes/tls/openssl-copy.h` needs to know where three of these arguments are kept at that site, which is read from the machine code. If that is
+ * ambiguous there is no plan, and reads are probed at entry and return instead.
  */
 
 import {
@@ -20,7 +20,7 @@ import {
 } from "../../code/index.ts";
 import type { PlannedProbe } from "./probe-plan.ts";
 
-/** Returns the table of functions that serve all versions of TLS, `ssl3_read_bytes` among them. Libraries export no more than that. */
+/** Returns the function table for all versions of TLS, with `ssl3_read_bytes`. Libraries export only this. */
 export const methodName = "TLS_method";
 
 export interface CopyPlan {
@@ -28,7 +28,7 @@ export interface CopyPlan {
   costNs: number;
 }
 
-/** Of `ssl3_read_bytes`: the object, the kind of records that are asked for, and whether they stay to be read again. */
+/** Arguments of `ssl3_read_bytes`: the object, the requested record type, and the peek flag. */
 const keptArguments = [
   { argument: 0, sizeBytes: 8 },
   { argument: 1, sizeBytes: 1 },
@@ -36,10 +36,10 @@ const keptArguments = [
 ] as const;
 const bufferArgument = 3;
 const maxFunctionBytes = 64 * 1024;
-/** The function that asks takes a few hundred; a large one may have the copy in itself too, put there by a compiler that saw both. */
-const maxAskingBytes = 1024;
+/** The calling function has a few hundred bytes; in a larger one the compiler may have inlined the copy. */
+const maxCallerBytes = 1024;
 
-/** Null when there is no such place, or it is not certain. Throws `invalid` where bytes are no machine code. */
+/** Null if there is no such site, or it is ambiguous. Throws `invalid` if the bytes are not machine code. */
 export function planCopies(image: ElfImage, functions: ReadonlyMap<string, ElfFunction>): CopyPlan | null {
   const copying = findCopying(image, functions.get(methodName));
   if (copying === null) return null;
@@ -48,14 +48,14 @@ export function planCopies(image: ElfImage, functions: ReadonlyMap<string, ElfFu
     partAt: (fromStartBytes) => partAt(image, copying, fromStartBytes),
   });
   if (flow === null) return null;
-  // The buffer is handed on to be filled only.
+  // The buffer is passed on only to be filled.
   const isCopy = ({ kind }: MachineInstruction, index: number): boolean => kind === "call" && flow.comesFrom(index, "rdi", bufferArgument);
   const copies = flow.instructions.flatMap((one, index) => (isCopy(one, index) ? [{ copy: one, index }] : []));
   const probes = copies.map(({ copy, index }) => probeAt(image, copying, copy, flow, index));
   return probes.length === 0 || !probes.every((probe) => probe !== null) ? null : { probes, costNs: costsNs.call };
 }
 
-/** A part of the function that lies apart from it. */
+/** A part of the function that is not contiguous with it. */
 function partAt(image: ElfImage, { address }: ElfFunction, fromStartBytes: number): MachineInstruction[] | null {
   const range = findCodeRange(image, address + fromStartBytes);
   return range === null
@@ -74,18 +74,18 @@ function probeAt(
   if (!copy.isEmulated || fileOffset === null) return null;
   const places = keptArguments.map(({ argument, sizeBytes }) => encodePlace(flow.placesOf(index, argument, sizeBytes), sizeBytes));
   if (!places.every((place) => place !== null)) return null;
-  // Three times 16 bits: a double holds it.
+  // Three times 16 bits fit a double.
   const cookie = places.reduce((sum, place, position) => sum + place * 2 ** (position * placeBits), 0);
   return { program: "tls_copy", isReturn: false, fileOffset, cookie };
 }
 
-/** Repeated from `probes/tls/openssl-copy.h`. */
+/** Same as in `probes/tls/openssl-copy.h`. */
 const placeBits = 16;
 const registerPlace = 0x8000;
 const stackBytes = 128;
 const placeRegisters: readonly RegisterName[] = ["rbx", "rbp", "r12", "r13", "r14", "r15"];
 
-/** A register that calls keep, else a place of the stack: the highest, since the lowest are handed to functions that are called. */
+/** A callee-saved register, else a stack slot: the highest, since the lowest hold arguments of calls. */
 function encodePlace(places: readonly (RegisterName | number)[], sizeBytes: number): number | null {
   const register = placeRegisters.findIndex((name) => places.includes(name));
   if (register >= 0) return registerPlace + register;
@@ -99,12 +99,12 @@ function isInOneWord(place: number, sizeBytes: number): boolean {
 
 const tableWords = 32;
 const applicationData = 23;
-/** Of the function that returns the table. */
+/** Size of the function that returns the table. */
 const methodBytes = 32;
 
 /**
- * The function that copies, by the use that is made of it: the table has one that asks another one of the table, by its place there, for application
- * data without wanting to know what came (NULL).
+ * Finds the copying function by its use: one function of the table calls it through its table slot, for application data and with NULL for the
+ * received type.
  */
 function findCopying(image: ElfImage, method: ElfFunction | undefined): ElfFunction | null {
   const table = method === undefined ? null : tableOf(image, method);
@@ -115,7 +115,7 @@ function findCopying(image: ElfImage, method: ElfFunction | undefined): ElfFunct
   return found.size === 1 && placeBytes !== undefined ? (functions[placeBytes / 8] ?? null) : null;
 }
 
-/** It returns an address: beside the code, or a fixed one. */
+/** The address that the function returns: relative to the code, or absolute. */
 function tableOf(image: ElfImage, { address }: ElfFunction): number | null {
   for (const { kind, effect } of decodeFunction(image.readAddress(address, methodBytes))) {
     if (effect.address?.to === "rax") return address + effect.address.fromStartBytes;
@@ -131,23 +131,23 @@ function functionAt(image: ElfImage, address: number): ElfFunction | null {
   return fileOffset === null || range?.address !== address ? null : { name: "", fileOffset, ...range };
 }
 
-/** Places in the table through which the function, or the one that it hands over to at once, asks for application data. */
+/** Table slots through which the function, or the one that it forwards to, reads application data. */
 function readsThrough(image: ElfImage, candidate: ElfFunction): number[] {
   const forwarded = findForwarding(codeOf(image, candidate), ["rdi", "rsi"]);
   const inner = forwarded === null ? null : functionAt(image, candidate.address + forwarded);
   return [candidate, inner].flatMap((one) => {
-    const code = one === null || one.sizeBytes > maxAskingBytes ? [] : codeOf(image, one);
-    return code.flatMap((_, index) => requestedThrough(code, index) ?? []);
+    const code = one === null || one.sizeBytes > maxCallerBytes ? [] : codeOf(image, one);
+    return code.flatMap((_, index) => slotReadThrough(code, index) ?? []);
   });
 }
 
-function requestedThrough(code: readonly MachineInstruction[], index: number): number | null {
+function slotReadThrough(code: readonly MachineInstruction[], index: number): number | null {
   const place = code[index]?.effect.targetFrom?.displacementBytes ?? -1;
   if (code[index]?.kind !== "call" || place < 0 || place >= tableWords * 8 || place % 8 !== 0) return null;
   return constantBefore(code, index, "rsi") === applicationData && constantBefore(code, index, "rdx") === 0 ? place : null;
 }
 
-/** What the register was last set to in straight-line code before an instruction; null: something else. */
+/** The constant that the register was last set to in straight-line code before an instruction; null if it is not a constant. */
 function constantBefore(code: readonly MachineInstruction[], index: number, register: RegisterName): number | null {
   for (let at = index - 1; at >= 0; at--) {
     const { kind, writes, effect } = code[at] as MachineInstruction;

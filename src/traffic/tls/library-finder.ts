@@ -1,6 +1,6 @@
 /**
- * Which files of the host make TLS, and which processes run them. Looks at processes when they are new, twice soon after (they load libraries late, and
- * become other programs), and rarely from then on; at files once, as long as any process has them mapped.
+ * Finds the files of the host that implement TLS, and the processes that run them. Inspects processes when they are new, twice soon after (they load
+ * libraries late, and exec other programs), and rarely from then on; inspects files once, as long as any process maps them.
  */
 
 import { setImmediate } from "node:timers/promises";
@@ -9,45 +9,45 @@ import type { CodeMaps, MappedFile, OpenedFile } from "../../host/index.ts";
 import type { PlanProblem, ProbePlan } from "./probe-plan.ts";
 import type { ProbePlanner } from "./probe-planner.ts";
 
-/** A file with TLS in it, and who runs it. */
+/** A file that implements TLS, and the processes that run it. */
 export interface TlsLibrary {
   /** See `OpenedFile.identity`. */
   readonly identity: string;
   /** As the first process sees it. */
   readonly path: string;
-  /** It is the program itself, not a library of it. */
+  /** The program itself, not a library. */
   readonly isExecutable: boolean;
-  /** The host's own file, not one of a container. */
+  /** A file of the host, not of a container. */
   readonly isOnHost: boolean;
   readonly plan: ProbePlan | PlanProblem;
   readonly users: ReadonlySet<number>;
-  /** When the last user was gone, on the caller's clock; null while there are users. */
+  /** When the last user ended, on the caller's clock; null while there are users. */
   readonly unusedSinceMs: number | null;
 }
 
 export interface FinderChanges {
   added: TlsLibrary[];
-  /** Processes that are gone. */
+  /** Processes that have ended. */
   gone: number[];
 }
 
 export interface LibraryFinder {
-  /** One look around; call it every two seconds. `nowMs` is monotonic. */
+  /** Inspects processes that are due; call it every two seconds. `nowMs` is monotonic. */
   scan(nowMs: number, signal?: AbortSignal): Promise<FinderChanges>;
   libraries(): IterableIterator<TlsLibrary>;
   executableOf(pid: number): string | null;
-  /** Has the process looked at again in the next scan. */
+  /** Makes the process due in the next scan. */
   recheck(pid: number): void;
-  /** What the process has mapped as code, as of the last look; null for an unknown process. */
+  /** Code mappings of the process at its last inspection; null for an unknown process. */
   filesOf(pid: number): readonly MappedFile[] | null;
-  /** Whether the process runs a file with TLS. */
+  /** Whether the process maps a file that implements TLS. */
   hasLibrary(pid: number): boolean;
-  /** Opens the file of a library through one of its users; null when none is left. The caller closes it. */
+  /** Opens the file of a library through one of its users; null without users. The caller closes it. */
   open(library: TlsLibrary): OpenedFile | null;
-  /** Lets go of a library that nobody uses any more. */
+  /** Drops a library without users. */
   forget(library: TlsLibrary): void;
   readonly processCount: number;
-  /** Files that could not be opened, and those left out above the limits. */
+  /** Files that could not be opened, or were skipped above the limits. */
   readonly skipped: number;
 }
 
@@ -72,16 +72,16 @@ interface KnownFile {
   users: number;
 }
 
-/** After a look, how long until the next: the last one repeats. Spread a little by process number, so that not all are due at once. */
+/** Delays between inspections; the last one repeats. Long delays are spread by pid, so that not all processes are due at once. */
 const lookAfterMs = [2_000, 8_000, 120_000];
 const maxProcesses = 32_768;
 const maxFiles = 16_384;
 const maxLibraries = 1_024;
-/** Remembered for as long as this process lives, also of files that nobody runs now: what runs once a minute is read once. */
+/** Kept for the life of this process, also for files without users: a program that runs once a minute is read once. */
 const maxPlans = 8_192;
-/** Files that are open at a time. */
+/** Files that are open at the same time. */
 const maxPlannedAtOnce = 32;
-/** Work on the caller's thread before others get their turn. */
+/** Longest work on the caller's thread before it yields. */
 const sliceMs = 4;
 
 export function createLibraryFinder(maps: CodeMaps, planner: ProbePlanner): LibraryFinder {
@@ -94,7 +94,7 @@ class Finder implements LibraryFinder {
   readonly #processes = new Map<number, Process>();
   readonly #files = new Map<string, KnownFile>();
   readonly #libraries = new Map<string, Library>();
-  /** By `planName`; null for those without TLS. The oldest go first. */
+  /** By `planName`; null for files without TLS. The oldest are evicted first. */
   readonly #plans = new Map<string, Plan | null>();
   #skipped = 0;
 
@@ -191,7 +191,7 @@ class Finder implements LibraryFinder {
     for (const key of process.files.keys()) this.#release(key, pid, nowMs);
   }
 
-  /** A file that nobody has mapped is forgotten: its inode may become another file's. */
+  /** Drops a file that no process maps: its inode may be reused. */
   #release(key: string, pid: number, nowMs: number): void {
     const file = this.#files.get(key);
     if (file === undefined) return;
@@ -257,7 +257,7 @@ class Finder implements LibraryFinder {
     }
   }
 
-  /** Those that no process lets be opened are forgotten, and looked at again when another one runs them. */
+  /** Drops libraries that cannot be opened through any process; they are inspected again when another one runs them. */
   #openAll(libraries: readonly Library[]): Disposable & { files: { library: Library; file: OpenedFile }[] } {
     const files: { library: Library; file: OpenedFile }[] = [];
     for (const library of libraries) {
@@ -316,7 +316,7 @@ class Finder implements LibraryFinder {
   }
 }
 
-/** The identity changes with the file. As a library a file is looked at less closely than as a program. */
+/** The identity changes with the file. A file is inspected less closely as a library than as a program. */
 function planName(identity: string, isExecutable: boolean): string {
   return `${isExecutable ? "program" : "library"} ${identity}`;
 }

@@ -1,4 +1,4 @@
-/** Why the TLS of some programs cannot be read: another library, one without symbols, or none that is known. Looked for only once there was such a connection. */
+/** Finds out why the TLS of a program cannot be read: unsupported library, no symbols, or unknown. Done only after such a connection was seen. */
 
 import { basename } from "node:path";
 import { setImmediate } from "node:timers/promises";
@@ -7,7 +7,7 @@ import type { CodeMaps, MappedFile, OpenedFile } from "../../host/index.ts";
 export interface OpaqueProgram {
   path: string;
   problem: string;
-  /** Processes with such connections, as far as they still run. */
+  /** Running processes with such connections. */
   pids: Set<number>;
 }
 
@@ -20,7 +20,7 @@ const libraries: readonly [name: RegExp, library: string][] = [
   [/^libjvm\.so/, "Java's own TLS"],
 ];
 
-/** Texts that a library leaves in every program that it is linked into. */
+/** Strings that a library leaves in every program it is linked into. */
 const marks: readonly [text: Buffer, library: string][] = [
   [Buffer.from("BoringSSL"), "BoringSSL"],
   [Buffer.from("OpenSSL 1."), "OpenSSL"],
@@ -42,7 +42,7 @@ export class OpaquePrograms {
     this.#maps = maps;
   }
 
-  /** `files` are those that the process has mapped. Each program is looked at once; above the limit the rest is only counted as lost. */
+  /** `files` are the mappings of the process. Each program is inspected once; above the limit, programs are only counted as lost. */
   async add(pid: number, executable: string, files: readonly MappedFile[]): Promise<void> {
     const known = this.#programs.get(executable);
     if (known !== undefined) {
@@ -50,11 +50,11 @@ export class OpaquePrograms {
       return;
     }
     if (this.#programs.size >= maxPrograms) return;
-    const program: OpaqueProgram = { path: executable, problem: "no TLS library that Coral knows was found in it", pids: new Set([pid]) };
+    const program: OpaqueProgram = { path: executable, problem: "no known TLS library was found in it", pids: new Set([pid]) };
     this.#programs.set(executable, program);
     const other = libraries.find(([name]) => files.some(({ path }) => name.test(basename(path))));
     if (other !== undefined) {
-      program.problem = `${other[1]} is not read`;
+      program.problem = `${other[1]} is not supported`;
       return;
     }
     const file = files.find(({ path }) => path === executable);
@@ -63,7 +63,7 @@ export class OpaquePrograms {
     if (mark !== null) program.problem = `${mark} is linked into it without symbols`;
   }
 
-  /** Those that have ended, and those that have loaded a library which is read. */
+  /** Drops processes that have ended, or have loaded a supported library. */
   drop(isSettled: (pid: number) => boolean): void {
     for (const [path, { pids }] of this.#programs) {
       for (const pid of pids) if (isSettled(pid)) pids.delete(pid);
@@ -76,7 +76,7 @@ export class OpaquePrograms {
   }
 }
 
-/** One piece at a time, with other work in between: a program may be a hundred megabytes. */
+/** Scans in pieces, yielding in between: a program may have a hundred megabytes. */
 async function findMark(file: OpenedFile): Promise<string | null> {
   const buffer = Buffer.alloc(pieceBytes);
   const end = Math.min(file.sizeBytes, maxScannedBytes);

@@ -1,7 +1,7 @@
 /**
- * The program behind `createProbePlanner()`, a process of its own: reading machine code needs a library that keeps 20 MB, and files may hold anything.
- * Arguments: for each file that it was started with (descriptor 3 and up) `program` or `library`. Prints one JSON line before and after each, so that
- * the parent knows which one was being read when the process died.
+ * The child process of `createProbePlanner()`: disassembly needs a library that holds 20 MB, and files may contain anything. Arguments: `program` or
+ * `library` for each file it was started with (descriptor 3 and up). Prints one JSON line before and after each, so that the parent knows which file
+ * was being read when the process died.
  */
 
 import { readSync, writeSync } from "node:fs";
@@ -17,12 +17,12 @@ function planFile(fd: number, isExecutable: boolean): ProbePlan | PlanProblem | 
   try {
     return planProbes(image, isExecutable);
   } catch (error) {
-    // Symbols are there, but the bytes at them are no machine code, or it cannot be read on this processor.
+    // The symbols exist, but their bytes are not machine code, or not that of a supported processor.
     return { library: "openssl", problem: error instanceof Error ? error.message : String(error) };
   }
 }
 
-/** Synchronous: what is printed must be out before the next file can crash. */
+/** Synchronous: a line must be out before the next file can crash this process. */
 function print(message: Record<string, unknown>): void {
   writeSync(1, `${JSON.stringify(message)}\n`);
 }
@@ -31,5 +31,5 @@ for (const [index, kind] of process.argv.slice(2).entries()) {
   print({ begin: index });
   print({ end: index, plan: planFile(firstDescriptor + index, kind === "program") });
 }
-// At once: nothing is left to close, and taking everything down in order takes longer than the work.
+// Exit at once: nothing is left to close, and an orderly teardown takes longer than the work.
 process.exit(0);

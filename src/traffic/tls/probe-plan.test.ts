@@ -17,7 +17,7 @@ function planOf(path: string, isExecutable = true): ProbePlan | PlanProblem | nu
   }
 }
 
-/** Bytes at the place of each probe. */
+/** Bytes at the site of each probe. */
 function bytesAt(path: string, plan: ProbePlan): string[] {
   const bytes = readFileSync(path);
   return plan.probes.map(({ fileOffset }) => bytes.subarray(fileOffset, fileOffset + 2).toString("hex"));
@@ -31,11 +31,11 @@ function expectPlan(plan: ProbePlan | PlanProblem | null): asserts plan is Probe
 const libssl = "/usr/lib/x86_64-linux-gnu/libssl.so.3";
 const operationsOf = (plan: ProbePlan, program: string): number[] =>
   [...new Set(plan.probes.filter((probe) => probe.program === program).map(({ cookie }) => cookie & 15))].sort();
-/** push, nop, relative branch, jump or call: what the kernel carries out itself. */
+/** push, nop, relative branch, jump or call: instructions that the kernel emulates. */
 const emulated = /^(?:5[0-7]|415[0-7]|90|0f1f|7.|0f8.|e8|e9|eb)/;
 
 describe.skipIf(process.arch !== "x64")("planProbes()", () => {
-  it.skipIf(!existsSync(libssl))("finds cheap places in libssl", () => {
+  it.skipIf(!existsSync(libssl))("finds cheap sites in libssl", () => {
     const plan = planOf(libssl, false);
     expectPlan(plan);
     expect(plan.library).toBe("openssl");
@@ -45,7 +45,7 @@ describe.skipIf(process.arch !== "x64")("planProbes()", () => {
     for (const bytes of bytesAt(libssl, plan)) expect(bytes).toMatch(emulated);
   });
 
-  it.skipIf(!existsSync(libssl))("takes the begin and the return of reads where it cannot tell where they copy", () => {
+  it.skipIf(!existsSync(libssl))("probes entry and return of reads where the copy site is ambiguous", () => {
     const directory = mkdtempSync(join(tmpdir(), "coral-plan-"));
     try {
       const path = join(directory, "libssl.so.3");
@@ -62,7 +62,7 @@ describe.skipIf(process.arch !== "x64")("planProbes()", () => {
     }
   });
 
-  it("finds cheap places in node's executable", () => {
+  it("finds cheap sites in Node's executable", () => {
     const path = realpathSync(process.execPath);
     const plan = planOf(path);
     expectPlan(plan);
@@ -76,7 +76,7 @@ describe.skipIf(process.arch !== "x64")("planProbes()", () => {
     expect(planOf("/bin/sh")).toBeNull();
   });
 
-  describe.skipIf(spawnSync("sh", ["-c", "command -v go"]).status !== 0)("in programs of Go", () => {
+  describe.skipIf(spawnSync("sh", ["-c", "command -v go"]).status !== 0)("in Go programs", () => {
     let directory = "";
     beforeAll(() => {
       directory = mkdtempSync(join(tmpdir(), "coral-plan-"));
@@ -96,14 +96,14 @@ describe.skipIf(process.arch !== "x64")("planProbes()", () => {
     }, 120_000);
     afterAll(() => rmSync(directory, { recursive: true, force: true }));
 
-    it("finds cheap places in a stripped one", () => {
+    it("finds cheap sites in a stripped one", () => {
       const path = join(directory, "tls");
       const plan = planOf(path);
       expectPlan(plan);
       expect(plan.library).toBe("go");
       expect(plan.probes.every(({ isReturn }) => !isReturn)).toBe(true);
       expect(plan.costNs).toBeLessThan(1_000);
-      // One place for a write, which may begin again; one for a read, with the frame that holds its arguments.
+      // One site for a write, which may be restarted; one for a read, with the frame that holds its arguments.
       expect(plan.probes.map(({ program }) => program)).toEqual(["tls_plaintext", "tls_plaintext"]);
       expect(plan.probes.filter(({ cookie }) => (cookie & siteCookies.mayBeginAgain) !== 0)).toHaveLength(1);
       expect(plan.probes.filter(({ cookie }) => cookie >> siteCookies.frameShift > 0)).toHaveLength(1);

@@ -1,4 +1,4 @@
-/** Which places of a file to probe for the plaintext of TLS, and which program of `probes/tls/uprobes.h` belongs to each. */
+/** Plans which sites of a file to probe for TLS plaintext, and with which program of `probes/tls/uprobes.h`. */
 
 import { CoralError } from "../../base/errors.ts";
 import {
@@ -20,7 +20,7 @@ import {
 } from "../../code/index.ts";
 import { type CopyPlan, methodName, planCopies } from "./copy-plan.ts";
 
-/** Repeated from `probes/tls/binding.h`. */
+/** Same as in `probes/tls/binding.h`. */
 export const siteCookies = {
   read: 1,
   write: 2,
@@ -34,21 +34,21 @@ export const siteCookies = {
 
 export interface PlannedProbe {
   program: "tls_enter" | "tls_plaintext" | "tls_copy";
-  /** At the return of the function that begins there. */
+  /** Probe the return of the function that starts at the site. */
   isReturn: boolean;
   fileOffset: number;
-  /** What the program is told: `siteCookies`, or for `tls_copy` where arguments are kept. */
+  /** The cookie of the BPF program: one of `siteCookies`, or for `tls_copy` where arguments are kept. */
   cookie: number;
 }
 
 export interface ProbePlan {
   library: "openssl" | "go";
   probes: PlannedProbe[];
-  /** Of one read or write, without the programs themselves; the worst of them. An estimate. */
+  /** Estimated cost of the most expensive call, without the BPF programs themselves. */
   costNs: number;
 }
 
-/** Why a file that makes TLS cannot be probed, in words for the user. */
+/** Why a file that implements TLS cannot be probed, for users. */
 export interface PlanProblem {
   library: "openssl" | "go";
   problem: string;
@@ -61,8 +61,8 @@ const maxFunctionBytes = 64 * 1024;
 const minGoMinor = 17;
 
 /**
- * Null when the file has nothing to do with TLS. `isExecutable` is for the program itself: only there a full table of symbols is looked through, and
- * only there Go is to be expected. Throws `unsupported` where machine code cannot be read.
+ * Null for a file without TLS. `isExecutable`: the file is the program itself; only then a full symbol table is searched, and Go is considered.
+ * Throws `unsupported` if the machine code cannot be read.
  */
 export function planProbes(image: ElfImage, isExecutable: boolean): ProbePlan | PlanProblem | null {
   if (isExecutable && isGoProgram(image)) {
@@ -96,15 +96,15 @@ function tryCopies(image: ElfImage, functions: ReadonlyMap<string, ElfFunction>)
   try {
     return planCopies(image, functions);
   } catch (error) {
-    // Some function on the way there is no machine code that is known; those that are exported may well be.
+    // A function on the way contains unknown machine code; the exported ones may still be readable.
     if (error instanceof CoralError && error.code === "invalid") return null;
     throw error;
   }
 }
 
 /**
- * A call and its variant that returns the number of bytes by a pointer. Where both hand over to one inner function, as in libssl since 1.1.1, that one
- * may be cheaper to probe than either: it takes what the variant takes.
+ * A call and its variant that returns the number of bytes through a pointer. Where both forward to one inner function, as in libssl since 1.1.1, that
+ * one may be cheaper to probe: it takes the arguments of the variant.
  */
 function planPair(image: ElfImage, probes: PlannedProbe[], cookie: number, plain?: ElfFunction, variant?: ElfFunction): number {
   const byPointer = cookie | siteCookies.countByPointer;
@@ -120,7 +120,7 @@ function planPair(image: ElfImage, probes: PlannedProbe[], cookie: number, plain
   return Math.max(...chosen.map(({ costNs }) => costNs));
 }
 
-/** A function without a name, so without a size: what follows its first bytes is not looked at, and only a return probe fits. */
+/** A function without a symbol, hence without a size: only its first bytes are read, and only a return probe fits. */
 function sharedInner(image: ElfImage, plain: ElfFunction, variant: ElfFunction): ElfFunction | null {
   const [first, second] = [plain, variant].map((one) => {
     const target = findForwarding(codeOf(image, one), ["rdi", "rsi"]);
@@ -154,7 +154,7 @@ function planCall(code: readonly MachineInstruction[], target: ElfFunction, cook
   }
   const returning = chooseEntrySite(code, { keep, isForReturn: true });
   if (returning === null) return null;
-  // One hit serves both when they are at the same place.
+  // One hit serves both if they are at the same site.
   const returnCost = costsNs.returnProbe + (returning.offsetBytes === entry.offsetBytes ? 0 : returning.costNs);
   if (exits !== null && exits.costNs < returnCost) {
     return {
@@ -192,25 +192,25 @@ function planGo(image: ElfImage): ProbePlan | PlanProblem | null {
     probes.push(...copies.map((site) => probeAt("tls_plaintext", read, site, copyCookie(0))));
     return { library: "go", probes, costNs: readSite.costNs + costsNs.call };
   }
-  // A return probe would break Go, which moves its stacks; returns themselves are the place then.
+  // A return probe would break Go, which moves stacks; probe the return instructions instead.
   const exits = chooseExitSites(readCode, "rax");
-  if (exits === null) return { library: "go", problem: "no place was found where a read ends" };
+  if (exits === null) return { library: "go", problem: "the end of reads was not found in its machine code" };
   probes.push(...exits.sites.map((site) => probeAt("tls_plaintext", read, site, siteCookies.go | siteCookies.read)));
   return { library: "go", probes, costNs: readSite.costNs + exits.costNs };
 }
 
-/** Where Go keeps the receiver and the buffer of a method across calls: right above the return address. */
+/** Where Go keeps receiver and buffer of a method across calls: right above the return address. */
 const goSpills = [
   { register: "rax", aboveEntryBytes: 8 },
   { register: "rbx", aboveEntryBytes: 16 },
 ] as const;
 
-/** With the size of the frame the arguments are found on the stack; without it (0) they were noted when the call began. */
+/** With the frame size, arguments are found on the stack; without it (0), they were recorded at entry. */
 function copyCookie(frameBytes: number): number {
   return siteCookies.go | siteCookies.read | siteCookies.copy | (frameBytes << siteCookies.frameShift);
 }
 
-/** Where Read copies the plaintext into the caller's buffer: a direct call, which is cheap to probe; a return is not. */
+/** Where Read copies the plaintext into the caller's buffer: a direct call, which is cheap to probe, unlike a return. */
 function copiesIn(code: readonly MachineInstruction[], read: ElfFunction, copy: ElfFunction | undefined): ProbeSite[] {
   return copy === undefined ? [] : findCalls(code, copy.address - read.address);
 }
@@ -226,7 +226,7 @@ function probeAt(program: PlannedProbe["program"], target: ElfFunction, site: Pr
   return { program, isReturn: false, fileOffset: target.fileOffset + site.offsetBytes, cookie };
 }
 
-/** Of a function without a size only the beginning: enough for a place to enter it. */
+/** Only the start of a function without a size: enough for an entry site. */
 const unsizedBytes = 64;
 
 function codeOf(image: ElfImage, { address, sizeBytes }: ElfFunction): MachineInstruction[] {

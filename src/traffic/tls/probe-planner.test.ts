@@ -17,7 +17,7 @@ function open(path: string, isExecutable = true): FileToPlan {
   return { fd, isExecutable };
 }
 
-/** A child that speaks the real protocol. `kinds`, `begin(index)` and `end(index, plan)` are at hand. */
+/** A child that speaks the real protocol. Its body can use `kinds`, `begin(index)` and `end(index, plan)`. */
 function fakeChild(name: string, body: string): string {
   const path = join(directory, `${name}.mjs`);
   const prelude = `
@@ -42,18 +42,18 @@ function letters(text: string): FileToPlan[] {
 
 const problems = (plans: readonly FilePlan[]): (string | null)[] =>
   plans.map(({ plan }) => (plan === null ? null : "problem" in plan ? plan.problem : plan.library));
-const saysAll = `kinds.forEach((kind, index) => { begin(index); end(index, { library: "openssl", problem: kind + " " + firstByte(index) }); }); process.exit(0);`;
+const plansAll = `kinds.forEach((kind, index) => { begin(index); end(index, { library: "openssl", problem: kind + " " + firstByte(index) }); }); process.exit(0);`;
 
 describe("createProbePlanner()", () => {
-  it("hands the very files over, in their order, also more than one process takes", async () => {
+  it("passes the files by descriptor, in order, also more than one process takes", async () => {
     const text = "AbC".repeat(25);
-    const planner = createProbePlanner({ childPath: fakeChild("good", saysAll) });
+    const planner = createProbePlanner({ childPath: fakeChild("good", plansAll) });
     const plans = await planner.plan(letters(text));
     expect(problems(plans)).toEqual([...text].map((letter) => `${letter === "b" ? "library" : "program"} ${letter}`));
     expect(plans.every(({ isFinal }) => isFinal)).toBe(true);
   });
 
-  it("blames a crash on the file that was being read, and reads the others", async () => {
+  it("attributes a crash to the file that was being read, and plans the others", async () => {
     const body = `for (const index of kinds.keys()) { begin(index); if (firstByte(index) === "x") process.abort(); end(index, null); } process.exit(0);`;
     const plans = await createProbePlanner({ childPath: fakeChild("crash", body) }).plan(letters("axbxc"));
     const died = "the process that reads its machine code ended with SIGABRT";
@@ -61,13 +61,13 @@ describe("createProbePlanner()", () => {
     expect(plans.map(({ isFinal }) => isFinal)).toEqual([true, false, true, false, true]);
   });
 
-  it("ends a process that hangs", async () => {
+  it("kills a process that hangs", async () => {
     const body = `begin(0); if (firstByte(0) === "h") setInterval(() => {}, 1000); else { end(0, null); process.exit(0); }`;
     const plans = await createProbePlanner({ childPath: fakeChild("hang", body), timeoutMs: 5_000 }).plan(letters("ha"));
     expect(problems(plans)).toEqual(["the process that reads its machine code did not end within 5000 ms", null]);
   });
 
-  it("does not start one process for each file when they do not even begin", async () => {
+  it("does not start one process per file when processes fail to start", async () => {
     const mark = join(directory, "starts");
     writeFileSync(mark, "");
     const body = `import { appendFileSync } from "node:fs"; appendFileSync(${JSON.stringify(mark)}, "."); process.exit(3);`;

@@ -1,4 +1,4 @@
-/** Plans probes in a process that ends when it is done, so that this one never holds what reading machine code needs, nor stalls for it. */
+/** Plans probes in a short-lived child process, so that this one neither holds the memory of the disassembler nor stalls. */
 
 import { type ChildProcess, spawn } from "node:child_process";
 import { existsSync } from "node:fs";
@@ -10,33 +10,33 @@ import { takeBackPriority } from "../../host/index.ts";
 import type { PlanProblem, ProbePlan } from "./probe-plan.ts";
 
 export interface FileToPlan {
-  /** Open for reading; stays the caller's. */
+  /** Open for reading; owned by the caller. */
   readonly fd: number;
-  /** It is the program itself, not a library of it. */
+  /** The program itself, not a library. */
   readonly isExecutable: boolean;
 }
 
-/** Null for a file without TLS. `isFinal`: another try would give the same. */
+/** Null for a file without TLS. `isFinal`: a retry would give the same. */
 export interface FilePlan {
   plan: ProbePlan | PlanProblem | null;
   isFinal: boolean;
 }
 
 export interface ProbePlanner {
-  /** One answer for each file, in their order. Rejects only when the signal aborts. */
+  /** One result per file, in order. Rejects only when the signal aborts. */
   plan(files: readonly FileToPlan[], signal?: AbortSignal): Promise<FilePlan[]>;
 }
 
 export interface ProbePlannerOptions {
-  /** For one process; default 20 s, a hundred times what a large program takes. */
+  /** Timeout of one process; default 20 s, a hundred times what a large program takes. */
   timeoutMs?: number;
-  /** For tests: another program than that of the bundle. */
+  /** For tests: a program other than the bundle's. */
   childPath?: string;
 }
 
-/** Descriptors that one process is started with. */
+/** Files per process. */
 const maxFilesPerChild = 32;
-/** The heap is a fuse: tables are read in pieces, and the library's memory is not part of it. */
+/** The heap limit is a fuse: tables are read in pieces, and the disassembler's memory is outside the heap. */
 const nodeFlags = ["--max-old-space-size=96", "--v8-pool-size=1"];
 
 /** In the bundle every file lies in dist/; from sources (tests) dist/ is three levels up. */
@@ -66,14 +66,14 @@ function failed(problem: string): FilePlan {
   return { plan: { library: "openssl", problem }, isFinal: false };
 }
 
-/** Answers for the first files, up to the one at which the process died; for all of them when it did not even begin. */
+/** Results for the first files, up to the one at which the process died; for all of them if it did not start. */
 async function runChild(path: string, files: readonly FileToPlan[], timeoutMs: number, signal?: AbortSignal): Promise<FilePlan[]> {
   signal?.throwIfAborted();
   let child: ReturnType<typeof start>;
   try {
     child = start(path, files);
   } catch (error) {
-    // Such as no memory for one more process.
+    // Such as no memory for another process.
     return files.map(() => failed(`its machine code could not be read: ${CoralError.from(error).message}`));
   }
   const end = (): boolean => child.kill("SIGKILL");
@@ -104,13 +104,13 @@ async function runChild(path: string, files: readonly FileToPlan[], timeoutMs: n
   }
 }
 
-/** Files are handed over by descriptor: their names belong to mount namespaces, and to whoever may see them. */
+/** Files are passed by descriptor: their names are valid only in their mount namespaces. */
 function start(path: string, files: readonly FileToPlan[]): ChildProcess {
   const kinds = files.map(({ isExecutable }) => (isExecutable ? "program" : "library"));
   const child = spawn(process.execPath, [...nodeFlags, path, ...kinds], {
     stdio: ["ignore", "pipe", "ignore", ...files.map(({ fd }) => fd)],
   });
-  // This process goes before others to empty its ring; reading machine code has time.
+  // This process has a raised priority to drain its ring; planning does not need it.
   if (child.pid !== undefined) takeBackPriority(child.pid);
   return child;
 }
@@ -119,7 +119,7 @@ function readLine(line: string): { begin?: number; plan?: FilePlan["plan"] } {
   try {
     return JSON.parse(line) as { begin?: number; plan?: FilePlan["plan"] };
   } catch {
-    // Cut when the process died.
+    // Truncated when the process died.
     return {};
   }
 }

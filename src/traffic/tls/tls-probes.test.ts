@@ -14,10 +14,10 @@ import { createTlsProbes, type TlsProbesOptions } from "./tls-probes.ts";
 
 const node = realpathSync(process.execPath);
 
-/** Processes that run what a test says; every file is a real one on this machine, under the name and key of the test. */
+/** Processes as defined by a test; every file is a real one on this machine, under the name and key of the test. */
 class Machine implements CodeMaps {
   readonly processes = new Map<number, { executable: string; files: string[] }>();
-  /** Path on the machine to file here. */
+  /** Maps paths on the fake host to files here. */
   readonly files = new Map<string, { source: string; key: string; identity?: string }>();
   reads = 0;
   opens = 0;
@@ -62,7 +62,7 @@ class Machine implements CodeMaps {
   }
 }
 
-/** Plans here, without a process; the planner's own tests have one. */
+/** Plans in this process; the planner's own tests use a child. */
 function createPlanner(): ProbePlanner & { planned: number } {
   const planner = {
     planned: 0,
@@ -138,7 +138,7 @@ const settings = { isEnabled: true, excludedExecutables: [] as string[] };
 const key = (pid: number): string => Buffer.from(Uint32Array.of(pid).buffer).toString("hex");
 
 describe.skipIf(process.arch !== "x64")("createTlsProbes()", () => {
-  it("attaches once to a file, however many processes run it, and again for another file", async () => {
+  it("attaches once per file, however many processes run it", async () => {
     const host = machine();
     const fake = fakeObject();
     for (let pid = 10; pid < 60; pid++) host.run(pid, "/usr/bin/node");
@@ -157,7 +157,7 @@ describe.skipIf(process.arch !== "x64")("createTlsProbes()", () => {
     expect(fake.closed).toBe(2 * links);
   });
 
-  it("has one program for the begin and the return of a call where the kernel can", async () => {
+  it("uses one program for entry and return of a call where the kernel supports it", async () => {
     const host = machine();
     host.run(1, "/usr/bin/node");
     const apart = fakeObject();
@@ -174,12 +174,12 @@ describe.skipIf(process.arch !== "x64")("createTlsProbes()", () => {
     expect(places(apart, ({ isSession }) => isSession === true)).toEqual([]);
     expect(places(joined, ({ program, isSession }) => program === "tls_call" && isSession === true).sort()).toEqual(returns.sort());
     expect(places(joined, ({ isReturn }) => isReturn === true)).toEqual([]);
-    // What has no return, such as SSL_free, stays as it was.
+    // Functions without a return probe, such as SSL_free, are unchanged.
     const begins = places(apart, ({ program }) => program === "tls_enter").filter((place) => !returns.includes(place));
     expect(places(joined, ({ program }) => program === "tls_enter")).toEqual(begins);
   });
 
-  it("takes two views of one file for one", async () => {
+  it("recognises two paths of one file", async () => {
     const host = machine();
     host.files.set("/merged/a", { source: node, key: "0:40:9", identity: "overlay:9" });
     host.files.set("/merged/b", { source: node, key: "0:41:9", identity: "overlay:9" });
@@ -222,7 +222,7 @@ describe.skipIf(process.arch !== "x64")("createTlsProbes()", () => {
     expect(probes.state()).toEqual([]);
   });
 
-  it("says why a file has no probes, and leaves none of them half attached", async () => {
+  it("reports why a file has no probes, and leaves none half attached", async () => {
     const host = machine();
     host.run(1, "/usr/bin/node");
     const fake = fakeObject(({ isReturn }) => isReturn !== true);
@@ -233,7 +233,7 @@ describe.skipIf(process.arch !== "x64")("createTlsProbes()", () => {
     expect(probes.linkCount).toBe(0);
   });
 
-  it("does not read excluded programs, nor any before it is known", async () => {
+  it("reads neither excluded programs nor unknown processes", async () => {
     const host = machine();
     host.run(1, "/usr/bin/node");
     host.run(2, "/opt/node");
@@ -251,13 +251,13 @@ describe.skipIf(process.arch !== "x64")("createTlsProbes()", () => {
     probes.applySettings(secretive);
     await probes.refresh();
     expect([...(fake.maps.get("tls_processes") ?? [])]).toEqual([[key(1), "01000000"]]);
-    // The number goes to another process: it is not read for the one that had it.
+    // The pid is reused: the new process is not read in place of the old one.
     host.run(1, "/opt/node");
     await probes.refresh();
     expect([...(fake.maps.get("tls_processes") ?? [])]).toEqual([]);
   });
 
-  it("takes back what was bound when a program is excluded later, and reads it again when it no longer is", async () => {
+  it("unbinds connections when a program is excluded later, and reads it again when it no longer is", async () => {
     const host = machine();
     host.run(1, "/usr/bin/node");
     host.run(2, "/opt/node");
@@ -280,7 +280,7 @@ describe.skipIf(process.arch !== "x64")("createTlsProbes()", () => {
     expect(probes.linkCount).toBe(links);
   });
 
-  it("detaches everything when it is switched off", async () => {
+  it("detaches everything when disabled", async () => {
     const host = machine();
     host.run(1, "/usr/bin/node");
     const fake = fakeObject();
@@ -292,7 +292,7 @@ describe.skipIf(process.arch !== "x64")("createTlsProbes()", () => {
     expect(fake.closed).toBe(fake.attached.length);
   });
 
-  it("detaches everything during a pause, and comes back after it", async () => {
+  it("detaches everything during a pause, and attaches again after it", async () => {
     const host = machine();
     host.run(1, "/usr/bin/node");
     const fake = fakeObject();
@@ -309,8 +309,8 @@ describe.skipIf(process.arch !== "x64")("createTlsProbes()", () => {
   });
 });
 
-describe.skipIf(process.arch !== "x64")("createTlsProbes() on TLS that it cannot read", () => {
-  it("says for each program why, once it had such a connection, and until it ends or loads a library that is read", async () => {
+describe.skipIf(process.arch !== "x64")("createTlsProbes() on unsupported TLS", () => {
+  it("reports the reason per program, from its first such connection until it ends or loads a supported library", async () => {
     const directory = mkdtempSync(join(tmpdir(), "coral-opaque-"));
     try {
       const linked = join(directory, "linked");
@@ -332,7 +332,7 @@ describe.skipIf(process.arch !== "x64")("createTlsProbes() on TLS that it cannot
       for (const pid of [2, 3, 4]) fake.object.map("tls_opaque").update(Buffer.from(key(pid), "hex"), Buffer.alloc(4, 1));
       await probes.refresh();
       expect(others()).toEqual([
-        { path: "/bin/sh", library: "other", processes: 1, problem: "GnuTLS is not read" },
+        { path: "/bin/sh", library: "other", processes: 1, problem: "GnuTLS is not supported" },
         { path: "/opt/linked", library: "other", processes: 1, problem: "BoringSSL is linked into it without symbols" },
       ]);
       host.processes.delete(3);
@@ -349,7 +349,7 @@ describe.skipIf(process.arch !== "x64")("createTlsProbes() on TLS that it cannot
 });
 
 describe.skipIf(process.arch !== "x64")("createLibraryFinder()", () => {
-  it("looks at a process thrice soon and rarely then, and at a file once", async () => {
+  it("inspects a process three times soon and rarely then, and a file once", async () => {
     const host = machine();
     for (let pid = 1; pid <= 20; pid++) host.run(pid, "/bin/sh");
     const finder = createLibraryFinder(host, createPlanner());
@@ -358,7 +358,7 @@ describe.skipIf(process.arch !== "x64")("createLibraryFinder()", () => {
     expect(host.opens).toBe(1);
   });
 
-  it("notices another program in the same process, and a library that is loaded late", async () => {
+  it("detects another program in the same process, and a library that is loaded late", async () => {
     const host = machine();
     host.run(1, "/bin/sh");
     const finder = createLibraryFinder(host, createPlanner());
@@ -376,7 +376,7 @@ describe.skipIf(process.arch !== "x64")("createLibraryFinder()", () => {
     ]);
   });
 
-  it("looks again at a file whose inode became another one's", async () => {
+  it("inspects a file again when its inode is reused", async () => {
     const host = machine();
     host.files.set("/a", { source: "/bin/sh", key: "5:5" });
     host.run(1, "/a");
@@ -390,7 +390,7 @@ describe.skipIf(process.arch !== "x64")("createLibraryFinder()", () => {
     expect(changes.added).toHaveLength(1);
   });
 
-  it("plans a file once, also when nobody ran it in between", async () => {
+  it("plans a file once, even if no process ran it in between", async () => {
     const host = machine();
     const planner = createPlanner();
     const finder = createLibraryFinder(host, planner);
@@ -404,7 +404,7 @@ describe.skipIf(process.arch !== "x64")("createLibraryFinder()", () => {
     expect(planner.planned).toBe(1);
   });
 
-  it("has nothing planned that cannot make TLS", async () => {
+  it("plans no file that cannot implement TLS", async () => {
     const host = machine();
     const planner = createPlanner();
     host.run(1, "/bin/sh");
@@ -412,11 +412,11 @@ describe.skipIf(process.arch !== "x64")("createLibraryFinder()", () => {
     expect(planner.planned).toBe(0);
   });
 
-  it("tells a file that the planner failed at, and has it planned again when it comes back", async () => {
+  it("reports a file at which the planner failed, and plans it again when it returns", async () => {
     const host = machine();
     const failing: FilePlan = { plan: { library: "openssl", problem: "it died" }, isFinal: false };
-    const answers: FilePlan[] = [failing, { plan: null, isFinal: true }];
-    const finder = createLibraryFinder(host, { plan: async () => answers.splice(0, 1) });
+    const results: FilePlan[] = [failing, { plan: null, isFinal: true }];
+    const finder = createLibraryFinder(host, { plan: async () => results.splice(0, 1) });
     host.run(1, "/usr/bin/node");
     expect((await finder.scan(0)).added.map(({ plan }) => plan)).toEqual([failing.plan]);
     host.processes.clear();
@@ -425,10 +425,10 @@ describe.skipIf(process.arch !== "x64")("createLibraryFinder()", () => {
     host.run(2, "/usr/bin/node");
     expect((await finder.scan(2)).added).toEqual([]);
     expect([...finder.libraries()]).toEqual([]);
-    expect(answers).toEqual([]);
+    expect(results).toEqual([]);
   });
 
-  it("plans in the next look what an abort left out", async () => {
+  it("plans in the next scan what an abort left out", async () => {
     const host = machine();
     const planner = createPlanner();
     const stop = new AbortController();

@@ -1,6 +1,6 @@
 /**
- * Keeps the probes for plaintext where TLS is made: one set of links per file, however many processes run it, from soon after its first process has
- * started until some time after its last one has ended.
+ * Keeps plaintext probes attached to files that implement TLS: one set of links per file, however many processes run it, from soon after its first
+ * process has started until some time after its last one has ended.
  */
 
 import { basename } from "node:path";
@@ -22,27 +22,27 @@ export interface TlsProbesOptions {
   settings: TrafficSettings["tls"];
   /** Default: this host. */
   maps?: CodeMaps;
-  /** Default: a process of its own for the files of each look around that are new. */
+  /** Default: a child process for the new files of each scan. */
   planner?: ProbePlanner;
   /** Monotonic; default the process's own clock. */
   now?: () => number;
-  /** How long probes stay in a file that nobody runs; defaults 5 min and, for files of containers, 15 s: a link keeps their mount from going. */
+  /** How long probes stay in an unused file; defaults 5 min and, for files of containers, 15 s: a link keeps their mount busy. */
   unusedMs?: { host: number; elsewhere: number };
 }
 
 export interface TlsProbes extends AsyncDisposable {
-  /** Finds what is new and attaches to it, detaches what is no longer used. Call it every two seconds; calls do not overlap. */
+  /** Attaches to new files, and detaches from unused ones. Call it every two seconds; calls do not overlap. */
   refresh(signal?: AbortSignal): Promise<void>;
-  /** Takes effect at the next `refresh`; what was read of an excluded program stops at once. */
+  /** Takes effect at the next `refresh`; reading of an excluded program stops at once. */
   applySettings(settings: TrafficSettings["tls"]): void;
   /** Detaches everything at the next `refresh`, or attaches it again. */
   setPaused(isPaused: boolean): void;
   state(): TlsProbesState;
-  /** Links that are attached now. */
+  /** Currently attached links. */
   readonly linkCount: number;
 }
 
-/** Repeated from `probes/tls/binding.h`. */
+/** Same as in `probes/tls/binding.h`. */
 const processReadable = 1;
 const maxShown = 64;
 const switchedOff = "switched off by config";
@@ -66,7 +66,7 @@ class Probes implements TlsProbes {
   readonly #attachments = new Map<TlsLibrary, Attachment>();
   #settings: TrafficSettings["tls"];
   #isStrict: boolean | undefined;
-  /** Whom the kernel was told that it may read. */
+  /** Processes that the kernel may read. */
   #readable = new Set<number>();
   #isPaused = false;
   readonly #stop = new AbortController();
@@ -125,7 +125,7 @@ class Probes implements TlsProbes {
     }
   }
 
-  /** Processes with TLS that no probe could bind. Those that run a known library have handshakes without a request, or are excluded. */
+  /** Processes with TLS that no probe could bind. Those with a supported library had handshakes without a request, or are excluded. */
   async #explainOpaque(): Promise<void> {
     const pids: number[] = [];
     this.#object.map("tls_opaque").takeAll((key, at) => pids.push(key.readUInt32LE(at)));
@@ -150,7 +150,7 @@ class Probes implements TlsProbes {
     for (const link of attachment?.links ?? []) await link[Symbol.asyncDispose]();
   }
 
-  /** Everybody who runs it is excluded: then no probe costs them anything. */
+  /** Whether all its users are excluded: then it gets no probes, which would slow them down. */
   #isOff(library: TlsLibrary): boolean {
     if (!this.#hasExclusions || library.users.size === 0) return false;
     for (const pid of library.users) {
@@ -167,7 +167,7 @@ class Probes implements TlsProbes {
     if (this.#settings.excludedPids?.includes(pid)) return true;
     const executable = this.#finder.executableOf(pid);
     if (executable === null) return false;
-    // What the kernel says of a file that was replaced while it runs.
+    // The kernel's suffix for a file that was replaced while running.
     const path = executable.replace(/ \(deleted\)$/, "");
     const isOne = matcherOf(this.#settings.excludedExecutables);
     return isOne(path) || isOne(basename(path));
@@ -180,29 +180,29 @@ class Probes implements TlsProbes {
 
   async #attach(library: TlsLibrary): Promise<Attachment> {
     if ("problem" in library.plan) return { links: [], problem: library.plan.problem };
-    // The plan is of the bytes of this very file: it is attached to by descriptor, so that no other one can have taken its name meanwhile.
+    // The plan is for these bytes: attach by descriptor, since another file may have taken the name.
     using file = this.#finder.open(library);
-    if (file === null) return { links: [], problem: "no running process lets it be opened" };
+    if (file === null) return { links: [], problem: "it cannot be opened through any running process" };
     const links: BpfLink[] = [];
     try {
       for (const [program, sites] of groupSites(this.#probesOf(library.plan), file.path))
         links.push(await this.#object.attachUprobes(program, sites));
       return { links, problem: null };
     } catch (error) {
-      // Half of the probes would count half of the traffic: all or none.
+      // All or none: half of the probes would count half of the traffic.
       for (const link of links) await link[Symbol.asyncDispose]();
       return { links: [], problem: error instanceof Error ? error.message : String(error) };
     }
   }
 
-  /** Where the kernel can, one program serves a call's begin and its return. */
+  /** Where the kernel supports it, one program serves both entry and return of a call. */
   #probesOf({ probes }: ProbePlan): readonly Probe[] {
     return this.#object.programs.includes(sessionProgram) ? joinReturns(probes) : probes;
   }
 
   /**
-   * Tells the kernel whom it may read. With exclusions that is only who runs a file with TLS, is known, and not excluded: a number that was given to another
-   * process since the last look is not taken for the one that had it.
+   * Updates which processes the kernel may read. With exclusions, only known processes that run a file with TLS and are not excluded: a pid that was
+   * reused since the last scan is not mistaken for its former owner.
    */
   #writeProcesses(): void {
     const isStrict = this.#hasExclusions;
@@ -231,7 +231,7 @@ class Probes implements TlsProbes {
     return false;
   }
 
-  /** Connections that were bound before their process was excluded. */
+  /** Unbinds connections that were bound before their process was excluded. */
   #unbindOthers(readable: ReadonlySet<number>): void {
     const sockets = this.#object.map("tls_sockets");
     const keys: Buffer[] = [];
@@ -239,7 +239,7 @@ class Probes implements TlsProbes {
       if (!readable.has(key.readUInt32LE(at + 8))) keys.push(Buffer.from(key.subarray(at, at + sockets.keyBytes)));
     });
     for (const key of keys) sockets.delete(key);
-    // What the kernel remembers of them is void.
+    // Invalidates the kernel's bindings.
     raiseControl(this.#object.map("controls"), "tlsUnbound");
   }
 
@@ -249,7 +249,7 @@ class Probes implements TlsProbes {
       if (shown.length >= maxShown) break;
       const attachment = this.#attachments.get(library);
       const isOff = this.#isOff(library);
-      // Found, but not attached to yet: it is shown once that is done.
+      // Found, but not attached yet: shown once it is.
       if (library.users.size === 0 || (attachment === undefined && !isOff)) continue;
       const problem = isOff ? switchedOff : (attachment?.problem ?? null);
       shown.push({ path: library.path, library: kindOf(library), processes: library.users.size, problem });
@@ -267,7 +267,7 @@ class Probes implements TlsProbes {
 
   async #close(): Promise<void> {
     this.#stop.abort();
-    // A refresh under way may fail; what it attached is closed below all the same.
+    // A running refresh may fail; what it attached is closed below nevertheless.
     await this.#running?.catch(() => undefined);
     const links = [...this.#attachments.values()].flatMap((one) => one.links);
     this.#attachments.clear();
@@ -286,7 +286,7 @@ interface Probe extends Omit<PlannedProbe, "program"> {
   program: PlannedProbe["program"] | typeof sessionProgram;
 }
 
-/** A return probe and the one for the begin at the same place become one. */
+/** Merges an entry probe and a return probe at the same site. */
 function joinReturns(probes: readonly PlannedProbe[]): Probe[] {
   const returns = new Set(probes.filter(({ isReturn }) => isReturn).map(({ fileOffset }) => fileOffset));
   const begins = new Set(
@@ -299,7 +299,7 @@ function joinReturns(probes: readonly PlannedProbe[]): Probe[] {
   });
 }
 
-/** One link for all places of a program, at entries and at returns apart. */
+/** One link for all sites of a program, separate for entries and returns. */
 function groupSites(probes: readonly Probe[], path: string): [program: string, sites: UprobeSites][] {
   const groups = new Map<string, Probe[]>();
   for (const probe of probes) {
