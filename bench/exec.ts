@@ -8,16 +8,15 @@ import { once, setMaxListeners } from "node:events";
 import { mkdirSync, writeFileSync } from "node:fs";
 import { join } from "node:path";
 import { setTimeout as sleep } from "node:timers/promises";
+import { BoundedChannel } from "../src/base/bounded-channel.ts";
 import { agentPaths, colonyPaths } from "../src/config/index.ts";
 import type { ResolvedTargets } from "../src/tools/index.ts";
 import {
-  type CommandAsk,
+  type CommandEvents,
+  type CommandOrderInit,
   type ControlTarget,
-  type DaemonMessage,
-  type Frame,
-  type FrameStream,
+  openCommand,
   parseToken,
-  requestFrames,
   requestJson,
   type Token,
 } from "../src/transport/index.ts";
@@ -58,30 +57,25 @@ async function simulate(): Promise<void> {
 
 interface Door {
   target: ControlTarget;
-  targets: NonNullable<CommandAsk["targets"]>;
+  targets: { agents?: string[]; labels?: Record<string, string> };
 }
 
-async function open({ target, targets }: Door, more: Partial<CommandAsk> & Pick<CommandAsk, "command">): Promise<FrameStream> {
-  const frames = await requestFrames({ target, path: "/v1/commands" });
-  await frames.send({ kind: "control", value: { kind: "command", targets, ...more } satisfies CommandAsk });
-  return frames;
-}
+const ignored: CommandEvents = { routed: () => undefined, event: () => undefined, output: () => undefined };
 
-/** Reads to the end; throws when a target did not exit with 0. Returns the bytes of its output. */
-async function finish(frames: AsyncIterable<Frame>, ends = 1): Promise<number> {
+/** Runs to the end; throws when a target did not exit with 0. Returns the bytes of its output. */
+async function run(target: ControlTarget, order: CommandOrderInit): Promise<number> {
   let sizeBytes = 0;
-  let good = 0;
-  for await (const frame of frames) {
-    if (frame.kind !== "control") {
-      sizeBytes += frame.data.length;
-      continue;
-    }
-    const message = frame.value as DaemonMessage;
-    if (message.kind === "error") throw new Error(message.error.message);
-    if (message.kind === "target-ended" && message.reason === "exited" && message.exitCode === 0) good++;
-    else if (message.kind === "target-ended") throw new Error(`It ended: ${message.reason} ${message.exitCode} ${message.problem}`);
-  }
-  if (good !== ends) throw new Error(`${good} of ${ends} targets ended well`);
+  const command = await openCommand({ target });
+  command.endInput();
+  const outcome = await command.run(order, {
+    ...ignored,
+    output: (_target, _stream, data) => {
+      sizeBytes += data.length;
+    },
+  });
+  const bad = outcome.ends.find((end) => end?.reason !== "exited" || end.exitCode !== 0);
+  if (bad) throw new Error(`It ended: ${bad.reason} ${bad.exitCode} ${bad.problem}`);
+  if (outcome.kind === "lost" || outcome.ends.includes(undefined)) throw new Error("The connection was lost");
   return sizeBytes;
 }
 
@@ -96,10 +90,8 @@ async function bareTrue(): Promise<void> {
   await once(spawn("sh", ["-c", "true"], { stdio: "ignore" }), "exit");
 }
 
-async function runTrue(door: Door): Promise<void> {
-  const frames = await open(door, { command: "exec", argv: ["true"] });
-  await frames.send({ kind: "control", value: { kind: "input-ends" } });
-  await finish(frames);
+async function runTrue({ target, targets }: Door): Promise<void> {
+  await run(target, { kind: "exec", targets, argv: ["true"] });
 }
 
 /** One after the other in turn, so that a busy moment meets all. */
@@ -109,12 +101,7 @@ async function measureTrue(door: Door, localDoor: Omit<Door, "targets">) {
   const trip = (): Promise<unknown> => requestJson({ target, method: "GET", path: "/healthz" });
   const body = { agent: targets.agents?.[0] };
   const agentTrip = (): Promise<unknown> => requestJson({ target, method: "POST", path: "/v1/tools/coral_get_runtime_context", body });
-  const local = async (): Promise<void> => {
-    const frames = await requestFrames({ target: localDoor.target, path: "/v1/commands" });
-    await frames.send({ kind: "control", value: { kind: "command", command: "exec", argv: ["true"] } satisfies CommandAsk });
-    await frames.send({ kind: "control", value: { kind: "input-ends" } });
-    await finish(frames);
-  };
+  const local = (): Promise<unknown> => run(localDoor.target, { kind: "exec", argv: ["true"] });
   const whats = { bare: bareTrue, trip, agentTrip, exec: () => runTrue(door), local } as const;
   for (let round = -5; round < rounds; round++) {
     for (const name of ["bare", "trip", "agentTrip", "exec", "local"] as const) {
@@ -154,9 +141,7 @@ async function measureStream(door: Door): Promise<number[]> {
   for (let round = 0; round < streams; round++) {
     const argv = ["head", "-c", String(streamBytes), "/dev/zero"];
     const startMs = performance.now();
-    const frames = await open(door, { command: "exec", argv, maxOutputBytes: streamBytes * 2 });
-    await frames.send({ kind: "control", value: { kind: "input-ends" } });
-    const got = await finish(frames);
+    const got = await run(door.target, { kind: "exec", targets: door.targets, argv, maxOutputBytes: BigInt(streamBytes * 2) });
     if (got !== streamBytes) throw new Error(`${got} of ${streamBytes} bytes came`);
     rates.push(got / 1e6 / ((performance.now() - startMs) / 1_000));
   }
@@ -164,27 +149,37 @@ async function measureStream(door: Door): Promise<number[]> {
 }
 
 /** From the key to its echo, with a terminal there and `cat` on it. */
-async function measureKeys(door: Door): Promise<number[]> {
-  await using frames = await open(door, { command: "shell", argv: ["cat"], terminal: { columns: 80, rows: 24, type: "xterm" } });
-  const iterator = frames[Symbol.asyncIterator]();
-  const next = async (fits: (frame: Frame) => boolean): Promise<void> => {
-    for (;;) {
-      const { done, value } = await iterator.next();
-      if (done) throw new Error("The terminal has ended");
-      if (value.kind === "control" && (value.value as DaemonMessage).kind === "error") throw new Error(JSON.stringify(value.value));
-      if (fits(value)) return;
-    }
+async function measureKeys({ target, targets }: Door): Promise<number[]> {
+  const command = await openCommand({ target });
+  const seen = new BoundedChannel<"started" | "echo">(keys + 1);
+  const terminal = { columns: 80, rows: 24, type: "xterm" };
+  const running = command.run(
+    { kind: "shell", targets, argv: ["cat"], terminal },
+    {
+      ...ignored,
+      event: (_target, { case: kind }) => {
+        if (kind === "started") seen.offer(kind);
+      },
+      output: () => void seen.offer("echo"),
+    },
+  );
+  const next = async (): Promise<void> => {
+    const { done } = await Promise.race([events.next(), running.then(() => ({ done: true }))]);
+    if (done) throw new Error("The terminal has ended");
   };
-  await next((frame) => frame.kind === "control" && (frame.value as DaemonMessage).kind === "started");
+  const events = seen[Symbol.asyncIterator]();
+  await next();
   const times: number[] = [];
   for (let key = 0; key < keys; key++) {
     times.push(
       await timeMs(async () => {
-        await frames.send({ kind: "data", data: Buffer.from("x") });
-        await next((frame) => frame.kind === "data");
+        await command.write(Buffer.from("x"));
+        await next();
       }),
     );
   }
+  command.hangUp();
+  await running;
   return times;
 }
 
@@ -198,11 +193,7 @@ async function measureMany(home: CoralHome, target: ControlTarget): Promise<numb
     const { usable } = (await requestJson({ target, method: "POST", path: "/v1/tools/coral_resolve_targets", body })) as ResolvedTargets;
     if (usable !== agentCount) throw new Error(`${usable} of ${agentCount}`);
   });
-  return await timeMs(async () => {
-    const frames = await open({ target, targets }, { command: "exec", argv: ["true"] });
-    await frames.send({ kind: "control", value: { kind: "input-ends" } });
-    await finish(frames, agentCount);
-  });
+  return await timeMs(() => run(target, { kind: "exec", targets, argv: ["true"] }));
 }
 
 async function measure(): Promise<void> {

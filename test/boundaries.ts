@@ -85,7 +85,7 @@ export const rooms: Readonly<Record<string, Room>> = {
   transport: {
     rooms: ["base", "proto", "model"],
     packages: [...rpc, "@connectrpc/connect-node", "@peculiar/x509", "reflect-metadata"],
-    folders: { commands: [], trust: [], http: ["commands", "trust"], tunnel: ["http", "trust"] },
+    folders: { trust: [], http: ["trust"], tunnel: ["http", "trust"], commands: ["http", "trust", "tunnel"] },
   },
   otlp: {
     rooms: ["base", "redact", "store", "transport"],

@@ -3,14 +3,7 @@
 import { CoralError } from "../base/errors.ts";
 import type { Logger } from "../base/log.ts";
 import { addMetricIntakeMetrics, type MetricIntake, type OtlpIntake } from "../otlp/index.ts";
-import {
-  type Authorize,
-  createHttpRoutes,
-  type HttpHandler,
-  type Route,
-  type RoutedTarget,
-  serveLocalCommand,
-} from "../transport/index.ts";
+import { type Authorize, createHttpRoutes, type HttpHandler, localCommandRoute } from "../transport/index.ts";
 import { createAgentMetrics } from "./agent-metrics.ts";
 import { agentRoutes } from "./agent-routes.ts";
 import { type AgentStatusSources, readAgentStatus } from "./agent-status.ts";
@@ -55,7 +48,7 @@ export function createAgentHttp(parts: AgentHttpParts): HttpHandler {
           collectors.rescan();
         },
       }),
-      commandRoute({ agentId, hostname }, commands),
+      localCommandRoute({ agent: { agentId, hostname }, execute: (requests, signal) => commands.execute(requests, signal) }),
       ...auditRoutes({ agentId, hostname, log: parts.audit, store, clock }),
     ],
     authorize: localOnly,
@@ -63,21 +56,6 @@ export function createAgentHttp(parts: AgentHttpParts): HttpHandler {
     metrics: () => metrics.text(),
     log,
   });
-}
-
-/** Runs commands for callers on the agent's own socket, with the service that the tunnel uses. */
-function commandRoute(agent: RoutedTarget, commands: Pick<ExecuteService, "execute">): Route {
-  return {
-    kind: "frames",
-    path: "/v1/commands",
-    permission: "exec",
-    handle: (frames, { principal, from }) =>
-      serveLocalCommand(frames, {
-        agent,
-        caller: { name: principal?.name ?? "", from },
-        execute: (requests, signal) => commands.execute(requests, signal),
-      }),
-  };
 }
 
 /** The agent has no tokens of its own. */

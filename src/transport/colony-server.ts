@@ -17,7 +17,6 @@ import { ColonyService } from "../proto/coral/colony/v1/colony_pb.ts";
 import { ConnectionSet } from "./http/connection-set.ts";
 import { type HttpHandler, type HttpRequest, type HttpResponse, sendError } from "./http/http-handler.ts";
 import { createHttpServers, type HttpServers } from "./http/http-servers.ts";
-import type { Upgrade } from "./http/http-upgrade.ts";
 import { listen } from "./http/listen.ts";
 import { loopbackProblem } from "./http/loopback-guard.ts";
 import { PendingConnections } from "./http/pending-connections.ts";
@@ -171,7 +170,7 @@ class Port implements ColonyServer {
     });
     this.#http = createHttpServers({
       ...this.#limits,
-      onRequest: (request, response, upgrade) => this.#onRequest(request, response, upgrade),
+      onRequest: (request, response, socket) => this.#onRequest(request, response, socket),
       onTimeout: () => this.#refused.timeout++,
     });
     const tls = options.tls();
@@ -319,8 +318,7 @@ class Port implements ColonyServer {
     );
   }
 
-  #onRequest(request: HttpRequest, response: HttpResponse, upgrade: Upgrade | undefined): void {
-    const { socket } = request;
+  #onRequest(request: HttpRequest, response: HttpResponse, socket: Socket): void {
     if (!isTls(socket)) {
       const problem = loopbackProblem(request);
       if (problem !== undefined) {
@@ -328,12 +326,12 @@ class Port implements ColonyServer {
         sendError(response, new CoralError({ code: "not-permitted", message: `Cannot answer: ${problem}` }));
         return;
       }
-      this.#options.http(request, response, { kind: "anonymous", loopback: true }, upgrade);
+      this.#options.http(request, response, { kind: "anonymous", loopback: true });
       return;
     }
     const caller = this.#callerOn(socket);
     if (this.#rpc(request, response, createContextValues().set(callerKey, caller))) return;
-    this.#options.http(request, response, caller, upgrade);
+    this.#options.http(request, response, caller);
   }
 
   /** Asked for every request, not once a connection: certificates end and are revoked while connections are open. */

@@ -5,25 +5,49 @@
  * @module
  */
 
-export { startColonyServer } from "./colony-server.ts";
+export {
+  type ColonyServer,
+  type ColonyServerLimits,
+  type ColonyServerOptions,
+  type ColonyServerStats,
+  type RefusalReason,
+  type ServerTls,
+  startColonyServer,
+} from "./colony-server.ts";
+export { type OrderKind, orderKindOf, throughOf } from "./commands/check-order.ts";
 export { CommandInput, type TargetInput } from "./commands/command-input.ts";
-export type {
-  CommandAsk,
-  CommandEnd,
-  CommandPlace,
-  CommandTargets,
-  DaemonMessage,
-  RoutedTarget,
-  SkippedTarget,
-  TerminalShape,
-} from "./commands/command-messages.ts";
-export { brokenEnd, commandOrder, readCommand, relayResponses, runCommand, serveLocalCommand } from "./commands/command-session.ts";
-export type { Frame, FrameStream, FrameToSend } from "./commands/frame-stream.ts";
+export {
+  brokenEnd,
+  type CommandCall,
+  commandServiceRoute,
+  endReasonOf,
+  localCommandRoute,
+  type ResponseInit,
+  relayResponses,
+  routedOrder,
+  runCommand,
+  type SendResponse,
+} from "./commands/command-session.ts";
+export {
+  type CommandClient,
+  type CommandEvent,
+  type CommandEvents,
+  type CommandOrderInit,
+  type CommandOutcome,
+  openCommand,
+} from "./commands/open-command.ts";
 export { ConnectionSet } from "./http/connection-set.ts";
-export { type ControlTarget, requestBytes, requestFrames, requestJson, requestLines, requestText } from "./http/control-client.ts";
-export { type ControlServerOptions, startControlServer } from "./http/control-server.ts";
-export { startHealthServer } from "./http/health-server.ts";
-export type { HttpHandler } from "./http/http-handler.ts";
+export {
+  type ControlTarget,
+  type JsonRequest,
+  requestBytes,
+  requestJson,
+  requestLines,
+  requestText,
+} from "./http/control-client.ts";
+export { type ControlServer, type ControlServerOptions, type PeerCredentials, startControlServer } from "./http/control-server.ts";
+export { type HealthServer, type HealthServerOptions, startHealthServer } from "./http/health-server.ts";
+export type { HttpHandler, HttpRequest, HttpResponse } from "./http/http-handler.ts";
 export {
   type Authorize,
   createHttpRoutes,

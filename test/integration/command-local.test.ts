@@ -10,7 +10,7 @@ import { type CliRuntime, runCli } from "../../src/cli/index.ts";
 import { agentPaths } from "../../src/config/index.ts";
 import { sampleRuntime, sampleSidecar } from "../../src/model/runtime-facts.fixture.ts";
 import type { RuntimeFacts } from "../../src/model/runtime-facts.ts";
-import { createHttpRoutes, serveLocalCommand, startControlServer } from "../../src/transport/index.ts";
+import { createHttpRoutes, localCommandRoute, startControlServer } from "../../src/transport/index.ts";
 import { type PlayedCommands, playCommands } from "../support/command-double.ts";
 import { waitFor } from "../support/wait-for.ts";
 
@@ -46,17 +46,10 @@ beforeEach(async () => {
             permission: "read",
             handle: () => ({ kind: "json", value: { agentId: "a-1" } }),
           },
-          {
-            kind: "frames",
-            path: "/v1/commands",
-            permission: "exec",
-            handle: (frames, { principal, from }) =>
-              serveLocalCommand(frames, {
-                agent: { agentId: "a-1", hostname: "here" },
-                caller: { name: principal?.name ?? "", from },
-                execute: agent.execute,
-              }),
-          },
+          localCommandRoute({
+            agent: { agentId: "a-1", hostname: "here" },
+            execute: agent.execute,
+          }),
         ],
         authorize: () => ({ name: "local:uid=7" }),
         notReady: () => undefined,

@@ -1,10 +1,15 @@
 /** Commands from the command line through a real colony and real tunnels to fake agents. */
 
+import type { MessageInitShape } from "@bufbuild/protobuf";
 import { afterEach, beforeEach, describe, expect, it } from "vitest";
+import { BoundedChannel } from "../../src/base/bounded-channel.ts";
 import { ResourceStack } from "../../src/base/resource-stack.ts";
 import { type CliRuntime, runCli } from "../../src/cli/index.ts";
+import type { ExecuteRequestSchema, ExecuteResponse } from "../../src/proto/coral/agent/v1/commands_pb.ts";
 import type { CommandResult, ResolvedTargets } from "../../src/tools/index.ts";
-import { type CommandAsk, type DaemonMessage, type Frame, type FrameStream, requestFrames } from "../../src/transport/index.ts";
+import { connectCommandService } from "../../src/transport/commands/command-client.ts";
+import { reviveConnectError } from "../../src/transport/http/rpc-errors.ts";
+import type { CommandOrderInit } from "../../src/transport/index.ts";
 import { type PlayedCommands, playCommands } from "../support/command-double.ts";
 import { InProcessColony, type RegistrationChanges, ScriptedAgent } from "../support/in-process-colony.ts";
 import { waitFor } from "../support/wait-for.ts";
@@ -70,10 +75,35 @@ async function coral(
   return { code, ...ran };
 }
 
-const open = (): Promise<FrameStream> => requestFrames({ target: { kind: "unix", path: colony.colony.socketFile }, path: "/v1/commands" });
-const ask = (argv: string[], more: Partial<CommandAsk> = {}): { kind: "control"; value: CommandAsk } => ({
-  kind: "control",
-  value: { kind: "command", command: "exec", argv, targets: { all: true }, ...more },
+type Request = MessageInitShape<typeof ExecuteRequestSchema>;
+
+/** A client of CommandService that sends what the test wants. */
+async function call(...first: Request[]) {
+  const { client, session } = await connectCommandService({ target: { kind: "unix", path: colony.colony.socketFile } });
+  stack.defer(() => session.destroy());
+  const requests = new BoundedChannel<Request>(10);
+  for (const request of first) requests.offer(request);
+  const responses = client.execute(requests)[Symbol.asyncIterator]();
+  const next = async (wanted: ExecuteResponse["event"]["case"]): Promise<ExecuteResponse> => {
+    for (;;) {
+      const { done, value } = await responses.next();
+      if (done) throw new Error("the responses have ended");
+      if (value.event.case === wanted) return value;
+    }
+  };
+  /** The daemon's error. */
+  const refusal = async (): Promise<unknown> => {
+    try {
+      for (;;) if ((await responses.next()).done) throw new Error("the responses have ended");
+    } catch (error) {
+      return reviveConnectError(error) ?? error;
+    }
+  };
+  return { send: (request: Request) => requests.offer(request), next, refusal, responses, hangUp: () => session.destroy() };
+}
+
+const order = (argv: string[], more: CommandOrderInit = {}): Request => ({
+  message: { case: "order", value: { kind: "exec", argv, targets: { all: true }, ...more } },
 });
 
 describe("coral exec", () => {
@@ -166,10 +196,9 @@ describe("coral exec", () => {
   it("ends the command when its caller disconnects", async () => {
     const web = await startAgent("web-1");
     await allConnected(1);
-    const frames = await open();
-    await frames.send(ask(["wait"]));
-    await waitFor("the order", () => web.orders.length === 1);
-    frames.destroy();
+    const { next, hangUp } = await call(order(["wait"]));
+    await next("started");
+    hangUp();
     await waitFor("the cancellation", () => web.cancelled === 1);
   });
 
@@ -201,69 +230,54 @@ describe("coral exec", () => {
   });
 });
 
-/** Frames up to the first match. */
-async function until(frames: AsyncIterator<Frame>, fits: (frame: Frame) => boolean): Promise<Frame> {
-  for (;;) {
-    const { done, value } = await frames.next();
-    if (done) throw new Error("the frames have ended");
-    if (fits(value)) return value;
-  }
-}
-
-const isMessage =
-  (kind: DaemonMessage["kind"]) =>
-  (frame: Frame): boolean =>
-    frame.kind === "control" && (frame.value as DaemonMessage).kind === kind;
-
-describe("POST /v1/commands", () => {
+describe("CommandService.Execute", () => {
   it("passes signals and sizes while input is blocked", async () => {
     const web = await startAgent("web-1");
     await allConnected(1);
-    await using frames = await open();
-    const iterator = frames[Symbol.asyncIterator]();
-    await frames.send(ask(["wait"], { command: "shell", terminal: { columns: 80, rows: 24, type: "xterm" } }));
-    await until(iterator, isMessage("started"));
+    const { send, next } = await call(order(["wait"], { kind: "shell", terminal: { columns: 80, rows: 24, type: "xterm" } }));
+    await next("started");
     expect(web.orders[0]?.terminal).toMatchObject({ columns: 80, rows: 24, type: "xterm" });
-    await frames.send({ kind: "control", value: { kind: "resize", columns: 120, rows: 40 } });
+    send({ message: { case: "input", value: Buffer.alloc(200 * 1024) } });
+    send({ message: { case: "resize", value: { columns: 120, rows: 40 } } });
     await waitFor("the size", () => web.heard.includes("resize 120x40"));
-    await frames.send({ kind: "control", value: { kind: "signal", signal: "INT" } });
-    const end = await until(iterator, isMessage("target-ended"));
-    expect(end).toMatchObject({ value: { reason: "signalled", signal: "INT" } });
+    send({ message: { case: "signal", value: "INT" } });
+    expect(await next("ended")).toMatchObject({ event: { value: { reason: "signalled", signal: "INT" } } });
   });
 
   it("applies backpressure to one call without stopping the agent's other calls", async () => {
     const web = await startAgent("web-1");
     await allConnected(1);
-    await using frames = await open();
-    await frames.send(ask(["flood", String(32 * 1024 * 1024)]));
+    const { responses } = await call(order(["flood", String(32 * 1024 * 1024)]));
+    const first = responses.next();
     await waitFor("the order", () => web.orders.length === 1);
     const before = web.agent.pulls;
     await waitFor("pulls", () => web.agent.pulls > before + 3);
     let sizeBytes = 0;
-    for await (const frame of frames) if (frame.kind === "data") sizeBytes += frame.data.length;
+    for (let next = await first; !next.done; next = await responses.next()) {
+      if (next.value.event.case === "output") sizeBytes += next.value.event.value.data.length;
+    }
     expect(sizeBytes).toBe(32 * 1024 * 1024);
   });
 
-  it.each<[string, unknown, string]>([
-    ["no command", { kind: "resize", columns: 1, rows: 1 }, "invalid"],
-    ["no targets", { kind: "command", command: "exec", text: "x" }, "usage"],
-    ["words and a text", { kind: "command", command: "exec", text: "x", argv: ["y"], targets: { all: true } }, "invalid"],
-    ["a zero byte", { kind: "command", command: "exec", argv: ["a\0b"], targets: { all: true } }, "invalid"],
-    ["nobody", { kind: "command", command: "exec", text: "x", targets: { all: true } }, "not-found"],
-  ])("refuses %s", async (_name, value, code) => {
-    await using frames = await open();
-    await frames.send({ kind: "control", value });
-    const answer = await until(frames[Symbol.asyncIterator](), () => true);
-    expect(answer).toMatchObject({ kind: "control", value: { kind: "error", error: { code } } });
+  it.each<[string, Request, string]>([
+    ["a first message that is not an order", { message: { case: "resize", value: { columns: 1, rows: 1 } } }, "invalid"],
+    ["an unknown kind", order(["x"], { kind: "fly" }), "invalid"],
+    ["no targets", { message: { case: "order", value: { kind: "exec", text: "x" } } }, "usage"],
+    ["argv and text", order(["y"], { text: "x" }), "invalid"],
+    ["neither argv nor text", order([]), "invalid"],
+    ["a zero byte", order(["a\0b"]), "invalid"],
+    ["a terminal without columns", order(["x"], { terminal: { columns: 0, rows: 24 } }), "invalid"],
+    ["targets without agents", order(["x"]), "not-found"],
+  ])("refuses %s", async (_name, request, code) => {
+    const { refusal } = await call(request);
+    expect(await refusal()).toMatchObject({ code });
   });
 
-  it("refuses input beyond the flow-control window", async () => {
+  it("refuses input beyond the credit", async () => {
     await startAgent("web-1");
     await allConnected(1);
-    await using frames = await open();
-    await frames.send(ask(["wait"]));
-    await frames.send({ kind: "data", data: Buffer.alloc(300 * 1024) });
-    expect(await until(frames[Symbol.asyncIterator](), isMessage("error"))).toMatchObject({ value: { error: { code: "exhausted" } } });
+    const { refusal } = await call(order(["wait"]), { message: { case: "input", value: Buffer.alloc(300 * 1024) } });
+    expect(await refusal()).toMatchObject({ code: "exhausted" });
   });
 
   it("reaches 20 agents at once", async () => {

@@ -34,7 +34,7 @@ async function openWorld() {
   });
   const routes = auditRoutes({ agentId: "web-1", hostname: "web-1.host", log, store, clock: systemClock });
   const ask = async <T>(path: string, query = ""): Promise<T> => {
-    const route = routes.find((candidate) => candidate.path === path);
+    const route = routes.find((candidate) => candidate.kind === "json" && candidate.path === path);
     if (route?.kind !== "json") throw new Error(`no route ${path}`);
     expect(route.permission).toBe("admin");
     const reply: JsonReply = await route.handle({ query: new URLSearchParams(query) } as JsonRouteContext);

@@ -5,7 +5,7 @@ import { readFile } from "node:fs/promises";
 import { CoralError } from "../../base/errors.ts";
 import { agentPaths, type ColonyTarget, resolveColony } from "../../config/index.ts";
 import type { ToolAnswer } from "../../tools/index.ts";
-import { type ControlTarget, type FrameStream, requestBytes, requestFrames, requestJson, requestLines } from "../../transport/index.ts";
+import { type CommandClient, type ControlTarget, openCommand, requestBytes, requestJson, requestLines } from "../../transport/index.ts";
 import { homeOf, type Invocation } from "./invocation.ts";
 import type { ToolInput, ToolName } from "./tool-command.ts";
 
@@ -23,8 +23,8 @@ export interface ColonyConnection {
   stream<Line>(path: string, body: unknown, signal: AbortSignal): AsyncGenerator<Line>;
   /** A reply of bytes, as they come; until `signal`, too. */
   bytes(path: string, body: unknown, signal: AbortSignal): AsyncGenerator<Uint8Array>;
-  /** Bytes in both directions; the caller closes them. */
-  frames(path: string): Promise<FrameStream>;
+  /** Connects to run one command. */
+  openCommand(): Promise<CommandClient>;
 }
 
 /** Sockets of the machine itself are tried first; CORAL_TOKEN overrides every context. */
@@ -54,9 +54,9 @@ export async function callAgent<Reply>(
   return await onAgentSocket(invocation, async (target) => (await requestJson({ target, ...request, signal })) as Reply);
 }
 
-/** Bytes in both directions on the agent's own socket; the caller closes them. */
-export function openAgentFrames(invocation: Invocation, path: string): Promise<FrameStream> {
-  return onAgentSocket(invocation, (target) => requestFrames({ target, path, signal: invocation.io.signal }));
+/** Connects to the agent's own socket to run one command. */
+export function openAgentCommand(invocation: Invocation): Promise<CommandClient> {
+  return onAgentSocket(invocation, (target) => openCommand({ target, signal: invocation.io.signal }));
 }
 
 async function onAgentSocket<Reply>(invocation: Invocation, request: (target: ControlTarget) => Promise<Reply>): Promise<Reply> {
@@ -149,9 +149,9 @@ function connectionOf(invocation: Invocation, target: ControlTarget, colonyId: s
         throw awayError(error, target, name);
       }
     },
-    frames: async (path: string) => {
+    openCommand: async () => {
       try {
-        return await requestFrames({ target, path, signal });
+        return await openCommand({ target, signal });
       } catch (error) {
         throw awayError(error, target, name);
       }

@@ -22,7 +22,7 @@ const command: RoutedCommand = {
   command: "mysql -phunter22 -e 'select 1'",
   agentIds: ["web-1", "web-2"],
 };
-const end = { ...brokenEnd("failed", "", ""), reason: "exited" as const, exitCode: 3, stdoutBytes: 5, rule: "diagnostics" };
+const end = { ...brokenEnd("failed", "", ""), reason: "exited", exitCode: 3, stdoutBytes: 5n, rule: "diagnostics" };
 
 test("AuditRecorder records a command before it is routed, and its outcome", async () => {
   await using world = await openAuditWorld();

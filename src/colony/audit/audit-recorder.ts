@@ -7,11 +7,11 @@ import type { Clock } from "../../base/clock.ts";
 import { CoralError } from "../../base/errors.ts";
 import type { Logger } from "../../base/log.ts";
 import type { AuditRecord } from "../../model/audit.ts";
+import type { CommandEnded } from "../../proto/coral/agent/v1/commands_pb.ts";
 import { bounded, redactCommand, redactText } from "../../redact/index.ts";
 import { AuditWriter, type ColonyAudit, isOwnEntry, openCommands } from "../../store/audit/index.ts";
 import { type ColonyStore } from "../../store/colony/index.ts";
 import { type AuditEntry, blankAuditEntry, type ChainLink } from "../../store/signals/index.ts";
-import type { CommandEnd } from "../../transport/index.ts";
 import type { CommandRouteAudit, RoutedCommand } from "./routed-command.ts";
 
 export interface AuditRecorderOptions {
@@ -100,17 +100,17 @@ export class AuditRecorder implements CommandRouteAudit, AsyncDisposable {
     return this.note({ ...routed(command), phase: "denied", reason });
   }
 
-  async ended(command: RoutedCommand, ends: readonly CommandEnd[], durationMs: number): Promise<void> {
+  async ended(command: RoutedCommand, ends: readonly CommandEnded[], durationMs: number): Promise<void> {
     const reasons = [...new Set(ends.map(({ reason }) => reason))];
     const [only] = ends.length === 1 ? ends : [];
-    const sum = (value: (end: CommandEnd) => number): number => ends.reduce((total, end) => total + value(end), 0);
+    const sum = (value: (end: CommandEnded) => number): number => ends.reduce((total, end) => total + value(end), 0);
     await this.note({
       ...routed(command),
       phase: "ended",
       reason: reasons.join(", ") || "cancelled",
       exit_code: only?.reason === "exited" ? only.exitCode : null,
-      stdout_bytes: sum(({ stdoutBytes }) => stdoutBytes),
-      stderr_bytes: sum(({ stderrBytes }) => stderrBytes),
+      stdout_bytes: sum(({ stdoutBytes }) => Number(stdoutBytes)),
+      stderr_bytes: sum(({ stderrBytes }) => Number(stderrBytes)),
       duration_ms: durationMs,
       rule: only?.rule ?? "",
       recording: only?.recording ?? "",
@@ -141,7 +141,7 @@ function routed({ commandId, kind, caller, target, command }: RoutedCommand): Om
   return { kind, command_id: commandId, caller: name, caller_from: from, through, question_id: questionId, target, command };
 }
 
-function endOf(end: CommandEnd | undefined) {
+function endOf(end: CommandEnded | undefined) {
   return { reason: end?.reason ?? "cancelled", ...(end?.reason === "exited" ? { exitCode: end.exitCode } : {}) };
 }
 

@@ -2,7 +2,12 @@ import { create } from "@bufbuild/protobuf";
 import { Code, ConnectError } from "@connectrpc/connect";
 import { expect, test } from "vitest";
 import { silentLogger } from "../../base/log.ts";
-import { CommandOrderSchema, type DecideApprovalRequest } from "../../proto/coral/agent/v1/commands_pb.ts";
+import {
+  CommandOrderSchema,
+  type DecideApprovalRequest,
+  type ExecuteResponse,
+  ExecuteResponseSchema,
+} from "../../proto/coral/agent/v1/commands_pb.ts";
 import { watchApprovals } from "../commands/watch-approvals.ts";
 import { openAuditWorld, registryOf } from "./audit.fixture.ts";
 import { type HeldCommand, PendingApprovals } from "./pending-approvals.ts";
@@ -129,22 +134,21 @@ test("PendingApprovals finds commands that bypassed the colony in the audit of t
 
 test("watchApprovals() tracks a held command until it starts or ends", async () => {
   await using it = await setUp();
-  const sent: unknown[] = [];
+  const sent: ExecuteResponse[] = [];
   const order = create(CommandOrderSchema, { commandId: "abcd1234", kind: "exec", text: "ls", caller: { name: "token:ann" } });
-  const sink = {
-    send: (frame: unknown) => {
-      sent.push(frame);
-      return Promise.resolve(true);
-    },
+  const send = (response: ExecuteResponse): Promise<boolean> => {
+    sent.push(response);
+    return Promise.resolve(true);
   };
   {
-    using watched = watchApprovals({ approvals: it.approvals, agentId: "web-1", order, sink });
-    const value = { kind: "approval-needed", approvalId: "abcd1234", rule: "restarts", expiresAtMs: it.world.clock.nowMs + 1_000 };
-    await watched.sink.send({ kind: "control", value });
+    using watched = watchApprovals({ approvals: it.approvals, agentId: "web-1", order, send });
+    const value = { approvalId: "abcd1234", rule: "restarts", expiresAtMs: BigInt(it.world.clock.nowMs + 1_000) };
+    const held = create(ExecuteResponseSchema, { event: { case: "approvalNeeded", value } });
+    await watched.send(held);
     expect(await it.approvals.list()).toHaveLength(1);
-    await watched.sink.send({ kind: "control", value: { kind: "started" } });
+    await watched.send(create(ExecuteResponseSchema, { event: { case: "started", value: {} } }));
     expect(await it.approvals.list()).toHaveLength(0);
-    await watched.sink.send({ kind: "control", value });
+    await watched.send(held);
   }
   expect(await it.approvals.list()).toHaveLength(0);
   expect(sent).toHaveLength(3);

@@ -2,8 +2,8 @@
 
 import type { FlowLoad } from "../../base/flow-load.ts";
 import type { Logger } from "../../base/log.ts";
+import type { CommandEnded } from "../../proto/coral/agent/v1/commands_pb.ts";
 import type { CommandKind } from "../../tools/index.ts";
-import type { CommandEnd } from "../../transport/index.ts";
 import type { AgentRegistry } from "../registry/agent-registry.ts";
 import type { PendingApprovals } from "./pending-approvals.ts";
 
@@ -34,8 +34,8 @@ export interface CommandRouteAudit {
   asked(command: RoutedCommand): Promise<void>;
   /** No agent is able to run it, or none is connected. */
   refused(command: RoutedCommand, reason: string): Promise<void>;
-  /** `ends` has one element for each of `agentIds`. */
-  ended(command: RoutedCommand, ends: readonly CommandEnd[], durationMs: number): Promise<void>;
+  /** One end for each of `agentIds`. */
+  ended(command: RoutedCommand, ends: readonly CommandEnded[], durationMs: number): Promise<void>;
 }
 
 export interface CommandsOptions {
@@ -53,13 +53,13 @@ export interface CommandsOptions {
 export async function auditedRun(
   { audit, log }: Pick<CommandsOptions, "audit" | "log">,
   routed: RoutedCommand,
-  run: () => Promise<CommandEnd[]>,
-): Promise<CommandEnd[]> {
+  run: () => Promise<CommandEnded[]>,
+): Promise<CommandEnded[]> {
   const { commandId, kind, caller, target, agentIds } = routed;
   await audit?.asked(routed);
   log.info(`${kind} on ${target} started by ${caller.name}`, { commandId, agents: agentIds.length });
   const startedMs = performance.now();
-  let ends: CommandEnd[] = [];
+  let ends: CommandEnded[] = [];
   try {
     ends = await run();
     return ends;

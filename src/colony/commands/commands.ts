@@ -1,7 +1,9 @@
-/** Commands at the colony: from who asked for what to the agents that are able, all of them at once, and back. */
+/** Commands at the colony: from a client to all target agents at once, and back. */
 
 import { randomUUID } from "node:crypto";
+import { create } from "@bufbuild/protobuf";
 import type { Flow } from "../../base/flow-load.ts";
+import { type CommandOrder, CommandTargetSchema, type CommandTargets } from "../../proto/coral/agent/v1/commands_pb.ts";
 import {
   type ColonyBackend,
   type ResolvedTargets,
@@ -11,62 +13,62 @@ import {
   usableTargets,
   wishText,
 } from "../../tools/index.ts";
-import {
-  type CommandAsk,
-  type CommandPlace,
-  commandOrder,
-  type FrameStream,
-  readCommand,
-  runCommand,
-  type SkippedTarget,
-} from "../../transport/index.ts";
+import { type CommandCall, orderKindOf, routedOrder, runCommand, type SendResponse, throughOf } from "../../transport/index.ts";
 import { auditedRun, type CommandCaller, type CommandsOptions, type RoutedCommand } from "../audit/routed-command.ts";
 import { executeCommand } from "./execute-command.ts";
 import { followCommand } from "./follow-command.ts";
 
 export interface Commands {
-  /** One command of a client on frames, up to the end of all its agents. */
-  serve(frames: FrameStream, backend: ColonyBackend, caller: Omit<CommandCaller, "through" | "questionId">): Promise<void>;
+  /** Runs a client's command to the end of all its agents. */
+  serve(call: CommandCall, backend: ColonyBackend, caller: Omit<CommandCaller, "through" | "questionId">): Promise<void>;
   execute: ColonyBackend["execute"];
 }
 
 export function createCommands(options: CommandsOptions): Commands {
   return {
-    serve: (frames, backend, caller) => serveCommand(options, frames, backend, caller),
+    serve: (call, backend, caller) => serveCommand(options, call, backend, caller),
     execute: (request, context) => executeCommand(options, request, context),
   };
 }
 
 async function serveCommand(
   options: CommandsOptions,
-  frames: FrameStream,
+  call: CommandCall,
   backend: ColonyBackend,
   who: { name: string; from: string },
 ): Promise<void> {
-  const asked = await readCommand(frames);
-  const { ask } = asked;
-  const caller: CommandCaller = { ...who, through: ask.through ?? "http", questionId: "" };
+  const { order } = call;
   const routed: RoutedCommand = {
     commandId: randomUUID(),
-    kind: ask.command,
-    caller,
-    target: wishText(ask.targets ?? {}),
-    command: commandWords(ask),
+    kind: orderKindOf(order),
+    caller: { ...who, through: throughOf(order), questionId: "" },
+    target: wishText(wishOf(order.targets)),
+    command: commandText(order),
     agentIds: [],
   };
-  const { resolved, targets } = await chooseTargets(options, backend, ask, routed, { signal: frames.signal, caller: who.name, ...who });
+  const { resolved, targets } = await chooseTargets(options, backend, order, routed, { signal: call.signal, caller: who.name, ...who });
   routed.agentIds = targets.map((target) => target.agentId);
-  const order = commandOrder(ask, routed.commandId, placeOf(ask, resolved.service), caller);
+  const agentOrder = routedOrder(withService(order, resolved.service), routed.commandId, who);
   await auditedRun(options, routed, () =>
-    runCommand(asked, {
-      commandId: routed.commandId,
-      targets: targets.map(({ agentId, hostname }) => ({ agentId, hostname })),
-      skipped: skippedOf(resolved),
-      warnings: warningsOf(resolved, targets),
+    runCommand(call, {
+      routed: {
+        commandId: routed.commandId,
+        targets: targets.map(({ agentId, hostname }) => ({ agentId, hostname })),
+        skipped: skippedOf(resolved),
+        warnings: warningsOf(resolved, targets),
+      },
       execute: async (index, input, signal) => {
         const flow = options.load?.begin();
-        const sink = flow ? countedSink(frames, flow) : frames;
-        const end = await followCommand({ ...options, agentId: routed.agentIds[index] ?? "", order, input, sink, index, signal });
+        const send = flow ? countedSend(call.send, flow) : call.send;
+        const end = await followCommand({
+          ...options,
+          agentId: routed.agentIds[index] ?? "",
+          order: agentOrder,
+          input,
+          send,
+          index,
+          signal,
+        });
         flow?.end();
         return end;
       },
@@ -74,26 +76,24 @@ async function serveCommand(
   );
 }
 
-function countedSink(frames: FrameStream, flow: Flow): Pick<FrameStream, "send"> {
-  return {
-    send: (frame) => {
-      if (frame.kind !== "control") flow.add(frame.data.length);
-      return frames.send(frame);
-    },
+function countedSend(send: SendResponse, flow: Flow): SendResponse {
+  return (response) => {
+    if (response.event.case === "output") flow.add(response.event.value.data.length);
+    return send(response);
   };
 }
 
-/** The registry may have changed since the client looked: this is what counts. */
+/** The registry may have changed since the client resolved its targets: this result counts. */
 async function chooseTargets(
   options: CommandsOptions,
   backend: ColonyBackend,
-  ask: CommandAsk,
+  order: CommandOrder,
   routed: RoutedCommand,
   context: ToolCallContext,
 ): Promise<{ resolved: ResolvedTargets; targets: TargetAgent[] }> {
-  const wish = ask.targets ?? {};
+  const wish = wishOf(order.targets);
   try {
-    const resolved = await resolveTargets(backend, ask.command, wish, context);
+    const resolved = await resolveTargets(backend, routed.kind, wish, context);
     return { resolved, targets: usableTargets(resolved, wish) };
   } catch (error) {
     await options.audit?.refused(routed, error instanceof Error ? error.message : String(error));
@@ -101,25 +101,39 @@ async function chooseTargets(
   }
 }
 
-function placeOf({ where }: CommandAsk, service: string | null): CommandPlace {
-  const ofService = service === null ? {} : { service };
-  if (where !== undefined) return where.kind === "host" ? where : { ...ofService, ...where };
-  return service === null ? { kind: "host" } : { kind: "service", service };
+/** Protobuf has no absent strings and lists; tools expect absent ones where nothing was given. */
+function wishOf(targets: CommandTargets | undefined): Parameters<typeof wishText>[0] {
+  if (!targets) return {};
+  const { agents, service, labels, environment, all, one } = targets;
+  return {
+    ...(agents.length > 0 ? { agents } : {}),
+    ...(service === "" ? {} : { service }),
+    ...(Object.keys(labels).length > 0 ? { labels } : {}),
+    ...(environment === "" ? {} : { environment }),
+    ...(all ? { all } : {}),
+    ...(one ? { one } : {}),
+  };
 }
 
-function skippedOf({ agents }: ResolvedTargets): SkippedTarget[] {
-  return agents
-    .filter((agent) => agent.reason !== "")
-    .map(({ agentId, hostname, reason, fix }) => ({ agentId, hostname, reason, ...(fix === "" ? {} : { fix }) }));
+/** The order with its place at the agent: in the service of the targets, unless the client gave another place. */
+function withService(order: CommandOrder, service: string | null): CommandOrder {
+  if (service === null || order.target?.kind === "host") return order;
+  const target = order.target ?? create(CommandTargetSchema, { kind: "service" });
+  if (target.service === "") target.service = service;
+  return { ...order, target };
 }
 
-/** What a person should know although it works. */
+function skippedOf({ agents }: ResolvedTargets) {
+  return agents.filter((agent) => agent.reason !== "").map(({ agentId, hostname, reason, fix }) => ({ agentId, hostname, reason, fix }));
+}
+
 function warningsOf({ target, usable }: ResolvedTargets, targets: readonly TargetAgent[]): string[] {
   const [first] = targets;
   if (targets.length >= usable || !first) return [];
   return [`${usable} agents fit ${target}; this is ${first.hostname}; choose with --agent`];
 }
 
-function commandWords({ text, argv = [] }: CommandAsk): string {
-  return text ?? argv.map((word) => (/^[\w@%+=:,./-]+$/.test(word) ? word : `'${word.replaceAll("'", `'\\''`)}'`)).join(" ");
+function commandText({ text, argv }: CommandOrder): string {
+  if (text !== "") return text;
+  return argv.map((word) => (/^[\w@%+=:,./-]+$/.test(word) ? word : `'${word.replaceAll("'", `'\\''`)}'`)).join(" ");
 }

@@ -2,10 +2,12 @@
 
 import { randomUUID } from "node:crypto";
 import { setMaxListeners } from "node:events";
+import { create } from "@bufbuild/protobuf";
 import { CoralError } from "../../base/errors.ts";
 import { given } from "../../base/given.ts";
+import { type CommandEnded, CommandOrderSchema, type ExecuteResponse } from "../../proto/coral/agent/v1/commands_pb.ts";
 import type { CommandOutcome, CommandRequest, CommandResult, ToolCallContext } from "../../tools/index.ts";
-import { brokenEnd, type CommandAsk, type CommandEnd, CommandInput, commandOrder, type FrameToSend } from "../../transport/index.ts";
+import { brokenEnd, CommandInput, endReasonOf } from "../../transport/index.ts";
 import { auditedRun, type CommandCaller, type CommandsOptions, type RoutedCommand } from "../audit/routed-command.ts";
 import { followCommand } from "./follow-command.ts";
 
@@ -23,15 +25,16 @@ export async function executeCommand(options: CommandsOptions, request: CommandR
     questionId: context.questionId ?? "",
   };
   const { agents, where, timeoutMs, readOnly, argv, text, workingDirectory } = request;
-  const ask: CommandAsk = {
-    kind: "command",
-    command: "exec",
-    timeoutMs,
+  const order = create(CommandOrderSchema, {
+    commandId,
+    kind: "exec",
+    target: where,
+    caller,
+    timeoutMs: BigInt(timeoutMs),
     readOnly,
-    maxOutputBytes: maxAgentOutputBytes,
+    maxOutputBytes: BigInt(maxAgentOutputBytes),
     ...given({ argv, text, workingDirectory }),
-  };
-  const order = commandOrder(ask, commandId, where, caller);
+  });
   const routed: RoutedCommand = {
     commandId,
     kind: "exec",
@@ -54,7 +57,15 @@ export async function executeCommand(options: CommandsOptions, request: CommandR
     Promise.all(
       input.targets.map(async (own, index) => {
         const sink = sinks[index] ?? new OutcomeSink(0);
-        const end = await followCommand({ ...options, agentId: agents[index]?.agentId ?? "", order, input: own, sink, index, signal });
+        const end = await followCommand({
+          ...options,
+          agentId: agents[index]?.agentId ?? "",
+          order,
+          input: own,
+          send: sink.send,
+          index,
+          signal,
+        });
         own.close();
         return end.reason === "cancelled" && deadline.aborted ? sink.lateEnd(timeoutMs) : end;
       }),
@@ -79,37 +90,35 @@ class OutcomeSink {
     this.#leftBytes = maxBytes;
   }
 
-  send(frame: FrameToSend): Promise<boolean> {
-    if (frame.kind === "control") this.#take(frame.value as { kind?: string; [field: string]: unknown });
-    else {
-      const kept = frame.data.subarray(0, this.#leftBytes);
+  readonly send = ({ event }: ExecuteResponse): Promise<boolean> => {
+    if (event.case === "output") {
+      const { stream, data } = event.value;
+      const kept = data.subarray(0, this.#leftBytes);
       this.#leftBytes -= kept.length;
-      this.cutBytes += frame.data.length - kept.length;
-      if (kept.length > 0) this[frame.kind === "data" ? "stdout" : "stderr"].push(Buffer.from(kept));
+      this.cutBytes += data.length - kept.length;
+      if (kept.length > 0) this[stream === "stderr" ? "stderr" : "stdout"].push(Buffer.from(kept));
+    } else if (event.case === "started") {
+      this.where = event.value.where;
+      this.user = event.value.user;
+      this.approval = "";
+    } else if (event.case === "approvalNeeded") {
+      const { rule, approvalId } = event.value;
+      this.approval = `rule "${rule}" wants an approval first: coral approval approve ${approvalId}, and ask again meanwhile`;
     }
     return Promise.resolve(true);
-  }
+  };
 
   /** Its time is over, and it has not said anything. */
-  lateEnd(timeoutMs: number): CommandEnd & { isHeld?: boolean } {
+  lateEnd(timeoutMs: number): CommandEnded & { isHeld?: boolean } {
     if (this.approval !== "") return { ...brokenEnd("cancelled", "not-permitted", this.approval), isHeld: true };
     return brokenEnd("timeout", "timeout", `it did not end within ${timeoutMs} ms`);
   }
-
-  #take(message: { kind?: string; [field: string]: unknown }): void {
-    if (message.kind === "started") {
-      this.where = String(message["where"]);
-      this.user = String(message["user"]);
-      this.approval = "";
-    } else if (message.kind === "approval-needed") {
-      this.approval = `rule "${String(message["rule"])}" wants an approval first: coral approval approve ${String(message["approvalId"])}, and ask again meanwhile`;
-    }
-  }
 }
 
-function outcomeOf(agent: CommandRequest["agents"][number], end: CommandEnd | undefined, sink: OutcomeSink | undefined): CommandOutcome {
-  const ended: CommandEnd & { isHeld?: boolean } = end ?? brokenEnd("failed", "internal", "");
-  const { reason, exitCode, signal, problem, code, rule, durationMs } = ended;
+function outcomeOf(agent: CommandRequest["agents"][number], end: CommandEnded | undefined, sink: OutcomeSink | undefined): CommandOutcome {
+  const ended: CommandEnded & { isHeld?: boolean } = end ?? brokenEnd("failed", "internal", "");
+  const { exitCode, signal, problem, code, rule, durationMs } = ended;
+  const reason = endReasonOf(ended);
   return {
     ...agent,
     reason: ended.isHeld ? "approval-needed" : reason,
@@ -123,6 +132,6 @@ function outcomeOf(agent: CommandRequest["agents"][number], end: CommandEnd | un
     stdout: Buffer.concat(sink?.stdout ?? []).toString("utf8"),
     stderr: Buffer.concat(sink?.stderr ?? []).toString("utf8"),
     cutBytes: sink?.cutBytes ?? 0,
-    durationMs,
+    durationMs: Number(durationMs),
   };
 }

@@ -1,30 +1,25 @@
 import type { CommandOrder } from "../../proto/coral/agent/v1/commands_pb.ts";
-import type { FrameStream } from "../../transport/index.ts";
+import type { SendResponse } from "../../transport/index.ts";
 import type { PendingApprovals } from "../audit/pending-approvals.ts";
 
 export interface WatchApprovalsOptions {
   approvals?: Pick<PendingApprovals, "held" | "gone">;
   agentId: string;
   order: CommandOrder;
-  sink: Pick<FrameStream, "send">;
+  send: SendResponse;
 }
 
-/** Passes everything on, and tells the book while the agent holds the command back. */
-export function watchApprovals({
-  approvals,
-  agentId,
-  order,
-  sink,
-}: WatchApprovalsOptions): { sink: Pick<FrameStream, "send"> } & Disposable {
+/** Passes every event on, and records the command as waiting for approval while the agent holds it. */
+export function watchApprovals({ approvals, agentId, order, send }: WatchApprovalsOptions): { send: SendResponse } & Disposable {
   let held = "";
   const end = (): void => {
     if (held !== "") approvals?.gone(agentId, held);
     held = "";
   };
-  const send: FrameStream["send"] = (frame) => {
-    const message = frame.kind === "control" ? (frame.value as { kind?: string; [field: string]: unknown }) : undefined;
-    if (message?.kind === "approval-needed") {
-      held = String(message["approvalId"]);
+  const watched: SendResponse = (response) => {
+    const { event } = response;
+    if (event.case === "approvalNeeded") {
+      held = event.value.approvalId;
       const { kind, commandId, caller, text, argv, target } = order;
       approvals?.held({
         agentId,
@@ -34,11 +29,11 @@ export function watchApprovals({
         caller: caller?.name ?? "",
         target: [target?.kind ?? "host", target?.service ?? "", target?.container ?? ""].filter((part) => part !== "").join(" "),
         command: text === "" ? argv.join(" ") : text,
-        rule: String(message["rule"]),
-        expiresAtMs: Number(message["expiresAtMs"]),
+        rule: event.value.rule,
+        expiresAtMs: Number(event.value.expiresAtMs),
       });
-    } else if (message?.kind === "started") end();
-    return sink.send(frame);
+    } else if (event.case === "started") end();
+    return send(response);
   };
-  return { sink: { send }, [Symbol.dispose]: end };
+  return { send: watched, [Symbol.dispose]: end };
 }

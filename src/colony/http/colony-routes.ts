@@ -18,6 +18,7 @@ import {
 } from "../../tools/index.ts";
 import {
   type Authorize,
+  commandServiceRoute,
   createHttpRoutes,
   type HttpHandler,
   type Principal,
@@ -117,12 +118,7 @@ function recordingRoute({ backend }: ColonyRoutesOptions): Route {
 }
 
 function commandRoute({ backend, commands }: ColonyRoutesOptions): Route {
-  return {
-    kind: "frames",
-    path: "/v1/commands",
-    permission: "exec",
-    handle: (frames, { principal, from }) => commands.serve(frames, backend, { name: principal?.name ?? "", from }),
-  };
+  return commandServiceRoute((call, { principal, from }) => commands.serve(call, backend, { name: principal?.name ?? "", from }));
 }
 
 function mcpRoute({ version }: ColonyRoutesOptions, call: CallTool): Route {

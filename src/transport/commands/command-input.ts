@@ -1,11 +1,13 @@
-/** Input of a client on its way to one or several agents, bounded by credits so that reading never has to stop. */
+/** Input of a client on its way to one or several agents. Credits bound it, so that the client's messages are always read. */
 
 import { create, type MessageInitShape } from "@bufbuild/protobuf";
 import { CoralError } from "../../base/errors.ts";
 import { type CommandOrder, type ExecuteRequest, ExecuteRequestSchema } from "../../proto/coral/agent/v1/commands_pb.ts";
-import { inputCreditBytes } from "./command-messages.ts";
 
-/** Bytes that several agents share; worth its credit again when all have taken it. */
+/** Input that a client may have sent and that not every agent has taken. */
+export const inputCreditBytes = 256 * 1024;
+
+/** Bytes that several agents share; their credit is granted again when all have taken them. */
 interface Part {
   sizeBytes: number;
   waiting: number;
@@ -16,7 +18,7 @@ interface Item {
   part?: Part;
 }
 
-/** Signals and sizes that wait for one agent; more are dropped, since the agent does not listen. */
+/** Signals and sizes that wait for one agent; more are dropped, since the agent does not read them. */
 const maxWaitingMessages = 100;
 
 /** One agent's share: the messages that follow its order. */
@@ -35,14 +37,13 @@ class InputQueue {
       if (item.part) this.#onTaken(item.part);
       return;
     }
-    // Of several sizes only the last one counts.
+    // Only the last of several sizes counts.
     const last = this.#items.at(-1);
     if (item.request.message.case === "resize" && last?.request.message.case === "resize") this.#items.pop();
     this.#items.push(item);
     this.#wake?.();
   }
 
-  /** Nobody reads it any more. */
   close(): void {
     this.#isClosed = true;
     for (const { part } of this.#items.splice(0)) if (part) this.#onTaken(part);
@@ -60,19 +61,19 @@ class InputQueue {
         continue;
       }
       yield item.request;
-      // Asked for the next one: the transport has room again.
+      // The next one was requested: the transport has room again.
       if (item.part) this.#onTaken(item.part);
     }
   }
 }
 
-/** What one agent is sent. `close` when it has ended. */
+/** The messages for one agent. `close` it when the agent has ended. */
 export interface TargetInput {
   messages(order: CommandOrder): AsyncIterable<ExecuteRequest>;
   close(): void;
 }
 
-/** Gives every agent the same. */
+/** Sends the same input to every agent. */
 export class CommandInput {
   readonly targets: TargetInput[];
   readonly #queues: InputQueue[];
@@ -80,7 +81,7 @@ export class CommandInput {
   #outstandingBytes = 0;
   #hasEnded = false;
 
-  /** `grant` tells the client that it may send so many bytes more. */
+  /** `grant` allows the client to send so many more bytes. */
   constructor(count: number, grant: (bytes: number) => void) {
     this.#grant = grant;
     this.#queues = Array.from({ length: count }, () => new InputQueue((part) => this.#taken(part)));
@@ -91,7 +92,10 @@ export class CommandInput {
     if (data.length === 0 || this.#hasEnded) return;
     this.#outstandingBytes += data.length;
     if (this.#outstandingBytes > inputCreditBytes) {
-      throw new CoralError({ code: "exhausted", message: `Cannot take input: more than the ${inputCreditBytes} bytes that were granted` });
+      throw new CoralError({
+        code: "exhausted",
+        message: `Cannot accept input: the client sent more than its credit of ${inputCreditBytes} bytes`,
+      });
     }
     this.#send({ case: "input", value: data }, { sizeBytes: data.length, waiting: this.#queues.length });
   }

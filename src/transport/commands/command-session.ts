@@ -1,245 +1,224 @@
-/** The daemon's end of a command on frames: the colony's with many agents behind it, an agent's own with itself. */
+/** The daemon's end of CommandService: a colony with many agents behind it, or an agent with itself. */
 
 import { randomUUID } from "node:crypto";
 import { setMaxListeners } from "node:events";
-import { create, type MessageInitShape } from "@bufbuild/protobuf";
+import { clone, create, type MessageInitShape } from "@bufbuild/protobuf";
+import { Code, ConnectError } from "@connectrpc/connect";
+import { BoundedChannel } from "../../base/bounded-channel.ts";
 import { CoralError } from "../../base/errors.ts";
 import {
-  type CommandCallerSchema,
+  CommandCallerSchema,
   type CommandEnded,
+  CommandEndedSchema,
   type CommandOrder,
   CommandOrderSchema,
+  type CommandRoutedSchema,
+  CommandService,
+  CommandTargetSchema,
   type ExecuteRequest,
   type ExecuteResponse,
   ExecuteResponseSchema,
 } from "../../proto/coral/agent/v1/commands_pb.ts";
-import { CommandInput, type TargetInput } from "./command-input.ts";
-import {
-  type CommandAsk,
-  type CommandEnd,
-  type CommandPlace,
-  type DaemonMessage,
-  inputCreditBytes,
-  type RoutedTarget,
-  type SkippedTarget,
-} from "./command-messages.ts";
-import type { Frame, FrameStream } from "./frame-stream.ts";
-import { readCommandAsk, terminalOf } from "./read-command-ask.ts";
+import { type Route, type RouteContext, routeContextOf } from "../http/http-routes.ts";
+import { checkOrder, checkTerminal, throughOf } from "./check-order.ts";
+import { CommandInput, inputCreditBytes, type TargetInput } from "./command-input.ts";
 
-/** A client that has connected says what it wants within this time. */
-const askTimeoutMs = 30_000;
+/** A client sends its order within this time. */
+const orderTimeoutMs = 30_000;
+/** Events that wait for a slow client before its agents have to wait, too. */
+const maxWaitingEvents = 8;
 
-/** A command as its client asked for it; `frames` continue with its input. */
-export interface AskedCommand {
-  ask: CommandAsk;
-  frames: FrameStream;
-  rest: AsyncIterator<Frame>;
+export type ResponseInit = MessageInitShape<typeof ExecuteResponseSchema>;
+
+/** Resolves when there is room for more, so that a fast agent waits for a slow client; false when the client is gone. */
+export type SendResponse = (response: ExecuteResponse) => Promise<boolean>;
+
+/** A client's call of CommandService.Execute after its order has been read and checked. */
+export interface CommandCall {
+  order: CommandOrder;
+  /** Input that follows the order. */
+  rest: AsyncIterator<ExecuteRequest>;
+  /** Aborted when the client disconnects. */
+  signal: AbortSignal;
+  send: SendResponse;
 }
 
-export async function readCommand(frames: FrameStream): Promise<AskedCommand> {
-  const rest = frames[Symbol.asyncIterator]();
-  const timer = setTimeout(() => frames.destroy(), askTimeoutMs);
-  const first = await rest.next();
-  clearTimeout(timer);
-  if (first.done) throw new CoralError({ code: "cancelled", message: "Cannot run a command: the caller hung up before it said which" });
-  if (first.value.kind !== "control")
-    throw new CoralError({ code: "invalid", message: "Cannot run a command: the first frame is not JSON" });
-  return { ask: readCommandAsk(first.value.value), frames, rest };
+/** The route of CommandService, for colony and agent. */
+export function commandServiceRoute(serve: (call: CommandCall, context: RouteContext) => Promise<unknown>): Route {
+  return {
+    kind: "rpc",
+    permission: "exec",
+    register: (router) => {
+      router.service(CommandService, {
+        execute: (requests, { values, signal }) => {
+          const context = routeContextOf({ values });
+          return responsesOf(async (send) => serve(await readOrder(requests, signal, send), context));
+        },
+      });
+    },
+  };
+}
+
+/** What `run` sends, up to its end or error. It is not stopped by a client that stops reading: the call's signal does that. */
+async function* responsesOf(run: (send: SendResponse) => Promise<unknown>): AsyncGenerator<ExecuteResponse> {
+  const channel = new BoundedChannel<ExecuteResponse>(maxWaitingEvents);
+  const running = run((response) => channel.put(response)).finally(() => channel.end());
+  // Awaited below; it may fail before that.
+  running.catch(() => undefined);
+  yield* channel;
+  await running;
+}
+
+async function readOrder(requests: AsyncIterable<ExecuteRequest>, signal: AbortSignal, send: SendResponse): Promise<CommandCall> {
+  const rest = requests[Symbol.asyncIterator]();
+  let timer: NodeJS.Timeout | undefined;
+  const late = new Promise<never>((_, reject) => {
+    const error = new CoralError({ code: "timeout", message: `Cannot run a command: no order within ${orderTimeoutMs} ms` });
+    timer = setTimeout(() => reject(error), orderTimeoutMs);
+  });
+  const first = await Promise.race([rest.next(), late]).finally(() => clearTimeout(timer));
+  if (first.done) throw new CoralError({ code: "cancelled", message: "Cannot run a command: the client disconnected before its order" });
+  const { message } = first.value;
+  if (message.case !== "order")
+    throw new CoralError({ code: "invalid", message: "Cannot run a command: the first message is not an order" });
+  checkOrder(message.value);
+  return { order: message.value, rest, signal, send };
 }
 
 export interface RunCommandOptions {
-  commandId: string;
-  targets: RoutedTarget[];
-  skipped?: SkippedTarget[];
-  warnings?: string[];
-  /** One target's part, up to its end; must not throw. */
-  execute: (index: number, input: TargetInput, signal: AbortSignal) => Promise<CommandEnd>;
+  routed: MessageInitShape<typeof CommandRoutedSchema> & { targets: readonly unknown[] };
+  /** Runs one target's part to its end; must not throw. */
+  execute: (index: number, input: TargetInput, signal: AbortSignal) => Promise<CommandEnded>;
 }
 
-/** From `routed` to `ended`. Resolves with what became of each target, also when the client has left. */
-export async function runCommand(asked: AskedCommand, options: RunCommandOptions): Promise<CommandEnd[]> {
-  const { frames } = asked;
-  const { commandId, targets, skipped = [], warnings = [], execute } = options;
-  const send = (message: DaemonMessage, target = 0): Promise<boolean> => frames.send({ kind: "control", target, value: message });
-  // Not awaited: the input must be read on while the client takes it.
-  const input = new CommandInput(targets.length, (bytes) => void send({ kind: "credit", bytes }));
-  await send({ kind: "routed", commandId, targets, skipped, warnings });
-  await send({ kind: "credit", bytes: inputCreditBytes });
+/** From `routed` to the end of every target. Resolves with how each one ended, also when the client has disconnected. */
+export async function runCommand(call: CommandCall, { routed, execute }: RunCommandOptions): Promise<CommandEnded[]> {
+  const send = (response: ResponseInit): Promise<boolean> => call.send(create(ExecuteResponseSchema, response));
+  const grant = (value: number): Promise<boolean> => send({ event: { case: "inputCreditBytes", value } });
+  // Not awaited: a client that does not read must not keep its own input from being read.
+  const input = new CommandInput(routed.targets.length, (bytes) => void grant(bytes));
+  await send({ event: { case: "routed", value: routed } });
+  await grant(inputCreditBytes);
   const broken = new AbortController();
-  const signal = AbortSignal.any([frames.signal, broken.signal]);
+  const signal = AbortSignal.any([call.signal, broken.signal]);
   // Every target listens to it.
   setMaxListeners(0, signal);
-  const pumped = pumpInput(asked.rest, input).catch((error: unknown) => broken.abort(error));
+  void pumpInput(call.rest, input).catch((error: unknown) => broken.abort(error));
   const ends = await Promise.all(
-    input.targets.map(async (own, index) => {
+    input.targets.map(async (own, target) => {
       try {
-        const end = await execute(index, own, signal);
-        await send(end, index);
-        return end;
+        const value = await execute(target, own, signal);
+        await send({ event: { case: "ended", value }, target });
+        return value;
       } finally {
         own.close();
       }
     }),
   );
   if (broken.signal.aborted) throw broken.signal.reason;
-  await send({ kind: "ended" });
-  await frames.close();
-  await pumped;
   return ends;
 }
 
-async function pumpInput(rest: AsyncIterator<Frame>, input: CommandInput): Promise<void> {
-  for (;;) {
-    const { done, value: frame } = await rest.next();
-    if (done) return;
-    if (frame.kind === "data") input.write(frame.data);
-    else if (frame.kind === "control") takeMessage(frame.value, input);
+/** Ends with the requests. Throws what is wrong with them; a lost connection is reported by the call's signal instead. */
+async function pumpInput(rest: AsyncIterator<ExecuteRequest>, input: CommandInput): Promise<void> {
+  try {
+    for (let next = await rest.next(); !next.done; next = await rest.next()) takeMessage(next.value, input);
+    input.end();
+  } catch (error) {
+    if (error instanceof CoralError) throw error;
+    const { code } = ConnectError.from(error);
+    if (code === Code.InvalidArgument || code === Code.ResourceExhausted) throw error;
   }
 }
 
-function takeMessage(value: unknown, input: CommandInput): void {
-  const message = (typeof value === "object" && value !== null ? value : {}) as { kind?: unknown; signal?: unknown };
-  if (message.kind === "input-ends") return input.end();
-  if (message.kind === "resize") {
-    const { columns, rows } = terminalOf(value, "resize");
-    return input.resize(columns, rows);
+function takeMessage({ message }: ExecuteRequest, input: CommandInput): void {
+  switch (message.case) {
+    case "input":
+      return input.write(message.value);
+    case "inputEnds":
+      return input.end();
+    case "resize":
+      checkTerminal("resize", message.value);
+      return input.resize(message.value.columns, message.value.rows);
+    case "signal":
+      if (/^[A-Z0-9+]{2,12}$/.test(message.value)) return input.signal(message.value);
+      break;
+    case "order":
+    case undefined:
   }
-  if (message.kind === "signal" && typeof message.signal === "string" && /^[A-Z0-9+]{2,12}$/.test(message.signal))
-    return input.signal(message.signal);
-  throw new CoralError({ code: "invalid", message: "Cannot read a frame: it is none that a command takes" });
+  throw new CoralError({ code: "invalid", message: "Cannot read the input of the command: unknown message" });
 }
 
-/** What the agent is told; it checks everything once more. */
-export function commandOrder(
-  ask: CommandAsk,
-  commandId: string,
-  where: CommandPlace,
-  caller: MessageInitShape<typeof CommandCallerSchema>,
-): CommandOrder {
-  const { kind, service = "", container = "", pid = 0 } = where;
-  return create(CommandOrderSchema, {
-    commandId,
-    kind: ask.command,
-    argv: ask.argv ?? [],
-    text: ask.text ?? "",
-    target: { kind, service, container, pid },
-    workingDirectory: ask.workingDirectory ?? "",
-    environment: ask.environment ?? {},
-    timeoutMs: BigInt(ask.timeoutMs ?? 0),
-    maxOutputBytes: BigInt(ask.maxOutputBytes ?? 0),
-    ...(ask.terminal ? { terminal: { type: "", ...ask.terminal } } : {}),
-    caller,
-    serviceName: ask.serviceName ?? "",
-    isDetached: ask.isDetached ?? false,
-    readOnly: ask.readOnly ?? false,
-  });
-}
-
-type Response = ExecuteResponse | MessageInitShape<typeof ExecuteResponseSchema>;
-
-/** Sends what an agent answers on as frames; returns its end, undefined when it stopped without one. */
+/** Sends the events of one target to the client; returns its end, undefined when the responses stop without one. */
 export async function relayResponses(
-  responses: AsyncIterable<Response>,
-  frames: Pick<FrameStream, "send">,
+  responses: AsyncIterable<ResponseInit>,
+  send: SendResponse,
   target: number,
-): Promise<CommandEnd | undefined> {
-  for await (const response of responses) {
-    const { event } = create(ExecuteResponseSchema, response);
-    if (event.case === "output") {
-      const { stream, data } = event.value;
-      if (!(await frames.send({ kind: stream === "stderr" ? "error" : "data", target, data }))) return undefined;
-    } else if (event.case === "started") {
-      const { pid, programs, where, rule, user, timeoutMs, maxOutputBytes } = event.value;
-      const value = { pid, programs, where, rule, user, timeoutMs: Number(timeoutMs), maxOutputBytes: Number(maxOutputBytes) };
-      await frames.send({ kind: "control", target, value: { kind: "started", ...value } satisfies DaemonMessage });
-    } else if (event.case === "approvalNeeded") {
-      const { approvalId, rule, expiresAtMs } = event.value;
-      const value: DaemonMessage = { kind: "approval-needed", approvalId, rule, expiresAtMs: Number(expiresAtMs) };
-      await frames.send({ kind: "control", target, value });
-    } else if (event.case === "ended") {
-      return endOf(event.value);
-    }
+): Promise<CommandEnded | undefined> {
+  for await (const init of responses) {
+    const response = create(ExecuteResponseSchema, init);
+    const { event } = response;
+    response.target = target;
+    // What else an agent may send is not for the client.
+    if (event.case === "started" || event.case === "approvalNeeded") await send(response);
+    if (event.case === "output" && !(await send(response))) return undefined;
+    if (event.case === "ended") return { ...event.value, reason: endReasonOf(event.value) };
   }
   return undefined;
 }
 
-const endReasons: readonly CommandEnd["reason"][] = [
-  "exited",
-  "signalled",
-  "timeout",
-  "output-limit",
-  "cancelled",
-  "denied",
-  "failed",
-  "lost",
-];
+const endReasons = ["exited", "signalled", "timeout", "output-limit", "cancelled", "denied", "failed", "lost"] as const;
+type EndReason = (typeof endReasons)[number];
 
-function endOf(ended: CommandEnded): CommandEnd {
-  const { exitCode, signal, problem, code, rule, recording } = ended;
-  return {
-    kind: "target-ended",
-    // An agent of a later version may know more reasons.
-    reason: endReasons.find((reason) => reason === ended.reason) ?? "failed",
-    exitCode,
-    signal,
-    problem,
-    code,
-    rule,
-    stdoutBytes: Number(ended.stdoutBytes),
-    stderrBytes: Number(ended.stderrBytes),
-    durationMs: Number(ended.durationMs),
-    recording,
-  };
+/** An agent of a later version may have more reasons: these count as failed. */
+export function endReasonOf({ reason }: Pick<CommandEnded, "reason">): EndReason {
+  return endReasons.find((known) => known === reason) ?? "failed";
 }
 
-/** An end that the agent did not tell. */
-export function brokenEnd(reason: CommandEnd["reason"], code: string, problem: string): CommandEnd {
-  return {
-    kind: "target-ended",
-    reason,
-    exitCode: 0,
-    signal: "",
-    problem,
-    code,
-    rule: "",
-    stdoutBytes: 0,
-    stderrBytes: 0,
-    durationMs: 0,
-    recording: "",
-  };
+/** The end of a target that did not report one itself. */
+export function brokenEnd(reason: EndReason, code: string, problem: string): CommandEnded {
+  return create(CommandEndedSchema, { reason, code, problem });
 }
 
 export interface LocalCommandOptions {
-  agent: RoutedTarget;
-  /** As the control socket knows it; `through` is the client's word. */
-  caller: { name: string; from: string };
-  /** The same that the tunnel's Execute is answered with. */
-  execute: (requests: AsyncIterable<ExecuteRequest>, signal: AbortSignal) => AsyncIterable<Response>;
-  /** Before anything is run; throws what the caller should read. */
-  check?: (ask: CommandAsk) => void | Promise<void>;
+  agent: { agentId: string; hostname: string };
+  /** The same function that serves the tunnel's Execute. */
+  execute: (requests: AsyncIterable<ExecuteRequest>, signal: AbortSignal) => AsyncIterable<ResponseInit>;
 }
 
-/** Serves one command on an agent's own socket: the handler of its route `POST /v1/commands`. */
-export async function serveLocalCommand(frames: FrameStream, options: LocalCommandOptions): Promise<void> {
-  const asked = await readCommand(frames);
-  const { ask } = asked;
-  if (ask.targets !== undefined)
-    throw new CoralError({ code: "invalid", message: "Cannot run a command: an agent runs it on itself only; ask the colony for targets" });
-  await options.check?.(ask);
-  const commandId = randomUUID();
-  const caller = { ...options.caller, through: ask.through ?? "http" };
-  const order = commandOrder(ask, commandId, ask.where ?? { kind: "host" }, caller);
-  await runCommand(asked, {
-    commandId,
-    targets: [options.agent],
-    execute: async (index, input, signal) => {
-      try {
-        const end = await relayResponses(options.execute(input.messages(order), signal), frames, index);
-        return end ?? brokenEnd("cancelled", "cancelled", "");
-      } catch (error) {
-        const { code, message } = CoralError.from(error);
-        return brokenEnd(signal.aborted ? "cancelled" : "failed", code, message);
-      }
-    },
+/** CommandService of an agent, for its own control socket. */
+export function localCommandRoute({ agent, execute }: LocalCommandOptions): Route {
+  return commandServiceRoute(async (call, { principal, from }) => {
+    const { order } = call;
+    if (order.targets) {
+      throw new CoralError({
+        code: "invalid",
+        message: "Cannot run a command: an agent runs commands on itself only; send commands with targets to the colony",
+      });
+    }
+    const commandId = randomUUID();
+    const own = routedOrder(order, commandId, { name: principal?.name ?? "", from });
+    await runCommand(call, {
+      routed: { commandId, targets: [agent] },
+      execute: async (index, input, signal) => {
+        try {
+          const end = await relayResponses(execute(input.messages(own), signal), call.send, index);
+          return end ?? brokenEnd("cancelled", "cancelled", "");
+        } catch (error) {
+          const { code, message } = CoralError.from(error);
+          return brokenEnd(signal.aborted ? "cancelled" : "failed", code, message);
+        }
+      },
+    });
   });
+}
+
+/** A client's order as an agent gets it: with its id and caller, without what only routing needs. The agent checks it again. */
+export function routedOrder(order: CommandOrder, commandId: string, caller: { name: string; from: string }): CommandOrder {
+  const own = clone(CommandOrderSchema, order);
+  own.commandId = commandId;
+  own.target ??= create(CommandTargetSchema, { kind: "host" });
+  own.caller = create(CommandCallerSchema, { ...caller, through: throughOf(order) });
+  delete own.targets;
+  return own;
 }

@@ -2,7 +2,6 @@
 
 import { request as httpRequest, type IncomingMessage, type RequestOptions } from "node:http";
 import { CoralError, type ErrorCode, isErrorCode } from "../../base/errors.ts";
-import { createFrameStream, type FrameStream, framesProtocol } from "../commands/frame-stream.ts";
 
 export type ControlTarget =
   | { kind: "unix"; path: string }
@@ -37,7 +36,11 @@ export async function requestJson(request: JsonRequest): Promise<unknown> {
   try {
     return JSON.parse(text);
   } catch (error) {
-    throw new CoralError({ code: "internal", message: `Cannot understand ${nameOf(request.target)}: its reply is not JSON`, cause: error });
+    throw new CoralError({
+      code: "internal",
+      message: `Cannot understand ${nameOfTarget(request.target)}: its reply is not JSON`,
+      cause: error,
+    });
   }
 }
 
@@ -71,7 +74,7 @@ export async function* requestLines(request: JsonRequest): AsyncGenerator<unknow
       const lines = (rest + chunk).split("\n");
       rest = lines.pop() ?? "";
       if (rest.length > maxReplyBytes)
-        throw new CoralError({ code: "exhausted", message: `Cannot read the reply of ${nameOf(target)}: a line is too long` });
+        throw new CoralError({ code: "exhausted", message: `Cannot read the reply of ${nameOfTarget(target)}: a line is too long` });
       for (const line of lines) if (line !== "") yield valueOf(line, target);
     }
   } catch (error) {
@@ -108,7 +111,7 @@ function brokenStream({ target, signal }: JsonRequest, error: unknown): unknown 
   if (error instanceof CoralError) return error;
   return new CoralError({
     code: "unavailable",
-    message: `Cannot read the reply of ${nameOf(target)}: the connection was cut`,
+    message: `Cannot read the reply of ${nameOfTarget(target)}: the connection was cut`,
     cause: error,
   });
 }
@@ -123,7 +126,7 @@ function valueOf(line: string, target: ControlTarget): unknown {
   try {
     value = JSON.parse(line);
   } catch (error) {
-    throw new CoralError({ code: "internal", message: `Cannot understand ${nameOf(target)}: a line is not JSON`, cause: error });
+    throw new CoralError({ code: "internal", message: `Cannot understand ${nameOfTarget(target)}: a line is not JSON`, cause: error });
   }
   if (typeof value === "object" && value !== null && "kind" in value && value.kind === "error") throw reviveError(target, 500, line);
   return value;
@@ -159,51 +162,9 @@ export async function requestRaw(request: RawRequest): Promise<IncomingMessage> 
     // Also after the reply: a daemon may answer and hang up before it has read all.
     outgoing.on("error", (error) => {
       clearTimeout(timer);
-      reject(signal?.aborted ? cancelled(target, signal) : explain(target, error));
+      reject(signal?.aborted ? cancelled(target, signal) : connectionError(target, error));
     });
     outgoing.end(bytes);
-  });
-}
-
-/** Opens frames in both directions; a refusal becomes the CoralError that the daemon threw. The caller closes them; `signal` ends only the opening. */
-export async function requestFrames(request: Omit<RawRequest, "method" | "body">): Promise<FrameStream> {
-  const { target, path, headers = {}, timeoutMs = 30_000, signal } = request;
-  if (signal?.aborted) throw cancelled(target, signal);
-  const connection = await connectionTo(target, timeoutMs, signal);
-  return new Promise((resolve, reject) => {
-    const outgoing = httpRequest({
-      ...connection,
-      method: "POST",
-      path,
-      headers: {
-        host: target.kind === "unix" ? "localhost" : target.endpoint,
-        ...(target.kind === "https" ? { authorization: `Bearer ${target.token}` } : {}),
-        ...headers,
-        connection: "Upgrade",
-        upgrade: framesProtocol,
-      },
-    });
-    const timer = setTimeout(() => outgoing.destroy(timedOut(target, timeoutMs)), timeoutMs);
-    const onAbort = (): void => void outgoing.destroy();
-    signal?.addEventListener("abort", onAbort, { once: true });
-    const settle = (): void => {
-      clearTimeout(timer);
-      signal?.removeEventListener("abort", onAbort);
-    };
-    outgoing.once("upgrade", (_reply, socket, head) => {
-      settle();
-      socket.setNoDelay(true);
-      resolve(createFrameStream(socket, head));
-    });
-    outgoing.once("response", (reply) => {
-      settle();
-      readAll(reply, target, maxRefusalBytes).then((text) => reject(reviveError(target, reply.statusCode ?? 0, text)), reject);
-    });
-    outgoing.on("error", (error) => {
-      settle();
-      reject(signal?.aborted ? cancelled(target, signal) : explain(target, error));
-    });
-    outgoing.end();
   });
 }
 
@@ -228,13 +189,18 @@ function readAll(reply: IncomingMessage, target: ControlTarget, maxBytes: number
       if (sizeBytes <= maxBytes) return;
       reply.destroy();
       reject(
-        new CoralError({ code: "exhausted", message: `Cannot read the reply of ${nameOf(target)}: it is larger than ${maxBytes} bytes` }),
+        new CoralError({
+          code: "exhausted",
+          message: `Cannot read the reply of ${nameOfTarget(target)}: it is larger than ${maxBytes} bytes`,
+        }),
       );
     });
     reply.once("end", () => resolve(Buffer.concat(chunks).toString("utf8")));
     reply.once("close", () => {
       if (!reply.complete)
-        reject(new CoralError({ code: "unavailable", message: `Cannot read the reply of ${nameOf(target)}: the connection was cut` }));
+        reject(
+          new CoralError({ code: "unavailable", message: `Cannot read the reply of ${nameOfTarget(target)}: the connection was cut` }),
+        );
     });
   });
 }
@@ -261,7 +227,7 @@ function reviveError(target: ControlTarget, status: number, text: string): Coral
   // `/readyz` and whatever is not ours.
   return new CoralError({
     code: codesByStatus[status] ?? "internal",
-    message: `Cannot get an answer of ${nameOf(target)}: HTTP status ${status}`,
+    message: `Cannot get an answer of ${nameOfTarget(target)}: HTTP status ${status}`,
     details: { status, text: text.slice(0, 1_000) },
   });
 }
@@ -276,36 +242,46 @@ function errorIn(text: string): { code?: unknown; message?: unknown; details?: u
   }
 }
 
-function explain(target: ControlTarget, error: Error): CoralError {
-  if (error instanceof CoralError) return error;
+/** Why a daemon cannot be reached; `details.reason` is "not-running" when nothing listens there. */
+export function connectionError(target: ControlTarget, failure: unknown): CoralError {
+  if (failure instanceof CoralError) return failure;
+  const error = failure instanceof Error ? failure : new Error(String(failure));
   const code = "code" in error ? String(error.code) : "";
   if (code === "ENOENT" || code === "ECONNREFUSED") {
     return new CoralError({
       code: "unavailable",
-      message: `Cannot reach ${nameOf(target)}: nobody answers there`,
+      message: `Cannot reach ${nameOfTarget(target)}: nobody answers there`,
       cause: error,
       details: { reason: "not-running" },
     });
   }
   if (code === "EACCES" || code === "EPERM") {
-    return new CoralError({ code: "not-permitted", message: `Cannot use ${nameOf(target)}: it belongs to another user`, cause: error });
+    return new CoralError({
+      code: "not-permitted",
+      message: `Cannot use ${nameOfTarget(target)}: it belongs to another user`,
+      cause: error,
+    });
   }
   return new CoralError({
     code: "unavailable",
-    message: `Cannot reach ${nameOf(target)}: ${error.message}`,
+    message: `Cannot reach ${nameOfTarget(target)}: ${error.message}`,
     cause: error,
     details: { reason: code },
   });
 }
 
-function timedOut(target: ControlTarget, timeoutMs: number, cause?: unknown): CoralError {
-  return new CoralError({ code: "timeout", message: `Cannot get an answer of ${nameOf(target)}: none within ${timeoutMs} ms`, cause });
+export function timedOut(target: ControlTarget, timeoutMs: number, cause?: unknown): CoralError {
+  return new CoralError({
+    code: "timeout",
+    message: `Cannot get an answer of ${nameOfTarget(target)}: none within ${timeoutMs} ms`,
+    cause,
+  });
 }
 
-function cancelled(target: ControlTarget, signal: AbortSignal): CoralError {
-  return new CoralError({ code: "cancelled", message: `Cannot get an answer of ${nameOf(target)}: cancelled`, cause: signal.reason });
+export function cancelled(target: ControlTarget, signal: AbortSignal): CoralError {
+  return new CoralError({ code: "cancelled", message: `Cannot get an answer of ${nameOfTarget(target)}: cancelled`, cause: signal.reason });
 }
 
-function nameOf(target: ControlTarget): string {
+export function nameOfTarget(target: ControlTarget): string {
   return target.kind === "unix" ? `the daemon at "${target.path}"` : `the colony at "${target.endpoint}"`;
 }

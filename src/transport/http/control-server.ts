@@ -1,8 +1,10 @@
-/** A daemon's unix socket: HTTP/1.1 + JSON for the local CLI, only for the owner of the daemon and root. */
+/**
+ * A daemon's unix socket for the local CLI, open to the owner of the daemon and root only: JSON over HTTP/1.1, and HTTP/2 without TLS for calls
+ * that stream in both directions.
+ */
 
 import { chmod, lchown, lstat, mkdir, unlink } from "node:fs/promises";
-import { createServer, type IncomingMessage, type Server, type ServerResponse } from "node:http";
-import { connect, type Socket } from "node:net";
+import { connect, createServer, type Server, type Socket } from "node:net";
 import { dirname } from "node:path";
 import { CoralError } from "../../base/errors.ts";
 import type { Logger } from "../../base/log.ts";
@@ -10,8 +12,7 @@ import type { Caller } from "../trust/caller.ts";
 import type { FileOwner } from "../trust/private-file.ts";
 import { ConnectionSet } from "./connection-set.ts";
 import { type HttpHandler, sendError } from "./http-handler.ts";
-import { acceptUpgrades, type Upgrade } from "./http-upgrade.ts";
-import { fdOf } from "./socket-fd.ts";
+import { createHttpServers, type HttpServers } from "./http-servers.ts";
 
 export interface PeerCredentials {
   pid: number;
@@ -46,45 +47,49 @@ export interface ControlServer extends AsyncDisposable {
   close(): Promise<void>;
 }
 
-/** sun_path holds 108 bytes with its closing zero. */
+/** sun_path holds 108 bytes including its final zero. */
 const maxPathBytes = 107;
 
-/** Removes a socket file that nobody answers on; throws `already-exists` when a live daemon does. */
+/** Removes the socket file of a daemon that is not running; throws `already-exists` when one accepts connections on it. */
 export async function startControlServer(options: ControlServerOptions): Promise<ControlServer> {
   const { path, owner, log } = options;
   assertPathFits(path);
   await mkdir(dirname(path), { recursive: true, mode: 0o700 });
   await removeStale(path, log);
 
-  const requestTimeout = options.requestTimeoutMs ?? 30_000;
-  // Node refuses one above the other.
-  const headersTimeout = Math.min(options.headersTimeoutMs ?? 10_000, requestTimeout);
-  const server = createServer({
-    headersTimeout,
-    requestTimeout,
-    keepAliveTimeout: 5_000,
-    // Each look wakes the process, whether anybody is connected or not.
-    connectionsCheckingInterval: headersTimeout / 2,
+  const callers = new WeakMap<Socket, Caller>();
+  const requestTimeoutMs = options.requestTimeoutMs ?? 30_000;
+  const headersTimeoutMs = Math.min(options.headersTimeoutMs ?? 10_000, requestTimeoutMs);
+  const servers = createHttpServers({
+    maxStreams: 32,
+    headersTimeoutMs,
+    requestTimeoutMs,
+    idleTimeoutMs: 5_000,
+    // Every check wakes the process, even without connections.
+    checkIntervalMs: headersTimeoutMs / 2,
+    onRequest: (request, response, socket) => {
+      const caller = callers.get(socket) ?? { kind: "refused", reason: "unknown connection", loopback: true };
+      if (caller.kind === "local") {
+        options.http(request, response, caller);
+        return;
+      }
+      const reason = caller.kind === "refused" ? caller.reason : "unknown caller";
+      log.warn("request on the control socket refused", { path, reason });
+      sendError(response, new CoralError({ code: "not-permitted", message: `Cannot use the socket "${path}": ${reason}` }), {
+        closeConnection: true,
+      });
+    },
+    onTimeout: () => undefined,
+  });
+  const connections = new ConnectionSet(Number.POSITIVE_INFINITY);
+  // HTTP/1.1 clients may half-close after their request.
+  const server = createServer({ allowHalfOpen: true }, (socket) => {
+    socket.on("error", (error) => log.debug("connection on the control socket failed", { path, error }));
+    connections.add(socket);
+    callers.set(socket, callerOf(socket, options));
+    serveByVersion(socket, servers, headersTimeoutMs);
   });
   server.maxConnections = options.maxConnections ?? 64;
-  const callers = new WeakMap<Socket, Caller>();
-  server.on("connection", (socket) => callers.set(socket, callerOf(socket, options)));
-  const upgraded = new ConnectionSet(Number.POSITIVE_INFINITY);
-  const onRequest = (request: IncomingMessage, response: ServerResponse, upgrade?: Upgrade): void => {
-    const caller = callers.get(request.socket) ?? { kind: "refused", reason: "the connection is not known", loopback: true };
-    if (caller.kind === "local") {
-      if (upgrade) upgraded.add(upgrade.socket);
-      options.http(request, response, caller, upgrade);
-      return;
-    }
-    const reason = caller.kind === "refused" ? caller.reason : "the caller is not known";
-    log.warn("call on the control socket refused", { path, reason });
-    sendError(response, new CoralError({ code: "not-permitted", message: `Cannot use the socket "${path}": ${reason}` }), {
-      closeConnection: true,
-    });
-  };
-  server.on("request", (request, response) => onRequest(request, response));
-  acceptUpgrades(server, onRequest);
 
   await listenOnPath(server, path);
   try {
@@ -99,10 +104,54 @@ export async function startControlServer(options: ControlServerOptions): Promise
 
   let closing: Promise<void> | undefined;
   const close = (): Promise<void> => {
-    closing ??= drain(server, upgraded, options.drainTimeoutMs ?? 2_000);
+    closing ??= shutDown(server, servers, connections, options.drainTimeoutMs ?? 2_000);
     return closing;
   };
   return { path, close, [Symbol.asyncDispose]: close };
+}
+
+/** The first bytes that an HTTP/2 client sends; no HTTP/1.1 request begins so. */
+const http2Preface = Buffer.from("PRI * HTTP/2.0");
+
+function serveByVersion(socket: Socket, servers: HttpServers, timeoutMs: number): void {
+  const timer = setTimeout(() => socket.destroy(), timeoutMs);
+  timer.unref();
+  socket.once("close", () => clearTimeout(timer));
+  let seen = Buffer.alloc(0);
+  const look = (): void => {
+    const bytes = socket.read() as Buffer | null;
+    if (bytes === null) {
+      socket.destroy();
+      return;
+    }
+    seen = Buffer.concat([seen, bytes]);
+    const length = Math.min(seen.length, http2Preface.length);
+    const isHttp2 = seen.subarray(0, length).equals(http2Preface.subarray(0, length));
+    if (isHttp2 && length < http2Preface.length) {
+      socket.once("readable", look);
+      return;
+    }
+    socket.unshift(seen);
+    clearTimeout(timer);
+    if (!isHttp2) {
+      servers.http1(socket);
+      return;
+    }
+    // An HTTP/2 session would outlive a client that is gone.
+    socket.allowHalfOpen = false;
+    servers.http2(socket);
+  };
+  socket.once("readable", look);
+}
+
+async function shutDown(server: Server, servers: HttpServers, connections: ConnectionSet, timeoutMs: number): Promise<void> {
+  // Node removes the socket file with the server.
+  const stopped = new Promise<void>((resolve) => {
+    server.close(() => resolve());
+  });
+  await servers.drain(timeoutMs);
+  connections.destroyAll();
+  await stopped;
 }
 
 function assertPathFits(path: string): void {
@@ -185,21 +234,10 @@ function callerOf(socket: Socket, options: ControlServerOptions): Caller {
   }
 }
 
-async function drain(server: Server, upgraded: ConnectionSet, timeoutMs: number): Promise<void> {
-  await new Promise<void>((resolve) => {
-    const cut = (): void => {
-      server.closeAllConnections();
-      // Node has forgotten those, but waits for them.
-      upgraded.destroyAll();
-    };
-    const timer = setTimeout(cut, timeoutMs);
-    // Node removes the socket file with the server.
-    server.close(() => {
-      clearTimeout(timer);
-      resolve();
-    });
-    server.closeIdleConnections();
-  });
+/** The file descriptor of a socket; undefined once it is closed. Node has no public API for it. */
+function fdOf(socket: Socket): number | undefined {
+  const { _handle: handle } = socket as unknown as { _handle?: { fd?: unknown } | null };
+  return typeof handle?.fd === "number" && handle.fd >= 0 ? handle.fd : undefined;
 }
 
 function codeOf(error: unknown): string | undefined {

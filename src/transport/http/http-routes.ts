@@ -1,28 +1,36 @@
-/** The JSON endpoints, once for all three doors: unix socket, loopback HTTP and the TLS port. Authorisation happens here and nowhere else. */
+/** A daemon's endpoints, the same on its unix socket, on loopback HTTP and on the TLS port. Authorisation happens here and nowhere else. */
 
-import type { ServerResponse } from "node:http";
+import {
+  ConnectError,
+  type ConnectRouter,
+  createContextKey,
+  createContextValues,
+  type HandlerContext,
+  type Interceptor,
+} from "@connectrpc/connect";
 import { background } from "../../base/background.ts";
 import { CoralError } from "../../base/errors.ts";
 import type { Logger } from "../../base/log.ts";
-import { createFrameStream, type FrameStream, framesProtocol } from "../commands/frame-stream.ts";
 import type { Caller } from "../trust/caller.ts";
 import { readBody } from "./http-body.ts";
 import { type HttpHandler, type HttpRequest, type HttpResponse, jsonValue, sendBody, sendError } from "./http-handler.ts";
-import { completeUpgrade, type Upgrade } from "./http-upgrade.ts";
+import { liftRequestTimeout } from "./http-servers.ts";
+import { toDetailedConnectError } from "./rpc-errors.ts";
+import { createRpcHandler, type RpcHandler } from "./rpc-handler.ts";
 import { sendWebResponse, webRequestOf } from "./web-request.ts";
 
-/** What a tool or endpoint asks of its caller; the same words as the tools' own. */
+/** What a caller needs for a tool or endpoint; the tools declare the same. */
 export type Permission = "read" | "debug" | "exec" | "admin";
 
-/** `public` is open to everyone (health only), `local` to everyone on this machine and as `read` from elsewhere. */
+/** `public`: open to everyone (health only). `local`: open on this machine, `read` from elsewhere. */
 export type RoutePermission = "public" | "local" | Permission;
 
-/** Whom `authorize` has let in; `name` is for the audit: `local:uid=1000`, `token:abc`, `agent:x`. */
+/** An authorised caller; `name` is for the audit: `local:uid=1000`, `token:abc`, `agent:x`. */
 export interface Principal {
   name: string;
 }
 
-/** The one decision: throws CoralError `unauthenticated` or `not-permitted`, or says who it is. */
+/** Returns who the caller is, or throws CoralError `unauthenticated` or `not-permitted`. */
 export type Authorize = (caller: Caller, permission: Permission) => Principal | Promise<Principal>;
 
 export interface RouteContext {
@@ -31,12 +39,12 @@ export interface RouteContext {
   principal: Principal | undefined;
   /** Where the request comes from, for the audit: `socket pid=42`, `10.0.0.7:50123`. */
   from: string;
-  /** What the caller says it is, for the audit; `llm` with the id of the question that a model works on. */
+  /** What the caller claims to be, for the audit; `llm` comes with the id of the question that the model is answering. */
   through: { client: "cli" | "http" | "llm"; questionId: string };
   /** Values of `:name` parts of the path, decoded. */
   params: Readonly<Record<string, string>>;
   query: URLSearchParams;
-  /** Aborted when the caller goes away before the reply is out. */
+  /** Aborted when the caller disconnects before the reply is sent. */
   signal: AbortSignal;
   /** For permissions that depend on the request, such as a tool's own. */
   authorize: (permission: Permission) => Promise<Principal>;
@@ -68,16 +76,15 @@ export type Route =
       permission: RoutePermission;
       handle: (request: Request, context: RouteContext) => Promise<Response>;
     }
-  /**
-   * `POST` with `Upgrade: coral-frames/1`: bytes in both directions. Refusals before the upgrade are replies as everywhere; the connection is
-   * closed when `handle` has ended, and what it throws is the last control frame: `{ "kind": "error", "error": … }`.
-   */
+  /** A Connect service. `permission` applies to all its methods; a handler gets its RouteContext from routeContextOf(). */
   | {
-      kind: "frames";
-      path: string;
+      kind: "rpc";
       permission: RoutePermission;
-      handle: (frames: FrameStream, context: RouteContext) => Promise<void>;
+      register: (router: ConnectRouter) => void;
     };
+
+type PathRoute = Exclude<Route, { kind: "rpc" }>;
+type RpcRoute = Extract<Route, { kind: "rpc" }>;
 
 export interface HttpRoutesOptions {
   routes: Route[];
@@ -93,54 +100,98 @@ export interface HttpRoutesOptions {
   bodyTimeoutMs?: number;
 }
 
-/** Adds `GET /healthz`, `/readyz` (public) and `/metrics` (local) to `routes`, and answers everything else with 404 in the same error form. */
+/** Adds `GET /healthz`, `/readyz` (public) and `/metrics` (local) to `routes`; any other path gets a 404 in the same error form. */
 export function createHttpRoutes(options: HttpRoutesOptions): HttpHandler {
-  const routes = [...ownRoutes(options), ...options.routes].map((route) => ({ route, segments: route.path.split("/") }));
+  const all = [...ownRoutes(options), ...options.routes];
+  const routes = all.flatMap((route) => (route.kind === "rpc" ? [] : [{ route, segments: route.path.split("/") }]));
   const limits = { maxBodyBytes: options.maxBodyBytes ?? 4 * 1024 * 1024, bodyTimeoutMs: options.bodyTimeoutMs ?? 30_000 };
+  const rpcs = all.flatMap((route) => (route.kind === "rpc" ? [rpcHandlerOf(route, options.log, limits.maxBodyBytes)] : []));
 
-  const answer = async (request: HttpRequest, response: HttpResponse, transportCaller: Caller, upgrade?: Upgrade): Promise<void> => {
+  const answer = async (request: HttpRequest, response: HttpResponse, transportCaller: Caller): Promise<void> => {
     const url = urlOf(request);
-    const matching = routes.flatMap(({ route, segments }) => {
-      const params = matchPath(segments, url.pathname);
-      return params ? [{ route, params }] : [];
-    });
-    if (matching.length === 0)
-      throw new CoralError({ code: "not-found", message: `Cannot answer ${request.method} "${url.pathname}": there is no such endpoint` });
-    const found = matching.find(({ route }) => methodsOf(route).includes(request.method ?? ""));
-    if (!found) {
-      response.setHeader("allow", matching.flatMap(({ route }) => methodsOf(route)).join(", "));
-      throw new CoralError({
-        code: "invalid",
-        message: `Cannot answer ${request.method} "${url.pathname}": the method is not allowed`,
-        details: { status: 405 },
-      });
-    }
-    const { route, params } = found;
     const caller = withBearer(transportCaller, request);
     const authorize = async (permission: Permission): Promise<Principal> => options.authorize(caller, permission);
-    // Before the body is read: whoever may not call does not get to fill our memory either.
-    const principal = await principalOf(route.permission, caller, authorize);
-    const origin = { from: originOf(request, caller), through: throughOf(request) };
-    const about = { caller, principal, ...origin, params, query: url.searchParams, authorize };
-    if (route.kind === "frames") {
-      await serveFrames(response, upgrade, (frames) => route.handle(frames, { ...about, signal: frames.signal }), options.log);
-      return;
-    }
-    if (upgrade) throw new CoralError({ code: "invalid", message: `Cannot answer "${url.pathname}": it has no ${framesProtocol}` });
-    const context: RouteContext = { ...about, signal: hangUpSignal(response) };
+    const open = async (permission: RoutePermission, params: Record<string, string>, signal: AbortSignal): Promise<RouteContext> => {
+      const principal = await principalOf(permission, caller, authorize);
+      const origin = { from: originOf(request, caller), through: throughOf(request) };
+      return { caller, principal, ...origin, params, query: url.searchParams, authorize, signal };
+    };
+    const openCall: OpenCall = async (permission, signal) => {
+      const context = await open(permission, {}, signal);
+      liftRequestTimeout(request);
+      return context;
+    };
+    if (rpcs.some((serve) => serve(request, response, createContextValues().set(openCallKey, openCall)))) return;
+    const { route, params } = findRoute(routes, request, response, url);
+    // Before the body is read: a caller without permission must not fill our memory.
+    const context = await open(route.permission, params, hangUpSignal(response));
     const body = await readBody(request, limits.maxBodyBytes, limits.bodyTimeoutMs);
     if (route.kind === "web")
       await sendWebResponse(response, await route.handle(webRequestOf(request, url, body, context.signal), context));
     else sendReply(response, await route.handle({ ...context, body: parseJson(request, body) }));
   };
 
-  return (request, response, caller, upgrade) => {
+  return (request, response, caller) => {
     background(
       options.log,
       "http request",
-      answer(request, response, caller, upgrade).catch((error: unknown) => fail(request, response, error, options.log)),
+      answer(request, response, caller).catch((error: unknown) => fail(request, response, error, options.log)),
     );
   };
+}
+
+/** Authorises the caller of an RPC. */
+type OpenCall = (permission: RoutePermission, signal: AbortSignal) => Promise<RouteContext>;
+
+const openCallKey = createContextKey<OpenCall | undefined>(undefined);
+const routeContextKey = createContextKey<RouteContext | undefined>(undefined);
+
+/** For handlers of a route of kind `rpc`. */
+export function routeContextOf({ values }: Pick<HandlerContext, "values">): RouteContext {
+  const context = values.get(routeContextKey);
+  if (!context) throw new CoralError({ code: "internal", message: "Cannot serve the call: it was not authorised" });
+  return context;
+}
+
+function rpcHandlerOf({ permission, register }: RpcRoute, log: Logger, maxBodyBytes: number): RpcHandler {
+  const authorizeCall: Interceptor = (next) => async (request) => {
+    const open = request.contextValues.get(openCallKey);
+    if (!open) throw new CoralError({ code: "internal", message: "Cannot serve the call: its caller is unknown" });
+    request.contextValues.set(routeContextKey, await open(permission, request.signal));
+    return next(request);
+  };
+  return createRpcHandler({
+    routes: register,
+    maxBodyBytes,
+    interceptors: [authorizeCall],
+    toWire: (error) =>
+      error instanceof ConnectError
+        ? error
+        : toDetailedConnectError(shownError(error, (cause) => log.error("rpc failed", { error: cause }))),
+    log,
+  });
+}
+
+function findRoute(
+  routes: readonly { route: PathRoute; segments: string[] }[],
+  request: HttpRequest,
+  response: HttpResponse,
+  { pathname }: URL,
+): { route: PathRoute; params: Record<string, string> } {
+  const matching = routes.flatMap(({ route, segments }) => {
+    const params = matchPath(segments, pathname);
+    return params ? [{ route, params }] : [];
+  });
+  const found = matching.find(({ route }) => methodsOf(route).includes(request.method ?? ""));
+  if (found) return found;
+  if (matching.length === 0)
+    throw new CoralError({ code: "not-found", message: `Cannot answer ${request.method} "${pathname}": there is no such endpoint` });
+  response.setHeader("allow", matching.flatMap(({ route }) => methodsOf(route)).join(", "));
+  throw new CoralError({
+    code: "invalid",
+    message: `Cannot answer ${request.method} "${pathname}": the method is not allowed`,
+    details: { status: 405 },
+  });
 }
 
 function ownRoutes(options: HttpRoutesOptions): Route[] {
@@ -167,31 +218,8 @@ function ownRoutes(options: HttpRoutesOptions): Route[] {
   ];
 }
 
-function methodsOf(route: Route): readonly string[] {
-  if (route.kind === "frames") return ["POST"];
+function methodsOf(route: PathRoute): readonly string[] {
   return route.kind === "json" ? [route.method] : route.methods;
-}
-
-async function serveFrames(
-  response: HttpResponse,
-  upgrade: Upgrade | undefined,
-  handle: (frames: FrameStream) => Promise<void>,
-  log: Logger,
-): Promise<void> {
-  if (!upgrade) {
-    throw new CoralError({
-      code: "invalid",
-      message: `Cannot answer: the request must have the headers "Upgrade: ${framesProtocol}" and "Connection: Upgrade"`,
-    });
-  }
-  completeUpgrade(response as ServerResponse, upgrade.socket);
-  await using frames = createFrameStream(upgrade.socket, upgrade.head);
-  try {
-    await handle(frames);
-  } catch (error) {
-    const { code, message, details } = shownError(error, (cause) => log.error("frames failed", { error: cause }));
-    await frames.send({ kind: "control", value: { kind: "error", error: { code, message, details } } });
-  }
 }
 
 async function principalOf(
@@ -211,14 +239,14 @@ function originOf(request: HttpRequest, caller: Caller): string {
   return remoteAddress === undefined ? "gone" : `${remoteAddress}:${remotePort}`;
 }
 
-/** A token stands in for a missing or refused certificate, never for a good one. */
+/** A token replaces a missing or refused certificate, never a valid one. */
 function withBearer(caller: Caller, request: HttpRequest): Caller {
   if (caller.kind !== "anonymous" && caller.kind !== "refused") return caller;
   const token = /^Bearer +(\S+)$/i.exec(request.headers.authorization ?? "")?.[1];
   return token === undefined ? caller : { kind: "bearer", token, loopback: caller.loopback };
 }
 
-/** Told by the caller itself: it helps to find things in the audit, and proves nothing. */
+/** Claimed by the caller: helps to search the audit, proves nothing. */
 function throughOf({ headers }: HttpRequest): RouteContext["through"] {
   const questionId = String(headers["coral-question"] ?? "");
   if (/^[\w-]{1,64}$/.test(questionId)) return { client: "llm", questionId };
@@ -227,7 +255,7 @@ function throughOf({ headers }: HttpRequest): RouteContext["through"] {
 
 function urlOf(request: HttpRequest): URL {
   const target = request.url ?? "";
-  // Only the origin form is ours; "//x" would be taken for a host name.
+  // Only the origin form is served; "//x" would be parsed as a host name.
   if (!/^\/(?!\/)/.test(target) || !URL.canParse(target, "http://localhost")) {
     throw new CoralError({ code: "invalid", message: "Cannot answer the request: its target is not a path" });
   }
@@ -247,7 +275,7 @@ function matchPath(segments: string[], pathname: string): Record<string, string>
     try {
       params[segment.slice(1)] = decodeURIComponent(part);
     } catch {
-      // A malformed escape is no name of anything.
+      // A malformed escape matches nothing.
       return undefined;
     }
   }
@@ -256,7 +284,7 @@ function matchPath(segments: string[], pathname: string): Record<string, string>
 
 function parseJson(request: HttpRequest, body: Buffer): unknown {
   if (body.length === 0) return undefined;
-  // Web pages can send other types across origins without asking; JSON they cannot.
+  // Web pages may send other content types across origins without a preflight, but not JSON.
   if (!/^application\/json\b/i.test(request.headers["content-type"] ?? "")) {
     throw new CoralError({ code: "invalid", message: 'Cannot read the request: the content type must be "application/json"' });
   }
@@ -280,7 +308,7 @@ function sendReply(response: HttpResponse, reply: JsonReply): void {
   else sendBody(response, reply.status ?? 200, reply.contentType ?? "text/plain; charset=utf-8", reply.text);
 }
 
-/** Our own errors are written for the caller; anything else is a bug, whose text belongs in the log only. */
+/** CoralErrors are written for the caller; anything else is a bug, whose text is logged only. */
 function shownError(error: unknown, onBug: (error: unknown) => void): CoralError {
   if (error instanceof CoralError) return error;
   onBug(error);

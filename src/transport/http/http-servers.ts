@@ -1,44 +1,54 @@
-/** Node's HTTP/1.1 and HTTP/2 servers without a port of their own: they are handed connections that someone else has accepted. */
+/** Node's HTTP/1.1 and HTTP/2 servers without a listener of their own: they serve connections that the caller has accepted. */
 
 import { createServer as createHttp1Server, type Server as Http1Server } from "node:http";
 import { createServer as createHttp2Server, type Http2Server, type Http2ServerRequest, type ServerHttp2Session } from "node:http2";
 import type { Socket } from "node:net";
 import type { HttpRequest, HttpResponse } from "./http-handler.ts";
-import { acceptUpgrades, type Upgrade } from "./http-upgrade.ts";
 
 export interface HttpServersOptions {
   maxStreams: number;
   headersTimeoutMs: number;
   requestTimeoutMs: number;
   idleTimeoutMs: number;
-  /** With `upgrade` when the client wants to leave HTTP; who takes the connection owns it. */
-  onRequest: (request: HttpRequest, response: HttpResponse, upgrade?: Upgrade) => void;
-  /** A client was too slow and has been cut. */
+  /** How often HTTP/1.1 timeouts are checked. Default: every second, or more often for shorter timeouts. */
+  checkIntervalMs?: number;
+  /** `socket` is the connection that was handed over; an HTTP/2 request itself has only a proxy of it. */
+  onRequest: (request: HttpRequest, response: HttpResponse, socket: Socket) => void;
+  /** A client exceeded a timeout and was disconnected. */
   onTimeout: () => void;
 }
 
 export interface HttpServers {
   http1(socket: Socket): void;
   http2(socket: Socket): void;
-  /** Stops taking requests and waits for those under way, at the most `timeoutMs`. */
+  /** Stops accepting requests and waits at most `timeoutMs` for those in progress. */
   drain(timeoutMs: number): Promise<void>;
 }
 
 export function createHttpServers(options: HttpServersOptions): HttpServers {
   const underWay = new RequestsUnderWay();
   const http1 = createServer1(options, underWay);
-  const sessions = new Set<ServerHttp2Session>();
+  const sessions = new Map<ServerHttp2Session, Socket>();
   const http2 = createServer2(options, underWay, sessions);
   return {
     http1: (socket) => void http1.emit("connection", socket),
-    http2: (socket) => void http2.emit("connection", socket),
+    http2: (socket) => {
+      const onSession = (session: ServerHttp2Session): void => {
+        sessions.set(session, socket);
+        session.once("close", () => sessions.delete(session));
+        watchIdle(session, options);
+      };
+      // Node emits "session" before emit() returns.
+      http2.once("session", onSession).emit("connection", socket);
+      http2.off("session", onSession);
+    },
     drain: async (timeoutMs) => {
       http1.close();
       http1.closeIdleConnections();
-      for (const session of sessions) session.close();
+      for (const session of sessions.keys()) session.close();
       await underWay.idle(timeoutMs);
       http1.closeAllConnections();
-      for (const session of sessions) session.destroy();
+      for (const session of sessions.keys()) session.destroy();
     },
   };
 }
@@ -46,17 +56,16 @@ export function createHttpServers(options: HttpServersOptions): HttpServers {
 function createServer1(options: HttpServersOptions, underWay: RequestsUnderWay): Http1Server {
   const server = createHttp1Server({
     maxHeaderSize: 16 * 1024,
-    // Node refuses one above the other.
+    // Node rejects a headers timeout above the request timeout.
     headersTimeout: Math.min(options.headersTimeoutMs, options.requestTimeoutMs),
     requestTimeout: options.requestTimeoutMs,
     keepAliveTimeout: options.idleTimeoutMs,
-    connectionsCheckingInterval: Math.min(1_000, options.headersTimeoutMs),
+    connectionsCheckingInterval: options.checkIntervalMs ?? Math.min(1_000, options.headersTimeoutMs),
   });
   server.on("request", (request, response) => {
     underWay.add(response);
-    options.onRequest(request, response);
+    options.onRequest(request, response, request.socket);
   });
-  acceptUpgrades(server, options.onRequest);
   server.on("clientError", (error: NodeJS.ErrnoException, socket) => {
     if (error.code === "ERR_HTTP_REQUEST_TIMEOUT") options.onTimeout();
     const status =
@@ -65,36 +74,39 @@ function createServer1(options: HttpServersOptions, underWay: RequestsUnderWay):
         : error.code === "HPE_HEADER_OVERFLOW"
           ? "431 Request Header Fields Too Large"
           : "400 Bad Request";
-    // destroySoon lets the answer out; a plain destroy would drop it.
+    // destroySoon flushes the reply; destroy would drop it.
     if (socket.writable) socket.end(`HTTP/1.1 ${status}\r\nConnection: close\r\nContent-Length: 0\r\n\r\n`);
     (socket as Socket).destroySoon();
   });
-  // The header and request timeouts are watched from this event on; nothing listens, so it has to be said.
+  // Node starts its timeout checks on this event; without a listener of its own the server never emits it.
   server.emit("listening");
   return server;
 }
 
-function createServer2(options: HttpServersOptions, underWay: RequestsUnderWay, sessions: Set<ServerHttp2Session>): Http2Server {
+function createServer2(
+  options: HttpServersOptions,
+  underWay: RequestsUnderWay,
+  sessions: ReadonlyMap<ServerHttp2Session, Socket>,
+): Http2Server {
   const server = createHttp2Server({
     settings: { maxConcurrentStreams: options.maxStreams, maxHeaderListSize: 16 * 1024 },
     maxSessionMemory: 16,
   });
-  server.on("session", (session) => {
-    sessions.add(session);
-    session.once("close", () => sessions.delete(session));
-    watchIdle(session, options);
-  });
   server.on("request", (request, response) => {
+    const { session } = request.stream;
+    const socket = session && sessions.get(session as ServerHttp2Session);
+    // The connection was lost in the meantime.
+    if (!socket) return;
     underWay.add(response);
     watchBody(request, options);
-    options.onRequest(request, response);
+    options.onRequest(request, response, socket);
   });
-  // Protocol errors of one peer: node has closed its session already.
+  // A peer's protocol error: node has already closed its session.
   server.on("sessionError", () => undefined);
   return server;
 }
 
-/** Closes a session that has had no request for a while. Only requests count, so that pings or half a header do not hold it open. */
+/** Closes a session without requests for idleTimeoutMs. Only requests count: pings or half a header do not keep it open. */
 function watchIdle(session: ServerHttp2Session, options: HttpServersOptions): void {
   let open = 0;
   let timer: NodeJS.Timeout | undefined;
@@ -117,7 +129,14 @@ function watchIdle(session: ServerHttp2Session, options: HttpServersOptions): vo
   session.once("close", () => clearTimeout(timer));
 }
 
-/** HTTP/2 has no request timeout in node; HTTP/1.1 has. */
+const bodyTimers = new WeakMap<HttpRequest, NodeJS.Timeout>();
+
+/** For a call that streams in both directions: its request may take as long as it likes. */
+export function liftRequestTimeout(request: HttpRequest): void {
+  clearTimeout(bodyTimers.get(request));
+}
+
+/** Node has a request timeout for HTTP/1.1 only; this is the one for HTTP/2. */
 function watchBody(request: Http2ServerRequest, options: HttpServersOptions): void {
   const { stream } = request;
   if (stream.endAfterHeaders) return;
@@ -127,6 +146,7 @@ function watchBody(request: Http2ServerRequest, options: HttpServersOptions): vo
     stream.close();
   }, options.requestTimeoutMs);
   timer.unref();
+  bodyTimers.set(request, timer);
   stream.once("end", () => clearTimeout(timer));
   stream.once("close", () => clearTimeout(timer));
 }

@@ -1,7 +1,10 @@
-/** CoralError on the RPC wire and back, so that a failure keeps its code and message across daemons. */
+/** CoralError to a Connect error and back, so that an error keeps its code and message across daemons. */
 
+import type { JsonObject } from "@bufbuild/protobuf";
 import { Code, ConnectError, type Interceptor } from "@connectrpc/connect";
-import { CoralError, type ErrorCode } from "../../base/errors.ts";
+import { CoralError, type ErrorCode, isErrorCode } from "../../base/errors.ts";
+import { ErrorDetailSchema } from "../../proto/coral/agent/v1/commands_pb.ts";
+import { jsonValue } from "./http-handler.ts";
 
 const rpcCodes: Record<ErrorCode, Code> = {
   usage: Code.InvalidArgument,
@@ -44,21 +47,50 @@ export function toConnectError(error: unknown): ConnectError {
   return new ConnectError(coral.message, rpcCodes[coral.code], undefined, undefined, error);
 }
 
-/** A peer's words end up in logs and states: longer ones are cut. */
+/** As toConnectError, with everything that reviveConnectError needs to restore the error at a client of CommandService. */
+export function toDetailedConnectError(error: CoralError): ConnectError {
+  const { code, message, details } = error;
+  const value = { code, details: JSON.parse(JSON.stringify(details, jsonValue)) as JsonObject };
+  return new ConnectError(message, rpcCodes[code], undefined, [{ desc: ErrorDetailSchema, value }], error);
+}
+
+/** The error that a daemon sent with toDetailedConnectError; undefined when the call failed for another reason, such as a lost connection. */
+export function reviveConnectError(error: unknown): CoralError | undefined {
+  if (!(error instanceof ConnectError)) return undefined;
+  const [detail] = error.findDetails(ErrorDetailSchema);
+  if (!detail || !isErrorCode(detail.code)) return undefined;
+  return new CoralError({ code: detail.code, message: error.rawMessage, details: detail.details ?? {}, cause: error });
+}
+
+/** Messages of peers end up in logs and stored states: longer ones are cut. */
 const maxMessageLength = 1_000;
 
-/** For clients of ConnectRouter services: what a call threw, as CoralError. */
+/** The CoralError for an error thrown by a call to another daemon. */
 export function fromConnectError(error: unknown): CoralError {
   if (error instanceof CoralError) return error;
   const connect = ConnectError.from(error);
   return new CoralError({ code: errorCodes[connect.code], message: connect.rawMessage.slice(0, maxMessageLength), cause: error });
 }
 
-/** On a server: a CoralError thrown by a handler keeps its code; anything else stays hidden from the caller as an internal error. */
-export const coralErrorsOnWire: Interceptor = (next) => async (request) => {
+/** On a server: what handlers throw, before or in the middle of a stream, passes through `toWire`. */
+export function errorsOnWire(toWire: (error: unknown) => unknown): Interceptor {
+  return (next) => async (request) => {
+    try {
+      const response = await next(request);
+      return response.stream ? { ...response, message: translated(response.message, toWire) } : response;
+    } catch (error) {
+      throw toWire(error);
+    }
+  };
+}
+
+/** CoralErrors keep their code and message; Connect hides anything else from the caller as an internal error. */
+export const coralErrorsOnWire: Interceptor = errorsOnWire((error) => (error instanceof CoralError ? toConnectError(error) : error));
+
+async function* translated<T>(messages: AsyncIterable<T>, toWire: (error: unknown) => unknown): AsyncGenerator<T> {
   try {
-    return await next(request);
+    yield* messages;
   } catch (error) {
-    throw error instanceof CoralError ? toConnectError(error) : error;
+    throw toWire(error);
   }
-};
+}

@@ -1,4 +1,4 @@
-/** Serves a ConnectRouter on node's HTTP servers. Unlike the stock adapter it cannot throw into the event loop: bad bytes get a 400. */
+/** Serves a ConnectRouter on node's HTTP servers. Unlike Connect's own adapter it never throws into the event loop: malformed requests get a 400. */
 
 import type { ServerResponse } from "node:http";
 import type { Http2ServerResponse } from "node:http2";
@@ -6,18 +6,20 @@ import { Code, ConnectError, type ConnectRouter, type ContextValues, createConne
 import type { UniversalHandler } from "@connectrpc/connect/protocol";
 import { universalRequestFromNodeRequest, universalResponseToNodeResponse } from "@connectrpc/connect-node";
 import type { Logger } from "../../base/log.ts";
-import type { HttpRequest, HttpResponse } from "./http-handler.ts";
-import { coralErrorsOnWire } from "./rpc-errors.ts";
+import { type HttpRequest, type HttpResponse, stopSending } from "./http-handler.ts";
+import { coralErrorsOnWire, errorsOnWire } from "./rpc-errors.ts";
 
 export interface RpcHandlerOptions {
   routes: (router: ConnectRouter) => void;
   /** Of one message. */
   maxBodyBytes: number;
   interceptors?: Interceptor[];
+  /** What a caller sees of an error that a handler or interceptor threw. Default: CoralErrors keep their code and message, others are hidden. */
+  toWire?: (error: unknown) => unknown;
   log: Logger;
 }
 
-/** False when the path is no RPC; otherwise the request is taken care of. */
+/** False when the path is not an RPC; otherwise the request is served. */
 export type RpcHandler = (request: HttpRequest, response: HttpResponse, values: ContextValues) => boolean;
 
 export function createRpcHandler(options: RpcHandlerOptions): RpcHandler {
@@ -25,9 +27,9 @@ export function createRpcHandler(options: RpcHandlerOptions): RpcHandler {
     grpc: false,
     grpcWeb: false,
     readMaxBytes: options.maxBodyBytes,
-    // None is needed, and without it no small body can unpack into a large one.
+    // Without compression a small body cannot expand into a large one.
     acceptCompression: [],
-    interceptors: [...(options.interceptors ?? []), coralErrorsOnWire],
+    interceptors: [options.toWire ? errorsOnWire(options.toWire) : coralErrorsOnWire, ...(options.interceptors ?? [])],
   });
   options.routes(router);
   const handlers = new Map<string, UniversalHandler>(router.handlers.map((handler) => [handler.requestPath, handler]));
@@ -48,13 +50,14 @@ async function serve(
   log: Logger,
 ): Promise<void> {
   try {
-    // Throws for an authority that is no URL.
+    // Throws for an authority that is not a valid URL.
     const universal = universalRequestFromNodeRequest(request, response as ServerResponse & Http2ServerResponse, undefined, values);
     await universalResponseToNodeResponse(await handler(universal), response);
+    if ("stream" in response && !request.complete) stopSending(response);
   } catch (error) {
     const code = ConnectError.from(error).code;
     if (code !== Code.Aborted && code !== Code.Canceled) log.warn("rpc failed", { rpc: handler.requestPath, error });
-    // The caller is gone, or has sent something that is no request.
+    // The caller disconnected, or its request was malformed.
     if (response.headersSent) response.destroy();
     else response.writeHead(400).end();
   }

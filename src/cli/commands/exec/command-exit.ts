@@ -2,14 +2,14 @@
 
 import { constants } from "node:os";
 import { exitCodeOf, isErrorCode } from "../../../base/errors.ts";
-import type { CommandEnd } from "../../../transport/index.ts";
+import type { CommandEnded } from "../../../proto/coral/agent/v1/commands_pb.ts";
 
 export const exitCodes = { timeout: 124, outputLimit: 125, signalBase: 128, lost: 255 } as const;
 
 /** Of one agent: the command's own where it has one. */
-export function exitCodeOfEnd(end: CommandEnd | undefined): number {
-  switch (end?.reason) {
-    case undefined:
+export function exitCodeOfEnd(end: CommandEnded | undefined): number {
+  if (end === undefined) return exitCodes.lost;
+  switch (end.reason) {
     case "lost":
       return exitCodes.lost;
     case "exited":
@@ -24,13 +24,13 @@ export function exitCodeOfEnd(end: CommandEnd | undefined): number {
       return exitCodeOfSignal("INT");
     case "denied":
       return exitCodeOf("not-permitted");
-    case "failed":
+    default:
       return isErrorCode(end.code) ? exitCodeOf(end.code) : 1;
   }
 }
 
 /** Of several: 0 when all are, the refusal when all refuse for the same reason, else 1. */
-export function exitCodeOfAll(ends: readonly (CommandEnd | undefined)[]): number {
+export function exitCodeOfAll(ends: readonly (CommandEnded | undefined)[]): number {
   const codes = ends.map(exitCodeOfEnd);
   const [first = exitCodes.lost] = codes;
   if (codes.length <= 1) return first;
@@ -45,10 +45,9 @@ export function exitCodeOfSignal(name: string): number {
 }
 
 /** `exit 3`, `killed by KILL`, `timed out`: how one agent's part ended, for people. */
-export function endText(end: CommandEnd | undefined): string {
-  switch (end?.reason) {
-    case undefined:
-      return "the connection was lost";
+export function endText(end: CommandEnded | undefined): string {
+  if (end === undefined) return "the connection was lost";
+  switch (end.reason) {
     case "exited":
       return `exit ${end.exitCode}`;
     case "signalled":
@@ -61,8 +60,7 @@ export function endText(end: CommandEnd | undefined): string {
       return "cancelled";
     case "denied":
       return `denied: ${end.problem}`;
-    case "failed":
-    case "lost":
+    default:
       return end.problem || end.reason;
   }
 }

@@ -1,7 +1,7 @@
 /** Where the input of a command comes from: nowhere, a pipe, or a terminal as it is. */
 
+import type { CommandClient } from "../../../transport/index.ts";
 import type { CliIo } from "../../output/cli-io.ts";
-import type { CommandClient } from "./command-client.ts";
 
 export interface CommandInputSource {
   /** Until the program runs, a terminal is as ever: what is said about it must look right, and Ctrl-C must work. */
@@ -16,7 +16,7 @@ export function pipedInput(source: AsyncIterable<Uint8Array | string> | undefine
     start: (client) => {
       // A source that breaks off has ended, too.
       if (source) void client.sendInput(source).catch(() => client.endInput());
-      else void client.endInput();
+      else client.endInput();
       return () => undefined;
     },
   };

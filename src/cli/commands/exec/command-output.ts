@@ -2,10 +2,13 @@
 
 import { isUtf8 } from "node:buffer";
 import { escapeJsonText, escapeText } from "../../../base/escape-text.ts";
-import type { RoutedTarget } from "../../../transport/index.ts";
+import type { CommandRouted, RoutedTarget } from "../../../proto/coral/agent/v1/commands_pb.ts";
+import type { CommandEvent } from "../../../transport/index.ts";
 import type { CliIo, OutputStream } from "../../output/cli-io.ts";
 import type { Style } from "../../output/style.ts";
 import { agentNames } from "../../run/agent-names.ts";
+
+type Target = Pick<RoutedTarget, "agentId" | "hostname">;
 
 export interface CommandOutput {
   write(target: number, stream: "stdout" | "stderr", data: Buffer): Promise<void>;
@@ -40,7 +43,7 @@ export function plainOutput(io: CliIo): CommandOutput {
 }
 
 /** Of several: `web-1 | line`. Nothing in a line can make a terminal act, and lines of agents do not mix. */
-export function prefixedOutput(io: CliIo, targets: readonly RoutedTarget[], styles: { stdout: Style; stderr: Style }): CommandOutput {
+export function prefixedOutput(io: CliIo, targets: readonly Target[], styles: { stdout: Style; stderr: Style }): CommandOutput {
   const names = targetNames(targets);
   const width = Math.max(0, ...names.map((name) => name.length));
   const waiting = new Map<string, Buffer>();
@@ -84,7 +87,7 @@ function splitLines(data: Buffer): { lines: Buffer[]; rest: Buffer } {
 }
 
 /** One object per line: `{ "kind": "output", "agentId", "hostname", "stream", "text" }`, or `base64` for what is no UTF-8. */
-export function jsonOutput(io: CliIo, targets: readonly RoutedTarget[]): CommandOutput {
+export function jsonOutput(io: CliIo, targets: readonly Target[]): CommandOutput {
   const waiting = new Map<string, Buffer>();
   const show = (target: number, stream: "stdout" | "stderr", data: Buffer): Promise<void> => {
     const { agentId = "", hostname = "" } = targets[target] ?? {};
@@ -121,6 +124,27 @@ function cutCharacterBytes(data: Buffer): number {
   return 0;
 }
 
+const eventKinds = { started: "started", approvalNeeded: "approval-needed", ended: "ended" } as const;
+
+/** An event as `-o json` prints it, with the names of commands.proto. */
+export function eventJson(event: CommandEvent): Record<string, unknown> {
+  const fields = Object.entries(event.value).filter(([name]) => !name.startsWith("$"));
+  return {
+    kind: eventKinds[event.case],
+    ...Object.fromEntries(fields.map(([name, value]) => [name, typeof value === "bigint" ? Number(value) : value])),
+  };
+}
+
+export function routedJson({ commandId, targets, skipped, warnings }: CommandRouted): Record<string, unknown> {
+  return {
+    kind: "routed",
+    commandId,
+    targets: targets.map(({ agentId, hostname }) => ({ agentId, hostname })),
+    skipped: skipped.map(({ agentId, hostname, reason, fix }) => ({ agentId, hostname, reason, ...(fix === "" ? {} : { fix }) })),
+    warnings,
+  };
+}
+
 /** A value as one line that a terminal cannot be made to act by. */
 export function jsonLine(value: unknown): string {
   return `${escapeJsonText(JSON.stringify(value))}\n`;
@@ -131,7 +155,7 @@ function contentOf(data: Buffer): { text: string } | { base64: string } {
 }
 
 /** Host names, or ids where a name occurs twice. */
-export function targetNames(targets: readonly RoutedTarget[]): string[] {
+export function targetNames(targets: readonly Target[]): string[] {
   const nameOf = agentNames(targets);
   return targets.map(({ agentId }) => nameOf(agentId));
 }

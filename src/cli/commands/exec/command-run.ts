@@ -3,31 +3,39 @@
 import { exitCodeOf } from "../../../base/errors.ts";
 import { escapeText } from "../../../base/escape-text.ts";
 import { capabilityOf } from "../../../model/runtime-facts.ts";
+import type { CommandEnded, CommandRouted, RoutedTarget } from "../../../proto/coral/agent/v1/commands_pb.ts";
 import type { AgentStatus, RuntimeRefreshed } from "../../../tools/index.ts";
-import type { CommandAsk, CommandEnd, RoutedTarget, TerminalShape } from "../../../transport/index.ts";
+import type { CommandClient, CommandEvent, CommandEvents, CommandOrderInit, CommandOutcome, OrderKind } from "../../../transport/index.ts";
 import { plural } from "../../output/values.ts";
-import { askAgent, connectColony, openAgentFrames } from "../../run/connection.ts";
+import { askAgent, connectColony, openAgentCommand } from "../../run/connection.ts";
 import type { Invocation } from "../../run/invocation.ts";
-import { CommandClient, type CommandEvents, type CommandOutcome, type Routed } from "./command-client.ts";
 import { endText, exitCodeOfAll, exitCodeOfSignal, exitCodes } from "./command-exit.ts";
 import { type CommandInputSource, pipedInput } from "./command-keyboard.ts";
-import { type CommandOutput, jsonLine, jsonOutput, plainOutput, prefixedOutput, targetNames } from "./command-output.ts";
+import {
+  type CommandOutput,
+  eventJson,
+  jsonLine,
+  jsonOutput,
+  plainOutput,
+  prefixedOutput,
+  routedJson,
+  targetNames,
+} from "./command-output.ts";
 import { localUnsupportedPage, refusedTargets, skippedLines, unsupportedPage } from "./command-targets-page.ts";
 import type { WantedCommand } from "./command-words.ts";
 
 export interface RunWantedOptions {
   wanted: WantedCommand;
-  terminal?: TerminalShape;
+  terminal?: NonNullable<CommandOrderInit["terminal"]>;
   /** Default: none, its end is sent at once. */
   input?: CommandInputSource;
 }
 
 export async function runWanted(invocation: Invocation, options: RunWantedOptions): Promise<void> {
   const { wanted, terminal } = options;
-  const ask: CommandAsk = { kind: "command", through: "cli", ...wanted, ...(terminal ? { terminal } : {}) };
+  const order: WantedCommand = { ...wanted, caller: { through: "cli" }, ...(terminal ? { terminal } : {}) };
   try {
-    const frames = await open(invocation, ask);
-    const conversation = new Conversation(invocation, ask, new CommandClient(frames));
+    const conversation = new Conversation(invocation, order, await open(invocation, order));
     invocation.setExitCode(await conversation.run(options.input ?? pipedInput(undefined)));
   } catch (error) {
     const { print, io } = invocation;
@@ -40,19 +48,19 @@ export async function runWanted(invocation: Invocation, options: RunWantedOption
 }
 
 /**
- * Whoever runs it is asked first, which is quick and says everything at once. That no agent is able is for the colony to say all the same: it looks
- * again when the command arrives, and writes down who asked for what.
+ * The targets are resolved first, which is quick and reports every problem at once. The colony resolves them again when the command arrives, and
+ * records refusals in its audit.
  */
-async function open(invocation: Invocation, ask: CommandAsk) {
-  if (ask.targets === undefined) {
-    const page = await localProblem(invocation, ask.command);
+async function open(invocation: Invocation, { kind, targets }: WantedCommand): Promise<CommandClient> {
+  if (targets === undefined) {
+    const page = await localProblem(invocation, kind);
     if (page !== undefined) throw new UnsupportedHere(page);
-    return await openAgentFrames(invocation, "/v1/commands");
+    return await openAgentCommand(invocation);
   }
   const colony = await connectColony(invocation);
-  const { one: _one, ...wish } = ask.targets;
-  await colony.call("coral_resolve_targets", { command: ask.command, ...wish });
-  return await colony.frames("/v1/commands");
+  const { one: _one, ...wish } = targets;
+  await colony.call("coral_resolve_targets", { command: kind, ...wish });
+  return await colony.openCommand();
 }
 
 /** The agent of this machine cannot; the page says why. */
@@ -66,7 +74,7 @@ class UnsupportedHere extends Error {
 }
 
 /** What the agent says of itself, straight from it. */
-async function localProblem(invocation: Invocation, command: CommandAsk["command"]): Promise<string | undefined> {
+async function localProblem(invocation: Invocation, command: OrderKind): Promise<string | undefined> {
   const { runtime } = await askAgent<RuntimeRefreshed>(invocation, "/v1/runtime");
   const capability = capabilityOf(runtime, command);
   if (capability === undefined || capability.available) return undefined;
@@ -78,7 +86,7 @@ async function localProblem(invocation: Invocation, command: CommandAsk["command
 
 class Conversation implements CommandEvents {
   readonly #invocation: Invocation;
-  readonly #ask: CommandAsk;
+  readonly #order: WantedCommand;
   readonly #client: CommandClient;
   #targets: readonly RoutedTarget[] = [];
   #names: readonly string[] = [];
@@ -89,9 +97,9 @@ class Conversation implements CommandEvents {
   #startInput: (() => void) | undefined;
   #releaseInput: (() => void) | undefined;
 
-  constructor(invocation: Invocation, ask: CommandAsk, client: CommandClient) {
+  constructor(invocation: Invocation, order: WantedCommand, client: CommandClient) {
     this.#invocation = invocation;
-    this.#ask = ask;
+    this.#order = order;
     this.#client = client;
     this.#output = plainOutput(invocation.io);
   }
@@ -101,8 +109,8 @@ class Conversation implements CommandEvents {
     const { io } = this.#invocation;
     const onAbort = (): void => this.#hangUp(exitCodes.lost);
     io.signal.addEventListener("abort", onAbort, { once: true });
-    // What is asked for goes out first.
-    const running = this.#client.run(this.#ask, this);
+    // The order goes out before any input.
+    const running = this.#client.run(this.#order, this);
     this.#startInput = () => {
       this.#startInput = undefined;
       this.#releaseInput = input.start(this.#client, () => this.#hangUp(exitCodes.lost));
@@ -121,36 +129,38 @@ class Conversation implements CommandEvents {
     return this.#sumUp(outcome.kind === "lost", outcome.ends);
   }
 
-  routed(message: Routed): void {
+  routed(message: CommandRouted): void {
     const { io, print, format } = this.#invocation;
     this.#targets = message.targets;
     this.#names = targetNames(message.targets);
     if (format === "json") {
       this.#output = jsonOutput(io, message.targets);
-      io.stdout.write(jsonLine(message));
+      io.stdout.write(jsonLine(routedJson(message)));
       return;
     }
     if (message.targets.length > 1) this.#output = prefixedOutput(io, message.targets, { stdout: print.style, stderr: print.noteStyle });
     for (const warning of message.warnings) print.warning(escapeText(warning));
-    const isOneOfMany = this.#ask.targets?.one === true;
+    const isOneOfMany = this.#order.targets?.one === true;
     for (const line of skippedLines(message.targets, message.skipped, isOneOfMany)) print.warning(escapeText(line));
   }
 
-  message(target: number, message: Parameters<CommandEvents["message"]>[1]): void {
+  event(target: number, event: CommandEvent): void {
     const { io, print, format } = this.#invocation;
     if (format === "json") {
       const { agentId = "", hostname = "" } = this.#targets[target] ?? {};
-      io.stdout.write(jsonLine({ ...message, kind: message.kind === "target-ended" ? "ended" : message.kind, agentId, hostname }));
+      io.stdout.write(jsonLine({ ...eventJson(event), agentId, hostname }));
     }
-    if (message.kind === "approval-needed") {
-      const until = new Date(message.expiresAtMs).toISOString();
-      const text = `${this.#nameOf(target)}rule "${message.rule}" wants an approval, until ${until}: coral approval approve ${message.approvalId}`;
+    if (event.case === "approvalNeeded") {
+      const { rule, approvalId, expiresAtMs } = event.value;
+      const until = new Date(Number(expiresAtMs)).toISOString();
+      const text = `${this.#nameOf(target)}rule "${rule}" wants an approval, until ${until}: coral approval approve ${approvalId}`;
       print.note(escapeText(text));
     }
-    if (message.kind === "started") this.#startInput?.();
-    if (message.kind === "started" && this.#ask.isDetached) {
-      const name = this.#ask.serviceName ?? message.programs[0] ?? "it";
-      print.note(escapeText(`${this.#nameOf(target)}${name} runs as pid ${message.pid} and goes on; see coral services`));
+    if (event.case === "started") this.#startInput?.();
+    if (event.case === "started" && this.#order.isDetached) {
+      const { programs, pid } = event.value;
+      const name = this.#order.serviceName ?? programs[0] ?? "it";
+      print.note(escapeText(`${this.#nameOf(target)}${name} runs as pid ${pid} and goes on; see coral services`));
       this.#detach();
     }
   }
@@ -159,7 +169,7 @@ class Conversation implements CommandEvents {
     if (this.#hungUpCode === undefined) await this.#output.write(target, stream, data);
   }
 
-  #sumUp(isLost: boolean, ends: readonly (CommandEnd | undefined)[]): number {
+  #sumUp(isLost: boolean, ends: readonly (CommandEnded | undefined)[]): number {
     const { print, format, io } = this.#invocation;
     if (this.#isDetached) return 0;
     if (this.#hungUpCode !== undefined) return this.#hungUpCode;
@@ -173,7 +183,7 @@ class Conversation implements CommandEvents {
   }
 
   /** What went well needs no words; of several, what did not is named. */
-  #tellEnds(ends: readonly (CommandEnd | undefined)[]): void {
+  #tellEnds(ends: readonly (CommandEnded | undefined)[]): void {
     const { print, io } = this.#invocation;
     const isOne = ends.length === 1;
     for (const [target, end] of ends.entries()) {

@@ -33,7 +33,7 @@ it("skippedLines() says how many get the command, who does not, why, and what he
   const skipped = [
     { agentId: "vm-2", hostname: "vm", reason, fix },
     { agentId: "api-002-5f", hostname: "api-002", reason, fix },
-    { agentId: "api-003-5f", hostname: "api-003", reason: "not connected" },
+    { agentId: "api-003-5f", hostname: "api-003", reason: "not connected", fix: "" },
   ];
   expect(skippedLines(targets, skipped)).toEqual([
     "the command goes to 2 of 5 agents",

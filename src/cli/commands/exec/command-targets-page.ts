@@ -3,8 +3,8 @@
 import { CoralError } from "../../../base/errors.ts";
 import { escapeText } from "../../../base/escape-text.ts";
 import { type CapabilityFact, modeLabel, type RuntimeFacts, runtimeLabel, shortRuntimeLabel } from "../../../model/runtime-facts.ts";
+import type { RoutedTarget, SkippedTarget } from "../../../proto/coral/agent/v1/commands_pb.ts";
 import type { ResolvedTargets, TargetAgent } from "../../../tools/index.ts";
-import type { RoutedTarget, SkippedTarget } from "../../../transport/index.ts";
 import type { Style } from "../../output/style.ts";
 import { targetNames } from "./command-output.ts";
 
@@ -37,12 +37,16 @@ const passiveHelp = [
 ];
 
 /** Which agents a command does not go to, why, and what helps; nothing when it could go to all of them. Of many that can, a terminal takes one. */
-export function skippedLines(targets: readonly RoutedTarget[], skipped: readonly SkippedTarget[], isOneOfMany = false): string[] {
+export function skippedLines(
+  targets: readonly Pick<RoutedTarget, "agentId" | "hostname">[],
+  skipped: readonly Omit<SkippedTarget, "$typeName">[],
+  isOneOfMany = false,
+): string[] {
   if (skipped.length === 0) return [];
   const total = targets.length + skipped.length;
   const names = targetNames([...targets, ...skipped]).slice(targets.length);
   const shown = skipped.slice(0, maxLines);
-  const fixes = [...new Set(shown.flatMap(({ fix }) => fix ?? []))];
+  const fixes = [...new Set(shown.flatMap(({ fix }) => (fix === "" ? [] : [fix])))];
   return [
     ...(isOneOfMany ? [] : [`the command goes to ${targets.length} of ${total} agents`]),
     ...shown.map(({ reason }, index) => `${names[index]} is left out: ${reason}`),

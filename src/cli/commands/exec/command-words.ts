@@ -3,29 +3,35 @@
 import { CoralError } from "../../../base/errors.ts";
 import { given } from "../../../base/given.ts";
 import { parseSizeBytes } from "../../../base/units.ts";
-import type { CommandAsk, CommandPlace, CommandTargets } from "../../../transport/index.ts";
+import type { CommandOrderInit, OrderKind } from "../../../transport/index.ts";
 import type { Invocation } from "../../run/invocation.ts";
 
 /** Without targets: the agent of this machine, on its own socket. */
-export type WantedCommand = Omit<CommandAsk, "kind" | "terminal" | "through">;
+export interface WantedCommand extends CommandOrderInit {
+  kind: OrderKind;
+  targets?: CommandTargets;
+}
 
-export function wantedCommand(invocation: Invocation, command: CommandAsk["command"]): WantedCommand {
+type CommandTargets = Exclude<NonNullable<CommandOrderInit["targets"]>, { $typeName: string }>;
+type CommandPlace = Exclude<NonNullable<CommandOrderInit["target"]>, { $typeName: string }>;
+
+export function wantedCommand(invocation: Invocation, command: OrderKind): WantedCommand {
   const { options } = invocation;
   const targets = targetsOf(invocation);
   const { service, text, argv } = wordsOf(invocation, command, targets !== undefined);
   const all: CommandTargets | undefined = service === undefined ? targets : { ...targets, service: oneService(service, targets?.service) };
   if (all && options.flag("local")) throw usage("--local is this machine's agent; it cannot stand beside targets");
-  const where = placeOf(invocation, all?.service !== undefined);
+  const target = placeOf(invocation, all?.service !== undefined);
   const workingDirectory = options.text("cwd") ?? (command === "run" && all === undefined ? process.cwd() : undefined);
-  const timeoutMs = options.durationMs("timeout");
-  const maxOutputBytes = sizeOption(invocation, "max-output");
+  const timeoutMs = wholeNumber(options.durationMs("timeout"));
+  const maxOutputBytes = wholeNumber(sizeOption(invocation, "max-output"));
   const environment = pairsOf("setenv", options.texts("setenv"));
   const serviceName = options.text("name");
   return {
-    command,
+    kind: command,
     ...given({ argv, text }),
     ...(all === undefined ? {} : { targets: command === "shell" ? { ...all, one: true } : all }),
-    ...given({ where, workingDirectory, environment, timeoutMs, maxOutputBytes, serviceName }),
+    ...given({ target, workingDirectory, environment, timeoutMs, maxOutputBytes, serviceName }),
     ...(options.flag("detach") ? { isDetached: true } : {}),
     ...(options.flag("read-only") ? { readOnly: true } : {}),
   };
@@ -38,7 +44,7 @@ interface Words {
 }
 
 /** `api "ps aux"`, `api -- ps aux`, `"ps aux"` here, `-- ps aux` here; with --agent and the like the service is left out. */
-function wordsOf({ args, passed }: Invocation, command: CommandAsk["command"], hasTargets: boolean): Words {
+function wordsOf({ args, passed }: Invocation, command: OrderKind, hasTargets: boolean): Words {
   const given = args.filter((word) => word !== undefined);
   const before = passed === undefined ? given : given.slice(0, given.length - passed.length);
   const [first, second] = before;
@@ -97,6 +103,10 @@ function pairsOf(name: string, words: readonly string[]): Record<string, string>
       return [word.slice(0, at), word.slice(at + 1)];
     }),
   );
+}
+
+function wholeNumber(value: number | undefined): bigint | undefined {
+  return value === undefined ? undefined : BigInt(Math.round(value));
 }
 
 function sizeOption({ options }: Invocation, name: string): number | undefined {

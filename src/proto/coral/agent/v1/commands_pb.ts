@@ -2,18 +2,45 @@
 // @generated from file coral/agent/v1/commands.proto (package coral.agent.v1, syntax proto3)
 /* eslint-disable */
 
-import type { GenFile, GenMessage } from "@bufbuild/protobuf/codegenv2";
-import { fileDesc, messageDesc } from "@bufbuild/protobuf/codegenv2";
-import type { Message } from "@bufbuild/protobuf";
+import type { GenFile, GenMessage, GenService } from "@bufbuild/protobuf/codegenv2";
+import { fileDesc, messageDesc, serviceDesc } from "@bufbuild/protobuf/codegenv2";
+import { file_google_protobuf_struct } from "@bufbuild/protobuf/wkt";
+import type { JsonObject, Message } from "@bufbuild/protobuf";
 
 /**
  * Describes the file coral/agent/v1/commands.proto.
  */
 export const file_coral_agent_v1_commands: GenFile = /*@__PURE__*/
-  fileDesc("Ch1jb3JhbC9hZ2VudC92MS9jb21tYW5kcy5wcm90bxIOY29yYWwuYWdlbnQudjEiswEKDkV4ZWN1dGVSZXF1ZXN0Ei0KBW9yZGVyGAEgASgLMhwuY29yYWwuYWdlbnQudjEuQ29tbWFuZE9yZGVySAASDwoFaW5wdXQYAiABKAxIABIUCgppbnB1dF9lbmRzGAMgASgISAASLgoGcmVzaXplGAQgASgLMhwuY29yYWwuYWdlbnQudjEuVGVybWluYWxTaXplSAASEAoGc2lnbmFsGAUgASgJSABCCQoHbWVzc2FnZSLZAwoMQ29tbWFuZE9yZGVyEhIKCmNvbW1hbmRfaWQYASABKAkSDAoEa2luZBgCIAEoCRIMCgRhcmd2GAMgAygJEgwKBHRleHQYBCABKAkSLQoGdGFyZ2V0GAUgASgLMh0uY29yYWwuYWdlbnQudjEuQ29tbWFuZFRhcmdldBIZChF3b3JraW5nX2RpcmVjdG9yeRgGIAEoCRJCCgtlbnZpcm9ubWVudBgHIAMoCzItLmNvcmFsLmFnZW50LnYxLkNvbW1hbmRPcmRlci5FbnZpcm9ubWVudEVudHJ5EhIKCnRpbWVvdXRfbXMYCCABKAQSGAoQbWF4X291dHB1dF9ieXRlcxgJIAEoBBIuCgh0ZXJtaW5hbBgKIAEoCzIcLmNvcmFsLmFnZW50LnYxLlRlcm1pbmFsU2l6ZRItCgZjYWxsZXIYCyABKAsyHS5jb3JhbC5hZ2VudC52MS5Db21tYW5kQ2FsbGVyEhQKDHNlcnZpY2VfbmFtZRgMIAEoCRITCgtpc19kZXRhY2hlZBgNIAEoCBIRCglyZWFkX29ubHkYDiABKAgaMgoQRW52aXJvbm1lbnRFbnRyeRILCgNrZXkYASABKAkSDQoFdmFsdWUYAiABKAk6AjgBIk4KDUNvbW1hbmRUYXJnZXQSDAoEa2luZBgBIAEoCRIPCgdzZXJ2aWNlGAIgASgJEhEKCWNvbnRhaW5lchgDIAEoCRILCgNwaWQYBCABKA0iOwoMVGVybWluYWxTaXplEg8KB2NvbHVtbnMYASABKA0SDAoEcm93cxgCIAEoDRIMCgR0eXBlGAMgASgJIlEKDUNvbW1hbmRDYWxsZXISDAoEbmFtZRgBIAEoCRIMCgRmcm9tGAIgASgJEg8KB3Rocm91Z2gYAyABKAkSEwoLcXVlc3Rpb25faWQYBCABKAki6AEKD0V4ZWN1dGVSZXNwb25zZRIxCgdzdGFydGVkGAEgASgLMh4uY29yYWwuYWdlbnQudjEuQ29tbWFuZFN0YXJ0ZWRIABIvCgZvdXRwdXQYAiABKAsyHS5jb3JhbC5hZ2VudC52MS5Db21tYW5kT3V0cHV0SAASLQoFZW5kZWQYAyABKAsyHC5jb3JhbC5hZ2VudC52MS5Db21tYW5kRW5kZWRIABI5Cg9hcHByb3ZhbF9uZWVkZWQYBCABKAsyHi5jb3JhbC5hZ2VudC52MS5BcHByb3ZhbE5lZWRlZEgAQgcKBWV2ZW50IogBCg5Db21tYW5kU3RhcnRlZBILCgNwaWQYASABKA0SEAoIcHJvZ3JhbXMYAiADKAkSDQoFd2hlcmUYAyABKAkSDAoEcnVsZRgEIAEoCRIMCgR1c2VyGAUgASgJEhIKCnRpbWVvdXRfbXMYBiABKAQSGAoQbWF4X291dHB1dF9ieXRlcxgHIAEoBCItCg1Db21tYW5kT3V0cHV0Eg4KBnN0cmVhbRgBIAEoCRIMCgRkYXRhGAIgASgMIsIBCgxDb21tYW5kRW5kZWQSDgoGcmVhc29uGAEgASgJEhEKCWV4aXRfY29kZRgCIAEoBRIOCgZzaWduYWwYAyABKAkSDwoHcHJvYmxlbRgEIAEoCRIMCgRjb2RlGAUgASgJEgwKBHJ1bGUYBiABKAkSFAoMc3Rkb3V0X2J5dGVzGAcgASgEEhQKDHN0ZGVycl9ieXRlcxgIIAEoBBITCgtkdXJhdGlvbl9tcxgJIAEoBBIRCglyZWNvcmRpbmcYCiABKAkiSgoOQXBwcm92YWxOZWVkZWQSEwoLYXBwcm92YWxfaWQYASABKAkSDAoEcnVsZRgCIAEoCRIVCg1leHBpcmVzX2F0X21zGAMgASgDImUKFURlY2lkZUFwcHJvdmFsUmVxdWVzdBITCgthcHByb3ZhbF9pZBgBIAEoCRITCgtpc19hcHByb3ZlZBgCIAEoCBISCgpkZWNpZGVkX2J5GAMgASgJEg4KBnJlYXNvbhgEIAEoCSIYChZEZWNpZGVBcHByb3ZhbFJlc3BvbnNlIikKFFJlYWRSZWNvcmRpbmdSZXF1ZXN0EhEKCXJlY29yZGluZxgBIAEoCSIlChVSZWFkUmVjb3JkaW5nUmVzcG9uc2USDAoEZGF0YRgBIAEoDCIrChhHZXRSdW50aW1lQ29udGV4dFJlcXVlc3QSDwoHcmVmcmVzaBgBIAEoCGIGcHJvdG8z");
+  fileDesc("Ch1jb3JhbC9hZ2VudC92MS9jb21tYW5kcy5wcm90bxIOY29yYWwuYWdlbnQudjEiRQoLRXJyb3JEZXRhaWwSDAoEY29kZRgBIAEoCRIoCgdkZXRhaWxzGAIgASgLMhcuZ29vZ2xlLnByb3RvYnVmLlN0cnVjdCKzAQoORXhlY3V0ZVJlcXVlc3QSLQoFb3JkZXIYASABKAsyHC5jb3JhbC5hZ2VudC52MS5Db21tYW5kT3JkZXJIABIPCgVpbnB1dBgCIAEoDEgAEhQKCmlucHV0X2VuZHMYAyABKAhIABIuCgZyZXNpemUYBCABKAsyHC5jb3JhbC5hZ2VudC52MS5UZXJtaW5hbFNpemVIABIQCgZzaWduYWwYBSABKAlIAEIJCgdtZXNzYWdlIooECgxDb21tYW5kT3JkZXISEgoKY29tbWFuZF9pZBgBIAEoCRIMCgRraW5kGAIgASgJEgwKBGFyZ3YYAyADKAkSDAoEdGV4dBgEIAEoCRItCgZ0YXJnZXQYBSABKAsyHS5jb3JhbC5hZ2VudC52MS5Db21tYW5kVGFyZ2V0EhkKEXdvcmtpbmdfZGlyZWN0b3J5GAYgASgJEkIKC2Vudmlyb25tZW50GAcgAygLMi0uY29yYWwuYWdlbnQudjEuQ29tbWFuZE9yZGVyLkVudmlyb25tZW50RW50cnkSEgoKdGltZW91dF9tcxgIIAEoBBIYChBtYXhfb3V0cHV0X2J5dGVzGAkgASgEEi4KCHRlcm1pbmFsGAogASgLMhwuY29yYWwuYWdlbnQudjEuVGVybWluYWxTaXplEi0KBmNhbGxlchgLIAEoCzIdLmNvcmFsLmFnZW50LnYxLkNvbW1hbmRDYWxsZXISFAoMc2VydmljZV9uYW1lGAwgASgJEhMKC2lzX2RldGFjaGVkGA0gASgIEhEKCXJlYWRfb25seRgOIAEoCBIvCgd0YXJnZXRzGA8gASgLMh4uY29yYWwuYWdlbnQudjEuQ29tbWFuZFRhcmdldHMaMgoQRW52aXJvbm1lbnRFbnRyeRILCgNrZXkYASABKAkSDQoFdmFsdWUYAiABKAk6AjgBIssBCg5Db21tYW5kVGFyZ2V0cxIOCgZhZ2VudHMYASADKAkSDwoHc2VydmljZRgCIAEoCRI6CgZsYWJlbHMYAyADKAsyKi5jb3JhbC5hZ2VudC52MS5Db21tYW5kVGFyZ2V0cy5MYWJlbHNFbnRyeRITCgtlbnZpcm9ubWVudBgEIAEoCRILCgNhbGwYBSABKAgSCwoDb25lGAYgASgIGi0KC0xhYmVsc0VudHJ5EgsKA2tleRgBIAEoCRINCgV2YWx1ZRgCIAEoCToCOAEiTgoNQ29tbWFuZFRhcmdldBIMCgRraW5kGAEgASgJEg8KB3NlcnZpY2UYAiABKAkSEQoJY29udGFpbmVyGAMgASgJEgsKA3BpZBgEIAEoDSI7CgxUZXJtaW5hbFNpemUSDwoHY29sdW1ucxgBIAEoDRIMCgRyb3dzGAIgASgNEgwKBHR5cGUYAyABKAkiUQoNQ29tbWFuZENhbGxlchIMCgRuYW1lGAEgASgJEgwKBGZyb20YAiABKAkSDwoHdGhyb3VnaBgDIAEoCRITCgtxdWVzdGlvbl9pZBgEIAEoCSLHAgoPRXhlY3V0ZVJlc3BvbnNlEjEKB3N0YXJ0ZWQYASABKAsyHi5jb3JhbC5hZ2VudC52MS5Db21tYW5kU3RhcnRlZEgAEi8KBm91dHB1dBgCIAEoCzIdLmNvcmFsLmFnZW50LnYxLkNvbW1hbmRPdXRwdXRIABItCgVlbmRlZBgDIAEoCzIcLmNvcmFsLmFnZW50LnYxLkNvbW1hbmRFbmRlZEgAEjkKD2FwcHJvdmFsX25lZWRlZBgEIAEoCzIeLmNvcmFsLmFnZW50LnYxLkFwcHJvdmFsTmVlZGVkSAASLwoGcm91dGVkGAUgASgLMh0uY29yYWwuYWdlbnQudjEuQ29tbWFuZFJvdXRlZEgAEhwKEmlucHV0X2NyZWRpdF9ieXRlcxgGIAEoDUgAEg4KBnRhcmdldBgHIAEoDUIHCgVldmVudCKUAQoNQ29tbWFuZFJvdXRlZBISCgpjb21tYW5kX2lkGAEgASgJEi0KB3RhcmdldHMYAiADKAsyHC5jb3JhbC5hZ2VudC52MS5Sb3V0ZWRUYXJnZXQSLgoHc2tpcHBlZBgDIAMoCzIdLmNvcmFsLmFnZW50LnYxLlNraXBwZWRUYXJnZXQSEAoId2FybmluZ3MYBCADKAkiMgoMUm91dGVkVGFyZ2V0EhAKCGFnZW50X2lkGAEgASgJEhAKCGhvc3RuYW1lGAIgASgJIlAKDVNraXBwZWRUYXJnZXQSEAoIYWdlbnRfaWQYASABKAkSEAoIaG9zdG5hbWUYAiABKAkSDgoGcmVhc29uGAMgASgJEgsKA2ZpeBgEIAEoCSKIAQoOQ29tbWFuZFN0YXJ0ZWQSCwoDcGlkGAEgASgNEhAKCHByb2dyYW1zGAIgAygJEg0KBXdoZXJlGAMgASgJEgwKBHJ1bGUYBCABKAkSDAoEdXNlchgFIAEoCRISCgp0aW1lb3V0X21zGAYgASgEEhgKEG1heF9vdXRwdXRfYnl0ZXMYByABKAQiLQoNQ29tbWFuZE91dHB1dBIOCgZzdHJlYW0YASABKAkSDAoEZGF0YRgCIAEoDCLCAQoMQ29tbWFuZEVuZGVkEg4KBnJlYXNvbhgBIAEoCRIRCglleGl0X2NvZGUYAiABKAUSDgoGc2lnbmFsGAMgASgJEg8KB3Byb2JsZW0YBCABKAkSDAoEY29kZRgFIAEoCRIMCgRydWxlGAYgASgJEhQKDHN0ZG91dF9ieXRlcxgHIAEoBBIUCgxzdGRlcnJfYnl0ZXMYCCABKAQSEwoLZHVyYXRpb25fbXMYCSABKAQSEQoJcmVjb3JkaW5nGAogASgJIkoKDkFwcHJvdmFsTmVlZGVkEhMKC2FwcHJvdmFsX2lkGAEgASgJEgwKBHJ1bGUYAiABKAkSFQoNZXhwaXJlc19hdF9tcxgDIAEoAyJlChVEZWNpZGVBcHByb3ZhbFJlcXVlc3QSEwoLYXBwcm92YWxfaWQYASABKAkSEwoLaXNfYXBwcm92ZWQYAiABKAgSEgoKZGVjaWRlZF9ieRgDIAEoCRIOCgZyZWFzb24YBCABKAkiGAoWRGVjaWRlQXBwcm92YWxSZXNwb25zZSIpChRSZWFkUmVjb3JkaW5nUmVxdWVzdBIRCglyZWNvcmRpbmcYASABKAkiJQoVUmVhZFJlY29yZGluZ1Jlc3BvbnNlEgwKBGRhdGEYASABKAwiKwoYR2V0UnVudGltZUNvbnRleHRSZXF1ZXN0Eg8KB3JlZnJlc2gYASABKAgyYAoOQ29tbWFuZFNlcnZpY2USTgoHRXhlY3V0ZRIeLmNvcmFsLmFnZW50LnYxLkV4ZWN1dGVSZXF1ZXN0Gh8uY29yYWwuYWdlbnQudjEuRXhlY3V0ZVJlc3BvbnNlKAEwAWIGcHJvdG8z", [file_google_protobuf_struct]);
 
 /**
- * The first message begins the command, all others are its input.
+ * Detail of every error of CommandService, so that a client can show the daemon's error as its own.
+ *
+ * @generated from message coral.agent.v1.ErrorDetail
+ */
+export type ErrorDetail = Message<"coral.agent.v1.ErrorDetail"> & {
+  /**
+   * As src/base/errors.ts names it.
+   *
+   * @generated from field: string code = 1;
+   */
+  code: string;
+
+  /**
+   * @generated from field: google.protobuf.Struct details = 2;
+   */
+  details?: JsonObject | undefined;
+};
+
+/**
+ * Describes the message coral.agent.v1.ErrorDetail.
+ * Use `create(ErrorDetailSchema)` to create a new message.
+ */
+export const ErrorDetailSchema: GenMessage<ErrorDetail> = /*@__PURE__*/
+  messageDesc(file_coral_agent_v1_commands, 0);
+
+/**
+ * The first message starts the command, all others are its input.
  *
  * @generated from message coral.agent.v1.ExecuteRequest
  */
@@ -29,7 +56,7 @@ export type ExecuteRequest = Message<"coral.agent.v1.ExecuteRequest"> & {
     case: "order";
   } | {
     /**
-     * Bytes for its standard input or terminal.
+     * Bytes for its standard input or terminal. A client sends no more than it was granted, see ExecuteResponse.input_credit_bytes.
      *
      * @generated from field: bytes input = 2;
      */
@@ -37,7 +64,7 @@ export type ExecuteRequest = Message<"coral.agent.v1.ExecuteRequest"> & {
     case: "input";
   } | {
     /**
-     * Nothing more will be written.
+     * End of input.
      *
      * @generated from field: bool input_ends = 3;
      */
@@ -65,14 +92,14 @@ export type ExecuteRequest = Message<"coral.agent.v1.ExecuteRequest"> & {
  * Use `create(ExecuteRequestSchema)` to create a new message.
  */
 export const ExecuteRequestSchema: GenMessage<ExecuteRequest> = /*@__PURE__*/
-  messageDesc(file_coral_agent_v1_commands, 0);
+  messageDesc(file_coral_agent_v1_commands, 1);
 
 /**
  * @generated from message coral.agent.v1.CommandOrder
  */
 export type CommandOrder = Message<"coral.agent.v1.CommandOrder"> & {
   /**
-   * UUID, the same in every audit of it.
+   * UUID, the same in every audit record. Set by the daemon that a client calls.
    *
    * @generated from field: string command_id = 1;
    */
@@ -86,7 +113,8 @@ export type CommandOrder = Message<"coral.agent.v1.CommandOrder"> & {
   kind: string;
 
   /**
-   * One of the two: programs with their arguments, joined by pipes; or a text that the agent parses itself. No shell ever sees it.
+   * One of the two: programs with their arguments, joined by pipes; or a text that the agent parses itself. It is never passed to a shell.
+   * A shell may have neither.
    *
    * @generated from field: repeated string argv = 3;
    */
@@ -98,6 +126,8 @@ export type CommandOrder = Message<"coral.agent.v1.CommandOrder"> & {
   text: string;
 
   /**
+   * Where at the agent. Absent from a client: the service of `targets`, else the host.
+   *
    * @generated from field: coral.agent.v1.CommandTarget target = 5;
    */
   target?: CommandTarget | undefined;
@@ -113,7 +143,7 @@ export type CommandOrder = Message<"coral.agent.v1.CommandOrder"> & {
   environment: { [key: string]: string };
 
   /**
-   * 0: what the agent allows at most. It clamps both.
+   * 0: the most that the agent allows. It clamps both.
    *
    * @generated from field: uint64 timeout_ms = 8;
    */
@@ -125,37 +155,46 @@ export type CommandOrder = Message<"coral.agent.v1.CommandOrder"> & {
   maxOutputBytes: bigint;
 
   /**
-   * For a shell, and for exec when asked for.
+   * For a shell, and for exec on request.
    *
    * @generated from field: coral.agent.v1.TerminalSize terminal = 10;
    */
   terminal?: TerminalSize | undefined;
 
   /**
+   * A client sets `through` only; the daemon that it calls sets the rest.
+   *
    * @generated from field: coral.agent.v1.CommandCaller caller = 11;
    */
   caller?: CommandCaller | undefined;
 
   /**
-   * Of run: the name of the service. Empty: by the program.
+   * For run: the name of the service. Empty: derived from the program.
    *
    * @generated from field: string service_name = 12;
    */
   serviceName: string;
 
   /**
-   * Of run: it goes on when the caller leaves.
+   * For run: keeps running after the caller disconnects.
    *
    * @generated from field: bool is_detached = 13;
    */
   isDetached: boolean;
 
   /**
-   * Nothing but the read-only profile, whatever the policy allows.
+   * Restricts the command to the read-only profile, whatever the policy allows.
    *
    * @generated from field: bool read_only = 14;
    */
   readOnly: boolean;
+
+  /**
+   * Which agents. From a client to a colony only.
+   *
+   * @generated from field: coral.agent.v1.CommandTargets targets = 15;
+   */
+  targets?: CommandTargets | undefined;
 };
 
 /**
@@ -163,7 +202,57 @@ export type CommandOrder = Message<"coral.agent.v1.CommandOrder"> & {
  * Use `create(CommandOrderSchema)` to create a new message.
  */
 export const CommandOrderSchema: GenMessage<CommandOrder> = /*@__PURE__*/
-  messageDesc(file_coral_agent_v1_commands, 1);
+  messageDesc(file_coral_agent_v1_commands, 2);
+
+/**
+ * Selects agents; an agent must match everything that is set.
+ *
+ * @generated from message coral.agent.v1.CommandTargets
+ */
+export type CommandTargets = Message<"coral.agent.v1.CommandTargets"> & {
+  /**
+   * Ids or host names.
+   *
+   * @generated from field: repeated string agents = 1;
+   */
+  agents: string[];
+
+  /**
+   * Agents that have this service; the command runs in it unless CommandOrder.target says otherwise.
+   *
+   * @generated from field: string service = 2;
+   */
+  service: string;
+
+  /**
+   * @generated from field: map<string, string> labels = 3;
+   */
+  labels: { [key: string]: string };
+
+  /**
+   * @generated from field: string environment = 4;
+   */
+  environment: string;
+
+  /**
+   * @generated from field: bool all = 5;
+   */
+  all: boolean;
+
+  /**
+   * Any one of the matching agents instead of all.
+   *
+   * @generated from field: bool one = 6;
+   */
+  one: boolean;
+};
+
+/**
+ * Describes the message coral.agent.v1.CommandTargets.
+ * Use `create(CommandTargetsSchema)` to create a new message.
+ */
+export const CommandTargetsSchema: GenMessage<CommandTargets> = /*@__PURE__*/
+  messageDesc(file_coral_agent_v1_commands, 3);
 
 /**
  * @generated from message coral.agent.v1.CommandTarget
@@ -182,14 +271,14 @@ export type CommandTarget = Message<"coral.agent.v1.CommandTarget"> & {
   service: string;
 
   /**
-   * Name or id; with a service: that one of its containers.
+   * Name or id; with a service: one of its containers.
    *
    * @generated from field: string container = 3;
    */
   container: string;
 
   /**
-   * 0: the service's own choice of process.
+   * 0: the agent picks a process of the service.
    *
    * @generated from field: uint32 pid = 4;
    */
@@ -201,7 +290,7 @@ export type CommandTarget = Message<"coral.agent.v1.CommandTarget"> & {
  * Use `create(CommandTargetSchema)` to create a new message.
  */
 export const CommandTargetSchema: GenMessage<CommandTarget> = /*@__PURE__*/
-  messageDesc(file_coral_agent_v1_commands, 2);
+  messageDesc(file_coral_agent_v1_commands, 4);
 
 /**
  * @generated from message coral.agent.v1.TerminalSize
@@ -230,21 +319,21 @@ export type TerminalSize = Message<"coral.agent.v1.TerminalSize"> & {
  * Use `create(TerminalSizeSchema)` to create a new message.
  */
 export const TerminalSizeSchema: GenMessage<TerminalSize> = /*@__PURE__*/
-  messageDesc(file_coral_agent_v1_commands, 3);
+  messageDesc(file_coral_agent_v1_commands, 5);
 
 /**
  * @generated from message coral.agent.v1.CommandCaller
  */
 export type CommandCaller = Message<"coral.agent.v1.CommandCaller"> & {
   /**
-   * As the colony knows it: `token:abc`, `local:uid=1000`.
+   * Principal: `token:abc`, `local:uid=1000`.
    *
    * @generated from field: string name = 1;
    */
   name: string;
 
   /**
-   * Address or socket it came by.
+   * Address or socket of the caller.
    *
    * @generated from field: string from = 2;
    */
@@ -258,7 +347,7 @@ export type CommandCaller = Message<"coral.agent.v1.CommandCaller"> & {
   through: string;
 
   /**
-   * Of a question to a model; empty otherwise.
+   * The question that a model is answering; empty otherwise.
    *
    * @generated from field: string question_id = 4;
    */
@@ -270,7 +359,7 @@ export type CommandCaller = Message<"coral.agent.v1.CommandCaller"> & {
  * Use `create(CommandCallerSchema)` to create a new message.
  */
 export const CommandCallerSchema: GenMessage<CommandCaller> = /*@__PURE__*/
-  messageDesc(file_coral_agent_v1_commands, 4);
+  messageDesc(file_coral_agent_v1_commands, 6);
 
 /**
  * @generated from message coral.agent.v1.ExecuteResponse
@@ -303,7 +392,30 @@ export type ExecuteResponse = Message<"coral.agent.v1.ExecuteResponse"> & {
      */
     value: ApprovalNeeded;
     case: "approvalNeeded";
+  } | {
+    /**
+     * To a client only: its first event.
+     *
+     * @generated from field: coral.agent.v1.CommandRouted routed = 5;
+     */
+    value: CommandRouted;
+    case: "routed";
+  } | {
+    /**
+     * To a client only: so many more bytes of input may be sent. Credits keep unread input at the client, so that signals and sizes get past it.
+     *
+     * @generated from field: uint32 input_credit_bytes = 6;
+     */
+    value: number;
+    case: "inputCreditBytes";
   } | { case: undefined; value?: undefined };
+
+  /**
+   * To a client: index into CommandRouted.targets of the agent that the event is about.
+   *
+   * @generated from field: uint32 target = 7;
+   */
+  target: number;
 };
 
 /**
@@ -311,7 +423,97 @@ export type ExecuteResponse = Message<"coral.agent.v1.ExecuteResponse"> & {
  * Use `create(ExecuteResponseSchema)` to create a new message.
  */
 export const ExecuteResponseSchema: GenMessage<ExecuteResponse> = /*@__PURE__*/
-  messageDesc(file_coral_agent_v1_commands, 5);
+  messageDesc(file_coral_agent_v1_commands, 7);
+
+/**
+ * @generated from message coral.agent.v1.CommandRouted
+ */
+export type CommandRouted = Message<"coral.agent.v1.CommandRouted"> & {
+  /**
+   * @generated from field: string command_id = 1;
+   */
+  commandId: string;
+
+  /**
+   * @generated from field: repeated coral.agent.v1.RoutedTarget targets = 2;
+   */
+  targets: RoutedTarget[];
+
+  /**
+   * @generated from field: repeated coral.agent.v1.SkippedTarget skipped = 3;
+   */
+  skipped: SkippedTarget[];
+
+  /**
+   * @generated from field: repeated string warnings = 4;
+   */
+  warnings: string[];
+};
+
+/**
+ * Describes the message coral.agent.v1.CommandRouted.
+ * Use `create(CommandRoutedSchema)` to create a new message.
+ */
+export const CommandRoutedSchema: GenMessage<CommandRouted> = /*@__PURE__*/
+  messageDesc(file_coral_agent_v1_commands, 8);
+
+/**
+ * @generated from message coral.agent.v1.RoutedTarget
+ */
+export type RoutedTarget = Message<"coral.agent.v1.RoutedTarget"> & {
+  /**
+   * @generated from field: string agent_id = 1;
+   */
+  agentId: string;
+
+  /**
+   * @generated from field: string hostname = 2;
+   */
+  hostname: string;
+};
+
+/**
+ * Describes the message coral.agent.v1.RoutedTarget.
+ * Use `create(RoutedTargetSchema)` to create a new message.
+ */
+export const RoutedTargetSchema: GenMessage<RoutedTarget> = /*@__PURE__*/
+  messageDesc(file_coral_agent_v1_commands, 9);
+
+/**
+ * A matching agent that cannot run the command.
+ *
+ * @generated from message coral.agent.v1.SkippedTarget
+ */
+export type SkippedTarget = Message<"coral.agent.v1.SkippedTarget"> & {
+  /**
+   * @generated from field: string agent_id = 1;
+   */
+  agentId: string;
+
+  /**
+   * @generated from field: string hostname = 2;
+   */
+  hostname: string;
+
+  /**
+   * @generated from field: string reason = 3;
+   */
+  reason: string;
+
+  /**
+   * Empty when nothing can be done about it.
+   *
+   * @generated from field: string fix = 4;
+   */
+  fix: string;
+};
+
+/**
+ * Describes the message coral.agent.v1.SkippedTarget.
+ * Use `create(SkippedTargetSchema)` to create a new message.
+ */
+export const SkippedTargetSchema: GenMessage<SkippedTarget> = /*@__PURE__*/
+  messageDesc(file_coral_agent_v1_commands, 10);
 
 /**
  * @generated from message coral.agent.v1.CommandStarted
@@ -323,14 +525,14 @@ export type CommandStarted = Message<"coral.agent.v1.CommandStarted"> & {
   pid: number;
 
   /**
-   * Programs as the policy saw them, first to last of the pipeline.
+   * Programs as the policy saw them, in pipeline order.
    *
    * @generated from field: repeated string programs = 2;
    */
   programs: string[];
 
   /**
-   * host, or the container or process whose namespaces were entered.
+   * host, or the container or process whose namespaces it runs in.
    *
    * @generated from field: string where = 3;
    */
@@ -362,7 +564,7 @@ export type CommandStarted = Message<"coral.agent.v1.CommandStarted"> & {
  * Use `create(CommandStartedSchema)` to create a new message.
  */
 export const CommandStartedSchema: GenMessage<CommandStarted> = /*@__PURE__*/
-  messageDesc(file_coral_agent_v1_commands, 6);
+  messageDesc(file_coral_agent_v1_commands, 11);
 
 /**
  * @generated from message coral.agent.v1.CommandOutput
@@ -386,14 +588,14 @@ export type CommandOutput = Message<"coral.agent.v1.CommandOutput"> & {
  * Use `create(CommandOutputSchema)` to create a new message.
  */
 export const CommandOutputSchema: GenMessage<CommandOutput> = /*@__PURE__*/
-  messageDesc(file_coral_agent_v1_commands, 7);
+  messageDesc(file_coral_agent_v1_commands, 12);
 
 /**
  * @generated from message coral.agent.v1.CommandEnded
  */
 export type CommandEnded = Message<"coral.agent.v1.CommandEnded"> & {
   /**
-   * exited, signalled, timeout, output-limit, cancelled, denied, failed
+   * exited, signalled, timeout, output-limit, cancelled, denied, failed; from a colony also lost: the connection to the agent broke
    *
    * @generated from field: string reason = 1;
    */
@@ -410,7 +612,7 @@ export type CommandEnded = Message<"coral.agent.v1.CommandEnded"> & {
   signal: string;
 
   /**
-   * For denied and failed: what to print, and its kind as src/base/errors.ts names it.
+   * For denied and failed: what to print, and its error code as src/base/errors.ts names it.
    *
    * @generated from field: string problem = 4;
    */
@@ -442,7 +644,7 @@ export type CommandEnded = Message<"coral.agent.v1.CommandEnded"> & {
   durationMs: bigint;
 
   /**
-   * Name of the recording of a terminal, empty without one.
+   * Name of the terminal recording; empty without one.
    *
    * @generated from field: string recording = 10;
    */
@@ -454,14 +656,14 @@ export type CommandEnded = Message<"coral.agent.v1.CommandEnded"> & {
  * Use `create(CommandEndedSchema)` to create a new message.
  */
 export const CommandEndedSchema: GenMessage<CommandEnded> = /*@__PURE__*/
-  messageDesc(file_coral_agent_v1_commands, 8);
+  messageDesc(file_coral_agent_v1_commands, 13);
 
 /**
  * @generated from message coral.agent.v1.ApprovalNeeded
  */
 export type ApprovalNeeded = Message<"coral.agent.v1.ApprovalNeeded"> & {
   /**
-   * The id of the command: it waits once at the most, and whoever sees it in the audit can decide.
+   * The id of the command: a command waits at most once, so the id in the audit is enough to decide.
    *
    * @generated from field: string approval_id = 1;
    */
@@ -483,7 +685,7 @@ export type ApprovalNeeded = Message<"coral.agent.v1.ApprovalNeeded"> & {
  * Use `create(ApprovalNeededSchema)` to create a new message.
  */
 export const ApprovalNeededSchema: GenMessage<ApprovalNeeded> = /*@__PURE__*/
-  messageDesc(file_coral_agent_v1_commands, 9);
+  messageDesc(file_coral_agent_v1_commands, 14);
 
 /**
  * @generated from message coral.agent.v1.DecideApprovalRequest
@@ -500,7 +702,7 @@ export type DecideApprovalRequest = Message<"coral.agent.v1.DecideApprovalReques
   isApproved: boolean;
 
   /**
-   * Who decided, and why if said.
+   * Who decided, and optionally why.
    *
    * @generated from field: string decided_by = 3;
    */
@@ -517,7 +719,7 @@ export type DecideApprovalRequest = Message<"coral.agent.v1.DecideApprovalReques
  * Use `create(DecideApprovalRequestSchema)` to create a new message.
  */
 export const DecideApprovalRequestSchema: GenMessage<DecideApprovalRequest> = /*@__PURE__*/
-  messageDesc(file_coral_agent_v1_commands, 10);
+  messageDesc(file_coral_agent_v1_commands, 15);
 
 /**
  * @generated from message coral.agent.v1.DecideApprovalResponse
@@ -530,7 +732,7 @@ export type DecideApprovalResponse = Message<"coral.agent.v1.DecideApprovalRespo
  * Use `create(DecideApprovalResponseSchema)` to create a new message.
  */
 export const DecideApprovalResponseSchema: GenMessage<DecideApprovalResponse> = /*@__PURE__*/
-  messageDesc(file_coral_agent_v1_commands, 11);
+  messageDesc(file_coral_agent_v1_commands, 16);
 
 /**
  * @generated from message coral.agent.v1.ReadRecordingRequest
@@ -547,7 +749,7 @@ export type ReadRecordingRequest = Message<"coral.agent.v1.ReadRecordingRequest"
  * Use `create(ReadRecordingRequestSchema)` to create a new message.
  */
 export const ReadRecordingRequestSchema: GenMessage<ReadRecordingRequest> = /*@__PURE__*/
-  messageDesc(file_coral_agent_v1_commands, 12);
+  messageDesc(file_coral_agent_v1_commands, 17);
 
 /**
  * Parts of an asciicast v2 file, in order.
@@ -566,14 +768,14 @@ export type ReadRecordingResponse = Message<"coral.agent.v1.ReadRecordingRespons
  * Use `create(ReadRecordingResponseSchema)` to create a new message.
  */
 export const ReadRecordingResponseSchema: GenMessage<ReadRecordingResponse> = /*@__PURE__*/
-  messageDesc(file_coral_agent_v1_commands, 13);
+  messageDesc(file_coral_agent_v1_commands, 18);
 
 /**
  * @generated from message coral.agent.v1.GetRuntimeContextRequest
  */
 export type GetRuntimeContextRequest = Message<"coral.agent.v1.GetRuntimeContextRequest"> & {
   /**
-   * Look again instead of telling what is known.
+   * Detect again instead of returning the cached context.
    *
    * @generated from field: bool refresh = 1;
    */
@@ -585,5 +787,23 @@ export type GetRuntimeContextRequest = Message<"coral.agent.v1.GetRuntimeContext
  * Use `create(GetRuntimeContextRequestSchema)` to create a new message.
  */
 export const GetRuntimeContextRequestSchema: GenMessage<GetRuntimeContextRequest> = /*@__PURE__*/
-  messageDesc(file_coral_agent_v1_commands, 14);
+  messageDesc(file_coral_agent_v1_commands, 19);
+
+/**
+ * How a client runs commands: at a colony for many agents (control socket and TLS port), at an agent for itself (control socket).
+ * The colony passes the same messages on through the tunnel, as AgentService.Execute.
+ *
+ * @generated from service coral.agent.v1.CommandService
+ */
+export const CommandService: GenService<{
+  /**
+   * @generated from rpc coral.agent.v1.CommandService.Execute
+   */
+  execute: {
+    methodKind: "bidi_streaming";
+    input: typeof ExecuteRequestSchema;
+    output: typeof ExecuteResponseSchema;
+  },
+}> = /*@__PURE__*/
+  serviceDesc(file_coral_agent_v1_commands, 0);
 
