@@ -1,6 +1,6 @@
-/** What is written down of a command. The agent keeps it in a chain of hashes; here it is only told. */
+/** Audit records of a command. The agent keeps them in a hash chain; this room only emits them. */
 
-/** Who asked, as the colony or the control socket knows it. */
+/** The caller, as the colony or the control socket knows it. */
 export interface CommandCaller {
   /** `token:abc`, `local:uid=1000`. */
   name: string;
@@ -11,7 +11,7 @@ export interface CommandCaller {
   questionId: string;
 }
 
-/** `held` waits for an approval, whose id is the command's; `decided` tells what was made of it. Every command has `denied`, or `begun` and later `ended`. */
+/** `held` waits for an approval, whose id is the command's; `decided` carries the decision. Every command has `denied`, or `begun` and later `ended`. */
 export type AuditPhase = "denied" | "held" | "decided" | "begun" | "ended";
 
 export interface CommandAuditEntry {
@@ -20,7 +20,7 @@ export interface CommandAuditEntry {
   commandId: string;
   kind: "exec" | "shell" | "run";
   caller: CommandCaller;
-  /** As it was asked for: `host`, `service api`, `container web`. */
+  /** As requested: `host`, `service api`, `container web`. */
   target: string;
   /** Where it runs: `host`, `container 3f2a… (web), pid 42`; empty before that is known. */
   where: string;

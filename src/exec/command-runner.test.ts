@@ -183,11 +183,11 @@ describe("CommandRunner", () => {
 
   it("lets a caller of a bounded program set no variable that nobody named", async () => {
     const rules = [testRule({ action: "allow", program: ["env"], args: ["-u", "X"] })];
-    const asked = { argv: ["env", "-u", "X"], environment: { GIT_SSH_COMMAND: "touch /tmp/x" } };
-    await expect(create({ profile: "diagnostics", rules }).run(asked)).rejects.toThrow('Cannot set the variable "GIT_SSH_COMMAND"');
-    await expect(create({ rules }).run(asked)).rejects.toThrow("exec.environment_allow");
-    expect((await create({ rules, environmentAllow: ["*", "GIT_*"] }).run(asked)).stdout).toContain("GIT_SSH_COMMAND");
-    expect((await create({ rules }).run({ ...asked, environment: { LANG: "de_DE.UTF-8" } })).stdout).toContain("LANG=de_DE.UTF-8");
+    const requested = { argv: ["env", "-u", "X"], environment: { GIT_SSH_COMMAND: "touch /tmp/x" } };
+    await expect(create({ profile: "diagnostics", rules }).run(requested)).rejects.toThrow('Cannot set the variable "GIT_SSH_COMMAND"');
+    await expect(create({ rules }).run(requested)).rejects.toThrow("exec.environment_allow");
+    expect((await create({ rules, environmentAllow: ["*", "GIT_*"] }).run(requested)).stdout).toContain("GIT_SSH_COMMAND");
+    expect((await create({ rules }).run({ ...requested, environment: { LANG: "de_DE.UTF-8" } })).stdout).toContain("LANG=de_DE.UTF-8");
   });
 
   it.runIf(isRoot)("runs as nobody, without capabilities, groups or a way back", async () => {

@@ -21,7 +21,7 @@ import type { CommandBounds, CommandEnd, RunningCommand } from "./processes/runn
 import { recorded } from "./recordings/recorded.ts";
 import { type Recording, Recordings } from "./recordings/recordings.ts";
 
-/** What is asked for, checked again here whoever asked. */
+/** The requested command, checked again here for every caller. */
 export interface CommandOrder {
   /** UUID. */
   commandId: string;
@@ -124,7 +124,7 @@ export class CommandRunner implements AsyncDisposable {
     return this.#launcher.limited;
   }
 
-  /** Throws when it may not or cannot run; that is in the audit by then. `onHeld` is told when it waits for an approval. */
+  /** Throws if it may not or cannot run; the audit has the refusal by then. `onHeld` is called when it waits for an approval. */
   async start(order: CommandOrder, signal: AbortSignal, onHeld: (held: HeldCommand) => void): Promise<StartedCommand> {
     const known: Known = { order, command: wordsOf(order), where: "", rule: "", user: "" };
     let prepared = await this.#prepareAudited(known, signal);
@@ -168,7 +168,7 @@ export class CommandRunner implements AsyncDisposable {
     const settings = this.#options.settings();
     if (!/^[0-9a-f]{8}(?:-[0-9a-f]{4}){3}-[0-9a-f]{12}$/.test(order.commandId))
       throw new CoralError({ code: "invalid", message: "Cannot run a command: its id is not a UUID" });
-    // Whoever sent it may have known another place than this one.
+    // The sender may have resolved another place than this one.
     const absent = this.#options.absent?.(order.kind) ?? null;
     if (absent) throw new CoralError({ code: "unsupported", message: `Cannot ${order.kind} here: ${absent.reason}; ${absent.fix}` });
     if (settings.profile === "off") {
@@ -199,8 +199,8 @@ export class CommandRunner implements AsyncDisposable {
     const isByRuntime = usesRuntime(place, user);
     if (isByRuntime) checkRuntimeFit(order);
     known.user = isByRuntime ? "of the container" : user.name;
-    const asked = commandEnvironment({
-      asked: order.environment,
+    const requested = commandEnvironment({
+      requested: order.environment,
       // What a rule allows is bound by it; a variable could undo that, unless it was named by whoever wrote the rule.
       allowed: settings.environmentAllow.filter((pattern) => pattern !== "*" || !decision.stages.some(({ isByRule }) => isByRule)),
       isDiagnostic: decision.stages.some(({ isDiagnostic }) => isDiagnostic),
@@ -208,7 +208,7 @@ export class CommandRunner implements AsyncDisposable {
       terminalType: order.terminal?.type ?? "",
       commandId: order.commandId,
     });
-    const environment = { ...serviceVariables(order, stages), ...asked };
+    const environment = { ...serviceVariables(order, stages), ...requested };
     return { place, decision, user, environment, bounds: boundsOf(order, settings, decision.stages) };
   }
 
@@ -389,8 +389,8 @@ function nameOfFirst(stages: readonly Stage[]): string {
 
 function boundsOf(order: CommandOrder, settings: ExecSettings, stages: readonly AllowedStage[]): CommandBounds {
   const isBounded = order.kind === "exec";
-  const atMost = (asked: number, max: number): number | undefined =>
-    isBounded ? Math.min(asked > 0 ? asked : max, max) : asked > 0 ? asked : undefined;
+  const atMost = (requested: number, max: number): number | undefined =>
+    isBounded ? Math.min(requested > 0 ? requested : max, max) : requested > 0 ? requested : undefined;
   const stopAfter = stages.flatMap(({ stopAfterMs }) => stopAfterMs ?? []);
   return {
     timeoutMs: atMost(order.timeoutMs, settings.timeoutMs),

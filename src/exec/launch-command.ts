@@ -139,7 +139,7 @@ function mayMark(user: CommandUser, place: Place): boolean {
   return user.ids !== undefined && user.ids.uid !== 0 && place.target === undefined;
 }
 
-/** Where the agent may not enter it, and as root, or as whoever the container runs as when that is root: then its runtime does it, within the container's own bounds. */
+/** The container's runtime runs the command where the agent may not enter the container, and for root (also as the container's user): then the container's own limits apply. */
 export function usesRuntime({ isRuntimeOnly, container, target }: Place, user: CommandUser): boolean {
   if (isRuntimeOnly) return true;
   if (!container || !target) return false;

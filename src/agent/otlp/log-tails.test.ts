@@ -197,6 +197,6 @@ describe("LogTails", () => {
     services = [{ service: "api", files: ["/dev/null"], units: [], fromStart: true }];
     await using tails = open();
     await round(tails);
-    expect(tails.notes()).toEqual(['Cannot read the log file "/dev/null": /dev/null is no regular file']);
+    expect(tails.notes()).toEqual(['Cannot read the log file "/dev/null": /dev/null is not a regular file']);
   });
 });

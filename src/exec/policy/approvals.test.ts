@@ -38,7 +38,7 @@ describe("approvals", () => {
       queueMicrotask(() => runner.decide(refused.commandId, { isApproved: false, decidedBy: "boss", reason: "no" })),
     );
     await expect(refusing).rejects.toMatchObject({ code: "not-permitted", message: expect.stringContaining("not approved by boss: no") });
-    await expect(runner.start(testOrder({ argv: ["touch", file] }), never, noHold)).rejects.toThrow("nobody approved it in time");
+    await expect(runner.start(testOrder({ argv: ["touch", file] }), never, noHold)).rejects.toThrow("no approval in time");
     const caller = new AbortController();
     await expect(runner.start(testOrder({ argv: ["touch", file] }), caller.signal, () => caller.abort())).rejects.toMatchObject({
       code: "cancelled",

@@ -1,10 +1,10 @@
-/** Commands that wait for somebody to approve them, held here at the agent: nothing but a decision that reaches the agent lets one run. */
+/** Commands that wait for an approval, held here at the agent: only a decision that reaches the agent lets one run. */
 
 import { CoralError } from "../../base/errors.ts";
 
 export interface ApprovalDecision {
   isApproved: boolean;
-  /** Empty when nobody decided in time. */
+  /** Empty if no decision arrived in time. */
   decidedBy: string;
   reason: string;
 }
@@ -37,7 +37,7 @@ export class Approvals {
       };
       const timer = setTimeout(() => {
         end();
-        resolve({ isApproved: false, decidedBy: "", reason: "nobody approved it in time" });
+        resolve({ isApproved: false, decidedBy: "", reason: "no approval in time" });
       }, timeoutMs);
       this.#held.set(id, (decision) => {
         end();

@@ -119,7 +119,7 @@ function ownRule(rules: Readonly<Record<string, OptionRule>> | undefined, name: 
   return rules !== undefined && Object.hasOwn(rules, name) ? rules[name] : undefined;
 }
 
-/** A value that fits an expression and is no option by itself. */
+/** A value that matches an expression and is not an option itself. */
 export function matching(expression: RegExp, what = "is not allowed here"): ValueCheck {
   return (value) => (expression.test(value) && !value.startsWith("-") ? undefined : what);
 }

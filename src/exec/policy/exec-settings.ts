@@ -1,4 +1,4 @@
-/** What the agent's owner has decided about commands; made of the config, read anew for each command. */
+/** The agent owner's settings for commands; built from the config, read again for each command. */
 
 export type RuleAction = "allow" | "deny" | "require_approval";
 
@@ -37,6 +37,6 @@ export interface ExecSettings {
   recordings: { enabled: boolean; maxSizeBytes: number; maxAgeMs: number };
   /** Names of variables that a caller may set. */
   environmentAllow: readonly string[];
-  /** How long a command waits for somebody to approve it. */
+  /** How long a command waits for an approval. */
   approvalTimeoutMs: number;
 }

@@ -1,4 +1,4 @@
-/** Programs that start others or read programs: whoever may run one of them may run anything. */
+/** Programs that start other programs or read scripts: permission for one of them is permission for anything. */
 
 const names = new Set(
   `sh bash rbash dash ash zsh ksh ksh93 mksh oksh lksh fish csh tcsh rc es elvish nu pwsh busybox toybox

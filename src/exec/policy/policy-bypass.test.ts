@@ -88,7 +88,7 @@ function refusedBecause({ text = "", argv, environment = {}, workingDirectory = 
     const decision = decide({ ...testSettings, profile: "diagnostics" }, question);
     if (decision.action !== "allow") return decision.why;
     commandEnvironment({
-      asked: environment,
+      requested: environment,
       allowed: ["*"],
       isDiagnostic: true,
       user: { name: "nobody", home: "/" },

@@ -93,7 +93,7 @@ describe("rules", () => {
     const unnamed = { targets: ["host pid 7"], isUnnamed: true };
     for (const target of ["container web", "container*", "*web"])
       expect(action("ps", [testRule({ action: "deny", target: [target] })], {}, unnamed), target).toBe("deny");
-    expect(ask("ps", [testRule({ action: "deny", target: ["container web"] })], {}, unnamed).why).toContain("cannot be told now");
+    expect(ask("ps", [testRule({ action: "deny", target: ["container web"] })], {}, unnamed).why).toContain("is unknown now");
     for (const target of ["host", "service web"])
       expect(action("ps", [testRule({ action: "deny", target: [target] })], {}, unnamed), target).toBe("allow");
     expect(action("bash", [testRule({ action: "allow", program: ["bash"], target: ["container web"] })], {}, unnamed)).toBe("deny");

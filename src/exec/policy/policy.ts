@@ -26,7 +26,7 @@ export interface PolicyQuestion {
   isReadOnly: boolean;
   /** Of the target. */
   files: RootFiles;
-  /** Empty: none was asked for. */
+  /** Empty if none was requested. */
   workingDirectory: string;
 }
 
@@ -89,7 +89,7 @@ function decideStage(settings: ExecSettings, question: PolicyQuestion, stage: St
     (candidate) => (candidate.action !== "allow" || !question.isReadOnly) && isMatch(candidate, question, stage, program),
   );
   if (rule?.action === "deny") {
-    const doubt = isNamed(rule, question) ? "" : "; the name of its container cannot be told now, so that it may be meant";
+    const doubt = isNamed(rule, question) ? "" : "; the name of its container is unknown now, so the rule may apply";
     return denied(rule.name, `the rule "${rule.name}" denies ${program.name}${doubt}`);
   }
   const bound = rule && boundProblem(rule, workingDirectory);
@@ -102,7 +102,7 @@ function decideStage(settings: ExecSettings, question: PolicyQuestion, stage: St
   return rule && decision.action === "allow" ? { ...decision, action: "require_approval", rule: rule.name, runAs: rule.runAs } : decision;
 }
 
-/** A program may take its settings from where it works, so whoever is bound by a rule does not choose that. */
+/** A program may read settings from its working directory, so a command bound by a rule does not choose it. */
 function boundProblem(rule: ExecRule, workingDirectory: string): string | undefined {
   const isBound = rule.args.length > 0 || rule.runAs !== undefined;
   return isBound && workingDirectory !== "" && workingDirectory !== "/"
@@ -195,7 +195,7 @@ function allowsProgram({ program: patterns }: ExecRule, program: Program): boole
   if (patterns.length === 0) return true;
   const paths = matcherOf(patterns.filter((pattern) => pattern.includes("/") || pattern === "*"));
   if (paths(program.realPath)) return true;
-  // A link counts by its own path only when that path has no way around in it and nobody but root could have made it.
+  // A link counts by its own path only if that path contains no detour and only root could have created it.
   const isPlainLink = program.isTrusted && posix.normalize(program.path) === program.path && !isLauncher(program.realName);
   if (isPlainLink && paths(program.path)) return true;
   const names = matcherOf(patterns.filter((pattern) => !pattern.includes("/")));
@@ -210,7 +210,7 @@ function allowsProgram({ program: patterns }: ExecRule, program: Program): boole
 function touchesProgram({ program: patterns }: ExecRule, program: Program): boolean {
   if (patterns.length === 0) return true;
   const matches = matcherOf(patterns);
-  return [program.asked, program.name, program.path, program.realPath, program.realName].some(matches);
+  return [program.requested, program.name, program.path, program.realPath, program.realName].some(matches);
 }
 
 function fitsArguments({ action, args: patterns }: ExecRule, args: readonly string[]): boolean {

@@ -5,7 +5,7 @@ import { nameOfPath, type RootFiles } from "./root-files.ts";
 
 export interface Program {
   /** As the command says it. */
-  asked: string;
+  requested: string;
   /** The last part of that: what a multi-call program takes for its name. */
   name: string;
   /** Where it was found, links not followed. */
@@ -17,7 +17,7 @@ export interface Program {
   isTrusted: boolean;
   /** Machine code, not a script that an interpreter reads. */
   isNative: boolean;
-  /** One file that is many programs, told apart by the name that they are called by. */
+  /** One file that is many programs, selected by the name it is called by. */
   isMultiCall: boolean;
   isSetuid: boolean;
 }
@@ -36,22 +36,22 @@ export interface ResolveProgramOptions {
   workingDirectory?: string;
 }
 
-/** Throws `not-found` when there is none, and `not-permitted` when it is no file that can be run. */
-export function resolveProgram(asked: string, { files, workingDirectory }: ResolveProgramOptions): Program {
-  const isPath = asked.includes("/");
-  if (isPath && !asked.startsWith("/") && workingDirectory === undefined) {
-    throw new CoralError({ code: "not-permitted", message: `Cannot run "${asked}": write a program's name or its whole path` });
+/** Throws `not-found` if there is none, and `not-permitted` if it is not an executable file. */
+export function resolveProgram(requested: string, { files, workingDirectory }: ResolveProgramOptions): Program {
+  const isPath = requested.includes("/");
+  if (isPath && !requested.startsWith("/") && workingDirectory === undefined) {
+    throw new CoralError({ code: "not-permitted", message: `Cannot run "${requested}": write a program's name or its whole path` });
   }
-  if (files.isUnseen) return unseenProgram(asked);
-  const absolute = asked.startsWith("/") ? asked : `${workingDirectory ?? ""}/${asked}`;
-  const candidates = isPath ? [absolute] : searchPath.map((directory) => `${directory}/${asked}`);
+  if (files.isUnseen) return unseenProgram(requested);
+  const absolute = requested.startsWith("/") ? requested : `${workingDirectory ?? ""}/${requested}`;
+  const candidates = isPath ? [absolute] : searchPath.map((directory) => `${directory}/${requested}`);
   for (const path of candidates) {
     const file = files.resolve(path);
     if (!file?.stats.isFile() || (file.stats.mode & executable) === 0) continue;
     const realName = nameOfPath(file.path);
     return {
-      asked,
-      name: nameOfPath(asked),
+      requested,
+      name: nameOfPath(requested),
       path,
       realPath: file.path,
       realName,
@@ -64,14 +64,24 @@ export function resolveProgram(asked: string, { files, workingDirectory }: Resol
   throw new CoralError({
     code: "not-found",
     message: isPath
-      ? `Cannot run "${asked}": there is no such program at the target`
-      : `Cannot run "${asked}": there is no such program at the target in ${searchPath.join(", ")}`,
+      ? `Cannot run "${requested}": there is no such program at the target`
+      : `Cannot run "${requested}": there is no such program at the target in ${searchPath.join(", ")}`,
   });
 }
 
 /** The runtime looks it up itself. Whether its file is what its name says is then for the container's image to answer. */
-function unseenProgram(asked: string): Program {
-  const name = nameOfPath(asked);
-  const path = asked.includes("/") ? asked : `/bin/${asked}`;
-  return { asked, name, path, realPath: asked, realName: name, isTrusted: true, isNative: true, isMultiCall: false, isSetuid: false };
+function unseenProgram(requested: string): Program {
+  const name = nameOfPath(requested);
+  const path = requested.includes("/") ? requested : `/bin/${requested}`;
+  return {
+    requested,
+    name,
+    path,
+    realPath: requested,
+    realName: name,
+    isTrusted: true,
+    isNative: true,
+    isMultiCall: false,
+    isSetuid: false,
+  };
 }

@@ -7,7 +7,7 @@ export interface ResolvedFile {
   /** Inside the root, with every link followed. */
   path: string;
   stats: Stats;
-  /** Nobody but the root's owner can change the file, any directory on the way to it, or any link that was followed. */
+  /** Only the root's owner can change the file, any directory on the way to it, or any link that was followed. */
   isTrusted: boolean;
 }
 
@@ -45,7 +45,7 @@ export function createRootFiles(prefix = ""): RootFiles {
         done.pop();
         continue;
       }
-      // A name below something that is no directory is no name.
+      // A name below something that is not a directory does not exist.
       if (stats !== null && done.length > 0 && !stats.isDirectory()) return null;
       const next: string = `/${[...done, name].join("/")}`;
       stats = attempt(() => lstatSync(prefix + next));
@@ -55,7 +55,7 @@ export function createRootFiles(prefix = ""): RootFiles {
         done.push(name);
         continue;
       }
-      // A link's own mode says nothing; who may replace it is said by its directory, and who made it by its owner.
+      // A link's own mode is meaningless: its directory decides who may replace it, its owner who made it.
       isTrusted &&= stats.uid === 0 || stats.uid === ownerUid;
       const to = attempt(() => readlinkSync(prefix + next));
       if (to === null || ++links > maxLinks) return null;

@@ -1,4 +1,4 @@
-/** The environment of a command: made anew, never the agent's own, which may hold secrets. */
+/** The environment of a command: built from scratch, never the agent's own, which may hold secrets. */
 
 import { CoralError } from "../../base/errors.ts";
 import { matcherOf } from "../../base/name-pattern.ts";
@@ -6,7 +6,7 @@ import { searchPath } from "../policy/resolve-program.ts";
 
 export interface CommandEnvironmentOptions {
   /** What the caller wants to add. */
-  asked: Readonly<Record<string, string>>;
+  requested: Readonly<Record<string, string>>;
   /** Patterns of names that it may. */
   allowed: readonly string[];
   /** By the read-only profile: only what cannot change which code runs or which file is read, whatever the config allows. */
@@ -37,7 +37,7 @@ const timeZone = /^[A-Za-z][\w+-]{0,31}(?:\/[A-Za-z][\w+-]{0,31}){0,2}$/;
 
 /** Throws `not-permitted` naming the variable. */
 export function commandEnvironment(options: CommandEnvironmentOptions): Record<string, string> {
-  const { asked, user, terminalType, commandId, isDiagnostic } = options;
+  const { requested, user, terminalType, commandId, isDiagnostic } = options;
   const environment: Record<string, string> = {
     PATH: searchPath.join(":"),
     HOME: isDiagnostic ? "/nonexistent" : user.home,
@@ -45,7 +45,7 @@ export function commandEnvironment(options: CommandEnvironmentOptions): Record<s
     LOGNAME: user.name,
     SHELL: "/bin/sh",
     LANG: "C.UTF-8",
-    // Nothing may wait for a key or be asked to start an editor.
+    // Nothing may wait for a key or start an editor.
     PAGER: "cat",
     SYSTEMD_PAGER: "",
     SYSTEMD_PAGERSECURE: "1",
@@ -54,12 +54,12 @@ export function commandEnvironment(options: CommandEnvironmentOptions): Record<s
     [commandVariable]: commandId,
   };
   if (terminalType !== "") environment["TERM"] = checkedTerminal(terminalType);
-  const names = Object.keys(asked);
+  const names = Object.keys(requested);
   if (names.length > maxVariables) throw refused(names[maxVariables] ?? "", `there are more than ${maxVariables}`);
   let bytes = 0;
   const isAllowed = matcherOf(options.allowed);
   for (const name of names) {
-    const value = asked[name] ?? "";
+    const value = requested[name] ?? "";
     bytes += name.length + Buffer.byteLength(value);
     if (bytes > maxBytes) throw refused(name, `the variables are longer than ${maxBytes} bytes`);
     if (!/^[A-Za-z_][A-Za-z0-9_]{0,255}$/.test(name)) throw refused(name, "it is not a variable's name");

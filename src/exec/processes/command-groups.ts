@@ -52,7 +52,7 @@ export interface OpenGroupsOptions {
 
 /** Makes the directory of this agent, and ends and removes what agents left behind that do not run any more. */
 export function openCommandGroups({ log, mounts = readCgroupMounts() }: OpenGroupsOptions): CommandGroups {
-  // The last part tells several of one process apart.
+  // The last part distinguishes several groups of one process.
   const own = [prefix, pidNamespaceId(), process.pid, startTicksOf(process.pid) ?? "0", randomBytes(3).toString("hex")].join(".");
   const trees: Tree[] = [];
   for (const { version, directory, controllers } of mounts) {
@@ -141,7 +141,7 @@ function limitFiles({ version, controllers }: Tree, { memoryBytes, cpus, process
   return controllers.flatMap((controller) => files[controller] ?? []);
 }
 
-/** Of agents whose process is gone. Their numbers mean nothing in another pid namespace, so those are left alone. */
+/** Groups of agents whose process is gone. Pids mean nothing in another pid namespace, so those groups are kept. */
 function removeLeftovers(directory: string, log: Logger): void {
   const namespace = pidNamespaceId();
   for (const name of listDirectory(directory)) {

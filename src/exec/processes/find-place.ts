@@ -8,7 +8,7 @@ export interface PlaceWanted {
   kind: "host" | "service" | "container";
   service: string;
   container: string;
-  /** 0: not said. */
+  /** 0: not given. */
   pid: number;
 }
 
@@ -20,7 +20,7 @@ export interface Place {
   target: ProcessView | undefined;
   /** The container, when it is one. */
   container: ContainerInfo | undefined;
-  /** It is in a container whose name nobody can tell now: a rule that names one may mean it. */
+  /** It is in a container whose name is unknown now: a rule that names one may mean it. */
   isUnnamed: boolean;
   /** The target's processes cannot be seen from here: only its runtime can run something there. */
   isRuntimeOnly: boolean;

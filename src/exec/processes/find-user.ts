@@ -1,4 +1,4 @@
-/** As whom a command runs. Names mean users of this host, also inside containers: whoever made a container must not choose who `nobody` is. */
+/** The user a command runs as. Names mean users of this host, also inside containers: a container image must not choose who `nobody` is. */
 
 import { readFileSync } from "node:fs";
 import { CoralError } from "../../base/errors.ts";
@@ -13,7 +13,7 @@ export interface CommandUser {
 }
 
 export interface FindUserOptions {
-  /** Of the rule or the settings; undefined: nobody for an agent that is root, else its own user. */
+  /** From the rule or the settings; undefined: `nobody` for a root agent, else its own user. */
   runAs: string | undefined;
   target: ProcessView | undefined;
   /** For tests. */

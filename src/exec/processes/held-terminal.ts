@@ -28,7 +28,7 @@ export function holdTerminal(path: string, pid: number): () => void {
   const look = (): void => {
     if ((processStateOf(pid) ?? "Z") === "Z") letGo();
   };
-  // The library waits for the end of the terminal before it tells the end of the program, so the kernel is asked.
+  // The library waits for the terminal's end before it reports the program's, so ask the kernel.
   if (looks.size === 0) process.on("SIGCHLD", lookAtAll);
   looks.add(look);
   look();

@@ -51,7 +51,7 @@ shift
 ulimit -c 0
 umask 022
 ${become.replaceAll(" 3<&-", "")}`;
-/** After the change of user, so that nobody gets into a directory that is closed to them. */
+/** After the change of user, so that directory permissions of that user apply. */
 const changeDirectory = 'cd -- "$1" || exit 125; shift; exec "$@"';
 /** Waits for lines of `launchOrder`. They are taken as they are: nothing in them is expanded or obeyed. Without the last one nothing is run. */
 const waiting = `
@@ -87,7 +87,7 @@ export function waitingWords(options: Pick<LaunchOptions, "joinFiles" | "user" |
 const maxOrderBytes = 16 * 1024;
 const maxOrderWords = 256;
 
-/** What makes a program of a process that waits; undefined when it cannot be said in lines. */
+/** Input that turns a waiting process into the program; undefined if it cannot be expressed in lines. */
 export function launchOrder(
   commandId: string,
   options: Pick<LaunchOptions, "file" | "args" | "redirections" | "workingDirectory">,

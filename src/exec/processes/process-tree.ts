@@ -82,7 +82,7 @@ export class ProcessTree {
   }
 }
 
-/** The kernel needs a moment to let go of a group that has become empty; nobody has to wait for that, and whoever waits for the command comes first. */
+/** The kernel needs a moment to release an empty group; the caller of the command does not wait for that. */
 export async function removeGroup(group: CommandGroup): Promise<void> {
   for (let round = 0; round < killRounds; round++) {
     await sleep(killPauseMs);

@@ -11,17 +11,17 @@ import { type LaunchUser, waitingWords } from "./launch.ts";
 import { newMarkGroup, removeGroup } from "./process-tree.ts";
 import type { SpawnedPrograms, Spawner } from "./spawner.ts";
 
-/** What is known of a command before it is asked for. */
+/** What is known of a command before it is requested. */
 export interface ExpectedCommand {
   user: LaunchUser | undefined;
   /** Without what differs between commands. */
   environment: Readonly<Record<string, string>>;
   limits: GroupLimits | undefined;
-  /** Whether its processes are to be known by a supplementary group where there is no control group. */
+  /** Whether its processes are identified by a supplementary group where there is no control group. */
   mayMark: boolean;
 }
 
-/** One that waits. Whoever takes it runs it or lets it go. */
+/** One waiting process. The taker runs or releases it. */
 export interface ReadyLaunch {
   spawned: SpawnedPrograms;
   group: CommandGroup | undefined;
@@ -38,7 +38,7 @@ interface Waiting extends ReadyLaunch {
 /** For commands that follow each other at once. */
 const maxAlike = 3;
 const maxWaiting = 6;
-/** After a command was begun: what is made ready must not slow down what runs. */
+/** Delay after a command started: preparing the next one must not slow it down. */
 const refillDelayMs = 15;
 /** They go when no command came for this long. */
 const idleMs = 60_000;
@@ -111,7 +111,7 @@ export class ReadyLaunches implements AsyncDisposable {
   async #add(expected: ExpectedCommand, key: string): Promise<void> {
     const waiting = await this.#start(expected, key);
     this.#waiting.push(waiting);
-    // One that ends by itself was ended by somebody, or could not do what a command will tell better.
+    // One that ends by itself was killed, or failed in a way that the command will report better.
     void waiting.spawned.programs[0]?.exited.then(() => {
       const index = this.#waiting.indexOf(waiting);
       if (index < 0) return;

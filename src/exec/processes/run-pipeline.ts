@@ -20,7 +20,7 @@ export interface PipelineOptions {
   log: Logger;
 }
 
-/** Between being asked to end and being ended. */
+/** Between SIGTERM and SIGKILL. */
 const graceMs = 2_000;
 
 /** Reads, bounds and ends programs that were started. */
@@ -90,11 +90,11 @@ class Pipeline implements RunningCommand {
   stop(reason: CommandEnd["reason"]): void {
     if (this.#reason !== undefined) return;
     this.#reason = reason;
-    // Whoever wrote too much is not asked: it would go on writing.
+    // Skip SIGTERM after an output-limit kill: the process would keep writing.
     if (reason !== "output-limit") this.#options.tree.signal("SIGTERM", this.#wrappers());
     const kill = (): void => background(this.#options.log, "The end of a command", this.#options.tree.kill());
     if (reason === "output-limit") kill();
-    // Whoever leaves while the end is still written down must not keep the agent there: what forked away is ended already.
+    // A caller that disconnects while the end is being recorded must not block the agent: forked processes are already killed.
     else if (!this.#isGone) this.#timers.push(setTimeout(kill, graceMs));
   }
 
@@ -123,7 +123,7 @@ class Pipeline implements RunningCommand {
     for (const [index, delayMs] of interruptMs.entries()) {
       const pid = this.#spawned.programs[index]?.pid;
       if (delayMs === undefined || pid === undefined) continue;
-      // The others go on: they still have to show what this one says at its end.
+      // The others continue: they still have to print what this one outputs at its end.
       this.#timers.push(setTimeout(() => (isWrapped ? this.signal("INT") : tree.signalOne(pid, "SIGINT")), delayMs));
     }
   }

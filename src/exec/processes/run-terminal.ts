@@ -1,4 +1,4 @@
-/** A program at a terminal of its own. The library for it is loaded when the first one is asked for. */
+/** A program at a terminal of its own. The terminal library is loaded with the first one. */
 
 import { constants } from "node:os";
 import type { IPty } from "@lydell/node-pty";
@@ -131,7 +131,7 @@ class Terminal implements RunningCommand {
     this.#reason = reason;
     this.#meter.drain();
     this.#pty.resume();
-    // What a terminal that goes away tells its programs.
+    // As a terminal that hangs up signals its programs.
     this.signal("HUP");
     const kill = (): void => background(this.#options.log, "The end of a terminal", this.#options.tree.kill());
     if (reason === "output-limit") kill();
@@ -175,7 +175,7 @@ class Terminal implements RunningCommand {
   }
 }
 
-/** Its types do not tell it. Empty: it has none. */
+/** Missing from its types. Empty: it has none. */
 function nameOf(pty: IPty & { ptsName?: string }): string {
   return pty.ptsName ?? "";
 }

@@ -3,7 +3,7 @@
 /** Why and how it ended. */
 export interface CommandEnd {
   reason: "exited" | "signalled" | "timeout" | "output-limit" | "cancelled" | "failed";
-  /** As a shell would tell it: 128 + n for a signal, 124 for a timeout. */
+  /** As a shell reports it: 128 + n for a signal, 124 for a timeout. */
   exitCode: number;
   /** `SIGTERM`; empty when it exited by itself. */
   signal: string;
@@ -22,7 +22,7 @@ export interface CommandOutput {
 export interface RunningCommand extends AsyncDisposable {
   /** Of the first program; 0 when a runtime keeps it. */
   readonly pid: number;
-  /** Read at most once. Whoever stops reading holds the command up; `drain` lets it run on unread. */
+  /** Read at most once. A reader that stops blocks the command; `drain` lets it run unread. */
   output(): AsyncIterable<CommandOutput>;
   drain(): void;
   /** Resolves when more can be written. What comes after its end is dropped. */
@@ -43,7 +43,7 @@ export interface CommandBounds {
   /** Undefined: as long as it likes. */
   timeoutMs: number | undefined;
   maxOutputBytes: number | undefined;
-  /** It is interrupted then, which is no failure. */
+  /** It is interrupted then, which is not a failure. */
   stopAfterMs: number | undefined;
 }
 

@@ -27,7 +27,7 @@ export interface SpawnedPrograms {
   stdin: Writable;
   /** Of the last. */
   stdout: Readable;
-  /** What the first reads at descriptor 3; undefined when that was not asked for. */
+  /** What the first program reads at descriptor 3; undefined if not requested. */
   orders: Writable | undefined;
 }
 
@@ -202,7 +202,7 @@ class StartOrder {
     else this.#exit(message.index, { code: message.code, signal: message.signal });
   }
 
-  /** Nobody can tell any more how the programs end. Whoever runs them ends them then. */
+  /** Exit codes of the programs are lost; their owner kills them. */
   lose(why: string): void {
     this.#fail(why);
     for (const index of this.#exits.keys()) this.#exit(index, { code: null, signal: "SIGKILL" });
@@ -210,7 +210,7 @@ class StartOrder {
 
   #keep(stream: StreamName, index: number, handle: Duplex | undefined): void {
     if (!handle) return;
-    // A program that leaves before it has read everything is no failure.
+    // A program that exits before it has read everything is not a failure.
     handle.on("error", () => undefined);
     if (stream === "stderr") this.#stderrs.set(index, handle);
     else if (stream === "orders") this.#orders = handle;

@@ -85,15 +85,15 @@ export function startWatchdog(parents: readonly string[], log: Logger): Watchdog
   // Its end of the pipe may be gone before ours.
   child.stdin?.on("error", () => undefined);
   child.unref();
-  const tell = (line: string): void => {
+  const send = (line: string): void => {
     child.stdin?.write(`${line}\n`);
   };
   return {
     pid: child.pid,
-    add: (pid, commandId) => tell(`+ ${pid} ${commandId}`),
-    remove: (pid, commandId) => tell(`- ${pid} ${commandId}`),
-    addGroup: (groupId) => tell(`g ${groupId}`),
-    removeGroup: (groupId) => tell(`h ${groupId}`),
+    add: (pid, commandId) => send(`+ ${pid} ${commandId}`),
+    remove: (pid, commandId) => send(`- ${pid} ${commandId}`),
+    addGroup: (groupId) => send(`g ${groupId}`),
+    removeGroup: (groupId) => send(`h ${groupId}`),
     [Symbol.dispose]: () => child.stdin?.end(),
   };
 }

@@ -34,7 +34,7 @@ export interface RecordingStart {
 const validName = /^[0-9a-f-]{8,64}\.cast$/;
 /** Of one recording, of what all may take. */
 const shareOfAll = 0.25;
-/** Waiting for a slow disk; then the recording ends, and the terminal goes on. */
+/** Bytes waiting for a slow disk; beyond this the recording ends and the terminal continues. */
 const maxWaitingBytes = 8 * 1024 * 1024;
 const pieceBytes = 64 * 1024;
 

@@ -250,7 +250,7 @@ export class FileTail {
     }
     try {
       const facts = await handle.stat();
-      if (!facts.isFile()) throw Object.assign(new Error(`${path} is no regular file`), { code: "EINVAL" });
+      if (!facts.isFile()) throw Object.assign(new Error(`${path} is not a regular file`), { code: "EINVAL" });
       const start = {
         readBytes: 0,
         head: Buffer.alloc(0),

@@ -14,7 +14,7 @@ export interface JournalRecord {
 
 export interface JournalTailOptions {
   units: readonly string[];
-  /** Where to go on; undefined: from now on. */
+  /** Where to resume; undefined: from now on. */
   cursor: string | undefined;
   /** Default `journalctl`. */
   program?: string;
@@ -82,13 +82,15 @@ export class JournalTail {
     const args = ["--follow", "--output=json", "--no-pager", "--quiet", ...from, ...units.map((unit) => `--unit=${unit}`)];
     const child = spawn(program, args, { stdio: ["ignore", "pipe", "pipe"] });
     this.#child = child;
-    let said = "";
+    let stderr = "";
     child.stderr.on("data", (chunk: Buffer) => {
-      said = (said + chunk.toString()).slice(-500);
+      stderr = (stderr + chunk.toString()).slice(-500);
     });
     child.on("error", (error) => this.#ended(child, error.message));
-    // Not "exit": what it said may come after that.
-    child.on("close", (code) => this.#ended(child, `journalctl ended with ${code ?? "a signal"}${said === "" ? "" : `: ${said.trim()}`}`));
+    // Not "exit": stderr may still arrive after it.
+    child.on("close", (code) =>
+      this.#ended(child, `journalctl ended with ${code ?? "a signal"}${stderr === "" ? "" : `: ${stderr.trim()}`}`),
+    );
     const lines = createInterface({ input: child.stdout });
     this.#pause = () => lines.pause();
     this.#resume = () => lines.resume();
@@ -114,7 +116,7 @@ export class JournalTail {
   }
 }
 
-/** Undefined for what is no record with a text. */
+/** Undefined for anything that is not a record with a text. */
 export function recordIn(line: string, maxBytes: number): { record: JournalRecord; cursor: string } | undefined {
   let fields: unknown;
   try {
@@ -140,7 +142,7 @@ export function recordIn(line: string, maxBytes: number): { record: JournalRecor
   };
 }
 
-/** The journal writes what is no plain text as a list of bytes, and nothing of what is very long. */
+/** The journal writes non-text as a list of bytes, and omits values that are very long. */
 function messageOf(value: unknown): string | undefined {
   if (typeof value === "string") return value;
   if (!Array.isArray(value) || !value.every((byte) => typeof byte === "number")) return undefined;

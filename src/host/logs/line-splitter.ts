@@ -2,12 +2,12 @@
 
 export interface SplitLine {
   text: string;
-  /** Only the beginning; the rest was passed over. */
+  /** Only the beginning; the rest was skipped. */
   isCut: boolean;
 }
 
 const newline = 0x0a;
-/** Share of characters that are no UTF-8: such a line is no text. */
+/** Share of invalid UTF-8 above which a line counts as binary. */
 const maxBrokenShare = 0.3;
 /** As programs write them for terminals: escape, bracket, numbers, m. */
 const colours = /\p{Cc}\[[0-9;]*m/gu;
@@ -16,7 +16,7 @@ export class LineSplitter {
   readonly #maxLineBytes: number;
   #pending: Buffer[] = [];
   #pendingBytes = 0;
-  /** Until the next end of a line everything is passed over. */
+  /** Skips everything up to the next end of a line. */
   #isSkipping: boolean;
   cutLines = 0;
   binaryLines = 0;
@@ -43,7 +43,7 @@ export class LineSplitter {
       if (this.#isSkipping) this.#isSkipping = false;
       else {
         this.#hold(chunk.subarray(from, end), lines);
-        // What was too long has been told already.
+        // A line that was too long has already been reported.
         if (this.#isSkipping) this.#isSkipping = false;
         else this.#emit(lines, false);
       }

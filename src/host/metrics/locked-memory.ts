@@ -1,6 +1,6 @@
 import { readFileSync } from "node:fs";
 
-/** Kernel memory behind a BPF map that this process has open, in bytes; 0 when the kernel does not say. */
+/** Kernel memory behind a BPF map that this process has open, in bytes; 0 if the kernel does not report it. */
 export function lockedMapBytes(fd: number): number {
   try {
     return parseLockedBytes(readFileSync(`/proc/self/fdinfo/${fd}`, "latin1"));

@@ -3,7 +3,7 @@ import { printable } from "../../base/escape-text.ts";
 import type { HostRoot } from "../files/host-root.ts";
 import { parseUptimeS } from "./loadavg.ts";
 
-/** What this machine is. Texts are empty when the host does not say. */
+/** What this machine is. Texts are empty if unknown. */
 export interface MachineInfo {
   hostname: string;
   /** Random, made at installation; equal on cloned disk images. */

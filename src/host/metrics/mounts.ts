@@ -21,7 +21,7 @@ export interface MountUsage {
 
 export interface MountScan {
   mounts: MountUsage[];
-  /** Mount points that did not answer in time, now or before, and those not asked because others took all the time. */
+  /** Mount points that did not respond in time, now or before, and those skipped because others used up the time. */
   unresponsive: string[];
   /** Mount points that answered with an error. */
   failed: number;

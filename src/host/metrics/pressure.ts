@@ -1,6 +1,6 @@
 import type { HostRoot } from "../files/host-root.ts";
 
-/** Stall time since boot of one resource, microseconds (PSI). Null: this kernel does not say. */
+/** Stall time since boot of one resource, microseconds (PSI). Null if this kernel does not report it. */
 export interface PressureTotals {
   /** At least one task waited. */
   someUs: number | null;

@@ -19,7 +19,7 @@ export interface ProcStat {
   cores: Map<number, CpuTicks>;
   contextSwitches: number;
   forks: number;
-  /** Runnable threads now, including whoever reads the file. */
+  /** Runnable threads now, including the reader of the file. */
   processesRunning: number;
   /** Threads that wait for I/O without being interruptible, now. */
   processesBlocked: number;

@@ -5,7 +5,7 @@ import type { HostRoot } from "../files/host-root.ts";
 
 export type ContainerRuntime = "docker" | "containerd" | "cri-o" | "podman" | "lxc" | "nspawn" | "unknown";
 
-/** What the cgroup path tells. */
+/** From the cgroup path. */
 export interface ContainerId {
   /** In full; of LXC and nspawn, the name. */
   id: string;

@@ -1,4 +1,4 @@
-/** What a process in a pod can tell of its pod: files of the downward API, variables, the runtime's notes. */
+/** What a process in a pod reveals about its pod: downward API files, variables, the runtime's annotations. */
 
 import { printable } from "../../base/escape-text.ts";
 import type { HostRoot } from "../files/host-root.ts";
@@ -71,7 +71,7 @@ export function readKubernetesFacts(root: HostRoot, question: PodQuestion, api: 
   const { environment, container, label, cgroup } = question;
   const isInPod = environment.has("KUBERNETES_SERVICE_HOST") || (container?.pod ?? null) !== null || /\/kubepods/.test(cgroup ?? "");
   if (!isInPod) return null;
-  // The recommended names stand in for a label that is not set.
+  // The recommended labels are the fallback for a label that is not set.
   const wanted = [label, "app.kubernetes.io/name", "k8s-app"];
   const sources: ((name: string) => string | null | undefined)[] = [
     labelsOfFiles(root, question.pid),

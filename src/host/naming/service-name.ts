@@ -172,11 +172,11 @@ export interface InstanceQuestion {
 
 /** The name of one instance at one port: people first, then whatever is surest. */
 export function nameInstance({ process, port, manual, mapped, traffic }: InstanceQuestion): ServiceName {
-  const said: [NamedBy, string | undefined][] = [
+  const candidates: [NamedBy, string | undefined][] = [
     ["manual", manual],
     ["config", mapped],
   ];
-  for (const [namedBy, name] of said) {
+  for (const [namedBy, name] of candidates) {
     const service = cleanName(name);
     if (service !== null) return { service, namedBy, confidence: nameConfidence[namedBy] };
   }

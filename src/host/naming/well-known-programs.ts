@@ -91,7 +91,7 @@ export function wellKnownClassOf(mainClass: string): string | null {
   return mainClasses.find(([pattern]) => pattern.test(mainClass))?.[1] ?? null;
 }
 
-/** Erlang's machine runs RabbitMQ, CouchDB, and anybody's release; the node's name tells which. */
+/** Erlang's virtual machine runs RabbitMQ, CouchDB and any release; the node's name identifies which. */
 export function erlangNameOf(args: readonly string[]): string | null {
   const line = args.slice(0, 512).join(" ").slice(0, 8192);
   if (/\brabbit(?:mq)?\b/.test(line)) return "rabbitmq";

@@ -1,4 +1,4 @@
-/** Where this process has files mapped that it only reads, its machine code above all: pages that can be let go, because the kernel has them in files. */
+/** Read-only file mappings of this process, mostly machine code: pages that can be released, because the kernel has them in files. */
 
 import { closeSync, openSync, readFileSync, readSync } from "node:fs";
 
@@ -18,7 +18,7 @@ const ofFile = 0x2000_0000;
 
 /**
  * Parts of private mappings of files that may not be written, without pages that differ from their file: those were written before the mapping was
- * closed to that (addresses that the dynamic linker filled in), or by a debugger. Empty where the kernel does not tell. `pageBytes` of this machine.
+ * closed to that (addresses that the dynamic linker filled in), or by a debugger. Empty where the kernel does not report it. `pageBytes` of this machine.
  */
 export function cleanCodeRanges(pageBytes: number): AddressRange[] {
   let pagemap: number;
@@ -27,7 +27,7 @@ export function cleanCodeRanges(pageBytes: number): AddressRange[] {
     maps = readFileSync("/proc/self/maps", "latin1");
     pagemap = openSync("/proc/self/pagemap", "r");
   } catch {
-    // A kernel without it, or a /proc that is not there: nothing is let go.
+    // A kernel without it, or no /proc: release nothing.
     return [];
   }
   try {
@@ -49,7 +49,7 @@ export function readOnlyMappings(maps: string): AddressRange[] {
   return ranges;
 }
 
-/** Exported for tests. `read` gives bytes of `/proc/<pid>/pagemap`; what it does not give is not let go. */
+/** Exported for tests. `read` returns bytes of `/proc/<pid>/pagemap`; pages it does not cover are kept. */
 export function cleanPartsOf(mapping: AddressRange, pageBytes: number, read: (into: Buffer, offset: number) => number): AddressRange[] {
   const parts: AddressRange[] = [];
   const pages = Math.floor(mapping.sizeBytes / pageBytes);

@@ -1,4 +1,4 @@
-/** What /proc/<pid>/fd tells about the descriptors of a process. */
+/** Descriptors of a process, as listed in /proc/<pid>/fd. */
 
 import { createReadTally, type HostRoot, type ReadTally } from "../files/host-root.ts";
 
@@ -16,12 +16,12 @@ export class DescriptorDirectory {
     this.#kernelCounts = ownSize > 0 && Math.abs(ownSize - (root.list("/proc/self/fd")?.length ?? 0)) <= 1;
   }
 
-  /** How many descriptors the process has; -1 where the kernel does not tell without listing them. */
+  /** Number of descriptors of the process; -1 where the kernel does not report it without listing them. */
   count(pid: number): number {
     return this.#kernelCounts ? (this.#root.stat(`/proc/${pid}/fd`)?.sizeBytes ?? -1) : -1;
   }
 
-  /** Null when the process has ended or may not be looked into; the latter is told by `isDenied`. */
+  /** Null if the process has exited or access is denied; `isDenied` distinguishes the two. */
   list(pid: number): { numbers: readonly number[] | null; isDenied: boolean } {
     const tally = createReadTally();
     const numbers = this.#root.list(`/proc/${pid}/fd`, tally)?.map(Number) ?? null;

@@ -52,7 +52,7 @@ class ScannedBuilds implements ExecutableBuilds {
   /** Key to path. */
   readonly #waiting = new Map<string, string>();
   /** This scan's answers, by path. */
-  readonly #asked = new Map<string, ExecutableFile | null>();
+  readonly #lookedUp = new Map<string, ExecutableFile | null>();
   #skipped = 0;
 
   constructor(root: HostRoot) {
@@ -68,14 +68,14 @@ class ScannedBuilds implements ExecutableBuilds {
   }
 
   beginScan(): void {
-    this.#asked.clear();
+    this.#lookedUp.clear();
   }
 
   of(path: string): ExecutableFile | null {
-    let answer = this.#asked.get(path);
+    let answer = this.#lookedUp.get(path);
     if (answer === undefined) {
       answer = this.#read(path);
-      this.#asked.set(path, answer);
+      this.#lookedUp.set(path, answer);
     }
     return answer;
   }
@@ -86,7 +86,7 @@ class ScannedBuilds implements ExecutableBuilds {
       signal?.throwIfAborted();
       this.#waiting.delete(key);
       const id = this.#keyOf(path)?.key === key ? await hashFile(this.#root.resolve(path), signal) : null;
-      // Gone or not readable: asked for again when a process shows it again.
+      // Gone or unreadable: retried when another process shows it.
       if (id === null) this.#builds.delete(key);
       else this.#remember(key, { id, kind: "sha256" });
       count++;
@@ -149,7 +149,7 @@ async function hashFile(path: string, signal: AbortSignal | undefined): Promise<
     }
   } catch (error) {
     if (signal?.aborted) throw error;
-    // The process ended, or the file is not ours to read: then there is no build to tell.
+    // The process exited, or the file is not readable: the build stays unknown.
     return null;
   } finally {
     await file?.close();

@@ -1,4 +1,4 @@
-/** Facts of the processes that were asked for, until they end or become another program. */
+/** Caches facts of processes until they exit or execute another program. */
 
 import { type FactsRules, type FactsSources, type ProcessFacts, readProcessFacts } from "./process-facts.ts";
 import type { ProcessEntry } from "./process-table.ts";

@@ -5,7 +5,7 @@ import { createHostRoot, type HostRoot } from "../files/host-root.ts";
 const closeOnExec = 0o2000000;
 
 /**
- * Closes what this process was handed over open by whoever started it, besides its three standard streams: every program that it starts would get it,
+ * Closes descriptors that this process inherited, besides its three standard streams: every program that it starts would inherit them,
  * too. What node and its libraries open is closed for programs already. Returns the numbers of the descriptors.
  */
 export function closeInheritedFiles(root: HostRoot = createHostRoot(), close: (descriptor: number) => void = closeSync): number[] {

@@ -74,7 +74,7 @@ export function createMapsParser(): { take: (piece: Buffer) => boolean; files: (
   let rest: Buffer = Buffer.alloc(0);
   const takeLine = (text: Buffer, start: number, end: number): void => {
     const afterRange = text.indexOf(space, start);
-    // "r-xp": only mappings that may be executed, told by one byte before any text is made of a line.
+    // "r-xp": executable mappings only, checked on one byte before a line becomes a string.
     if (afterRange < 0 || afterRange + 4 > end || text[afterRange + 3] !== executableMark) return;
     const pathAt = text.indexOf(slash, afterRange);
     if (pathAt < 0 || pathAt >= end || files.size >= maxMappedFiles) return;
@@ -114,7 +114,7 @@ function attemptOpen(path: string): (OpenedFile & { inode: string }) | null {
   try {
     fd = openSync(path, "r");
   } catch {
-    // Gone, or not ours to open: the caller tries another way or says so.
+    // Gone, or access denied: the caller tries another way or reports it.
     return null;
   }
   const facts = fstatSync(fd, { bigint: true });

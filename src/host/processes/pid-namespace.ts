@@ -11,11 +11,11 @@ export interface PidNamespace {
 /** <linux/proc_ns.h>, PROC_PID_INIT_INO. */
 const firstInode = 0xefff_fffc;
 
-/** The namespace in which this process sees process ids; null where the kernel does not say. */
+/** The pid namespace of this process; null where the kernel does not report it. */
 export function ownPidNamespace(path = "/proc/self/ns/pid"): PidNamespace | null {
   try {
     const { dev, ino } = statSync(path);
-    // What stat(2) tells has its own order of bits.
+    // stat(2) packs the device number differently.
     const major = (dev >>> 8) & 0xfff;
     const minor = (dev & 0xff) | ((dev >>> 12) & 0xf_ff00);
     return { device: ((major << 20) | minor) >>> 0, inode: ino, isFirst: ino === firstInode };

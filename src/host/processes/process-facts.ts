@@ -93,7 +93,7 @@ function readSmall(root: HostRoot, path: string, maxBytes: number): string | nul
 interface Environment {
   /** JSON object of the variables that are stored; null when there are none. */
   text: string | null;
-  /** Those that tell a name or a pod. */
+  /** Those that carry a name or a pod. */
   variables: ReadonlyMap<string, string>;
 }
 

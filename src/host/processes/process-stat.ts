@@ -19,7 +19,7 @@ export interface ProcessStat {
 
 const kernelThreadFlag = 0x0020_0000;
 
-/** Null when the text is not such a file. The name stands in parentheses and may hold blanks and parentheses itself. */
+/** Null if the text is not such a file. The name is in parentheses and may itself contain blanks and parentheses. */
 export function parseProcessStat(text: string): ProcessStat | null {
   const open = text.indexOf("(");
   const close = text.lastIndexOf(")");

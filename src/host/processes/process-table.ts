@@ -77,7 +77,7 @@ export function parseStatFields(bytes: Uint8Array): StatFields | null {
       field++;
       value = 0;
     } else if (byte >= 0x30 && byte <= 0x39) value = value * 10 + byte - 0x30;
-    // A sign, in front of fields that are not wanted; anything else is no number.
+    // A sign, in fields that are not needed; anything else is not a number.
     else if (byte !== 0x2d) value = Number.NaN;
   }
   const [parentPid = Number.NaN, flags = Number.NaN, startTicks = Number.NaN, execMark = 0] = values;

@@ -72,7 +72,7 @@ export function processesWithVariable(entry: string, root = "/"): number[] {
   });
 }
 
-/** Processes that have a supplementary group. Unlike environments, everybody's groups may be looked at. */
+/** Processes that have a supplementary group. Unlike environments, groups are readable for all users. */
 export function processesWithGroup(groupId: number, root = "/"): number[] {
   const host = createHostRoot(root);
   const wanted = new RegExp(`^Groups:.*\\s${groupId}(?:\\s|$)`, "m");
@@ -92,7 +92,7 @@ const capabilityBits: Readonly<Record<string, number>> = {
   syslog: 34,
 };
 
-/** Whether this process could hand a capability on; false for one that is not among the few that are asked for. */
+/** Whether this process could pass on a capability; false for one that is not among the few known here. */
 export function mayGiveCapability(name: string, root = "/"): boolean {
   const bit = capabilityBits[name];
   const permitted = /^CapPrm:\s*([0-9a-f]+)/m.exec(createHostRoot(root).readText("/proc/self/status") ?? "")?.[1];

@@ -7,7 +7,7 @@ const highest = -20;
 const usual = 0;
 const lowest = 19;
 
-/** Lets the calling thread stand back behind the rest of its process; everybody may lower one. Returns its priority, or undefined when that is refused. */
+/** Lowers the priority of the calling thread within its process, which needs no privilege. Returns its priority, or undefined if refused. */
 export function lowerThreadPriority(steps: number): number | undefined {
   return changeThreadPriority(steps);
 }
@@ -19,7 +19,7 @@ export function raiseThreadPriority(steps: number): number | undefined {
 
 function changeThreadPriority(steps: number): number | undefined {
   try {
-    // <process>/task/<thread>; the kernel takes the id of a thread wherever priorities of a process are asked for.
+    // <process>/task/<thread>; the kernel accepts a thread id wherever it expects a process id for priorities.
     const thread = Number(readlinkSync("/proc/thread-self").split("/").at(-1));
     const priority = Math.max(highest, Math.min(lowest, getPriority(thread) + steps));
     setPriority(thread, priority);
@@ -30,7 +30,7 @@ function changeThreadPriority(steps: number): number | undefined {
   }
 }
 
-/** A process that was started by one that goes before others shall not: it is no more than all others. Returns its priority, undefined when it is gone. */
+/** Resets the priority that a child inherited from a parent with a raised one. Returns its priority, undefined if the process is gone. */
 export function takeBackPriority(pid: number): number | undefined {
   try {
     const priority = Math.max(usual, getPriority(pid));

@@ -10,7 +10,7 @@ import { listProcessContainers } from "./process-containers.ts";
 export interface ContainerInfo {
   /** In full. */
   id: string;
-  /** As people call it: the container's name in its pod, or Docker's name. Empty when nothing tells it. */
+  /** The name people use: the container's name in its pod, or Docker's name. Empty when unknown. */
   name: string;
   pod: { name: string; namespace: string; uid: string } | null;
   /** `com.docker.compose.service` and its kin; empty without. */
@@ -61,7 +61,7 @@ export interface ContainerDirectory {
   pidOf(container: ContainerInfo, signal: AbortSignal): Promise<number | null>;
   /** The one that a process lives in; null when that is none which is visible here. Throws as `list` does. */
   of(pid: number, signal: AbortSignal): Promise<ContainerInfo | null>;
-  /** Starts a program by the runtime's own way (CRI Exec, Docker exec). Throws `unsupported` where there is no runtime to ask. */
+  /** Starts a program through the runtime (CRI Exec, Docker exec). Throws `unsupported` where there is no runtime. */
   exec(container: ContainerInfo, options: ContainerExecOptions): Promise<ContainerExec>;
 }
 
@@ -99,13 +99,13 @@ export function createContainerDirectory(options: ContainerDirectoryOptions): Co
     try {
       const { listRuntimeContainers } = await import("./runtime-containers.ts");
       const podScope = options.podScope();
-      const told = await listRuntimeContainers({ root, place, runtime, podScope }, signal);
-      const ids = new Set(told.map(({ id }) => id));
+      const listed = await listRuntimeContainers({ root, place, runtime, podScope }, signal);
+      const ids = new Set(listed.map(({ id }) => id));
       // A machine may have two runtimes, such as Docker beside a containerd that serves CRI.
       const others = podScope || !place.isHostPid ? [] : listProcessContainers(root, place).filter(({ id }) => !ids.has(id));
-      return [...told, ...others.map(({ pid: _pid, ...container }) => container)].sort(byUse);
+      return [...listed, ...others.map(({ pid: _pid, ...container }) => container)].sort(byUse);
     } catch (error) {
-      // It may have been restarted or removed: looked for anew the next time.
+      // The runtime may have been restarted or removed: look it up again next time.
       known = undefined;
       throw error;
     }
@@ -118,8 +118,8 @@ export function createContainerDirectory(options: ContainerDirectoryOptions): Co
       const { place, runtime } = await look(signal);
       if (runtime !== null && container.runtime !== "processes") {
         const { runtimeProcess } = await import("./runtime-containers.ts");
-        const told = await runtimeProcess({ root, runtime }, container.id, signal);
-        if (told !== null && isIn(root, told.pid, container.id, told.cgroupPath)) return told.pid;
+        const reported = await runtimeProcess({ root, runtime }, container.id, signal);
+        if (reported !== null && isIn(root, reported.pid, container.id, reported.cgroupPath)) return reported.pid;
       }
       // The runtime counts processes as the host does; here the same one may have another number, or none.
       return listProcessContainers(root, place).find(({ id }) => id === container.id)?.pid ?? null;
@@ -155,7 +155,7 @@ export function containerTitle({ name, pod, id }: ContainerInfo): string {
 }
 
 function pick(containers: readonly ContainerInfo[], text: string): ContainerInfo {
-  // One that nothing is known about has no name: that is not what was asked for.
+  // A container about which nothing is known has no name, so it cannot be the requested one.
   if (text === "") throw new CoralError({ code: "usage", message: "Cannot choose a container: its name is empty" });
   const fits: ((container: ContainerInfo) => boolean)[] = [
     ({ id }) => id === text,

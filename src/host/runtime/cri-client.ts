@@ -35,9 +35,9 @@ export interface CriClient extends Disposable {
   pods(filter: { uid?: string }, signal: AbortSignal): Promise<PodFacts[]>;
   /** All of them, or those of one pod. */
   containers(filter: { podUid?: string }, signal: AbortSignal): Promise<Omit<ContainerInfo, "isOwn">[]>;
-  /** Its first process by the host's own numbers, and its cgroup as the runtime was told it; null when the runtime does not say. */
+  /** Its first process in the host's pid namespace, and the cgroup that the runtime was given; null if the runtime does not report it. */
   process(containerId: string, signal: AbortSignal): Promise<{ pid: number; cgroupPath: string } | null>;
-  /** Where the streams of a program are that is started when somebody connects there. */
+  /** Where to connect for the streams of a program; connecting starts it. */
   exec(request: MessageInitShape<typeof ExecRequestSchema>, signal: AbortSignal): Promise<string>;
   /** Runs a program to its end; its output comes at once, up to 16 MiB. */
   execSync(
@@ -125,7 +125,7 @@ export function processIn(info: string): { pid: number; cgroupPath: string } | n
     const path = runtimeSpec?.linux?.cgroupsPath;
     return { pid, cgroupPath: typeof path === "string" ? path.slice(0, 512) : "" };
   } catch {
-    // A runtime of another kind: it does not tell.
+    // Another kind of runtime does not report it.
     return null;
   }
 }

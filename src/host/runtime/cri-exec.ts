@@ -12,7 +12,7 @@ import { openWebSocket, type WebSocketConnection } from "./web-socket.ts";
 
 const channel = { stdin: 0, stdout: 1, stderr: 2, status: 3, resize: 4 } as const;
 const connectTimeoutMs = 3_000;
-/** ExecSync has no other end when nobody cancels it. */
+/** ExecSync has no other way to end unless it is cancelled. */
 const syncTimeoutMs = 600_000;
 
 export async function execByCri(place: ContainerPlace, options: ContainerExecOptions): Promise<ContainerExec> {
@@ -42,10 +42,10 @@ async function connectStreams(url: string, options: ContainerExecOptions): Promi
   const exitCode = new Promise<number>((resolve, reject) => {
     settle = { resolve, reject };
   });
-  // Whoever reads only the output must not end the process.
+  // A caller that reads only the output must not end the process.
   exitCode.catch(() => undefined);
   let connection: WebSocketConnection | undefined;
-  let told: ReturnType<typeof exitIn> | undefined;
+  let reported: ReturnType<typeof exitIn> | undefined;
   const queue = new OutputQueue(() => connection?.resume());
   connection = await openWebSocket(
     { url, protocol: "v4.channel.k8s.io", timeoutMs: connectTimeoutMs, signal: options.signal },
@@ -54,13 +54,13 @@ async function connectStreams(url: string, options: ContainerExecOptions): Promi
         const data = message.subarray(1);
         // Each channel is announced by an empty message.
         if (data.length === 0) return;
-        if (message[0] === channel.status) told = exitIn(data.toString("utf8"));
+        if (message[0] === channel.status) reported = exitIn(data.toString("utf8"));
         else if (!queue.push({ stream: message[0] === channel.stderr ? "stderr" : "stdout", data })) connection?.pause();
       },
       onEnd: (error) => {
-        const failure = told === undefined ? (error ?? lost()) : "problem" in told ? failed(told.problem) : undefined;
+        const failure = reported === undefined ? (error ?? lost()) : "problem" in reported ? failed(reported.problem) : undefined;
         queue.end(failure);
-        if (told && "code" in told) settle.resolve(told.code);
+        if (reported && "code" in reported) settle.resolve(reported.code);
         else settle.reject(failure);
       },
     },
@@ -105,10 +105,10 @@ export function exitIn(status: string): { code: number } | { problem: string } {
     const cause = parsed.details?.causes?.find(({ reason }) => reason === "ExitCode");
     const code = Number(cause?.message);
     if (Number.isInteger(code) && code > 0 && code < 256) return { code };
-    return { problem: typeof parsed.message === "string" ? parsed.message.slice(0, 512) : "the container runtime does not say why" };
+    return { problem: typeof parsed.message === "string" ? parsed.message.slice(0, 512) : "the container runtime gave no reason" };
   } catch {
     // It failed, and nothing says how.
-    return { problem: "the container runtime does not say why" };
+    return { problem: "the container runtime gave no reason" };
   }
 }
 

@@ -11,7 +11,7 @@ import { nodeOsFacts, type OsFacts, type PlatformFacts, readPlatform } from "./r
 
 /** What the cluster's API says of the agent's own pod. */
 export interface PodOwner {
-  /** `DaemonSet`, `ReplicaSet` ...; empty for a pod that nobody owns. */
+  /** `DaemonSet`, `ReplicaSet` ...; empty for a pod without an owner. */
   kind: string;
   name: string;
 }
@@ -26,7 +26,7 @@ export interface DetectRuntimeOptions {
   override: { runtimeType: string; sidecarMode: string };
   /** Names of containers that a sidecar may aim at; empty: all of its pod. */
   targets: readonly string[];
-  /** Null when the cluster cannot be asked. */
+  /** Null if the cluster cannot be queried. */
   podOwner?: (pod: { name: string; namespace: string }, signal: AbortSignal) => Promise<PodOwner | null>;
   signal: AbortSignal;
 }
@@ -102,7 +102,7 @@ async function ownPods(
     return await client.pods({ uid: place.pod.uid }, signal);
   } catch (error) {
     signal.throwIfAborted();
-    // It told its version a moment ago; the other facts decide then.
+    // It reported its version a moment ago; the other facts decide then.
     problems.push(CoralError.from(error).message);
     return [];
   }
@@ -168,7 +168,7 @@ async function readVisibility(options: DetectRuntimeOptions & { root: HostRoot }
   }
 }
 
-/** Containers of the pod besides the agent's own; what the config names when nobody can tell. */
+/** Containers of the pod besides the agent's own; the configured ones if they cannot be listed. */
 async function targetNames({ root, targets, signal }: DetectRuntimeOptions & { root: HostRoot }, found: Found): Promise<string[]> {
   if (found.sidecarMode === "passive") return [];
   const wanted = (names: readonly string[]): string[] =>
@@ -186,7 +186,7 @@ async function targetNames({ root, targets, signal }: DetectRuntimeOptions & { r
     return wanted(containers.filter(({ isOwn, isRunning }) => isRunning && !isOwn).map(({ name, id }) => name || id.slice(0, 12)));
   } catch (error) {
     signal.throwIfAborted();
-    // The seed of truth is the runtime; the config stands in for it.
+    // The runtime is authoritative; the config is the fallback.
     found.problems.push(CoralError.from(error).message);
     return [...targets];
   }

@@ -123,12 +123,12 @@ function answerOf(path: string, status: number, text: string): unknown {
   } catch (error) {
     throw new CoralError({
       code: "invalid",
-      message: `Cannot read the answer of the container runtime at ${path}: it is no JSON`,
+      message: `Cannot read the response of the container runtime at ${path}: not valid JSON`,
       cause: error,
     });
   }
   if (status >= 200 && status < 300) return value;
-  const said = textOf(objectOf(value)["message"]) || `HTTP ${status}`;
+  const reason = textOf(objectOf(value)["message"]) || `HTTP ${status}`;
   const code = status === 404 ? "not-found" : status === 403 ? "not-permitted" : "unavailable";
-  throw new CoralError({ code, message: `Cannot ask the container runtime at ${path}: ${said}` });
+  throw new CoralError({ code, message: `Cannot query the container runtime at ${path}: ${reason}` });
 }

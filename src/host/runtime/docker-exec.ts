@@ -53,10 +53,10 @@ export async function execByDocker({ path, containerId }: ContainerPlace, option
       throw socketError(path, error);
     },
   );
-  // Whoever reads only the output must not end the process.
+  // A caller that reads only the output must not end the process.
   exitCode.catch(() => undefined);
   const resize = (columns: number, rows: number): void => {
-    // The program goes on with the old size when it fails.
+    // The program keeps its old size if this fails.
     client.post(`/exec/${id}/resize?h=${rows}&w=${columns}`, undefined, options.signal).catch(() => undefined);
   };
   if (options.terminal) resize(options.terminal.columns, options.terminal.rows);

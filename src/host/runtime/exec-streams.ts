@@ -13,7 +13,7 @@ export class OutputQueue {
   #wake: (() => void) | undefined;
   readonly #onRoom: () => void;
 
-  /** `onRoom` is called when the sender may go on after `push` has said false. */
+  /** `onRoom` is called when the sender may resume after `push` returned false. */
   constructor(onRoom: () => void) {
     this.#onRoom = onRoom;
   }

@@ -1,4 +1,4 @@
-/** Looks for a container runtime that answers: sockets in their usual places, each asked for its version. */
+/** Finds a container runtime that responds: probes the usual sockets for their version. */
 
 import { CoralError } from "../../base/errors.ts";
 import type { HostRoot } from "../files/host-root.ts";
@@ -8,7 +8,7 @@ export interface FoundRuntime {
   socketPath: string;
   /** containerd, crio, docker, podman */
   type: string;
-  /** Empty when it does not say. */
+  /** Empty if unknown. */
   version: string;
   api: "cri" | "docker";
 }
@@ -31,7 +31,7 @@ const criSockets = [
 ];
 const dockerSockets = ["/run/docker.sock", "/var/run/docker.sock", "/run/podman/podman.sock"];
 
-/** Never rejects unless aborted. Nothing of a client is loaded where there is no socket. */
+/** Never rejects unless aborted. Loads no client where there is no socket. */
 export async function findRuntime(
   root: HostRoot,
   env: Readonly<Record<string, string | undefined>>,
@@ -49,7 +49,7 @@ export async function findRuntime(
   const seen = new Set<string>();
   for (const [path, api] of places) {
     const facts = root.stat(path);
-    // `/var/run` is a link to `/run` nearly everywhere: one socket, asked once.
+    // `/var/run` is a link to `/run` nearly everywhere: probe one socket once.
     const key = facts === null ? path : `${facts.device}:${facts.inode}`;
     if (facts === null || seen.has(key)) continue;
     seen.add(key);

@@ -20,7 +20,7 @@ export interface GrpcSocket extends Disposable {
 const maxAnswerBytes = 16 * 1024 * 1024;
 const headerBytes = 5;
 
-/** Connects with the first call; whoever opens it disposes of it. */
+/** Connects with the first call; the caller disposes of it. */
 export function openGrpcSocket(path: string): GrpcSocket {
   let session: ClientHttp2Session | undefined;
   const open = (): ClientHttp2Session => {
@@ -110,14 +110,14 @@ const statusCodes: Readonly<Record<string, ErrorCode>> = {
 function messageOf(path: string, bytes: Buffer, headers: IncomingHttpHeaders): Buffer {
   const status = headers["grpc-status"];
   if (status !== "0") {
-    const said =
+    const reason =
       typeof headers["grpc-message"] === "string" ? decode(headers["grpc-message"]) : `no gRPC answer (HTTP ${headers[":status"]})`;
     const code = typeof status === "string" ? (statusCodes[status] ?? "unavailable") : "unsupported";
-    throw new CoralError({ code, message: `Cannot ask the container runtime at ${path}: ${said.slice(0, 512)}` });
+    throw new CoralError({ code, message: `Cannot query the container runtime at ${path}: ${reason.slice(0, 512)}` });
   }
   const isWhole = bytes.length >= headerBytes && bytes[0] === 0 && bytes.readUInt32BE(1) === bytes.length - headerBytes;
   if (!isWhole)
-    throw new CoralError({ code: "invalid", message: `Cannot read the answer of the container runtime at ${path}: it is no gRPC message` });
+    throw new CoralError({ code: "invalid", message: `Cannot read the response of the container runtime at ${path}: not a gRPC message` });
   return bytes.subarray(headerBytes);
 }
 
@@ -135,15 +135,15 @@ export function socketError(path: string, error: unknown): CoralError {
   if (error instanceof CoralError) return error;
   const code = error instanceof Error && "code" in error ? error.code : undefined;
   if (error instanceof DOMException && error.name === "TimeoutError")
-    return new CoralError({ code: "timeout", message: `Cannot ask the container runtime at ${path}: it does not answer`, cause: error });
+    return new CoralError({ code: "timeout", message: `Cannot query the container runtime at ${path}: it does not answer`, cause: error });
   if (code === "EACCES" || code === "EPERM")
     return new CoralError({
       code: "not-permitted",
-      message: `Cannot ask the container runtime at ${path}: permission denied`,
+      message: `Cannot query the container runtime at ${path}: permission denied`,
       cause: error,
     });
   if (code === "ENOENT")
     return new CoralError({ code: "not-found", message: `Cannot ask the container runtime: there is no ${path}`, cause: error });
   const why = error instanceof Error ? error.message : String(error);
-  return new CoralError({ code: "unavailable", message: `Cannot ask the container runtime at ${path}: ${why}`, cause: error });
+  return new CoralError({ code: "unavailable", message: `Cannot query the container runtime at ${path}: ${why}`, cause: error });
 }

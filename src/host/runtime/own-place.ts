@@ -8,7 +8,7 @@ import { containerOf } from "../naming/container-facts.ts";
 import { parseLabels } from "../naming/kubernetes-facts.ts";
 
 export interface OwnPod {
-  /** Texts are empty when nothing tells. */
+  /** Texts are empty when unknown. */
   uid: string;
   name: string;
   namespace: string;
@@ -84,8 +84,8 @@ function readPod(
   const byMount = bound.find((match) => match !== null)?.[1];
   const hasAccount = root.stat(`${serviceAccount}/namespace`) !== null;
   const hasVariable = (env["KUBERNETES_SERVICE_HOST"] ?? "") !== "";
-  const told = `cgroup ${printable(cgroup, 200)}`;
-  if (byCgroup !== undefined && !evidence.includes(told)) evidence.push(told);
+  const finding = `cgroup ${printable(cgroup, 200)}`;
+  if (byCgroup !== undefined && !evidence.includes(finding)) evidence.push(finding);
   if (byMount !== undefined) evidence.push("files of the kubelet are mounted here");
   if (hasAccount) evidence.push("service account of a pod");
   // The variable may have come to a host by any shell: it counts only in a container.
@@ -136,7 +136,7 @@ function isInContainer(
     [containerLayers.test(layer), "the root file system is a container's"],
     [(root.readText("/run/systemd/container", undefined, 256) ?? "").trim() !== "", "/run/systemd/container"],
     [(root.readText("/run/host/container-manager", undefined, 256) ?? "").trim() !== "", "/run/host/container-manager"],
-    // A container that nobody has marked, such as one of `ctr` or `runc`; Linux under Windows always has such a namespace.
+    // An unmarked container, such as one of `ctr` or `runc`; Linux under Windows always has such a namespace.
     [
       hasOwnPids(root) && !/microsoft/i.test(root.readText("/proc/sys/kernel/osrelease", undefined, 256) ?? ""),
       "process 1 is not the machine's first",
@@ -179,7 +179,7 @@ function isFirstMountNamespace(root: HostRoot): boolean {
   return own !== null && (firstMountNamespaces.has(own) || own === root.readLink("/proc/1/ns/mnt"));
 }
 
-/** In a pid namespace of its own, as far as the kernel tells. */
+/** In a pid namespace of its own, as far as the kernel reports it. */
 function hasOwnPids(root: HostRoot): boolean {
   const namespace = root.readLink("/proc/self/ns/pid");
   return namespace !== null && namespace !== firstPidNamespace && comm(root, 2) !== "kthreadd";

@@ -1,4 +1,4 @@
-/** Containers by their processes alone, for where no runtime answers: whoever shares a container's cgroup belongs to it. */
+/** Containers by their processes alone, for hosts where no runtime responds: processes that share a container's cgroup belong to it. */
 
 import { printable } from "../../base/escape-text.ts";
 import { processCgroup } from "../cgroups/process-cgroup.ts";

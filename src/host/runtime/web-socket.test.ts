@@ -118,9 +118,9 @@ describe("exitIn()", () => {
     ['{"status":"Failure","message":"no such file"}', { problem: "no such file" }],
     [
       '{"status":"Failure","details":{"causes":[{"reason":"ExitCode","message":"999"}]}}',
-      { problem: "the container runtime does not say why" },
+      { problem: "the container runtime gave no reason" },
     ],
-    ["not json", { problem: "the container runtime does not say why" }],
+    ["not json", { problem: "the container runtime gave no reason" }],
   ])("reads %s", (text, expected) => {
     expect(exitIn(text)).toEqual(expected);
   });

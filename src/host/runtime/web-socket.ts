@@ -92,7 +92,7 @@ function upgrade({ url, protocol, timeoutMs, signal }: WebSocketOptions): Promis
     asking.on("upgrade", (response, socket, head) => {
       if (response.headers["sec-websocket-accept"] === accept) return resolve({ socket, head });
       socket.destroy();
-      reject(new CoralError({ code: "invalid", message: "the container runtime's streams are no WebSocket" }));
+      reject(new CoralError({ code: "invalid", message: "the container runtime's stream endpoint does not speak WebSocket" }));
     });
     asking.on("response", (response) => {
       response.resume();
@@ -124,7 +124,7 @@ export interface FrameHandlers {
   onClose: () => void;
 }
 
-/** Takes bytes as they come, cut anywhere. Throws `invalid` for what is no frame of a server. */
+/** Parses bytes as they arrive, split anywhere. Throws `invalid` for anything that is not a server frame. */
 export function createFrameReader({ onMessage, onPing, onClose }: FrameHandlers): (data: Buffer) => void {
   let rest: Buffer = Buffer.alloc(0);
   let parts: Buffer[] = [];
@@ -158,7 +158,7 @@ function frameAt(bytes: Buffer): { first: number; data: Buffer; endBytes: number
   const [first, second] = bytes;
   if (first === undefined || second === undefined) return null;
   if ((second & 0x80) !== 0) throw broken("a server does not mask");
-  if ((first & 0x70) !== 0) throw broken("an extension that nobody asked for");
+  if ((first & 0x70) !== 0) throw broken("an extension that was not negotiated");
   const short = second & 0x7f;
   const startBytes = short < 126 ? 2 : short === 126 ? 4 : 10;
   if (bytes.length < startBytes) return null;

@@ -196,14 +196,14 @@ class Scanner implements DiscoveryScanner {
     return { own, namespaces };
   }
 
-  /** Of everybody who holds a socket, here and in slices, so that whoever asks later gets an answer from memory. */
+  /** Of every process that holds a socket, here and in slices, so that later lookups are served from memory. */
   async #readFacts(pacer: Pacer): Promise<void> {
-    const asked = new Set<number>();
+    const visited = new Set<number>();
     for (const sockets of [this.#tracker.listeners, this.#tracker.connections]) {
       for (const { inode } of sockets.values()) {
         for (const pid of this.#owners.of(inode)) {
-          if (asked.has(pid)) continue;
-          asked.add(pid);
+          if (visited.has(pid)) continue;
+          visited.add(pid);
           if (pacer.due()) await pacer.rest();
           this.#facts.of(this.#table.get(pid));
         }
@@ -211,7 +211,7 @@ class Scanner implements DiscoveryScanner {
     }
   }
 
-  /** What can be asked about the host as it was just seen. */
+  /** Queries about the host as of this scan. */
   #sight(): Omit<DiscoveryScan, keyof SocketChanges | "uptimeS" | "limits"> {
     const root = this.#root;
     const [firstPort = 32_768, lastPort = 60_999] = fieldsOf(root.readText("/proc/sys/net/ipv4/ip_local_port_range") ?? "").map(Number);

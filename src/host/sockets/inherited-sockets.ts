@@ -6,12 +6,12 @@ import type { SocketOwners } from "./socket-owners.ts";
 /** Asks parents and children of the listener's known owners, and theirs in turn, whether they hold it too. */
 export function findFamily(inode: number, table: ProcessTable, owners: SocketOwners): void {
   const queue = [...owners.of(inode)];
-  const asked = new Set(queue);
+  const visited = new Set(queue);
   for (let pid = queue.pop(); pid !== undefined; pid = queue.pop()) {
     const descriptor = descriptorOf(inode, owners.socketsOf(pid));
     for (const relative of relativesOf(pid, table)) {
-      if (asked.has(relative.pid) || relative.pid === 1) continue;
-      asked.add(relative.pid);
+      if (visited.has(relative.pid) || relative.pid === 1) continue;
+      visited.add(relative.pid);
       if (descriptor !== undefined && owners.probe(relative, descriptor, inode)) queue.push(relative.pid);
     }
   }

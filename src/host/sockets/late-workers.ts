@@ -17,7 +17,7 @@ export interface LateWorkersOptions {
 
 /** Descriptors read per scan at most. */
 const descriptorsPerScan = 250;
-/** Looks cost one stat each; who has nothing after so many is no worker. */
+/** Each look costs one stat; a process without the socket after this many is not a worker. */
 const maxLooks = 60;
 /** A process that opens and closes files all the time is read this often. */
 const maxReads = 12;
@@ -34,7 +34,7 @@ interface Waiting {
 export class LateWorkers {
   readonly #options: LateWorkersOptions;
   readonly #waiting = new Map<number, Waiting>();
-  /** Processes whose family was asked in this scan. */
+  /** Processes whose family was checked in this scan. */
   readonly #families = new Set<number>();
 
   constructor(options: LateWorkersOptions) {
@@ -60,7 +60,7 @@ export class LateWorkers {
     const families = this.#families;
     for (const pid of owners.of(inode)) {
       const owner = table.get(pid);
-      // A family with many listeners is asked once.
+      // A family with many listeners is checked once.
       if (!owner || families.has(owner.pid)) continue;
       const queue = [this.#headOf(owner)];
       for (let next = queue.pop(); next !== undefined && families.size < maxFamily; next = queue.pop()) {

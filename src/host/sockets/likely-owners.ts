@@ -33,7 +33,7 @@ export class LikelyOwners {
   }
 
   /** The likely ones, then all others. */
-  *everybody(sockets: readonly TrackedSocket[], changes: ProcessChanges): Generator<ProcessEntry> {
+  *everyProcess(sockets: readonly TrackedSocket[], changes: ProcessChanges): Generator<ProcessEntry> {
     const given = new Set<number>();
     for (const entry of this.of(sockets, changes)) {
       given.add(entry.pid);

@@ -14,7 +14,7 @@ export interface LocalEnd {
 
 export interface ListenerIndex {
   add(listener: TrackedSocket): void;
-  /** It stops to listen: connections that it accepted may go on, so it is remembered. */
+  /** It stopped listening: connections that it accepted may continue, so it is kept. */
   retire(listener: TrackedSocket): void;
   /** Listeners of the address and port, those of all addresses included. Empty when there is none. */
   match(end: LocalEnd): readonly TrackedSocket[];

@@ -14,7 +14,7 @@ const scansBetweenSweeps = 4;
 const maxBackoff = 6;
 /** Descriptors of likely owners that are read to the end when something new was not found where sockets usually stand. */
 const likelyDescriptors = 3_000;
-/** Descriptors read per scan for the sake of listeners that nobody seems to hold. */
+/** Descriptors read per scan to find owners of listeners that seem to have none. */
 const exploredPerScan = 250;
 
 export class OwnerSearch {
@@ -24,7 +24,7 @@ export class OwnerSearch {
   readonly #likely: LikelyOwners;
   readonly #workers: LateWorkers;
   #lastSweep = Number.NEGATIVE_INFINITY;
-  /** There was a listener that nobody seemed to hold. */
+  /** There was a listener without a known owner. */
   #hasLostListener = false;
 
   constructor(table: ProcessTable, owners: SocketOwners, tracker: SocketTracker) {
@@ -50,7 +50,7 @@ export class OwnerSearch {
     const wanted = new Set(sockets.map((socket) => socket.inode));
     const isSweep = this.#isWorthASweep(sockets);
     if (isSweep) this.#lastSweep = this.#table.scan;
-    const processes = isSweep ? this.#likely.everybody(sockets, changes) : this.#likely.of(sockets, changes);
+    const processes = isSweep ? this.#likely.everyProcess(sockets, changes) : this.#likely.of(sockets, changes);
     const isWorthTheRest = (unfound: number): boolean =>
       // Processes that may not be looked into explain as many lost listeners.
       isSweep ? unfound > this.#owners.denied : this.#owners.looked < likelyDescriptors;

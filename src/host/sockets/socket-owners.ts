@@ -42,7 +42,7 @@ export interface SocketOwners {
   of(inode: number): readonly number[];
   /** Descriptor and inode of each known socket of the process. */
   socketsOf(pid: number): Iterable<readonly [descriptor: number, inode: number]>;
-  /** Whether the process's number of descriptors is another than at the last look; true where the kernel does not tell cheaply. */
+  /** Whether the process's number of descriptors changed since the last visit; true where the kernel does not report it cheaply. */
   hasChanged(process: ProcessEntry): boolean;
   forgetProcess(pid: number): void;
   forgetSocket(inode: number): void;
@@ -183,7 +183,7 @@ class ProcSocketOwners implements SocketOwners {
     return { holder, walk: DescriptorWalk.listed(numbers) };
   }
 
-  /** Reads on where the visit stopped; stops early after too many that are no sockets, unless `toTheEnd`. True when none is left. */
+  /** Continues where the visit stopped; stops early after too many that are not sockets, unless `toTheEnd`. True when none is left. */
   #read({ holder, walk }: Visit, aim: Aim, toTheEnd: boolean): boolean {
     const tally = createReadTally();
     let misses = 0;

@@ -38,7 +38,7 @@ export function createSocketReader(root: HostRoot, dumper: SocketDumper | null):
   const refused = new Set<string>();
   let fallback: string | null = dumper ? null : "netlink is not used";
 
-  /** The kernel keeps the sockets of all namespaces in one table and walks all of it for each: what a namespace has none of is not asked for. */
+  /** The kernel keeps the sockets of all namespaces in one table and walks all of it per dump, so kinds that a namespace does not use are skipped. */
   const usedFamilies = (member: string, protocol: SocketProtocol): Family[] =>
     families.filter((family) => countInUse(root.readText(`${member}/net/sockstat${suffixes[family]}`) ?? "", protocol, family) !== 0);
 
@@ -71,7 +71,7 @@ export function createSocketReader(root: HostRoot, dumper: SocketDumper | null):
         try {
           if (await readByNetlink(dumper, namespace, request, visit, pacer)) return true;
         } catch (error) {
-          // Aborted by the caller, or refused by the kernel: the tables tell the same without counters.
+          // Aborted by the caller, or refused by the kernel: the text tables hold the same, without counters.
           pacer.check();
           refused.add(key);
           fallback = error instanceof Error ? error.message : String(error);
@@ -92,7 +92,7 @@ export function createSocketReader(root: HostRoot, dumper: SocketDumper | null):
   };
 }
 
-/** `TCP: inuse 5 …` of `sockstat`, `TCP6: inuse 5` of `sockstat6`; null when the text does not tell. */
+/** `TCP: inuse 5 …` of `sockstat`, `TCP6: inuse 5` of `sockstat6`; null if the text does not contain it. */
 export function countInUse(text: string, protocol: SocketProtocol, family: Family): number | null {
   const found = inUse[protocol][family].exec(text)?.[1];
   return found === undefined ? null : Number(found);

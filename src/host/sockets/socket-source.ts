@@ -1,4 +1,4 @@
-/** Where sockets are read from: the kernel's text tables, or netlink when somebody hands over a dumper. */
+/** Where sockets are read from: the kernel's text tables, or netlink if a dumper is given. */
 
 export type SocketProtocol = "tcp" | "udp";
 
@@ -13,7 +13,7 @@ export interface SocketView {
   readonly remotePort: number;
   /** Owner at the time the socket was made. */
   readonly userId: number;
-  /** Null where the source does not tell. */
+  /** Null where the source does not report it. */
   readonly bytesSent: number | null;
   readonly bytesReceived: number | null;
   readonly rttUs: number | null;
@@ -35,7 +35,7 @@ export interface SocketDump {
 
 /** Reads sockets faster and with counters (sock_diag). Comes from outside, as this room makes no foreign calls. */
 export interface SocketDumper {
-  /** False while the text tables are wanted; asked at each read. Absent: true. */
+  /** False while the text tables are preferred; checked at each read. Default true. */
   isWanted?: () => boolean;
   /** Throws when it cannot be done here, or not for this protocol. The descriptors are those of `/proc/<pid>/ns/net`; null: the own one. */
   open(request: {

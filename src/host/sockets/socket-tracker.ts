@@ -141,6 +141,6 @@ class Tracker implements SocketTracker {
 }
 
 function isListening(view: SocketView, protocol: SocketProtocol): boolean {
-  // UDP does not listen: an unconnected socket takes from anybody.
+  // UDP has no listening state: an unconnected socket receives from any sender.
   return protocol === "tcp" ? view.state === socketStates.listen : view.remotePort === 0;
 }

@@ -41,7 +41,7 @@ function wholeProblem({ options, operands }: UsedArguments): string | undefined 
   if (operands.length === 0) return "a URL is missing";
   const outside = operands.find((value) => !showsNoSecret(value));
   if (outside !== undefined && !isHead)
-    return `"${outside}" may be asked with -I only; what it answers is shown for localhost and for addresses written as numbers`;
+    return `"${outside}" may be requested with -I only; responses are shown for localhost and numeric addresses`;
   return undefined;
 }
 

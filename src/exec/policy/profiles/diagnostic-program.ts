@@ -4,7 +4,7 @@ import type { RootFiles } from "../root-files.ts";
 export interface DiagnosticProgram {
   /** Why these arguments are refused; undefined when they are not. */
   check(args: readonly string[], files: RootFiles): string | undefined;
-  /** What is run instead of arguments that were checked: the same, said so that it cannot be read in another way. */
+  /** Arguments that run instead of the checked ones: the same meaning, written so that they cannot be read in another way. */
   rewrite?(args: readonly string[]): readonly string[];
   /** Put in front of the arguments: what makes it neither wait for a key nor read configuration. */
   prepend?: readonly string[];
@@ -12,6 +12,6 @@ export interface DiagnosticProgram {
   capabilities?: readonly string[];
   /** Groups that it joins where they exist. */
   groups?: readonly string[];
-  /** It is asked to end (SIGINT) after this time, which is then an ordinary end. */
+  /** Sends SIGINT after this time, which counts as a normal end. */
   stopAfterMs?: number;
 }
