@@ -29,7 +29,7 @@ describe("explainOutcome()", () => {
     ["one capability of two", "perf_event", refused("load", 1), onlyBpf, /lacks CAP_PERFMON$/, /root/],
     ["a uprobe through perf", "uprobe", refused("attach", 13), bpfAndPerfmon, /CAP_SYS_ADMIN/, /root/],
     ["an unreadable tracefs", "tracepoint", refused("attach", 13), bpfAndPerfmon, /CAP_DAC_READ_SEARCH/, /root/],
-    ["a refusal to root", "fentry", refused("load", 1), root, /although the capabilities are there/, undefined],
+    ["a refusal to root", "fentry", refused("load", 1), root, /although the process has the capabilities/, undefined],
     ["no BTF", "tp_btf", refused("load", 3), noBtf, /type information/, /CONFIG_DEBUG_INFO_BTF/],
     [
       "a kernel before 6.3",
