@@ -1,4 +1,4 @@
-/** What an agent answers over HTTP: its health and metrics to this machine, everything else to its owner on the unix socket. */
+/** The agent's HTTP routes: health and metrics on the local port, everything else on the owner's unix socket. */
 
 import { CoralError } from "../base/errors.ts";
 import type { Logger } from "../base/log.ts";
@@ -24,7 +24,7 @@ export interface AgentHttpParts {
   audit: AuditLog;
   otlp: OtlpIntake;
   metricIntake: MetricIntake;
-  /** Ends what an answer waits for. */
+  /** Cancels running requests. */
   signal: AbortSignal;
   log: Logger;
 }
@@ -61,5 +61,5 @@ export function createAgentHttp(parts: AgentHttpParts): HttpHandler {
 /** The agent has no tokens of its own. */
 const localOnly: Authorize = (caller) => {
   if (caller.kind === "local") return { name: `local:uid=${caller.uid}` };
-  throw new CoralError({ code: "not-permitted", message: "Cannot serve this here: ask on the agent's unix socket, or ask the colony" });
+  throw new CoralError({ code: "not-permitted", message: "Cannot serve this request here: use the agent's unix socket or the colony" });
 };

@@ -5,7 +5,7 @@ import { tmpdir } from "node:os";
 import { join } from "node:path";
 import { afterEach, beforeEach, describe, expect, it } from "vitest";
 import { loadAgentId } from "./agent-id.ts";
-import { rememberEndpointIn } from "./link/endpoint-memory.ts";
+import { openEndpointFile } from "./link/colony-link.ts";
 
 let file: string;
 beforeEach(async () => {
@@ -28,12 +28,12 @@ describe("the file of the agent's id", () => {
 
 describe("the file of the colony's endpoint", () => {
   it("is written as one line", async () => {
-    await rememberEndpointIn(file).write("colony.example:9443");
+    await openEndpointFile(file).write("colony.example:9443");
     expect(await readFile(file, "utf8")).toBe("colony.example:9443\n");
   });
 
   it("is read back", async () => {
     await writeFile(file, "colony.example:9443\n");
-    expect(await rememberEndpointIn(file).read()).toBe("colony.example:9443");
+    expect(await openEndpointFile(file).read()).toBe("colony.example:9443");
   });
 });

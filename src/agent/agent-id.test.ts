@@ -17,7 +17,7 @@ it("loadAgentId() makes an id from the host's name once and keeps it when the ho
   expect(await loadAgentId(file, "other")).toBe(first);
 });
 
-it("loadAgentId() survives a host without a usable name, and refuses a damaged file", async () => {
+it("loadAgentId() works without a usable host name, and rejects a damaged file", async () => {
   expect(await loadAgentId(join(directory, "a"), "…")).toMatch(/^host-[0-9a-f]{8}$/);
   writeFileSync(join(directory, "b"), "two words\n");
   await expect(loadAgentId(join(directory, "b"), "x")).rejects.toThrow(/remove the file/);

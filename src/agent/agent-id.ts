@@ -5,7 +5,7 @@ import { writePrivateFile } from "../config/index.ts";
 
 const pattern = /^[A-Za-z0-9][A-Za-z0-9._-]{0,127}$/;
 
-/** The agent's id: made once from the host's name and a random part, then the same across restarts and renamed hosts. */
+/** The agent's id: created once from the host's name and a random part, then stable across restarts and host renames. */
 export async function loadAgentId(file: string, hostname: string): Promise<string> {
   let text: string;
   try {
@@ -14,7 +14,7 @@ export async function loadAgentId(file: string, hostname: string): Promise<strin
     if ((error as NodeJS.ErrnoException).code !== "ENOENT") {
       throw new CoralError({
         code: "unavailable",
-        message: `Cannot read the agent's id "${file}": ${CoralError.from(error).message}`,
+        message: `Cannot read the agent's id from "${file}": ${CoralError.from(error).message}`,
         cause: error,
       });
     }
@@ -30,7 +30,7 @@ export async function loadAgentId(file: string, hostname: string): Promise<strin
   if (!pattern.test(text)) {
     throw new CoralError({
       code: "corrupt",
-      message: `Cannot use the agent's id in "${file}": it holds no valid id; remove the file to get a new one`,
+      message: `Cannot use the agent's id in "${file}": it is not a valid id; remove the file to get a new one`,
     });
   }
   return text;

@@ -1,4 +1,4 @@
-/** What an agent does by itself while it runs, and how often. */
+/** The agent's background loops and their intervals. */
 
 import type { Clock } from "../base/clock.ts";
 import type { Logger } from "../base/log.ts";
@@ -36,7 +36,7 @@ const capabilityIntervalMs = 2_000;
 const podIntervalMs = 60_000;
 const lossIntervalMs = 60_000;
 const tailIntervalMs = 500;
-/** While no logs are listed, for a config that lists some. Each wake of a sleeping process takes about 0.1 ms of CPU, however little it does. */
+/** While no logs are configured, to pick up a reload. Each wake-up of an idle process costs about 0.1 ms of CPU. */
 const noTailIntervalMs = 5_000;
 const patternIntervalMs = 60_000;
 const pruneIntervalMs = 60_000;
@@ -50,12 +50,12 @@ export function runAgentLoops(parts: AgentLoopParts, signal: AbortSignal): Promi
     link.run(signal),
     managed.checks.run(signal, () => collectors.rescan()),
     ...collectors.run(signal),
-    every(capabilityIntervalMs, "Telling what this agent can do", () => watch.tellWhenDue(signal)),
+    every(capabilityIntervalMs, "Reporting capabilities", () => watch.reportWhenDue(signal)),
     watch.run(() => config().runtime.refreshIntervalMs, signal),
     ...(pods ? [every(podIntervalMs, "Pod labels", () => pods.refresh(signal))] : []),
     runCollectLoop(
       {
-        name: "metrics of targets",
+        name: "scraped metrics",
         intervalMs: () => config().scrape.intervalMs,
         collect: (until) => scraper.collect(until),
         clock,
@@ -63,13 +63,13 @@ export function runAgentLoops(parts: AgentLoopParts, signal: AbortSignal): Promi
       },
       signal,
     ),
-    every(lossIntervalMs, "Losses of metrics", () => parts.metricIntake.tellLosses()),
+    every(lossIntervalMs, "Recording metric losses", () => parts.metricIntake.tellLosses()),
     every(
       () => (parts.logTails.isIdle ? noTailIntervalMs : tailIntervalMs),
       "Reading logs",
       () => parts.logTails.round(),
     ),
-    every(patternIntervalMs, "Patterns of logs", () => parts.logPatterns.endWindow(store)),
+    every(patternIntervalMs, "Log patterns", () => parts.logPatterns.endWindow(store)),
     every(pruneIntervalMs, "Retention", () => store.prune()),
   ];
 }

@@ -4,7 +4,7 @@ import type { AgentStore } from "../store/agent/index.ts";
 import type { LinkState } from "./link/colony-link.ts";
 import type { TrafficReadings } from "./traffic/traffic-collector.ts";
 
-/** What an agent says of itself on /metrics. */
+/** The agent's own metrics on /metrics. */
 export function createAgentMetrics(
   store: AgentStore,
   link: { readonly state: LinkState },
@@ -19,11 +19,11 @@ export function createAgentMetrics(
   metrics.read(
     {
       name: "coral_signal_next_seq",
-      help: "Sequence that the next row of a signal will get: rows written since the store was made, plus 1",
+      help: "Sequence of the next row of a signal: rows written since the store was created, plus 1",
     },
     () => [...store.heads()].map(([signal, head]) => [{ signal }, head.nextSeq]),
   );
-  metrics.read({ name: "coral_rows_lost", help: "Rows that could not be stored since the store was made" }, () =>
+  metrics.read({ name: "coral_rows_lost", help: "Rows that could not be stored since the store was created" }, () =>
     store.losses().map(({ signal, reason, rows }) => [{ signal, reason }, rows]),
   );
   metrics.read({ name: "coral_store_used_bytes", help: "Bytes of the agent's database that hold data" }, async () => {
@@ -37,22 +37,25 @@ export function createAgentMetrics(
 
 function addTrafficMetrics(metrics: MetricsRegistry, traffic: () => TrafficReadings): void {
   const hooks = (): string => traffic().status?.state?.hooks ?? "off";
-  metrics.read({ name: "coral_traffic_watched", help: "1 while kernel hooks watch requests" }, () => (hooks() === "off" ? 0 : 1));
-  metrics.read({ name: "coral_traffic_step", help: "Step of the ladder: 0 is full detail" }, () => traffic().status?.state?.step ?? 0);
+  metrics.read({ name: "coral_traffic_watched", help: "1 while kernel hooks observe requests" }, () => (hooks() === "off" ? 0 : 1));
   metrics.read(
-    { name: "coral_traffic_requests_total", help: "Requests seen since the start", kind: "counter" },
+    { name: "coral_traffic_step", help: "Step of the detail ladder: 0 is full detail" },
+    () => traffic().status?.state?.step ?? 0,
+  );
+  metrics.read(
+    { name: "coral_traffic_requests_total", help: "Requests observed since the start", kind: "counter" },
     () => traffic().figures.requests,
   );
   metrics.read(
-    { name: "coral_traffic_lost_total", help: "What was not seen of the traffic since the start, by reason", kind: "counter" },
+    { name: "coral_traffic_lost_total", help: "Traffic that was not observed since the start, by reason", kind: "counter" },
     () => [...traffic().figures.losses].map(([loss, count]) => [{ loss }, count]),
   );
   metrics.read(
-    { name: "coral_traffic_restarts_total", help: "Unexpected ends of the traffic process since the start", kind: "counter" },
+    { name: "coral_traffic_restarts_total", help: "Unexpected exits of the traffic process since the start", kind: "counter" },
     () => traffic().status?.restarts ?? 0,
   );
   metrics.read(
-    { name: "coral_traffic_bpf_seconds_total", help: "Time that Coral's programs took in the kernel since the start", kind: "counter" },
+    { name: "coral_traffic_bpf_seconds_total", help: "Run time of Coral's BPF programs since the start", kind: "counter" },
     () => traffic().figures.bpfNs / 1e9,
   );
   metrics.read(
@@ -63,5 +66,5 @@ function addTrafficMetrics(metrics: MetricsRegistry, traffic: () => TrafficReadi
     { name: "coral_traffic_process_rss_bytes", help: "Resident memory of the traffic process" },
     () => traffic().figures.now?.processRssBytes ?? 0,
   );
-  metrics.read({ name: "coral_traffic_map_bytes", help: "Locked memory of kernel tables" }, () => traffic().figures.now?.mapBytes ?? 0);
+  metrics.read({ name: "coral_traffic_map_bytes", help: "Memory of BPF maps" }, () => traffic().figures.now?.mapBytes ?? 0);
 }

@@ -140,7 +140,7 @@ function instance(change: Partial<RowOf<typeof serviceInstance.columns>>, monoMs
 }
 
 describe("POST /v1/services", () => {
-  it("promotes what was discovered and registers what was not; the services are checked at once", async () => {
+  it("promotes discovered services, registers others, and checks them at once", async () => {
     const { server, port } = await listen();
     await store.append(serviceInstance, [instance({ port, service: "node" })]);
     const started = await start();
@@ -174,7 +174,7 @@ describe("POST /v1/services", () => {
     });
   });
 
-  it("keeps services over a restart, and what was said of them", async () => {
+  it("keeps services and their last reported health across a restart", async () => {
     const first = await start();
     await connect({ name: "later", port: 1 });
     const events = () => store.query("SELECT count(*) AS events FROM agent_event");
@@ -187,8 +187,8 @@ describe("POST /v1/services", () => {
   });
 
   it.each([
-    [undefined, 'Cannot connect services: the request holds no list "services"'],
-    [{ services: [] }, "the request holds no list"],
+    [undefined, 'Cannot connect services: the request has no list "services"'],
+    [{ services: [] }, "the request has no list"],
     [{ services: [{ name: "a b", port: 1 }] }, '"a b" is not a name'],
     [{ services: [{ name: "a", port: 70_000 }] }, "port 70000 is not between 1 and 65535"],
     [
@@ -207,7 +207,7 @@ describe("POST /v1/services", () => {
     expect(await call("GET", "/v1/services")).toEqual({ services: [] });
   });
 
-  it("says whose a taken port is", async () => {
+  it("names the service that has a taken port", async () => {
     await start();
     await connect({ name: "api", port: 1 });
     expect((await connect({ name: "api", port: 1 })).services[0]?.outcome).toBe("unchanged");
@@ -217,7 +217,7 @@ describe("POST /v1/services", () => {
 });
 
 describe("DELETE /v1/services/:name", () => {
-  it("removes every port of a name, and is 404 for others", async () => {
+  it("removes every port of a name, and answers 404 for unknown names", async () => {
     await start();
     await connect({ name: "a.b", port: 2 }, { name: "a.b", port: 1 }, { name: "c", port: 3 });
     expect(await call("DELETE", "/v1/services/a.b")).toEqual({ name: "a.b", ports: [1, 2] });
@@ -228,7 +228,7 @@ describe("DELETE /v1/services/:name", () => {
 });
 
 describe("readServices()", () => {
-  it("joins the newest scan with what is managed, running or not", async () => {
+  it("joins the newest scan with registered services, running or not", async () => {
     const { managed } = await start();
     await store.append(serviceInstance, [instance({ service: "old", port: 1 }, 1)]);
     await store.append(serviceInstance, [
@@ -256,7 +256,7 @@ describe("readServices()", () => {
       build,
     ];
     expect(services.map(line)).toEqual([
-      // The user's word is newer than the scan, which still calls it node.
+      // The registration is newer than the scan, which still has the name node.
       ["api", 8080, "managed", "manual", 1, 12, "abc"],
       ["down", 9, "managed", "manual", 0, null, null],
       ["gone", 7, "managed", "manual", 0, null, null],

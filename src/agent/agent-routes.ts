@@ -1,4 +1,4 @@
-/** What the agent answers on its unix socket: its status, and the services that a user connects and disconnects. */
+/** Routes on the agent's unix socket: status, runtime context, and registered services. */
 
 import { CoralError } from "../base/errors.ts";
 import { checkServiceSpec, type ServiceSpec } from "../config/index.ts";
@@ -23,9 +23,9 @@ import {
 
 export interface AgentRoutesOptions {
   status: () => Promise<AgentStatus>;
-  /** Absent: there is no such route. */
+  /** Absent: no runtime routes. */
   runtime?: Pick<RuntimeWatch, "current" | "refresh">;
-  /** Of the agent's life. */
+  /** Aborts when the agent stops. */
   signal?: AbortSignal;
   registry: ManagedServiceRegistry;
   healthOf: (port: number) => ServiceHealth | undefined;
@@ -93,7 +93,7 @@ function runtimeRoutes({ runtime, signal = new AbortController().signal }: Agent
 
 async function connect(specs: readonly ServiceSpec[], options: AgentRoutesOptions): Promise<ServicesConnected> {
   const { registry, discoveredAt, onChange } = options;
-  // Before the change: the next scan calls them managed.
+  // Before the change: afterwards a scan lists them as managed.
   const discovered = await Promise.all(specs.map((spec) => discoveredAt(spec.port, protocolOf(spec))));
   const outcomes = await registry.connect(specs);
   onChange();
@@ -131,7 +131,7 @@ function infoOf(service: ManagedService, { healthOf }: AgentRoutesOptions): Mana
 function readSpecs(body: unknown): ServiceSpec[] {
   const services = typeof body === "object" && body !== null && "services" in body ? body.services : undefined;
   if (!Array.isArray(services) || services.length === 0)
-    throw new CoralError({ code: "invalid", message: 'Cannot connect services: the request holds no list "services"' });
+    throw new CoralError({ code: "invalid", message: 'Cannot connect services: the request has no list "services"' });
   const specs = services.map(checkServiceSpec);
   const ports = new Set<number>();
   for (const { name, port } of specs) {

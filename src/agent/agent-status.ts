@@ -1,4 +1,4 @@
-/** Gathers what the agent says of itself at `GET /v1/status`. */
+/** Builds the answer to `GET /v1/status`. */
 
 import type { Clock } from "../base/clock.ts";
 import type { RuntimeFacts } from "../model/runtime-facts.ts";
@@ -21,11 +21,11 @@ export interface AgentStatusSources {
   facts: Pick<ServiceFacts, "newestScan">;
   traffic: () => TrafficReadings;
   otlp: () => AgentOtlpStatus;
-  /** What the collectors could not see. */
+  /** Sentences about what the collectors could not see. */
   notes: () => string[];
   capabilities: { name: string; available: boolean; reason: string }[];
   runtime: () => RuntimeFacts;
-  /** Of its store. */
+  /** The store's directory. */
   directory: string;
   clock: Clock;
   startedAtMs: number;
@@ -103,15 +103,15 @@ async function readHost(store: AgentStore): Promise<AgentHostSummary | null> {
   };
 }
 
-/** The newest scan with the checks of managed services; those that nobody listens for are in it, too. */
+/** The newest scan with the checks of registered services, including those without a listener. */
 export async function readServices({ facts, managed }: Pick<AgentStatusSources, "facts" | "managed">): Promise<AgentServiceStatus[]> {
   const found = await facts.newestScan();
-  // The same port in another network namespace is somebody else's; the scan tells them apart once it knows the list.
-  const settled = new Set(found.filter((service) => service.status === "managed").map((service) => service.port));
+  // The same port in another network namespace is another service; the next scan separates them.
+  const managedPorts = new Set(found.filter((service) => service.status === "managed").map((service) => service.port));
   const scanned = found.map((service): AgentServiceStatus => {
     const entry = service.port === null ? undefined : managed.byPort(service.port);
     if (entry === undefined || protocolOf(entry) !== service.protocol) return { ...service, status: "discovered" };
-    if (service.status === "discovered" && settled.has(service.port)) return service;
+    if (service.status === "discovered" && managedPorts.has(service.port)) return service;
     const check = managed.healthOf(entry.port) ?? null;
     return { ...service, name: entry.name, status: "managed", method: "manual", confidence: 1, check };
   });
@@ -143,7 +143,7 @@ async function readOldest(store: AgentStore): Promise<string | undefined> {
 
 function recoveryNotes({ opened }: AgentStore): string[] {
   if (opened.how !== "recovered") return [];
-  return [`The store was damaged (${opened.reason}) and was started anew; the damaged file is kept at ${opened.movedTo}`];
+  return [`The store was damaged (${opened.reason}) and was replaced by an empty one; the damaged file is kept at ${opened.movedTo}`];
 }
 
 const sdkWindowMs = 3_600_000;

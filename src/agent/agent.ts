@@ -1,20 +1,19 @@
-/** The agent: collectors fill the store, the link keeps the colony able to pull from it, the control socket answers the local CLI. */
+/** The agent: collectors fill the store, the link lets the colony pull from it, the control socket serves the local CLI. */
 
 import { setMaxListeners } from "node:events";
 import { background } from "../base/background.ts";
 import { ResourceStack } from "../base/resource-stack.ts";
 import type { AgentConfig } from "../config/index.ts";
 import { createHostReader } from "../host/index.ts";
+import type { AgentContext, AgentOptions } from "./agent-context.ts";
 import { loadAgentId } from "./agent-id.ts";
 import { runAgentLoops } from "./agent-loops.ts";
-import type { AgentOptions, AgentSetting } from "./agent-setting.ts";
 import { type AgentServiceOptions, addAgentService } from "./link/agent-service.ts";
-import { ColonyLink, type ColonyLinkOptions } from "./link/colony-link.ts";
-import { rememberEndpointIn } from "./link/endpoint-memory.ts";
+import { ColonyLink, type ColonyLinkOptions, openEndpointFile } from "./link/colony-link.ts";
 import { QueryService } from "./link/query-service.ts";
 import { RuntimeWatch } from "./link/runtime-watch.ts";
 import { findSegmentFile } from "./link/segment-service.ts";
-import { SelfDescription, saidOf } from "./link/self-description.ts";
+import { registeredConfig, SelfDescription } from "./link/self-description.ts";
 import { type AgentData, openAgentData } from "./open-agent-data.ts";
 import { openCommands } from "./open-commands.ts";
 import { openObservers } from "./open-observers.ts";
@@ -27,7 +26,7 @@ export interface Agent extends AsyncDisposable {
   /** `http://127.0.0.1:9001`. */
   url: string;
   socketFile: string;
-  /** Takes what can change without a restart; names what cannot. */
+  /** Applies what can change without a restart; returns the keys that need one. */
   reload(config: AgentConfig): string[];
 }
 
@@ -37,21 +36,21 @@ export function startAgent(options: AgentOptions): Promise<Agent> {
 
 async function assemble(options: AgentOptions, stack: ResourceStack): Promise<Agent> {
   const stopping = new AbortController();
-  // Every loop waits on it; Node takes more than ten for a leak.
+  // Every loop listens to it; Node warns of a leak above ten listeners.
   setMaxListeners(0, stopping.signal);
   const reader = createHostReader();
   const machine = reader.machine();
   const { hostname } = machine;
   const agentId = await loadAgentId(options.paths.idFile, hostname);
-  const setting: AgentSetting = { ...options, agentId, hostname, reader, machine, stopped: stopping.signal };
-  const parts = await openParts(setting, stack);
+  const context: AgentContext = { ...options, agentId, hostname, reader, machine, stopped: stopping.signal };
+  const parts = await openParts(context, stack);
   const { data, observers, link, watch } = parts;
-  const { server, control } = await startAgentServers(setting, parts, stack);
+  const { server, control } = await startAgentServers(context, parts, stack);
   await data.otlp.start({ segments: () => data.store.segments, storeMetrics: (points) => data.metricIntake.store(points) });
   stack.defer(() => data.otlp.stop());
   await observers.traffic.collector.reconfigure();
-  const { clock, log, stopped } = setting;
-  const loops = runAgentLoops({ ...data, ...observers, link, watch, config: () => setting.config, clock, log }, stopped);
+  const { clock, log, stopped } = context;
+  const loops = runAgentLoops({ ...data, ...observers, link, watch, config: () => context.config, clock, log }, stopped);
   stack.defer(async () => {
     stopping.abort();
     await Promise.allSettled(loops);
@@ -60,47 +59,47 @@ async function assemble(options: AgentOptions, stack: ResourceStack): Promise<Ag
     agentId,
     url: `http://${server.host}:${server.port}`,
     socketFile: control.path,
-    reload: (next) => reload(setting, parts, next),
+    reload: (next) => reload(context, parts, next),
     [Symbol.asyncDispose]: () => stack[Symbol.asyncDispose](),
   };
 }
 
-/** What the agent is made of; nothing runs or listens yet. Parts that come later are asked for only when it does. */
-async function openParts(setting: AgentSetting, stack: ResourceStack): Promise<AgentParts> {
-  const { clock, log } = setting;
-  const config = (): AgentConfig => setting.config;
-  const data = await openAgentData(setting, () => link.reconnect(), stack);
+/** Creates the parts of the agent; nothing runs or listens yet. Closures may refer to parts that are created later. */
+async function openParts(context: AgentContext, stack: ResourceStack): Promise<AgentParts> {
+  const { clock, log } = context;
+  const config = (): AgentConfig => context.config;
+  const data = await openAgentData(context, () => link.reconnect(), stack);
   const { store, auditLog } = data;
   const description = new SelfDescription({
-    version: setting.version,
-    machine: setting.machine,
+    version: context.version,
+    machine: context.machine,
     store,
     config,
-    capabilities: () => [...setting.capabilities, trafficCapability(traffic.collector.readings()), observers.kernel.capability()],
+    capabilities: () => [...context.capabilities, trafficCapability(traffic.collector.readings()), observers.kernel.capability()],
     runtime: () => runtime,
     clock,
   });
   const queries = new QueryService(store, clock);
-  const link = openLink(setting, data, {
+  const link = openLink(context, data, {
     describe: () => description.describe(),
     isBusy: () => traffic.collector.captures.running > 0 || commands.running > 0,
     service: () => ({ captures: traffic.captures, queries, runtime: watch, commands }),
   });
-  const observers = await openObservers(setting, data, stack);
+  const observers = await openObservers(context, data, stack);
   const { traffic, managed, collectors } = observers;
-  const runtime = await openRuntimeReporter(setting, config, () => traffic.collector.readings(), setting.stopped);
+  const runtime = await openRuntimeReporter(context, config, () => traffic.collector.readings(), context.stopped);
   const watch = new RuntimeWatch({ reporter: runtime, link, description, clock, log: log.child("runtime") });
   const commands = stack.use(
     openCommands({
       config,
-      directory: setting.paths.directory,
+      directory: context.paths.directory,
       audit: auditLog,
       colony: link,
       pidsOf: traffic.pidsOf,
       servicesOf: traffic.servicesOf,
       runtime: () => runtime.current(),
       onLaunched: ({ pid, name }) => managed.launched.add(pid, name, () => collectors.rescan()),
-      onLoad: (isBusy) => setting.onCommandLoad?.(isBusy),
+      onLoad: (isBusy) => context.onCommandLoad?.(isBusy),
       clock,
       log: log.child("commands"),
     }),
@@ -109,40 +108,40 @@ async function openParts(setting: AgentSetting, stack: ResourceStack): Promise<A
 }
 
 interface LinkSources extends Required<Pick<ColonyLinkOptions, "describe" | "isBusy">> {
-  /** What the colony may call besides the store and the audit. */
+  /** RPCs besides those of the store and the audit. */
   service: () => Pick<AgentServiceOptions, "captures" | "queries" | "runtime" | "commands">;
 }
 
-function openLink(setting: AgentSetting, { store, auditLog }: AgentData, { describe, isBusy, service }: LinkSources): ColonyLink {
-  const { agentId, config, paths, owner, clock } = setting;
+function openLink(context: AgentContext, { store, auditLog }: AgentData, { describe, isBusy, service }: LinkSources): ColonyLink {
+  const { agentId, config, paths, owner, clock } = context;
   return new ColonyLink({
     agentId,
     identityDirectory: paths.identityDirectory,
     owner,
     colonyId: config.colony.id,
     endpoint: config.colony.endpoint,
-    locateColony: setting.locateColony,
-    obtainToken: setting.obtainToken,
+    locateColony: context.locateColony,
+    obtainToken: context.obtainToken,
     describe,
     isBusy,
     files: (name) => findSegmentFile(store, name),
     routes: (router, sessionId) => addAgentService(router, { agentId, sessionId, store, audit: auditLog, ...service(), clock }),
-    endpointMemory: rememberEndpointIn(`${paths.identityDirectory}/endpoint`),
+    endpointFile: openEndpointFile(`${paths.identityDirectory}/endpoint`),
     clock,
-    log: setting.log.child("link"),
+    log: context.log.child("link"),
   });
 }
 
-function reload(setting: AgentSetting, { watch, observers }: AgentParts, next: AgentConfig): string[] {
-  const { config: before, stopped, log } = setting;
+function reload(context: AgentContext, { watch, observers }: AgentParts, next: AgentConfig): string[] {
+  const { config: before, stopped, log } = context;
   const { listen, store, colony, otlp } = before;
-  // The colony learns them when this agent registers.
-  const isToldAnew = saidOf(before) !== saidOf(next);
-  const place = watch.current();
-  setting.config = { ...next, listen, store, colony, otlp };
-  if (next.runtime.refreshOnConfig) background(log, "Looking where this agent runs", watch.refresh("config", stopped, place));
-  if (isToldAnew) background(log, "Telling what has changed", watch.tell("config", stopped));
-  background(log, "The change of the traffic process", observers.traffic.collector.reconfigure());
+  // The colony gets these with a registration.
+  const isRegistrationChanged = registeredConfig(before) !== registeredConfig(next);
+  const runtime = watch.current();
+  context.config = { ...next, listen, store, colony, otlp };
+  if (next.runtime.refreshOnConfig) background(log, "Runtime detection", watch.refresh("config", stopped, runtime));
+  if (isRegistrationChanged) background(log, "Reporting changes to the colony", watch.report("config", stopped));
+  background(log, "Reconfiguring the traffic process", observers.traffic.collector.reconfigure());
   return needsRestart(before, next);
 }
 

@@ -23,7 +23,7 @@ describe("runCollectLoop()", () => {
     expect(count).toBe(2);
   });
 
-  it("hears an alarm that rang while it was collecting", async () => {
+  it("collects again at once when the alarm rang during a collection", async () => {
     const stop = new AbortController();
     const alarm = new Alarm();
     let count = 0;
@@ -39,7 +39,7 @@ describe("runCollectLoop()", () => {
     await loop;
   });
 
-  it("goes on after a failure, which it says once", async () => {
+  it("continues after a failure, and logs it once", async () => {
     const records: LogRecord[] = [];
     const stop = new AbortController();
     let count = 0;
@@ -50,10 +50,10 @@ describe("runCollectLoop()", () => {
     const log = createLogger("t", "debug", (record) => records.push(record));
     await runCollectLoop({ name: "rows", intervalMs: () => 0, collect, clock: systemClock, log }, stop.signal);
     expect(records.map(({ level, message }) => `${level} ${message}`)).toEqual([
-      "error Cannot collect rows: disk full",
-      "debug Cannot collect rows: disk full",
-      "debug Cannot collect rows: disk full",
-      "info rows is stored again",
+      "error Cannot collect rows: disk full; retrying",
+      "debug Cannot collect rows: disk full; retrying",
+      "debug Cannot collect rows: disk full; retrying",
+      "info Storing rows again",
     ]);
   });
 });

@@ -1,4 +1,4 @@
-/** Runs one collector at its interval and appends what it made. A failed append is counted by the store; the loop goes on. */
+/** Runs a collector at its interval. The store counts rows of failed appends; the loop continues. */
 
 import { type Clock, sleep } from "../base/clock.ts";
 import { CoralError } from "../base/errors.ts";
@@ -6,17 +6,17 @@ import type { Logger } from "../base/log.ts";
 
 export interface CollectLoopOptions {
   name: string;
-  /** Read again while waiting, so that a reloaded config counts within seconds. */
+  /** Read again while waiting, so that a reload takes effect within seconds. */
   intervalMs: () => number;
   /** Samples and appends; resolves when the rows are stored. */
   collect: (signal: AbortSignal) => Promise<void>;
-  /** Ends the wait early when it is rung. */
+  /** Ends the wait early when rung. */
   alarm?: Alarm;
   clock: Clock;
   log: Logger;
 }
 
-/** Lets somebody else end a wait. Ringing while nobody waits counts for the next wait. */
+/** Ends a wait early. Ringing without a waiter ends the next wait at once. */
 export class Alarm {
   #isRinging = false;
   #wake: () => void = () => undefined;
@@ -49,31 +49,33 @@ export async function runCollectLoop(options: CollectLoopOptions, signal: AbortS
   while (!signal.aborted) {
     try {
       await collect(signal);
-      if (lastFailure !== "") log.info(`${name} is stored again`);
+      if (lastFailure !== "") log.info(`Storing ${name} again`);
       lastFailure = "";
     } catch (error) {
       if (signal.aborted) return;
       const problem = CoralError.from(error);
-      // Said once, not every 15 s: the losses are counted and reported with the data.
-      log[problem.message === lastFailure ? "debug" : "error"](`Cannot collect ${name}: ${problem.message}`, { code: problem.code });
+      // Logged on change, not at every interval: the losses are reported with the data.
+      log[problem.message === lastFailure ? "debug" : "error"](`Cannot collect ${name}: ${problem.message}; retrying`, {
+        code: problem.code,
+      });
       lastFailure = problem.message;
     }
     startMs = await nextStart(startMs, options, signal);
   }
 }
 
-/** How often a longer wait looks whether the interval has changed. */
+/** How often a longer wait re-reads the interval. */
 const intervalCheckMs = 5_000;
 
-/** Resolves when the next sample is due, rung for, or aborted, with the time it was due at. */
+/** Resolves with the next start time when it is reached, when rung, or when aborted. */
 async function nextStart(startMs: number, options: CollectLoopOptions, signal: AbortSignal): Promise<number> {
   const { clock, intervalMs, alarm = new Alarm() } = options;
   const overrunMs = clock.monotonicMs();
   for (;;) {
     const dueMs = Math.max(startMs + intervalMs(), overrunMs);
-    const leftMs = dueMs - clock.monotonicMs();
-    if (leftMs <= 0 || signal.aborted) return dueMs;
-    const isRung = await alarm.wait(Math.min(leftMs, intervalCheckMs), signal);
+    const remainingMs = dueMs - clock.monotonicMs();
+    if (remainingMs <= 0 || signal.aborted) return dueMs;
+    const isRung = await alarm.wait(Math.min(remainingMs, intervalCheckMs), signal);
     if (isRung) return clock.monotonicMs();
   }
 }

@@ -110,7 +110,7 @@ export function createCollectors(options: CollectorsOptions): Collectors {
     storeConnectionsSoon: () => {
       connectionsTimer ??= setTimeout(() => {
         connectionsTimer = undefined;
-        background(log, "storing connections", storeConnections());
+        background(log, "Storing connections", storeConnections());
       }, connectionsDelayMs).unref();
     },
     notes: () => [...hosts.notes(), ...discovery.notes()],

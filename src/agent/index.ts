@@ -1,5 +1,5 @@
 /**
- * The agent room: collectors → signals → store, the link to the colony and the RPC handlers behind it. Never imports the colony.
+ * The agent: collectors → signals → store, the link to the colony and its RPC handlers. Never imports the colony.
  * @module
  */
 

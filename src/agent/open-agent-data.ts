@@ -1,4 +1,4 @@
-/** What the agent keeps, and what is written into it from outside: its store, the audit, OTLP and the log files of services. */
+/** Opens the agent's store and audit, and what writes to the store from outside: OTLP and log files. */
 
 import { dirname } from "node:path";
 import type { Logger } from "../base/log.ts";
@@ -8,27 +8,27 @@ import { createOtlpClient, MetricIntake, OtlpIntake, startOtlpServers } from "..
 import type { RedactionRules } from "../redact/index.ts";
 import { type AgentStore } from "../store/agent/index.ts";
 import { segmentSignals, signals } from "../store/signals/index.ts";
-import type { AgentSetting } from "./agent-setting.ts";
+import type { AgentContext } from "./agent-context.ts";
 import { AuditLog } from "./audit/audit-log.ts";
-import { type HealingStoreOptions, openHealingStore } from "./healing-store.ts";
 import { LogPatterns } from "./otlp/log-patterns.ts";
 import { LogTails } from "./otlp/log-tails.ts";
+import { openRecoveringStore, type RecoveringStoreOptions } from "./recovering-store.ts";
 
-/** Nothing is received before `otlp.start()`. `onRenewed`: the store was damaged and began anew. */
-export async function openAgentData(setting: AgentSetting, onRenewed: () => void, stack: ResourceStack) {
-  const { paths, owner, clock, log } = setting;
+/** Nothing is received before `otlp.start()`. Calls `onReplaced` when a damaged store was replaced. */
+export async function openAgentData(context: AgentContext, onReplaced: () => void, stack: ResourceStack) {
+  const { paths, owner, clock, log } = context;
   const logPatterns = new LogPatterns(clock);
   const otlp = stack.use(
     new OtlpIntake({
-      config: setting.config.otlp,
+      config: context.config.otlp,
       doors: { listen: startOtlpServers, connect: createOtlpClient },
       patterns: logPatterns.intake,
-      ...(setting.onOtlpLoad && { onLoad: setting.onOtlpLoad }),
+      ...(context.onOtlpLoad && { onLoad: context.onOtlpLoad }),
       clock,
       log: log.child("otlp"),
     }),
   );
-  const store = await openStore(setting, otlp, { onRenewed, beforePrune: (_signal, range) => auditLog.beforePrune(range) });
+  const store = await openStore(context, otlp, { onReplaced, beforePrune: (_signal, range) => auditLog.beforePrune(range) });
   stack.defer(() => store.close());
   reportRecovery(store, log);
   const auditLog = stack.use(
@@ -37,7 +37,7 @@ export async function openAgentData(setting: AgentSetting, onRenewed: () => void
       journalFile: `${paths.directory}/audit-journal.jsonl`,
       owner,
       headFile: `${paths.directory}/audit-head.json`,
-      redaction: () => redactionOf(setting.config),
+      redaction: () => redactionOf(context.config),
       clock,
       log: log.child("audit"),
     }),
@@ -45,11 +45,11 @@ export async function openAgentData(setting: AgentSetting, onRenewed: () => void
   await logPatterns.load(store);
   const logTails = stack.use(
     new LogTails({
-      services: () => setting.config.logs,
+      services: () => context.config.logs,
       segments: () => store.segments,
       file: `${paths.directory}/log-positions.json`,
       owner,
-      hostName: setting.hostname,
+      hostName: context.hostname,
       clock,
       log: log.child("logs"),
     }),
@@ -59,10 +59,10 @@ export async function openAgentData(setting: AgentSetting, onRenewed: () => void
 
 export type AgentData = Awaited<ReturnType<typeof openAgentData>>;
 
-type StoreEvents = Pick<HealingStoreOptions, "onRenewed" | "beforePrune">;
+type StoreEvents = Pick<RecoveringStoreOptions, "onReplaced" | "beforePrune">;
 
-function openStore({ config, paths, engine, clock, log }: AgentSetting, { pool }: OtlpIntake, events: StoreEvents): Promise<AgentStore> {
-  return openHealingStore(engine, {
+function openStore({ config, paths, engine, clock, log }: AgentContext, { pool }: OtlpIntake, events: StoreEvents): Promise<AgentStore> {
+  return openRecoveringStore(engine, {
     file: paths.databaseFile,
     signals,
     segments: {
@@ -80,12 +80,12 @@ function openStore({ config, paths, engine, clock, log }: AgentSetting, { pool }
 }
 function reportRecovery(store: AgentStore, log: Logger): void {
   if (store.opened.how !== "recovered") return;
-  log.error(`The store was damaged (${store.opened.reason}) and was started anew; the damaged file is kept`, {
+  log.error(`The store was damaged (${store.opened.reason}) and was replaced by an empty one; the damaged file is kept`, {
     movedTo: store.opened.movedTo,
   });
 }
 
-/** What is secret besides what is always taken out. */
+/** Redaction rules of the config, on top of the built-in ones. */
 function redactionOf({ serviceDiscovery: { redaction } }: AgentConfig): RedactionRules {
   return { names: redaction.names, patterns: redaction.patterns.map((source) => new RegExp(source)) };
 }

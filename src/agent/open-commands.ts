@@ -1,4 +1,4 @@
-/** Puts the parts of commands together: the agent's config, its services and containers, and its audit. */
+/** Connects the command service to the agent's config, services, containers and audit. */
 
 import type { Clock } from "../base/clock.ts";
 import { FlowLoad } from "../base/flow-load.ts";
@@ -13,17 +13,17 @@ import { agentEnvironment } from "./runtime/agent-environment.ts";
 
 export interface OpenCommandsOptions {
   config: () => AgentConfig;
-  /** The agent's directory; recordings lie below it. */
+  /** The agent's directory; recordings are stored below it. */
   directory: string;
   audit: CommandAudit;
-  /** The one that this agent belongs to, as far as it is known by now. */
+  /** The agent's colony, as far as it is known yet. */
   colony: Pick<ColonyLink, "colonyId" | "environment">;
   pidsOf: (service: string) => readonly number[];
   servicesOf: (isMeant: (pid: number) => boolean) => readonly string[];
-  /** Where it runs: what can be run there, and whether nothing beyond the agent's own pod may be reached. */
+  /** Decides which kinds of commands are possible, and whether they are confined to the agent's own pod. */
   runtime: () => Pick<RuntimeFacts, "runtimeType" | "sidecarMode">;
   onLaunched: (program: LaunchedProgram) => () => void;
-  /** Told when commands write so much that being fast is worth memory, and when that is over. */
+  /** Called when the output of commands becomes heavy enough to trade memory for speed, and when that ends. */
   onLoad: (isBusy: boolean) => void;
   clock: Clock;
   log: Logger;
@@ -33,7 +33,8 @@ export function openCommands(options: OpenCommandsOptions): ExecuteService {
   const { config, audit, clock, log } = options;
   return createExecuteService({
     settings: () => config().exec,
-    environment: () => agentEnvironment({ labels: config().labels, colonyId: options.colony.colonyId, told: options.colony.environment }),
+    environment: () =>
+      agentEnvironment({ labels: config().labels, colonyId: options.colony.colonyId, reported: options.colony.environment }),
     audit,
     pidsOf: async (service) => options.pidsOf(service),
     servicesOf: options.servicesOf,

@@ -1,4 +1,4 @@
-/** Puts the parts of managed services together: their registry, their checks, and the events that the checks make. */
+/** Connects the registry of managed services, their health checks, and the events of the checks. */
 
 import type { Clock } from "../base/clock.ts";
 import type { Logger } from "../base/log.ts";
@@ -23,7 +23,7 @@ export interface Managed {
   registry: ManagedServiceRegistry;
   facts: ServiceFacts;
   checks: HealthChecks;
-  /** What the scan asks. */
+  /** For scans. */
   services: ManagedServices;
   launched: LaunchedPrograms;
   notes(): string[];

@@ -1,7 +1,7 @@
-/** What looks at this machine: services and their health, connections, requests, host samples, and metrics that programs show. */
+/** Opens what observes this machine: services and their health, connections, requests, host samples, scraped metrics. */
 
 import type { ResourceStack } from "../base/resource-stack.ts";
-import type { AgentSetting } from "./agent-setting.ts";
+import type { AgentContext } from "./agent-context.ts";
 import { createCollectors } from "./collectors.ts";
 import { createKernelConnections } from "./connections/kernel-connections.ts";
 import { createKubernetesPods, type KubernetesPods } from "./naming/kubernetes-pods.ts";
@@ -10,20 +10,20 @@ import { openManaged } from "./open-managed.ts";
 import { openTraffic } from "./open-traffic.ts";
 import { Scraper } from "./otlp/scraper.ts";
 
-/** Requests are not watched before `traffic.collector.reconfigure()`, nothing else before the loops run. */
-export async function openObservers(setting: AgentSetting, { store, auditLog, metricIntake }: AgentData, stack: ResourceStack) {
-  const { reader, hostname, paths, owner, clock, log } = setting;
+/** Requests are observed after `traffic.collector.reconfigure()`, everything else when the loops run. */
+export async function openObservers(context: AgentContext, { store, auditLog, metricIntake }: AgentData, stack: ResourceStack) {
+  const { reader, hostname, paths, owner, clock, log } = context;
   const managed = await openManaged({
     file: `${paths.directory}/services.json`,
     owner,
     store,
-    settings: () => setting.config.healthChecks,
+    settings: () => context.config.healthChecks,
     clock,
     log: log.child("services"),
   });
-  const pods = createPods(setting);
+  const pods = createPods(context);
   const kernel = createKernelConnections({
-    isWanted: () => ["auto", "ebpf"].includes(setting.config.serviceDiscovery.backend),
+    isWanted: () => ["auto", "ebpf"].includes(context.config.serviceDiscovery.backend),
     mark: (phase, mark) => traffic.collector.markScan(phase, mark),
     onEvents: () => collectors.storeConnectionsSoon(),
     onScanWanted: () => collectors.scanSoon(),
@@ -33,10 +33,10 @@ export async function openObservers(setting: AgentSetting, { store, auditLog, me
   const traffic = openTraffic({
     store,
     audit: auditLog,
-    config: () => setting.config.traffic,
+    config: () => context.config.traffic,
     hostname,
-    ...(setting.ownPids ? { ownPids: setting.ownPids } : {}),
-    ...(setting.superviseTraffic ? { supervise: setting.superviseTraffic } : {}),
+    ...(context.ownPids ? { ownPids: context.ownPids } : {}),
+    ...(context.superviseTraffic ? { supervise: context.superviseTraffic } : {}),
     rescan: () => collectors.scanSoon(),
     connections: kernel,
     clock,
@@ -48,21 +48,21 @@ export async function openObservers(setting: AgentSetting, { store, auditLog, me
     reader,
     clock,
     log: log.child("collect"),
-    config: () => setting.config,
+    config: () => context.config,
     managed: managed.services,
     traffic: traffic.names,
     watcher: traffic.watcher,
     kernel,
     ...(pods ? { pods } : {}),
   });
-  const scraper = new Scraper({ config: () => setting.config.scrape, intake: metricIntake, clock, log: log.child("scrape") });
+  const scraper = new Scraper({ config: () => context.config.scrape, intake: metricIntake, clock, log: log.child("scrape") });
   return { managed, pods, kernel, traffic, collectors, scraper };
 }
 
 export type Observers = Awaited<ReturnType<typeof openObservers>>;
 
-/** Only inside a cluster, and only when the config wants pods' labels. */
-function createPods({ config, fetchClusterJson, hostname, log }: AgentSetting): KubernetesPods | undefined {
+/** Undefined outside a cluster, and when the config does not use pod labels. */
+function createPods({ config, fetchClusterJson, hostname, log }: AgentContext): KubernetesPods | undefined {
   const isWanted = process.env["KUBERNETES_SERVICE_HOST"] !== undefined && config.serviceDiscovery.names.kubernetesLabel !== null;
   if (!isWanted || !fetchClusterJson) return undefined;
   return createKubernetesPods({ fetchJson: fetchClusterJson, env: process.env, hostname, log: log.child("pods") });

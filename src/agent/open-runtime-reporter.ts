@@ -1,18 +1,18 @@
-/** The reporter of a real agent: its config, its cluster, its kernel and its hooks. */
+/** Connects the runtime reporter to the agent's config, cluster, kernel and traffic hooks. */
 
 import type { AgentConfig } from "../config/index.ts";
 import { detectRuntime } from "../host/index.ts";
-import type { AgentOptions } from "./agent-setting.ts";
+import type { AgentOptions } from "./agent-context.ts";
 import { createPodOwner } from "./runtime/pod-owner.ts";
 import { refusedCommands, runtimeCapabilities } from "./runtime/runtime-capabilities.ts";
 import { RuntimeReporter } from "./runtime/runtime-reporter.ts";
 import type { TrafficReadings } from "./traffic/traffic-collector.ts";
 import { trafficStatus } from "./traffic/traffic-status.ts";
 
-type Wanted = Pick<AgentOptions, "fetchClusterJson" | "kernel" | "version" | "clock" | "log">;
+type ReporterOptions = Pick<AgentOptions, "fetchClusterJson" | "kernel" | "version" | "clock" | "log">;
 
 export function openRuntimeReporter(
-  { fetchClusterJson, kernel = [], version, clock, log }: Wanted,
+  { fetchClusterJson, kernel = [], version, clock, log }: ReporterOptions,
   config: () => AgentConfig,
   traffic: () => TrafficReadings,
   signal: AbortSignal,

@@ -1,9 +1,9 @@
-/** Where the agent answers: its health and metrics to this machine, everything else on the socket of its owner. */
+/** Starts the agent's servers: health and metrics on a local port, everything else on the owner's unix socket. */
 
 import type { ResourceStack } from "../base/resource-stack.ts";
 import { startControlServer, startHealthServer } from "../transport/index.ts";
+import type { AgentContext } from "./agent-context.ts";
 import { type AgentHttpParts, createAgentHttp } from "./agent-http.ts";
-import type { AgentSetting } from "./agent-setting.ts";
 import type { ExecuteService } from "./commands/execute-service.ts";
 import type { ColonyLink } from "./link/colony-link.ts";
 import type { RuntimeWatch } from "./link/runtime-watch.ts";
@@ -20,11 +20,11 @@ export interface AgentParts {
   commands: ExecuteService;
 }
 
-export async function startAgentServers(setting: AgentSetting, parts: AgentParts, stack: ResourceStack) {
-  const { config, paths, owner, log } = setting;
+export async function startAgentServers(context: AgentContext, parts: AgentParts, stack: ResourceStack) {
+  const { config, paths, owner, log } = context;
   const { data, observers, watch, commands } = parts;
   const http = createAgentHttp({
-    status: statusOf(setting, parts),
+    status: statusOf(context, parts),
     managed: observers.managed,
     collectors: observers.collectors,
     watch,
@@ -32,14 +32,14 @@ export async function startAgentServers(setting: AgentSetting, parts: AgentParts
     audit: data.auditLog,
     otlp: data.otlp,
     metricIntake: data.metricIntake,
-    signal: setting.stopped,
+    signal: context.stopped,
     log: log.child("http"),
   });
-  const server = stack.use(await startHealthServer({ ...config.listen, portSearch: setting.portSearch, http, log: log.child("http") }));
+  const server = stack.use(await startHealthServer({ ...config.listen, portSearch: context.portSearch, http, log: log.child("http") }));
   const control = stack.use(
     await startControlServer({
       path: paths.socketFile,
-      peerCredentials: setting.peerCredentials,
+      peerCredentials: context.peerCredentials,
       http,
       log: log.child("control"),
       owner,
@@ -48,8 +48,8 @@ export async function startAgentServers(setting: AgentSetting, parts: AgentParts
   return { server, control };
 }
 
-function statusOf(setting: AgentSetting, { data, observers, link, runtime }: AgentParts): AgentHttpParts["status"] {
-  const { agentId, version, hostname, paths, clock } = setting;
+function statusOf(context: AgentContext, { data, observers, link, runtime }: AgentParts): AgentHttpParts["status"] {
+  const { agentId, version, hostname, paths, clock } = context;
   const { managed, collectors, scraper, pods, traffic } = observers;
   return {
     agentId,
@@ -68,7 +68,7 @@ function statusOf(setting: AgentSetting, { data, observers, link, runtime }: Age
       ...data.logTails.notes(),
       ...(pods?.problem ? [pods.problem] : []),
     ],
-    capabilities: setting.capabilities,
+    capabilities: context.capabilities,
     runtime: () => runtime.current(),
     directory: paths.dataDirectory,
     clock,

@@ -55,7 +55,7 @@ describe("a damaged database", () => {
       const { store, notes } = await agent.status();
       expect(epochs, name).not.toContain(store.epoch);
       epochs.add(store.epoch);
-      expect(notes.join(), name).toMatch(/The store was damaged \(.+\) and was started anew; the damaged file is kept at /);
+      expect(notes.join(), name).toMatch(/The store was damaged \(.+\) and was replaced by an empty one; the damaged file is kept at /);
       expect(damagedFiles(databaseFile), name).not.toEqual([]);
       expect(agent.output, name).toContain("a damaged store was moved aside");
       const rows = `SELECT count(*) AS n FROM host WHERE epoch = '${store.epoch}'`;

@@ -88,7 +88,7 @@ describe("a full disk", () => {
       (await agent.status()).losses.some(({ signal, reason }) => signal === "host" && reason === "disk-full"),
     );
     disk.free();
-    await agent.waitForOutput(/host samples is stored again/);
+    await agent.waitForOutput(/Storing host samples again/);
     await agent.stop();
   });
 

@@ -62,7 +62,7 @@ it("an agent applies new labels and intervals", async () => {
   await hangUp(agent, /^Reloaded the config$/);
   await waitFor("samples at the new pace", async () => (await count()) >= 3);
   writeFileSync(agentPaths(home.path).configFile, "exec:\n  profile: full\n");
-  await hangUp(agent, /^Runtime context has changed \(shell no → yes, run no → yes/);
+  await hangUp(agent, /^Runtime context changed \(shell no → yes, run no → yes/);
   writeFileSync(agentPaths(home.path).configFile, "host:\n  intervall: 1s\n");
   await hangUp(agent, /^Cannot reload the config/);
   expect(agent.hasEnded).toBe(false);

@@ -72,7 +72,7 @@ describe("joining", () => {
 
   it("without a token fails with instructions", async () => {
     expect(await refusal({})).toBe(
-      "Cannot join a colony: this agent has not joined one yet, and there is no join token; make one at the colony with `coral colony token create` and start the agent with --token",
+      "Cannot join a colony: this agent has not joined one yet, and there is no join token; create one at the colony with `coral colony token create` and start the agent with --token",
     );
   });
 

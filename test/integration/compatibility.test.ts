@@ -201,7 +201,7 @@ async function openLink(endpoint: string, identity: Identity): Promise<LinkWorld
         getRuntimeContext: () => ({ context: runtimeToWire(runtime.facts) }),
       }),
     isBusy: () => runtime.isBusy,
-    endpointMemory: { read: () => Promise.resolve(undefined), write: () => Promise.resolve() },
+    endpointFile: { read: () => Promise.resolve(undefined), write: () => Promise.resolve() },
     clock: systemClock,
     log: silentLogger,
   };
@@ -237,10 +237,10 @@ describe("this agent at a colony of the first version", () => {
     expect(requests[0]?.$unknown?.map(({ no }) => no)).toEqual([11]);
     const first = await colony.nextTunnel();
     world.runtime.isBusy = true;
-    expect(await world.link.tellAgain("refresh", signal)).toBe(false);
+    expect(await world.link.reregister("refresh", signal)).toBe(false);
     expect(requests).toHaveLength(1);
     world.runtime.isBusy = false;
-    expect(await world.link.tellAgain("refresh", signal)).toBe(true);
+    expect(await world.link.reregister("refresh", signal)).toBe(true);
     await colony.nextTunnel();
     expect(requests).toHaveLength(2);
     await first.closed;
@@ -253,9 +253,9 @@ describe("this agent at this colony", () => {
     await using world = await openLink(colony.colony.endpoint, await colony.join("new-1"));
     const since = world.link.state.sinceMs;
     world.runtime.facts = sampleSidecar("passive");
-    expect(await world.link.tellAgain("requested", signal)).toBe(true);
+    expect(await world.link.reregister("requested", signal)).toBe(true);
     world.runtime.facts = sampleSidecar("cri");
-    expect(await world.link.tellAgain("refresh", signal)).toBe(true);
+    expect(await world.link.reregister("refresh", signal)).toBe(true);
     const { agents } = await colony.tool<AgentList>("coral_list_agents", { runtime: "k8s-sidecar", mode: "cri", capability: "exec" });
     expect(agents).toMatchObject([{ agentId: "new-1", runtimeType: "k8s-sidecar", mode: "CRI", isLegacy: false, connected: true }]);
     expect(world.link.state).toMatchObject({ kind: "connected", sinceMs: since });
@@ -270,7 +270,7 @@ describe("this agent at this colony", () => {
     await using colony = await InProcessColony.start();
     await using world = await openLink(colony.colony.endpoint, await colony.join("liar-1"));
     world.runtime.facts = { ...sampleSidecar("passive"), capabilities: sampleRuntime().capabilities };
-    await world.link.tellAgain("refresh", signal);
+    await world.link.reregister("refresh", signal);
     const { warnings } = await colony.tool<ColonyStatus>("coral_get_status");
     expect(warnings.map(({ kind }) => kind)).toEqual(expect.arrayContaining(["passive-sidecar", "runtime-doubtful"]));
     expect((await colony.tool<AgentList>("coral_list_agents", { capability: "exec" })).total).toBe(0);

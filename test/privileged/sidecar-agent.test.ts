@@ -113,7 +113,7 @@ describe("an agent in a pod", () => {
   it("reports the missing capability if it cannot enter the pod's namespace", async () => {
     const ran = await coral("exec", "--agent", agents.get("confined") ?? "", "-c", "app", "--", "cat", "/tmp/who");
     expect(ran.code).toBe(2);
-    expect(ran.stderr).toContain("may not enter the namespaces of other containers");
+    expect(ran.stderr).toContain("lacks permission to enter the namespaces of other containers");
   });
 
   it("refuses with reason and fix in passive mode", async () => {

@@ -61,7 +61,7 @@ const link = new ColonyLink({
     wallMs: BigInt(Date.now()),
   }),
   routes: (router, sessionId) => addAgentService(router, { agentId, sessionId, store, clock }),
-  endpointMemory: {
+  endpointFile: {
     read: () => Promise.resolve(readFileSync(endpointFile, "utf8")),
     write: (endpoint) => Promise.resolve(writeFileSync(endpointFile, endpoint)),
   },

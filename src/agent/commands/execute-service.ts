@@ -86,7 +86,7 @@ async function* runOne(
     for await (const { approvalId, rule, expiresAtMs } of held)
       yield { event: { case: "approvalNeeded", value: { approvalId, rule, expiresAtMs: BigInt(expiresAtMs) } } };
     const started = await starting;
-    background(log, "command input", pumpInput(messages, started));
+    background(log, "Command input", pumpInput(messages, started));
     yield startedMessage(started);
     for await (const { stream, data } of started.running.output()) yield { event: { case: "output", value: { stream, data } } };
     // A detached command keeps running; there is no reader left for its end.

@@ -15,7 +15,7 @@ const process1 = { pid: 1, start_ticks: 1, name: "init", exe: null, user_id: 0, 
 const figures = { state: "S", cpu_cores: 0, rss_bytes: 0, threads: 1, open_files: null, major_faults_per_s: 0 };
 const row = { at: 1_000, mono_ms: 1, ...process1, ...figures };
 
-test("Pull tells of each signal at first, and later only of those with news", async () => {
+test("Pull returns every signal at first, and later only those with new rows", async () => {
   const directory = mkdtempSync(join(tmpdir(), "coral-pull-"));
   try {
     const engine = await openEngine({ dataDirectories: [directory], memoryLimitBytes: 64 * 1024 ** 2, threads: 1, log: silentLogger });
@@ -40,7 +40,7 @@ test("Pull tells of each signal at first, and later only of those with news", as
     expect(await pull(2n)).toEqual(["host_mount 1 to 1, 0 rows"]);
     await store.append(hostProcess, [row]);
     expect(await pull(2n)).toEqual(["host_mount 1 to 1, 0 rows", "host_process 1 to 4, 1 rows"]);
-    // A colony that is ahead of us has not seen this store.
+    // A cursor beyond the head belongs to another store.
     expect(await pull(9n)).toEqual(["host_mount 1 to 1, 0 rows", "host_process 1 to 4, 0 rows"]);
   } finally {
     rmSync(directory, { recursive: true });

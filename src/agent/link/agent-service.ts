@@ -1,4 +1,4 @@
-/** AgentService: what the colony may ask of this agent through the tunnel. */
+/** AgentService: the RPCs that the colony calls through the tunnel. */
 
 import type { ConnectRouter, HandlerContext } from "@connectrpc/connect";
 import type { Clock } from "../../base/clock.ts";
@@ -26,18 +26,18 @@ export interface AgentServiceOptions {
   store: Pick<AgentStore, "epoch" | "heads" | "readAfter" | "losses"> & Partial<Pick<AgentStore, "segments">>;
   /** Absent: the agent cannot capture. */
   captures?: CaptureService;
-  /** Absent: its own store cannot be asked. */
+  /** Absent: the agent's store cannot be queried. */
   queries?: QueryService;
-  /** Absent: the agent keeps no audit. */
+  /** Absent: the agent has no audit log. */
   audit?: RemoteAudit;
-  /** Absent: it does not tell where it runs. */
+  /** Absent: the agent does not report its runtime context. */
   runtime?: Pick<RuntimeWatch, "current" | "refresh">;
   /** Absent: the agent runs no commands. */
   commands?: ExecuteService;
   clock: Clock;
 }
 
-/** Whatever the colony asks for, one answer stays below this. */
+/** Upper limit of one answer, whatever the colony requests. */
 const maxAnswerBytes = 16 * 1024 * 1024;
 const maxRowsPerSignal = 100_000;
 
@@ -75,10 +75,10 @@ function commandMethods(commands: ExecuteService) {
 }
 
 async function answerPull({ store, clock, audit }: AgentServiceOptions, request: PullRequest) {
-  // Refused entries are the store's trouble, of which the rest of the answer tells.
+  // A store that rejects the entry shows in the losses of this answer.
   if (audit) await recordAnchor(audit, request.colonyAudit).catch(() => undefined);
   const heads = store.heads();
-  let leftBytes = Math.min(Number(request.maxBytes), maxAnswerBytes);
+  let remainingBytes = Math.min(Number(request.maxBytes), maxAnswerBytes);
   let more = false;
   let oldestMonoMs = Number.POSITIVE_INFINITY;
   const slices: SignalSlice[] = [];
@@ -87,17 +87,17 @@ async function answerPull({ store, clock, audit }: AgentServiceOptions, request:
     // A newer colony may know signals that this agent does not have.
     if (!head) continue;
     const after = Number(afterSeq);
-    // The colony stands where it stood; a first answer tells it of each signal.
+    // Nothing new. A first pull still gets a slice for each signal.
     if (after > 0 && head.nextSeq === after + 1) continue;
-    if (head.nextSeq <= after + 1 || leftBytes <= 0) {
+    if (head.nextSeq <= after + 1 || remainingBytes <= 0) {
       more ||= head.nextSeq > after + 1;
       slices.push({ signal, ...head });
       continue;
     }
-    const slice = await store.readAfter(signal, after, { maxBytes: leftBytes, maxRows: maxRowsPerSignal });
+    const slice = await store.readAfter(signal, after, { maxBytes: remainingBytes, maxRows: maxRowsPerSignal });
     slices.push(slice);
     if (!slice.batch) continue;
-    leftBytes -= slice.batch.data.byteLength;
+    remainingBytes -= slice.batch.data.byteLength;
     oldestMonoMs = Math.min(oldestMonoMs, slice.batch.firstMonoMs ?? oldestMonoMs);
     more ||= slice.batch.lastSeq + 1 < slice.nextSeq;
   }
@@ -106,7 +106,7 @@ async function answerPull({ store, clock, audit }: AgentServiceOptions, request:
     slices: slices.map(toWire),
     more,
     losses: store.losses().map((loss) => ({ ...loss, rows: BigInt(loss.rows) })),
-    // Negative after a reboot: the monotonic clock began again while the rows waited.
+    // Negative after a reboot: the monotonic clock restarted while the rows were stored.
     oldestAgeMs: BigInt(Math.max(0, Math.round(Number.isFinite(oldestMonoMs) ? clock.monotonicMs() - oldestMonoMs : 0))),
   };
 }

@@ -1,14 +1,16 @@
 /**
- * The agent's way to its colony: join once, renew in time, register, hold the tunnel, and begin again when it breaks. The state says
- * at every moment what is going on and why.
+ * The agent's link to its colony: joins once, renews the certificate in time, registers, holds the tunnel, and reconnects when it breaks.
+ * `state` shows the current phase and the last error.
  */
 
+import { readFile } from "node:fs/promises";
 import type { MessageInitShape } from "@bufbuild/protobuf";
 import type { ConnectRouter } from "@connectrpc/connect";
 import { type Clock, sleep } from "../../base/clock.ts";
 import { CoralError, type ErrorCode } from "../../base/errors.ts";
 import type { Logger } from "../../base/log.ts";
 import { createBackoff } from "../../base/retry.ts";
+import { writePrivateFile } from "../../config/index.ts";
 import { runtimeProtocolVersion } from "../../model/runtime-facts.ts";
 import type { HostIdentitySchema, OutsideNamesSchema } from "../../proto/coral/colony/v1/colony_pb.ts";
 import type { RuntimeContextSchema } from "../../proto/coral/runtime/v1/runtime_pb.ts";
@@ -30,10 +32,10 @@ export type LinkState =
   | { kind: "joining"; sinceMs: number; lastError?: string }
   | { kind: "connecting"; sinceMs: number; lastError?: string }
   | { kind: "connected"; sinceMs: number; colonyName: string; certificateExpiresAtMs: number }
-  /** The colony, or the lack of a token, says no. Tried again slowly: a person has to act. */
+  /** The colony refused, or there is no token. Retried slowly: a user has to act. */
   | { kind: "refused"; sinceMs: number; lastError: string };
 
-/** What an agent says of itself when it registers, besides who it is. */
+/** The content of a registration, besides the identity. */
 export interface AgentDescription {
   protocolVersion: number;
   version: string;
@@ -43,42 +45,47 @@ export interface AgentDescription {
   capabilities: { name: string; available: boolean; reason: string }[];
   wallMs: bigint;
   outsideNames?: MessageInitShape<typeof OutsideNamesSchema>;
-  /** Absent: it is not told. */
+  /** Absent when reporting it is disabled. */
   runtimeContext?: MessageInitShape<typeof RuntimeContextSchema>;
+}
+
+interface EndpointFile {
+  read(): Promise<string | undefined>;
+  write(endpoint: string): Promise<void>;
 }
 
 export interface ColonyLinkOptions {
   agentId: string;
   identityDirectory: string;
   owner?: FileOwner | undefined;
-  /** From config; undefined = whatever the token or the stored identity says. */
+  /** From the config; undefined: taken from the token or the stored identity. */
   colonyId: string | undefined;
   endpoint: string | undefined;
-  /** Where a colony of this machine listens now: its port may have moved since the last time. Undefined when it is elsewhere or away. */
+  /** The endpoint of a colony on this machine, whose port may have changed. Undefined when there is none. */
   locateColony: (colonyId: string) => Promise<string | undefined>;
-  /** A join token's text, or undefined when none is to be had. Asked only when there is no usable identity. */
+  /** A join token, or undefined when there is none. Called only without a usable identity. */
   obtainToken: () => Promise<string | undefined>;
-  /** Facts for Register, read anew each time. */
+  /** Called for each registration. */
   describe: () => AgentDescription;
-  /** What the colony may call through the tunnel, for one session. */
+  /** RPCs that the colony may call through the tunnel, for one session. */
   routes: (router: ConnectRouter, sessionId: string) => void;
   /** Files that the colony may read through the tunnel. Absent: none. */
   files?: FindServedFile;
-  /** Whether something runs through the tunnel that its end would cut. */
+  /** Whether a command or capture uses the tunnel and would be cut off with it. */
   isBusy?: () => boolean;
-  /** Where the colony answers is kept here, because a token may be gone by the next start. */
-  endpointMemory: { read: () => Promise<string | undefined>; write: (endpoint: string) => Promise<void> };
+  /** Stores the colony's endpoint, because the token may be gone at the next start. */
+  endpointFile: EndpointFile;
   clock: Clock;
   log: Logger;
 }
 
-/** Timers hold 31 bits of milliseconds; a tunnel that is opened anew before its certificate is due costs nothing. */
+/** Timers hold 31 bits of milliseconds; reopening the tunnel before its certificate is due is harmless. */
 const maxTimerMs = 2 ** 31 - 1;
 const refusedRetryMs = 30_000;
 const busyCheckMs = 1_000;
-/** Before a certificate ends, what still runs is cut after all. */
-const renewAtTheLatestMs = 60_000;
-/** Besides a plain no: a token that cannot be read, which trying again does not mend either. */
+/** This long before the certificate expires, the tunnel is renewed even while it is busy. */
+const forcedRenewalMs = 60_000;
+/** Includes malformed tokens (`usage`): retrying does not help either. */
 const refusalCodes: ReadonlySet<ErrorCode> = new Set<ErrorCode>(["unauthenticated", "not-permitted", "already-exists", "usage"]);
 
 export class ColonyLink {
@@ -87,10 +94,10 @@ export class ColonyLink {
   #endpoint: string | undefined;
   #colonyId: string | undefined;
   #environment: string | undefined;
-  /** Aborting it lets the tunnel go. */
+  /** Aborting it closes the tunnel. */
   #held: AbortController | undefined;
   /** The registration whose tunnel is up. */
-  #live: { sessionId: string; identity: Identity; endpoint: string; protocolVersion: number } | undefined;
+  #session: { sessionId: string; identity: Identity; endpoint: string; protocolVersion: number } | undefined;
 
   constructor(options: ColonyLinkOptions) {
     this.#options = options;
@@ -111,23 +118,23 @@ export class ColonyLink {
     return this.#colonyId;
   }
 
-  /** As the colony calls its own; kept while it is away. Undefined before the first registration. */
+  /** The colony's environment, kept while disconnected. Undefined before the first registration. */
   get environment(): string | undefined {
     return this.#environment;
   }
 
-  /** Registers again soon, because what `describe` says has changed. */
+  /** Drops the tunnel and registers again, because the description has changed. */
   reconnect(): void {
     this.#held?.abort();
   }
 
   /**
-   * Tells the colony anew what `describe` says, beside the tunnel, so that nothing that runs through it ends. True when it was told, or will be
-   * with a tunnel that is opened at once: a colony from before knows no other way.
+   * Sends the current description in a new registration, without closing the tunnel. True when the colony accepted it, or gets it with a
+   * reconnect: older colonies support nothing else.
    */
-  async tellAgain(reason: string, signal: AbortSignal): Promise<boolean> {
+  async reregister(reason: string, signal: AbortSignal): Promise<boolean> {
     const { agentId, describe, isBusy, log } = this.#options;
-    const live = this.#live;
+    const live = this.#session;
     if (!live) return false;
     if (live.protocolVersion < runtimeProtocolVersion) {
       if (isBusy?.() === true) return false;
@@ -141,13 +148,13 @@ export class ColonyLink {
       return true;
     } catch (error) {
       signal.throwIfAborted();
-      // The tunnel tells whether the colony is away; the next look tries again.
-      log.warn(`Cannot tell the colony what has changed here: ${CoralError.from(error).message}`);
+      // The tunnel's state shows whether the colony is unreachable; the next check retries.
+      log.warn(`Cannot report changes to the colony: ${CoralError.from(error).message}; retrying`);
       return false;
     }
   }
 
-  /** Runs until aborted; every failure is a state, a log line and another try. */
+  /** Runs until aborted; a failure sets the state, is logged and retried. */
   async run(signal: AbortSignal): Promise<void> {
     const backoff = createBackoff();
     while (!signal.aborted) {
@@ -164,36 +171,36 @@ export class ColonyLink {
     }
   }
 
-  /** The stored identity, renewed when due; a new one by joining when there is none. */
+  /** The stored identity, renewed when due; joins when there is none. */
   async #usableIdentity(signal: AbortSignal): Promise<Identity> {
     const { identityDirectory, clock, log } = this.#options;
     const expected = this.#options.colonyId === undefined ? {} : { colonyId: this.#options.colonyId };
     const check = await checkIdentity(identityDirectory, { ...expected, nowMs: clock.wallMs() });
     if (check.kind === "unusable") {
       if (check.problem === "missing") return this.#join("this agent has not joined one yet", signal);
-      log.warn(`The stored identity cannot be used: ${check.message}`);
+      log.warn(`Cannot use the stored identity: ${check.message}; joining again`);
       return this.#join(check.message, signal);
     }
     this.#colonyId = check.identity.colonyId;
     this.#endpoint = await this.#findColony(check.identity.colonyId);
-    if (this.#endpoint === undefined) return this.#join("nothing says where the colony is", signal);
+    if (this.#endpoint === undefined) return this.#join("the colony's endpoint is unknown", signal);
     return clock.wallMs() >= check.identity.renewAtMs ? this.#renew(check.identity, signal) : check.identity;
   }
 
   async #findColony(colonyId: string): Promise<string | undefined> {
-    const { endpoint, locateColony, endpointMemory } = this.#options;
-    return endpoint ?? (await locateColony(colonyId)) ?? this.#endpoint ?? (await endpointMemory.read());
+    const { endpoint, locateColony, endpointFile } = this.#options;
+    return endpoint ?? (await locateColony(colonyId)) ?? this.#endpoint ?? (await endpointFile.read());
   }
 
-  async #join(why: string, signal: AbortSignal): Promise<Identity> {
-    const { identityDirectory, agentId, owner, obtainToken, endpointMemory, clock, log } = this.#options;
+  async #join(reason: string, signal: AbortSignal): Promise<Identity> {
+    const { identityDirectory, agentId, owner, obtainToken, endpointFile, clock, log } = this.#options;
     const lastError = "lastError" in this.#state ? this.#state.lastError : undefined;
     this.#state = { kind: "joining", sinceMs: clock.wallMs(), ...(lastError === undefined ? {} : { lastError }) };
     const text = await obtainToken();
     if (text === undefined) {
       throw new CoralError({
         code: "unauthenticated",
-        message: `Cannot join${this.#options.colonyId === undefined ? " a colony" : ` colony "${this.#options.colonyId}"`}: ${why}, and there is no join token; make one at the colony with \`coral colony token create\` and start the agent with --token`,
+        message: `Cannot join${this.#options.colonyId === undefined ? " a colony" : ` colony "${this.#options.colonyId}"`}: ${reason}, and there is no join token; create one at the colony with \`coral colony token create\` and start the agent with --token`,
       });
     }
     const parsed = parseToken(text, "join");
@@ -209,7 +216,7 @@ export class ColonyLink {
     const identity = await saveIdentity(identityDirectory, { keyPem: key.keyPem, certPem, caPem }, owner);
     this.#endpoint = endpoint;
     this.#colonyId = token.colonyId;
-    await endpointMemory.write(endpoint);
+    await endpointFile.write(endpoint);
     log.info(`Joined colony ${token.colonyId} at ${endpoint}`);
     return identity;
   }
@@ -223,7 +230,7 @@ export class ColonyLink {
     return renewed;
   }
 
-  /** Registers, opens the tunnel and stays until it ends or the certificate is due. Gives the reason. */
+  /** Registers, opens the tunnel and holds it until it breaks or the certificate is due. Resolves with the reason. */
   async #hold(identity: Identity, signal: AbortSignal, onConnected: () => void): Promise<CoralError> {
     const { agentId, describe, routes, clock, log } = this.#options;
     const endpoint = this.#endpoint ?? "";
@@ -251,30 +258,45 @@ export class ColonyLink {
     onConnected();
     const held = new AbortController();
     this.#held = held;
-    this.#live = { sessionId: registered.sessionId, identity, endpoint, protocolVersion: registered.protocolVersion };
+    this.#session = { sessionId: registered.sessionId, identity, endpoint, protocolVersion: registered.protocolVersion };
     const over = this.#untilDue(identity, held.signal).then(
       () => new CoralError({ code: "cancelled", message: "the certificate is due for renewal" }),
-      () => new CoralError({ code: "cancelled", message: "this agent has changed" }),
+      () => new CoralError({ code: "cancelled", message: "the agent's description changed" }),
     );
     const ended = await Promise.race([tunnel.closed, over]);
-    this.#live = undefined;
+    this.#session = undefined;
     held.abort();
     return ended;
   }
 
-  /** Until the certificate is due for renewal and nothing runs through the tunnel, or can wait no longer. */
+  /** Resolves when the certificate is due for renewal and the tunnel is idle, or when renewal cannot wait. */
   async #untilDue(identity: Identity, signal: AbortSignal): Promise<void> {
     const { clock, isBusy } = this.#options;
     await sleep(Math.min(Math.max(1_000, identity.renewAtMs - clock.wallMs()), maxTimerMs), signal);
-    const lastMs = identity.notAfterMs - renewAtTheLatestMs;
+    const lastMs = identity.notAfterMs - forcedRenewalMs;
     while (isBusy?.() === true && clock.wallMs() < lastMs) await sleep(busyCheckMs, signal);
   }
 
   #fail(error: CoralError): void {
     const { clock, log } = this.#options;
     const isRefusal = refusalCodes.has(error.code);
-    const isNews = !("lastError" in this.#state) || this.#state.lastError !== error.message;
+    const isNew = !("lastError" in this.#state) || this.#state.lastError !== error.message;
     this.#state = { kind: isRefusal ? "refused" : "connecting", sinceMs: clock.wallMs(), lastError: error.message };
-    log[isNews ? "warn" : "debug"](`Not connected to the colony: ${error.message}`, { code: error.code });
+    log[isNew ? "warn" : "debug"](`Not connected to the colony: ${error.message}`, { code: error.code });
   }
+}
+
+/** The endpoint at which the colony was last reached, in a small file beside the identity. */
+export function openEndpointFile(file: string): EndpointFile {
+  return {
+    read: async () => {
+      try {
+        return (await readFile(file, "utf8")).trim() || undefined;
+      } catch {
+        // Never joined, or deleted by hand: the link joins again and writes it.
+        return undefined;
+      }
+    },
+    write: (endpoint) => writePrivateFile(file, `${endpoint}\n`),
+  };
 }

@@ -1,4 +1,4 @@
-/** Questions of the colony to this agent's own store, one at a time. */
+/** Runs the colony's queries on this agent's store, one at a time. */
 
 import type { MessageInitShape } from "@bufbuild/protobuf";
 import type { Clock } from "../../base/clock.ts";
@@ -23,15 +23,15 @@ import {
 } from "../../store/queries/index.ts";
 import { toConnectError } from "../../transport/index.ts";
 
-type AskedStore = Pick<AgentStore, "query"> & Partial<Pick<AgentStore, "segments">>;
-type Answering = (store: TraceStore & LogsStore, query: Record<string, unknown>) => Promise<unknown>;
+type QueriedStore = Pick<AgentStore, "query"> & Partial<Pick<AgentStore, "segments">>;
+type QueryHandler = (store: TraceStore & LogsStore, query: Record<string, unknown>) => Promise<unknown>;
 
-/** What an answer may take on its way. */
+/** Characters of one answer. */
 const maxAnswerLength = 8 * 1024 * 1024;
-/** Questions that may wait; a colony asks few. */
+/** Queued queries; a colony sends few. */
 const maxWaiting = 16;
 
-const kinds: Readonly<Record<string, { signal: string; answer: Answering }>> = {
+const kinds: Readonly<Record<string, { signal: string; answer: QueryHandler }>> = {
   traces: { signal: "span", answer: (store, query) => queryTraces(store, query as unknown as TracesQuery) },
   trace: { signal: "span", answer: (store, query) => queryTrace(store, query as unknown as TraceRequest) },
   logs: { signal: "log", answer: (store, query) => queryLogs(store, query as unknown as LogsQuery) },
@@ -40,13 +40,13 @@ const kinds: Readonly<Record<string, { signal: string; answer: Answering }>> = {
   metric_names: { signal: "metric_point", answer: (store, query) => queryMetricNames(store, query as unknown as MetricNamesQuery) },
 };
 
-/** One for each agent: its store is small, and so is the memory for questions. */
+/** One query at a time: the agent's store is small, and so is its memory budget for queries. */
 export class QueryService {
-  readonly #store: AskedStore;
+  readonly #store: QueriedStore;
   readonly #clock: Clock;
   readonly #slot = new Semaphore(1);
 
-  constructor(store: AskedStore, clock: Clock) {
+  constructor(store: QueriedStore, clock: Clock) {
     this.#store = store;
     this.#clock = clock;
   }
@@ -54,7 +54,7 @@ export class QueryService {
   async answer({ kind, request }: QueryRequest, signal: AbortSignal): Promise<MessageInitShape<typeof QueryResponseSchema>> {
     try {
       if (this.#slot.waiting >= maxWaiting) {
-        throw new CoralError({ code: "exhausted", message: "Cannot answer now: too many questions wait; ask again later" });
+        throw new CoralError({ code: "exhausted", message: "Cannot run the query: too many queries are waiting; try again later" });
       }
       return await this.#slot.run(() => this.#answer(kind, request, signal));
     } catch (error) {
@@ -63,18 +63,25 @@ export class QueryService {
   }
 
   async #answer(kind: string, request: string, signal: AbortSignal): Promise<MessageInitShape<typeof QueryResponseSchema>> {
-    const asked = kinds[kind];
-    if (asked === undefined) throw new CoralError({ code: "unsupported", message: `Cannot answer "${kind}": this agent does not know it` });
+    const handler = kinds[kind];
+    if (handler === undefined)
+      throw new CoralError({
+        code: "unsupported",
+        message: `Cannot run query "${kind}": this agent does not support it; update the agent`,
+      });
     const store = this.#view(signal);
-    const answer = JSON.stringify(await asked.answer(store, { ...objectIn(request), nowMs: this.#clock.wallMs() }));
+    const answer = JSON.stringify(await handler.answer(store, { ...objectIn(request), nowMs: this.#clock.wallMs() }));
     if (answer.length > maxAnswerLength) {
-      throw new CoralError({ code: "exhausted", message: "Cannot answer: the answer is too long; ask for less" });
+      throw new CoralError({
+        code: "exhausted",
+        message: "Cannot answer the query: the result is too large; use a shorter time range or a lower limit",
+      });
     }
-    const oldestUs = await this.#oldestUs(asked.signal);
+    const oldestUs = await this.#oldestUs(handler.signal);
     return { answer, ...(oldestUs === undefined ? {} : { oldestUs: BigInt(oldestUs) }) };
   }
 
-  /** The tables as a colony's queries know them: with the column of the agent, which is this one. */
+  /** The tables as in a colony: with a column `agent_id`. */
   #view(signal: AbortSignal): TraceStore & LogsStore {
     const store = this.#store;
     const points = `WITH metric_point AS (SELECT '' AS agent_id, * FROM main.metric_point)`;
@@ -104,7 +111,7 @@ function objectIn(text: string): Record<string, unknown> {
     const value: unknown = JSON.parse(text);
     if (typeof value === "object" && value !== null && !Array.isArray(value)) return value as Record<string, unknown>;
   } catch {
-    // Told below, like everything that is no object.
+    // Reported below, like every value that is not an object.
   }
-  throw new CoralError({ code: "invalid", message: "Cannot answer: the question is no JSON object" });
+  throw new CoralError({ code: "invalid", message: "Cannot run the query: the request is not a JSON object" });
 }

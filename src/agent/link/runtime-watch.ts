@@ -1,4 +1,4 @@
-/** Looks again at where the agent runs, and sees to it that the colony hears of a change without the tunnel's end. */
+/** Refreshes the runtime context, and reports changes to the colony without closing the tunnel. */
 
 import { type Clock, sleep } from "../../base/clock.ts";
 import { CoralError } from "../../base/errors.ts";
@@ -11,8 +11,8 @@ import type { SelfDescription } from "./self-description.ts";
 
 export interface RuntimeWatchOptions {
   reporter: RuntimeReporter;
-  link: Pick<ColonyLink, "tellAgain">;
-  description: Pick<SelfDescription, "change" | "fingerprint">;
+  link: Pick<ColonyLink, "reregister">;
+  description: Pick<SelfDescription, "reported" | "fingerprint">;
   clock: Clock;
   log: Logger;
 }
@@ -28,28 +28,28 @@ export class RuntimeWatch {
     return this.#options.reporter.current();
   }
 
-  /** Looks at once, and tells the colony when something is different from `before`; default: from what is known now. */
+  /** Detects now, and reports to the colony when the context differs from `before`; default: from the current one. */
   async refresh(reason: "refresh" | "config" | "requested", signal: AbortSignal, before?: RuntimeFacts): Promise<RuntimeRefreshed> {
     const { runtime, changes } = await this.#options.reporter.refresh(signal, before);
-    return { runtime, changes, isTold: changes.length === 0 || (await this.tell(reason, signal)) };
+    return { runtime, changes, isTold: changes.length === 0 || (await this.report(reason, signal)) };
   }
 
-  /** False when there is no tunnel now: the next registration tells it anyway. */
-  async tell(reason: string, signal: AbortSignal): Promise<boolean> {
+  /** False without a tunnel: the next registration reports it anyway. */
+  async report(reason: string, signal: AbortSignal): Promise<boolean> {
     const { link, description } = this.#options;
-    const told = description.fingerprint();
-    if (!(await link.tellAgain(reason, signal))) return false;
-    description.change.tell(told);
+    const fingerprint = description.fingerprint();
+    if (!(await link.reregister(reason, signal))) return false;
+    description.reported.markReported(fingerprint);
     return true;
   }
 
-  /** For what changes by itself, such as hooks that fail: told once it lasts. */
-  async tellWhenDue(signal: AbortSignal): Promise<void> {
+  /** For changes without a refresh, such as hooks that fail: reported once they are stable. */
+  async reportWhenDue(signal: AbortSignal): Promise<void> {
     const { description, clock } = this.#options;
-    if (description.change.isDue(description.fingerprint(), clock.monotonicMs())) await this.tell("capabilities", signal);
+    if (description.reported.isDue(description.fingerprint(), clock.monotonicMs())) await this.report("capabilities", signal);
   }
 
-  /** Until aborted. */
+  /** Refreshes at the interval until aborted. */
   async run(intervalMs: () => number, signal: AbortSignal): Promise<void> {
     while (!signal.aborted) {
       // Aborted: the loop's condition ends it.
@@ -59,7 +59,7 @@ export class RuntimeWatch {
         await this.refresh("refresh", signal);
       } catch (error) {
         if (signal.aborted) return;
-        // What was known stays; the next look may succeed.
+        // Keeps the previous context; the next refresh may succeed.
         this.#options.log.warn(CoralError.from(error).message);
       }
     }

@@ -1,4 +1,4 @@
-/** Segments for the colony: what there is after a number, and a file's bytes. */
+/** Serves segments to the colony: lists those after a number, and reads files. */
 
 import type { MessageInitShape } from "@bufbuild/protobuf";
 import { CoralError } from "../../base/errors.ts";
@@ -15,14 +15,14 @@ import { type ServedFile, toConnectError } from "../../transport/index.ts";
 
 type SegmentStoreView = Pick<AgentStore, "epoch"> & Partial<Pick<AgentStore, "segments">>;
 
-/** Whatever the colony asks for. */
+/** Upper limit of one list, whatever the colony requests. */
 const maxSegmentsPerSignal = 256;
 
 export async function answerListSegments(
   store: SegmentStoreView,
   request: ListSegmentsRequest,
 ): Promise<MessageInitShape<typeof ListSegmentsResponseSchema>> {
-  // Both before any wait: a store that is begun anew meanwhile has another epoch.
+  // Both before any await: a store that is replaced meanwhile has another epoch.
   const { epoch, segments } = store;
   const lists: MessageInitShape<typeof SegmentListSchema>[] = [];
   const maxSegments = Math.min(maxSegmentsPerSignal, Math.max(1, request.maxSegments));
@@ -75,7 +75,7 @@ export function findSegmentFile(store: SegmentStoreView, name: string): ServedFi
   return segments.locate(signal, Number(number));
 }
 
-/** For colonies that do not read files. */
+/** For older colonies, which do not read files through the tunnel. */
 export async function* answerReadSegment(
   store: SegmentStoreView,
   request: ReadSegmentRequest,
@@ -83,13 +83,16 @@ export async function* answerReadSegment(
   const { segments } = store;
   try {
     if (segments === undefined || request.epoch !== store.epoch) {
-      throw new CoralError({ code: "not-found", message: `Cannot read segment ${request.number}: it is of another epoch; list again` });
+      throw new CoralError({
+        code: "not-found",
+        message: `Cannot read segment ${request.number}: it belongs to another epoch; list segments again`,
+      });
     }
     for await (const data of segments.read(request.signal, Number(request.number), Number(request.offsetBytes))) {
       yield { data };
     }
   } catch (error) {
-    // A stream's failure passes no interceptor: without this its code would be lost.
+    // Interceptors do not see a stream's failure: without this its code would be lost.
     throw toConnectError(error);
   }
 }

@@ -1,4 +1,4 @@
-/** What this agent tells the colony of itself when it registers. */
+/** The agent's description of itself in a registration. */
 
 import type { Clock } from "../../base/clock.ts";
 import type { AgentConfig } from "../../config/index.ts";
@@ -6,8 +6,8 @@ import type { HostReader } from "../../host/index.ts";
 import { runtimeProtocolVersion } from "../../model/runtime-facts.ts";
 import type { AgentStore } from "../../store/agent/index.ts";
 import { runtimeToWire } from "../../transport/index.ts";
+import { DebouncedValue } from "../runtime/debounced-value.ts";
 import type { RuntimeReporter } from "../runtime/runtime-reporter.ts";
-import { SteadyChange } from "../runtime/steady-change.ts";
 import type { AgentDescription } from "./colony-link.ts";
 
 export interface SelfDescriptionSources {
@@ -15,28 +15,28 @@ export interface SelfDescriptionSources {
   machine: ReturnType<HostReader["machine"]>;
   store: Pick<AgentStore, "epoch">;
   config: () => AgentConfig;
-  /** What it can do now, with reasons where not. */
+  /** Current capabilities, with a reason for each missing one. */
   capabilities: () => AgentDescription["capabilities"];
   runtime: () => Pick<RuntimeReporter, "current" | "fingerprint">;
   clock: Clock;
 }
 
-/** The traffic process may be away for a moment and come back. */
+/** The traffic process may restart within this time. */
 const holdMs = 10_000;
 
 export class SelfDescription {
-  /** What the colony was told last. */
-  readonly change = new SteadyChange(holdMs);
+  /** The last reported fingerprint. */
+  readonly reported = new DebouncedValue(holdMs);
   readonly #sources: SelfDescriptionSources;
 
   constructor(sources: SelfDescriptionSources) {
     this.#sources = sources;
   }
 
-  /** For a registration: what it says counts as told. */
+  /** For a registration: its content counts as reported. */
   describe(): AgentDescription {
     const { version, machine, store, config, capabilities, runtime, clock } = this.#sources;
-    this.change.tell(this.fingerprint());
+    this.reported.markReported(this.fingerprint());
     return {
       protocolVersion: runtimeProtocolVersion,
       version,
@@ -50,19 +50,19 @@ export class SelfDescription {
     };
   }
 
-  /** All of it that can change while the agent runs, as one text. */
+  /** Everything in it that can change while the agent runs. */
   fingerprint(): string {
     const { config, capabilities, runtime } = this.#sources;
-    return JSON.stringify([capabilities(), runtime().fingerprint(), saidOf(config())]);
+    return JSON.stringify([capabilities(), runtime().fingerprint(), registeredConfig(config())]);
   }
 }
 
-/** What of the config goes into the registration. */
-export function saidOf(config: AgentConfig): string {
+/** The part of the config that a registration contains. */
+export function registeredConfig(config: AgentConfig): string {
   return JSON.stringify([config.labels, config.serviceDiscovery.network]);
 }
 
-/** What this agent wants of the names of addresses that it sees; the colony finds them. */
+/** How the colony may resolve names of addresses that this agent sees. */
 function outsideNames({ serviceDiscovery: { network } }: AgentConfig): NonNullable<AgentDescription["outsideNames"]> {
   return {
     noReverseDns: !network.resolveExternalIps,

@@ -1,21 +1,21 @@
-/** The environment that an agent's rules go by: `production`. */
+/** The environment that exec rules match, such as `production`. */
 
 export interface AgentEnvironmentFacts {
   labels: Readonly<Record<string, string>>;
-  /** Of the colony that it belongs to, as its certificate says: `<application>-<environment>-<6 hex>`. Undefined before it has joined one. */
+  /** From the agent's certificate: `<application>-<environment>-<6 hex>`. Undefined before the agent has joined a colony. */
   colonyId: string | undefined;
-  /** As the colony said when this agent registered; undefined before. */
-  told: string | undefined;
+  /** The environment that the colony reported at registration; undefined before. */
+  reported: string | undefined;
 }
 
 /**
- * What the agent is labelled with, else what its colony's id ends in. Names of applications and environments may both hold a dash: there the colony's own
- * word decides where the environment begins, and nothing beyond that.
+ * The label `env` or `environment`, else the end of the colony's id. Applications and environments may both contain dashes: the environment that
+ * the colony reports only decides where the split is, because a colony must not be able to choose which rules apply.
  */
-export function agentEnvironment({ labels, colonyId = "", told }: AgentEnvironmentFacts): string {
+export function agentEnvironment({ labels, colonyId = "", reported }: AgentEnvironmentFacts): string {
   const label = labels["env"] ?? labels["environment"];
   if (label !== undefined) return label;
   const name = /^(.+)-[0-9a-f]{6}$/.exec(colonyId)?.[1];
   if (name === undefined) return "";
-  return told !== undefined && told !== "" && name.endsWith(`-${told}`) ? told : (name.split("-").at(-1) ?? "");
+  return reported !== undefined && reported !== "" && name.endsWith(`-${reported}`) ? reported : (name.split("-").at(-1) ?? "");
 }

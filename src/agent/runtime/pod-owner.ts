@@ -1,4 +1,4 @@
-/** Who made the agent's own pod, from the cluster's API: the surest way to tell a DaemonSet from a sidecar. */
+/** The owner of the agent's own pod, from the Kubernetes API: the most reliable way to distinguish a DaemonSet from a sidecar. */
 
 import { readFile } from "node:fs/promises";
 import { CoralError } from "../../base/errors.ts";
@@ -9,7 +9,7 @@ import type { FetchClusterJson } from "../naming/kubernetes-pods.ts";
 export interface PodOwnerOptions {
   fetchJson: FetchClusterJson;
   env: Readonly<Record<string, string | undefined>>;
-  /** Where the pod finds its service account; default as Kubernetes mounts it. */
+  /** Mount point of the service account; default as Kubernetes mounts it. */
   directory?: string;
   log: Logger;
 }
@@ -17,13 +17,13 @@ export interface PodOwnerOptions {
 const defaultDirectory = "/var/run/secrets/kubernetes.io/serviceaccount";
 const timeoutMs = 3_000;
 
-/** A pod's owner never changes: it is asked for until it is known once. Null when the cluster cannot be asked or refuses. */
+/** Queries the API until the owner is known; it never changes. Null outside a cluster, and when the API fails or refuses. */
 export function createPodOwner(
   options: PodOwnerOptions,
 ): (pod: { name: string; namespace: string }, signal: AbortSignal) => Promise<PodOwner | null> {
   const { fetchJson, env, log, directory = defaultDirectory } = options;
   let known: PodOwner | undefined;
-  let isRefusalTold = false;
+  let hasLogged = false;
   return async ({ name, namespace }, signal) => {
     const [host, port] = [env["KUBERNETES_SERVICE_HOST"], env["KUBERNETES_SERVICE_PORT"] ?? "443"];
     if (known || host === undefined || namespace === "") return known ?? null;
@@ -36,9 +36,12 @@ export function createPodOwner(
       return known;
     } catch (error) {
       signal.throwIfAborted();
-      // Most agents may not read pods: labels and namespaces tell then.
-      if (!isRefusalTold) log.info(`Cannot ask the cluster for the owner of this pod: ${CoralError.from(error).message}`);
-      isRefusalTold = true;
+      // Most agents lack permission to read pods: detection then uses labels and namespaces.
+      if (!hasLogged)
+        log.info(
+          `Cannot read the owner of this pod from the Kubernetes API: ${CoralError.from(error).message}; using labels and namespaces`,
+        );
+      hasLogged = true;
       return null;
     }
   };

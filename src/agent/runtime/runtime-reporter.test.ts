@@ -4,10 +4,10 @@ import { createLogger, type LogRecord } from "../../base/log.ts";
 import type { DetectedRuntime } from "../../host/index.ts";
 import { capabilityNames } from "../../model/runtime-facts.ts";
 import { RuntimeWatch } from "../link/runtime-watch.ts";
+import { DebouncedValue } from "./debounced-value.ts";
 import { ownerIn } from "./pod-owner.ts";
 import { type CapabilitySources, refusedCommands, runtimeCapabilities } from "./runtime-capabilities.ts";
 import { RuntimeReporter } from "./runtime-reporter.ts";
-import { SteadyChange } from "./steady-change.ts";
 
 const signal = new AbortController().signal;
 
@@ -77,22 +77,22 @@ describe("RuntimeReporter", () => {
     expect(reporter.fingerprint()).not.toBe(before);
   });
 
-  it("notices what a new config has changed when it is told what was before", async () => {
+  it("compares with a given context, as after a config reload", async () => {
     const { reporter, world } = await open(new HandClock(), sidecar("cri"));
     const before = reporter.current();
     world.refused = { shell: { reason: "denied", fix: "" } };
     expect((await reporter.refresh(signal)).changes).toEqual([]);
     expect((await reporter.refresh(signal, before)).changes).toEqual(["shell yes → no"]);
-    expect(world.records.at(-1)?.message).toContain("Runtime context has changed (shell yes → no)");
+    expect(world.records.at(-1)?.message).toContain("Runtime context changed (shell yes → no)");
   });
 
-  it("looks once for those who ask at the same time", async () => {
+  it("shares one detection between concurrent calls", async () => {
     const { reporter, world } = await open(new HandClock(), sidecar("cri"));
     await Promise.all([reporter.refresh(signal), reporter.refresh(signal), reporter.refresh(signal)]);
     expect(world.looks).toBe(2);
   });
 
-  it("writes to the log what it found, unless told not to", async () => {
+  it("logs the detected context, unless disabled", async () => {
     const { reporter, world } = await open(new HandClock(), sidecar("cri", ["app", "nginx"]));
     expect(world.records).toMatchObject([{ message: "Runtime context: Kubernetes Sidecar, CRI" }]);
     expect(JSON.stringify(world.records)).toContain("connect=true, exec=true, shell=true, run=false");
@@ -104,32 +104,32 @@ describe("RuntimeReporter", () => {
 });
 
 describe("RuntimeWatch", () => {
-  it("tells a change at once, and again when the colony was away", async () => {
+  it("reports a change at once, and again after the colony was unreachable", async () => {
     const clock = new HandClock();
     const { reporter, world } = await open(clock, sidecar("passive"));
-    const told: string[] = [];
+    const reasons: string[] = [];
     let isUp = false;
-    const change = new SteadyChange(10_000);
+    const reported = new DebouncedValue(10_000);
     const link = {
-      tellAgain: (reason: string) => {
-        told.push(reason);
+      reregister: (reason: string) => {
+        reasons.push(reason);
         return Promise.resolve(isUp);
       },
     };
-    change.tell(reporter.fingerprint());
-    const description = { change, fingerprint: () => reporter.fingerprint() };
+    reported.markReported(reporter.fingerprint());
+    const description = { reported, fingerprint: () => reporter.fingerprint() };
     const watch = new RuntimeWatch({ reporter, link, description, clock, log: createLogger("x", "error", () => undefined) });
     expect(await watch.refresh("refresh", signal)).toMatchObject({ changes: [], isTold: true });
-    expect(told).toEqual([]);
+    expect(reasons).toEqual([]);
     world.next = sidecar("cri");
     expect(await watch.refresh("requested", signal)).toMatchObject({ isTold: false });
-    expect(told).toEqual(["requested"]);
-    await watch.tellWhenDue(signal);
+    expect(reasons).toEqual(["requested"]);
+    await watch.reportWhenDue(signal);
     clock.nowMs += 10_000;
     isUp = true;
-    await watch.tellWhenDue(signal);
-    await watch.tellWhenDue(signal);
-    expect(told).toEqual(["requested", "capabilities"]);
+    await watch.reportWhenDue(signal);
+    await watch.reportWhenDue(signal);
+    expect(reasons).toEqual(["requested", "capabilities"]);
   });
 });
 
@@ -147,18 +147,18 @@ describe("runtimeCapabilities()", () => {
   ];
   const capture = { available: false, reason: "traffic.enabled is false", fix: "set it to true" };
 
-  it("has all names, each absent one with its reason", () => {
+  it("lists all capabilities, each missing one with its reason", () => {
     const facts = runtimeCapabilities({ runtimeType: "native", sidecarMode: "", kernel, capture });
     expect(facts.map(({ name }) => name)).toEqual([...capabilityNames]);
     expect(facts.filter(({ available }) => !available)).toEqual([
       kernel[0],
-      { name: "debug", available: false, reason: "the kernel was not asked", fix: "run coral doctor on this host" },
+      { name: "debug", available: false, reason: "kernel support was not probed", fix: "Run coral doctor on this host" },
       { name: "capture", ...capture },
     ]);
     for (const { available, reason } of facts) expect(available).toBe(reason === "");
   });
 
-  it("leaves out commands in a pod whose containers can neither be entered nor asked for", () => {
+  it("denies commands in a pod whose containers can be reached neither by namespace nor by CRI", () => {
     const can = (change: object): string =>
       runtimeCapabilities({ runtimeType: "k8s-sidecar", sidecarMode: "shared-ns", kernel, capture, entersNamespaces: false, ...change })
         .filter(({ name, available }) => available && (name === "exec" || name === "shell"))
@@ -171,7 +171,7 @@ describe("runtimeCapabilities()", () => {
     expect(can({ runtimeType: "native", sidecarMode: "" })).toBe("exec shell");
   });
 
-  it("leaves out what the policy can never let through", () => {
+  it("denies kinds of commands that the policy can never allow", () => {
     expect(Object.keys(refusedCommands({ profile: "diagnostics", rules: [] }))).toEqual(["shell", "run"]);
     expect(refusedCommands({ profile: "full", rules: [] })).toEqual({});
     const off = refusedCommands({ profile: "off", rules: [rule({ action: "allow" })] });
@@ -179,7 +179,7 @@ describe("runtimeCapabilities()", () => {
     const shell = runtimeCapabilities({ runtimeType: "native", sidecarMode: "", kernel, capture, refused: off }).find(
       ({ name }) => name === "shell",
     );
-    expect(shell).toMatchObject({ available: false, reason: "commands are switched off by exec.profile: off" });
+    expect(shell).toMatchObject({ available: false, reason: "commands are disabled by exec.profile: off" });
   });
 
   it.each<[string, "diagnostics" | "full", Partial<Rule>[], string]>([
@@ -187,7 +187,7 @@ describe("runtimeCapabilities()", () => {
     ["a rule for all kinds", "diagnostics", [{ action: "allow", program: ["bash"] }], ""],
     ["a rule for some users", "diagnostics", [{ action: "allow", kind: ["sh*"], user: ["token:ann"] }], "run"],
     ["an approval of a named program", "diagnostics", [{ action: "require_approval", program: ["bash"] }], ""],
-    ["an approval of whatever else is allowed", "diagnostics", [{ action: "require_approval" }], "shell run"],
+    ["an approval without a program", "diagnostics", [{ action: "require_approval" }], "shell run"],
     ["a rule that denies a kind", "full", [{ action: "deny", kind: ["shell"] }], "shell"],
     ["a rule that denies everything", "full", [{ action: "deny", program: ["*"] }], "exec shell run"],
     [
@@ -200,7 +200,7 @@ describe("runtimeCapabilities()", () => {
       "",
     ],
     ["a rule before one that denies", "full", [{ action: "allow", program: ["ps"], kind: ["exec"] }, { action: "deny" }], "shell run"],
-  ])("goes by %s", (_what, profile, rules, refused) => {
+  ])("applies %s", (_what, profile, rules, refused) => {
     expect(Object.keys(refusedCommands({ profile, rules: rules.map(rule) })).join(" ")).toBe(refused);
   });
 });

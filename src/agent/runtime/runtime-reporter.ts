@@ -1,4 +1,4 @@
-/** Knows where this agent runs: found out at the start, looked at again now and then, compared with what was known. */
+/** The agent's runtime context: detected at the start, refreshed on request, and compared with the previous result. */
 
 import type { Clock } from "../../base/clock.ts";
 import { CoralError } from "../../base/errors.ts";
@@ -10,9 +10,9 @@ import { type CapabilityFact, modeLabel, type RuntimeFacts, runtimeLabel } from 
 export interface RuntimeReporterOptions {
   /** Never rejects unless aborted. */
   detect: (signal: AbortSignal) => Promise<DetectedRuntime>;
-  /** Read anew each time: they also depend on what runs and on the config. */
+  /** Evaluated on each use: they also depend on the config and on the traffic process. */
   capabilities: (found: Pick<DetectedRuntime, "runtimeType" | "sidecarMode" | "entersNamespaces" | "containerRuntime">) => CapabilityFact[];
-  /** Of the agent. */
+  /** Version of the agent. */
   version: string;
   logsDetection: () => boolean;
   clock: Clock;
@@ -21,7 +21,7 @@ export interface RuntimeReporterOptions {
 
 export interface RuntimeRefresh {
   runtime: RuntimeFacts;
-  /** In words: `sidecar mode passive → cri`. Empty: nothing changed. */
+  /** Such as `sidecar mode passive → cri`; empty when nothing changed. */
   changes: string[];
 }
 
@@ -39,11 +39,11 @@ export class RuntimeReporter {
 
   static async open(options: RuntimeReporterOptions, signal: AbortSignal): Promise<RuntimeReporter> {
     const reporter = new RuntimeReporter(options, await options.detect(signal));
-    reporter.#tell("Runtime context");
+    reporter.#log("Runtime context");
     return reporter;
   }
 
-  /** From memory. */
+  /** The last detected context; does no I/O. */
   current(): RuntimeFacts {
     const { platform, runtimeType, sidecarMode, containerRuntime, visibility, evidence, isOverridden } = this.#found;
     return {
@@ -64,17 +64,17 @@ export class RuntimeReporter {
     };
   }
 
-  /** What is compared to notice a change: everything but when it was found out. */
+  /** Everything but the detection time, for comparison. */
   fingerprint(): string {
     return JSON.stringify({ ...this.current(), detectedAt: "" });
   }
 
-  /** Why a container runtime that is there cannot be used, for people. */
+  /** Sentences about a container runtime that exists but cannot be used. */
   get problems(): readonly string[] {
     return this.#found.problems;
   }
 
-  /** Looks again. Calls at the same time share one look. `before`: what it is compared with when that is not what holds now, as after a reload of the config. */
+  /** Detects again; concurrent calls share one detection. `before`: what to compare with, by default the current context. */
   refresh(signal: AbortSignal, before = this.current()): Promise<RuntimeRefresh> {
     this.#refreshing ??= this.#refresh(signal, before).finally(() => {
       this.#refreshing = undefined;
@@ -89,18 +89,18 @@ export class RuntimeReporter {
       signal.throwIfAborted();
       throw new CoralError({
         code: "internal",
-        message: `Cannot find out where this agent runs: ${CoralError.from(error).message}`,
+        message: `Cannot detect the runtime context: ${CoralError.from(error).message}`,
         cause: error,
       });
     }
     this.#detectedAtMs = this.#options.clock.wallMs();
     const runtime = this.current();
     const changes = describeRuntimeChanges(before, runtime);
-    if (changes.length > 0) this.#tell(`Runtime context has changed (${changes.join(", ")})`);
+    if (changes.length > 0) this.#log(`Runtime context changed (${changes.join(", ")})`);
     return { runtime, changes };
   }
 
-  #tell(headline: string): void {
+  #log(headline: string): void {
     const { log, logsDetection } = this.#options;
     if (!logsDetection()) return;
     const { platform, runtimeType, containerRuntime, capabilities, visibility, evidence } = this.current();

@@ -16,21 +16,21 @@ export interface AgentOptions {
   owner: FileOwner | undefined;
   peerCredentials: ControlServerOptions["peerCredentials"];
   obtainToken: () => Promise<string | undefined>;
-  /** Where a colony of this machine listens now; undefined when it is elsewhere or away. */
+  /** The endpoint of a colony on this machine; undefined when there is none. */
   locateColony: (colonyId: string) => Promise<string | undefined>;
-  /** Asks the API of a Kubernetes cluster; absent: it is not asked. */
+  /** Reads from the Kubernetes API; absent: the API is not used. */
   fetchClusterJson?: FetchClusterJson;
-  /** What this host lets the agent do, with reasons where not. */
+  /** Capabilities of the agent on this host, with a reason for each missing one. */
   capabilities: { name: string; available: boolean; reason: string }[];
-  /** What the kernel lets it do: ebpf, profile, debug. */
+  /** Capabilities that the kernel decides: ebpf, profile, debug. */
   kernel?: readonly CapabilityFact[];
-  /** Ports to try after a taken one. */
+  /** Further ports to try when one is taken. */
   portSearch: number;
-  /** Processes of Coral beside this one, now: their requests are not watched. */
+  /** Other processes of Coral: their requests are not observed. */
   ownPids?: () => readonly number[];
-  /** Starts the process that watches requests; default: the real one. */
+  /** Starts the traffic process; default: the real one. */
   superviseTraffic?: NonNullable<OpenTrafficOptions["supervise"]>;
-  /** Told when so much OTLP comes that being fast is worth memory, and when that is over. */
+  /** Called when OTLP load becomes heavy enough to trade memory for speed, and when that ends. */
   onOtlpLoad?: (isBusy: boolean) => void;
   /** The same, for the output of commands. */
   onCommandLoad?: (isBusy: boolean) => void;
@@ -38,12 +38,12 @@ export interface AgentOptions {
   log: Logger;
 }
 
-/** What all parts of a running agent are made with. `config` is that of the last reload: whoever must see changes reads it each time. */
-export interface AgentSetting extends AgentOptions {
+/** Shared by all parts of a running agent. `config` is replaced by a reload: read it on each use. */
+export interface AgentContext extends AgentOptions {
   agentId: string;
   hostname: string;
   reader: HostReader;
   machine: ReturnType<HostReader["machine"]>;
-  /** Aborts when the agent is closed. */
+  /** Aborts when the agent stops. */
   stopped: AbortSignal;
 }

@@ -14,29 +14,29 @@ import {
   type StoreStats,
 } from "../store/tables/index.ts";
 
-export interface HealingStoreOptions extends AgentStoreOptions {
-  /** Called after the store was begun anew: its epoch has changed. */
-  onRenewed: () => void;
+export interface RecoveringStoreOptions extends AgentStoreOptions {
+  /** Called after a damaged store was replaced: the epoch has changed. */
+  onReplaced: () => void;
 }
 
 /**
- * The agent's store, begun anew when its file turns out to be damaged while in use: one bad block would otherwise keep the colony from
- * pulling anything until somebody restarts the agent. The damaged file is kept; the new epoch tells the colony of the loss.
+ * The agent's store, replaced by an empty one when its file turns out to be damaged while in use: otherwise one bad block would block every
+ * pull until a restart. The damaged file is kept; the new epoch shows the colony that rows were lost.
  */
-export async function openHealingStore(engine: Engine, options: HealingStoreOptions): Promise<AgentStore> {
-  return new HealingStore(engine, options, await openAgentStore(engine, options));
+export async function openRecoveringStore(engine: Engine, options: RecoveringStoreOptions): Promise<AgentStore> {
+  return new RecoveringStore(engine, options, await openAgentStore(engine, options));
 }
 
-class HealingStore implements AgentStore {
+class RecoveringStore implements AgentStore {
   readonly #engine: Engine;
-  readonly #options: HealingStoreOptions;
+  readonly #options: RecoveringStoreOptions;
   #store: AgentStore;
-  /** Set from the moment damage is found until the store is whole again. */
+  /** Set from the detection of damage until the store is replaced. */
   #damage: CoralError | undefined;
-  #healing: Promise<void> | undefined;
+  #recovering: Promise<void> | undefined;
   #closed = false;
 
-  constructor(engine: Engine, options: HealingStoreOptions, store: AgentStore) {
+  constructor(engine: Engine, options: RecoveringStoreOptions, store: AgentStore) {
     this.#engine = engine;
     this.#options = options;
     this.#store = store;
@@ -84,7 +84,7 @@ class HealingStore implements AgentStore {
 
   async close(): Promise<void> {
     this.#closed = true;
-    await Promise.allSettled([this.#healing]);
+    await Promise.allSettled([this.#recovering]);
     await this.#store.close();
   }
 
@@ -93,7 +93,7 @@ class HealingStore implements AgentStore {
   }
 
   async #use<T>(work: (store: AgentStore) => Promise<T>): Promise<T> {
-    if (this.#damage) await this.#heal(this.#damage);
+    if (this.#damage) await this.#recover(this.#damage);
     const store = this.#store;
     try {
       return await work(store);
@@ -104,20 +104,20 @@ class HealingStore implements AgentStore {
     }
   }
 
-  /** Rejects when the store cannot be opened now; the next use tries again. */
-  #heal(damage: CoralError): Promise<void> {
-    this.#healing ??= this.#reopen(damage).finally(() => {
-      this.#healing = undefined;
+  /** Rejects when the store cannot be opened; the next use retries. */
+  #recover(damage: CoralError): Promise<void> {
+    this.#recovering ??= this.#reopen(damage).finally(() => {
+      this.#recovering = undefined;
     });
-    return this.#healing;
+    return this.#recovering;
   }
 
   async #reopen(damage: CoralError): Promise<void> {
     const log: Logger = this.#options.log;
-    log.error(`The store is damaged and is started anew: ${damage.message}`);
+    log.error(`The store is damaged: ${damage.message}; replacing it by an empty one`);
     await this.#store.close();
     this.#store = await openAgentStore(this.#engine, { ...this.#options, discard: damage.message });
     this.#damage = undefined;
-    this.#options.onRenewed();
+    this.#options.onReplaced();
   }
 }

@@ -7,7 +7,7 @@ import { createLogger } from "../base/log.ts";
 import { type AgentStore } from "../store/agent/index.ts";
 import { type Engine, openEngine } from "../store/engine/index.ts";
 import { hostProcess } from "../store/signals/index.ts";
-import { openHealingStore } from "./healing-store.ts";
+import { openRecoveringStore } from "./recovering-store.ts";
 
 const log = createLogger("test", "error", () => undefined);
 const limits = { maxBytes: 64 * 1024 * 1024, maxRows: 100_000 };
@@ -18,10 +18,10 @@ let renewals: number;
 
 function open(): Promise<AgentStore> {
   const file = join(directory, "agent.duckdb");
-  const onRenewed = (): void => {
+  const onReplaced = (): void => {
     renewals++;
   };
-  return openHealingStore(engine, { file, signals: [hostProcess], maxBytes: 64 * 1024 * 1024, clock: systemClock, log, onRenewed });
+  return openRecoveringStore(engine, { file, signals: [hostProcess], maxBytes: 64 * 1024 * 1024, clock: systemClock, log, onReplaced });
 }
 
 function row(number: number) {
@@ -30,7 +30,7 @@ function row(number: number) {
   return { at: 1_000 + number, mono_ms: number, ...identity, ...figures };
 }
 
-/** Overwrites a few bytes in block after block until one lies among the rows: the file opens, and reading it fails. */
+/** Overwrites bytes in one block after another until reading rows fails; the file still opens. */
 async function openWithBadBlock(): Promise<AgentStore> {
   const file = join(directory, "agent.duckdb");
   const whole = join(directory, "whole");
@@ -57,7 +57,7 @@ async function openWithBadBlock(): Promise<AgentStore> {
   throw new Error("no block holds rows");
 }
 
-describe("openHealingStore()", () => {
+describe("openRecoveringStore()", () => {
   beforeEach(async () => {
     directory = mkdtempSync(join(tmpdir(), "coral-heal-"));
     renewals = 0;
@@ -68,7 +68,7 @@ describe("openHealingStore()", () => {
     rmSync(directory, { recursive: true, force: true });
   });
 
-  it("begins a new epoch when a block turns out to be damaged, and keeps the damaged file", async () => {
+  it("starts a new epoch when a block is damaged, and keeps the damaged file", async () => {
     const before = await open();
     const rows = Array.from({ length: 5_000 }, (_, index) => row(index));
     await before.append(hostProcess, rows);
@@ -76,7 +76,7 @@ describe("openHealingStore()", () => {
     await before.close();
     const store = await openWithBadBlock();
     expect(store.epoch).toBe(epoch);
-    // All that follow the discovery, at once: one of them heals, and none sees the damage.
+    // Concurrent uses after the detection: one recovers the store, and none fails.
     const [range] = await Promise.all([store.append(hostProcess, [row(1)]), store.stats(), store.query("SELECT 1")]);
     expect(range).toEqual({ firstSeq: 1, lastSeq: 1 });
     expect(renewals).toBe(1);
@@ -90,7 +90,7 @@ describe("openHealingStore()", () => {
     await again.close();
   });
 
-  it("passes other failures on and keeps the store", async () => {
+  it("rethrows other failures and keeps the store", async () => {
     const store = await open();
     const { epoch } = store;
     await expect(store.query("SELECT nonsense FROM nowhere")).rejects.toMatchObject({ code: "invalid" });
