@@ -65,7 +65,7 @@ export function statusAnswer(change: Partial<ColonyStatus> = {}): ColonyStatus {
     },
     services: { total: 14 },
     store: { usedBytes: 128 * 1024 ** 2, limitBytes: 4 * 1024 ** 3, writeProblem: "", damage: "", diskFreeBytes: 10 * 1024 ** 3 },
-    warnings: [{ kind: "agent-silent", message: "web-2 is degraded: it was last heard 1m 3s ago", fix: "On web-2 run coral agent status" }],
+    warnings: [{ kind: "agent-silent", message: "web-2 is degraded: it last reported 1m 3s ago", fix: "On web-2 run coral agent status" }],
     ...change,
   };
 }
@@ -301,7 +301,7 @@ export function hostReport(change: Partial<HostReport> = {}): HostReport {
         rule: "mount-space",
         severity: "warning",
         subject: "/",
-        message: "/ is 92% full, 4.00 GiB are left",
+        message: "/ is 92% full, 4.00 GiB left",
         value: 0.92,
         threshold: 0.9,
         unit: "ratio",

@@ -32,10 +32,7 @@ export function createMcpServer({ version, listTools, callTool }: McpServerOptio
     const tools = await listTools();
     if (!tools.some((tool) => tool.name === name)) {
       const names = tools.map((tool) => tool.name).join(", ");
-      throw new ProtocolError(
-        ProtocolErrorCode.InvalidParams,
-        `Cannot call tool "${name}": there is none of that name; the tools are ${names}`,
-      );
+      throw new ProtocolError(ProtocolErrorCode.InvalidParams, `Cannot call tool "${name}": unknown tool; available: ${names}`);
     }
     try {
       return toolAnswer(await callTool(name, input, context.mcpReq.signal));

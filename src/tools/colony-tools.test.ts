@@ -97,7 +97,7 @@ describe("coral_get_status", () => {
       {
         kind: "agent-silent",
         agentId: "c",
-        message: "c.example.org is unhealthy: it was last heard 1m 30s ago (not connected)",
+        message: "c.example.org is unhealthy: it last reported 1m 30s ago (not connected)",
         fix: expect.stringContaining("coral agent start"),
       },
     ]);
@@ -124,10 +124,10 @@ describe("coral_get_status", () => {
       },
     );
     expect(answer.warnings.map((warning) => [warning.kind, warning.message])).toEqual([
-      ["store-write", "Rows cannot be stored: no space left"],
-      ["store-damaged", "A part of the store cannot be read: bad checksum"],
+      ["store-write", "Cannot store rows: no space left"],
+      ["store-damaged", "Cannot read a part of the store: bad checksum"],
       ["disk-full", "The file system of the colony's store has 1.00 KiB left"],
-      ["store-near-limit", "The store holds 96 B of 100 B: the oldest rows go before their age says so"],
+      ["store-near-limit", "The store holds 96 B of 100 B: the oldest rows are pruned before their retention ends"],
       ["duplicate-agent", "Agent id x is used by 2 hosts: one, two"],
       ["clock-difference", "The clock of a.example.org is 1m 5s behind the colony's"],
       ["rows-lost", "12 rows of host from a are missing: pruned"],
@@ -146,7 +146,7 @@ describe("coral_get_status", () => {
     const answer = await call<ColonyStatus>("coral_get_status", {}, { agents: async () => agents });
     expect(answer.hosts).toHaveLength(50);
     expect(answer.warnings).toHaveLength(50);
-    expect(messages(answer)).toContain("50 of 1000 hosts are shown; coral_list_agents has them all");
+    expect(messages(answer)).toContain("50 of 1000 hosts are shown; coral_list_agents lists them all");
     expect(messages(answer)).toContain("981 more agents are silent");
     expect(JSON.stringify(answer).length).toBeLessThan(40_000);
   });
@@ -221,7 +221,7 @@ describe("coral_query_host", () => {
         host: async () => [hostFactsOf("web-1", { sampledAt: null, latest: null, totals: { ...hostFactsOf("x").totals, samples: 0 } })],
       },
     );
-    expect(messages(empty)).toEqual(["no host sample of web-1.example.org is stored for this time"]);
+    expect(messages(empty)).toEqual(["no host sample of web-1.example.org is stored in this window"]);
     const nobody = await call<HostQueryResult>("coral_query_host", {}, { agents: async () => [] });
     expect(nobody.hosts).toEqual([]);
     expect(messages(nobody)[0]).toContain("coral agent start");
@@ -322,7 +322,7 @@ describe("the token tools", () => {
     await call("coral_revoke_agent", { agent: "web-1" }, { revokeAgent });
     expect(revokeAgent).toHaveBeenCalledWith("web-1", context);
     const agents = async () => [agentOf("a1", { hostname: "twin" }), agentOf("a2", { hostname: "twin" })];
-    await expect(call("coral_revoke_agent", { agent: "twin" }, { revokeAgent, agents })).rejects.toThrow("use one of the ids a1, a2");
+    await expect(call("coral_revoke_agent", { agent: "twin" }, { revokeAgent, agents })).rejects.toThrow("use one of these ids: a1, a2");
   });
 });
 

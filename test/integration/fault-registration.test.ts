@@ -138,7 +138,7 @@ describe("two agents of one host with one id", () => {
     const pulls = first.pulls;
     await waitFor("more rows of the first", () => first.pulls > pulls + 2);
     const { warnings } = await colony.tool<Status>("coral_get_status");
-    expect(warnings).toMatchObject([{ kind: "duplicate-agent", message: expect.stringContaining("is used by two agents of alpha") }]);
+    expect(warnings).toMatchObject([{ kind: "duplicate-agent", message: expect.stringContaining("is used by two agents on alpha") }]);
   });
 });
 

@@ -303,7 +303,7 @@ createServer((request, response) => response.end("ok")).listen(Number(process.ar
     const [unobserved] = await colony.sql("SELECT sum(count)::DOUBLE AS n FROM traffic_loss WHERE loss = 'away-seconds'");
     expect(unobserved?.["n"]).toBeGreaterThanOrEqual(1);
     const { completeness } = await colony.tool<RedResult & { completeness: unknown }>("coral_query_red", { since: "10m" });
-    expect(JSON.stringify(completeness)).toContain("the traffic process was away");
+    expect(JSON.stringify(completeness)).toContain("the traffic process was not running");
     const { events } = await colony.tool<EventList>("coral_list_events", { kind: "traffic-process-restarted" });
     expect(events.length).toBeGreaterThanOrEqual(1);
   });

@@ -13,7 +13,7 @@ beforeEach(async () => {
 });
 afterEach(() => world[Symbol.asyncDispose]());
 
-const notes = { completeness: { complete: false, notes: [{ kind: "agent-silent", message: "web-2 was last heard 1m ago\u001b[5m" }] } };
+const notes = { completeness: { complete: false, notes: [{ kind: "agent-silent", message: "web-2 last reported 1m ago\u001b[5m" }] } };
 
 describe("coral status", () => {
   it("prints the overview, with hints only on a terminal", async () => {
@@ -33,7 +33,7 @@ describe("coral status", () => {
   web-1  healthy   23%      8  96%  16.0 GiB  1.50  ${/SAMPLED\n.*\n.* {2}(\S+(?: ago)?)\n/.exec(stdout)?.[1]}
 
 1 warning
-  ! web-2 is degraded: it was last heard 1m 3s ago
+  ! web-2 is degraded: it last reported 1m 3s ago
     fix: On web-2 run coral agent status
 `,
     );
@@ -74,7 +74,7 @@ describe("coral status", () => {
 
   it("prints what the answer could not see, escaped, on stderr; not with -q", async () => {
     colony.tool("coral_get_status", { ...statusAnswer({ warnings: [] }), ...notes });
-    expect((await world.coral("status")).stderr).toBe("note: web-2 was last heard 1m ago\\x1b[5m\n");
+    expect((await world.coral("status")).stderr).toBe("note: web-2 last reported 1m ago\\x1b[5m\n");
     expect((await world.coral("status -q")).stderr).toBe("");
   });
 

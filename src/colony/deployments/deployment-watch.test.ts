@@ -165,7 +165,9 @@ describe("DeploymentWatch", { timeout: 60_000 }, () => {
     await load({ fromMs: deployedMs - 70 * minuteMs, untilMs: deployedMs + 40 * minuteMs, medianUs: 10_000 });
     await deploy();
     await stepAt(deployedMs + 40 * minuteMs);
-    expect(await list()).toMatchObject([{ verdict: "no-change", isComplete: true, reason: expect.stringContaining("beyond chance") }]);
+    expect(await list()).toMatchObject([
+      { verdict: "no-change", isComplete: true, reason: expect.stringContaining("no significant change") },
+    ]);
     await load({ fromMs: deployedMs + 40 * minuteMs, untilMs: deployedMs + 80 * minuteMs, medianUs: 10_000, errorShare: 0.2 });
     await running([{ agent: "web-1", build: "cccc", startedMs: deployedMs + 40 * minuteMs }]);
     await stepAt(deployedMs + 41 * minuteMs);
@@ -240,7 +242,7 @@ describe("DeploymentWatch", { timeout: 60_000 }, () => {
     watch = new DeploymentWatch({ store, settings: () => ({ windowMs: 30 * minuteMs, lagMs: 20_000 }), clock, log: silentLogger });
     await stepAt(deployedMs + 40 * minuteMs);
     expect(await list()).toMatchObject([
-      { verdict: "not-enough-data", isComplete: true, reason: "no requests were seen, by hooks or spans" },
+      { verdict: "not-enough-data", isComplete: true, reason: "no requests were seen, neither by hooks nor in spans" },
     ]);
     await stepAt(deployedMs + 41 * minuteMs);
     expect(await list()).toHaveLength(1);

@@ -362,7 +362,7 @@ export class AgentRegistry {
     const { store, clock, log } = this.#options;
     const noticedAt = clock.wallMs() * 1_000;
     const message = isSameHost(holder, claimant)
-      ? `Agent id ${agentId} is used by two agents of host "${holder.hostname}": the second is refused`
+      ? `Agent id ${agentId} is used by two agents on host "${holder.hostname}": the second is refused`
       : `Agent id ${agentId} is used by two hosts: "${holder.hostname}" (connected) and "${claimant.hostname}" (refused)`;
     log.warn(message, { agentId, holder, claimant });
     await recordConflict(store, { agentId, hostA: describeHost(holder), hostB: describeHost(claimant), noticedAt });

@@ -10,7 +10,8 @@ import { completenessOf } from "../schemas/completeness.ts";
 export const listAgents = defineTool({
   name: "coral_list_agents",
   title: "List agents",
-  description: "The agents (one per host): health, last contact, where they run. verbose adds host, labels, capabilities with reasons.",
+  description:
+    "List the agents (one per host): health, last contact, where they run. verbose adds host, labels, capabilities with reasons.",
   input: z.object({
     match: z.string().min(1).optional().describe("part of an id or host name"),
     health: agentHealthSchema.optional().describe("only agents in this state"),

@@ -9,7 +9,7 @@ import { agentRevokedSchema } from "../schemas/token.ts";
 export const revokeAgent = defineTool({
   name: "coral_revoke_agent",
   title: "Revoke an agent",
-  description: "Refuses an agent's certificates from now on and ends its connection. Its stored rows stay.",
+  description: "Reject an agent's certificates from now on and close its connection. Its stored rows stay.",
   input: z.object({ agent: z.string().min(1).describe("agent id or host name") }),
   output: agentRevokedSchema,
   permission: "admin",
@@ -20,7 +20,7 @@ export const revokeAgent = defineTool({
       const ids = [agent, ...others].map((match) => match?.agentId).join(", ");
       throw new CoralError({
         code: "invalid",
-        message: `Cannot revoke agent "${input.agent}": several hosts have this name; use one of the ids ${ids}`,
+        message: `Cannot revoke agent "${input.agent}": several hosts have this name; use one of these ids: ${ids}`,
       });
     }
     return { output: await backend.revokeAgent(agent.agentId, context), completeness: completenessOf([]) };

@@ -99,7 +99,7 @@ describe("runtimeWarnings()", () => {
       runtimeWarnings({ registration: registration(facts) }, fleet).at(-1)?.message ?? "";
     expect(message({})).toBe("1 legacy agent detected (12.5%)");
     expect(message({ legacyPhase: "transition", legacyRejectAfter: "2026-09-01" })).toContain("they will be rejected after 2026-09-01");
-    expect(message({ legacyPhase: "enforced", legacyRejectAfter: "2026-09-01" })).toContain("refused when they register again");
+    expect(message({ legacyPhase: "enforced", legacyRejectAfter: "2026-09-01" })).toContain("rejected when they register again");
   });
 
   it("tells of agents that claim too much", () => {

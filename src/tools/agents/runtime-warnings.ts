@@ -24,7 +24,7 @@ export function runtimeWarnings({ registration }: Pick<ColonyFacts, "registratio
         kind: "runtime-doubtful",
         agentId,
         message: `${agentId} ${runtimeProblems.join("; it ")}`,
-        fix: `Look at the host; if the agent was tampered with, refuse it: coral agent revoke ${agentId}`,
+        fix: `Check the host; if the agent was tampered with, revoke it: coral agent revoke ${agentId}`,
       }),
     ),
     ...legacyWarnings(registration, active.filter(({ isLegacy }) => isLegacy).length, active.length),
@@ -37,7 +37,7 @@ function legacyWarnings(registration: ColonyFacts["registration"], legacy: numbe
   const until = registration.legacyRejectAfter;
   const fate =
     registration.legacyPhase === "enforced"
-      ? "; they are refused when they register again"
+      ? "; they are rejected when they register again"
       : until === null
         ? ""
         : `; they will be rejected after ${until}`;

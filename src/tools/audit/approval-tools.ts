@@ -11,7 +11,7 @@ import { completenessOf } from "../schemas/completeness.ts";
 export const listApprovals = defineTool({
   name: "coral_list_approvals",
   title: "List approvals",
-  description: "Commands that a rule holds back until somebody approves or denies them.",
+  description: "List commands that a rule holds until they are approved or denied.",
   input: z.object({}),
   output: approvalListSchema,
   permission: "exec",
@@ -24,9 +24,8 @@ export const listApprovals = defineTool({
 
 export const decideApproval = defineTool({
   name: "coral_decide_approval",
-  title: "Approve or deny",
-  description:
-    "Lets a command that waits run, or ends it. The one who asked may deny it, and approve it only where the config allows that.",
+  title: "Approve or deny a command",
+  description: "Approve or deny a held command. Its caller may deny it, and may approve it only where the config allows that.",
   input: z.object({
     id: z.string().min(4).describe("id of the command, or a prefix of it"),
     approve: z.boolean(),

@@ -15,8 +15,8 @@ const maxEntries = 500;
 
 export const listAudit = defineTool({
   name: "coral_list_audit",
-  title: "List the audit",
-  description: "Who ran which command, capture, query or approval where, by which rule, and how it ended; newest first.",
+  title: "List audit records",
+  description: "List who ran which command, capture, query or approval where, by which rule, and how it ended; newest first.",
   input: z.object({
     since: sinceInput("24h", { maxMs: 400 * 86_400_000 }),
     user: z.string().min(1).optional().describe("only callers that contain this text, such as token:ann or uid=1000"),
@@ -60,7 +60,7 @@ export const listAudit = defineTool({
 export const getAudit = defineTool({
   name: "coral_get_audit",
   title: "Show the audit of one command",
-  description: "Every entry of one command, of the colony and of all agents, with its place in its chain of hashes.",
+  description: "Show every audit entry of one command, from the colony and all agents, with its position in its hash chain.",
   input: z.object({ id: z.string().min(4).describe("id of the command, or a prefix of it") }),
   output: auditEntriesSchema,
   permission: "admin",
@@ -77,7 +77,7 @@ export const getAudit = defineTool({
     if (ids.length > 1)
       throw new CoralError({
         code: "invalid",
-        message: `Cannot tell which command "${input.id}" is: several ids begin so; write more of it`,
+        message: `Cannot show command "${input.id}": ${ids.length} commands match; use a longer prefix`,
       });
     const { items, notes } = cutList(found, maxEntries, "entries", "name an agent");
     return { output: { id, entries: items }, completeness: completenessOf(notes) };
@@ -88,11 +88,11 @@ export const verifyAudit = defineTool({
   name: "coral_verify_audit",
   title: "Verify the audit",
   description:
-    "Walks every chain of hashes: the colony's own, its copies of the agents', and those at the agents themselves, and compares them. Names what was changed, removed, added or rewritten.",
+    "Verify every hash chain: the colony's own, its copies of the agents' chains, and those at the agents, and compare them. Reports what was changed, removed, added or rewritten.",
   input: z.object({
     agent: z.string().min(1).optional().describe("only this agent (id or host name); default: all, and the colony"),
     expect: z
-      .array(z.string().regex(/^[\w-]{1,64}:\d{1,15}:[0-9a-f]{64}$/, "write chain:entry:hash as an earlier verification has printed it"))
+      .array(z.string().regex(/^[\w-]{1,64}:\d{1,15}:[0-9a-f]{64}$/, "use chain:entry:hash as printed by an earlier verification"))
       .max(50)
       .optional()
       .describe("chain:entry:hash that an earlier verification printed and you kept elsewhere"),

@@ -17,13 +17,13 @@ export const agentExec = defineTool({
   name: "coral_agent_exec",
   title: "Run a command on agents",
   description:
-    "Runs a diagnostic command (ps, ss, df, dmesg, curl -I, pipes between them) on the hosts or inside the service's namespaces, and returns output and exit code of each. The agent's policy decides and everything is audited; readOnly (default) allows only what changes nothing. No shell: no $VAR, globs or redirections.",
+    "Run a diagnostic command (ps, ss, df, dmesg, curl -I, pipelines of them) on hosts or inside a service's namespaces; returns output and exit code per agent. The agent's policy decides and everything is audited; readOnly (default) allows only commands that change nothing. No shell: no $VAR, globs or redirections.",
   input: z.object({
     ...targetFields,
     command: z.string().min(1).max(16_384).optional().describe("a pipeline: ps aux | head -20"),
-    argv: z.array(z.string()).min(1).max(500).optional().describe("in place of command: one program and its arguments as they are"),
+    argv: z.array(z.string()).min(1).max(500).optional().describe("instead of command: one program and its arguments, verbatim"),
     container: z.string().min(1).optional().describe("name or id; runs inside it"),
-    onHost: z.boolean().default(false).describe("with service: beside it on the host instead of inside"),
+    onHost: z.boolean().default(false).describe("with service: on its host instead of inside it"),
     workingDirectory: z.string().min(1).optional(),
     timeout: durationInput({ minMs: 100, maxMs: 60_000 }).prefault("20s").describe("at most 60s"),
     maxOutputBytes: z.int().min(0).max(maxOutputBytes).default(16_384).describe("of each agent"),
@@ -34,13 +34,13 @@ export const agentExec = defineTool({
   changes: true,
   handle: async (backend: ColonyBackend, input, context) => {
     if ((input.command === undefined) === (input.argv === undefined))
-      throw new CoralError({ code: "invalid", message: 'Cannot run a command: give either "command" or "argv"' });
+      throw new CoralError({ code: "invalid", message: 'Cannot run a command: pass either "command" or "argv"' });
     const resolved = await resolveTargets(backend, "exec", wishOf(input), context);
     const usable = usableTargets(resolved, {});
     if (usable.length > maxAgents) {
       throw new CoralError({
         code: "exhausted",
-        message: `Cannot run a command at "${resolved.target}": ${usable.length} agents fit and one call reaches ${maxAgents}; name fewer`,
+        message: `Cannot run a command at "${resolved.target}": ${usable.length} agents match and one call reaches at most ${maxAgents}; select fewer`,
       });
     }
     const result = await backend.execute(
@@ -81,14 +81,14 @@ function throwWhenAllRefused(outcomes: readonly CommandOutcome[]): void {
 }
 
 function skipNote(agent: TargetAgent): CompletenessNote {
-  return { kind: "unavailable", agent: agent.agentId, message: `${agent.hostname} was left out: ${agent.reason}` };
+  return { kind: "unavailable", agent: agent.agentId, message: `${agent.hostname} was skipped: ${agent.reason}` };
 }
 
 function outcomeNotes(outcome: CommandOutcome): CompletenessNote[] {
   const { agentId: agent, hostname } = outcome;
   const notes: CompletenessNote[] = [];
   if (outcome.cutBytes > 0) {
-    const message = `${outcome.cutBytes} bytes of ${hostname} are not shown; raise maxOutputBytes or narrow the command`;
+    const message = `${outcome.cutBytes} bytes of output from ${hostname} are not shown; raise maxOutputBytes or narrow the command`;
     notes.push({ kind: "limit", agent, message });
   }
   if (["denied", "failed", "lost", "timeout"].includes(outcome.reason))

@@ -78,7 +78,7 @@ test("resolveTargets() says why an agent is left out, and what helps", async () 
   });
   expect(agents.find((agent) => agent.agentId === "dev-local")).toMatchObject({
     supported: true,
-    reason: "not connected, last heard of 1m 5s ago",
+    reason: "not connected, last reported 1m 5s ago",
   });
   expect(agents.find((agent) => agent.agentId === "old-001")).toMatchObject({ supported: true, runtime: "legacy agent", reason: "" });
 });
@@ -111,7 +111,7 @@ test("resolveTargets() takes a capability that a newer colony knows and the agen
   const runtime = { ...sampleRuntime(), capabilities: [] };
   const some = colonyOf({ agents: async () => [agentOf("a", { runtime })] });
   const { agents } = await resolveTargets(some, "exec", { all: true }, context);
-  expect(agents).toMatchObject([{ supported: false, reason: "the agent does not know this command", fix: "Update the agent" }]);
+  expect(agents).toMatchObject([{ supported: false, reason: "unknown to the agent", fix: "Update the agent" }]);
 });
 
 test("coral_resolve_targets answers also when nobody can", async () => {
@@ -151,7 +151,7 @@ async function execWith(outcomes: CommandOutcome[], input: Record<string, unknow
   return { answer, asked: asked[0] };
 }
 
-test("coral_agent_exec is read-only unless told otherwise, runs in the service, and notes who was left out", async () => {
+test("coral_agent_exec is read-only unless told otherwise, runs in the service, and notes which agents were skipped", async () => {
   const { answer, asked } = await execWith([outcome({ cutBytes: 7 })], { service: "api", command: "ps aux | head" });
   expect(asked).toEqual({
     text: "ps aux | head",
@@ -163,7 +163,7 @@ test("coral_agent_exec is read-only unless told otherwise, runs in the service, 
   });
   expect(answer["completeness"]).toMatchObject({
     notes: [
-      { kind: "unavailable", message: "api-002 was left out: passive mode - no CRI socket, no shared namespace" },
+      { kind: "unavailable", message: "api-002 was skipped: passive mode - no CRI socket, no shared namespace" },
       { kind: "limit", message: expect.stringContaining("7 bytes") },
     ],
   });

@@ -24,13 +24,13 @@ export async function resolveTargets(
   if (target === "")
     throw new CoralError({
       code: "usage",
-      message: `Cannot ${command}: say where, with an agent, a service, a label, an environment or all`,
+      message: `Cannot ${command}: no target; pass an agent, a service, a label, an environment or all`,
     });
   const active = activeAgents(await backend.agents(context));
   const service = wish.service === undefined ? null : await findService(backend, wish.service, context);
   const fitting = await fittingAgents(backend, active, wish, service, context);
   if (fitting.length === 0) {
-    const where = service === null ? "no agent fits" : "it runs at none of the agents that fit";
+    const where = service === null ? "no agent matches" : "it runs on none of the matching agents";
     throw new CoralError({
       code: "not-found",
       message: `Cannot ${command} at "${target}": ${where}; see coral agent list`,
@@ -54,7 +54,7 @@ export function usableTargets(resolved: ResolvedTargets, wish: Pick<TargetWish, 
   const fixes = [...new Set(agents.flatMap((agent) => (agent.fix === "" ? [] : [agent.fix])))].slice(0, 3);
   throw new CoralError({
     code: isAway ? "unavailable" : "unsupported",
-    message: `Cannot ${command} at "${target}": ${isAway ? "no agent that could is connected" : "not supported by any target agents"} (${reasons.join("; ")}${rest})${fixes.length > 0 ? `; ${fixes.join("; ")}` : ""}`,
+    message: `Cannot ${command} at "${target}": ${isAway ? "no agent that supports it is connected" : "not supported by any target agents"} (${reasons.join("; ")}${rest})${fixes.length > 0 ? `; ${fixes.join("; ")}` : ""}`,
     details: { command, target, total: agents.length, agents: named },
   });
 }
@@ -103,7 +103,7 @@ function targetOf(agent: AgentInfo, command: CommandKind): TargetAgent {
   const supported = capability?.available ?? true;
   const away = connected
     ? ""
-    : `not connected${agent.lastContactAgoMs === null ? "" : `, last heard of ${formatDurationMs(agent.lastContactAgoMs)} ago`}`;
+    : `not connected${agent.lastContactAgoMs === null ? "" : `, last reported ${formatDurationMs(agent.lastContactAgoMs)} ago`}`;
   return {
     agentId,
     hostname,
@@ -115,7 +115,7 @@ function targetOf(agent: AgentInfo, command: CommandKind): TargetAgent {
   };
 }
 
-const unknownCapability = { available: false, reason: "the agent does not know this command", fix: "Update the agent" };
+const unknownCapability = { available: false, reason: "unknown to the agent", fix: "Update the agent" };
 
 /** Usable first, then able, then by name: the first one is the one that a terminal is opened on. */
 function byUse(a: TargetAgent, b: TargetAgent): number {

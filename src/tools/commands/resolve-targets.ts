@@ -23,7 +23,7 @@ export function wishOf(input: { [Name in keyof TargetWish]?: TargetWish[Name] | 
 export const resolveTargetsTool = defineTool({
   name: "coral_resolve_targets",
   title: "Resolve targets",
-  description: "Which agents a command (exec, shell, run) would reach, and why others are left out, with the fix. Runs nothing.",
+  description: "Show which agents a command (exec, shell, run) would reach, and why others are skipped, with the fix. Runs nothing.",
   input: z.object({ command: commandKindSchema.default("exec"), ...targetFields }),
   output: resolvedTargetsSchema,
   permission: "exec",

@@ -103,7 +103,7 @@ export function defineTool<const Name extends string, Input extends z.ZodObject,
         const where = answer.error.issues.slice(0, 3).map((issue) => `${issue.path.join(".")}: ${issue.message}`);
         throw new CoralError({
           code: "internal",
-          message: `Cannot answer ${name}: the result does not fit its schema (${where.join("; ")})`,
+          message: `Cannot answer ${name}: the result does not match its schema (${where.join("; ")})`,
           cause: answer.error,
         });
       }

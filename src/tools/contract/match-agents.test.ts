@@ -19,8 +19,8 @@ describe("matchAgents()", () => {
   });
 
   it("refuses what is unknown or ambiguous, and says what there is", () => {
-    expect(() => idsOf("444")).toThrow("the agents are web.example.org (11112222-a)");
-    expect(() => idsOf("1111")).toThrow("2 agent ids begin with it");
+    expect(() => idsOf("444")).toThrow("known agents: web.example.org (11112222-a)");
+    expect(() => idsOf("1111")).toThrow("2 agent ids start with it");
     expect(() => matchAgents([], "x")).toThrow("no agent has joined");
     const many = Array.from({ length: 30 }, (_, index) => agentOf(`agent-${index}`));
     expect(() => matchAgents(many, "nobody")).toThrow("and 20 more; see coral agent list");

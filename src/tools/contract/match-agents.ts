@@ -23,10 +23,10 @@ export function matchAgents(agents: AgentInfo[], text: string): AgentInfo[] {
   const rest = agents.length > shownMax ? ` and ${agents.length - shownMax} more; see coral agent list` : "";
   const state =
     byPrefix.length > 1
-      ? `${byPrefix.length} agent ids begin with it; write more of the id`
+      ? `${byPrefix.length} agent ids start with it; use a longer prefix`
       : agents.length === 0
         ? "no agent has joined this colony; start one with coral agent start"
-        : `the agents are ${known.join(", ")}${rest}`;
+        : `known agents: ${known.join(", ")}${rest}`;
   throw new CoralError({ code: "not-found", message: `Cannot find agent "${text}": ${state}`, details: { agent: text } });
 }
 

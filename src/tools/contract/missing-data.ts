@@ -12,8 +12,7 @@ export function silentAgentNotes(agents: AgentInfo[]): CompletenessNote[] {
   const notes = agents
     .filter((agent) => agent.health !== "healthy" && !agent.revoked)
     .map((agent): CompletenessNote => {
-      const ago =
-        agent.lastContactAgoMs === null ? "has never been heard" : `was last heard ${formatDurationMs(agent.lastContactAgoMs)} ago`;
+      const ago = agent.lastContactAgoMs === null ? "has never reported" : `last reported ${formatDurationMs(agent.lastContactAgoMs)} ago`;
       return { kind: "agent-silent", agent: agent.agentId, message: `${agent.hostname} ${ago}: its newest rows are missing` };
     });
   return boundNotes(notes, "agent-silent", "agents are silent");

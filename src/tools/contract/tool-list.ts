@@ -36,7 +36,7 @@ export function findTool<Backend>(tools: readonly Tool<Backend>[], name: string,
     const names = tools.filter((candidate) => permits(permission, candidate.permission)).map((candidate) => candidate.name);
     throw new CoralError({
       code: "not-found",
-      message: `Cannot call tool "${name}": there is none of that name; the tools are ${names.join(", ")}`,
+      message: `Cannot call tool "${name}": unknown tool; available: ${names.join(", ")}`,
     });
   }
   if (!permits(permission, tool.permission)) {

@@ -18,10 +18,10 @@ export function changeText({ metric, subject, unit, before, after }: BuildChange
   return `${subject === "" ? "" : `${subject} `}${what} ${valueText(before, unit)} → ${valueText(after, unit)}${change}`;
 }
 
-/** `GET /users/{id}`; `asks GET /prices` for what a service only asks of others. */
+/** `GET /users/{id}`; `calls GET /prices` for what a service only asks of others. */
 export function routeSubject({ role, method, route }: { role: "server" | "client"; method: string; route: string }): string {
   const subject = redSubject({ role, method, route, peer: null, status: null });
-  return role === "client" ? `asks ${subject}` : subject;
+  return role === "client" ? `calls ${subject}` : subject;
 }
 
 /** `+58%`; `3.1×` from three times on. */
@@ -63,7 +63,7 @@ export function share(ratio: number): string {
 
 /** What decided the verdict, in words. */
 export function reasonOf(verdict: Verdict, report: BuildReport | null, isComplete: boolean): string {
-  if (report === null) return isComplete ? "nothing was compared" : "the first comparison is awaited";
+  if (report === null) return isComplete ? "nothing was compared" : "the first comparison is pending";
   const of = (outcome: BuildChange["outcome"]): BuildChange[] => report.changes.filter((change) => change.outcome === outcome);
   switch (verdict) {
     case "regression":
@@ -71,10 +71,10 @@ export function reasonOf(verdict: Verdict, report: BuildReport | null, isComplet
     case "improvement":
       return listed(of("better"));
     case "no-change":
-      return `${report.comparisons} comparisons over ${formatDurationMs(report.afterMs)} found nothing beyond chance`;
+      return `${report.comparisons} comparisons over ${formatDurationMs(report.afterMs)} found no significant change`;
     case "not-enough-data":
-      if (report.source === "none") return "no requests were seen, by hooks or spans";
-      return `too few requests, or for too short a time, to compare: ${count(report.requestsBefore)} before, ${count(report.requestsAfter)} after`;
+      if (report.source === "none") return "no requests were seen, neither by hooks nor in spans";
+      return `too few requests or too little time to compare: ${count(report.requestsBefore)} before, ${count(report.requestsAfter)} after`;
   }
 }
 

@@ -9,7 +9,7 @@ export const markDeployment = defineTool({
   name: "coral_mark_deployment",
   title: "Mark a deployment",
   description:
-    "Tells Coral that a service was deployed, for what it cannot see itself: a configuration, a flag, a build without a version. Joins a deployment that was noticed about that time.",
+    "Record that a service was deployed, for changes that Coral cannot see: a configuration, a flag, a build without a version. Merges with a deployment detected at about that time.",
   input: z.object({
     service: z.string().min(1).max(200).describe("name of the service"),
     version: z.string().min(1).max(100).optional().describe("deployed version"),

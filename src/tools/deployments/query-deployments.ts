@@ -12,7 +12,7 @@ const dayMs = 86_400_000;
 export const queryDeployments = defineTool({
   name: "coral_query_deployments",
   title: "Deployments",
-  description: "New builds of services, newest first, each compared with the time before by route: verdict and what changed.",
+  description: "List new builds of services, newest first, each compared by route with the time before: verdict and what changed.",
   input: z.object({
     service: serviceInput(),
     since: sinceInput("1d", { minMs: 60_000, maxMs: 60 * dayMs }),

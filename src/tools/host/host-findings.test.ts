@@ -103,7 +103,7 @@ describe("hostFindings()", () => {
     );
     expect(findings.map((finding) => [finding.severity, finding.subject, finding.message])).toEqual([
       ["critical", "/api", "/api was throttled in 60% of its CPU periods: its CPU limit of 0.5 cores is too low for its load"],
-      ["warning", "/data", "/data is 91% full, 9.00 GiB are left"],
+      ["warning", "/data", "/data is 91% full, 9.00 GiB left"],
       ["info", "eth0", "packets dropped on eth0: 500"],
     ]);
   });

@@ -65,7 +65,7 @@ function cpuChecks({ series, latest }: HostFacts): Check[] {
       value: series.cpuBusyRatio.avg,
       unit: "ratio",
       levels: levels(0.9),
-      message: (value) => `CPUs were busy ${value} of the time: work waits for a core`,
+      message: (value) => `CPUs were busy ${value} of the time: tasks wait for a core`,
     },
     {
       rule: "cpu-steal",
@@ -81,7 +81,7 @@ function cpuChecks({ series, latest }: HostFacts): Check[] {
       value: series.cpuIowaitRatio.avg,
       unit: "ratio",
       levels: levels(0.2),
-      message: (value) => `CPUs idled ${value} of the time with IO outstanding: storage is slow for what is asked of it`,
+      message: (value) => `CPUs idled ${value} of the time with IO outstanding: storage is too slow for its load`,
     },
     {
       rule: "psi-cpu",
@@ -114,7 +114,7 @@ function memoryChecks({ series, latest, totals, cgroups }: HostFacts): Check[] {
       value: latest && latest.memTotalBytes > 0 ? 1 - latest.memAvailableBytes / latest.memTotalBytes : null,
       unit: "ratio",
       levels: levels(0.9, 0.95),
-      message: (value) => `memory is ${value} in use, ${available} are available: the next allocation may be slow or killed`,
+      message: (value) => `memory is ${value} in use, ${available} available: allocations may stall or trigger the OOM killer`,
     },
     {
       rule: "psi-memory",
@@ -153,7 +153,7 @@ function networkChecks({ totals, interfaces }: HostFacts): Check[] {
       value: totals.tcpRetransmits >= 10 ? totals.tcpRetransmitRatio : null,
       unit: "ratio",
       levels: levels(0.02, 0.1),
-      message: (value) => `${value} of the TCP segments were sent again: packets are lost or a peer is stalled`,
+      message: (value) => `${value} of the TCP segments were retransmitted: packets are lost or a peer is stalled`,
     },
     {
       rule: "tcp-listen-overflows",
@@ -199,7 +199,7 @@ function mountChecks({ mounts }: HostFacts): Check[] {
         value: mount.usedRatio,
         unit: "ratio",
         levels: levels(0.9, 0.97),
-        message: (value) => `${mount.mount} is ${value} full, ${formatBytes(mount.availableBytes)} are left`,
+        message: (value) => `${mount.mount} is ${value} full, ${formatBytes(mount.availableBytes)} left`,
       },
       {
         rule: "mount-inodes",
@@ -207,7 +207,7 @@ function mountChecks({ mounts }: HostFacts): Check[] {
         value: mount.inodesUsedRatio,
         unit: "ratio",
         levels: levels(0.9, 0.97),
-        message: (value) => `${mount.mount} has used ${value} of its inodes: new files will fail although there is space`,
+        message: (value) => `${mount.mount} has used ${value} of its inodes: creating files will fail although space is left`,
       },
     ]);
 }

@@ -17,7 +17,7 @@ export const queryHost = defineTool({
   name: "coral_query_host",
   title: "Host health",
   description:
-    "CPU, memory, load, pressure, disks, mounts, network, control groups and top processes of hosts, with findings: rules that fired, worst first. Without agent: the busiest hosts.",
+    "Show CPU, memory, load, pressure, disks, mounts, network, control groups and top processes of hosts, with findings (rules that fired), worst first. Without agent: the busiest hosts.",
   input: z.object({
     agent: agentInput(),
     since: sinceInput("5m", { maxMs: 90 * dayMs }),
@@ -62,5 +62,5 @@ function emptyNotes(agents: AgentInfo[], factsOf: Map<string, HostFacts>): Compl
   if (agents.length === 0) return [{ kind: "no-data", message: "no agent has joined this colony; start one with coral agent start" }];
   return agents
     .filter((agent) => (factsOf.get(agent.agentId)?.totals.samples ?? 0) === 0)
-    .map((agent) => ({ kind: "no-data", agent: agent.agentId, message: `no host sample of ${agent.hostname} is stored for this time` }));
+    .map((agent) => ({ kind: "no-data", agent: agent.agentId, message: `no host sample of ${agent.hostname} is stored in this window` }));
 }

@@ -24,7 +24,7 @@ export const getIngress = defineTool({
   name: "coral_get_ingress",
   title: "Ingress endpoints",
   description:
-    "Who outside calls which service: address, name, scope public = from the internet, connections, rates. For: which services face the internet?",
+    "List who calls which service from outside: address, name, scope (public = from the internet), connections, rates. Answers: which services face the internet?",
   input,
   output: endpointListSchema,
   permission: "read",
@@ -35,7 +35,7 @@ export const getIngress = defineTool({
 export const getEgress = defineTool({
   name: "coral_get_egress",
   title: "Egress endpoints",
-  description: "Which service calls which address outside: port, name, provider, connections, rates, the build that first did.",
+  description: "List which service calls which external address: port, name, provider, connections, rates, and the first build that did.",
   input,
   output: endpointListSchema,
   permission: "read",

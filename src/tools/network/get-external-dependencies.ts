@@ -18,7 +18,7 @@ export const getExternalDependencies = defineTool({
   name: "coral_get_external_dependencies",
   title: "External dependencies",
   description:
-    "The services and APIs outside that this application calls, by name (S3, Stripe, a host), with who calls them, how much, and since which build.",
+    "List the external services and APIs that this application calls, by name (S3, Stripe, a host), with their callers, volume, and the build that first called them.",
   input: z.object({
     ...networkInput,
     match: z.string().min(1).optional().describe("part of a name, provider or product, such as s3"),

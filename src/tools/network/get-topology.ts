@@ -23,10 +23,10 @@ export const getTopology = defineTool({
   name: "coral_get_topology",
   title: "Service topology",
   description:
-    "Who calls whom: services, callers and dependencies outside, with request rate, error share, p95, connections and how sure it is. With service: what it needs and what breaks if it goes down, transitively; it may be something outside, such as s3.",
+    "Show who calls whom: services, external callers and dependencies, with request rate, error share, p95, connections and confidence. With service: what it needs and what breaks if it goes down, transitively; also for external names such as s3.",
   input: z.object({
     ...networkInput,
-    service: z.string().min(1).optional().describe("only around this service or outside name, provider or address"),
+    service: z.string().min(1).optional().describe("only around this service or external name, provider or address"),
     direction: z
       .enum(["dependencies", "dependents", "both"])
       .default("both")
@@ -107,8 +107,8 @@ function byNearness(graph: TopologyGraph, reached: ReturnType<TopologyGraph["wal
   );
 }
 
-const nodeAdvice = "ask about one service, or raise limit";
-const edgeAdvice = "ask about one service, or narrow with class";
+const nodeAdvice = "select one service, or raise limit";
+const edgeAdvice = "select one service, or narrow with class";
 
 interface PageContext {
   input: { since: number; limit: number; edges: number };
@@ -164,6 +164,6 @@ async function matchNodes(graph: TopologyGraph, text: string, backend: ColonyBac
   if (quiet) return [graph.addService(quiet.service, quiet.agentId)];
   throw new CoralError({
     code: "not-found",
-    message: `Cannot find "${text}" in the topology: no service and nothing outside has that name within this time; look further back with since, or see coral_list_services`,
+    message: `Cannot find "${text}" in the topology: no service or external name matches in this window; widen since, or see coral_list_services`,
   });
 }

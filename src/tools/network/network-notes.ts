@@ -18,24 +18,24 @@ export function networkNotes(facts: NetworkFacts, agents: AgentInfo[], losses: L
   if (scanning.length > 0) {
     const ids = scanning.map(({ agentId }) => agentId);
     const where = scanning.length < agents.length ? ` on ${namesOf(ids, agents)}` : "";
-    notes.push({ kind: "sampled", message: `connections that begin and end between two scans of their agents are not seen${where}` });
+    notes.push({ kind: "sampled", message: `connections that open and close between two scans are not seen${where}` });
   }
   if (facts.skippedConnections > 0) {
     const where = namesOf(facts.skippedAgentIds, agents);
     notes.push({
       kind: "unattributed",
       rows: facts.skippedConnections,
-      message: `${facts.skippedConnections} connections on ${where} belong to no known service at either end and are left out; coral doctor says what an agent may not read`,
+      message: `${facts.skippedConnections} connections on ${where} have no known service at either end and are excluded; coral doctor shows what an agent may not read`,
     });
   }
   if (facts.unsettledConnections > 0) {
     notes.push({
       kind: "sampled",
       rows: facts.unsettledConnections,
-      message: `${facts.unsettledConnections} connections are new: their other end may yet be reported and make them internal`,
+      message: `${facts.unsettledConnections} connections are new: their other end may still report and make them internal`,
     });
   }
-  if (facts.cutEdges > 0) notes.push({ kind: "limit", message: `${facts.cutEdges} edges with the fewest connections are left out` });
+  if (facts.cutEdges > 0) notes.push({ kind: "limit", message: `${facts.cutEdges} edges with the fewest connections are excluded` });
   return notes;
 }
 

@@ -15,7 +15,7 @@ async function call<T>(name: string, input: unknown, colony: Partial<ColonyBacke
 }
 
 const messages = (answer: Answer<unknown>): string[] => answer.completeness.notes.map((note) => note.message);
-const sampled = "connections that begin and end between two scans of their agents are not seen";
+const sampled = "connections that open and close between two scans are not seen";
 
 /** An edge to or from something outside that has a name. */
 function named(edge: EdgeFact, name: string, more: Partial<ResolvedName> = {}): EdgeFact {
@@ -94,7 +94,7 @@ describe("coral_list_services", () => {
     const full = await call<ServiceList>("coral_list_services", { service: "api", processes: true }, { services: asked });
     expect(asked).toHaveBeenLastCalledWith({ service: "api", processes: true }, context);
     expect(full.services[0]?.agents[0]?.processes).toHaveLength(20);
-    expect(messages(full)).toEqual(["20 of 30 processes of api on web-1.example.org are shown; SQL has them all"]);
+    expect(messages(full)).toEqual(["20 of 30 processes of api on web-1.example.org are shown; query them all with SQL"]);
   });
 });
 
@@ -272,7 +272,7 @@ describe("coral_get_topology", () => {
   it("keeps the nodes that matter when there are too many, and filters by class", async () => {
     const answer = await ask({ limit: 2 });
     expect(answer.nodes.map((node) => node.name)).toEqual(["frontend", "api"]);
-    expect(messages(answer)).toContain("2 of 7 nodes are shown; ask about one service, or raise limit");
+    expect(messages(answer)).toContain("2 of 7 nodes are shown; select one service, or raise limit");
     expect((await ask({ class: "EGRESS" })).edges).toMatchObject([{ from: "service:worker", to: "external:AWS S3" }]);
   });
 

@@ -35,7 +35,7 @@ describe("coral_query_connections", () => {
     expect(connections.mock.calls[0]?.[0]).toEqual({ service: "api", role: "client", sinceMs: 3_600_000, limit: 50 });
     expect(messages(answer)).toEqual([
       "1 of 2 rows are shown; narrow with service or peer, or raise limit",
-      expect.stringMatching(/^6 connections and failed attempts are left out: their processes had ended/),
+      expect.stringMatching(/^6 connections and failed attempts are excluded: their processes exited/),
     ]);
   });
 });

@@ -14,7 +14,7 @@ export const queryConnections = defineTool({
   name: "coral_query_connections",
   title: "Connections",
   description:
-    "TCP and UDP connections of services by peer and port: open now, opened, closed, failed (refused, reset, timed out), bytes, round trip, retransmits.",
+    "List TCP and UDP connections of services by peer and port: open, opened, closed, failed (refused, reset, timed out), bytes, round trip, retransmits.",
   input: z.object({
     service: serviceInput(),
     peer: peerInput(),
@@ -49,7 +49,7 @@ export const queryConnections = defineTool({
       notes.push({
         kind: "unattributed",
         rows: facts.unattributed,
-        message: `${facts.unattributed} connections and failed attempts are left out: their processes had ended before it was known which service they belong to, or may not be read (coral doctor)`,
+        message: `${facts.unattributed} connections and failed attempts are excluded: their processes exited before they could be attributed to a service, or the agent lacks permission to read them (coral doctor)`,
       });
     return { output: { sinceMs: input.since, total: facts.total, connections: facts.rows }, completeness: completenessOf(notes) };
   },

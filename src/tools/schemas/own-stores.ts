@@ -10,5 +10,5 @@ export function ownStoresOf({ ownStores }: OwnStoreFacts): { ownStores?: string[
 
 export function ownStoreNotes({ directProblem }: OwnStoreFacts): CompletenessNote[] {
   if (directProblem === undefined) return [];
-  return [{ kind: "unavailable", message: `${directProblem}; this is what the colony has of it` }];
+  return [{ kind: "unavailable", message: `${directProblem}; showing the colony's copy` }];
 }

@@ -17,8 +17,8 @@ export async function findService(backend: ColonyBackend, text: string, context:
   const more = (near.length > 0 ? near : names).length - listed.length;
   const state =
     names.length === 0
-      ? "no service has been found yet; agents look for them every half minute"
-      : `${near.length > 0 ? "several names hold that" : "none has that name"}: ${listed.join(", ")}${more > 0 ? ` and ${more} more; see coral services` : ""}`;
+      ? "no service has been found yet; agents scan every half minute"
+      : `${near.length > 0 ? "several names match" : "no service has that name"}: ${listed.join(", ")}${more > 0 ? ` and ${more} more; see coral services` : ""}`;
   throw new CoralError({ code: "not-found", message: `Cannot find service "${text}": ${state}`, details: { service: text } });
 }
 

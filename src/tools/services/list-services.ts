@@ -19,7 +19,7 @@ export const listServices = defineTool({
   name: "coral_list_services",
   title: "List services",
   description:
-    "Every service found or connected: name, where it comes from and how sure it is, status, ports, instances, hosts, build, health, whether outsiders call it (ingress) or it calls outside (egress).",
+    "List every service found or connected: name with origin and confidence, status, ports, instances, hosts, build, health, ingress (called from outside), egress (calls outside).",
   input: z.object({
     service: z.string().min(1).optional().describe("only the service of this exact name"),
     match: z.string().min(1).optional().describe("only names that contain this text"),
@@ -30,7 +30,7 @@ export const listServices = defineTool({
     since: durationInput({ minMs: 1_000, maxMs: 366 * 86_400_000 })
       .optional()
       .describe("only those seen within: 5m, 2h, 7d"),
-    processes: z.boolean().default(false).describe("with pid, executable, build, command line of each process"),
+    processes: z.boolean().default(false).describe("add pid, executable, build and command line of each process"),
     limit: limitInput(100, 10_000),
   }),
   output: serviceListSchema,
@@ -71,13 +71,18 @@ function matches(place: ServiceAtAgent, input: { match?: string | undefined; met
 }
 
 function bound(service: Service, notes: CompletenessNote[]): Service {
-  const shown = cutList(service.agents, agentsMax, `hosts of ${service.service}`, "ask with agent for another one");
+  const shown = cutList(service.agents, agentsMax, `hosts of ${service.service}`, "pass agent to see another one");
   notes.push(...shown.notes);
   return {
     ...service,
     agents: shown.items.map((agent) => {
       if (!agent.processes) return { ...agent, pids: agent.pids.slice(0, processesMax) };
-      const processes = cutList(agent.processes, processesMax, `processes of ${service.service} on ${agent.hostname}`, "SQL has them all");
+      const processes = cutList(
+        agent.processes,
+        processesMax,
+        `processes of ${service.service} on ${agent.hostname}`,
+        "query them all with SQL",
+      );
       notes.push(...processes.notes);
       return { ...agent, pids: agent.pids.slice(0, processesMax), processes: processes.items };
     }),

@@ -19,7 +19,7 @@ const severity: Record<AgentHealth, number> = { unhealthy: 0, degraded: 1, healt
 export const getStatus = defineTool({
   name: "coral_get_status",
   title: "Colony status",
-  description: "Overview of the colony: agents by health, CPU and memory of each host now, warnings with fixes. Start here.",
+  description: "Show an overview of the colony: agents by health, current CPU and memory of each host, warnings with fixes. Start here.",
   input: z.object({}),
   output: colonyStatusSchema,
   permission: "read",
@@ -56,8 +56,8 @@ export const getStatus = defineTool({
         };
       })
       .sort((a, b) => severity[a.health] - severity[b.health] || (b.cpuBusyRatio ?? -1) - (a.cpuBusyRatio ?? -1));
-    const shown = cutList(hosts, hostsMax, "hosts", "coral_list_agents has them all");
-    const warnings = cutList(statusWarnings(facts, allAgents, losses), warningsMax, "warnings", "solve these first");
+    const shown = cutList(hosts, hostsMax, "hosts", "coral_list_agents lists them all");
+    const warnings = cutList(statusWarnings(facts, allAgents, losses), warningsMax, "warnings", "fix these first");
     const count = (health: AgentHealth): number => agents.filter((agent) => agent.health === health).length;
     return {
       output: {

@@ -28,15 +28,15 @@ function storeWarnings({ store }: ColonyFacts): StatusWarning[] {
   if (store.writeProblem !== "") {
     warnings.push({
       kind: "store-write",
-      message: `Rows cannot be stored: ${store.writeProblem}`,
-      fix: "Free space or fix the data directory; agents keep their rows meanwhile and the colony catches up",
+      message: `Cannot store rows: ${store.writeProblem}`,
+      fix: "Free space or fix the data directory; agents buffer rows until the colony catches up",
     });
   }
   if (store.damage !== "") {
     warnings.push({
       kind: "store-damaged",
-      message: `A part of the store cannot be read: ${store.damage}`,
-      fix: "Check the disk, then restart the colony: the damaged file is kept aside, and rows are pulled again as far as agents still have them",
+      message: `Cannot read a part of the store: ${store.damage}`,
+      fix: "Check the disk, then restart the colony: the damaged file is set aside, and rows that agents still have are pulled again",
     });
   }
   if (store.diskFreeBytes !== null && store.diskFreeBytes < diskFreeMinBytes) {
@@ -49,7 +49,7 @@ function storeWarnings({ store }: ColonyFacts): StatusWarning[] {
   if (store.limitBytes !== null && store.usedBytes > store.limitBytes * storeNearLimitRatio) {
     warnings.push({
       kind: "store-near-limit",
-      message: `The store holds ${formatBytes(store.usedBytes)} of ${formatBytes(store.limitBytes)}: the oldest rows go before their age says so`,
+      message: `The store holds ${formatBytes(store.usedBytes)} of ${formatBytes(store.limitBytes)}: the oldest rows are pruned before their retention ends`,
       fix: "Raise the store's size limit in colony.yaml to keep a longer history",
     });
   }
@@ -62,7 +62,7 @@ function duplicateWarnings({ duplicates }: ColonyFacts): StatusWarning[] {
     agentId: duplicate.agentId,
     message:
       duplicate.hostnames.length === 1
-        ? `Agent id ${duplicate.agentId} is used by two agents of ${duplicate.hostnames.join("")}`
+        ? `Agent id ${duplicate.agentId} is used by two agents on ${duplicate.hostnames.join("")}`
         : `Agent id ${duplicate.agentId} is used by ${duplicate.hostnames.length} hosts: ${duplicate.hostnames.join(", ")}`,
     fix: "Stop the agent on all but one of them, remove the agent directory under CORAL_HOME there, and join again with a new token",
   }));
@@ -83,8 +83,7 @@ function agentWarnings(agents: AgentInfo[]): StatusWarning[] {
   for (const agent of active) {
     const { agentId, hostname } = agent;
     if (agent.health !== "healthy") {
-      const ago =
-        agent.lastContactAgoMs === null ? "has never been heard" : `was last heard ${formatDurationMs(agent.lastContactAgoMs)} ago`;
+      const ago = agent.lastContactAgoMs === null ? "has never reported" : `last reported ${formatDurationMs(agent.lastContactAgoMs)} ago`;
       const reason = agent.healthReason === "" ? "" : ` (${agent.healthReason})`;
       warnings.push({
         kind: "agent-silent",
@@ -99,7 +98,7 @@ function agentWarnings(agents: AgentInfo[]): StatusWarning[] {
         kind: "clock-difference",
         agentId,
         message: `The clock of ${hostname} is ${formatDurationMs(Math.abs(agent.clockDifferenceMs))} ${direction} the colony's`,
-        fix: `Switch on time synchronisation on ${hostname} (timedatectl set-ntp true)`,
+        fix: `Turn on time synchronisation on ${hostname} (timedatectl set-ntp true)`,
       });
     }
   }

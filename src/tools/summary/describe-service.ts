@@ -121,12 +121,12 @@ function changeOf(
 export function calleeFindings({ callees }: Pick<SummaryDetails, "callees">, isSuffering: boolean): SummaryFinding[] {
   return callees.flatMap(({ peer, change, errorRatio, requests, p95Us, before }): SummaryFinding[] => {
     if (change === "failing") {
-      const message = `${share(errorRatio)} of ${Math.round(requests).toLocaleString("en-US")} requests that it made to ${peer} failed`;
+      const message = `${share(errorRatio)} of ${Math.round(requests).toLocaleString("en-US")} requests it sent to ${peer} failed`;
       return [finding("callee-failing", "warning", "cause", peer, message, errorRatio, thresholds.errors.warning, "ratio")];
     }
     if (change !== "slower" || p95Us === null || !before?.p95Us) return [];
     const times = p95Us / before.p95Us;
-    const message = `${peer}, which it asks, takes ${times.toFixed(1)} times as long as before`;
+    const message = `its calls to ${peer} take ${times.toFixed(1)} times as long as before`;
     return [finding("callee-slower", isSuffering ? "warning" : "info", "cause", peer, message, times, thresholds.latency.warning, "times")];
   });
 }

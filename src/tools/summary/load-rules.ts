@@ -18,7 +18,7 @@ export function cgroupFindings({ cgroups, hostname }: Pick<ServiceFacts, "cgroup
           "critical",
           "cause",
           subject,
-          `the kernel killed ${group.oomKills} of its processes ${where}: its memory limit is reached`,
+          `the kernel killed ${group.oomKills} of its processes ${where}: it reached its memory limit`,
           group.oomKills,
           0,
           "count",
@@ -29,7 +29,7 @@ export function cgroupFindings({ cgroups, hostname }: Pick<ServiceFacts, "cgroup
     const { warning, critical } = thresholds.throttled;
     if (throttled > warning) {
       const limit = group.cpuLimitCores === null ? "" : ` of ${group.cpuLimitCores} cores`;
-      const message = `its CPU limit${limit} held it back in ${share(throttled)} of the periods ${where}`;
+      const message = `its CPU limit${limit} throttled it in ${share(throttled)} of the periods ${where}`;
       findings.push(
         finding(
           "throttled",

@@ -20,7 +20,7 @@ export const querySummary = defineTool({
   name: "coral_query_summary",
   title: "Health summary",
   description:
-    "Start here: health of services, worst first, with the rules that fired; requests against the hour before and yesterday. With service: onset, routes, callers, callees, hosts, logs, events.",
+    "Start here. Show service health, worst first: rules that fired, requests compared with the hour before and yesterday. With service: onset, routes, callers, callees, hosts, logs, events.",
   input: z.object({
     service: serviceInput(),
     since: sinceInput("5m", { minMs: 60_000, maxMs: 7 * dayMs }),
@@ -85,5 +85,5 @@ function totalsOf(summaries: readonly ServiceSummary[]): SummaryResult["totals"]
 function baselineNotes(services: readonly ServiceSummary[]): CompletenessNote[] {
   const asked = services.flatMap(({ requests }) => (requests === null ? [] : [requests]));
   if (asked.length === 0 || asked.some(({ before, yesterday }) => before !== null || yesterday !== null)) return [];
-  return [{ kind: "no-data", message: "there is no earlier time to compare with yet: rules that need one stay silent" }];
+  return [{ kind: "no-data", message: "there is no earlier data to compare with yet: rules that need a baseline do not fire" }];
 }

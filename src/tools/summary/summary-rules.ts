@@ -97,16 +97,7 @@ function downFindings({ service, places, events, requests }: ServiceFacts): Summ
     findings.push(finding("down", severity, "symptom", "", `no process of ${service} is left: ${exit.message}`, gone.length, 0, "count"));
   } else if (gone.length > 0 && exit) {
     findings.push(
-      finding(
-        "partly-down",
-        "warning",
-        "symptom",
-        "",
-        `${gone.length} of ${live.length} hosts have no process of it any more`,
-        gone.length,
-        0,
-        "count",
-      ),
+      finding("partly-down", "warning", "symptom", "", `${gone.length} of ${live.length} hosts no longer run it`, gone.length, 0, "count"),
     );
   }
   return findings;
@@ -151,7 +142,7 @@ function latencyFindings({ requests }: ServiceFacts): SummaryFinding[] {
   const { warning, critical } = thresholds.latency;
   const message = `p95 is ${text}`;
   if (isUsual)
-    return [finding("latency-as-usual", "info", "context", "", `${message}: this time of the day is like that`, times, warning, "times")];
+    return [finding("latency-as-usual", "info", "context", "", `${message}: usual for this time of day`, times, warning, "times")];
   const isCritical = times > critical;
   return [finding("latency", isCritical ? "critical" : "warning", "symptom", "", message, times, isCritical ? critical : warning, "times")];
 }
@@ -188,11 +179,18 @@ function rateFindings({ requests, windowMs }: ServiceFacts): SummaryFinding[] {
   if (part >= left) return [];
   const usual = baselines.map(({ name, value }) => `${perSecondText(value.perSecond)} ${name}`).join(", ");
   if (requests.requests === 0)
-    return [
-      finding("no-requests", "critical", "symptom", "", `nobody asks it any more, or it does not answer: ${usual}`, 0, left, "ratio"),
-    ];
+    return [finding("no-requests", "critical", "symptom", "", `it receives no requests, or does not respond: ${usual}`, 0, left, "ratio")];
   return [
-    finding("rate-drop", "warning", "symptom", "", `only ${perSecondText(requests.perSecond)} arrive, of ${usual}`, part, left, "ratio"),
+    finding(
+      "rate-drop",
+      "warning",
+      "symptom",
+      "",
+      `only ${perSecondText(requests.perSecond)} arrive, compared with ${usual}`,
+      part,
+      left,
+      "ratio",
+    ),
   ];
 }
 
@@ -201,7 +199,7 @@ function queueFindings({ requests, queueMeanUs, meanUs }: ServiceFacts): Summary
   const part = queueMeanUs / meanUs;
   // More time in the queue than in all: both were not measured of the same requests.
   if (queueMeanUs < leastQueuedUs || part <= thresholds.queue || part > 1) return [];
-  const message = `requests wait ${microseconds(queueMeanUs)} of ${microseconds(meanUs)} before it reads them: too few workers, or no CPU`;
+  const message = `requests wait ${microseconds(queueMeanUs)} of ${microseconds(meanUs)} before it reads them: too few workers or not enough CPU`;
   return [finding("queueing", "warning", "symptom", "", message, part, thresholds.queue, "ratio")];
 }
 
@@ -221,12 +219,12 @@ function askedFindings({ asked }: ServiceFacts, isSuffering: boolean): SummaryFi
   const findings: SummaryFinding[] = [];
   const { warning } = thresholds.errors;
   if (asked.errorRatio > warning) {
-    const message = `${share(asked.errorRatio)} of ${count(asked.requests)} requests that it made failed`;
+    const message = `${share(asked.errorRatio)} of ${count(asked.requests)} requests it sent failed`;
     findings.push(finding("calls-failing", "warning", "cause", "", message, asked.errorRatio, warning, "ratio"));
   }
   const slow = slowness(asked);
   if (slow !== null && !slow.isUsual) {
-    const message = `what it asks of others is slower: p95 is ${slow.text}`;
+    const message = `its calls to others are slower: p95 is ${slow.text}`;
     findings.push(
       finding("calls-slower", isSuffering ? "warning" : "info", "cause", "", message, slow.times, thresholds.latency.warning, "times"),
     );
@@ -251,7 +249,7 @@ function logFindings({ patterns, windowMs }: ServiceFacts): SummaryFinding[] {
   const usual = (errors.reduce((sum, pattern) => sum + pattern.recordsBefore, 0) * windowMs) / 3_600_000;
   const { least, times } = thresholds.errorRecords;
   if (now >= least && now >= times * usual && !first) {
-    const message = `${count(now)} error records, ${usual < 1 ? "nearly none" : `about ${count(usual)}`} in as long a time before`;
+    const message = `${count(now)} error records, ${usual < 1 ? "almost none" : `about ${count(usual)}`} in the same time before`;
     findings.push(finding("error-records", "warning", "symptom", "", message, usual < 1 ? now : now / usual, times, "times"));
   }
   return findings;
@@ -271,7 +269,7 @@ function deploymentFindings({ deployment, nowMs }: ServiceFacts): SummaryFinding
         "warning",
         "cause",
         deployment.id,
-        `worse since ${name} came ${ago} ago: ${deployment.reason}`,
+        `worse since ${name} was deployed ${ago} ago: ${deployment.reason}`,
         1,
         0,
         "count",
@@ -284,7 +282,7 @@ function deploymentFindings({ deployment, nowMs }: ServiceFacts): SummaryFinding
     "not-enough-data": "not compared yet",
     regression: "",
   }[deployment.verdict];
-  return [finding("deployed", "info", "context", deployment.id, `${name} came ${ago} ago: ${verdict}`, 1, 0, "count")];
+  return [finding("deployed", "info", "context", deployment.id, `${name} was deployed ${ago} ago: ${verdict}`, 1, 0, "count")];
 }
 
 function count(value: number): string {

@@ -421,7 +421,7 @@ describe("coral_query_summary", () => {
   it("says what it could not compare, and whom it does not know", async () => {
     const young = await ask({}, { facts: { requests: [requestsOf("api", "now")] } });
     expect(young.completeness.notes.map(({ message }) => message)).toContain(
-      "there is no earlier time to compare with yet: rules that need one stay silent",
+      "there is no earlier data to compare with yet: rules that need a baseline do not fire",
     );
     await expect(ask({ service: "nobody" }, { colony: { spanServices: async () => ["lambda"] } })).rejects.toThrow(
       'Cannot find service "nobody"',

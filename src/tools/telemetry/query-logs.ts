@@ -20,7 +20,7 @@ export const queryLogs = defineTool({
   name: "coral_query_logs",
   title: "Logs",
   description:
-    "Log records newest first, by service, least severity, text, pattern or trace. by=pattern groups them by template with counts: start there, then pass a pattern.",
+    "Search log records, newest first, by service, minimum severity, text, pattern or trace. by=pattern groups them by template with counts: start there, then pass a pattern.",
   input: z.object({
     service: serviceInput(),
     level: z.enum(logLevels).optional().describe("minimum severity"),
@@ -83,7 +83,7 @@ async function byRecord(backend: ColonyBackend, request: LogsRequest, context: T
   }
   const notes: CompletenessNote[] = ownStoreNotes(facts);
   if (length > maxAnswerLength) {
-    notes.push({ kind: "limit", message: "the last records are shown without their texts because there is too much of them; lower limit" });
+    notes.push({ kind: "limit", message: "the answer is too long: the last records are shown without body and attributes; lower limit" });
   }
   if (facts.next !== null) {
     const message = `the newest ${records.length} records are shown; for older ones pass page ${facts.next}, or narrow with service, level, grep or since`;

@@ -37,7 +37,7 @@ describe("coral_query_metrics", () => {
     expect(answer.completeness.notes).toMatchObject([
       { kind: "limit", message: "1 of 3 metrics are shown; narrow with service or name, or raise limit" },
     ]);
-    expect((await call({})).completeness.notes[0]?.message).toContain("no program has sent metrics within this time");
+    expect((await call({})).completeness.notes[0]?.message).toContain("no program sent metrics in this window");
   });
 
   it("shows one over time, rounded for its course only", async () => {
@@ -69,13 +69,13 @@ describe("coral_query_metrics", () => {
       { metric, metricNames: async () => ({ rows: [nameOf("a.took"), nameOf("b.took")], total: 2 }) },
     );
     expect(two.metrics).toHaveLength(2);
-    expect(two.completeness.notes.at(-1)?.message).toBe('no metric is called "took"; these hold it: a.took, b.took');
+    expect(two.completeness.notes.at(-1)?.message).toBe('no metric is named "took"; names that contain it: a.took, b.took');
     const early = await call(
       { name: "took" },
       { metric, metricNames: async () => ({ rows: [nameOf("took"), nameOf("b.took")], total: 2 }) },
     );
-    expect(early.completeness.notes[0]?.message).toMatch(/^too little came of the metric "took" within this time/);
-    expect((await call({ name: "took" })).completeness.notes[0]?.message).toBe('nothing was sent of a metric "took" within this time');
+    expect(early.completeness.notes[0]?.message).toMatch(/^too few points of metric "took" in this window/);
+    expect((await call({ name: "took" })).completeness.notes[0]?.message).toBe('no points of metric "took" in this window');
   });
 
   it("evaluates PromQL", async () => {
@@ -101,8 +101,8 @@ describe("coral_query_metrics", () => {
     ];
     const answer = await call({ name: "x" }, { metricLosses, metric: async () => factsOf([rowOf()]) });
     expect(answer.completeness.notes.map(({ message }) => message)).toEqual([
-      "9 points of api were not kept because there are too many series; use fewer attributes",
-      "2 readings of web were not kept because the target did not answer",
+      "9 points of api were dropped: too many series; use fewer attributes",
+      "2 scrapes of web were dropped: the target did not answer",
     ]);
     expect((await call({ name: "x", service: "db" }, { metricLosses, metric: async () => factsOf([rowOf()]) })).completeness.complete).toBe(
       true,
@@ -110,8 +110,8 @@ describe("coral_query_metrics", () => {
   });
 
   it("refuses what does not go together", async () => {
-    await expect(call({ name: "a", promql: "b" })).rejects.toThrow("give one of them");
-    await expect(call({ promql: "b", by: "x" })).rejects.toThrow("write them into the expression");
+    await expect(call({ name: "a", promql: "b" })).rejects.toThrow("pass one of them");
+    await expect(call({ promql: "b", by: "x" })).rejects.toThrow("put them into the expression");
     await expect(call({ name: "a", since: "7d", step: "1s" })).rejects.toThrow("use a step of at least 605s");
   });
 });

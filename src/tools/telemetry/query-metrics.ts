@@ -17,9 +17,9 @@ const namesShown = 10;
 
 export const queryMetrics = defineTool({
   name: "coral_query_metrics",
-  title: "Metrics of programs",
+  title: "Application metrics",
   description:
-    "Metrics that programs send by OTLP or expose to Prometheus. Without name: which there are. With name: rate of a counter, values of a gauge, percentiles of a histogram, by service or attribute. Or a PromQL expression.",
+    "List application metrics (OTLP or Prometheus), or with name show one by service or attribute: rate of a counter, values of a gauge, percentiles of a histogram. Or evaluate a PromQL expression.",
   input: z.object({
     name: z.string().min(1).max(500).optional().describe("exact name, or part of one to list the metrics that match"),
     promql: z.string().min(1).max(4_096).optional().describe("instead of name"),
@@ -38,12 +38,12 @@ export const queryMetrics = defineTool({
   changes: false,
   handle: async (backend: ColonyBackend, input, context) => {
     const { name, promql, step } = input;
-    if (name !== undefined && promql !== undefined) throw invalid("Cannot ask for name and promql at once: give one of them");
+    if (name !== undefined && promql !== undefined) throw invalid("Cannot use name and promql together: pass one of them");
     if (promql !== undefined && (input.service ?? input.by) !== undefined)
-      throw invalid('Cannot use service or by with promql: write them into the expression, such as sum by (route) (x{service="api"})');
+      throw invalid('Cannot use service or by with promql: put them into the expression, such as sum by (route) (x{service="api"})');
     const steps = step === undefined ? input.points : Math.ceil(input.since / step);
     if (steps > maxSteps)
-      throw invalid(`Cannot answer with ${steps} points: use a step of at least ${Math.ceil(input.since / maxSteps / 1_000)}s`);
+      throw invalid(`Cannot return ${steps} points: use a step of at least ${Math.ceil(input.since / maxSteps / 1_000)}s`);
     const { agents, chosen, which } = await chooseAgents(backend, input.agent, context);
     const asked: Asked = {
       sinceMs: input.since,
@@ -108,7 +108,7 @@ async function oneMetric(backend: ColonyBackend, asked: Asked, name: string, con
   if (facts.total === 0) return await insteadOf(backend, asked, name, context);
   const notes = [...limitNotes(facts.rows.length, facts.total, "rows"), ...ownStoreNotes(facts)];
   if (facts.unmergedSeries > 0)
-    notes.push({ kind: "unavailable", message: `${facts.unmergedSeries} series have buckets of another kind and are not counted in` });
+    notes.push({ kind: "unavailable", message: `${facts.unmergedSeries} series have incompatible buckets and are excluded` });
   return {
     notes,
     output: {
@@ -129,12 +129,15 @@ async function insteadOf(backend: ColonyBackend, asked: Asked, name: string, con
   const [only] = names;
   if (names.size === 1 && only !== undefined && only !== name) return await oneMetric(backend, asked, only, context);
   const message = names.has(name)
-    ? `too little came of the metric "${name}" within this time: what was counted shows between two points`
-    : `nothing was sent of a metric "${name}" within this time`;
+    ? `too few points of metric "${name}" in this window: a rate needs two`
+    : `no points of metric "${name}" in this window`;
   const none: CompletenessNote = { kind: "no-data", message };
   if (names.size === 0 || names.has(name)) return { output: emptyResult(asked), notes: [none] };
   const some = [...names].slice(0, namesShown).join(", ");
-  return { ...listed, notes: [...listed.notes, { kind: "no-data", message: `no metric is called "${name}"; these hold it: ${some}` }] };
+  return {
+    ...listed,
+    notes: [...listed.notes, { kind: "no-data", message: `no metric is named "${name}"; names that contain it: ${some}` }],
+  };
 }
 
 async function expression(backend: ColonyBackend, asked: Asked, promql: string, context: ToolCallContext): Promise<Part> {
@@ -142,7 +145,7 @@ async function expression(backend: ColonyBackend, asked: Asked, promql: string, 
   const stepMs = asked.stepMs ?? Math.max(1_000, Math.ceil(sinceMs / Math.max(1, points - 1) / 1_000) * 1_000);
   const facts = await backend.promql({ expression: promql, sinceMs, stepMs, limit, ...(agentIds && { agentIds }) }, context);
   const notes = limitNotes(facts.rows.length, facts.total, "series");
-  if (facts.total === 0) notes.push({ kind: "no-data", message: "nothing fits the expression within this time" });
+  if (facts.total === 0) notes.push({ kind: "no-data", message: "no series matches the expression in this window" });
   return {
     notes,
     output: {
@@ -172,29 +175,28 @@ function limitNotes(shown: number, total: number, what: string): CompletenessNot
 }
 
 function noDataMessage({ service }: Asked): string {
-  const who = service === undefined ? "no program has" : `"${service}" has not`;
-  return `${who} sent metrics within this time; programs send them to the agent's OTLP port (see coral agent status), or list targets under scrape in agent.yaml`;
+  return `${service === undefined ? "no program sent" : `"${service}" sent no`} metrics in this window; send them to the agent's OTLP port (see coral agent status), or list scrape targets in agent.yaml`;
 }
 
 const lossTexts: Record<string, string> = {
-  "series-full": "because there are too many series; use fewer attributes",
-  future: "because their time is more than an hour ahead",
-  unusable: "because a number in them cannot be kept",
-  "scrape-failed": "because the target did not answer",
-  "scrape-full": "because the target exposes too much",
+  "series-full": "too many series; use fewer attributes",
+  future: "timestamps more than an hour ahead",
+  unusable: "a value that cannot be stored",
+  "scrape-failed": "the target did not answer",
+  "scrape-full": "the target exposes too many series",
 };
 
 function notKeptNotes(losses: readonly MetricLossFact[], service: string | undefined): CompletenessNote[] {
   return losses
     .filter((loss) => loss.count > 0 && (service === undefined || loss.service === service || loss.service === ""))
     .map(({ service: name, loss, count }) => {
-      const what = loss === "scrape-failed" ? `${count} readings` : `${count} points`;
+      const what = loss === "scrape-failed" ? `${count} scrapes` : `${count} points`;
       const whose = name === "" ? "of several services" : `of ${name}`;
       return {
         kind: "rows-lost",
         signal: "metric_loss",
         rows: count,
-        message: `${what} ${whose} were not kept ${lossTexts[loss] ?? `(${loss})`}`,
+        message: `${what} ${whose} were dropped: ${lossTexts[loss] ?? loss}`,
       };
     });
 }

@@ -13,7 +13,7 @@ export const querySql = defineTool({
   name: "coral_query_sql",
   title: "SQL over stored signals",
   description:
-    "Runs one read-only DuckDB SELECT over the published views. SHOW TABLES lists the views, DESCRIBE host the columns of one; `time` is the sample time in UTC.",
+    "Run one read-only DuckDB SELECT over the published views. SHOW TABLES lists the views, DESCRIBE host the columns of one; `time` is the sample time in UTC.",
   input: z.object({
     sql: z.string().min(1).describe("one SELECT, WITH, VALUES, SHOW TABLES or DESCRIBE statement"),
     maxRows: z.int().min(1).max(10_000).default(200).describe("maximum number of rows"),

@@ -95,8 +95,8 @@ describe("coral_query_traces, a search", () => {
       expect.stringMatching(/^agent-silent: web-2/),
       "rows-lost: 500 rows of span from web-1 are missing: disk-full",
       "limit: 2 of about 40 traces are shown; narrow the search or raise limit",
-      expect.stringMatching(/^sampled: agents kept 12.5% of these spans .*: 50 stand for about 400;/),
-      expect.stringMatching(/^rows-lost: of 1 trace the first span did not come/),
+      expect.stringMatching(/^sampled: agents kept 12.5% of these spans .*: 50 represent about 400;/),
+      expect.stringMatching(/^rows-lost: the root span of 1 trace has not arrived/),
     ]);
   });
 
@@ -114,10 +114,10 @@ describe("coral_query_traces, a search", () => {
     expect((await call({ service: "shop" }, backend)).traces).toHaveLength(1);
     expect(asked).toEqual(["shop", "Web-Shop"]);
     await expect(call({ service: "api" }, backend)).rejects.toThrow(
-      'Cannot find traces of service "api": several names hold that api-1, api-2',
+      'Cannot find traces of service "api": several names match: api-1, api-2',
     );
-    await expect(call({ service: "db" }, backend)).rejects.toThrow("spans were sent by Web-Shop, api-1, api-2");
-    expect(notesOf(await call({ service: "api-1", since: "1m" }, backend))).toEqual([expect.stringMatching(/^no-data: no span that fits/)]);
+    await expect(call({ service: "db" }, backend)).rejects.toThrow("services with spans: Web-Shop, api-1, api-2");
+    expect(notesOf(await call({ service: "api-1", since: "1m" }, backend))).toEqual([expect.stringMatching(/^no-data: no matching span/)]);
     expect(notesOf(await call({}, { agents: async () => [] }))).toEqual([expect.stringMatching(/^no-data: no agent has joined/)]);
   });
 });
@@ -170,8 +170,8 @@ describe("coral_query_traces, one trace", () => {
     const answer = await call({ traceId }, { trace: async () => ({ spans: orphans, total: 2 }) });
     expect(notesOf(answer)).toEqual([
       expect.stringMatching(/^rows-lost: 1 span is missing/),
-      expect.stringMatching(/^rows-lost: the span that began the trace is missing/),
-      expect.stringMatching(/^clock: 1 span lies outside of the one that started it/),
+      expect.stringMatching(/^rows-lost: the root span is missing/),
+      expect.stringMatching(/^clock: 1 span lies outside its parent/),
     ]);
     const cut = await call({ traceId, limit: 2 }, { trace: async () => ({ spans, total: 9 }) });
     expect(notesOf(cut)).toEqual([expect.stringMatching(/^limit: 2 of 9 spans are shown/)]);

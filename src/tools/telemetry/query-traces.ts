@@ -23,7 +23,7 @@ const spansShown = 500;
 export const queryTraces = defineTool({
   name: "coral_query_traces",
   title: "Traces",
-  description: "Distributed traces (OTLP): a search, or with traceId one whole trace as a tree of spans with self time and critical path.",
+  description: "Find distributed traces (OTLP), or with traceId show one whole trace as a tree of spans with self time and critical path.",
   input: z.object({
     traceId: z.string().optional().describe("one whole trace: 32 hex digits, or a traceparent header"),
     service: z.string().min(1).optional().describe("only traces with a span of this service; one span must match all filters"),
@@ -86,7 +86,7 @@ async function readTraces(backend: ColonyBackend, request: TracesRequest, contex
   const listed = `${all.slice(0, namesShown).join(", ")}${all.length > namesShown ? ` and ${all.length - namesShown} more` : ""}`;
   throw new CoralError({
     code: "not-found",
-    message: `Cannot find traces of service "${request.service}": ${near.length > 0 ? "several names hold that" : "spans were sent by"} ${listed}`,
+    message: `Cannot find traces of service "${request.service}": ${near.length > 0 ? "several names match:" : "services with spans:"} ${listed}`,
     details: { service: request.service },
   });
 }
@@ -97,8 +97,7 @@ function searchNotes({ rows, traces, storedSpans, estimatedSpans }: TracesFacts,
   else if (rows.length === 0)
     notes.push({
       kind: "no-data",
-      message:
-        "no span that fits came within this time; look further back with since, or send OTLP to an agent (coral agent status shows where)",
+      message: "no matching span in this window; widen since, or send OTLP to an agent (coral agent status shows the address)",
     });
   if (traces > rows.length)
     notes.push({ kind: "limit", message: `${rows.length} of about ${traces} traces are shown; narrow the search or raise limit` });
@@ -107,7 +106,7 @@ function searchNotes({ rows, traces, storedSpans, estimatedSpans }: TracesFacts,
     notes.push({
       kind: "sampled",
       signal: "span",
-      message: `agents kept ${share}% of these spans to stay within their budget: ${storedSpans} stand for about ${Math.round(estimatedSpans)}; all errors and slow traces are there`,
+      message: `agents kept ${share}% of these spans to stay within their budget: ${storedSpans} represent about ${Math.round(estimatedSpans)}; errors and slow traces are all kept`,
     });
   }
   const rootless = rows.filter(({ hasRoot }) => !hasRoot).length;
@@ -115,7 +114,7 @@ function searchNotes({ rows, traces, storedSpans, estimatedSpans }: TracesFacts,
     notes.push({
       kind: "rows-lost",
       signal: "span",
-      message: `of ${rootless} ${rootless === 1 ? "trace" : "traces"} the first span did not come (yet); the earliest one is shown`,
+      message: `the root span of ${rootless} ${rootless === 1 ? "trace" : "traces"} has not arrived; the earliest span is shown instead`,
     });
   return notes;
 }
@@ -124,7 +123,7 @@ function searchNotes({ rows, traces, storedSpans, estimatedSpans }: TracesFacts,
 function traceIdIn(text: string): string {
   const found = /^(?:[0-9a-f]{2}-)?([0-9a-f]{32})(?:-[0-9a-f]{16}-[0-9a-f]{2})?$/.exec(text.trim().toLowerCase())?.[1];
   if (found !== undefined && !/^0+$/.test(found)) return found;
-  throw new CoralError({ code: "invalid", message: `Cannot look for trace "${text.slice(0, 80)}": write its id of 32 hex digits` });
+  throw new CoralError({ code: "invalid", message: `Cannot find trace "${text.slice(0, 80)}": not a trace id; use 32 hex digits` });
 }
 
 async function readTrace(
@@ -136,7 +135,7 @@ async function readTrace(
   const facts = await backend.trace(wanted, context);
   const { spans, total } = facts;
   if (spans.length === 0) {
-    const message = `Cannot find trace "${traceId}": no span of it was stored; it may be too new (agents are asked every few seconds), too old, sampled out, or of a service that does not send to an agent${facts.directProblem === undefined ? "" : `. ${facts.directProblem}; ask again`}`;
+    const message = `Cannot find trace "${traceId}": none of its spans are stored; it may be too new (agents are polled every few seconds), too old, sampled out, or from a service that does not send to an agent${facts.directProblem === undefined ? "" : `. ${facts.directProblem}; try again`}`;
     throw new CoralError({ code: "not-found", message, details: { traceId } });
   }
   const tree = buildTraceTree(spans);
@@ -177,7 +176,7 @@ function treeNotes({ missingParents, shiftedSpans, nodes }: TraceTree, spans: re
   if (isCut)
     notes.push({
       kind: "limit",
-      message: `${spans.length} of ${total} spans are shown, the longest; the time of the others is in their parents' self time`,
+      message: `${spans.length} of ${total} spans are shown, the longest; the time of the others counts as their parents' self time`,
     });
   if (missingParents > 0 && !isCut) {
     const what = missingParents === 1 ? "1 span is" : `${missingParents} spans are`;
@@ -185,17 +184,14 @@ function treeNotes({ missingParents, shiftedSpans, nodes }: TraceTree, spans: re
       kind: "rows-lost",
       signal: "span",
       rows: missingParents,
-      message: `${what} missing: others name them as their parent, but they did not come (yet)`,
+      message: `${what} missing: other spans name them as parent, but they have not arrived`,
     });
   }
   if (!isCut && !nodes.some(({ depth, isOrphan }) => depth === 0 && !isOrphan))
-    notes.push({ kind: "rows-lost", signal: "span", message: "the span that began the trace is missing: its real duration may be longer" });
+    notes.push({ kind: "rows-lost", signal: "span", message: "the root span is missing: the trace may be longer than shown" });
   if (shiftedSpans > 0) {
-    const what =
-      shiftedSpans === 1
-        ? "1 span lies outside of the one that started it"
-        : `${shiftedSpans} spans lie outside of those that started them`;
-    notes.push({ kind: "clock", message: `${what}: clocks of hosts differ; drawn in the middle` });
+    const what = shiftedSpans === 1 ? "1 span lies outside its parent" : `${shiftedSpans} spans lie outside their parents`;
+    notes.push({ kind: "clock", message: `${what}: host clocks differ; shown in the middle of the parent` });
   }
   return notes;
 }

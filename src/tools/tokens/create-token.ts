@@ -9,7 +9,7 @@ import { tokenCreatedSchema, tokenKindSchema } from "../schemas/token.ts";
 export const createToken = defineTool({
   name: "coral_create_token",
   title: "Create a token",
-  description: "Makes a join token for agents or a user token for people and assistants. The secret is shown once.",
+  description: "Create a join token for agents or a user token for people and assistants. The secret is shown once.",
   input: z.object({
     kind: tokenKindSchema.describe("join: lets agents join; user: lets people and assistants call tools"),
     name: z
@@ -34,7 +34,7 @@ export const createToken = defineTool({
   handle: async (backend: ColonyBackend, input, context) => {
     const { kind, name, validFor: validForMs } = input;
     if (kind === "join" && input.permission !== undefined) {
-      throw new CoralError({ code: "invalid", message: `Cannot create a join token: "permission" is for user tokens; leave it out` });
+      throw new CoralError({ code: "invalid", message: `Cannot create a join token: "permission" is for user tokens; omit it` });
     }
     const permission = kind === "user" ? (input.permission ?? "read") : null;
     const uses = input.uses ?? (kind === "join" ? 1 : null);

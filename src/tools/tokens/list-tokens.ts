@@ -10,13 +10,13 @@ const tokensMax = 500;
 export const listTokens = defineTool({
   name: "coral_list_tokens",
   title: "List tokens",
-  description: "The tokens of this colony with permission, expiry and uses left; never their secrets.",
+  description: "List the tokens of this colony with permission, expiry and remaining uses; never their secrets.",
   input: z.object({}),
   output: tokenListSchema,
   permission: "admin",
   changes: false,
   handle: async (backend: ColonyBackend, _input, context) => {
-    const { items, notes } = cutList(await backend.tokens(context), tokensMax, "tokens", "revoke those that are not needed");
+    const { items, notes } = cutList(await backend.tokens(context), tokensMax, "tokens", "revoke unused ones");
     return { output: { tokens: items }, completeness: completenessOf(notes) };
   },
 });

@@ -7,7 +7,7 @@ import { tokenRevokedSchema } from "../schemas/token.ts";
 export const revokeToken = defineTool({
   name: "coral_revoke_token",
   title: "Revoke a token",
-  description: "Ends a token at once. Agents that joined with it keep their certificates.",
+  description: "Revoke a token immediately. Agents that joined with it keep their certificates.",
   input: z.object({ tokenId: z.string().min(1).describe("id of the token, as coral colony token list shows it") }),
   output: tokenRevokedSchema,
   permission: "admin",

@@ -82,7 +82,7 @@ describe("coral_capture_requests", () => {
     });
     expect(answer).toMatchObject({ captureId: "c1", requests: [request], ends: [{ agentId: "web-1" }, { agentId: "web-2" }] });
     expect(messages(answer)).toEqual([
-      "2 requests of web-1.example.org came faster than they could be sent",
+      "2 requests of web-1.example.org were dropped: they came faster than they could be sent",
       "w2 stopped early: the tunnel is closed",
     ]);
   });
@@ -105,21 +105,21 @@ describe("coral_capture_requests", () => {
     const answer = await call<CaptureResult>("coral_capture_requests", { service: "api" }, { services, agents, capture: run });
     expect(run.mock.calls[0]?.[0].agentIds).toEqual(["web-2"]);
     expect(messages(answer)).toEqual([
-      "no request came within 10s, nor was any seen in the last 15m: see coral query red api for what its agents can see",
+      "no request within 10s, and none in the last 15m; coral query red api shows what its agents can see",
     ]);
   });
 
   const off = { capabilities: [{ name: "traffic", available: false, reason: "no BTF" }] };
   it.each<[string, unknown, Partial<ColonyBackend>, string, RegExp]>([
-    ["an unknown service", { service: "nope" }, {}, "not-found", /none has that name: api/],
-    ["a service that is gone", { service: "old" }, {}, "not-found", /it runs nowhere now/],
-    ["a host without it", { service: "old", agent: "web-1" }, {}, "not-found", /does not run at agent "web-1"/],
+    ["an unknown service", { service: "nope" }, {}, "not-found", /no service has that name: api/],
+    ["a service that is gone", { service: "old" }, {}, "not-found", /it is not running/],
+    ["a host without it", { service: "old", agent: "web-1" }, {}, "not-found", /it is not running on agent "web-1"/],
     [
       "hooks that are off",
       { service: "api" },
       { agents: async () => [agentOf("web-1", off)] },
       "unsupported",
-      /\(web-1.example.org: no BTF\); coral doctor/,
+      /\(web-1.example.org: no BTF\); run coral doctor/,
     ],
     [
       "agents that are away",
@@ -133,9 +133,9 @@ describe("coral_capture_requests", () => {
       { service: "api" },
       { red: redOf([redFact("api", { protocol: "tls" })]) },
       "unsupported",
-      /it speaks only tls, of which/,
+      /it speaks only tls, whose requests/,
     ],
-    ["a bad status", { service: "api", status: "bad" }, {}, "invalid", /"status" is not valid: write a code/],
+    ["a bad status", { service: "api", status: "bad" }, {}, "invalid", /"status" is not valid: use a code/],
     ["a longer time than a call is waited for", { service: "api", duration: "1m" }, {}, "invalid", /between 100ms and 25s/],
   ])("refuses %s", async (_what, input, colony, code, message) => {
     await expect(call("coral_capture_requests", input, { services, ...colony })).rejects.toMatchObject({

@@ -23,7 +23,7 @@ const filters = {
   route: z.string().min(1).optional().describe("only requests whose route or path contains this text"),
   status: z
     .string()
-    .regex(/^(?:\d{1,3}|[1-5]xx|error)$/, "write a code such as 404, a class such as 5xx, or error")
+    .regex(/^(?:\d{1,3}|[1-5]xx|error)$/, "use a code such as 404, a class such as 5xx, or error")
     .optional()
     .describe("only responses with this code, class or failure: 404, 5xx, error"),
   minDuration: durationInput({ minMs: 0, maxMs: 3_600_000 }).prefault("0ms").describe("only requests that took at least this long: 250ms"),
@@ -43,7 +43,7 @@ export const captureRequests = defineTool({
   name: "coral_capture_requests",
   title: "Capture live requests",
   description:
-    "Watches a service for some seconds and returns requests as they were: method, path, status, allowed headers, sizes, timings; bodies only with body. Redacted at the agent and audited. For rates and percentiles use coral_query_red.",
+    "Watch a service for some seconds and return single requests: method, path, status, allowed headers, sizes, timings; bodies only with body. Redacted at the agent and audited. For rates and percentiles use coral_query_red.",
   input: z.object({
     ...filters,
     limit: limitInput(20, 200),
@@ -75,7 +75,7 @@ function throwWhenAllFailed(requests: number, ends: readonly CaptureEnd[]): void
   if (requests > 0 || ends.length === 0 || ends.some((end) => end.reason !== "failed" && end.reason !== "lost")) return;
   const [first] = ends;
   const code = isErrorCode(first?.code) ? first.code : "unavailable";
-  throw new CoralError({ code, message: first?.problem ?? "Cannot capture: the agents are gone" });
+  throw new CoralError({ code, message: first?.problem ?? "Cannot capture: all agents disconnected" });
 }
 
 /** For transports that can stream: the same as the tool, without its bounds. The first event says where it looks. */
@@ -113,7 +113,7 @@ async function prepare(backend: ColonyBackend, input: z.infer<typeof streamInput
 
 function checkHosts(service: string, hosts: readonly AgentInfo[], agent: string | undefined): void {
   if (hosts.length === 0) {
-    const where = agent === undefined ? "it runs nowhere now" : `it does not run at agent "${agent}"`;
+    const where = agent === undefined ? "it is not running" : `it is not running on agent "${agent}"`;
     throw new CoralError({ code: "not-found", message: `Cannot capture "${service}": ${where}; see coral services ${service}` });
   }
   const seeing = hosts.filter((host) => trafficProblemOf(host) === null);
@@ -122,7 +122,7 @@ function checkHosts(service: string, hosts: readonly AgentInfo[], agent: string 
     const reason = first === undefined ? "" : `${first.hostname}: ${trafficProblemOf(first)}`;
     throw new CoralError({
       code: "unsupported",
-      message: `Cannot capture "${service}": its agents do not see requests (${reason}); coral doctor on that host says what to change`,
+      message: `Cannot capture "${service}": its agents do not see requests (${reason}); run coral doctor on that host`,
     });
   }
   if (!seeing.some((host) => host.connected)) {
@@ -140,7 +140,7 @@ async function checkProtocols(backend: ColonyBackend, service: string, context: 
   if (spoken.length === 0 || spoken.some((protocol) => !unshownProtocols.has(protocol))) return;
   throw new CoralError({
     code: "unsupported",
-    message: `Cannot capture "${service}": it speaks only ${spoken.join(", ")}, of which no request can be shown; coral query red ${service} has its rates and durations`,
+    message: `Cannot capture "${service}": it speaks only ${spoken.join(", ")}, whose requests cannot be shown; coral query red ${service} shows its rates and durations`,
   });
 }
 
@@ -152,8 +152,8 @@ async function protocolsOf(backend: ColonyBackend, service: string, context: Too
 async function nothingCaptured(backend: ColonyBackend, service: string, durationMs: number, context: ToolCallContext): Promise<string> {
   const spoken = await protocolsOf(backend, service, context);
   const within = formatDurationMs(durationMs);
-  if (spoken.length > 0) return `no request that fits came within ${within}; widen the filters or watch longer`;
-  return `no request came within ${within}, nor was any seen in the last ${formatDurationMs(recentMs)}: see coral query red ${service} for what its agents can see`;
+  if (spoken.length > 0) return `no matching request within ${within}; widen the filters or watch longer`;
+  return `no request within ${within}, and none in the last ${formatDurationMs(recentMs)}; coral query red ${service} shows what its agents can see`;
 }
 
 function endNotes(end: CaptureEnd): CompletenessNote[] {
@@ -169,7 +169,7 @@ function endNotes(end: CaptureEnd): CompletenessNote[] {
       kind: "rows-lost",
       agent: end.agentId,
       rows: end.dropped,
-      message: `${end.dropped} requests of ${end.hostname} came faster than they could be sent`,
+      message: `${end.dropped} requests of ${end.hostname} were dropped: they came faster than they could be sent`,
     });
   return notes;
 }

@@ -43,11 +43,11 @@ describe("coral_query_red", () => {
     expect((await call<RedResult>("coral_query_red", { service: "Checkout" }, { red, services })).rows).toHaveLength(1);
     await expect(call("coral_query_red", { service: "nope" }, { red, services })).rejects.toMatchObject({
       code: "not-found",
-      message: 'Cannot find service "nope": none has that name: checkout-api, db',
+      message: 'Cannot find service "nope": no service has that name: checkout-api, db',
     });
     const quiet = await call<RedResult>("coral_query_red", { service: "db" }, { red, services });
     expect(quiet.rows).toEqual([]);
-    expect(messages(quiet)).toEqual(["no request that fits was seen within this time; look further back with since"]);
+    expect(messages(quiet)).toEqual(["no matching request in this window; widen since"]);
   });
 
   it("tells what spans say of services that no hook saw, once, under the name of their process", async () => {
@@ -99,10 +99,10 @@ describe("coral_query_red", () => {
     ]);
     const { findings } = await call<RedResult>("coral_query_red", {}, { red });
     expect(findings.map((finding) => [finding.severity, finding.message])).toEqual([
-      ["critical", "broken to db: 50% of 600 requests it made failed"],
+      ["critical", "broken to db: 50% of 600 requests it sent failed"],
       ["warning", "flaky GET /a/{id}: 10% of 600 requests to it failed"],
-      ["warning", "slow (http): p95 is 9.0 ms, 3.0 times the 3.0 ms of the time before"],
-      ["warning", "queued (http): requests wait 15 ms of 20 ms before the server reads them: it has too few workers, or no CPU"],
+      ["warning", "slow (http): p95 is 9.0 ms, 3.0 times the 3.0 ms of the period before"],
+      ["warning", "queued (http): requests wait 15 ms of 20 ms before the server reads them: too few workers or not enough CPU"],
     ]);
   });
 
@@ -122,9 +122,9 @@ describe("coral_query_red", () => {
     const answer = await call<RedResult>("coral_query_red", {}, { agents, trafficLosses, red: redOf([redFact("api")]) });
     expect(messages(answer)).toEqual([
       "web-2.example.org sees no requests: needs CAP_BPF; run it as root",
-      "3 TLS connections on web-1.example.org, web-3.example.org unread: the library is unknown, stripped or excluded; coral agent status tells",
-      "16 connections on web-3.example.org left out with all their requests, to stay within the agent's CPU budget",
-      "1 second on web-1.example.org not watched: the traffic process was away",
+      "3 TLS connections on web-1.example.org, web-3.example.org not decrypted: the TLS library is unknown, stripped or excluded; see coral agent status",
+      "16 connections on web-3.example.org skipped with all their requests, to stay within the agent's CPU budget",
+      "1 second on web-1.example.org unobserved: the traffic process was not running",
     ]);
     expect(answer.completeness.notes.map((note) => note.kind)).toEqual(["unavailable", "unavailable", "sampled", "rows-lost"]);
   });

@@ -17,7 +17,7 @@ export const queryTop = defineTool({
   name: "coral_query_top",
   title: "Busiest services",
   description:
-    "Services now, by rate, errors, p95 or CPU: requests per second, error share, latency, queue, CPU and memory of their processes.",
+    "Show the busiest services now, by rate, errors, p95 or CPU: requests per second, error share, latency, queue, CPU and memory.",
   input: z.object({
     sort: z.enum(["rate", "errors", "p95", "cpu"]).default("rate").describe("order, highest first"),
     agent: agentInput(),

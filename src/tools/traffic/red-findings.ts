@@ -40,7 +40,7 @@ function errorShare(row: RedRow): RedFinding[] {
   const threshold = severity === "critical" ? 0.25 : 0.05;
   // By status, a row of errors is all errors: that is no news.
   if (row.errorRatio <= threshold || row.status !== null) return [];
-  const message = `${named(row)}: ${share(row.errorRatio)} of ${row.requests} requests ${row.role === "client" ? "it made" : "to it"} failed`;
+  const message = `${named(row)}: ${share(row.errorRatio)} of ${row.requests} requests ${row.role === "client" ? "it sent" : "to it"} failed`;
   return [finding("error-share", severity, row, message, row.errorRatio, threshold, "ratio")];
 }
 
@@ -49,7 +49,7 @@ function slower(row: RedRow): RedFinding[] {
   if (row.p95Us === null || before === null || before <= 0 || row.p95Us < leastSlowUs) return [];
   const times = row.p95Us / before;
   if (times <= 2) return [];
-  const message = `${named(row)}: p95 is ${milliseconds(row.p95Us)}, ${times.toFixed(1)} times the ${milliseconds(before)} of the time before`;
+  const message = `${named(row)}: p95 is ${milliseconds(row.p95Us)}, ${times.toFixed(1)} times the ${milliseconds(before)} of the period before`;
   return [finding("slower-than-before", times > 5 ? "critical" : "warning", row, message, times, times > 5 ? 5 : 2, "times")];
 }
 
@@ -58,7 +58,7 @@ function queueing(row: RedRow): RedFinding[] {
   if (queueMeanUs === null || meanUs === null || meanUs <= 0 || queueMeanUs < leastQueuedUs) return [];
   const part = queueMeanUs / meanUs;
   if (part <= 0.5) return [];
-  const message = `${named(row)}: requests wait ${milliseconds(queueMeanUs)} of ${milliseconds(meanUs)} before the server reads them: it has too few workers, or no CPU`;
+  const message = `${named(row)}: requests wait ${milliseconds(queueMeanUs)} of ${milliseconds(meanUs)} before the server reads them: too few workers or not enough CPU`;
   return [finding("queueing", "warning", row, message, part, 0.5, "ratio")];
 }
 

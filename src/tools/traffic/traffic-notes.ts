@@ -23,36 +23,36 @@ const lossTexts: Record<string, LossText> = {
   "ring-full": {
     kind: "rows-lost",
     what: of("record", "records"),
-    meaning: "did not fit into the kernel's ring buffer; requests are missing, or have no route",
+    meaning: "dropped because the kernel ring buffer was full; requests are missing, or have no route",
   },
   "routes-full": {
     kind: "limit",
     what: of("request", "requests"),
-    meaning: 'counted under the route "other": there are more routes than traffic.max_routes_per_service',
+    meaning: 'counted under the route "other": more routes than traffic.max_routes_per_service',
   },
   "connections-full": {
     kind: "limit",
     what: of("connection", "connections"),
-    meaning: "not followed: there are more than traffic.max_connections",
+    meaning: "not tracked: more than traffic.max_connections",
   },
-  "unknown-protocol": { kind: "unavailable", what: of("connection", "connections"), meaning: "of no protocol that Coral knows" },
+  "unknown-protocol": { kind: "unavailable", what: of("connection", "connections"), meaning: "of an unknown protocol" },
   undecoded: {
     kind: "rows-lost",
     what: of("request", "requests"),
     meaning: "not counted: cut short, joined in the middle, or of too many kinds at once",
   },
-  unreadable: { kind: "rows-lost", what: of("payload", "payloads"), meaning: "not readable in the process's memory in time" },
+  unreadable: { kind: "rows-lost", what: of("payload", "payloads"), meaning: "could not be read from the process's memory in time" },
   "tls-opaque": {
     kind: "unavailable",
     what: of("TLS connection", "TLS connections"),
-    meaning: "unread: the library is unknown, stripped or excluded; coral agent status tells",
+    meaning: "not decrypted: the TLS library is unknown, stripped or excluded; see coral agent status",
   },
   "sampled-out": {
     kind: "sampled",
     what: of("connection", "connections"),
-    meaning: "left out with all their requests, to stay within the agent's CPU budget",
+    meaning: "skipped with all their requests, to stay within the agent's CPU budget",
   },
-  "away-seconds": { kind: "rows-lost", what: of("second", "seconds"), meaning: "not watched: the traffic process was away" },
+  "away-seconds": { kind: "rows-lost", what: of("second", "seconds"), meaning: "unobserved: the traffic process was not running" },
 };
 
 /** Whether an agent sees requests; the reason when it does not. */
@@ -79,7 +79,7 @@ export async function trafficNotes(
   const off = agents.filter((agent) => trafficProblemOf(agent) !== null);
   const notes = [...silentAgentNotes(agents), ...offNotes(off), ...lossNotes(gaps), ...hookNotes(losses, agents)];
   if (asked.isEmpty && off.length < agents.length)
-    notes.push({ kind: "no-data", message: "no request that fits was seen within this time; look further back with since" });
+    notes.push({ kind: "no-data", message: "no matching request in this window; widen since" });
   return notes;
 }
 

@@ -82,7 +82,7 @@ describe("coral query traces, a search", () => {
     expect(await here.world.coral("query traces")).toMatchObject({
       code: 0,
       stdout: "",
-      stderr: expect.stringContaining("No trace that fits") as string,
+      stderr: expect.stringContaining("No matching trace") as string,
     });
   });
 

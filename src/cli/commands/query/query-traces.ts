@@ -48,7 +48,7 @@ export async function run(invocation: Invocation): Promise<void> {
       const width = wide ? undefined : print.width;
       return renderTable(tracesTable(answer, width, nowMs), { wide, width, style: print.style });
     },
-    empty: `No trace that fits came in the last ${since}; look further back with --since`,
+    empty: `No matching trace in the last ${since}; widen --since`,
   });
 }
 

@@ -85,9 +85,9 @@ describe("coral query red", () => {
   it("shows one row, no row and ten thousand", async () => {
     here.colony.tool("coral_query_red", {
       ...redResult([]),
-      completeness: { complete: false, notes: [{ kind: "no-data", message: "no request that fits was seen" }] },
+      completeness: { complete: false, notes: [{ kind: "no-data", message: "no matching request was seen" }] },
     });
-    expect(await here.world.coral("query red")).toEqual({ code: 0, stdout: "", stderr: "note: no request that fits was seen\n" });
+    expect(await here.world.coral("query red")).toEqual({ code: 0, stdout: "", stderr: "note: no matching request was seen\n" });
     here.colony.tool("coral_query_red", redResult(Array.from({ length: 10_000 }, (_, index) => redRow(`service-${index}`))));
     const { stdout } = await here.world.coral("query red --limit 10000", { terminal: 120 });
     expect(stdout.trimEnd().split("\n")).toHaveLength(10_002);
@@ -113,9 +113,12 @@ describe("coral query red", () => {
 
   it("exits with 4 for a service that does not exist and 64 for a wrong word", async () => {
     here.colony.replies.set("POST /v1/tools/coral_query_red", () => {
-      throw new CoralError({ code: "not-found", message: 'Cannot find service "nope": none has that name: api' });
+      throw new CoralError({ code: "not-found", message: 'Cannot find service "nope": no service has that name: api' });
     });
-    expect(await here.world.coral("query red nope")).toMatchObject({ code: 4, stderr: expect.stringContaining("none has that name: api") });
+    expect(await here.world.coral("query red nope")).toMatchObject({
+      code: 4,
+      stderr: expect.stringContaining("no service has that name: api"),
+    });
     expect((await here.world.coral("query red --by nothing")).code).toBe(64);
     expect((await here.world.coral("query red --since 5")).code).toBe(64);
   });
