@@ -30,7 +30,7 @@ export const toolInputs = {
     limit: { type: "integer", description: "maximum number of rows", default: 100, min: 1, max: 10000 },
   },
   coral_get_topology: {
-    service: { type: "text", description: "only around this service or outside name, provider or address" },
+    service: { type: "text", description: "only around this service or external name, provider or address" },
     agent: { type: "text", description: "only this agent (id or host name)" },
     coral: { type: "switch", description: "include Coral's own traffic" },
     direction: { type: "text", description: "dependencies: what it needs; dependents: what breaks with it", choices: ["dependencies","dependents","both"], default: "both" },
