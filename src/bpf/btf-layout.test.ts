@@ -55,7 +55,7 @@ describe("readBtfLayout()", () => {
     const path = join(directory, "text");
     writeFileSync(path, "not an object".repeat(20));
     expect(() => readBtfLayout(path)).toThrow(`Cannot read the type information of "${path}": it is not a 64-bit ELF file`);
-    expect(() => parseBtf(Buffer.alloc(30))).toThrow("does not begin");
+    expect(() => parseBtf(Buffer.alloc(30))).toThrow("does not start with the magic number");
   });
 
   it.runIf(hasClang)("terminates with a result or an error on damaged bytes", () => {

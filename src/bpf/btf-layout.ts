@@ -124,7 +124,7 @@ function stringReader(bytes: Buffer): (offset: number) => string {
 
 /** Number 0 is `void`. */
 function readTypes(bytes: Buffer): BtfType[] {
-  if (bytes.length < 24 || bytes.readUInt16LE(0) !== magic) throw new Error("it does not begin as type information does");
+  if (bytes.length < 24 || bytes.readUInt16LE(0) !== magic) throw new Error("it does not start with the magic number of BTF");
   const headerBytes = bytes.readUInt32LE(4);
   const string = stringReader(bytes);
   const types: BtfType[] = [{ kind: 0, name: "void", parts: 0, hasBitFields: false, sizeOrType: 0, at: 0 }];

@@ -2,7 +2,7 @@ import { describe, expect, it } from "vitest";
 import { type AbilityFacts, type AbilityName, type AbilityOutcome, explainOutcome } from "./kernel-ability.ts";
 
 const root: AbilityFacts = { capabilities: (1n << 41n) - 1n, hasBtf: true };
-const nobody: AbilityFacts = { capabilities: 0n, hasBtf: true };
+const unprivileged: AbilityFacts = { capabilities: 0n, hasBtf: true };
 const onlyBpf: AbilityFacts = { capabilities: 1n << 39n, hasBtf: true };
 const bpfAndPerfmon: AbilityFacts = { capabilities: (1n << 39n) | (1n << 38n), hasBtf: true };
 const noBtf: AbilityFacts = { ...root, hasBtf: false };
@@ -25,7 +25,7 @@ describe("explainOutcome()", () => {
       /libbpf1/,
     ],
     ["a crash", "uprobe", { stage: "not-run", message: "the attempt crashed" }, root, /the attempt crashed/, undefined],
-    ["no capability", "raw_tp", refused("load", 1), nobody, /CAP_BPF and CAP_PERFMON/, /AmbientCapabilities=CAP_BPF CAP_PERFMON/],
+    ["no capability", "raw_tp", refused("load", 1), unprivileged, /CAP_BPF and CAP_PERFMON/, /AmbientCapabilities=CAP_BPF CAP_PERFMON/],
     ["one capability of two", "perf_event", refused("load", 1), onlyBpf, /lacks CAP_PERFMON$/, /root/],
     ["a uprobe through perf", "uprobe", refused("attach", 13), bpfAndPerfmon, /CAP_SYS_ADMIN/, /root/],
     ["an unreadable tracefs", "tracepoint", refused("attach", 13), bpfAndPerfmon, /CAP_DAC_READ_SEARCH/, /root/],

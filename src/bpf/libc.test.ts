@@ -32,7 +32,7 @@ onLinux("peerCredentials() names this process at the other end of its own unix s
   });
 });
 
-onLinux("peerCredentials() fails with the errno for what is no socket", () => {
+onLinux("peerCredentials() fails with the errno for a descriptor that is not a socket", () => {
   const fd = openSync("/dev/null", "r");
   // ENOTSOCK
   expect(() => peerCredentials(fd)).toThrow(/errno 88/);

@@ -1,6 +1,6 @@
 /**
- * Turns what kernel hooks saw of the traffic into requests: decoders of wire formats, aggregation, plaintext of TLS, capture. Runs in a process of
- * its own, because foreign code may end it; the agent supervises that process and takes its reports.
+ * Turns traffic seen by kernel hooks into requests: protocol decoders, aggregation, TLS plaintext, captures. Runs in its own process, because a fault in
+ * native code may end it; the agent supervises that process and receives its reports.
  * @module
  */
 

@@ -109,7 +109,7 @@ const register = (number: number): number => 0x8000 + number;
 
 const imageOf = (bytes: Buffer): ElfImage => {
   const image = readElfImage((into, offset) => bytes.copy(into, 0, offset));
-  if (image === null) throw new Error("That is no ELF file");
+  if (image === null) throw new Error("Not an ELF file");
   return image;
 };
 const planOf = (image: ElfImage): CopyPlan | null => planCopies(image, findElfFunctions(image, [methodName]));

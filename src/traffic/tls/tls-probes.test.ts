@@ -175,8 +175,8 @@ describe.skipIf(process.arch !== "x64")("createTlsProbes()", () => {
     expect(places(joined, ({ program, isSession }) => program === "tls_call" && isSession === true).sort()).toEqual(returns.sort());
     expect(places(joined, ({ isReturn }) => isReturn === true)).toEqual([]);
     // Functions without a return probe, such as SSL_free, are unchanged.
-    const begins = places(apart, ({ program }) => program === "tls_enter").filter((place) => !returns.includes(place));
-    expect(places(joined, ({ program }) => program === "tls_enter")).toEqual(begins);
+    const entries = places(apart, ({ program }) => program === "tls_enter").filter((place) => !returns.includes(place));
+    expect(places(joined, ({ program }) => program === "tls_enter")).toEqual(entries);
   });
 
   it("recognises two paths of one file", async () => {

@@ -289,10 +289,10 @@ interface Probe extends Omit<PlannedProbe, "program"> {
 /** Merges an entry probe and a return probe at the same site. */
 function joinReturns(probes: readonly PlannedProbe[]): Probe[] {
   const returns = new Set(probes.filter(({ isReturn }) => isReturn).map(({ fileOffset }) => fileOffset));
-  const begins = new Set(
+  const entries = new Set(
     probes.filter(({ program, isReturn }) => program === "tls_enter" && !isReturn).map(({ fileOffset }) => fileOffset),
   );
-  const isJoined = ({ fileOffset }: PlannedProbe): boolean => returns.has(fileOffset) && begins.has(fileOffset);
+  const isJoined = ({ fileOffset }: PlannedProbe): boolean => returns.has(fileOffset) && entries.has(fileOffset);
   return probes.flatMap((probe): Probe[] => {
     if (!isJoined(probe)) return [probe];
     return probe.isReturn ? [] : [{ ...probe, program: sessionProgram }];
