@@ -13,7 +13,10 @@ function stateHash() {
     ...filesBelow("proto"),
     ...filesBelow(generated),
     ...[protocolTable, protocolHeader].filter((file) => existsSync(join(root, file))),
-    ...["buf.gen.yaml", "buf.yaml", "package-lock.json", "scripts/lib/protocol-header.mjs"],
+    "buf.gen.yaml",
+    "buf.yaml",
+    "package-lock.json",
+    "scripts/lib/protocol-header.mjs",
   ]);
 }
 
