@@ -65,9 +65,7 @@ describe("joining", () => {
         agents: [{ agentId: again.agentId }],
       });
     }
-    expect(await refusal({ token })).toContain(
-      "Cannot accept the join token: the token was used as often as it may be; make a new one with",
-    );
+    expect(await refusal({ token })).toContain("Cannot accept the join token: the token has no uses left; create one with");
   });
 
   it("without a token fails with instructions", async () => {
@@ -211,7 +209,7 @@ describe("remote clients", () => {
     ]) {
       const { code, stderr } = await client(args);
       expect(code, args.join(" ")).toBe(3);
-      expect(stderr).toContain('it needs the permission "admin" and the token has "read"');
+      expect(stderr).toContain('permission "admin" is required, and the token has "read"');
     }
     const { tools } = await coralJson<{ tools: { permission: string }[] }>(["tool", "list"], { home: clientHome.path });
     expect(new Set(tools.map((tool) => tool.permission))).toEqual(new Set(["read"]));
@@ -233,7 +231,7 @@ describe("remote clients", () => {
       [token.slice(0, -20), /it is cut off; copy the whole text/],
       [changedToken(token, () => ({ s: "A".repeat(43) })), /Cannot accept the user token: this colony has no such token/],
       [changedToken(foreign, () => ({ e: [other.endpoint] })), /another authority|fingerprint/],
-      [dead, /Cannot accept the user token: the token was revoked; make a new one with `.*coral colony token create --kind user`/],
+      [dead, /Cannot accept the user token: the token was revoked; create one with `.*coral colony token create --kind user`/],
       [changedToken(token, () => ({ e: ["127.0.0.1:1"] })), /nobody listens there/],
     ] as const) {
       const { code, stdout, stderr } = await client(["status"], { CORAL_TOKEN: given });

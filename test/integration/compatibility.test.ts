@@ -109,7 +109,7 @@ describe("an agent of the first version at this colony", () => {
     expect((await colony.tool<AgentList>("coral_list_agents", { capability: "shell" })).total).toBe(1);
     expect((await colony.tool<AgentList>("coral_list_agents", { runtime: "unknown" })).total).toBe(1);
     const context = await colony.tool<RuntimeContextList>("coral_get_runtime_context", { agent: "old-1" });
-    expect(context.agents).toMatchObject([{ runtime: null, source: "registry", note: "the agent is too old to be asked" }]);
+    expect(context.agents).toMatchObject([{ runtime: null, source: "registry", note: "the agent's version is too old for this query" }]);
     const label = `{colony="${colony.colonyId}"}`;
     expect(await colony.metric(`coral_agents_total${label}`)).toBe(1);
     expect(await colony.metric(`coral_agents_legacy_total${label}`)).toBe(1);

@@ -31,7 +31,7 @@ const over = (reason: string, more: { problem?: string; dropped?: number } = {})
   event: { case: "ended", value: { reason, requests: 0, ...more } },
 });
 
-/** Agents that serve a capture in memory. `cut` closes the tunnel of one. */
+/** In-memory agents that serve a capture. `cut` closes the tunnel of one. */
 function agentsOf(serves: Record<string, Serve>) {
   const cuts = new Map<string, (reason: string) => void>();
   const entries = new Map(
@@ -67,14 +67,14 @@ async function all(events: AsyncIterable<CaptureEvent>): Promise<CaptureEvent[]>
   return list;
 }
 
-/** Until the caller hangs up. */
+/** Resolves when the caller hangs up. */
 const hangUp = (signal: AbortSignal): Promise<void> =>
   new Promise((resolve) => {
     if (signal.aborted) resolve();
     signal.addEventListener("abort", () => resolve(), { once: true });
   });
 
-test("capture() asks the agents and tells what they see, who asked included", async () => {
+test("capture() streams requests from the agents, and passes them the caller", async () => {
   let order: WireOrder | undefined;
   const { registry } = agentsOf({
     async *a(request) {
@@ -106,7 +106,7 @@ test("capture() asks the agents and tells what they see, who asked included", as
   ]);
 });
 
-test("capture() ends all agents at the limit that they reach together", async () => {
+test("capture() ends all agents when together they reach the limit", async () => {
   const ended: string[] = [];
   const serve = (name: string, count: number): Serve =>
     async function* (_request, signal) {
@@ -122,7 +122,7 @@ test("capture() ends all agents at the limit that they reach together", async ()
   await vi.waitFor(() => expect(ended.sort()).toEqual(["a", "b"]));
 });
 
-test("capture() ends the agents when its reader leaves, and when the caller hangs up", async () => {
+test("capture() ends the agents when the reader stops or the caller hangs up", async () => {
   for (const how of ["leave", "hang up"]) {
     let isEnded = false;
     const { registry } = agentsOf({
@@ -143,7 +143,7 @@ test("capture() ends the agents when its reader leaves, and when the caller hang
   }
 });
 
-test("capture() goes on without an agent that is lost or refuses", async () => {
+test("capture() continues without agents that are lost or refuse", async () => {
   const { registry, cut } = agentsOf({
     async *lost(_request, signal) {
       yield started;
@@ -176,7 +176,7 @@ test("capture() goes on without an agent that is lost or refuses", async () => {
   });
 });
 
-test("capture() says when nobody is connected", async () => {
+test("capture() fails when no agent is connected", async () => {
   const capture = createCapture({ registry: { find: () => undefined }, log: silentLogger });
   await expect(all(capture(asked(["a"]), context))).rejects.toMatchObject({ code: "unavailable" });
 });

@@ -1,4 +1,4 @@
-/** Captures at the colony: one call to each agent of the service, what they send as one stream, and an end whatever happens to them. */
+/** Captures: calls each agent of a service, merges their streams into one, and always ends it, whatever happens to the agents. */
 
 import { randomUUID } from "node:crypto";
 import { createClient } from "@connectrpc/connect";
@@ -11,9 +11,9 @@ import type { CapturedRequest, CaptureEnd, CaptureEvent, CaptureRequest, ColonyB
 import { fromConnectError, type Tunnel } from "../../transport/index.ts";
 import type { AgentRegistry } from "../registry/agent-registry.ts";
 
-/** Events that wait for the reader; the agents wait then, and drop what does not fit there. */
+/** Events buffered for the reader. When the buffer is full, the agents wait and drop requests beyond their own limits. */
 const maxWaiting = 256;
-/** After its time an agent has this long to say that it is over. One that was just started begins up to ten seconds late. */
+/** How long after the capture's duration an agent may report its end: one that just started begins up to ten seconds late. */
 const graceMs = 15_000;
 const lossGraceMs = 200;
 
@@ -46,12 +46,12 @@ async function* runCapture(options: CaptureOptions, request: CaptureRequest, con
   const channel = new BoundedChannel<CaptureEvent>(maxWaiting);
   const run = Promise.all(
     targets.map(async (target) => {
-      const asked = { ...request, captureId, caller: context.caller ?? "" };
-      const end = await follow(target, asked, signal, (event) => channel.put(event));
+      const agentRequest = { ...request, captureId, caller: context.caller ?? "" };
+      const end = await follow(target, agentRequest, signal, (event) => channel.put(event));
       await channel.put({ kind: "agent-ended", end });
     }),
   ).then(() => channel.end());
-  options.log.info(`Capture of ${request.service} begins`, { captureId, caller: context.caller, agents: targets.length });
+  options.log.info(`Capture of ${request.service} started`, { captureId, caller: context.caller, agents: targets.length });
   let requests = 0;
   try {
     const agents = targets.map(({ agentId, hostname }) => ({ agentId, hostname }));
@@ -59,7 +59,7 @@ async function* runCapture(options: CaptureOptions, request: CaptureRequest, con
     for await (const event of channel) {
       if (event.kind === "request" && ++requests > request.limit) continue;
       yield requests >= request.limit ? reached(event) : event;
-      // Each agent may send as many as were asked for and ends then; together they may not.
+      // Each agent stops at the limit by itself; together they may exceed it.
       if (requests >= request.limit && targets.length > 1) stop.abort();
     }
     yield { kind: "ended", requests: Math.min(requests, request.limit) };
@@ -67,11 +67,11 @@ async function* runCapture(options: CaptureOptions, request: CaptureRequest, con
     stop.abort();
     channel.end();
     await run;
-    options.log.info(`Capture of ${request.service} has ended`, { captureId, requests });
+    options.log.info(`Capture of ${request.service} ended`, { captureId, requests });
   }
 }
 
-/** An agent that was told to stop because there are enough did reach the limit. */
+/** An agent that was cancelled because all together reached the limit ends with `limit`. */
 function reached(event: CaptureEvent): CaptureEvent {
   if (event.kind !== "agent-ended" || event.end.reason !== "cancelled") return event;
   return { ...event, end: { ...event.end, reason: "limit" } };
@@ -85,17 +85,17 @@ function targetsOf(registry: Pick<AgentRegistry, "find">, agentIds: readonly str
   });
 }
 
-/** One agent's part, up to its end. Never throws: a failure is a way to end. */
+/** Streams one agent's events until its end. Never throws: a failure is an end with a reason. */
 async function follow(
   target: Target,
   request: CaptureRequest & { captureId: string; caller: string },
   signal: AbortSignal,
-  /** False when nobody reads any more. */
+  /** Resolves to false when the reader is gone. */
   put: (event: CaptureEvent) => Promise<boolean>,
 ): Promise<CaptureEnd> {
   const { agentId, hostname } = target;
   const end: CaptureEnd = { agentId, hostname, reason: "cancelled", problem: null, code: null, requests: 0, dropped: 0 };
-  // A stream whose connection died may stay silent for ever.
+  // A stream does not always end when its connection dies.
   const gone = new AbortController();
   void target.tunnel.closed.then(({ reason }) => gone.abort(new CoralError({ code: "unavailable", message: reason })));
   try {
@@ -118,13 +118,18 @@ async function follow(
     }
     return end;
   } catch (error) {
-    // The end of a stream is heard a moment before that of its connection.
+    // The stream's error arrives a moment before the tunnel reports why it closed.
     await Promise.race([target.tunnel.closed, sleep(lossGraceMs, signal).catch(() => undefined)]);
     if (gone.signal.aborted) return { ...end, reason: "lost", code: "unavailable", problem: (await target.tunnel.closed).reason };
     if (signal.aborted) return end;
     const problem = fromConnectError(error);
     const isOld = problem.code === "unsupported";
-    return { ...end, reason: "failed", code: problem.code, problem: isOld ? "the agent cannot capture; update it" : problem.message };
+    return {
+      ...end,
+      reason: "failed",
+      code: problem.code,
+      problem: isOld ? "the agent's version cannot capture; update the agent" : problem.message,
+    };
   }
 }
 

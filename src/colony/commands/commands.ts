@@ -35,20 +35,20 @@ async function serveCommand(
   options: CommandsOptions,
   call: CommandCall,
   backend: ColonyBackend,
-  who: { name: string; from: string },
+  client: { name: string; from: string },
 ): Promise<void> {
   const { order } = call;
   const routed: RoutedCommand = {
     commandId: randomUUID(),
     kind: orderKindOf(order),
-    caller: { ...who, through: throughOf(order), questionId: "" },
+    caller: { ...client, through: throughOf(order), questionId: "" },
     target: wishText(wishOf(order.targets)),
     command: commandText(order),
     agentIds: [],
   };
-  const { resolved, targets } = await chooseTargets(options, backend, order, routed, { signal: call.signal, caller: who.name, ...who });
+  const { resolved, targets } = await chooseTargets(options, backend, order, routed, { signal: call.signal, caller: client.name, ...client });
   routed.agentIds = targets.map((target) => target.agentId);
-  const agentOrder = routedOrder(withService(order, resolved.service), routed.commandId, who);
+  const agentOrder = routedOrder(withService(order, resolved.service), routed.commandId, client);
   await auditedRun(options, routed, () =>
     runCommand(call, {
       routed: {
@@ -130,10 +130,10 @@ function skippedOf({ agents }: ResolvedTargets) {
 function warningsOf({ target, usable }: ResolvedTargets, targets: readonly TargetAgent[]): string[] {
   const [first] = targets;
   if (targets.length >= usable || !first) return [];
-  return [`${usable} agents fit ${target}; this is ${first.hostname}; choose with --agent`];
+  return [`${usable} agents match ${target}; using ${first.hostname}; choose another with --agent`];
 }
 
 function commandText({ text, argv }: CommandOrder): string {
   if (text !== "") return text;
-  return argv.map((word) => (/^[\w@%+=:,./-]+$/.test(word) ? word : `'${word.replaceAll("'", `'\\''`)}'`)).join(" ");
+  return argv.map((arg) => (/^[\w@%+=:,./-]+$/.test(arg) ? arg : `'${arg.replaceAll("'", `'\\''`)}'`)).join(" ");
 }

@@ -1,4 +1,4 @@
-/** Commands for tools: no input, bounded output, one answer when all agents have ended. */
+/** Runs commands for tools: no input, bounded output, one answer when all agents have ended. */
 
 import { randomUUID } from "node:crypto";
 import { setMaxListeners } from "node:events";
@@ -11,9 +11,9 @@ import { brokenEnd, CommandInput, endReasonOf } from "../../transport/index.ts";
 import { auditedRun, type CommandCaller, type CommandsOptions, type RoutedCommand } from "../audit/routed-command.ts";
 import { followCommand } from "./follow-command.ts";
 
-/** What an agent may write before it ends the command, whatever is shown of it. */
+/** Output at which an agent ends the command, however little of it is returned. */
 const maxAgentOutputBytes = 8 * 1024 * 1024;
-/** For an agent to say that the time was over. */
+/** Extra time for an agent to report the timeout itself. */
 const graceMs = 5_000;
 
 export async function executeCommand(options: CommandsOptions, request: CommandRequest, context: ToolCallContext): Promise<CommandResult> {
@@ -50,7 +50,7 @@ export async function executeCommand(options: CommandsOptions, request: CommandR
   input.end();
   const deadline = AbortSignal.timeout(timeoutMs + graceMs);
   const signal = AbortSignal.any([context.signal, deadline]);
-  // Every agent's call listens to it.
+  // The call to each agent adds a listener.
   setMaxListeners(0, signal);
   const sinks = agents.map(() => new OutcomeSink(request.maxOutputBytes));
   const ends = await auditedRun(options, routed, () =>
@@ -71,7 +71,7 @@ export async function executeCommand(options: CommandsOptions, request: CommandR
       }),
     ),
   );
-  if (context.signal.aborted) throw new CoralError({ code: "cancelled", message: "Cannot wait for the command: the caller has left" });
+  if (context.signal.aborted) throw new CoralError({ code: "cancelled", message: "Cannot return the result: the caller has disconnected" });
   return { commandId, outcomes: agents.map((agent, index) => outcomeOf(agent, ends[index], sinks[index])) };
 }
 
@@ -82,7 +82,7 @@ class OutcomeSink {
   where = "";
   user = "";
   cutBytes = 0;
-  /** Of a command that waits for somebody to allow it. */
+  /** What to do about a command that needs approval; empty for others. */
   approval = "";
   #leftBytes: number;
 
@@ -102,16 +102,16 @@ class OutcomeSink {
       this.user = event.value.user;
       this.approval = "";
     } else if (event.case === "approvalNeeded") {
-      const { rule, approvalId } = event.value;
-      this.approval = `rule "${rule}" wants an approval first: coral approval approve ${approvalId}, and ask again meanwhile`;
+      // Without the id: an approval covers one command, and this one is over when the message is shown.
+      this.approval = `rule "${event.value.rule}" requires approval, and none came in time; run it again, and approve it while it waits (coral approval list)`;
     }
     return Promise.resolve(true);
   };
 
-  /** Its time is over, and it has not said anything. */
+  /** The end of an agent that did not report one in time. */
   lateEnd(timeoutMs: number): CommandEnded & { isHeld?: boolean } {
     if (this.approval !== "") return { ...brokenEnd("cancelled", "not-permitted", this.approval), isHeld: true };
-    return brokenEnd("timeout", "timeout", `it did not end within ${timeoutMs} ms`);
+    return brokenEnd("timeout", "timeout", `no result within ${timeoutMs} ms`);
   }
 }
 

@@ -1,4 +1,4 @@
-/** Who may do what at the colony: the one place where that is decided. Deny by default. */
+/** Authorization at the colony, all of it: maps a caller to a principal, or throws. Deny by default. */
 
 import { CoralError } from "../../base/errors.ts";
 import { permits } from "../../tools/index.ts";
@@ -9,14 +9,14 @@ export function createAuthorize(tokens: TokenStore): Authorize {
   return async (caller, permission) => {
     switch (caller.kind) {
       case "local":
-        // The socket has checked the uid: the colony's owner, or root, who could read its keys anyway.
+        // The socket has checked the uid: only the colony's owner and root can connect, and both can read its keys anyway.
         return { name: `local:uid=${caller.uid}` };
       case "bearer": {
         const held = await tokens.permissionOf(caller.token);
         if (permits(held.permission, permission)) return { name: `token:${held.holder}` };
         throw new CoralError({
           code: "not-permitted",
-          message: `Cannot do this with token ${held.tokenId}: it needs the permission "${permission}" and the token has "${held.permission}"`,
+          message: `Cannot do this with token ${held.tokenId}: permission "${permission}" is required, and the token has "${held.permission}"`,
         });
       }
       case "agent":
@@ -30,7 +30,7 @@ export function createAuthorize(tokens: TokenStore): Authorize {
         throw new CoralError({
           code: "unauthenticated",
           message:
-            "Cannot serve this without a token: send `Authorization: Bearer <token>`; make one with `coral colony token create --kind user`",
+            "Cannot serve this without a token: send `Authorization: Bearer <token>`; create one with `coral colony token create --kind user`",
         });
     }
   };

@@ -1,4 +1,4 @@
-/** The colony's JSON endpoints: the tool table and MCP. */
+/** The colony's HTTP routes: tools, captures, recordings, commands and MCP. */
 
 import { CoralError } from "../../base/errors.ts";
 import type { Logger } from "../../base/log.ts";
@@ -51,7 +51,7 @@ export function createColonyRoutes(options: ColonyRoutesOptions): HttpHandler {
 
 type CallTool = ReturnType<typeof createToolCaller>;
 
-/** Calls of tools are counted, and logged when they fail. */
+/** Calls a tool, counts the call, and logs a failure. */
 function createToolCaller({ backend, metrics, log }: ColonyRoutesOptions) {
   return async (tool: Tool<ColonyBackend>, input: unknown, principal: Principal | undefined, about: CallContext) => {
     try {
@@ -130,7 +130,7 @@ function mcpRoute({ version }: ColonyRoutesOptions, call: CallTool): Route {
     handle: async (request, context) => {
       const permission = await strongestPermission(context);
       return await handleMcpRequest(request, {
-        tools: colonyTools.filter((tool) => isForModels(tool, permission)),
+        tools: colonyTools.filter((tool) => isOfferedByMcp(tool, permission)),
         version,
         call: (tool, input, signal) =>
           call(tool, input, context.principal, { ...mcpContext(context), signal: AbortSignal.any([signal, context.signal]) }),
@@ -145,14 +145,14 @@ function about({ signal, from, through: { client, questionId } }: RouteContext):
   return { signal, from, through: client, ...(questionId === "" ? {} : { questionId }) };
 }
 
-/** A model that does not say which question it works on. */
+/** `llm` stays: that client sent the id of its question. Every other MCP client is `mcp`. */
 function mcpContext(context: RouteContext): CallContext {
-  const said = about(context);
-  return said.through === "llm" ? said : { ...said, through: "mcp" };
+  const call = about(context);
+  return call.through === "llm" ? call : { ...call, through: "mcp" };
 }
 
-/** Models get what reads, and commands where the caller may run them: those are bounded, read-only unless asked otherwise, and audited. */
-function isForModels(tool: Tool<ColonyBackend>, permission: Permission): boolean {
+/** MCP offers read-only tools, and commands if the caller may run them: those are bounded, audited, and read-only by default. */
+function isOfferedByMcp(tool: Tool<ColonyBackend>, permission: Permission): boolean {
   return tool.permission === "read" || (tool.name === "coral_agent_exec" && permits(permission, tool.permission));
 }
 
@@ -160,18 +160,18 @@ function callerOf(principal: Principal | undefined): { caller?: string } {
   return principal === undefined ? {} : { caller: principal.name };
 }
 
-/** As JSON routes read a body: of that type only, because web pages can send others across origins. */
+/** Reads a JSON body as JSON routes do. The content type is required: web pages can send others across origins. */
 async function jsonOf(request: Request): Promise<unknown> {
   if (!/^application\/json\b/i.test(request.headers.get("content-type") ?? ""))
     throw new CoralError({ code: "invalid", message: 'Cannot read the request: the content type must be "application/json"' });
   try {
     return await request.json();
   } catch (error) {
-    throw new CoralError({ code: "invalid", message: "Cannot read the request: its body is not JSON", cause: error });
+    throw new CoralError({ code: "invalid", message: "Cannot read the request: its body is not valid JSON", cause: error });
   }
 }
 
-/** One line of JSON per event, as they come; a failure is the last line. A reader who leaves ends the source. */
+/** Streams events as lines of JSON; a failure is the last line. Cancelling the stream ends the source. */
 function ndjsonOf(events: AsyncIterable<CaptureEvent>): ReadableStream<Uint8Array> {
   const iterator = events[Symbol.asyncIterator]();
   const encoder = new TextEncoder();
@@ -200,11 +200,11 @@ function ndjsonOf(events: AsyncIterable<CaptureEvent>): ReadableStream<Uint8Arra
 function recordingIn(body: unknown): { agentId: string; recording: string } {
   const { agentId, recording } = (typeof body === "object" && body !== null ? body : {}) as Record<string, unknown>;
   if (typeof agentId !== "string" || typeof recording !== "string" || agentId === "" || recording === "")
-    throw new CoralError({ code: "invalid", message: "Cannot find the recording: the request needs agentId and recording" });
+    throw new CoralError({ code: "invalid", message: "Cannot read the recording: the request needs agentId and recording" });
   return { agentId, recording };
 }
 
-/** Waits for the first part, so that a failure is still an answer of its own. */
+/** Waits for the first part, so that an early failure gets an error status instead of a broken stream. */
 async function startedStream(parts: AsyncIterable<Uint8Array>): Promise<ReadableStream<Uint8Array>> {
   const iterator = parts[Symbol.asyncIterator]();
   let next: IteratorResult<Uint8Array> | undefined = await iterator.next();
@@ -224,14 +224,14 @@ async function startedStream(parts: AsyncIterable<Uint8Array>): Promise<Readable
   );
 }
 
-/** What the caller may do at the most, for listing only what it could call. */
+/** The caller's strongest permission, to list only tools that it may call. */
 async function strongestPermission(context: RouteContext): Promise<Permission> {
   for (const permission of [...permissions].reverse()) {
     try {
       await context.authorize(permission);
       return permission;
     } catch (error) {
-      // Not this one: try the next weaker. `read` was granted before the route ran.
+      // Try the next weaker one. `read` was granted before the route ran.
       if (CoralError.from(error).code !== "not-permitted") throw error;
     }
   }

@@ -53,7 +53,7 @@ async function join(options: ColonyServiceOptions, request: JoinRequest): Promis
     throw new ConnectError(`Cannot join: agent "${request.agentId}" was revoked`, Code.Unauthenticated);
   checkProof(options, request.agentId, request.publicKey, request.proof);
   await options.tokens.useJoin(request.tokenId, request.token, `${request.agentId} ${Buffer.from(request.publicKey).toString("base64")}`);
-  options.log.info(`Agent ${request.agentId} has joined with token ${request.tokenId}`);
+  options.log.info(`Agent ${request.agentId} joined with token ${request.tokenId}`);
   return issue(options, request.agentId, request.publicKey);
 }
 
@@ -127,7 +127,7 @@ function checkRegistrationSize({ host, version, epoch, labels, capabilities }: R
 
 function limit(name: string, size: number, max: number, unit: "characters" | "entries"): void {
   if (size <= max) return;
-  throw new CoralError({ code: "invalid", message: `Cannot register: "${name}" has ${size} ${unit}, and ${max} is the limit` });
+  throw new CoralError({ code: "invalid", message: `Cannot register: "${name}" has ${size} ${unit}; the limit is ${max}` });
 }
 
 /** Null when the agent sets no limits. */
@@ -139,12 +139,15 @@ function namingOf({ outsideNames }: RegisterRequest): NamingLimits | null {
 
 function checkColonyId(options: ColonyServiceOptions, colonyId: string): void {
   if (colonyId === options.colonyId) return;
-  throw new ConnectError(`Cannot accept the call: it is for colony "${colonyId}", this is "${options.colonyId}"`, Code.Unauthenticated);
+  throw new ConnectError(
+    `Cannot accept the call: it is for colony "${colonyId}", this is colony "${options.colonyId}"`,
+    Code.Unauthenticated,
+  );
 }
 
 function checkProof(options: ColonyServiceOptions, agentId: string, publicKeyDer: Uint8Array, proof: Uint8Array): void {
   if (isProofValid(proof, { colonyId: options.colonyId, agentId, publicKeyDer })) return;
-  throw new ConnectError("Cannot accept the public key: the proof of possession does not fit it", Code.Unauthenticated);
+  throw new ConnectError("Cannot accept the public key: the proof of possession does not match it", Code.Unauthenticated);
 }
 
 async function issue(

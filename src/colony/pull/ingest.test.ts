@@ -16,11 +16,11 @@ const pullOfRows = (agentId: string, rows: number): AgentPull => ({
     },
   ],
 });
-/** Longer than the test runs: whoever waits for it fails. */
+/** Longer than the test runs: a test that waits for it fails. */
 const neverMs = 60_000;
 const stored = (pull: AgentPull): PullOutcome => ({ agentId: pull.agentId, storedRows: 1, lostRows: 0 });
 
-/** A store whose transactions end when the test says so. */
+/** A store whose transactions end when the test resolves them. */
 function heldStore() {
   const groups: string[][] = [];
   const release: (() => void)[] = [];
@@ -35,7 +35,7 @@ function heldStore() {
   };
 }
 
-it("submit() gathers what arrives during a transaction into the next one", async () => {
+it("submit() groups pulls that arrive during a transaction into the next one", async () => {
   const store = heldStore();
   const ingest = new Ingest(store, { maxPerTransaction: 3, gatherMs: 0 });
   const first = ingest.submit(pullOf("a"));
@@ -61,7 +61,7 @@ function quickStore() {
   };
 }
 
-it("submit() stores the first pull at once and lets the small ones after it gather", async () => {
+it("submit() stores the first pull at once and groups the small ones after it", async () => {
   const store = quickStore();
   const ingest = new Ingest(store, { gatherMs: 20 });
   await ingest.submit(pullOf("a"));
@@ -72,7 +72,7 @@ it("submit() stores the first pull at once and lets the small ones after it gath
   expect(store.groups).toEqual([["a"], ["b", "c"]]);
 });
 
-it("submit() does not wait for company with many rows or many pulls", async () => {
+it("submit() does not wait when many rows or pulls are queued", async () => {
   const store = quickStore();
   const ingest = new Ingest(store, { gatherMs: neverMs });
   await ingest.submit(pullOf("a"));

@@ -1,6 +1,6 @@
 /**
- * One writer for all pulls. While a transaction runs, and for a moment after it, finished pulls gather; the next transaction takes them all
- * (group commit). The bound is the pull pool's: each pull in flight waits here for its own commit, so no more than that can gather.
+ * The single writer for all pulls, with group commit: pulls that finish while a transaction runs, or shortly after, share the next one. The pull pool
+ * bounds the queue, because each pull waits here for its commit.
  */
 
 import { CoralError } from "../../base/errors.ts";
@@ -16,11 +16,11 @@ interface Waiting {
 export interface IngestOptions {
   /** Default 64. */
   maxPerTransaction?: number;
-  /** Least time from the start of one transaction to the next, unless there is enough to write. Default 100. */
+  /** Minimum time between the starts of two transactions, unless enough is queued. Default 100. */
   gatherMs?: number;
 }
 
-/** So many pulls or rows are worth a transaction at once. A small one costs 10 ms of CPU whatever it holds: most of it is DuckDB's, per table. */
+/** This many pulls or rows start a transaction at once. Even a small one costs 10 ms of CPU, most of it in DuckDB, per table. */
 const enoughPulls = 16;
 const enoughRows = 2_000;
 
@@ -41,7 +41,7 @@ export class Ingest {
     this.#gatherMs = gatherMs;
   }
 
-  /** Resolves when the rows and the new checkpoint are committed; rejects when nothing was, or the answer was malformed. */
+  /** Resolves when the rows and the new checkpoint are committed; rejects when they were not, or when the answer was malformed. */
   submit(pull: AgentPull): Promise<PullOutcome> {
     return new Promise((resolve, reject) => {
       this.#waiting.push({ pull, resolve, reject });
@@ -51,7 +51,7 @@ export class Ingest {
     });
   }
 
-  /** Never rejects: each failure goes to the pulls it belongs to. */
+  /** Never rejects: each failure rejects the pulls that it affects. */
   async #drain(): Promise<void> {
     this.#isDraining = true;
     while (this.#waiting.length > 0) {
@@ -64,7 +64,7 @@ export class Ingest {
         const outcomes = await this.#store.applyPulls(group.map((waiting) => waiting.pull));
         for (const [index, waiting] of group.entries()) settle(waiting, outcomes[index]);
       } catch (error) {
-        // Nothing of the group was committed: every puller asks again from its checkpoint.
+        // Nothing was committed: every puller retries from its checkpoint.
         for (const waiting of group) waiting.reject(error);
       }
     }
@@ -93,7 +93,7 @@ function rowsOf({ slices }: AgentPull): number {
 
 function settle(waiting: Waiting, outcome: PullOutcome | undefined): void {
   if (outcome === undefined)
-    waiting.reject(new CoralError({ code: "internal", message: "Cannot store a pull: the store gave no result for it" }));
+    waiting.reject(new CoralError({ code: "internal", message: "Cannot store a pull: the store returned no result for it" }));
   else if (outcome.error) waiting.reject(outcome.error);
   else waiting.resolve(outcome);
 }

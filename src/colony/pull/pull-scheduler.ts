@@ -1,6 +1,6 @@
 /**
- * Asks every connected agent for what comes after its checkpoint. One loop per tunnel; a bounded pool decides how many ask at once,
- * and agents that failed lately share a small pool of their own, so that slow ones delay nobody.
+ * Pulls rows after the checkpoint from every connected agent. One loop per tunnel; a pool bounds concurrent pulls, and agents that failed recently
+ * share a small pool of their own, so that slow agents do not delay the others.
  */
 
 import { createClient } from "@connectrpc/connect";
@@ -26,11 +26,11 @@ export interface PullOptions {
 export interface PullSchedulerOptions {
   store: Pick<ColonyStore, "checkpoints">;
   ingest: Ingest;
-  /** Signals to ask for. */
+  /** Signals to pull. */
   signals: readonly string[];
-  /** Read before each pull, so that a reloaded config counts at once. */
+  /** Read before each pull, so that a reloaded config applies at once. */
   settings: () => PullOptions;
-  /** How far the colony's own audit is, for agents to remember. */
+  /** The last link of the colony's own audit, for agents to keep. */
   auditHead?: () => { chainId: string; entry: number; hash: string };
   clock: Clock;
   log: Logger;
@@ -39,14 +39,14 @@ export interface PullSchedulerOptions {
   onContact: (agentId: string, lagMs: number | undefined) => void;
 }
 
-/** Agents that failed their last pull may take this many slots, besides the pool. */
+/** Slots for agents whose last pull failed, in addition to the pool. */
 const slowLaneSlots = 8;
-/** An agent that has just started has its first sample about a second later: whoever waits for it sees it soon. */
+/** A new agent has its first sample after about a second: pull again soon, so that it shows up quickly. */
 const secondPullMs = 2_000;
-/** How often a longer pause looks whether the config has changed. */
+/** How often a long pause re-reads the settings. */
 const settingsCheckMs = 5_000;
 
-/** While our own store refuses rows: how many intervals to wait, and how much to ask for only to find out whether it takes them again. */
+/** While the colony's store rejects rows: intervals to wait, and bytes to pull to test whether it recovered. */
 const storeFailureIntervals = 2;
 const storeProbeBytes = 64 * 1024;
 
@@ -56,7 +56,7 @@ interface PullTarget {
   agentId: string;
   epoch: string;
   reported: ReportedLosses;
-  /** The last answer was good, and could not be stored. */
+  /** The last answer was valid but could not be stored. */
   isStoreFailing: boolean;
 }
 
@@ -70,7 +70,7 @@ export class PullScheduler {
     this.#pool = new Semaphore(options.settings().concurrency);
   }
 
-  /** Pulls until the tunnel closes or the signal aborts; resolves then, never rejects for an agent's failure. */
+  /** Pulls until the tunnel closes or the signal aborts. Never rejects because of an agent. */
   async run(tunnel: Tunnel, epoch: string, signal: AbortSignal): Promise<void> {
     const { settings, log } = this.#options;
     const target: PullTarget = {
@@ -101,14 +101,14 @@ export class PullScheduler {
           code: problem.code,
           failures,
         });
-        // A disk that is full for long must not make agents look silent: they are asked on, but for little.
+        // A full disk here must not make agents look silent: keep pulling, but little.
         const delayMs = target.isStoreFailing ? settings().intervalMs * storeFailureIntervals * jitter() : backoff.nextMs();
         await sleep(delayMs, signal).catch(() => undefined); // aborted: the loop's condition ends it
       }
     }
   }
 
-  /** One interval; a shorter one that a reloaded config brings counts meanwhile. */
+  /** Waits one interval; a shorter interval from a reloaded config applies meanwhile. */
   async #pause(atMostMs: number, signal: AbortSignal): Promise<void> {
     const { clock, settings } = this.#options;
     const startMs = clock.monotonicMs();
@@ -130,14 +130,14 @@ export class PullScheduler {
     target.isStoreFailing = false;
     const { afterSeq } = store.checkpoints(agentId, epoch);
     const cursors = signals.map((name) => ({ signal: name, afterSeq: BigInt(afterSeq.get(name) ?? 0) }));
-    const askedMs = clock.monotonicMs();
+    const requestedMs = clock.monotonicMs();
     const response = await client.pull(
       { cursors, maxBytes: BigInt(maxBytes), ...(auditHead ? { colonyAudit: linkToWire(auditHead()) } : {}) },
       { timeoutMs, signal },
     );
     const pull = toAgentPull(agentId, response);
-    // An agent's store, and with it the epoch, is opened once before it registers.
-    if (pull.epoch !== epoch) throw new CoralError({ code: "invalid", message: "its answer is of another epoch than its registration" });
+    // The epoch cannot change within a session: the agent opens its store before it registers.
+    if (pull.epoch !== epoch) throw new CoralError({ code: "invalid", message: "its answer has another epoch than its registration" });
     const hasRows = pull.slices.some((slice) => slice.batch);
     const hasNews = hasRows || reported.hasChanged(pull) || pull.slices.some((slice) => isGap(slice, afterSeq));
     if (!hasNews) {
@@ -145,13 +145,13 @@ export class PullScheduler {
       return false;
     }
     const outcome = await ingest.submit(pull).catch((error: unknown) => {
-      // The agent has answered well: that our own disk is full is not its silence.
+      // The agent did answer: a full disk of the colony is not the agent's silence.
       target.isStoreFailing = CoralError.from(error).code !== "invalid";
       if (target.isStoreFailing) onContact(agentId, undefined);
       throw error;
     });
     reported.accept(pull);
-    const lagMs = hasRows ? Number(response.oldestAgeMs) + (clock.monotonicMs() - askedMs) : undefined;
+    const lagMs = hasRows ? Number(response.oldestAgeMs) + (clock.monotonicMs() - requestedMs) : undefined;
     onContact(agentId, lagMs);
     if (lagMs !== undefined) metrics.pullLag.observe(lagMs / 1_000);
     metrics.rowsStored.inc(outcome.storedRows);
@@ -164,7 +164,7 @@ function linkToWire({ chainId, entry, hash }: ReturnType<NonNullable<PullSchedul
   return { chainId, entry: BigInt(entry), hash };
 }
 
-/** The losses that were stored last, so that an unchanged report costs no transaction. */
+/** The losses stored last, so that an unchanged report causes no transaction. */
 class ReportedLosses {
   #key = "";
 
@@ -205,7 +205,7 @@ function toAgentPull(agentId: string, response: PullResponse): AgentPull {
   };
 }
 
-/** Within a tenth, so that a thousand agents that registered together do not answer together for ever. */
+/** ±5%, so that agents which registered together spread out over time. */
 function jitter(): number {
   return 0.95 + Math.random() * 0.1;
 }

@@ -1,24 +1,24 @@
-/** What of an agent's list is pulled in one turn, and in which commits. */
+/** Splits an agent's list of segments into what is pulled in one turn, and into commits. */
 
 import type { SegmentInfo, SegmentList } from "../../proto/coral/agent/v1/agent_pb.ts";
 import type { PulledSignal, SegmentOffer } from "../../store/segments/index.ts";
 
-/** What an agent is asked for, by signal. */
+/** Segments requested from an agent, per signal. */
 export const maxSegmentsPerTurn = 64;
-/** Then it is another agent's turn. */
+/** Beyond this it is another agent's turn. */
 const maxBytesPerTurn = 128 * 1024 * 1024;
-/** Enough to make the cost of a commit small, little enough to be stored while the next ones come. */
+/** Large enough to amortize a commit, small enough to store while the next batch streams. */
 const maxSegmentsPerCommit = 8;
 const maxBytesPerCommit = 64 * 1024 * 1024;
 
 export interface SegmentBatches {
-  /** One for each commit, in order: its segments by signal, oldest first. */
+  /** One element per commit, in order: its segments by signal, oldest first. */
   batches: PulledSignal[][];
-  /** The agent has no more than these. */
+  /** Whether the agent has no further segments. */
   isAll: boolean;
 }
 
-/** Of a list that has segments at least one is taken. */
+/** Takes at least one segment of each list that has any. */
 export function segmentBatches(lists: readonly SegmentList[]): SegmentBatches {
   let open: PulledSignal[] = [];
   const batches = [open];

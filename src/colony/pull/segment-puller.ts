@@ -1,6 +1,6 @@
 /**
- * Pulls whole segments from every connected agent. One loop per tunnel; a bounded pool decides how many stream at once, so that a thousand agents
- * do not fill the disk's queue together. What was received is committed with its checkpoint, a few segments at a time, while the next ones come.
+ * Pulls whole segments from every connected agent. One loop per tunnel; a pool bounds how many agents stream at once, so that a thousand of them do not
+ * saturate the disk. Received segments are committed with their checkpoint, a few at a time, while the next ones stream.
  */
 
 import { createClient } from "@connectrpc/connect";
@@ -17,7 +17,7 @@ import { maxSegmentsPerTurn, segmentBatches } from "./segment-batches.ts";
 
 export interface SegmentPullerOptions {
   segments: Pick<ColonySegments, "checkpoints" | "receive" | "commit">;
-  /** Signals to ask for. */
+  /** Signals to pull. */
   signals: readonly string[];
   /** Read before each round. */
   settings: () => { intervalMs: number; timeoutMs: number };
@@ -27,25 +27,25 @@ export interface SegmentPullerOptions {
   concurrency?: number;
 }
 
-/** One segment's wait for the disk is another's time on the wire. */
+/** While one segment waits for the disk, another uses the network. */
 const streamsPerAgent = 3;
-/** A segment whose bytes are wrong so often is passed over, and its rows are a gap. */
+/** After this many corrupt transfers a segment is skipped, and its rows are a gap. */
 const maxAttempts = 3;
-/** A stream that broke is taken up where it ended, so often. */
+/** How often a timed-out stream resumes at its last byte. */
 const maxResumes = 3;
-/** The agent has decided that it takes this long at most to make a segment: waiting longer than that brings nothing. */
+/** Agents seal a segment at least this often; polling more slowly only adds lag. */
 const longestIntervalMs = 5_000;
 
-/** Without `readFile`, segments come as messages of a call. */
+/** Without `readFile`, segments are read by RPC. */
 export type SegmentTunnel = Pick<Tunnel, "agentId" | "transport"> & Partial<Pick<Tunnel, "readFile">>;
 
 interface Target {
   client: ReturnType<typeof createClient<typeof AgentService>>;
-  /** Undefined when the tunnel has none, or the agent is of a version that serves no files. */
+  /** Undefined when the tunnel has none, or the agent's version does not serve files. */
   readFile: Tunnel["readFile"] | undefined;
   agentId: string;
   epoch: string;
-  /** By signal and number. */
+  /** Failed attempts by signal and segment number. */
   failures: Map<string, number>;
 }
 
@@ -58,7 +58,7 @@ export class SegmentPuller {
     this.#pool = new Semaphore(options.concurrency ?? 4);
   }
 
-  /** Until the tunnel closes, the signal aborts, or the agent turns out to have no segments; never rejects for an agent's failure. */
+  /** Pulls until the tunnel closes, the signal aborts, or the agent turns out not to support segments. Never rejects because of an agent. */
   async run(tunnel: SegmentTunnel, epoch: string, signal: AbortSignal): Promise<void> {
     const { settings, metrics, log } = this.#options;
     const { agentId, transport, readFile } = tunnel;
@@ -89,11 +89,11 @@ export class SegmentPuller {
     const { client, agentId, epoch } = target;
     if (signal.aborted) return false;
     const checkpoints = segments.checkpoints(agentId, epoch);
-    // The agent takes it that a colony has what it asks after: only what is committed may be named here.
+    // The agent treats segments up to the cursor as stored: only committed ones may be named here.
     const cursors = signals.map((name) => ({ signal: name, afterNumber: BigInt(checkpoints.get(name) ?? 0) }));
     const { timeoutMs } = settings();
     const answer = await client.listSegments({ cursors, maxSegments: maxSegmentsPerTurn }, { timeoutMs, signal });
-    if (answer.epoch !== epoch) throw new CoralError({ code: "invalid", message: "its answer is of another epoch than its registration" });
+    if (answer.epoch !== epoch) throw new CoralError({ code: "invalid", message: "its answer has another epoch than its registration" });
     const lists = answer.lists.filter((list) => signals.includes(list.signal));
     const hasNews = lists.some((list) => list.segments.length > 0 || Number(list.lastNumber) > (checkpoints.get(list.signal) ?? 0));
     if (!hasNews) return false;
@@ -102,7 +102,7 @@ export class SegmentPuller {
     return !isAll;
   }
 
-  /** While the segments of one commit are stored, those of the next ones come, in the order of the lists. A failure ends all that is behind it. */
+  /** Commits one batch while the next ones stream, in the order of the lists. A failure cancels the later batches. */
   async #pullBatches(target: Target, batches: readonly PulledSignal[][], signal: AbortSignal): Promise<void> {
     const stop = new AbortController();
     const onAbort = (): void => stop.abort(signal.reason);
@@ -115,7 +115,7 @@ export class SegmentPuller {
         const { received, failure } = await batch;
         await committing;
         committing = this.#commit(target, received);
-        // Its failure is met at the next await, which may be a while away.
+        // A failure is thrown at the next await; until then it must not count as unhandled.
         committing.catch(() => undefined);
         if (failure !== undefined) throw failure;
       }
@@ -135,7 +135,7 @@ export class SegmentPuller {
     metrics.rowsLost.inc(outcome.lostRows);
   }
 
-  /** Never rejects: what came before a failure is kept. */
+  /** Never rejects: segments received before a failure are kept. */
   async #receiveBatch(
     target: Target,
     batch: readonly PulledSignal[],
@@ -154,7 +154,7 @@ export class SegmentPuller {
       for (const [at, outcome] of outcomes[index]?.entries() ?? []) {
         const offer = part.offers[at] as SegmentOffer;
         if (outcome.status === "rejected") {
-          // What came after a failure is asked for again: a checkpoint cannot stand beyond a hole.
+          // Segments after a failure are pulled again: a checkpoint cannot skip a hole.
           failure ??= fromConnectError(outcome.reason);
           return { ...part, offers, isAll: false };
         }
@@ -165,7 +165,7 @@ export class SegmentPuller {
     return { received, failure };
   }
 
-  /** False: it has failed for good. */
+  /** False when the segment has failed too often and is skipped. */
   async #receive(target: Target, offer: SegmentOffer, signal: AbortSignal): Promise<boolean> {
     const key = `${offer.signal} ${offer.number}`;
     try {
@@ -179,10 +179,13 @@ export class SegmentPuller {
       target.failures.set(key, attempts);
       if (attempts < maxAttempts) throw error;
       target.failures.delete(key);
-      this.#options.log.error(`A segment of agent ${target.agentId} is passed over: ${message}`, {
-        signal: offer.signal,
-        number: offer.number,
-      });
+      this.#options.log.error(
+        `Skipping a segment of agent ${target.agentId} after ${maxAttempts} attempts: ${message}; its rows are recorded as lost`,
+        {
+          signal: offer.signal,
+          number: offer.number,
+        },
+      );
       return false;
     }
   }

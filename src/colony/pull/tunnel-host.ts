@@ -1,4 +1,4 @@
-/** Takes each tunnel that an agent has opened: asks who it is, binds it to its registration, pulls until it ends. */
+/** Serves a tunnel that an agent opened: says Hello, attaches it to the agent's session, and pulls until it closes. */
 
 import { createClient } from "@connectrpc/connect";
 import { CoralError } from "../../base/errors.ts";
@@ -10,7 +10,7 @@ import type { PullScheduler } from "./pull-scheduler.ts";
 import type { SegmentPuller } from "./segment-puller.ts";
 
 const helloTimeoutMs = 5_000;
-/** Told to the agents. */
+/** The reason that agents see. */
 const stopping = "the colony is stopping";
 
 export interface TunnelHostOptions {
@@ -22,7 +22,7 @@ export interface TunnelHostOptions {
   signal: AbortSignal;
 }
 
-/** Resolves when the tunnel is over; never rejects for what an agent does. */
+/** Resolves when the tunnel is closed; never rejects because of an agent. */
 export async function hostTunnel(tunnel: Tunnel, options: TunnelHostOptions): Promise<void> {
   const { registry, scheduler, segmentPuller, log } = options;
   await using owned = tunnel;
@@ -38,13 +38,13 @@ export async function hostTunnel(tunnel: Tunnel, options: TunnelHostOptions): Pr
       await tunnel.close(stopping);
       return;
     }
-    log.warn(`Agent ${tunnel.agentId} opened a tunnel and did not answer: ${fromConnectError(error).message}`);
+    log.warn(`Agent ${tunnel.agentId} opened a tunnel but did not answer Hello: ${fromConnectError(error).message}; closing it`);
     await tunnel.close("no answer to Hello");
     return;
   }
   const session = registry.attach(sessionId, tunnel);
   if (!session) {
-    await tunnel.close("this session is not known here; register again");
+    await tunnel.close("unknown session; register again");
     return;
   }
   log.info(`Agent ${tunnel.agentId} is connected`, { from: tunnel.remoteAddress });
@@ -53,7 +53,7 @@ export async function hostTunnel(tunnel: Tunnel, options: TunnelHostOptions): Pr
   } finally {
     registry.detach(session, tunnel);
   }
-  // Pulling also ends when the colony stops; the agent's end would stay open then.
+  // Pulling also ends when the colony stops; without this the agent's side would stay open.
   if (options.signal.aborted) await tunnel.close(stopping);
   const { reason } = await owned.closed;
   log.info(`Agent ${tunnel.agentId} is disconnected: ${reason}`);
@@ -65,7 +65,7 @@ export async function answersHello(tunnel: Tunnel): Promise<boolean> {
     await createClient(AgentService, tunnel.transport).hello({}, { timeoutMs: 3_000 });
     return true;
   } catch {
-    // Any failure means the same here: nobody is at the other end any more.
+    // Any failure means the same here: the agent is gone.
     return false;
   }
 }

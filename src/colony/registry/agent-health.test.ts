@@ -47,7 +47,7 @@ describe("HealthTracker", () => {
 });
 
 describe("silenceBeforeRestartMs()", () => {
-  it("does not blame an agent for the colony's own absence", () => {
+  it("does not count the colony's own downtime as an agent's silence", () => {
     expect(silenceBeforeRestartMs(1_000_000, 1_000_000)).toBe(0);
     expect(silenceBeforeRestartMs(900_000, 1_000_000)).toBe(100_000);
   });

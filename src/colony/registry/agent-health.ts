@@ -1,18 +1,18 @@
 /**
- * Health of one agent by silence, on the monotonic clock. Two thresholds going down and several contacts in a row going up, so that
- * a healthy agent never flickers and a flapping one does not look healthy.
+ * Health of one agent from the time since its last contact, on the monotonic clock. Going down takes one of two thresholds, going up takes several
+ * contacts in a row: a healthy agent never flickers, and a flapping one does not look healthy.
  */
 
 export type AgentHealth = "healthy" | "degraded" | "unhealthy";
 
 export interface HealthThresholds {
-  /** Silence after which an agent is degraded. Default of the colony: 45 s, nine pulls. */
+  /** Silence after which an agent is degraded. Default: 45 s, nine pulls. */
   degradedAfterMs: number;
-  /** Silence after which an agent is unhealthy. Default of the colony: 2 min. */
+  /** Silence after which an agent is unhealthy. Default: 2 min. */
   unhealthyAfterMs: number;
 }
 
-/** Contacts in a row, each in time, that a degraded or unhealthy agent needs to be healthy again. */
+/** Consecutive contacts, each in time, that make a degraded or unhealthy agent healthy again. */
 const contactsToRecover = 3;
 
 export class HealthTracker {
@@ -53,8 +53,8 @@ export class HealthTracker {
 }
 
 /**
- * When the colony itself was away, nobody could be seen: an agent's silence is counted against the last moment that the colony saw
- * anyone, not against now. Takes and gives wall-clock ages in milliseconds.
+ * How long an agent had been silent when the colony stopped. Measured against the last contact of any agent, not against now: while the colony was
+ * down it could not see any agent. Wall-clock milliseconds.
  */
 export function silenceBeforeRestartMs(lastSeenMs: number, newestLastSeenMs: number): number {
   return Math.max(0, newestLastSeenMs - lastSeenMs);

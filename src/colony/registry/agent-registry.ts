@@ -1,6 +1,6 @@
 /**
- * Who is in this colony: the stored agents with what is known of them now (health, session, lag). Sessions live in memory only;
- * after a restart every agent registers again by itself.
+ * The agents of this colony: their stored records with current health, session and lag. Sessions exist in memory only; after a restart of the colony
+ * every agent registers again.
  */
 
 import { randomUUID } from "node:crypto";
@@ -31,9 +31,9 @@ export interface Session {
   readonly agentId: string;
   readonly host: AgentHost;
   readonly epoch: string;
-  /** Absent until the agent has dialled. */
+  /** Absent until the agent has dialled its tunnel. */
   tunnel?: Tunnel;
-  /** Until then, monotonic, its first tunnel is expected and the id is its own. */
+  /** Until then (monotonic) its first tunnel is expected, and no other host can take the id. */
   expectedUntilMs: number;
 }
 
@@ -50,9 +50,9 @@ export interface AgentEntry {
   reportedHealth: AgentHealth;
   session?: Session;
   pullLagMs: number | null;
-  /** Hosts that were refused because this id is taken, and when that was last reported, monotonic. */
+  /** Hosts that were refused because this id is in use → when that was last reported, monotonic. */
   claimants: Map<string, number>;
-  /** Agent's wall clock minus ours at registration. */
+  /** The agent's wall clock minus the colony's, at registration. */
   clockDifferenceMs: number | null;
   certificateExpiresAtMs: number | null;
 }
@@ -60,29 +60,29 @@ export interface AgentEntry {
 export interface AgentRegistryOptions {
   store: ColonyStore;
   revocations: Pick<Revocations, "has" | "add">;
-  /** Absent: nothing is kept of where agents run. */
+  /** Absent: runtimes of agents are not kept. */
   runtimes?: RuntimeRegistry;
   clock: Clock;
   thresholds: HealthThresholds;
   log: Logger;
-  /** Whether the other end of a tunnel still answers. */
+  /** Whether the agent behind a tunnel still answers. */
   isAlive: (tunnel: Tunnel) => Promise<boolean>;
 }
 
-/** A refused host tries again twice a minute; it is reported this often. */
+/** A refused host retries twice a minute; it is reported once in this time. */
 const claimantReportMs = 3_600_000;
 const maxClaimants = 64;
-/** An agent dials right after it has registered. */
+/** How long to wait for the tunnel of a new registration: agents dial right after it. */
 const firstTunnelMs = 10_000;
 
 export interface RegistrationFacts extends AgentRegistration {
   /** The agent's wall clock. */
   wallMs: number;
-  /** What it wants of the names of addresses that it sees; absent or null for nothing special. */
+  /** Limits on naming the external addresses that it reports; absent or null for none. */
   naming?: NamingLimits | null;
-  /** Where it runs; absent or null when it does not tell. */
+  /** Absent or null when the agent does not report its runtime. */
   runtime?: RuntimeFacts | null;
-  /** Of the session that this registration renews; absent or empty for a new one. */
+  /** The session that this registration updates; absent or empty for a new session. */
   sessionId?: string;
   changeReason?: string;
 }
@@ -91,7 +91,7 @@ export class AgentRegistry {
   readonly #options: AgentRegistryOptions;
   readonly #entries = new Map<string, AgentEntry>();
   readonly #sessions = new Map<string, Session>();
-  /** The last registration under way of each id. */
+  /** The latest registration in progress of each agent id. */
   readonly #registering = new Map<string, Promise<Session>>();
   #touched = new Set<string>();
 
@@ -102,7 +102,7 @@ export class AgentRegistry {
   static async open(options: AgentRegistryOptions): Promise<AgentRegistry> {
     const registry = new AgentRegistry(options);
     const records = await listAgents(options.store);
-    // Contacts from before the clock was set back lie in the future, and would make everybody since look silent.
+    // Contacts in the future (the clock was set back since) would make every other agent look silent.
     const nowUs = options.clock.wallMs() * 1_000;
     const newestUs = Math.max(0, ...records.map((record) => record.lastSeenAt).filter((seenAt) => seenAt <= nowUs));
     for (const record of records) {
@@ -138,14 +138,14 @@ export class AgentRegistry {
   }
 
   /**
-   * Takes a registration; throws `already-exists` when another live host has the id. One at a time for each id, so that of two hosts that
-   * come at the same moment the second finds the first.
+   * Registers an agent, or updates a session. Throws `already-exists` when another live host has the id. Registrations of one id run one at a time: of
+   * two simultaneous hosts, the second finds the first.
    */
   async register(facts: RegistrationFacts): Promise<Session> {
     const { agentId } = facts;
-    const before = this.#registering.get(agentId);
+    const previous = this.#registering.get(agentId);
     const run = (async () => {
-      await Promise.allSettled([before]);
+      await Promise.allSettled([previous]);
       return await this.#register(facts);
     })();
     this.#registering.set(agentId, run);
@@ -161,7 +161,7 @@ export class AgentRegistry {
     return sessionId === "" ? await this.#begin(facts) : await this.#renew(facts, sessionId);
   }
 
-  /** What a connected agent tells anew of itself: its session and its tunnel stay. Throws `not-found` when there is no such session. */
+  /** Updates the facts of a connected agent; its session and tunnel stay. Throws `not-found` for an unknown session. */
   async #renew(facts: RegistrationFacts, sessionId: string): Promise<Session> {
     const session = this.#sessions.get(sessionId);
     const entry = this.#entries.get(facts.agentId);
@@ -175,7 +175,7 @@ export class AgentRegistry {
     ) {
       throw new CoralError({
         code: "not-found",
-        message: `Cannot renew the registration of agent "${facts.agentId}": its session is not known here; register anew`,
+        message: `Cannot update the registration of agent "${facts.agentId}": unknown session; register without a session id`,
       });
     }
     const nowUs = this.#options.clock.wallMs() * 1_000;
@@ -186,14 +186,14 @@ export class AgentRegistry {
     return session;
   }
 
-  /** Writes what an agent told; gives the part that is the agent's row. */
+  /** Stores the facts of a registration; returns those that are columns of the agent's row. */
   async #store(facts: RegistrationFacts, nowUs: number): Promise<AgentRegistration> {
     const { store, runtimes } = this.#options;
     const { wallMs: _wallMs, naming = null, runtime = null, sessionId: _session, changeReason = "", ...registration } = facts;
     await upsertAgent(store, registration, nowUs);
-    // Before its first row can arrive.
+    // Stored before the agent's first row can arrive.
     await storeNamingWish(store, facts.agentId, naming);
-    await runtimes?.take(facts.agentId, runtime, changeReason);
+    await runtimes?.update(facts.agentId, runtime, changeReason);
     return registration;
   }
 
@@ -238,7 +238,7 @@ export class AgentRegistry {
     return session;
   }
 
-  /** Binds a tunnel to the registration that its agent named in Hello; undefined when there is none: it must register first. */
+  /** Binds a tunnel to the session that its agent sent in Hello; undefined for an unknown session: the agent must register first. */
   attach(sessionId: string, tunnel: Tunnel): Session | undefined {
     const session = this.#sessions.get(sessionId);
     if (!session || session.agentId !== tunnel.agentId) return undefined;
@@ -265,7 +265,7 @@ export class AgentRegistry {
     this.#touched.add(agentId);
   }
 
-  /** Writes last contacts; the owner calls it every few seconds and before closing. */
+  /** Writes last contacts and deferred runtimes. Called every few seconds and before closing. */
   async flush(isLast = false): Promise<void> {
     await this.#options.runtimes?.flush(isLast);
     const touched = this.#touched;
@@ -283,7 +283,7 @@ export class AgentRegistry {
   async reportHealthChanges(): Promise<void> {
     const { store, clock, log } = this.#options;
     for (const entry of this.#entries.values()) {
-      // That a refused agent is silent is no news.
+      // Revoked agents are expected to be silent.
       if (entry.record.revokedAt !== null) continue;
       const health = this.healthOf(entry);
       const before = entry.reportedHealth;
@@ -297,14 +297,14 @@ export class AgentRegistry {
         message,
         details: { before, after: health, hostname },
       });
-      // Only now: what could not be recorded is tried again at the next call. The entry may have been renewed meanwhile.
+      // Set after recording, so that a failed write is retried. The entry may have been replaced meanwhile.
       const recorded = this.#entries.get(agentId);
       if (recorded) recorded.reportedHealth = health;
       log[health === "healthy" ? "info" : "warn"](message);
     }
   }
 
-  /** Refuses the agent from now on. Throws `not-found` for an unknown id. */
+  /** Refuses the agent from now on and closes its tunnel. Throws `not-found` for an unknown id. */
   async revoke(agentId: string): Promise<void> {
     const entry = this.#entries.get(agentId);
     const { store, clock, revocations } = this.#options;
@@ -312,14 +312,14 @@ export class AgentRegistry {
     if (!entry) {
       throw new CoralError({
         code: "not-found",
-        message: `Cannot revoke agent "${agentId}": no such agent; \`coral agent list\` shows the ids`,
+        message: `Cannot revoke agent "${agentId}": no such agent; see \`coral agent list\` for the ids`,
       });
     }
     await revocations.add(agentId);
     entry.record.revokedAt ??= nowUs;
     this.#dropSession(entry.session, "revoked");
     delete entry.session;
-    // It is shut out by now, also when the store cannot be written.
+    // The agent is refused from here on, even if the store cannot be written.
     await revokeAgent(store, agentId, nowUs);
     await recordEvent(store, { at: nowUs, kind: "agent-revoked", agentId, message: `Agent ${agentId} was revoked`, details: {} });
   }
@@ -330,26 +330,26 @@ export class AgentRegistry {
     if (session.tunnel) background(this.#options.log, "Closing a tunnel", session.tunnel.close(reason));
   }
 
-  /** Throws when another agent is there with this id, or, of another host, about to be: an agent that was restarted need not wait. */
+  /** Throws when another live agent holds the id, or another host is about to connect with it. A restarted agent of the same host need not wait. */
   async #checkHolder(entry: AgentEntry, { tunnel, host, expectedUntilMs }: Session, claimant: AgentHost): Promise<void> {
     const { agentId } = entry.record;
     const isSame = isSameHost(host, claimant);
     if (!isSame && !tunnel && this.#options.clock.monotonicMs() < expectedUntilMs) {
       throw new CoralError({
         code: "unavailable",
-        message: `Cannot register agent "${agentId}": host "${host.hostname}" is just connecting with the same id; try again in a moment`,
+        message: `Cannot register agent "${agentId}": host "${host.hostname}" is connecting with the same id; retry in a few seconds`,
       });
     }
     if (!tunnel || !(await this.#options.isAlive(tunnel))) return;
-    if (this.#isNews(entry, claimant)) await this.#reportConflict(agentId, host, claimant);
+    if (this.#shouldReport(entry, claimant)) await this.#reportConflict(agentId, host, claimant);
     throw new CoralError({
       code: "already-exists",
-      message: `Cannot register agent "${agentId}": ${isSame ? "another agent of this host" : `host "${host.hostname}"`} is connected with the same id; if this ${isSame ? "directory was copied" : "host was cloned"} from it, remove the files agent-id and identity/ in the agent's directory here and start again with a new join token`,
+      message: `Cannot register agent "${agentId}": ${isSame ? "another agent of this host" : `host "${host.hostname}"`} is connected with the same id; if this ${isSame ? "directory was copied" : "host was cloned"} from it, remove agent-id and identity/ from the agent's directory here and start the agent with a new join token`,
       details: { agentId, holder: host.hostname },
     });
   }
 
-  #isNews({ claimants }: AgentEntry, claimant: AgentHost): boolean {
+  #shouldReport({ claimants }: AgentEntry, claimant: AgentHost): boolean {
     const key = describeHost(claimant);
     const nowMs = this.#options.clock.monotonicMs();
     if (nowMs - (claimants.get(key) ?? Number.NEGATIVE_INFINITY) < claimantReportMs) return false;
@@ -362,7 +362,7 @@ export class AgentRegistry {
     const { store, clock, log } = this.#options;
     const noticedAt = clock.wallMs() * 1_000;
     const message = isSameHost(holder, claimant)
-      ? `Agent id ${agentId} is used by two agents on host "${holder.hostname}": the second is refused`
+      ? `Agent id ${agentId} is used by two agents on host "${holder.hostname}"; the second is refused`
       : `Agent id ${agentId} is used by two hosts: "${holder.hostname}" (connected) and "${claimant.hostname}" (refused)`;
     log.warn(message, { agentId, holder, claimant });
     await recordConflict(store, { agentId, hostA: describeHost(holder), hostB: describeHost(claimant), noticedAt });
@@ -370,7 +370,7 @@ export class AgentRegistry {
   }
 }
 
-/** Containers of one host differ only by name. */
+/** The hostname counts, too: containers of one host differ only by it. */
 function isSameHost(a: AgentHost, b: AgentHost): boolean {
   return a.machineId === b.machineId && a.bootId === b.bootId && a.hostname === b.hostname;
 }

@@ -8,7 +8,7 @@ const daemonSet = sampleRuntime({
   visibility: { allPids: true, allContainers: true, podScope: false, containers: [], namespace: "node", moreContainers: 0 },
 });
 
-/** Everything is claimed. */
+/** Claims every capability. */
 function claimAll(runtime: RuntimeFacts): RuntimeFacts {
   return { ...runtime, capabilities: runtime.capabilities.map(({ name }) => ({ name, available: true, reason: "", fix: "" })) };
 }
@@ -21,7 +21,7 @@ describe("checkRuntime()", () => {
     ["sidecar, shared namespace", sampleSidecar("shared-ns"), "connect exec shell"],
     ["sidecar, passive", sampleSidecar("passive"), "connect"],
     ["DaemonSet", daemonSet, "connect exec shell"],
-  ])("believes %s what it can do, and nothing more", (_name, runtime, able) => {
+  ])("accepts only what %s can do", (_name, runtime, able) => {
     const commands = ["connect", "exec", "shell", "run"];
     const can = ({ facts }: ReturnType<typeof checkRuntime>) => commands.filter((name) => capabilityOf(facts, name)?.available).join(" ");
     const honest = checkRuntime(runtime);
@@ -31,26 +31,28 @@ describe("checkRuntime()", () => {
     expect(lying.problems).toHaveLength(commands.length - able.split(" ").length);
   });
 
-  it("tells what was claimed", () => {
+  it("reports impossible claims", () => {
     const { facts, problems } = checkRuntime(claimAll(sampleSidecar("passive")));
     expect(problems).toContain("claims exec, which Kubernetes Sidecar (Passive mode) cannot do");
-    expect(capabilityOf(facts, "exec")?.reason).toBe("claimed, but not believed: passive mode - no CRI socket, no shared namespace");
+    expect(capabilityOf(facts, "exec")?.reason).toBe(
+      "claimed by the agent, but impossible: passive mode - no CRI socket, no shared namespace",
+    );
   });
 
   it.each<[Partial<RuntimeFacts>, string]>([
-    [{ sidecarMode: "cri" }, "is no sidecar"],
+    [{ sidecarMode: "cri" }, "is not a sidecar"],
     [{ runtimeType: "k8s-sidecar" }, "without a mode"],
     [{ ...sampleSidecar("cri"), containerRuntime: null }, "CRI mode without a container runtime"],
-    [{ ...sampleSidecar("passive"), containerRuntime: { socketPath: "/x", type: "containerd", version: "1" } }, "passive mode beside"],
+    [{ ...sampleSidecar("passive"), containerRuntime: { socketPath: "/x", type: "containerd", version: "1" } }, "passive mode but has"],
     [{ ...sampleSidecar("cri"), visibility: sampleRuntime().visibility }, "sees beyond its pod"],
-    [{ visibility: sampleSidecar("cri").visibility }, "no sidecar"],
-    [{ runtimeType: "" }, "names no runtime type"],
+    [{ visibility: sampleSidecar("cri").visibility }, "limited to a pod but is not a sidecar"],
+    [{ runtimeType: "" }, "reports no runtime type"],
     [{ capabilities: [] }, "cannot connect"],
-  ])("notices what does not fit together: %j", (change, problem) => {
+  ])("finds contradictions: %j", (change, problem) => {
     expect(checkRuntime({ ...sampleRuntime(), ...change }).problems.join("; ")).toContain(problem);
   });
 
-  it("takes words that only a newer agent knows", () => {
+  it("accepts values that only newer agents know", () => {
     const newer = sampleRuntime({ runtimeType: "wasm", capabilities: [{ name: "fly", available: true, reason: "", fix: "" }] });
     expect(checkRuntime(newer)).toEqual({ facts: newer, problems: [] });
   });

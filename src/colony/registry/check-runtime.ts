@@ -1,39 +1,40 @@
-/** What an agent says of its runtime against what its runtime type allows. An agent that claims more is not believed, and that is told. */
+/** Checks an agent's reported runtime against what its runtime type allows. Impossible claims are rejected and reported. */
 
 import { impossibleBecause, type RuntimeFacts, runtimeTypes, runtimeWithMode, sidecarModes } from "../../model/runtime-facts.ts";
 
 export interface CheckedRuntime {
-  /** With capabilities that cannot be taken away. */
+  /** Impossible capabilities are marked as unavailable. */
   facts: RuntimeFacts;
-  /** In words; empty when all fits together. */
+  /** Verb phrases, such as `is a sidecar without a mode`; empty when consistent. */
   problems: string[];
 }
 
-export function checkRuntime(told: RuntimeFacts): CheckedRuntime {
-  const problems = [...typeProblems(told), ...visibilityProblems(told)];
-  const capabilities = told.capabilities.map((capability) => {
-    const absent = capability.available ? impossibleBecause(capability.name, told.runtimeType, told.sidecarMode) : null;
+export function checkRuntime(reported: RuntimeFacts): CheckedRuntime {
+  const problems = [...typeProblems(reported), ...visibilityProblems(reported)];
+  const capabilities = reported.capabilities.map((capability) => {
+    const absent = capability.available ? impossibleBecause(capability.name, reported.runtimeType, reported.sidecarMode) : null;
     if (absent === null) return capability;
-    problems.push(`claims ${capability.name}, which ${runtimeWithMode(told)} cannot do`);
-    return { ...capability, available: false, reason: `claimed, but not believed: ${absent.reason}`, fix: absent.fix };
+    problems.push(`claims ${capability.name}, which ${runtimeWithMode(reported)} cannot do`);
+    return { ...capability, available: false, reason: `claimed by the agent, but impossible: ${absent.reason}`, fix: absent.fix };
   });
   const names = capabilities.map(({ name }) => name);
-  if (new Set(names).size !== names.length) problems.push("names a capability twice");
-  return { facts: { ...told, capabilities }, problems };
+  if (new Set(names).size !== names.length) problems.push("lists a capability twice");
+  return { facts: { ...reported, capabilities }, problems };
 }
 
 function typeProblems({ runtimeType, sidecarMode, containerRuntime, capabilities }: RuntimeFacts): string[] {
   const problems: string[] = [];
   const isSidecar = runtimeType === "k8s-sidecar";
-  // A newer agent may have a type that this colony does not know: nothing can be said of it then.
-  if (!(runtimeTypes as readonly string[]).includes(runtimeType)) return runtimeType === "" ? ["names no runtime type"] : [];
+  // A newer agent may report a type that this colony does not know; it cannot be checked.
+  if (!(runtimeTypes as readonly string[]).includes(runtimeType)) return runtimeType === "" ? ["reports no runtime type"] : [];
   if (isSidecar && sidecarMode === "") problems.push("is a sidecar without a mode");
-  if (!isSidecar && sidecarMode !== "") problems.push(`has the sidecar mode "${sidecarMode}" and is no sidecar`);
+  if (!isSidecar && sidecarMode !== "") problems.push(`has the sidecar mode "${sidecarMode}" but is not a sidecar`);
   if ((sidecarModes as readonly string[]).includes(sidecarMode)) {
     if (sidecarMode === "cri" && containerRuntime === null) problems.push("is in CRI mode without a container runtime");
-    if (sidecarMode === "passive" && containerRuntime !== null) problems.push("is in passive mode beside a container runtime");
+    if (sidecarMode === "passive" && containerRuntime !== null) problems.push("is in passive mode but has a container runtime");
   }
-  if (!capabilities.some(({ name, available }) => name === "connect" && available)) problems.push("cannot connect, and is connected");
+  if (!capabilities.some(({ name, available }) => name === "connect" && available))
+    problems.push("is connected but reports that it cannot connect");
   return problems;
 }
 
@@ -41,7 +42,7 @@ function visibilityProblems({ runtimeType, visibility }: RuntimeFacts): string[]
   const isSidecar = runtimeType === "k8s-sidecar";
   const problems: string[] = [];
   if (isSidecar && (visibility.allPids || visibility.allContainers || !visibility.podScope))
-    problems.push("is a sidecar that sees beyond its pod");
-  if (!isSidecar && visibility.podScope) problems.push("is limited to a pod and no sidecar");
+    problems.push("is a sidecar but sees beyond its pod");
+  if (!isSidecar && visibility.podScope) problems.push("is limited to a pod but is not a sidecar");
   return problems;
 }

@@ -17,7 +17,7 @@ describe("legacyPhase()", () => {
   it.each<[string, Partial<LegacyPolicy>, number, string]>([
     ["before the warning", { rejectAfterMs: null }, june - 1, "quiet"],
     ["grace", { rejectAfterMs: null }, june, "grace"],
-    ["always warned of", { warnAfterMs: null, rejectAfterMs: null }, 0, "grace"],
+    ["a policy without a warning date", { warnAfterMs: null, rejectAfterMs: null }, 0, "grace"],
     ["transition", {}, july, "transition"],
     ["the last moment", {}, september - 1, "transition"],
     ["enforced", {}, september, "enforced"],
@@ -28,14 +28,14 @@ describe("legacyPhase()", () => {
 });
 
 describe("checkLegacy()", () => {
-  it("warns in the grace period, and louder when the end is set", () => {
+  it("warns in the grace period, and logs errors once the date is set", () => {
     expect(checkLegacy(old, config(policy({ rejectAfterMs: null })), july)).toMatchObject({ level: "warn" });
     const note = checkLegacy(old, config(policy()), july);
     expect(note).toMatchObject({ level: "error", message: expect.stringContaining("refused from 2024-09-01 on") });
     expect(checkLegacy(old, config(policy({ isEnabled: false })), september)).toBeUndefined();
   });
 
-  it("refuses after the end, with what to do", () => {
+  it("refuses after the date, with upgrade steps", () => {
     const refuse = (): unknown => checkLegacy(old, config(policy()), september);
     expect(refuse).toThrow(
       "Agent registration rejected\n\nAgent: api-002\nVersion: v1.9.0 (legacy)\nReason: Protocol version too old (runtime context required)\n",
@@ -44,7 +44,7 @@ describe("checkLegacy()", () => {
     expect(refuse).toThrow("Minimum required version");
   });
 
-  it("lets newer agents in, also those that do not tell, unless they must", () => {
+  it("accepts newer agents without a runtime context, unless it is required", () => {
     const now = { ...old, protocolVersion: 2 };
     expect(checkLegacy(now, config(policy()), september)).toBeUndefined();
     expect(checkLegacy({ ...now, hasRuntime: true }, config(policy(), true), september)).toBeUndefined();

@@ -1,13 +1,13 @@
-/** What becomes of agents from before runtime contexts: taken in, warned of, announced to be refused, refused. */
+/** The policy for agents from before runtime contexts: accept, warn, announce the refusal, refuse. */
 
 import { CoralError } from "../../base/errors.ts";
 import type { ColonyRegistryConfig, LegacyPolicy } from "../../config/index.ts";
 import { runtimeProtocolVersion } from "../../model/runtime-facts.ts";
 
-/** `off`: nobody minds; `quiet`: the day to warn has not come; then as the policy's dates say. */
+/** `off`: accepted; `quiet`: accepted, the day to warn has not come; `grace`: warned; `transition`: warned with a date; `enforced`: refused. */
 export type LegacyPhase = "off" | "quiet" | "grace" | "transition" | "enforced";
 
-/** First version of Coral that tells its runtime context. */
+/** First version of Coral that reports its runtime context. */
 export const firstRuntimeVersion = "0.1.0";
 
 export function legacyPhase({ isEnabled, warnAfterMs, rejectAfterMs }: LegacyPolicy, nowMs: number): LegacyPhase {
@@ -29,7 +29,7 @@ export interface RegisteringAgent {
 }
 
 /**
- * Throws `not-permitted` with what to do for an agent that may not register; else gives what is to be logged of it, and how loud, or undefined.
+ * Throws `not-permitted`, with the steps to fix it, for an agent that may not register. Otherwise returns what to log about it, if anything.
  */
 export function checkLegacy(
   agent: RegisteringAgent,
@@ -40,16 +40,16 @@ export function checkLegacy(
     if (agent.hasRuntime || !config.requireRuntimeContext) return undefined;
     throw new CoralError({
       code: "not-permitted",
-      message: `Cannot register agent "${agent.agentId}": this colony requires a runtime context, and the agent's config says runtime.reporting.enabled: false; set it to true and restart the agent`,
+      message: `Cannot register agent "${agent.agentId}": this colony requires a runtime context, but the agent's config has runtime.reporting.enabled: false; set it to true and restart the agent`,
     });
   }
   const phase = legacyPhase(config.legacy, nowMs);
   if (config.requireRuntimeContext || phase === "enforced") throw refusal(agent);
   const until = config.legacy.rejectAfterMs;
-  const message = `Agent ${agent.agentId} is a legacy agent (coral ${agent.version}, protocol ${agent.protocolVersion}): it does not tell where it runs`;
+  const message = `Agent ${agent.agentId} is a legacy agent (coral ${agent.version}, protocol ${agent.protocolVersion}): it does not report its runtime`;
   if (phase === "grace") return { level: "warn", message: `${message}; upgrade it` };
   if (phase === "transition" && until !== null)
-    return { level: "error", message: `${message}; it will be refused from ${dayOf(until)} on: upgrade it` };
+    return { level: "error", message: `${message}; it will be refused from ${dayOf(until)} on; upgrade it` };
   return undefined;
 }
 

@@ -3,8 +3,8 @@ import { CoralError } from "../../base/errors.ts";
 import { writePrivateFile } from "../../config/index.ts";
 
 /**
- * Agents whose certificates are refused, one id a line, in a file beside the authority's key: a store that was damaged and began anew must
- * not let them in again.
+ * Agents whose certificates are refused. A file next to the authority's key, one id per line: when a damaged store is recreated, revoked agents must
+ * stay out.
  */
 export class Revocations {
   readonly #file: string;
@@ -33,7 +33,7 @@ export class Revocations {
     return this.#agentIds.has(agentId);
   }
 
-  /** Resolves when it is durable. */
+  /** Resolves when the revocation is durable. */
   async add(agentId: string): Promise<void> {
     if (this.#agentIds.has(agentId)) return;
     this.#agentIds.add(agentId);

@@ -1,4 +1,4 @@
-/** Where one agent runs: from itself through its tunnel, or as it told last. */
+/** The runtime context of one agent: queried through its tunnel, or as last registered. */
 
 import { createClient } from "@connectrpc/connect";
 import { CoralError } from "../../base/errors.ts";
@@ -10,8 +10,8 @@ import type { AgentRegistry } from "./agent-registry.ts";
 import { checkRuntime } from "./check-runtime.ts";
 import type { RuntimeRegistry } from "./runtime-registry.ts";
 
-const askTimeoutMs = 3_000;
-/** A look asks the container runtime and the cluster. */
+const readTimeoutMs = 3_000;
+/** A refresh queries the container runtime and the cluster. */
 const refreshTimeoutMs = 15_000;
 
 export interface RuntimeContextOptions {
@@ -23,16 +23,16 @@ export interface RuntimeContextOptions {
 export function createRuntimeContext({ store, registry, runtimes }: RuntimeContextOptions): ColonyBackend["runtimeContext"] {
   return async ({ agentId, refresh, history }, context) => {
     const entry = registry.find(agentId);
-    if (!entry) throw new CoralError({ code: "not-found", message: `Cannot tell where agent "${agentId}" runs: no such agent` });
+    if (!entry) throw new CoralError({ code: "not-found", message: `Cannot show the runtime of agent "${agentId}": no such agent` });
     const changes = history === 0 ? [] : await listRuntimeHistory(store, agentId, history);
-    const told = {
-      history: changes.map(({ changedAt, criType, criVersion, runtimeType, sidecarMode, reason, changes: words }) => ({
+    const past = {
+      history: changes.map(({ changedAt, criType, criVersion, runtimeType, sidecarMode, reason, changes: description }) => ({
         at: new Date(changedAt / 1_000).toISOString(),
         runtimeType,
         sidecarMode,
         containerRuntime: [criType, criVersion].filter((part) => part !== "").join(" "),
         reason,
-        changes: words,
+        changes: description,
       })),
     };
     const known = runtimes.of(agentId);
@@ -41,22 +41,26 @@ export function createRuntimeContext({ store, registry, runtimes }: RuntimeConte
       problems: known?.problems ?? [],
       source: "registry",
       note,
-      ...told,
+      ...past,
     });
     const tunnel = entry.session?.tunnel;
     if (!tunnel) return fallback("the agent is not connected");
     try {
-      return { ...(await ask(tunnel, refresh, context.signal)), source: "agent", note: "", ...told };
+      return { ...(await readRuntime(tunnel, refresh, context.signal)), source: "agent", note: "", ...past };
     } catch (error) {
       context.signal.throwIfAborted();
       const { code, message } = fromConnectError(error);
-      return fallback(code === "unsupported" ? "the agent is too old to be asked" : `the agent did not answer: ${message}`);
+      return fallback(code === "unsupported" ? "the agent's version is too old for this query" : `the agent did not answer: ${message}`);
     }
   };
 }
 
-async function ask(tunnel: Tunnel, refresh: boolean, signal: AbortSignal): Promise<Pick<RuntimeContextFacts, "runtime" | "problems">> {
-  const timeoutMs = refresh ? refreshTimeoutMs : askTimeoutMs;
+async function readRuntime(
+  tunnel: Tunnel,
+  refresh: boolean,
+  signal: AbortSignal,
+): Promise<Pick<RuntimeContextFacts, "runtime" | "problems">> {
+  const timeoutMs = refresh ? refreshTimeoutMs : readTimeoutMs;
   const { context } = await createClient(AgentService, tunnel.transport).getRuntimeContext({ refresh }, { timeoutMs, signal });
   if (!context) return { runtime: null, problems: [] };
   const { facts, problems } = checkRuntime(runtimeFromWire(context));

@@ -40,15 +40,15 @@ async function openWorld(clock: Clock): Promise<AsyncDisposable & { store: Colon
   };
 }
 
-test("take() writes a change at once, the next ones once a minute, and the last one counts", async () => {
+test("update() writes a change at once, then at most once a minute, and keeps the last one", async () => {
   const clock = new HandClock();
   await using world = await openWorld(clock);
   const runtimes = await world.open();
-  await runtimes.take("a", sampleSidecar("passive"), "");
+  await runtimes.update("a", sampleSidecar("passive"), "");
   for (let round = 0; round < 10; round++) {
     clock.nowMs += 1_000;
-    await runtimes.take("a", sampleSidecar(round % 2 ? "shared-ns" : "cri"), "refresh");
-    // What is asked is always the newest.
+    await runtimes.update("a", sampleSidecar(round % 2 ? "shared-ns" : "cri"), "refresh");
+    // Reads return the newest at once.
     expect(runtimes.of("a")?.facts.sidecarMode).toBe(round % 2 ? "shared-ns" : "cri");
   }
   expect(await listRuntimeHistory(world.store, "a", 100)).toHaveLength(1);
@@ -66,57 +66,57 @@ test("take() writes a change at once, the next ones once a minute, and the last 
   expect(runtimes.deferred).toBe(10);
 });
 
-test("take() writes nothing when nothing changed but the time, also after a restart", async () => {
+test("update() writes nothing when only the detection time changed, also after a restart", async () => {
   const clock = new HandClock();
   await using world = await openWorld(clock);
   const first = await world.open();
-  await first.take("a", sampleRuntime(), "");
+  await first.update("a", sampleRuntime(), "");
   clock.nowMs += 3_600_000;
   const second = await world.open();
   expect(second.of("a")?.facts).toEqual(sampleRuntime());
-  await second.take("a", sampleRuntime({ detectedAt: "2025-01-01T00:00:00.000Z" }), "");
+  await second.update("a", sampleRuntime({ detectedAt: "2025-01-01T00:00:00.000Z" }), "");
   expect(await listRuntimeHistory(world.store, "a", 100)).toHaveLength(1);
   expect(second.of("a")?.facts.detectedAt).toBe("2025-01-01T00:00:00.000Z");
 });
 
-test("take() names the reason of a change", async () => {
+test("update() records the reason of a change", async () => {
   const clock = new HandClock();
   await using world = await openWorld(clock);
   const runtimes = await world.open();
   const cri = sampleSidecar("cri");
-  const steps: [Parameters<RuntimeRegistry["take"]>[1], string, string][] = [
+  const steps: [Parameters<RuntimeRegistry["update"]>[1], string, string][] = [
     [cri, "", "registration"],
     [{ ...cri, version: "0.2.0" }, "", "upgrade"],
     [{ ...cri, version: "0.2.0", containerRuntime: { socketPath: "/s", type: "containerd", version: "1.7.1" } }, "refresh", "upgrade"],
     [{ ...sampleSidecar("passive"), version: "0.2.0" }, "", "redeployment"],
     [{ ...sampleSidecar("shared-ns"), version: "0.2.0" }, "requested", "requested"],
   ];
-  for (const [facts, told, reason] of steps) {
+  for (const [facts, agentReason, reason] of steps) {
     clock.nowMs += 60_000;
-    await runtimes.take("a", facts, told);
+    await runtimes.update("a", facts, agentReason);
     expect((await listRuntimeHistory(world.store, "a", 1))[0]?.reason).toBe(reason);
   }
 });
 
-test("take() flags what an agent claims and cannot do, once, and does not believe it", async () => {
+test("update() rejects impossible claims and reports them once", async () => {
   const clock = new HandClock();
   await using world = await openWorld(clock);
   const runtimes = await world.open();
   const lie = sampleSidecar("passive", { capabilities: possibleCapabilities("native", "") });
-  await runtimes.take("a", lie, "");
-  await runtimes.take("a", lie, "");
+  await runtimes.update("a", lie, "");
+  await runtimes.update("a", lie, "");
   expect(runtimes.of("a")?.problems).toHaveLength(3);
   expect(runtimes.of("a")?.facts.capabilities.find(({ name }) => name === "exec")?.available).toBe(false);
   const events = await world.store.query("SELECT kind FROM registry.events WHERE agent_id = 'a'");
   expect(events.map(({ kind }) => kind)).toEqual(["agent-runtime-doubtful"]);
 });
 
-test("a change that takes abilities away is a warning among the events", async () => {
+test("a change that removes capabilities is a warning event", async () => {
   const clock = new HandClock();
   await using world = await openWorld(clock);
   const runtimes = await world.open();
   for (const mode of ["cri", "passive", "cri"]) {
-    await runtimes.take("a", sampleSidecar(mode), "refresh");
+    await runtimes.update("a", sampleSidecar(mode), "refresh");
     clock.nowMs += 60_000;
   }
   const events = await world.store.query(`SELECT severity, message FROM ${world.store.database.name}.views.events ORDER BY "time"`);
@@ -126,12 +126,12 @@ test("a change that takes abilities away is a warning among the events", async (
   ]);
 });
 
-test("take() forgets an agent that does not tell any more", async () => {
+test("update() forgets an agent that stopped reporting", async () => {
   const clock = new HandClock();
   await using world = await openWorld(clock);
   const runtimes = await world.open();
-  await runtimes.take("b", sampleSidecar("cri"), "");
-  await runtimes.take("b", null, "");
+  await runtimes.update("b", sampleSidecar("cri"), "");
+  await runtimes.update("b", null, "");
   expect(runtimes.of("b")).toBeNull();
   expect((await world.open()).of("b")).toBeNull();
 });

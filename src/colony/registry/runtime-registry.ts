@@ -1,4 +1,4 @@
-/** Where the agents of this colony run: in memory as told last, in the store at most once a minute for each agent. */
+/** The runtimes that agents report: the latest in memory, written to the store at most once a minute per agent. */
 
 import type { Clock } from "../../base/clock.ts";
 import type { Logger } from "../../base/log.ts";
@@ -14,15 +14,15 @@ export interface RuntimeRegistryOptions {
 }
 
 interface RuntimeEntry extends CheckedRuntime {
-  /** What the store has; undefined before the first write. */
+  /** The stored version; undefined before the first write. */
   stored: CheckedRuntime | undefined;
-  /** Of the last write, monotonic. */
+  /** Time of the last write, monotonic. */
   storedAtMs: number;
-  /** Why it differs from what is stored; undefined when it does not. */
+  /** Reason of the unwritten change; undefined when the store is up to date. */
   pending: string | undefined;
 }
 
-/** An agent whose runtime flickers is written down this often. */
+/** Bounds the writes for an agent whose runtime flaps. */
 const writeIntervalMs = 60_000;
 
 export class RuntimeRegistry {
@@ -48,32 +48,32 @@ export class RuntimeRegistry {
     return registry;
   }
 
-  /** Null for an agent that does not tell. */
+  /** Null for an agent that reports none. */
   of(agentId: string): CheckedRuntime | null {
     return this.#entries.get(agentId) ?? null;
   }
 
-  /** Changes that came too soon after another to be written at once, since the start. */
+  /** Changes since the start whose write was deferred by the rate limit. */
   get deferred(): number {
     return this.#deferred;
   }
 
-  /** Takes what a registration told; `reason` is the agent's own, empty for a new session. */
-  async take(agentId: string, told: RuntimeFacts | null, reason: string): Promise<void> {
+  /** Updates an agent's runtime from its registration; `reason` is the agent's own, empty for a new session. */
+  async update(agentId: string, reported: RuntimeFacts | null, reason: string): Promise<void> {
     const before = this.#entries.get(agentId);
-    if (told === null) {
+    if (reported === null) {
       if (!before) return;
       this.#entries.delete(agentId);
       await forgetRuntime(this.#options.store, agentId);
       return;
     }
-    const checked = checkRuntime(told);
+    const checked = checkRuntime(reported);
     const isSame = before?.stored !== undefined && contentOf(before.stored) === contentOf(checked);
     const entry: RuntimeEntry = {
       ...checked,
       stored: before?.stored,
       storedAtMs: before?.storedAtMs ?? Number.NEGATIVE_INFINITY,
-      pending: isSame ? undefined : (before?.pending ?? reasonOf(before?.stored?.facts, told, reason)),
+      pending: isSame ? undefined : (before?.pending ?? reasonOf(before?.stored?.facts, reported, reason)),
     };
     this.#entries.set(agentId, entry);
     if (checked.problems.length > 0 && checked.problems.join() !== before?.problems.join()) await this.#alert(agentId, checked.problems);
@@ -82,7 +82,7 @@ export class RuntimeRegistry {
     else await this.#write(agentId, entry);
   }
 
-  /** Writes what has waited for its minute; the owner calls it every few seconds. `all`: also what has not, before closing. */
+  /** Writes deferred changes that are due. Called every few seconds; before closing with `all`, which writes every deferred change. */
   async flush(all = false): Promise<void> {
     const nowMs = this.#options.clock.monotonicMs();
     for (const [agentId, entry] of this.#entries) {
@@ -100,28 +100,28 @@ export class RuntimeRegistry {
     entry.storedAtMs = clock.monotonicMs();
     entry.pending = undefined;
     if (stored && changes.length > 0) {
-      const message = `Agent ${agentId} runs differently: ${changes.join(", ")}`;
+      const message = `Runtime of agent ${agentId} changed: ${changes.join(", ")}`;
       await recordEvent(store, { at: updatedAt, kind: "agent-runtime-changed", agentId, message, details: { reason: pending, changes } });
     }
   }
 
   async #alert(agentId: string, problems: readonly string[]): Promise<void> {
     const { store, clock, log } = this.#options;
-    const message = `What agent ${agentId} tells of itself does not fit together: it ${problems.join("; it ")}`;
+    const message = `Agent ${agentId} reports an inconsistent runtime: it ${problems.join("; it ")}`;
     log.warn(message, { agentId });
     await recordEvent(store, { at: clock.wallMs() * 1_000, kind: "agent-runtime-doubtful", agentId, message, details: { problems } });
   }
 }
 
-/** Everything but when it was found out. */
+/** Everything except the time of detection. */
 function contentOf({ facts, problems }: CheckedRuntime): string {
   return JSON.stringify([{ ...facts, detectedAt: "" }, problems]);
 }
 
-function reasonOf(before: RuntimeFacts | undefined, after: RuntimeFacts, told: string): string {
+function reasonOf(before: RuntimeFacts | undefined, after: RuntimeFacts, reported: string): string {
   if (!before) return "registration";
   const isUpgrade = before.version !== after.version || before.containerRuntime?.version !== after.containerRuntime?.version;
   const isSameRuntime = before.containerRuntime?.type === after.containerRuntime?.type;
   if (isUpgrade && isSameRuntime) return "upgrade";
-  return told === "" ? "redeployment" : told.slice(0, 32);
+  return reported === "" ? "redeployment" : reported.slice(0, 32);
 }

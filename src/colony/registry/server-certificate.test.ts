@@ -8,7 +8,7 @@ import { createServerCertificate } from "./server-certificate.ts";
 
 const dayMs = 86_400_000;
 
-it("createServerCertificate() makes another one at two thirds of its life, and tells", async () => {
+it("createServerCertificate() reissues after two thirds of the lifetime, and calls back", async () => {
   const directory = mkdtempSync(join(tmpdir(), "coral-certificate-"));
   onTestFinished(() => rmSync(directory, { recursive: true }));
   const authority = await createAuthority(directory, "shop-test-0a1b2c");

@@ -1,6 +1,6 @@
 import type { Authority } from "../../transport/index.ts";
 
-/** The colony's own certificate, kept in memory only and made anew at two thirds of its life. */
+/** The colony's TLS certificate: in memory only, reissued after two thirds of its lifetime. */
 export interface ServerCertificate {
   current(): { certPem: string; keyPem: string; caPem: string };
   renewWhenDue(nowMs: number, onRenewed: () => void): Promise<void>;

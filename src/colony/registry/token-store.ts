@@ -1,4 +1,4 @@
-/** Join and user tokens of one colony: made here, stored as hashes, checked here. */
+/** Join and user tokens of one colony: creates, checks and revokes them. Only hashes of secrets are stored. */
 
 import { randomBytes } from "node:crypto";
 import type { Clock } from "../../base/clock.ts";
@@ -13,7 +13,7 @@ export interface TokenStoreOptions {
   clock: Clock;
   colonyId: string;
   caFingerprint: string;
-  /** `host:port`, most likely first; read when a token is made, because the port may have been picked. */
+  /** `host:port`, most likely first; read when a token is created, because the port may be assigned at start. */
   endpoints: () => string[];
 }
 
@@ -21,16 +21,16 @@ const refusals: Record<"unknown" | "revoked" | "expired" | "used-up", string> = 
   unknown: "this colony has no such token",
   revoked: "the token was revoked",
   expired: "the token has expired",
-  "used-up": "the token was used as often as it may be",
+  "used-up": "the token has no uses left",
 };
 
-/** How long a join may be repeated, and how many are remembered. */
+/** How long the same agent may repeat a join. */
 const repeatMs = 3_600_000;
 const maxRemembered = 1_000;
 
 export class TokenStore {
   readonly #options: TokenStoreOptions;
-  /** Joins that succeeded, by token, secret and key, with their time, monotonic. */
+  /** Successful joins: token, secret and key → time, monotonic. */
   readonly #joins = new Map<string, number>();
 
   constructor(options: TokenStoreOptions) {
@@ -67,15 +67,15 @@ export class TokenStore {
     if (!(await revokeToken(this.#options.store, tokenId, nowMs * 1_000))) {
       throw new CoralError({
         code: "not-found",
-        message: `Cannot revoke token "${tokenId}": no such token; \`coral colony token list\` shows the ids`,
+        message: `Cannot revoke token "${tokenId}": no such token; see \`coral colony token list\` for the ids`,
       });
     }
     return new Date(nowMs).toISOString();
   }
 
   /**
-   * Takes one use of a join token; throws `unauthenticated` that says why not. `claimant` is the agent with its key: a token that was used
-   * up by it counts once more, because the answer may have been lost on the way.
+   * Consumes one use of a join token; throws `unauthenticated` with the reason. `claimant` is the agent with its key: it may repeat a join with a
+   * used-up token for a while, because the answer may have been lost.
    */
   async useJoin(tokenId: string, secret: string, claimant: string): Promise<void> {
     const key = `${tokenId} ${hashSecret(secret)} ${claimant}`;
@@ -88,8 +88,8 @@ export class TokenStore {
   }
 
   /**
-   * What the holder of a `coral_user_…` text may do, and the name that audits and rules know it by: the token's note, or its id without one. Throws
-   * `unauthenticated` that says why not.
+   * Permission of a `coral_user_…` token, and the name that audits and rules use for its holder: the token's note, or its id without one. Throws
+   * `unauthenticated` with the reason.
    */
   async permissionOf(text: string): Promise<{ tokenId: string; holder: string; permission: Permission }> {
     let token: ReturnType<typeof parseToken>;
@@ -99,7 +99,7 @@ export class TokenStore {
       throw new CoralError({ code: "unauthenticated", message: CoralError.from(error).message, cause: error });
     }
     const { colonyId } = this.#options;
-    if (token.colonyId !== colonyId) throw refused("user", `it is for colony "${token.colonyId}", this is "${colonyId}"`);
+    if (token.colonyId !== colonyId) throw refused("user", `it is for colony "${token.colonyId}", this is colony "${colonyId}"`);
     const record = await this.#use("user", token.tokenId, token.secret, false);
     return { tokenId: record.id, holder: escapeText(record.note.trim()) || record.id, permission: record.permission as Permission };
   }
@@ -115,7 +115,7 @@ export class TokenStore {
 
 function refused(kind: "join" | "user", reason: string): CoralError {
   const hint =
-    kind === "join" ? "; make a new one with `coral colony token create`" : "; make a new one with `coral colony token create --kind user`";
+    kind === "join" ? "; create one with `coral colony token create`" : "; create one with `coral colony token create --kind user`";
   return new CoralError({ code: "unauthenticated", message: `Cannot accept the ${kind} token: ${reason}${hint}` });
 }
 
