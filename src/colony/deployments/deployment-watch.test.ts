@@ -50,7 +50,7 @@ afterEach(async () => {
 
 const timestamp = (ms: number): string => `make_timestamp(${Math.floor(ms * 1_000)})`;
 
-/** What the newest scans show of `api`. */
+/** The newest scans of `api`. */
 async function running(
   places: { agent: string; build: string; startedMs: number; environment?: string; command?: string }[],
 ): Promise<void> {

@@ -1,4 +1,4 @@
-/** Notices new builds of services and compares each with the time before, again and again until enough was seen. */
+/** Detects new builds of services, and compares each with the time before at several points until its window is over. */
 
 import { createHash } from "node:crypto";
 import type { Clock } from "../../base/clock.ts";
@@ -27,9 +27,9 @@ import {
 import { type FoundDeployment, KnownBuilds } from "./known-builds.ts";
 
 export interface DeploymentSettings {
-  /** How long after a deployment it is compared with the time before. */
+  /** How long after a deployment it is compared. */
   windowMs: number;
-  /** New rows arrive this late at the most. */
+  /** The longest delay until new rows arrive. */
   lagMs: number;
 }
 
@@ -40,28 +40,28 @@ export interface DeploymentWatchOptions {
   log: Logger;
 }
 
-/** Shares of the window after which a deployment is looked at; each look has its share of the false alarms. */
+/** Points of the window at which a deployment is evaluated; the false-alarm rate is divided among them. */
 const looks = [1 / 15, 1 / 6, 1 / 2, 1];
-/** Two origins that tell of a new build of one service within this time tell of the same deployment. */
+/** Two origins that report a new build of one service within this time mean the same deployment. */
 const sameMs = 180_000;
-/** The same for a mark, which people and pipelines set somewhat before or after. */
+/** The same for marks, which people and pipelines set somewhat earlier or later. */
 const sameMarkMs = 600_000;
 const spansBackMs = 120_000;
 const openMax = 500;
-/** One that was noticed so late is kept, and not compared: nothing of that time may be left. */
+/** A deployment detected later than this is listed but not compared: data of that time may be gone. */
 const maxAgeMs = 24 * 3_600_000;
 
 export class DeploymentWatch {
   readonly #options: DeploymentWatchOptions;
   #builds: KnownBuilds | undefined;
-  /** Detection and marks one after the other, so that none is made twice. */
+  /** Serializes detection and marks, so that no deployment is created twice. */
   #queue: Promise<unknown> = Promise.resolve();
 
   constructor(options: DeploymentWatchOptions) {
     this.#options = options;
   }
 
-  /** One round. The owner calls it every few seconds. */
+  /** Detects and compares once. Called every few seconds. */
   async step(): Promise<void> {
     await this.#inTurn(() => this.#detect());
     await this.#inTurn(() => this.#compare());
@@ -73,14 +73,14 @@ export class DeploymentWatch {
     return records.map(deploymentOf);
   }
 
-  /** Joins one of the service that was noticed about that time, or makes one. */
+  /** Adds a mark to a deployment of the service detected at about that time, or creates one. */
   mark(request: MarkDeploymentRequest, caller: string | null): Promise<{ deployment: Deployment; isNew: boolean }> {
     return this.#inTurn(() => this.#mark(request, caller));
   }
 
   #inTurn<T>(work: () => Promise<T>): Promise<T> {
     const run = this.#queue.then(work, work);
-    this.#queue = run.catch(() => undefined); // whoever asked hears of it; the next one does not care
+    this.#queue = run.catch(() => undefined); // the caller gets the failure; the queue continues
     return run;
   }
 
@@ -90,8 +90,8 @@ export class DeploymentWatch {
     this.#builds ??= new KnownBuilds(await loadKnownBuilds(store), nowMs);
     const running = [...(await queryRunningBuilds(store)), ...(await querySpanVersions(store, { sinceMs: spansBackMs, nowMs }))];
     const news = this.#builds.observe(running, ["process", "span"], nowMs);
-    const isQuiet = news.found.length === 0 && news.builds.length === 0;
-    const open = isQuiet && news.arrived.length === 0 ? [] : await this.#recent(nowMs);
+    const isUnchanged = news.found.length === 0 && news.builds.length === 0;
+    const open = isUnchanged && news.arrived.length === 0 ? [] : await this.#recent(nowMs);
     const changed = new Map<string, DeploymentRecord>();
     const events = [];
     for (const found of news.found) {
@@ -108,7 +108,7 @@ export class DeploymentWatch {
     for (const arrived of news.arrived) {
       const record = open.find((one) => !one.isComplete && one.service === arrived.service && isSameBuild(one, arrived));
       const added = arrived.places.filter(({ agentId }) => !record?.places.some((place) => place.agentId === agentId));
-      // Where nothing is known of places, it counts everywhere already.
+      // A record without places applies to all agents already.
       if (!record || record.places.length === 0 || added.length === 0) continue;
       record.places = [...record.places, ...added.map((place) => ({ ...place, atMs: Math.max(place.atMs, record.startedMs) }))];
       changed.set(record.id, record);
@@ -166,7 +166,7 @@ export class DeploymentWatch {
       if (next === null && !replaced) continue;
       const updated = await this.#look(record, { look: next, replaced, before }, nowMs);
       if (updated.verdict === "regression" && record.verdict !== "regression") {
-        log.info("A deployment made a service worse", { service: record.service, deployment: record.id });
+        log.info("Deployment caused a regression", { service: record.service, deployment: record.id });
       }
       const events = verdictEvents(record, updated, nowMs);
       await saveDeployments(store, { builds: [], deployments: [updated], events }, nowMs);
@@ -194,20 +194,20 @@ export class DeploymentWatch {
     const facts = await queryBuildFacts(store, { ...record, guardMs, warmUpMs, beforeMs, afterMs, cellMs });
     const report = compareBuilds(facts, looks.length);
     const verdict = verdictOf(report);
-    // A service that went quiet has fewer parts to compare with every look: what was found while it was busy stands.
+    // A service that went quiet offers less to compare each time: keep the verdict from when it was busy.
     if (verdict === "not-enough-data" && record.verdict !== "not-enough-data") return base;
     return { ...base, verdict, report: JSON.stringify(report) };
   }
 }
 
-/** The latest look whose data is there; null when none is due. */
+/** The latest evaluation whose data has arrived; null when none is due. */
 function nextLook(record: DeploymentRecord, nowMs: number, { windowMs, lagMs }: DeploymentSettings): number | null {
   const seenMs = nowMs - lagMs - record.startedMs - windowMs / 30;
   const due = looks.findLastIndex((share, index) => index >= record.looks && share * windowMs <= seenMs);
   return due === -1 ? null : due;
 }
 
-/** Two origins, one deployment: what one did not know is taken from the other. */
+/** Merges a finding into a deployment that another origin reported, filling in missing fields. */
 function joinFound(records: DeploymentRecord[], found: FoundDeployment): DeploymentRecord | undefined {
   const record = records.find((one) => {
     if (one.service !== found.service || one.foundBy.includes(found.foundBy)) return false;
@@ -270,7 +270,7 @@ function verdictEvents(before: DeploymentRecord, after: DeploymentRecord, nowMs:
     ];
   }
   if (before.verdict === "regression" && after.verdict !== "regression") {
-    const message = `${service} is not worse than before ${whatWasDeployed(after)} after all: more was seen of it`;
+    const message = `${service} is not worse since ${whatWasDeployed(after)} after all: later data shows no regression`;
     return [{ kind: "deployment-recovered", atMs: nowMs, message, details }];
   }
   return [];

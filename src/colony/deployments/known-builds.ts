@@ -1,4 +1,4 @@
-/** Which builds services run, and which of them are new: a deployment. Pure but for what it remembers. */
+/** Tracks the builds that services run, and detects new ones: deployments. No I/O; the caller stores the changes. */
 
 import type { DeploymentPlace, KnownBuild, RunningBuild } from "../../store/queries/index.ts";
 
@@ -14,20 +14,20 @@ export interface FoundDeployment {
 }
 
 export interface BuildNews {
-  /** To be stored. */
+  /** Changed builds, to be stored. */
   builds: KnownBuild[];
   found: FoundDeployment[];
-  /** What runs now, by service: where a deployment has arrived since. */
+  /** Known builds that run now, with the places that a deployment has reached. */
   arrived: Pick<FoundDeployment, "service" | "build" | "version" | "places">[];
 }
 
-/** A build that was not seen for so long does not run any more. Processes are those of two scans already; spans may be rare. */
+/** A build unseen for this long has stopped. Processes cover two scans already; spans may be rare. */
 const goneMs: Record<KnownBuild["foundBy"], number> = { process: 60_000, span: 180_000 };
-/** Clocks of agents may differ from the colony's by this. */
+/** Assumed bound of clock differences between agents and the colony. */
 const clockMs = 180_000;
-/** When what runs was last seen is written so often. */
+/** How often the last-seen time of a running build is stored. */
 const writtenMs = 600_000;
-/** Builds remembered of one service; of more, those go that have not run for the longest. */
+/** Builds kept per service; beyond it, the one that stopped longest ago is evicted. */
 const buildsMax = 50;
 
 interface Group extends Pick<KnownBuild, "service" | "foundBy" | "build" | "version"> {
@@ -36,7 +36,7 @@ interface Group extends Pick<KnownBuild, "service" | "foundBy" | "build" | "vers
 }
 
 export class KnownBuilds {
-  /** By service and origin. */
+  /** Builds by service and origin. */
   readonly #known = new Map<string, KnownBuild[]>();
   readonly #writtenMs = new Map<KnownBuild, number>();
   readonly #openedMs: number;
@@ -49,13 +49,13 @@ export class KnownBuilds {
     }
   }
 
-  /** Takes what the newest scans or spans show. Only origins that were looked at may be given: what is missing of them counts as gone. */
+  /** Processes the newest scans or spans. `origins` are those that were read: their builds missing from `running` count as stopped. */
   observe(running: readonly RunningBuild[], origins: readonly KnownBuild["foundBy"][], nowMs: number): BuildNews {
     const news: BuildNews = { builds: [], found: [], arrived: [] };
     const isNewService = new Set<string>();
     for (const group of groupsOf(running)) {
       const builds = this.#of(group);
-      // All builds that a service shows at first were there before anybody looked.
+      // All builds of a service seen for the first time existed before observation began.
       if (builds.length === 0) isNewService.add(keyOf(group));
       const known = builds.find(({ build, version }) => build === group.build && version === group.version);
       const isNews = isDeployment(group, known, builds, isNewService.has(keyOf(group)));
@@ -63,7 +63,7 @@ export class KnownBuilds {
       else if (known?.isRunning) {
         news.arrived.push({ service: group.service, build: group.build || null, version: group.version || null, places: group.places });
       }
-      // Since when it is the one that was deployed.
+      // A redeployed build counts from now.
       if (isNews && known) known.firstSeenMs = nowMs;
       this.#seen(group, known, builds, nowMs, news);
     }
@@ -96,7 +96,7 @@ export class KnownBuilds {
 
   #expire(build: KnownBuild, origins: readonly KnownBuild["foundBy"][], nowMs: number, news: BuildNews): void {
     if (!build.isRunning || !origins.includes(build.foundBy)) return;
-    // A colony that was away has seen nobody.
+    // While the colony was down, nothing could be seen.
     if (nowMs - Math.max(build.lastSeenMs, this.#openedMs) < goneMs[build.foundBy]) return;
     build.isRunning = false;
     this.#writtenMs.delete(build);
@@ -121,15 +121,15 @@ function groupsOf(running: readonly RunningBuild[]): Group[] {
 }
 
 /**
- * A build that runs beside others since before the service was known is one of its faces, not a deployment; so is one that was here all the
- * time, or is here again. One that comes back after another was deployed is: a way back.
+ * A build that has run next to others since before the service was known is a variant, not a deployment; nor is a build that kept running or was
+ * restarted. A build that returns after another was deployed is one: a rollback.
  */
 function isDeployment(group: Group, known: KnownBuild | undefined, builds: readonly KnownBuild[], isNewService: boolean): boolean {
   if (isNewService || known?.isRunning) return false;
   const others = builds.filter((build) => build !== known);
   if (others.length === 0) return false;
   const firstKnownMs = Math.min(...builds.map(({ firstSeenMs }) => firstSeenMs));
-  // Spans tell when they were first seen within a short time, which is after the service's first span in any case.
+  // Not for spans: their start is the first one in a short range, which is always after the service's first span.
   if (group.startedMs < firstKnownMs - clockMs && group.foundBy === "process") return false;
   return known === undefined || others.some(({ firstSeenMs }) => firstSeenMs > known.firstSeenMs);
 }

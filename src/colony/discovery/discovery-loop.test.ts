@@ -32,7 +32,7 @@ const config: ColonyDiscoveryConfig = {
   autoPromotion: { enabled: false, minConfidence: 0.9, minObservationTimeMs: 0 },
 };
 
-/** Knows an address after it was asked for it. */
+/** Knows an address after the first request for it. */
 class SlowNames implements EndpointNames {
   readonly asked: string[] = [];
   readonly known = new Map<string, EndpointName>();
@@ -74,7 +74,7 @@ afterEach(async () => {
   rmSync(directory, { recursive: true });
 });
 
-/** What an agent sees of a service that calls S3, pulled as the colony pulls. */
+/** An agent's rows of a service that calls S3, stored as by a pull. */
 async function report(): Promise<void> {
   const at = Date.now() * 1_000;
   const time = { at, mono_ms: at / 1_000 };
@@ -141,7 +141,7 @@ async function edges() {
 }
 
 describe("DiscoveryLoop", () => {
-  it("turns what was pulled into services and edges, and names what is outside", async () => {
+  it("derives services and edges from pulled rows, and names external addresses", async () => {
     await report();
     const stop = new AbortController();
     const running = loopOf().run(stop.signal);
@@ -152,7 +152,7 @@ describe("DiscoveryLoop", () => {
     await running;
   });
 
-  it("takes changed settings with the next cycle", async () => {
+  it("applies changed settings with the next cycle", async () => {
     const settings = structuredClone(config);
     const loop = loopOf(silentLogger, colony, settings);
     await report();
@@ -171,7 +171,7 @@ describe("DiscoveryLoop", () => {
     expect((await queryServices(colony))[0]?.status).toBe("managed");
   });
 
-  it("catchUp() does the loop's work when the loop is late, and not when it has just run", async () => {
+  it("catchUp() runs a cycle when the loop is late, not when it has just run", async () => {
     await report();
     const loop = loopOf();
     await loop.catchUp();
@@ -181,7 +181,7 @@ describe("DiscoveryLoop", () => {
     expect(write).not.toHaveBeenCalled();
   });
 
-  it("reports a failure once, goes on, and lets queries answer meanwhile", async () => {
+  it("reports a failure once, continues, and lets queries answer meanwhile", async () => {
     const lines: string[] = [];
     const log = createLogger("test", "info", ({ level, message }) => lines.push(`${level} ${message}`));
     let isBroken = true;

@@ -1,4 +1,4 @@
-/** Turns what agents reported into services and edges, again and again, and asks for the names of what lies outside. */
+/** Periodically derives services and edges from agents' reports, and requests names of external addresses. */
 
 import { type Clock, sleep } from "../../base/clock.ts";
 import { CoralError } from "../../base/errors.ts";
@@ -11,7 +11,7 @@ import type { EndpointNames, NameLimits } from "./endpoint-names/endpoint-names.
 
 export interface DiscoveryLoopOptions {
   store: ColonyStore;
-  /** Read before each cycle, so that a reloaded config counts at once. */
+  /** Read before each cycle, so that a reloaded config applies at once. */
   config: () => ColonyDiscoveryConfig;
   names: EndpointNames;
   clock: Clock;
@@ -19,19 +19,19 @@ export interface DiscoveryLoopOptions {
   metrics: Pick<ColonyMetrics, "discoveryCycle">;
 }
 
-/** A query that comes later than this after the loop should have run does its work first. */
+/** When the loop is later than this, a query runs the cycle first. */
 const lateMs = 1_000;
-/** An address without a name is looked at again after this long; the lookup itself keeps what it knows for longer. */
-const askAgainMs = 30_000;
-/** A resolver may take this long, however short the interval is. */
+/** An address without a name is requested again after this long; the resolver caches for longer. */
+const retryMs = 30_000;
+/** How long to check for a first answer at least, however short the interval is. */
 const minQuickMs = 5_000;
-/** Addresses whose last look is remembered; the oldest go. */
-const askedMax = 50_000;
+/** Addresses whose last request is remembered; the oldest are evicted. */
+const maxRequested = 50_000;
 
 export class DiscoveryLoop {
   readonly #options: DiscoveryLoopOptions;
   readonly #cycle: DiscoveryCycle;
-  readonly #askedMs = new Map<string, number>();
+  readonly #requestedMs = new Map<string, number>();
   #lastFailure = "";
 
   constructor(options: DiscoveryLoopOptions) {
@@ -40,7 +40,7 @@ export class DiscoveryLoop {
     this.#cycle = new DiscoveryCycle({ store, clock, settings: config });
   }
 
-  /** Resolves when aborted; a failed cycle is logged once per kind in a row and repeated. */
+  /** Resolves when aborted. A failed cycle is retried; repeated equal failures are logged once. */
   async run(signal: AbortSignal): Promise<void> {
     while (!signal.aborted) {
       await this.#step(signal);
@@ -48,7 +48,7 @@ export class DiscoveryLoop {
     }
   }
 
-  /** For queries: runs a cycle when the loop is late. What it cannot do is logged, and the query answers from what there is. */
+  /** For queries: runs a cycle when the loop is late. A failure is logged, and the query answers from what is stored. */
   async catchUp(): Promise<void> {
     try {
       await this.#cycle.runIfOlder(this.#options.config().intervalMs + lateMs);
@@ -71,7 +71,7 @@ export class DiscoveryLoop {
     }
   }
 
-  /** Asking never waits, so an answer is taken up by a later step. */
+  /** Requests never wait: an answer is stored by a later step. */
   async #nameEndpoints(): Promise<void> {
     const { store, names, clock } = this.#options;
     const nowMs = clock.wallMs();
@@ -86,26 +86,26 @@ export class DiscoveryLoop {
     for (const { address } of due) {
       const known = names.nameOf(address);
       if (!known) continue;
-      this.#askedMs.delete(address);
+      this.#requestedMs.delete(address);
       const { name, method, confidence, provider = null, product = null, region = null, expiresAtMs } = known;
       found.push({ address, name, method, confidence, provider, product, region, resolvedAtMs: nowMs, expiresAtMs });
     }
     await storeEndpointNames(store, found);
   }
 
-  /** Looked at in a few steps in a row, so that a quick answer is taken at once, then only now and then. */
+  /** True in the first few steps, so that a quick answer is stored at once, then once per `retryMs`. */
   #isDue(address: string): boolean {
     const nowMs = this.#options.clock.monotonicMs();
-    const askedMs = this.#askedMs.get(address);
-    const sinceMs = askedMs === undefined ? 0 : nowMs - askedMs;
+    const requestedMs = this.#requestedMs.get(address);
+    const sinceMs = requestedMs === undefined ? 0 : nowMs - requestedMs;
     const quickMs = Math.max(3 * this.#options.config().intervalMs, minQuickMs);
-    if (askedMs !== undefined && sinceMs > quickMs && sinceMs < askAgainMs) return false;
-    if (askedMs !== undefined && sinceMs < askAgainMs) return true;
-    this.#askedMs.delete(address);
-    this.#askedMs.set(address, nowMs);
-    for (const oldest of this.#askedMs.keys()) {
-      if (this.#askedMs.size <= askedMax) break;
-      this.#askedMs.delete(oldest);
+    if (requestedMs !== undefined && sinceMs > quickMs && sinceMs < retryMs) return false;
+    if (requestedMs !== undefined && sinceMs < retryMs) return true;
+    this.#requestedMs.delete(address);
+    this.#requestedMs.set(address, nowMs);
+    for (const oldest of this.#requestedMs.keys()) {
+      if (this.#requestedMs.size <= maxRequested) break;
+      this.#requestedMs.delete(oldest);
     }
     return true;
   }

@@ -57,7 +57,7 @@ describe("addressScope()", () => {
     expect(addressScope(address)).toBe(scope);
   });
 
-  it.each(["", "localhost", "10.0.0", "10.0.0.1/8", "1::2::3", "*", "fe80::1\u001b[31m"])("knows no scope of %j", (text) => {
+  it.each(["", "localhost", "10.0.0", "10.0.0.1/8", "1::2::3", "*", "fe80::1\u001b[31m"])("has no scope for %j", (text) => {
     expect(addressScope(text)).toBeUndefined();
   });
 });
@@ -80,7 +80,7 @@ describe("canonicalAddress()", () => {
 });
 
 describe("parseAddress()", () => {
-  it("finds the IPv4 address behind NAT64", () => {
+  it("unwraps the IPv4 address of NAT64", () => {
     expect(parseAddress("64:ff9b::34dc:ecf8")).toEqual({ text: "64:ff9b::34dc:ecf8", scope: "public", knownAs: "52.220.236.248" });
   });
 });

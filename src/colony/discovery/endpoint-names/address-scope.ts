@@ -1,9 +1,9 @@
-/** What kind of place an address is in, and how it is written. Two texts of one address must never be two endpoints. */
+/** Scope and canonical form of addresses. Two spellings of one address must never become two endpoints. */
 
 import { formatIpv6 } from "../../../base/ip-address.ts";
 import { type Ipv6Words, parseIpv4, parseIpv6 } from "../../../base/ip-parse.ts";
 
-/** `private` holds RFC 1918, unique local and shared (carrier NAT) addresses; `reserved` what nobody may use. */
+/** `private` holds RFC 1918, unique local and shared (carrier NAT) addresses; `reserved` addresses that are not in use. */
 export type AddressScope = "unspecified" | "loopback" | "link-local" | "private" | "documentation" | "multicast" | "reserved" | "public";
 
 interface ScopeRange {
@@ -11,7 +11,7 @@ interface ScopeRange {
   scope: AddressScope;
 }
 
-/** First match counts. What matches none is public for IPv4; for IPv6 only 2000::/3 is. From the special-purpose registries of IANA. */
+/** From IANA's special-purpose registries; the first match counts. Without a match, IPv4 is public; of IPv6 only 2000::/3 is. */
 export const ipv4Scopes: readonly ScopeRange[] = [
   { range: "0.0.0.0/32", scope: "unspecified" },
   { range: "127.0.0.0/8", scope: "loopback" },
@@ -50,22 +50,22 @@ interface Rule {
   scope: AddressScope;
 }
 
-/** Made when first asked for: a module must not work when it is loaded. */
+/** Built on first use: modules do no work when loaded. */
 let rules: { ipv4: readonly Rule[]; ipv6: readonly Rule[] } | undefined;
 
-/** An address in its one text form, and where it is. */
+/** An address in canonical form, with its scope. */
 export interface Address {
   /** RFC 5952; an IPv4-mapped address is written as IPv4. */
   text: string;
   scope: AddressScope;
-  /** The address that DNS and published ranges know: for NAT64 (64:ff9b::/96) the IPv4 address behind it, else `text`. */
+  /** The address to look up in DNS and ranges: for NAT64 (64:ff9b::/96) the embedded IPv4 address, else `text`. */
   knownAs: string;
 }
 
-/** Takes every text form, a zone such as `%eth0` included, which is dropped. Undefined for what is no address. */
+/** Accepts every text form; a zone such as `%eth0` is dropped. Undefined for anything else. */
 export function parseAddress(address: string): Address | undefined {
   const bits = parseIpv4(address);
-  // The parser takes one spelling only, so the text is canonical already.
+  // The parser accepts one spelling only, so the text is already canonical.
   if (bits !== undefined) return { text: address, scope: scopeOf([bits], "ipv4"), knownAs: address };
   const zone = address.indexOf("%");
   const words = parseIpv6(zone < 0 ? address : address.slice(0, zone));
@@ -80,17 +80,17 @@ export function parseAddress(address: string): Address | undefined {
   return { text, scope: scopeOf(words, "ipv6"), knownAs: text };
 }
 
-/** Undefined for what is no address. */
+/** Undefined for anything but an address. */
 export function addressScope(address: string): AddressScope | undefined {
   return parseAddress(address)?.scope;
 }
 
-/** `2001:DB8:0:0::1` → `2001:db8::1`, `::ffff:10.0.0.1` → `10.0.0.1`. Undefined for what is no address. */
+/** `2001:DB8:0:0::1` → `2001:db8::1`, `::ffff:10.0.0.1` → `10.0.0.1`. Undefined for anything but an address. */
 export function canonicalAddress(address: string): string | undefined {
   return parseAddress(address)?.text;
 }
 
-/** `1.113.0.203.in-addr.arpa`: where reverse DNS keeps the name. `address` is canonical. */
+/** The reverse DNS name, such as `1.113.0.203.in-addr.arpa`. `address` is canonical. */
 export function reverseName(address: string): string | undefined {
   const bits = parseIpv4(address);
   if (bits !== undefined) return `${dotted(bits).split(".").reverse().join(".")}.in-addr.arpa`;

@@ -1,6 +1,6 @@
-/** Host names of AWS services: `<service>.<region>.amazonaws.com`, in the many orders and spellings that AWS has used. */
+/** Host names of AWS services: `<service>.<region>.amazonaws.com`, in the many label orders and spellings of AWS. */
 
-/** Label in the host name → product. A map, because labels are foreign: an object would know `constructor`. */
+/** Label in the host name → product. A map, because labels are untrusted: an object has keys such as `constructor`. */
 const awsServices: ReadonlyMap<string, string> = new Map([
   ["s3", "S3"],
   ["dynamodb", "DynamoDB"],
@@ -74,15 +74,15 @@ const regionPattern = /^[a-z]{2}(?:-[a-z]{2,4})?-[a-z]+-\d$/;
 export interface AwsHost {
   product?: string;
   region?: string;
-  /** True for rented machines. */
+  /** True for customers' machines. */
   isMachine: boolean;
 }
 
-/** Undefined when the name is not one of AWS. `hostName` is lower case. */
+/** Undefined for names outside AWS. `hostName` is lower case. */
 export function parseAwsHost(hostName: string): AwsHost | undefined {
   const suffix = suffixes.find((end) => hostName.endsWith(end));
   if (suffix === undefined) return undefined;
-  // From the right: what stands to the left of the service is the customer's, and may look like anything.
+  // From the right: labels left of the service are the customer's, and may be anything.
   const labels = hostName.slice(0, -suffix.length).split(".").reverse();
   const region = labels.map((label) => label.replace(/^s3-(?:website-)?/, "")).find((label) => regionPattern.test(label));
   for (const label of labels) {

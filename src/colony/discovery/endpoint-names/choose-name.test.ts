@@ -8,7 +8,7 @@ const amazon: RangeLabel = { provider: "AWS", kind: "provider" };
 const machine = "ec2-3-4-5-6.eu-west-1.compute.amazonaws.com";
 
 describe("chooseName()", () => {
-  it("takes a range with one purpose before any host name", () => {
+  it("prefers a range of one service to any host name", () => {
     const name = {
       name: "AWS S3 (eu-west-1)",
       method: "provider_range",
@@ -21,7 +21,7 @@ describe("chooseName()", () => {
     expect(chooseName({ range: s3, hostName: "files.example.com", isProven: true })).toEqual(name);
   });
 
-  it("takes a product's host name when it is proven or lies in a range of the provider", () => {
+  it("uses a product's host name if it is proven or the address is in the provider's range", () => {
     const name = {
       name: "s3-eu-west-1.amazonaws.com",
       method: "saas",
@@ -37,12 +37,12 @@ describe("chooseName()", () => {
     );
   });
 
-  it("does not believe an address that calls itself a product", () => {
+  it("ignores an unproven product name", () => {
     expect(chooseName({ hostName: "s3.amazonaws.com" })).toBeUndefined();
     expect(chooseName({ hostName: "api.stripe.com", range: ec2 })?.name).toBe("AWS EC2 (eu-west-1)");
   });
 
-  it("takes other host names before machines, with the provider of the range", () => {
+  it("prefers other host names to ranges of machines, and adds the range's provider", () => {
     expect(chooseName({ hostName: "lb.example.com", range: ec2 })).toEqual({
       name: "lb.example.com",
       method: "reverse_dns",
@@ -53,7 +53,7 @@ describe("chooseName()", () => {
     expect(chooseName({ hostName: machine, range: ec2 })).toMatchObject({ name: machine, method: "saas", confidence: 0.8, product: "EC2" });
   });
 
-  it("falls back to the range, and to nothing", () => {
+  it("falls back to the range, then to no name", () => {
     expect(chooseName({ range: ec2 })).toMatchObject({ name: "AWS EC2 (eu-west-1)", confidence: 0.8 });
     expect(chooseName({ range: amazon })).toEqual({ name: "AWS", method: "provider_range", confidence: 0.7, provider: "AWS" });
     expect(chooseName({})).toBeUndefined();
@@ -61,7 +61,7 @@ describe("chooseName()", () => {
 });
 
 describe("needsProof()", () => {
-  it("is asked of product names outside the ranges of their provider only", () => {
+  it("is required only for product names outside their provider's ranges", () => {
     expect(needsProof("s3.amazonaws.com", undefined)).toBe(true);
     expect(needsProof("s3.amazonaws.com", ec2)).toBe(false);
     expect(needsProof("api.stripe.com", ec2)).toBe(true);

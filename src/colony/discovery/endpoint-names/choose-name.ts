@@ -1,4 +1,4 @@
-/** One name out of what is known of an address. */
+/** Picks the most specific trustworthy name for an address. */
 
 import { given } from "../../../base/given.ts";
 import type { RangeLabel } from "../../../tools/index.ts";
@@ -8,18 +8,18 @@ import { findSaasHost, type SaasHost } from "./saas-hosts.ts";
 export interface AddressFacts {
   /** From reverse DNS. */
   hostName?: string | undefined;
-  /** Whether the host name leads back to the address. */
+  /** Whether the host name resolves back to the address. */
   isProven?: boolean;
   range?: RangeLabel | undefined;
 }
 
-/** What `chooseName` says; how long it holds depends on where it came from. */
+/** A name without its expiry, which depends on its origin. */
 export type ChosenName = Omit<EndpointName, "expiresAtMs">;
 
 /**
- * Most telling first: a range with one purpose, the host name of a product, any other host name, the host name of a rented machine, the range
- * of machines, the range of a provider. Whoever owns an address may call it `s3.amazonaws.com`, so the name of a product must be proven, or
- * the address must lie in a range of that provider; otherwise the name is not used.
+ * Most specific first: a range of one service, the host name of a product, any other host name, the host name of a rented machine, a range of
+ * machines, a range of a provider. The owner of an address may name it `s3.amazonaws.com`, so a product's host name is used only if it resolves back to
+ * the address, or if the address is in a range of that provider.
  */
 export function chooseName({ hostName, isProven = false, range }: AddressFacts): ChosenName | undefined {
   if (range?.kind === "service") return ofRange(range, 0.9);
@@ -29,7 +29,7 @@ export function chooseName({ hostName, isProven = false, range }: AddressFacts):
   return range && ofRange(range, range.kind === "compute" ? 0.8 : 0.7);
 }
 
-/** Whether a host name may be used only when it leads back to the address. */
+/** Whether a host name may be used only if it resolves back to the address. */
 export function needsProof(hostName: string, range: RangeLabel | undefined): boolean {
   const saas = findSaasHost(hostName);
   return saas !== undefined && !isOfProvider(saas, range);
@@ -63,7 +63,7 @@ function placeOf(range: RangeLabel | undefined): { provider?: string; region?: s
   return { provider: range.provider, ...(range.region === undefined ? {} : { region: range.region }) };
 }
 
-/** `Google` and `Google Cloud` are one. */
+/** Treats `Google` and `Google Cloud` as one provider. */
 function isOfProvider(saas: SaasHost, range: RangeLabel | undefined): boolean {
   return range !== undefined && saas.provider.split(" ")[0] === range.provider.split(" ")[0];
 }

@@ -5,11 +5,11 @@ import { afterEach, beforeEach, describe, expect, it, vi } from "vitest";
 import { systemClock } from "../../../base/clock.ts";
 import { silentLogger } from "../../../base/log.ts";
 import {
-  asksPrivateAddresses,
   createEndpointNames,
   type EndpointNameSettings,
   type EndpointNameStore,
   type EndpointNamesService,
+  resolvesPrivateAddresses,
   type StoredEndpointName,
 } from "./create-endpoint-names.ts";
 import { addressRecord, type DnsServer, dnsReply, ptrTo, recordTypes, startDnsServer } from "./dns-server.fixture.ts";
@@ -81,22 +81,22 @@ async function settle(names: EndpointNamesService): Promise<void> {
   await vi.waitFor(() => expect(names.stats().dns).toMatchObject({ queued: 0, inFlight: 0 }), { timeout: 10_000, interval: 5 });
 }
 
-const asked = (): string[] => server.questions.filter(({ type }) => type === recordTypes.PTR).map(({ name }) => name);
+const queried = (): string[] => server.questions.filter(({ type }) => type === recordTypes.PTR).map(({ name }) => name);
 
-describe("asksPrivateAddresses()", () => {
+describe("resolvesPrivateAddresses()", () => {
   it.each([
     [["8.8.8.8"], true, false],
     [["10.0.0.2", "[2606:4700::1111]:53"], true, false],
     [["[fd00::2]:5353", "fd00::3", "10.0.0.2:53", "127.0.0.53", "169.254.169.253"], false, true],
     [[], false, false],
     [[], true, true],
-  ])("of servers %j, with the system's allowed: %s, is %s", (dnsServers, isAllowed, isAsked) => {
-    expect(asksPrivateAddresses({ dnsServers, privateAddresses: isAllowed })).toBe(isAsked);
+  ])("with servers %j and private addresses allowed: %s, is %s", (dnsServers, isAllowed, isAsked) => {
+    expect(resolvesPrivateAddresses({ dnsServers, privateAddresses: isAllowed })).toBe(isAsked);
   });
 });
 
 describe("createEndpointNames()", () => {
-  it("names addresses by ranges at once and by DNS a little later", async () => {
+  it("names addresses by ranges at once, and by DNS when it answers", async () => {
     const names = await create();
     expect(names.nameOf("3.113.64.2")?.name).toBe("AWS EC2 (ap-northeast-1)");
     expect(names.nameOf("3.113.64.2")!.expiresAtMs).toBeLessThan(Date.now() + 31_000);
@@ -115,7 +115,7 @@ describe("createEndpointNames()", () => {
       "lb-140-82-121-4-fra.github.com | saas | GitHub | GitHub | ",
       undefined,
     ]);
-    expect(asked()).not.toContain("1.1.216.52.in-addr.arpa");
+    expect(queried()).not.toContain("1.1.216.52.in-addr.arpa");
     const lastsMs = names.nameOf("203.0.113.7")!.expiresAtMs - Date.now();
     expect(lastsMs).toBeGreaterThan(3_500_000);
     expect(lastsMs).toBeLessThanOrEqual(3_600_000);
@@ -131,38 +131,38 @@ describe("createEndpointNames()", () => {
     ]);
     names.request([...limits.keys()], limits);
     await settle(names);
-    expect(asked()).toEqual(["2.64.113.3.in-addr.arpa"]);
+    expect(queried()).toEqual(["2.64.113.3.in-addr.arpa"]);
     expect(names.nameOf("203.0.113.7")).toBeUndefined();
     expect(names.nameOf("52.216.1.1")).toBeUndefined();
     const found = names.nameOf("3.113.64.2")!;
     expect([found.name, found.provider]).toEqual(["api.partner.example", undefined]);
     expect(found.expiresAtMs - Date.now()).toBeLessThanOrEqual(60_000);
-    // A name that somebody without limits asked for is not shown to those with.
+    // A name that was resolved for a request without limits is not shown for one with limits.
     names.request(["203.0.113.7"]);
     await settle(names);
     expect(names.nameOf("203.0.113.7")?.name).toBe("lb-prod.example.com");
     names.request(["203.0.113.7"], limits);
     expect(names.nameOf("203.0.113.7")).toBeUndefined();
-    // Asked again when it is older than its limit, and not before.
+    // Resolved again when older than its limit, not before.
     names.request(["3.113.64.2"], limits);
     await settle(names);
-    expect(asked()).toHaveLength(2);
+    expect(queried()).toHaveLength(2);
     aheadMs += 61_000;
     names.request(["3.113.64.2"], limits);
     await settle(names);
-    expect(asked()).toHaveLength(3);
+    expect(queried()).toHaveLength(3);
   });
 
-  it("takes other writings of an address for the same one, NAT64 too", async () => {
+  it("treats other spellings of an address as the same one, NAT64 too", async () => {
     const names = await create();
     names.request(["::ffff:203.0.113.7", "64:ff9b::203.0.113.7", "203.0.113.7"]);
     await settle(names);
-    expect(asked()).toEqual(["7.113.0.203.in-addr.arpa"]);
+    expect(queried()).toEqual(["7.113.0.203.in-addr.arpa"]);
     expect(names.nameOf("::ffff:cb00:7107")?.name).toBe("lb-prod.example.com");
     expect(names.nameOf("64:ff9b::34d8:101")?.name).toBe("AWS S3 (us-east-1)");
   });
 
-  it("never asks for addresses that nobody else can name, nor for what is no address", async () => {
+  it("never resolves local addresses, nor texts that are not addresses", async () => {
     const names = await create({ privateAddresses: true });
     const addresses = ["127.0.0.1", "::1", "169.254.169.254", "fe80::1", "224.0.0.1", "0.0.0.0", "::", "255.255.255.255", "*", "", "host"];
     names.request(addresses);
@@ -171,15 +171,15 @@ describe("createEndpointNames()", () => {
     for (const address of addresses) expect(names.nameOf(address)).toBeUndefined();
   });
 
-  it("asks private servers for private addresses", async () => {
+  it("queries private servers for private addresses", async () => {
     const names = await create();
     names.request(["10.0.0.5", "fd00::1", "100.64.0.1"]);
     await settle(names);
     expect(names.nameOf("10.0.0.5")?.name).toBe("db.corp.internal");
-    expect(asked()).toHaveLength(3);
+    expect(queried()).toHaveLength(3);
   });
 
-  it("does without DNS, without ranges, and without both", async () => {
+  it("works without DNS, without ranges, and without both", async () => {
     const names = await create({ reverseDns: false });
     names.request(["203.0.113.7", "3.113.64.1"]);
     expect(names.nameOf("203.0.113.7")).toBeUndefined();
@@ -192,18 +192,18 @@ describe("createEndpointNames()", () => {
     names.reconfigure(settingsOf({ enabled: false }));
     names.request(["203.0.113.8"]);
     expect(names.nameOf("203.0.113.7")).toBeUndefined();
-    expect(asked()).toHaveLength(1);
+    expect(queried()).toHaveLength(1);
     expect(names.problems()).toEqual([]);
   });
 
-  it("refuses DNS servers that are no addresses", async () => {
+  it("rejects DNS servers that are not addresses", async () => {
     await expect(create({ dnsServers: ["dns.example.com"] })).rejects.toThrow(/Cannot use DNS servers/);
     const names = await create();
     expect(() => names.reconfigure(settingsOf({ enabled: false, dnsServers: ["nope"] }))).toThrow(/Cannot use DNS servers/);
     expect(names.nameOf("52.216.1.1")?.name).toBe("AWS S3 (us-east-1)");
   });
 
-  it("takes changed ranges when it is asked for names again, and reports a bad file", async () => {
+  it("loads changed ranges with the next request, and reports a bad file", async () => {
     const names = await create();
     await writeFile(join(directory, "aws.json"), aws.replace("52.216.0.0/15", "52.218.0.0/17"));
     await writeFile(join(directory, "bad.json"), "{}");
@@ -217,7 +217,7 @@ describe("createEndpointNames()", () => {
     expect(names.stats().ranges).toMatchObject({ prefixes: 3, files: [{ file: "aws.json" }, { file: "bad.json", prefixes: 0 }] });
   });
 
-  it("keeps answers over restarts", async () => {
+  it("keeps names over restarts", async () => {
     const rows = new Map<string, StoredEndpointName>();
     let isBroken = true;
     const store: EndpointNameStore = {
@@ -230,7 +230,7 @@ describe("createEndpointNames()", () => {
     const first = await create({}, store);
     first.request(["203.0.113.7", "140.82.121.4", "9.9.9.9", "3.113.64.77"]);
     await settle(first);
-    await vi.waitFor(() => expect(first.problems()).toEqual(["Cannot keep names of addresses outside: disk full"]));
+    await vi.waitFor(() => expect(first.problems()).toEqual(["Cannot save names of external addresses: disk full"]));
     isBroken = false;
     await first[Symbol.asyncDispose]();
     expect([...rows.values()].map(({ address, name, method }) => [address, name, method]).sort()).toEqual([
@@ -239,16 +239,16 @@ describe("createEndpointNames()", () => {
       ["3.113.64.77", "AWS EC2 (ap-northeast-1)", "provider_range"],
       ["9.9.9.9", null, null],
     ]);
-    const before = asked().length;
+    const before = queried().length;
     const second = await create({}, store);
     expect(second.nameOf("203.0.113.7")?.name).toBe("lb-prod.example.com");
     expect(second.nameOf("140.82.121.4")).toMatchObject({ method: "saas", product: "GitHub" });
     second.request(["203.0.113.7", "140.82.121.4", "9.9.9.9"]);
     await settle(second);
-    expect(asked()).toHaveLength(before);
+    expect(queried()).toHaveLength(before);
   });
 
-  it("asks nothing and keeps nothing more once it is closed", async () => {
+  it("resolves and saves nothing once it is closed", async () => {
     const names = await create();
     await names[Symbol.asyncDispose]();
     await names[Symbol.asyncDispose]();

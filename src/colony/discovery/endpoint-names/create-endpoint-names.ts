@@ -1,4 +1,4 @@
-/** Names of addresses outside, out of reverse DNS, known products and providers' ranges. */
+/** Names external addresses by reverse DNS, known products and providers' ranges. */
 
 import { background } from "../../../base/background.ts";
 import type { Clock } from "../../../base/clock.ts";
@@ -13,40 +13,40 @@ import { ReverseDns, type ReverseDnsSettings, type ReverseDnsStats } from "./rev
 
 /** `service_discovery.external_resolution` of the colony's config. */
 export interface EndpointNameSettings {
-  /** False: no names at all, and nothing is asked or read. */
+  /** False: no names, no lookups, no ranges are read. */
   enabled: boolean;
-  /** False: names come from ranges only, and nothing is sent to anybody. */
+  /** False: names come from ranges only, and no DNS query is sent. */
   reverseDns: boolean;
-  /** Empty for those of the system. */
+  /** Empty: the system's servers. */
   dnsServers: readonly string[];
   dnsCacheTtlMs: number;
   dnsTimeoutMs: number;
-  /** Whether the system's servers may be asked for private addresses. Servers of the config are, when they are private themselves. */
+  /** Whether to query the system's servers for private addresses. Configured servers are queried if they are private themselves. */
   privateAddresses: boolean;
   /** False: ranges are not read. */
   cloudProviderDetection: boolean;
 }
 
-/** What is kept over restarts: a row of the table `endpoint_resolution`. */
+/** A name kept over restarts: a row of the table `endpoint_resolution`. */
 export interface StoredEndpointName {
   address: string;
-  /** Null: there is no name. */
+  /** Null: the address has no name. */
   name: string | null;
   method: EndpointNameMethod | null;
   confidence: number;
   provider: string | null;
   product: string | null;
   region: string | null;
-  /** Milliseconds since 1970, both. */
+  /** Milliseconds since 1970, as is `expiresAtMs`. */
   resolvedAtMs: number;
   expiresAtMs: number;
 }
 
-/** Where names are kept over restarts. */
+/** Persists names over restarts. */
 export interface EndpointNameStore {
-  /** The newest ones; more than 50,000 are of no use. */
+  /** The newest names; more than 50,000 are not used. */
   load(): Promise<readonly StoredEndpointName[]>;
-  /** Replaces rows of the same addresses. At most 1,000 at a time, every few seconds, one call at a time. */
+  /** Replaces the rows of the same addresses. Called with at most 1,000, every few seconds, never concurrently. */
   save(names: readonly StoredEndpointName[]): Promise<void>;
 }
 
@@ -62,26 +62,26 @@ export interface EndpointNamesOptions {
 export interface EndpointNamesStats {
   dns: ReverseDnsStats;
   ranges: { files: RangesFile[]; prefixes: number; sizeBytes: number };
-  /** Answers that could not be stored and were let go. */
+  /** Answers dropped because the queue to the store was full. */
   unsaved: number;
 }
 
 export interface EndpointNamesService extends EndpointNames {
-  /** Takes a changed config at once. Throws `invalid`, and changes nothing, when a DNS server is no address. */
+  /** Applies a changed config at once. Throws `invalid`, and changes nothing, if a DNS server is not an address. */
   reconfigure(settings: EndpointNameSettings): void;
   stats(): EndpointNamesStats;
-  /** What keeps names from being found, for people: files that cannot be read, servers that do not answer. Empty when all is well. */
+  /** Why names cannot be found: unreadable files, silent DNS servers. Empty when all works. */
   problems(): string[];
 }
 
-/** Addresses that mean something only here, or nothing: nobody else can name them. */
+/** Scopes that are only meaningful locally: reverse DNS and ranges cannot name them. */
 const namelessScopes: ReadonlySet<AddressScope> = new Set(["unspecified", "loopback", "link-local", "multicast", "reserved"]);
-/** Of a name that may get better as soon as DNS answers. */
+/** Lifetime of a name that may improve when DNS answers. */
 const pendingTtlMs = 30_000;
 const saveDelayMs = 2_000;
 const saveBatch = 1_000;
 const maxUnsaved = 10_000;
-/** Addresses whose limits are remembered; more are not asked for at a time, and each request says them anew. */
+/** Addresses with limits in memory. Enough: requests are smaller, and each repeats its limits. */
 const maxLimited = 50_000;
 const noLimits: NameLimits = { reverseDns: true, providerRanges: true, maxCacheMs: null };
 
@@ -97,7 +97,7 @@ class Names implements EndpointNamesService {
   #settings: EndpointNameSettings;
   readonly #ranges: RangesDirectory;
   readonly #dns: ReverseDns;
-  /** Of the few addresses that have any. */
+  /** Limits of the few addresses that have any. */
   readonly #limits = new Map<string, NameLimits>();
   readonly #unsaved = new Set<string>();
   #unsavedLost = 0;
@@ -125,7 +125,7 @@ class Names implements EndpointNamesService {
     const rows = (await this.#options.store?.load()) ?? [];
     const nowMs = this.#options.clock.wallMs();
     for (const { address, name, method, expiresAtMs } of rows) {
-      // A range is looked up anew, and says nothing of what DNS knows.
+      // Ranges are looked up again, and say nothing about DNS.
       if (method === "provider_range") continue;
       this.#dns.restore(address, name ?? undefined, method === "saas", expiresAtMs - nowMs);
     }
@@ -140,13 +140,13 @@ class Names implements EndpointNamesService {
   request(addresses: readonly string[], limits?: ReadonlyMap<string, NameLimits>): void {
     if (!this.#settings.enabled || this.#isClosed) return;
     if (limits || this.#limits.size > 0) for (const address of addresses) this.#limit(address, limits?.get(address));
-    if (this.#settings.cloudProviderDetection) background(this.#options.log, "Looking for address ranges", this.#ranges.look());
+    if (this.#settings.cloudProviderDetection) background(this.#options.log, "Loading address ranges", this.#ranges.refreshIfDue());
     if (!this.#settings.reverseDns) return;
     for (const address of addresses) {
       const maxAgeMs = limits?.get(address)?.maxCacheMs ?? undefined;
       if (this.#dns.isFresh(address, maxAgeMs)) continue;
       const parsed = parseAddress(address);
-      if (parsed && this.#mayAsk(parsed)) this.#dns.request(parsed.knownAs, maxAgeMs);
+      if (parsed && this.#mayResolve(parsed)) this.#dns.request(parsed.knownAs, maxAgeMs);
     }
   }
 
@@ -169,7 +169,7 @@ class Names implements EndpointNamesService {
     this.#dns.reconfigure(dnsSettings(settings));
     this.#settings = settings;
     if (settings.enabled && settings.cloudProviderDetection)
-      background(this.#options.log, "Looking for address ranges", this.#ranges.look());
+      background(this.#options.log, "Loading address ranges", this.#ranges.refreshIfDue());
   }
 
   stats(): EndpointNamesStats {
@@ -182,7 +182,7 @@ class Names implements EndpointNamesService {
     const { isPaused, queued } = this.#dns.stats;
     return [
       ...(this.#settings.cloudProviderDetection ? this.#ranges.problems : []),
-      ...(isPaused ? [`Cannot ask for host names: no DNS server answers; ${queued} addresses wait`] : []),
+      ...(isPaused ? [`Cannot resolve host names: no DNS server answers; ${queued} addresses are queued`] : []),
       ...(this.#saveProblem === undefined ? [] : [this.#saveProblem]),
     ];
   }
@@ -193,8 +193,8 @@ class Names implements EndpointNamesService {
     clearTimeout(this.#saveTimer);
     await this.#dns[Symbol.asyncDispose]();
     await this.#saving;
-    let isTaken = true;
-    while (isTaken && this.#unsaved.size > 0) isTaken = await this.#save();
+    let isSaved = true;
+    while (isSaved && this.#unsaved.size > 0) isSaved = await this.#save();
   }
 
   #nameOf({ knownAs, scope }: Address): EndpointName | undefined {
@@ -204,21 +204,21 @@ class Names implements EndpointNamesService {
     const dns = this.#settings.reverseDns && limits.reverseDns ? this.#dns.get(knownAs) : undefined;
     const chosen = chooseName({ range, hostName: dns?.hostName, isProven: dns?.isProven ?? false });
     if (!chosen) return undefined;
-    const asks = this.#settings.reverseDns && this.#mayAsk({ text: knownAs, knownAs, scope });
-    const lastsMs = dns ? dns.validUntilMs - clock.monotonicMs() : asks ? pendingTtlMs : this.#settings.dnsCacheTtlMs;
-    const ageMs = dns ? clock.monotonicMs() - dns.learntMs : 0;
-    const mayLastMs = limits.maxCacheMs === null ? lastsMs : Math.min(lastsMs, limits.maxCacheMs - ageMs);
-    return { ...chosen, expiresAtMs: clock.wallMs() + Math.max(mayLastMs, 0) };
+    const isPending = this.#settings.reverseDns && this.#mayResolve({ text: knownAs, knownAs, scope });
+    const lastsMs = dns ? dns.validUntilMs - clock.monotonicMs() : isPending ? pendingTtlMs : this.#settings.dnsCacheTtlMs;
+    const ageMs = dns ? clock.monotonicMs() - dns.resolvedMs : 0;
+    const validForMs = limits.maxCacheMs === null ? lastsMs : Math.min(lastsMs, limits.maxCacheMs - ageMs);
+    return { ...chosen, expiresAtMs: clock.wallMs() + Math.max(validForMs, 0) };
   }
 
   #rangeOf(address: string): RangeLabel | undefined {
     return this.#settings.cloudProviderDetection && this.#limitsOf(address).providerRanges ? this.#ranges.table.lookup(address) : undefined;
   }
 
-  /** A range with one purpose tells more than any host name; asking would only tell others whom we talk to. */
-  #mayAsk({ knownAs, scope }: Address): boolean {
+  /** Not for ranges of one service: they are more specific than any host name, and a query would leak whom we talk to. */
+  #mayResolve({ knownAs, scope }: Address): boolean {
     if (namelessScopes.has(scope) || !this.#limitsOf(knownAs).reverseDns || this.#rangeOf(knownAs)?.kind === "service") return false;
-    return scope === "public" || asksPrivateAddresses(this.#settings);
+    return scope === "public" || resolvesPrivateAddresses(this.#settings);
   }
 
   #changed(address: string): void {
@@ -231,7 +231,7 @@ class Names implements EndpointNamesService {
     this.#saveSoon();
   }
 
-  /** One batch after the other, so that a burst of answers is one write. */
+  /** Saves with a delay and one batch at a time, so that a burst of answers is one write. */
   #saveSoon(): void {
     if (this.#saving || this.#isClosed) return;
     this.#saveTimer ??= setTimeout(() => {
@@ -240,11 +240,11 @@ class Names implements EndpointNamesService {
         this.#saving = undefined;
         if (this.#unsaved.size > 0) this.#saveSoon();
       });
-      background(this.#options.log, "Keeping names", this.#saving);
+      background(this.#options.log, "Saving endpoint names", this.#saving);
     }, saveDelayMs).unref();
   }
 
-  /** False when the store would not take them; they stay for the next time. */
+  /** False when the store failed; the names are kept for the next attempt. */
   async #save(): Promise<boolean> {
     const addresses = [...this.#unsaved].slice(0, saveBatch);
     for (const address of addresses) this.#unsaved.delete(address);
@@ -253,7 +253,7 @@ class Names implements EndpointNamesService {
       this.#saveProblem = undefined;
       return true;
     } catch (error) {
-      const problem = `Cannot keep names of addresses outside: ${CoralError.from(error).message}`;
+      const problem = `Cannot save names of external addresses: ${CoralError.from(error).message}`;
       if (this.#saveProblem !== problem) this.#options.log.warn(problem);
       this.#saveProblem = problem;
       for (const address of addresses) this.#unsaved.add(address);
@@ -283,8 +283,8 @@ function dnsSettings({ enabled, reverseDns, dnsServers, dnsCacheTtlMs, dnsTimeou
   return { isEnabled: enabled && reverseDns, servers: dnsServers, cacheTtlMs: dnsCacheTtlMs, timeoutMs: dnsTimeoutMs };
 }
 
-/** Questions about private addresses stay inside: they go to servers that are inside, or to the system's when the config says so. */
-export function asksPrivateAddresses(settings: Pick<EndpointNameSettings, "dnsServers" | "privateAddresses">): boolean {
+/** Queries for private addresses stay private: they go to private servers, or to the system's if the config allows it. */
+export function resolvesPrivateAddresses(settings: Pick<EndpointNameSettings, "dnsServers" | "privateAddresses">): boolean {
   return settings.dnsServers.length === 0 ? settings.privateAddresses : settings.dnsServers.every(isPrivateServer);
 }
 

@@ -1,4 +1,4 @@
-/** A DNS server on loopback, over UDP and TCP, that answers what a test tells it to, nonsense included. */
+/** A DNS server on loopback, over UDP and TCP, with scripted answers, malformed ones included. */
 
 import { createSocket, type Socket } from "node:dgram";
 import { once } from "node:events";
@@ -12,11 +12,11 @@ export interface DnsQuestion {
   name: string;
   type: number;
   transport: "udp" | "tcp";
-  /** The question section as it came. */
+  /** The question section as received. */
   bytes: Buffer;
 }
 
-/** Bytes are sent as they are; undefined is silence. */
+/** Bytes are sent as is; undefined: no answer. */
 export type DnsReply = Buffer | undefined;
 
 export interface DnsServer extends AsyncDisposable {
@@ -25,7 +25,7 @@ export interface DnsServer extends AsyncDisposable {
   questions: DnsQuestion[];
 }
 
-/** Takes both ports with one number. */
+/** Listens on the same port number for UDP and TCP. */
 export async function startDnsServer(answer: (question: DnsQuestion) => DnsReply | Promise<DnsReply>): Promise<DnsServer> {
   const questions: DnsQuestion[] = [];
   const { udp, tcp, port } = await bindBoth();
@@ -63,7 +63,7 @@ export async function startDnsServer(answer: (question: DnsQuestion) => DnsReply
   };
 }
 
-/** A port that is free for UDP may be taken for TCP; then another one is tried. */
+/** A port that is free for UDP may be in use for TCP; then another one is tried. */
 async function bindBoth(): Promise<{ udp: Socket; tcp: Server; port: number }> {
   for (let tries = 0; ; tries++) {
     const udp = createSocket("udp4");
@@ -117,7 +117,7 @@ export function dnsReply(question: DnsQuestion, records: readonly DnsRecord[], r
   return Buffer.concat([header, question.bytes, ...answers]);
 }
 
-/** Labels may hold any byte. */
+/** Labels may contain any byte. */
 export function ptrRecord(...labels: string[]): DnsRecord {
   const parts = labels.map((label) => Buffer.concat([Buffer.from([Buffer.byteLength(label)]), Buffer.from(label)]));
   return { type: recordTypes.PTR, data: Buffer.concat([...parts, Buffer.from([0])]) };

@@ -40,7 +40,7 @@ describe("cleanHostName()", () => {
     expect(cleanHostName(raw)).toBeUndefined();
   });
 
-  it("lets nothing but plain characters through, for seeded random names", () => {
+  it("accepts nothing but plain characters, for seeded random names", () => {
     const random = new SeededRandom(5);
     for (let round = 0; round < 5_000; round++) {
       const raw = Array.from({ length: 1 + random.below(12) }, () =>

@@ -1,4 +1,4 @@
-/** Names that come from DNS, where anybody may write anything. */
+/** Host names from DNS, which is untrusted input. */
 
 import { parseIpv4 } from "../../../base/ip-parse.ts";
 
@@ -8,8 +8,8 @@ const label = "[a-z0-9_](?:[a-z0-9_-]{0,61}[a-z0-9_])?";
 const hostNamePattern = new RegExp(`^${label}(?:\\.${label})*$`);
 
 /**
- * Lower case, without the final dot. Undefined for what is no host name, and for names that say nothing: the address once more, `localhost`,
- * the reverse zone itself. Refused rather than repaired: a name with an escape code in it is an attack, not a spelling.
+ * Normalizes a host name: lower case, without the final dot. Undefined for invalid names, and for uninformative ones: an address, `localhost`, the
+ * reverse zone itself. Rejects rather than repairs: a name with an escape code is an attack, not a typo.
  */
 export function cleanHostName(raw: string): string | undefined {
   if (raw.length > maxLength + 1) return undefined;

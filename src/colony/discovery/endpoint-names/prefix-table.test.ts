@@ -27,7 +27,7 @@ const table = (...entries: [string, RangeLabel][]): PrefixTable =>
   new PrefixTable([listOf(entries.map(([range, label]) => ({ range, label })))]);
 
 describe("PrefixTable.lookup()", () => {
-  it("finds the longest range, and what is around it beside it", () => {
+  it("finds the longest range, and the outer one next to it", () => {
     const ranges = table(["10.0.0.0/8", service("wide")], ["10.1.0.0/16", service("middle")], ["10.1.2.3/32", service("one")]);
     const products = [
       "9.255.255.255",
@@ -55,7 +55,7 @@ describe("PrefixTable.lookup()", () => {
     ]);
   });
 
-  it("reaches both ends of the address spaces", () => {
+  it("covers both ends of the address spaces", () => {
     const ranges = table(
       ["0.0.0.0/8", service("low")],
       ["255.0.0.0/8", service("high")],
@@ -83,7 +83,7 @@ describe("PrefixTable.lookup()", () => {
     expect(ranges.lookup("52.92.16.129")?.product).toBe("EC2");
   });
 
-  it("prefers the range that says its region, and the later list, among equal ones", () => {
+  it("prefers ranges with a region, then the later list, among equal ranges", () => {
     const first = listOf([
       { range: "20.0.0.0/16", label: service("Storage", "westeurope") },
       { range: "20.0.0.0/16", label: service("Storage") },
@@ -95,7 +95,7 @@ describe("PrefixTable.lookup()", () => {
     expect(ranges.prefixCount).toBe(4);
   });
 
-  it("looks mapped IPv4 addresses up as IPv4, and knows nothing of what is no address", () => {
+  it("looks up mapped IPv4 addresses as IPv4, and finds nothing for other texts", () => {
     const ranges = table(["192.0.2.0/24", service("S3")], ["::/12", service("zero")]);
     expect(ranges.lookup("::ffff:192.0.2.1")?.product).toBe("S3");
     expect(ranges.lookup("::fffe:192.0.2.1")?.product).toBe("zero");
@@ -141,7 +141,7 @@ const bitsOf = (address: string): bigint => {
   return (parseIpv6(address) ?? []).reduce((sum, word) => (sum << 32n) | BigInt(word), 0n);
 };
 
-/** Few distinct starts, so that ranges nest and repeat. */
+/** Uses few distinct starts, so that ranges nest and repeat. */
 function randomEntries(random: SeededRandom, family: "ipv4" | "ipv6", count: number): Entry[] {
   const width = family === "ipv4" ? 32 : 128;
   return Array.from({ length: count }, () => {
@@ -184,7 +184,7 @@ function scannable({ range, label }: Entry): Scannable {
   return { isIpv4: !address.includes(":"), start: bitsOf(address), length: Number(length), label };
 }
 
-/** The rule, said plainly: telling ranges before those that only name a provider, longer before shorter, higher rank, later entry. */
+/** The reference rule: specific ranges before those of a provider, longer before shorter, higher rank, later entry. */
 function scan(ranges: readonly Scannable[], address: string): RangeLabel | undefined {
   const isIpv4 = !address.includes(":");
   const bits = bitsOf(address);

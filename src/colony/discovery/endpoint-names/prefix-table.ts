@@ -1,6 +1,6 @@
 /**
- * Which range an address lies in. The ranges are flattened when the table is built: sorted, non-overlapping intervals in typed arrays, so that
- * a lookup is one binary search, whatever the nesting was.
+ * Finds the range of an address. Building the table flattens nested ranges to sorted, non-overlapping intervals in typed arrays, so that a lookup is one
+ * binary search.
  */
 
 import { parseIpv4, parseIpv6 } from "../../../base/ip-parse.ts";
@@ -14,15 +14,15 @@ interface Intervals {
 
 const kindRanks: Readonly<Record<RangeKind, number>> = { provider: 0, compute: 1, service: 2 };
 
-/** Immutable; to change ranges, build another one. */
+/** Immutable: build a new table to change ranges. */
 export class PrefixTable {
   readonly #labels: readonly RangeLabel[];
   readonly #ipv4: Intervals;
   readonly #ipv6: Intervals;
-  /** Ranges put in. */
+  /** Number of ranges before flattening. */
   readonly prefixCount: number;
 
-  /** Where ranges of several lists are equal, the later list wins. About a second per million ranges, without pause. */
+  /** Where ranges of several lists are equal, the later list wins. Takes about a second per million ranges and blocks the event loop. */
   constructor(lists: readonly RangeList[]) {
     this.#labels = lists.flatMap((list) => list.labels);
     const ranks = this.#labels.map(({ kind, region }) => kindRanks[kind] * 2 + (region === undefined ? 0 : 1));
@@ -36,7 +36,7 @@ export class PrefixTable {
     return [this.#ipv4, this.#ipv6].reduce((sum, { starts, labels }) => sum + starts.byteLength + labels.byteLength, 0);
   }
 
-  /** Takes every text form of an address; mapped IPv4 is looked up as IPv4. Undefined for no range and for what is no address. */
+  /** Accepts every text form of an address; mapped IPv4 is looked up as IPv4. Undefined outside all ranges, and for anything but an address. */
   lookup(address: string): RangeLabel | undefined {
     const bits = parseIpv4(address);
     if (bits !== undefined) return this.#label(searchWord(this.#ipv4, bits));
@@ -99,7 +99,7 @@ function joinFamilies(lists: readonly RangeList[], family: "ipv4" | "ipv6", word
   return joined;
 }
 
-/** Ranges nest or are apart, never half over each other, so a stack of those that are open is enough. */
+/** Ranges nest or are disjoint, never overlap partly, so a stack of open ranges is enough. */
 function flatten(ranges: FamilyRanges, ranks: readonly number[]): Intervals {
   const { wordsPerAddress: width, words, lengths, labels } = ranges;
   const out = new IntervalWriter(width, ranges.count);
@@ -118,7 +118,7 @@ function flatten(ranges: FamilyRanges, ranks: readonly number[]): Intervals {
     closeUntil(start);
     const outer = open.at(-1) ?? 0;
     const inner = (labels[index] as number) + 1;
-    // "Somewhere at this provider" must not hide the product whose range is around it.
+    // A range that only names the provider must not hide the product range around it.
     const hides = outer !== 0 && (ranks[inner - 1] ?? 0) < 2 && (ranks[outer - 1] ?? 0) >= 2;
     const label = hides ? outer : inner;
     ends.push(endOf(start, lengths[index] as number));
@@ -129,7 +129,7 @@ function flatten(ranges: FamilyRanges, ranks: readonly number[]): Intervals {
   return out.finish();
 }
 
-/** By start, wider first; of equal ranges the most telling one last, so that it wins. */
+/** By start, wider first; of equal ranges the most specific last, so that it wins. */
 function sortedIndexes({ wordsPerAddress: width, words, lengths, labels, count }: FamilyRanges, ranks: readonly number[]): Uint32Array {
   const rankOf = (index: number): number => ranks[labels[index] as number] ?? 0;
   return Uint32Array.from({ length: count }, (_, index) => index).sort((left, right) => {
@@ -153,7 +153,7 @@ class IntervalWriter {
     this.#labels = new Uint32Array(rangeCount * 2 + 1);
   }
 
-  /** From `start` on holds `label`, until the next call. Starts never go down. */
+  /** `label` applies from `start` until the next call. Starts never decrease. */
   write(start: Uint32Array, label: number): void {
     if (this.#count > 0 && compare(this.#starts.subarray((this.#count - 1) * this.#width, this.#count * this.#width), start) === 0)
       this.#count--;
@@ -183,7 +183,7 @@ function endOf(start: Uint32Array, length: number): Uint32Array {
   });
 }
 
-/** Adds one in place; false when that leaves the address space. */
+/** Adds one in place; false on overflow of the address space. */
 function increment(words: Uint32Array): boolean {
   for (let word = words.length - 1; word >= 0; word--) {
     words[word] = (words[word] as number) + 1;

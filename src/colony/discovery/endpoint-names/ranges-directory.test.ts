@@ -26,10 +26,10 @@ const write = (name: string, text: string): Promise<void> => writeFile(join(dire
 const laterMs = (byMs: number): number => (nowMs += byMs);
 
 describe("RangesDirectory", () => {
-  it("loads every file, and finds the changed, the new and the gone one at the next look", async () => {
+  it("loads every file, and picks up changed, new and removed ones at the next check", async () => {
     await write("fastly.json", fastly("151.101.0.0/16"));
     await write("ours.txt", "192.0.2.0/24\n");
-    expect(await ranges.look()).toBe(true);
+    expect(await ranges.refreshIfDue()).toBe(true);
     expect(ranges.table.lookup("151.101.1.140")?.provider).toBe("Fastly");
     expect(ranges.table.lookup("192.0.2.9")?.provider).toBe("ours");
     expect(ranges.files).toMatchObject([
@@ -41,10 +41,10 @@ describe("RangesDirectory", () => {
     await write("cloudflare.txt", "173.245.48.0/20");
     await rm(join(directory, "ours.txt"));
     laterMs(29_000);
-    expect(await ranges.look()).toBe(false);
+    expect(await ranges.refreshIfDue()).toBe(false);
     expect(ranges.table.lookup("151.101.1.140")?.provider).toBe("Fastly");
     laterMs(2_000);
-    expect(await ranges.look()).toBe(true);
+    expect(await ranges.refreshIfDue()).toBe(true);
     expect(["151.101.1.140", "23.235.32.1", "173.245.48.1", "192.0.2.9"].map((address) => ranges.table.lookup(address)?.provider)).toEqual([
       undefined,
       "Fastly",
@@ -52,20 +52,20 @@ describe("RangesDirectory", () => {
       undefined,
     ]);
     laterMs(31_000);
-    expect(await ranges.look()).toBe(false);
+    expect(await ranges.refreshIfDue()).toBe(false);
   });
 
-  it("keeps the last good version of a file that went bad, and says so once", async () => {
+  it("keeps the last valid version of a file that became invalid, and reports it once", async () => {
     await write("fastly.json", fastly("151.101.0.0/16"));
-    await ranges.look();
+    await ranges.refreshIfDue();
     await write("fastly.json", fastly("151.101.0.0/16").slice(0, -5));
     for (let looks = 0; looks < 3; looks++) {
       laterMs(31_000);
-      await ranges.look();
+      await ranges.refreshIfDue();
     }
     expect(ranges.table.lookup("151.101.1.140")?.provider).toBe("Fastly");
     expect(ranges.problems).toEqual([expect.stringMatching(/"fastly.json": at line 1 column \d+, it was cut off$/)]);
-    expect(lines.filter((line) => line.startsWith("warn"))).toEqual([expect.stringMatching(/cut off; the version before stays in use/)]);
+    expect(lines.filter((line) => line.startsWith("warn"))).toEqual([expect.stringMatching(/cut off; keeping the previous version/)]);
 
     await write("fastly.json", fastly("23.235.32.0/20"));
     await ranges.refresh();
@@ -75,17 +75,17 @@ describe("RangesDirectory", () => {
 
   it("is empty without the directory, and loads when it appears", async () => {
     await rm(directory, { recursive: true });
-    expect(await ranges.look()).toBe(false);
+    expect(await ranges.refreshIfDue()).toBe(false);
     expect(ranges.problems).toEqual([]);
     await mkdir(directory);
     await write("fastly.json", fastly("151.101.0.0/16"));
     laterMs(31_000);
-    expect(await ranges.look()).toBe(true);
+    expect(await ranges.refreshIfDue()).toBe(true);
   });
 
-  it("says that the directory is none, and keeps what it had", async () => {
+  it("reports an unreadable directory, and keeps the loaded ranges", async () => {
     await write("fastly.json", fastly("151.101.0.0/16"));
-    await ranges.look();
+    await ranges.refreshIfDue();
     await rm(directory, { recursive: true });
     await writeFile(directory, "");
     expect(await ranges.refresh()).toBe(false);
@@ -93,7 +93,7 @@ describe("RangesDirectory", () => {
     expect(ranges.table.prefixCount).toBe(1);
   });
 
-  it("ignores hidden, unfinished and foreign files, follows links and skips directories", async () => {
+  it("ignores hidden, unfinished and unrelated files, follows links and skips directories", async () => {
     await write(".hidden", "nonsense");
     await write("aws.json.tmp", "nonsense");
     await write("README.md", "# nonsense");
@@ -102,7 +102,7 @@ describe("RangesDirectory", () => {
     await write(".data/list", "192.0.2.0/24");
     await symlink(".data/list", join(directory, "acme.txt"));
     await symlink("nowhere", join(directory, "dangling.txt"));
-    await ranges.look();
+    await ranges.refreshIfDue();
     expect(ranges.files.map(({ file }) => file)).toEqual(["acme.txt"]);
     expect(ranges.problems).toEqual([]);
   });
@@ -110,14 +110,14 @@ describe("RangesDirectory", () => {
   it("does not read a file larger than 64 MiB", async () => {
     await write("huge.json", "");
     await truncate(join(directory, "huge.json"), 64 * 1024 ** 2 + 1);
-    await ranges.look();
+    await ranges.refreshIfDue();
     expect(ranges.problems).toEqual(['Cannot read ranges file "huge.json": it is larger than 64 MiB']);
   });
 
-  it("notices a change that keeps size and content shape, by its time", async () => {
+  it("detects a change of the same size by its time", async () => {
     await write("a.txt", "192.0.2.0/24");
     await utimes(join(directory, "a.txt"), 1_000, 1_000);
-    await ranges.look();
+    await ranges.refreshIfDue();
     await write("a.txt", "192.0.3.0/24");
     await utimes(join(directory, "a.txt"), 2_000, 2_000);
     await ranges.refresh();

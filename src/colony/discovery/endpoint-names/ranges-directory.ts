@@ -1,4 +1,4 @@
-/** The address ranges that the operator keeps in `<colony directory>/ranges`, loaded again when a file changes. */
+/** The operator's address ranges in `<colony directory>/ranges`, reloaded when a file changes. */
 
 import { readdir, readFile, stat } from "node:fs/promises";
 import { join } from "node:path";
@@ -8,11 +8,11 @@ import type { Logger } from "../../../base/log.ts";
 import { maxRangesFileBytes, type ProviderRanges, parseProviderRanges, type RangeFormat } from "../../../tools/index.ts";
 import { PrefixTable } from "./prefix-table.ts";
 
-/** Files are looked at this often at the most; no notifications, which network and container file systems do not send. */
-const lookIntervalMs = 30_000;
+/** How often files are checked. Polling, because network and container file systems do not send notifications. */
+const checkIntervalMs = 30_000;
 const maxFiles = 64;
 const maxTotalPrefixes = 1_000_000;
-/** Left by editors and unfinished downloads, and what people write about the files. */
+/** Editor backups, unfinished downloads and notes. */
 const ignored = /^\.|~$|\.(?:tmp|part|bak|md)$/;
 
 export interface RangesDirectoryOptions {
@@ -21,10 +21,10 @@ export interface RangesDirectoryOptions {
   log: Logger;
 }
 
-/** One file as it was last seen. */
+/** The state of one file at the last check. */
 export interface RangesFile {
   file: string;
-  /** Of the last version that could be read; absent when there was none. */
+  /** From the last valid version; absent without one. */
   provider?: string;
   format?: RangeFormat;
   prefixes: number;
@@ -41,18 +41,18 @@ interface LoadedFile {
   good?: ProviderRanges;
   problem?: string;
   /** Whether the files before it filled the table. */
-  isLeftOut?: boolean;
+  isExcluded?: boolean;
 }
 
-/** Holds no descriptors and no timers; whoever uses it calls `look` now and then. */
+/** Has no descriptors and no timers; the owner calls `refreshIfDue` regularly. */
 export class RangesDirectory {
   readonly #directory: string;
   readonly #clock: Clock;
   readonly #log: Logger;
   readonly #files = new Map<string, LoadedFile>();
   #table = new PrefixTable([]);
-  #lastLookMs = Number.NEGATIVE_INFINITY;
-  #looking: Promise<boolean> | undefined;
+  #checkedMs = Number.NEGATIVE_INFINITY;
+  #refreshing: Promise<boolean> | undefined;
   #problem: string | undefined;
 
   constructor({ directory, clock, log }: RangesDirectoryOptions) {
@@ -65,7 +65,7 @@ export class RangesDirectory {
     return this.#table;
   }
 
-  /** By name. */
+  /** Sorted by name. */
   get files(): RangesFile[] {
     return [...this.#files]
       .sort(([left], [right]) => (left < right ? -1 : 1))
@@ -80,26 +80,26 @@ export class RangesDirectory {
       }));
   }
 
-  /** Everything that keeps ranges from being used, for people. */
+  /** Why ranges are not in use, as messages. */
   get problems(): string[] {
     const own = this.#problem === undefined ? [] : [this.#problem];
     return [...own, ...this.files.flatMap(({ problem }) => problem ?? [])];
   }
 
-  /** Looks for changes unless that was done lately; true when the table changed. Never rejects: what is wrong is in `problems`. */
-  look(): Promise<boolean> {
-    if (this.#looking) return this.#looking;
-    if (this.#clock.monotonicMs() - this.#lastLookMs < lookIntervalMs) return Promise.resolve(false);
+  /** Checks for changes unless that was done recently; true when the table changed. Never rejects: failures are in `problems`. */
+  refreshIfDue(): Promise<boolean> {
+    if (this.#refreshing) return this.#refreshing;
+    if (this.#clock.monotonicMs() - this.#checkedMs < checkIntervalMs) return Promise.resolve(false);
     return this.refresh();
   }
 
-  /** As `look`, at once. */
+  /** As `refreshIfDue`, but always. */
   refresh(): Promise<boolean> {
-    this.#looking ??= this.#refresh().finally(() => {
-      this.#looking = undefined;
-      this.#lastLookMs = this.#clock.monotonicMs();
+    this.#refreshing ??= this.#refresh().finally(() => {
+      this.#refreshing = undefined;
+      this.#checkedMs = this.#clock.monotonicMs();
     });
-    return this.#looking;
+    return this.#refreshing;
   }
 
   async #refresh(): Promise<boolean> {
@@ -110,19 +110,21 @@ export class RangesDirectory {
       if (names.includes(name)) continue;
       this.#files.delete(name);
       isChanged = true;
-      this.#log.info(`Ranges file "${name}" is gone; its ranges are no longer used`);
+      this.#log.info(`Ranges file "${name}" was removed; dropping its ranges`);
     }
     for (const name of names) if (await this.#refreshFile(name)) isChanged = true;
     if (isChanged) this.#rebuild();
     return isChanged;
   }
 
-  /** Undefined when the directory cannot be read: then all stays as it is. */
+  /** Undefined when the directory cannot be read: nothing changes then. */
   async #names(): Promise<string[] | undefined> {
     try {
       const names = (await readdir(this.#directory)).filter((name) => !ignored.test(name)).sort();
       this.#setProblem(
-        names.length > maxFiles ? `Cannot use all of "${this.#directory}": it holds more than ${maxFiles} files` : undefined,
+        names.length > maxFiles
+          ? `Cannot use all files of "${this.#directory}": it has more than ${maxFiles}; merge or remove some`
+          : undefined,
       );
       return names.slice(0, maxFiles);
     } catch (error) {
@@ -140,7 +142,7 @@ export class RangesDirectory {
   async #refreshFile(name: string): Promise<boolean> {
     const before = this.#files.get(name);
     const path = join(this.#directory, name);
-    // A file that went away since the directory was read is handled by the next look.
+    // The file may be gone since the directory was read.
     const found = await stat(path).catch(() => undefined);
     if (!found?.isFile()) return this.#files.delete(name);
     const stamp = `${found.mtimeMs}:${found.size}:${found.ino}`;
@@ -157,7 +159,7 @@ export class RangesDirectory {
     } catch (error) {
       loaded.problem = CoralError.from(error).message;
       if (before?.good) loaded.good = before.good;
-      this.#log.warn(before?.good ? `${loaded.problem}; the version before stays in use` : loaded.problem);
+      this.#log.warn(before?.good ? `${loaded.problem}; keeping the previous version` : loaded.problem);
       return false;
     }
   }
@@ -168,16 +170,16 @@ export class RangesDirectory {
     for (const [, file] of [...this.#files].sort(([left], [right]) => (left < right ? -1 : 1))) {
       if (!file.good) continue;
       total += file.good.count;
-      file.isLeftOut = total > maxTotalPrefixes;
-      if (!file.isLeftOut) used.push(file.good);
+      file.isExcluded = total > maxTotalPrefixes;
+      if (!file.isExcluded) used.push(file.good);
     }
     this.#table = new PrefixTable(used.map(({ ranges }) => ranges));
   }
 }
 
-function problemOf(name: string, { problem, isLeftOut = false }: LoadedFile): string | undefined {
-  if (problem !== undefined || !isLeftOut) return problem;
-  return `Cannot use ranges file "${name}": all files together hold more than ${maxTotalPrefixes} ranges`;
+function problemOf(name: string, { problem, isExcluded = false }: LoadedFile): string | undefined {
+  if (problem !== undefined || !isExcluded) return problem;
+  return `Cannot use ranges file "${name}": all files together have more than ${maxTotalPrefixes} ranges; remove some`;
 }
 
 function tooLarge(name: string): CoralError {

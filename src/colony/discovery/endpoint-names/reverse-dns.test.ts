@@ -28,9 +28,9 @@ interface Started {
   dns: ReverseDns;
   server: DnsServer;
   settings: ReverseDnsSettings;
-  /** Moves the clock of the cache, not that of the wire. */
+  /** Advances the cache's clock; DNS timeouts use real time. */
   passMs(byMs: number): void;
-  /** Asks and waits until there is an answer or a failure. */
+  /** Requests an address and waits for an answer or a failure. */
   ask(...addresses: string[]): Promise<(string | undefined)[]>;
 }
 
@@ -59,7 +59,7 @@ async function start(
   return { dns, server, settings, ask, passMs: (byMs) => void (aheadMs += byMs) };
 }
 
-/** Names by reverse zone, addresses by name; anything else does not exist. */
+/** Names by reverse zone, addresses by name; NXDOMAIN for anything else. */
 const zone =
   (names: Record<string, string[]>, addresses: Record<string, string[]> = {}): Answer =>
   (question) => {
@@ -72,7 +72,7 @@ const zone =
   };
 
 describe("ReverseDns", () => {
-  it("finds names of IPv4 and IPv6 addresses, and remembers them and that there is none", async () => {
+  it("resolves IPv4 and IPv6 addresses, and caches names and their absence", async () => {
     const answered: string[] = [];
     const { dns, server, ask } = await start(
       zone({
@@ -86,10 +86,10 @@ describe("ReverseDns", () => {
     expect(dns.isFresh("203.0.113.8")).toBe(true);
     await ask("203.0.113.7", "2001:db8::1", "203.0.113.8");
     expect(server.questions).toHaveLength(3);
-    expect(dns.stats).toMatchObject({ cached: 3, asked: 3, named: 2, absent: 1, failed: 0, dropped: 0, isPaused: false });
+    expect(dns.stats).toMatchObject({ cached: 3, queries: 3, named: 2, absent: 1, failed: 0, dropped: 0, isPaused: false });
   });
 
-  it("asks again when an answer is old, sooner when there was no name, and uses the old name until then", async () => {
+  it("resolves again when an answer has expired, sooner without a name, and uses the old name until then", async () => {
     const names: Record<string, string[]> = { "7.113.0.203.in-addr.arpa": ["old.example.com"] };
     const { dns, server, ask, passMs } = await start((question) => zone(names)(question));
     await ask("203.0.113.7", "203.0.113.8");
@@ -104,7 +104,7 @@ describe("ReverseDns", () => {
     expect(await ask("203.0.113.7")).toEqual(["new.example.com"]);
   });
 
-  it("takes the first of several names by the alphabet, whatever their order", async () => {
+  it("uses the alphabetically first of several names", async () => {
     let turn = 0;
     const { ask, passMs } = await start((question) =>
       dnsReply(
@@ -117,7 +117,7 @@ describe("ReverseDns", () => {
     expect(await ask("203.0.113.7")).toEqual(["a.example.com"]);
   });
 
-  it("uses the name of a product only when it leads back to the address", async () => {
+  it("uses the name of a product only if it resolves back to the address", async () => {
     const { dns, ask } = await start(
       zone(
         {
@@ -131,10 +131,10 @@ describe("ReverseDns", () => {
     expect(await ask("203.0.113.1", "203.0.113.2", "203.0.113.3")).toEqual([undefined, "lb-2.github.com", "mail.example.com"]);
     expect(dns.get("203.0.113.2")?.isProven).toBe(true);
     expect(dns.get("203.0.113.3")?.isProven).toBe(false);
-    expect(dns.stats).toMatchObject({ named: 2, absent: 1, refusedNames: 2 });
+    expect(dns.stats).toMatchObject({ named: 2, absent: 1, rejectedNames: 2 });
   });
 
-  it("refuses hostile names", async () => {
+  it("rejects hostile names", async () => {
     const hostile = [
       ptrRecord("\u001b[31mred", "example", "com"),
       ptrRecord("a\u0000b", "example"),
@@ -153,7 +153,7 @@ describe("ReverseDns", () => {
     expect(dns.stats.named).toBe(0);
   });
 
-  it("looks at a bounded number of names", async () => {
+  it("considers a bounded number of names", async () => {
     const { dns, ask } = await start((question) => {
       const names = Array.from({ length: 200 }, (_, index) => ptrTo(`n${String(index).padStart(3, "0")}.example.com`));
       return dnsReply(question, question.transport === "udp" ? [] : names, 0, question.transport === "udp");
@@ -162,7 +162,7 @@ describe("ReverseDns", () => {
     expect(dns.stats.named).toBe(1);
   });
 
-  it("asks over TCP when the answer does not fit into a datagram, and fails when that is cut off too", async () => {
+  it("uses TCP when the answer is truncated, and fails when that is truncated too", async () => {
     const { server, ask } = await start((question) => {
       if (question.transport === "udp") return dnsReply(question, [], 0, true);
       return question.name.startsWith("7.") ? dnsReply(question, [ptrTo("long.example.com")]) : undefined;
@@ -171,7 +171,7 @@ describe("ReverseDns", () => {
     expect(server.questions.map(({ transport }) => transport)).toContain("tcp");
   });
 
-  it("survives garbage, and tries later", async () => {
+  it("survives malformed answers, and retries later", async () => {
     const random = new SeededRandom(99);
     const { dns } = await start(
       (question) => {
@@ -188,7 +188,7 @@ describe("ReverseDns", () => {
     expect(dns.stats.failed).toBeGreaterThan(0);
   });
 
-  it("keeps a known name when nobody answers, and waits longer each time", async () => {
+  it("keeps a known name when no server answers, and backs off", async () => {
     let isSilent = false;
     const { dns, ask, passMs } = await start((question) => (isSilent ? undefined : dnsReply(question, [ptrTo("host.example.com")])), {
       timeoutMs: 300,
@@ -210,13 +210,13 @@ describe("ReverseDns", () => {
   it.each([
     ["SERVFAIL", 2],
     ["REFUSED", 5],
-  ])("counts %s as a failure, not as an absent name", async (_name, rcode) => {
+  ])("counts %s as a failure, not as the absence of a name", async (_name, rcode) => {
     const { dns, ask } = await start((question) => dnsReply(question, [], rcode));
     await ask("203.0.113.7");
     expect(dns.stats).toMatchObject({ failed: 1, absent: 0 });
   });
 
-  it("asks eight at a time, keeps ten thousand waiting and counts the rest", async () => {
+  it("sends eight queries at a time, queues ten thousand and counts the dropped rest", async () => {
     let release = (): void => undefined;
     const gate = new Promise<void>((resolve) => {
       release = resolve;
@@ -239,7 +239,7 @@ describe("ReverseDns", () => {
     release();
   });
 
-  it("leaves servers alone for a while that answer nothing, and says so once", async () => {
+  it("pauses queries when no server answers, and logs that once", async () => {
     const lines: string[] = [];
     let isSilent = true;
     const { dns, server, passMs } = await start((question) => (isSilent ? undefined : dnsReply(question, [], 3)), {
@@ -248,20 +248,20 @@ describe("ReverseDns", () => {
     });
     for (let index = 0; index < 100; index++) dns.request(`203.0.113.${index}`);
     await vi.waitFor(() => expect(dns.stats).toMatchObject({ isPaused: true, inFlight: 0 }), { timeout: 30_000 });
-    const asked = server.questions.length;
+    const sent = server.questions.length;
     expect(dns.stats.queued).toBeGreaterThan(50);
-    expect(lines).toEqual(["No DNS server answers; names of addresses outside have to wait"]);
+    expect(lines).toEqual(["No DNS server answers; external addresses stay unnamed until one does"]);
     isSilent = false;
     dns.request("198.51.100.1");
     expect(dns.stats.inFlight).toBe(0);
     passMs(31_000);
     dns.request("198.51.100.2");
     await vi.waitFor(() => expect(dns.stats).toMatchObject({ queued: 0, inFlight: 0, isPaused: false }));
-    expect(server.questions.length).toBeGreaterThan(asked + 50);
+    expect(server.questions.length).toBeGreaterThan(sent + 50);
     expect(lines).toHaveLength(2);
   });
 
-  it("asks nothing while it is off, and other servers after a change", async () => {
+  it("sends nothing while disabled, and queries new servers after a change", async () => {
     const { dns, server, settings, ask } = await start(zone({}));
     await ask("203.0.113.7");
     dns.reconfigure({ ...settings, isEnabled: false });
@@ -274,15 +274,15 @@ describe("ReverseDns", () => {
     expect(server.questions).toHaveLength(1);
   });
 
-  it("refuses servers that are no addresses, and keeps the ones it has", async () => {
+  it("rejects servers that are not addresses, and keeps the current ones", async () => {
     const { dns, settings, ask } = await start(zone({ "7.113.0.203.in-addr.arpa": ["a.example.com"] }));
     expect(() => dns.reconfigure({ ...settings, servers: ["dns.example.com"] })).toThrow(
-      /Cannot use DNS servers \["dns.example.com"\]: write addresses/,
+      /Cannot use DNS servers \["dns.example.com"\]: use addresses/,
     );
     expect(await ask("203.0.113.7")).toEqual(["a.example.com"]);
   });
 
-  it("restores names, and refuses stored nonsense", async () => {
+  it("restores names, and rejects invalid stored ones", async () => {
     const { dns } = await start(zone({}));
     dns.restore("203.0.113.7", "a.example.com", false, 60_000);
     dns.restore("203.0.113.8", "old.example.com", true, -5_000);
@@ -300,7 +300,7 @@ describe("ReverseDns", () => {
     expect(dns.get("203.0.113.9")!.validUntilMs - systemClock.monotonicMs()).toBeLessThan(16 * 60_000);
   });
 
-  it("keeps fifty thousand answers, the newest", async () => {
+  it("keeps the newest fifty thousand answers", async () => {
     const { dns } = await start(zone({}));
     for (let index = 0; index < 50_010; index++)
       dns.restore(`10.${index >> 16}.${(index >> 8) & 255}.${index & 255}`, "a.example.com", false, 60_000);
@@ -309,7 +309,7 @@ describe("ReverseDns", () => {
     expect(dns.get("10.0.0.10")).toBeDefined();
   });
 
-  it("ends at once, with questions under way, twice too", async () => {
+  it("closes at once with queries in flight, and can be closed twice", async () => {
     const { dns } = await start(() => undefined, { timeoutMs: 60_000 });
     for (let index = 0; index < 20; index++) dns.request(`203.0.113.${index}`);
     expect(dns.stats.inFlight).toBe(8);

@@ -1,8 +1,8 @@
 /**
- * Host names of addresses, asked in the background and remembered. Asking is bounded everywhere: in the queue, on the wire, in what is kept.
+ * Host names of addresses, resolved in the background and cached. The queue, the queries in flight and the cache are bounded.
  *
- * Names are not led back to their addresses in general: that doubles the questions, and for a name that nobody trusts it changes nothing. Only
- * a name that claims to be a well-known product has to prove it, see `needsProof`.
+ * Names are not generally checked by forward lookup: that doubles the queries, and most names carry no trust. Only a name that claims to be a
+ * well-known product must resolve back to its address, see `needsProof`.
  */
 
 import { Resolver } from "node:dns/promises";
@@ -15,37 +15,37 @@ import { cleanHostName } from "./host-name.ts";
 
 export interface ReverseDnsSettings {
   isEnabled: boolean;
-  /** `10.0.0.2`, `10.0.0.2:5353`, `[2001:db8::1]:53`; empty for those of the system. */
+  /** `10.0.0.2`, `10.0.0.2:5353`, `[2001:db8::1]:53`; empty: the system's servers. */
   servers: readonly string[];
-  /** How long a name holds. */
+  /** How long a name is valid. */
   cacheTtlMs: number;
-  /** Of the first try; the second waits twice as long. */
+  /** Timeout of the first attempt; the second waits twice as long. */
   timeoutMs: number;
 }
 
 export interface ReverseDnsOptions {
   settings: ReverseDnsSettings;
-  /** Whether a name may be used only when it leads back to the address. */
+  /** Whether a name may be used only if it resolves back to the address. */
   needsProof(address: string, hostName: string): boolean;
-  /** After each final answer: a name, or that there is none. */
+  /** Called after each final answer: a name, or none. */
   onAnswer?(address: string): void;
   clock: Clock;
   log: Logger;
 }
 
-/** What was learnt of an address. */
+/** The answer for one address. */
 export interface ReverseDnsAnswer {
-  /** Undefined when there is none, or none that can be used. */
+  /** Undefined without a usable name. */
   hostName: string | undefined;
   isProven: boolean;
   /** Monotonic. */
-  learntMs: number;
-  /** Monotonic time from which on it is asked again; the answer stays in use until then and until there is another. */
+  resolvedMs: number;
+  /** Monotonic time after which it may be resolved again; the answer stays in use until the next one. */
   validUntilMs: number;
 }
 
 interface Entry extends ReverseDnsAnswer {
-  /** Times in a row that nobody answered. */
+  /** Consecutive failed queries. */
   failures: number;
 }
 
@@ -53,34 +53,34 @@ export interface ReverseDnsStats {
   cached: number;
   queued: number;
   inFlight: number;
-  /** Questions sent, proofs not counted. */
-  asked: number;
+  /** PTR queries sent; forward lookups are not counted. */
+  queries: number;
   named: number;
-  /** The zone says that there is no name. */
+  /** Answers without a name. */
   absent: number;
-  /** Nobody answered, or with nonsense. */
+  /** Timeouts and malformed answers. */
   failed: number;
-  /** Names that were no host names, or claimed a product and did not lead back. */
-  refusedNames: number;
-  /** Requests for which the queue had no room. */
+  /** Invalid host names, and unproven names of products. */
+  rejectedNames: number;
+  /** Requests dropped because the queue was full. */
   dropped: number;
-  /** Answers that had to go for newer ones. */
+  /** Answers evicted by newer ones. */
   evicted: number;
-  /** Whether no server answers, so that few questions are sent. */
+  /** Whether no server answers and queries are throttled. */
   isPaused: boolean;
 }
 
 const concurrency = 8;
 const maxQueued = 10_000;
 const maxCached = 50_000;
-/** Names of one address that are looked at; some have hundreds. */
+/** Names considered per address; some have hundreds. */
 const maxNames = 8;
 const maxNegativeTtlMs = 15 * 60_000;
 const firstRetryMs = 60_000;
-/** Failures in a row after which servers count as away, and how long they are then left alone. */
+/** Consecutive failures after which queries pause. */
 const failuresUntilPause = 16;
 const pauseMs = 30_000;
-/** The zone answered: no such name. Everything else is a failure to answer. */
+/** Answers that mean "no such name". All other errors are failures. */
 const absentCodes = new Set(["ENOTFOUND", "ENODATA"]);
 
 export class ReverseDns implements AsyncDisposable {
@@ -90,12 +90,12 @@ export class ReverseDns implements AsyncDisposable {
   readonly #entries = new Map<string, Entry>();
   readonly #queue = new Set<string>();
   readonly #inFlight = new Map<string, Promise<void>>();
-  readonly #counts = { asked: 0, named: 0, absent: 0, failed: 0, refusedNames: 0, dropped: 0, evicted: 0 };
+  readonly #counts = { queries: 0, named: 0, absent: 0, failed: 0, rejectedNames: 0, dropped: 0, evicted: 0 };
   #failuresInRow = 0;
   #pausedUntilMs = 0;
   #isClosed = false;
 
-  /** Throws `invalid` when a server is no address. */
+  /** Throws `invalid` if a server is not an address. */
   constructor(options: ReverseDnsOptions) {
     this.#options = options;
     this.#settings = options.settings;
@@ -112,25 +112,25 @@ export class ReverseDns implements AsyncDisposable {
     };
   }
 
-  /** What is known, expired or not. `address` is canonical, here and below. */
+  /** The cached answer, expired or not. `address` is canonical, here and below. */
   get(address: string): ReverseDnsAnswer | undefined {
     return this.#entries.get(address);
   }
 
-  /** Whether asking again would bring nothing new yet. An answer may be at most `maxAgeMs` old; that nobody answered counts for its own time. */
+  /** Whether the cached answer is valid and at most `maxAgeMs` old. A failure is fresh until its retry is due. */
   isFresh(address: string, maxAgeMs = Number.POSITIVE_INFINITY): boolean {
     const entry = this.#entries.get(address);
     if (entry === undefined) return false;
     const nowMs = this.#options.clock.monotonicMs();
-    return entry.validUntilMs > nowMs && (entry.failures > 0 || entry.learntMs + maxAgeMs > nowMs);
+    return entry.validUntilMs > nowMs && (entry.failures > 0 || entry.resolvedMs + maxAgeMs > nowMs);
   }
 
-  /** Whether an answer is on its way. */
+  /** Whether a query is queued or in flight. */
   isPending(address: string): boolean {
     return this.#queue.has(address) || this.#inFlight.has(address);
   }
 
-  /** Asks in the background, unless the answer is fresh, on its way, or reverse DNS is off. */
+  /** Resolves in the background, unless the answer is fresh or pending, or reverse DNS is disabled. */
   request(address: string, maxAgeMs?: number): void {
     if (this.#isClosed || !this.#settings.isEnabled || this.isPending(address) || this.isFresh(address, maxAgeMs)) return;
     if (this.#queue.size >= maxQueued) {
@@ -141,25 +141,25 @@ export class ReverseDns implements AsyncDisposable {
     this.#pump();
   }
 
-  /** Takes what an earlier process learnt. `validForMs` may be negative: then it is used until there is a new answer. */
+  /** Restores an answer of an earlier process. With a negative `validForMs` it is used until there is a new one. */
   restore(address: string, hostName: string | undefined, isProven: boolean, validForMs: number): void {
     const clean = hostName === undefined ? undefined : cleanHostName(hostName);
     if (hostName !== undefined && clean === undefined) return;
     const longestMs = clean === undefined ? Math.min(maxNegativeTtlMs, this.#settings.cacheTtlMs) : this.#settings.cacheTtlMs;
     const validUntilMs = this.#options.clock.monotonicMs() + Math.min(validForMs, longestMs);
-    this.#remember(address, { hostName: clean, isProven, learntMs: validUntilMs - longestMs, validUntilMs, failures: 0 });
+    this.#remember(address, { hostName: clean, isProven, resolvedMs: validUntilMs - longestMs, validUntilMs, failures: 0 });
   }
 
-  /** Throws `invalid`, and changes nothing, when a server is no address. Other servers may know other names: what had none is forgotten. */
+  /** Throws `invalid`, and changes nothing, if a server is not an address. New servers may know more: addresses without a name are forgotten. */
   reconfigure(settings: ReverseDnsSettings): void {
     const resolver = createResolver(settings);
     const previous = this.#resolver;
-    const areServersOther = settings.servers.join() !== this.#settings.servers.join();
+    const haveServersChanged = settings.servers.join() !== this.#settings.servers.join();
     this.#resolver = resolver;
     this.#settings = settings;
     this.#failuresInRow = this.#pausedUntilMs = 0;
     if (!settings.isEnabled) this.#queue.clear();
-    if (areServersOther) {
+    if (haveServersChanged) {
       for (const [address, { hostName }] of this.#entries) if (hostName === undefined) this.#entries.delete(address);
     }
     previous.cancel();
@@ -179,63 +179,63 @@ export class ReverseDns implements AsyncDisposable {
       const [address] = this.#queue;
       if (address === undefined) return;
       this.#queue.delete(address);
-      const asking = this.#ask(address).finally(() => {
+      const resolving = this.#resolve(address).finally(() => {
         this.#inFlight.delete(address);
         this.#pump();
       });
-      this.#inFlight.set(address, asking);
-      background(this.#options.log, "Asking for a host name", asking);
+      this.#inFlight.set(address, resolving);
+      background(this.#options.log, "Resolving a host name", resolving);
     }
   }
 
-  async #ask(address: string): Promise<void> {
+  async #resolve(address: string): Promise<void> {
     const resolver = this.#resolver;
     const zone = reverseName(address);
     if (zone === undefined) return;
-    this.#counts.asked++;
+    this.#counts.queries++;
     try {
       const names = await resolver.resolvePtr(zone);
       const found = await this.#usableName(resolver, address, names);
       this.#answered();
       this.#counts[found ? "named" : "absent"]++;
-      this.#learn(address, found?.hostName, found?.isProven ?? false);
+      this.#store(address, found?.hostName, found?.isProven ?? false);
     } catch (error) {
       const { code } = error as NodeJS.ErrnoException;
       if (code === undefined) throw error;
-      // Other settings, or the end: the question was not answered, and is asked anew when the address comes again.
+      // Cancelled by a reconfiguration or by closing: no answer; the next request for the address resolves it.
       if (this.#isClosed || resolver !== this.#resolver) return;
       if (absentCodes.has(code)) {
         this.#answered();
         this.#counts.absent++;
-        this.#learn(address, undefined, false);
+        this.#store(address, undefined, false);
       } else this.#failed(address, code);
     }
   }
 
-  /** In order of the alphabet: servers rotate several names, and an address must not change its name with each answer. */
+  /** The first usable name in alphabetical order: servers rotate names, and the name must not change with each answer. */
   async #usableName(
     resolver: Resolver,
     address: string,
     names: readonly string[],
   ): Promise<{ hostName: string; isProven: boolean } | undefined> {
     const clean = names.slice(0, maxNames).map(cleanHostName);
-    this.#counts.refusedNames += clean.filter((name) => name === undefined).length;
+    this.#counts.rejectedNames += clean.filter((name) => name === undefined).length;
     for (const hostName of clean.filter((name) => name !== undefined).sort()) {
       if (!this.#options.needsProof(address, hostName)) return { hostName, isProven: false };
-      if (await leadsBack(resolver, hostName, address)) return { hostName, isProven: true };
-      this.#counts.refusedNames++;
+      if (await resolvesBack(resolver, hostName, address)) return { hostName, isProven: true };
+      this.#counts.rejectedNames++;
     }
     return undefined;
   }
 
-  #learn(address: string, hostName: string | undefined, isProven: boolean): void {
+  #store(address: string, hostName: string | undefined, isProven: boolean): void {
     const ttlMs = hostName === undefined ? Math.min(maxNegativeTtlMs, this.#settings.cacheTtlMs) : this.#settings.cacheTtlMs;
-    const learntMs = this.#options.clock.monotonicMs();
-    this.#remember(address, { hostName, isProven, learntMs, validUntilMs: learntMs + ttlMs, failures: 0 });
+    const resolvedMs = this.#options.clock.monotonicMs();
+    this.#remember(address, { hostName, isProven, resolvedMs, validUntilMs: resolvedMs + ttlMs, failures: 0 });
     this.#options.onAnswer?.(address);
   }
 
-  /** A name that was known stays in use; the next try comes later each time. */
+  /** Keeps a known name, and backs off exponentially. */
   #failed(address: string, code: string): void {
     const { clock, log } = this.#options;
     this.#counts.failed++;
@@ -245,14 +245,15 @@ export class ReverseDns implements AsyncDisposable {
     this.#remember(address, {
       hostName: before?.hostName,
       isProven: before?.isProven ?? false,
-      learntMs: before?.learntMs ?? clock.monotonicMs(),
+      resolvedMs: before?.resolvedMs ?? clock.monotonicMs(),
       validUntilMs: clock.monotonicMs() + waitMs,
       failures,
     });
     if (++this.#failuresInRow < failuresUntilPause) return;
-    if (this.#failuresInRow === failuresUntilPause) log.warn("No DNS server answers; names of addresses outside have to wait", { code });
+    if (this.#failuresInRow === failuresUntilPause)
+      log.warn("No DNS server answers; external addresses stay unnamed until one does", { code });
     this.#pausedUntilMs = clock.monotonicMs() + pauseMs;
-    // The machine may have come to another network: the system's servers are read anew.
+    // The host may have changed networks: read the system's servers again.
     this.#resolver = createResolver(this.#settings);
     setTimeout(() => this.#pump(), pauseMs).unref();
   }
@@ -281,19 +282,19 @@ function createResolver({ servers, timeoutMs }: ReverseDnsSettings): Resolver {
   } catch (error) {
     throw new CoralError({
       code: "invalid",
-      message: `Cannot use DNS servers ${JSON.stringify(servers)}: write addresses such as 10.0.0.2, 10.0.0.2:5353 or [2001:db8::1]:53`,
+      message: `Cannot use DNS servers ${JSON.stringify(servers)}: use addresses such as 10.0.0.2, 10.0.0.2:5353 or [2001:db8::1]:53`,
       cause: error,
     });
   }
   return resolver;
 }
 
-/** False also when nobody answers: an unproven claim is worth nothing. */
-async function leadsBack(resolver: Resolver, hostName: string, address: string): Promise<boolean> {
+/** False also on failure: the claim is unproven then. */
+async function resolvesBack(resolver: Resolver, hostName: string, address: string): Promise<boolean> {
   try {
     const addresses = address.includes(":") ? await resolver.resolve6(hostName) : await resolver.resolve4(hostName);
     return addresses.some((other) => canonicalAddress(other) === address);
   } catch {
-    return false; // whatever the reason, the name did not lead back
+    return false; // whatever the reason, the name is unproven
   }
 }

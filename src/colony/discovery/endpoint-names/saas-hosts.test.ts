@@ -56,13 +56,13 @@ describe("findSaasHost()", () => {
   });
 
   it.each(["github.com.evil.example", "notgithub.com", "evil-amazonaws.com", "amazonaws.com.evil.example", "com", "", ".", "example.org"])(
-    "does not know %j",
+    "finds no product for %j",
     (hostName) => {
       expect(shown(hostName)).toBe("nobody");
     },
   );
 
-  it("knows each suffix once, in lower case, without dots at the ends", () => {
+  it("has each suffix once, in lower case, without outer dots", () => {
     const all = Object.values(saasSuffixes).flatMap(({ products = {}, machines = {} }) =>
       [...Object.values(products), ...Object.values(machines)].flat(),
     );

@@ -1,4 +1,4 @@
-/** Which product a host name belongs to. */
+/** Finds the product that a host name belongs to. */
 
 import { parseAwsHost } from "./aws-host.ts";
 import { saasSuffixes } from "./saas-suffixes.ts";
@@ -7,14 +7,14 @@ export interface SaasHost {
   provider: string;
   product?: string;
   region?: string;
-  /** Whether the name says only on whose machines something runs, not what it is. */
+  /** Whether the name only identifies the owner of the machine, not the product. */
   isMachine: boolean;
 }
 
-/** Made when first asked for: a module must not work when it is loaded. */
+/** Built on first use: modules do no work when loaded. */
 let bySuffix: ReadonlyMap<string, SaasHost> | undefined;
 
-/** The longest suffix on label boundaries counts; `github.com.evil.example` is no GitHub. `hostName` is lower case, without final dot. */
+/** The longest suffix on label boundaries counts; `github.com.evil.example` is not GitHub. `hostName` is lower case, without final dot. */
 export function findSaasHost(hostName: string): SaasHost | undefined {
   const aws = parseAwsHost(hostName);
   if (aws) return { provider: "AWS", ...aws };

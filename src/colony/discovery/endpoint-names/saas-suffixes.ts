@@ -1,4 +1,4 @@
-/** Host name suffixes of well-known products, by who runs them. `machines` are suffixes behind which anybody's programs run. */
+/** Host name suffixes of well-known products, by who runs them. `machines` are suffixes of machines that run customers' programs. */
 
 export interface ProviderSuffixes {
   /** Product → suffixes. */
@@ -6,7 +6,7 @@ export interface ProviderSuffixes {
   machines?: Readonly<Record<string, readonly string[]>>;
 }
 
-/** Providers are called as their address ranges call them, so that one can confirm the other. AWS services by region: see `aws-host.ts`. */
+/** Provider names match those of their address ranges, so that one can confirm the other. AWS services by region: see `aws-host.ts`. */
 export const saasSuffixes: Readonly<Record<string, ProviderSuffixes>> = {
   AWS: {
     products: {
