@@ -46,7 +46,11 @@ async function serveCommand(
     command: commandText(order),
     agentIds: [],
   };
-  const { resolved, targets } = await chooseTargets(options, backend, order, routed, { signal: call.signal, caller: client.name, ...client });
+  const { resolved, targets } = await chooseTargets(options, backend, order, routed, {
+    signal: call.signal,
+    caller: client.name,
+    ...client,
+  });
   routed.agentIds = targets.map((target) => target.agentId);
   const agentOrder = routedOrder(withService(order, resolved.service), routed.commandId, client);
   await auditedRun(options, routed, () =>
