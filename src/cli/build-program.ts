@@ -30,7 +30,7 @@ export function buildProgram(io: CliIo, found: (parsed: ParsedCommand) => Promis
     .configureHelp({ showGlobalOptions: true })
     .showSuggestionAfterError(false)
     .helpOption("-h, --help", "Show help");
-  // Anywhere on the line it means the program's, unless the command has one of its own.
+  // --version means the program's version anywhere on the line, unless the command has an option of that name.
   if (!hasOwnVersion(argv)) program.version(`coral ${version}`, "-V, --version", "Print the version");
   fill(program, commandTable, [], found);
   program.helpCommand("help [command]", "Show help of a command");

@@ -1,4 +1,4 @@
-/** docs/cli.md, made from the command table. */
+/** Renders docs/cli.md from the command table. */
 
 import { commandTable, globalOptions } from "./command-table.ts";
 import { type ArgumentSpec, argumentForm, type CommandSpec, type OptionSpec, optionForm } from "./run/command-spec.ts";
@@ -10,17 +10,17 @@ export function renderCliDocument(): string {
     "",
     "<!-- Made from src/cli/command-table.ts by `npm run docs`; edit that. -->",
     "",
-    "Answers go to stdout and everything else to stderr. `-o json` prints the whole answer, in a form that stays stable.",
+    "Answers go to stdout and everything else to stderr. `-o json` prints the whole answer, in a stable format.",
     "Notes about what an answer could not see are printed on stderr, and are in `completeness` of JSON.",
     "",
     "| exit code | meaning |",
     "|---|---|",
-    "| 0 | fine, also when something is missing: then a note says what |",
+    "| 0 | success; a note names what is missing |",
     "| 1 | failed |",
     "| 2 | not supported by the targets |",
     "| 3 | not permitted |",
     "| 4 | nothing found |",
-    "| 64 | the command line or a config file is off |",
+    "| 64 | invalid command line or config file |",
     "",
     "Options of every command:",
     "",

@@ -1,4 +1,4 @@
-/** Every command of coral. The parser, the help, docs/cli.md and the shell completions are made from this table. */
+/** Every command of coral: the source of the parser, the help, docs/cli.md and the shell completions. */
 
 import { logLevels } from "../base/log.ts";
 import { agentCommands } from "./commands/agent/agent-table.ts";

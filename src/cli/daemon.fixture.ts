@@ -190,7 +190,7 @@ function fakeRuntime(runtime: Partial<CliRuntime> = {}): CliRuntime {
   };
 }
 
-/** A home with a colony in it, made anew for every test of a file. */
+/** A home with a colony in it, created for every test of a file. */
 export function useColony(): { readonly world: World; readonly colony: FakeDaemon } {
   let world: World;
   let colony: FakeDaemon;

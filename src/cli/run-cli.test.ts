@@ -30,10 +30,10 @@ describe("usage", () => {
     ["completion tcsh", 'Cannot use <shell> "tcsh": allowed values: bash, zsh, fish; see "coral completion --help"'],
     ["version a b", 'Too many arguments for "coral version"; see "coral version --help"'],
     ["query host --since 5", 'Cannot use --since "5": write a number with a unit, such as 250ms, 30s, 5m, 2h or 7d'],
-    ["events --limit 0", 'Cannot use --limit "0": write a whole number of 1 to 1000'],
+    ["events --limit 0", 'Cannot use --limit "0": write a whole number from 1 to 1000'],
     ["init Shop", 'Cannot use application name "Shop": write 1 to 30 lower-case letters, digits and dashes, such as shop-api'],
-    ["up --port 1 --listen :2", "Cannot use --port and --listen together: --listen holds the port, too"],
-    ["up --port 70000", 'Cannot use --port "70000": write a whole number of 0 to 65535'],
+    ["up --port 1 --listen :2", "Cannot use --port and --listen together: --listen includes the port"],
+    ["up --port 70000", 'Cannot use --port "70000": write a whole number from 0 to 65535'],
   ])("coral %s", async (args, message) => {
     const colony = await world.startColony();
     const ran = await world.coral(args);
@@ -43,7 +43,7 @@ describe("usage", () => {
     expect(colony.calls).toEqual([]);
   });
 
-  it("shows help on stdout when asked, and on stderr when a group is called alone", async () => {
+  it("shows help on stdout for --help, and on stderr for a group without a command", async () => {
     for (const args of ["", "--help", "help", "help agent", "agent list --help", "colony token --help"]) {
       const ran = await world.coral(args);
       expect(ran.code).toBe(0);
@@ -89,7 +89,7 @@ describe("errors", () => {
     expect(await world.coral("status")).toEqual({ code: exit, stdout: "", stderr: "error: Cannot do it: \\x1b[31mred\n" });
   });
 
-  it("show what lies beneath with --log-level debug or CORAL_LOG_LEVEL", async () => {
+  it("show causes with --log-level debug or CORAL_LOG_LEVEL", async () => {
     const init = (): Promise<never> => {
       const cause = new Error("disk says no", { cause: new Error("EIO") });
       return Promise.reject(new CoralError({ code: "unavailable", message: "Cannot make a colony", cause }));
@@ -105,7 +105,7 @@ describe("errors", () => {
     }
   });
 
-  it("tell the failure, not what closing added to it", async () => {
+  it("show the first failure, not the one of closing", async () => {
     const inner = new CoralError({ code: "not-permitted", message: "Cannot open the store: no" });
     const wrapped = Object.assign(new Error("An error was suppressed during disposal"), {
       name: "SuppressedError",
@@ -124,7 +124,7 @@ describe("errors", () => {
 });
 
 describe("no daemon", () => {
-  it("says what to start when there is no colony, when it is down, and when only an agent runs", async () => {
+  it("names what to start when there is no colony, when it is down, and when only an agent runs", async () => {
     const none = await world.coral("status");
     expect(none.code).toBe(4);
     expect(none.stderr).toContain('start one with "coral up", or make one with "coral init <app>"');
@@ -141,7 +141,7 @@ describe("no daemon", () => {
     );
   });
 
-  it("says so for the agent", async () => {
+  it("names what to start for the agent", async () => {
     const ran = await world.coral("agent status");
     expect(ran.code).toBe(1);
     expect(ran.stderr).toContain('start it with "coral agent start"');

@@ -27,7 +27,7 @@ export async function runCli(processArgv: readonly string[], runtime: CliRuntime
     exitCode = code;
   };
   streams.stdout.on?.("error", (error) => {
-    // The reader has left, as in `coral … | head`: nothing is wrong, and nothing more is to be said.
+    // The reader has closed the pipe, as in `coral … | head`: not an error.
     if ("code" in error && error.code === "EPIPE") isPipeClosed = true;
     stop.abort(error);
   });

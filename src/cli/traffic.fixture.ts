@@ -91,7 +91,7 @@ export function capturedRequest(change: Partial<CapturedRequest> = {}): Captured
   };
 }
 
-/** What a capture says before its first request. */
+/** The events of a capture before its first request. */
 export const captureStart: CaptureEvent[] = [
   { kind: "started", captureId: "c1", service: "api", agents: [{ agentId: "agent-a", hostname: "web-1" }] },
   { kind: "agent-started", agentId: "agent-a", hostname: "web-1", processes: 2, limit: 100, durationMs: 30_000 },

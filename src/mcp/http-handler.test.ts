@@ -89,7 +89,7 @@ describe.each(["legacy", "auto"] as const)("handleMcpRequest() with the official
     await client.close();
   });
 
-  it("says first what is missing, and bounds the text", async () => {
+  it("puts what is missing first, and bounds the text", async () => {
     const client = await connected();
     const partly = await client.callTool({ name: "coral_echo_text", arguments: { text: "partly" } });
     expect(partly.content).toMatchObject([{ text: expect.stringMatching(/^Incomplete: web-1 is silent\n\{/) }]);

@@ -14,7 +14,7 @@ export interface McpRequestOptions<Backend> {
 const bodyMaxBytes = 1024 ** 2;
 
 /**
- * Streamable HTTP for `/mcp`, without sessions: each POST is answered by itself, also for clients of the session-based protocol versions.
+ * Streamable HTTP for `/mcp`, without sessions: each POST stands alone, also for clients of the session-based protocol versions.
  * GET and DELETE, which belong to sessions, are answered 405.
  */
 export async function handleMcpRequest<Backend>(request: Request, options: McpRequestOptions<Backend>): Promise<Response> {

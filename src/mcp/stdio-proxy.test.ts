@@ -80,7 +80,7 @@ describe("runMcpProxy()", () => {
     await client.close();
   });
 
-  it("offers tools that change something only when asked to", async () => {
+  it("offers tools that make changes only with --allow-changes", async () => {
     const client = await connected("legacy");
     await expect(client.callTool({ name: "coral_change_world", arguments: {} })).rejects.toThrow("unknown tool");
     await client.close();
@@ -90,7 +90,7 @@ describe("runMcpProxy()", () => {
     await more.close();
   });
 
-  it("answers while the daemon is away, and recovers when it is back", async () => {
+  it("answers while the daemon is not running, and recovers when it is back", async () => {
     await stopDaemon();
     const client = await connected("legacy");
     const { tools } = await client.listTools();

@@ -7,7 +7,7 @@ import { mcpTools } from "./mcp-tools.ts";
 
 export interface McpProxyOptions {
   version: string;
-  /** `GET /v1/tools` of the daemon. Throws `unavailable` while it is away. */
+  /** `GET /v1/tools` of the daemon. Throws `unavailable` while it is not running. */
   listTools: (signal: AbortSignal) => Promise<readonly ToolListEntry[]>;
   /** `POST /v1/tools/<name>` of the daemon. */
   callTool: (name: string, input: Record<string, unknown>, signal: AbortSignal) => Promise<Record<string, unknown>>;
@@ -42,7 +42,7 @@ export async function runMcpProxy(options: McpProxyOptions): Promise<void> {
   }
 }
 
-/** While the daemon is away the tools of this build are listed: a client asks once at its start and would show none until restarted. */
+/** Lists the tools of this build while the daemon is not running: a client lists tools once at its start, and would show none until restarted. */
 async function offeredTools({ listTools, signal, allowChanges }: McpProxyOptions): Promise<readonly McpTool[]> {
   try {
     const tools = await listTools(signal);
@@ -69,7 +69,7 @@ async function forward(
   }
 }
 
-/** A client that goes away closes our stdin, or our stdout breaks. */
+/** Detects that the client has exited: it closes our stdin, or our stdout breaks. */
 function ended(stdin: Readable, stdout: Writable, signal: AbortSignal): Promise<void> {
   return new Promise((resolve) => {
     const done = (): void => resolve();

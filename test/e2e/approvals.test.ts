@@ -168,7 +168,7 @@ describe("recordings", () => {
     appendFileSync(join(directory, file), '[9.5,"o","nothing happened"]\n');
     const changed = await runCoral(["audit", "replay", record?.id ?? ""], asRoot());
     expect(changed.code).toBe(1);
-    expect(changed.stderr).toContain("this is not what was recorded");
+    expect(changed.stderr).toContain("the recording was changed");
     const { records } = await coralJson<AuditList>(["audit", "list", "--kind", "replay"], asRoot());
     expect(records.filter(({ command }) => command.includes(file))).toHaveLength(2);
   });

@@ -70,7 +70,7 @@ describe("--daemon", () => {
     const stopped = await runCoral(["agent", "stop"], { home });
     expect(isRunning(pidOf(agent.stdout))).toBe(false);
     expect(stopped).toMatchObject({ code: 0, stderr: "" });
-    expect(stopped.stdout).toMatch(new RegExp(`^agent stopped, pid ${pidOf(agent.stdout)} ended after \\d+`));
+    expect(stopped.stdout).toMatch(new RegExp(`^agent stopped, pid ${pidOf(agent.stdout)} exited after \\d+`));
     expect((await runCoral(["colony", "stop"], { home })).code).toBe(0);
     expect(isRunning(pidOf(colony.stdout))).toBe(false);
     expect(await runCoral(["colony", "stop"], { home })).toEqual({ code: 0, stdout: "", stderr: "colony was not running\n" });

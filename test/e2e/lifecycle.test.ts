@@ -83,7 +83,7 @@ describe("coral up", () => {
     expect(Number(before.rows[0][0])).toBeGreaterThan(0);
 
     expect(await up.kill("SIGINT")).toEqual({ code: 0, signal: null });
-    expect(up.output).toContain("coral has stopped; what was stored stays");
+    expect(up.output).toContain("coral has stopped; stored data stays");
     const [colonyId = ""] = await listLocalColonies(home.path);
     // A clean shutdown leaves all data in the database file, and no pid file.
     for (const { databaseFile, socketFile, pidFile } of [colonyPaths(home.path, colonyId), agentPaths(home.path)]) {

@@ -217,7 +217,7 @@ describe("remote clients", () => {
     expect((await client(["colony", "token", "list"], { CORAL_TOKEN: admin })).code).toBe(0);
     const stop = await client(["colony", "stop"]);
     expect(stop.code).toBe(64);
-    expect(stop.stderr).toContain(`runs elsewhere, at ${other.endpoint}`);
+    expect(stop.stderr).toContain(`runs on another machine, at ${other.endpoint}`);
   });
 
   it("are refused with a wrong, foreign, revoked or join token", async () => {

@@ -52,7 +52,7 @@ describe("coral status", () => {
     expect(stdout).not.toContain("HOST");
   });
 
-  it("tells how many agents are away, whatever their health", async () => {
+  it("counts disconnected agents, whatever their health", async () => {
     colony.tool("coral_get_status", statusAnswer({ agents: { total: 5, healthy: 4, degraded: 0, unhealthy: 1, connected: 3 } }));
     expect((await world.coral("status")).stdout).toContain("agents    4 healthy, 1 unhealthy, 2 not connected\n");
   });
@@ -78,7 +78,7 @@ describe("coral status", () => {
     expect((await world.coral("status -q")).stderr).toBe("");
   });
 
-  it("does not repeat beside the page what its warnings say", async () => {
+  it("does not repeat the warnings of the page as notes", async () => {
     colony.tool("coral_get_status", { ...statusAnswer(), ...notes });
     expect((await world.coral("status")).stderr).toBe("");
     expect((await world.coral("status -o csv")).stderr).toContain("note: web-2");
@@ -90,7 +90,7 @@ describe("coral status", () => {
     expect((await world.coral("status --no-color", { terminal: 100 })).stdout).not.toContain("\u001b[");
   });
 
-  it("asks the colony that --colony or CORAL_COLONY names", async () => {
+  it("uses the colony that --colony or CORAL_COLONY names", async () => {
     for (const name of ["shop-dev", world.colonyId]) {
       expect((await world.coral(`status --colony ${name}`)).code).toBe(0);
       expect((await world.coral(`--colony ${name} status`)).code).toBe(0);
@@ -119,7 +119,7 @@ describe("--watch", () => {
     return { ...ran, writes };
   }
 
-  it("draws a terminal anew each time", async () => {
+  it("redraws the terminal each time", async () => {
     const { code, writes } = await watch("status --watch 200ms", 3, 100);
     expect(code).toBe(0);
     expect(writes.every((text) => text.startsWith("\u001b[H\u001b[2J"))).toBe(true);
@@ -137,7 +137,7 @@ describe("--watch", () => {
     expect(csv.stdout.match(/hostname,/g)).toHaveLength(1);
   });
 
-  it("waits for a daemon that goes away, and ends on any other failure", async () => {
+  it("waits for a daemon that stops answering, and ends on any other failure", async () => {
     let calls = 0;
     colony.replies.set("POST /v1/tools/coral_get_status", () => {
       calls++;
@@ -191,7 +191,7 @@ describe("coral query host", () => {
     expect(metrics[0]).toContain("max 90%  user 50% · system");
   });
 
-  it("says it in words when all is quiet, when the kernel has no PSI, and when nothing is stored", async () => {
+  it("describes a quiet host, a kernel without PSI, and a host without samples", async () => {
     const quiet = hostReport({
       findings: [],
       cgroups: [],
@@ -208,7 +208,7 @@ describe("coral query host", () => {
     expect(stdout).toContain("  network  1 interface without errors, in 100 B/s, out 100 B/s\n");
     expect(stdout).not.toContain("pressure");
     expect(stdout).not.toContain("swap");
-    expect(stdout).toContain("new  agent-a · healthy · last 5m\n  no sample is stored for this time");
+    expect(stdout).toContain("new  agent-a · healthy · last 5m\n  no samples in this period");
   });
 
   it("prints a row per host as CSV", async () => {
@@ -220,7 +220,7 @@ describe("coral query host", () => {
 });
 
 describe("coral agent status", () => {
-  it("asks the agent itself", async () => {
+  it("asks the agent directly", async () => {
     const agent = await world.startAgent();
     agent.replies.set("GET /v1/status", () =>
       agentStatusAnswer({
@@ -247,7 +247,7 @@ describe("coral agent status", () => {
     expect((await world.coral("agent status -o csv")).stdout).toContain("agent-a,web-1,refused,");
   });
 
-  it("tells how requests are watched, at which cost, and what was missed", async () => {
+  it("shows how requests are observed, at which cost, and what was missed", async () => {
     const agent = await world.startAgent();
     agent.replies.set("GET /v1/status", () =>
       agentStatusAnswer({
@@ -284,7 +284,7 @@ describe("coral agent status", () => {
     expect(stdout).toContain("not seen since the start: 12 ring-full\n");
   });
 
-  it("says why requests are not watched, and what to do", async () => {
+  it("shows why requests are not observed, with the fix", async () => {
     const agent = await world.startAgent();
     agent.replies.set("GET /v1/status", () =>
       agentStatusAnswer({

@@ -23,7 +23,7 @@ export async function run(invocation: Invocation): Promise<void> {
   await showAnswer(invocation, ask, {
     table: (answer) => hostTable(answer.hosts, Date.now()),
     page: (answer, wide) => statusPage(answer, invocation.print, wide, Date.now()),
-    pageTells: (answer, note) => answer.warnings.some((warning) => warning.kind === note.kind),
+    pageShows: (answer, note) => answer.warnings.some((warning) => warning.kind === note.kind),
   });
   if (invocation.format === "table" && invocation.print.isTerminal) {
     const host = firstHost === undefined ? "coral query host" : `coral query host ${escapeText(firstHost)}`;
@@ -74,7 +74,7 @@ function agentCounts({ agents }: ColonyStatus, { style }: Printer): string {
 }
 
 function hostTable(hosts: readonly HostLine[], nowMs: number): Table {
-  // Containers and clones may share a name; then only the id tells them apart.
+  // Containers and clones may share a name; then only the id distinguishes them.
   const areNamesUnique = new Set(hosts.map((host) => host.hostname)).size === hosts.length;
   return tableOf(hosts, [
     { title: "HOST", key: "hostname", cell: (host) => host.hostname },

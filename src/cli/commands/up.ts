@@ -6,7 +6,7 @@ import { shellWord } from "../output/shell-word.ts";
 import { askAgent, connectColony } from "../run/connection.ts";
 import type { Invocation } from "../run/invocation.ts";
 import type { DaemonReady } from "../run/runtime.ts";
-import { runOptionsOf } from "./exec/run-options.ts";
+import { runOptionsOf } from "./daemons.ts";
 import { statusPage } from "./status.ts";
 
 const firstLookTimeoutMs = 60_000;
@@ -30,7 +30,7 @@ export async function run(invocation: Invocation): Promise<void> {
     ended.abort();
     await look;
   }
-  invocation.print.note("coral has stopped; what was stored stays");
+  invocation.print.note("coral has stopped; stored data stays");
 }
 
 function printReady({ print }: Invocation, ready: DaemonReady): void {
@@ -39,10 +39,10 @@ function printReady({ print }: Invocation, ready: DaemonReady): void {
   for (const [name, address] of Object.entries(ready.endpoints)) lines.push(`  ${name.padEnd(9)} ${address}`);
   if (ready.degraded.length > 0) lines.push("", "Not available here:");
   for (const { name, reason } of ready.degraded) lines.push(`  ${style("yellow", "!")} ${escapeText(name)}: ${escapeText(reason)}`);
-  print.answer(`${lines.join("\n")}\n\n${style("dim", "Looking at this machine…")}\n`);
+  print.answer(`${lines.join("\n")}\n\n${style("dim", "Observing this machine…")}\n`);
 }
 
-/** Waits for the first rows to reach the colony and prints the overview. Never throws: the daemon goes on without it. */
+/** Waits for the first rows to reach the colony and prints the overview. Never throws: the daemon keeps running without it. */
 async function firstLook(invocation: Invocation, signal: AbortSignal): Promise<void> {
   const { print } = invocation;
   try {

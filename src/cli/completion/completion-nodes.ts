@@ -21,7 +21,7 @@ export function completionNodes(root: CommandSpec, globals: readonly OptionSpec[
   return [node, ...children.flatMap((child) => completionNodes(child, globals, `${path}/${child.name}`))];
 }
 
-/** `--output`, `-o`: those that are followed by a value. A value that may be left out is not waited for. */
+/** Flags that need a value: `--output`, `-o`. An optional value does not count. */
 export function valueFlags(nodes: readonly CompletionNode[]): string[] {
   const options = nodes.flatMap((node) => node.options).filter((option) => option.value !== undefined && !option.valueOptional);
   return [...new Set(options.flatMap(flagsOf))].sort();
@@ -31,7 +31,7 @@ export function flagsOf(option: OptionSpec): string[] {
   return option.short === undefined ? [`--${option.name}`] : [`--${option.name}`, `-${option.short}`];
 }
 
-/** Pattern of bash and zsh for the place of an argument; words after a variadic one are its own, too. */
+/** Shell pattern for the position of an argument; a variadic one matches every later position, too. */
 export function argumentPattern(path: string, argument: ArgumentSpec, index: number): string {
   return argument.variadic ? `"${path} "*` : `"${path} ${index}"`;
 }

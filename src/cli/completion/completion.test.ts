@@ -131,7 +131,7 @@ describe("fish", () => {
 });
 
 describe("every shell", () => {
-  it("takes a flag the same way in all commands, since the scripts do not tell them apart", () => {
+  it("uses a flag the same way in all commands, since the scripts do not distinguish them", () => {
     const nodes = completionNodes(commandTable, globalOptions);
     const withValue = new Set(valueFlags(nodes));
     const switches = nodes.flatMap((node) => node.options).filter((option) => option.value === undefined || option.valueOptional);

@@ -3,7 +3,7 @@
 import type { ArgumentSpec, OptionSpec } from "../run/command-spec.ts";
 import { argumentPattern, type CompletionNode, flagsOf, valueFlags } from "./completion-nodes.ts";
 
-/** Shell code that offers words; undefined where there are none. */
+/** Shell code that offers completions; undefined where there are none. */
 export interface Offers {
   commands: (node: CompletionNode) => string | undefined;
   flags: (node: CompletionNode) => string;
@@ -26,7 +26,7 @@ export function stepCases(nodes: readonly CompletionNode[]): string {
     esac`;
 }
 
-/** Offers what may stand at the place that was found; `current` is the variable with the word that is typed. */
+/** Offers what may stand at the current position; `current` is the variable with the text typed so far. */
 export function offerCases(nodes: readonly CompletionNode[], current: string, offers: Offers): string {
   return `  if [[ -n $pending ]]; then
     case "$where $pending" in

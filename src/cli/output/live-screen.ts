@@ -42,7 +42,7 @@ export class LiveScreen implements Disposable {
       process.on(name, listener);
       this.#releases.push(() => process.removeListener(name, listener));
     }
-    // Also after a failure that nobody caught.
+    // Also after an uncaught error.
     process.once("exit", this.#restore);
     this.#releases.push(() => process.removeListener("exit", this.#restore));
   }
@@ -55,7 +55,7 @@ export class LiveScreen implements Disposable {
     return Math.max(20, this.#io.stdout.columns || 80);
   }
 
-  /** Lines above `foot`, which stays at the bottom; what does not fit is left out. */
+  /** Draws lines above `foot`, which stays at the bottom; drops lines that do not fit. */
   draw(lines: readonly string[], foot: string): void {
     if (!this.#isOpen) return;
     const shown = lines.slice(0, this.rows - 1);

@@ -24,7 +24,7 @@ export class Printer {
 
   /** Cells per line on a terminal; undefined elsewhere: nothing is cut then. */
   get width(): number | undefined {
-    // A terminal that was never told its size says 0.
+    // A terminal whose size was never set reports 0.
     return this.isTerminal ? Math.max(40, this.#io.stdout.columns || 80) : undefined;
   }
 

@@ -1,4 +1,4 @@
-/** The look of a whole-terminal list: a title, a heavy line, the table with a light line under its header, and what it adds up to. */
+/** The look of a whole-terminal list: a title, a heavy line, the table with a light line under its header, and a total. */
 
 import type { Printer } from "./printer.ts";
 import { renderTable, type Table } from "./table.ts";

@@ -19,7 +19,7 @@ export const colourStyle: Style = (name, text) => {
   return `\u001b[${open}m${text}\u001b[${close}m`;
 };
 
-/** On a terminal unless NO_COLOR, TERM=dumb or --no-color says otherwise; CLICOLOR_FORCE=1 colours pipes too. */
+/** On a terminal unless NO_COLOR, TERM=dumb or --no-color is set; CLICOLOR_FORCE=1 colours pipes too. */
 export function wantsColour(
   stream: { isTTY?: boolean | undefined },
   env: Readonly<Record<string, string | undefined>>,

@@ -37,7 +37,7 @@ describe("renderTable()", () => {
     );
   });
 
-  it("shows wide columns when asked", () => {
+  it("shows wide columns with -o wide", () => {
     expect(renderTable(tableOf(rows.slice(0, 1), columns), { wide: true })).toBe("NAME  SIZE  NOTE   MORE\na        5  first  x\n");
   });
 
@@ -86,7 +86,7 @@ describe("renderTable()", () => {
 });
 
 describe("renderCsv()", () => {
-  it("holds every column by its JSON name, quoted as RFC 4180 says", () => {
+  it("has every column under its JSON name, quoted as in RFC 4180", () => {
     const table = tableOf([{ name: 'say "hi", now', size: null, note: "two\nlines" }], columns);
     expect(renderCsv(table)).toBe('name,size,note,more\n"say ""hi"", now",,"two\nlines",x\n');
   });

@@ -15,7 +15,7 @@ export interface Column<Row> {
   key: string;
   /** What people see. */
   cell: (row: Row) => Cell;
-  /** What CSV holds; default: the text of the cell. */
+  /** The value in CSV; default: the text of the cell. */
   raw?: (row: Row) => CellValue;
   /** Default: right when every value is a number, absent ones aside. */
   align?: "left" | "right";

@@ -32,7 +32,7 @@ it.each([
   expect(latency(us)).toBe(text);
 });
 
-it("times are told from now", () => {
+it("prints times relative to now", () => {
   const nowMs = Date.parse("2026-03-01T12:00:00Z");
   expect(ago(200)).toBe("now");
   expect(ago(65_000)).toBe("1m 5s ago");

@@ -47,7 +47,7 @@ export function localTime(iso: string, nowMs: number): string {
   return `${at.getFullYear()}-${two(at.getMonth() + 1)}-${two(at.getDate())} ${time}`;
 }
 
-/** Three significant digits at the most: `0.25`, `3.4`, `128`. */
+/** At most three significant digits: `0.25`, `3.4`, `128`. */
 export function number(value: number | null | undefined): string | null {
   if (value === null || value === undefined) return null;
   if (Number.isInteger(value)) return String(value);
@@ -77,7 +77,7 @@ export function rate(value: number): string {
   return value > 0 && value < 0.05 ? "<0.1" : String(Math.round(value * 10) / 10);
 }
 
-/** Microseconds with three digits at the most: `85µs`, `1.2ms`, `340ms`, `2.5s`. */
+/** Microseconds with at most three digits: `85µs`, `1.2ms`, `340ms`, `2.5s`. */
 export function latency(us: number | null | undefined): string | null {
   if (us === null || us === undefined) return null;
   if (us < 999.5) return `${Math.round(us)}µs`;

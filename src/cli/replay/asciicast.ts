@@ -5,7 +5,7 @@ import { CoralError } from "../../base/errors.ts";
 export interface CastHeader {
   width: number;
   height: number;
-  /** Seconds since 1970; null when it does not say. */
+  /** Seconds since 1970; null when the header has none. */
   timestamp: number | null;
   title: string;
 }
@@ -21,7 +21,7 @@ export interface CastEvent {
 /** Of a line: an agent writes what a terminal printed at once, which is less. */
 const maxLineLength = 4 * 1024 * 1024;
 
-/** The header first, then the events. Throws `invalid` for what is no recording; a last line that was cut off is left out. */
+/** The header first, then the events. Throws `invalid` for anything that is not a recording; ignores a truncated last line. */
 export async function* readCast(parts: AsyncIterable<Uint8Array>): AsyncGenerator<CastHeader | CastEvent> {
   let number = 0;
   for await (const { line, isWhole } of linesOf(parts)) {
@@ -56,7 +56,7 @@ function parse(line: string): unknown {
   try {
     return JSON.parse(line);
   } catch {
-    // Told by whoever needs a value.
+    // The caller reports a missing value.
     return undefined;
   }
 }
@@ -74,7 +74,7 @@ function headerOf(value: unknown): CastHeader {
 function eventOf(value: unknown, number: number): CastEvent {
   const [at, kind, data] = Array.isArray(value) ? (value as unknown[]) : [];
   if (typeof at !== "number" || !Number.isFinite(at) || at < 0 || typeof kind !== "string" || typeof data !== "string")
-    throw new CoralError({ code: "invalid", message: `Cannot replay the recording: line ${number} is no event` });
+    throw new CoralError({ code: "invalid", message: `Cannot replay the recording: line ${number} is not an event` });
   return { atMs: at * 1_000, kind, data };
 }
 

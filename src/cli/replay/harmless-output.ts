@@ -78,14 +78,14 @@ export class HarmlessOutput {
       return "";
     }
     this.#state = "text";
-    // ESC Z asks what the terminal is; ESC c would clear it for good.
+    // ESC Z queries the terminal type; ESC c resets it.
     return /[78DEHMN=>]/.test(character) ? escape + character : "";
   }
 
   #takeCsi(character: string): string {
     this.#sequence += character;
     if (!/[ -~]/.test(character) || this.#sequence.length > maxSequence) {
-      // Broken off: whatever comes here is no part of it.
+      // Aborted sequence: what follows is not part of it.
       this.#state = "text";
       return this.#takeText(character);
     }

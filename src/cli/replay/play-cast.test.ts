@@ -43,7 +43,7 @@ describe("playCast()", () => {
     expect(end).toEqual({ lengthMs: 9_000, isComplete: true });
   });
 
-  test("shows everything when told to, and puts a terminal right at the end", async () => {
+  test("plays raw when requested, and resets the terminal at the end", async () => {
     const { io, shown } = setUp(true);
     await playCast(castOf([0, "a\u001b[6n"]), io, { ...options, isRaw: true });
     expect(shown()).toBe(`a\u001b[6n${resetTerminal}\n`);
@@ -59,7 +59,7 @@ describe("playCast()", () => {
     expect(tookMs).toBeLessThan(5_000);
   });
 
-  test("ends with q, and pauses and goes on with a blank", async () => {
+  test("quits with q, and pauses and resumes with space", async () => {
     const ended = setUp(true);
     const playing = playCast(castOf([0, "a"], [60_000, "b"]), ended.io, { ...options, speed: 1, idleLimitMs: 60_000 });
     await expect.poll(ended.shown).toBe("a");

@@ -22,7 +22,7 @@ export interface PlayEnd {
   isComplete: boolean;
 }
 
-/** Keys on a terminal: a blank pauses and goes on, q and Ctrl-C end it. */
+/** Keys on a terminal: space pauses and resumes, q and Ctrl-C quit. */
 export async function playCast(items: AsyncIterable<CastHeader | CastEvent>, io: CliIo, options: PlayOptions): Promise<PlayEnd> {
   const stop = new AbortController();
   const signal = AbortSignal.any([io.signal, stop.signal]);

@@ -1,4 +1,4 @@
-/** How people tell agents apart: by their host's name, and by their id where two hosts have the same. Agents without a name have their id. */
+/** Names agents for people: by host name, and by id where two hosts share a name or an agent has none. */
 export function agentNames(agents: readonly { agentId: string | null; hostname: string | null }[]): (agentId: string) => string {
   const names = new Map<string, string>();
   for (const { agentId, hostname } of agents) if (agentId !== null) names.set(agentId, hostname ?? agentId);

@@ -1,4 +1,4 @@
-/** What the command table holds. From it come the parser, the help texts, docs/cli.md and the shell completions. */
+/** The types of the command table, from which the parser, the help, docs/cli.md and the shell completions are made. */
 
 import type { Invocation } from "./invocation.ts";
 import type { ToolFieldBinding } from "./tool-command.ts";
@@ -10,7 +10,7 @@ export interface ArgumentSpec {
   name: string;
   description: string;
   required: boolean;
-  /** Takes all words that are left; only the last argument may. */
+  /** Takes all remaining arguments; only the last one may be variadic. */
   variadic?: boolean;
   choices?: readonly string[];
   completes?: CompletionKind;
@@ -20,13 +20,13 @@ export interface OptionSpec {
   /** Without dashes: `log-level`. */
   name: string;
   short?: string;
-  /** Placeholder of its value, such as `duration`; a switch without one. */
+  /** Placeholder of its value, such as `duration`; without one the option is a switch. */
   value?: string;
   /** Whether the value may be left out. */
   valueOptional?: boolean;
-  /** Whether it may be given several times, or with several values. */
+  /** Whether it may be repeated, or take several values at once. */
   repeats?: boolean;
-  /** Whether it may be given several times with one value each, so that words after it are arguments. */
+  /** Whether it may be repeated with one value each, so that what follows a value is an argument. */
   collects?: boolean;
   description: string;
   /** Shown in help; the command applies it. */
@@ -59,7 +59,7 @@ export interface CommandSpec {
   description?: string;
   arguments?: readonly ArgumentSpec[];
   options?: readonly OptionSpec[];
-  /** A command of this form and what it does. */
+  /** A command line and what it does. */
   examples?: readonly (readonly [command: string, what: string])[];
   /** Heading in the help of the whole program. */
   group?: string;

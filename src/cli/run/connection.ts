@@ -45,7 +45,7 @@ export function askAgent<Reply>(invocation: Invocation, path: string): Promise<R
   return callAgent(invocation, { method: "GET", path });
 }
 
-/** A call on the agent's own socket; an agent that is away becomes an error that says what to start. */
+/** A call on the agent's own socket; an agent that is not running becomes an error that names what to start. */
 export async function callAgent<Reply>(
   invocation: Invocation,
   request: { method: "GET" | "POST" | "DELETE"; path: string; body?: unknown },
@@ -97,7 +97,7 @@ async function controlTargetOf(colony: ColonyTarget): Promise<ControlTarget> {
   if (caFingerprint === undefined || tokenFile === undefined) {
     throw new CoralError({
       code: "unauthenticated",
-      message: `Cannot call colony "${contextName}": the context holds no CA fingerprint or no token file; ${again}`,
+      message: `Cannot call colony "${contextName}": the context lacks a CA fingerprint or a token file; ${again}`,
     });
   }
   try {
@@ -118,7 +118,7 @@ function connectionOf(invocation: Invocation, target: ControlTarget, colonyId: s
     try {
       return await requestJson({ target, method, path, signal, ...(body === undefined ? {} : { body }) });
     } catch (error) {
-      throw awayError(error, target, name);
+      throw notRunningError(error, target, name);
     }
   };
   return {
@@ -139,33 +139,33 @@ function connectionOf(invocation: Invocation, target: ControlTarget, colonyId: s
           signal: AbortSignal.any([signal, ended]),
         }) as AsyncGenerator<Line>;
       } catch (error) {
-        throw awayError(error, target, name);
+        throw notRunningError(error, target, name);
       }
     },
     bytes: async function* (path: string, body: unknown, ended: AbortSignal) {
       try {
         yield* requestBytes({ target, method: "POST", path, body, signal: AbortSignal.any([signal, ended]) });
       } catch (error) {
-        throw awayError(error, target, name);
+        throw notRunningError(error, target, name);
       }
     },
     openCommand: async () => {
       try {
         return await openCommand({ target, signal });
       } catch (error) {
-        throw awayError(error, target, name);
+        throw notRunningError(error, target, name);
       }
     },
   };
 }
 
-/** A daemon that is not there: what to start. Everything else as it is. */
-function awayError(error: unknown, target: ControlTarget, name: string): unknown {
+/** Turns a daemon that is not running into an error that names what to start; other errors pass through. */
+function notRunningError(error: unknown, target: ControlTarget, name: string): unknown {
   if (!isNotRunning(error)) return error;
   if (target.kind === "https") {
     return new CoralError({
       code: "unavailable",
-      message: `Cannot reach colony "${name}" at ${target.endpoint}: nobody answers there; check that it runs and that the address is right`,
+      message: `Cannot reach colony "${name}" at ${target.endpoint}: no answer; check that it is running and that the address is right`,
       cause: error,
     });
   }

@@ -31,7 +31,7 @@ export class Options {
     if (text === undefined) return undefined;
     const value = Number(text);
     if (/^\d+$/.test(text) && value >= min && value <= max) return value;
-    throw new CoralError({ code: "usage", message: `Cannot use --${name} "${text}": write a whole number of ${min} to ${max}` });
+    throw new CoralError({ code: "usage", message: `Cannot use --${name} "${text}": write a whole number from ${min} to ${max}` });
   }
 
   durationMs(name: string): number | undefined {

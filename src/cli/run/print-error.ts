@@ -2,7 +2,7 @@ import type { CoralError } from "../../base/errors.ts";
 import { escapeText } from "../../base/escape-text.ts";
 import type { Style } from "../output/style.ts";
 
-/** `error: …` on one line; with `causes` also what lies beneath, and the stack of the deepest. */
+/** `error: …` on one line; with `causes` also the chain of causes and the stack of the deepest. */
 export function formatError(error: CoralError, style: Style, causes: boolean): string {
   const lines = [`${style("red", "error:")} ${escapeText(error.message)}`];
   if (causes) {

@@ -37,7 +37,7 @@ describe("programName()", () => {
     expect(nameIn("other")).toBe(`'${script}'`);
   });
 
-  it("is the full path when the current directory is gone, and a bare word stays", () => {
+  it("is the full path when the current directory is gone, and keeps a bare name", () => {
     const gone = (): string => {
       throw new Error("ENOENT");
     };

@@ -1,11 +1,11 @@
-/** Texts say `coral status`; printed is what works when it is pasted: from a checkout that is `bin/coral status`. */
+/** Messages say `coral status`; the printed command must work when pasted, which in a checkout is `bin/coral status`. */
 
 import { realpathSync } from "node:fs";
 import { isAbsolute, join, relative } from "node:path";
 import { shellWord } from "../output/shell-word.ts";
 
 export interface ProgramNameOptions {
-  /** The script as Node names it; a bare word stays as it is. */
+  /** The script as Node names it; a bare command name is kept. */
   script: string;
   env: Readonly<Record<string, string | undefined>>;
   currentDirectory: () => string;

@@ -1,4 +1,4 @@
-/** Prints an answer in the wanted format, once or again and again with --watch. */
+/** Prints an answer in the requested format, once or repeatedly with --watch. */
 
 import { sleep } from "../../base/clock.ts";
 import { CoralError } from "../../base/errors.ts";
@@ -14,13 +14,13 @@ export interface AnswerView<T> {
   table: (answer: T) => Table;
   /** What people see instead of the table, with -o table and -o wide. */
   page?: (answer: T, wide: boolean) => string;
-  /** Whether the page itself says what this note says. */
-  pageTells?: (answer: T, note: Completeness["notes"][number]) => boolean;
+  /** Whether the page already contains this note. */
+  pageShows?: (answer: T, note: Completeness["notes"][number]) => boolean;
   /** For -o dot: a graph in the language of GraphViz. */
   dot?: (answer: T) => string;
-  /** Called after a table, page or CSV was printed, for what is to be said on stderr. */
+  /** Called after a table, page or CSV was printed, to print hints on stderr. */
   after?: (answer: T) => void;
-  /** Said on stderr when there is nothing to show. */
+  /** Printed on stderr when there is nothing to show. */
   empty?: string;
   /** Exit code of the command when the call itself succeeds; default 0. */
   exitCode?: (answer: T) => number;
@@ -43,7 +43,7 @@ export async function showAnswer<T extends object>(invocation: Invocation, ask: 
   await watch(invocation, ask, view, intervalMs);
 }
 
-/** JSON as every command prints it: two spaces, and nothing in it that a terminal would obey. */
+/** JSON as every command prints it: indented by two spaces, control characters escaped. */
 export function renderJson(value: unknown, compact = false): string {
   return `${escapeJsonText(JSON.stringify(value, undefined, compact ? undefined : 2))}\n`;
 }
@@ -71,13 +71,13 @@ async function render<T extends object>(
     case "wide": {
       const wide = format === "wide";
       if (view.page) return view.page(answer, wide);
-      // Wide means everything: the terminal may wrap, nothing is cut.
+      // Wide shows everything: the terminal may wrap, nothing is truncated.
       return renderTable(view.table(answer), { wide, width: wide ? undefined : print.width, style: print.style });
     }
   }
 }
 
-/** Files and programs get values as they are; a terminal gets nothing that it would obey. */
+/** Files and programs get values unchanged; a terminal gets no control characters. */
 function harmless(csv: string, isTerminal: boolean): string {
   return isTerminal ? csv.split("\n").map(escapeText).join("\n") : csv;
 }
@@ -87,8 +87,8 @@ function printNotes<T extends object>(invocation: Invocation, answer: T, view: A
   if (format === "json" || format === "yaml") return;
   if (view.empty !== undefined && (view.isEmpty?.(answer) ?? view.table(answer).cells.length === 0)) print.note(view.empty);
   view.after?.(answer);
-  const isTold = format === "csv" ? undefined : view.pageTells;
-  for (const note of notesOf(answer).filter((item) => isTold?.(answer, item) !== true)) print.warning(escapeText(note.message));
+  const isShown = format === "csv" ? undefined : view.pageShows;
+  for (const note of notesOf(answer).filter((item) => isShown?.(answer, item) !== true)) print.warning(escapeText(note.message));
 }
 
 function notesOf(answer: object): Completeness["notes"] {
@@ -106,7 +106,7 @@ function watchIntervalMs(invocation: Invocation): number | undefined {
 
 const clearScreen = "\u001b[H\u001b[2J\u001b[3J";
 
-/** Until the user ends it. A daemon that goes away is waited for, once it has answered. */
+/** Runs until the user ends it. Waits for a daemon that stops answering, once it has answered. */
 async function watch<T extends object>(
   invocation: Invocation,
   ask: () => Promise<T>,
@@ -132,7 +132,7 @@ async function watch<T extends object>(
         const failure = CoralError.from(error);
         const isPassing = failure.code === "unavailable" || failure.code === "timeout";
         if (round === 0 || signal.aborted || !isPassing) throw failure;
-        // The daemon may be restarting: said, and asked again.
+        // The daemon may be restarting: warn and try again.
         print.warning(escapeText(failure.message));
       }
       await sleep(intervalMs, signal);

@@ -1,11 +1,11 @@
-/** What the parser refuses, in our words: what was typed, what was meant, where to look. */
+/** Turns parser errors into usage errors: what was typed, what was probably meant, where to look. */
 
 import type { CommanderError } from "commander";
 import { closest } from "../../base/closest.ts";
 import { CoralError } from "../../base/errors.ts";
 import type { CommandSpec, OptionSpec } from "./command-spec.ts";
 
-/** The command that the words lead to, as far as they do, with the words that are left. */
+/** Follows `argv` down the command tree as far as it matches; `rest` are the arguments after that. */
 export function findCommand(root: CommandSpec, words: readonly string[]): { spec: CommandSpec; path: string[]; rest: string[] } {
   let spec = root;
   const path: string[] = [];
@@ -57,7 +57,7 @@ function messageOf(
   }
 }
 
-/** The parser says: option '-o, --output <format>' argument 'xml' is invalid. Allowed choices are json, yaml. */
+/** Commander writes: option '-o, --output <format>' argument 'xml' is invalid. Allowed choices are json, yaml. */
 function invalidValue(message: string): string {
   const option = /option '[^']*--([a-z-]+)[^']*' argument '([^']*)' is invalid/.exec(message);
   const argument = /value '([^']*)' is invalid for argument '([^']*)'/.exec(message);

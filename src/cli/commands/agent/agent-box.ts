@@ -44,7 +44,7 @@ export function agentBox(agent: AgentLine, nowMs: number): BoxLine[] {
 
 function runtimeLines({ runtime, runtimeProblems, isLegacy, os, kernel, arch }: AgentInfo): BoxLine[] {
   if (!runtime) {
-    const why = isLegacy ? "unknown (legacy agent: upgrade it)" : "unknown (the agent does not tell)";
+    const why = isLegacy ? "unknown (legacy agent: upgrade it)" : "unknown (not reported by the agent)";
     return [
       fact("Platform", `${escapeText(os)} ${escapeText(arch)}`),
       fact("", `Kernel ${escapeText(kernel)}`),

@@ -19,18 +19,18 @@ const quiet: AgentOtlpStatus = {
 };
 
 describe("otlpLines()", () => {
-  it("says where OTLP is taken, in one line while all is well", () => {
+  it("shows where OTLP is received, in one line while all is well", () => {
     expect(otlpLines(quiet, plain)).toEqual(["  otlp       on, gRPC 127.0.0.1:4317, HTTP 127.0.0.1:4318"]);
   });
 
-  it("says why it is not taken", () => {
+  it("shows why it is not received", () => {
     expect(otlpLines({ ...quiet, state: "unavailable", reason: "port taken", grpc: null, http: null }, plain)).toEqual([
       "  otlp       unavailable",
       "             port taken",
     ]);
   });
 
-  it("tells what came, what was not kept, and what became of the rest", () => {
+  it("counts what was received, dropped and stored", () => {
     const status: AgentOtlpStatus = {
       ...quiet,
       received: [
@@ -42,7 +42,7 @@ describe("otlpLines()", () => {
       forward: { endpoint: "http://other:4318", sent: 7, dropped: 1, refused: 0, queuedBytes: 2_048, problem: "connection refused" },
     };
     expect(otlpLines(status, plain).slice(1)).toEqual([
-      "             taken since the start: 1,200 spans, 1 log record",
+      "             received since start: 1,200 spans, 1 log record",
       "             traces: 3 rejected, 2 requests refused",
       "             sampling keeps 25% of ordinary traces; 900 spans let go so far",
       "             1 restart of decode threads",

@@ -14,7 +14,7 @@ export function otlpLines(otlp: AgentOtlpStatus, style: Style): string[] {
   const lines = [`  otlp       ${[style(stateStyles[state] ?? "yellow", state), ...doors].join(", ")}`];
   if (reason !== null) lines.push(`             ${style("yellow", escapeText(reason))}`);
   const kept = received.filter(({ rows }) => rows > 0).map(({ signal, rows }) => plural(rows, rowNames[signal] ?? "row"));
-  if (kept.length > 0) lines.push(`             taken since the start: ${kept.join(", ")}`);
+  if (kept.length > 0) lines.push(`             received since start: ${kept.join(", ")}`);
   for (const { signal, rejected, refused } of received) {
     const parts = [rejected > 0 ? `${number(rejected)} rejected` : "", refused > 0 ? `${plural(refused, "request")} refused` : ""].filter(
       Boolean,

@@ -1,4 +1,4 @@
-/** The part of `coral agent status` that says what the agent is: platform, runtime, capabilities, visibility, colony, storage. */
+/** The part of `coral agent status` that describes the agent: platform, runtime, capabilities, visibility, colony, storage. */
 
 import { escapeText } from "../../../base/escape-text.ts";
 import { formatBytes } from "../../../base/units.ts";
@@ -102,7 +102,7 @@ export function colonyLines({ colony }: AgentStatus, style: Style, nowMs: number
   const since = relative(colony.since, nowMs) ?? "";
   return block(style, "Colony", [
     ["Connected", isUp ? `${yes} Yes (${since})` : `${no} No, ${colony.state} (${since})`],
-    // A refusal may say what to do in several lines.
+    // The fix may take several lines.
     ...(colony.lastError ?? "")
       .split("\n")
       .flatMap((text, index): Line[] => (text === "" ? [] : [[index === 0 ? "Reason" : "", style("red", escapeText(text))]])),

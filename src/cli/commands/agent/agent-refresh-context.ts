@@ -36,10 +36,12 @@ function page({ runtime, changes, isTold }: RuntimeRefreshed, { print }: Invocat
       .join("  ")}`,
     "",
   ];
-  if (changes.length === 0) lines.push("Nothing has changed.");
+  if (changes.length === 0) lines.push("No changes.");
   else {
     lines.push(style("bold", "Changed:"), ...changes.map((change) => `  ${escapeText(change)}`));
-    lines.push(isTold ? "The colony was told." : style("yellow", "The colony is away; it hears of it with the next connection."));
+    lines.push(
+      isTold ? "Reported to the colony." : style("yellow", "The colony is unreachable; the agent reports it on the next connection."),
+    );
   }
   return `${lines.join("\n")}\n`;
 }

@@ -12,7 +12,7 @@ import { otlpLines } from "./agent-otlp.ts";
 import { agentHead, capabilityLines, colonyLines, platformLines, runtimeLines, storageLines, visibilityLines } from "./agent-page.ts";
 import { trafficLines } from "./agent-traffic.ts";
 
-/** `coral agent status`: asks the agent of this host itself, so that it works without a colony. */
+/** `coral agent status`: asks the agent of this host directly, so that it works without a colony. */
 export async function run(invocation: Invocation): Promise<void> {
   await showAnswer(invocation, () => askAgent<AgentStatus>(invocation, "/v1/status"), {
     table: (status) => agentTable(status),
@@ -131,7 +131,7 @@ function serviceBlock(ports: readonly AgentServiceStatus[], style: Style, wide: 
   return [`  ${style("bold", escapeText(service.name))}`, ...lines, `    ${"Status:".padEnd(13)} ${statusText(service, style)}`, ...sdk];
 }
 
-/** `healthy`, `unhealthy (connection refused)`; how it was found for those that are not checked. */
+/** `healthy`, `unhealthy (connection refused)`; the discovery method for those that are not checked. */
 function statusText({ check, method, confidence, status }: AgentServiceStatus, style: Style): string {
   if (check === null) return `${status} by ${escapeText(method)}, name ${confidence >= 1 ? "certain" : `confidence ${confidence}`}`;
   const detail = check.state === "healthy" ? "" : ` (${escapeText(check.detail)})`;

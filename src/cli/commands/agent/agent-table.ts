@@ -19,14 +19,14 @@ export const agentCommands: readonly CommandSpec[] = [
       ["CORAL_JOIN_TOKEN=coral_join_… coral agent start --daemon", "joins a colony on another host"],
       ["coral agent start --config /etc/coral/agent.yaml", "with another config file"],
     ],
-    load: () => import("./agent-start.ts"),
+    load: async () => ({ run: (await import("../daemons.ts")).startAgent }),
   },
   { name: "status", summary: "Show the agent of this host", options: watchedOutput, load: () => import("./agent-status.ts") },
   {
     name: "stop",
     summary: "Stop the agent of this host and wait until it has exited",
     options: stopOptions,
-    load: () => import("./agent-stop.ts"),
+    load: async () => ({ run: (await import("../daemons.ts")).stopAgent }),
   },
   toolCommand({
     name: "list",

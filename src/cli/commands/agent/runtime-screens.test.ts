@@ -78,7 +78,7 @@ Colony:
     );
   });
 
-  it("says why a passive sidecar can run nothing, and what to do", async () => {
+  it("shows why a passive sidecar cannot run commands, with the fix", async () => {
     const agent = await here.world.startAgent();
     agent.replies.set("GET /v1/status", () => agentStatusAnswer({ runtime: sampleSidecar("passive") }));
     const { stdout } = await here.world.coral("agent status");
@@ -316,7 +316,7 @@ Capability Coverage:
 `);
   });
 
-  it("says how to upgrade legacy agents, and until when", async () => {
+  it("shows how and until when to upgrade legacy agents", async () => {
     const steps = ["Update coral", "Restart the agent", "Verify"];
     here.colony.tool(
       "coral_get_status",
@@ -359,7 +359,7 @@ Capability Coverage:
 });
 
 describe("coral agent refresh-context", () => {
-  it("tells what the agent found, and what changed", async () => {
+  it("shows what the agent detected, and what changed", async () => {
     const agent = await here.world.startAgent();
     agent.replies.set("POST /v1/runtime/refresh", () => ({ runtime: cri, changes: ["sidecar mode passive → cri"], isTold: true }));
     const { code, stdout } = await here.world.coral("agent refresh-context");
@@ -367,9 +367,9 @@ describe("coral agent refresh-context", () => {
     expect(stdout).toContain(
       "Runtime:      Kubernetes Sidecar (CRI mode)\nCRI:          containerd v1.7.0 at /var/run/containerd/containerd.sock\n",
     );
-    expect(stdout).toContain("Changed:\n  sidecar mode passive → cri\nThe colony was told.\n");
+    expect(stdout).toContain("Changed:\n  sidecar mode passive → cri\nReported to the colony.\n");
     agent.replies.set("POST /v1/runtime/refresh", () => ({ runtime: cri, changes: [], isTold: true }));
-    expect((await here.world.coral("agent refresh-context")).stdout).toContain("Nothing has changed.\n");
+    expect((await here.world.coral("agent refresh-context")).stdout).toContain("No changes.\n");
     expect(JSON.parse((await here.world.coral("agent refresh-context -o json")).stdout)).toMatchObject({ changes: [] });
   });
 });

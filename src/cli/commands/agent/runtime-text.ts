@@ -1,4 +1,4 @@
-/** Where an agent runs, in the words of the screens. */
+/** Where an agent runs, as the pages print it. */
 
 import { escapeText } from "../../../base/escape-text.ts";
 import { type CapabilityFact, capabilityNames, modeLabel, type RuntimeFacts, runtimeLabel } from "../../../model/runtime-facts.ts";

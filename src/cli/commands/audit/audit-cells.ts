@@ -1,11 +1,11 @@
 import type { AuditRecordFact } from "../../../tools/index.ts";
 import type { Cell } from "../../output/table.ts";
 
-/** How it ended, in few words. */
+/** The outcome in a few words. */
 export function outcomeCell({ phase, reason, exitCode, kind }: AuditRecordFact): Cell {
   switch (phase) {
     case "denied":
-      // The rest of the line says what could not be run.
+      // The rest of the line names what could not be run.
       return { text: reason === "" ? "denied" : `denied: ${reason.replace(/^Cannot run this command: /, "")}`, style: "red" };
     case "held":
       return { text: "waits for an approval", style: "yellow" };

@@ -41,7 +41,7 @@ export async function run(invocation: Invocation): Promise<void> {
     }
     if (sha256 !== "" && hash.digest("hex") !== sha256) {
       invocation.setExitCode(1);
-      print.warning("this is not what was recorded: the file was changed since; its hash is not the one in the audit");
+      print.warning("the recording was changed: its hash differs from the one in the audit");
     }
   } finally {
     stop.abort();
@@ -54,7 +54,7 @@ const pollMs = 250;
 function speedOf(text: string): number {
   const speed = Number(text);
   if (/^\d+(?:\.\d+)?$/.test(text) && speed >= 0.1 && speed <= 1_000) return speed;
-  throw new CoralError({ code: "usage", message: `Cannot use --speed "${text}": write a number of 0.1 to 1000` });
+  throw new CoralError({ code: "usage", message: `Cannot use --speed "${text}": write a number from 0.1 to 1000` });
 }
 
 function localFile(file: string): Recording {
@@ -80,7 +80,7 @@ async function fromAgent(invocation: Invocation, name: string, signal: AbortSign
   if (!entry || entry.agentId === null) {
     throw new CoralError({
       code: "not-found",
-      message: `Cannot replay "${name}": that command has no recording; coral audit list --kind shell -o wide shows which have`,
+      message: `Cannot replay "${name}": it has no recording; coral audit list --kind shell -o wide shows which do`,
     });
   }
   if (agentIds.size > 1) {
@@ -136,5 +136,5 @@ function tellHeader({ print, io }: Invocation, { width, height, timestamp, title
   print.note(print.noteStyle("dim", `${width}×${height}${when}${title === "" ? "" : `: ${escapeText(title)}`}`));
   const { columns = 0, rows = 0 } = io.stdout;
   if (io.stdout.isTTY && columns > 0 && (columns < width || rows < height))
-    print.warning(`this terminal is smaller (${columns}×${rows}); what it shows may look broken`);
+    print.warning(`this terminal is smaller (${columns}×${rows}); the replay may look broken`);
 }

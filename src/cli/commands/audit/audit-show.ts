@@ -65,7 +65,7 @@ function pageOf({ id, entries }: AuditEntries, print: Printer): string {
   return `${lines.join("\n")}\n`;
 }
 
-/** `asker` is told once, above; others, who decide, with what they did. */
+/** The requester stands above all entries; others, such as approvers, are named with what they did. */
 function outcomeText(entry: AuditEntryFact, asker: string): string {
   const { phase, caller, reason, exitCode, rule, runAs, place, durationMs, stdoutBytes, stderrBytes, recording } = entry;
   const hasEnded = phase === "ended";

@@ -42,7 +42,7 @@ function entry(more: Partial<AuditEntryFact> = {}): AuditEntryFact {
 }
 
 describe("coral audit list", () => {
-  it("prints a line for each command, and asks with what was given", async () => {
+  it("prints a line per record, and passes the filters on", async () => {
     const records = [
       record(),
       record({ phase: "denied", reason: "no rule allows rm", exitCode: null, command: "rm -rf /", rule: "" }),
@@ -64,7 +64,7 @@ describe("coral audit list", () => {
     expect((await here.world.coral("audit list -o csv")).stdout.split("\n")[1]).toContain(id);
   });
 
-  it("asks this machine's agent with --local", async () => {
+  it("reads from this machine's agent with --local", async () => {
     const agent = await here.world.startAgent();
     agent.replies.set("GET /v1/audit?sinceMs=3600000&user=ann", () => ({ records: [record()] }));
     const { stdout } = await here.world.coral("audit list --local --since 1h --user ann");
@@ -73,7 +73,7 @@ describe("coral audit list", () => {
     expect(await here.world.coral("audit list --local --agent web-1")).toMatchObject({ code: 64 });
   });
 
-  it("says that nothing fits", async () => {
+  it("prints a note when nothing matches", async () => {
     here.colony.tool("coral_list_audit", { records: [] });
     expect((await here.world.coral("audit list")).stderr).toContain("in the last 24h");
   });
@@ -127,7 +127,7 @@ describe("coral audit verify", () => {
     );
   });
 
-  it("checks this machine's agent with --local, and says what that cannot find", async () => {
+  it("verifies this machine's agent with --local, and notes what that cannot detect", async () => {
     const agent = await here.world.startAgent();
     agent.replies.set("POST /v1/audit/verify", () => ({ ...whole, isWhole: false, notes: ["only this host's own file was checked"] }));
     const { stderr, code } = await here.world.coral("audit verify --local");
@@ -195,14 +195,14 @@ describe("coral audit replay", () => {
     expect((await here.world.coral(["audit", "replay", target])).stdout).toBe("hello world");
   });
 
-  it("tells that the recording is not the one of the audit", async () => {
+  it("reports a recording that differs from the audit", async () => {
     recorded({ recordingSha256: "0".repeat(64) });
     const { stderr, code } = await here.world.coral("audit replay 3f2a9c1e");
-    expect(stderr).toContain("this is not what was recorded");
+    expect(stderr).toContain("the recording was changed");
     expect(code).toBe(1);
   });
 
-  it("waits for the hash, which the agent tells when the command has ended there", async () => {
+  it("waits for the hash, which the agent reports when the command has ended", async () => {
     recorded({});
     const atColony = entry({ agentId: null, hostname: null, kind: "shell", recording: "r1", phase: "ended" });
     const begun = entry({ kind: "shell", recording: "r1", phase: "begun" });
@@ -214,14 +214,14 @@ describe("coral audit replay", () => {
     });
     expect(await here.world.coral("audit replay 3f2a9c1e")).toMatchObject({
       code: 1,
-      stderr: expect.stringContaining("this is not what was recorded"),
+      stderr: expect.stringContaining("the recording was changed"),
     });
     recorded({});
     here.colony.tool("coral_get_audit", { id, entries: [begun] });
     expect(await here.world.coral("audit replay 3f2a9c1e")).toMatchObject({ code: 0, stdout: "hello world" });
   });
 
-  it("says what to do for a command without a recording, a wrong speed, and a file that is none", async () => {
+  it("names the fix for a command without a recording, a wrong speed, and an invalid file", async () => {
     here.colony.tool("coral_get_audit", { id, entries: [entry()] });
     expect((await here.world.coral("audit replay 3f2a9c1e")).stderr).toContain("has no recording");
     expect(await here.world.coral("audit replay 3f2a9c1e --speed fast")).toMatchObject({ code: 64 });

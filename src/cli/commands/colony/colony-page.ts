@@ -38,7 +38,7 @@ function rowOf(host: HostLine): BoxCell[] {
 }
 
 export function distributionLines(answer: ColonyStatus, { style }: Printer): string[] {
-  // A colony from before does not tell.
+  // Older colonies do not report it.
   const runtimes = answer.runtimes as RuntimeDistribution | undefined;
   if (!runtimes || answer.agents.total === 0) return [];
   const platforms = runtimes.platforms.map(({ name, agents, versions }): [string, number, string] => [

@@ -27,7 +27,7 @@ export async function run(invocation: Invocation): Promise<void> {
         ],
       ),
     page: (answer, wide) => page(answer, invocation, wide),
-    pageTells: (answer, note) => answer.warnings.some((warning) => warning.kind === note.kind),
+    pageShows: (answer, note) => answer.warnings.some((warning) => warning.kind === note.kind),
   });
 }
 

@@ -21,16 +21,21 @@ const tokenCommands: readonly CommandSpec[] = [
       ["coral colony token create --uses 50 --ttl 1h", "for a roll-out"],
       ["coral colony token create --kind user --ttl 30d --note ci", "read access for a script"],
     ],
-    load: () => import("./token-create.ts"),
+    load: async () => ({ run: (await import("./tokens.ts")).createToken }),
   }),
-  { name: "list", summary: "List tokens, without their secrets", options: watchedOutput, load: () => import("./token-list.ts") },
+  {
+    name: "list",
+    summary: "List tokens, without their secrets",
+    options: watchedOutput,
+    load: async () => ({ run: (await import("./tokens.ts")).listTokens }),
+  },
   toolCommand({
     name: "revoke",
     tool: "coral_revoke_token",
     summary: "Revoke a token at once",
     positional: ["tokenId"],
     options: dataOutput,
-    load: () => import("./token-revoke.ts"),
+    load: async () => ({ run: (await import("./tokens.ts")).revokeToken }),
   }),
 ];
 
@@ -44,7 +49,7 @@ export const colonyCommands: readonly CommandSpec[] = [
       ["coral colony start --daemon", "in the background"],
       ["coral colony start --port 3001", "on another port"],
     ],
-    load: () => import("./colony-start.ts"),
+    load: async () => ({ run: (await import("../daemons.ts")).startColony }),
   },
   {
     name: "status",
@@ -52,6 +57,11 @@ export const colonyCommands: readonly CommandSpec[] = [
     options: watchedOutput,
     load: () => import("./colony-status.ts"),
   },
-  { name: "stop", summary: "Stop a colony and wait until it has exited", options: stopOptions, load: () => import("./colony-stop.ts") },
+  {
+    name: "stop",
+    summary: "Stop a colony and wait until it has exited",
+    options: stopOptions,
+    load: async () => ({ run: (await import("../daemons.ts")).stopColony }),
+  },
   { name: "token", summary: "Create, list and revoke tokens", commands: tokenCommands },
 ];

@@ -8,11 +8,11 @@ export async function run(invocation: Invocation): Promise<void> {
   const { args, options, print } = invocation;
   const app = checkName("application name", args[0] ?? "");
   const environment = checkName("environment", options.text("env") ?? "dev");
-  const made = await invocation.runtime.init({ app, environment });
-  print.answer(`${made.colonyId}\n`);
-  print.note(`  directory    ${made.directory}`);
-  print.note(`  CA SHA-256   ${made.caFingerprint}`);
-  print.note(`  context      ${made.contextName}`);
+  const created = await invocation.runtime.init({ app, environment });
+  print.answer(`${created.colonyId}\n`);
+  print.note(`  directory    ${created.directory}`);
+  print.note(`  CA SHA-256   ${created.caFingerprint}`);
+  print.note(`  context      ${created.contextName}`);
   print.note("next: coral colony start --daemon · coral agent start --daemon · coral status");
 }
 

@@ -36,7 +36,7 @@ export function kindOfFile(path: string): ConfigKind {
   if (name === "config.yaml" || name === "config.yml") return "contexts";
   throw new CoralError({
     code: "usage",
-    message: `Cannot tell what "${path}" configures: say it with --kind agent, --kind colony or --kind contexts`,
+    message: `Cannot detect what "${path}" configures: set --kind agent, --kind colony or --kind contexts`,
   });
 }
 

@@ -20,7 +20,7 @@ export async function run(invocation: Invocation): Promise<void> {
     args[0] === undefined
       ? (await configFilesOf(home)).filter((file) => existsSync(file.path))
       : [namedFile(args[0], options.text("kind"))];
-  if (files.length === 0) print.note(`there is no config file under ${home}; the defaults apply`);
+  if (files.length === 0) print.note(`no config file under ${home}; the defaults apply`);
   let problems = 0;
   for (const file of files) {
     try {

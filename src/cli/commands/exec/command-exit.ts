@@ -38,7 +38,7 @@ export function exitCodeOfAll(ends: readonly (CommandEnded | undefined)[]): numb
   return isShared ? first : codes.every((code) => code === 0) ? 0 : 1;
 }
 
-/** As shells tell it; `INT` and `SIGINT` are the same. */
+/** As shells report it; `INT` and `SIGINT` are the same. */
 export function exitCodeOfSignal(name: string): number {
   const key = (name.startsWith("SIG") ? name : `SIG${name}`) as NodeJS.Signals;
   return exitCodes.signalBase + (constants.signals[key] ?? 0);

@@ -4,7 +4,7 @@ import type { CommandClient } from "../../../transport/index.ts";
 import type { CliIo } from "../../output/cli-io.ts";
 
 export interface CommandInputSource {
-  /** Until the program runs, a terminal is as ever: what is said about it must look right, and Ctrl-C must work. */
+  /** The terminal stays in cooked mode until the program runs: messages must look right, and Ctrl-C must work. */
   waitsForProgram?: boolean;
   /** Returns what stops it. `leave` hangs up. */
   start(client: CommandClient, leave: () => void): () => void;
@@ -37,7 +37,7 @@ export function terminalInput(io: CliIo): CommandInputSource {
         else typed = typed.then(() => client.write(data));
       });
       const releaseResize = terminal.onResize(() => client.resize(...sizeOf(io)));
-      // It may have another size since it was asked for.
+      // The size may have changed since the request.
       client.resize(...sizeOf(io));
       return () => {
         releaseKeys();
@@ -47,7 +47,7 @@ export function terminalInput(io: CliIo): CommandInputSource {
   };
 }
 
-/** Columns and rows; a terminal that was never told its size says 0. */
+/** Columns and rows; a terminal whose size was never set reports 0. */
 export function sizeOf({ stdout }: CliIo): [columns: number, rows: number] {
   return [stdout.columns || 80, stdout.rows || 24];
 }

@@ -42,7 +42,7 @@ export function plainOutput(io: CliIo): CommandOutput {
   };
 }
 
-/** Of several: `web-1 | line`. Nothing in a line can make a terminal act, and lines of agents do not mix. */
+/** Of several: `web-1 | line`. Control characters are escaped, and lines of different agents never mix. */
 export function prefixedOutput(io: CliIo, targets: readonly Target[], styles: { stdout: Style; stderr: Style }): CommandOutput {
   const names = targetNames(targets);
   const width = Math.max(0, ...names.map((name) => name.length));
@@ -86,7 +86,7 @@ function splitLines(data: Buffer): { lines: Buffer[]; rest: Buffer } {
   return { lines, rest: Buffer.from(data.subarray(from)) };
 }
 
-/** One object per line: `{ "kind": "output", "agentId", "hostname", "stream", "text" }`, or `base64` for what is no UTF-8. */
+/** One object per line: `{ "kind": "output", "agentId", "hostname", "stream", "text" }`, or `base64` for bytes that are not UTF-8. */
 export function jsonOutput(io: CliIo, targets: readonly Target[]): CommandOutput {
   const waiting = new Map<string, Buffer>();
   const show = (target: number, stream: "stdout" | "stderr", data: Buffer): Promise<void> => {
@@ -116,7 +116,7 @@ export function jsonOutput(io: CliIo, targets: readonly Target[]): CommandOutput
 function cutCharacterBytes(data: Buffer): number {
   for (let back = 1; back <= Math.min(3, data.length); back++) {
     const byte = data[data.length - back] ?? 0;
-    // 10xxxxxx goes on with a character.
+    // 10xxxxxx continues a character.
     if ((byte & 0xc0) === 0x80) continue;
     const length = byte > 0xf4 ? 1 : byte >= 0xf0 ? 4 : byte >= 0xe0 ? 3 : byte >= 0xc2 ? 2 : 1;
     return length > back ? back : 0;
@@ -145,7 +145,7 @@ export function routedJson({ commandId, targets, skipped, warnings }: CommandRou
   };
 }
 
-/** A value as one line that a terminal cannot be made to act by. */
+/** A value as one line without control characters. */
 export function jsonLine(value: unknown): string {
   return `${escapeJsonText(JSON.stringify(value))}\n`;
 }

@@ -22,7 +22,7 @@ import {
   targetNames,
 } from "./command-output.ts";
 import { localUnsupportedPage, refusedTargets, skippedLines, unsupportedPage } from "./command-targets-page.ts";
-import type { WantedCommand } from "./command-words.ts";
+import type { WantedCommand } from "./wanted-command.ts";
 
 export interface RunWantedOptions {
   wanted: WantedCommand;
@@ -58,12 +58,12 @@ async function open(invocation: Invocation, { kind, targets }: WantedCommand): P
     return await openAgentCommand(invocation);
   }
   const colony = await connectColony(invocation);
-  const { one: _one, ...wish } = targets;
-  await colony.call("coral_resolve_targets", { command: kind, ...wish });
+  const { one: _one, ...filters } = targets;
+  await colony.call("coral_resolve_targets", { command: kind, ...filters });
   return await colony.openCommand();
 }
 
-/** The agent of this machine cannot; the page says why. */
+/** The agent of this machine cannot run it; the page shows why. */
 class UnsupportedHere extends Error {
   readonly page: string;
 
@@ -73,12 +73,12 @@ class UnsupportedHere extends Error {
   }
 }
 
-/** What the agent says of itself, straight from it. */
+/** The agent's own description of itself. */
 async function localProblem(invocation: Invocation, command: OrderKind): Promise<string | undefined> {
   const { runtime } = await askAgent<RuntimeRefreshed>(invocation, "/v1/runtime");
   const capability = capabilityOf(runtime, command);
   if (capability === undefined || capability.available) return undefined;
-  // Where the place allows it, only the agent's own policy does not: it refuses by itself, says why, and writes that down.
+  // Where only the policy forbids it, the agent itself denies the command, with a reason and an audit record.
   if (!runtime.runtimeType.startsWith("k8s-")) return undefined;
   const { agentId } = await askAgent<AgentStatus>(invocation, "/v1/status");
   return localUnsupportedPage({ command, agentId, runtime, capability }, invocation.print.noteStyle);
@@ -174,7 +174,7 @@ class Conversation implements CommandEvents {
     if (this.#isDetached) return 0;
     if (this.#hungUpCode !== undefined) return this.#hungUpCode;
     if (isLost) {
-      const problem = "Cannot tell how the command ended: the connection was lost";
+      const problem = "Cannot determine how the command ended: the connection was lost";
       io.stderr.write(`${print.noteStyle("red", "error:")} ${problem}\n`);
       return exitCodes.lost;
     }
@@ -182,7 +182,7 @@ class Conversation implements CommandEvents {
     return exitCodeOfAll(ends);
   }
 
-  /** What went well needs no words; of several, what did not is named. */
+  /** Success prints nothing; of several targets, the failed ones are named. */
   #tellEnds(ends: readonly (CommandEnded | undefined)[]): void {
     const { print, io } = this.#invocation;
     const isOne = ends.length === 1;

@@ -15,7 +15,7 @@ const agent = (agentId: string, hostname: string): TargetAgent => ({
   fix,
 });
 
-it("unsupportedPage() names agents so that they can be told apart", () => {
+it("unsupportedPage() names agents unambiguously", () => {
   const agents = [agent("vm-1", "vm"), agent("vm-2", "vm"), agent("api-002-5f", "api-002")];
   const page = unsupportedPage({ command: "exec", target: "all", total: 3, agents }, plainStyle);
   expect(page.split("\n").filter((line) => line.includes("❌"))).toEqual([
@@ -25,7 +25,7 @@ it("unsupportedPage() names agents so that they can be told apart", () => {
   ]);
 });
 
-it("skippedLines() says how many get the command, who does not, why, and what helps", () => {
+it("skippedLines() counts the targets and names the skipped agents with reason and fix", () => {
   const targets = [
     { agentId: "vm-1", hostname: "vm" },
     { agentId: "api-001-5f", hostname: "api-001" },

@@ -1,4 +1,4 @@
-/** How each assistant wants to be told to start `coral mcp proxy`. */
+/** How each assistant is configured to start `coral mcp proxy`. */
 
 import { shellWord } from "../../output/shell-word.ts";
 

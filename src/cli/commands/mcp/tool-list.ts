@@ -20,6 +20,6 @@ export async function run(invocation: Invocation): Promise<void> {
         },
         { title: "DESCRIPTION", key: "description", cell: (tool) => tool.description },
       ]),
-    empty: "This token may call no tool",
+    empty: "This token has no permission to call any tool",
   });
 }

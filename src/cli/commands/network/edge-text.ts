@@ -1,4 +1,4 @@
-/** One connection between two ends, in words: whom, how often, by which protocol, how sure. */
+/** Describes one connection in a line: peer, rate, protocol, confidence. */
 
 import { formatBytes } from "../../../base/units.ts";
 import { protocolTitle } from "../../../model/protocols.ts";
@@ -41,7 +41,7 @@ function joined(list: readonly TopologyEdge[]): DrawnEdge {
   };
 }
 
-/** Percentiles do not add up: the busiest port tells them. */
+/** Percentiles cannot be added: the busiest port stands for all. */
 function joinedRequests(list: readonly TopologyEdge[]): TopologyEdge["requests"] {
   const all = list.flatMap((edge) => edge.requests ?? []).sort((a, b) => b.count - a.count);
   const [main] = all;
@@ -105,7 +105,7 @@ export function isSure(edge: TopologyEdge): boolean {
   return edge.confidence >= sureConfidence;
 }
 
-/** Loopback says nothing to a reader on another host. */
+/** A loopback address means nothing to a reader on another host. */
 function mainAddress(addresses: readonly string[]): string | undefined {
   return addresses.find((address) => !address.startsWith("127.") && address !== "::1") ?? addresses[0];
 }

@@ -11,7 +11,7 @@ interface RangeFile {
   file: string;
   provider: string | null;
   format: string | null;
-  /** Null when the file cannot be used; `problem` says why. */
+  /** Null when the file cannot be used; `problem` is the reason. */
   ranges: number | null;
   publishedAt: string | null;
   updatedAt: string | null;
@@ -51,7 +51,7 @@ export async function run(invocation: Invocation): Promise<void> {
         },
       ]);
     },
-    empty: 'No ranges are installed, so addresses of clouds and CDNs get no names; run "coral network ranges update"',
+    empty: 'No ranges installed, so cloud and CDN addresses stay unnamed; run "coral network ranges update"',
   });
 }
 

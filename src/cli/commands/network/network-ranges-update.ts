@@ -48,7 +48,7 @@ export async function run(invocation: Invocation): Promise<void> {
   const files = options.texts("file");
   const providers = options.texts("provider");
   if (files.length > 0 && providers.length > 0)
-    throw new CoralError({ code: "usage", message: "Cannot use --file and --provider together: a file says itself whose ranges it holds" });
+    throw new CoralError({ code: "usage", message: "Cannot use --file and --provider together: a file names its own provider" });
   const ask = async (): Promise<Update> => {
     const { lists, failed } =
       files.length > 0 ? { lists: await readFiles(files), failed: [] } : await downloadLists(providers, invocation.io.signal);
@@ -83,7 +83,7 @@ async function readFiles(files: readonly string[]): Promise<CheckedList[]> {
     if (other)
       throw new CoralError({
         code: "usage",
-        message: `Cannot take both "${other.taken.source}" and "${path}": both are lists of ${parsed.provider}`,
+        message: `Cannot import both "${other.taken.source}" and "${path}": both are lists of ${parsed.provider}`,
       });
     lists.push({ taken: takenOf(parsed, file, path), text });
   }
@@ -112,7 +112,7 @@ async function downloadLists(wanted: readonly string[], signal: AbortSignal): Pr
   if (lists.length === 0) {
     throw new CoralError({
       code: "unavailable",
-      message: `Cannot download the ranges: ${failed[0]?.problem ?? "there is nothing to download"}; on a host without internet, download them elsewhere and pass them with --file`,
+      message: `Cannot download the ranges: ${failed[0]?.problem ?? "there is nothing to download"}; on a host without internet, download them on another machine and pass them with --file`,
       details: { failed },
     });
   }
@@ -137,7 +137,7 @@ async function download(url: string, signal: AbortSignal): Promise<string> {
   const timeout = AbortSignal.timeout(downloadTimeoutMs);
   try {
     const response = await fetch(url, { signal: AbortSignal.any([signal, timeout]), headers: { "user-agent": "coral" } });
-    if (!response.ok) throw new CoralError({ code: "unavailable", message: `${url} answers with HTTP status ${response.status}` });
+    if (!response.ok) throw new CoralError({ code: "unavailable", message: `${url} returned HTTP status ${response.status}` });
     return await readBounded(response, url);
   } catch (error) {
     if (error instanceof CoralError) throw error;
@@ -152,12 +152,12 @@ async function readBounded(response: Response, url: string): Promise<string> {
   for await (const chunk of response.body ?? []) {
     text += decoder.decode(chunk as Uint8Array, { stream: true });
     if (text.length > maxRangesFileBytes)
-      throw new CoralError({ code: "exhausted", message: `${url} sends more than ${maxRangesFileBytes} bytes` });
+      throw new CoralError({ code: "exhausted", message: `${url} sent more than ${maxRangesFileBytes} bytes` });
   }
   return text + decoder.decode();
 }
 
-/** fetch says only that it failed; the system's reason lies beneath. */
+/** fetch reports only that it failed; the system's reason is its cause. */
 function reasonOf(error: unknown): string {
   const cause = error instanceof Error ? error.cause : undefined;
   if (cause instanceof Error && "code" in cause) return String(cause.code);

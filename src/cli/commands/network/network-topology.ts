@@ -26,7 +26,7 @@ export async function run(invocation: Invocation): Promise<void> {
     "coral_get_topology",
     {
       table: (answer) => tableOf(answer.edges, columnsOf(answer)),
-      page: (answer, wide) => topologyPage(answer, print, { wide, asked: service }),
+      page: (answer, wide) => topologyPage(answer, print, { wide, selected: service }),
       dot: topologyDot,
       empty: `No connections in the last ${since}; look further back with --since`,
       isEmpty: (answer) => answer.edges.length === 0,

@@ -168,7 +168,7 @@ Total: 3 external dependencies
     );
   });
 
-  it("say so when there is nothing, and count one as one", async () => {
+  it("print a note when there is nothing, and use the singular for one", async () => {
     colony.tool("coral_get_egress", { sinceMs: 1, total: 0, endpoints: [] });
     const none = await world.coral("network egress");
     expect(none).toMatchObject({ code: 0 });
@@ -225,7 +225,7 @@ External Egress: 2 destinations
 `);
   });
 
-  it("says what depends on the service that was asked about", async () => {
+  it("shows what depends on the selected service", async () => {
     const topology = sampleTopology();
     for (const node of topology.nodes) {
       if (node.name === "frontend") Object.assign(node, { distance: 2, relation: "dependent" });
@@ -247,10 +247,10 @@ External Egress: 2 destinations
       agent: "web-1",
     });
     expect(stdout).toContain("SERVICE TOPOLOGY of s3 (with");
-    expect(stdout).toContain("Depends on it: api, frontend\nIt depends on: nothing that was seen\n");
+    expect(stdout).toContain("Depends on it: api, frontend\nIt depends on: none\n");
   });
 
-  it("is quiet about an empty one, and counts what it does not draw of a huge one", async () => {
+  it("draws an empty topology, and counts what it omits of a huge one", async () => {
     colony.tool("coral_get_topology", {
       ...sampleTopology(),
       nodes: [],
@@ -368,7 +368,7 @@ describe("coral network ranges", () => {
     }
   });
 
-  it("downloads the published lists, and says which could not be had", async () => {
+  it("downloads the published lists, and names those that failed", async () => {
     const asked: string[] = [];
     vi.stubGlobal("fetch", (url: string) => {
       asked.push(url);
@@ -386,16 +386,16 @@ describe("coral network ranges", () => {
     expect(ran.stderr).toContain(
       "note: AWS was not updated: https://ip-ranges.amazonaws.com/ip-ranges.json cannot be reached (ENOTFOUND)\n",
     );
-    expect(ran.stderr).toContain("Fastly was not updated: https://api.fastly.com/public-ip-list answers with HTTP status 503\n");
+    expect(ran.stderr).toContain("Fastly was not updated: https://api.fastly.com/public-ip-list returned HTTP status 503\n");
     expect(await readdir(rangesDirectory())).toEqual(["cloudflare.json"]);
   });
 
-  it("says what to do on a host without internet, and for a colony elsewhere", async () => {
+  it("names the fix on a host without internet, and for a colony on another machine", async () => {
     vi.stubGlobal("fetch", () => Promise.reject(new TypeError("fetch failed")));
     const offline = await world.coral("network ranges update --provider aws");
     expect(offline.code).toBe(1);
     expect(offline.stderr).toBe(
-      "error: Cannot download the ranges: https://ip-ranges.amazonaws.com/ip-ranges.json cannot be reached (fetch failed); on a host without internet, download them elsewhere and pass them with --file\n",
+      "error: Cannot download the ranges: https://ip-ranges.amazonaws.com/ip-ranges.json cannot be reached (fetch failed); on a host without internet, download them on another machine and pass them with --file\n",
     );
     const { saveContext } = await import("../../../config/index.ts");
     await saveContext(world.home, { name: "far", colonyId: "far-prod-123456", endpoint: "far.example.com:9000" });

@@ -43,7 +43,7 @@ export async function readRangeFile(path: string): Promise<{ text: string; chang
     if (size > maxRangesFileBytes) {
       throw new CoralError({
         code: "exhausted",
-        message: `Cannot read ranges file "${path}": it has ${size} bytes, and ${maxRangesFileBytes} is the most`,
+        message: `Cannot read ranges file "${path}": it has ${size} bytes; the limit is ${maxRangesFileBytes}`,
       });
     }
     return { text: await readFile(path, "utf8"), changedAtMs: mtimeMs };

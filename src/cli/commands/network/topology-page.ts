@@ -11,7 +11,7 @@ import { type DrawnEdge, edgeText, isSure, joinPorts, nodeText } from "./edge-te
 export interface TopologyPageOptions {
   wide: boolean;
   /** What --service named. */
-  asked: string | undefined;
+  selected: string | undefined;
 }
 
 const classes: readonly TopologyEdge["class"][] = ["INGRESS", "INTERNAL", "EGRESS"];
@@ -25,13 +25,13 @@ const namesMax = 20;
 
 export function topologyPage(topology: Topology, print: Printer, options: TopologyPageOptions): string {
   const nodes = new Map(topology.nodes.map((node) => [node.id, node]));
-  const of = options.asked === undefined ? "" : ` of ${escapeText(options.asked)}`;
+  const of = options.selected === undefined ? "" : ` of ${escapeText(options.selected)}`;
   const lines = [screenTitle(`SERVICE TOPOLOGY${of} (with external dependencies)`, print)];
   for (const name of classes) {
     const edges = topology.edges.filter((edge) => edge.class === name);
     if (edges.length > 0) lines.push(print.style("cyan", `[${name}]`), ...groupLines(edges, nodes, print, options.wide));
   }
-  if (options.asked !== undefined) lines.push(...relationLines(topology, options.wide));
+  if (options.selected !== undefined) lines.push(...relationLines(topology, options.wide));
   const { totals } = topology;
   lines.push(
     `Internal Services: ${grouped(totals.services)}`,
@@ -80,7 +80,7 @@ function calledLines(
   );
   const shown = wide ? sorted : sorted.slice(0, maxCalled);
   const lines = shown.map((edge) => ({
-    // A port outside is part of the address; one of ours is told by the protocol.
+    // A port outside is part of the address; one of ours is implied by the protocol.
     name: escapeText(nameOf(edge.to, nodes, edge.class === "EGRESS" && edge.ports === undefined ? edge.port : null)),
     rest: `[${escapeText(edgeText(edge, wide))}]`,
     sure: isSure(edge),
@@ -96,11 +96,11 @@ function drawLine({ name, rest, sure }: CalledLine, width: number, { style, widt
   return `${head}${padded} ${style(sure ? "dim" : "yellow", rest)}`;
 }
 
-/** What was asked about, seen from both sides; nearest first. */
+/** The selected service seen from both sides, nearest first. */
 function relationLines({ nodes }: Topology, wide: boolean): string[] {
   const names = (...relations: TopologyNode["relation"][]): string => {
     const found = nodes.filter((node) => relations.includes(node.relation)).sort((a, b) => (a.distance ?? 0) - (b.distance ?? 0));
-    if (found.length === 0) return "nothing that was seen";
+    if (found.length === 0) return "none";
     const shown = (wide ? found : found.slice(0, namesMax)).map((node) => escapeText(node.name));
     return `${shown.join(", ")}${found.length > shown.length ? ` and ${found.length - shown.length} more` : ""}`;
   };

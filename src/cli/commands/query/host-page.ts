@@ -1,4 +1,4 @@
-/** The page of one host: what is wrong first, then each resource on a line with its course over the time asked for. */
+/** The page of one host: what is wrong first, then one line per resource with its trend. */
 
 import { escapeText } from "../../../base/escape-text.ts";
 import { formatBytes, formatDurationMs } from "../../../base/units.ts";
@@ -22,7 +22,7 @@ export function hostPage(host: HostReport, sinceMs: number, print: Printer, wide
     lines.push(`  ${style(name, `${finding.severity}:`)} ${escapeText(finding.message)}`);
   }
   if (host.latest === null) {
-    lines.push(print.commands("  no sample is stored for this time; the agent may have just started, see coral agent list"));
+    lines.push(print.commands("  no samples in this period; the agent may have just started, see coral agent list"));
     return `${lines.join("\n")}\n`;
   }
   lines.push(...resourceLines(host, host.latest, print));
@@ -107,13 +107,13 @@ function metricLine(
 
 function pressureText(now: NonNullable<HostReport["latest"]>): string | undefined {
   const { psiCpuSomeRatio, psiMemorySomeRatio, psiMemoryFullRatio, psiIoSomeRatio, psiIoFullRatio } = now;
-  // Kernels without PSI say nothing; that is not the same as no pressure.
+  // Kernels without PSI report nothing, which is not the same as no pressure.
   if (psiCpuSomeRatio === null && psiMemorySomeRatio === null && psiIoSomeRatio === null) return undefined;
   const full = (ratio: number | null): string => (ratio === null ? "" : ` (all ${percent(ratio)})`);
   return `waiting for cpu ${percent(psiCpuSomeRatio) ?? "-"} · memory ${percent(psiMemorySomeRatio) ?? "-"}${full(psiMemoryFullRatio)} · io ${percent(psiIoSomeRatio) ?? "-"}${full(psiIoFullRatio)}`;
 }
 
-/** The resource that tasks wait for the most, with its course. */
+/** The resource that tasks wait for most, with its trend. */
 function worstPressure(now: NonNullable<HostReport["latest"]>, series: HostReport["series"]): [number, HostMetric] {
   const all: [number, HostMetric][] = [
     [now.psiCpuSomeRatio ?? 0, series.psiCpuSomeRatio],

@@ -18,7 +18,7 @@ describe("coral agent list", () => {
     }),
   ];
 
-  it("prints a table, asks with what was given, and says so when there is none", async () => {
+  it("prints a table, passes filters on, and prints a note when there is none", async () => {
     here.colony.tool("coral_list_agents", { total: 2, agents });
     const { stdout } = await here.world.coral("agent list web --health unhealthy");
     expect(here.colony.calls[0]?.body).toEqual({ verbose: false, limit: 1_000, match: "web", health: "unhealthy" });
@@ -50,7 +50,7 @@ web-2  agent-b  unhealthy  unknown  -     no         never           -  0.1.0   
 });
 
 describe("coral events", () => {
-  it("prints newest first with local time, and says so when nothing happened", async () => {
+  it("prints newest first with local time, and a note when there are none", async () => {
     const at = new Date().toISOString();
     here.colony.tool("coral_list_events", {
       events: [
@@ -161,7 +161,7 @@ describe("coral colony token and agent revoke", () => {
     expect(json.stderr).toBe("");
   });
 
-  it("list never shows a secret; revoke says what it did", async () => {
+  it("list never shows a secret; revoke prints the id", async () => {
     here.colony.tool("coral_list_tokens", {
       tokens: [token, { ...token, tokenId: "t2", kind: "user", permission: "read", usesLeft: null, state: "revoked" }],
     });

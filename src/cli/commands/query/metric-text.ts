@@ -25,7 +25,7 @@ export function metricRate(value: number | null, unit: string): string | null {
   return unit === "By" ? `${bytes(value)}/s` : `${plainNumber(value)}/s`;
 }
 
-/** Four digits at the most where that loses nothing that matters. */
+/** At most four digits, where that loses nothing that matters. */
 export function plainNumber(value: number): string {
   const size = Math.abs(value);
   if (Number.isInteger(value) && size < 1e15) return value < 0 ? `-${grouped(size)}` : grouped(size);

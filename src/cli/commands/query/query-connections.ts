@@ -50,7 +50,7 @@ function columnsAt(nowMs: number): readonly Column<ConnectionRow>[] {
   ];
 }
 
-/** `2 refused`, `3: 2 refused, 1 reset`, `5` when nobody knows why. */
+/** `2 refused`, `3: 2 refused, 1 reset`, `5` when the reasons are unknown. */
 function failedText({ failed, refused, reset, timedOut }: ConnectionRow): string {
   const reasons = (
     [
@@ -63,7 +63,7 @@ function failedText({ failed, refused, reset, timedOut }: ConnectionRow): string
   return reasons.length === 0 ? String(failed) : `${failed}: ${reasons.join(", ")}`;
 }
 
-/** A port of the called is part of its address; one's own port is told by the protocol. */
+/** The port of a called peer is part of its address; the service's own port is implied by the protocol. */
 function peerText({ peer, peerAddress, role, serverPort }: ConnectionRow): string {
   const port = role === "client" ? serverPort : null;
   if (peer === peerAddress) return addressWithPort(peer, port);

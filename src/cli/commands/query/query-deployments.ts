@@ -46,7 +46,7 @@ function columns(nowMs: number): Column<Deployment>[] {
   ];
 }
 
-/** `1.4.2 ← 1.4.1`, `3f2a91c0 ← 77aa…`; what people said comes with it. */
+/** `1.4.2 ← 1.4.1`, `3f2a91c0 ← 77aa…`, with the note of a mark. */
 function deployedText({ version, previousVersion, build, previousBuild, note }: Deployment): string {
   const isVersion = version !== null && version !== previousVersion;
   const name = isVersion ? version : (build?.slice(0, 8) ?? version ?? "marked");

@@ -44,7 +44,7 @@ describe("coral query logs", () => {
     expect(here.colony.calls[0]?.body).toEqual({ since: "15m", level: "warn", grep: "hello", limit: 2 });
   });
 
-  it("leaves out the name of the only service, and tells more with -o wide", async () => {
+  it("omits the name of the only service, and adds details with -o wide", async () => {
     here.colony.tool(
       "coral_query_logs",
       result({ records: [record({ traceId: "ab".repeat(16), pattern: "aaaaaaaaaaaa", attributes: { a: 1 } })] }),
@@ -73,7 +73,7 @@ describe("coral query logs", () => {
     );
   });
 
-  it("says when there is nothing", async () => {
+  it("prints a note when there is nothing", async () => {
     here.colony.tool("coral_query_logs", result());
     const { stdout, stderr } = await here.world.coral("query logs --since 1h");
     expect(stdout).toBe("");

@@ -18,7 +18,7 @@ export async function run(invocation: Invocation): Promise<void> {
       answer.by === "pattern"
         ? renderTable(tableIn(answer), { wide, width: wide ? undefined : print.width, style: print.style })
         : recordLines(answer.records, print, { wide, isOneService: args[0] !== undefined }),
-    pageTells: ({ next }, note) => next !== null && note.kind === "limit" && note.message.includes(next),
+    pageShows: ({ next }, note) => next !== null && note.kind === "limit" && note.message.includes(next),
     after: ({ next, records }) => {
       if (next !== null) print.note(`Showing the newest ${records.length} records; add --page ${next} for older ones`);
     },

@@ -77,7 +77,7 @@ describe("coral query metrics", () => {
     expect(csv.stdout.split("\n")[0]).toBe("service,last,min,max,points,series,kind,unit");
   });
 
-  it("says why there is nothing", async () => {
+  it("prints why there is nothing", async () => {
     const completeness = { complete: false, notes: [{ kind: "no-data", message: "nothing was sent" }] };
     here.colony.tool("coral_query_metrics", { ...resultOf({ total: 0 }), completeness });
     expect(await here.world.coral("query metrics")).toEqual({ code: 0, stdout: "", stderr: "note: nothing was sent\n" });
@@ -114,7 +114,7 @@ describe("metricValue()", () => {
     expect(metricValue(value, unit)).toBe(wanted);
   });
 
-  it("tells rates and courses", () => {
+  it("prints rates and trends", () => {
     expect(metricRate(0.25, "{request}")).toBe("0.25/s");
     expect(metricRate(null, "By")).toBeNull();
     expect(plainNumber(2 ** 60)).toBe("1.15e+18");

@@ -23,7 +23,7 @@ export async function run(invocation: Invocation): Promise<void> {
   );
 }
 
-/** A narrow terminal has no room for a long course. */
+/** A narrow terminal has no room for a long trend. */
 function pointsFor(width: number | undefined): number {
   if (width === undefined || width >= 120) return 20;
   return width >= 100 ? 10 : 0;
@@ -42,7 +42,7 @@ function redPage(answer: RedResult, print: Printer, { wide, service }: { wide: b
   return `${lines.join("\n")}\n${renderTable(table, { wide, width, style })}`;
 }
 
-/** `api  last 5m by route · answered 12,345 (41/s, 0.2% failed) · asked 300 (1/s, 0% failed)`. */
+/** `api  last 5m by route · served 12,345 (41/s, 0.2% failed) · sent 300 (1/s, 0% failed)`. */
 function headline(answer: RedResult, { style }: Printer, service: string | undefined): string {
   const { rows, sinceMs, windowMs, by } = answer;
   const names = new Set(rows.map((row) => row.service));
@@ -61,7 +61,7 @@ function roleText(all: readonly RedRow[], role: RedRow["role"]): string[] {
   const errors = rows.reduce((sum, row) => sum + row.errors, 0);
   const perSecond = rows.reduce((sum, row) => sum + row.perSecond, 0);
   const failed = percent(requests === 0 ? 0 : errors / requests);
-  return [`${role === "server" ? "answered" : "asked"} ${grouped(requests)} (${rate(perSecond)}/s, ${failed} failed)`];
+  return [`${role === "server" ? "served" : "sent"} ${grouped(requests)} (${rate(perSecond)}/s, ${failed} failed)`];
 }
 
 const serviceColumn: Column<RedRow> = { title: "SERVICE", key: "service", cell: (row) => row.service };

@@ -32,7 +32,7 @@ const checkout = wholeTrace([
 ]);
 
 describe("coral query traces, a search", () => {
-  it("asks for what the options say", async () => {
+  it("passes options on", async () => {
     here.colony.tool("coral_query_traces", tracesResult({ traces: [traceSummary()], total: 1 }));
     await here.world.coral("query traces api --min-duration 250ms --error --route /orders --since 2h --sort slowest --limit 7");
     expect(here.colony.calls[0]?.body).toEqual({
@@ -77,12 +77,12 @@ describe("coral query traces, a search", () => {
     expect(widest(stdout)).toBeLessThanOrEqual(terminal);
   });
 
-  it("says that nothing fits", async () => {
+  it("prints a note when nothing matches", async () => {
     here.colony.tool("coral_query_traces", tracesResult());
     expect(await here.world.coral("query traces")).toMatchObject({
       code: 0,
       stdout: "",
-      stderr: expect.stringContaining("No matching trace") as string,
+      stderr: expect.stringContaining("No matching traces") as string,
     });
   });
 
@@ -200,7 +200,7 @@ describe("coral query traces, one trace", () => {
     expect(here.colony.calls.at(-1)?.body).toEqual({ traceId, limit: 5_000 });
   });
 
-  it("tells of one thing that was done again and again as one", async () => {
+  it("folds repeated spans into one line", async () => {
     const query = (index: number) =>
       traceSpan(1, "SELECT", 10 + index * 3, 3, { dbStatement: "SELECT * FROM t WHERE id = ?", criticalNs: 3 * ms });
     const others = ["a", "b", "c", "d", "e"].map((name, index) => traceSpan(1, name, 105 + index, 1, { criticalNs: ms }));

@@ -9,9 +9,9 @@ import { showAnswer } from "../../run/show-answer.ts";
 import { tracePage } from "./trace-page.ts";
 import { spanLabel, spanTime } from "./trace-text.ts";
 
-/** Spans that are asked for of one trace, at least: self times need them, drawn or not. */
+/** Minimum number of spans requested of one trace: self times need them, drawn or not. */
 const spansAsked = 5_000;
-/** Of one trace, unless --limit says otherwise. */
+/** Lines drawn of one trace without --limit. */
 const linesDrawn = 200;
 
 /** `coral query traces [service]`: one line per trace; with --trace-id one trace as a waterfall. */
@@ -20,7 +20,7 @@ export async function run(invocation: Invocation): Promise<void> {
   const colony = await connectColony(invocation);
   const since = options.durationText("since") ?? "1h";
   const [first] = args;
-  // A trace id is no service's name: who pastes one means the trace.
+  // No service is named like a trace id: a pasted one means the trace.
   const isTraceId = first !== undefined && /^[0-9a-f]{32}$/i.test(first);
   const traceId = options.text("trace-id") ?? (isTraceId ? first : undefined);
   const limit = options.integer("limit", 1, 20_000);
@@ -48,7 +48,7 @@ export async function run(invocation: Invocation): Promise<void> {
       const width = wide ? undefined : print.width;
       return renderTable(tracesTable(answer, width, nowMs), { wide, width, style: print.style });
     },
-    empty: `No matching trace in the last ${since}; widen --since`,
+    empty: `No matching traces in the last ${since}; look further back with --since`,
   });
 }
 

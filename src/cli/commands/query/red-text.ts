@@ -1,4 +1,4 @@
-/** How requests are told in tables, pages and lines. */
+/** How tables, pages and lines print requests. */
 
 import { beginsWithWord, type RedFinding, type RedRow } from "../../../tools/index.ts";
 import { sparkline } from "../../output/sparkline.ts";
@@ -21,7 +21,7 @@ export function errorCell(ratio: number): Cell {
   return ratio > 0 ? { text, style: "yellow" } : text;
 }
 
-/** The course of the rate from nothing to its own highest point. */
+/** The trend of the rate, scaled from zero to its own maximum. */
 export function rateLine(points: readonly number[]): string {
   return points.some((point) => point > 0) ? sparkline(points, 0) : "";
 }
@@ -48,7 +48,7 @@ export function rateColumn<Row>(read: (row: Row) => number): Column<Row> {
   return { title: "REQ/S", key: "perSecond", align: "right", cell: (row) => rate(read(row)), raw: read };
 }
 
-/** HTTP over TLS is told as people know it; where only some requests came over it, that is in brackets. */
+/** HTTP over TLS is shown as https; where only some requests used TLS, that is in brackets. */
 export function protocolText({ source, protocol, isTls, requests, tlsRequests }: RedRow): string {
   if (source === "spans") return protocol === "span" ? "by spans" : `${protocol} by spans`;
   if (!isTls || protocol === "tls") return protocol;

@@ -36,7 +36,7 @@ export function summaryPage(answer: SummaryResult, print: Printer, options: Summ
   return `${head}\n${table}`;
 }
 
-/** Baselines that nobody has would only take room. */
+/** Baselines that no service has would only take space. */
 function isShown({ services }: SummaryResult, key: string): boolean {
   if (key === "before.p95Us") return services.some(({ requests }) => requests?.before !== null && requests !== null);
   if (key === "yesterday.p95Us") return services.some(({ requests }) => requests?.yesterday !== null && requests !== null);
@@ -60,16 +60,16 @@ function servicePage(summary: ServiceSummary, answer: SummaryResult, print: Prin
     `${style("bold", escapeText(summary.service))}  ${style(healthStyle(summary.health), summary.health)} · last ${formatDurationMs(answer.sinceMs)}${watched(answer)} · ${places}`,
     ...findingLines(summary, print, options),
     ...(requests === null
-      ? ["", print.commands("  no requests were seen; coral doctor says what this host can see")]
+      ? ["", print.commands("  no requests observed; run coral doctor to see what this host supports")]
       : requestLines(requests, details, print)),
   ];
   if (details) {
     lines.push(...section("Routes", routeTable(details.routes), print, options));
-    lines.push(...section("Asked by", peerTable(details.callers), print, options));
-    lines.push(...section("Asks", peerTable(details.callees), print, options));
+    lines.push(...section("Called by", peerTable(details.callers), print, options));
+    lines.push(...section("Calls", peerTable(details.callees), print, options));
     lines.push(...loadLines(details, print));
-    lines.push(...section("New in its log", patternTable(details, options.nowMs), print, options));
-    lines.push(...section("Happened", eventTable(details, options.nowMs), print, options));
+    lines.push(...section("New log patterns", patternTable(details, options.nowMs), print, options));
+    lines.push(...section("Events", eventTable(details, options.nowMs), print, options));
     lines.push(...nextLines(summary, print));
   }
   return `${lines.join("\n")}\n`;
@@ -80,7 +80,7 @@ function findingLines({ findings, details, deployment }: ServiceSummary, { style
   if (details?.onsetAt) {
     const at = Date.parse(details.onsetAt);
     const afterMs = deployment === null ? Number.NaN : at - Date.parse(deployment.at);
-    // The course has whole minutes, so a deployment may seem to come a little later than what it caused.
+    // The trend has whole minutes, so a deployment may seem to come slightly after its effect.
     const near = afterMs > -120_000 && afterMs < 600_000 ? ", just when it was deployed" : "";
     lines.push(`  ${style("cyan", "since:")} ${localTime(details.onsetAt, nowMs)}, ${relative(details.onsetAt, nowMs)}${near}`);
   }
@@ -90,7 +90,7 @@ function findingLines({ findings, details, deployment }: ServiceSummary, { style
 function requestLines(requests: SummaryRequests, details: SummaryDetails | undefined, print: Printer): string[] {
   const { style } = print;
   const rows = [
-    { when: requests.role === "server" ? "answered now" : "asked now", ...requests },
+    { when: requests.role === "server" ? "served now" : "sent now", ...requests },
     ...(requests.before === null ? [] : [{ when: "the hour before", ...requests.before, p50Us: null, p99Us: null }]),
     ...(requests.yesterday === null ? [] : [{ when: "yesterday, this time", ...requests.yesterday, p50Us: null, p99Us: null }]),
   ];
@@ -105,13 +105,13 @@ function requestLines(requests: SummaryRequests, details: SummaryDetails | undef
     ]),
     { style, indent: "  " },
   ).trimEnd();
-  return ["", table, ...(details ? courseLines(details, print) : [])];
+  return ["", table, ...(details ? trendLines(details, print) : [])];
 }
 
-/** The course of the last hour, as wide as the terminal allows. */
-function courseLines({ course }: SummaryDetails, { style, width }: Printer): string[] {
+/** The trend of the last hour, as wide as the terminal allows. */
+function trendLines({ course }: SummaryDetails, { style, width }: Printer): string[] {
   if (!course.perSecond.some((value) => value > 0)) return [];
-  // What was before the first request is no course.
+  // Minutes before the first request are not part of the trend.
   const first = course.perSecond.findIndex((value) => value > 0);
   const room = Math.min(course.perSecond.length - first, Math.max(20, (width ?? 110) - 40));
   const line = (label: string, values: readonly (number | null)[], most: string): string =>

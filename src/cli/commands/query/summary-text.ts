@@ -1,4 +1,4 @@
-/** How health and what made it are told in tables and pages. */
+/** How tables and pages print health and its reasons. */
 
 import type { ServiceSummary, SummaryBaseline, SummaryFinding, SummaryHealth } from "../../../tools/index.ts";
 import type { StyleName } from "../../output/style.ts";
@@ -19,7 +19,7 @@ function healthCell(health: SummaryHealth): Cell {
 
 /** The worst rule that fired, with a cause when one is known; of a healthy service nothing but what is worth knowing. */
 function whyText({ findings, health }: ServiceSummary): string {
-  // That its host is full says nothing about a service that does well: every other one there would say the same.
+  // A full host is not a finding about a service that does well: every service on that host would show it.
   const first = findings.find(({ severity, kind }) => severity !== "info" || kind === "context");
   if (first) {
     const cause = first.kind === "symptom" && findings.find(({ severity, kind }) => severity !== "info" && kind === "cause");
@@ -28,7 +28,7 @@ function whyText({ findings, health }: ServiceSummary): string {
   return health === "unknown" ? "nothing is heard of it" : "";
 }
 
-/** `+58%`, `−20%`, `3.1×`; empty when there is nothing to compare with, or no difference worth a word. */
+/** `+58%`, `−20%`, `3.1×`; empty when there is nothing to compare with, or no notable difference. */
 export function changeText(now: number | null, before: number | null | undefined): string {
   if (now === null || before === null || before === undefined || before <= 0) return "";
   const times = now / before;

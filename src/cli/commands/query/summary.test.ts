@@ -143,7 +143,7 @@ describe("coral query summary", () => {
     expect(here.colony.calls[0]?.body).toEqual({ since: "5m", service: "api" });
     expect(stdout).toContain("api  critical · last 5m · 2 processes on 1 host\n  critical: p95 is 240 ms\n");
     expect(stdout).toMatch(/since: .*, 12m (?:\d+s )?ago, just when it was deployed/);
-    expect(stdout).toMatch(/answered now +41 +0.1% +950µs +4.2ms +13ms/);
+    expect(stdout).toMatch(/served now +41 +0.1% +950µs +4.2ms +13ms/);
     expect(stdout).toMatch(/the hour before +40 +0% +- +4.1ms/);
     expect(stdout).toMatch(/the last 2m, minute by minute/);
     expect(stdout).toMatch(/GET \/a +10 +20% +290ms +50ms +5.8×/);
@@ -157,9 +157,9 @@ describe("coral query summary", () => {
     expect(stdout).toContain("next: coral query summary db");
   });
 
-  it("says how to see requests where none are seen, and gives CSV", async () => {
+  it("shows how to observe requests where there are none, and prints CSV", async () => {
     here.colony.tool("coral_query_summary", resultOf([summaryOf("api", { requests: null })]));
-    expect((await here.world.coral("query summary api")).stdout).toContain("no requests were seen");
+    expect((await here.world.coral("query summary api")).stdout).toContain("no requests observed");
     const { stdout } = await here.world.coral("query summary -o csv");
     expect(stdout.split("\n")[0]).toBe("service,health,perSecond,errorRatio,p95Us,before.p95Us,yesterday.p95Us,why,source,instances,hosts");
   });
@@ -215,7 +215,7 @@ describe("coral query deployments", () => {
     expect(stdout).toContain("36,000 requests in 1h before, 3,000 in 5m after · 12 comparisons · 1 routes with too few");
   });
 
-  it("says when there are none", async () => {
+  it("prints a note when there are none", async () => {
     here.colony.tool("coral_query_deployments", { sinceMs: 86_400_000, deployments: [] });
     const { stdout, stderr } = await here.world.coral("query deployments");
     expect(stdout).toBe("");
@@ -224,7 +224,7 @@ describe("coral query deployments", () => {
 });
 
 describe("coral deploy mark", () => {
-  it("prints the id alone, and says whether it was known", async () => {
+  it("prints only the id, and notes whether it was detected before", async () => {
     here.colony.tool("coral_mark_deployment", { deployment, isNew: false });
     const { code, stdout, stderr } = await here.world.coral("deploy mark api --version 1.4.2 --note cache --ago 5m");
     expect(stderr).toContain("had detected this deployment");

@@ -1,4 +1,4 @@
-/** What the spans of one trace carry, below its waterfall: attributes, events and links, as `--details` asked for them. */
+/** Attributes, events and links of the spans of one trace, below its waterfall, for `--details`. */
 
 import { escapeText } from "../../../base/escape-text.ts";
 import { parseExactJson } from "../../../base/exact-json.ts";
@@ -59,7 +59,7 @@ function textOf(value: unknown): string {
   return typeof value === "string" ? value : (JSON.stringify(value) ?? "");
 }
 
-/** The text itself where it is no JSON. */
+/** The text itself where it is not valid JSON. */
 function parse(json: string | null): unknown {
   if (json === null) return "";
   try {

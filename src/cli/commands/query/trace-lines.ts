@@ -1,4 +1,4 @@
-/** Which spans of a trace become lines, and how the lines of its tree are drawn. */
+/** Selects the spans of a trace that become lines, and draws the lines of its tree. */
 
 import type { TraceSpan } from "../../../tools/index.ts";
 
@@ -31,7 +31,7 @@ export function chooseLines(spans: readonly TraceSpan[], maxLines: number): Trac
       open.push({ index, depth: span.depth, spans: 0, longestNs: 0 });
       continue;
     }
-    // Its nearest kept ancestor says how many are not shown.
+    // Its nearest kept ancestor counts those not shown.
     while (open.length > 1 && (open.at(-1)?.depth ?? -1) >= span.depth) close(open.at(-1)?.depth ?? 0);
     const place = open.at(-1);
     if (place) {

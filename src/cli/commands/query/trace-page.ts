@@ -112,7 +112,7 @@ function hiddenLine({ hidden }: TraceLine, prefix: string, room: Room, { style }
   return style("dim", truncateText(text, room.width ?? Number.POSITIVE_INFINITY));
 }
 
-/** The service is told where it changes. */
+/** The service is shown where it changes. */
 function labelOf({ span, parent }: TraceLine): string {
   if (!span) return "";
   const failure = failureText(span);

@@ -11,7 +11,7 @@ const here = useColony();
 const widest = (text: string): number => Math.max(...text.split("\n").map((line) => line.length));
 
 describe("coral query red", () => {
-  it("prints a line per service with the course of its rate, and what stands out first", async () => {
+  it("prints a line per service with its rate trend, findings first", async () => {
     const rows = [
       redRow("api", { errors: 12, errorRatio: 0.001 }),
       redRow("web", { role: "client", isTls: true, tlsRequests: 12_300, queueMeanUs: null, serviceMeanUs: null }),
@@ -32,7 +32,7 @@ describe("coral query red", () => {
     expect(code).toBe(0);
     expect(stdout).toBe(
       [
-        "Requests  last 5m by service · answered 24,600 (82/s, <0.1% failed) · asked 12,300 (41/s, 0% failed)",
+        "Requests  last 5m by service · served 24,600 (82/s, <0.1% failed) · sent 12,300 (41/s, 0% failed)",
         "  warning: api: bad",
         "SERVICE  ROLE    PROTOCOL  REQ/S  ERRORS    P50    P95   P99  QUEUE  SERVICE TIME  RATE",
         "api      server  http         41    0.1%  950µs  4.2ms  13ms  120µs         1.3ms  ▁▂▅█",
@@ -44,7 +44,7 @@ describe("coral query red", () => {
     expect(here.colony.calls[0]?.body).toEqual({ since: "5m", points: 20 });
   });
 
-  it("asks for what the options say, and shows routes of one service without repeating its name", async () => {
+  it("passes options on, and shows routes of one service without repeating its name", async () => {
     const rows = [
       redRow("api", { method: "GET", route: "/users/{id}" }),
       redRow("api", { protocol: "postgres", role: "client", method: "SELECT", route: "SELECT * FROM t WHERE id = ?" }),
@@ -111,7 +111,7 @@ describe("coral query red", () => {
     expect(stdout).toContain("\u001b[33m4.2ms\u001b[39m");
   });
 
-  it("exits with 4 for a service that does not exist and 64 for a wrong word", async () => {
+  it("exits with 4 for a service that does not exist and 64 for an invalid choice", async () => {
     here.colony.replies.set("POST /v1/tools/coral_query_red", () => {
       throw new CoralError({ code: "not-found", message: 'Cannot find service "nope": no service has that name: api' });
     });
@@ -260,7 +260,7 @@ describe("coral top", () => {
     expect(process.listenerCount("SIGTERM")).toBe(listeners);
   });
 
-  it("waits for a colony that goes away, and gives the terminal back when it fails", async () => {
+  it("waits for a colony that stops answering, and restores the terminal when it fails", async () => {
     here.colony.tool("coral_query_top", topResult(rows));
     const control = new FakeTerminal();
     let screen = "";
@@ -281,7 +281,7 @@ describe("coral top", () => {
     expect(stderr).toContain("it is not-permitted");
   });
 
-  it("says what is wrong before it takes the screen", async () => {
+  it("prints an error of the first call before it takes over the screen", async () => {
     here.colony.replies.set("POST /v1/tools/coral_query_top", () => {
       throw new CoralError({ code: "not-found", message: "nobody" });
     });
@@ -337,7 +337,7 @@ describe("coral capture", () => {
     serve([...captureStart, { kind: "request", request: capturedRequest() }, captureEnd()]);
     const { stdout } = await here.world.coral("capture api -o wide");
     expect(stdout.split("\n").slice(1)).toEqual([
-      "    answered · http · route /users/{id} · queue 200µs · first byte 11ms · pid 4242 on web-1 · 10.0.0.5:41234 → 10.0.0.1:8080",
+      "    served · http · route /users/{id} · queue 200µs · first byte 11ms · pid 4242 on web-1 · 10.0.0.5:41234 → 10.0.0.1:8080",
       "    > host: api.example.com",
       "    < content-type: application/json",
       "",
@@ -354,7 +354,7 @@ describe("coral capture", () => {
     ).toEqual([capturedRequest()]);
   });
 
-  it("does not say twice what a statement or a command begins with", async () => {
+  it("does not repeat the beginning of a statement or command", async () => {
     const of = (method: string, target: string): CaptureEvent => ({
       kind: "request",
       request: capturedRequest({ method, target, status: "" }),
@@ -375,7 +375,7 @@ describe("coral capture", () => {
   });
 
   it.each<[string, CaptureEvent[], number, string]>([
-    ["nothing came", [...captureStart, captureEnd(), { kind: "ended", requests: 0 }], 4, "none that fits came within 30s"],
+    ["nothing came", [...captureStart, captureEnd(), { kind: "ended", requests: 0 }], 4, "no matching request within 30s"],
     ["hooks are off", [captureEnd({ reason: "failed", problem: "no BTF", code: "unsupported" })], 2, "no BTF"],
     ["it is forbidden", [captureEnd({ reason: "failed", problem: "bodies are off", code: "not-permitted" })], 3, "bodies are off"],
     [
@@ -406,7 +406,7 @@ describe("coral capture", () => {
     expect((await here.world.coral("capture api -o csv")).code).toBe(64);
   });
 
-  it("hangs up when it is told to end, and sums up what it has", async () => {
+  it("ends the capture on a signal, and prints a summary", async () => {
     let left: (() => void) | undefined;
     const gone = new Promise<void>((resolve) => {
       left = resolve;
@@ -427,7 +427,7 @@ describe("coral capture", () => {
     await gone;
   });
 
-  it("says when the colony goes away in the middle", async () => {
+  it("reports a colony that stops answering during a capture", async () => {
     here.colony.streams.set("POST /v1/captures", async function* () {
       yield* captureStart;
       yield { kind: "error", error: { code: "unavailable", message: "the colony is stopping", details: {} } };

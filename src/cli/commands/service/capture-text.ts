@@ -45,7 +45,7 @@ export function captureDetails(request: CapturedRequest, { style }: Printer, has
     ...(request.firstByteUs === null ? [] : [`first byte ${latency(request.firstByteUs)}`]),
   ];
   const facts = [
-    request.role === "server" ? "answered" : "asked",
+    request.role === "server" ? "served" : "sent",
     request.isTls ? `${request.protocol} over TLS` : request.protocol,
     `route ${request.route}`,
     ...times,

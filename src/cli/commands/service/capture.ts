@@ -68,7 +68,7 @@ function take(invocation: Invocation, event: CaptureEvent, seen: Seen): void {
   }
 }
 
-/** Nothing seen is an answer with an exit code of its own, unless the user has ended it. */
+/** A capture without requests exits with its own code, unless the user ended it. */
 function sumUp({ print }: Invocation, { requests, ends, service }: Seen, isStopped: boolean, duration: string): void {
   if (requests > 0 || isStopped) {
     print.note(print.noteStyle("dim", `${plural(requests, "request")} captured`));
@@ -80,6 +80,6 @@ function sumUp({ print }: Invocation, { requests, ends, service }: Seen, isStopp
     throw new CoralError({ code: isErrorCode(first.code) ? first.code : "unavailable", message: first.problem ?? "the agent is gone" });
   throw new CoralError({
     code: "not-found",
-    message: `Cannot show a request of "${service}": none that fits came within ${duration}; widen the filters, watch longer with --duration, or see "coral query red ${service}" for what it gets`,
+    message: `Cannot show a request of "${service}": no matching request within ${duration}; widen the filters, watch longer with --duration, or see "coral query red ${service}" for what it gets`,
   });
 }

@@ -20,7 +20,7 @@ export async function run(invocation: Invocation): Promise<void> {
   });
 }
 
-/** What was asked for, from either form. Throws `usage`. */
+/** The requested services, from either form. Throws `usage`. */
 function specsOf({ args, options }: Invocation): ServiceSpec[] {
   const words = args.filter((word) => word !== undefined);
   const port = options.integer("port", 1, 65_535);
@@ -28,13 +28,13 @@ function specsOf({ args, options }: Invocation): ServiceSpec[] {
   if (port === undefined) {
     if (health !== undefined || type !== undefined) {
       const flag = health === undefined ? "--type" : "--health";
-      throw usage(`Cannot use ${flag} without --port: write name:port:health:type, or give --port, too`);
+      throw usage(`Cannot use ${flag} without --port: write name:port:health:type, or add --port`);
     }
     return withoutDuplicates(words.map(parseServiceSpec));
   }
   const [name = ""] = words;
   if (words.length > 1) throw usage("Cannot use --port with several services: write each as name:port[:health][:type]");
-  if (name.includes(":")) throw usage(`Cannot use --port with "${name}": it names its port itself`);
+  if (name.includes(":")) throw usage(`Cannot use --port with "${name}": it includes a port`);
   return [
     asUsage(() => checkServiceSpec({ name, port, ...(health === undefined ? {} : { health }), ...(type === undefined ? {} : { type }) })),
   ];

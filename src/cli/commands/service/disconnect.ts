@@ -30,7 +30,7 @@ export async function run(invocation: Invocation): Promise<void> {
       services
         .map(
           (service) =>
-            `${print.style("green", "✓")} Service '${escapeText(service.name)}' is no longer managed\n  Its health is not checked any more; it stays known as a discovered service while it runs\n`,
+            `${print.style("green", "✓")} Service '${escapeText(service.name)}' is no longer managed\n  Its health is no longer checked; it remains a discovered service while it runs\n`,
         )
         .join(""),
   });

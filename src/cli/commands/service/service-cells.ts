@@ -23,7 +23,7 @@ export function statusCell(status: Service["status"]): Cell {
 
 const shortBuildLength = 12;
 
-/** The first digits of a build, which are enough to tell two apart. */
+/** The first digits of a build, enough to distinguish two. */
 export function shortBuild(build: string | null | undefined): string | null {
   return build?.slice(0, shortBuildLength) ?? null;
 }

@@ -1,4 +1,4 @@
-/** The page of one service: what it is, where it runs, who calls it, whom it calls, what happened to it. */
+/** The page of one service: what it is, where it runs, its callers, its callees, its events. */
 
 import { escapeText } from "../../../base/escape-text.ts";
 import type { ColonyEvent } from "../../../model/events.ts";
@@ -50,8 +50,8 @@ export function servicePage(report: ServiceReport, print: Printer, options: Serv
   if (hidden > 0) lines.push(style("dim", `  … and ${plural(hidden, "more instance")}; -o wide shows them all`));
   const callers = callLines(calledBy, "from", nodes, print, options.wide);
   const called = callLines(calls, "to", nodes, print, options.wide);
-  lines.push("", style("bold", "Called by"), ...(callers.length > 0 ? callers : [`  nobody that was seen in the last ${options.since}`]));
-  lines.push("", style("bold", "Calls"), ...(called.length > 0 ? called : [`  nobody that was seen in the last ${options.since}`]));
+  lines.push("", style("bold", "Called by"), ...(callers.length > 0 ? callers : [`  none in the last ${options.since}`]));
+  lines.push("", style("bold", "Calls"), ...(called.length > 0 ? called : [`  none in the last ${options.since}`]));
   if (events.length > 0) {
     lines.push("", style("bold", "Recent events"));
     lines.push(renderTable(eventTable(events, options.nowMs), { width: print.width, style, indent: "  ", header: false }).trimEnd());

@@ -1,4 +1,4 @@
-/** Commands about services that stand at the top level: `coral services`, `coral top`, `coral connect` and so on. */
+/** Top-level commands about services: `coral services`, `coral top`, `coral connect` and others. */
 
 import type { CommandSpec } from "../../run/command-spec.ts";
 import { toolCommand } from "../../run/tool-command.ts";

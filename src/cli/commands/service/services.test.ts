@@ -34,7 +34,7 @@ postgres  5432           1  discovered  -          hostname-db
     expect((await here.world.coral("services -o csv")).stdout).toContain('"9000,9001,9002,9003,9004,9005,9006,9007"');
   });
 
-  it("says so when there is none", async () => {
+  it("prints a note when there is none", async () => {
     here.colony.tool("coral_list_services", serviceList([]));
     expect(await here.world.coral("services")).toMatchObject({
       code: 0,
@@ -43,10 +43,10 @@ postgres  5432           1  discovered  -          hostname-db
     });
     const none = await here.world.coral("services nope");
     expect(none).toMatchObject({ code: 4, stdout: "" });
-    expect(none.stderr).toBe('error: Cannot find service "nope": none has that in its name; "coral services" lists them all\n');
+    expect(none.stderr).toBe('error: Cannot find service "nope": no name contains it; "coral services" lists all\n');
   });
 
-  it("lists those that hold the word when several do, and shows the only one", async () => {
+  it("lists those that contain the text, and shows the only one in full", async () => {
     const services = [serviceOf("api-one", [servicePlace()]), serviceOf("api-two", [servicePlace()])];
     here.colony.tool("coral_list_services", serviceList(services));
     expect((await here.world.coral("services api")).stdout).toContain("api-two");
@@ -146,7 +146,7 @@ Recent events
     here.colony.tool("coral_get_topology", { ...sampleTopology(), nodes: [], edges: [] });
     here.colony.tool("coral_list_events", { events: [] });
     const { stdout } = await here.world.coral(["services", "evil"]);
-    expect(stdout).toContain("Called by\n  nobody that was seen in the last 1h\n\nCalls\n  nobody that was seen in the last 1h\n");
+    expect(stdout).toContain("Called by\n  none in the last 1h\n\nCalls\n  none in the last 1h\n");
     expect(stdout).not.toContain("Recent events");
     expect(stdout.replaceAll("\n", "")).not.toMatch(/[\p{Cc}\u202e]/u);
   });
@@ -155,7 +155,7 @@ Recent events
 describe("coral connect", () => {
   const info = { health: null, type: null, connectedAt: "x", check: { state: "unknown", detail: "not checked yet", checkedAt: null } };
 
-  it("says what became of each service", async () => {
+  it("prints the outcome for each service", async () => {
     const agent = await here.world.startAgent();
     const services = [
       { ...info, name: "postgres", port: 5432, outcome: "promoted", discovered: { name: "postgres", method: "listening_socket" } },
@@ -221,7 +221,7 @@ describe("coral connect", () => {
     ["connect a:1 a:1", 'Cannot connect service "a": it is given twice'],
     ["connect a --port x", 'Cannot use --port "x"'],
     ["connect a b --port 1", "Cannot use --port with several services"],
-    ["connect a:1 --port 1", 'Cannot use --port with "a:1": it names its port itself'],
+    ["connect a:1 --port 1", 'Cannot use --port with "a:1": it includes a port'],
     ["connect a:1 --health /", "Cannot use --health without --port"],
     ["connect a --port 1 --health health", '"health" is not a health path'],
   ])("refuses %j without asking anybody", async (line, message) => {
@@ -232,7 +232,7 @@ describe("coral connect", () => {
     expect(agent.calls).toEqual([]);
   });
 
-  it("says how to start the agent when there is none", async () => {
+  it("names how to start the agent when there is none", async () => {
     const ran = await here.world.coral("connect a:1");
     expect(ran.code).toBe(1);
     expect(ran.stderr).toContain("Cannot reach the agent: none is running for CORAL_HOME");
@@ -324,7 +324,7 @@ Services:
 `);
   });
 
-  it("shows the ports of one service together, and counts what it does not show", async () => {
+  it("shows the ports of one service together, and counts the omitted ones", async () => {
     const agent = await here.world.startAgent();
     const items = Array.from({ length: 30 }, (_, index) => ({
       name: `s${index}`,

@@ -42,7 +42,7 @@ export async function run(invocation: Invocation): Promise<void> {
   );
 }
 
-/** The name itself in any case, else the only one that holds it; undefined when several do. Throws `not-found` when none does. */
+/** The service of this name, ignoring case, else the only one that contains it; undefined for several. Throws `not-found` for none. */
 async function findService(colony: ColonyConnection, name: string, place: object): Promise<string | undefined> {
   const { services } = await colony.call("coral_list_services", { match: name, limit, ...place });
   const exact = services.find((service) => service.service === name);
@@ -51,7 +51,7 @@ async function findService(colony: ColonyConnection, name: string, place: object
   if (services.length > 0) return only?.service;
   throw new CoralError({
     code: "not-found",
-    message: `Cannot find service "${name}": none has that in its name; "coral services" lists them all`,
+    message: `Cannot find service "${name}": no name contains it; "coral services" lists all`,
   });
 }
 
@@ -63,7 +63,8 @@ async function readReport(colony: ColonyConnection, service: string, place: obje
     colony.call("coral_list_events", { service, since: `${Math.round(eventsSinceMs / 1_000)}s`, limit: eventsShown, ...place }),
   ]);
   const [found] = list.services;
-  if (found === undefined) throw new CoralError({ code: "not-found", message: `Cannot find service "${service}": it has just gone` });
+  if (found === undefined)
+    throw new CoralError({ code: "not-found", message: `Cannot find service "${service}": it has just disappeared` });
   const id = `service:${service}`;
   const report: ServiceReport = {
     service: found,

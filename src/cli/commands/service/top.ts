@@ -41,7 +41,7 @@ interface LiveState {
   problem: string | undefined;
 }
 
-/** Until q, Ctrl-C or a signal. A colony that goes away is waited for, once it has answered. */
+/** Runs until q, Ctrl-C or a signal. Waits for a colony that stops answering, once it has answered. */
 async function live(
   invocation: Invocation,
   colony: ColonyConnection,
@@ -50,7 +50,7 @@ async function live(
 ): Promise<void> {
   const { io } = invocation;
   const state: LiveState = { sort, answer: undefined, problem: undefined };
-  // Before the screen is taken: what is wrong from the beginning is said as ever.
+  // Before taking over the screen, so that an error in the first call prints as usual.
   state.answer = await ask(state.sort, io.stdout.rows ?? defaultLimit);
   const stop = new AbortController();
   let ended: NodeJS.Signals | undefined;
@@ -75,14 +75,14 @@ async function live(
     });
     while (!signal.aborted) {
       draw(screen, invocation, colony, state);
-      // Aborted: somebody pressed a key, or it is over.
+      // Aborted: a key was pressed, or the command ends.
       await sleep(intervalMs, AbortSignal.any([signal, wake.signal])).catch(() => undefined);
       if (signal.aborted) break;
       wake = new AbortController();
       await refresh(state, () => ask(state.sort, screen.rows), signal);
     }
   }
-  // As the shell expects of a program that was told to end.
+  // As the shell expects of a program that a signal ended.
   if (ended !== undefined && ended !== "SIGINT") process.kill(process.pid, ended);
 }
 
@@ -93,7 +93,7 @@ async function refresh(state: LiveState, ask: () => Promise<Answer<TopResult>>, 
   } catch (error) {
     const failure = CoralError.from(error);
     if (signal.aborted) return;
-    // It may be restarting: said, and asked again.
+    // The colony may be restarting: show the problem and try again.
     if (failure.code !== "unavailable" && failure.code !== "timeout") throw failure;
     state.problem = failure.message;
   }

@@ -1,4 +1,4 @@
-/** What the words and options of `coral exec`, `coral shell` and `coral run` mean. */
+/** Reads the arguments and options of `coral exec`, `coral shell` and `coral run`. */
 
 import { CoralError } from "../../../base/errors.ts";
 import { given } from "../../../base/given.ts";
@@ -62,7 +62,7 @@ function wordsOf({ args, passed }: Invocation, command: OrderKind, hasTargets: b
     throw usage(`quote the command, as in "${words}", or write -- before it`);
   }
   if (command === "run") throw usage(`write the program after --: coral run -- ${before.join(" ") || "./server --port 8080"}`);
-  if (first === undefined) throw usage('say what to run: coral exec <service> "<command>", or -- and a program');
+  if (first === undefined) throw usage('no command given; write coral exec <service> "<command>", or -- and a program');
   return second === undefined ? { text: first } : { service: first, text: second };
 }
 
@@ -120,5 +120,5 @@ function sizeOption({ options }: Invocation, name: string): number | undefined {
 }
 
 function usage(problem: string): CoralError {
-  return new CoralError({ code: "usage", message: `Cannot understand the command: ${problem}` });
+  return new CoralError({ code: "usage", message: `Cannot read the command: ${problem}` });
 }
