@@ -44,11 +44,11 @@ function addTrafficMetrics(metrics: MetricsRegistry, traffic: () => TrafficReadi
   );
   metrics.read(
     { name: "coral_traffic_requests_total", help: "Requests observed since the start", kind: "counter" },
-    () => traffic().figures.requests,
+    () => traffic().totals.requests,
   );
   metrics.read(
     { name: "coral_traffic_lost_total", help: "Traffic that was not observed since the start, by reason", kind: "counter" },
-    () => [...traffic().figures.losses].map(([loss, count]) => [{ loss }, count]),
+    () => [...traffic().totals.losses].map(([loss, count]) => [{ loss }, count]),
   );
   metrics.read(
     { name: "coral_traffic_restarts_total", help: "Unexpected exits of the traffic process since the start", kind: "counter" },
@@ -56,15 +56,15 @@ function addTrafficMetrics(metrics: MetricsRegistry, traffic: () => TrafficReadi
   );
   metrics.read(
     { name: "coral_traffic_bpf_seconds_total", help: "Run time of Coral's BPF programs since the start", kind: "counter" },
-    () => traffic().figures.bpfNs / 1e9,
+    () => traffic().totals.bpfNs / 1e9,
   );
   metrics.read(
     { name: "coral_traffic_process_cpu_seconds_total", help: "CPU time of the traffic process since the start", kind: "counter" },
-    () => traffic().figures.cpuNs / 1e9,
+    () => traffic().totals.cpuNs / 1e9,
   );
   metrics.read(
     { name: "coral_traffic_process_rss_bytes", help: "Resident memory of the traffic process" },
-    () => traffic().figures.now?.processRssBytes ?? 0,
+    () => traffic().totals.now?.processRssBytes ?? 0,
   );
-  metrics.read({ name: "coral_traffic_map_bytes", help: "Memory of BPF maps" }, () => traffic().figures.now?.mapBytes ?? 0);
+  metrics.read({ name: "coral_traffic_map_bytes", help: "Memory of BPF maps" }, () => traffic().totals.now?.mapBytes ?? 0);
 }

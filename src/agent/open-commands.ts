@@ -19,7 +19,7 @@ export interface OpenCommandsOptions {
   /** The agent's colony, as far as it is known yet. */
   colony: Pick<ColonyLink, "colonyId" | "environment">;
   pidsOf: (service: string) => readonly number[];
-  servicesOf: (isMeant: (pid: number) => boolean) => readonly string[];
+  servicesOf: (isMatch: (pid: number) => boolean) => readonly string[];
   /** Decides which kinds of commands are possible, and whether they are confined to the agent's own pod. */
   runtime: () => Pick<RuntimeFacts, "runtimeType" | "sidecarMode">;
   onLaunched: (program: LaunchedProgram) => () => void;

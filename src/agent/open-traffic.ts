@@ -1,4 +1,4 @@
-/** Puts the parts that watch requests together: the collector, the names it finds and uses, and captures. */
+/** Connects the parts that observe requests: the collector, its directory and learned names, and captures. */
 
 import { availableParallelism } from "node:os";
 import type { Clock } from "../base/clock.ts";
@@ -11,20 +11,20 @@ import type { AuditLog } from "./audit/audit-log.ts";
 import { type CaptureService, captureAuditNote, createCaptureService } from "./capture/capture-service.ts";
 import type { ScanWatcher } from "./discovery/discovery-collector.ts";
 import type { TrafficNames } from "./naming/service-namer.ts";
+import { LearnedNames } from "./traffic/learned-names.ts";
 import { TrafficCollector, type TrafficCollectorOptions } from "./traffic/traffic-collector.ts";
 import { createTrafficDirectory, type TrafficDirectory } from "./traffic/traffic-directory.ts";
-import { TrafficNameBook } from "./traffic/traffic-name-book.ts";
 
 export interface OpenTrafficOptions {
   store: AgentStore;
   audit: Pick<AuditLog, "note">;
   config: () => AgentTrafficConfig;
   hostname: string;
-  /** Processes of Coral beside this one, now. */
+  /** Other processes of Coral. */
   ownPids?: () => readonly number[];
   supervise?: TrafficCollectorOptions["supervise"];
   rescan: () => void;
-  /** Takes what is reported about connections. */
+  /** Receives reports about connections. */
   connections?: TrafficCollectorOptions["connections"];
   clock: Clock;
   log: Logger;
@@ -40,11 +40,11 @@ export interface Traffic {
   servicesOf: TrafficDirectory["servicesOf"];
 }
 
-/** Nothing is watched before `collector.reconfigure()`. */
+/** Nothing is observed before `collector.reconfigure()`. */
 export function openTraffic(options: OpenTrafficOptions): Traffic {
   const { store, config, clock, log } = options;
   const directory = createTrafficDirectory();
-  const names = new TrafficNameBook({ hostname: options.hostname });
+  const names = new LearnedNames({ hostname: options.hostname });
   const collector = new TrafficCollector({
     store,
     directory,
@@ -62,7 +62,7 @@ export function openTraffic(options: OpenTrafficOptions): Traffic {
     collector,
     names,
     pidsOf: (service) => directory.pidsOf((name) => name === service),
-    servicesOf: (isMeant) => directory.servicesOf(isMeant),
+    servicesOf: (isMatch) => directory.servicesOf(isMatch),
     watcher: { isWanted: () => config().enabled, scanned: (scan, namer) => collector.scanned(scan, namer) },
     captures: createCaptureService({
       hub: collector.captures,

@@ -189,6 +189,6 @@ describe("createDirectBackend()", () => {
     const service = new QueryService(agent, systemClock);
     const ask = (kind: string, request: string) => service.answer({ kind, request } as never, context.signal);
     await expect(ask("secrets", "{}")).rejects.toThrow("does not support it");
-    for (const bad of ["", "[]", "null", "1", "{"]) await expect(ask("trace", bad)).rejects.toThrow("no JSON object");
+    for (const bad of ["", "[]", "null", "1", "{"]) await expect(ask("trace", bad)).rejects.toThrow("not a JSON object");
   });
 });

@@ -1,10 +1,10 @@
 import type { PeerName } from "../../traffic/index.ts";
-import { hostNameOf } from "./traffic-name-book.ts";
+import { hostNameOf } from "./learned-names.ts";
 
-/** How much a source tells: a certificate is asked for by the name of the server, a Host header may say anything, an address of the DNS may be shared. */
+/** Reliability of a source: SNI names the server, a Host header may contain anything, a DNS address may be shared. */
 const weights: Record<PeerName["source"], number> = { tls_sni: 3, http_host: 2, dns: 1 };
 
-/** Names by which servers elsewhere were asked for. */
+/** Names under which clients reach servers on other hosts. */
 export class PeerNames {
   readonly #maxNames: number;
   /** Least recently seen first. */
@@ -22,7 +22,7 @@ export class PeerNames {
       const known = this.#names.get(key);
       const weight = weights[source];
       this.#names.delete(key);
-      // Several names at one address (a proxy, a load balancer): the newest of the best source.
+      // An address with several names (proxy, load balancer) gets the newest of the best source.
       this.#names.set(key, known && known.weight > weight ? known : { name: clean, weight });
     }
     for (const oldest of this.#names.keys()) {

@@ -5,9 +5,9 @@ import type { AgentTrafficConfig } from "../../config/index.ts";
 import type { AgentStore } from "../../store/agent/index.ts";
 import { defaultDiscovery, managedOf, scanOf, socketOf, type TestScan } from "../discovery/discovery-scan.fixture.ts";
 import { createServiceNamer } from "../naming/service-namer.ts";
+import { LearnedNames } from "./learned-names.ts";
 import { TrafficCollector } from "./traffic-collector.ts";
 import { createTrafficDirectory } from "./traffic-directory.ts";
-import { TrafficNameBook } from "./traffic-name-book.ts";
 import type { RedRow } from "./traffic-rows.ts";
 import { trafficStatus } from "./traffic-status.ts";
 import { FakeTraffic, requestGroup, trafficWindow } from "./traffic-window.fixture.ts";
@@ -19,7 +19,7 @@ let rescans: number;
 let ownPids: number[];
 let traffic: FakeTraffic;
 let collector: TrafficCollector;
-const names = new TrafficNameBook({ hostname: "vm" });
+const names = new LearnedNames({ hostname: "vm" });
 const clock: Clock = { wallMs: () => 1_000_000_000 + nowMs, monotonicMs: () => nowMs };
 const store: Pick<AgentStore, "append"> = {
   append: async (signal, rows) => {
@@ -59,21 +59,21 @@ beforeEach(async () => {
       rescans++;
     },
     connections: {
-      accept: ({ kind }) => told.push(kind),
-      lost: (why) => told.push(why),
-      stopped: (reason) => told.push(`ended: ${reason}`),
-      explain: (why) => told.push(why),
+      accept: ({ kind }) => connectionCalls.push(kind),
+      lost: (reason) => connectionCalls.push(reason),
+      stopped: (reason) => connectionCalls.push(`stopped: ${reason}`),
+      explain: (reason) => connectionCalls.push(reason),
     },
     clock,
     log: silentLogger,
   });
-  told = [];
+  connectionCalls = [];
   await collector.reconfigure();
 });
 afterEach(() => collector[Symbol.asyncDispose]());
 
-/** What is passed on about connections. */
-let told: string[] = [];
+/** Calls on `connections`. */
+let connectionCalls: string[] = [];
 
 function scan(test: TestScan): void {
   const seen = scanOf(test);
@@ -94,7 +94,7 @@ const web: TestScan = {
 };
 
 describe("TrafficCollector", () => {
-  it("names both ends of requests and stores them with the end of their window", async () => {
+  it("names both ends of requests, and stores them with the time of their window", async () => {
     scan(web);
     nowMs += 500;
     traffic.options?.onReport(
@@ -120,7 +120,7 @@ describe("TrafficCollector", () => {
     expect(rescans).toBe(0);
   });
 
-  it("names a caller on loopback only when nobody else asked in the same window", async () => {
+  it("names a client on loopback only when it is the only one in the window", async () => {
     const connections = [socketOf("127.0.0.1:4001", "127.0.0.1:80", "client", { owners: [6] })];
     scan({ ...web, connections });
     const served = requestGroup({ peerAddress: "127.0.0.1" });
@@ -130,7 +130,7 @@ describe("TrafficCollector", () => {
     expect((await stored("red")).filter(({ role }) => role === "server").map(({ peer }) => peer)).toEqual(["shop", "shop", null]);
   });
 
-  it("lets requests of an unknown process wait for a scan", async () => {
+  it("holds requests of an unknown process for a scan", async () => {
     report([requestGroup({ count: 3 })]);
     expect([await stored("red"), rescans]).toEqual([[], 1]);
     nowMs += 1_000;
@@ -138,7 +138,7 @@ describe("TrafficCollector", () => {
     expect(await stored("red")).toMatchObject([{ service: "web", requests: 3, mono_ms: 100_000 }]);
   });
 
-  it("keeps a few windows until the first scan", async () => {
+  it("holds a few windows for the first scan", async () => {
     for (let window = 0; window < 3; window++) {
       report([requestGroup({ count: 2 })]);
       nowMs += 10_000;
@@ -148,7 +148,7 @@ describe("TrafficCollector", () => {
     expect((await stored("red")).map(({ service, requests }) => [service, requests])).toEqual(Array.from({ length: 3 }, () => ["web", 2]));
   });
 
-  it("stores them after one window in any case, under the name that the kernel knew", async () => {
+  it("stores held requests after one window, under the kernel's process name", async () => {
     scan({});
     report([requestGroup({ pid: 77, role: "client", processName: "curl" }), requestGroup({ pid: 78 })]);
     nowMs += 10_000;
@@ -156,7 +156,7 @@ describe("TrafficCollector", () => {
     expect((await stored("red")).map((row) => row["service"])).toEqual(["curl", "unknown"]);
   });
 
-  it("asks for scans less and less often when they do not help", async () => {
+  it("requests scans less often when they do not help", async () => {
     for (let window = 0; window < 100; window++) {
       report([requestGroup({ pid: 1_000 + window, role: "client" })]);
       scan(web);
@@ -166,7 +166,7 @@ describe("TrafficCollector", () => {
     expect(rescans).toBeLessThan(12);
   });
 
-  it("stores losses, and counts them with its cost for the status", async () => {
+  it("stores losses, and totals losses and costs for the status", async () => {
     report([requestGroup({ count: 1_000 })], { losses: [{ loss: "ring-full", count: 7 }] });
     report([], { losses: [{ loss: "ring-full", count: 3 }] });
     expect((await stored("traffic_loss")).map(({ loss, count }) => [loss, count])).toEqual([
@@ -179,18 +179,18 @@ describe("TrafficCollector", () => {
     expect(status.cost).toMatchObject({ bpfCpuRatio: 0.0005, processCpuRatio: 0.002, processRssBytes: 50 * 1024 ** 2 });
   });
 
-  it("passes on what is said of connections, and counts those that were lost", async () => {
+  it("passes on reports about connections, and counts lost ones", async () => {
     traffic.options?.onReport({ kind: "connections-state", problem: null });
     traffic.options?.onReport({ kind: "connections", events: [], peers: [], lost: 0, mark: 1 });
     traffic.options?.onReport({ kind: "connections", events: [], peers: [], lost: 9, mark: null });
     expect((await stored("traffic_loss")).map(({ loss, count }) => [loss, count])).toEqual([["connections-full", 9]]);
     traffic.options?.onUnexpectedEnd?.("SIGKILL", 1_000);
-    expect(told).toEqual(["connections-state", "connections", "connections", "the traffic process is restarting"]);
+    expect(connectionCalls).toEqual(["connections-state", "connections", "connections", "the traffic process is restarting"]);
     await collector[Symbol.asyncDispose]();
-    expect(told.at(-1)).toBe("ended: the agent is stopping");
+    expect(connectionCalls.at(-1)).toBe("stopped: the agent is stopping");
   });
 
-  it("tells of restarts and of steps of the ladder", async () => {
+  it("records restarts and steps of the detail ladder as events", async () => {
     for (const step of [0, 2, 2, 1]) traffic.options?.onReport({ kind: "state", hooks: "sockets", problem: null, tls: [], step });
     traffic.options?.onUnexpectedEnd?.("SIGKILL", 1_000);
     expect((await stored("agent_event")).map(({ kind, severity }) => [kind, severity])).toEqual([
@@ -200,7 +200,7 @@ describe("TrafficCollector", () => {
     ]);
   });
 
-  it("says why nothing is watched, and what to do", async () => {
+  it("reports why nothing is observed, with a fix", async () => {
     expect(trafficStatus(collector.readings())).toMatchObject({ state: "starting", fix: null });
     traffic.status.state = { kind: "state", hooks: "off", problem: "CAP_BPF is missing", tls: [], step: 0 };
     expect(trafficStatus(collector.readings())).toMatchObject({ state: "off", reason: "CAP_BPF is missing" });
@@ -210,7 +210,7 @@ describe("TrafficCollector", () => {
     expect(trafficStatus(collector.readings())).toMatchObject({ state: "off", reason: "traffic.enabled is false in the agent's config" });
   });
 
-  it("lets captures wait until the process has told its state and a scan has ended, and not when nothing is watched", async () => {
+  it("holds captures until the process is ready and a scan is done, but not when nothing is observed", async () => {
     const idle = new AbortController().signal;
     expect(await collector.captures.started(0, idle)).toBe("the traffic process is loading");
     const waiting = collector.captures.started(600_000, idle);
@@ -226,7 +226,7 @@ describe("TrafficCollector", () => {
     expect(collector.captures.problem).toBe("traffic.enabled is false in the agent's config");
   });
 
-  it("follows the config: starts, changes and ends the process", async () => {
+  it("starts, reconfigures and stops the process to match the config", async () => {
     expect([traffic.started, traffic.settings[0]?.cpuBudget, traffic.options?.ownPids]).toEqual([1, 0.04, [1]]);
     config = { ...config, intervalMs: 30_000, disabledProtocols: ["redis"] };
     await collector.reconfigure();
@@ -241,21 +241,21 @@ describe("TrafficCollector", () => {
     expect(traffic.started).toBe(2);
   });
 
-  it("tells of processes of Coral that come and go", async () => {
+  it("updates the process when processes of Coral start and exit", async () => {
     ownPids = [1, 2];
     scan(web);
     scan(web);
     expect([traffic.settings.length, traffic.options?.ownPids]).toEqual([2, [1, 2]]);
   });
 
-  it("leaves out protocols that are switched off", async () => {
+  it("skips disabled protocols", async () => {
     scan(web);
     config = { ...config, disabledProtocols: ["redis"] };
     report([requestGroup({ protocol: "redis" }), requestGroup()]);
     expect((await stored("red")).map((row) => row["protocol"])).toEqual(["http"]);
   });
 
-  it("keeps TLS closed for services that the config names, also before the process knows them", async () => {
+  it("drops TLS requests of excluded services, also before the process knows their pids", async () => {
     config = { ...config, tls: { enabled: true, exclude: ["sh*", "/opt/vault/*"] } };
     await collector.reconfigure();
     scan(web);
@@ -270,12 +270,12 @@ describe("TrafficCollector", () => {
       ["web", true],
     ]);
     expect(await stored("traffic_loss")).toMatchObject([{ loss: "tls-opaque", count: 5 }]);
-    // Its process is known by now.
+    // Its pid is known now.
     scan(web);
     expect(traffic.settings.at(-1)?.tls.excludedPids).toEqual([6]);
   });
 
-  it("feeds the names of services", async () => {
+  it("learns names of services", async () => {
     scan(web);
     report([], { names: [{ pid: 5, port: 80, source: "http_host", name: "www.shop.example", requests: 100 }] });
     expect(names.nameOf({ pid: 5, startTicks: 5, port: 80 }, ["http_host"])).toBe("www.shop.example");
@@ -284,7 +284,7 @@ describe("TrafficCollector", () => {
     expect((await stored("red")).at(-1)).toMatchObject({ service: "www.shop.example" });
   });
 
-  it("stores what waits when it is closed, and ends the process once", async () => {
+  it("stores pending rows when closed, and stops the process once", async () => {
     report([requestGroup({ pid: 77, processName: "job" })]);
     await collector[Symbol.asyncDispose]();
     await collector[Symbol.asyncDispose]();

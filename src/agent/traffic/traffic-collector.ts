@@ -1,4 +1,4 @@
-/** Takes what the traffic process reports, names both ends of each request, and stores it. Goes on without that process where there is none. */
+/** Receives reports of the traffic process, names both ends of each request, and stores the rows. Idle while there is no such process. */
 
 import type { Clock } from "../../base/clock.ts";
 import { CoralError } from "../../base/errors.ts";
@@ -22,28 +22,28 @@ import type {
 import { CaptureHub } from "../capture/capture-hub.ts";
 import type { KernelReports } from "../connections/kernel-connections.ts";
 import type { ServiceNamer } from "../naming/service-namer.ts";
+import type { LearnedNames } from "./learned-names.ts";
 import { PeerNames } from "./peer-names.ts";
 import type { TrafficDirectory } from "./traffic-directory.ts";
-import { TrafficFigures } from "./traffic-figures.ts";
-import type { TrafficNameBook } from "./traffic-name-book.ts";
 import { type NamedGroup, type RedRow, trafficRows } from "./traffic-rows.ts";
 import { trafficSettings } from "./traffic-settings.ts";
+import { TrafficTotals } from "./traffic-totals.ts";
 
 export interface TrafficCollectorOptions {
   store: Pick<AgentStore, "append">;
   directory: TrafficDirectory;
-  names: TrafficNameBook;
+  names: LearnedNames;
   /** Read again whenever `reconfigure` is called. */
   config: () => AgentTrafficConfig;
   /** Starts the traffic process. */
   supervise: (options: SuperviseTrafficOptions) => TrafficSupervisor;
-  /** Processes of Coral, which are not observed; asked again after each scan. */
+  /** Processes of Coral, which are not observed; read after each scan. */
   ownPids: () => readonly number[];
   /** Cores of the host. */
   cores: number;
-  /** Takes what is reported about connections. */
+  /** Receives reports about connections. */
   connections?: KernelReports;
-  /** Looks for processes soon: one is in the traffic that nobody knows. */
+  /** Requests a scan: the traffic has an unknown process. */
   rescan: () => void;
   clock: Clock;
   log: Logger;
@@ -53,43 +53,43 @@ export interface TrafficCollectorOptions {
 export interface TrafficReadings {
   isEnabled: boolean;
   status: TrafficStatus | null;
-  figures: TrafficFigures;
+  totals: TrafficTotals;
 }
 
-/** Requests of a window whose process was not known then. They wait for a scan, and for the next window at the most. */
-interface Waiting {
+/** Requests of unknown processes. They wait for a scan, at most until the next window. */
+interface PendingWindow {
   groups: RequestGroup[];
   time: SampleTime;
   windowMs: number;
 }
 
-/** Before the first scan nobody is known: so many windows wait for it. */
-const maxWaitingWindows = 6;
+/** Windows that wait for the first scan. */
+const maxPendingWindows = 6;
 const firstRescanMs = 5_000;
 const maxRescanMs = 300_000;
-/** Windows whose end lies further back were measured by another clock. */
+/** An older window was measured by another clock. */
 const maxAgeMs = 600_000;
 
 export class TrafficCollector implements AsyncDisposable {
   readonly captures: CaptureHub;
   readonly #options: TrafficCollectorOptions;
   readonly #peers = new PeerNames();
-  readonly #figures = new TrafficFigures();
+  readonly #totals = new TrafficTotals();
   #supervisor: TrafficSupervisor | undefined;
   #sentSettings = "";
-  /** Given to the supervisor, which reads it whenever it sends settings. */
+  /** Shared with the supervisor, which reads it whenever it sends settings. */
   readonly #ownPids: number[] = [];
   #isExcluded: (service: string) => boolean = () => false;
   #step = 0;
-  #waiting: Waiting[] = [];
+  #pending: PendingWindow[] = [];
   #isScanned = false;
   #nextRescanMs = Number.NEGATIVE_INFINITY;
   #rescanPauseMs = firstRescanMs;
   #lastFailure = "";
-  /** Writes are in order; the store bounds what waits in it. */
+  /** Writes are serialised; the store bounds its queue. */
   #writing: Promise<void> = Promise.resolve();
   #isClosed = false;
-  /** One change after the other: a process must be gone before the next one starts. */
+  /** Changes are serialised: a process must have exited before the next one starts. */
   #changing: Promise<void> = Promise.resolve();
 
   constructor(options: TrafficCollectorOptions) {
@@ -102,44 +102,44 @@ export class TrafficCollector implements AsyncDisposable {
     });
   }
 
-  /** Starts, stops or changes the traffic process as the config says now. */
+  /** Starts, stops or reconfigures the traffic process to match the config. */
   reconfigure(): Promise<void> {
     this.#changing = this.#changing.then(() => this.#reconfigure());
     return this.#changing;
   }
 
-  /** After each scan for services. */
+  /** Call after each scan for services. */
   scanned(scan: DiscoveryScan, namer: ServiceNamer): void {
     this.#options.directory.update(scan, namer);
     this.#isScanned = true;
     this.captures.changed();
     this.#sendSettings();
-    if (this.#waiting.length === 0) return;
-    let isHelped = false;
-    this.#waiting = this.#waiting.flatMap((waiting) => {
-      const { named, unknown } = this.#name(waiting.groups, false);
-      isHelped ||= named.length > 0;
-      this.#store(this.#rowsOf(named, waiting), []);
-      return unknown.length === 0 ? [] : [{ ...waiting, groups: unknown }];
+    if (this.#pending.length === 0) return;
+    let hasNamed = false;
+    this.#pending = this.#pending.flatMap((pending) => {
+      const { named, unknown } = this.#name(pending.groups, false);
+      hasNamed ||= named.length > 0;
+      this.#store(this.#rowsOf(named, pending), []);
+      return unknown.length === 0 ? [] : [{ ...pending, groups: unknown }];
     });
-    this.#rescanPauseMs = isHelped ? firstRescanMs : Math.min(maxRescanMs, this.#rescanPauseMs * 2);
+    this.#rescanPauseMs = hasNamed ? firstRescanMs : Math.min(maxRescanMs, this.#rescanPauseMs * 2);
   }
 
-  /** Tells the traffic process that a scan of sockets begins or has ended; false when there is none. */
+  /** Marks the start or end of a socket scan in the traffic process; false when there is none. */
   markScan(phase: "begin" | "end", mark: number): boolean {
     return this.#supervisor?.markScan(phase, mark) ?? false;
   }
 
   readings(): TrafficReadings {
-    return { isEnabled: this.#options.config().enabled, status: this.#supervisor?.status() ?? null, figures: this.#figures };
+    return { isEnabled: this.#options.config().enabled, status: this.#supervisor?.status() ?? null, totals: this.#totals };
   }
 
-  /** Ends the traffic process and stores what has arrived. Idempotent. */
+  /** Stops the traffic process and stores pending rows. Idempotent. */
   async [Symbol.asyncDispose](): Promise<void> {
     this.#isClosed = true;
     this.#changing = this.#changing.then(() => this.#stop());
     await this.#changing;
-    this.#flushWaiting();
+    this.#flushPending();
     await this.#writing;
   }
 
@@ -150,11 +150,11 @@ export class TrafficCollector implements AsyncDisposable {
     if (!enabled || this.#isClosed) return await this.#stop();
     if (this.#supervisor) return this.#sendSettings();
     const settings = this.#settings();
-    this.#sentSettings = this.#textOf(settings);
+    this.#sentSettings = this.#fingerprint(settings);
     this.#supervisor = supervise({
       settings,
       ownPids: this.#ownPids,
-      onReport: (report) => this.#take(report),
+      onReport: (report) => this.#accept(report),
       onUnexpectedEnd: (reason, restartMs) => this.#restarted(reason, restartMs),
       log,
       clock,
@@ -177,8 +177,8 @@ export class TrafficCollector implements AsyncDisposable {
     return trafficSettings(config(), cores, isAnyExcluded ? directory.pidsOf(this.#isExcluded) : []);
   }
 
-  /** Of everything that goes with an order of settings. */
-  #textOf(settings: TrafficSettings): string {
+  /** Everything that is sent with settings, for comparison. */
+  #fingerprint(settings: TrafficSettings): string {
     this.#ownPids.splice(0, this.#ownPids.length, ...this.#options.ownPids());
     return JSON.stringify([settings, this.#ownPids]);
   }
@@ -186,7 +186,7 @@ export class TrafficCollector implements AsyncDisposable {
   #sendSettings(): void {
     if (!this.#supervisor) return;
     const settings = this.#settings();
-    const text = this.#textOf(settings);
+    const text = this.#fingerprint(settings);
     if (text === this.#sentSettings) return;
     this.#sentSettings = text;
     this.#supervisor.changeSettings(settings);
@@ -195,10 +195,10 @@ export class TrafficCollector implements AsyncDisposable {
   #problem(): string | null {
     if (!this.#options.config().enabled) return "traffic.enabled is false in the agent's config";
     const state = this.#supervisor?.status().state;
-    return state?.hooks === "off" ? (state.problem ?? "the kernel's hooks are off") : null;
+    return state?.hooks === "off" ? (state.problem ?? "kernel hooks are off") : null;
   }
 
-  /** Whoever is known to be off needs not be waited for. */
+  /** Null when hooks are off or disabled: there is nothing to wait for. */
   #pendingStep(): string | null {
     if (!this.#options.config().enabled) return null;
     const state = this.#supervisor?.status().state;
@@ -206,60 +206,60 @@ export class TrafficCollector implements AsyncDisposable {
     return this.#isScanned || state.hooks === "off" ? null : "the first scan for services is not finished";
   }
 
-  #take(report: TrafficReport): void {
+  #accept(report: TrafficReport): void {
     switch (report.kind) {
       case "window":
-        return this.#takeWindow(report);
+        return this.#acceptWindow(report);
       case "state":
-        return this.#takeState(report);
+        return this.#acceptState(report);
       case "captured":
-        // Closed also to a capture that was faster than the process which should not have read it.
+        // The exclusion may have reached the traffic process after it read this request.
         if (report.isTls && this.#isExcluded(this.#options.directory.serviceOf(report.pid, null) ?? "")) return;
         return this.captures.accept(report);
       case "capture-ended":
         return this.captures.accept(report);
       case "connections":
-        this.#loseConnections(report.lost);
+        this.#recordLostConnections(report.lost);
         return this.#options.connections?.accept(report);
       case "connections-state":
         return this.#options.connections?.accept(report);
     }
   }
 
-  /** Neither told nor added up. */
-  #loseConnections(count: number): void {
+  /** Records connections that were neither reported nor aggregated. */
+  #recordLostConnections(count: number): void {
     if (count === 0) return;
     const { clock } = this.#options;
-    this.#figures.addLoss("connections-full", count);
+    this.#totals.addLoss("connections-full", count);
     const time = { at: Math.round(clock.wallMs() * 1_000), mono_ms: Math.round(clock.monotonicMs()) };
     this.#store([], [{ ...time, loss: "connections-full", count, window_ms: 0 }]);
   }
 
-  #takeWindow(window: TrafficWindow): void {
+  #acceptWindow(window: TrafficWindow): void {
     const { config, directory, names } = this.#options;
     const { maxRows, disabledProtocols } = config();
-    if (this.#isScanned || this.#waiting.length >= maxWaitingWindows) this.#flushWaiting();
-    this.#figures.add(window);
+    if (this.#isScanned || this.#pending.length >= maxPendingWindows) this.#flushPending();
+    this.#totals.add(window);
     this.#peers.add(window.peerNames);
     names.add(window.names, (pid) => directory.headOf(pid));
     const windowMs = Math.max(1, Number(window.toNs - window.fromNs) / 1e6);
-    const place = { time: this.#timeOf(window), windowMs };
+    const context = { time: this.#timeOf(window), windowMs };
     const groups = window.requests.filter(({ protocol, count }) => count > 0 && !disabledProtocols.includes(protocol));
-    const { named, unknown, closed } = this.#name(groups, false);
-    if (unknown.length > 0) this.#wait({ ...place, groups: unknown });
-    const { rows, foldedRequests } = trafficRows(named, { ...place, maxRows });
-    this.#figures.addLoss("routes-full", foldedRequests);
-    this.#figures.addLoss("tls-opaque", closed);
+    const { named, unknown, excluded } = this.#name(groups, false);
+    if (unknown.length > 0) this.#defer({ ...context, groups: unknown });
+    const { rows, foldedRequests } = trafficRows(named, { ...context, maxRows });
+    this.#totals.addLoss("routes-full", foldedRequests);
+    this.#totals.addLoss("tls-opaque", excluded);
     const losses = new Map(window.losses.map(({ loss, count }) => [loss, count]));
     losses.set("routes-full", (losses.get("routes-full") ?? 0) + foldedRequests);
-    losses.set("tls-opaque", (losses.get("tls-opaque") ?? 0) + closed);
+    losses.set("tls-opaque", (losses.get("tls-opaque") ?? 0) + excluded);
     const lossRows = [...losses].flatMap(([loss, count]) =>
-      count > 0 ? [{ ...place.time, loss, count: Math.round(count), window_ms: Math.round(windowMs) }] : [],
+      count > 0 ? [{ ...context.time, loss, count: Math.round(count), window_ms: Math.round(windowMs) }] : [],
     );
     this.#store(rows, lossRows);
   }
 
-  /** The end of a window on the clocks of stored rows. */
+  /** Timestamp of a window's end for stored rows. */
   #timeOf({ toNs }: TrafficWindow): SampleTime {
     const { clock } = this.#options;
     const nowMs = clock.monotonicMs();
@@ -268,25 +268,25 @@ export class TrafficCollector implements AsyncDisposable {
     return { at: Math.round((clock.wallMs() - pastMs) * 1_000), mono_ms: Math.round(nowMs - pastMs) };
   }
 
-  /** `isLast`: who is unknown now stays so, and is called what the kernel called it. */
-  #name(groups: readonly RequestGroup[], isLast: boolean): { named: NamedGroup[]; unknown: RequestGroup[]; closed: number } {
+  /** `isLast`: unknown processes are not retried and get the kernel's process name. */
+  #name(groups: readonly RequestGroup[], isLast: boolean): { named: NamedGroup[]; unknown: RequestGroup[]; excluded: number } {
     const { directory } = this.#options;
     const named: NamedGroup[] = [];
     const unknown: RequestGroup[] = [];
     const callers = this.#callersIn(groups);
-    let closed = 0;
+    let excluded = 0;
     for (const group of groups) {
       const known = directory.serviceOf(group.pid, group.role === "server" ? group.serverPort : null);
       const service = known ?? (isLast ? (group.processName ?? "unknown") : undefined);
       if (service === undefined) unknown.push(group);
-      // A process may have been read before the scan that found out whose it is.
-      else if (group.isTls && this.#isExcluded(service)) closed += group.count;
+      // The process may have been observed before a scan found its service.
+      else if (group.isTls && this.#isExcluded(service)) excluded += group.count;
       else named.push({ group, service, peer: this.#peerOf(group, callers) });
     }
-    return { named, unknown, closed };
+    return { named, unknown, excluded };
   }
 
-  /** By port, who on this host asked in these groups: of a caller on loopback a server knows nothing else. Null stands for several, or unknown ones. */
+  /** Local clients by server port, for servers that see only a loopback address. Null for several or unknown clients. */
   #callersIn(groups: readonly RequestGroup[]): Map<number, string | null> {
     const callers = new Map<number, string | null>();
     for (const { role, pid, peerAddress, serverPort } of groups) {
@@ -301,44 +301,44 @@ export class TrafficCollector implements AsyncDisposable {
   #peerOf({ pid, role, peerAddress, serverPort }: RequestGroup, callers: ReadonlyMap<number, string | null>): string | null {
     const { directory } = this.#options;
     if (role === "server") {
-      // A scan may have missed one that came and went.
+      // Scans miss short-lived clients.
       const seen = isLoopback(peerAddress) ? callers.get(serverPort) : undefined;
       return seen === undefined ? directory.callerOf(pid, serverPort, peerAddress) : seen;
     }
     return directory.listenerAt(pid, peerAddress, serverPort) ?? this.#peers.nameOf(peerAddress, serverPort);
   }
 
-  #wait(waiting: Waiting): void {
-    this.#waiting.push(waiting);
+  #defer(pending: PendingWindow): void {
+    this.#pending.push(pending);
     const nowMs = this.#options.clock.monotonicMs();
     if (nowMs < this.#nextRescanMs) return;
     this.#nextRescanMs = nowMs + this.#rescanPauseMs;
     this.#options.rescan();
   }
 
-  #flushWaiting(): void {
-    for (const waiting of this.#waiting) this.#store(this.#rowsOf(this.#name(waiting.groups, true).named, waiting), []);
-    this.#waiting = [];
+  #flushPending(): void {
+    for (const pending of this.#pending) this.#store(this.#rowsOf(this.#name(pending.groups, true).named, pending), []);
+    this.#pending = [];
   }
 
-  #rowsOf(named: readonly NamedGroup[], { time, windowMs }: Waiting): RedRow[] {
+  #rowsOf(named: readonly NamedGroup[], { time, windowMs }: PendingWindow): RedRow[] {
     return trafficRows(named, { time, windowMs, maxRows: this.#options.config().maxRows }).rows;
   }
 
-  #takeState(state: TrafficState): void {
+  #acceptState(state: TrafficState): void {
     this.captures.changed();
     if (state.hooks === "off" && state.problem !== null) {
-      this.#options.log.warn(`Requests are not watched: ${state.problem}`);
+      this.#options.log.warn(`Requests are not observed: ${state.problem}`);
       this.#options.connections?.explain(state.problem);
     }
     if (state.step === this.#step) return;
     const before = this.#step;
     this.#step = state.step;
     const isLess = state.step > before;
-    this.#tell(
+    this.#recordEvent(
       "ladder-stepped",
       isLess ? "warning" : "info",
-      `Requests are watched in ${isLess ? "less" : "more"} detail: step ${state.step} after ${before}`,
+      `Request detail ${isLess ? "reduced" : "restored"}: step ${before} → ${state.step}`,
       {
         before,
         after: state.step,
@@ -350,13 +350,13 @@ export class TrafficCollector implements AsyncDisposable {
     this.captures.lost();
     this.#options.connections?.lost("the traffic process is restarting");
     this.#step = 0;
-    this.#tell("traffic-process-restarted", "warning", `The traffic process ended (${reason}) and is started again`, {
+    this.#recordEvent("traffic-process-restarted", "warning", `Traffic process exited (${reason}); restarting it`, {
       reason,
       restartMs: Math.round(restartMs),
     });
   }
 
-  #tell(kind: string, severity: "info" | "warning", message: string, details: Record<string, unknown>): void {
+  #recordEvent(kind: string, severity: "info" | "warning", message: string, details: Record<string, unknown>): void {
     const { clock, store } = this.#options;
     const time = { at: Math.round(clock.wallMs() * 1_000), mono_ms: Math.round(clock.monotonicMs()) };
     const row: RowOf<typeof event.columns> = {
@@ -387,12 +387,14 @@ export class TrafficCollector implements AsyncDisposable {
     this.#writing = this.#writing.then(async () => {
       try {
         await append();
-        if (this.#lastFailure !== "") log.info("requests are stored again");
+        if (this.#lastFailure !== "") log.info("Storing requests again");
         this.#lastFailure = "";
       } catch (error) {
-        // Said once, not with every window: the losses are counted by the store and reported with the data.
+        // Logged on change, not for every window: the store counts the losses and reports them with the data.
         const { message, code } = CoralError.from(error);
-        log[message === this.#lastFailure ? "debug" : "error"](`Cannot store requests: ${message}`, { code });
+        log[message === this.#lastFailure ? "debug" : "error"](`Cannot store requests: ${message}; counting the rows as lost`, {
+          code,
+        });
         this.#lastFailure = message;
       }
     });

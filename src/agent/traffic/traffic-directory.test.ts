@@ -11,7 +11,7 @@ function update(directory: TrafficDirectory, test: TestScan): void {
 const postgres = { exe: "/usr/lib/postgresql/15/bin/postgres", script: null };
 
 describe("createTrafficDirectory()", () => {
-  it("names a server by its port, its backends like itself, and a client by its process", () => {
+  it("names a server by its port, a backend by its server, and a client by its process", () => {
     const directory = createTrafficDirectory();
     update(directory, {
       processes: [
@@ -31,11 +31,11 @@ describe("createTrafficDirectory()", () => {
       { pid: 7, startTicks: 7 },
       { pid: 5, startTicks: 5 },
     ]);
-    // A backend that has come and gone between two scans.
+    // A backend that started and exited between two scans.
     expect([directory.serviceOf(99, 5432), directory.serviceOf(99, 5433)]).toEqual(["postgres", undefined]);
   });
 
-  it("calls a process that nothing names what the kernel calls it", () => {
+  it("falls back to the kernel's process name", () => {
     const directory = createTrafficDirectory();
     const scan = scanOf({ processes: [{ pid: 9, service: "" }] });
     const entry = { pid: 9, startTicks: 9, execMark: 1, parentPid: 1, name: "kworker", networkNamespace: hostNamespace, sinceScan: 1 };
@@ -44,7 +44,7 @@ describe("createTrafficDirectory()", () => {
     expect(directory.serviceOf(9, null)).toBe("kworker");
   });
 
-  it("remembers who ended, and forgets the oldest", () => {
+  it("caches exited processes, and evicts the oldest", () => {
     const directory = createTrafficDirectory({ maxProcesses: 2 });
     const connectionOf = (pid: number) => socketOf(`10.0.0.1:${4_000 + pid}`, "10.0.0.2:80", "client", { owners: [pid] });
     update(directory, { processes: [{ pid: 5, service: "job" }], connections: [connectionOf(5)] });
@@ -63,7 +63,7 @@ describe("createTrafficDirectory()", () => {
     expect([directory.servicesOf((pid) => pid === 7), directory.servicesOf((pid) => pid === 5)]).toEqual([["b"], []]);
   });
 
-  it("knows a process that took over the id of another", () => {
+  it("distinguishes processes that reuse a pid", () => {
     const directory = createTrafficDirectory();
     update(directory, { processes: [{ pid: 5, service: "old", start: 1 }] });
     expect(directory.serviceOf(5, null)).toBe("old");
@@ -100,7 +100,7 @@ describe("createTrafficDirectory()", () => {
     expect([at(8, "203.0.113.1", 80), at(8, "10.0.0.1", 81)]).toEqual([null, null]);
   });
 
-  it("finds the service behind loopback for a caller that nobody saw, when only one listens at the port", () => {
+  it("finds the service behind loopback for an unknown client when only one listens on the port", () => {
     const directory = createTrafficDirectory();
     update(directory, {
       processes: [
@@ -118,7 +118,7 @@ describe("createTrafficDirectory()", () => {
     expect([6379, 80, 81].map((port) => directory.listenerAt(gone, "127.0.0.1", port))).toEqual(["cache", null, null]);
   });
 
-  it("tells the caller on this host when there is only one", () => {
+  it("finds the local client when there is only one", () => {
     const directory = createTrafficDirectory();
     const connections = [
       socketOf("127.0.0.1:4001", "127.0.0.1:80", "client", { owners: [6] }),

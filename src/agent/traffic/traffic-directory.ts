@@ -1,4 +1,4 @@
-/** Who is behind a process id, a port and an address in the traffic, by the newest scan for services and what is remembered of those before. */
+/** Maps pids, ports and addresses in the traffic to services, by the newest scan and a cache of earlier ones. */
 
 import { isLoopback, isWildcard } from "../../base/ip-address.ts";
 import type { DiscoveryScan, TrackedSocket } from "../../host/index.ts";
@@ -6,39 +6,39 @@ import { servingOwners } from "../naming/listener-owners.ts";
 import type { ServiceNamer } from "../naming/service-namer.ts";
 
 export interface TrafficDirectory {
-  /** To be called with each scan, when it is complete. */
+  /** Call with each completed scan. */
   update(scan: DiscoveryScan, namer: ServiceNamer): void;
   /**
-   * Of a process that answers at `port`, or with null that asks. A process that nobody has seen yet is, when it answers, the only service that
-   * listens there, because servers start one for each connection; else undefined.
+   * The service of a server process at `port`, or of a client process with null. An unknown server process gets the name of the only service
+   * that listens on the port, because some servers fork a process per connection; otherwise undefined.
    */
   serviceOf(pid: number, port: number | null): string | undefined;
-  /** The process, or who started it as a worker: those share the names that traffic gives them. Undefined when nobody has seen it. */
+  /** The topmost process of its family, which shares names learned from traffic. Undefined for an unknown process. */
   headOf(pid: number): { pid: number; startTicks: number } | undefined;
-  /** The service of this host that a process reaches at an address; null when there is none, or more than one. */
+  /** The local service that a process reaches at an address; null when there is none, or more than one. */
   listenerAt(pid: number, address: string, port: number): string | null;
-  /** The only service of this host that calls a process at its port from an address. */
+  /** The local service that calls a process at its port from an address; null when there is none, or more than one. */
   callerOf(pid: number, port: number, address: string): string | null;
-  /** Processes of a service, ascending. */
-  pidsOf(isMeant: (service: string) => boolean): number[];
-  /** Services that have such a process. */
-  servicesOf(isMeant: (pid: number) => boolean): string[];
+  /** Processes of matching services, ascending. */
+  pidsOf(isMatch: (service: string) => boolean): number[];
+  /** Services with a matching process. */
+  servicesOf(isMatch: (pid: number) => boolean): string[];
 }
 
 interface Known {
   startTicks: number;
   head: { pid: number; startTicks: number };
   networkNamespace: number | null;
-  /** By port; null is the process as a whole. */
+  /** By port; null for the process as a whole. */
   services: Map<number | null, string>;
 }
 
 export interface TrafficDirectoryOptions {
-  /** Processes that are remembered, those that ended among them. Default 8192. */
+  /** Cached processes, including exited ones. Default 8192. */
   maxProcesses?: number;
 }
 
-/** More ports of one process than this are not told apart. */
+/** Further ports of a process share its name. */
 const maxPortsPerProcess = 64;
 
 export function createTrafficDirectory({ maxProcesses = 8_192 }: TrafficDirectoryOptions = {}): TrafficDirectory {
@@ -55,19 +55,19 @@ export function createTrafficDirectory({ maxProcesses = 8_192 }: TrafficDirector
     }
   };
 
-  /** What is remembered of a process that runs is brought up to date; of one that has ended it stays. */
-  const look = (pid: number, port: number | null): Known | undefined => {
+  /** Updates the cache entry of a running process; returns the cached one of an exited process. */
+  const lookUp = (pid: number, port: number | null): Known | undefined => {
     const entry = current?.scan.processOf(pid);
-    const memory = known.get(pid);
-    if (!entry || !current) return memory;
-    const isSame = memory?.startTicks === entry.startTicks;
+    const cached = known.get(pid);
+    if (!entry || !current) return cached;
+    const isSame = cached?.startTicks === entry.startTicks;
     const { startTicks } = entry;
-    const next: Known = isSame ? memory : { startTicks, head: { pid, startTicks }, networkNamespace: null, services: new Map() };
+    const next: Known = isSame ? cached : { startTicks, head: { pid, startTicks }, networkNamespace: null, services: new Map() };
     next.networkNamespace = entry.networkNamespace;
     next.head = current.namer.headOf(pid) ?? next.head;
     if (next.services.size < maxPortsPerProcess || next.services.has(port)) {
       const name = port === null ? current.namer.ofProcess(pid) : current.namer.atPort(pid, port);
-      // A process that nothing names is called what the kernel calls it.
+      // Without a name from any source, the kernel's process name is used.
       next.services.set(port, name?.service ?? entry.name);
     }
     keep(pid, next);
@@ -80,38 +80,38 @@ export function createTrafficDirectory({ maxProcesses = 8_192 }: TrafficDirector
   return {
     update: (scan, namer) => {
       current = { scan, namer, places: placesOf(scan, namer) };
-      // So that a process which ends before its requests are reported is known all the same.
-      for (const { pid, port } of current.places.owners) look(pid, port);
+      // Caches processes that may exit before their requests are reported.
+      for (const { pid, port } of current.places.owners) lookUp(pid, port);
     },
     serviceOf: (pid, port) => {
-      const services = look(pid, port)?.services;
+      const services = lookUp(pid, port)?.services;
       if (!services && port !== null) return current?.places.onlyAt(port) ?? undefined;
       return services?.get(port) ?? services?.get(null) ?? services?.values().next().value;
     },
-    headOf: (pid) => look(pid, null)?.head,
+    headOf: (pid) => lookUp(pid, null)?.head,
     listenerAt: (pid, address, port) => current?.places.listenerAt(known.get(pid)?.networkNamespace ?? null, address, port) ?? null,
     callerOf: (pid, port, address) => current?.places.callerOf(known.get(pid)?.networkNamespace ?? null, port, address) ?? null,
-    pidsOf: (isMeant) =>
+    pidsOf: (isMatch) =>
       running()
-        .flatMap(([pid, { services }]) => ([...services.values()].some(isMeant) ? [pid] : []))
+        .flatMap(([pid, { services }]) => ([...services.values()].some(isMatch) ? [pid] : []))
         .sort((a, b) => a - b),
-    servicesOf: (isMeant) => {
-      const names = running().flatMap(([pid, { services }]) => (isMeant(pid) ? [...services.values()] : []));
+    servicesOf: (isMatch) => {
+      const names = running().flatMap(([pid, { services }]) => (isMatch(pid) ? [...services.values()] : []));
       return [...new Set(names)];
     },
   };
 }
 
 interface Places {
-  /** The service that listens at a port, in whatever namespace; null when there are several. */
+  /** The service that listens on a port in any namespace; null when there are several. */
   onlyAt(port: number): string | null;
   owners: { pid: number; port: number | null }[];
   listenerAt(namespace: number | null, address: string, port: number): string | null;
   callerOf(namespace: number | null, port: number, address: string): string | null;
 }
 
-/** Null once two different names were given. */
-class OnlyName {
+/** Null for a key with two different names. */
+class UniqueNames {
   readonly #names = new Map<string, string | null>();
 
   add(key: string, service: string): void {
@@ -125,12 +125,12 @@ class OnlyName {
   }
 }
 
-/** Of UDP and TCP at the same port the same program is the rule: they are not told apart. */
+/** UDP and TCP are not separated: the same program usually has both ports. */
 function placesOf(scan: DiscoveryScan, namer: ServiceNamer): Places {
-  const here = new OnlyName();
-  const anywhere = new OnlyName();
-  const callers = new OnlyName();
-  const ports = new OnlyName();
+  const byNamespace = new UniqueNames();
+  const byAddress = new UniqueNames();
+  const callers = new UniqueNames();
+  const ports = new UniqueNames();
   const owners = new Map<string, { pid: number; port: number | null }>();
   const own = (pid: number, port: number | null): void => {
     owners.set(`${pid} ${port}`, { pid, port });
@@ -140,7 +140,7 @@ function placesOf(scan: DiscoveryScan, namer: ServiceNamer): Places {
     for (const pid of pids) own(pid, listener.localPort);
     const { service } = namer.atListener(listener, pids[0] ?? null);
     ports.add(String(listener.localPort), service);
-    addListener(scan, listener, service, here, anywhere);
+    addListener(scan, listener, service, byNamespace, byAddress);
   }
   for (const connection of scan.connections.values()) {
     const [pid] = scan.ownersOf(connection);
@@ -156,26 +156,32 @@ function placesOf(scan: DiscoveryScan, namer: ServiceNamer): Places {
     onlyAt: (port) => ports.get(String(port)) ?? null,
     listenerAt: (namespace, address, port) => {
       if (isLoopback(address)) {
-        // Callers that ended before a scan have no known namespace; one service at the port leaves no doubt.
+        // Clients that exited before a scan have no known namespace; a single service on the port is unambiguous.
         if (namespace === null) return ports.get(String(port)) ?? null;
-        return here.get(`${namespace} ${address} ${port}`) ?? here.get(`${namespace} * ${port}`) ?? null;
+        return byNamespace.get(`${namespace} ${address} ${port}`) ?? byNamespace.get(`${namespace} * ${port}`) ?? null;
       }
-      return here.get(`${namespace} ${address} ${port}`) ?? anywhere.get(`${address} ${port}`) ?? null;
+      return byNamespace.get(`${namespace} ${address} ${port}`) ?? byAddress.get(`${address} ${port}`) ?? null;
     },
     callerOf: (namespace, port, address) => callers.get(`${isLoopback(address) ? namespace : ""} ${port} ${address}`) ?? null,
   };
 }
 
-function addListener(scan: DiscoveryScan, listener: TrackedSocket, service: string, here: OnlyName, anywhere: OnlyName): void {
+function addListener(
+  scan: DiscoveryScan,
+  listener: TrackedSocket,
+  service: string,
+  byNamespace: UniqueNames,
+  byAddress: UniqueNames,
+): void {
   const { networkNamespace: namespace, localAddress: address, localPort: port } = listener;
   if (!isWildcard(address)) {
-    here.add(`${namespace} ${address} ${port}`, service);
-    if (!isLoopback(address)) anywhere.add(`${address} ${port}`, service);
+    byNamespace.add(`${namespace} ${address} ${port}`, service);
+    if (!isLoopback(address)) byAddress.add(`${address} ${port}`, service);
     return;
   }
-  here.add(`${namespace} * ${port}`, service);
+  byNamespace.add(`${namespace} * ${port}`, service);
   for (const local of scan.addressesIn(namespace)) {
-    here.add(`${namespace} ${local} ${port}`, service);
-    anywhere.add(`${local} ${port}`, service);
+    byNamespace.add(`${namespace} ${local} ${port}`, service);
+    byAddress.add(`${local} ${port}`, service);
   }
 }

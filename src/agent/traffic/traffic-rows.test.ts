@@ -10,7 +10,7 @@ const named = (more: Parameters<typeof requestGroup>[0] = {}, service = "shop", 
 });
 
 describe("trafficRows()", () => {
-  it("makes one row of the workers of a service, with the sum of their histograms", () => {
+  it("merges the workers of a service into one row, with their histograms added", () => {
     const { rows, foldedRequests } = trafficRows(
       [
         named({ pid: 1, count: 3, duration: { lo: 5, counts: [1, 2] }, durationSumNs: 3_000, queueCount: 2, queueSumNs: 2_000 }),
@@ -37,7 +37,7 @@ describe("trafficRows()", () => {
     expect(rows[1]).toMatchObject({ status: "500", is_error: true, requests: 1 });
   });
 
-  it("counts the callers of a public service together, but those with the most requests, and all that have a name", () => {
+  it("merges the clients of a public service, except named ones and those with the most requests", () => {
     const groups = Array.from({ length: 50 }, (_, index) => named({ peerAddress: `203.0.113.${index}`, count: index + 1 }));
     const { rows } = trafficRows([...groups, named({ peerAddress: "10.0.0.1", count: 1 }, "shop", "cart")], { ...options, maxCallers: 10 });
     expect(rows).toHaveLength(12);
@@ -45,7 +45,7 @@ describe("trafficRows()", () => {
     expect(rows.find((row) => row.peer === "cart")).toMatchObject({ peer_address: "10.0.0.1" });
   });
 
-  it("never makes more rows than allowed, and loses no request over it", () => {
+  it("never exceeds the row limit, and drops no request for it", () => {
     const groups = Array.from({ length: 500 }, (_, index) =>
       named({ route: `/r${index}`, count: index + 1, role: "client", peerAddress: `10.0.0.${index % 250}` }, `service-${index % 3}`),
     );
@@ -57,14 +57,14 @@ describe("trafficRows()", () => {
     expect(rows.find((row) => row.route === "/r499")).toBeDefined();
   });
 
-  it("keeps the largest services when there are more of them than rows", () => {
+  it("keeps the largest services when there are more services than rows", () => {
     const groups = Array.from({ length: 300 }, (_, index) => named({ count: index + 1 }, `service-${index}`));
     const { rows } = trafficRows(groups, { ...options, maxRows: 100 });
     expect(rows).toHaveLength(100);
     expect(rows.map((row) => row.service)).toContain("service-299");
   });
 
-  it("cuts statements of a page", () => {
+  it("truncates long statements", () => {
     const { rows } = trafficRows([named({ route: `SELECT ${"x".repeat(5_000)}` })], options);
     expect(rows[0]?.route).toHaveLength(1_001);
   });

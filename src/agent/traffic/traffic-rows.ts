@@ -1,4 +1,4 @@
-/** Makes rows of the requests of one window: named, merged, and no more of them than the config allows. */
+/** Turns the requests of one window into rows: merges groups, and bounds their number. */
 
 import { mergeHistograms, type SparseHistogram } from "../../base/latency-histogram.ts";
 import type { RowOf, red, SampleTime } from "../../store/signals/index.ts";
@@ -15,7 +15,7 @@ export interface NamedGroup {
 
 export interface TrafficRows {
   rows: RedRow[];
-  /** Requests that are under route `other` because there were too many kinds. */
+  /** Requests counted under route `other` because there were too many kinds. */
   foldedRequests: number;
 }
 
@@ -23,7 +23,7 @@ export interface TrafficRowsOptions {
   time: SampleTime;
   windowMs: number;
   maxRows: number;
-  /** Unnamed callers of one service that are told apart; the others become `*`. Default 32. */
+  /** Unnamed clients per service with their own address; others become `*`. Default 32. */
   maxCallers?: number;
 }
 
@@ -53,8 +53,8 @@ interface Sum extends Kind {
   firstByte: SparseHistogram;
 }
 
-const anybody = "*";
-/** Longer ones are cut: normalised statements can be as long as a page. */
+const anyAddress = "*";
+/** Longer routes are truncated: normalised SQL statements can be a page long. */
 const maxRouteLength = 1_000;
 
 export function trafficRows(groups: readonly NamedGroup[], options: TrafficRowsOptions): TrafficRows {
@@ -94,7 +94,7 @@ function sumOf({ group, service, peer }: NamedGroup, isCallerKept: (service: str
     protocol: group.protocol,
     isTls: group.isTls,
     serverPort: group.serverPort,
-    peerAddress: isKept ? group.peerAddress : anybody,
+    peerAddress: isKept ? group.peerAddress : anyAddress,
     peer,
     method: group.method.slice(0, 64),
     route: group.route.length > maxRouteLength ? `${group.route.slice(0, maxRouteLength)}…` : group.route,
@@ -112,7 +112,7 @@ function sumOf({ group, service, peer }: NamedGroup, isCallerKept: (service: str
   };
 }
 
-/** A public service has thousands of callers: those with the most requests are kept, the others are counted together. */
+/** A public service has thousands of clients: those with the most requests keep their address, others are merged. */
 function chooseCallers(groups: readonly NamedGroup[], maxCallers: number): (service: string, address: string) => boolean {
   const callers = new Map<string, Map<string, number>>();
   for (const { group, service, peer } of groups) {
@@ -130,14 +130,23 @@ function chooseCallers(groups: readonly NamedGroup[], maxCallers: number): (serv
   return (service, address) => kept.get(service)?.has(address) ?? true;
 }
 
-/** Joins the kinds with the fewest requests, in two steps; no request is left out as long as there are fewer services than rows. */
+/** Merges the kinds with the fewest requests, in two steps; no request is dropped while there are fewer services than rows. */
 function bounded(sums: ReadonlyMap<string, Sum>, maxRows: number): { kept: Sum[]; foldedRequests: number } {
   if (sums.size <= maxRows) return { kept: [...sums.values()], foldedRequests: 0 };
   const sorted = [...sums.values()].sort((a, b) => b.requests - a.requests);
   let folded = new Map<string, Sum>();
   for (const coarse of [
-    (sum: Sum): Sum => ({ ...sum, peerAddress: anybody, peer: null, method: "", route: "other" }),
-    (sum: Sum): Sum => ({ ...sum, peerAddress: anybody, peer: null, method: "", route: "other", status: "", isTls: false, serverPort: 0 }),
+    (sum: Sum): Sum => ({ ...sum, peerAddress: anyAddress, peer: null, method: "", route: "other" }),
+    (sum: Sum): Sum => ({
+      ...sum,
+      peerAddress: anyAddress,
+      peer: null,
+      method: "",
+      route: "other",
+      status: "",
+      isTls: false,
+      serverPort: 0,
+    }),
   ]) {
     for (let kept = Math.floor(maxRows * 0.9); kept >= 0; kept = kept > 0 ? Math.floor(kept / 2) : -1) {
       folded = new Map();

@@ -1,7 +1,7 @@
 import type { AgentTrafficConfig } from "../../config/index.ts";
 import type { TrafficSettings } from "../../traffic/index.ts";
 
-/** What the traffic process is told of the config. `excludedPids` are those of services whose TLS stays closed. */
+/** Settings for the traffic process. `excludedPids`: processes whose TLS traffic must not be read. */
 export function trafficSettings(config: AgentTrafficConfig, cores: number, excludedPids: readonly number[]): TrafficSettings {
   return {
     windowMs: config.intervalMs,

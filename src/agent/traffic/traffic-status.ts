@@ -1,22 +1,22 @@
 import type { AgentTrafficStatus } from "../../tools/index.ts";
 import type { TrafficReadings } from "./traffic-collector.ts";
 
-/** What `coral agent status` says of the hooks: whether they work, what they cost, and what they missed. */
-export function trafficStatus({ isEnabled, status, figures }: TrafficReadings): AgentTrafficStatus {
+/** The traffic part of `coral agent status`: the state of the hooks, their costs and losses. */
+export function trafficStatus({ isEnabled, status, totals }: TrafficReadings): AgentTrafficStatus {
   const state = status?.state ?? null;
   return {
     ...stateOf(isEnabled, status),
     tls: state?.tls ?? [],
     step: state?.step ?? 0,
-    cost: figures.now,
-    losses: [...figures.losses].map(([loss, count]) => ({ loss, count })),
+    cost: totals.now,
+    losses: [...totals.losses].map(([loss, count]) => ({ loss, count })),
     pid: status?.pid ?? null,
     restarts: status?.restarts ?? 0,
     lastEnd: status?.lastEnd ?? null,
   };
 }
 
-/** What the colony is told at registration: whether this agent sees requests, and why not. While hooks are being loaded they are taken to work. */
+/** The capability for a registration; reported as available while hooks are loading. */
 export function trafficCapability({ isEnabled, status }: TrafficReadings): { name: string; available: boolean; reason: string } {
   const { state, reason, fix } = stateOf(isEnabled, status);
   if (state !== "off") return { name: "traffic", available: true, reason: "" };
@@ -25,12 +25,12 @@ export function trafficCapability({ isEnabled, status }: TrafficReadings): { nam
 
 function stateOf(isEnabled: boolean, status: TrafficReadings["status"]): Pick<AgentTrafficStatus, "state" | "hooks" | "reason" | "fix"> {
   if (!isEnabled) {
-    const fix = "set traffic.enabled to true in agent.yaml; a running agent reads it again on SIGHUP";
+    const fix = "set traffic.enabled to true in agent.yaml; then reload the agent with SIGHUP";
     return { state: "off", hooks: "off", reason: "traffic.enabled is false in the agent's config", fix };
   }
   const state = status?.state ?? null;
   if (state === null) return { state: "starting", hooks: "off", reason: status?.lastEnd ?? null, fix: null };
   if (state.hooks !== "off") return { state: "on", hooks: state.hooks, reason: state.problem, fix: null };
-  const fix = "run the agent as root or with CAP_BPF and CAP_PERFMON; coral doctor tells what is missing";
-  return { state: "off", hooks: "off", reason: state.problem ?? "the kernel's hooks are off", fix };
+  const fix = "run the agent as root or with CAP_BPF and CAP_PERFMON; coral doctor shows what is missing";
+  return { state: "off", hooks: "off", reason: state.problem ?? "kernel hooks are off", fix };
 }

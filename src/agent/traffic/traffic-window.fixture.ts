@@ -1,4 +1,4 @@
-/** Reports of a traffic process, made by hand. */
+/** Reports of a traffic process for tests. */
 
 import type {
   RequestGroup,
@@ -35,7 +35,7 @@ export function requestGroup(more: Partial<RequestGroup> = {}): RequestGroup {
   };
 }
 
-/** Ends at `toMs` of the monotonic clock and is ten seconds long. */
+/** A window of ten seconds that ends at `toMs` of the monotonic clock. */
 export function trafficWindow(toMs: number, requests: RequestGroup[], more: Partial<TrafficWindow> = {}): TrafficWindow {
   return {
     kind: "window",
@@ -50,7 +50,7 @@ export function trafficWindow(toMs: number, requests: RequestGroup[], more: Part
   };
 }
 
-/** In place of the process: keeps what it is told, and says what a test wants. */
+/** Replaces the traffic process: records orders, and returns what a test sets. */
 export class FakeTraffic {
   options: SuperviseTrafficOptions | undefined;
   settings: TrafficSettings[] = [];

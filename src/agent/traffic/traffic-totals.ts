@@ -1,32 +1,32 @@
-/** What watching the traffic has brought, missed and cost, since the agent started and in the newest window. */
+/** Requests, losses and costs of traffic observation: totals since the start, and the newest window. */
 
 import type { LossKind, TrafficWindow } from "../../traffic/index.ts";
 
 export interface TrafficCostNow {
-  /** Share of one core that Coral's programs took in the kernel; null where the kernel does not keep it. */
+  /** CPU time of BPF programs as a share of one core; null where the kernel does not measure it. */
   bpfCpuRatio: number | null;
-  /** Of the traffic process, share of one core. */
+  /** CPU time of the traffic process as a share of one core. */
   processCpuRatio: number;
   processRssBytes: number;
-  /** Locked memory of kernel tables. */
+  /** Memory of BPF maps. */
   mapBytes: number;
   requestsPerSecond: number;
 }
 
-export class TrafficFigures {
+export class TrafficTotals {
   /** By kind, since the start. */
   readonly losses = new Map<LossKind, number>();
   requests = 0;
   windows = 0;
   bpfNs = 0;
   cpuNs = 0;
-  /** Of the newest window; null before the first. */
+  /** The newest window; null before the first. */
   now: TrafficCostNow | null = null;
 
   add(window: TrafficWindow): void {
     for (const { loss, count } of window.losses) this.addLoss(loss, count);
     const { cost } = window;
-    // A window of nothing but lost seconds was made by the supervisor: there was no process to cost anything.
+    // The supervisor made this window to report lost seconds: there was no process and no cost.
     if (cost.cpuNs === 0 && cost.rssBytes === 0) return;
     const lengthNs = Math.max(1, Number(window.toNs - window.fromNs));
     const requests = window.requests.reduce((sum, { count }) => sum + count, 0);

@@ -1,13 +1,13 @@
-/** Names that services have in the traffic: the host of their HTTP requests, their gRPC service. Anybody may write anything there, so few count. */
+/** Service names learned from traffic: the Host of HTTP requests and gRPC service names. Clients control both, so a name needs many requests. */
 
 import { parseIpv4, parseIpv6 } from "../../base/ip-parse.ts";
 import type { TrafficName } from "../../traffic/index.ts";
 import type { TrafficNames, TrafficSource } from "../naming/service-namer.ts";
 
-export interface TrafficNameBookOptions {
-  /** Of this machine: says where a service runs, not which it is. */
+export interface LearnedNamesOptions {
+  /** Of this machine: it does not identify a service. */
   hostname: string;
-  /** Ports of processes that are remembered. Default 4096. */
+  /** Cached pairs of process and port. Default 4096. */
   maxPlaces?: number;
 }
 
@@ -20,33 +20,33 @@ interface Place {
 
 interface Candidates {
   requests: Map<string, number>;
-  /** Requests that name nothing: an address, localhost, this machine. */
+  /** Requests without a usable name: an address, localhost, this machine. */
   nameless: number;
   chosen: string | undefined;
 }
 
-/** A name must be in this many requests, and in this share of them, before it counts. */
+/** A name is accepted from this many requests and this share of all requests. */
 const minRequests = 20;
 const minRatio = 0.6;
-/** A name that counts stays until another one has this many times its requests. */
+/** An accepted name is replaced by one with this many times its requests. */
 const replaceFactor = 3;
-/** Names kept for one port; scanners send a new one with every request. */
+/** Names per port: security scanners send a new one with every request. */
 const maxCandidates = 32;
-/** Sums are halved when they reach this, so that a name that is no longer used fades. */
+/** Counts are halved at this total, so that unused names decay. */
 const halveAt = 1_000_000;
 
-export class TrafficNameBook implements TrafficNames {
+export class LearnedNames implements TrafficNames {
   readonly #hostname: string;
   readonly #maxPlaces: number;
   /** Least recently seen first. */
   readonly #places = new Map<string, Place>();
 
-  constructor({ hostname, maxPlaces = 4_096 }: TrafficNameBookOptions) {
+  constructor({ hostname, maxPlaces = 4_096 }: LearnedNamesOptions) {
     this.#hostname = hostname.toLowerCase();
     this.#maxPlaces = maxPlaces;
   }
 
-  /** `headOf` says for whom a process works, and tells it from a later one with the same id. */
+  /** `headOf`: the topmost process of a family; its start time distinguishes processes that reuse a pid. */
   add(names: readonly TrafficName[], headOf: (pid: number) => { pid: number; startTicks: number } | undefined): void {
     const touched = new Set<Candidates>();
     for (const { pid, port, source, name, requests } of names) {
@@ -63,7 +63,7 @@ export class TrafficNameBook implements TrafficNames {
 
   nameOf(instance: { pid: number; startTicks: number; port: number | null }, sources: readonly TrafficSource[]): string | undefined {
     if (instance.port !== null) return this.#nameAt(this.#places.get(keyOf(instance.pid, instance.port)), instance.startTicks, sources);
-    // A process as a whole is called what its only named port is.
+    // A process with a single named port has the name of that port.
     const found = new Set<string>();
     for (const place of this.#places.values()) {
       const name = place.pid === instance.pid ? this.#nameAt(place, instance.startTicks, sources) : undefined;
@@ -97,7 +97,7 @@ export class TrafficNameBook implements TrafficNames {
     return candidates;
   }
 
-  /** `shop.example.com` of `Shop.Example.com:8080`; null for addresses and for what means this machine. */
+  /** `shop.example.com` for `Shop.Example.com:8080`; null for addresses and for this machine. */
   #hostName(host: string): string | null {
     const name = hostNameOf(host);
     return name === null || name === this.#hostname || name.startsWith(`${this.#hostname}.`) ? null : name;
@@ -142,7 +142,7 @@ function dropSmallest(sums: Map<string, number>, kept: string | undefined): void
 
 const label = /^(?!-)[a-z0-9_-]{1,63}(?<!-)$/;
 
-/** The host of a Host header or SNI as a name, in lower case, without port; null for addresses, localhost and what is no name. */
+/** A Host header or SNI as a lower-case name without port; null for addresses, localhost and invalid names. */
 export function hostNameOf(host: string): string | null {
   const name = host
     .trim()
@@ -158,7 +158,7 @@ export function hostNameOf(host: string): string | null {
   )
     return null;
   if (name === "localhost" || name.endsWith(".localhost") || name.startsWith("localhost.") || name.startsWith("ip6-")) return null;
-  // An address that somebody wrote in another way: 1.2.3, 2130706433, 0x7f.1
+  // Other notations of addresses: 1.2.3, 2130706433, 0x7f.1
   return /^(?:0x[0-9a-f]+|\d+)$/.test(name.slice(name.lastIndexOf(".") + 1)) ? null : name;
 }
 
