@@ -12,7 +12,7 @@ import { defineSignal, type RowOf } from "./signals/define-signal.ts";
 const mebibyte = 1024 ** 2;
 const hourMs = 3_600_000;
 
-/** A folder that goes away with the scope: `using folder = temporaryFolder()`. */
+/** A folder that is removed with the scope: `using folder = temporaryFolder()`. */
 export function temporaryFolder(): { path: string; file: (name: string) => string } & Disposable {
   const path = mkdtempSync(join(tmpdir(), "coral-store-"));
   return { path, file: (name) => join(path, name), [Symbol.dispose]: () => rmSync(path, { recursive: true, force: true }) };
@@ -35,7 +35,7 @@ export class TestClock implements Clock {
     this.monotonic += durationMs;
   }
 
-  /** As when somebody sets the clock: monotonic time does not move. */
+  /** As when the clock is set: monotonic time does not move. */
   step(durationMs: number): void {
     this.wall += durationMs;
   }

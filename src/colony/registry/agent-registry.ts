@@ -20,7 +20,7 @@ import {
   touchAgents,
   upsertAgent,
 } from "../../store/colony/index.ts";
-import { type NamingLimits, storeNamingWish } from "../../store/discovery/index.ts";
+import { type NamingLimits, storeNamingLimits } from "../../store/discovery/index.ts";
 import type { Tunnel } from "../../transport/index.ts";
 import { type AgentHealth, type HealthThresholds, HealthTracker, silenceBeforeRestartMs } from "./agent-health.ts";
 import type { Revocations } from "./revocations.ts";
@@ -192,7 +192,7 @@ export class AgentRegistry {
     const { wallMs: _wallMs, naming = null, runtime = null, sessionId: _session, changeReason = "", ...registration } = facts;
     await upsertAgent(store, registration, nowUs);
     // Stored before the agent's first row can arrive.
-    await storeNamingWish(store, facts.agentId, naming);
+    await storeNamingLimits(store, facts.agentId, naming);
     await runtimes?.update(facts.agentId, runtime, changeReason);
     return registration;
   }

@@ -40,8 +40,8 @@ export async function openSignal(database: Database, signal: Signal, savedNextSe
 }
 
 /**
- * Rows tell by themselves where their signal goes on, so that this is written only with what they cannot tell: in the transaction that removes
- * some, which may be the newest, and in each that appends to a chain, whose rows somebody else may remove.
+ * Rows themselves show where their signal continues, so this is written only with what they cannot show: in the transaction that removes
+ * some, which may be the newest, and in each that appends to a chain, whose rows might be removed from outside.
  */
 export async function saveHead(transaction: Transaction, signal: Signal, nextSeq: number): Promise<void> {
   const sql = "UPDATE internal.heads SET least_next_seq = ? WHERE signal = ?";
@@ -86,7 +86,7 @@ export async function readRows(database: Database, state: SignalState, range: Se
   const order = state.signal.isChained ? " ORDER BY seq" : "";
   const sql = `SELECT seq, ${names} FROM "${state.signal.name}" WHERE seq BETWEEN ${range.firstSeq} AND ${range.lastSeq}${order}`;
   const seqColumn: StoredColumn = { name: "seq", type: "int", nullable: false };
-  // Rows come in the order of their append, which is that of their sequences unless somebody has moved them; sorting would cost more than all the rest.
+  // Rows are stored in append order, which is sequence order unless they were moved from outside; sorting would cost more than all the rest.
   const columns = await database.withConnection(async (connection) =>
     readColumns(await connection.columns(sql), 0, [seqColumn, ...state.columns]),
   );

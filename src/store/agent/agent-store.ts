@@ -179,7 +179,7 @@ class DuckDbAgentStore implements AgentStore {
     const fitting = Math.max(1, Math.floor(limits.maxBytes / state.rowBytes));
     const lastSeq = Math.min(nextSeq - 1, firstSeq + Math.min(fitting, Math.max(1, limits.maxRows)) - 1);
     const batch = firstSeq <= lastSeq ? await readRows(this.#database, state, { firstSeq, lastSeq }, limits.maxBytes) : undefined;
-    // Rows that somebody has removed from a chain must not hold up those after them; the check of the chain tells of it.
+    // Rows removed from a chain from outside must not block those after them; the check of the chain reports it.
     if (state.signal.isChained && firstSeq <= lastSeq && batch?.firstSeq !== firstSeq)
       return { signal, nextSeq, oldestSeq: batch?.firstSeq ?? lastSeq + 1, ...(batch && { batch }) };
     return { signal, ...state.head, ...(batch && { batch }) };

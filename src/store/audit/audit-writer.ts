@@ -13,25 +13,25 @@ import type { AuditEntry } from "../signals/audit.ts";
 export interface AuditWriterOptions {
   /** Of this writer alone. Empty but for the moments in between. */
   file: string;
-  /** Whom the file is to belong to; absent: whoever runs this. */
+  /** Owner of the file; absent: the current user. */
   owner?: { uid: number; gid: number } | undefined;
   /** All of them in one transaction, in this order. */
   commit: (entries: readonly AuditEntry[]) => Promise<void>;
   /** Whether an entry that was left in the file had been committed before the process ended. */
   isCommitted: (entry: AuditEntry) => Promise<boolean>;
   log: Logger;
-  /** How long entries gather before they are committed, unless somebody asks: a commit costs more than a command. Default 200 ms. */
+  /** How long entries are gathered before a commit, unless one is requested: a commit costs more than a command. Default 200 ms. */
   gatherMs?: number;
   /** Until a failed commit is tried again. Default 1 s. */
   retryMs?: number;
 }
 
-/** Entries that may wait for their commit; more are refused, and then what they tell of is not done. */
+/** Entries that may wait for their commit; beyond this they are refused, and the audited action with them. */
 const maxWaiting = 1_000;
 /** A question about the audit does not wait longer for a database that is stuck. */
 const maxSettleMs = 5_000;
 
-interface Told {
+interface Queued {
   entry: AuditEntry;
   resolve: () => void;
   reject: (error: unknown) => void;
@@ -44,10 +44,10 @@ export class AuditWriter implements AsyncDisposable {
   /** Ends the gathering. */
   #hurry = new AbortController();
   /** Not in the file yet. */
-  #told: Told[] = [];
+  #queued: Queued[] = [];
   /** In the file, and not in the database yet. */
   #waiting: AuditEntry[] = [];
-  #telling: Promise<void> | undefined;
+  #journaling: Promise<void> | undefined;
   #committing: Promise<void> | undefined;
   #fileWork: Promise<void> = Promise.resolve();
   #isFailing = false;
@@ -78,20 +78,20 @@ export class AuditWriter implements AsyncDisposable {
   /** Resolves when the entry survives the end of this process; rejects when it cannot be kept. */
   async write(entry: AuditEntry): Promise<void> {
     if (this.#closed) throw new CoralError({ code: "unavailable", message: "Cannot write the audit: it is closed" });
-    if (this.#told.length + this.#waiting.length >= maxWaiting)
+    if (this.#queued.length + this.#waiting.length >= maxWaiting)
       throw new CoralError({ code: "exhausted", message: `Cannot write the audit: ${maxWaiting} entries wait already; try again` });
     await new Promise<void>((resolve, reject) => {
-      this.#told.push({ entry, resolve, reject });
-      this.#telling ??= this.#tell();
+      this.#queued.push({ entry, resolve, reject });
+      this.#journaling ??= this.#writeJournal();
     });
   }
 
   /** Resolves when what was written so far is in the database, or after a while when it does not take it. */
   async settled(): Promise<void> {
     const endMs = performance.now() + maxSettleMs;
-    while ((this.#telling ?? this.#committing) !== undefined && performance.now() < endMs) {
+    while ((this.#journaling ?? this.#committing) !== undefined && performance.now() < endMs) {
       this.#hurry.abort();
-      await Promise.race([this.#telling ?? this.#committing, sleep(maxSettleMs, this.#stop.signal).catch(() => undefined)]);
+      await Promise.race([this.#journaling ?? this.#committing, sleep(maxSettleMs, this.#stop.signal).catch(() => undefined)]);
     }
   }
 
@@ -106,7 +106,7 @@ export class AuditWriter implements AsyncDisposable {
   }
 
   async #end(): Promise<void> {
-    await this.#telling;
+    await this.#journaling;
     // A commit that failed is not waited for: the next start makes it.
     if (this.#isFailing) this.#stop.abort();
     await this.settled();
@@ -116,11 +116,11 @@ export class AuditWriter implements AsyncDisposable {
   }
 
   /** Those that come while others are being written go together in the next write. Never rejects. */
-  async #tell(): Promise<void> {
+  async #writeJournal(): Promise<void> {
     await Promise.resolve();
-    while (this.#told.length > 0) {
-      const group = this.#told;
-      this.#told = [];
+    while (this.#queued.length > 0) {
+      const group = this.#queued;
+      this.#queued = [];
       try {
         await this.#withFile(() => this.#append(group.map(({ entry }) => entry)));
         for (const { resolve } of group) resolve();
@@ -129,7 +129,7 @@ export class AuditWriter implements AsyncDisposable {
       }
       if (this.#waiting.length > 0) this.#committing ??= this.#commit();
     }
-    this.#telling = undefined;
+    this.#journaling = undefined;
   }
 
   async #append(entries: readonly AuditEntry[]): Promise<void> {
@@ -164,7 +164,7 @@ export class AuditWriter implements AsyncDisposable {
     await this.#withFile(() => this.#empty());
     this.#committing = undefined;
     if (this.#waiting.length === 0 && this.#hurry.signal.aborted) this.#hurry = new AbortController();
-    // What was told while the file was being emptied.
+    // Entries that arrived while the file was being truncated.
     if (this.#waiting.length > 0 && !this.#stop.signal.aborted) this.#committing = this.#commit();
   }
 
@@ -174,7 +174,7 @@ export class AuditWriter implements AsyncDisposable {
       await this.#file.truncate(0);
       this.#sizeBytes = 0;
     } catch (error) {
-      // What is committed already is passed over at the next start.
+      // Entries that are already committed are skipped at the next start.
       this.#options.log.warn("Cannot empty the file of audit entries that are stored", { error });
     }
   }

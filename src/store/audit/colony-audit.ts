@@ -182,7 +182,7 @@ class DuckDbColonyAudit implements ColonyAudit {
     return pruned;
   }
 
-  /** Queries read the published views unless told otherwise. */
+  /** Queries read the published views by default. */
   #qualified(table: string): string {
     return `"${this.#store.database.name}".${table}`;
   }
@@ -201,8 +201,8 @@ export async function isOwnEntry(store: ColonyStore, { command_id, kind, phase, 
 async function appendEntries(transaction: Transaction, entries: readonly AuditEntry[]): Promise<ChainLink> {
   let { link } = await loadChain(transaction);
   const rows: AuditRow[] = [];
-  for (const said of entries) {
-    const row = linkAuditEntry(link, said);
+  for (const entry of entries) {
+    const row = linkAuditEntry(link, entry);
     rows.push(row);
     link = { entry: row.entry, hash: row.hash };
   }

@@ -6,7 +6,7 @@ import { audit, auditChainColumns, auditChainRow } from "../signals/audit.ts";
 import { ChainCheck, type ChainLink, type ChainReport, chainStart } from "../signals/hash-chain.ts";
 import type { ColonyAudit } from "./colony-audit.ts";
 
-/** A chain of an agent as far as it was pulled. An agent whose store was begun anew has several. */
+/** An agent's chain as far as it was pulled. An agent whose store was recreated has several. */
 export interface CopiedChain {
   agentId: string;
   /** The epoch of the agent's store. */
@@ -69,7 +69,7 @@ export async function verifyCopies(store: ColonyStore, agentId?: string): Promis
       check.report(
         "cut",
         expected.entry + 1,
-        `the agent had written it up to entry ${end.entry} when its store was begun anew: what came after entry ${expected.entry} is gone`,
+        `the agent had written it up to entry ${end.entry} when its store was recreated: what came after entry ${expected.entry} is gone`,
       );
     const report = check.finish(pruned, isPrunedAway(vouched.get(chainId), expected) ? undefined : expected);
     if (report.entries > 0 || expected.entry > 0) chains.push({ agentId: agent, chainId, isCurrent: latest.get(agent) === source, report });
@@ -110,7 +110,7 @@ function take(check: ChainCheck, pruned: ChainLink[], row: Row): void {
   }
 }
 
-/** Where chains ended whose agent has begun its store anew, by agent and chain: the next chain begins with that. */
+/** Where chains ended whose agent recreated its store, by agent and chain: the next chain begins with that. */
 async function leftChains(store: ColonyStore): Promise<Map<string, ChainLink>> {
   const database = `"${store.database.name}"`;
   const rows = await store.query(

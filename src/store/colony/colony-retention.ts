@@ -2,7 +2,7 @@ import type { Database } from "../engine/database.ts";
 import { guessRowBytes, maxAttempts, planByteRetention } from "../tables/byte-retention.ts";
 import type { DeclaredTable } from "../tables/signal-tables.ts";
 
-/** A table of a colony whose rows carry `ingest` and `stored_at`: they age from when the colony stored them, whatever an agent's clock said. */
+/** A table of a colony whose rows carry `ingest` and `stored_at`: they age from when the colony stored them, whatever the agent's clock showed. */
 export interface AgingTable {
   table: DeclaredTable;
   maxAgeMs: number;

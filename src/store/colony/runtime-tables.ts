@@ -1,4 +1,4 @@
-/** Where agents run, as the colony was told, and how that changed. All times are microseconds since 1970. */
+/** Where agents run, as last reported, and how that changed. All times are microseconds since 1970. */
 
 import { capabilityOf, type RuntimeFacts } from "../../model/runtime-facts.ts";
 import type { Row, SqlParameter, SqlValue } from "../engine/sql-values.ts";
@@ -79,7 +79,7 @@ export async function storeRuntime(store: ColonyStore, record: RuntimeRecord, ch
   });
 }
 
-/** For an agent that does not tell any more. Its history stays. */
+/** For an agent that no longer reports it. Its history stays. */
 export async function forgetRuntime(store: ColonyStore, agentId: string): Promise<void> {
   await store.write((transaction) => transaction.run("DELETE FROM registry.agent_runtime WHERE agent_id = ?", [agentId]));
 }

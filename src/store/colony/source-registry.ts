@@ -94,7 +94,7 @@ export class StagedSources {
     this.#latest.set(source.agentId, source);
   }
 
-  /** The number of an epoch of which there may be segments only; it is not taken for what the agent answered with. */
+  /** The number of an epoch that may have segments only; it does not become the epoch of the agent's last answer. */
   numberOf(agentId: string, epoch: string): number {
     const key = keyOf(agentId, epoch);
     const known = this.find(agentId, epoch) ?? this.#added.get(key);

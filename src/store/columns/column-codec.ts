@@ -118,7 +118,7 @@ export function decodeBatch(batch: RowBatch, wanted: readonly StoredColumn[]): C
 function decodeColumn(column: StoredColumn, section: Uint8Array, rows: number): BatchColumn {
   const { name, type } = column;
   const flag = section[0];
-  if (flag !== 0 && flag !== 1) throw malformed(`column "${name}" does not say whether it has nulls`);
+  if (flag !== 0 && flag !== 1) throw malformed(`the null flag of column "${name}" is ${flag}, not 0 or 1`);
   const validityBytes = flag === 1 ? Math.ceil(rows / 8) : 0;
   if (section.length < 1 + validityBytes) throw malformed(`column "${name}" is short of its validity`);
   const validity = flag === 1 ? section.subarray(1, 1 + validityBytes) : undefined;

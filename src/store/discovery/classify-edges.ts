@@ -6,7 +6,7 @@
 import type { Transaction } from "../engine/database.ts";
 import { isLocalAddress, isPrivateAddress, keyOf } from "./sql-parts.ts";
 
-/** Columns that tell one view from another; amounts are summed by them. */
+/** Columns that distinguish views; amounts are summed by them. */
 export const viewKey: readonly string[] =
   "agent_id netns role service own_address peer_address protocol server_port pairing peer_agent peer_service".split(" ");
 
@@ -16,7 +16,7 @@ export const sideKey = `s.agent_id, CASE WHEN s.is_local THEN s.netns ELSE 0 END
   CASE WHEN s.service = '' AND s.peer_service = '' THEN '*' WHEN s.role = 'client' THEN s.server_address ELSE s.client_address END AS peer_address,
   s.protocol, s.edge_port AS server_port, s.pairing, s.peer_agent, s.peer_service`;
 
-/** Gives ends whose `view_id` is 0, because they are new or somebody changed what it is made of, the id of their view, and keeps that view. */
+/** Assigns a view to ends whose `view_id` is 0, because they are new or their inputs changed, and stores that view. */
 export async function keepViews(transaction: Transaction): Promise<void> {
   const keys = viewKey.join(", ");
   await transaction.run(
@@ -50,7 +50,7 @@ export const evidenceNames = (column: string): string =>
 /**
  * SQL that gives every row of `views` (a relation with the key's columns and any others) its other end: `peer_kind` (`service`, `host`,
  * `external`), `peer_name`, `class`, `confidence`, `evidence` (see evidenceBits). Views without a service of their own are left out, and those of a called
- * service that its callers have told already, unless `isEachEnd`: then each end is told by itself, and nothing is missing at either.
+ * service that its callers have reported already, unless `isEachEnd`: then each end is reported by itself, and nothing is missing at either.
  *
  * Both ends attributed: INTERNAL 0.9. The other one's address and port, or address alone for a caller, in the address registry: INTERNAL 0.7.
  * Outside: 0.9 when it has a name and a public address, 0.7 when other agents could have seen the other end, 0.5 when there are none.
@@ -77,7 +77,7 @@ export function classifySql(database: string, views: string, isEachEnd = false):
 
 /** Whose an address of `address` is, where only one service can be meant. */
 const namedByAddress = `
-  -- Who listens there: as its own agent sees it, and as everybody does when only one service answers.
+  -- Who listens there: as its own agent sees it, and as all agents see it when only one service responds.
   listen_here AS (
     SELECT 'client' AS role, agent_id, CASE WHEN is_local THEN netns ELSE 0 END AS netns, address, port, protocol, any_value(service) AS service
     FROM address WHERE port > 0 GROUP BY ALL HAVING min(service) = max(service)
@@ -97,22 +97,22 @@ const namedByAddress = `
   owned AS MATERIALIZED (SELECT DISTINCT agent_id, address FROM address WHERE NOT is_local),
   owner AS (SELECT address, any_value(agent_id) AS agent_id FROM owned GROUP BY address HAVING count(*) = 1)`;
 
-/** What callers of `lone` tell about calls of which the called one sees only a host. */
+/** What callers of `lone` report about calls of which the callee sees only a host. */
 const namedByCalls = `
   -- Calls from a host whose ports were translated: the only service there that calls the same server.
   caller AS (
     SELECT 'server' AS role, agent_id, peer_address AS server_address, server_port, protocol, any_value(service) AS service
     FROM lone WHERE role = 'client' AND pairing = '' GROUP BY ALL HAVING min(service) = max(service)
   ),
-  -- Calls that their callers told, each under its own name: where the called one cannot tell them apart, its view would only repeat them.
-  told AS (
+  -- Calls that their callers reported, each under its own name: where the callee cannot tell them apart, its view would only repeat them.
+  reported AS (
     SELECT DISTINCT 'server' AS role, agent_id, netns, peer_address AS server_address, server_port, protocol FROM lone WHERE role = 'client' AND pairing = ''
   )`;
 
 /** Views of which one end is known, with all that is found about the other. */
 const foundSql = (net: string): string => `
   found AS (
-    SELECT v.*, told.agent_id IS NOT NULL AS is_told,
+    SELECT v.*, reported.agent_id IS NOT NULL AS is_reported,
       CASE WHEN v.role = 'client' THEN coalesce(lh.service, CASE WHEN here.agent_id IS NULL THEN la.service END)
         WHEN v.is_local THEN NULL WHEN here.agent_id IS NOT NULL THEN ch.service ELSE coalesce(caller.service, ca.service) END AS peer,
       CASE WHEN v.peer_agent <> '' THEN v.peer_agent WHEN here.agent_id IS NOT NULL OR v.is_local THEN v.agent_id ELSE owner.agent_id END AS peer_host,
@@ -127,8 +127,8 @@ const foundSql = (net: string): string => `
     LEFT JOIN call_all ca ON ca.role = v.role AND ca.address = v.peer_address
     LEFT JOIN caller ON caller.role = v.role AND caller.agent_id = owner.agent_id AND caller.server_address = v.own_address
       AND caller.server_port = v.server_port AND caller.protocol = v.protocol
-    LEFT JOIN told ON told.role = v.role AND told.agent_id = CASE WHEN here.agent_id IS NOT NULL OR v.is_local THEN v.agent_id ELSE owner.agent_id END
-      AND told.netns = v.netns AND told.server_address = v.own_address AND told.server_port = v.server_port AND told.protocol = v.protocol
+    LEFT JOIN reported ON reported.role = v.role AND reported.agent_id = CASE WHEN here.agent_id IS NOT NULL OR v.is_local THEN v.agent_id ELSE owner.agent_id END
+      AND reported.netns = v.netns AND reported.server_address = v.own_address AND reported.server_port = v.server_port AND reported.protocol = v.protocol
     LEFT JOIN ${net}.endpoint_resolution r ON r.ip_address = v.peer_address
   )`;
 
@@ -143,10 +143,10 @@ function judgedSql(net: string, isEachEnd: boolean): string {
   const { "address-registry": registry, "named-outside": named } = evidenceBits;
   const ownEnd = `CASE WHEN role = 'client' THEN ${evidenceBits["client-end"]} ELSE ${evidenceBits["server-end"]} END`;
   return `
-  SELECT * EXCLUDE (is_local, is_told, peer, peer_host, is_named, peer_kind), peer_kind,
+  SELECT * EXCLUDE (is_local, is_reported, peer, peer_host, is_named, peer_kind), peer_kind,
     CASE peer_kind WHEN 'service' THEN peer WHEN 'host' THEN peer_host ELSE peer_address END,
     CASE WHEN peer_kind <> 'external' THEN 'INTERNAL' WHEN role = 'client' THEN 'EGRESS' ELSE 'INGRESS' END,
     CASE WHEN peer_kind <> 'external' THEN 0.7 WHEN is_named THEN 0.9 WHEN (SELECT count(*) FROM ${net}.agent_scans) > 1 THEN 0.7 ELSE 0.5 END,
     ${ownEnd} | CASE WHEN peer_kind <> 'external' THEN ${registry} WHEN is_named THEN ${named} ELSE 0 END
-  FROM judged WHERE ${isEachEnd ? "true" : "NOT (is_told AND peer_kind = 'host')"}`;
+  FROM judged WHERE ${isEachEnd ? "true" : "NOT (is_reported AND peer_kind = 'host')"}`;
 }

@@ -7,7 +7,7 @@ import { cleanText, counter, dropTables, isLocalAddress, keyOf, plainAddress, pl
 
 const tuple = ["agent_id", "netns", "role", "protocol", "client_address", "client_port", "server_address", "server_port"];
 const identity = [...tuple, "first_seen"];
-/** Why attempts were in vain and connections cut, as far as an agent can tell. */
+/** Why attempts failed and connections were cut, as far as an agent can determine it. */
 const reasons = ["refused", "reset", "timed_out"] as const;
 const same = (columns: readonly string[], a: string, b: string): string =>
   columns.map((name) => `${a}.${name} = ${b}.${name}`).join(" AND ");
@@ -31,7 +31,7 @@ export async function consumeConnections(transaction: Transaction, range: PullRa
 async function readFresh(transaction: Transaction, range: PullRange): Promise<number> {
   await transaction.run(
     `CREATE OR REPLACE TEMP TABLE fresh_side AS
-     WITH said AS (
+     WITH reported AS (
        SELECT s.agent_id, coalesce(r.netns, 0) AS netns, r.role, lower(${cleanText("r.protocol", 8)}) AS protocol,
          ${plainAddress("r.client_address")} AS ca, r.client_port::INTEGER AS cp, ${plainAddress("r.server_address")} AS sa, r.server_port::INTEGER AS sp,
          r.role = 'peer' AND (r.client_port < r.server_port OR (r.client_port = r.server_port AND ${plainAddress("r.client_address")} > ${plainAddress("r.server_address")})) AS turned,
@@ -52,11 +52,11 @@ async function readFresh(transaction: Transaction, range: PullRange): Promise<nu
          CASE WHEN cp = 0 AND state = 'open' THEN make_timestamp(0) ELSE first_seen END AS first_seen,
          service, pid, start_ticks, attribution, state, least(began, last_seen) AS began, last_seen, connections, bytes_sent,
          bytes_received, rtt_us, retransmits, ${reasons.join(", ")}, stored_at, "time", ord
-       FROM said
+       FROM reported
      )
      SELECT *, ${keyOf(tuple)} AS end_key, ${keyOf(["protocol", "client_address", "client_port"])} AS caller_key,
-       first_value(bytes_sent) OVER said AS first_sent, first_value(bytes_received) OVER said AS first_received, first_value(retransmits) OVER said AS first_retransmits
-     FROM oriented WINDOW said AS (PARTITION BY end_key, first_seen ORDER BY ord)
+       first_value(bytes_sent) OVER reports AS first_sent, first_value(bytes_received) OVER reports AS first_received, first_value(retransmits) OVER reports AS first_retransmits
+     FROM oriented WINDOW reports AS (PARTITION BY end_key, first_seen ORDER BY ord)
      QUALIFY row_number() OVER (PARTITION BY end_key, first_seen ORDER BY ord DESC) = 1`,
   );
   const [row] = await transaction.query("SELECT count(*) AS rows FROM fresh_side");
@@ -126,7 +126,7 @@ async function findChanges(transaction: Transaction): Promise<void> {
        greatest(coalesce(received, 0) - coalesce(CASE WHEN goes_on THEN prev_received WHEN unwatched THEN first_received ELSE old_received END, 0), 0) AS d_in,
        CASE WHEN said_retransmits IS NULL THEN NULL ELSE greatest(said_retransmits
          - coalesce(CASE WHEN goes_on THEN prev_retransmits WHEN unwatched THEN first_retransmits ELSE old_retransmits END, 0), 0) END AS d_retransmits,
-       -- An attempt is no connection; a connection that was cut is one.
+       -- A failed attempt is not a connection; a connection that was cut is one.
        CASE WHEN is_attempt THEN greatest(connections - coalesce(old_connections, 0), 0)
          WHEN ${endsNow} THEN least(coalesce(reset, 0) + coalesce(timed_out, 0) + coalesce(refused, 0), connections) ELSE 0 END AS d_failures,
        ${reasons.map((name) => `CASE WHEN ${endsNow} THEN coalesce(${name}, 0) ELSE 0 END AS d_${name}`).join(", ")}
@@ -135,7 +135,7 @@ async function findChanges(transaction: Transaction): Promise<void> {
   await transaction.run(dropTables("side_match"));
 }
 
-/** Only the row that ends a connection tells how. */
+/** Only the row that ends a connection states how. */
 const endsNow = "state <> 'open' AND coalesce(old_state = 'open', true)";
 
 /** Counters of a connection only rise. */
@@ -143,7 +143,7 @@ const isContinued = (sent: string, before: string, received: string, receivedBef
   `(coalesce(${sent}, 0) >= coalesce(${before}, 0) AND coalesce(${received}, 0) >= coalesce(${receivedBefore}, 0))`;
 
 async function storeChanges(transaction: Transaction): Promise<void> {
-  const said = "side_change c JOIN fresh_side f ON f.end_key = c.end_key AND f.first_seen = c.first_seen";
+  const changed = "side_change c JOIN fresh_side f ON f.end_key = c.end_key AND f.first_seen = c.first_seen";
   await transaction.run(
     `UPDATE net.connection_sides s SET state = c.state, last_seen = greatest(s.last_seen, f.last_seen), connections = f.connections,
        bytes_sent = c.sent, bytes_received = c.received, rtt_us = coalesce(f.rtt_us, s.rtt_us), retransmits = c.retransmits, updated_at = f.stored_at,
@@ -151,13 +151,13 @@ async function storeChanges(transaction: Transaction): Promise<void> {
        pend_rtt_sum = s.pend_rtt_sum + coalesce(f.rtt_us, 0), pend_rtt_count = s.pend_rtt_count + (f.rtt_us IS NOT NULL)::BIGINT,
        pend_retransmits = CASE WHEN c.d_retransmits IS NULL THEN s.pend_retransmits ELSE coalesce(s.pend_retransmits, 0) + c.d_retransmits END,
        ${failures.map((name) => `pend_${name} = s.pend_${name} + c.d_${name}`).join(", ")}
-     FROM ${said} WHERE s.id = c.old_id`,
+     FROM ${changed} WHERE s.id = c.old_id`,
   );
   // Who owns an end seldom changes: a worker took over an inherited socket, or a better name was found.
   await transaction.run(
     `UPDATE net.connection_sides s SET view_id = 0, service = CASE WHEN f.service = '' THEN s.service ELSE f.service END, pid = coalesce(f.pid, s.pid),
        start_ticks = coalesce(f.start_ticks, s.start_ticks), attribution = coalesce(f.attribution, s.attribution)
-     FROM ${said} WHERE s.id = c.old_id AND ((f.service <> '' AND f.service <> s.service) OR f.pid <> s.pid OR (f.pid IS NOT NULL AND s.pid IS NULL))`,
+     FROM ${changed} WHERE s.id = c.old_id AND ((f.service <> '' AND f.service <> s.service) OR f.pid <> s.pid OR (f.pid IS NOT NULL AND s.pid IS NULL))`,
   );
   await transaction.run(
     `UPDATE net.connection_sides s SET state = 'replaced',
@@ -173,7 +173,7 @@ async function storeChanges(transaction: Transaction): Promise<void> {
        ${isLocalAddress("f.client_address")} OR ${isLocalAddress("f.server_address")}, c.learning, '', NULL, '', '', f.server_port,
        c.d_opened, c.d_closed, c.d_out, c.d_in, c.d_retransmits, coalesce(f.rtt_us, 0), (f.rtt_us IS NOT NULL)::BIGINT,
        ${failures.map((name) => `c.d_${name}`).join(", ")}
-     FROM ${said} LEFT JOIN (
+     FROM ${changed} LEFT JOIN (
        SELECT agent_id, pid, start_ticks, any_value(build) AS build FROM net.service_instances WHERE pid > 0 GROUP BY agent_id, pid, start_ticks
      ) i ON i.agent_id = f.agent_id AND i.pid = f.pid AND i.start_ticks = f.start_ticks
      LEFT JOIN (
@@ -183,7 +183,7 @@ async function storeChanges(transaction: Transaction): Promise<void> {
   );
 }
 
-/** The addresses that services were seen answering on and calling from, also where an instance does not say them. Written anew at most every few minutes. */
+/** Addresses on which services were seen serving and calling, even where an instance does not list them. Rewritten at most every few minutes. */
 async function learnAddresses(transaction: Transaction): Promise<void> {
   await transaction.run(
     `CREATE OR REPLACE TEMP TABLE seen_address AS
@@ -205,7 +205,7 @@ async function learnAddresses(transaction: Transaction): Promise<void> {
   await transaction.run(dropTables("seen_address"));
 }
 
-/** Ends whose connection went unseen: their agent goes on reporting others, or has been silent for so long that it cannot report this one. */
+/** Ends whose close went unseen: their agent keeps reporting others, or has been silent for so long that it cannot report this one. */
 export async function endLostSides(transaction: Transaction, nowUs: number): Promise<void> {
   await transaction.run(
     `UPDATE net.connection_sides s SET state = 'vanished', pend_closed = pend_closed + connections FROM net.agent_scans a

@@ -1,4 +1,4 @@
-/** What the discovery at a colony may be told. All times in milliseconds. */
+/** Settings of the colony's discovery. All times in milliseconds. */
 export interface DiscoverySettings {
   /** How far apart in time two ends of one connection may lie. */
   correlationWindowMs: number;
@@ -23,13 +23,13 @@ export const defaultDiscoverySettings: DiscoverySettings = {
 export const settleAfterMs = 90_000;
 /** A scan that came this much later than an end would have shown the other one. */
 export const settleMarginMs = 10_000;
-/** Open connections are reported anew every five minutes; after three such times without one, its end went unseen. */
+/** Open connections are reported every five minutes; after three intervals without a report, their end went unseen. */
 export const lostSightAfterMs = 15 * 60_000;
 /** An agent that was silent for longer has no older rows left to send. */
 export const silentSidesMaxAgeMs = 6 * 3_600_000;
 /** Addresses outside that are kept apart for one service and direction; those beyond count together as `*`. */
 export const maxEndpointsPerService = 1_000;
-/** A service with this many callers outside is public: single new ones are no news any more. */
+/** A service with this many outside callers is public: a single new caller is no longer an event. */
 export const announcedEndpointsMax = 50;
 /** Ends kept at the same time; above it ended ones no longer wait for their other end. */
 export const maxSides = 2_000_000;
@@ -37,5 +37,5 @@ export const maxSides = 2_000_000;
 export const bucketMinutes = 5;
 /** Rows and ends of one transaction: they are joined in memory, which is a few hundred megabytes. */
 export const rowsPerTransaction = 20_000;
-/** Counters of what went wrong, in the order of their columns: all of it, and how, as far as agents can tell. */
+/** Failure counters, in the order of their columns: the total, then by cause as far as agents can determine it. */
 export const failures = ["failures", "refused", "reset", "timed_out"] as const;

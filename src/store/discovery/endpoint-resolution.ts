@@ -2,7 +2,7 @@
 
 import type { SqlParameter } from "../engine/sql-values.ts";
 import { numberIn, numberOrNullIn, textIn, textOrNullIn, type WritableStore } from "../tables/queryable.ts";
-import type { NamingLimits } from "./naming-wishes.ts";
+import type { NamingLimits } from "./naming-limits.ts";
 
 export interface ResolvedEndpoint {
   address: string;

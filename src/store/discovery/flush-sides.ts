@@ -38,8 +38,8 @@ export async function flushSides(transaction: Transaction, database: string, now
 }
 
 /**
- * An end is clear when both it and its other end are known, when every agent that is heard has scanned again since, or after a while. One of nobody known
- * waits, too: the next scan may name it, and what was moved before stays with nobody.
+ * An end is settled when both it and its other end are known, when every reachable agent has scanned again since, or after a while. One with an unknown
+ * owner waits, too: the next scan may name it, and what was moved before stays without an owner.
  */
 async function markDue(transaction: Transaction, nowUs: number, limit: number): Promise<void> {
   const settledUs = nowUs - settleAfterMs * 1_000;

@@ -6,4 +6,4 @@
 export { DiscoveryCycle } from "./discovery-cycle.ts";
 export { defaultDiscoverySettings } from "./discovery-settings.ts";
 export { addressesWithoutName, loadEndpointNames, type ResolvedEndpoint, storeEndpointNames } from "./endpoint-resolution.ts";
-export { type NamingLimits, storeNamingWish } from "./naming-wishes.ts";
+export { type NamingLimits, storeNamingLimits } from "./naming-limits.ts";

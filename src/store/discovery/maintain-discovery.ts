@@ -12,7 +12,7 @@ export async function ageServices(transaction: Transaction, settings: DiscoveryS
   await promoteServices(transaction, settings, nowUs);
   await markStale(transaction, settings, nowUs);
   await forgetKnownEndpoints(transaction);
-  // Traffic tells an address for as long as it flows.
+  // An address counts as known while its traffic flows.
   await transaction.run(
     `DELETE FROM net.service_addresses WHERE learned_from = 'traffic' AND updated_at < make_timestamp(${nowUs}) - INTERVAL 1 HOUR`,
   );

@@ -3,7 +3,7 @@
 import type { Transaction } from "../engine/database.ts";
 import { isLocalAddress } from "./sql-parts.ts";
 
-/** Open ends go on until somebody says otherwise. */
+/** Open ends last until their agent reports otherwise. */
 const endUs = (side: string): string => `CASE WHEN ${side}.state = 'open' THEN 4611686018427387904 ELSE epoch_us(${side}.last_seen) END`;
 
 interface Rule {
@@ -11,7 +11,7 @@ interface Rule {
   name: string;
   /** Beside protocol, client address and client port. */
   condition: string;
-  /** Several candidates mean that nobody can tell; otherwise the one that began nearest in time is taken. */
+  /** Several candidates mean that the pair is ambiguous; otherwise the one that began nearest in time is taken. */
   onlyIfSingle: boolean;
 }
 
@@ -91,7 +91,7 @@ async function pairBy(transaction: Transaction, rule: Rule, windowMs: number): P
   await transaction.run("DELETE FROM unpaired WHERE id IN (SELECT client_id FROM pair UNION ALL SELECT server_id FROM pair)");
 }
 
-/** A service that was named, or named anew, after its end was paired. */
+/** A service that was named or renamed after its end was paired. */
 async function followPeers(transaction: Transaction): Promise<void> {
   await transaction.run(
     `UPDATE net.connection_sides s SET view_id = 0, peer_service = f.service

@@ -1,7 +1,7 @@
 import { afterEach, beforeEach, describe, expect, it } from "vitest";
 import { queryEvents } from "../queries/query-events.ts";
 import { addressesWithoutName, loadEndpointNames, storeEndpointNames } from "./endpoint-resolution.ts";
-import { storeNamingWish } from "./naming-wishes.ts";
+import { storeNamingLimits } from "./naming-limits.ts";
 import { calls, client, type InstanceValues, listens, server, type WatchedHosts, watchHosts } from "./watched-hosts.fixture.ts";
 
 const sinceEver = { nowMs: 0, sinceMs: 0 };
@@ -416,8 +416,8 @@ describe("names of the outside", () => {
       );
     const wishes = async (): Promise<Record<string, unknown>> =>
       Object.fromEntries((await addressesWithoutName(store, watched.clock.wallMs())).map(({ address, limits }) => [address, limits]));
-    await storeNamingWish(store, "shy", { reverseDns: false, providerRanges: true, maxCacheMs: 60_000 });
-    await storeNamingWish(store, "plain", { reverseDns: true, providerRanges: false, maxCacheMs: null });
+    await storeNamingLimits(store, "shy", { reverseDns: false, providerRanges: true, maxCacheMs: 60_000 });
+    await storeNamingLimits(store, "plain", { reverseDns: true, providerRanges: false, maxCacheMs: null });
     await sees("shy", "10.0.1.5", "203.0.113.1", "203.0.113.2", "203.0.113.3");
     await sees("plain", "10.0.1.6", "203.0.113.2", "203.0.113.4");
     await sees("open", "10.0.1.7", "203.0.113.3", "203.0.113.5");
@@ -453,9 +453,9 @@ describe("names of the outside", () => {
       expiresAtMs: nowMs + 9_000,
     };
     await storeEndpointNames(watched.hosts.store, [{ address: "203.0.113.5", name: "five.example.com", ...named }]);
-    await storeNamingWish(watched.hosts.store, "open", { reverseDns: false, providerRanges: false, maxCacheMs: null });
+    await storeNamingLimits(watched.hosts.store, "open", { reverseDns: false, providerRanges: false, maxCacheMs: null });
     expect(await loadEndpointNames(watched.hosts.store)).toEqual([]);
-    await storeNamingWish(watched.hosts.store, "open", null);
+    await storeNamingLimits(watched.hosts.store, "open", null);
     expect((await addressesWithoutName(watched.hosts.store, nowMs)).find(({ address }) => address === "203.0.113.5")?.limits).toBe(null);
   });
 });

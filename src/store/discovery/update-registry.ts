@@ -6,7 +6,7 @@ import { dropTables, plausibleTime } from "./sql-parts.ts";
 /** Columns that follow the newest instance. */
 const facts = ["named_by", "confidence", "pid", "start_ticks", "exe", "build", "build_kind", "command_line", "health", "health_detail"];
 
-/** A connected service that nobody listens for: its agent says so with a row without process and address. */
+/** A connected service without a listener: its agent reports it as a row without process and address. */
 const isAbsent = "(managed AND pid = 0 AND address = '')";
 
 /** After consumeInstances(), from its temporary tables. `nowUs` is the colony's time. */
@@ -21,7 +21,7 @@ export async function updateRegistry(transaction: Transaction, nowUs: number): P
          min(${plausibleTime("scan", "stored_at")}) AS first_seen, max(${plausibleTime("scan", "stored_at")}) AS last_seen
        FROM instance_now GROUP BY service, agent_id, protocol, port
      ), renamed AS (
-       -- The same process on the same port had another name, or nobody knew whose port it was: the new one takes its place.
+       -- The same process on the same port had another name, or the owner of the port was unknown: the new row replaces it.
        SELECT n.service, n.agent_id, n.protocol, n.port, list(o.service) AS old_names, arg_max(o.service, o.last_seen) AS old_name,
          arg_max(coalesce(o.previous_method, o.method), o.last_seen) AS old_method
        FROM best n JOIN net.service_registry o ON o.agent_id = n.agent_id AND o.protocol = n.protocol AND o.port = n.port AND o.service <> n.service

@@ -51,7 +51,7 @@ export async function attachFile(admin: Connection, target: AttachTarget, log: L
   return { how: "recovered", movedTo, reason: damage.reason, keptCheckpoint: keepCheckpoint };
 }
 
-/** Damaged files kept beside a store, for whoever wants to look into them. */
+/** Damaged files kept beside a store, for inspection. */
 const maxDamagedKept = 3;
 
 interface Damage {
@@ -63,7 +63,7 @@ function fileDamage(reason: string): Damage {
   return { part: "file", reason };
 }
 
-/** Every DuckDB 1.x log opens with a version record. One that does not would be taken for an empty log, silently. */
+/** Every DuckDB 1.x log opens with a version record. One without it would silently count as an empty log. */
 const logOpening = Buffer.from([0x64, 0x00, 0x62, 0x65, 0x00]);
 
 function damageBefore(file: string, existed: boolean): Damage | undefined {

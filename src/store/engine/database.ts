@@ -90,7 +90,7 @@ export class AttachedDatabase implements Database {
   readonly #active = new Set<Promise<unknown>>();
   #idleReaders: Connection[] = [];
   #writer: Connection | undefined;
-  /** Set when DuckDB refuses the file until it is attached anew, such as after a checkpoint on a full disk. */
+  /** Set when DuckDB refuses the file until it is attached again, such as after a checkpoint on a full disk. */
   #invalidated = false;
   #reattaching: Promise<void> | undefined;
   #damage: string | undefined;
@@ -113,7 +113,7 @@ export class AttachedDatabase implements Database {
     try {
       return await attempt();
     } catch (error) {
-      // A read may be repeated: the file is attached anew before the second attempt.
+      // A read may be repeated: the file is attached again before the second attempt.
       if (this.#invalidated) return await attempt();
       throw error;
     }
@@ -278,7 +278,7 @@ export class AttachedDatabase implements Database {
       await this.#host.detach();
     } catch (error) {
       // An earlier attempt may have got as far as detaching; whether the file is usable shows at the attach.
-      this.#host.log.debug("detach before attaching anew", { file: this.file, error });
+      this.#host.log.debug("cannot detach before attaching again", { file: this.file, error });
     }
     try {
       await this.#host.attach();
@@ -286,7 +286,7 @@ export class AttachedDatabase implements Database {
       throw storeError("attach again", this.file, error);
     }
     this.#invalidated = false;
-    this.#host.log.warn("the store was attached anew after DuckDB gave it up", { file: this.file });
+    this.#host.log.warn("store attached again: DuckDB had invalidated it", { file: this.file });
   }
 
   async #track<T>(operation: Promise<T>): Promise<T> {
@@ -311,7 +311,7 @@ export class AttachedDatabase implements Database {
 
   async #close(): Promise<void> {
     await Promise.allSettled(this.#active);
-    // Without this the next start would replay the log; a full disk is no reason to stay open.
+    // Without this the next start would replay the log; a full disk must not prevent closing.
     if (!this.#invalidated) {
       await this.#checkpoint().catch((error: unknown) => {
         this.#host.log.warn("the store closes without a checkpoint; its log is replayed at the next start", { file: this.file, error });

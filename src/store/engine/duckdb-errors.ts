@@ -69,7 +69,7 @@ const codes: Record<StoreFailure, ErrorCode> = {
 function stateOf(failure: StoreFailure, text: string, file: string): string {
   switch (failure) {
     case "no-space":
-      return `no space left on the file system of "${file}"; free some and it goes on`;
+      return `no space left on the file system of "${file}"; free some space and writing resumes`;
     case "locked": {
       const holder = /held in (.+?) \(PID (\d+)\)/.exec(text);
       return holder ? `process ${holder[2]} (${holder[1]}) has it open` : "another process has it open";

@@ -2,7 +2,7 @@
 
 import type { HistogramLayout } from "../../base/latency-histogram.ts";
 
-/** Histograms beyond this many buckets are nobody's: what an agent sends must not decide how much memory a merge takes. */
+/** Histograms with more buckets than this are invalid: an agent must not decide how much memory a merge takes. */
 const maxBuckets = 4_096;
 
 /** An aggregate over the histograms of a group, for `mergedLoSql` and `mergedCountsSql` one level up. Null when all are empty. */

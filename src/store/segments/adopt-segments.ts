@@ -69,7 +69,7 @@ async function adoptEpoch(
   const last = taken.at(-1)?.entry;
   if (last === undefined) return { entries: [], head: undefined };
   const { agentId, epoch, number } = last;
-  // How many rows the agent ever had is not known: that `known` is less than `rows` says so until the next pull.
+  // How many rows the agent ever had is unknown: `known` below `rows` marks that until the next pull.
   const head: StoredHead = { agentId, epoch, signal: signal.name, number, rows: rowsBefore, known: 0 };
   await host.database.write(async (transaction) => {
     await insertEntries(transaction, taken);

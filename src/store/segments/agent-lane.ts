@@ -57,9 +57,9 @@ export class AgentLane {
   readonly sealer: SegmentSealer;
   readonly emptyFile: string;
   head: StoredHead;
-  /** A colony may have read up to here without having said so: what it was offered, and all that was there when this process began. */
+  /** A colony may have read up to here without confirming it: what it was offered, and all that existed when this process began. */
   offered: number;
-  /** When a colony last asked, monotonic. */
+  /** Last request of a colony, monotonic. */
   askedAtMs: number;
   readonly #writeAheadRoot: string;
 

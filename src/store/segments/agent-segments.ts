@@ -40,14 +40,14 @@ export interface AgentSegmentsOptions extends LaneSettings {
   unlinkDelayMs?: number;
 }
 
-/** What a colony is told of one signal. */
+/** What a colony is offered of one signal. */
 export interface SegmentListing {
   signal: string;
   /** Of the newest segment stored; 0 when there never was one. */
   lastNumber: number;
   /** Of all segments ever stored in this epoch. */
   totalRows: number;
-  /** Oldest first; a lost one is told too, so that its rows are not counted twice. */
+  /** Oldest first; includes lost ones, so that their rows are not counted twice. */
   entries: SegmentEntry[];
   /** There are more than these. */
   more: boolean;
@@ -95,7 +95,7 @@ export interface AgentSegmentsHost {
 
 /** What `maintain` reads when damage is suspected. */
 const verifyBytes = 256 * 1024 * 1024;
-/** A colony that has not asked for so long does not read what is merged away. */
+/** A colony that has not asked for this long no longer reads files that a merge replaced. */
 const silentColonyMs = 10 * 60_000;
 export async function openAgentSegments(host: AgentSegmentsHost, options: AgentSegmentsOptions): Promise<AgentSegments> {
   const segmentsRoot = join(options.directory, "segments");

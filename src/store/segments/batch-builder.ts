@@ -89,7 +89,7 @@ function idColumn(values: readonly AnyValue[], widthBytes: number): BatchColumn 
   for (const [row, value] of values.entries()) {
     if (typeof value !== "string") continue;
     if (bytes.write(value, row * widthBytes, widthBytes, "hex") !== widthBytes || value.length !== widthBytes * 2) {
-      throw new Error(`Cannot make a batch: "${value}" is no id of ${widthBytes} bytes in hex`);
+      throw new Error(`Cannot make a batch: "${value}" is not an id of ${widthBytes} bytes in hex`);
     }
   }
   return { kind: "fixed", widthBytes, bytes };

@@ -1,4 +1,4 @@
-/** Whether a file from an agent is what it says: one that is not would fail the questions of everybody. */
+/** Whether a file from an agent is a valid segment of its signal: an invalid one would fail every query over it. */
 
 import { CoralError } from "../../base/errors.ts";
 import type { Database } from "../engine/database.ts";
@@ -36,7 +36,7 @@ export async function checkSegment(
       `SELECT column_name, column_type, (SELECT num_rows FROM parquet_file_metadata(${quoted(file)})) AS num_rows
        FROM (DESCRIBE SELECT * FROM read_parquet(${quoted(file)}))`,
     )
-    .catch((error: unknown) => fail("it is no readable Parquet file", error));
+    .catch((error: unknown) => fail("it is not a readable Parquet file", error));
   const types = new Map(found.map((row) => [row["column_name"], row["column_type"]]));
   for (const { name, type, nullable } of schemaOf(signal)) {
     const foundType = types.get(name);

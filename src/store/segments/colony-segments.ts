@@ -74,8 +74,8 @@ export interface ColonySegments extends SegmentReader, AsyncDisposable {
   checkpoints(agentId: string, epoch: string): ReadonlyMap<string, number>;
   /**
    * Takes a segment's bytes: written, checked against its hash and schema, synced and named, but not part of anything before `commit`. The parts are
-   * given away: they may be empty afterwards.
-   * `corrupt`: the bytes are not those that were offered; `invalid`: they are, and are no such segment.
+   * taken over: they may be empty afterwards.
+   * `corrupt`: the bytes differ from the offer; `invalid`: they match it, and are not such a segment.
    */
   receive(agentId: string, epoch: string, offer: SegmentOffer, bytes: AsyncIterable<Uint8Array>): Promise<void>;
   /** Manifest rows, checkpoint and gaps of one agent's pull in one transaction. Repeats change nothing. */
@@ -292,7 +292,7 @@ class FileColonySegments implements ColonySegments {
     };
     if (!agentPattern.test(agentId) || !epochPattern.test(epoch)) fail("its id or epoch cannot name a folder");
     if (![offer.minTimeUs, offer.maxTimeUs].every(Number.isSafeInteger)) fail("its times are out of range");
-    if (!/^[0-9a-f]{64}$/.test(offer.sha256)) fail("its hash is no SHA-256");
+    if (!/^[0-9a-f]{64}$/.test(offer.sha256)) fail("its hash is not a SHA-256");
     if ((offer.lookupFilter?.length ?? 0) > maxFilterBytes) fail("its look-up filter is too long");
     if (offer.services?.some((service) => service.length > maxServiceLength) || (offer.services?.length ?? 0) > maxListedServices) {
       fail("its services are too many or too long");

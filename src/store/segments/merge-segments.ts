@@ -13,7 +13,7 @@ import { renameDurably } from "./segment-files.ts";
 import { deleteEntries, replaceEntry, type SegmentEntry } from "./segment-manifest.ts";
 import { maxListedServices } from "./write-segment-file.ts";
 
-/** Files of at least this many rows are left alone: rewriting them costs more than it saves. */
+/** Files of at least this many rows are not merged: rewriting them costs more than it saves. */
 const smallRows = 20_000;
 /** More neighbours than this are worth a merge. */
 const minFiles = 17;
@@ -23,7 +23,7 @@ const maxRows = 60_000;
 const maxBytes = 8 * 1024 * 1024;
 /** The same of its texts, unpacked: what repeats itself takes a hundredth of that in a file. */
 const maxTextBytes = 24 * 1024 * 1024;
-/** Files with more text than their share are left alone. Found out once: they are as many as there are senders of such rows. */
+/** Files with more text than their share are not merged. Determined once: there are as many as senders of such rows. */
 const wide = new WeakSet<SegmentEntry>();
 
 /** The first group of neighbours to merge, oldest first; empty when there is none. `entries` are of one epoch and signal, in order. */
@@ -75,7 +75,7 @@ export async function replaceByMerged(store: ChangingSegments, signal: SegmentSi
   crashPoints?.reached("merge-renamed");
   const isReplaced = await database.write(
     async (transaction) => {
-      // A pull or the retention may have taken some of them away meanwhile.
+      // A pull or retention may have removed some of them meanwhile.
       const current = new Set(catalog.of(signal.name));
       if (!group.every((one) => current.has(one))) return false;
       await deleteEntries(transaction, group.slice(0, -1));

@@ -20,7 +20,7 @@ export interface PulledSignal {
   signal: string;
   lastNumber: number;
   totalRows: number;
-  /** Oldest first, without a hole: each was received, or is to be passed over. */
+  /** Oldest first, without a hole: each was received, or is to be skipped. */
   offers: readonly (SegmentOffer & { passOver?: string })[];
   /** The offers are all that the agent has. */
   isAll: boolean;
@@ -64,7 +64,7 @@ function planSignal({ agentId, epoch }: SegmentPull, pulled: PulledSignal, facts
   const gap = (reason: string, rows: number): void => {
     if (rows > 0) plan.gaps.push({ agentId, epoch, signal, reason, rows, firstSeq: null, lastSeq: null });
   };
-  // Files were found and their manifest was not: how many rows came before them nobody knows.
+  // Files were found without their manifest: how many rows came before them is unknown.
   let isRowCountKnown = known === undefined || known.known >= known.rows;
   checkSignal(pulled);
   if (known === undefined) planFormer(facts.formerHeads(agentId, signal), plan);

@@ -36,7 +36,7 @@ export interface SegmentSummary {
 }
 
 export interface SealedSegment extends SegmentSummary {
-  /** Rows that were received and are not in the file, by reason: `malformed`, … Ends up in the loss counts. Sampling is no loss. */
+  /** Rows received but not in the file, by reason: `malformed`, … Ends up in the loss counts. Sampling is not a loss. */
   lost?: Readonly<Record<string, number>>;
 }
 
@@ -49,7 +49,7 @@ export interface DecodedBodies {
   lost?: Readonly<Record<string, number>>;
 }
 
-/** Must not throw for what a sender sent: that is counted in `lost`. Each record is good until the next one is asked for. */
+/** Must not throw for what a sender sent: that is counted in `lost`. Each record is valid until the next one is read. */
 export type DecodeBodies = (records: Iterable<WriteAheadRecord>) => DecodedBodies;
 
 /** A write-ahead file into a segment, on the calling thread: the body of a worker, and enough for tests and low rates. */

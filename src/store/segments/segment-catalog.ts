@@ -10,7 +10,7 @@ import { type LateUnlinks, segmentPath } from "./segment-files.ts";
 import { loadFilters, loadManifest, type SegmentEntry } from "./segment-manifest.ts";
 import type { SegmentRange, SegmentSource } from "./segment-source.ts";
 
-/** Filters that were asked for or came lately stay in memory up to this. */
+/** Recently used filters are cached up to this size. */
 const filterCacheBytes = 16 * 1024 * 1024;
 
 export interface FileChoice {
@@ -124,7 +124,7 @@ export class SegmentCatalog {
     };
   }
 
-  /** `emptyFile` stands in when there is no file, and gives the columns that older files lack. */
+  /** `emptyFile` is used when there is no file, and supplies the columns that older files lack. */
   async source(signal: SegmentSignal, range: SegmentRange | undefined, emptyFile: string): Promise<SegmentSource> {
     const { entries, files, isMixed } = await this.choose(signal, range);
     const listed = isMixed || files.length === 0 ? [emptyFile, ...files] : files;
@@ -140,7 +140,7 @@ export class SegmentCatalog {
   async #holding(entries: readonly SegmentEntry[], lookups: readonly string[]): Promise<SegmentEntry[]> {
     const ids = lookups.map((lookup) => {
       if (/^[0-9a-f]{32}$/i.test(lookup)) return Buffer.from(lookup, "hex");
-      throw new CoralError({ code: "usage", message: `Cannot look up "${lookup}": it is no id of 32 hex digits` });
+      throw new CoralError({ code: "usage", message: `Cannot look up "${lookup}": not an id of 32 hex digits` });
     });
     const unknown = entries.filter((entry) => !this.#filters.has(entry));
     const loaded = await loadFilters(this.#database, unknown);
@@ -176,7 +176,7 @@ export function quoted(text: string): string {
   return `'${text.replaceAll("'", "''")}'`;
 }
 
-/** All that has to follow when segments are taken away or put in the place of others: the manifest, its copy in memory, and the files. */
+/** What must change together when segments are removed or replaced: the manifest, its copy in memory, and the files. */
 export interface ChangingSegments {
   database: Database;
   catalog: SegmentCatalog;

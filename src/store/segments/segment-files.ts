@@ -54,8 +54,8 @@ export function makeFolder(path: string): void {
 }
 
 /**
- * Under sudo, data belong to the user whose folder they are in, so that a start without sudo can read them. Nothing for anybody but root. Links are not
- * followed, and a file with a second name is left alone: whoever owns the folder must not be given what is elsewhere.
+ * Under sudo, data belong to the user whose folder they are in, so that a start without sudo can read them. A no-op unless root. Links are not
+ * followed, and a file with a second name is skipped: the owner of the folder must not be given files from elsewhere.
  */
 export function giveToFolderOwner(path: string): void {
   if (process.getuid?.() !== 0) return;
@@ -87,7 +87,7 @@ export function syncFolder(path: string): void {
   }
 }
 
-/** Why a file cannot be a whole segment of that size, as far as its two ends tell; undefined when it looks well. */
+/** Why a file cannot be a whole segment of that size, judged by its two ends; undefined if it looks valid. */
 export function damageOf(file: string, sizeBytes: number): string | undefined {
   const stat = statSync(file, { throwIfNoEntry: false });
   if (stat === undefined) return "it is not there";
@@ -105,7 +105,7 @@ export function damageOf(file: string, sizeBytes: number): string | undefined {
 
 const maxDamagedKept = 3;
 
-/** Damaged files are kept for whoever wants to look into them, the newest three of a folder. */
+/** Keeps damaged files for inspection, the newest three of a folder. */
 export function moveAside(file: string, log: Logger, reason: string): void {
   const movedTo = `${file}.damaged`;
   try {

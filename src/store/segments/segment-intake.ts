@@ -61,9 +61,9 @@ export class SegmentIntake {
   readonly #options: SegmentIntakeOptions;
   #open: OpenFile | undefined;
   #nextNumber: number;
-  /** Of files that are cut and not stored yet; told by the owner. */
+  /** Bytes of files that are cut and not stored yet; set by the owner. */
   #waitingBytes = 0;
-  /** In order. Their number is bounded by whoever holds the bodies. */
+  /** In order. The owner of the bodies bounds their number. */
   #held: Held[] = [];
   #closed = false;
 
@@ -83,7 +83,7 @@ export class SegmentIntake {
 
   /**
    * Resolves when the body survives the end of this process. `exhausted`: too much waits; `unavailable`: the disk does not take it. Who sends faster
-   * than segments are made is answered later, so that rows can be asked for soon after they came.
+   * than segments are made waits for its response, so that rows are readable soon after they arrive.
    */
   async append(record: WriteAheadRecord): Promise<void> {
     this.#check(record);
@@ -108,7 +108,7 @@ export class SegmentIntake {
       if (open.rows >= limits.rows || open.sizeBytes >= limits.bytes) this.cut();
       return written;
     } finally {
-      // Also after a failure: nobody else may come for a while.
+      // Also after a failure: the next sender may be a while away.
       if (this.#hasRoom) this.#letNextGo();
     }
   }
@@ -207,7 +207,7 @@ export class SegmentIntake {
 function refusal(signal: string, error: unknown): CoralError {
   if (error instanceof CoralError) return error;
   const { code } = error as NodeJS.ErrnoException;
-  const state = isNoSpace(error) ? "no space left on the file system; free some and it goes on" : CoralError.from(error).message;
+  const state = isNoSpace(error) ? "no space left on the file system; free some space and writing resumes" : CoralError.from(error).message;
   return new CoralError({
     code: "unavailable",
     message: `Cannot take rows of "${signal}": ${state}`,

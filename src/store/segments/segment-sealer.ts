@@ -1,5 +1,5 @@
 /**
- * Cut write-ahead files of one signal become segments: encoded by whoever `seal` is, several at once, but entered into the manifest in the order
+ * Cut write-ahead files of one signal become segments: encoded by `seal`, several at once, but entered into the manifest in the order
  * of their numbers, because a colony asks for what comes after a number.
  */
 

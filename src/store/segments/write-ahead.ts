@@ -23,7 +23,7 @@ const maxRecordsPerWrite = 512;
 const maxCopiedBytes = 4 * 1024;
 
 export interface WriteAheadRecord {
-  /** What the body is, 0 to 65,535; whoever appends and whoever decodes agree on it. */
+  /** What the body is, 0 to 65,535; the appender and the decoder agree on it. */
   kind: number;
   /** Rows that the body is thought to hold, for the decision to cut; 0 when unknown. */
   rows: number;
@@ -203,7 +203,7 @@ export function readWriteAhead(file: string): WriteAheadContent {
 /** Whole records fit into it mostly, and it stays in a processor's cache until they are decoded. */
 const windowBytes = 512 * 1024;
 
-/** The same records one by one, without the whole file in memory: each is good until the next one is asked for, or `scratchBytes` is. */
+/** The same records one by one, without the whole file in memory: each is valid until the next one is read, or `scratchBytes` is used. */
 export function* passWriteAhead(file: string): Generator<WriteAheadRecord, void, undefined> {
   const descriptor = openSync(file, "r");
   try {

@@ -9,7 +9,7 @@ import type { SegmentOffer } from "./plan-segments.ts";
 /** Small parts are written together: a write costs as much as copying some ten kilobytes. */
 const writeBytesAtOnce = 1024 * 1024;
 
-/** Written, hashed and synced; no more bytes than were offered. The parts are given away. Throws `corrupt` when they are not what was offered. */
+/** Written, hashed and synced; no more bytes than were offered. Takes ownership of the parts. Throws `corrupt` if they differ from the offer. */
 export async function writeReceived(
   file: string,
   bytes: AsyncIterable<Uint8Array>,
@@ -28,7 +28,7 @@ export async function writeReceived(
       [parts, waiting] = [[], 0];
       await writing;
       writing = writeParts(handle, group, sizeOfGroup);
-      // Its failure is met at the next await, which may be a moment away.
+      // A failure surfaces at the next await, which may be a moment later.
       writing.catch(() => undefined);
     };
     for await (const part of bytes) {

@@ -14,7 +14,7 @@ export const audit = defineSignal({
   name: "audit",
   description: "Commands, captures and decisions: who, from where, what, and how it ended; each row holds the hash of the one before",
   columns: {
-    /** Counts from 1 within a chain; equals `seq` unless somebody has moved the row. */
+    /** Counts from 1 within a chain; equals `seq` unless the row was moved from outside. */
     entry: "int",
     prev_hash: "text",
     hash: "text",
@@ -67,8 +67,8 @@ export function blankAuditEntry(at: number, monoMs: number): AuditEntry {
 }
 
 /** The entry as the next of a chain. */
-export function linkAuditEntry(previous: ChainLink, said: AuditEntry): AuditRow {
-  const row = { ...said, entry: previous.entry + 1 };
+export function linkAuditEntry(previous: ChainLink, entry: AuditEntry): AuditRow {
+  const row = { ...entry, entry: previous.entry + 1 };
   return { ...row, prev_hash: previous.hash, hash: chainHash(previous.hash, row) };
 }
 

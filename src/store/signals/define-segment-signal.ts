@@ -66,7 +66,7 @@ export function defineSegmentSignal<const C extends SegmentColumns>(options: Seg
   const columns: SegmentColumns = options.columns;
   if (columns["time"] !== "time" || columns["service"] !== "text") fail(`it needs columns time: "time" and service: "text"`);
   if (options.lookup !== undefined && segmentColumnTypeOf(columns[options.lookup] ?? "text").type !== "id16") {
-    fail(`the look-up column "${options.lookup}" is no id16`);
+    fail(`the look-up column "${options.lookup}" is not an id16`);
   }
   return { ...options, kind: "segment", version: options.version ?? 1 };
 }

@@ -77,7 +77,7 @@ export interface SignalOptions<C extends Columns> {
   rollup?: Rollup<C>;
   /** Points of metrics: coarser copies are such points again, see metrics/thin-points.ts. Instead of `rollup`. */
   isThinned?: boolean;
-  /** Rows hold hashes of those before: they are pruned only when their owner has written down how far, and a hole is told, not taken for damage. */
+  /** Rows hold hashes of those before: they are pruned only after their owner has recorded how far, and a hole is reported, not treated as damage. */
   isChained?: boolean;
   /** Not among the views that people's SQL may read. */
   isPrivate?: boolean;

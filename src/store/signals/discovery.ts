@@ -64,7 +64,7 @@ export const connection = defineSignal({
   name: "connection",
   description: "One end of a connection, with the process and service that own it",
   columns: {
-    /** `client` called, `server` listened, `peer` when nobody can tell. */
+    /** `client` called, `server` listened, `peer` if that is unknown. */
     role: "text",
     service: "text?",
     pid: "int?",
@@ -88,7 +88,7 @@ export const connection = defineSignal({
     bytes_received: "int?",
     rtt_us: "int?",
     retransmits: "int?",
-    /** Of a row that is `failed`: why; of one that is `closed`: how many ended that way. Null where the backend cannot tell. */
+    /** Of a row that is `failed`: why; of one that is `closed`: how many ended that way. Null where the backend cannot determine it. */
     refused: "int?",
     reset: "int?",
     timed_out: "int?",

@@ -1,5 +1,5 @@
 /**
- * A chain of entries, each of which holds the hash of the one before: whoever changes, removes, adds or moves one has to rewrite all that follow,
+ * A chain of entries, each of which holds the hash of the one before: changing, removing, adding or moving one means rewriting all that follow,
  * and then no copy of any later hash agrees any more.
  */
 
@@ -52,10 +52,10 @@ export function chainStart(chainId: string): ChainLink {
 }
 
 export function chainHash(previousHash: string, fields: ChainFields): string {
-  const said = Object.entries(fields)
+  const stated = Object.entries(fields)
     .filter(([, value]) => value !== null)
     .sort(([a], [b]) => (a < b ? -1 : 1));
-  return sha256(`${previousHash}\n${JSON.stringify(said)}`);
+  return sha256(`${previousHash}\n${JSON.stringify(stated)}`);
 }
 
 function sha256(text: string): string {

@@ -1,6 +1,6 @@
 /**
  * The host signals: what the machine does as a whole, sampled every 15 s. Ratios are 0..1 of the sampling interval; rates are per second.
- * A null is "this kernel or file system does not say", never zero.
+ * A null means that this kernel or file system does not report it, never zero.
  */
 
 import { defineSignal } from "./define-signal.ts";

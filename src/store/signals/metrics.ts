@@ -59,7 +59,7 @@ export const metricPoint = defineSignal({
   isThinned: true,
 });
 
-/** Written when a series is first seen and again every few hours; what is the same for all of its points and rarely asked for. */
+/** Written when a series is first seen and again every few hours; what is equal for all of its points and rarely queried. */
 export const metricSeries = defineSignal({
   name: "metric_series",
   description: "What is known of a series of metric_point: description, resource and scope",

@@ -11,9 +11,9 @@ export const spanRed = defineSignal({
     "Spans of one service and route in one window: how many, how many failed, how long they took; from traces, weighted where sampled",
   columns: {
     service: "text",
-    /** `server` (also a consumer of messages) answered, `client` (also a producer) asked, `internal` is neither. */
+    /** `server` (also a consumer of messages) served, `client` (also a producer) sent, `internal` is neither. */
     role: "text",
-    /** `http`, or the system of the call, such as `grpc`, `postgresql`, `kafka`; `span` when spans do not tell. */
+    /** `http`, or the system of the call, such as `grpc`, `postgresql`, `kafka`; `span` if spans do not state it. */
     protocol: "text",
     method: "text",
     /** Route, method of a service, destination or name of the span; `other` beyond the 200 busiest of a service. */
@@ -79,7 +79,7 @@ export const spanEdge = defineSignal({
   columns: {
     client: "text",
     server: "text",
-    /** As in `span_red`, told by the called. */
+    /** As in `span_red`, reported by the callee. */
     protocol: "text",
     window_ms: "int",
     requests: "float",

@@ -10,7 +10,7 @@ export const red = defineSignal({
   description: "Requests of one service in one window: how many, how many failed, how long they took",
   columns: {
     service: "text",
-    /** `server` answered, `client` asked. */
+    /** `server` served the request, `client` sent it. */
     role: "text",
     /** A name in src/model/protocols.ts. */
     protocol: "text",
@@ -19,7 +19,7 @@ export const red = defineSignal({
     server_port: "int",
     /** The other end: the server for a client, the caller for a server. */
     peer_address: "text",
-    /** The service of this host at the other end, or the name by which the address was asked for; null when unknown. */
+    /** The service of this host at the other end, or the requested name of the address; null when unknown. */
     peer: "text?",
     method: "text",
     route: "text",
@@ -34,7 +34,7 @@ export const red = defineSignal({
     /** Microseconds, summed over `queue_samples`. */
     queue_us: "int",
     queue_samples: "int",
-    /** First byte asked to last byte answered. Bucket numbers: docs/traffic.md. */
+    /** First byte of the request to last byte of the response. Bucket numbers: docs/traffic.md. */
     duration_lo: "int",
     duration_counts: "uints",
     queue_lo: "int",

@@ -12,7 +12,7 @@ export interface PublishedView {
   /** One line for people and language models. */
   description: string;
   columns: readonly ViewColumn[];
-  /** It reads files, those that its connection was told of. */
+  /** It reads files: those that its connection was given. */
   isSegmented?: boolean;
 }
 
@@ -54,7 +54,7 @@ function signalViews(database: string, signal: Signal): ViewDefinition[] {
   return [raw, ...coarse];
 }
 
-/** Where agents run, and how that changed; null for those that do not tell. */
+/** Where agents run, and how that changed; null for agents that do not report it. */
 function runtimeViews(database: string): ViewDefinition[] {
   const text = (name: string): ViewColumn => ({ name, type: "VARCHAR" });
   const time = (name: string): ViewColumn => ({ name, type: "TIMESTAMP" });
@@ -67,7 +67,7 @@ function runtimeViews(database: string): ViewDefinition[] {
   return [
     {
       name: "agent_registry",
-      description: "Where each agent runs and which commands it can do; runtime_type is null for agents that do not tell",
+      description: "Where each agent runs and which commands it can do; runtime_type is null for agents that do not report it",
       columns: [
         ...agent,
         { name: "is_legacy", type: "BOOLEAN" },
@@ -109,7 +109,7 @@ function registryViews(database: string): ViewDefinition[] {
     ...runtimeViews(database),
     {
       name: "gaps",
-      description: "Rows that are known to be missing, and why; rows is null when nobody can know how many",
+      description: "Rows known to be missing, and why; rows is null if their number is unknown",
       columns: [time("time"), text("agent_id"), text("signal"), text("reason"), { name: "rows", type: "UBIGINT" }],
       sql: `SELECT noticed_at AS "time", agent_id, signal, reason, rows FROM "${database}".internal.gaps`,
     },
@@ -125,7 +125,7 @@ function registryViews(database: string): ViewDefinition[] {
 /** What happened, at the colony and at its agents, in one order of time. */
 function eventsView(database: string, signals: readonly Signal[]): ViewDefinition {
   const columns = ["time", "kind", "severity", "service", "agent_id", "message", "details"];
-  // What agents write as details is theirs; a view must not fail for one that is no JSON.
+  // Details are free text from agents; a view must not fail for one that is not valid JSON.
   const agents = `UNION ALL SELECT r."time", r.kind, r.severity, r.service, s.agent_id, r.message,
       CASE WHEN json_valid(r.details) THEN r.details ELSE to_json(r.details) END
     FROM "${database}".raw.agent_event r JOIN "${database}".internal.sources s USING (source)`;
@@ -146,7 +146,7 @@ function eventsView(database: string, signals: readonly Signal[]): ViewDefinitio
   };
 }
 
-/** Makes the views anew at every start, because declarations may have changed, and removes those that are gone. */
+/** Creates the views at every start, because declarations may have changed, and drops those that are gone. */
 export async function publishViews(
   transaction: Transaction,
   database: string,

@@ -160,8 +160,8 @@ function explained(error: unknown, watch: SqlWatch, options: ReadOnlySqlOptions)
 
 /** The engine's words without its headline and its drawing of the statement: `Referenced column "x" not found; Candidate bindings: …`. */
 function oneLine(text: string): string {
-  const said = (text.split(/\n+LINE \d+:/, 1)[0] ?? text).replace(/^[A-Z][A-Za-z ]* Error: /, "");
-  return said
+  const message = (text.split(/\n+LINE \d+:/, 1)[0] ?? text).replace(/^[A-Z][A-Za-z ]* Error: /, "");
+  return message
     .split("\n")
     .map((line) => line.trim().replace(/[!.]$/, ""))
     .filter((line) => line !== "")

@@ -115,7 +115,7 @@ function planSlice(slice: SignalSlice, cursor: Cursor, columns: readonly StoredC
   return planned;
 }
 
-/** A new epoch means that the agent's store was made anew: what the old one still held is gone, and nobody can say how much came after. */
+/** A new epoch means that the agent's store was recreated: what the old one still held is lost, and how much came after is unknown. */
 function epochGaps({ agentId, epoch, cursors }: Source): GapEntry[] {
   const known = [...cursors].filter(([, { seq, nextSeq }]) => nextSeq > seq + 1);
   return [

@@ -15,12 +15,12 @@ const quoted = (name: string): string => `"${name}"`;
 export function thinPointsSql(database: string, signal: Signal, target: string, bucketMinutes: number): string {
   const own = ["seq", "time", "mono_ms", ...Object.keys(signal.columns)];
   const names = ["source", ...own].map(quoted).join(", ");
-  /** A row of a group: columns that are told are computed, the others are the same in all of them, or those of its last point. */
-  const merged = (told: Record<string, string>, from: string, keys: string): string => {
+  /** One row per group: the given columns are computed, the others are equal in all rows or taken from the last point. */
+  const merged = (given: Record<string, string>, from: string, keys: string): string => {
     const columns = own.map((name) => {
-      const sql = told[name] ?? (name === "seq" ? "max(seq)" : `arg_max("${name}", ("time", seq))`);
+      const sql = given[name] ?? (name === "seq" ? "max(seq)" : `arg_max("${name}", ("time", seq))`);
       // arg_max passes over nulls, which would take a value from another point.
-      const safe = told[name] === undefined && isNullable(signal, name) ? `arg_max({v: "${name}"}, ("time", seq)).v` : sql;
+      const safe = given[name] === undefined && isNullable(signal, name) ? `arg_max({v: "${name}"}, ("time", seq)).v` : sql;
       return `${safe} AS "${name}"`;
     });
     return `SELECT source, ${columns.join(", ")} FROM point WHERE how = '${from}' GROUP BY ${keys}`;
@@ -37,7 +37,7 @@ export function thinPointsSql(database: string, signal: Signal, target: string, 
         lead("count") OVER next AS next_count, row_number() OVER next AS place
       FROM point WHERE how = 'total' WINDOW next AS (PARTITION BY source, series ORDER BY "time", seq)
     ) t WHERE next_part IS DISTINCT FROM part OR next_start IS DISTINCT FROM start_time OR next_value < "value" OR next_count < "count"
-      -- Where nothing else says so, the first point ever is where counting begins.
+      -- Unless something else states it, counting begins at the first point ever.
       OR (place = 1 AND start_time IS NULL AND NOT EXISTS (SELECT 1 FROM known k WHERE k.source = t.source AND k.series = t.series))`;
   const addedCounts = `to_json(list_transform(range(1, len(first(CAST(counts AS UBIGINT[]))) + 1),
       lambda i: list_sum(list_transform(list(CAST(counts AS UBIGINT[])), lambda c: c[i]))::UBIGINT))::VARCHAR`;

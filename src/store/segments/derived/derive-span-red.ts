@@ -46,7 +46,7 @@ export interface DerivingStep {
 
 export type MakeRows = (transaction: Transaction, store: DerivingStore, step: DerivingStep) => Promise<void>;
 
-/** All at once; when that fails one by one; a segment that fails alone is passed over, so that it does not stop what comes after it. */
+/** All at once; if that fails, one by one; a segment that fails alone is skipped, so that it does not block those after it. */
 export async function deriveEntries(store: DerivingStore, product: string, taken: readonly SegmentEntry[], make: MakeRows): Promise<void> {
   try {
     await deriveAtOnce(store, product, taken, make);
@@ -57,7 +57,7 @@ export async function deriveEntries(store: DerivingStore, product: string, taken
       for (const entry of taken) await deriveEntries(store, product, [entry], make);
       return;
     }
-    store.log.error("a segment cannot be counted and is passed over", {
+    store.log.error("skipping a segment that cannot be counted", {
       product,
       file: taken.map((entry) => store.segments.fileOf(entry))[0],
       error,

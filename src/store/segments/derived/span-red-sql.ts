@@ -2,11 +2,11 @@
 
 import { fineLayout } from "../../../base/latency-histogram.ts";
 
-/** The length of a row's window. What comes much later than it was is counted by minutes: there is no question about its seconds. */
+/** The length of a row's window. Spans that arrive much later are counted by minutes: no query asks for their seconds. */
 const windowMs = 10_000;
 const lateWindowMs = 60_000;
 const lateAfterUs = 600_000_000;
-/** Routes of one service that one step tells apart: a name for every span must not become a row for every span. */
+/** Routes of one service that one step distinguishes: a name for every span must not become a row for every span. */
 const maxRoutes = 200;
 const lastBucket = fineLayout.bucketCount - 1;
 const partsLog2 = fineLayout.partsPerOctaveLog2;
@@ -46,7 +46,7 @@ export const spanRedColumns =
   `"time", service, span_id, name, kind, duration_ns, status, weight, service_version, http_method, http_route, http_status_code, ` +
   "db_system, rpc_system, rpc_service, rpc_method, rpc_status_code, messaging_system, messaging_destination";
 
-/** Services with more routes than are told apart; usually none. */
+/** Services with more routes than are distinguished; usually none. */
 export function crowdedSql(rows: string): string {
   return `SELECT service FROM (${rows}) GROUP BY service HAVING approx_count_distinct(coalesce(http_route, rpc_method, messaging_destination, name)) > ${maxRoutes / 2} LIMIT 1`;
 }

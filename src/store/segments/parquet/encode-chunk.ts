@@ -24,7 +24,7 @@ const codecs = { none: 0, brotli: 4 } as const;
 /** More different texts than this in a row group, or more bytes of them, and they are written one by one. */
 const maxDictionaryEntries = 16_384;
 const maxDictionaryBytes = 4 * 1024 * 1024;
-/** Longer ones are cut by nobody and help nobody: no statistics then. */
+/** Longer values get no statistics: readers do not truncate them, and they help no filter. */
 const maxStatisticBytes = 256;
 
 /** Smaller ones are not compressed. */

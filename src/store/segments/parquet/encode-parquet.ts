@@ -10,7 +10,7 @@ import type { BatchColumn, DictionaryColumn, SegmentBatch } from "./segment-batc
 import { bytes, encodeThrift, int32, int64, list, struct, type ThriftValue } from "./thrift-compact.ts";
 
 export const rowGroupRows = 20_000;
-/** The package's name and format, for whoever looks into a file. */
+/** The package's name and format, for readers of a file. */
 const createdBy = "coral segment writer version 1.0.0";
 
 export interface EncodedParquet {
@@ -24,7 +24,7 @@ export interface EncodedParquet {
 /** Batches are written one after the other: each uses the memory of the one before. */
 let shared: EncodeScratch | undefined;
 
-/** Throws `invalid` for a batch that does not fit the signal; texts that are no UTF-8 are repaired. */
+/** Throws `invalid` for a batch that does not fit the signal; invalid UTF-8 is repaired. */
 export function encodeParquet(signal: SegmentSignal, batch: SegmentBatch): EncodedParquet {
   const schema = schemaOf(signal);
   const scratch = (shared ??= new EncodeScratch());

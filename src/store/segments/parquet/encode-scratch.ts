@@ -40,7 +40,7 @@ export class EncodeScratch {
     return this.#values.subarray(0, count);
   }
 
-  /** One number for each entry of a dictionary: -1. Whoever changes some puts -1 back. */
+  /** One number for each entry of a dictionary: -1. A user that changes entries resets them to -1. */
   locals(entries: number): Int32Array {
     if (this.#locals.length < entries) this.#locals = new Int32Array(entries * 2).fill(-1);
     return this.#locals;

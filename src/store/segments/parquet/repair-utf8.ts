@@ -1,4 +1,4 @@
-/** Readers of Parquet refuse a whole file for one text that is no UTF-8, so it is checked before it is written. */
+/** Readers of Parquet reject a whole file for one string that is not UTF-8, so strings are checked before they are written. */
 
 import { isUtf8 } from "node:buffer";
 
@@ -8,7 +8,7 @@ export interface PackedText {
   offsets: Uint32Array;
 }
 
-/** The same texts, with what is no UTF-8 in them replaced by U+FFFD. Valid ones come back as they are, without a copy. */
+/** The same strings, with invalid UTF-8 replaced by U+FFFD. Valid ones are returned without a copy. */
 export function repairUtf8(text: PackedText, count: number): PackedText {
   const used = text.bytes.subarray(text.offsets[0] ?? 0, text.offsets[count] ?? 0);
   if (isUtf8(used) && beginsWhole(text, count)) return text;

@@ -37,7 +37,7 @@ async function parseStatement(connection: Connection, views: readonly PublishedV
     throw new CoralError({ code: "invalid", message: `Cannot parse SQL: ${textOf(tree["error_message"])}` });
   }
   const statements = nodesOf(tree["statements"]);
-  if (statements.length === 0) throw new CoralError({ code: "invalid", message: "Cannot run SQL: there is no statement in it" });
+  if (statements.length === 0) throw new CoralError({ code: "invalid", message: "Cannot run SQL: no statement given" });
   const [statement] = statements;
   if (statements.length > 1) throw refusal(views, `it holds ${statements.length} statements; send them one by one`);
   if (!isAstNode(statement?.["node"])) throw refusal(views, "its form is not known");

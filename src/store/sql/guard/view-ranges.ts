@@ -148,7 +148,7 @@ function agreed(places: readonly PlaceRange[], column: string): string | undefin
   return values.size === 1 ? [...values][0] : undefined;
 }
 
-/** Microseconds since 1970; NaN, which no comparison takes, for what is no time. */
+/** Microseconds since 1970; NaN, which matches no comparison, for anything that is not a time. */
 async function valuesOf(connection: Connection, expressions: readonly AstNode[]): Promise<number[]> {
   const casts = expressions.map((child, index) => ({
     class: "CAST",

@@ -12,7 +12,7 @@ const tickMs = 20;
 /** What a statement may add to this process's memory on top of DuckDB's own limit; see StatementGrowth for why that does not count all. */
 const memoryGrowthMaxBytes = 512 * 1024 ** 2;
 
-/** Interrupts the connection's statement at its time limit, when the process grows too much, or when `signal` says so. */
+/** Interrupts the connection's statement at its time limit, when the process grows too much, or when `signal` aborts. */
 export function watchSql(connection: Connection, { timeoutMs, signal }: { timeoutMs: number; signal?: AbortSignal }): SqlWatch {
   const deadlineMs = performance.now() + timeoutMs;
   const maxRssBytes = process.memoryUsage.rss() + memoryGrowthMaxBytes;

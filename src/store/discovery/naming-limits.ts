@@ -1,10 +1,10 @@
-/** What agents want of the names of addresses outside that they see. Kept over restarts: nobody may be asked before an agent has said no again. */
+/** Limits that agents set on naming the outside addresses they see. Kept over restarts: no lookup may happen before an agent has repeated its refusal. */
 
 import type { WritableStore } from "../tables/queryable.ts";
 
 /** How an address may be named. */
 export interface NamingLimits {
-  /** False: DNS is not asked. */
+  /** False: no DNS lookups. */
   reverseDns: boolean;
   /** False: it is not looked for in providers' ranges. */
   providerRanges: boolean;
@@ -12,17 +12,17 @@ export interface NamingLimits {
   maxCacheMs: number | null;
 }
 
-/** Replaces what the agent said before; null when it wants nothing special. Names that were found under other wishes are forgotten. */
-export async function storeNamingWish(store: WritableStore, agentId: string, wish: NamingLimits | null): Promise<void> {
+/** Replaces the agent's former limits; null if it sets none. Names found under other limits are dropped. */
+export async function storeNamingLimits(store: WritableStore, agentId: string, limits: NamingLimits | null): Promise<void> {
   await store.write(async (transaction) => {
     const [known] = await transaction.query("SELECT * FROM net.naming_wishes WHERE agent_id = ?", [agentId]);
     const before = known
       ? { reverseDns: known["reverse_dns"], providerRanges: known["provider_ranges"], maxCacheMs: asNumber(known["max_cache_ms"]) }
       : null;
-    if (JSON.stringify(before) === JSON.stringify(wish)) return;
+    if (JSON.stringify(before) === JSON.stringify(limits)) return;
     await transaction.run("DELETE FROM net.naming_wishes WHERE agent_id = ?", [agentId]);
-    if (wish) {
-      const { reverseDns, providerRanges, maxCacheMs } = wish;
+    if (limits) {
+      const { reverseDns, providerRanges, maxCacheMs } = limits;
       await transaction.run("INSERT INTO net.naming_wishes VALUES (?, ?, ?, ?)", [agentId, reverseDns, providerRanges, maxCacheMs]);
     }
     await transaction.run(
