@@ -1,4 +1,4 @@
-/** The one entry of the `coral` command. */
+/** Entry point of the `coral` command. */
 
 import { runCli } from "../cli/index.ts";
 import { createRuntime } from "./runtime.ts";

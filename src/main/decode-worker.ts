@@ -1,18 +1,18 @@
-/** What the agent and the colony run as a decode worker: see `src/otlp`. */
+/** Entry point of the decode worker thread of agent and colony: see `src/otlp`. */
 
 import { parentPort } from "node:worker_threads";
 import { lowerThreadPriority } from "../host/index.ts";
 import { type DecodeOrder, runDecodeWorker } from "../otlp/index.ts";
 
 /**
- * Of `nice`. Where all want the processors, those who send are answered first: with as many workers as processors, the receiver's thread would wait its
- * turn for half of the time. More steps, and rows could no longer be asked for within a second.
+ * Nice value of the worker. Under full load the receiving thread must run first: with one worker per CPU it would otherwise wait half of the time.
+ * With a higher value, rows could take more than a second to become visible.
  */
-const stepsBack = 5;
+const niceness = 5;
 
 const port = parentPort;
 if (port !== null) {
-  lowerThreadPriority(stepsBack);
+  lowerThreadPriority(niceness);
   runDecodeWorker({
     onOrder: (listener) => {
       port.on("message", (order: DecodeOrder) => listener(order));

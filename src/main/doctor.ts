@@ -1,11 +1,18 @@
+import { CoralError } from "../base/errors.ts";
 import type { DoctorCheck } from "../cli/index.ts";
 import { checkDaemons } from "./doctor/daemon-checks.ts";
-import { type CheckGroup, failedCheck } from "./doctor/doctor-check.ts";
 import { checkEbpf } from "./doctor/ebpf-checks.ts";
 import { checkHost } from "./doctor/host-checks.ts";
 import { checkPorts } from "./doctor/port-checks.ts";
 import { checkRuntime } from "./doctor/runtime-checks.ts";
 import { checkStorage } from "./doctor/storage-checks.ts";
+
+/** Checks that belong together; all groups run in parallel. */
+interface CheckGroup {
+  area: DoctorCheck["area"];
+  name: string;
+  run: (home: string) => Promise<DoctorCheck[]>;
+}
 
 const groups: readonly CheckGroup[] = [
   { area: "runtime", name: "runtime", run: checkRuntime },
@@ -16,8 +23,12 @@ const groups: readonly CheckGroup[] = [
   { area: "daemons", name: "daemons", run: checkDaemons },
 ];
 
-/** What this host can and cannot do for Coral, and why. Changes nothing. A group that cannot be looked at is one line that says so. */
+/** What this host can and cannot do for Coral, and why. Read-only. A group whose checks fail becomes one failed check. */
 export async function runDoctor(home: string): Promise<DoctorCheck[]> {
   const results = await Promise.all(groups.map((group) => group.run(home).catch((error: unknown) => [failedCheck(group, error)])));
   return results.flat();
+}
+
+function failedCheck({ area, name }: CheckGroup, error: unknown): DoctorCheck {
+  return { area, name, state: "unavailable", detail: `cannot be checked: ${CoralError.from(error).message}` };
 }

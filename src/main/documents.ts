@@ -1,4 +1,4 @@
-/** The documents that are made from the code, for `npm run docs`. */
+/** Renders the documents that are generated from code, for `npm run docs`. */
 
 import { renderCliDocument } from "../cli/index.ts";
 import { renderConfigDocument } from "../config/index.ts";
@@ -6,7 +6,7 @@ import { renderProtocolTable } from "../model/protocols.ts";
 
 /**
  * Text by path relative to the checkout.
- * @param read returns the current text of a document, for those of which only a part is generated
+ * @param read returns the current text of a document; needed where only a part is generated
  */
 export function renderDocuments(read: (path: string) => string): Record<string, string> {
   return {

@@ -1,4 +1,4 @@
-/** What the CLI asks of this process: everything heavy comes in by lazy import, so that `coral version` loads none of it. */
+/** Implements what the CLI needs from the daemons' code. Everything heavy is imported lazily, so that `coral version` stays fast. */
 
 import { resolve } from "node:path";
 import type { CliRuntime, DaemonKind, RunOptions } from "../cli/index.ts";
@@ -11,7 +11,7 @@ export function createRuntime(): CliRuntime {
       const { resolveHome } = await import("../config/index.ts");
       const { runAgent, runBoth, runColony } = await import("./daemon/run-daemon.ts");
       const home = resolveHome();
-      // The database makes its files with the process's mask.
+      // The database creates its files with the process's umask.
       process.umask(0o077);
       const runners: Record<DaemonKind, () => Promise<void>> = {
         colony: () => runColony(home, options, onReady),
@@ -69,7 +69,7 @@ async function backgroundTarget(home: string, kind: BackgroundKind, options: Run
       kind,
       "start",
       ...flag(kind === "agent" ? "--colony-id" : "--colony", paths.colonyId),
-      // The daemon runs in another directory.
+      // The daemon runs in another working directory.
       ...flag("--config", options.config === undefined ? undefined : resolve(options.config)),
       ...flag("--listen", options.listen),
       ...flag("--log-level", options.logLevel),

@@ -1,10 +1,10 @@
-/** What the agent runs as the traffic process: see `src/traffic`. */
+/** Entry point of the agent's traffic process: see `src/traffic`. */
 
 import { runTrafficProcess, type TrafficChannel, type TrafficOrder } from "../traffic/index.ts";
 
 const channel: TrafficChannel = {
   send: (message, sent) => {
-    // A channel that is closed ends the process elsewhere.
+    // When the channel is closed, `onClose` ends the process.
     if (process.connected) process.send?.(message, undefined, undefined, () => sent());
   },
   onOrder: (listener) => {
@@ -14,7 +14,7 @@ const channel: TrafficChannel = {
     process.on("disconnect", listener);
   },
   exit: (code) => process.exit(code),
-  // Not exit(): that waits for threads, and one that loads programs may be waiting for this one.
+  // Not exit(): it waits for threads, and one that loads BPF programs may wait for this one.
   end: () => process.kill(process.pid, "SIGKILL"),
 };
 

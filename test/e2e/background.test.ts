@@ -125,7 +125,7 @@ describe("--daemon", () => {
     const [winner, loser] = both[0]?.code === 0 ? both : both.reverse();
     expect(winner?.code).toBe(0);
     expect(loser?.code).toBe(1);
-    expect(loser?.stderr).toContain(`it is running already with pid ${pidOf(winner?.stdout ?? "")}`);
+    expect(loser?.stderr).toContain(`it is already running with pid ${pidOf(winner?.stdout ?? "")}`);
   });
 
   it("resolves a relative CORAL_HOME and --config against the caller's working directory", async () => {

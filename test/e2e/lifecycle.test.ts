@@ -36,7 +36,7 @@ describe("coral init", () => {
 
     const again = await runCoral(["init", "shop", "--env", "prod"], { home: home.path });
     expect(again).toMatchObject({ code: 1, stdout: "" });
-    expect(again.stderr).toContain(`it exists already with id ${colonyId}`);
+    expect(again.stderr).toContain(`it already exists with id ${colonyId}`);
     for (const name of ["Shop", "shop_api", "-x", "a".repeat(31)]) {
       const wrong = await runCoral(["init", "--", name], { home: home.path });
       expect(wrong.code, name).toBe(64);
@@ -220,7 +220,7 @@ describe("colony and agent in the foreground", () => {
       const { code, stderr } = await runCoral(args, { home: home.path });
       expect(code, args.join(" ")).toBe(1);
       expect(stderr).toMatch(
-        new RegExp(`Cannot start the (colony|agent): it is running already with pid ${pid} since \\d{4}-.*stop it with`),
+        new RegExp(`Cannot start the (colony|agent): it is already running with pid ${pid} since \\d{4}-.*stop it first with`),
       );
     }
   });

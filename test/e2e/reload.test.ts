@@ -36,13 +36,13 @@ it("a colony applies a new log level and pull interval at once, keeps the old co
   expect(messages(colony, "debug")).toEqual([]);
 
   writeFileSync(colony.paths.configFile, original.replace("5m", "500ms").concat("log:\n  level: debug\n"));
-  await hangUp(colony, /^Reloaded the config$/);
+  await hangUp(colony, /^Config reloaded$/);
   const rows = async (): Promise<number> => Number((await colony.sql("SELECT count(*) AS n FROM host"))[0]?.["n"]);
   const first = await rows();
   await waitFor("more rows than one pull brings", async () => (await rows()) >= first + 3);
 
   writeFileSync(colony.paths.configFile, `${original}log:\n  level: loud\n`);
-  await hangUp(colony, /^Cannot reload the config; going on with the old one$/);
+  await hangUp(colony, /^Cannot reload the config; keeping the old one$/);
   const failure = colony.logLines().findLast((line) => line["level"] === "error");
   expect(JSON.stringify(failure?.["error"])).toContain('log.level is \\"loud\\"; allowed values: debug, info, warn, error');
   expect(colony.hasEnded).toBe(false);
@@ -50,7 +50,7 @@ it("a colony applies a new log level and pull interval at once, keeps the old co
   await waitFor("rows at the old pace", async () => (await rows()) >= second + 2);
 
   writeFileSync(colony.paths.configFile, `${original}store:\n  max_size: 1GiB\nretention:\n  host: 1h\n`);
-  await hangUp(colony, /^Reloaded the config; a restart is needed for store, retention$/);
+  await hangUp(colony, /^Config reloaded; restart to apply changes of store, retention$/);
 });
 
 it("an agent applies new labels and intervals", async () => {
@@ -59,7 +59,7 @@ it("an agent applies new labels and intervals", async () => {
   const count = async (): Promise<number> => (await agent.status()).store.rowsBySignal["host"] ?? 0;
   await waitFor("the first sample", async () => (await count()) === 1);
   writeFileSync(agentPaths(home.path).configFile, "host:\n  interval: 1s\n");
-  await hangUp(agent, /^Reloaded the config$/);
+  await hangUp(agent, /^Config reloaded$/);
   await waitFor("samples at the new pace", async () => (await count()) >= 3);
   writeFileSync(agentPaths(home.path).configFile, "exec:\n  profile: full\n");
   await hangUp(agent, /^Runtime context changed \(shell no → yes, run no → yes/);
@@ -79,6 +79,6 @@ it("coral up reloads both files, and applies neither if one is invalid", async (
   await hangUp(up, /^Cannot reload the config/);
   expect(messages(up, "debug")).toEqual([]);
   writeFileSync(agentPaths(home.path).configFile, "labels:\n  zone: eu-1\n");
-  await hangUp(up, /^Reloaded the config$/);
+  await hangUp(up, /^Config reloaded$/);
   expect(up.hasEnded).toBe(false);
 });

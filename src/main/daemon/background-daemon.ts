@@ -1,4 +1,4 @@
-/** Starting and stopping daemons in the background. The child is `bin/coral … start`, detached, with its own log file. */
+/** Starts and stops daemons in the background. The child is `bin/coral … start`, detached, with its own log file. */
 
 import { type ChildProcess, spawn } from "node:child_process";
 import { closeSync, fchownSync, openSync, readFileSync } from "node:fs";
@@ -11,7 +11,7 @@ import { processStateOf } from "../../host/index.ts";
 import { requestJson } from "../../transport/index.ts";
 import { alreadyRunning, runningHolder } from "./pid-file.ts";
 
-/** Set in the child, so that it logs to its file. */
+/** Set in the child's environment; makes it log to its file. */
 export const backgroundVariable = "CORAL_BACKGROUND";
 
 export interface BackgroundTarget {
@@ -21,7 +21,7 @@ export interface BackgroundTarget {
   socketFile: string;
   /** Arguments after `coral`. */
   args: string[];
-  /** A join token travels in the environment: command lines are readable by everybody. */
+  /** Holds the join token, too: command lines are readable by every user. */
   env: Record<string, string>;
 }
 
@@ -33,7 +33,8 @@ export async function startInBackground(target: BackgroundTarget): Promise<Daemo
   if (running) throw alreadyRunning(target.kind, running);
   const child = spawnDaemon(target);
   const pid = child.pid;
-  if (pid === undefined) throw new CoralError({ code: "internal", message: `Cannot start the ${target.kind}: no process could be made` });
+  if (pid === undefined)
+    throw new CoralError({ code: "internal", message: `Cannot start the ${target.kind}: the process could not be created` });
   let exited: { code: number | null; signal: string | null } | undefined;
   child.once("exit", (code, signal) => {
     exited = { code, signal };
@@ -42,7 +43,7 @@ export async function startInBackground(target: BackgroundTarget): Promise<Daemo
   while (performance.now() < deadlineMs) {
     if (exited !== undefined) throw startFailure(target, exited.code, exited.signal);
     const holder = runningHolder(target.pidFile);
-    // The endpoints are written last, when everything answers.
+    // The endpoints are written last, when everything is ready.
     if (holder?.pid === pid && Object.keys(holder.endpoints).length > 0 && (await isReady(target.socketFile))) {
       child.unref();
       return { kind: target.kind, pid, logFile: target.logFile, endpoints: holder.endpoints };
@@ -57,7 +58,7 @@ export async function startInBackground(target: BackgroundTarget): Promise<Daemo
 }
 
 function spawnDaemon(target: BackgroundTarget): ChildProcess {
-  // Whatever is written before the log is set up (a missing module, a usage error) must be seen too.
+  // Captures output from before the log is set up, such as a missing module or a usage error.
   const output = openSync(startFileOf(target), "w", 0o600);
   try {
     const owner = sudoOwner();
@@ -65,10 +66,10 @@ function spawnDaemon(target: BackgroundTarget): ChildProcess {
     const entry = fileURLToPath(new URL("../bin/coral", import.meta.url));
     return spawn(process.execPath, [entry, ...target.args], {
       detached: true,
-      // The directory it was started in may be unmounted or removed.
+      // The current directory may be unmounted or removed later.
       cwd: "/",
       stdio: ["ignore", output, output],
-      // glibc would give each thread a heap of its own, and all of them keep what was freed; it reads this at the start only.
+      // Otherwise glibc gives each thread a heap that keeps freed memory; only read at process start.
       env: { MALLOC_ARENA_MAX: "2", ...process.env, ...target.env, [backgroundVariable]: "1" },
     });
   } finally {
@@ -82,14 +83,14 @@ function startFileOf(target: BackgroundTarget): string {
 
 const codesByExit: Record<number, ErrorCode> = { 2: "unsupported", 3: "not-permitted", 4: "not-found", 64: "usage" };
 
-/** What the daemon said when it ended, as if this command had said it: words and exit code. */
+/** The daemon's own error message and exit code, passed on as this command's. */
 function startFailure(target: BackgroundTarget, code: number | null, signal: string | null): CoralError {
-  const said = readFileSync(startFileOf(target), "utf8").trim();
+  const output = readFileSync(startFileOf(target), "utf8").trim();
   const how = signal === null ? `with code ${code}` : `by ${signal}`;
   return new CoralError({
     code: codesByExit[code ?? 1] ?? "unavailable",
     message:
-      said === "" ? `Cannot start the ${target.kind}: it ended at once ${how}; see ${target.logFile}` : said.replace(/^error: /i, ""),
+      output === "" ? `Cannot start the ${target.kind}: it exited at once ${how}; see ${target.logFile}` : output.replace(/^error: /i, ""),
   });
 }
 
@@ -98,12 +99,12 @@ async function isReady(socketFile: string): Promise<boolean> {
     await requestJson({ target: { kind: "unix", path: socketFile }, method: "GET", path: "/readyz", timeoutMs: 1_000 });
     return true;
   } catch {
-    // Not listening yet, or starting: the caller asks again until its deadline.
+    // Not listening or not ready yet: the caller retries until its deadline.
     return false;
   }
 }
 
-/** SIGTERM, then waits until the process is gone; throws `timeout` when it does not go. */
+/** Sends SIGTERM and waits until the process is gone; throws `timeout` if it stays. */
 export async function stopInBackground(kind: "colony" | "agent", pidFile: string, timeoutMs: number): Promise<DaemonStopped> {
   const running = runningHolder(pidFile);
   if (!running) return { kind: "not-running" };
@@ -123,7 +124,7 @@ export async function stopInBackground(kind: "colony" | "agent", pidFile: string
     if (performance.now() - startMs > timeoutMs) {
       throw new CoralError({
         code: "timeout",
-        message: `Cannot stop the ${kind}: process ${running.pid} is still there after ${timeoutMs / 1000} s; look at it, or end it with kill -9`,
+        message: `Cannot stop the ${kind}: process ${running.pid} is still running after ${timeoutMs / 1000} s; check its log, or end it with kill -9`,
       });
     }
     await sleep(20);
@@ -135,9 +136,9 @@ function isAlive(pid: number): boolean {
   try {
     process.kill(pid, 0);
   } catch (error) {
-    // EPERM means that it lives and is not ours.
+    // EPERM: the process exists but belongs to another user.
     return (error as NodeJS.ErrnoException).code === "EPERM";
   }
-  // In a container whose first process does not reap, an ended daemon stays as a zombie for ever: that is gone, too.
+  // In a container whose init does not reap children, an exited daemon stays a zombie: count it as gone.
   return processStateOf(pid) !== "Z";
 }

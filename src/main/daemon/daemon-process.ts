@@ -1,4 +1,4 @@
-/** What every daemon process needs around it: a log, signals, and a clean end. */
+/** Log and signal handling of daemon processes. */
 
 import { closeSync, constants, lchownSync, openSync } from "node:fs";
 import { isatty } from "node:tty";
@@ -11,7 +11,7 @@ export interface DaemonLog extends Disposable {
   log: Logger;
 }
 
-/** To the terminal in the foreground, to a rotating file in the background; JSON unless a person is reading. */
+/** Logs to the terminal in the foreground, to a rotating file in the background. `auto` is text on a terminal, JSON otherwise. */
 export function openDaemonLog(scope: string, config: LogConfig, file: string): DaemonLog {
   const isBackground = process.env[backgroundVariable] === "1";
   const isTerminal = !isBackground && process.stderr.isTTY === true;
@@ -20,7 +20,7 @@ export function openDaemonLog(scope: string, config: LogConfig, file: string): D
     ? (record: Parameters<typeof formatTerminalLine>[0]) => formatTerminalLine(record, isTerminal && !process.env["NO_COLOR"])
     : formatJsonLine;
   if (!isBackground) {
-    // The terminal was closed, or `2>&1 | head` has left: the daemon goes on without a reader.
+    // The terminal was closed, or the reader of a pipe exited: keep running without a reader.
     process.stderr.on("error", () => undefined);
     return { log: createLogger(scope, config.level, streamSink(process.stderr, format)), [Symbol.dispose]: () => undefined };
   }
@@ -29,23 +29,22 @@ export function openDaemonLog(scope: string, config: LogConfig, file: string): D
   return { log: createLogger(scope, config.level, streamSink(output, format)), [Symbol.dispose]: () => output[Symbol.dispose]() };
 }
 
-/** Signals closer together than this are one. */
+/** A second signal within this time counts as the same one. */
 const repeatedSignalMs = 500;
 
 export interface DaemonSignals {
   /**
-   * Resolves on SIGINT or SIGTERM, also on one that came while the daemon was starting, and when the terminal it was started in is closed.
-   * `reload` is called on SIGHUP; its failure is logged and the daemon goes on with the old config.
+   * Resolves on SIGINT or SIGTERM, even one received during start-up, and when the daemon's terminal is closed. Calls `reload` on SIGHUP; if that
+   * fails, the failure is logged and the old config stays.
    */
   untilStopped(options: { log: Logger; reload: () => Promise<void> }): Promise<void>;
 }
 
 /**
- * To be called first: from then on a daemon ends by closing what it has opened. A second signal ends the process at once, for a shut-down
- * that hangs.
+ * Call it first: from then on signals cause a clean shutdown. A second signal ends the process at once, in case the shutdown hangs.
  */
 export function listenForSignals(): DaemonSignals {
-  // With nohup stdin is not the terminal: then it is meant to outlive it.
+  // Under nohup stdin is not the terminal: the daemon should outlive it.
   const belongsToTerminal = isatty(0);
   let stop: (name: string) => void = () => undefined;
   const stopped = new Promise<string>((resolve) => {
@@ -55,7 +54,7 @@ export function listenForSignals(): DaemonSignals {
   let reload: () => void = () => undefined;
   const onStop = (name: string): void => {
     if (stoppingSinceMs !== undefined) {
-      // One Ctrl-C under npm arrives twice: from the terminal, and passed on by npm.
+      // Under npm one Ctrl-C arrives twice: from the terminal, and forwarded by npm.
       if (performance.now() - stoppingSinceMs > repeatedSignalMs) process.exit(1);
       return;
     }
@@ -63,7 +62,7 @@ export function listenForSignals(): DaemonSignals {
     stop(name);
   };
   process.on("SIGHUP", () => {
-    if (belongsToTerminal && !hasTerminal()) onStop("the end of its terminal");
+    if (belongsToTerminal && !hasTerminal()) onStop("hang-up of its terminal");
     else reload();
   });
   process.on("SIGINT", () => onStop("SIGINT"));
@@ -72,20 +71,20 @@ export function listenForSignals(): DaemonSignals {
     untilStopped: async (options) => {
       const { log } = options;
       reload = () => {
-        options.reload().catch((error: unknown) => log.error("Cannot reload the config; going on with the old one", { error }));
+        options.reload().catch((error: unknown) => log.error("Cannot reload the config; keeping the old one", { error }));
       };
       log.info(`Stopping on ${await stopped}`);
     },
   };
 }
 
-/** SIGHUP means "read the config again" and "your terminal is gone"; only the kernel can tell which. */
+/** Distinguishes the two meanings of SIGHUP: reload the config, or the terminal is gone. */
 function hasTerminal(): boolean {
   try {
     closeSync(openSync("/dev/tty", constants.O_RDONLY | constants.O_NOCTTY));
     return true;
   } catch {
-    // ENXIO: this process has no terminal any more.
+    // ENXIO: this process no longer has a terminal.
     return false;
   }
 }

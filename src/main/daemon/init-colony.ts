@@ -15,7 +15,7 @@ import { createAuthority } from "../../transport/index.ts";
 
 const namePattern = /^[a-z0-9](?:[a-z0-9-]{0,28}[a-z0-9])?$/;
 
-/** Makes a colony under CORAL_HOME: its id, authority, config and context. Nothing is started. */
+/** Creates a colony under CORAL_HOME: its id, authority, config and context. Starts nothing. */
 export async function initColony(home: string, { app, environment }: { app: string; environment: string }): Promise<ColonyInitialised> {
   for (const [what, value] of [
     ["application", app],
@@ -24,7 +24,7 @@ export async function initColony(home: string, { app, environment }: { app: stri
     if (!namePattern.test(value)) {
       throw new CoralError({
         code: "usage",
-        message: `Cannot make a colony: the ${what} "${value}" must be 1 to 30 lower-case letters, digits and dashes, such as "shop" or "prod"`,
+        message: `Cannot create a colony: the ${what} "${value}" must be 1 to 30 lower-case letters, digits and dashes, such as "shop" or "prod"`,
       });
     }
   }
@@ -34,13 +34,13 @@ export async function initColony(home: string, { app, environment }: { app: stri
   if (known && (await listLocalColonies(home)).includes(known.colonyId)) {
     throw new CoralError({
       code: "already-exists",
-      message: `Cannot make colony "${contextName}": it exists already with id ${known.colonyId}; start it with \`coral colony start --colony ${contextName}\``,
+      message: `Cannot create colony "${contextName}": it already exists with id ${known.colonyId}; start it with \`coral colony start --colony ${contextName}\``,
       details: { colonyId: known.colonyId },
     });
   }
   const colonyId = `${contextName}-${randomBytes(3).toString("hex")}`;
   const paths = colonyPaths(home, colonyId);
-  // Said now, before anything is made that could never be started.
+  // Checked first: a colony with too long a path could never start.
   checkSocketPath(paths.socketFile);
   const owner = sudoOwner();
   await makePrivateDirectory(paths.dataDirectory, owner);

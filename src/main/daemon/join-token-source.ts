@@ -11,17 +11,17 @@ export interface TokenSourceOptions {
 }
 
 /**
- * Where an agent that has not joined gets its token: --token, CORAL_JOIN_TOKEN, the configured file, or a colony of the same user on this
- * machine, which is asked over its socket. Undefined when there is none of them. Throws `usage` for a given token that cannot be read.
+ * The join token of an agent that has not joined: from --token, CORAL_JOIN_TOKEN, the configured file, or, over its socket, a local colony of the same
+ * user. Undefined without any of them. Throws `usage` for a malformed --token or CORAL_JOIN_TOKEN.
  */
 export function createTokenSource({ home, config, token }: TokenSourceOptions): () => Promise<string | undefined> {
   const given = token ?? (process.env["CORAL_JOIN_TOKEN"] || undefined);
-  // A token that was cut off or is of the wrong kind is the caller's mistake, and is said before anything runs.
+  // A truncated token or one of the wrong kind is a usage error: report it before anything starts.
   if (given !== undefined) parseToken(given, "join");
   return async () => {
     if (given !== undefined) return given;
     if (config.colony.tokenFile !== undefined) return readTokenFile(config.colony.tokenFile);
-    return askLocalColony(home, config.colony.id);
+    return requestLocalToken(home, config.colony.id);
   };
 }
 
@@ -37,9 +37,9 @@ async function readTokenFile(file: string): Promise<string> {
   }
 }
 
-async function askLocalColony(home: string, colonyId: string | undefined): Promise<string | undefined> {
+async function requestLocalToken(home: string, colonyId: string | undefined): Promise<string | undefined> {
   const target = await resolveColony(home, colonyId).catch((error: unknown) => {
-    // Several or no colonies here: the caller says what is missing.
+    // No colony here, or several: the caller reports the missing token.
     if (CoralError.from(error).code === "not-found" || CoralError.from(error).code === "usage") return undefined;
     throw error;
   });

@@ -4,8 +4,8 @@ import type { Logger } from "../../base/log.ts";
 import type { FileOwner } from "../../config/index.ts";
 
 /**
- * Under sudo the database makes its files as root, again and again: a new write-ahead log after each checkpoint. This gives every file in
- * the directory to the user as soon as it appears, and once more when it is closed. Close it after the database.
+ * Under sudo the database creates files as root, including a new write-ahead log after each checkpoint. This hands every file in the directory to the
+ * user when it appears, and again on disposal. Dispose it after the database.
  */
 export function keepOwner(directory: string, owner: FileOwner, log: Logger): Disposable {
   const adoptAll = (): void => {
@@ -17,11 +17,11 @@ export function keepOwner(directory: string, owner: FileOwner, log: Logger): Dis
       if (name !== null) adopt(join(directory, name), owner, log);
     });
     watcher.on("error", (error) =>
-      log.warn("Cannot watch a data directory; its files are given to the user at the end", { directory, error }),
+      log.warn("Cannot watch the data directory; its files stay owned by root until shutdown", { directory, error }),
     );
   } catch (error) {
-    // The user's inotify watches may be used up; the last look at the end still does it.
-    log.warn("Cannot watch a data directory; its files are given to the user at the end", { directory, error });
+    // The user's inotify watches may be exhausted; disposal still fixes the owner.
+    log.warn("Cannot watch the data directory; its files stay owned by root until shutdown", { directory, error });
   }
   adoptAll();
   return {
@@ -32,7 +32,7 @@ export function keepOwner(directory: string, owner: FileOwner, log: Logger): Dis
   };
 }
 
-/** Only plain files that are ours and have one name: a link that somebody put there must not give away the file behind it. */
+/** Only regular files of this process's user with one link: a planted link must not give away another file. */
 function adopt(path: string, owner: FileOwner, log: Logger): void {
   let fd: number | undefined;
   try {
@@ -41,8 +41,8 @@ function adopt(path: string, owner: FileOwner, log: Logger): void {
     if (found.isFile() && found.nlink === 1 && found.uid === process.geteuid?.()) fchownSync(fd, owner.uid, owner.gid);
   } catch (error) {
     const code = (error as NodeJS.ErrnoException).code;
-    // Gone already, or a link: neither is ours to give.
-    if (code !== "ENOENT" && code !== "ELOOP") log.warn("Cannot give a file to the user who called sudo", { path, error });
+    // Already removed, or a symbolic link: skip it.
+    if (code !== "ENOENT" && code !== "ELOOP") log.warn("Cannot change the owner of a file to the user who ran sudo", { path, error });
   } finally {
     if (fd !== undefined) closeSync(fd);
   }

@@ -1,11 +1,12 @@
 import { spawn } from "node:child_process";
 import { once } from "node:events";
-import { closeSync, mkdtempSync, openSync, readFileSync, rmSync, writeFileSync } from "node:fs";
+import { closeSync, mkdirSync, mkdtempSync, openSync, readFileSync, rmSync, writeFileSync } from "node:fs";
 import { tmpdir } from "node:os";
-import { join } from "node:path";
+import { dirname, join } from "node:path";
 import { afterEach, beforeEach, expect, it } from "vitest";
 import { tryLockFile } from "../../bpf/index.ts";
-import { PidFile, readPidFile, runningHolder } from "./pid-file.ts";
+import { colonyPaths } from "../../config/index.ts";
+import { PidFile, readPidFile, runningColonyPids, runningHolder } from "./pid-file.ts";
 
 let directory: string;
 let path: string;
@@ -18,7 +19,7 @@ afterEach(() => rmSync(directory, { recursive: true, force: true }));
 it("PidFile.acquire() refuses a second holder and names the first", async () => {
   using file = await PidFile.acquire(path, "colony", "0.1.0");
   file.setEndpoints({ colony: "127.0.0.1:9000" });
-  await expect(PidFile.acquire(path, "colony", "0.1.0")).rejects.toThrow(new RegExp(`running already with pid ${process.pid}`));
+  await expect(PidFile.acquire(path, "colony", "0.1.0")).rejects.toThrow(new RegExp(`already running with pid ${process.pid}`));
   expect(runningHolder(path)).toMatchObject({ pid: process.pid, endpoints: { colony: "127.0.0.1:9000" } });
 });
 
@@ -33,7 +34,7 @@ it("a released file has no holder and can be acquired again", async () => {
   expect(readPidFile(again.path)?.pid).toBe(process.pid);
 });
 
-it("a file whose writer was killed is not in the way", async () => {
+it("a file left by a killed process can be acquired", async () => {
   const child = spawn("flock", ["--close", path, "sleep", "5"], { stdio: "ignore" });
   await once(child, "spawn");
   child.kill("SIGKILL");
@@ -43,7 +44,7 @@ it("a file whose writer was killed is not in the way", async () => {
   expect(readPidFile(file.path)?.pid).toBe(process.pid);
 });
 
-it("readPidFile() answers undefined for missing, empty and foreign content", () => {
+it("readPidFile() returns undefined for missing, empty and invalid content", () => {
   expect(readPidFile(path)).toBeUndefined();
   for (const text of ["", "123", "{", '{"pid":"x","startedAt":""}']) {
     writeFileSync(path, text);
@@ -51,7 +52,7 @@ it("readPidFile() answers undefined for missing, empty and foreign content", () 
   }
 });
 
-it("PidFile.acquire() waits for whoever only looks", async () => {
+it("PidFile.acquire() waits for a concurrent runningHolder()", async () => {
   const fd = openSync(path, "w");
   expect(tryLockFile(fd)).toBe(true);
   const acquiring = PidFile.acquire(path, "agent", "0.1.0");
@@ -60,9 +61,24 @@ it("PidFile.acquire() waits for whoever only looks", async () => {
   expect(runningHolder(file.path)?.pid).toBe(process.pid);
 });
 
-it("a shorter record leaves nothing of a longer one", async () => {
+it("a shorter record fully replaces a longer one", async () => {
   using file = await PidFile.acquire(path, "colony", "0.1.0");
   file.setEndpoints({ colony: "https://127.0.0.1:9000", socket: "/tmp/a-rather-long-directory-name/colony.sock" });
   file.setEndpoints({ colony: "x" });
   expect(readPidFile(path)?.endpoints).toEqual({ colony: "x" });
+});
+
+it("runningColonyPids() has running colonies only", async () => {
+  const home = mkdtempSync(join(tmpdir(), "coral-home-"));
+  try {
+    expect(runningColonyPids(home)).toEqual([]);
+    const path = colonyPaths(home, "shop-dev-1a2b3c").pidFile;
+    mkdirSync(dirname(path), { recursive: true });
+    const file = await PidFile.acquire(path, "colony", "0");
+    expect(runningColonyPids(home)).toEqual([process.pid]);
+    file[Symbol.dispose]();
+    expect(runningColonyPids(home)).toEqual([]);
+  } finally {
+    rmSync(home, { recursive: true });
+  }
 });

@@ -1,13 +1,13 @@
 /**
- * The locked pid file: says who runs, and lets only one run. The lock (flock) dies with its process, so a file left by kill -9 is not
- * in the way; the file stays, unlocked, and is written over.
+ * The locked pid file: records the running daemon, and allows only one. The kernel releases the lock (flock) with the process, so a file left by
+ * kill -9 is unlocked and gets overwritten.
  */
 
-import { closeSync, constants, fchownSync, ftruncateSync, openSync, readFileSync, writeSync } from "node:fs";
+import { closeSync, constants, fchownSync, ftruncateSync, openSync, readdirSync, readFileSync, writeSync } from "node:fs";
 import { sleep } from "../../base/clock.ts";
 import { CoralError } from "../../base/errors.ts";
 import { tryLockFile } from "../../bpf/index.ts";
-import { sudoOwner } from "../../config/index.ts";
+import { colonyPaths, homePaths, sudoOwner } from "../../config/index.ts";
 
 export interface PidRecord {
   pid: number;
@@ -18,11 +18,11 @@ export interface PidRecord {
   endpoints: Record<string, string>;
 }
 
-/** Whoever only looks (`runningHolder`) has the lock for an instant; a daemon that starts meanwhile must not take that for another daemon. */
-const lockPatienceMs = 300;
+/** `runningHolder` takes the lock for an instant; a starting daemon must not mistake that for another daemon. */
+const lockTimeoutMs = 300;
 const lockPollMs = 10;
 
-/** Records are padded to this, so that a new one covers the old one in a single write and no reader sees a mixture. */
+/** Records are padded to this size, so that one write replaces the old record and readers never see a mix. */
 const recordBytes = 1_024;
 
 export class PidFile implements Disposable {
@@ -40,7 +40,7 @@ export class PidFile implements Disposable {
   /** Throws `already-exists`, naming the pid, when another process holds the lock. */
   static async acquire(path: string, kind: string, version: string): Promise<PidFile> {
     const fd = openPidFile(path, constants.O_RDWR | constants.O_CREAT);
-    const deadlineMs = performance.now() + lockPatienceMs;
+    const deadlineMs = performance.now() + lockTimeoutMs;
     while (!tryLockFile(fd)) {
       if (performance.now() > deadlineMs) {
         closeSync(fd);
@@ -75,28 +75,28 @@ export class PidFile implements Disposable {
   }
 }
 
-/** What to say to whoever wants to start a second one. */
+/** The error for starting a second daemon. */
 export function alreadyRunning(kind: string, running: PidRecord | undefined): CoralError {
   const who = running ? ` with pid ${running.pid} since ${running.startedAt}` : "";
   return new CoralError({
     code: "already-exists",
-    message: `Cannot start the ${kind}: it is running already${who}; stop it with \`coral ${kind} stop\` first`,
+    message: `Cannot start the ${kind}: it is already running${who}; stop it first with \`coral ${kind} stop\``,
     details: { ...running },
   });
 }
 
-/** What the file says, whoever wrote it; undefined when it is missing, empty or half-written. Says nothing about being alive. */
+/** The file's record; undefined when it is missing, empty or incomplete. Its process may have ended. */
 export function readPidFile(path: string): PidRecord | undefined {
   try {
     const record: unknown = JSON.parse(readFileSync(path, "utf8"));
     return isPidRecord(record) ? record : undefined;
   } catch {
-    // Missing, empty after a clean stop, or being written right now: nobody to name.
+    // Missing, empty after a clean stop, or being written.
     return undefined;
   }
 }
 
-/** The running holder of the pid file, or undefined. Takes and releases the lock to find out; throws `not-permitted` when it may not look. */
+/** The record of the running daemon, or undefined. Tests the lock; throws `not-permitted` for a file that it may not open. */
 export function runningHolder(path: string): PidRecord | undefined {
   let fd: number;
   try {
@@ -112,13 +112,23 @@ export function runningHolder(path: string): PidRecord | undefined {
   }
 }
 
+/** Pids of this home's running colonies, whose requests are Coral's own. Synchronous: the agent calls it after each scan. */
+export function runningColonyPids(home: string): number[] {
+  try {
+    return readdirSync(homePaths(home).coloniesDirectory).flatMap((id) => runningHolder(colonyPaths(home, id).pidFile)?.pid ?? []);
+  } catch {
+    // No colonies here, or none that this user may read: nothing to exclude.
+    return [];
+  }
+}
+
 function openPidFile(path: string, flags: number): number {
   try {
     return openSync(path, flags, 0o600);
   } catch (error) {
     const code = (error as NodeJS.ErrnoException).code;
     if (code === "ENOENT" || code === "ENOTDIR") {
-      throw new CoralError({ code: "not-found", message: `Cannot open pid file "${path}": there is none`, cause: error });
+      throw new CoralError({ code: "not-found", message: `Cannot open pid file "${path}": no such file`, cause: error });
     }
     throw new CoralError({
       code: code === "EACCES" ? "not-permitted" : "unavailable",

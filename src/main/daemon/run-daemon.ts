@@ -1,4 +1,4 @@
-/** Runs colony, agent, or both in this process until told to stop. One DuckDB engine serves whatever runs. */
+/** Runs a colony, an agent or both in this process until a signal stops it. Both share one DuckDB engine. */
 
 import { join } from "node:path";
 import type { Agent } from "../../agent/index.ts";
@@ -27,15 +27,14 @@ import {
   sudoOwner,
 } from "../../config/index.ts";
 import type { Engine } from "../../store/engine/index.ts";
-import { type CapabilityReport, type HostAbilities, readCapabilities } from "./capabilities.ts";
 import { listenForSignals, openDaemonLog } from "./daemon-process.ts";
 import { createTokenSource } from "./join-token-source.ts";
 import { keepOwner } from "./keep-owner.ts";
-import { runningColonyPids } from "./own-processes.ts";
-import { PidFile, runningHolder } from "./pid-file.ts";
+import { PidFile, runningColonyPids, runningHolder } from "./pid-file.ts";
+import { type CapabilityReport, type HostAbilities, readCapabilities } from "./read-capabilities.ts";
 import { createSpeedSwitch, keepReleasingMemory } from "./spare-memory.ts";
 
-/** How many ports after a taken default are tried. A port that the user named is taken as said. */
+/** How many further ports to try when the default is in use. A port given by the user is used as is. */
 const portSearch = 50;
 
 type OnReady = ((ready: DaemonReady) => Promise<void>) | undefined;
@@ -59,7 +58,7 @@ export async function runColony(home: string, options: RunOptions, onReady: OnRe
 export async function runAgent(home: string, options: RunOptions, onReady: OnReady): Promise<void> {
   const signals = listenForSignals();
   const { config, paths, reload } = await prepareAgent(home, options);
-  await keepFilesFromCommands();
+  await closeInheritedDescriptors();
   await using stack = new ResourceStack();
   stack.use(keepReleasingMemory());
   const { log } = stack.use(openDaemonLog("agent", config.log, paths.logFile));
@@ -90,19 +89,19 @@ export async function runAgent(home: string, options: RunOptions, onReady: OnRea
   await signals.untilStopped({ log, reload: () => reloadInto(agent, reload, log) });
 }
 
-/** After the config was read, which may have been handed over open. */
-async function keepFilesFromCommands(): Promise<void> {
+/** Keeps inherited descriptors from commands. After the config was read: it may be one of them, such as /dev/fd/3. */
+async function closeInheritedDescriptors(): Promise<void> {
   const { closeInheritedFiles } = await import("../../host/index.ts");
   closeInheritedFiles();
 }
 
-/** Colony and agent in one process; makes a colony first when this home has none. */
+/** Runs colony and agent in one process; creates a colony first when this home has none. */
 export async function runBoth(home: string, options: RunOptions, onReady: OnReady): Promise<void> {
   const signals = listenForSignals();
   if (options.colonyId === undefined) await initFirstColony(home);
   const forColony = await prepareColony(home, options);
   const forAgent = await prepareAgent(home, withoutColonyFlags(options));
-  await keepFilesFromCommands();
+  await closeInheritedDescriptors();
   await using stack = new ResourceStack();
   stack.use(keepReleasingMemory());
   const { log } = stack.use(openDaemonLog("coral", quiet(forColony.config.log, options), forColony.paths.logFile));
@@ -113,7 +112,7 @@ export async function runBoth(home: string, options: RunOptions, onReady: OnRead
   const colony = stack.use(
     await launchColony(forColony.config, forColony.paths, engine, log.child("colony"), options.listen === undefined),
   );
-  // The port may have moved since the last run: this run's endpoint wins over what the agent remembers.
+  // The port may differ from the last run: this run's endpoint overrides the agent's stored one.
   const agentConfig: AgentConfig = {
     ...forAgent.config,
     colony: { ...forAgent.config.colony, id: forColony.config.id, endpoint: colony.endpoint },
@@ -127,7 +126,7 @@ export async function runBoth(home: string, options: RunOptions, onReady: OnRead
       engine,
       log: log.child("agent"),
       obtainToken: () => ownJoinToken(colony),
-      // Said in its config already.
+      // The config above has the endpoint.
       locateColony: () => Promise.resolve(undefined),
       capabilities,
       kernel,
@@ -148,7 +147,7 @@ export async function runBoth(home: string, options: RunOptions, onReady: OnRead
   await signals.untilStopped({
     log,
     reload: async () => {
-      // Both are read before either counts: a mistake in one leaves everything as it is.
+      // Read both before applying either: an error in one changes nothing.
       const [nextColony, nextAgent] = [await forColony.reload(), await forAgent.reload()];
       log.setLevel(quiet(nextColony.log, options).level);
       reportReload(log, [...colony.reload(nextColony), ...agent.reload({ ...nextAgent, colony: agentConfig.colony })]);
@@ -168,7 +167,7 @@ async function prepareColony(home: string, options: RunOptions): Promise<Prepare
   if (target.kind === "remote") {
     throw new CoralError({
       code: "usage",
-      message: `Cannot start colony "${target.colonyId}" here: it lives at ${target.endpoint}; make one here with \`coral init <app>\``,
+      message: `Cannot start colony "${target.colonyId}" here: it runs at ${target.endpoint}; create one here with \`coral init <app>\``,
     });
   }
   const paths = colonyPaths(home, target.colonyId);
@@ -185,7 +184,10 @@ async function prepareColony(home: string, options: RunOptions): Promise<Prepare
   };
   const config = await load();
   if (config.id !== target.colonyId) {
-    throw new CoralError({ code: "invalid", message: `Cannot start colony "${target.colonyId}": its config says id "${config.id}"` });
+    throw new CoralError({
+      code: "invalid",
+      message: `Cannot start colony "${target.colonyId}": its config has id "${config.id}"; correct id in ${paths.configFile}`,
+    });
   }
   checkSocketPath(paths.socketFile);
   const owner = sudoOwner();
@@ -257,7 +259,7 @@ interface AgentLaunch {
   log: Logger;
   obtainToken: () => Promise<string | undefined>;
   locateColony: (colonyId: string) => Promise<string | undefined>;
-  /** Of colonies in other processes. */
+  /** Pids of colonies in other processes. */
   ownPids?: () => number[];
   capabilities: CapabilityReport[];
   kernel: HostAbilities["kernel"];
@@ -268,7 +270,7 @@ async function launchAgent({ kind, mayMovePort, ...launch }: AgentLaunch): Promi
   const [{ startAgent }, { peerCredentials }, { fetchClusterJson }] = await Promise.all([
     import("../../agent/index.ts"),
     import("../../bpf/index.ts"),
-    import("./cluster-fetch.ts"),
+    import("./fetch-cluster-json.ts"),
   ]);
   const speedFor = createSpeedSwitch(kind);
   return startAgent({
@@ -284,10 +286,10 @@ async function launchAgent({ kind, mayMovePort, ...launch }: AgentLaunch): Promi
   });
 }
 
-/** Takes half a second in a process of its own; the database is opened meanwhile. */
+/** Probing takes half a second in a child process; the database opens meanwhile. */
 function beginReadingCapabilities(): Promise<HostAbilities> {
   const probing = readCapabilities();
-  // Whoever fails before it is awaited has told why; this must not end the process on top of it.
+  // If start-up fails before it is awaited, that error is reported; this one must not become an unhandled rejection.
   probing.catch(() => undefined);
   return probing;
 }
@@ -300,7 +302,7 @@ function degradedOf(capabilities: CapabilityReport[]): DaemonReady["degraded"] {
   return capabilities.filter(({ available }) => !available).map(({ name, reason }) => ({ name, reason }));
 }
 
-/** Unless this home knows a colony, here or elsewhere. */
+/** Creates a colony unless this home has one, local or remote. */
 async function initFirstColony(home: string): Promise<void> {
   const [local, { contexts }] = await Promise.all([listLocalColonies(home), readContexts(home)]);
   if (local.length > 0 || contexts.length > 0) return;
@@ -308,18 +310,18 @@ async function initFirstColony(home: string): Promise<void> {
   await initColony(home, { app: "local", environment: "dev" });
 }
 
-/** For the agent of the same process. */
+/** A join token for the agent in this process. */
 async function ownJoinToken({ tokens }: Colony): Promise<string> {
   const { token } = await tokens.create({ kind: "join", name: "coral up", permission: null, validForMs: 600_000, uses: 1 });
   return token;
 }
 
-/** `coral up` prints a page of its own: the log keeps to warnings unless somebody asked for more. */
+/** `coral up` prints its own page, so it logs only warnings unless a level was given. */
 function quiet(log: ColonyConfig["log"], options: RunOptions): ColonyConfig["log"] {
   return options.logLevel === undefined && log.level === "info" ? { ...log, level: "warn" } : log;
 }
 
-/** --listen, --config and --colony of `coral up` are the colony's. */
+/** --listen, --config and --colony of `coral up` apply to the colony only. */
 function withoutColonyFlags({ logLevel, logFormat }: RunOptions): RunOptions {
   return { ...(logLevel === undefined ? {} : { logLevel }), ...(logFormat === undefined ? {} : { logFormat }) };
 }
@@ -335,6 +337,6 @@ async function reloadInto<Config extends { log: LogConfig }>(
 }
 
 function reportReload(log: Logger, needRestart: string[]): void {
-  if (needRestart.length === 0) log.info("Reloaded the config");
-  else log.warn(`Reloaded the config; a restart is needed for ${needRestart.join(", ")}`);
+  if (needRestart.length === 0) log.info("Config reloaded");
+  else log.warn(`Config reloaded; restart to apply changes of ${needRestart.join(", ")}`);
 }

@@ -2,7 +2,7 @@ import type { DoctorCheck } from "../../cli/index.ts";
 import { agentPaths, colonyPaths, listLocalColonies } from "../../config/index.ts";
 import { type PidRecord, runningHolder } from "../daemon/pid-file.ts";
 
-/** Which daemons of this home run. One that does not is no fault. */
+/** Which daemons of this home run. A stopped daemon is not a problem. */
 export async function checkDaemons(home: string): Promise<DoctorCheck[]> {
   const colonies = await listLocalColonies(home);
   const checks = colonies.map((id) => describeDaemon(`colony ${id}`, runningHolder(colonyPaths(home, id).pidFile)));
@@ -12,6 +12,6 @@ export async function checkDaemons(home: string): Promise<DoctorCheck[]> {
 export function describeDaemon(name: string, holder: PidRecord | undefined): DoctorCheck {
   if (holder === undefined) return { area: "daemons", name, state: "ok", detail: "not running" };
   const endpoints = Object.values(holder.endpoints).join(", ");
-  const detail = `running with pid ${holder.pid} since ${holder.startedAt}${endpoints === "" ? "" : `, at ${endpoints}`}`;
+  const detail = `running with pid ${holder.pid} since ${holder.startedAt}${endpoints === "" ? "" : `, listening on ${endpoints}`}`;
   return { area: "daemons", name, state: "ok", detail };
 }

@@ -50,7 +50,7 @@ describe("single checks", () => {
     ["a clock a year behind", checkClock(10 * dayMs, 375 * dayMs), "degraded", /before this program was built/],
     ["readable processes", checkProcesses(0, 80, false, ["CAP_SYS_PTRACE"]), "ok", /80 seen/],
     ["unreadable processes", checkProcesses(7, 80, false, ["CAP_SYS_PTRACE"]), "degraded", /of 7 cannot be read.*CAP_SYS_PTRACE/],
-    ["processes closed to root", checkProcesses(1, 80, false, []), "ok", /1 are closed/],
+    ["processes unreadable for root", checkProcesses(1, 80, false, []), "ok", /1 are unreadable/],
     ["hidden processes", checkProcesses(0, 3, true, []), "degraded", /hidepid/],
     [
       "sockets without process",
@@ -62,14 +62,34 @@ describe("single checks", () => {
     ["cgroup v2 without memory", checkCgroups({ version: "v2", controllers: ["cpuacct"] }), "degraded", /^v2/],
     ["no cgroups", checkCgroups({ version: "none", controllers: [] }), "degraded", /none/],
     ["PSI", checkPressure({ cpu: some, memory: some, io: some }), "ok", /cpu/],
-    ["no PSI", checkPressure({ cpu: some, memory: none, io: none }), "degraded", /does not tell/],
+    ["no PSI", checkPressure({ cpu: some, memory: none, io: none }), "degraded", /not provided/],
     ["a free port", describePort({ name: "x", address, daemonPid: undefined }, [], true), "ok", /is free$/],
     ["port 0", describePort({ name: "x", address: { host: "::1", port: 0 }, daemonPid: undefined }, [], true), "ok", /any free port/],
-    ["a port taken by another", describePort({ name: "x", address, daemonPid: undefined }, [nginx], false), "degraded", /nginx \(pid 42\)/],
-    ["a port taken by us", describePort({ name: "x", address, daemonPid: 42 }, [nginx], false), "ok", /held by the daemon, pid 42/],
-    ["our port taken by another", describePort({ name: "x", address, daemonPid: 7 }, [nginx], false), "degraded", /nginx/],
-    ["a port taken by nobody we see", describePort({ name: "x", address, daemonPid: undefined }, [], false), "degraded", /cannot be had/],
-    ["a daemon at rest", describeDaemon("agent", undefined), "ok", /not running/],
+    [
+      "a port in use by another process",
+      describePort({ name: "x", address, daemonPid: undefined }, [nginx], false),
+      "degraded",
+      /nginx \(pid 42\)/,
+    ],
+    [
+      "a port in use by the daemon",
+      describePort({ name: "x", address, daemonPid: 42 }, [nginx], false),
+      "ok",
+      /in use by the daemon, pid 42/,
+    ],
+    [
+      "the daemon's port in use by another process",
+      describePort({ name: "x", address, daemonPid: 7 }, [nginx], false),
+      "degraded",
+      /nginx/,
+    ],
+    [
+      "a port in use by an unknown process",
+      describePort({ name: "x", address, daemonPid: undefined }, [], false),
+      "degraded",
+      /is unavailable/,
+    ],
+    ["a stopped daemon", describeDaemon("agent", undefined), "ok", /not running/],
   ])("judge %s", (_name, check, state, detail) => {
     expect(check.state).toBe(state);
     expect(check.detail).toMatch(detail);
@@ -78,13 +98,13 @@ describe("single checks", () => {
 });
 
 describe("checkHome()", () => {
-  it("accepts a private home and one that is still to be made", () => {
+  it("accepts a private home and one that does not exist yet", () => {
     chmodSync(home, 0o700);
     expect(checkHome(home)).toMatchObject({ state: "ok" });
-    expect(checkHome(join(home, "a", "b"))).toMatchObject({ state: "ok", detail: expect.stringContaining("will be made") });
+    expect(checkHome(join(home, "a", "b"))).toMatchObject({ state: "ok", detail: expect.stringContaining("will be created") });
   });
 
-  it("reports a home that is open to others", () => {
+  it("reports a home that is accessible to other users", () => {
     chmodSync(home, 0o755);
     expect(checkHome(home)).toMatchObject({ state: "degraded", fix: `chmod 700 "${home}"` });
   });
@@ -95,7 +115,7 @@ describe("checkHome()", () => {
 });
 
 describe("checkSocketLength()", () => {
-  it("reports a home whose sockets cannot be made", async () => {
+  it("reports a home whose socket paths are too long", async () => {
     const deep = join(home, "x".repeat(90));
     mkdirSync(deep);
     expect(await checkSocketLength(home)).toMatchObject({ state: "ok" });
@@ -106,12 +126,12 @@ describe("checkSocketLength()", () => {
 describe("describeBpf()", () => {
   const ability = { name: "raw_tp", needed: true, available: false, reason: "not permitted", fix: "run as root" } as const;
 
-  it("says only what is missing first", () => {
+  it("stops at the first missing prerequisite", () => {
     expect(describeBpf({ hasObjects: false, hasBtf: false, abilities: [ability] }).map(({ name }) => name)).toEqual(["programs"]);
     expect(describeBpf({ hasObjects: true, hasBtf: false, abilities: [ability] }).map(({ name }) => name)).toEqual(["programs", "libbpf"]);
   });
 
-  it("says one reason once", () => {
+  it("merges abilities with the same reason", () => {
     const other = { ...ability, name: "perf_event" } as const;
     const checks = describeBpf({ hasObjects: true, libbpfVersion: "v1.1", hasBtf: true, abilities: [ability, other] });
     expect(checks.slice(3)).toEqual([
@@ -119,7 +139,7 @@ describe("describeBpf()", () => {
     ]);
   });
 
-  it("tells needed abilities from alternatives", () => {
+  it("distinguishes needed abilities from alternatives", () => {
     const kprobe = { name: "kprobe", needed: false, available: false, reason: "no" } as const;
     const checks = describeBpf({ hasObjects: true, libbpfVersion: "v1.1", hasBtf: true, abilities: [ability, kprobe] });
     expect(checks.find(({ name }) => name === "raw_tp")).toMatchObject({ state: "unavailable", fix: "run as root" });

@@ -5,7 +5,7 @@ export async function checkEbpf(): Promise<DoctorCheck[]> {
   return describeBpf(await probeBpf());
 }
 
-/** One line for each thing that must be there, then one per ability; without the first there is nothing to say about the rest. */
+/** One check per prerequisite, then one per kernel ability. A missing prerequisite ends the list: the rest cannot be probed. */
 export function describeBpf({ hasObjects, libbpfVersion, hasBtf, abilities }: BpfReport): DoctorCheck[] {
   if (!hasObjects) {
     const fix = 'install clang (apt-get install clang), then run "npm run setup"';
@@ -18,7 +18,7 @@ export function describeBpf({ hasObjects, libbpfVersion, hasBtf, abilities }: Bp
     return [programs, { area: "ebpf", name: "libbpf", state: "unavailable", detail, fix: first?.fix ?? "apt-get install libbpf1" }];
   }
   const btf: DoctorCheck = hasBtf
-    ? { area: "ebpf", name: "kernel types (BTF)", state: "ok", detail: "offered by the kernel" }
+    ? { area: "ebpf", name: "kernel types (BTF)", state: "ok", detail: "provided by the kernel" }
     : {
         area: "ebpf",
         name: "kernel types (BTF)",

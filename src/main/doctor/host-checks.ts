@@ -16,7 +16,7 @@ export async function checkHost(): Promise<DoctorCheck[]> {
   ];
 }
 
-/** What it takes to look into other users' processes. */
+/** How to grant access to other users' processes. */
 const readerCapabilities = ["CAP_SYS_PTRACE", "CAP_DAC_READ_SEARCH"] as const;
 
 function grant(missing: readonly string[]): string {
@@ -30,8 +30,8 @@ export function checkProcesses(denied: number, seen: number, isHidden: boolean, 
     return { ...base, state: "degraded", detail, fix: "run as root, or mount /proc with hidepid=0" };
   }
   if (denied === 0) return { ...base, state: "ok", detail: `${seen} seen, all readable` };
-  // Kernel-protected processes stay closed to everyone; that is no fault of the set-up.
-  if (missing.length === 0) return { ...base, state: "ok", detail: `${seen} seen; ${denied} are closed even to root` };
+  // Protected processes are unreadable even for root: not a configuration problem.
+  if (missing.length === 0) return { ...base, state: "ok", detail: `${seen} seen; ${denied} are unreadable even for root` };
   const detail = `${seen} seen; executable, open files and sockets of ${denied} cannot be read: this process lacks ${missing.join(" and ")}`;
   return { ...base, state: "degraded", detail, fix: grant(missing) };
 }
@@ -49,18 +49,18 @@ export function checkCgroups({ version, controllers }: CgroupLayout): DoctorChec
     return {
       ...base,
       state: "degraded",
-      detail: "none is mounted: no usage per container or unit",
+      detail: "none mounted: no usage per container or unit",
       fix: "mount -t cgroup2 cgroup2 /sys/fs/cgroup",
     };
   }
   const missing = ["cpuacct", "memory"].filter((controller) => !controllers.includes(controller));
   const detail = `${version}, with ${controllers.join(", ")}`;
   if (missing.length === 0) return { ...base, state: "ok", detail };
-  return { ...base, state: "degraded", detail, fix: `turn on the ${missing.join(" and ")} controller` };
+  return { ...base, state: "degraded", detail, fix: `enable the ${missing.join(" and ")} controller` };
 }
 
 export function checkPressure({ cpu, memory, io }: HostSnapshot["pressure"]): DoctorCheck {
   const base = { area: "host", name: "pressure (PSI)" } as const;
   if (cpu.someUs !== null && memory.someUs !== null && io.someUs !== null) return { ...base, state: "ok", detail: "cpu, memory and io" };
-  return { ...base, state: "degraded", detail: "this kernel does not tell it", fix: "boot with psi=1, on a kernel with CONFIG_PSI" };
+  return { ...base, state: "degraded", detail: "not provided by this kernel", fix: "boot with psi=1, on a kernel with CONFIG_PSI" };
 }

@@ -16,11 +16,11 @@ import { runningHolder } from "../daemon/pid-file.ts";
 interface WantedPort {
   name: string;
   address: ListenAddress;
-  /** The daemon that should have it, when it runs. */
+  /** The daemon that should listen on it, if it runs. */
   daemonPid: number | undefined;
 }
 
-/** Whether each configured address can be had, and otherwise who has it. */
+/** Whether each configured address is free, and otherwise which process uses it. */
 export async function checkPorts(home: string): Promise<DoctorCheck[]> {
   const wanted = await wantedPorts(home);
   const { listeners } = await createHostReader().listeners();
@@ -49,7 +49,7 @@ async function isFree({ host, port }: ListenAddress): Promise<boolean> {
     await once(server, "listening");
     return true;
   } catch {
-    // In use, or not an address of this machine: who has it is looked up by the caller.
+    // In use, or not an address of this machine: the caller looks up the process.
     return false;
   } finally {
     server.close();
@@ -61,17 +61,21 @@ export function describePort({ name, address, daemonPid }: WantedPort, listeners
   const base = { area: "mesh", name: `port of ${name}` } as const;
   if (address.port === 0) return { ...base, state: "ok", detail: `${address.host}, any free port` };
   if (free) {
-    return { ...base, state: "ok", detail: daemonPid === undefined ? `${where} is free` : `${where} is free; the daemon uses another one` };
+    return {
+      ...base,
+      state: "ok",
+      detail: daemonPid === undefined ? `${where} is free` : `${where} is free; the daemon uses another port`,
+    };
   }
   const holder = listeners.find((listener) => listener.port === address.port && (listener.pid === daemonPid || daemonPid === undefined));
   const other = holder ?? listeners.find((listener) => listener.port === address.port);
   if (daemonPid !== undefined && holder !== undefined)
-    return { ...base, state: "ok", detail: `${where} is held by the daemon, pid ${daemonPid}` };
-  const who = other === undefined ? "cannot be had" : `is taken by ${other.service}${other.pid === null ? "" : ` (pid ${other.pid})`}`;
+    return { ...base, state: "ok", detail: `${where} is in use by the daemon, pid ${daemonPid}` };
+  const who = other === undefined ? "is unavailable" : `is in use by ${other.service}${other.pid === null ? "" : ` (pid ${other.pid})`}`;
   return {
     ...base,
     state: "degraded",
     detail: `${where} ${who}`,
-    fix: "the next free port is used unless one is named; or change listen in the config",
+    fix: "change listen in the config; without an explicit port, the next free one is used",
   };
 }

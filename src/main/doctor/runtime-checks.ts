@@ -35,7 +35,7 @@ export function checkNode(version: string): DoctorCheck {
   return isNewEnough ? { ...base, state: "ok" } : { ...base, state: "unavailable", fix: `install Node ${oldestNode.join(".")} or newer` };
 }
 
-/** Node knows what the kernel could give without swapping, and the limit of the cgroup. */
+/** Node reports what is available without swapping, and respects the cgroup's limit. */
 function freeMemoryBytes(): number {
   const constrainedBytes = process.constrainedMemory();
   const isLimited = constrainedBytes !== undefined && constrainedBytes > 0 && constrainedBytes < totalmem();
@@ -48,14 +48,14 @@ export function checkMemory(freeBytes: number, totalBytes: number): DoctorCheck 
   return { ...base, state: "degraded", fix: "lower store.memory in colony.yaml and agent.yaml, or free some memory" };
 }
 
-/** When this program was built: no sane clock is earlier. */
+/** Build time of this program: no correct clock is earlier. */
 function builtAtMs(): number {
   return statSync(fileURLToPath(import.meta.url)).mtimeMs;
 }
 
 export function checkClock(nowMs: number, earliestMs: number): DoctorCheck {
   const detail = new Date(nowMs).toISOString();
-  // Certificates are dated back by a day, so less than that does no harm.
+  // Certificates are backdated by a day, so a smaller error is harmless.
   const toleranceMs = 24 * 3_600_000;
   if (nowMs >= earliestMs - toleranceMs) return { area: "runtime", name: "clock", state: "ok", detail };
   return {
@@ -63,7 +63,7 @@ export function checkClock(nowMs: number, earliestMs: number): DoctorCheck {
     name: "clock",
     state: "degraded",
     detail: `${detail}, which is before this program was built (${new Date(earliestMs).toISOString()})`,
-    fix: "set the clock, for example with systemd-timesyncd; certificates are refused otherwise",
+    fix: "set the clock, for example with systemd-timesyncd; certificates are rejected otherwise",
   };
 }
 

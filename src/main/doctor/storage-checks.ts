@@ -8,16 +8,16 @@ import type { DoctorCheck } from "../../cli/index.ts";
 import { agentPaths, checkSocketPath, colonyPaths, listLocalColonies, sudoOwner } from "../../config/index.ts";
 import { openEngine } from "../../store/engine/index.ts";
 
-/** Below this a day of data on a busy host may not fit. */
+/** A day of data of a busy host may need this much. */
 const comfortableDiskBytes = 2 * 1024 ** 3;
-/** The length of an id that `coral init` would make. */
+/** As long as an id that `coral init` creates. */
 const sampleColonyId = "application-environment-1a2b3c";
 
 export async function checkStorage(home: string): Promise<DoctorCheck[]> {
   return [checkHome(home), checkDisk(home), await checkSocketLength(home), await checkDatabase()];
 }
 
-/** The closest directory that exists: CORAL_HOME is made at the first start. */
+/** The closest existing directory: CORAL_HOME is created at the first start. */
 function existing(path: string): string {
   return existsSync(path) || dirname(path) === path ? path : existing(dirname(path));
 }
@@ -28,10 +28,10 @@ export function checkHome(home: string): DoctorCheck {
   try {
     accessSync(place, constants.W_OK | constants.X_OK);
   } catch {
-    // Not writable: the answer itself.
+    // Not writable: that is the result.
     return { ...base, state: "unavailable", detail: `"${place}" is not writable`, fix: "set CORAL_HOME to a directory of your own" };
   }
-  if (place !== home) return { ...base, state: "ok", detail: `"${home}" will be made at the first start` };
+  if (place !== home) return { ...base, state: "ok", detail: `"${home}" will be created at the first start` };
   const { uid, mode } = statSync(home);
   const expectedUid = sudoOwner()?.uid ?? process.geteuid?.() ?? uid;
   if (uid !== expectedUid) {
@@ -39,7 +39,7 @@ export function checkHome(home: string): DoctorCheck {
     return { ...base, state: "degraded", detail: `"${home}" belongs to user ${uid}, not to ${expectedUid}`, fix };
   }
   if ((mode & 0o077) !== 0) {
-    const detail = `"${home}" is open to others (mode ${(mode & 0o777).toString(8)})`;
+    const detail = `"${home}" is accessible to other users (mode ${(mode & 0o777).toString(8)})`;
     return { ...base, state: "degraded", detail, fix: `chmod 700 "${home}"` };
   }
   return { ...base, state: "ok", detail: `"${home}", private` };
@@ -77,7 +77,7 @@ async function checkDatabase(): Promise<DoctorCheck> {
       log: silentLogger,
     });
     await engine.attach("doctor", join(directory, "doctor.duckdb"), []);
-    return { ...base, state: "ok", detail: "loads, and makes a database" };
+    return { ...base, state: "ok", detail: "loads and creates a database" };
   } catch (error) {
     return { ...base, state: "unavailable", detail: CoralError.from(error).message, fix: 'reinstall with "npm run setup"' };
   } finally {

@@ -9,16 +9,16 @@ export interface CapabilityReport {
 }
 
 export interface HostAbilities {
-  /** As older colonies are told. */
+  /** As reported to older colonies. */
   capabilities: CapabilityReport[];
-  /** What the kernel lets the agent do, for the runtime context. */
+  /** Kernel features, for the runtime context. */
   kernel: CapabilityFact[];
 }
 
-/** What Coral's own programs attach to; the others are shown by `coral doctor` only. */
+/** What Coral's BPF programs need; the others only appear in `coral doctor`. */
 const neededAbilities: readonly AbilityName[] = ["ring_buffer", "raw_tp", "tp_btf", "perf_event"];
 
-/** What this host lets the agent do, found by trying. */
+/** Probes what this host lets the agent do. */
 export async function readCapabilities(): Promise<HostAbilities> {
   const abilities = await probeKernelAbilities();
   const ebpf = factOf("ebpf", abilities, neededAbilities);
