@@ -161,7 +161,7 @@ describe("loadBpfObject()", () => {
     await link[Symbol.asyncDispose]();
     expect(seenBy()).toBeUndefined();
     await expect(object.attachUprobes("on_function", { path: "/no/such/file", offsets: [1] })).rejects.toThrow("errno 2");
-    await expect(object.attachUprobes("on_function", { path: "/lib/x86_64-linux-gnu/libc.so.6", offsets: [] })).rejects.toThrow("0 places");
+    await expect(object.attachUprobes("on_function", { path: "/lib/x86_64-linux-gnu/libc.so.6", offsets: [] })).rejects.toThrow("0 sites");
   });
 
   it("runs a program on demand", async () => {
