@@ -6,6 +6,7 @@ import { afterAll, beforeAll, beforeEach, describe, expect, it } from "vitest";
 import { type BpfObject, loadBpfObject, readBtfLayout } from "../../src/bpf/index.ts";
 import { bpfSkipReason } from "../support/bpf-skip-reason.ts";
 import { compileBpf } from "../support/compile-bpf.ts";
+import { isLoaded, programsOf } from "../support/traffic-watch.ts";
 import { waitFor } from "../support/wait-for.ts";
 
 const directory = mkdtempSync(join(tmpdir(), "coral-loader-"));
@@ -221,14 +222,15 @@ describe("loadBpfObject()", () => {
   it("leaves no program and no map after it is closed", async () => {
     const object = await load();
     object.attach("on_syscall");
-    const count = (): number => execFileSync("bpftool", ["prog"], { encoding: "utf8" }).split("name on_syscall").length - 1;
-    // The kernel frees programs of earlier tests asynchronously.
-    await waitFor("one program", () => count() === 1);
+    const loaded = programsOf(process.pid);
+    expect(loaded.filter(isLoaded)).not.toEqual([]);
     const ring = object.ring("records");
     await object[Symbol.asyncDispose]();
     await object[Symbol.asyncDispose]();
     expect(ring.drain(() => undefined)).toBe(0);
-    await waitFor("the end of the program", () => count() === 0);
+    expect(programsOf(process.pid)).toEqual([]);
+    // The kernel frees programs asynchronously.
+    await waitFor("the end of the programs", () => !loaded.some(isLoaded));
   });
 
   it("readBtfLayout() finds the structures of the object", () => {

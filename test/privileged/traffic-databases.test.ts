@@ -119,7 +119,7 @@ describe("databases, caches and DNS on sockets", () => {
       await old.query("CREATE DATABASE d");
       await old.query("CREATE TABLE d.t (id BIGINT PRIMARY KEY, name VARCHAR(40))");
       const early = await old.prepare("SELECT name FROM d.t WHERE id = ?");
-      observer = await PayloadObserver.open(kind);
+      observer = await PayloadObserver.open({ kind, port });
       for (let id = 0; id < 200; id++) await old.query(`INSERT INTO d.t VALUES (${id}, 'hidden-text ${id}')`);
       for (let count = 0; count < 7; count++) await old.query("INSERT INTO d.t VALUES (5, 'hidden-text')");
       await old.execute(early, 3);
@@ -192,7 +192,7 @@ describe("databases, caches and DNS on sockets", () => {
       script,
       "\\startpipeline\nselect 1;\nselect relname from pg_class where oid = 11 and relname = 'hidden-text';\nselect 3;\n\\endpipeline\n",
     );
-    observer = await PayloadObserver.open();
+    observer = await PayloadObserver.open({ port });
     const client = execFile("pgbench", [
       "-n",
       "-h",
@@ -228,8 +228,8 @@ describe("databases, caches and DNS on sockets", () => {
 
   it("counts every command of Redis pipelines, at both ends", async () => {
     server = await startRedis();
-    observer = await PayloadObserver.open();
     const { pid, port } = server;
+    observer = await PayloadObserver.open({ port });
     const client = execFile("redis-benchmark", [
       "-p",
       String(port),
@@ -255,8 +255,8 @@ describe("databases, caches and DNS on sockets", () => {
 
   it("counts memcached text commands", async () => {
     server = await startMemcached();
-    observer = await PayloadObserver.open();
     const { pid, port } = server;
+    observer = await PayloadObserver.open({ port });
     const ask = (text: string) => exchange(port, [Buffer.from(text)]);
     for (let count = 0; count < 100; count++) await ask(`set k${count} 0 0 11\r\nhidden-text\r\n`);
     for (let count = 0; count < 150; count++) await ask(`get k${count}\r\n`);
@@ -276,8 +276,8 @@ describe("databases, caches and DNS on sockets", () => {
 
   it("counts memcached commands with keys of any bytes and any length", async () => {
     server = await startMemcached();
-    observer = await PayloadObserver.open();
     const { pid, port } = server;
+    observer = await PayloadObserver.open({ port });
     const ask = (text: string) => exchange(port, [Buffer.from(text, "latin1")]);
     for (const key of ["\x10\xb0\x10", "\x01".padEnd(250, "k")]) {
       await ask(`set ${key} 4294967295 0 11\r\nhidden-text\r\n`);
@@ -291,8 +291,8 @@ describe("databases, caches and DNS on sockets", () => {
 
   it.each(hookKinds)("counts pipelined memcached commands and multi-key gets, with hooks at %s", async (kind) => {
     server = await startMemcached();
-    observer = await PayloadObserver.open(kind);
     const { pid, port } = server;
+    observer = await PayloadObserver.open({ kind, port });
     const client = execFile("python3", ["-c", memcachedClient, String(port)]);
     await once(client, "close");
     expect(client.exitCode).toBe(0);
@@ -311,14 +311,14 @@ describe("databases, caches and DNS on sockets", () => {
 
   it("counts MongoDB messages, one by one and pipelined", async () => {
     server = await startWireServer("mongodb");
-    observer = await PayloadObserver.open();
+    const { pid, port } = server;
+    observer = await PayloadObserver.open({ port });
     const command = (id: number, name: string, collection: string) => {
       const text = (value: string) => Buffer.concat([int32(value.length + 1), Buffer.from(`${value}\0`)]);
       const elements = Buffer.concat([Buffer.from(`\x02${name}\0`), text(collection), Buffer.from("\x02secret\0"), text("hidden-text")]);
       const body = Buffer.concat([int32(0), Buffer.from([0]), int32(5 + elements.length), elements, Buffer.from([0])]);
       return Buffer.concat([int32(16 + body.length), int32(id), int32(0), int32(2013), body]);
     };
-    const { pid, port } = server;
     let id = 0;
     for (let count = 0; count < 120; count++) await exchange(port, [command(++id, "find", "users")]);
     for (let count = 0; count < 30; count++) await exchange(port, [command(++id, "insert", "orders"), command(++id, "find", "missing")]);
@@ -335,7 +335,8 @@ describe("databases, caches and DNS on sockets", () => {
 
   it("counts Kafka requests", async () => {
     server = await startWireServer("kafka");
-    observer = await PayloadObserver.open();
+    const { pid, port } = server;
+    observer = await PayloadObserver.open({ port });
     const framed = (api: number, version: number, id: number, ...parts: Buffer[]) => {
       const body = Buffer.concat([Buffer.from([0, api, 0, version]), big32(id), Buffer.from("\0\x05maker"), ...parts]);
       return Buffer.concat([big32(body.length), body]);
@@ -352,7 +353,6 @@ describe("databases, caches and DNS on sockets", () => {
         big32(0),
         Buffer.from("hidden-text"),
       );
-    const { pid, port } = server;
     for (let id = 1; id <= 100; id++) await exchange(port, [produce(id, "orders")]);
     for (let id = 1; id <= 10; id++) await exchange(port, [produce(id, "missing"), framed(3, 5, id + 1000, big32(0))]);
     await exchange(port, [framed(12, 3, 5000, Buffer.from("\0\x01g"))]);
@@ -369,8 +369,8 @@ describe("databases, caches and DNS on sockets", () => {
 
   it.each(hookKinds)("counts DNS over UDP and TCP, at both ends, with hooks at %s", async (kind) => {
     server = await startDnsmasq();
-    observer = await PayloadObserver.open(kind);
     const { pid, port } = server;
+    observer = await PayloadObserver.open({ kind, port });
     const dig = async (...args: string[]) => run("dig", ["-p", String(port), "@127.0.0.1", "+tries=1", "+time=3", ...args]);
     for (let count = 0; count < 5; count++) await dig("www.x.test", "A");
     await dig("+tcp", "www.x.test", "A");
@@ -414,8 +414,8 @@ describe("databases, caches and DNS on sockets", () => {
 
   it("counts pipelined queries over TCP", async () => {
     server = await startDnsmasq();
-    observer = await PayloadObserver.open();
     const { port } = server;
+    observer = await PayloadObserver.open({ port });
     const client = execFile("python3", ["-c", dnsClient, String(port)]);
     await once(client, "close");
     expect(client.exitCode).toBe(0);

@@ -296,12 +296,14 @@ peer.recv(64)
 sys.stdin.read()`;
     const program = spawn("python3", ["-c", script], { stdio: ["pipe", "ignore", "inherit"] });
     try {
-      const isTold = (): boolean => {
+      const isReported = (): boolean => {
         observer.look();
         return observer.tls().some(({ path, problem }) => /python3/.test(path) && problem?.includes("no TLS library") === true);
       };
-      await waitFor("the program without a library", isTold, { intervalMs: 200 });
-      expect(observer.losses.get("tls-opaque") ?? 0).toBe(0);
+      await waitFor("the program without a library", isReported, { intervalMs: 200 });
+      // The count is of the whole host: another program whose TLS cannot be read may add to it.
+      const isAlone = !observer.tls().some(({ path, problem }) => problem !== undefined && !/python3/.test(path));
+      if (isAlone) expect(observer.losses.get("tls-opaque") ?? 0).toBe(0);
     } finally {
       program.kill();
     }

@@ -19,7 +19,7 @@ export interface SeenRequest extends FinishedRequest {
 
 export class Http2Observer implements AsyncDisposable {
   readonly requests: SeenRequest[] = [];
-  readonly losses: Record<string, number> = {};
+  readonly #losses = new Map<number, Record<string, number>>();
   readonly #hooks: KernelHooks;
   readonly #streams: PayloadStreams;
   readonly #record = new PayloadRecordView();
@@ -32,7 +32,10 @@ export class Http2Observer implements AsyncDisposable {
       decoders: { http2: createHttp2Decoder },
       recognise: () => null,
       onLoss: (loss, count) => {
-        this.losses[loss] = (this.losses[loss] ?? 0) + count;
+        // Losses are counted while a record is read, so they belong to its process.
+        const losses = this.#losses.get(this.#record.pid) ?? {};
+        losses[loss] = (losses[loss] ?? 0) + count;
+        this.#losses.set(this.#record.pid, losses);
       },
       onRequest: ({ pid, role }, request) => this.requests.push({ ...request, pid, role }),
     });
@@ -56,6 +59,11 @@ export class Http2Observer implements AsyncDisposable {
 
   total(pid: number): number {
     return this.requests.reduce((sum, request) => sum + (request.pid === pid ? 1 : 0), 0);
+  }
+
+  /** Losses on connections of these processes; other programs on this host may have losses of their own. */
+  losses(...pids: readonly number[]): Record<string, number>[] {
+    return [...this.#losses].filter(([pid]) => pids.includes(pid)).map(([, losses]) => losses);
   }
 
   /** Request counts by protocol, method, route and status. */

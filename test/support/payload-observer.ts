@@ -16,6 +16,13 @@ import { waitFor } from "./wait-for.ts";
 
 export type SeenRequest = FinishedRequest & StreamEnds;
 
+export interface PayloadObserverOptions {
+  /** Default: at sockets. */
+  kind?: KernelHooks["kind"];
+  /** Ignores connections to other server ports, so that traffic of other programs on this host causes no losses here. */
+  port?: number;
+}
+
 export class PayloadObserver implements AsyncDisposable {
   readonly requests: SeenRequest[] = [];
   readonly losses: Record<string, number> = {};
@@ -26,10 +33,12 @@ export class PayloadObserver implements AsyncDisposable {
   /** Payloads read from the ring buffer, by protocol. */
   readonly payloads: Record<string, number> = {};
 
+  readonly #port: number | undefined;
   readonly #tls: TlsProbes | null;
 
-  private constructor(hooks: KernelHooks, tls: TlsProbes | null) {
+  private constructor(hooks: KernelHooks, port: number | undefined, tls: TlsProbes | null) {
     this.#hooks = hooks;
+    this.#port = port;
     this.#tls = tls;
     this.#streams = new PayloadStreams({
       groups: new RequestGroups(),
@@ -47,9 +56,9 @@ export class PayloadObserver implements AsyncDisposable {
     }, 20);
   }
 
-  static async open(kind: KernelHooks["kind"] = "sockets"): Promise<PayloadObserver> {
+  static async open({ kind = "sockets", port }: PayloadObserverOptions = {}): Promise<PayloadObserver> {
     const options = { settings: testTrafficSettings, ownPids: [], kinds: [kind], objectPath: requestsObject };
-    return new PayloadObserver(await openKernelHooks(options), null);
+    return new PayloadObserver(await openKernelHooks(options), port, null);
   }
 
   /** Also attach to the TLS libraries of running processes. */
@@ -59,12 +68,14 @@ export class PayloadObserver implements AsyncDisposable {
     const hooks = await openKernelHooks(options);
     const probes = createTlsProbes({ object: hooks.object, settings: tls });
     await probes.refresh();
-    return new PayloadObserver(hooks, probes);
+    return new PayloadObserver(hooks, undefined, probes);
   }
 
   #onRecord(view: DataView, offset: number, length: number, bytes: Buffer): void {
     const kind = view.getUint8(offset);
     if (kind === recordKinds.learn || !this.#record.read(view, offset, length, bytes)) return;
+    const { localPort, peerPort } = this.#record;
+    if (this.#port !== undefined && localPort !== this.#port && peerPort !== this.#port) return;
     const name = this.#record.protocol ?? "none";
     // Other programs on this host may use HTTP.
     if (this.#record.protocol === null || !(this.#record.protocol in databaseDecoders)) return;
