@@ -9,9 +9,11 @@ import { fileURLToPath } from "node:url";
 import { afterAll, beforeAll, beforeEach, describe, expect, it } from "vitest";
 import type { Topology } from "../../src/tools/index.ts";
 import { asUserArgv, isRoot, nobody } from "../support/as-user.ts";
+import { buildGo } from "../support/build-go.ts";
 import { hasProgram } from "../support/has-program.ts";
 import { freePort } from "../support/held-port.ts";
 import { runCoral } from "../support/run-coral.ts";
+import { uniqueName } from "../support/unique-name.ts";
 import { waitFor } from "../support/wait-for.ts";
 import { childrenOf, WatchedHost } from "../support/watched-host.ts";
 
@@ -180,9 +182,7 @@ while True: s.accept()[0].close()`,
         "gopher.go",
         `package main\nimport ("net"; "os")\nfunc main() { l, _ := net.Listen("tcp", "127.0.0.1:" + os.Args[1]); for { c, _ := l.Accept(); c.Close() } }\n`,
       );
-      execFileSync("go", ["build", "-o", join(directory, "gopher"), source], {
-        env: { ...process.env, GOCACHE: join(parent, "go-cache") },
-      });
+      buildGo(directory, ["-o", "gopher", source]);
       return [join(directory, "gopher"), `${port}`];
     },
   },
@@ -238,11 +238,12 @@ describe("a service that is not configured", () => {
 
 describe("dependencies of a service", () => {
   it("are reported across several hops", async () => {
-    const [api, store] = [await freePort(), await freePort()];
-    host.spawn([node, script("store.mjs"), "listen", "127.0.0.1", `${store}`]);
-    host.spawn([node, script("api.mjs"), "listen", "127.0.0.1", `${api}`, "call", "127.0.0.1", `${store}`]);
-    host.spawn([node, script("front.mjs"), "call", "127.0.0.1", `${api}`]);
-    const wanted = { service: "store", direction: "dependents" };
+    const [apiPort, storePort] = [await freePort(), await freePort()];
+    const [front, api, store] = [uniqueName("front"), uniqueName("api"), uniqueName("store")];
+    host.spawn([node, script(`${store}.mjs`), "listen", "127.0.0.1", `${storePort}`]);
+    host.spawn([node, script(`${api}.mjs`), "listen", "127.0.0.1", `${apiPort}`, "call", "127.0.0.1", `${storePort}`]);
+    host.spawn([node, script(`${front}.mjs`), "call", "127.0.0.1", `${apiPort}`]);
+    const wanted = { service: store, direction: "dependents" };
     const { nodes, edges } = await waitFor(
       "both callers",
       async () => {
@@ -252,17 +253,17 @@ describe("dependencies of a service", () => {
       { intervalMs: 300 },
     );
     expect(nodes.map(({ name, relation, distance }) => ({ name, relation, distance }))).toEqual([
-      { name: "store", relation: "asked", distance: 0 },
-      { name: "api", relation: "dependent", distance: 1 },
-      { name: "front", relation: "dependent", distance: 2 },
+      { name: store, relation: "asked", distance: 0 },
+      { name: api, relation: "dependent", distance: 1 },
+      { name: front, relation: "dependent", distance: 2 },
     ]);
     expect(edges.map((edge) => `${edge.from} ${edge.to} ${edge.port}`).sort()).toEqual([
-      `service:api service:store ${store}`,
-      `service:front service:api ${api}`,
+      `service:${api} service:${store} ${storePort}`,
+      `service:${front} service:${api} ${apiPort}`,
     ]);
-    const dot = (await runCoral(["network", "topology", "--service", "store", "-o", "dot"], { home: host.home.path })).stdout;
+    const dot = (await runCoral(["network", "topology", "--service", store, "-o", "dot"], { home: host.home.path })).stdout;
     expect(dot).toMatch(/^digraph "topology" \{\n(?: {2}.*;\n)+\}\n$/);
-    expect(dot).toContain('"service:front" -> "service:api"');
+    expect(dot).toContain(`"service:${front}" -> "service:${api}"`);
   });
 });
 

@@ -1,6 +1,6 @@
 /** Load generators against real servers: nothing is lost or leaked, and killed processes recover. */
 
-import { execFile, execFileSync, spawn } from "node:child_process";
+import { execFile, spawn } from "node:child_process";
 import { once } from "node:events";
 import { mkdirSync, mkdtempSync, rmSync, writeFileSync } from "node:fs";
 import { tmpdir } from "node:os";
@@ -11,6 +11,7 @@ import { promisify } from "node:util";
 import { afterAll, beforeAll, beforeEach, describe, expect, it } from "vitest";
 import type { AgentStatus, EventList, RedResult } from "../../src/tools/index.ts";
 import { probesSkipReason } from "../support/bpf-skip-reason.ts";
+import { buildGo } from "../support/build-go.ts";
 import { type AgentDaemon, type ColonyDaemon, DaemonProcess, startAgent, startColony } from "../support/daemon.ts";
 import { startPostgres, startRedis } from "../support/database-servers.ts";
 import { freePort } from "../support/held-port.ts";
@@ -211,13 +212,7 @@ func main() {
     } else {
       mkdirSync(join(directory, "go"), { recursive: true });
       writeFileSync(join(directory, "go/main.go"), go);
-      const env = {
-        ...process.env,
-        GO111MODULE: "off",
-        GOPROXY: "off",
-        GOCACHE: process.env["GOCACHE"] ?? join(tmpdir(), "coral-go-cache"),
-      };
-      execFileSync("go", ["build", "-o", "server", "main.go"], { cwd: join(directory, "go"), env, stdio: "pipe" });
+      buildGo(join(directory, "go"), ["-o", "server", "main.go"]);
       start("go", join(directory, "go/server"), [String(port)]);
     }
     await untilAnswers(port);

@@ -1,13 +1,20 @@
 import { connect, createServer, type Server, type Socket } from "node:net";
 
+interface ProxyState {
+  isCut: boolean;
+  /** Work for the end of the partition. */
+  waiting: (() => void)[];
+  attempts: number;
+}
+
 /** A proxy between two daemons that can simulate a partition: connections stay open, nothing arrives, new connections get no reply. */
 export class TcpProxy implements AsyncDisposable {
   readonly port: number;
   readonly #server: Server;
   readonly #sockets: Set<Socket>;
-  readonly #state: { isCut: boolean; waiting: (() => void)[] };
+  readonly #state: ProxyState;
 
-  private constructor(server: Server, port: number, sockets: Set<Socket>, state: { isCut: boolean; waiting: (() => void)[] }) {
+  private constructor(server: Server, port: number, sockets: Set<Socket>, state: ProxyState) {
     this.#server = server;
     this.port = port;
     this.#sockets = sockets;
@@ -16,7 +23,7 @@ export class TcpProxy implements AsyncDisposable {
 
   static async start(targetPort: number): Promise<TcpProxy> {
     const sockets = new Set<Socket>();
-    const state = { isCut: false, waiting: [] as (() => void)[] };
+    const state: ProxyState = { isCut: false, waiting: [], attempts: 0 };
     const keep = (socket: Socket): void => {
       sockets.add(socket);
       socket.once("close", () => sockets.delete(socket));
@@ -43,8 +50,10 @@ export class TcpProxy implements AsyncDisposable {
         forward(client);
         client.resume();
       };
-      if (state.isCut) state.waiting.push(open);
-      else open();
+      if (state.isCut) {
+        state.attempts++;
+        state.waiting.push(open);
+      } else open();
     });
     await new Promise<void>((resolve) => {
       server.listen(0, "127.0.0.1", resolve);
@@ -56,7 +65,13 @@ export class TcpProxy implements AsyncDisposable {
     return `127.0.0.1:${this.port}`;
   }
 
+  /** New connections since the last cut, none of which got a reply. */
+  get attempts(): number {
+    return this.#state.attempts;
+  }
+
   cut(): void {
+    this.#state.attempts = 0;
     this.#state.isCut = true;
     for (const socket of this.#sockets) socket.pause();
   }

@@ -5,6 +5,7 @@ import { mkdtempSync, rmSync, writeFileSync } from "node:fs";
 import { tmpdir } from "node:os";
 import { join } from "node:path";
 import { connect } from "node:tls";
+import { buildGo } from "./build-go.ts";
 import { freePort } from "./held-port.ts";
 import { tlsRecordsSource } from "./tls-records-program.ts";
 import { waitFor } from "./wait-for.ts";
@@ -155,8 +156,7 @@ export class TlsPrograms implements Disposable {
   }
 
   buildGo(name: string, ...options: string[]): string {
-    const env = { ...process.env, GO111MODULE: "off", GOPROXY: "off", GOCACHE: process.env["GOCACHE"] ?? join(tmpdir(), "coral-go-cache") };
-    execFileSync("go", ["build", "-o", name, ...options, "main.go"], { cwd: this.directory, env, stdio: "pipe" });
+    buildGo(this.directory, ["-o", name, ...options, "main.go"]);
     return this.path(name);
   }
 
