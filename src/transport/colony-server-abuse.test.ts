@@ -13,16 +13,16 @@ import { dialTunnel } from "./tunnel/dial-tunnel.ts";
 
 const never = new AbortController().signal;
 
-/** Everything that honest clients do still works. */
+/** Regular clients still work. */
 async function expectAlive(colony: TestColony): Promise<void> {
-  const identity = await issueIdentity(colony.authority, "honest");
+  const identity = await issueIdentity(colony.authority, "regular");
   const { endpoint } = colony;
-  expect((await registerAgent({ endpoint, identity, request: {}, signal: never })).sessionId).toBe("session of honest");
+  expect((await registerAgent({ endpoint, identity, request: {}, signal: never })).sessionId).toBe("session of regular");
   const tunnel = await dialTunnel({
     endpoint,
     identity,
     colonyId: identity.colonyId,
-    routes: agentRoutes("honest"),
+    routes: agentRoutes("regular"),
     signal: never,
     log: silentLogger,
   });
@@ -57,7 +57,7 @@ function seededBytes(seed: number, length: number): Buffer {
   );
 }
 
-test("random bytes, raw and after a TLS record header, harm nobody (seeded)", async () => {
+test("random bytes, raw and after a TLS record header, do not affect other clients (seeded)", async () => {
   await using colony = await startTestColony({ limits: { handshakeTimeoutMs: 500, headersTimeoutMs: 500 } });
   const sockets: Socket[] = [];
   for (let round = 0; round < 60; round++) {
@@ -72,7 +72,7 @@ test("random bytes, raw and after a TLS record header, harm nobody (seeded)", as
   await expectAlive(colony);
 });
 
-test("random bytes inside TLS harm nobody, whatever protocol was agreed (seeded)", async () => {
+test("random bytes inside TLS do not affect other clients, whatever protocol was agreed (seeded)", async () => {
   await using colony = await startTestColony({
     limits: { headersTimeoutMs: 500, idleTimeoutMs: 500 },
     tunnel: { pingIntervalMs: 100, pingTimeoutMs: 300 },
@@ -210,7 +210,7 @@ test("an HTTP/2 request whose body never comes is reset", async () => {
   session.destroy();
 });
 
-test("an authority that is no URL gets 400 and does not reach the event loop as an error", async () => {
+test("an authority that is not a URL gets 400, not an uncaught error", async () => {
   await using colony = await startTestColony();
   const session = connectHttp2(`https://127.0.0.1:${colony.server.port}`, { rejectUnauthorized: false });
   session.on("error", () => undefined);

@@ -64,7 +64,7 @@ async function registerFailure(colony: TestColony, identity?: Pick<Identity, "ce
   throw new Error("was accepted");
 }
 
-test("a verified agent is known to the service by its certificate, not by what it says", async () => {
+test("a verified agent is identified by its certificate, not by its request", async () => {
   await using colony = await startTestColony();
   const identity = await issueIdentity(colony.authority, "web-1");
   await using connection = await rpcClient(colony, identity);
@@ -130,7 +130,7 @@ test("plain HTTP does not reach the RPC services", async () => {
   expect((await get(colony.server.port, "/coral.colony.v1.ColonyService/Join")).status).toBe(404);
 });
 
-test("the JSON handler is told who calls, over HTTP/1.1 and HTTP/2 with TLS", async () => {
+test("the JSON handler gets the caller, over HTTP/1.1 and HTTP/2 with TLS", async () => {
   const callers: Caller[] = [];
   await using colony = await startTestColony({
     http: (_request, response, caller) => {
@@ -168,7 +168,7 @@ test("the JSON handler is told who calls, over HTTP/1.1 and HTTP/2 with TLS", as
   ]);
 });
 
-test("a client with an unacceptable certificate is told so by the JSON endpoints too", async () => {
+test("JSON endpoints report an unacceptable client certificate, too", async () => {
   await using dir = await temporaryDirectory();
   const impostor = await createAuthority(dir.path, "shop-test-0a1b2c");
   await using colony = await startTestColony({
@@ -238,7 +238,7 @@ test("TLS 1.2 and unknown application protocols are refused", async () => {
   await expect.poll(() => colony.server.stats().refused.handshake).toBe(2);
 });
 
-test("startColonyServer() takes the next free port when asked to, and otherwise says that it is taken", async () => {
+test("startColonyServer() picks the next free port with portSearch, and fails without it", async () => {
   const blocker = createServer().listen(0, "127.0.0.1");
   await once(blocker, "listening");
   const { port } = blocker.address() as AddressInfo;
@@ -273,7 +273,7 @@ test("reloadTls() serves the new certificate to new connections and keeps the op
   await open.client.register({});
 });
 
-test("close() lets a request under way finish and cuts idle connections at once", async () => {
+test("close() lets a request in progress finish and cuts idle connections at once", async () => {
   let answer: (() => void) | undefined;
   await using colony = await startTestColony({
     limits: { drainTimeoutMs: 25_000 },

@@ -1,4 +1,4 @@
-/** The colony's one port: TLS 1.3 for agents, remote people and tunnels; plain HTTP for loopback only. */
+/** The colony's only port: TLS 1.3 for agents, tunnels and remote clients; plain HTTP on loopback only. */
 
 import { X509Certificate } from "node:crypto";
 import { createServer as createNetServer, type Server, type Socket } from "node:net";
@@ -23,8 +23,8 @@ import { PendingConnections } from "./http/pending-connections.ts";
 import { createRpcHandler, type RpcHandler } from "./http/rpc-handler.ts";
 import { type Caller, callerKey, requireAgent } from "./trust/caller.ts";
 import { type AgentCertificate, checkAgentCertificate } from "./trust/certificate-check.ts";
+import { presentedCertificate } from "./trust/certificates.ts";
 import { isLoopbackAddress } from "./trust/endpoint.ts";
-import { presentedCertificate } from "./trust/peer-certificate.ts";
 import { openTunnel, refuseTunnel, type Tunnel, type TunnelOptions } from "./tunnel/tunnel.ts";
 
 /** PEM texts. `certPem` holds the leaf and the authority's certificate. */
@@ -39,7 +39,7 @@ export interface ColonyServerLimits {
   maxTunnels: number;
   /** Connections with requests, not tunnels. Default 2,048. */
   maxRequestConnections: number;
-  /** Connections that have not finished their handshake; past it the oldest is dropped. Default 1,024. */
+  /** Connections that have not finished their handshake; above it the oldest is dropped. Default 1,024. */
   maxPendingConnections: number;
   /** Per HTTP/2 connection. Default 32. */
   maxStreams: number;
@@ -53,7 +53,7 @@ export interface ColonyServerLimits {
   requestTimeoutMs: number;
   /** A connection without a request is closed after it. Default 60 s. */
   idleTimeoutMs: number;
-  /** How long `close` waits for requests under way. Default 2 s. */
+  /** How long `close` waits for requests in progress. Default 2 s. */
   drainTimeoutMs: number;
 }
 
@@ -75,7 +75,7 @@ export interface ColonyServerOptions {
   host?: string;
   /** 0 picks a free one. */
   port: number;
-  /** How many following ports to try when the port is taken. Default 0: fail. */
+  /** How many of the following ports to try when the port is in use. Default 0: fail. */
   portSearch?: number;
   colonyId: string;
   /** Read at the start and by `reloadTls`. */
@@ -83,7 +83,7 @@ export interface ColonyServerOptions {
   /** RPC services, TLS only. Join may be called without a certificate; for everything else it has been checked. */
   routes: (router: ConnectRouter) => void;
   http: HttpHandler;
-  /** Gets each tunnel once it answers; the receiver owns it. */
+  /** Gets each tunnel once it responds; the receiver owns it. */
   onTunnel: (tunnel: Tunnel) => void;
   isRevoked: (agentId: string) => boolean;
   log: Logger;
@@ -99,7 +99,7 @@ export interface ColonyServerStats {
   tunnels: number;
   requestConnections: number;
   pendingConnections: number;
-  /** Connections turned away since the start, by reason. */
+  /** Connections refused since the start, by reason. */
   refused: Readonly<Record<RefusalReason, number>>;
 }
 
@@ -111,7 +111,7 @@ export interface ColonyServer extends AsyncDisposable {
   /** After the colony's certificate was renewed. Open connections keep the old one. */
   reloadTls(): void;
   stats(): ColonyServerStats;
-  /** Stops listening, lets requests under way finish (drainTimeoutMs), then cuts every connection. Idempotent. */
+  /** Stops listening, lets requests in progress finish (drainTimeoutMs), then cuts every connection. Idempotent. */
   close(): Promise<void>;
 }
 
@@ -122,9 +122,9 @@ export async function startColonyServer(options: ColonyServerOptions): Promise<C
 }
 
 const tlsHandshakeByte = 0x16;
-const plainHttpRefused = "Plain HTTP is answered on loopback only: use TLS, or call from the colony's own machine\n";
+const plainHttpRefused = "Plain HTTP is served on loopback only: use TLS, or connect from the colony's own machine\n";
 
-/** Accepts, sorts connections by what they speak, and knows who is on each of them. */
+/** Accepts connections, detects their protocol and identifies their peers. */
 class Port implements ColonyServer {
   readonly host: string;
   port = 0;
@@ -229,7 +229,7 @@ class Port implements ColonyServer {
   }
 
   #onConnection(socket: Socket): void {
-    // Cut connections, resets: never a reason to end the process, and whoever reads the socket is told by "close".
+    // Resets and cut connections must not end the process; readers of the socket get "close".
     socket.on("error", () => undefined);
     if (this.#closing) {
       socket.destroy();
@@ -255,14 +255,14 @@ class Port implements ColonyServer {
       socket.end(
         `HTTP/1.1 426 Upgrade Required\r\nUpgrade: TLS/1.3\r\nConnection: Upgrade, close\r\nContent-Type: text/plain\r\nContent-Length: ${plainHttpRefused.length}\r\n\r\n${plainHttpRefused}`,
       );
-      // The peer may have more to say; it is not read.
+      // What else the peer sends is not read.
       socket.destroySoon();
       return;
     }
     if (this.#admit(socket)) this.#http.http1(socket);
   }
 
-  /** The TLS handshake is done; who it is does not matter yet. */
+  /** After the TLS handshake; the peer is identified later. */
   #onSecure(socket: TLSSocket): void {
     socket.on("error", () => undefined);
     if (socket.alpnProtocol === "coral-tunnel/1") {
@@ -274,7 +274,7 @@ class Port implements ColonyServer {
     }
   }
 
-  /** From pending to a connection with requests, or dropped when there are too many. */
+  /** Makes a pending connection one with requests, or drops it when there are too many. */
   #admit(socket: Socket): boolean {
     this.#pending.settle(socket);
     if (this.#requests.isFull) {
@@ -289,7 +289,7 @@ class Port implements ColonyServer {
   #onTunnel(socket: TLSSocket): void {
     const agent = this.#agentOn(socket);
     if (agent.kind !== "agent") {
-      const reason = agent.kind === "refused" ? agent.reason : "no client certificate was shown; join the colony first";
+      const reason = agent.kind === "refused" ? agent.reason : "no client certificate; join the colony first";
       this.#refused.certificate++;
       this.#log.warn("tunnel refused", { peer: socket.remoteAddress, reason });
       refuseTunnel(socket, reason);
@@ -297,7 +297,7 @@ class Port implements ColonyServer {
     }
     if (this.#tunnels.isFull) {
       this.#refused.limit++;
-      refuseTunnel(socket, `the colony has its maximum of ${this.#limits.maxTunnels} tunnels`);
+      refuseTunnel(socket, `the colony has reached its limit of ${this.#limits.maxTunnels} tunnels`);
       return;
     }
     this.#tunnels.add(socket);
@@ -334,7 +334,7 @@ class Port implements ColonyServer {
     this.#options.http(request, response, caller);
   }
 
-  /** Asked for every request, not once a connection: certificates end and are revoked while connections are open. */
+  /** Checked for every request, not once per connection: certificates expire and are revoked while connections are open. */
   #callerOn(socket: TLSSocket): Caller {
     const agent = this.#agentOn(socket);
     const loopback = this.#isLoopback(socket);
@@ -345,7 +345,7 @@ class Port implements ColonyServer {
   }
 
   #agentOn(socket: TLSSocket): AgentCertificate {
-    // The certificate is the connection's; the verdict on it is not.
+    // The certificate belongs to the connection; whether it is valid changes over time.
     const known = this.#certificates.has(socket);
     const certificate = known ? this.#certificates.get(socket) : presentedCertificate(socket);
     if (!known) this.#certificates.set(socket, certificate);
@@ -375,7 +375,7 @@ function tlsOptions(tls: ServerTls): SecureContextOptions & TlsOptions {
     minVersion: "TLSv1.3",
     ALPNProtocols: ["coral-tunnel/1", "h2", "http/1.1"],
     requestCert: true,
-    // A handshake with a bad certificate, or none, goes through: #agentOn judges it, so that the refusal can say what was wrong.
+    // A handshake with a bad certificate, or none, succeeds: #agentOn checks it, so that the refusal can name the problem.
     rejectUnauthorized: false,
   };
 }
@@ -384,7 +384,7 @@ function isTls(socket: Socket): socket is TLSSocket {
   return "encrypted" in socket && socket.encrypted === true;
 }
 
-/** Join brings a token instead of a certificate; nothing else may. */
+/** Join comes with a token; every other call needs a certificate. */
 const membersOnly: Interceptor = (next) => (request) => {
   if (request.method !== ColonyService.method.join) requireAgent(request.contextValues);
   return next(request);

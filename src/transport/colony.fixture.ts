@@ -12,7 +12,7 @@ import { type ColonyServer, type ColonyServerOptions, startColonyServer } from "
 import { createHttpRoutes, type HttpRoutesOptions } from "./http/http-routes.ts";
 import { type Authority, createAuthority } from "./trust/authority.ts";
 import { requireAgent } from "./trust/caller.ts";
-import { backdateMs } from "./trust/certificate-times.ts";
+import { backdateMs } from "./trust/certificates.ts";
 import { generateKey, type Identity, isProofValid } from "./trust/identity.ts";
 import type { Tunnel } from "./tunnel/tunnel.ts";
 

@@ -5,15 +5,7 @@
  * @module
  */
 
-export {
-  type ColonyServer,
-  type ColonyServerLimits,
-  type ColonyServerOptions,
-  type ColonyServerStats,
-  type RefusalReason,
-  type ServerTls,
-  startColonyServer,
-} from "./colony-server.ts";
+export { startColonyServer } from "./colony-server.ts";
 export { type OrderKind, orderKindOf, throughOf } from "./commands/check-order.ts";
 export { CommandInput, type TargetInput } from "./commands/command-input.ts";
 export {
@@ -22,7 +14,6 @@ export {
   commandServiceRoute,
   endReasonOf,
   localCommandRoute,
-  type ResponseInit,
   relayResponses,
   routedOrder,
   runCommand,
@@ -39,15 +30,14 @@ export {
 export { ConnectionSet } from "./http/connection-set.ts";
 export {
   type ControlTarget,
-  type JsonRequest,
   requestBytes,
   requestJson,
   requestLines,
   requestText,
 } from "./http/control-client.ts";
-export { type ControlServer, type ControlServerOptions, type PeerCredentials, startControlServer } from "./http/control-server.ts";
-export { type HealthServer, type HealthServerOptions, startHealthServer } from "./http/health-server.ts";
-export type { HttpHandler, HttpRequest, HttpResponse } from "./http/http-handler.ts";
+export { type ControlServerOptions, startControlServer } from "./http/control-server.ts";
+export { startHealthServer } from "./http/health-server.ts";
+export type { HttpHandler } from "./http/http-handler.ts";
 export {
   type Authorize,
   createHttpRoutes,

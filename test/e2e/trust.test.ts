@@ -232,7 +232,7 @@ describe("remote clients", () => {
       [changedToken(token, () => ({ s: "A".repeat(43) })), /Cannot accept the user token: this colony has no such token/],
       [changedToken(foreign, () => ({ e: [other.endpoint] })), /another authority|fingerprint/],
       [dead, /Cannot accept the user token: the token was revoked; create one with `.*coral colony token create --kind user`/],
-      [changedToken(token, () => ({ e: ["127.0.0.1:1"] })), /nobody listens there/],
+      [changedToken(token, () => ({ e: ["127.0.0.1:1"] })), /nothing is listening there/],
     ] as const) {
       const { code, stdout, stderr } = await client(["status"], { CORAL_TOKEN: given });
       expect(stderr).toMatch(expected);

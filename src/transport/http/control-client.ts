@@ -1,4 +1,4 @@
-/** JSON over HTTP/1.1 to a daemon: its unix socket, or the colony's TLS port. Light on purpose: every CLI command loads it. */
+/** JSON over HTTP/1.1 to a daemon: its unix socket, or the colony's TLS port. Kept light: every CLI command loads it. */
 
 import { request as httpRequest, type IncomingMessage, type RequestOptions } from "node:http";
 import { CoralError, type ErrorCode, isErrorCode } from "../../base/errors.ts";
@@ -29,7 +29,7 @@ export interface JsonRequest extends Omit<RawRequest, "body" | "headers"> {
 
 /**
  * The parsed reply. A failure reply becomes the CoralError that the daemon threw; a daemon that is not there becomes `unavailable` with
- * `details.reason` "not-running" (no socket, or nobody listens), so that the caller can say how to start it.
+ * `details.reason` "not-running" (no socket, or nothing listens on it), so that the caller can name the command that starts it.
  */
 export async function requestJson(request: JsonRequest): Promise<unknown> {
   const text = await requestText(request);
@@ -38,7 +38,7 @@ export async function requestJson(request: JsonRequest): Promise<unknown> {
   } catch (error) {
     throw new CoralError({
       code: "internal",
-      message: `Cannot understand ${nameOfTarget(request.target)}: its reply is not JSON`,
+      message: `Cannot read the reply of ${nameOfTarget(request.target)}: not valid JSON`,
       cause: error,
     });
   }
@@ -80,7 +80,7 @@ export async function* requestLines(request: JsonRequest): AsyncGenerator<unknow
   } catch (error) {
     throw brokenStream(request, error);
   } finally {
-    // Who stops reading hangs up: that is how the daemon learns of it.
+    // A reader that stops disconnects, which ends the stream at the daemon.
     reply.destroy();
   }
 }
@@ -93,7 +93,7 @@ export async function* requestBytes(request: Omit<JsonRequest, "maxReplyBytes">)
   } catch (error) {
     throw brokenStream(request, error);
   } finally {
-    // Who stops reading hangs up: that is how the daemon learns of it.
+    // A reader that stops disconnects, which ends the stream at the daemon.
     reply.destroy();
   }
 }
@@ -126,7 +126,11 @@ function valueOf(line: string, target: ControlTarget): unknown {
   try {
     value = JSON.parse(line);
   } catch (error) {
-    throw new CoralError({ code: "internal", message: `Cannot understand ${nameOfTarget(target)}: a line is not JSON`, cause: error });
+    throw new CoralError({
+      code: "internal",
+      message: `Cannot read the reply of ${nameOfTarget(target)}: a line is not valid JSON`,
+      cause: error,
+    });
   }
   if (typeof value === "object" && value !== null && "kind" in value && value.kind === "error") throw reviveError(target, 500, line);
   return value;
@@ -155,11 +159,11 @@ export async function requestRaw(request: RawRequest): Promise<IncomingMessage> 
     const timer = setTimeout(() => outgoing.destroy(timedOut(target, timeoutMs)), timeoutMs);
     outgoing.once("response", (reply) => {
       clearTimeout(timer);
-      // A reply that is cut off tells its reader; without one, the process must not end.
+      // Readers of a cut reply get the error, too; without a reader it must not end the process.
       reply.on("error", () => undefined);
       resolve(reply);
     });
-    // Also after the reply: a daemon may answer and hang up before it has read all.
+    // Also after the reply: a daemon may reply and close before it has read everything.
     outgoing.on("error", (error) => {
       clearTimeout(timer);
       reject(signal?.aborted ? cancelled(target, signal) : connectionError(target, error));
@@ -172,7 +176,7 @@ const maxRefusalBytes = 1024 * 1024;
 
 async function connectionTo(target: ControlTarget, timeoutMs: number, signal: AbortSignal | undefined): Promise<RequestOptions> {
   if (target.kind === "unix") return { socketPath: target.path, agent: false };
-  // Lazily: the local CLI needs no TLS.
+  // Lazy: the local CLI needs no TLS.
   const { dialTls } = await import("../trust/dial-tls.ts");
   const { endpoint, caFingerprint, colonyId } = target;
   const socket = await dialTls({ endpoint, trust: { kind: "fingerprint", caFingerprint, colonyId }, alpn: "http/1.1", timeoutMs, signal });
@@ -224,10 +228,10 @@ function reviveError(target: ControlTarget, status: number, text: string): Coral
   if (isErrorCode(code) && typeof message === "string") {
     return new CoralError({ code, message, details: typeof details === "object" && details !== null ? { ...details } : {} });
   }
-  // `/readyz` and whatever is not ours.
+  // `/readyz`, or a server that is not a daemon.
   return new CoralError({
     code: codesByStatus[status] ?? "internal",
-    message: `Cannot get an answer of ${nameOfTarget(target)}: HTTP status ${status}`,
+    message: `Cannot get a reply from ${nameOfTarget(target)}: HTTP status ${status}`,
     details: { status, text: text.slice(0, 1_000) },
   });
 }
@@ -237,7 +241,7 @@ function errorIn(text: string): { code?: unknown; message?: unknown; details?: u
     const value = JSON.parse(text) as { error?: unknown } | null;
     return typeof value?.error === "object" && value.error !== null ? value.error : {};
   } catch {
-    // Not JSON: not written by a daemon of ours.
+    // Not JSON, so not from a daemon.
     return {};
   }
 }
@@ -250,7 +254,7 @@ export function connectionError(target: ControlTarget, failure: unknown): CoralE
   if (code === "ENOENT" || code === "ECONNREFUSED") {
     return new CoralError({
       code: "unavailable",
-      message: `Cannot reach ${nameOfTarget(target)}: nobody answers there`,
+      message: `Cannot reach ${nameOfTarget(target)}: nothing is listening there`,
       cause: error,
       details: { reason: "not-running" },
     });
@@ -273,13 +277,13 @@ export function connectionError(target: ControlTarget, failure: unknown): CoralE
 export function timedOut(target: ControlTarget, timeoutMs: number, cause?: unknown): CoralError {
   return new CoralError({
     code: "timeout",
-    message: `Cannot get an answer of ${nameOfTarget(target)}: none within ${timeoutMs} ms`,
+    message: `Cannot get a reply from ${nameOfTarget(target)}: none within ${timeoutMs} ms`,
     cause,
   });
 }
 
 export function cancelled(target: ControlTarget, signal: AbortSignal): CoralError {
-  return new CoralError({ code: "cancelled", message: `Cannot get an answer of ${nameOfTarget(target)}: cancelled`, cause: signal.reason });
+  return new CoralError({ code: "cancelled", message: `Cannot get a reply from ${nameOfTarget(target)}: cancelled`, cause: signal.reason });
 }
 
 export function nameOfTarget(target: ControlTarget): string {

@@ -21,13 +21,13 @@ export interface PeerCredentials {
 }
 
 export interface ControlServerOptions {
-  /** At the most 107 bytes: the kernel's limit. */
+  /** At most 107 bytes: the kernel's limit. */
   path: string;
-  /** The uid that may call, besides root. Default: `owner`'s, else the process's own. */
+  /** The uid that may connect, besides root. Default: that of `owner`, else of this process. */
   ownerUid?: number;
-  /** The socket file is given to it (sudo). */
+  /** Becomes the owner of the socket file (sudo). */
   owner?: FileOwner | undefined;
-  /** SO_PEERCRED of a connection; undefined where the platform has none: then only the file's mode protects. */
+  /** SO_PEERCRED of a connection; undefined on platforms without it, where only the mode of the file protects. */
   peerCredentials: ((fd: number) => PeerCredentials) | undefined;
   http: HttpHandler;
   log: Logger;
@@ -37,13 +37,13 @@ export interface ControlServerOptions {
   headersTimeoutMs?: number;
   /** For the whole request to arrive. Default 30 s. */
   requestTimeoutMs?: number;
-  /** How long `close` waits for requests under way. Default 2 s. */
+  /** How long `close` waits for requests in progress. Default 2 s. */
   drainTimeoutMs?: number;
 }
 
 export interface ControlServer extends AsyncDisposable {
   path: string;
-  /** Lets requests under way finish, cuts the rest, removes the socket file. Idempotent. */
+  /** Lets requests in progress finish, cuts the rest, removes the socket file. Idempotent. */
   close(): Promise<void>;
 }
 
@@ -94,7 +94,7 @@ export async function startControlServer(options: ControlServerOptions): Promise
   await listenOnPath(server, path);
   try {
     await chmod(path, 0o600);
-    // lchown: a symbolic link put in our place must not hand the file behind it to the user.
+    // lchown: must not follow a symbolic link that was put in place of the socket.
     if (owner) await lchown(path, owner.uid, owner.gid);
   } catch (error) {
     server.close();
@@ -164,31 +164,31 @@ function assertPathFits(path: string): void {
   });
 }
 
-/** Who starts two daemons at the same instant is stopped by their lock file, not here: between look and removal there is a gap. */
+/** Not atomic: two daemons that start at the same instant are kept apart by their lock file. */
 async function removeStale(path: string, log: Logger): Promise<void> {
   try {
     if (!(await lstat(path)).isSocket()) {
       throw new CoralError({
         code: "already-exists",
-        message: `Cannot listen on the socket "${path}": there is a file of that name that is no socket`,
+        message: `Cannot listen on the socket "${path}": a file that is not a socket has this path`,
       });
     }
   } catch (error) {
     if (codeOf(error) === "ENOENT") return;
     throw error;
   }
-  if (await isAnswered(path)) {
+  if (await isListening(path)) {
     throw new CoralError({
       code: "already-exists",
-      message: `Cannot listen on the socket "${path}": a running daemon answers on it`,
+      message: `Cannot listen on the socket "${path}": a running daemon listens on it`,
       details: { path },
     });
   }
-  log.info("removing the socket of a daemon that is gone", { path });
+  log.info("removing the socket of a daemon that is not running", { path });
   await unlink(path);
 }
 
-function isAnswered(path: string): Promise<boolean> {
+function isListening(path: string): Promise<boolean> {
   return new Promise((resolve, reject) => {
     const socket = connect(path);
     socket.once("connect", () => {
@@ -198,9 +198,9 @@ function isAnswered(path: string): Promise<boolean> {
     socket.once("error", (error) => {
       const code = codeOf(error);
       if (code === "ECONNREFUSED" || code === "ENOENT") resolve(false);
-      // EAGAIN: its queue of waiting connections is full, so somebody is there.
+      // EAGAIN: its backlog is full, so a daemon listens.
       else if (code === "EAGAIN") resolve(true);
-      else reject(new CoralError({ code: "unavailable", message: `Cannot look at the socket "${path}": ${error.message}`, cause: error }));
+      else reject(new CoralError({ code: "unavailable", message: `Cannot check the socket "${path}": ${error.message}`, cause: error }));
     });
   });
 }
@@ -223,14 +223,14 @@ function callerOf(socket: Socket, options: ControlServerOptions): Caller {
   const refused = (reason: string): Caller => ({ kind: "refused", reason, loopback: true });
   if (!options.peerCredentials) return { kind: "local", uid: ownerUid, pid: 0 };
   const fd = fdOf(socket);
-  if (fd === undefined) return refused("the caller hung up");
+  if (fd === undefined) return refused("the caller disconnected");
   try {
     const { uid, pid } = options.peerCredentials(fd);
     if (uid === ownerUid || uid === 0) return { kind: "local", uid, pid };
     return refused(`it belongs to uid ${ownerUid}, the caller is uid ${uid}; run the command as that user or as root`);
   } catch (error) {
-    options.log.error("cannot find out who calls", { path: options.path, error });
-    return refused("the system cannot tell who calls");
+    options.log.error("cannot read the credentials of a caller", { path: options.path, error });
+    return refused("the system cannot identify the caller");
   }
 }
 

@@ -83,7 +83,7 @@ test("requestJson() talks to a daemon over its unix socket", async () => {
   expect((await stat(join(dir.path, "run"))).mode & 0o777).toBe(0o700);
 });
 
-test("requestLines() gives each line as it comes, revives errors, and hangs up when nobody reads on", async () => {
+test("requestLines() yields each line as it arrives, revives errors, and disconnects when its reader stops", async () => {
   await using dir = await temporaryDirectory();
   const path = join(dir.path, "s");
   let next: ReadableStreamDefaultController<string> | undefined;
@@ -151,7 +151,7 @@ test("requestJson() revives the daemon's CoralError", async () => {
   expect(await failureOf(call(target, "/v1/echo/x", { method: "POST", body: "x".repeat(200_000) }))).toMatchObject({ code: "exhausted" });
 });
 
-test("requestJson() says when the daemon is not running, busy for too long, or no daemon at all", async () => {
+test("requestJson() explains a daemon that is not running, one that is too slow, and a server that is not a daemon", async () => {
   await using dir = await temporaryDirectory();
   const path = join(dir.path, "s");
   const target: ControlTarget = { kind: "unix", path };
@@ -181,7 +181,7 @@ test("requestJson() says when the daemon is not running, busy for too long, or n
   html.close();
 });
 
-test("startControlServer() refuses other users, and says whose socket it is", async () => {
+test("startControlServer() refuses other users, and names the owner of the socket", async () => {
   await using dir = await temporaryDirectory();
   const path = join(dir.path, "s");
   let caller = { pid: 1, uid: 1001, gid: 1001 };
@@ -196,7 +196,7 @@ test("startControlServer() refuses other users, and says whose socket it is", as
   expect(await call(target, "/v1/who")).toMatchObject({ kind: "local", uid: 0 });
 });
 
-test("startControlServer() refuses everyone when the system cannot tell who calls", async () => {
+test("startControlServer() refuses everyone when the system cannot identify the caller", async () => {
   await using dir = await temporaryDirectory();
   const path = join(dir.path, "s");
   await using _server = await start(path, {
@@ -231,13 +231,13 @@ test("startControlServer() refuses a path that is too long for the kernel", asyn
   expect(error.message).toContain("CORAL_HOME");
 });
 
-test("startControlServer() refuses a second server on the same socket, and the first goes on", async () => {
+test("startControlServer() refuses a second server on the same socket without disturbing the first", async () => {
   await using dir = await temporaryDirectory();
   const path = join(dir.path, "s");
   await using _server = await start(path);
   expect(await failureOf(start(path))).toMatchObject({
     code: "already-exists",
-    message: expect.stringContaining("a running daemon answers"),
+    message: expect.stringContaining("a running daemon listens"),
   });
   expect(await call({ kind: "unix", path }, "/healthz")).toEqual({ status: "ok" });
 });
@@ -256,7 +256,7 @@ test("startControlServer() replaces the socket of a daemon that was killed", asy
   expect(await call({ kind: "unix", path }, "/healthz")).toEqual({ status: "ok" });
 });
 
-test("startControlServer() does not remove a file that is no socket", async () => {
+test("startControlServer() does not remove a file that is not a socket", async () => {
   await using dir = await temporaryDirectory();
   const path = join(dir.path, "s");
   await writeFile(path, "precious");

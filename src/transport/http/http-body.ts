@@ -24,7 +24,7 @@ export function readBody(request: HttpRequest, maxBytes: number, timeoutMs: numb
       settle();
       resolve(Buffer.concat(chunks));
     };
-    const onLost = (): void => fail(new CoralError({ code: "cancelled", message: "Cannot read the request: the caller hung up" }));
+    const onLost = (): void => fail(new CoralError({ code: "cancelled", message: "Cannot read the request: the caller disconnected" }));
     const timer = setTimeout(() => {
       fail(new CoralError({ code: "timeout", message: `Cannot read the request: its body did not arrive within ${timeoutMs} ms` }));
     }, timeoutMs);

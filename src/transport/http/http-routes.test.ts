@@ -10,17 +10,17 @@ import { createHttpRoutes, type HttpRoutesOptions, type Permission, type Route }
 interface TestServer extends AsyncDisposable {
   url: string;
   port: number;
-  asked: [Caller, Permission][];
+  checks: [Caller, Permission][];
   log: ReturnType<typeof recordedLog>;
 }
 
 async function serve(routes: Route[], caller: Caller, options: Partial<HttpRoutesOptions> = {}): Promise<TestServer> {
   const log = recordedLog();
-  const asked: [Caller, Permission][] = [];
+  const checks: [Caller, Permission][] = [];
   const handler = createHttpRoutes({
     routes,
     authorize: (who, permission) => {
-      asked.push([who, permission]);
+      checks.push([who, permission]);
       if (who.kind === "anonymous") throw new CoralError({ code: "unauthenticated", message: "Cannot answer: who are you" });
       return { name: who.kind };
     },
@@ -35,7 +35,7 @@ async function serve(routes: Route[], caller: Caller, options: Partial<HttpRoute
   return {
     url: `http://127.0.0.1:${port}`,
     port,
-    asked,
+    checks,
     log,
     [Symbol.asyncDispose]: async () => {
       server.closeAllConnections();
@@ -62,14 +62,14 @@ test("createHttpRoutes() serves health to everyone and metrics to this machine",
   expect(await (await fetch(`${here.url}/readyz`)).json()).toEqual({ status: "ready" });
   const metrics = await fetch(`${here.url}/metrics`);
   expect(metrics.headers.get("content-type")).toContain("version=0.0.4");
-  expect(here.asked).toEqual([]);
+  expect(here.checks).toEqual([]);
 
   await using elsewhere = await serve([], stranger, { notReady: () => "the store is being opened" });
   expect((await fetch(`${elsewhere.url}/healthz`)).status).toBe(200);
   const ready = await fetch(`${elsewhere.url}/readyz`);
   expect([ready.status, await ready.json()]).toEqual([503, { status: "not ready", reason: "the store is being opened" }]);
   expect((await fetch(`${elsewhere.url}/metrics`)).status).toBe(401);
-  expect(elsewhere.asked).toEqual([[stranger, "read"]]);
+  expect(elsewhere.checks).toEqual([[stranger, "read"]]);
 });
 
 test("createHttpRoutes() asks authorize() before it reads the body or runs the handler", async () => {
@@ -91,7 +91,7 @@ test("createHttpRoutes() asks authorize() before it reads the body or runs the h
   expect(answer.toString()).toContain("401");
   socket.destroy();
   expect(ran).toBe(false);
-  expect(server.asked).toEqual([[stranger, "admin"]]);
+  expect(server.checks).toEqual([[stranger, "admin"]]);
 });
 
 test("createHttpRoutes() turns a bearer token into a caller, but never overrides a verified one", async () => {
@@ -120,7 +120,7 @@ test("createHttpRoutes() lets a handler ask for more than the route's permission
   };
   await using server = await serve([route], local);
   expect(await (await fetch(`${server.url}/tools/ps`, { method: "POST" })).json()).toEqual({ name: "local", tool: "ps" });
-  expect(server.asked.map(([, permission]) => permission)).toEqual(["read", "exec"]);
+  expect(server.checks.map(([, permission]) => permission)).toEqual(["read", "exec"]);
 });
 
 test.each([

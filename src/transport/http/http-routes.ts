@@ -124,7 +124,7 @@ export function createHttpRoutes(options: HttpRoutesOptions): HttpHandler {
     if (rpcs.some((serve) => serve(request, response, createContextValues().set(openCallKey, openCall)))) return;
     const { route, params } = findRoute(routes, request, response, url);
     // Before the body is read: a caller without permission must not fill our memory.
-    const context = await open(route.permission, params, hangUpSignal(response));
+    const context = await open(route.permission, params, disconnectSignal(response));
     const body = await readBody(request, limits.maxBodyBytes, limits.bodyTimeoutMs);
     if (route.kind === "web")
       await sendWebResponse(response, await route.handle(webRequestOf(request, url, body, context.signal), context));
@@ -185,7 +185,7 @@ function findRoute(
   const found = matching.find(({ route }) => methodsOf(route).includes(request.method ?? ""));
   if (found) return found;
   if (matching.length === 0)
-    throw new CoralError({ code: "not-found", message: `Cannot answer ${request.method} "${pathname}": there is no such endpoint` });
+    throw new CoralError({ code: "not-found", message: `Cannot answer ${request.method} "${pathname}": no such endpoint` });
   response.setHeader("allow", matching.flatMap(({ route }) => methodsOf(route)).join(", "));
   throw new CoralError({
     code: "invalid",
@@ -295,10 +295,10 @@ function parseJson(request: HttpRequest, body: Buffer): unknown {
   }
 }
 
-function hangUpSignal(response: HttpResponse): AbortSignal {
+function disconnectSignal(response: HttpResponse): AbortSignal {
   const controller = new AbortController();
   response.once("close", () => {
-    if (!response.writableFinished) controller.abort(new CoralError({ code: "cancelled", message: "the caller hung up" }));
+    if (!response.writableFinished) controller.abort(new CoralError({ code: "cancelled", message: "the caller disconnected" }));
   });
   return controller.signal;
 }

@@ -2,7 +2,7 @@ import { createServer } from "node:net";
 import { expect, it } from "vitest";
 import { listen } from "./listen.ts";
 
-it("listen() takes the next free port, and leaves nothing behind of those that were taken", async () => {
+it("listen() picks the next free port, and removes its listeners after each attempt", async () => {
   const holders = [createServer(), createServer()];
   const server = createServer();
   try {

@@ -22,7 +22,7 @@ function listenOnce(server: Server, host: string, port: number): Promise<void> {
       server.off("error", onError);
       resolve();
     };
-    // A port that is taken is followed by the next one: nothing may stay behind on the server.
+    // The next port is tried with the same server: its listeners must be removed.
     const onError = (error: Error): void => {
       server.off("listening", onListening);
       reject(error);

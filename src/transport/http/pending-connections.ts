@@ -1,9 +1,9 @@
-/** Connections whose handshake is not done yet: each has a deadline, and there is a bound on how many wait. */
+/** Connections that have not finished their handshake: each has a deadline, and their number is bounded. */
 
 import type { Socket } from "node:net";
 
 export interface PendingConnectionsOptions {
-  /** Past it the oldest is dropped: a flood of half-open connections must not lock out the honest ones, which need milliseconds. */
+  /** Above it the oldest is dropped: a flood of half-open connections must not lock out real clients, whose handshakes take milliseconds. */
   max: number;
   timeoutMs: number;
   onDropped: (reason: "timeout" | "limit") => void;
@@ -16,7 +16,7 @@ interface Entry {
 
 export class PendingConnections {
   readonly #options: PendingConnectionsOptions;
-  /** By the peer's address and port: a TLSSocket is another object than the socket it was made of, but has the same peer. */
+  /** By the peer's address and port: a TLSSocket is a different object than the socket below it, but has the same peer. */
   readonly #open = new Map<string, Entry>();
 
   constructor(options: PendingConnectionsOptions) {
@@ -33,7 +33,7 @@ export class PendingConnections {
     const timer = setTimeout(() => this.#drop(key, "timeout"), this.#options.timeoutMs);
     this.#open.set(key, { socket, timer });
     socket.once("close", () => {
-      // The same peer may have come again by now.
+      // The same peer may have connected again.
       if (this.#open.get(key)?.socket === socket) this.#forget(key);
     });
   }

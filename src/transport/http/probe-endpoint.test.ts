@@ -25,7 +25,7 @@ function probe(port: number, change: Partial<ProbeRequest> = {}) {
   return probeEndpoint({ address: "127.0.0.1", port, timeoutMs: 10_000, signal: new AbortController().signal, ...change });
 }
 
-/** A port that nobody listens on, and nobody can begin to: that of a client. */
+/** A port that nothing listens on and that cannot be listened on: that of a client connection. */
 async function deafPort(): Promise<number> {
   const client = connect(await listening(createServer()), "127.0.0.1");
   sockets.add(client);
@@ -39,7 +39,7 @@ describe("probeEndpoint() by TCP", () => {
     expect(await probe(await listening(createServer(), "::1"), { address: "::1" })).toMatchObject({ kind: "fine" });
   });
 
-  it("says that nobody listens", async () => {
+  it("reports a port without a listener", async () => {
     expect(await probe(await deafPort())).toEqual({ kind: "failed", reason: "refused", detail: "connection refused" });
   });
 
@@ -48,7 +48,7 @@ describe("probeEndpoint() by TCP", () => {
   });
 
   it("takes an address that is known to be of this machine's containers", async () => {
-    // Documentation range: nobody answers, and nothing but the wait may end it.
+    // Documentation range: nothing responds, so that only the timeout can end it.
     const outcome = await probe(9, { address: "192.0.2.1", ownAddresses: ["192.0.2.1"], timeoutMs: 50 });
     expect(outcome.kind).toBe("failed");
   });
@@ -64,13 +64,13 @@ describe("probeEndpoint() by HTTP", () => {
     [404, "failed"],
     [503, "failed"],
   ])("takes status %d for %s", async (status, kind) => {
-    const asked: unknown[] = [];
+    const requests: unknown[] = [];
     const port = await served((request, response) => {
-      asked.push([request.method, request.url, request.headers.host]);
+      requests.push([request.method, request.url, request.headers.host]);
       response.writeHead(status, status === 302 ? { location: "http://192.0.2.1/" } : {}).end();
     });
     expect(await probe(port, { http })).toMatchObject({ kind, detail: `HTTP ${status}` });
-    expect(asked).toEqual([["GET", "/health?deep=1", `localhost:${port}`]]);
+    expect(requests).toEqual([["GET", "/health?deep=1", `localhost:${port}`]]);
   });
 
   it("does not wait for a body that never ends, and hangs up", async () => {
@@ -99,7 +99,7 @@ describe("probeEndpoint() by HTTP", () => {
     expect(await probe(port, { http })).toEqual({ kind: "failed", reason: "broken", detail });
   });
 
-  it("says when the connection is cut, and when TLS is spoken to plain HTTP", async () => {
+  it("reports a cut connection, and plain HTTP where TLS was expected", async () => {
     const cutting = await listening(createServer((socket) => socket.destroy()));
     expect(await probe(cutting, { http })).toMatchObject({ kind: "failed", reason: "broken" });
     const plain = await served((_request, response) => response.end());

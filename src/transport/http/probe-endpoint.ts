@@ -10,7 +10,7 @@ export interface ProbeRequest {
   /** Of this machine; others are refused. */
   address: string;
   port: number;
-  /** Asked with GET; without it a connection that is accepted is enough. */
+  /** Requested with GET; without it an accepted connection is enough. */
   http?: { path: string; tls: boolean } | undefined;
   /** For connecting and answering together. */
   timeoutMs: number;
@@ -21,7 +21,7 @@ export interface ProbeRequest {
 
 export type ProbeOutcome =
   | { kind: "fine"; detail: string }
-  /** `refused`: nobody listens at this address; another one of the machine may be worth a try. */
+  /** `refused`: nothing listens on this address; another address of the machine may work. */
   | { kind: "failed"; reason: "refused" | "timeout" | "status" | "broken"; detail: string };
 
 /** Rejects only when aborted or when the address is not of this machine; what the port does is the outcome. */
@@ -98,7 +98,7 @@ async function probeHttp(probe: ProbeRequest, http: { path: string; tls: boolean
 async function openRequest(options: RequestOptions, tls: boolean): Promise<ClientRequest> {
   if (!tls) return requestHttp(options);
   const { request: requestHttps } = await import("node:https");
-  // The certificate names the public host, not the loopback address; whether the service answers is all that is asked.
+  // The certificate names the public host, not the loopback address; the probe checks only whether the service responds.
   return requestHttps({ ...options, rejectUnauthorized: false });
 }
 

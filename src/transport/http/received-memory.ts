@@ -1,34 +1,34 @@
 /**
- * What the socket of an HTTP/2 session brings at once is one piece of memory, and every stream that has data in it is given a part. Left to the collector,
- * files at full speed make V8 look through all of its heap several times a second. Here memory whose parts have all been read is given back.
+ * Releases the receive buffers of an HTTP/2 session as soon as all their parts have been read. Each read of the socket is one buffer, and every stream with
+ * data in it gets a part. Left to the garbage collector, file transfers at full speed cause several full collections a second.
  */
 
 import type { ClientHttp2Session, ClientHttp2Stream } from "node:http2";
 import { Readable } from "node:stream";
 import { releaseBuffers } from "../../base/release-bytes.ts";
 
-/** To give back many pieces costs little more than one. */
+/** Releasing many pieces costs little more than releasing one. */
 const releasedAtOnce = 16;
 
 interface Piece {
-  /** Parts that streams hold and that were not read yet. */
+  /** Parts that streams hold and have not read yet. */
   unread: number;
-  /** A part may be with somebody who keeps it. */
+  /** A reader may keep a part of it. */
   isKept: boolean;
 }
 
 export class ReceivedMemory {
   /** Weak: what a stream had not read when it was destroyed stays counted. */
   readonly #pieces = new WeakMap<ArrayBuffer, Piece>();
-  /** The session itself reads on in this one; in none before it. */
+  /** The session may still parse this one, but none before it. */
   #newest: ArrayBuffer | undefined;
-  /** Open streams whose readers may keep what they are given. */
+  /** Open streams whose readers may keep what they read. */
   #keepers = 0;
   /** One of them closed: the piece that its last part came in may still be to come from the others. */
   #hadKeeper = false;
   #spent: ArrayBuffer[] = [];
 
-  /** To be called before the stream's first data come. */
+  /** Call before the stream's first data arrive. */
   keptBy(stream: ClientHttp2Stream): void {
     this.#keepers++;
     const newest = this.#newest && this.#pieces.get(this.#newest);
@@ -39,7 +39,7 @@ export class ReceivedMemory {
     });
   }
 
-  /** To be called before the stream's first data come. Each part must then be told to `read`, and not be used afterwards. */
+  /** Call before the stream's first data arrive. Each part must then be passed to `read`, and not be used afterwards. */
   lentTo(stream: ClientHttp2Stream): void {
     // Before the stream may queue it: only here all parts pass in the order in which they came.
     stream.push = (part: unknown, encoding?: BufferEncoding): boolean => {
@@ -81,7 +81,7 @@ export class ReceivedMemory {
 
 const memories = new WeakMap<ClientHttp2Session, ReceivedMemory>();
 
-/** One for each session: all of its streams must be told to it. */
+/** One for each session; all streams of the session must be registered with it. */
 export function receivedMemoryOf(session: ClientHttp2Session): ReceivedMemory {
   const known = memories.get(session);
   if (known) return known;

@@ -4,7 +4,7 @@ import { join } from "node:path";
 import { expect, test } from "vitest";
 import { hourMs, temporaryDirectory } from "../colony.fixture.ts";
 import { createAuthority, openAuthority } from "./authority.ts";
-import { fingerprintOf } from "./fingerprint.ts";
+import { fingerprintOf } from "./certificates.ts";
 import { generateKey } from "./identity.ts";
 
 const colonyId = "shop-test-0a1b2c";
@@ -99,7 +99,7 @@ test("issueColony() makes a server certificate with its own key and the CA behin
   expect(issued.certPem).toContain(authority.caPem);
 });
 
-test("openAuthority() says what is wrong with the files", async () => {
+test("openAuthority() names the problem of a bad file", async () => {
   await using dir = await temporaryDirectory();
   await expect(openAuthority(dir.path, colonyId)).rejects.toMatchObject({
     code: "not-found",

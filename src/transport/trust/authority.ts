@@ -5,8 +5,7 @@ import { access, readFile, rm, stat } from "node:fs/promises";
 import { isIP } from "node:net";
 import { join } from "node:path";
 import { CoralError } from "../../base/errors.ts";
-import { backdateMs } from "./certificate-times.ts";
-import { fingerprintOf } from "./fingerprint.ts";
+import { backdateMs, fingerprintOf } from "./certificates.ts";
 import { type FileOwner, writePrivateFile } from "./private-file.ts";
 import { assertId, formatSpiffeId } from "./spiffe-id.ts";
 
@@ -94,7 +93,7 @@ export async function createAuthority(
   return authorityOf(colonyId, new X509Certificate(pemOf(certificate)), keys.privateKey);
 }
 
-/** Reads the authority; says what is wrong when a file is missing, damaged, readable by others, or of another colony. */
+/** Reads the authority; throws with the reason when a file is missing, damaged, readable by others, or of another colony. */
 export async function openAuthority(directory: string, colonyId: string): Promise<Authority> {
   const { keyPath, certPath } = pathsIn(directory);
   const refuse = (code: "corrupt" | "invalid" | "not-permitted", path: string, why: string, cause?: unknown): CoralError =>

@@ -1,4 +1,4 @@
-/** Who is at the other end of a request, as far as the transport can tell. */
+/** The peer of a request, as far as the transport can identify it. */
 
 import { Code, ConnectError, type ContextKey, type ContextValues, createContextKey } from "@connectrpc/connect";
 
@@ -16,13 +16,13 @@ export type Caller =
 /** The caller, for ConnectRouter services: `context.values.get(callerKey)`. */
 export const callerKey: ContextKey<Caller> = /*@__PURE__*/ createContextKey<Caller>(
   { kind: "anonymous", loopback: false },
-  { description: "who calls" },
+  { description: "caller" },
 );
 
 /** The id of the agent that calls, or a ConnectError `unauthenticated` with the exact reason. */
 export function requireAgent(values: ContextValues): string {
   const caller = values.get(callerKey);
   if (caller.kind === "agent") return caller.agentId;
-  const reason = caller.kind === "refused" ? caller.reason : "no client certificate was shown; join the colony first";
+  const reason = caller.kind === "refused" ? caller.reason : "no client certificate; join the colony first";
   throw new ConnectError(`Cannot accept the call: ${reason}`, Code.Unauthenticated);
 }

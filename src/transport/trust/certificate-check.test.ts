@@ -40,7 +40,7 @@ test("checkAgentCertificate() accepts an agent whose colony's clock was stepped 
   expect(await verdict(ours, { ttlMs: hourMs, nowMs: nowMs + hourMs })).toMatchObject({ kind: "agent" });
 });
 
-test("checkAgentCertificate() says which thing is wrong", async () => {
+test("checkAgentCertificate() names the problem", async () => {
   const reason = async (...args: Parameters<typeof verdict>): Promise<unknown> => {
     const result = await verdict(...args);
     return result.kind === "refused" ? result.reason : result;

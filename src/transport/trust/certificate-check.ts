@@ -1,5 +1,5 @@
 /**
- * Our own check of a peer's certificate, in place of the TLS library's yes or no, so that a refusal can say which thing was wrong. It
+ * Checks a peer's certificate instead of the TLS library, which only accepts or rejects, so that a refusal can name the problem. It
  * covers all that matters for a chain of exactly two: authority → leaf. The handshake itself has proved that the peer has the key.
  */
 
@@ -28,7 +28,7 @@ export function checkAgentCertificate(certificate: X509Certificate | undefined, 
   const refused = (reason: string): AgentCertificate => ({ kind: "refused", reason });
   const chain = chainProblem(certificate, check.authority, check.nowMs);
   const id = spiffeIdOf(certificate);
-  // An agent of another colony is told that, not that the authority is unknown: it is the likelier mistake, and the more useful sentence.
+  // For an agent of another colony this is the likelier mistake and the more useful message than an unknown authority.
   if (id && id.colonyId !== check.colonyId) {
     return refused(
       `the certificate is for colony "${id.colonyId}", this is "${check.colonyId}"${chain?.kind === "authority" ? `; it is ${chain.text}` : ""}`,

@@ -103,7 +103,7 @@ test("dialTls() refuses a server of another authority, of another colony, and an
   expect((await failure({ endpoint: oldServer.endpoint, trust: pin })).message).toContain("expired on");
 });
 
-test("dialTls() says why there is no connection", async () => {
+test("dialTls() explains why it cannot connect", async () => {
   await using dir = await temporaryDirectory();
   const ours = await createAuthority(dir.path, colonyId);
   const trust = { kind: "authority", caPem: ours.caPem, colonyId } as const;
@@ -112,7 +112,7 @@ test("dialTls() says why there is no connection", async () => {
   const closed = await serve(createNetServer());
   await closed[Symbol.asyncDispose]();
   const refused = await failure({ endpoint: closed.endpoint, trust });
-  expect(refused).toMatchObject({ code: "unavailable", message: expect.stringContaining("nobody listens there") });
+  expect(refused).toMatchObject({ code: "unavailable", message: expect.stringContaining("nothing is listening there") });
   expect(refused.message).toContain(closed.endpoint);
 
   await using plain = await serve(createNetServer((socket) => socket.on("error", () => undefined).end("HTTP/1.1 400 Bad Request\r\n\r\n")));

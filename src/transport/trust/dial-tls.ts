@@ -1,19 +1,18 @@
-/** Opens a TLS 1.3 connection to a colony and gives it out only after the colony's certificate has been checked. */
+/** Opens a TLS 1.3 connection to a colony and returns it only after checking the colony's certificate. */
 
 import { X509Certificate } from "node:crypto";
 import { isIP } from "node:net";
 import { connect, type TLSSocket } from "node:tls";
 import { CoralError } from "../../base/errors.ts";
 import { colonyCertificateProblem } from "./certificate-check.ts";
+import { fingerprintOf, presentedChain } from "./certificates.ts";
 import { parseEndpoint } from "./endpoint.ts";
-import { fingerprintOf } from "./fingerprint.ts";
-import { presentedChain } from "./peer-certificate.ts";
 
-/** What makes the server the right colony. */
+/** How to recognise the colony. */
 export type ServerTrust =
-  /** Members know the authority itself. */
+  /** Members have the authority's certificate. */
   | { kind: "authority"; caPem: string; colonyId: string }
-  /** Newcomers and people know its SHA-256 from a token; the server has to present the authority's certificate. */
+  /** Others have its SHA-256 from a token; the server must present the authority's certificate. */
   | { kind: "fingerprint"; caFingerprint: string; colonyId?: string | undefined };
 
 export interface DialTlsOptions {
@@ -29,7 +28,7 @@ export interface DialTlsOptions {
 
 /**
  * The open connection; the caller owns it. Nothing has been written to it, so no secret can reach a wrong server. Throws `unavailable` when
- * nobody answers and `unauthenticated` when the wrong one does.
+ * nothing responds and `unauthenticated` when the wrong server does.
  */
 export async function dialTls(options: DialTlsOptions): Promise<TLSSocket> {
   const socket = await handshake(options);
@@ -55,11 +54,11 @@ function handshake(options: DialTlsOptions): Promise<TLSSocket> {
       port,
       minVersion: "TLSv1.3",
       ALPNProtocols: [alpn],
-      // The verdict is verifyServer's, which can say what is wrong, checks the SPIFFE id in place of the host name, and always runs.
+      // verifyServer decides: it can name the problem, checks the SPIFFE id instead of the host name, and always runs.
       rejectUnauthorized: false,
-      // A colony is reached by names and addresses that its certificate does not know: behind NAT, a balancer, a new address.
+      // A colony is reached by names and addresses that are not in its certificate: behind NAT, a load balancer, a new address.
       checkServerIdentity: () => undefined,
-      // No client looks at names of the system's authorities: only the colony's own counts.
+      // The authorities of the system do not count, only the colony's own.
       ca: trust.kind === "authority" ? [trust.caPem] : [],
       ...(isIP(host) ? {} : { servername: host }),
       ...(clientCertificate ? { cert: clientCertificate.certPem, key: clientCertificate.keyPem } : {}),
@@ -71,7 +70,7 @@ function handshake(options: DialTlsOptions): Promise<TLSSocket> {
     };
     const fail = (error: CoralError): void => {
       settle();
-      // A late error of a socket that nobody waits for any more must not end the process.
+      // A late error of an abandoned socket must not end the process.
       socket.on("error", () => undefined);
       socket.destroy();
       reject(error);
@@ -98,7 +97,7 @@ function verifyServer(socket: TLSSocket, options: DialTlsOptions): void {
   const authority =
     trust.kind === "authority" ? new X509Certificate(trust.caPem) : chain.find((one) => fingerprintOf(one.raw) === trust.caFingerprint);
   if (!authority)
-    throw refuse("its authority is not the one of the token (other CA fingerprint): this is another colony, or someone in between");
+    throw refuse("its authority does not match the token (other CA fingerprint): this is another colony, or a man in the middle");
   const problem = colonyCertificateProblem(leaf, { authority, colonyId: trust.colonyId, nowMs: Date.now() });
   if (problem !== undefined) throw refuse(problem);
   // The TLS library's own verdict, where it knows the authority too: never weaker than ours alone.
@@ -110,7 +109,7 @@ function verifyServer(socket: TLSSocket, options: DialTlsOptions): void {
 }
 
 const connectErrors: Record<string, string> = {
-  ECONNREFUSED: "nobody listens there; is the colony running",
+  ECONNREFUSED: "nothing is listening there; is the colony running",
   EHOSTUNREACH: "the host cannot be reached",
   ENETUNREACH: "the network cannot be reached",
   ETIMEDOUT: "no answer",
@@ -123,7 +122,7 @@ const connectErrors: Record<string, string> = {
   ERR_SSL_UNSUPPORTED_PROTOCOL: "the server does not speak TLS 1.3",
 };
 
-/** A socket error on the way to a colony, in words. Also for errors after the handshake, when a TLS 1.3 server refuses late. */
+/** The CoralError for a socket error on the way to a colony, also for one after the handshake: a TLS 1.3 server refuses late. */
 export function explain(endpoint: string, error: Error): CoralError {
   const code = "code" in error && typeof error.code === "string" ? error.code : "";
   // Node tries all addresses of a name and reports them together.

@@ -4,7 +4,7 @@ import { createPrivateKey, createPublicKey, generateKeyPairSync, type KeyObject,
 import { readFile, rename } from "node:fs/promises";
 import { join } from "node:path";
 import { CoralError } from "../../base/errors.ts";
-import { backdateMs } from "./certificate-times.ts";
+import { backdateMs } from "./certificates.ts";
 import { type FileOwner, writePrivateFile } from "./private-file.ts";
 import { spiffeIdOf } from "./spiffe-id.ts";
 
@@ -24,7 +24,7 @@ export interface Identity {
   caPem: string;
   notBeforeMs: number;
   notAfterMs: number;
-  /** Wall clock at which a new certificate should be asked for: two thirds of its life. */
+  /** Wall clock at which to renew the certificate: after two thirds of its life. */
   renewAtMs: number;
 }
 
@@ -96,7 +96,7 @@ export async function loadIdentity(directory: string): Promise<Identity | undefi
   return files && identityOf(directory, files);
 }
 
-/** Says whether the stored identity can be used for `colonyId` (any when absent), or exactly why not. Never throws for bad files. */
+/** Whether the stored identity can be used for `colonyId` (any when absent), and exactly why not. Never throws for bad files. */
 export async function checkIdentity(directory: string, expected: { colonyId?: string; nowMs: number }): Promise<IdentityCheck> {
   const unusable = (problem: IdentityProblem, why: string): IdentityCheck => {
     return { kind: "unusable", problem, message: `Cannot use the agent's identity in "${directory}": ${why}` };
@@ -197,7 +197,7 @@ function isKeyOf(keyPem: string, certPem: string): boolean {
   try {
     return new X509Certificate(certPem).checkPrivateKey(createPrivateKey(keyPem));
   } catch {
-    // Either is damaged; the caller reads both again and says which.
+    // Either is damaged; the caller reads both again to find out which.
     return false;
   }
 }

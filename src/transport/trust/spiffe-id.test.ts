@@ -33,7 +33,7 @@ test.each([
   ["URI:spiffe://x/colony", ["spiffe://x/colony"]],
   ["DNS:localhost, URI:spiffe://x/colony, IP Address:127.0.0.1", ["spiffe://x/colony"]],
   ["URI:a, URI:b", ["a", "b"]],
-  // A name that holds a separator is quoted; what stands inside the quotes is no name.
+  // A name with a separator is quoted; what is inside the quotes is not a name.
   ['DNS:"x, URI:spiffe://x/agent/victim, y"', []],
   ['DNS:"x\\", URI:spiffe://x/agent/victim", URI:real', ["real"]],
   ['URI:"a, b"', []],

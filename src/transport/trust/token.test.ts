@@ -77,7 +77,7 @@ test("parseToken() refuses random damage with a CoralError (seeded)", () => {
   }
 });
 
-test("createSecret() makes 256 bits that are never the same, and hashSecret() tells them apart", () => {
+test("createSecret() returns 256 random bits, and hashSecret() distinguishes them", () => {
   const secret = createSecret();
   expect(secret).toMatch(/^[\w-]{43}$/);
   expect(createSecret()).not.toBe(secret);

@@ -37,7 +37,7 @@ export function formatToken(token: Token): string {
   return `coral_${token.kind}_${Buffer.from(JSON.stringify({ e, c, f, i, s })).toString("base64url")}`;
 }
 
-/** Throws `usage` that says what is wrong: empty, cut off, of the other kind, or no token at all. The text itself is never quoted. */
+/** Throws `usage` with the problem: empty, truncated, of the other kind, or not a token. Never quotes the text itself. */
 export function parseToken(text: string, kind: TokenKind): Token {
   const trimmed = text.trim();
   if (trimmed === "") throw bad(kind, "it is empty");

@@ -82,7 +82,7 @@ test("joinColony() refuses a colony whose authority is not the token's, and does
   server.close();
 });
 
-test("joinColony() goes on to the next endpoint only when the first cannot be reached", async () => {
+test("joinColony() tries the next endpoint only when the first cannot be reached", async () => {
   await using colony = await startTestColony();
   const gone = createServer().listen(0, "127.0.0.1");
   await once(gone, "listening");
@@ -95,7 +95,7 @@ test("joinColony() goes on to the next endpoint only when the first cannot be re
   expect(allDead).toMatchObject({ code: "unavailable", message: expect.stringContaining(dead) });
 });
 
-test("registerAgent() tells why the colony refused, and why it could not be reached", async () => {
+test("registerAgent() reports why the colony refused, and why it could not be reached", async () => {
   await using colony = await startTestColony();
   const { endpoint, authority } = colony;
   colony.revoked.add("web-1");
@@ -113,7 +113,7 @@ test("registerAgent() tells why the colony refused, and why it could not be reac
   expect((await failureOf(aborted)).code).toBe("cancelled");
 });
 
-test("registerAgent() gives up on a colony that accepts and then says nothing", async () => {
+test("registerAgent() gives up on a colony that accepts and then stays silent", async () => {
   await using dir = await temporaryDirectory();
   const authority = await createAuthority(dir.path, "shop-test-0a1b2c");
   const { certPem, keyPem } = await authority.issueColony({ ttlMs: hourMs });

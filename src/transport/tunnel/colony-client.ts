@@ -85,7 +85,7 @@ async function callColony<T>(options: Connection, call: Call<T>): Promise<T> {
   const signal = AbortSignal.any([options.signal, deadline]);
   const socket = await dialTls({ ...options, alpn: "h2", timeoutMs });
   const session = createClientSession(socket);
-  // A TLS 1.3 server that refuses our certificate says so only after the handshake; keep it, the call itself just sees a cut stream.
+  // A TLS 1.3 server refuses our certificate only after the handshake; keep the alert, since the call itself just sees a cut stream.
   let lost: Error | undefined;
   session.on("error", (error) => {
     lost ??= error;

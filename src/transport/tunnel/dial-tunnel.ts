@@ -9,7 +9,7 @@ import { createRpcHandler } from "../http/rpc-handler.ts";
 import { dialTls, explain } from "../trust/dial-tls.ts";
 import type { Identity } from "../trust/identity.ts";
 import { startKeepAlive } from "./keep-alive.ts";
-import { lastWords, refusalCode } from "./tunnel.ts";
+import { closeReasonIn, refusalCode } from "./tunnel.ts";
 import { type FindServedFile, serveFile } from "./tunnel-files.ts";
 
 export interface DialTunnelOptions {
@@ -34,12 +34,12 @@ export interface DialTunnelOptions {
 }
 
 export interface DialledTunnel extends AsyncDisposable {
-  /** Why it ended: `unavailable` for a lost connection, `unauthenticated` when the colony turned the agent away, `cancelled` for our own close. */
+  /** Why it ended: `unavailable` for a lost connection, `unauthenticated` when the colony refused the agent, `cancelled` for our own close. */
   closed: Promise<CoralError>;
   close(reason: string): Promise<void>;
 }
 
-/** Resolves when the colony has accepted the tunnel; otherwise throws a CoralError that says what went wrong and where. */
+/** Resolves when the colony has accepted the tunnel; otherwise throws a CoralError with the endpoint and the reason. */
 export async function dialTunnel(options: DialTunnelOptions): Promise<DialledTunnel> {
   const { endpoint, identity, colonyId, signal, timeoutMs = 10_000 } = options;
   const startedAtMs = performance.now();
@@ -68,7 +68,7 @@ function serveOn(socket: TLSSocket, options: DialTunnelOptions): ServerHttp2Sess
     if (options.files && serveFile(request, response, options.files)) return;
     if (!handler(request, response, createContextValues())) response.writeHead(404).end();
   });
-  // Node's HTTP/2 server takes any duplex as a connection that it would have accepted itself; this one never listens.
+  // Node's HTTP/2 server serves any duplex as a connection; this one never listens.
   let session: ServerHttp2Session | undefined;
   server.once("session", (made) => {
     session = made;
@@ -97,13 +97,13 @@ class ServedTunnel implements DialledTunnel {
       });
     });
     session.on("goaway", (code: number, _lastStream: number, data?: Uint8Array) => {
-      const words = data?.length ? lastWords(data) : "the colony closed the tunnel";
-      this.#ending ??= this.#error(code === refusalCode ? "unauthenticated" : "unavailable", words);
+      const reason = data?.length ? closeReasonIn(data) : "the colony closed the tunnel";
+      this.#ending ??= this.#error(code === refusalCode ? "unauthenticated" : "unavailable", reason);
     });
     session.on("error", (error) => {
       this.#ending ??= explain(options.endpoint, error);
     });
-    // A TLS 1.3 server that refuses the client's certificate says so only now, as an alert.
+    // A TLS 1.3 server refuses a client certificate only now, with an alert.
     socket.on("error", (error) => {
       this.#ending ??= explain(options.endpoint, error);
     });
@@ -117,7 +117,7 @@ class ServedTunnel implements DialledTunnel {
     if (signal.aborted) onAbort();
   }
 
-  /** The colony's first ping says that it takes us; see openTunnel. */
+  /** The colony's first ping means "accepted"; see openTunnel. */
   async accepted(timeoutMs: number): Promise<void> {
     const timer = setTimeout(() => this.#end("timeout", `it did not accept the tunnel within ${Math.round(timeoutMs)} ms`), timeoutMs);
     const ping = new Promise<undefined>((resolve) => {
@@ -141,7 +141,7 @@ class ServedTunnel implements DialledTunnel {
   }
 
   async [Symbol.asyncDispose](): Promise<void> {
-    await this.close("the agent lets it go");
+    await this.close("closed by the agent");
   }
 
   #end(code: "unavailable" | "timeout" | "cancelled", why: string): void {

@@ -1,4 +1,4 @@
-/** Notices a peer that is gone without a word (partition, power cut): HTTP/2 pings after silence. */
+/** Detects a peer that vanished silently (partition, power cut), with HTTP/2 pings after silence. */
 
 import type { Http2Session } from "node:http2";
 
@@ -44,7 +44,7 @@ export function startKeepAlive(session: Http2Session, options: KeepAliveOptions)
     });
     const deadline = timer;
     session.ping((error) => {
-      // A destroyed session cancels its pings; its own "close" event tells the owner.
+      // A destroyed session cancels its pings; its owner gets "close".
       if (error) return;
       heardAtMs = performance.now();
       clearTimeout(timer);

@@ -1,4 +1,4 @@
-/** Runtime contexts between the words of Coral and those of the wire. What comes from an agent is bounded here. */
+/** Converts runtime contexts between model and wire, and bounds what an agent sends. */
 
 import type { MessageInitShape } from "@bufbuild/protobuf";
 import type { RuntimeFacts } from "../../model/runtime-facts.ts";

@@ -1,4 +1,4 @@
-/** A Connect transport over one HTTP/2 session that already exists. It never reconnects: who owns the session decides that. */
+/** A Connect transport over an existing HTTP/2 session. It never reconnects: that is up to the owner of the session. */
 
 import { type ClientHttp2Session, connect } from "node:http2";
 import type { Duplex } from "node:stream";
@@ -6,7 +6,7 @@ import { Code, ConnectError, type Interceptor, type Transport } from "@connectrp
 import { createConnectTransport } from "@connectrpc/connect-node";
 import { receivedMemoryOf } from "../http/received-memory.ts";
 
-/** Only a label inside the connection: requests carry it as :authority. */
+/** Only a label: requests carry it as :authority. */
 const authority = "http://coral";
 
 /** Bytes that a peer may send before we have read them, per stream: enough for 10 MB/s at 100 ms of distance. */
@@ -33,7 +33,7 @@ export interface SessionTransportOptions {
   maxReplyBytes: number;
   /** Completes "Cannot call …: " once the session is closed. */
   closedReason: () => string;
-  /** Bytes have arrived: the peer lives. */
+  /** Called when bytes arrive: the peer is alive. */
   onActivity?: () => void;
 }
 
@@ -43,7 +43,7 @@ export function createSessionTransport(session: ClientHttp2Session, options: Ses
     baseUrl: authority,
     useBinaryFormat: true,
     readMaxBytes: options.maxReplyBytes,
-    // Row batches are packed already; gzip would cost more than the wire.
+    // Row batches are compressed already; gzip would cost more than it saves.
     acceptCompression: [],
     interceptors: [failWithSession(session, options)],
     sessionManager: {
@@ -63,24 +63,24 @@ export function createSessionTransport(session: ClientHttp2Session, options: Ses
 }
 
 /**
- * A session that dies under a call may leave it unanswered for ever, or make it look cancelled by the caller, or broken off by the agent. This
- * fails it as `unavailable`. A stream is under way until its last message was read.
+ * When its session ends, a call may hang forever, or look cancelled by the caller or aborted by the agent. This interceptor fails it as
+ * `unavailable`. A stream is in progress until its last message was read.
  */
 function failWithSession(session: ClientHttp2Session, options: SessionTransportOptions): Interceptor {
-  // Not AbortSignal.any() or a shared promise: both would gather an entry per call for as long as the session lives.
-  const underWay = new Set<AbortController>();
+  // Not AbortSignal.any() or a shared promise: both would keep an entry per call for the life of the session.
+  const inProgress = new Set<AbortController>();
   const closedError = (): ConnectError => new ConnectError(`Cannot finish the call: ${options.closedReason()}`, Code.Unavailable);
   session.once("close", () => {
-    for (const controller of underWay) controller.abort(closedError());
+    for (const controller of inProgress) controller.abort(closedError());
   });
   return (next) => async (request) => {
     const controller = new AbortController();
     const onAbort = (): void => controller.abort(request.signal.reason);
     request.signal.addEventListener("abort", onAbort, { once: true });
     if (request.signal.aborted) onAbort();
-    underWay.add(controller);
+    inProgress.add(controller);
     const release = (): void => {
-      underWay.delete(controller);
+      inProgress.delete(controller);
       request.signal.removeEventListener("abort", onAbort);
     };
     const explain = (error: unknown, codes: readonly Code[]): unknown => {
@@ -93,7 +93,7 @@ function failWithSession(session: ClientHttp2Session, options: SessionTransportO
         release();
         return response;
       }
-      // A stream that ends without its last frame is taken for one that breaks the protocol.
+      // Connect reports a stream that ends without its last frame as a protocol error.
       const read = readMessages(response.message, release, (error) => explain(error, [...cutCodes, Code.InvalidArgument, Code.Internal]));
       return { ...response, message: read };
     } catch (error) {

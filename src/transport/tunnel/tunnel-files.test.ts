@@ -46,9 +46,9 @@ describe("Tunnel.readFile()", () => {
     await using directory = await temporaryDirectory();
     const path = join(directory.path, "1");
     writeFileSync(path, content);
-    const asked: string[] = [];
+    const names: string[] = [];
     const find: FindServedFile = (name) => {
-      asked.push(name);
+      names.push(name);
       return { path, sizeBytes: content.length - 10 };
     };
     await withTunnel(find, async (tunnel) => {
@@ -58,10 +58,10 @@ describe("Tunnel.readFile()", () => {
       expect(all[0]?.equals(whole)).toBe(true);
       expect(all[2]?.equals(whole.subarray(2_000_000))).toBe(true);
     });
-    expect(new Set(asked)).toEqual(new Set(["segments/e/span/1"]));
+    expect(new Set(names)).toEqual(new Set(["segments/e/span/1"]));
   });
 
-  it("says that a file is not there: none of that name, one that was just removed, an offset behind its end", async () => {
+  it("reports a missing file: an unknown name, one that was just removed, an offset past its end", async () => {
     const find: FindServedFile = (name) => (name === "none" ? undefined : { path: "/nonexistent/file", sizeBytes: 100 });
     await withTunnel(find, async (tunnel) => {
       expect(await codeOf(read(tunnel, "none"))).toBe("not-found");
@@ -70,7 +70,7 @@ describe("Tunnel.readFile()", () => {
     });
   });
 
-  it("says `unsupported` for an agent that serves no files, and calls go on", async () => {
+  it("throws `unsupported` for an agent that serves no files, and other calls continue", async () => {
     await withTunnel(undefined, async (tunnel) => expect(await codeOf(read(tunnel, "segments/e/span/1"))).toBe("unsupported"));
   });
 

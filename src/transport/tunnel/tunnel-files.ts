@@ -41,9 +41,9 @@ const prefix = "/files/";
 const pieceBytes = 512 * 1024;
 /** What a reader is given at once: frames bring 16 KiB, and each hand-over from one loop to the next costs as much as to copy those. */
 const blockBytes = 1024 * 1024;
-/** More of them, and the agent is to wait until the reader has taken some. */
+/** Above it the agent waits until the reader has consumed some. */
 const maxWaitingBlocks = 2;
-/** It was there, or could be: list again. An agent that serves no files says 404. */
+/** The file existed, or could have: list again. An agent that serves no files replies 404. */
 const goneStatus = 410;
 
 /** The agent's end. False: the request is about something else. */
@@ -153,8 +153,8 @@ export async function* readServedFile(
 }
 
 /**
- * What came before a failure is handed over before it is thrown: the file is taken up there. By events, because an iterator of the stream waits and joins
- * parts anew for each few of the 16 KiB that frames bring.
+ * Data that arrived before a failure is delivered before the error: the transfer resumes there. Uses events, because an iterator over the stream waits and
+ * joins buffers for every few frames of 16 KiB.
  */
 async function* inBlocks(
   stream: ClientHttp2Stream,

@@ -40,7 +40,7 @@ async function failure(dialling: Promise<DialledTunnel>): Promise<CoralError> {
   throw new Error("was accepted");
 }
 
-/** A TCP proxy that can stop passing bytes on, as a partition does: nobody is told. */
+/** A TCP proxy that can stop forwarding silently, as a network partition does. */
 async function startProxy(endpoint: string): Promise<AsyncDisposable & { endpoint: string; partition(): void }> {
   const sockets = new Set<Socket>();
   const server = createServer((near) => {
@@ -80,7 +80,7 @@ test("dialTunnel() lets the colony call AgentService.Pull through real TLS", asy
   expect((await tunnel.closed).code).toBe("cancelled");
 });
 
-test("a tunnel carries a reply of 8 MiB while small calls go on beside it", async () => {
+test("a tunnel carries a reply of 8 MiB while small calls continue", async () => {
   await using colony = await startTestColony();
   const identity = await issueIdentity(colony.authority, "web-1");
   const data = new Uint8Array(8 * 1024 * 1024).map((_, index) => index * 31);
@@ -143,7 +143,7 @@ async function refusedBy(colony: TestColony, identity: Identity): Promise<CoralE
   );
 }
 
-test("the colony tells a refused agent the exact reason", async () => {
+test("the colony sends a refused agent the exact reason", async () => {
   await using colony = await startTestColony();
   await using dir = await temporaryDirectory();
   const { colonyId } = colony.authority;
@@ -166,7 +166,7 @@ test("the colony tells a refused agent the exact reason", async () => {
   expect(colony.recorded.records.filter((record) => record.message === "tunnel refused")).toHaveLength(3);
 });
 
-test("the colony turns away tunnels above its limit", async () => {
+test("the colony refuses tunnels above its limit", async () => {
   await using colony = await startTestColony({ limits: { maxTunnels: 1 } });
   await using _first = await dial(colony.endpoint, await issueIdentity(colony.authority, "web-1"));
   const error = await failure(dial(colony.endpoint, await issueIdentity(colony.authority, "web-2")));
@@ -225,7 +225,7 @@ test("both ends notice a partition by themselves", async () => {
   expect(late).toMatchObject({ code: "unavailable", message: expect.stringContaining('tunnel to agent "web-1" is closed (no answer') });
 });
 
-test("a call that the agent never answers fails as unavailable when the tunnel goes, whoever ends it", async () => {
+test("a call without a reply fails as unavailable when either end closes the tunnel", async () => {
   await using colony = await startTestColony();
   const identity = await issueIdentity(colony.authority, "web-1");
   const endings: ((agentEnd: { abort(): void; tunnel: DialledTunnel }, colonyEnd: Tunnel) => unknown)[] = [
@@ -317,7 +317,7 @@ test("an idle tunnel stays open over many ping intervals", async () => {
   expect((await createClient(AgentService, accepted.transport).hello({})).agentId).toBe("web-1");
 });
 
-test("the colony's close() tells the agent why, also when the colony goes down", async () => {
+test("the colony's close() sends the agent its reason, also at shutdown", async () => {
   await using colony = await startTestColony();
   const identity = await issueIdentity(colony.authority, "web-1");
   await using replaced = await dial(colony.endpoint, identity);

@@ -21,7 +21,7 @@ export interface TunnelClosed {
   reason: string;
 }
 
-/** One agent's tunnel. Whoever gets it from onTunnel owns it. */
+/** One agent's tunnel, owned by the receiver of onTunnel. */
 export interface Tunnel extends AsyncDisposable {
   agentId: string;
   /** `address:port` of the agent's end. */
@@ -34,13 +34,13 @@ export interface Tunnel extends AsyncDisposable {
   certificateNotAfterMs: number;
   /** Resolves, never rejects. */
   closed: Promise<TunnelClosed>;
-  /** Tells the agent why (it appears in the agent's log), then ends the connection. Idempotent. */
+  /** Sends the agent the reason, which it logs, then ends the connection. Idempotent. */
   close(reason: string): Promise<void>;
 }
 
 /** GOAWAY code that means "you may not", in place of "not now". */
 export const refusalCode = constants.NGHTTP2_INADEQUATE_SECURITY;
-/** For the agent to read our last words. */
+/** For the agent to read the reason for closing. */
 const farewellMs = 1_000;
 const maxTimerMs = 2 ** 31 - 1;
 
@@ -78,7 +78,7 @@ export function openTunnel(options: OpenTunnelOptions): Promise<Tunnel> {
     reason ??= `the connection was lost (${error.message})`;
   });
   session.on("goaway", (_code, _lastStream, data) => {
-    reason ??= `closed by the agent${data?.length ? `: ${lastWords(data)}` : ""}`;
+    reason ??= `closed by the agent${data?.length ? `: ${closeReasonIn(data)}` : ""}`;
   });
   const keepAlive = startKeepAlive(session, {
     intervalMs: pingIntervalMs,
@@ -110,7 +110,7 @@ export function openTunnel(options: OpenTunnelOptions): Promise<Tunnel> {
       }
       await closed;
     },
-    [Symbol.asyncDispose]: () => tunnel.close("the colony lets it go"),
+    [Symbol.asyncDispose]: () => tunnel.close("closed by the colony"),
   };
 
   return firstAnswer(session, tunnel);
@@ -128,10 +128,10 @@ function firstAnswer(session: ClientHttp2Session, tunnel: Tunnel): Promise<Tunne
   });
 }
 
-/** Tells the agent why it gets no tunnel, and hangs up. */
+/** Sends the agent the reason for the refusal, and closes the connection. */
 export function refuseTunnel(socket: TLSSocket, reason: string): void {
   const session = createClientSession(socket);
-  // The agent may hang up first; nobody is waiting for this connection.
+  // The agent may close first; nothing waits for this connection.
   session.on("error", () => undefined);
   session.once("connect", () => sayGoodbye(session, refusalCode, reason));
 }
@@ -150,7 +150,7 @@ function sayGoodbye(session: ClientHttp2Session, code: number, reason: string): 
 }
 
 /** Text of a GOAWAY frame: foreign bytes for our log, so one line and bounded. */
-export function lastWords(data: Uint8Array): string {
+export function closeReasonIn(data: Uint8Array): string {
   return Buffer.from(data.buffer, data.byteOffset, Math.min(data.byteLength, 500))
     .toString("utf8")
     .replaceAll(/\p{Cc}/gu, " ");
