@@ -1,4 +1,4 @@
-/** What an agent has between its OTLP doors and its segments, in a process of its own, and what can be told of it meanwhile. */
+/** What an agent has between its OTLP network and its segments, in a process of its own, and what can be told of it meanwhile. */
 
 import { mkdirSync, readdirSync, readFileSync } from "node:fs";
 import { join } from "node:path";
@@ -51,7 +51,7 @@ export async function runReceiver(directory: string, workers: number): Promise<v
       sampling: { bytesPerSecond: undefined, slowMs: 500 },
       forward: undefined,
     },
-    doors: { listen: startOtlpServers, connect: createOtlpClient },
+    network: { listen: startOtlpServers, connect: createOtlpClient },
     onLoad: (isBusy) => preferMemory("agent", !isBusy),
     clock: systemClock,
     log: silentLogger,

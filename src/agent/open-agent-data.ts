@@ -21,7 +21,7 @@ export async function openAgentData(context: AgentContext, onReplaced: () => voi
   const otlp = stack.use(
     new OtlpIntake({
       config: context.config.otlp,
-      doors: { listen: startOtlpServers, connect: createOtlpClient },
+      network: { listen: startOtlpServers, connect: createOtlpClient },
       patterns: logPatterns.intake,
       ...(context.onOtlpLoad && { onLoad: context.onOtlpLoad }),
       clock,

@@ -7,14 +7,13 @@
 export type { MetricPoint } from "./decode/metric-point.ts";
 export type { DecodeOrder } from "./intake/decode-orders.ts";
 export { MetricIntake } from "./intake/metric-intake.ts";
-export { addMetricIntakeMetrics } from "./intake/metric-intake-metrics.ts";
 export { OtlpIntake, type OtlpStatus } from "./intake/otlp-intake.ts";
-export { addOtlpMetrics } from "./intake/otlp-metrics.ts";
+export { addMetricIntakeMetrics, addOtlpMetrics } from "./intake/otlp-metrics.ts";
 export type { OtlpRequest } from "./intake/receiver.ts";
 export { runDecodeWorker } from "./intake/run-decode-worker.ts";
 export type { PatternCount } from "./logs/annotate-logs.ts";
 export { encodeLogLines, type LogLine } from "./logs/encode-log-lines.ts";
-export { LogPatternBook, type PatternEvent, type PatternWindow } from "./logs/log-pattern-book.ts";
+export { LogPatternRegistry, type PatternEvent, type PatternWindow } from "./logs/log-pattern-registry.ts";
 export { parseLogLine, severityOfPriority } from "./logs/parse-log-line.ts";
 export { parsePrometheusText, scrapedFrom } from "./prometheus/prometheus-text.ts";
 export { createOtlpClient } from "./servers/otlp-client.ts";

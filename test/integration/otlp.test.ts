@@ -31,7 +31,7 @@ const config: OtlpConfig = {
   sampling: { bytesPerSecond: undefined, slowMs: 500 },
   forward: undefined,
 };
-const doors = { listen: startOtlpServers, connect: createOtlpClient };
+const network = { listen: startOtlpServers, connect: createOtlpClient };
 const log = silentLogger;
 
 const spanOf = (index: number): TestSpan => ({
@@ -71,8 +71,8 @@ describe("OTLP at an agent", () => {
     const forwarded: OtlpRequest[] = [];
     await using other = new OtlpIntake({
       config,
-      doors: {
-        ...doors,
+      network: {
+        ...network,
         listen: (options) =>
           startOtlpServers({
             ...options,
@@ -87,7 +87,7 @@ describe("OTLP at an agent", () => {
     });
     await other.start({ segments: () => undefined });
     const forward = { endpoint: `http://${other.status().http}`, headers: {}, maxQueueBytes: mebibyte };
-    await using intake = new OtlpIntake({ config: { ...config, forward }, doors, clock: systemClock, log });
+    await using intake = new OtlpIntake({ config: { ...config, forward }, network, clock: systemClock, log });
     await using test = await openTestReceiver({ workerFile });
     await intake.start({ segments: () => test.segments });
     const { grpc, http } = intake.status();
@@ -104,10 +104,10 @@ describe("OTLP at an agent", () => {
   });
 
   it("reports a port that is in use, and continues without it", async () => {
-    await using first = new OtlpIntake({ config, doors, clock: systemClock, log });
+    await using first = new OtlpIntake({ config, network, clock: systemClock, log });
     await first.start({ segments: () => undefined });
     const port = Number(first.status().http?.split(":")[1]);
-    await using second = new OtlpIntake({ config: { ...config, http: { host: "127.0.0.1", port } }, doors, clock: systemClock, log });
+    await using second = new OtlpIntake({ config: { ...config, http: { host: "127.0.0.1", port } }, network, clock: systemClock, log });
     await second.start({ segments: () => undefined });
     expect(second.status()).toMatchObject({ state: "unavailable", reason: expect.stringContaining(`port ${port} taken`), grpc: null });
   });
@@ -115,11 +115,11 @@ describe("OTLP at an agent", () => {
   it("accepts nothing without the token, and nothing at all if the token cannot be read", async () => {
     const folder = mkdtempSync(join(tmpdir(), "coral-otlp-"));
     const tokenFile = join(folder, "token");
-    await using broken = new OtlpIntake({ config: { ...config, tokenFile }, doors, clock: systemClock, log });
+    await using broken = new OtlpIntake({ config: { ...config, tokenFile }, network, clock: systemClock, log });
     await broken.start({ segments: () => undefined });
     expect(broken.status()).toMatchObject({ state: "unavailable", reason: expect.stringContaining("token_file"), http: null });
     writeFileSync(tokenFile, "secret\n");
-    await using intake = new OtlpIntake({ config: { ...config, tokenFile }, doors, clock: systemClock, log });
+    await using intake = new OtlpIntake({ config: { ...config, tokenFile }, network, clock: systemClock, log });
     await intake.start({ segments: () => undefined });
     const send = (headers: Record<string, string>) =>
       fetch(`http://${intake.status().http}/v1/traces`, {
@@ -134,7 +134,7 @@ describe("OTLP at an agent", () => {
   });
 
   it("asks senders to retry while the store is unavailable", async () => {
-    await using intake = new OtlpIntake({ config, doors, clock: systemClock, log });
+    await using intake = new OtlpIntake({ config, network, clock: systemClock, log });
     await intake.start({ segments: () => undefined });
     const reply = await post(intake.status().http, "/v1/traces", traces(spanOf(0)));
     expect([reply.status, reply.headers.get("retry-after")]).toEqual([503, "5"]);

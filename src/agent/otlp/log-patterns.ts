@@ -1,7 +1,7 @@
 /** Log patterns at an agent: per-minute counts in the store, and an event for a new pattern or a burst. */
 
 import type { Clock } from "../../base/clock.ts";
-import { LogPatternBook, type PatternEvent, type PatternWindow } from "../../otlp/index.ts";
+import { LogPatternRegistry, type PatternEvent, type PatternWindow } from "../../otlp/index.ts";
 import { type AgentStore } from "../../store/agent/index.ts";
 import { event, logPattern, type RowOf, type SampleTime } from "../../store/signals/index.ts";
 
@@ -10,7 +10,7 @@ const maxLoaded = 10_000;
 
 export class LogPatterns {
   readonly #clock: Clock;
-  readonly #book = new LogPatternBook();
+  readonly #registry = new LogPatternRegistry();
 
   constructor(clock: Clock) {
     this.#clock = clock;
@@ -18,8 +18,8 @@ export class LogPatterns {
 
   /** For the decode workers. */
   readonly intake = {
-    onPatterns: (patterns: Parameters<LogPatternBook["add"]>[0]): void => this.#book.add(patterns, this.#clock.wallMs()),
-    knownTemplates: (): readonly { service: string; template: string }[] => this.#book.templates(),
+    onPatterns: (patterns: Parameters<LogPatternRegistry["add"]>[0]): void => this.#registry.add(patterns, this.#clock.wallMs()),
+    knownTemplates: (): readonly { service: string; template: string }[] => this.#registry.templates(),
   };
 
   /** Loads stored patterns, so that they do not count as new after a restart. */
@@ -29,7 +29,7 @@ export class LogPatterns {
        FROM log_pattern GROUP BY service, pattern ORDER BY last_at DESC LIMIT ${maxLoaded}`,
     );
     // Oldest first: the most recent patterns are evicted last.
-    this.#book.load(
+    this.#registry.load(
       rows.reverse().map((row) => ({
         service: String(row["service"]),
         pattern: String(row["pattern"]),
@@ -43,7 +43,7 @@ export class LogPatterns {
   async endWindow(store: Pick<AgentStore, "append">): Promise<void> {
     const nowMs = this.#clock.wallMs();
     const time: SampleTime = { at: Math.round(nowMs * 1_000), mono_ms: Math.round(this.#clock.monotonicMs()) };
-    const { rows, events } = this.#book.endWindow(nowMs);
+    const { rows, events } = this.#registry.endWindow(nowMs);
     if (rows.length > 0)
       await store.append(
         logPattern,

@@ -53,8 +53,8 @@ export async function openInbox(options: InboxOptions, target: Target, rowTarget
   const directory = join(options.paths.dataDirectory, "inbox");
   await mkdir(directory, { recursive: true, mode: 0o700 });
   return ResourceStack.assemble(async (stack) => {
-    const doors = { listen: startOtlpServers, connect: createOtlpClient };
-    const intake = stack.use(new OtlpIntake({ config, doors, ...(options.onOtlpLoad && { onLoad: options.onOtlpLoad }), clock, log }));
+    const network = { listen: startOtlpServers, connect: createOtlpClient };
+    const intake = stack.use(new OtlpIntake({ config, network, ...(options.onOtlpLoad && { onLoad: options.onOtlpLoad }), clock, log }));
     const store = await openAgentStore(engine, {
       name: "inbox",
       file: `${directory}/inbox.duckdb`,

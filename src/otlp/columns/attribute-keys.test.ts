@@ -3,7 +3,7 @@ import { AttributeKeys } from "./attribute-keys.ts";
 import { ByteWriter, sourceOf } from "./byte-writer.ts";
 import { KnownKeys } from "./known-keys.ts";
 
-/** What is told of a key that comes next. */
+/** The facts about the next key. */
 function told(keys: AttributeKeys, name: string): { code: number; id: number; secrecy: unknown; json: string } {
   const bytes = Buffer.from(name);
   // Among others, as keys lie in a request.
@@ -15,7 +15,7 @@ function told(keys: AttributeKeys, name: string): { code: number; id: number; se
 }
 
 describe("AttributeKeys", () => {
-  it("tells the same of a key whatever came before it", () => {
+  it("returns the same facts about a key whatever came before it", () => {
     const keys = new AttributeKeys();
     const names = ["a", "b", "a", "c", "b", "a", "b", "", "c", "a", ""];
     const codes = new Map<string, number>();
@@ -50,7 +50,7 @@ describe("AttributeKeys", () => {
     expect(names.map((name) => told(keys, name).id)).toEqual([3, -1, 3, -1, 3]);
   });
 
-  it("forgets when there are too many, and goes on as before", () => {
+  it("forgets when there are too many, and continues as before", () => {
     const keys = new AttributeKeys();
     for (let round = 0; round < 3; round++) {
       for (let index = 0; index < 5_000; index++) {

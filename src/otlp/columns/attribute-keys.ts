@@ -23,7 +23,7 @@ export class AttributeKeys {
   #jsonStarts: number[] = [];
   #last = 0;
 
-  /** `known`: keys whose numbers `idOf` tells. */
+  /** `known`: keys that `idOf` returns numbers for. */
   constructor(known?: KnownKeys) {
     this.#known = known;
     this.#forget();

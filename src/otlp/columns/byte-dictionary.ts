@@ -7,7 +7,7 @@ const maxProbes = 32;
 const noBytes = sourceOf(new Uint8Array(0));
 /** For a quarter of a million texts. */
 const maxKeptSlots = 2 ** 19;
-/** Different in each process: nobody outside can choose colliding keys. */
+/** Random per process: a sender cannot choose colliding keys. */
 const seed = (Math.random() * 2 ** 32) | 0;
 
 export class ByteDictionary {
@@ -67,7 +67,7 @@ export class ByteDictionary {
     return this.#add(source, start, end, hash, -1);
   }
 
-  /** For texts that do not come from a request. */
+  /** For texts that are not part of a request. */
   codeOfText(text: string): number {
     const bytes = Buffer.from(text);
     return this.codeOf(sourceOf(bytes), 0, bytes.length);
@@ -82,7 +82,7 @@ export class ByteDictionary {
     return text;
   }
 
-  /** Entry `c` is `bytes[offsets[c], offsets[c + 1])`. Good until the next code is asked for. */
+  /** Entry `c` is `bytes[offsets[c], offsets[c + 1])`. Valid until the next code is requested. */
   packed(): { bytes: Uint8Array; offsets: Uint32Array } {
     return { bytes: this.#writer.bytes.subarray(0, this.#writer.size), offsets: this.#offsets.subarray(0, this.#count + 1) };
   }

@@ -18,7 +18,7 @@ describe("plainString()", () => {
     },
   );
 
-  it("tells every byte that is not plain, wherever it stands", () => {
+  it("finds every byte that is not plain, at any position", () => {
     const isPlain = (byte: number): boolean => byte > 0x20 && byte < 0x80 && !'"\\=@'.includes(String.fromCharCode(byte));
     for (let byte = 0; byte < 256; byte++) {
       for (let at = 0; at < 11; at++) {

@@ -13,7 +13,7 @@ const highBits = 0x80808080 | 0;
 const ones = 0x01010101;
 
 /**
- * Four bytes at once: the high bit of each that is no ASCII, a control character, a space, or one of `"`, `\`, `=` and `@`. Perhaps also of one after
+ * Four bytes at once: the high bit of each that is not ASCII, a control character, a space, or one of `"`, `\`, `=` and `@`. Perhaps also of one after
  * such a byte, never of others.
  */
 function oddOf(word: number): number {
@@ -135,7 +135,7 @@ export class ByteWriter implements ByteSource {
     } while (at > this.size - digits);
   }
 
-  /** A number as JSON. One without a fraction keeps `.0`, so that its type survives; what JSON cannot say becomes a string. */
+  /** A number as JSON. One without a fraction keeps `.0`, so that its type survives; what JSON cannot express becomes a string. */
   double(value: number): void {
     if (!Number.isFinite(value)) this.ascii(`"${value}"`);
     else if (Number.isInteger(value) && Math.abs(value) < 1e21) this.ascii(Object.is(value, -0) ? "-0.0" : `${value}.0`);
@@ -234,7 +234,7 @@ function sequenceLength(source: Uint8Array, index: number, end: number): number 
   const length = first < 0xc2 ? 0 : first < 0xe0 ? 2 : first < 0xf0 ? 3 : first < 0xf5 ? 4 : 0;
   if (length === 0 || index + length > end) return 0;
   const second = source[index + 1] as number;
-  // Overlong forms, surrogates and what is beyond Unicode are told by the second byte.
+  // The second byte reveals overlong forms, surrogates and code points beyond Unicode.
   const lowest = first === 0xe0 ? 0xa0 : first === 0xf0 ? 0x90 : 0x80;
   const highest = first === 0xed ? 0x9f : first === 0xf4 ? 0x8f : 0xbf;
   if (second < lowest || second > highest) return 0;

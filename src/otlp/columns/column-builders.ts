@@ -166,7 +166,7 @@ export class CodeBuilder implements ColumnBuilder {
   readonly #presence: Presence | undefined;
   readonly #dictionary: () => { bytes: Uint8Array; offsets: Uint32Array };
 
-  /** `dictionary` is asked once, at the end; several columns may give the same arrays. */
+  /** `dictionary` is called once, at the end; several columns may share its arrays. */
   constructor(nullable: boolean, dictionary: () => { bytes: Uint8Array; offsets: Uint32Array }) {
     this.#presence = nullable ? new Presence() : undefined;
     this.#dictionary = dictionary;

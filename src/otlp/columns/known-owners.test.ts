@@ -30,7 +30,7 @@ describe("KnownOwners", () => {
     expect(owners.find(sourceOf(bytes), 0, 8)).toBeUndefined();
   });
 
-  it("forgets all when the codes of the dictionary are no longer good", () => {
+  it("forgets everything when the codes of the dictionary are no longer valid", () => {
     const dictionary = new ByteDictionary();
     const owners = new KnownOwners<string>(dictionary);
     const source = sourceOf(Buffer.from("checkout"));

@@ -1,7 +1,7 @@
 import { type ByteDictionary, hashOf } from "./byte-dictionary.ts";
 import type { ByteSource } from "./byte-writer.ts";
 
-/** Larger ones come with many rows, beside which reading them again is nothing. */
+/** Larger ones have many rows, compared to which reading them again costs little. */
 const maxOwnerBytes = 2_048;
 /** At most 2 MiB of them; more are read each time. */
 const maxOwners = 1_024;

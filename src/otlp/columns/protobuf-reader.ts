@@ -3,7 +3,7 @@
  * so a reader of a nested message can never leave it.
  */
 
-/** The bytes are no message of this kind. The reader's position is meaningless afterwards. */
+/** The bytes are not a message of this kind. The reader's position is undefined afterwards. */
 export class MalformedError extends Error {
   override readonly name = "MalformedError";
 }
@@ -23,7 +23,7 @@ export class ProtobufReader {
   /** Of the next byte. */
   at = 0;
 
-  /** Starts anew. The bytes are not copied. */
+  /** Starts over with other bytes, which are not copied. */
   open(bytes: Uint8Array): void {
     this.bytes = bytes;
     this.view = new DataView(bytes.buffer, bytes.byteOffset, bytes.byteLength);

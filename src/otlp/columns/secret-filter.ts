@@ -1,6 +1,6 @@
 /**
- * Takes secrets out of attributes while they are read: by the names that senders gave them, and by their look. Spans come by the hundred thousand,
- * so a look is paid for only where the bytes make one worth it, and what was looked at is remembered.
+ * Removes secrets from attributes while they are read: by key, and by the form of the value. Spans arrive by the hundred thousand, so values are
+ * scanned only where their bytes make it worthwhile, and results are cached.
  */
 
 import { isHarmlessValue, isSecretName, looksRandom, mask, redactLogText } from "../../redact/index.ts";
@@ -89,7 +89,7 @@ function isSecretText(text: string): boolean {
   return looksRandom(text, 16);
 }
 
-/** First bytes of secrets that are known by their look and need no word before them. */
+/** First bytes of secrets that are recognised by their form alone. */
 const beginnings: ReadonlySet<number> = new Set(
   "eyJ AKI ASI ARO AID ANP AGP ABI ACC ghp gho ghu ghs ghr git glp gld glr glc gls xox xap sk_ pk_ rk_ whs sk- AIz ya2 GOC SG. key npm pyp dop hf_ dap hvs hvb hvr shp sq0 NRA lin fig cfu PMA ATA EAA AGE $2a $2b $2y $5$ $6$ $y$ $ar Bea bea BEA Bas bas BAS"
     .split(" ")
@@ -103,7 +103,7 @@ for (const character of '="@ ') around[character.charCodeAt(0)] = 1;
 /** No secret is shorter. */
 const minSecretBytes = 8;
 
-/** Without one of these beginnings, and without a space, `=`, `@` or a quote in it, a text is no secret by its look. */
+/** A text without one of these prefixes and without a space, `=`, `@` or a quote does not have the form of a secret. */
 export function beginsLikeSecret(bytes: Uint8Array, start: number, end: number): boolean {
   if (end - start < minSecretBytes) return false;
   return beginnings.has(((bytes[start] as number) << 16) | ((bytes[start + 1] as number) << 8) | (bytes[start + 2] as number));

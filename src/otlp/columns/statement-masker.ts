@@ -14,7 +14,7 @@ export class StatementMasker {
     this.#masked.clear();
   }
 
-  /** The code of the template of a statement, or 0 when it cannot be told what its values are. */
+  /** The code of the template of a statement, or 0 when its values cannot be identified. */
   mask(dictionary: ByteDictionary, statement: number, system: number): number {
     const known = this.#masked.get(statement);
     if (known !== undefined) return known;

@@ -45,7 +45,7 @@ export class AttributeReader {
   /** Values that were shortened or left out because of a limit. */
   cut = 0;
 
-  /** `known`: keys whose numbers `keyId` tells. */
+  /** `known`: keys that `keyId` returns numbers for. */
   constructor(reader: ProtobufReader, limits: AttributeLimits = defaultAttributeLimits, known?: KnownKeys) {
     this.#reader = reader;
     this.#limits = limits;
@@ -242,7 +242,7 @@ export class AttributeReader {
     out.byte(isMap ? 0x7d : 0x5d);
   }
 
-  /** Attributes of one owner; whoever writes them counts. */
+  /** Attributes of one owner; the writer counts them. */
   get maxCount(): number {
     return this.#limits.maxCount;
   }

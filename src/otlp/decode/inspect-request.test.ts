@@ -27,7 +27,7 @@ describe("inspectRequest()", () => {
     expect(inspectRequest("traces", new Uint8Array(0))).toMatchObject({ rows: 0, rejected: 0, reason: "" });
   });
 
-  it("tells what will be refused, and why", () => {
+  it("reports what will be rejected, and why", () => {
     const items = [span, { ...span, traceId: "00".repeat(16) }, { ...span, spanId: "" }];
     expect(inspectRequest("traces", traceRequest([{ items }]))).toMatchObject({
       rows: 3,

@@ -1,5 +1,5 @@
 /**
- * A look at a request before it is acknowledged: is it one, how many rows does it hold, and which of them will be refused. Reads no values, so
+ * Inspects a request before it is acknowledged: is it valid, how many rows does it hold, and which of them will be rejected. Reads no values, so
  * that it may run on the thread of the receiver.
  */
 
@@ -16,7 +16,7 @@ export interface Inspection {
   rejected: number;
   /** Why the first of them cannot; empty when all can. */
   reason: string;
-  /** No item says when it was, so that two requests may be equal and yet two. Of logs only: spans have ids, points have times. */
+  /** No item has a time, so that two different requests may have equal bytes. Logs only: spans have ids, points have times. */
   isTimeless: boolean;
 }
 
@@ -33,20 +33,20 @@ const pointTag = 10;
 const traceIdBytes = 16;
 const spanIdBytes = 8;
 
-/** Throws MalformedError when the body is no request of this kind. */
+/** Throws MalformedError when the body is not a request of this kind. */
 export function inspectRequest(signal: OtlpSignal, body: Uint8Array): Inspection {
   shared ??= new Inspector();
   return shared.inspect(signal, body);
 }
 
-/** Requests are looked at one after the other: small ones would cost more to prepare for than to look at. */
+/** Reused for all requests: setting it up would cost more than inspecting a small request. */
 let shared: Inspector | undefined;
 const noBytes = new Uint8Array(0);
 
 class Inspector {
   readonly #reader = new ProtobufReader();
   readonly #attributes = new AttributeReader(this.#reader);
-  /** Written to be read through; nobody reads it. */
+  /** Written while parsing, never read. */
   readonly #json = new ByteWriter(256);
   #rows = 0;
   #rejected = 0;
@@ -63,7 +63,7 @@ class Inspector {
       this.#walk(signal, body);
       return { rows: this.#rows, rejected: this.#rejected, reason: this.#reason, isTimeless: signal === "logs" && this.#timed === 0 };
     } finally {
-      // The body is not kept until the next one comes.
+      // Do not keep the body until the next request.
       this.#reader.open(noBytes);
     }
   }

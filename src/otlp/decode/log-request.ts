@@ -6,13 +6,15 @@ import { utf8Cut } from "../columns/byte-writer.ts";
 import { CodeBuilder, FixedBuilder, Int32Builder, Int64Builder, sharedDictionary, TextBuilder } from "../columns/column-builders.ts";
 import { KnownKeys } from "../columns/known-keys.ts";
 import { MalformedError, ProtobufReader } from "../columns/protobuf-reader.ts";
-import { microseconds } from "../columns/time-words.ts";
+import { microseconds } from "../columns/split-time.ts";
 import { type AttributeLimits, AttributeReader, anyValue, defaultAttributeLimits } from "./attribute-reader.ts";
 import { ItemAttributes, setDropped } from "./item-attributes.ts";
 import { type DecodeCounts, ItemRows } from "./item-rows.ts";
 import { ColumnSet, OwnerColumns, setCode } from "./owner-columns.ts";
 import { ResourceReader } from "./resource-reader.ts";
-import { severityTexts } from "./severity.ts";
+
+/** Names of the six ranges of severity numbers, four numbers each; the first is for number 0. */
+const severityTexts = ["", "trace", "debug", "info", "warn", "error", "fatal"] as const;
 
 const logTag = {
   time: 9,
@@ -200,7 +202,7 @@ export class LogDecoder {
     }
   }
 
-  /** What needs the whole record: fields come in any order. */
+  /** Needs the whole record: fields arrive in any order. */
   #finish(row: number, receivedAtUs: number): void {
     this.#own.end(row);
     this.#columns.body.end(row, this.#hasBody);
@@ -280,7 +282,7 @@ function timeAt(view: DataView, at: number): number {
   return microseconds(view.getUint32(at, true), view.getUint32(at + 4, true));
 }
 
-/** For senders that give a word only. */
+/** For senders that set only the severity text. */
 function severityOf(text: string): number {
   const index = severityTexts.findIndex((name) => name !== "" && text.toLowerCase().startsWith(name));
   if (index > 0) return index * 4 - 3;

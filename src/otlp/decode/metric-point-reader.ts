@@ -2,7 +2,7 @@
 
 import { ByteWriter } from "../columns/byte-writer.ts";
 import { MalformedError, type ProtobufReader, wire } from "../columns/protobuf-reader.ts";
-import { microseconds } from "../columns/time-words.ts";
+import { microseconds } from "../columns/split-time.ts";
 import type { AttributeReader } from "./attribute-reader.ts";
 import type { Exemplar, ExponentialBuckets, MetricKind, MetricPoint } from "./metric-point.ts";
 
@@ -282,7 +282,7 @@ function check(point: Point, kind: MetricKind): void {
   point.count ??= 0;
   if (kind !== "histogram") return;
   const { bounds = [], counts = [] } = point;
-  // Without bounds a histogram may have one bucket, or none, which says the same.
+  // Without bounds a histogram may have one bucket or none, which is equivalent.
   if (counts.length !== bounds.length + 1 && !(bounds.length === 0 && counts.length === 0))
     fail("a histogram's counts do not fit its bounds");
   if (bounds.some((bound, index) => index > 0 && !(bound > (bounds[index - 1] ?? 0)))) fail("a histogram's bounds do not rise");

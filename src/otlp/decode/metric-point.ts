@@ -1,4 +1,4 @@
-/** One data point of any kind of OTLP metric, with all that says what it means. */
+/** One data point of any kind of OTLP metric, with the fields of its metric. */
 
 export type MetricKind = "gauge" | "sum" | "histogram" | "exponential_histogram" | "summary";
 /** What a point of a sum or histogram covers: since the last point, or since its start. */
@@ -45,7 +45,7 @@ export interface MetricPoint {
   /** Microseconds since 1970; 0 when the sender gave none. */
   startTimeUs: number;
   timeUs: number;
-  /** The sender says that there is no value at this time: a series that ended. */
+  /** Flagged by the sender: no value at this time; the series has ended. */
   hasNoValue: boolean;
   /** Of gauges and sums. */
   value?: number;

@@ -49,7 +49,7 @@ describe("decodeMetricRequest()", () => {
     expect(points[1]).toMatchObject({ value: -7, attributes: '{"a":"x","b":1}' });
   });
 
-  it("reads sums with temporality and monotonicity, also when they come last", () => {
+  it("reads sums with temporality and monotonicity, also when these fields come last", () => {
     const { points } = decode(
       metric(7, [
         [1, "message", [...times, [6, "fixed64", 12n]]],
@@ -171,7 +171,7 @@ describe("decodeMetricRequest()", () => {
     });
   });
 
-  it("keeps a point without a value when the sender says so, and no other", () => {
+  it("keeps a point without a value only when it is flagged so", () => {
     expect(decode(metric(5, [[1, "message", [...times, [8, "varint", 1]]]])).points[0]).toMatchObject({ hasNoValue: true });
     expect(decode(metric(5, [[1, "message", times]]))).toMatchObject({ points: [], malformed: 1 });
   });
@@ -185,7 +185,7 @@ describe("decodeMetricRequest()", () => {
     ["bounds that do not rise", [[4, "fixed64", 3n], packed(6, [1, 1, 1], "fixed64"), packed(7, [2, 2], "double")]],
     ["more buckets than anybody needs", [packed(6, Array<number>(5_000).fill(1), "fixed64")]],
     ["a packed list that ends inside a number", [[6, "bytes", Buffer.alloc(12)]]],
-  ])("refuses a histogram with %s, and goes on", (_name, fields) => {
+  ])("rejects a histogram with %s, and continues", (_name, fields) => {
     const good: Field[] = [...times, [4, "fixed64", 0n]];
     const { points, malformed } = decode(
       metric(9, [

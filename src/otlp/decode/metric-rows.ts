@@ -104,7 +104,7 @@ function partsOf(point: MetricPoint): Parts | undefined {
 function withBuckets(parts: Parts, point: MetricPoint): Parts | undefined {
   const bounds = [...(point.bounds ?? [])];
   const counts = [...(point.counts ?? [])];
-  // A bound at infinity says the same as none: nothing lies beyond it.
+  // A bound at infinity is redundant: nothing lies beyond it.
   if (bounds.at(-1) === Number.POSITIVE_INFINITY) {
     bounds.pop();
     counts.push((counts.pop() ?? 0) + (counts.pop() ?? 0));

@@ -55,7 +55,7 @@ function encodeField([number, kind, value]: Field): Buffer {
   }
 }
 
-/** Numbers without a fraction are doubles here; whole numbers are bigints, as the wire tells them apart. */
+/** Numbers without a fraction are doubles here; whole numbers are bigints, since the wire distinguishes them. */
 export type TestValue =
   | string
   | number

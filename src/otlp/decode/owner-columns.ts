@@ -1,4 +1,4 @@
-/** Columns that say whose a row is: service, resource and scope. The same for spans and logs. */
+/** The owner of a row: service, resource and scope. The same columns for spans and logs. */
 
 import type { SegmentBatch } from "../../store/segments/index.ts";
 import { CodeBuilder, type ColumnBuilder } from "../columns/column-builders.ts";

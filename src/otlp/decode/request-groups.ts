@@ -36,7 +36,7 @@ export function walkGroups(
 
 function walkResource(reader: ProtobufReader, owners: ResourceReader, end: number, visit: (end: number, owner: ItemOwner) => void): void {
   const start = reader.at;
-  // The owner may come after its items: it is looked for first.
+  // The owner may follow its items, so it is found first.
   const found = findOwner(reader, owners, end);
   const resource = owners.resource(found.start, found.end);
   reader.at = start;

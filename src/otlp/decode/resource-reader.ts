@@ -24,7 +24,7 @@ const maxNameBytes = 255;
 /** Names of scopes and addresses of schemas. */
 const maxTextBytes = 1_024;
 
-/** What SDKs call a service that nobody named. */
+/** The name that SDKs give to an unnamed service. */
 const unnamedService = "unknown_service";
 
 /** Codes of the batch's dictionary; 0 is none. */
@@ -109,7 +109,7 @@ export class ResourceReader {
     if (found !== undefined) return found;
     const cutBefore = this.#attributes.cut;
     const codes = read();
-    // What is cut counts each time that it comes.
+    // Cut attributes count each time.
     if (this.#attributes.cut === cutBefore) known.keep(this.#reader, start, end, codes);
     return codes;
   }

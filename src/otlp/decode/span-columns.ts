@@ -1,4 +1,4 @@
-/** The columns of a span while a batch grows, and which attributes they come from. */
+/** The span columns of a growing batch, and the attributes that fill them. */
 
 import type { ByteDictionary } from "../columns/byte-dictionary.ts";
 import {

@@ -1,4 +1,4 @@
-/** Events and links of a span, as JSON. They are written when the whole span was read: events say how long after its start they were. */
+/** Events and links of a span, as JSON. Written after the whole span was read: events have times relative to its start. */
 
 import type { ByteDictionary } from "../columns/byte-dictionary.ts";
 import { type ByteWriter, utf8Cut } from "../columns/byte-writer.ts";
@@ -32,7 +32,7 @@ export class SpanParts {
   }
 
   begin(): void {
-    // Most spans have none, and to set a length takes longer than to look at it.
+    // Most spans have none, and setting a length is slower than reading it.
     if (this.#events.length > 0) this.#events.length = 0;
     if (this.#links.length > 0) this.#links.length = 0;
   }

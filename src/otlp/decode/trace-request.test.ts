@@ -48,7 +48,7 @@ describe("SpanDecoder.add()", () => {
     );
   });
 
-  it("counts what it cuts of a resource each time that it comes", () => {
+  it("counts what it cuts of a resource each time", () => {
     const decoder = new SpanDecoder({ maxCount: 1, maxValueBytes: 100, maxBytes: 1_000, maxDepth: 8 });
     for (let index = 0; index < 3; index++) decoder.add(of({ "service.name": "a", second: "x" }), receivedAtUs);
     expect([decoder.counts.rows, decoder.counts.cut]).toEqual([3, 3]);
@@ -150,7 +150,7 @@ describe("SpanDecoder", () => {
     expect(json).toContain('"whole":-42');
   });
 
-  it("keeps whole numbers of 64 bits exactly, and says what JSON has no number for", () => {
+  it("keeps 64-bit integers exactly, and writes as strings what JSON has no number for", () => {
     const json = one({ attributes: { max: 2n ** 63n - 1n, min: -(2n ** 63n), nan: Number.NaN, inf: Number.NEGATIVE_INFINITY } })[
       "attributes"
     ];
@@ -294,7 +294,7 @@ describe("SpanDecoder", () => {
     ["a trace id of zeros", { traceId: "0".repeat(32) }],
     ["a short trace id", { traceId: "0af76519" }],
     ["no span id", { spanId: "" }],
-  ])("counts a span with %s and goes on", (_name, wrong) => {
+  ])("counts a span with %s and continues", (_name, wrong) => {
     const items = [plain, { ...plain, ...wrong, attributes: { lost: "yes" } }, { ...plain, name: "next", attributes: { kept: "yes" } }];
     const { rows, counts } = decode(traceRequest([{ items }]));
     expect(counts).toMatchObject({ rows: 2, malformed: 1 });
@@ -303,7 +303,7 @@ describe("SpanDecoder", () => {
     expect(rows[1]?.["attributes"]).toBe('{"kept":"yes"}');
   });
 
-  it("replaces bytes that are no text", () => {
+  it("replaces bytes that are not valid UTF-8", () => {
     const broken = message([
       [1, "bytes", Buffer.from(plain.traceId, "hex")],
       [2, "bytes", Buffer.from(plain.spanId, "hex")],
@@ -331,7 +331,7 @@ describe("SpanDecoder", () => {
     const { long, deep: shown } = JSON.parse(row["attributes"] as string) as { long: string; deep: unknown };
     expect(long).toBe("é".repeat(8_192));
     expect(JSON.stringify(shown)).toBe(`${"[".repeat(8)}null${"]".repeat(8)}`);
-    // Said beside what the sender itself left out.
+    // Counted beside what the sender itself dropped.
     expect(row["dropped"]).toBe(2);
     expect(one({ attributes: many, dropped: 3 })["dropped"]).toBe(147);
     expect(Object.keys(JSON.parse(one({ attributes: many })["attributes"] as string) as object)).toHaveLength(256);

@@ -5,8 +5,8 @@ import { ByteDictionary } from "../columns/byte-dictionary.ts";
 import { utf8Cut } from "../columns/byte-writer.ts";
 import type { CodeBuilder } from "../columns/column-builders.ts";
 import { MalformedError, ProtobufReader } from "../columns/protobuf-reader.ts";
+import { microseconds, nanosecondsBetween } from "../columns/split-time.ts";
 import { StatementMasker } from "../columns/statement-masker.ts";
-import { microseconds, nanosecondsBetween } from "../columns/time-words.ts";
 import { type AttributeLimits, AttributeReader, anyValue, defaultAttributeLimits } from "./attribute-reader.ts";
 import { type DecodeCounts, ItemRows } from "./item-rows.ts";
 import { setCode } from "./owner-columns.ts";
@@ -282,7 +282,7 @@ export class SpanDecoder {
     return value;
   }
 
-  /** A statement keeps its shape only: its values are nobody's business. */
+  /** Keeps only the shape of a statement: its values may be private. */
   #mask(row: number): void {
     const column = this.#columns.texts[statementId] as CodeBuilder;
     if (!column.has(row)) return;

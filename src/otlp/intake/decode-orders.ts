@@ -1,4 +1,4 @@
-/** What the receiver asks of a decode worker, and what it answers. Plain data: it crosses threads. */
+/** Messages between the receiver and its decode workers. Plain data: it crosses threads. */
 
 import type { SealedSegment, SealJob } from "../../store/segments/index.ts";
 import type { OtlpSignal } from "../decode/inspect-request.ts";

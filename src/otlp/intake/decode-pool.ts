@@ -1,6 +1,6 @@
 /**
- * The owner of the decode workers. A worker that ends is started again and gets its work anew, from the write-ahead file; work that ends it
- * three times is given up and counted as lost. Without work there is no worker.
+ * Owns the decode workers. A worker that exits is restarted and gets its jobs again, from the write-ahead file; a job that ends three workers
+ * is dropped and counted as lost. Without work there is no worker.
  */
 
 import { existsSync } from "node:fs";
@@ -26,7 +26,7 @@ export interface DecodePoolOptions {
   sampling: SamplingBudget;
   clock: Clock;
   log: Logger;
-  /** Told of the patterns of log records when they are stored. */
+  /** Called with the patterns of log records when they are stored. */
   onPatterns?: (patterns: readonly PatternCount[]) => void;
   /** Templates of log records that a worker begins with. */
   knownTemplates?: () => readonly { service: string; template: string }[];
@@ -115,7 +115,7 @@ export class DecodePool implements AsyncDisposable {
     return this.#run({ kind: "metrics", body, receivedAtUs });
   }
 
-  /** Throws MalformedError for what is no request. */
+  /** Throws MalformedError for a malformed request. */
   async jsonToProtobuf(signal: OtlpSignal, body: Uint8Array): Promise<Uint8Array> {
     if (body.length <= inlineBytes) return jsonToProtobuf(signal, body);
     return this.#run({ kind: "json", signal, body });
@@ -188,7 +188,7 @@ export class DecodePool implements AsyncDisposable {
     });
     worker.on("exit", () => this.#ended(slot, worker, reason));
     const templates = this.#options.knownTemplates?.() ?? [];
-    // Nobody waits for it: its report has the id of no job.
+    // Its report has no job id: nothing waits for it.
     if (templates.length > 0) worker.postMessage({ id: 0, work: { kind: "teach", templates } satisfies DecodeWork });
     return worker;
   }
@@ -228,10 +228,10 @@ export class DecodePool implements AsyncDisposable {
     clearTimeout(slot.jobTimer);
     if (this.#isClosed) return;
     this.#restarts++;
-    this.#options.log.warn(`A decode worker ended (${reason}) and is started again with its work`, { jobs: slot.jobs.size });
+    this.#options.log.warn(`decode worker exited (${reason}); restarting it and re-queueing its jobs`, { jobs: slot.jobs.size });
     const jobs = [...slot.jobs.values()];
     slot.jobs.clear();
-    // The first was being worked on; the others only waited.
+    // Only the first was being decoded; the others were waiting.
     for (const [index, job] of jobs.entries()) {
       if (index > 0) job.attempts--;
       if (job.attempts >= maxAttempts) this.#giveUp(job, reason);
@@ -240,19 +240,19 @@ export class DecodePool implements AsyncDisposable {
   }
 
   #giveUp({ work, resolve, reject }: Job, reason: string): void {
-    this.#options.log.error(`A request ended ${maxAttempts} decode workers (${reason}) and is given up`, { kind: work.kind });
+    this.#options.log.error(`a request ended ${maxAttempts} decode workers (${reason}); dropping it`, { kind: work.kind });
     if (work.kind === "seal") resolve({ sealed: nothingOf(work.job) });
     else reject(new CoralError({ code: "internal", message: `Cannot decode a request: ${reason}` }));
   }
 }
 
-/** A segment without rows: what the file held is lost, and says so. */
+/** A segment without rows that counts the rows of the file as lost. */
 function nothingOf(job: SealJob): SealedSegment {
   let rows = 1;
   try {
     rows = readWriteAhead(job.writeAheadFile).records.reduce((sum, record) => sum + record.rows, 0);
   } catch {
-    // How many rows it held cannot be told; that there was a loss is counted in any case.
+    // The number of rows is unknown; the loss is counted as at least one.
   }
   return {
     rows: 0,

@@ -13,7 +13,7 @@ export interface ForwarderOptions {
   send: (request: OtlpRequest, signal: AbortSignal) => Promise<ForwardOutcome>;
   /** Bytes of bodies that may wait. */
   maxQueueBytes: number;
-  /** Requests under way at the same time. Default 4. */
+  /** Concurrent requests. Default 4. */
   concurrency?: number;
   /** A request that could not be sent for so long is dropped. Default 5 min. */
   maxAgeMs?: number;
@@ -97,7 +97,7 @@ export class Forwarder implements AsyncDisposable {
         this.#stats.problem = "";
         return;
       }
-      if (this.#stats.problem !== outcome.message) log.warn(`Requests are not forwarded: ${outcome.message}`);
+      if (this.#stats.problem !== outcome.message) log.warn(`cannot forward OTLP requests: ${outcome.message}`);
       this.#stats.problem = outcome.message;
       if (outcome.kind === "refused") {
         this.#stats.refused++;

@@ -37,7 +37,7 @@ describe("LoadWatch", () => {
     expect(changes).toEqual([true, false]);
   });
 
-  it("tells nothing after its end", () => {
+  it("reports nothing after its end", () => {
     const { load, changes } = watch();
     load.took(10_000);
     load[Symbol.dispose]();

@@ -4,7 +4,7 @@ import type { Clock } from "../../base/clock.ts";
 
 export interface LoadWatchOptions {
   clock: Pick<Clock, "monotonicMs">;
-  /** Told of each change; quiet at first. */
+  /** Called for each change; starts as quiet. */
   onChange: (isBusy: boolean) => void;
 }
 
@@ -15,7 +15,7 @@ const rowsOfRequest = 10;
 /** Busy until there was less in every window for so long. */
 const calmMs = 60_000;
 
-/** Looks when something comes and once when all is over: no timer runs while it is quiet. */
+/** Checks on requests, and once after the last: no timer runs while it is quiet. */
 export class LoadWatch implements Disposable {
   readonly #options: LoadWatchOptions;
   #windowStartMs = Number.NEGATIVE_INFINITY;
@@ -30,7 +30,7 @@ export class LoadWatch implements Disposable {
     return this.#calmTimer !== undefined;
   }
 
-  /** A request with so many rows was taken. */
+  /** A request with so many rows was accepted. */
   took(rows: number): void {
     const nowMs = this.#options.clock.monotonicMs();
     if (nowMs - this.#windowStartMs >= windowMs) {

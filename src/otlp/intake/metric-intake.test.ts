@@ -10,7 +10,7 @@ import { type Columns, type RowOf, type Signal, signals } from "../../store/sign
 import type { MetricPoint } from "../decode/metric-point.ts";
 import { metricRowOf, seriesOf } from "../decode/metric-rows.ts";
 import { MetricIntake } from "./metric-intake.ts";
-import { addMetricIntakeMetrics } from "./metric-intake-metrics.ts";
+import { addMetricIntakeMetrics } from "./otlp-metrics.ts";
 
 const nowMs = Date.UTC(2026, 0, 1);
 const pointOf = (over: Partial<MetricPoint> = {}): MetricPoint => ({
@@ -74,7 +74,7 @@ describe("metricRowOf()", () => {
 
   it.each<[string, Partial<MetricPoint>]>([
     ["a count beyond 2^53", { kind: "histogram", count: 2 ** 60, bounds: [], counts: [1] }],
-    ["a bound that is no number", { kind: "histogram", count: 1, bounds: [Number.NaN], counts: [1, 0] }],
+    ["a bound that is not a number", { kind: "histogram", count: 1, bounds: [Number.NaN], counts: [1, 0] }],
     ["a scale that nothing has", { kind: "exponential_histogram", count: 1, scale: 1_000 }],
   ])("refuses %s", (_what, over) => {
     expect(metricRowOf(pointOf(over), "s", 1)).toBeUndefined();
@@ -82,7 +82,7 @@ describe("metricRowOf()", () => {
 });
 
 describe("seriesOf()", () => {
-  it("tells series apart by everything but their values", () => {
+  it("distinguishes series by everything but their values", () => {
     const base = seriesOf(pointOf());
     expect(base).toMatch(/^[0-9a-f]{16}$/);
     expect(seriesOf(pointOf({ value: 9, timeUs: 1, startTimeUs: 2, description: "other" }))).toBe(base);
@@ -99,7 +99,7 @@ describe("seriesOf()", () => {
 });
 
 describe("addMetricIntakeMetrics()", () => {
-  it("tells what is kept", async () => {
+  it("reports what is stored", async () => {
     const registry = new MetricsRegistry();
     addMetricIntakeMetrics(registry, () => ({ points: 7, series: 3, overSeries: 2, unusable: 1 }));
     const text = await registry.text();
@@ -126,7 +126,7 @@ describe("MetricIntake", () => {
     ]);
   });
 
-  it("bounds series per service and in all, and tells what that cost", async () => {
+  it("bounds series per service and in total, and reports what was dropped", async () => {
     const { sink, clock, intake } = testIntake({ maxSeriesPerService: 3, maxSeries: 4 });
     const reply = await intake.store(Array.from({ length: 10 }, (_, index) => pointOf({ attributes: `{"i":${index}}` })));
     expect(reply).toEqual({ rejected: 7, message: "the service has too many series; use fewer attributes" });

@@ -40,7 +40,7 @@ const maxAheadMs = hourMs;
 /** Below the store's bound of waiting rows, so that a large request is stored in parts instead of never. */
 const batchRows = 2_000;
 const sweepEveryMs = 5 * 60_000;
-/** Services whose losses are told by name; those beyond are told as one. */
+/** Services whose losses are reported by name; the others are reported together. */
 const maxLossKeys = 200;
 
 interface KnownSeries {
@@ -87,7 +87,7 @@ export class MetricIntake {
       const seriesRows = described.map(({ row }) => row);
       await appendAll(seriesRows, (part) => store.append(metricSeries, part));
     } catch (error) {
-      // They are described when they come again.
+      // They are described when they arrive again.
       for (const { known } of described) known.describedMs = Number.NEGATIVE_INFINITY;
       throw error;
     }
@@ -95,7 +95,7 @@ export class MetricIntake {
     return { rejected: points.length - rows.length, message };
   }
 
-  /** Counts what somebody else did not keep of a service. */
+  /** Counts points of a service that were dropped elsewhere. */
   lose(service: string, loss: string, count: number): void {
     const isKnown = this.#losses.has(`${loss} ${service}`);
     const name = isKnown || this.#losses.size < maxLossKeys ? service : "";

@@ -1,4 +1,4 @@
-/** Everything that takes OTLP, put together: servers, receiver, decode workers, sampling and forwarding. An agent has one, a colony may. */
+/** The OTLP receiver of a daemon: servers, receiver, decode workers, sampling and forwarding. An agent has one, a colony may. */
 
 import { createHash, timingSafeEqual } from "node:crypto";
 import { readFile } from "node:fs/promises";
@@ -21,7 +21,7 @@ interface Address {
 
 export interface OtlpIntakeConfig {
   enabled: boolean;
-  /** Undefined: that door stays closed. */
+  /** Undefined: this listener is disabled. */
   grpc: Address | undefined;
   http: Address | undefined;
   /** Holds the token that senders must give; undefined: none is needed. */
@@ -34,8 +34,8 @@ export interface OtlpIntakeConfig {
   forward: { endpoint: string; headers: Record<string, string>; maxQueueBytes: number } | undefined;
 }
 
-/** The doors as this room sees them: `mesh` makes them. */
-export interface OtlpDoors {
+/** How the intake listens and forwards; see servers/. */
+export interface OtlpNetwork {
   listen(options: {
     grpc: (Address & { portSearch: number }) | undefined;
     http: (Address & { portSearch: number }) | undefined;
@@ -52,19 +52,19 @@ export interface OtlpDoors {
 
 export interface OtlpIntakeOptions {
   config: OtlpIntakeConfig;
-  doors: OtlpDoors;
+  network: OtlpNetwork;
   /** What is made of the patterns of log records. Absent: they are stored with the records, and that is all. */
   patterns?: Pick<DecodePoolOptions, "onPatterns" | "knownTemplates">;
-  /** Told when so much comes that being fast is worth memory, and when that is over. */
+  /** Called when the load becomes high enough to trade memory for speed, and when it drops again. */
   onLoad?: (isBusy: boolean) => void;
   clock: Clock;
   log: Logger;
 }
 
 export interface OtlpStore {
-  /** Undefined while there is no store. */
+  /** Undefined while the store is unavailable. */
   segments: () => Pick<AgentSegments, "append"> | undefined;
-  /** Resolves when the points are durable. Absent: metrics are not kept, and senders are told so. */
+  /** Resolves when the points are durable. Absent: metrics are rejected. */
   storeMetrics?: NonNullable<OtlpReceiverOptions["storeMetrics"]>;
 }
 
@@ -73,7 +73,7 @@ export interface OtlpStatus {
   state: "on" | "off" | "unavailable";
   /** Why it is not on; null when it is. */
   reason: string | null;
-  /** host:port; null for a closed door. */
+  /** host:port; null when disabled. */
   grpc: string | null;
   http: string | null;
   received: ({ signal: string } & SignalCounts)[];
@@ -85,7 +85,7 @@ export interface OtlpStatus {
 }
 
 const defaultPorts = { grpc: 4_317, http: 4_318 } as const;
-/** Ports after a default one that are tried when it is taken. */
+/** Ports after a default one that are tried when it is in use. */
 const portSearch = 20;
 const streamsPerConnection = 128;
 const bodyTimeoutMs = 30_000;
@@ -111,16 +111,16 @@ export class OtlpIntake implements AsyncDisposable {
     this.pool = new DecodePool({ workers: config.workers, sampling: this.#sampling, ...options.patterns, clock, log });
   }
 
-  /** Listens, unless it is switched off. A port that cannot be had is told in the status: the daemon goes on without. */
+  /** Starts listening, unless disabled. A port that is not available is reported in the status, and the daemon runs without it. */
   async start(store: OtlpStore): Promise<void> {
-    const { config, doors, log } = this.#options;
+    const { config, network, log } = this.#options;
     if (!config.enabled) return;
     try {
       this.#openForwarder();
       const receiver = this.#openReceiver(store);
       const authorize = config.tokenFile === undefined ? undefined : await readToken(config.tokenFile);
-      if (authorize === undefined) this.#warnOfStrangers();
-      const servers = await doors.listen({
+      if (authorize === undefined) this.#warnIfOpen();
+      const servers = await network.listen({
         grpc: config.grpc && withSearch(config.grpc, defaultPorts.grpc),
         http: config.http && withSearch(config.http, defaultPorts.http),
         handler: (request) => receiver.accept(request),
@@ -136,10 +136,10 @@ export class OtlpIntake implements AsyncDisposable {
         log,
       });
       this.#servers = this.#stack.use(servers);
-      log.info("OTLP is taken", { ...this.#addresses() });
+      log.info("OTLP receiver listening", { ...this.#addresses() });
     } catch (error) {
       this.#problem = CoralError.from(error).message;
-      log.error(`OTLP is not taken: ${this.#problem}`);
+      log.error(`OTLP receiver not started: ${this.#problem}`);
     }
   }
 
@@ -160,7 +160,7 @@ export class OtlpIntake implements AsyncDisposable {
     };
   }
 
-  /** Closes the doors; what was taken can still be decoded. */
+  /** Stops listening; accepted requests can still be decoded. */
   async stop(): Promise<void> {
     await this.#stack[Symbol.asyncDispose]();
   }
@@ -171,20 +171,20 @@ export class OtlpIntake implements AsyncDisposable {
     await this.pool[Symbol.asyncDispose]();
   }
 
-  #warnOfStrangers(): void {
+  #warnIfOpen(): void {
     const { config, log } = this.#options;
     for (const address of [config.grpc, config.http]) {
       if (address && !/^(?:127\.|::1$|localhost$)/.test(address.host)) {
-        log.warn(`OTLP is taken from everybody who can reach ${address.host}:${address.port}; set otlp.token_file to ask for a token`);
+        log.warn(`OTLP receiver on ${address.host}:${address.port} accepts requests without a token; set otlp.token_file to require one`);
       }
     }
   }
 
   #openForwarder(): void {
-    const { config, doors, clock, log } = this.#options;
+    const { config, network, clock, log } = this.#options;
     if (config.forward === undefined) return;
     const { endpoint, headers, maxQueueBytes } = config.forward;
-    const client = doors.connect({ url: endpoint, headers });
+    const client = network.connect({ url: endpoint, headers });
     this.#stack.defer(async () => client[Symbol.dispose]());
     this.#forwarder = this.#stack.use(
       new Forwarder({ send: (request, signal) => client.send(request, signal), maxQueueBytes, clock, log }),
@@ -201,7 +201,7 @@ export class OtlpIntake implements AsyncDisposable {
       segments: {
         append: (signal, record) => {
           const found = segments();
-          if (found === undefined) throw new CoralError({ code: "unavailable", message: "Cannot take rows: the store is away" });
+          if (found === undefined) throw new CoralError({ code: "unavailable", message: "Cannot store rows: the store is unavailable" });
           return found.append(signal, record);
         },
       },
@@ -242,7 +242,7 @@ async function readToken(file: string): Promise<(header: string | undefined) => 
   return (header) => timingSafeEqual(digest(header ?? ""), expected);
 }
 
-/** A default port may move when somebody has it; one that was chosen may not. */
+/** A default port that is in use may be replaced by the next one; a configured port may not. */
 function withSearch(address: Address, defaultPort: number): Address & { portSearch: number } {
   return { host: address.host, port: address.port, portSearch: address.port === defaultPort ? portSearch : 0 };
 }

@@ -65,7 +65,7 @@ describe("OtlpReceiver", () => {
     expect(test.receiver.counts.traces).toMatchObject({ requests: 4, rows: 4, rejected: 0, refused: 0 });
   });
 
-  it("stores a request that comes again once, and forwards it once", async () => {
+  it("stores and forwards a retransmitted request once", async () => {
     const forwarded: OtlpRequest[] = [];
     await using test = await openTestReceiver({ workerFile, receiver: { forward: (request) => void forwarded.push(request) } });
     const body = traces(spanOf(0), spanOf(1));
@@ -77,7 +77,7 @@ describe("OtlpReceiver", () => {
     expect(forwarded).toHaveLength(1);
   });
 
-  it("stores records without a time as often as they come: nothing tells them apart", async () => {
+  it("stores records without a time as often as they arrive: nothing distinguishes them", async () => {
     await using test = await openTestReceiver({ workerFile });
     const untimed = protobuf(logRequest([{ items: [{ body: "tick" }] }]), { signal: "logs" });
     const timed = protobuf(logRequest([{ items: [{ body: "tock", timeNs: 1_700_000_000_000_000_000n }] }]), { signal: "logs" });
@@ -102,7 +102,7 @@ describe("OtlpReceiver", () => {
     expect(await test.rows(any(logRecord), "body, severity")).toEqual([{ body: "hello", severity: "error" }]);
   });
 
-  it("says that metrics are not kept where nobody keeps them", async () => {
+  it("rejects metrics when there is no metric store", async () => {
     await using test = await openTestReceiver({ workerFile });
     const gauge: Field[] = [
       [1, "text", "cpu"],
@@ -111,7 +111,7 @@ describe("OtlpReceiver", () => {
     expect(await test.receiver.accept(protobuf(metricRequest([{ items: [gauge] }]), { signal: "metrics" }))).toEqual({
       kind: "accepted",
       rejected: 1,
-      message: "metrics are not kept here",
+      message: "this receiver does not store metrics",
     });
   });
 
@@ -124,7 +124,7 @@ describe("OtlpReceiver", () => {
   });
 
   it.each<[string, Partial<OtlpRequest>]>([
-    ["bytes that are no request", { body: Buffer.from("hello, world") }],
+    ["bytes that are not a request", { body: Buffer.from("hello, world") }],
     ["gzip that is none", { body: Buffer.from("hello, world"), encoding: "gzip" }],
     ["JSON that is none", { body: Buffer.from("{]"), format: "json" }],
   ])("refuses %s as malformed", async (_name, over) => {
@@ -145,18 +145,18 @@ describe("OtlpReceiver", () => {
     }
   });
 
-  it("asks to try again when too much is being worked on", async () => {
+  it("replies with a retry delay when too many bytes are in flight", async () => {
     await using test = await openTestReceiver({ workerFile, receiver: { budget: new ByteBudget(10) } });
     const packed = protobuf(gzipSync(traces(spanOf(0))), { encoding: "gzip" });
     expect(await test.receiver.accept(packed)).toMatchObject({ kind: "refused", reason: "busy", retryAfterMs: 1_000 });
   });
 
-  it("asks to try again when too much waits to be stored", async () => {
+  it("replies with a retry delay when too much waits to be stored", async () => {
     await using full = await openTestReceiver({ workerFile, segments: { maxWaitingBytes: 10 } });
     expect(await full.receiver.accept(protobuf(traces(spanOf(0))))).toMatchObject({ kind: "refused", reason: "busy" });
   });
 
-  it("says what is wrong when the disk does not take more", async () => {
+  it("reports the reason when the disk is full", async () => {
     const broken = { append: async () => Promise.reject(new CoralError({ code: "unavailable", message: "Cannot write: no space left" })) };
     await using disk = await openTestReceiver({ workerFile, receiver: { segments: broken } });
     expect(await disk.receiver.accept(protobuf(traces(spanOf(0))))).toMatchObject({
@@ -166,7 +166,7 @@ describe("OtlpReceiver", () => {
     });
   });
 
-  it("samples under a budget: what is stored still tells how many there were", async () => {
+  it("samples under a budget: the stored spans still account for all of them", async () => {
     const sampling = new SamplingBudget({ bytesPerSecond: 1, slowMs: 500 });
     // As after a while of too many spans.
     for (let second = 0; second < 60; second++) {

@@ -1,4 +1,4 @@
-/** What happens to a request between its arrival and its acknowledgement: unpack, look at it, make it durable. */
+/** What happens to a request between arrival and acknowledgement: decompress, inspect, make durable. */
 
 import { promisify } from "node:util";
 import { unzip, unzipSync } from "node:zlib";
@@ -36,15 +36,15 @@ export type OtlpReply =
 export interface OtlpReceiverOptions {
   segments: Pick<AgentSegments, "append">;
   pool: DecodePool;
-  /** Resolves when the points are durable, with those that are not kept. Absent: metrics are not kept, and senders are told so. */
+  /** Resolves when the points are durable, with those that are not kept. Absent: metrics are rejected. */
   storeMetrics?: (points: readonly MetricPoint[]) => Promise<NotKept | undefined>;
-  /** Told of each request that was accepted. */
+  /** Called for each accepted request. */
   forward?: (request: OtlpRequest) => void;
-  /** Told of the rows of each request before they are stored. */
+  /** Called with the rows of each request before they are stored. */
   onRows?: (rows: number) => void;
   /** Of a body after it was unpacked. */
   maxBodyBytes: number;
-  /** For bodies that are unpacked; shared with whoever reads them from sockets. */
+  /** For decompressed bodies; shared with the servers that read bodies from sockets. */
   budget: ByteBudget;
   clock: Clock;
   log: Logger;
@@ -57,7 +57,7 @@ export interface SignalCounts {
   rejected: number;
   /** Requests that were refused. */
   refused: number;
-  /** Requests that had come before, and were answered without being stored again. */
+  /** Retransmitted requests, acknowledged without being stored again. */
   repeated: number;
   bytes: number;
 }
@@ -84,25 +84,25 @@ export class OtlpReceiver {
     const counts = this.counts[request.signal];
     counts.requests++;
     counts.bytes += request.body.length;
-    let taken: { reply: OtlpReply; isNew: boolean };
+    let result: { reply: OtlpReply; isNew: boolean };
     try {
-      taken = await this.#take(request);
+      result = await this.#take(request);
     } catch (error) {
-      taken = { reply: this.#refusal(error), isNew: false };
+      result = { reply: this.#refusal(error), isNew: false };
     }
-    if (taken.reply.kind === "refused") counts.refused++;
-    else if (taken.isNew) this.#options.forward?.(request);
+    if (result.reply.kind === "refused") counts.refused++;
+    else if (result.isNew) this.#options.forward?.(request);
     else counts.repeated++;
-    return taken.reply;
+    return result.reply;
   }
 
   async #take(request: OtlpRequest): Promise<{ reply: OtlpReply; isNew: boolean }> {
     const { budget, pool } = this.#options;
     const unpacked = request.encoding === "identity" ? this.#checked(request.body) : await this.#unpack(request);
-    // What was read from the socket is counted by its reader; what was unpacked from it, here.
+    // Bytes from the socket are counted by its reader; decompressed bytes here.
     const moreBytes = unpacked === request.body ? 0 : unpacked.length;
     if (!budget.take(moreBytes)) {
-      const reply = busy(`${budget.usedBytes} of ${budget.maxBytes} bytes of requests are being worked on already`);
+      const reply = busy(`${budget.usedBytes} of ${budget.maxBytes} request bytes are in flight already`);
       return { reply, isNew: false };
     }
     try {
@@ -143,7 +143,7 @@ export class OtlpReceiver {
 
   async #storeMetrics(body: Uint8Array, rows: number, receivedUs: number): Promise<NotKept> {
     const { pool, storeMetrics } = this.#options;
-    if (storeMetrics === undefined) return { rejected: rows, message: "metrics are not kept here" };
+    if (storeMetrics === undefined) return { rejected: rows, message: "this receiver does not store metrics" };
     const { points, malformed } = await pool.decodeMetrics(body, receivedUs);
     const notKept = points.length > 0 ? await storeMetrics(points) : undefined;
     const unread = malformed > 0 ? "a metric has a point that cannot be read" : "";
@@ -160,11 +160,11 @@ export class OtlpReceiver {
     const { maxBodyBytes } = this.#options;
     try {
       const options = { maxOutputLength: maxBodyBytes };
-      // Tells gzip and deflate apart by their first bytes.
+      // Detects gzip and deflate by their first bytes.
       return body.length <= inlineZipBytes ? unzipSync(body, options) : await unzipLater(body, options);
     } catch (error) {
       if ((error as NodeJS.ErrnoException).code === "ERR_BUFFER_TOO_LARGE") throw tooLarge(maxBodyBytes);
-      throw new MalformedError(`the body is no ${encoding}`, { cause: error });
+      throw new MalformedError(`the body is not valid ${encoding}`, { cause: error });
     }
   }
 
@@ -177,23 +177,23 @@ export class OtlpReceiver {
     return { kind: "refused", reason: "unavailable", message, retryAfterMs: retryAfterMs * 5 };
   }
 
-  /** A full disk refuses thousands of requests a second: one line says it. */
+  /** Rate-limited: a full disk refuses thousands of requests a second. */
   #complain(message: string): void {
     const nowMs = this.#options.clock.monotonicMs();
     if (nowMs - this.#loggedAtMs < 10_000) return;
     this.#loggedAtMs = nowMs;
-    this.#options.log.error(`OTLP requests are refused: ${message}`);
+    this.#options.log.error(`refusing OTLP requests: ${message}`);
   }
 }
 
 function busy(message: string): OtlpReply {
-  return { kind: "refused", reason: "busy", message: `Cannot take the request now: ${message}`, retryAfterMs };
+  return { kind: "refused", reason: "busy", message: `Cannot accept the request now: ${message}`, retryAfterMs };
 }
 
 function tooLarge(maxBytes: number): CoralError {
   return new CoralError({
     code: "exhausted",
-    message: `Cannot take the request: its body is larger than ${maxBytes} bytes; send smaller batches`,
+    message: `Cannot accept the request: its body is larger than ${maxBytes} bytes; send smaller batches`,
     details: { isTooLarge: true },
   });
 }

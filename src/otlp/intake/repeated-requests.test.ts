@@ -15,7 +15,7 @@ describe("RepeatedRequests", () => {
     expect([take.mock.calls.length, requests.repeated]).toEqual([2, 1]);
   });
 
-  it("tells signals apart, and bodies that differ only at their ends", async () => {
+  it("distinguishes signals, and bodies that differ only at their ends", async () => {
     const requests = new RepeatedRequests<string>({ clock });
     const large = (last: string): Buffer => Buffer.concat([Buffer.alloc(100_000), body(last)]);
     expect(await requests.once("traces", body("a"), async () => "trace")).toBe("trace");
@@ -25,7 +25,7 @@ describe("RepeatedRequests", () => {
     expect(requests.repeated).toBe(0);
   });
 
-  it("waits with one that comes again while the first is at work", async () => {
+  it("makes a retransmission wait for the first request", async () => {
     const requests = new RepeatedRequests<number>({ clock });
     let resolve: (value: number) => void = () => undefined;
     const promise = new Promise<number>((done) => (resolve = done));
@@ -40,7 +40,7 @@ describe("RepeatedRequests", () => {
     expect(await requests.once("traces", body("a"), async () => 2)).toBe(2);
   });
 
-  it("remembers for at least as long as it says, and at most as many", async () => {
+  it("remembers for at least the given time, and at most the given number", async () => {
     nowMs = 0;
     const requests = new RepeatedRequests<number>({ clock, keepMs: 1_000, maxKept: 10 });
     await requests.once("traces", body("a"), async () => 1);

@@ -1,5 +1,5 @@
 /**
- * Requests that come again. A sender that got no answer in time sends the very same bytes once more, and counts must not double by it. Ids and
+ * Detects retransmitted requests. A sender without a timely reply sends the same bytes again, which must not double its counts. Ids and
  * times make any two requests different, so equal bytes are the same request.
  */
 
@@ -15,7 +15,7 @@ export interface RepeatedRequestsOptions {
   maxKept?: number;
 }
 
-/** Of its beginning and its end: enough for a batch to tell its ids and times, and little to pay for a large one. */
+/** Hashed at the beginning and the end: enough to cover ids and times of a batch, and cheap for a large one. */
 const lookedAtBytes = 4_096;
 
 /** Changed in place when the reply is there: finding a key among so many costs more than all else here. */
@@ -29,7 +29,7 @@ export class RepeatedRequests<Reply> {
   #newer = new Map<number, Known<Reply>>();
   #older = new Map<number, Known<Reply>>();
   #turnedAtMs: number;
-  /** Requests that were answered and not taken again. */
+  /** Retransmitted requests that were acknowledged and not processed again. */
   repeated = 0;
 
   constructor({ clock, keepMs = 300_000, maxKept = 65_536 }: RepeatedRequestsOptions) {
@@ -46,10 +46,10 @@ export class RepeatedRequests<Reply> {
       this.repeated++;
       return known.reply;
     }
-    const taken: Known<Reply> = { reply: take() };
-    this.#newer.set(key, taken);
+    const pending: Known<Reply> = { reply: take() };
+    this.#newer.set(key, pending);
     try {
-      return (taken.reply = await taken.reply);
+      return (pending.reply = await pending.reply);
     } catch (error) {
       this.#newer.delete(key);
       this.#older.delete(key);
@@ -69,7 +69,7 @@ export class RepeatedRequests<Reply> {
 
 const signalCodes: Readonly<Record<OtlpSignal, number>> = { traces: 0, logs: 1, metrics: 2 };
 
-/** 51 bits of a hash and two of the signal: with 100,000 remembered, one of 10^10 others would be taken for a known one. */
+/** 51 bits of a hash and two of the signal: with 100,000 remembered, one in 10^10 others is mispending for a known one. */
 function keyOf(signal: OtlpSignal, body: Uint8Array): number {
   const digest = hash("sha1", body.length <= 2 * lookedAtBytes ? body : sampleOf(body), "hex");
   return Math.floor(Number.parseInt(digest.slice(0, 13), 16) / 2) * 4 + signalCodes[signal];

@@ -1,4 +1,4 @@
-/** The body of a decode worker: write-ahead files into segments, and requests that are too large for the thread of the receiver. */
+/** A decode worker: turns write-ahead files into segments, and decodes requests too large for the receiver's thread. */
 
 import { performance } from "node:perf_hooks";
 import { CoralError } from "../../base/errors.ts";
@@ -14,7 +14,7 @@ import { LogTemplates } from "../logs/log-templates.ts";
 import type { DecodeOrder, DecodeReport, DecodeResults, DecodeWork, SamplingCounts } from "./decode-orders.ts";
 import { SpanSampler } from "./sampling.ts";
 
-/** Where orders come from and reports go to: a worker's port, or anything alike in tests. */
+/** Receives orders and sends reports: a worker's port, or a double in tests. */
 export interface DecodePort {
   onOrder(listener: (order: DecodeOrder) => void): void;
   report(report: DecodeReport): void;
@@ -31,7 +31,7 @@ export function runDecodeWorker(port: DecodePort): void {
   });
 }
 
-/** What a worker knows from one order to the next. */
+/** State of a worker between orders. */
 interface Memory {
   sampler: SpanSampler;
   templates: LogTemplates;
@@ -65,7 +65,8 @@ function seal({ job, plan }: DecodeWork & { kind: "seal" }, memory: Memory): Dec
     });
     return { sealed, patterns };
   }
-  if (job.signal !== span.name) throw new CoralError({ code: "internal", message: `Cannot seal "${job.signal}": it is no signal of OTLP` });
+  if (job.signal !== span.name)
+    throw new CoralError({ code: "internal", message: `Cannot seal "${job.signal}": it is not an OTLP signal` });
   let sampling: SamplingCounts | undefined;
   const sealed = sealSegment(span, job, (records) => {
     const decoded = decode(records, (memory.spans ??= new SpanDecoder()));

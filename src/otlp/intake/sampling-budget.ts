@@ -62,7 +62,7 @@ export class SamplingBudget {
     if (outcome.rows > 0) this.#bytesPerRow += (outcome.sizeBytes / outcome.rows - this.#bytesPerRow) * 0.2;
     this.#updatedAtMs ??= nowMs;
     const elapsedMs = nowMs - this.#updatedAtMs;
-    // Rates over less than this say nothing.
+    // Rates over a shorter time are meaningless.
     if (elapsedMs < 500) return;
     const part = 1 - Math.exp(-elapsedMs / averageMs);
     this.#ordinaryPerSecond += ((this.#pendingOrdinary * 1_000) / elapsedMs - this.#ordinaryPerSecond) * part;

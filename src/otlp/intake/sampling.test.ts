@@ -95,7 +95,7 @@ describe("SpanSampler", () => {
     expect(sampler.sample(batchFromSegmentRows(span, [made(1, 0, { status: "error" })]), plan(0), 1).rescued).toBe(0);
   });
 
-  it("tells the truth: weighted counts and percentiles agree with what was sent, traces stay whole", () => {
+  it("keeps weighted counts and percentiles in agreement with what was sent, and traces whole", () => {
     const random = new SeededRandom(42);
     const traces = 10_000;
     const sent: Row[][] = Array.from({ length: 40 }, () => []);

@@ -1,6 +1,6 @@
 /**
  * Which traces are kept when not all can be. All with an error or a slow span are; of the others a share, by trace id, so that a trace is kept
- * whole. Every kept span says how many it stands for:
+ * whole. Every kept span records how many it stands for:
  *
  * - of a trace that is kept for what it is: 1;
  * - of a trace that was chosen: 1 / share;
@@ -142,7 +142,7 @@ function withWeights(batch: SegmentBatch, weights: Float64Array): SegmentBatch {
 function wantedTraces(batch: SegmentBatch, plan: SamplingPlan): { all: TraceSet; own: TraceSet } {
   const { duration_ns: duration, status, http_status_code: http } = batch.columns;
   const traceIds = idsOf(batch);
-  // Room for all that could be found: none is forgotten before the rows were looked at.
+  // Room for all that could be found: none is evicted before the rows are checked.
   const all = new TraceSet(Math.max(1, batch.rows + plan.wanted.length / traceIdBytes));
   const own = new TraceSet(maxWantedPerSegment);
   const slowNs = BigInt(Math.round(plan.slowNs));

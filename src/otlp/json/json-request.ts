@@ -1,5 +1,5 @@
 /**
- * OTLP/JSON into OTLP/protobuf, in one pass over the bytes. JSON is for browsers and scripts, which send little: one form after the door keeps
+ * OTLP/JSON into OTLP/protobuf, in one pass over the bytes. JSON is for browsers and scripts, which send little: one format after the receiver keeps
  * everything behind it the same.
  */
 
@@ -16,7 +16,7 @@ const lengthBytes = 4;
 const maxBodyBytes = 1 << 27;
 const minInteger = -(2n ** 63n);
 
-/** Throws MalformedError for what is no JSON, or has a value of a wrong type. Unknown names are left out. */
+/** Throws MalformedError for invalid JSON or a value of the wrong type. Unknown names are skipped. */
 export function jsonToProtobuf(signal: OtlpSignal, body: Uint8Array): Uint8Array {
   const scanner = new JsonScanner(body);
   if (body.length > maxBodyBytes) throw scanner.problem("it is too long");

@@ -23,7 +23,7 @@ export class JsonScanner {
   constructor(bytes: Uint8Array) {
     this.bytes = Buffer.from(bytes.buffer, bytes.byteOffset, bytes.byteLength);
     this.text = this.bytes;
-    // A byte order mark is no part of JSON, but some senders write one.
+    // A byte order mark is not part of JSON, but some senders write one.
     if (bytes[0] === 0xef && bytes[1] === 0xbb && bytes[2] === 0xbf) this.at = 3;
   }
 
@@ -46,7 +46,7 @@ export class JsonScanner {
     }
   }
 
-  /** Whether `sign` comes next; if so, moves past it. */
+  /** Whether `sign` is next; if so, skips it. */
   take(sign: string): boolean {
     if (this.#peek() !== sign.charCodeAt(0)) return false;
     this.at++;

@@ -35,8 +35,8 @@ function requestOf(service: string, lines: readonly Line[]): Uint8Array {
 
 describe("log records on their way to a segment", () => {
   it("lose their secrets and get a pattern, which is counted", async () => {
-    const told: PatternCount[] = [];
-    await using receiver = await openTestReceiver({ workerFile, pool: { onPatterns: (patterns) => told.push(...patterns) } });
+    const annotated: PatternCount[] = [];
+    await using receiver = await openTestReceiver({ workerFile, pool: { onPatterns: (patterns) => annotated.push(...patterns) } });
     const body = requestOf("api", [
       { text: "request 1 took 5ms" },
       { text: "request 2 took 77ms" },
@@ -50,23 +50,23 @@ describe("log records on their way to a segment", () => {
     expect(byBody.get("request 1 took 5ms")?.["pattern"]).toBe(byBody.get("request 2 took 77ms")?.["pattern"]);
     expect(byBody.get("login password=*** of ünï")?.["attributes"]).toBe('{"api_key":"***","note":"ok"}');
     expect(byBody.get(null)?.["pattern"]).toBeNull();
-    const counts = told.map(({ service, template, severity, records, example }) => [service, template, severity, records, example]);
+    const counts = annotated.map(({ service, template, severity, records, example }) => [service, template, severity, records, example]);
     expect(counts).toEqual([
       ["api", "request <num> took <num>ms", "info", 2, "request 1 took 5ms"],
       ["api", "login password=*** of ünï", "error", 1, "login password=*** of ünï"],
     ]);
   });
 
-  it("fit templates that a worker was told of when it started", async () => {
-    const told: PatternCount[] = [];
+  it("match templates that the worker was given at its start", async () => {
+    const annotated: PatternCount[] = [];
     const knownTemplates = () => [{ service: "api", template: "user <*> came" }];
     await using receiver = await openTestReceiver({
       workerFile,
-      pool: { onPatterns: (patterns) => told.push(...patterns), knownTemplates },
+      pool: { onPatterns: (patterns) => annotated.push(...patterns), knownTemplates },
     });
     const body = requestOf("api", [{ text: "user ada came" }, { text: "user bob came" }]);
     await receiver.receiver.accept({ signal: "logs", format: "json", encoding: "identity", body });
     expect(await receiver.rows(logRecord)).toHaveLength(2);
-    expect(told).toMatchObject([{ template: "user <*> came", records: 2 }]);
+    expect(annotated).toMatchObject([{ template: "user <*> came", records: 2 }]);
   });
 });

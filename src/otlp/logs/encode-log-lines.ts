@@ -4,7 +4,7 @@ import type { ParsedLine } from "./parse-log-line.ts";
 
 export interface LineSource {
   service: string;
-  /** What tells where the lines come from, such as `log.file.path`. */
+  /** Attributes of the source of the lines, such as `log.file.path`. */
   attributes: Readonly<Record<string, string>>;
   hostName: string;
 }

@@ -48,7 +48,7 @@ describe("LogTemplates", () => {
     expect(templates.find("api", " ")).toBeUndefined();
   });
 
-  it("finds that a word changes when it had many values, and tells which templates went into it", () => {
+  it("makes a word variable after many values, and reports which templates were merged", () => {
     const templates = new LogTemplates();
     const ids = names.slice(0, 8).map((name) => templates.find("api", `user ${name} logged in`)?.id);
     expect(new Set(ids).size).toBe(8);
@@ -59,7 +59,7 @@ describe("LogTemplates", () => {
     expect(templates.find("api", "user jo logged in")?.id).toBe(merged?.id);
   });
 
-  it("comes to the same ids in another order", () => {
+  it("finds the same ids in another order", () => {
     const [one, other] = [new LogTemplates(), new LogTemplates()];
     for (const name of names) one.find("api", `user ${name} logged in`);
     for (const name of [...names].reverse()) other.find("api", `user ${name} logged in`);

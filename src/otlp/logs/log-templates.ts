@@ -78,7 +78,7 @@ export class LogTemplates {
     return cluster;
   }
 
-  /** A template that was found by another one of these, so that lines that fit are not taken for something new. */
+  /** Adds a template that another instance found, so that matching lines do not count as new. */
   learn(service: string, template: string): void {
     const tokens = template.split(" ");
     const place = this.#of(service);

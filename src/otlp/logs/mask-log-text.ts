@@ -1,11 +1,11 @@
-/** The words of a log line without what changes from one to the next: numbers, ids, times, addresses, paths, quoted values. */
+/** The words of a log line without its variable parts: numbers, ids, times, addresses, paths, quoted values. */
 
 /** Looked at of a text. */
 const maxCharacters = 1_000;
 const maxTokens = 40;
 const maxTokenCharacters = 80;
 
-/** In this order: what comes first is not looked at again. */
+/** In this order: text that one rule has replaced is not matched again. */
 const masks: readonly (readonly [RegExp, string])[] = [
   [/"(?:[^"\\]|\\.)*"|`[^`]*`|(?<![\p{L}\d])'[^']*'(?![\p{L}\d])/gu, "<str>"],
   [/\b[a-z][a-z0-9+.-]{1,20}:\/\/[^\s,;)\]}>]+/gi, "<url>"],

@@ -1,11 +1,11 @@
-/** What a line of a log file says beside its text: when, how severe, of which trace. Lines of JSON and logfmt, and plain ones. */
+/** Time, severity and trace of a log line: JSON, logfmt or plain text. */
 
 export interface ParsedLine {
   /** Microseconds since 1970; null when the line has no time. */
   timeUs: number | null;
   /** 1 to 24 by OpenTelemetry's scale; 0 when unknown. */
   severityNumber: number;
-  /** The line's own word; empty when there is none. */
+  /** As written in the line; empty when there is none. */
   severityText: string;
   body: string;
   traceId: string | null;
@@ -22,7 +22,7 @@ const words: readonly (readonly [RegExp, number])[] = [
   [/^(?:error|err|eror|severe)$/i, 17],
   [/^(?:fatal|critical|crit|alert|emerg|emergency|panic|dpanic)$/i, 21],
 ];
-/** Near the beginning of a plain line, in capitals or in brackets: a word in the text is no level. */
+/** Near the beginning of a plain line, in capitals or in brackets: elsewhere a word is not a level. */
 const plainLevel =
   /(?:^|[\s[(|:<])(TRACE|DEBUG|INFO|NOTICE|WARN|WARNING|ERROR|ERR|CRITICAL|CRIT|FATAL|PANIC|SEVERE)(?=[\s\]):|>,]|$)|[[<(](trace|debug|info|notice|warn|warning|error|critical|fatal)[\]>)]/;
 const levelReach = 100;
@@ -74,7 +74,7 @@ const bodyKeys = ["msg", "message", "body", "event", "log"];
 const traceKeys = ["trace_id", "traceId", "traceid", "trace.id", "otelTraceID"];
 const spanKeys = ["span_id", "spanId", "spanid", "span.id", "otelSpanID"];
 
-/** Undefined when the line is no object. */
+/** Undefined when the line is not an object. */
 function parseJson(line: string): ParsedLine | undefined {
   let fields: Record<string, unknown>;
   try {

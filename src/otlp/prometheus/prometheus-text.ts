@@ -110,7 +110,7 @@ class TextReader {
     const [, base = "", suffix] = found;
     const type = this.#families.get(base)?.type;
     if (type === undefined) return false;
-    // When a series began: told by its values.
+    // The start of a series is derived from its values.
     if (suffix === "created") return type !== "gauge";
     if (suffix === "total" && type === "counter") this.#single(sample.name, true, sample, base);
     else if (type === "histogram" && suffix === "bucket") this.#part(base, type, "le", sample);
@@ -197,7 +197,7 @@ export function scrapedFrom({ service, instance }: Pick<ScrapeSource, "service" 
   };
 }
 
-/** Counts up to each bound as counts of each bucket. Undefined when they do not rise, or when nobody knows how many there are. */
+/** Counts up to each bound as counts of each bucket. Undefined when they do not rise, or when the total is unknown. */
 function bucketsOf({ parts, count }: Grouped): Pick<MetricPoint, "bounds" | "counts" | "count"> | undefined {
   const sorted = parts.sort(([a], [b]) => a - b);
   const total = sorted.at(-1)?.[0] === Number.POSITIVE_INFINITY ? sorted.pop()?.[1] : count;

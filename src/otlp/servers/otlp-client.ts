@@ -20,7 +20,7 @@ export interface OtlpClient extends Disposable {
   send(request: OtlpExport, signal: AbortSignal): Promise<OtlpSendOutcome>;
 }
 
-/** Those that the protocol says may be tried again. */
+/** Statuses that the protocol allows to retry. */
 const retryable = new Set([429, 502, 503, 504]);
 const maxMessageBytes = 512;
 

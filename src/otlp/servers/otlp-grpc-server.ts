@@ -46,10 +46,10 @@ export interface OtlpServerOptions {
   host: string;
   /** 0 picks a free one. */
   port: number;
-  /** How many following ports to try when the port is taken. */
+  /** How many of the following ports to try when the port is in use. */
   portSearch: number;
   handler: OtlpHandler;
-  /** Absent: everybody who can reach the port may send. */
+  /** Absent: every client that can reach the port may send. */
   authorize?: OtlpAuthorize;
   limits: OtlpLimits;
   /** For bodies while they arrive and are worked on. */
@@ -134,7 +134,7 @@ class Call {
   readonly #options: OtlpServerOptions;
   readonly #chunks: Buffer[] = [];
   #sizeBytes = 0;
-  /** Of the message, once its prefix has come. */
+  /** Of the message, once its prefix has arrived. */
   #expectedBytes = -1;
   #isCompressed = false;
   #takenBytes = 0;
@@ -163,9 +163,8 @@ class Call {
     const signal = methods[this.#headers[":path"] ?? ""];
     const encoding = String(this.#headers["grpc-encoding"] ?? "identity");
     if (this.#options.authorize?.(this.#headers.authorization) === false) {
-      this.#fail(grpcStatus.unauthenticated, "Cannot take the request: send the token in the header authorization");
-    } else if (signal === undefined)
-      this.#fail(grpcStatus.unimplemented, `Cannot call "${this.#headers[":path"]}": there is no such method`);
+      this.#fail(grpcStatus.unauthenticated, "Cannot accept the request: send the token in the authorization header");
+    } else if (signal === undefined) this.#fail(grpcStatus.unimplemented, `Cannot call "${this.#headers[":path"]}": no such method`);
     else if (!isOtlpEncoding(encoding)) {
       this.#fail(
         grpcStatus.unimplemented,
@@ -178,7 +177,7 @@ class Call {
     const { bodyTimeoutMs } = this.#options.limits;
     const deadlineMs = timeoutMsOf(this.#headers["grpc-timeout"]);
     this.#timer = setTimeout(
-      () => this.#fail(grpcStatus.deadlineExceeded, "Cannot take the request: it did not arrive in time"),
+      () => this.#fail(grpcStatus.deadlineExceeded, "Cannot accept the request: it did not arrive in time"),
       Math.min(bodyTimeoutMs, deadlineMs),
     );
     this.#stream.on("data", (chunk: Buffer) => this.#data(chunk));
@@ -191,7 +190,7 @@ class Call {
     this.#sizeBytes += chunk.length;
     if (this.#expectedBytes < 0 && this.#sizeBytes >= prefixBytes) this.#prefix();
     if (this.#expectedBytes >= 0 && this.#sizeBytes > this.#expectedBytes + prefixBytes) {
-      this.#fail(grpcStatus.unimplemented, "Cannot take the request: the method takes one message");
+      this.#fail(grpcStatus.unimplemented, "Cannot accept the request: the method takes one message");
     }
   }
 
@@ -206,10 +205,10 @@ class Call {
     } else if (length > limits.maxBodyBytes) {
       this.#fail(
         grpcStatus.resourceExhausted,
-        `Cannot take the request: ${length} bytes are more than the ${limits.maxBodyBytes} allowed; send smaller batches`,
+        `Cannot accept the request: ${length} bytes are more than the ${limits.maxBodyBytes} allowed; send smaller batches`,
       );
     } else if (!budget.take(length)) {
-      this.#fail(grpcStatus.resourceExhausted, "Cannot take the request now: too many bytes of requests are being worked on", busyRetryMs);
+      this.#fail(grpcStatus.resourceExhausted, "Cannot accept the request now: too many request bytes in flight", busyRetryMs);
     } else {
       this.#takenBytes = length;
       this.#expectedBytes = length;
@@ -225,14 +224,14 @@ class Call {
       return;
     }
     if (this.#isCompressed && encoding === "identity") {
-      this.#fail(grpcStatus.internal, "Cannot read the request: it is compressed, but does not say how");
+      this.#fail(grpcStatus.internal, "Cannot read the request: it is compressed, but grpc-encoding is missing");
       return;
     }
     const [first] = this.#chunks;
     const whole = this.#chunks.length === 1 && first !== undefined ? first : Buffer.concat(this.#chunks);
     this.#chunks.length = 0;
     this.#timer = Number.isFinite(deadlineMs)
-      ? setTimeout(() => this.#fail(grpcStatus.deadlineExceeded, "Cannot answer in time"), deadlineMs)
+      ? setTimeout(() => this.#fail(grpcStatus.deadlineExceeded, "Cannot reply before the deadline"), deadlineMs)
       : undefined;
     const request: OtlpExport = {
       signal,

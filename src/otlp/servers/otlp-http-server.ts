@@ -39,7 +39,7 @@ export async function startOtlpHttpServer(options: OtlpServerOptions): Promise<O
   });
   server.maxConnections = limits.maxConnections;
   server.on("request", (request, response) => new Exchange(request, response, options).begin());
-  // Large bodies ask first: they are told to go on only when they would be taken.
+  // Expect: 100-continue. The client may send its body only if the request would be accepted.
   server.on("checkContinue", (request, response) => new Exchange(request, response, options).begin(() => response.writeContinue()));
   const port = await listen(server, host, options.port, options.portSearch);
   server.on("error", (error) => log.error("cannot accept connections", { error }));
@@ -97,13 +97,14 @@ class Exchange {
     const { maxBodyBytes } = this.#options.limits;
     if (signal === undefined)
       this.#fail(404, grpcStatus.unimplemented, `Cannot find "${url.slice(0, 100)}": there are /v1/traces, /v1/logs and /v1/metrics`);
-    else if (method !== "POST") this.#fail(405, grpcStatus.unimplemented, `Cannot ${method} here: only POST is known`, { allow: "POST" });
+    else if (method !== "POST")
+      this.#fail(405, grpcStatus.unimplemented, `Cannot ${method} here: only POST is supported`, { allow: "POST" });
     else if (this.#options.authorize?.(headers.authorization) === false) {
-      const message = "Cannot take the request: send the token in the header authorization";
+      const message = "Cannot accept the request: send the token in the authorization header";
       this.#fail(401, grpcStatus.unauthenticated, message, { "www-authenticate": "Bearer" });
     }
     // A page that a browser shows has no business with this port, whatever name it was reached by.
-    else if (headers.origin !== undefined) this.#fail(403, grpcStatus.invalidArgument, "Cannot take requests of web pages");
+    else if (headers.origin !== undefined) this.#fail(403, grpcStatus.invalidArgument, "Cannot accept requests from web pages");
     else if (type !== protobufType && !this.#isJson) {
       this.#fail(415, grpcStatus.invalidArgument, `Cannot read "${type?.slice(0, 100)}": send ${protobufType} or ${jsonType}`);
     } else if (!isOtlpEncoding(encoding)) {
@@ -136,7 +137,7 @@ class Exchange {
       this.#takenBytes += chunk.length;
       this.#chunks.push(chunk);
     } else {
-      const message = "Cannot take the request now: too many bytes of requests are being worked on";
+      const message = "Cannot accept the request now: too many request bytes in flight";
       this.#refuse({ kind: "refused", reason: "busy", message, retryAfterMs: busyRetryMs });
     }
   }
@@ -174,7 +175,7 @@ class Exchange {
 
   #tooLarge(): void {
     const { maxBodyBytes } = this.#options.limits;
-    const message = `Cannot take the request: its body is larger than ${maxBodyBytes} bytes; send smaller batches`;
+    const message = `Cannot accept the request: its body is larger than ${maxBodyBytes} bytes; send smaller batches`;
     this.#refuse({ kind: "refused", reason: "too-large", message });
   }
 
@@ -192,7 +193,7 @@ class Exchange {
   #send(status: number, body: Buffer, headers: Record<string, string> = {}): void {
     if (this.#isOver) return;
     this.#abandon();
-    // What was not read would be taken for the next request.
+    // Unread body bytes would be parsed as the next request.
     const isUnread = !this.#request.complete;
     const all: OutgoingHttpHeaders = { "content-type": this.#isJson ? jsonType : protobufType, "content-length": body.length, ...headers };
     if (isUnread) all["connection"] = "close";

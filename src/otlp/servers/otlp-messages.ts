@@ -24,7 +24,7 @@ export type OtlpAnswer =
 /** Must not reject. The body is gone when it resolves. */
 export type OtlpHandler = (request: OtlpExport) => Promise<OtlpAnswer>;
 
-/** Whether a request with this `authorization` header is taken. */
+/** Whether a request with this `authorization` header is accepted. */
 export type OtlpAuthorize = (header: string | undefined) => boolean;
 
 export const grpcStatus = {

@@ -101,7 +101,7 @@ describe("the gRPC server", () => {
     expect(seen[0]?.body.length).toBeLessThan(200);
   });
 
-  it("tells of a partial success", async () => {
+  it("reports a partial success", async () => {
     answer = () => ({ kind: "accepted", rejected: 300, message: "no ids" });
     const { reply } = await call(Buffer.from("x"));
     expect(reply?.toString("hex")).toBe("0a0b08ac0212066e6f20696473");
@@ -121,7 +121,7 @@ describe("the gRPC server", () => {
     if (mayRetry) expect(details?.toString()).toContain("type.googleapis.com/google.rpc.RetryInfo");
   });
 
-  it("knows no other method, and no other compression", async () => {
+  it("rejects other methods and other compressions", async () => {
     expect((await call(Buffer.from("x"), { method: "/a.B/C" })).error?.code).toBe(status.UNIMPLEMENTED);
     const metadata = new Metadata();
     expect((await raw({ "grpc-encoding": "snappy" }, frame("x")))["grpc-status"]).toBe("12");
@@ -135,7 +135,7 @@ describe("the gRPC server", () => {
     expect((await call(Buffer.from("next"))).error).toBeNull();
   });
 
-  it("asks to come back when too many bytes are being worked on", async () => {
+  it("replies with a retry delay when too many bytes are in flight", async () => {
     let release = (): void => {};
     const gate = new Promise<void>((resolve) => {
       release = resolve;
@@ -203,7 +203,7 @@ describe("the gRPC server", () => {
     ["half a message", "13", {}, [frame("ab", 0, 5)]],
     ["an unknown flag", "13", {}, [frame("a", 2)]],
     ["compression that is not declared", "13", {}, [frame("a", 1)]],
-    ["a body that does not come", "4", {}, [frame("ab", 0, 5), "wait"]],
+    ["a body that does not arrive", "4", {}, [frame("ab", 0, 5), "wait"]],
     ["a huge length", "8", {}, [frame("ab", 0, 0xffff_ffff), "wait"]],
   ])("answers %s with status %s", async (_name, code, headers, chunks) => {
     expect(await raw(headers, ...chunks)).toMatchObject({ ":status": 200, "grpc-status": code });
@@ -217,7 +217,7 @@ describe("the gRPC server", () => {
     expect(seen[0]?.body.toString()).toBe("hello");
   });
 
-  it("answers what is no gRPC with 415", async () => {
+  it("replies 415 to requests that are not gRPC", async () => {
     expect(await raw({ "content-type": "application/json" }, frame("x"))).toMatchObject({ ":status": 415 });
   });
 
@@ -300,7 +300,7 @@ describe("the HTTP server", () => {
     expect(seen[0]).toEqual({ signal: "traces", format: "protobuf", encoding, body });
   });
 
-  it("tells of a partial success in the request's format", async () => {
+  it("reports a partial success in the format of the request", async () => {
     answer = () => ({ kind: "accepted", rejected: 2, message: "no ids" });
     expect((await post("x")).body.toString("hex")).toBe("0a0a080212066e6f20696473");
     const json = await post("{}", { path: "/v1/metrics", headers: { "content-type": "application/json" } });
@@ -347,7 +347,7 @@ describe("the HTTP server", () => {
     const closed = new Promise((resolve) => socket.once("close", resolve));
     socket.write("POST /v1/traces HTTP/1.1\r\nhost: x\r\ncontent-type: application/x-protobuf\r\ncontent-length: 400000\r\n\r\n");
     await expect.poll(() => reply).toContain("send smaller batches");
-    // Only now comes the body: it must not meet a connection that is gone.
+    // The body arrives only now: the connection must still be open.
     socket.write(Buffer.alloc(200_000), () => socket.write(Buffer.alloc(200_000)));
     await closed;
     expect(problem).toBe("");
@@ -355,7 +355,7 @@ describe("the HTTP server", () => {
     expect(reply).toMatch(/^HTTP\/1.1 413 [^]*connection: close/i);
   });
 
-  it("asks to come back when too many bytes are being worked on", async () => {
+  it("replies with a retry delay when too many bytes are in flight", async () => {
     budget.take(999_990);
     expect(await post(Buffer.alloc(50_000))).toMatchObject({ status: 429, headers: { "retry-after": "1" } });
     expect(budget.usedBytes).toBe(999_990);
@@ -373,7 +373,7 @@ describe("the HTTP server", () => {
 });
 
 describe("with a token", () => {
-  it("takes nothing from who does not have it, on both doors", async () => {
+  it("rejects senders without the token, on both listeners", async () => {
     await servers[Symbol.asyncDispose]();
     await start({ authorize: (header) => header === "Bearer secret" });
     using known = createOtlpClient({ url: `http://127.0.0.1:${servers.http?.port}`, headers: { authorization: "Bearer secret" } });
@@ -407,7 +407,7 @@ describe("createOtlpClient()", () => {
     expect(seen).toEqual([request]);
   });
 
-  it("tells what may be tried again from what may not", async () => {
+  it("distinguishes failures that may be retried", async () => {
     using client = createOtlpClient({ url: `http://127.0.0.1:${servers.http?.port}` });
     answer = () => ({ kind: "refused", reason: "busy", message: "later", retryAfterMs: 3_000 });
     expect(await client.send(request, signal)).toMatchObject({ kind: "retry", afterMs: 3_000, message: expect.stringContaining("429") });
@@ -415,7 +415,7 @@ describe("createOtlpClient()", () => {
     expect(await client.send(request, signal)).toMatchObject({ kind: "refused", message: expect.stringContaining("400") });
   });
 
-  it("rejects when nobody is there, and an address that is none", async () => {
+  it("rejects when nothing is listening, and for an invalid address", async () => {
     using client = createOtlpClient({ url: "http://127.0.0.1:1" });
     await expect(client.send(request, signal)).rejects.toThrow(/ECONNREFUSED/);
     expect(() => createOtlpClient({ url: "ftp://x" })).toThrow(/http:/);

@@ -1,4 +1,4 @@
-/** Both doors for OTLP: gRPC (4317) and HTTP (4318). They share one handler and one budget. */
+/** The OTLP listeners: gRPC (4317) and HTTP (4318). They share one handler and one budget. */
 
 import type { ByteBudget } from "../../base/byte-budget.ts";
 import type { Logger } from "../../base/log.ts";
@@ -11,16 +11,16 @@ export interface OtlpListen {
   host: string;
   /** 0 picks a free one. */
   port: number;
-  /** How many following ports to try when the port is taken. */
+  /** How many of the following ports to try when the port is in use. */
   portSearch: number;
 }
 
 export interface OtlpServersOptions {
-  /** Undefined: that door stays closed. */
+  /** Undefined: this listener is disabled. */
   grpc: OtlpListen | undefined;
   http: OtlpListen | undefined;
   handler: OtlpHandler;
-  /** Absent: everybody who can reach a port may send. */
+  /** Absent: every client that can reach a port may send. */
   authorize?: OtlpAuthorize;
   limits: OtlpLimits;
   budget: ByteBudget;

@@ -176,7 +176,7 @@ test("requestJson() explains a daemon that is not running, one that is too slow,
   await once(odd, "close");
   const html = createHttpServer((_request, response) => response.end("<html>")).listen(path);
   await once(html, "listening");
-  expect(await failureOf(call(target, "/"))).toMatchObject({ code: "internal", message: expect.stringContaining("not JSON") });
+  expect(await failureOf(call(target, "/"))).toMatchObject({ code: "internal", message: expect.stringContaining("not valid JSON") });
   expect(await failureOf(call(target, "/", { maxReplyBytes: 3 }))).toMatchObject({ code: "exhausted" });
   html.close();
 });
@@ -260,7 +260,7 @@ test("startControlServer() does not remove a file that is not a socket", async (
   await using dir = await temporaryDirectory();
   const path = join(dir.path, "s");
   await writeFile(path, "precious");
-  expect(await failureOf(start(path))).toMatchObject({ code: "already-exists", message: expect.stringContaining("no socket") });
+  expect(await failureOf(start(path))).toMatchObject({ code: "already-exists", message: expect.stringContaining("not a socket") });
   await mkdir(join(dir.path, "d"));
   expect((await failureOf(start(join(dir.path, "d")))).code).toBe("already-exists");
 });

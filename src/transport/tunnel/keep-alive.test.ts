@@ -70,3 +70,15 @@ test("startKeepAlive() does not take a stall of its own process for a dead peer"
   keepAlive.stop();
   expect(deaths).toBe(0);
 });
+
+test("startKeepAlive() does not ping a destroyed session before its close event", async () => {
+  await using pair = await sessionPair();
+  // The event comes after the interval, as it may on a busy machine.
+  const close = new Promise((resolve) => setTimeout(resolve, 50));
+  const session = Object.create(pair.near, {
+    destroyed: { value: true },
+    ping: { value: () => expect.unreachable("pinged a destroyed session") },
+  }) as ClientHttp2Session;
+  startKeepAlive(session, { intervalMs: 1, timeoutMs: 1, onDead: () => expect.unreachable() });
+  await close;
+});

@@ -26,6 +26,8 @@ export function startKeepAlive(session: Http2Session, options: KeepAliveOptions)
     timer.unref();
   };
   const onInterval = (): void => {
+    // A destroyed session emits "close" later, and throws on ping() until then.
+    if (session.destroyed) return;
     const silentMs = performance.now() - heardAtMs;
     // Re-arming at each reply would cost a timer per message; this costs one per interval.
     if (silentMs < options.intervalMs - 1) {

@@ -170,7 +170,7 @@ test("the colony refuses tunnels above its limit", async () => {
   await using colony = await startTestColony({ limits: { maxTunnels: 1 } });
   await using _first = await dial(colony.endpoint, await issueIdentity(colony.authority, "web-1"));
   const error = await failure(dial(colony.endpoint, await issueIdentity(colony.authority, "web-2")));
-  expect(error.message).toContain("maximum of 1 tunnels");
+  expect(error.message).toContain("limit of 1 tunnels");
 });
 
 test("the agent refuses a colony of another authority or id before it shows anything", async () => {

@@ -1,16 +1,16 @@
 /**
- * What is known of log patterns: which are new, how often each is seen by window, and which suddenly comes far more often. A service that was
- * not known before is learned first, so that its beginning is no flood of news.
+ * Tracks log patterns: which are new, how often each occurs per window, and which suddenly occur far more often. A new service is learned first,
+ * so that its start does not flood the events.
  */
 
 import type { PatternCount } from "./annotate-logs.ts";
 
-export interface LogPatternBookOptions {
+export interface LogPatternRegistryOptions {
   /** How long a new service is learned. Default 10 min. */
   learningMs?: number;
-  /** Patterns of all services; those not seen for longest are forgotten. Default 20,000. */
+  /** Patterns of all services; the least recently seen are evicted. Default 20,000. */
   maxPatterns?: number;
-  /** News of one service in one window; the rest is told as one. Default 5. */
+  /** Events about new patterns per service and window; the rest is reported as one. Default 5. */
   maxNews?: number;
 }
 
@@ -51,29 +51,29 @@ interface Entry {
 const usualShare = 0.2;
 const leastWindows = 5;
 const burstPauseMs = 10 * 60_000;
-/** Records in a window, and times the usual number: what is a burst. Harmless records must be louder. */
+/** A burst: records in a window, and multiples of the usual number. Harmless records need more. */
 const burstLimits = { severe: { records: 20, times: 5 }, harmless: { records: 200, times: 10 } } as const;
 const severeLevels = new Set(["warn", "error", "fatal"]);
 const levels = ["", "trace", "debug", "info", "warn", "error", "fatal"];
 const messageCharacters = 200;
-/** Told to a decode worker when it starts. */
-const maxTaught = 5_000;
+/** Templates that a decode worker gets at its start. */
+const maxWorkerTemplates = 5_000;
 const maxServices = 2_000;
 
-export class LogPatternBook {
-  readonly #options: Required<LogPatternBookOptions>;
+export class LogPatternRegistry {
+  readonly #options: Required<LogPatternRegistryOptions>;
   /** In order of their last window with records. */
   readonly #entries = new Map<string, Entry>();
   /** First time seen, milliseconds since 1970. */
   readonly #services = new Map<string, number>();
-  /** Patterns that were forgotten for want of room. */
+  /** Patterns evicted because the registry was full. */
   forgotten = 0;
 
-  constructor(options: LogPatternBookOptions = {}) {
+  constructor(options: LogPatternRegistryOptions = {}) {
     this.#options = { learningMs: 10 * 60_000, maxPatterns: 20_000, maxNews: 5, ...options };
   }
 
-  /** What was stored by a former process. */
+  /** Loads what a former process stored. */
   load(known: readonly KnownPattern[]): void {
     for (const { service, pattern, template, firstMs } of known) {
       this.#services.set(service, Math.min(firstMs, this.#services.get(service) ?? Number.POSITIVE_INFINITY));
@@ -83,9 +83,9 @@ export class LogPatternBook {
     }
   }
 
-  /** For workers, which forget when they end. */
+  /** For decode workers, which start without any. */
   templates(): { service: string; template: string }[] {
-    return [...this.#entries.values()].slice(-maxTaught).map(({ service, template }) => ({ service, template }));
+    return [...this.#entries.values()].slice(-maxWorkerTemplates).map(({ service, template }) => ({ service, template }));
   }
 
   add(counts: readonly PatternCount[], nowMs: number): void {
@@ -109,7 +109,7 @@ export class LogPatternBook {
     const rows: PatternWindow[] = [];
     const news = new Map<string, Entry[]>();
     const events: PatternEvent[] = [];
-    // A copy: entries move to the end while they are looked at.
+    // A copy: the loop moves entries to the end.
     const entries = Array.from(this.#entries);
     for (const [key, entry] of entries) {
       const records = recordsOf(entry);
@@ -153,12 +153,12 @@ export class LogPatternBook {
     const { maxNews } = this.#options;
     // The worst first, then the most frequent.
     const sorted = [...entries].sort((a, b) => levels.indexOf(worstOf(b)) - levels.indexOf(worstOf(a)) || recordsOf(b) - recordsOf(a));
-    const told = sorted.slice(0, sorted.length > maxNews ? maxNews - 1 : maxNews).map(newEvent);
-    const rest = sorted.slice(told.length);
-    if (rest.length === 0) return told;
+    const named = sorted.slice(0, sorted.length > maxNews ? maxNews - 1 : maxNews).map(newEvent);
+    const rest = sorted.slice(named.length);
+    if (rest.length === 0) return named;
     const patterns = rest.slice(0, 50).map(({ pattern }) => pattern);
     const message = `${rest.length} more new log patterns of ${service}`;
-    return [...told, { kind: "log-pattern-new", severity: severityOf(rest), service, message, details: { patterns, count: rest.length } }];
+    return [...named, { kind: "log-pattern-new", severity: severityOf(rest), service, message, details: { patterns, count: rest.length } }];
   }
 
   /** A template that stands for others now is nothing new, and as frequent as they were together. */

@@ -1,5 +1,5 @@
 import { describe, expect, it } from "vitest";
-import { microseconds, nanosecondsBetween } from "./time-words.ts";
+import { microseconds, nanosecondsBetween } from "./split-time.ts";
 
 const words = (ns: bigint): [low: number, high: number] => [Number(ns & 0xffff_ffffn), Number(ns >> 32n)];
 
