@@ -33,7 +33,7 @@ async function openWorld() {
     log: silentLogger,
   });
   const routes = auditRoutes({ agentId: "web-1", hostname: "web-1.host", log, store, clock: systemClock });
-  const ask = async <T>(path: string, query = ""): Promise<T> => {
+  const get = async <T>(path: string, query = ""): Promise<T> => {
     const route = routes.find((candidate) => candidate.kind === "json" && candidate.path === path);
     if (route?.kind !== "json") throw new Error(`no route ${path}`);
     expect(route.permission).toBe("admin");
@@ -46,7 +46,7 @@ async function openWorld() {
     await engine.close();
     rmSync(directory, { recursive: true, force: true });
   };
-  return { store, log, ask, [Symbol.asyncDispose]: close };
+  return { store, log, get, [Symbol.asyncDispose]: close };
 }
 
 test("auditRoutes() lists commands with their outcome, and filters them", async () => {
@@ -56,7 +56,7 @@ test("auditRoutes() lists commands with their outcome, and filters them", async 
   await world.log.note({ ...fields, phase: "ended", command_id: "c1", command: "ps aux", reason: "exited", exit_code: 0 });
   await world.log.note({ ...fields, phase: "denied", command_id: "c2", command: "rm -rf /", caller: "token:ann", reason: "no" });
   await world.log.note({ kind: "anchor", phase: "noted" });
-  const ids = async (query: string): Promise<string[]> => (await world.ask<AuditList>("/v1/audit", query)).records.map(({ id }) => id);
+  const ids = async (query: string): Promise<string[]> => (await world.get<AuditList>("/v1/audit", query)).records.map(({ id }) => id);
   expect((await ids("")).toSorted()).toEqual(["c1", "c2"]);
   expect(await ids("user=ann")).toEqual(["c2"]);
   expect(await ids("command=PS")).toEqual(["c1"]);
@@ -64,7 +64,7 @@ test("auditRoutes() lists commands with their outcome, and filters them", async 
   expect(await ids("target=container")).toEqual([]);
   expect(await ids("limit=1")).toHaveLength(1);
   expect(await ids("kind=anchor")).toEqual([""]);
-  const { records } = await world.ask<AuditList>("/v1/audit", "command=ps");
+  const { records } = await world.get<AuditList>("/v1/audit", "command=ps");
   expect(records[0]).toMatchObject({ agentId: "web-1", hostname: "web-1.host", phase: "ended", exitCode: 0, rule: "diagnostics" });
   await expect(ids("limit=0")).rejects.toMatchObject({ code: "invalid" });
   await expect(ids("outcome=maybe")).rejects.toMatchObject({ code: "invalid" });
@@ -73,8 +73,8 @@ test("auditRoutes() lists commands with their outcome, and filters them", async 
 test("auditRoutes() verifies the chain of this host", async () => {
   await using world = await openWorld();
   for (let index = 0; index < 3; index++) await world.log.note({ kind: "exec", phase: "begun", command: "ls", command_id: `c${index}` });
-  expect(await world.ask<AuditVerification>("/v1/audit/verify")).toMatchObject({ isWhole: true, chains: [{ entries: 3, where: "agent" }] });
+  expect(await world.get<AuditVerification>("/v1/audit/verify")).toMatchObject({ isWhole: true, chains: [{ entries: 3, where: "agent" }] });
   await world.store.query("UPDATE audit SET command = 'x' WHERE seq = 2");
-  const answer = await world.ask<AuditVerification>("/v1/audit/verify");
+  const answer = await world.get<AuditVerification>("/v1/audit/verify");
   expect(answer).toMatchObject({ isWhole: false, chains: [{ problems: [{ kind: "changed", entry: 2 }] }] });
 });

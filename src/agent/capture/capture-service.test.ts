@@ -271,7 +271,7 @@ test("capture() waits for an agent that is starting", async () => {
   await stream.return(undefined);
 });
 
-test("capture() asks to retry when the agent is not ready in ten seconds, and stops waiting when the caller leaves", async () => {
+test("capture() fails with a hint to retry when the agent is not ready in ten seconds, and stops waiting when the caller leaves", async () => {
   vi.useFakeTimers();
   try {
     const { orders, rows, service } = setUp({ pendingStep: "the traffic process is loading" });

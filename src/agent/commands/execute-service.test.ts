@@ -23,7 +23,7 @@ const settings: ExecSettings = {
   profile: "full",
   rules: [
     {
-      name: "ask",
+      name: "hold",
       action: "require_approval",
       program: ["date"],
       args: [],
@@ -135,7 +135,7 @@ describe("createExecuteService()", () => {
     const commandId = randomUUID();
     const responses = service.execute(requests({ commandId, text: "date" }, [{ case: "inputEnds", value: true }]), never);
     const first = await responses.next();
-    expect(first.value).toMatchObject({ event: { case: "approvalNeeded", value: { approvalId: commandId, rule: "ask" } } });
+    expect(first.value).toMatchObject({ event: { case: "approvalNeeded", value: { approvalId: commandId, rule: "hold" } } });
     await service.decideApproval({ approvalId: commandId, isApproved: true, decidedBy: "boss", reason: "" });
     expect(await collect(responses)).toMatchObject({ cases: ["started", "output", "ended"], ended: { exitCode: 0 } });
     await expect(service.decideApproval({ approvalId: commandId, isApproved: true, decidedBy: "boss", reason: "" })).rejects.toMatchObject({

@@ -9,7 +9,7 @@ describe("createCounterDeltas()", () => {
     ["a reset", 1_000_000, 5, null],
     ["a reset from high up", 3_000_000_000, 5, null],
     ["a 64-bit counter that decreased", 2 ** 40, 2 ** 39, null],
-  ])("tells %s", (_, before, now, expected) => {
+  ])("handles %s", (_, before, now, expected) => {
     const deltas = createCounterDeltas(10);
     expect(deltas.of(before, now)).toBe(expected);
     expect(deltas.resets).toBe(expected === null ? 1 : 0);

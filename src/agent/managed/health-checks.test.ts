@@ -99,20 +99,20 @@ describe("HealthChecks against real servers", () => {
       0,
       "127.0.0.9",
     );
-    const asked: number[] = [];
+    const queried: number[] = [];
     const { checks } = start(() => [service({ port: onIpv6 }), service({ name: "b", port: onOther })], {
       addressesOf: (port) => {
-        asked.push(port);
+        queried.push(port);
         return Promise.resolve(["127.0.0.8", "127.0.0.9"]);
       },
     });
     await vi.waitFor(() => expect(checks.healthOf(onIpv6)?.state).toBe("healthy"));
     await vi.waitFor(() => expect(checks.healthOf(onOther)?.state).toBe("healthy"));
-    expect(asked).not.toContain(onIpv6);
-    const askedOnce = asked.length;
+    expect(queried).not.toContain(onIpv6);
+    const queriedOnce = queried.length;
     await vi.waitFor(() => expect(Date.parse(checks.healthOf(onOther)?.checkedAt ?? "")).toBeGreaterThan(0));
     // The last good address is tried first.
-    expect(asked.length).toBe(askedOnce);
+    expect(queried.length).toBe(queriedOnce);
   });
 
   it("ends running checks when stopped", async () => {

@@ -32,13 +32,13 @@ const live = new AbortController().signal;
 
 describe("createKubernetesPods()", () => {
   it("requests the pods of its own node, with its token and the cluster's CA", async () => {
-    const asked: Parameters<FetchClusterJson>[0][] = [];
+    const requests: Parameters<FetchClusterJson>[0][] = [];
     const pods = podsOf(async (request) => {
-      asked.push(request);
+      requests.push(request);
       return answer;
     });
     await pods.refresh(live);
-    expect(asked).toMatchObject([
+    expect(requests).toMatchObject([
       { url: "https://10.0.0.1:6443/api/v1/pods?fieldSelector=spec.nodeName%3Dnode%201&limit=1000", token: "secret-token", caPem: "CA" },
     ]);
     expect([pods.of(id), pods.of("other"), pods.problem]).toEqual([{ app: "shop" }, null, null]);

@@ -23,9 +23,9 @@ describe("createServiceNamer()", () => {
     const scan = { processes: [{ pid: 5, service: "found" }], listeners: [listener] };
     expect(namerOf(scan).atListener(listener, 5)).toMatchObject({ service: "found", managed: undefined });
     expect(namerOf(scan, mapped({ 8080: "api" })).atListener(listener, 5)).toMatchObject({ service: "api", namedBy: "config" });
-    const managed = managedOf([{ name: "said", port: 8080 }]);
+    const managed = managedOf([{ name: "registered", port: 8080 }]);
     expect(namerOf(scan, { ...mapped({ 8080: "api" }), managed }).atListener(listener, 5)).toMatchObject({
-      service: "said",
+      service: "registered",
       namedBy: "manual",
       confidence: 1,
       managed: { port: 8080 },
@@ -126,7 +126,7 @@ describe("createServiceNamer()", () => {
     expect(namer.atServer(end(9), null)).toBeNull();
   });
 
-  it("gives a name from traffic to a master and all its workers, whoever of them was asked", () => {
+  it("gives a name learned from traffic to a master and all its workers", () => {
     const listener = socketOf("0.0.0.0:80", null, null, { owners: [5, 6] });
     const processes = [
       { pid: 5, service: "nginx", confidence: 0.85, ...nginx },
