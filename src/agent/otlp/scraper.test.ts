@@ -52,7 +52,7 @@ const signal = new AbortController().signal;
 describe("Scraper", () => {
   it("scrapes targets concurrently, and reports whether each is up", async () => {
     const good = await serve((request, answer) =>
-      answer.end(`# TYPE hits counter\nasked{accept="${request.headers.accept?.slice(0, 10)}"} 3\nbad line here\n`),
+      answer.end(`# TYPE hits counter\nhits{accept="${request.headers.accept?.slice(0, 10)}"} 3\nbad line here\n`),
     );
     const broken = await serve((_request, answer) => answer.writeHead(500).end());
     const { scraper, lost, valueOf, points } = scraperOf([good, broken, "http://127.0.0.1:1/metrics"]);
@@ -65,11 +65,7 @@ describe("Scraper", () => {
     });
     expect([0, 1, 2].map((index) => valueOf(`s${index}`, "up"))).toEqual([1, 0, 0]);
     // Always kept, whatever else a target exposes.
-    expect(points.filter(({ service }) => service === "s0").map(({ name }) => name)).toEqual([
-      "up",
-      "scrape_duration_seconds",
-      "hits",
-    ]);
+    expect(points.filter(({ service }) => service === "s0").map(({ name }) => name)).toEqual(["up", "scrape_duration_seconds", "hits"]);
     expect(valueOf("s1", "scrape_duration_seconds")).toBeGreaterThanOrEqual(0);
     expect(lost.sort()).toEqual([
       ["s0", "unusable", 1],
