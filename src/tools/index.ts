@@ -58,7 +58,6 @@ export type {
   BuildReport,
   Deployment,
   DeploymentList,
-  DeploymentMarked,
   DeploymentsRequest,
   MarkDeploymentRequest,
   Verdict,
@@ -82,8 +81,8 @@ export type {
   SummaryResult,
   SummaryRoute,
 } from "./schemas/summary.ts";
-export type { AgentRevoked, TokenCreated, TokenInfo, TokenList, TokenRevoked } from "./schemas/token.ts";
+export type { TokenCreated, TokenInfo } from "./schemas/token.ts";
 export type { TraceSpan, TracesResult, WholeTrace } from "./schemas/trace.ts";
-export type { ConnectionList, RedFinding, RedResult, RedRow, TopResult, TopRow } from "./schemas/traffic.ts";
+export type { RedFinding, RedResult, RedRow, TopResult, TopRow } from "./schemas/traffic.ts";
 export { serviceAliases } from "./services/service-aliases.ts";
 export { startCapture } from "./traffic/capture-requests.ts";

@@ -25,7 +25,6 @@ export type TokenCreated = z.infer<typeof tokenCreatedSchema>;
 
 /** Output of coral_list_tokens. */
 export const tokenListSchema = z.object({ tokens: z.array(tokenInfoSchema) });
-export type TokenList = z.infer<typeof tokenListSchema>;
 
 /** Output of coral_revoke_token. */
 export const tokenRevokedSchema = z.object({ tokenId: z.string(), revokedAt: isoTimeSchema });
