@@ -22,9 +22,8 @@ export type {
   ServicesConnected,
 } from "./agents/managed-service.ts";
 export { colonyTools, type ToolAnswer } from "./colony-tools.ts";
-export { resolveTargets, usableTargets, wishText } from "./commands/command-targets.ts";
+export { resolveTargets, selectorText, usableTargets } from "./commands/command-targets.ts";
 export type { ColonyBackend, ColonyFacts, CreateTokenRequest, LossFact } from "./contract/backend.ts";
-export { beginsWithWord } from "./contract/begins-with-word.ts";
 export { commonInputs } from "./contract/common-inputs.ts";
 export { defineTool, type Permission, permissions, permits, type Tool, type ToolCallContext } from "./contract/define-tool.ts";
 export type { InputField } from "./contract/input-fields.ts";

@@ -8,10 +8,10 @@ import {
   type ColonyBackend,
   type ResolvedTargets,
   resolveTargets,
+  selectorText,
   type TargetAgent,
   type ToolCallContext,
   usableTargets,
-  wishText,
 } from "../../tools/index.ts";
 import { type CommandCall, orderKindOf, routedOrder, runCommand, type SendResponse, throughOf } from "../../transport/index.ts";
 import { auditedRun, type CommandCaller, type CommandsOptions, type RoutedCommand } from "../audit/routed-command.ts";
@@ -42,7 +42,7 @@ async function serveCommand(
     commandId: randomUUID(),
     kind: orderKindOf(order),
     caller: { ...client, through: throughOf(order), questionId: "" },
-    target: wishText(wishOf(order.targets)),
+    target: selectorText(selectorOf(order.targets)),
     command: commandText(order),
     agentIds: [],
   };
@@ -95,10 +95,10 @@ async function chooseTargets(
   routed: RoutedCommand,
   context: ToolCallContext,
 ): Promise<{ resolved: ResolvedTargets; targets: TargetAgent[] }> {
-  const wish = wishOf(order.targets);
+  const selector = selectorOf(order.targets);
   try {
-    const resolved = await resolveTargets(backend, routed.kind, wish, context);
-    return { resolved, targets: usableTargets(resolved, wish) };
+    const resolved = await resolveTargets(backend, routed.kind, selector, context);
+    return { resolved, targets: usableTargets(resolved, selector) };
   } catch (error) {
     await options.audit?.refused(routed, error instanceof Error ? error.message : String(error));
     throw error;
@@ -106,7 +106,7 @@ async function chooseTargets(
 }
 
 /** Protobuf has no absent strings and lists; tools expect absent ones where nothing was given. */
-function wishOf(targets: CommandTargets | undefined): Parameters<typeof wishText>[0] {
+function selectorOf(targets: CommandTargets | undefined): Parameters<typeof selectorText>[0] {
   if (!targets) return {};
   const { agents, service, labels, environment, all, one } = targets;
   return {

@@ -3,8 +3,8 @@ import { bucketMiddleNs, bucketOf, coarseLayout, fineLayout, sparse } from "../.
 import { runReadOnlySql } from "../sql/read-only-sql.ts";
 import { seededRandom, TestClock } from "../test-support.ts";
 import { queryEdgeRed } from "./query-edge-red.ts";
+import { queryTrafficLosses } from "./query-losses.ts";
 import { queryRed, type RedQuery } from "./query-red.ts";
-import { queryTrafficLosses } from "./query-traffic-losses.ts";
 import { type MadeRequest, percentileUs, type RedRow, redRowOf } from "./red-rows.fixture.ts";
 import { openStoredHosts, type StoredHosts } from "./stored-hosts.fixture.ts";
 

@@ -1,10 +1,10 @@
 import { storedColumns } from "../columns/column-batch.ts";
 import type { Transaction } from "../engine/database.ts";
-import { latenciesView } from "../queries/latencies-view.ts";
 import type { Signal } from "../signals/define-signal.ts";
 import { resolutions, rollupName, rollupView, type ViewColumn } from "../tables/rollup.ts";
 import { sqlTypeOf } from "../tables/signal-tables.ts";
 import { discoveryViews } from "./discovery-views.ts";
+import { latenciesView } from "./latencies-view.ts";
 
 /** A view that people's SQL may read. Its schema is `viewSchema`. */
 export interface PublishedView {

@@ -7,7 +7,7 @@ import { durationInput } from "../contract/duration-input.ts";
 import { type CommandOutcome, commandResultSchema, type TargetAgent } from "../schemas/command.ts";
 import { type CompletenessNote, completenessOf } from "../schemas/completeness.ts";
 import { resolveTargets, usableTargets } from "./command-targets.ts";
-import { targetFields, wishOf } from "./resolve-targets.ts";
+import { selectorOf, targetFields } from "./resolve-targets.ts";
 
 /** A model reads every byte; people stream with coral exec. */
 const maxOutputBytes = 256 * 1024;
@@ -35,7 +35,7 @@ export const agentExec = defineTool({
   handle: async (backend: ColonyBackend, input, context) => {
     if ((input.command === undefined) === (input.argv === undefined))
       throw new CoralError({ code: "invalid", message: 'Cannot run a command: pass either "command" or "argv"' });
-    const resolved = await resolveTargets(backend, "exec", wishOf(input), context);
+    const resolved = await resolveTargets(backend, "exec", selectorOf(input), context);
     const usable = usableTargets(resolved, {});
     if (usable.length > maxAgents) {
       throw new CoralError({

@@ -2,7 +2,7 @@ import { expect, test } from "vitest";
 import type { CoralError } from "../../base/errors.ts";
 import { sampleRuntime, sampleSidecar } from "../../model/runtime-facts.fixture.ts";
 import { agentOf, colonyOf, context, serviceOf } from "../sample-colony.fixture.ts";
-import type { CommandKind, CommandOutcome, CommandRequest, TargetWish } from "../schemas/command.ts";
+import type { CommandKind, CommandOutcome, CommandRequest, TargetSelector } from "../schemas/command.ts";
 import { agentExec } from "./agent-exec.ts";
 import { resolveTargets, usableTargets } from "./command-targets.ts";
 import { resolveTargetsTool } from "./resolve-targets.ts";
@@ -29,23 +29,23 @@ const backend = colonyOf({
     ].filter((place) => service === undefined || place.service === service),
 });
 
-async function targets(command: CommandKind, wish: TargetWish): Promise<[string[], string[]]> {
-  const resolved = await resolveTargets(backend, command, wish, context);
+async function targets(command: CommandKind, selector: TargetSelector): Promise<[string[], string[]]> {
+  const resolved = await resolveTargets(backend, command, selector, context);
   const names = (isUsable: boolean): string[] =>
     resolved.agents.filter((agent) => (agent.reason === "") === isUsable).map((agent) => agent.agentId);
   return [names(true), names(false)];
 }
 
-async function problemOf(command: CommandKind, wish: TargetWish): Promise<CoralError> {
+async function problemOf(command: CommandKind, selector: TargetSelector): Promise<CoralError> {
   try {
-    usableTargets(await resolveTargets(backend, command, wish, context), wish);
+    usableTargets(await resolveTargets(backend, command, selector, context), selector);
   } catch (error) {
     return error as CoralError;
   }
   throw new Error("there are targets");
 }
 
-test.each<[string, CommandKind, TargetWish, string[], string[]]>([
+test.each<[string, CommandKind, TargetSelector, string[], string[]]>([
   ["a service without the passive and the stale", "shell", { service: "api" }, ["api-001", "api-003"], ["api-002"]],
   ["an agent by name", "exec", { agents: ["api-001", "worker-001"] }, ["api-001", "worker-001"], []],
   ["a label", "exec", { labels: { zone: "eu" } }, ["api-001", "api-003"], []],
@@ -60,8 +60,8 @@ test.each<[string, CommandKind, TargetWish, string[], string[]]>([
     ["old-001"],
     ["dev-local", "api-001", "api-002", "api-003", "worker-001"],
   ],
-])("resolveTargets() finds %s", async (_name, command, wish, usable, left) => {
-  expect(await targets(command, wish)).toEqual([usable, left]);
+])("resolveTargets() finds %s", async (_name, command, selector, usable, left) => {
+  expect(await targets(command, selector)).toEqual([usable, left]);
 });
 
 test("resolveTargets() says why an agent is left out, and what helps", async () => {

@@ -1,4 +1,4 @@
-/** Which agents a command goes to: those that fit, that are able and that are there. */
+/** Which agents a command runs on: those that match, support it and are connected. */
 
 import { CoralError } from "../../base/errors.ts";
 import { formatDurationMs } from "../../base/units.ts";
@@ -7,29 +7,29 @@ import type { ColonyBackend } from "../contract/backend.ts";
 import type { ToolCallContext } from "../contract/define-tool.ts";
 import { activeAgents, matchAgents } from "../contract/match-agents.ts";
 import type { AgentInfo } from "../schemas/agent.ts";
-import type { CommandKind, ResolvedTargets, TargetAgent, TargetWish } from "../schemas/command.ts";
+import type { CommandKind, ResolvedTargets, TargetAgent, TargetSelector } from "../schemas/command.ts";
 import { findService } from "../services/find-service.ts";
 
 /** Agents that an error names; more are counted. */
 const maxNamed = 50;
 
-/** Everybody who fits, and who of them can. Throws `usage` for a wish without words and `not-found` when nobody fits. */
+/** Every agent that matches, and whether it can run the command. Throws `usage` for an empty selector and `not-found` when none matches. */
 export async function resolveTargets(
   backend: ColonyBackend,
   command: CommandKind,
-  wish: TargetWish,
+  selector: TargetSelector,
   context: ToolCallContext,
 ): Promise<ResolvedTargets> {
-  const target = wishText(wish);
+  const target = selectorText(selector);
   if (target === "")
     throw new CoralError({
       code: "usage",
       message: `Cannot ${command}: no target; pass an agent, a service, a label, an environment or all`,
     });
   const active = activeAgents(await backend.agents(context));
-  const service = wish.service === undefined ? null : await findService(backend, wish.service, context);
-  const fitting = await fittingAgents(backend, active, wish, service, context);
-  if (fitting.length === 0) {
+  const service = selector.service === undefined ? null : await findService(backend, selector.service, context);
+  const matching = await matchingAgents(backend, active, selector, service, context);
+  if (matching.length === 0) {
     const where = service === null ? "no agent matches" : "it runs on none of the matching agents";
     throw new CoralError({
       code: "not-found",
@@ -37,30 +37,30 @@ export async function resolveTargets(
       details: { target },
     });
   }
-  const agents = fitting.map((agent) => targetOf(agent, command)).sort(byUse);
+  const agents = matching.map((agent) => targetOf(agent, command)).sort(byUse);
   const usable = agents.filter((agent) => agent.reason === "");
   return { command, target, service, total: agents.length, usable: usable.length, agents };
 }
 
-/** The agents that get the command. Throws `unsupported`, or `unavailable` when the able ones are away, naming why each cannot. */
-export function usableTargets(resolved: ResolvedTargets, wish: Pick<TargetWish, "one">): TargetAgent[] {
+/** The agents that get the command. Throws `unsupported`, or `unavailable` when those that could are not connected, with the reason for each. */
+export function usableTargets(resolved: ResolvedTargets, selector: Pick<TargetSelector, "one">): TargetAgent[] {
   const usable = resolved.agents.filter((agent) => agent.reason === "");
-  if (usable.length > 0) return wish.one ? usable.slice(0, 1) : usable;
+  if (usable.length > 0) return selector.one ? usable.slice(0, 1) : usable;
   const { command, target, agents } = resolved;
-  const isAway = agents.some((agent) => agent.supported);
+  const isDisconnected = agents.some((agent) => agent.supported);
   const named = agents.slice(0, maxNamed);
   const reasons = named.map((agent) => `${agent.hostname}: ${agent.reason}`);
   const rest = agents.length > named.length ? `; and ${agents.length - named.length} more` : "";
   const fixes = [...new Set(agents.flatMap((agent) => (agent.fix === "" ? [] : [agent.fix])))].slice(0, 3);
   throw new CoralError({
-    code: isAway ? "unavailable" : "unsupported",
-    message: `Cannot ${command} at "${target}": ${isAway ? "no agent that supports it is connected" : "not supported by any target agents"} (${reasons.join("; ")}${rest})${fixes.length > 0 ? `; ${fixes.join("; ")}` : ""}`,
+    code: isDisconnected ? "unavailable" : "unsupported",
+    message: `Cannot ${command} at "${target}": ${isDisconnected ? "no agent that supports it is connected" : "not supported by any target agents"} (${reasons.join("; ")}${rest})${fixes.length > 0 ? `; ${fixes.join("; ")}` : ""}`,
     details: { command, target, total: agents.length, agents: named },
   });
 }
 
-/** `service=api label=zone=eu env=prod`, as the error and the audit name it. Empty: nothing is wished. */
-export function wishText({ agents = [], service, labels = {}, environment, all }: TargetWish): string {
+/** `service=api label=zone=eu env=prod`, as the error and the audit name it. Empty: nothing is selected. */
+export function selectorText({ agents = [], service, labels = {}, environment, all }: TargetSelector): string {
   return [
     ...agents.map((agent) => `agent=${agent}`),
     ...(service === undefined ? [] : [`service=${service}`]),
@@ -70,30 +70,30 @@ export function wishText({ agents = [], service, labels = {}, environment, all }
   ].join(" ");
 }
 
-async function fittingAgents(
+async function matchingAgents(
   backend: ColonyBackend,
   active: AgentInfo[],
-  { agents = [], labels = {}, environment }: TargetWish,
+  { agents = [], labels = {}, environment }: TargetSelector,
   service: string | null,
   context: ToolCallContext,
 ): Promise<AgentInfo[]> {
-  let fitting = active;
+  let matching = active;
   if (agents.length > 0) {
     const wanted = new Set(agents.flatMap((text) => matchAgents(active, text)).map((agent) => agent.agentId));
-    fitting = fitting.filter((agent) => wanted.has(agent.agentId));
+    matching = matching.filter((agent) => wanted.has(agent.agentId));
   }
   if (service !== null) {
     const places = await backend.services({ service, processes: false }, context);
     const running = new Set(places.filter((place) => place.status !== "stale").map((place) => place.agentId));
-    fitting = fitting.filter((agent) => running.has(agent.agentId));
+    matching = matching.filter((agent) => running.has(agent.agentId));
   }
-  fitting = fitting.filter((agent) => Object.entries(labels).every(([name, value]) => agent.labels[name] === value));
+  matching = matching.filter((agent) => Object.entries(labels).every(([name, value]) => agent.labels[name] === value));
   if (environment !== undefined) {
     const { colony } = await backend.status(context);
     // An agent's own label says more than the colony that it belongs to.
-    fitting = fitting.filter((agent) => (agent.labels["environment"] ?? agent.labels["env"] ?? colony.environment) === environment);
+    matching = matching.filter((agent) => (agent.labels["environment"] ?? agent.labels["env"] ?? colony.environment) === environment);
   }
-  return fitting;
+  return matching;
 }
 
 function targetOf(agent: AgentInfo, command: CommandKind): TargetAgent {
@@ -101,7 +101,7 @@ function targetOf(agent: AgentInfo, command: CommandKind): TargetAgent {
   // An agent from before runtime contexts is taken to be able; it refuses by itself what it does not know.
   const capability = runtime === null ? undefined : (capabilityOf(runtime, command) ?? unknownCapability);
   const supported = capability?.available ?? true;
-  const away = connected
+  const absence = connected
     ? ""
     : `not connected${agent.lastContactAgoMs === null ? "" : `, last reported ${formatDurationMs(agent.lastContactAgoMs)} ago`}`;
   return {
@@ -110,7 +110,7 @@ function targetOf(agent: AgentInfo, command: CommandKind): TargetAgent {
     supported,
     connected,
     runtime: runtime === null ? "legacy agent" : runtimeWithMode(runtime),
-    reason: supported ? away : (capability?.reason ?? "") || "not supported",
+    reason: supported ? absence : (capability?.reason ?? "") || "not supported",
     fix: supported ? "" : (capability?.fix ?? ""),
   };
 }

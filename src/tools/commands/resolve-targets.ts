@@ -1,7 +1,7 @@
 import * as z from "zod";
 import type { ColonyBackend } from "../contract/backend.ts";
 import { defineTool } from "../contract/define-tool.ts";
-import { commandKindSchema, resolvedTargetsSchema, type TargetWish } from "../schemas/command.ts";
+import { commandKindSchema, resolvedTargetsSchema, type TargetSelector } from "../schemas/command.ts";
 import { completenessOf } from "../schemas/completeness.ts";
 import { resolveTargets } from "./command-targets.ts";
 
@@ -15,7 +15,7 @@ export const targetFields = {
 };
 
 /** Only what was given, as the schema leaves `undefined` behind. */
-export function wishOf(input: { [Name in keyof TargetWish]?: TargetWish[Name] | undefined }): TargetWish {
+export function selectorOf(input: { [Name in keyof TargetSelector]?: TargetSelector[Name] | undefined }): TargetSelector {
   const { agents, service, labels, environment, all } = input;
   return Object.fromEntries(Object.entries({ agents, service, labels, environment, all }).filter(([, value]) => value !== undefined));
 }
@@ -29,7 +29,7 @@ export const resolveTargetsTool = defineTool({
   permission: "exec",
   changes: false,
   handle: async (backend: ColonyBackend, input, context) => ({
-    output: await resolveTargets(backend, input.command, wishOf(input), context),
+    output: await resolveTargets(backend, input.command, selectorOf(input), context),
     completeness: completenessOf([]),
   }),
 });

@@ -7,7 +7,7 @@ import { ratio } from "../traffic/red-rows.ts";
 export type EdgeRequests = NonNullable<TopologyEdge["requests"]>;
 
 /** Finds what was asked over the connections of an edge. */
-export class EdgeRequestBook {
+export class EdgeRequestIndex {
   readonly #facts = new Map<string, EdgeRedFact>();
   readonly #windowMs: number;
 

@@ -10,7 +10,7 @@ import { completenessOf } from "../schemas/completeness.ts";
 import { type EndpointUse, endpointListSchema } from "../schemas/network.ts";
 import { addressScope } from "./address-scope.ts";
 import { trafficOf } from "./edge-traffic.ts";
-import { networkInput, readNetwork } from "./network-input.ts";
+import { networkInput, readNetwork } from "./read-network.ts";
 
 const agentsMax = 20;
 

@@ -9,7 +9,7 @@ import { dependencyListSchema, type ExternalDependency } from "../schemas/networ
 import { addressScope } from "./address-scope.ts";
 import { trafficOf } from "./edge-traffic.ts";
 import { matchesOutside, outsideName } from "./external-names.ts";
-import { networkInput, readNetwork } from "./network-input.ts";
+import { networkInput, readNetwork } from "./read-network.ts";
 
 const addressesMax = 10;
 const servicesMax = 50;

@@ -9,9 +9,9 @@ import { cutList, cutNotes } from "../contract/missing-data.ts";
 import type { AgentInfo } from "../schemas/agent.ts";
 import { type CompletenessNote, completenessOf } from "../schemas/completeness.ts";
 import { connectionClassSchema, type Topology, topologySchema } from "../schemas/network.ts";
-import { EdgeRequestBook } from "./edge-requests.ts";
+import { EdgeRequestIndex } from "./edge-requests.ts";
 import { matchesOutside } from "./external-names.ts";
-import { networkInput, readNetwork } from "./network-input.ts";
+import { networkInput, readNetwork } from "./read-network.ts";
 import { joinSpanEdges, readSpanEdges, spanEdgeNotes, withSpanPercentiles } from "./span-edges.ts";
 import { compare, cutByClass, edgeOf, type Link, nodeOfFact, TopologyGraph } from "./topology-graph.ts";
 
@@ -55,11 +55,11 @@ export const getTopology = defineTool({
         ? undefined
         : joinSpanEdges(facts.edges, await backend.edgeRed({ sinceMs: input.since, ...which }, context), spans);
     /** After the edges: percentiles of those that are not shown would cost more than all the rest. */
-    const bookOf = async (links: readonly Link[]): Promise<EdgeRequestBook> => {
+    const indexRequests = async (links: readonly Link[]): Promise<EdgeRequestIndex> => {
       const shown = links.flatMap((link) => link.facts);
       const asked = { sinceMs: input.since, ...which };
-      if (!joined) return new EdgeRequestBook(await backend.edgeRed({ ...asked, among: shown }, context));
-      return new EdgeRequestBook(await withSpanPercentiles(backend, { requests: joined.requests, spans, shown }, asked, context));
+      if (!joined) return new EdgeRequestIndex(await backend.edgeRed({ ...asked, among: shown }, context));
+      return new EdgeRequestIndex(await withSpanPercentiles(backend, { requests: joined.requests, spans, shown }, asked, context));
     };
     const edges = joined?.edges ?? facts.edges;
     const graph = new TopologyGraph(input.class === undefined ? edges : edges.filter((edge) => edge.class === input.class));
@@ -70,7 +70,7 @@ export const getTopology = defineTool({
         input,
         agents: agentOf,
         windowMs: facts.windowMs,
-        book: await bookOf(links),
+        requestIndex: await indexRequests(links),
       });
     }
     const matched = service === undefined ? [] : await matchNodes(graph, spans.aliases.get(service) ?? service, backend, context);
@@ -79,7 +79,7 @@ export const getTopology = defineTool({
     const shown = cutList(ids, input.limit, "nodes", nodeAdvice);
     const all = graph.linksAmong(new Set(shown.items));
     const links = cutByClass(all, input.edges);
-    const book = await bookOf(links);
+    const requestIndex = await indexRequests(links);
     const { notes: cut } = cutList(all, input.edges, "edges", edgeAdvice);
     return {
       output: {
@@ -91,7 +91,7 @@ export const getTopology = defineTool({
           edges: links.length,
         },
         nodes: shown.items.map((id) => graph.nodeOf(id, reached?.get(id), agentOf)),
-        edges: links.flatMap((link) => edgeOf(link, facts.windowMs, book)),
+        edges: links.flatMap((link) => edgeOf(link, facts.windowMs, requestIndex)),
       },
       completeness: completenessOf([...notes, ...spanEdgeNotes(spans), ...shown.notes, ...cut]),
     };
@@ -114,7 +114,7 @@ interface PageContext {
   input: { since: number; limit: number; edges: number };
   agents: ReadonlyMap<string, AgentInfo>;
   windowMs: number;
-  book: EdgeRequestBook;
+  requestIndex: EdgeRequestIndex;
 }
 
 /** The answer about everything, of which the store chose what is shown. */
@@ -122,7 +122,7 @@ function pageOf(
   { nodes, totals }: EdgePageFacts,
   links: readonly Link[],
   notes: CompletenessNote[],
-  { input, agents, windowMs, book }: PageContext,
+  { input, agents, windowMs, requestIndex }: PageContext,
 ): ToolResult<Topology> {
   return {
     output: {
@@ -135,7 +135,7 @@ function pageOf(
         edges: links.length,
       },
       nodes: nodes.map((node) => nodeOfFact(node, agents)),
-      edges: links.flatMap((link) => edgeOf(link, windowMs, book)),
+      edges: links.flatMap((link) => edgeOf(link, windowMs, requestIndex)),
     },
     completeness: completenessOf([
       ...notes,

@@ -3,7 +3,7 @@
 import type { EdgeEnd, EdgeFact, TopologyNodeFact } from "../../model/edges.ts";
 import type { AgentInfo } from "../schemas/agent.ts";
 import type { TopologyEdge, TopologyNode } from "../schemas/network.ts";
-import type { EdgeRequestBook } from "./edge-requests.ts";
+import type { EdgeRequestIndex } from "./edge-requests.ts";
 import { trafficOf } from "./edge-traffic.ts";
 import { outsideName } from "./external-names.ts";
 
@@ -182,10 +182,10 @@ function push<K, V>(lists: Map<K, V[]>, key: K, value: V): void {
   else lists.set(key, [value]);
 }
 
-export function edgeOf({ from, to, facts }: Link, windowMs: number, book: EdgeRequestBook): TopologyEdge[] {
+export function edgeOf({ from, to, facts }: Link, windowMs: number, requestIndex: EdgeRequestIndex): TopologyEdge[] {
   const [first] = facts;
   if (!first) return [];
-  const requests = book.of(facts);
+  const requests = requestIndex.of(facts);
   const evidence = facts.length === 1 ? first.evidence : [...new Set(facts.flatMap((fact) => fact.evidence))].sort();
   return [
     {
@@ -195,7 +195,7 @@ export function edgeOf({ from, to, facts }: Link, windowMs: number, book: EdgeRe
       port: first.serverPort,
       class: first.class,
       confidence: facts.reduce((best, fact) => Math.max(best, fact.confidence), 0),
-      evidence: book.hasHooked(facts) ? [...evidence, "requests"] : evidence,
+      evidence: requestIndex.hasHooked(facts) ? [...evidence, "requests"] : evidence,
       ...trafficOf(facts, windowMs),
       requests,
     },

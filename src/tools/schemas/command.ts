@@ -81,7 +81,7 @@ export const commandResultSchema = z.object({
 export type CommandResult = z.infer<typeof commandResultSchema>;
 
 /** Which agents; all that are given must fit. */
-export interface TargetWish {
+export interface TargetSelector {
   /** Ids or host names. */
   agents?: readonly string[];
   service?: string;

@@ -1,6 +1,6 @@
 /** Deterministic rules over requests: each that fires says what was seen, the number and the threshold. */
 
-import { beginsWithWord } from "../contract/begins-with-word.ts";
+import { routeText } from "../../model/route-text.ts";
 import type { RedFinding, RedRow } from "../schemas/traffic.ts";
 
 const findingsMax = 10;
@@ -28,11 +28,6 @@ export function redSubject(row: Pick<RedRow, "method" | "route" | "peer" | "stat
   if (row.route !== null) return routeText(row.method ?? "", row.route);
   if (row.peer !== null) return `${row.role === "client" ? "to" : "from"} ${row.peer}`;
   return row.status === null ? "" : `status ${row.status === "" ? "none" : row.status}`;
-}
-
-/** A normalised statement begins with its verb already. */
-function routeText(method: string, route: string): string {
-  return method === "" || beginsWithWord(route, method) ? route : `${method} ${route}`;
 }
 
 function errorShare(row: RedRow): RedFinding[] {

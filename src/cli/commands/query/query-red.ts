@@ -1,13 +1,14 @@
 import { escapeText } from "../../../base/escape-text.ts";
 import { formatDurationMs } from "../../../base/units.ts";
 import type { RedGrouping } from "../../../model/red.ts";
+import { routeText } from "../../../model/route-text.ts";
 import type { RedResult, RedRow } from "../../../tools/index.ts";
 import type { Printer } from "../../output/printer.ts";
 import { type Column, renderTable, tableOf } from "../../output/table.ts";
 import { bytes, grouped, percent, rate } from "../../output/values.ts";
 import type { Invocation } from "../../run/invocation.ts";
 import { showTool } from "../../run/show-tool.ts";
-import { errorCell, findingStyles, latencyColumn, protocolText, rateColumn, rateLine, routeText } from "./red-text.ts";
+import { errorCell, findingStyles, latencyColumn, protocolText, rateColumn, rateLine } from "./red-text.ts";
 
 /** `coral query red [service]`: one line per service, route, peer or status. */
 export async function run(invocation: Invocation): Promise<void> {

@@ -1,18 +1,12 @@
 /** How tables, pages and lines print requests. */
 
-import { beginsWithWord, type RedFinding, type RedRow } from "../../../tools/index.ts";
+import type { RedFinding, RedRow } from "../../../tools/index.ts";
 import { sparkline } from "../../output/sparkline.ts";
 import type { StyleName } from "../../output/style.ts";
 import type { Cell, Column } from "../../output/table.ts";
 import { latency, percent, rate } from "../../output/values.ts";
 
 export const findingStyles: Record<RedFinding["severity"], StyleName> = { critical: "red", warning: "yellow", info: "cyan" };
-
-/** A normalised statement begins with its verb already. */
-export function routeText(method: string, route: string): string {
-  if (route === "") return method;
-  return method === "" || beginsWithWord(route, method) ? route : `${method} ${route}`;
-}
 
 /** Red from 5 % on, yellow when any. */
 export function errorCell(ratio: number): Cell {

@@ -2,7 +2,8 @@
 
 import { escapeText } from "../../../base/escape-text.ts";
 import { formatBytes } from "../../../base/units.ts";
-import { beginsWithWord, type CapturedRequest } from "../../../tools/index.ts";
+import { beginsWithWord } from "../../../model/route-text.ts";
+import type { CapturedRequest } from "../../../tools/index.ts";
 import type { Printer } from "../../output/printer.ts";
 import type { StyleName } from "../../output/style.ts";
 import { padText, textWidth, truncateText } from "../../output/text-width.ts";

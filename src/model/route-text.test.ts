@@ -1,5 +1,5 @@
 import { describe, expect, it } from "vitest";
-import { beginsWithWord } from "./begins-with-word.ts";
+import { beginsWithWord, routeText } from "./route-text.ts";
 
 describe("beginsWithWord()", () => {
   it.each([
@@ -14,5 +14,16 @@ describe("beginsWithWord()", () => {
     ["text", "", false],
   ])("%s, %s: %s", (text, word, expected) => {
     expect(beginsWithWord(text, word)).toBe(expected);
+  });
+});
+
+describe("routeText()", () => {
+  it.each([
+    ["GET", "/users/{id}", "GET /users/{id}"],
+    ["SELECT", "SELECT * FROM t", "SELECT * FROM t"],
+    ["", "/x", "/x"],
+    ["PING", "", "PING"],
+  ])("%s, %s: %s", (method, route, expected) => {
+    expect(routeText(method, route)).toBe(expected);
   });
 });
