@@ -1,6 +1,6 @@
 import { capabilityNames, type RuntimeFacts } from "./runtime-facts.ts";
 
-/** What is different, in words; nothing for what was only found out again. */
+/** The changes, in words; empty when nothing changed. */
 export function describeRuntimeChanges(before: RuntimeFacts, after: RuntimeFacts): string[] {
   const runtimeOf = ({ containerRuntime }: RuntimeFacts): string =>
     containerRuntime === null ? "none" : `${containerRuntime.type} ${containerRuntime.version} at ${containerRuntime.socketPath}`;

@@ -1,4 +1,4 @@
-/** Where an agent runs and what it can do there: the words, what is possible at all, and what people call it. */
+/** Where an agent runs and what it can do there: names, what each runtime type allows, and labels. */
 
 export const runtimeTypes = ["native", "docker", "k8s-sidecar", "k8s-daemonset"] as const;
 export type RuntimeType = (typeof runtimeTypes)[number];
@@ -6,7 +6,7 @@ export type RuntimeType = (typeof runtimeTypes)[number];
 export const sidecarModes = ["cri", "shared-ns", "passive"] as const;
 export type SidecarMode = (typeof sidecarModes)[number];
 
-/** In the order in which they are shown. */
+/** In display order. */
 export const capabilityNames = ["connect", "exec", "shell", "run", "ebpf", "profile", "debug", "capture", "mesh"] as const;
 export type CapabilityName = (typeof capabilityNames)[number];
 
@@ -19,20 +19,20 @@ export interface CapabilityFact {
   fix: string;
 }
 
-/** As coral.runtime.v1.RuntimeContext says it. A newer agent may use words that are not in the lists above. */
+/** As in coral.runtime.v1.RuntimeContext. A newer agent may use names that are not in the lists above. */
 export interface RuntimeFacts {
   platform: { os: string; arch: string; osVersion: string; kernel: string };
   runtimeType: string;
   /** Empty for all but a Kubernetes sidecar. */
   sidecarMode: string;
-  /** Null: no container runtime answers. */
+  /** Null: no container runtime responds. */
   containerRuntime: { socketPath: string; type: string; version: string } | null;
   capabilities: CapabilityFact[];
   visibility: {
     allPids: boolean;
     allContainers: boolean;
     podScope: boolean;
-    /** What commands may aim at where not everything is visible. */
+    /** Possible targets of commands where not everything is visible. */
     containers: string[];
     /** host, container, pod, node */
     namespace: string;
@@ -43,9 +43,9 @@ export interface RuntimeFacts {
   detectedAt: string;
   /** The agent's. */
   version: string;
-  /** What told the runtime type and the mode, for people. */
+  /** What the runtime type and the mode were detected from, for people. */
   evidence: string[];
-  /** Set by the agent's config, not found out. */
+  /** Set by the agent's config, not detected. */
   isOverridden: boolean;
 }
 
@@ -71,7 +71,7 @@ export function impossibleBecause(name: string, runtimeType: string, sidecarMode
     : { reason: "an agent of the node launches nothing", fix: "Deploy the program as a pod of its own" };
 }
 
-/** What makes more of a passive sidecar. */
+/** How to get a sidecar out of passive mode. */
 export const passiveFix = "Mount CRI socket or enable shareProcessNamespace";
 
 export function capabilityOf(runtime: Pick<RuntimeFacts, "capabilities">, name: string): CapabilityFact | undefined {

@@ -136,7 +136,7 @@ describe("coral_get_status", () => {
     for (const warning of answer.warnings) expect(warning.fix).not.toBe("");
   });
 
-  it("says how to begin while there is no agent", async () => {
+  it("explains how to start without agents", async () => {
     const answer = await call<ColonyStatus>("coral_get_status", {}, { agents: async () => [] });
     expect(answer.warnings).toMatchObject([{ kind: "no-agents", fix: expect.stringContaining("coral agent start") }]);
   });
@@ -169,7 +169,7 @@ describe("coral_list_agents", () => {
 });
 
 describe("coral_query_host", () => {
-  it("reports the hosts that are used the most, and says which are left out", async () => {
+  it("reports the busiest hosts, and notes how many are not shown", async () => {
     const host = vi.fn<ColonyBackend["host"]>((request, callContext) => colonyOf().host(request, callContext));
     const now = (agentId: string, cpuBusyRatio: number) => ({
       agentId,
@@ -213,7 +213,7 @@ describe("coral_query_host", () => {
     expect(answer.completeness).toMatchObject({ complete: false, notes: [{ kind: "rows-lost", rows: 4, signal: "host" }] });
   });
 
-  it("says when nothing is stored, or nobody has joined", async () => {
+  it("notes when nothing is stored or no agent has joined", async () => {
     const empty = await call<HostQueryResult>(
       "coral_query_host",
       { agent: "web-1" },
@@ -231,7 +231,7 @@ describe("coral_query_host", () => {
 describe("coral_query_sql", () => {
   const result = { columns: [{ name: "n", type: "BIGINT" }], rows: [[1]], truncated: false, elapsedMs: 1, views: ["host_1m"] };
 
-  it("passes limits on and says what the views miss", async () => {
+  it("passes limits on and notes what the views miss", async () => {
     const sql = vi.fn<ColonyBackend["sql"]>(async () => result);
     const losses = vi.fn<ColonyBackend["losses"]>(async () => []);
     const answer = await call(
@@ -244,7 +244,7 @@ describe("coral_query_sql", () => {
     expect(answer).toMatchObject({ rows: [[1]], completeness: { complete: false } });
   });
 
-  it("says when the result was cut, and nothing about agents when no view was read", async () => {
+  it("notes a cut result, and no agents when no view was read", async () => {
     const answer = await call(
       "coral_query_sql",
       { sql: "SELECT 1" },
@@ -255,7 +255,7 @@ describe("coral_query_sql", () => {
 });
 
 describe("coral_list_events", () => {
-  it("asks for one more than wanted, to know whether there are more", async () => {
+  it("reads one more than requested, to know whether there are more", async () => {
     const event = {
       at: "2026-01-01T00:00:00.000Z",
       kind: "agent-joined",
@@ -336,7 +336,7 @@ describe("findTool()", () => {
     }
   };
 
-  it("tells unknown from not permitted", () => {
+  it("distinguishes unknown from not permitted", () => {
     expect(codeOf("coral_get_status", "read")).toBe("found");
     expect(codeOf("coral_create_token", "admin")).toBe("found");
     expect(codeOf("coral_create_token", "read")).toBe("not-permitted");

@@ -1,4 +1,4 @@
-/** What an agent says about itself at `GET /v1/status` on its own socket. Plain types: an agent loads no schema library for it. */
+/** An agent's `GET /v1/status` on its own socket. Plain types: an agent loads no schema library for it. */
 
 import type { RuntimeFacts } from "../../model/runtime-facts.ts";
 import type { AgentServiceStatus } from "./managed-service.ts";
@@ -17,7 +17,7 @@ export interface AgentStatus {
   capabilities: { name: string; available: boolean; reason: string }[];
   /** The newest host sample; null before the first. */
   host: AgentHostSummary | null;
-  /** Of the newest scan, by name; `items` holds 1,000 at the most. */
+  /** Of the newest scan, by name; `items` holds at most 1,000. */
   services: { total: number; items: AgentServiceStatus[] };
   /** What the agent itself costs. */
   process: { cpuRatio: number; rssBytes: number };
@@ -36,7 +36,7 @@ export interface RuntimeRefreshed {
   runtime: RuntimeFacts;
   /** In words; empty when nothing changed. */
   changes: string[];
-  /** Whether the colony knows it; also when there was nothing to tell. */
+  /** The colony has it, or there was nothing to report. */
   isTold: boolean;
 }
 

@@ -54,7 +54,7 @@ interface RuntimeFilter {
   capability?: string | undefined;
 }
 
-/** An agent that does not tell what it can do is taken to be able, as everywhere. */
+/** An agent without a runtime context is assumed to have every capability, as everywhere. */
 function fits({ runtime }: AgentInfo, filter: RuntimeFilter): boolean {
   if (filter.runtime !== undefined && (runtime?.runtimeType ?? "unknown") !== filter.runtime) return false;
   if (filter.mode !== undefined) {

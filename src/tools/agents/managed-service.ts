@@ -1,4 +1,4 @@
-/** What an agent says about the services that users connected, on its own socket. Plain types: an agent loads no schema library for them. */
+/** Replies about managed services on an agent's own socket. Plain types: an agent loads no schema library for them. */
 
 /** Answer of a health check. */
 export interface ServiceCheck {
@@ -34,7 +34,7 @@ export type ConnectOutcomeKind = "promoted" | "registered" | "updated" | "unchan
 export interface ServicesConnected {
   services: (ManagedServiceInfo & {
     outcome: ConnectOutcomeKind;
-    /** What the agent had made of the port by itself; null when nobody listened there. */
+    /** What the agent had discovered on the port; null when nothing listened there. */
     discovered: { name: string; method: string } | null;
   })[];
 }
@@ -56,7 +56,7 @@ export interface AgentServiceStatus {
   method: string;
   /** 0..1: how sure the name is. */
   confidence: number;
-  /** Processes; 0 when nobody listens on the port of a managed service. */
+  /** Processes; 0 when nothing listens on the port of a managed service. */
   instances: number;
   /** Of the newest process; null when it may not be read. */
   pid: number | null;

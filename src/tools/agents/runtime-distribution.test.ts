@@ -11,7 +11,7 @@ import type { ColonyStatus } from "../schemas/status.ts";
 import { runtimeDistribution } from "./runtime-distribution.ts";
 import { runtimeWarnings } from "./runtime-warnings.ts";
 
-/** The mixed fleet: every runtime type and mode, one legacy agent, one that does not tell. */
+/** The mixed fleet: every runtime type and mode, one legacy agent, one without a runtime context. */
 const fleet = [
   agentOf("frontend-001", { runtime: sampleSidecar("cri"), labels: { component: "frontend" } }),
   agentOf("api-001", { runtime: sampleSidecar("shared-ns") }),
@@ -73,7 +73,7 @@ describe("runtimeDistribution()", () => {
     expect(legacy).toMatchObject({ agents: 1, percent: 12.5, listed: [{ agentId: "old-001", version: "0.0.9" }] });
   });
 
-  it("is empty for nobody", () => {
+  it("is empty without agents", () => {
     expect(runtimeDistribution([], undefined)).toMatchObject({ platforms: [], types: [], legacy: { agents: 0, percent: 0, phase: "off" } });
   });
 });
@@ -82,7 +82,7 @@ describe("runtimeWarnings()", () => {
   const kinds = (facts: Partial<RegistrationFacts>): string[] =>
     runtimeWarnings({ registration: registration(facts) }, fleet).map(({ kind }) => kind);
 
-  it("warns of passive sidecars and old agents as the colony's config says", () => {
+  it("warns of passive sidecars and legacy agents as configured", () => {
     expect(kinds({})).toEqual(["passive-sidecar", "legacy-agents"]);
     expect(kinds({ warnPassiveSidecars: false, legacyPhase: "quiet" })).toEqual([]);
     const [warning] = runtimeWarnings({ registration: registration() }, fleet);
@@ -94,7 +94,7 @@ describe("runtimeWarnings()", () => {
     });
   });
 
-  it("says what becomes of old agents", () => {
+  it("states when legacy agents are rejected", () => {
     const message = (facts: Partial<RegistrationFacts>): string =>
       runtimeWarnings({ registration: registration(facts) }, fleet).at(-1)?.message ?? "";
     expect(message({})).toBe("1 legacy agent detected (12.5%)");
@@ -102,7 +102,7 @@ describe("runtimeWarnings()", () => {
     expect(message({ legacyPhase: "enforced", legacyRejectAfter: "2026-09-01" })).toContain("rejected when they register again");
   });
 
-  it("tells of agents that claim too much", () => {
+  it("warns of agents that claim impossible capabilities", () => {
     const agents = [
       agentOf("liar", { runtime: sampleSidecar("cri"), runtimeProblems: ["claims run, which Kubernetes Sidecar (CRI mode) cannot do"] }),
     ];
@@ -117,7 +117,7 @@ describe("coral_list_agents", () => {
     [{ mode: "host-ns" }, "cache-001"],
     [{ runtime: "unknown" }, "old-001"],
     [{ runtime: "native", capability: "run" }, "db-proxy-001 dev-local"],
-    // What does not tell is taken to be able.
+    // Without a runtime context every capability is assumed.
     [{ capability: "run" }, "cache-001 db-proxy-001 dev-local old-001"],
     [{ capability: "shell", runtime: "k8s-sidecar" }, "api-001 frontend-001"],
   ])("filters by %j", async (input, expected) => {
@@ -140,7 +140,7 @@ describe("coral_get_status", () => {
 });
 
 describe("coral_get_runtime_context", () => {
-  it("asks one agent, or all, and says when there are too many", async () => {
+  it("reads one agent or all, and notes when there are too many", async () => {
     const asked: unknown[] = [];
     const runtimeContext: ColonyBackend["runtimeContext"] = async (request) => {
       asked.push(request);

@@ -1,4 +1,4 @@
-/** Commands that wait for somebody's word. For people, not for models. */
+/** Commands that wait for approval. For people, not for models. */
 
 import * as z from "zod";
 import type { ColonyBackend } from "../contract/backend.ts";

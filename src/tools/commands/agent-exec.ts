@@ -68,7 +68,7 @@ export function placeOf(service: string | null, container: string | undefined, o
   return service === null || onHost ? { kind: "host" as const } : { kind: "service" as const, ...ofService };
 }
 
-/** When no agent ran it, that is no answer but a failure: of the first one that says why. */
+/** When no agent ran the command, the call fails with the first agent's problem. */
 function throwWhenAllRefused(outcomes: readonly CommandOutcome[]): void {
   const [first] = outcomes;
   const isRefused = outcomes.every((outcome) => outcome.reason === "denied" || outcome.reason === "failed" || outcome.reason === "lost");

@@ -64,7 +64,7 @@ test.each<[string, CommandKind, TargetSelector, string[], string[]]>([
   expect(await targets(command, selector)).toEqual([usable, left]);
 });
 
-test("resolveTargets() says why an agent is left out, and what helps", async () => {
+test("resolveTargets() reports why an agent is skipped, with the fix", async () => {
   const { agents, target, total, usable } = await resolveTargets(backend, "shell", { all: true }, context);
   expect({ target, total, usable }).toEqual({ target: "all", total: 6, usable: 4 });
   expect(agents.find((agent) => agent.agentId === "api-002")).toEqual({
@@ -83,7 +83,7 @@ test("resolveTargets() says why an agent is left out, and what helps", async () 
   expect(agents.find((agent) => agent.agentId === "old-001")).toMatchObject({ supported: true, runtime: "legacy agent", reason: "" });
 });
 
-test("usableTargets() tells unable from away, and nothing found from both", async () => {
+test("usableTargets() distinguishes unsupported, disconnected and not found", async () => {
   const unable = await problemOf("shell", { service: "lonely" });
   expect(unable.code).toBe("unsupported");
   expect(unable.message).toBe(
@@ -114,7 +114,7 @@ test("resolveTargets() takes a capability that a newer colony knows and the agen
   expect(agents).toMatchObject([{ supported: false, reason: "unknown to the agent", fix: "Update the agent" }]);
 });
 
-test("coral_resolve_targets answers also when nobody can", async () => {
+test("coral_resolve_targets answers also when no agent can run the command", async () => {
   const answer = await resolveTargetsTool.call(backend, { command: "shell", service: "lonely" }, context);
   expect(answer).toMatchObject({ usable: 0, total: 1, service: "lonely", completeness: { complete: true } });
 });
@@ -151,7 +151,7 @@ async function execWith(outcomes: CommandOutcome[], input: Record<string, unknow
   return { answer, asked: asked[0] };
 }
 
-test("coral_agent_exec is read-only unless told otherwise, runs in the service, and notes which agents were skipped", async () => {
+test("coral_agent_exec is read-only by default, runs in the service, and notes which agents were skipped", async () => {
   const { answer, asked } = await execWith([outcome({ cutBytes: 7 })], { service: "api", command: "ps aux | head" });
   expect(asked).toEqual({
     text: "ps aux | head",

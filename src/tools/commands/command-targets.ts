@@ -90,7 +90,7 @@ async function matchingAgents(
   matching = matching.filter((agent) => Object.entries(labels).every(([name, value]) => agent.labels[name] === value));
   if (environment !== undefined) {
     const { colony } = await backend.status(context);
-    // An agent's own label says more than the colony that it belongs to.
+    // An agent's own label overrides the environment of its colony.
     matching = matching.filter((agent) => (agent.labels["environment"] ?? agent.labels["env"] ?? colony.environment) === environment);
   }
   return matching;

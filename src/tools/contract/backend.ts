@@ -49,7 +49,7 @@ import type { ColonyInfo, StoreInfo } from "../schemas/status.ts";
 import type { AgentRevoked, TokenCreated, TokenInfo, TokenKind, TokenRevoked } from "../schemas/token.ts";
 import type { Permission, ToolCallContext } from "./define-tool.ts";
 
-/** Rows that are known to be missing: pruned before the pull, dropped at the agent, or gone with a store. */
+/** Rows that are known to be missing: pruned before the pull, dropped at the agent, or lost with a store. */
 export interface LossFact {
   agentId: string;
   signal: string;
@@ -70,27 +70,27 @@ export interface ColonyFacts {
   colony: ColonyInfo;
   store: StoreInfo;
   duplicates: DuplicateAgentFact[];
-  /** What keeps addresses outside from getting names, ready to print. */
+  /** Why external addresses do not resolve to names, ready to print. */
   nameProblems: string[];
-  /** Absent: nobody minds which agents register. */
+  /** Absent: no registration policy. */
   registration?: RegistrationFacts;
 }
 
-/** What the colony makes of agents that do not tell where they run. */
+/** The colony's policy for agents without a full runtime context. */
 export interface RegistrationFacts {
   warnPassiveSidecars: boolean;
-  /** As the policy's dates say. */
+  /** By the dates of the policy. */
   legacyPhase: LegacyPhase;
-  /** `2024-09-01`; null: they are not refused. */
+  /** `2024-09-01`; null: never rejected. */
   legacyRejectAfter: string | null;
   upgradeSteps: string[];
 }
 
 export interface RuntimeContextRequest {
   agentId: string;
-  /** Let the agent look again. */
+  /** Let the agent detect its runtime again. */
   refresh: boolean;
-  /** Newest changes to tell. */
+  /** How many of the newest changes to return. */
   history: number;
 }
 
@@ -115,7 +115,7 @@ export interface ColonyBackend {
   status(context: ToolCallContext): Promise<ColonyFacts>;
   /** The whole registry, revoked agents included. */
   agents(context: ToolCallContext): Promise<AgentInfo[]>;
-  /** Where an agent runs: asked of the agent itself when it is connected, else as it told last. Throws `not-found` for an unknown agent. */
+  /** Where an agent runs: read from the agent when it is connected, else as last reported. Throws `not-found` for an unknown agent. */
   runtimeContext(request: RuntimeContextRequest, context: ToolCallContext): Promise<RuntimeContextFacts>;
   /** The newest host values of every agent that has any. */
   hostsNow(context: ToolCallContext): Promise<HostNow[]>;
@@ -129,28 +129,28 @@ export interface ColonyBackend {
   /** Requests by edge, of all or those named; each edge once, by the end that saw more. */
   edgeRed(request: EdgesRequest & { among?: EdgeRedKey[] }, context: ToolCallContext): Promise<EdgeRedFacts>;
   connections(request: ConnectionsRequest, context: ToolCallContext): Promise<ConnectionsFacts>;
-  /** What is known of the health of all services, or of one. */
+  /** Facts about the health of all services, or of one. */
   summary(request: SummaryRequest, context: ToolCallContext): Promise<SummaryFacts>;
-  /** Routes, other ends, course and load of one service, by hooks or by spans. */
+  /** Routes, peers, time series and load of one service, by hooks or by spans. */
   serviceDetails(request: ServiceDetailsRequest, context: ToolCallContext): Promise<ServiceDetailsFacts>;
   /** Newest first. */
   deployments(request: DeploymentsRequest, context: ToolCallContext): Promise<Deployment[]>;
   markDeployment(request: MarkDeploymentRequest, context: ToolCallContext): Promise<DeploymentMarked>;
-  /** What the hooks of agents did not see. */
+  /** What agents' hooks missed. */
   trafficLosses(request: { agentIds?: readonly string[]; sinceMs: number }, context: ToolCallContext): Promise<TrafficLossFact[]>;
   /** Log records, newest first. */
   logs(request: LogsRequest, context: ToolCallContext): Promise<LogsFacts>;
-  /** The same records by pattern, most first; `page` means nothing here. */
+  /** The same records by pattern, most first; `page` is ignored. */
   logPatterns(request: LogsRequest, context: ToolCallContext): Promise<LogPatternsFacts>;
   /** Which metrics programs sent within a time. */
   metricNames(request: MetricNamesRequest, context: ToolCallContext): Promise<MetricNamesFacts>;
   /** One of them over time. */
   metric(request: MetricRequest, context: ToolCallContext): Promise<MetricFacts>;
-  /** Throws `invalid` for what is no PromQL, with the place. */
+  /** Throws `invalid` with the position when the expression is not valid PromQL. */
   promql(request: PromqlRequest, context: ToolCallContext): Promise<PromqlFacts>;
-  /** What was not kept of them. */
+  /** Metric points that were dropped. */
   metricLosses(request: { agentIds?: readonly string[]; sinceMs: number }, context: ToolCallContext): Promise<MetricLossFact[]>;
-  /** Traces that have a span that fits. */
+  /** Traces with a matching span. */
   traces(request: TracesRequest, context: ToolCallContext): Promise<TracesFacts>;
   /** All spans of one trace, up to a limit; none when it is unknown. */
   trace(request: TraceRequest, context: ToolCallContext): Promise<TraceFacts>;
@@ -160,15 +160,15 @@ export interface ColonyBackend {
   spanRed(request: SpanRedRequest, context: ToolCallContext): Promise<SpanRedFacts>;
   /** One process for each service and agent that sent spans lately. */
   spanProcesses(context: ToolCallContext): Promise<SpanProcessFact[]>;
-  /** Names that senders of spans gave themselves. */
+  /** Service names in spans. */
   spanServices(request: { sinceMs: number }, context: ToolCallContext): Promise<string[]>;
-  /** Names that log records came under. */
+  /** Service names in log records. */
   logServices(request: { sinceMs: number }, context: ToolCallContext): Promise<string[]>;
   /** Of services with a process among the busiest of its host. */
   serviceCpu(context: ToolCallContext): Promise<ServiceCpuFact[]>;
   /**
-   * Follows live requests until the limit, the time or the caller's signal ends it; stopping to read ends it, too. Throws `not-found` for a
-   * service that runs nowhere and `unsupported` when no agent that has it can look.
+   * Streams live requests until the limit, the time or the caller's signal ends it; closing the iterator ends it, too. Throws `not-found` for a
+   * service that is not running and `unsupported` when none of its agents can capture.
    */
   capture(request: CaptureRequest, context: ToolCallContext): AsyncIterable<CaptureEvent>;
   /** Runs a command at each of the agents, to its end; failures of single agents are outcomes. */
@@ -181,15 +181,15 @@ export interface ColonyBackend {
   tokens(context: ToolCallContext): Promise<TokenInfo[]>;
   /** Throws `not-found` for an unknown id; revoking twice is fine. */
   revokeToken(tokenId: string, context: ToolCallContext): Promise<TokenRevoked>;
-  /** Refuses the agent's certificates from now on and ends its tunnel. */
+  /** Rejects the agent's certificates from now on and closes its tunnel. */
   revokeAgent(agentId: string, context: ToolCallContext): Promise<AgentRevoked>;
   /** Newest first. */
   audit(request: AuditRequest, context: ToolCallContext): Promise<AuditRecordFact[]>;
-  /** Entries of all commands whose id begins so. */
+  /** Entries of all commands with this id prefix. */
   auditEntries(request: { id: string; limit: number }, context: ToolCallContext): Promise<AuditEntryFact[]>;
   /** Absent: all agents and the colony. */
   verifyAudit(request: { agentIds?: readonly string[]; expected?: ExpectedLink[] }, context: ToolCallContext): Promise<AuditVerification>;
-  /** Parts of an asciicast v2 file, as the agent has kept it. */
+  /** Chunks of the asciicast v2 file that the agent recorded. */
   recording(request: { agentId: string; recording: string }, context: ToolCallContext): AsyncIterable<Uint8Array>;
   approvals(context: ToolCallContext): Promise<ApprovalInfo[]>;
   decideApproval(decision: ApprovalDecision, context: ToolCallContext): Promise<ApprovalOutcome[]>;

@@ -74,7 +74,7 @@ describe("defineTool()", () => {
     expect(error.details["problems"]).toHaveLength(3);
   });
 
-  it("refuses an answer that does not fit its schema", async () => {
+  it("rejects an answer that does not match its schema", async () => {
     handle.mockResolvedValueOnce({ output: { seen: 5 as unknown as string, hidden: "" }, completeness: completenessOf([]) });
     const error = await failure({});
     expect(error.code).toBe("internal");

@@ -18,7 +18,7 @@ describe("matchAgents()", () => {
     expect(idsOf("4444")).toEqual(["44445555-c"]);
   });
 
-  it("refuses what is unknown or ambiguous, and says what there is", () => {
+  it("rejects unknown and ambiguous agents, with the known ones", () => {
     expect(() => idsOf("444")).toThrow("known agents: web.example.org (11112222-a)");
     expect(() => idsOf("1111")).toThrow("2 agent ids start with it");
     expect(() => matchAgents([], "x")).toThrow("no agent has joined");

@@ -39,7 +39,7 @@ export function activeAgents(agents: AgentInfo[]): AgentInfo[] {
 export interface ChosenAgents {
   /** All that count. */
   agents: AgentInfo[];
-  /** Those that are meant; undefined when none was named: then it is about all. */
+  /** The selected agents; undefined: all. */
   chosen: AgentInfo[] | undefined;
   /** The same, for a request to the backend. */
   which: { agentIds?: string[] };

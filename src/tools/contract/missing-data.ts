@@ -7,7 +7,7 @@ import type { LossFact } from "./backend.ts";
 
 const notesMax = 20;
 
-/** One note for each agent that the colony does not hear well. */
+/** One note for each agent that has not reported lately. */
 export function silentAgentNotes(agents: AgentInfo[]): CompletenessNote[] {
   const notes = agents
     .filter((agent) => agent.health !== "healthy" && !agent.revoked)
@@ -33,7 +33,7 @@ export function lossNotes(losses: LossFact[]): CompletenessNote[] {
   }
   const notes = [...merged.values()].map((loss): CompletenessNote => {
     const amount = loss.rows === null ? "an unknown number of rows" : `${loss.rows} rows`;
-    // `*` stands for all: a colony's file that was damaged has lost rows of everybody.
+    // `*` means all: a damaged file of the colony has lost rows of every agent.
     const signal = loss.signal === "*" ? "all signals" : loss.signal;
     const message = `${amount} of ${signal} from ${loss.agentId === "*" ? "all agents" : loss.agentId} are missing: ${loss.reason}`;
     return { kind: "rows-lost", agent: loss.agentId, signal: loss.signal, message, ...(loss.rows === null ? {} : { rows: loss.rows }) };
@@ -41,7 +41,7 @@ export function lossNotes(losses: LossFact[]): CompletenessNote[] {
   return boundNotes(notes, "rows-lost", "gaps are known");
 }
 
-/** Keeps the first `limit` of a list and says how many were left out. */
+/** Keeps the first `limit` of a list and notes how many there are. */
 export function cutList<T>(items: T[], limit: number, what: string, advice: string): { items: T[]; notes: CompletenessNote[] } {
   const notes = cutNotes(items.length, limit, what, advice);
   return { items: notes.length === 0 ? items : items.slice(0, limit), notes };

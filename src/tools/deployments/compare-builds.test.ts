@@ -12,7 +12,7 @@ const routes = [
   { subject: "GET /health", requestsPerCell: 2, medianUs: 300, spread: 0.2, errorShare: 0 },
 ];
 
-/** As the colony does: look after look, and remember the first that said something. */
+/** As the colony does: look after look, keeping the first with a result. */
 function judge(facts: BuildFacts) {
   const reports = looks.map((afterMs) => compareBuilds(untilMs(facts, afterMs), looks.length));
   return { reports, verdicts: reports.map(verdictOf), last: reports.at(-1)! };
@@ -33,7 +33,7 @@ describe("compareBuilds()", { timeout: 120_000 }, () => {
     expect(others).toBeLessThanOrEqual(1);
   });
 
-  it("tells how much slower, with an effect size", () => {
+  it("reports how much slower, with an effect size", () => {
     const { last, verdicts } = of({ seed: 7, change: { slower: 1.5 } });
     const p95 = last.changes.find(({ metric, subject }) => metric === "p95" && subject === "POST /orders");
     expect(verdicts.at(-1)).toBe("regression");
@@ -83,7 +83,7 @@ describe("compareBuilds()", { timeout: 120_000 }, () => {
     expect(last.changes.map(({ metric, outcome }) => `${metric} ${outcome}`).sort()).toEqual(["p50 worse", "p95 worse"]);
   });
 
-  it("says when there is too little", () => {
+  it("reports too little data", () => {
     const quiet = [{ subject: "GET /", requestsPerCell: 0.2, medianUs: 1_000, spread: 0.3, errorShare: 0 }];
     const { last, verdicts } = of({ seed: 3, routes: quiet, beforeMs: 10 * minuteMs });
     expect(verdicts[0]).toBe("not-enough-data");
@@ -125,7 +125,7 @@ describe("compareBuilds()", { timeout: 120_000 }, () => {
     expect(before).toBeLessThan(53_000);
   });
 
-  it("shows a route that nobody asks for any more as changed, not as worse", () => {
+  it("shows a route without requests as changed, not as worse", () => {
     const facts = simulate({ seed: 6, routes: routes.slice(0, 1) });
     facts.routes[0]!.after = facts.routes[0]!.after.slice(0, 3);
     const report = compareBuilds(facts, 4);

@@ -9,16 +9,16 @@ import type { BuildChange, BuildReport, Verdict } from "../schemas/deployment.ts
 import { routeSubject } from "./describe-deployment.ts";
 import { type Cell, cliffsDelta, cohensH, compareMeans, compareShares, holm, type ShareTest, studentTail } from "./statistics.ts";
 
-/** A false alarm in so many deployments that change nothing, over all looks at one of them. */
+/** Share of unchanged deployments that raise a false alarm, over all looks at one. */
 export const falseAlarmRate = 0.01;
 
 /** Parts that the time after is cut into: enough to see how they vary, and long enough not to depend on each other. */
 const partsAfter = 12;
-/** The time after is compared as one piece with pieces of the same length before, when there are so many. */
+/** The time after is compared as one piece with pieces of the same length before, when there are this many. */
 const minPieces = 10;
 const minRequests = { p50: 50, p95: 100, errors: 50 };
 const minErrors = 5;
-/** Smaller changes are not worth waking anybody, however certain. */
+/** Smaller changes are not worth an alert, however certain. */
 const minChange = {
   latency: 1.1,
   latencyUs: 100,
@@ -126,7 +126,7 @@ function compareLatency(
   if (test === null || beforeUs === null || afterUs === null) return null;
   const isLarge =
     Math.max(afterUs / beforeUs, beforeUs / afterUs) >= minChange.latency && Math.abs(afterUs - beforeUs) >= minChange.latencyUs;
-  // Both must say the same: the values and the share above.
+  // Both must agree: the values and the share above.
   const outcome = !isLarge
     ? null
     : afterUs > beforeUs && test.after > test.before
@@ -206,7 +206,7 @@ function compareRates(routes: readonly ComparedRoute[], facts: BuildFacts): Comp
   });
 }
 
-/** CPU by request where requests are known: more work is no regression. Of memory only growth counts: a young process has little. */
+/** CPU per request where requests are known: more work is not a regression. Of memory only growth counts: a young process has little. */
 function compareResources({ cpuCores, memoryBytes, beforeMs, afterMs }: BuildFacts, routes: readonly ComparedRoute[]): Comparison[] {
   const comparisons: Comparison[] = [];
   const perSecond = (side: "before" | "after", sideMs: number): number =>

@@ -18,7 +18,7 @@ export function changeText({ metric, subject, unit, before, after }: BuildChange
   return `${subject === "" ? "" : `${subject} `}${what} ${valueText(before, unit)} → ${valueText(after, unit)}${change}`;
 }
 
-/** `GET /users/{id}`; `calls GET /prices` for what a service only asks of others. */
+/** `GET /users/{id}`; `calls GET /prices` for requests that the service sends. */
 export function routeSubject({ role, method, route }: { role: "server" | "client"; method: string; route: string }): string {
   const subject = redSubject({ role, method, route, peer: null, status: null });
   return role === "client" ? `calls ${subject}` : subject;

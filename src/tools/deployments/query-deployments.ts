@@ -25,7 +25,7 @@ export const queryDeployments = defineTool({
     const ask = (service: string | undefined) =>
       backend.deployments({ sinceMs: input.since, limit: input.limit + 1, ...(service === undefined ? {} : { service }) }, context);
     let deployments = await ask(input.service);
-    // None at all may be a name that is written otherwise; one that does not exist is the caller's mistake.
+    // No result may mean a name in another case; an unknown name is an error.
     if (deployments.length === 0 && input.service !== undefined) deployments = await ask(await findSender(backend, input.service, context));
     const { items, notes } = cutList(deployments, input.limit, "or more deployments", "shorten since, name a service, or raise limit");
     return { output: { sinceMs: input.since, deployments: items }, completeness: completenessOf(notes) };

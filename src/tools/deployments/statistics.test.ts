@@ -80,7 +80,7 @@ describe("compareShares()", () => {
       return { hits, total };
     });
 
-  it("finds a share that doubled, and says by how much", () => {
+  it("finds a share that doubled, with its size", () => {
     const random = seededRandom(1);
     const test = compareShares(
       cellsOf(random, 30, 100, () => 0.05),
@@ -106,7 +106,7 @@ describe("compareShares()", () => {
     expect(bursty / rounds).toBeLessThan(0.07);
   });
 
-  it("says nothing of too few cells, and finds nothing where nothing happened", () => {
+  it("returns nothing for too few cells, and finds nothing where nothing changed", () => {
     const cell = { hits: 1, total: 10 };
     expect(compareShares([cell, cell], [cell, cell, cell])).toBeNull();
     const none = { hits: 0, total: 10 };

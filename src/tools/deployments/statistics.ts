@@ -56,7 +56,7 @@ function pearson(cells: readonly Cell[], share: number): number {
   return cells.reduce((sum, { hits, total }) => sum + (hits - total * share) ** 2 / (total * share * (1 - share)), 0);
 }
 
-/** Fisher's exact test, two-sided: the sum of all tables that are no likelier than this one. */
+/** Fisher's exact test, two-sided: the sum of all tables that are at most as likely as this one. */
 export function fisherTest(a: Cell, b: Cell): number {
   const hits = Math.round(a.hits + b.hits);
   const [totalA, totalB] = [Math.round(a.total), Math.round(b.total)];

@@ -1,6 +1,6 @@
 /**
- * Deterministic rules over one host's facts: each that fires says what was seen, the number and the threshold. They look at averages over
- * the asked-for time where a single sample would cry wolf, and at counts where one event is already news.
+ * Deterministic rules over one host's facts: each finding has the value and the threshold. They check averages over the window where a
+ * single sample would raise false alarms, and counts where one event matters.
  */
 
 import { formatBytes } from "../../base/units.ts";
@@ -149,7 +149,7 @@ function networkChecks({ totals, interfaces }: HostFacts): Check[] {
     {
       rule: "tcp-retransmits",
       subject: "",
-      // A handful of segments on an idle host says nothing.
+      // A handful of segments on an idle host is noise.
       value: totals.tcpRetransmits >= 10 ? totals.tcpRetransmitRatio : null,
       unit: "ratio",
       levels: levels(0.02, 0.1),

@@ -8,7 +8,7 @@ describe("coral_get_topology with requests", () => {
   const end = (kind: "service" | "external", name: string) => ({ kind, name });
   const times = { p50Us: 500, p95Us: 900, p99Us: 1_200 };
 
-  it("puts what was asked on the edge, once, and none where no hook looked", async () => {
+  it("puts requests on their edge once, and none where no hook ran", async () => {
     const answer = await call<Topology>(
       "coral_get_topology",
       {},
@@ -73,7 +73,7 @@ describe("coral_get_topology with requests", () => {
     });
   });
 
-  it("counts what one agent saw when only that is asked for", async () => {
+  it("counts only what the selected agent saw", async () => {
     const edgeRed = vi.fn<ColonyBackend["edgeRed"]>(async () => ({ windowMs: 1, edges: [] }));
     await call<Topology>("coral_get_topology", { agent: "web-2" }, { edgeRed });
     await call<Topology>("coral_get_topology", {}, { edgeRed });
@@ -83,7 +83,7 @@ describe("coral_get_topology with requests", () => {
     ]);
   });
 
-  it("adds up several addresses of one name outside; the busiest tells the percentiles", async () => {
+  it("adds up several addresses of one external name, with the percentiles of the busiest", async () => {
     const resolved = { name: "pay.example.com", method: "reverse_dns", provider: null, product: null };
     const edges = ["1.2.3.4", "1.2.3.5"].map((address) => {
       const edge = edgeOf("api", `external:${address}`, 443);

@@ -6,7 +6,7 @@ import { ratio } from "../traffic/red-rows.ts";
 
 export type EdgeRequests = NonNullable<TopologyEdge["requests"]>;
 
-/** Finds what was asked over the connections of an edge. */
+/** Finds the requests over the connections of an edge. */
 export class EdgeRequestIndex {
   readonly #facts = new Map<string, EdgeRedFact>();
   readonly #windowMs: number;
@@ -21,7 +21,7 @@ export class EdgeRequestIndex {
     return fact && fits(edge.protocol, fact.protocol) ? fact : undefined;
   }
 
-  /** Whether hooks read requests of an edge; spans may tell of it, too. */
+  /** Whether hooks saw requests of an edge; spans may have some, too. */
   hasHooked(facts: readonly EdgeFact[]): boolean {
     return facts.some((fact) => {
       const found = this.#factOf(fact);
@@ -30,8 +30,8 @@ export class EdgeRequestIndex {
   }
 
   /**
-   * Sums over the facts of one drawn edge; null when nobody saw a request of any. Each fact counts once: an address outside that has several
-   * edges brings its own requests. Percentiles of several do not add up: the one with the most requests tells them.
+   * Sums over the facts of one drawn edge; null without requests. Each fact counts once: an external address with several
+   * edges brings its own requests. Percentiles do not add up: those of the fact with the most requests are used.
    */
   of(facts: readonly EdgeFact[]): EdgeRequests | null {
     const found = new Set(facts.flatMap((fact) => this.#factOf(fact) ?? []));
@@ -58,7 +58,7 @@ export class EdgeRequestIndex {
   }
 }
 
-/** Only names are asked over datagrams. */
+/** DNS is the only request protocol over UDP. */
 function fits(transport: string, protocol: string): boolean {
   return transport.startsWith("udp") === (protocol === "dns");
 }

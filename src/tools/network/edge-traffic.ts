@@ -58,7 +58,7 @@ export function trafficOf(edges: readonly Amounts[], windowMs: number): EdgeTraf
   };
 }
 
-/** Three digits tell a rate; more would be noise and cost room. */
+/** Three digits are enough for a rate. */
 function rounded(value: number): number {
   return Number.isFinite(value) ? Number(value.toPrecision(3)) : 0;
 }

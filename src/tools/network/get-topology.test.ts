@@ -75,7 +75,7 @@ describe("coral_list_services", () => {
     await expect(call("coral_list_services", { agent: "nobody" }, { services })).rejects.toThrow('Cannot find agent "nobody"');
   });
 
-  it("asks for processes only when wanted, and bounds them", async () => {
+  it("reads processes only when requested, and bounds them", async () => {
     const process = { pid: 1, startedAt: null, exe: null, build: null, buildKind: null, commandLine: null, user: null, unit: null };
     const processes = Array.from({ length: 30 }, (_, pid) => ({
       ...process,
@@ -132,12 +132,12 @@ describe("coral_get_ingress and coral_get_egress", () => {
     expect(messages(egress)).toEqual([sampled]);
   });
 
-  it("leave Coral's own traffic out unless asked", async () => {
+  it("exclude Coral's own traffic unless requested", async () => {
     expect((await call<EndpointList>("coral_get_egress", { coral: true }, { edges })).total).toBe(3);
     expect((await call<EndpointList>("coral_get_egress", { service: "coral" }, { edges })).total).toBe(3);
   });
 
-  it("pass on what narrows, and say what is cut, skipped, unsettled and lost", async () => {
+  it("pass the filters on, and note what is cut, skipped, unsettled and lost", async () => {
     const facts = { skippedConnections: 5, skippedAgentIds: ["web-2"], unsettledConnections: 2, cutEdges: 4 };
     const asked = vi.fn<ColonyBackend["edges"]>(async () => ({ ...(await edges()), ...facts }));
     const losses = vi.fn<ColonyBackend["losses"]>(async () => []);
@@ -158,7 +158,7 @@ describe("coral_get_ingress and coral_get_egress", () => {
     expect(messages(answer)[4]).toBe("1 of 2 endpoints are shown; narrow with service or agent, or raise limit");
   });
 
-  it("say how to begin without agents", async () => {
+  it("explain how to start without agents", async () => {
     const answer = await call("coral_get_ingress", {}, { agents: async () => [] });
     expect(messages(answer)).toEqual(["no agent has joined this colony; start one with coral agent start"]);
   });
@@ -283,7 +283,7 @@ describe("coral_get_topology", () => {
     expect(answer.edges[0]).toMatchObject({ connectionsPerMinute: 3, bytesPerMinute: 100 });
   });
 
-  it("says where agents only scan, and nothing where the kernel tells of every connection", async () => {
+  it("notes agents that only scan, not those whose kernel reports every connection", async () => {
     const listens = { capabilities: [{ name: "connections", available: true, reason: "" }] };
     const notesWith = async (agents: ReturnType<typeof agentOf>[]): Promise<string[]> =>
       messages(await call<Topology>("coral_get_topology", {}, { agents: async () => agents, edges: async () => networkOf([]) }));

@@ -46,10 +46,10 @@ export const getTopology = defineTool({
     const page = { nodes: input.limit, edges: input.edges, ...(input.class === undefined ? {} : { class: input.class }) };
     const which = input.agent === undefined ? {} : { agentIds: await agentIdsOf(backend, input.agent, context) };
     const spans = await readSpanEdges(backend, { sinceMs: input.since, ...which }, context);
-    // The store cuts by connections alone: where spans tell of edges too, all are read and cut here.
+    // The store cuts by connections only: where spans have edges too, all are read and cut here.
     const isPage = service === undefined && spans.edges.length === 0;
     const { facts, agents, notes } = await readNetwork(backend, isPage ? { ...rest, page } : rest, context);
-    // What spans say counts only where no hook saw a request, so then all that hooks saw is needed.
+    // Spans count only where no hook saw a request, so all requests that hooks saw are needed.
     const joined =
       spans.edges.length === 0
         ? undefined
@@ -159,7 +159,7 @@ async function matchNodes(graph: TopologyGraph, text: string, backend: ColonyBac
   const partly = nodes.filter((node) => node.kind === "service" && node.name.toLowerCase().includes(wanted));
   if (outside.length + partly.length > 0) return [...outside, ...partly].map((node) => node.id);
   const known = await backend.services({ processes: false }, context);
-  // A service that nobody calls and that calls nobody is an answer, not a mistake.
+  // A service without any calls is a valid answer.
   const quiet = known.find((place) => place.service.toLowerCase() === wanted);
   if (quiet) return [graph.addService(quiet.service, quiet.agentId)];
   throw new CoralError({

@@ -23,7 +23,7 @@ export const networkInput = {
 
 export interface NetworkRead {
   facts: NetworkFacts;
-  /** All that count, whatever was asked for. */
+  /** All active agents, whichever were selected. */
   agents: AgentInfo[];
   notes: CompletenessNote[];
 }
@@ -37,7 +37,7 @@ interface NetworkAsked {
   page?: Omit<EdgePageRequest, "without">;
 }
 
-/** Edges as asked for, without Coral's own unless wanted, and what is not known about them. */
+/** The requested edges, without Coral's own unless requested, and what is missing. */
 export async function readNetwork(backend: ColonyBackend, asked: NetworkAsked, context: ToolCallContext): Promise<NetworkRead> {
   const { agents, chosen, which } = await chooseAgents(backend, asked.agent, context);
   const isOwnWanted = asked.coral || asked.service === ownService;

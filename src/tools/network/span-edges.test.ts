@@ -80,7 +80,7 @@ describe("coral_get_topology with spans", () => {
     ]);
   });
 
-  it("tells a call in the other direction apart, and walks over edges of spans", async () => {
+  it("distinguishes a call in the other direction, and walks over edges from spans", async () => {
     const spans = spansOf(call("web", "api", 4), call("api", "web", 8), call("api", "db", 1));
     const { edges } = await ask({ ...spans, edges: async () => networkOf([edgeOf("web", "api", 80)]) });
     expect(edges).toHaveLength(3);
@@ -92,7 +92,7 @@ describe("coral_get_topology with spans", () => {
     ]);
   });
 
-  it("knows the service that calls itself otherwise in its spans, also when asked for by that name", async () => {
+  it("resolves a service that has another name in its spans, also by that name", async () => {
     const resource = JSON.stringify({ "process.pid": 100, "process.executable.path": "/usr/bin/node" });
     const backend: Partial<ColonyBackend> = {
       ...spansOf(call("web", "shop-api", 200)),
@@ -109,7 +109,7 @@ describe("coral_get_topology with spans", () => {
     expect(both.edges).toMatchObject([{ evidence: ["both-ends", "spans"], requests: { count: 240, perSecond: 2.4, errorRatio: 0.25 } }]);
   });
 
-  it("does without spans that cannot be read, and says so", async () => {
+  it("works without spans that cannot be read, with a note", async () => {
     const answer = await ask({
       edges: async () => networkOf([edgeOf("web", "api", 80)]),
       spanEdges: () => Promise.reject(new Error("out of memory")),

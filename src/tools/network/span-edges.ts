@@ -7,7 +7,7 @@ import type { ToolCallContext } from "../contract/define-tool.ts";
 import type { CompletenessNote } from "../schemas/completeness.ts";
 import { serviceAliases } from "../services/service-aliases.ts";
 
-/** Programs say so themselves, in two places that agree. */
+/** Both programs report it, in spans that agree. */
 const spanConfidence = 0.95;
 
 export interface NamedSpanEdges extends SpanEdgeFacts {
@@ -25,7 +25,7 @@ export async function readSpanEdges(backend: ColonyBackend, request: EdgesReques
     return await namedEdges(backend, request, context);
   } catch (error) {
     context.signal.throwIfAborted();
-    // Connections tell most of a topology: it must not fail for want of memory or of a file with spans. The answer says so.
+    // Connections make most of a topology, so missing memory or span files must not fail it. A note reports the problem.
     return { edges: [], windowMs: request.sinceMs, aliases: new Map(), originals: new Map(), problem: CoralError.from(error).message };
   }
 }
@@ -39,10 +39,10 @@ async function namedEdges(backend: ColonyBackend, request: EdgesRequest, context
   return { ...facts, aliases, originals, problem: "", edges: aliases.size === 0 ? facts.edges : renamed(facts.edges, aliases, originals) };
 }
 
-/** Most pairs whose percentiles are asked for at once. */
+/** Upper bound of pairs whose percentiles are read at once. */
 const maxPairs = 2_000;
 
-/** Requests with the percentiles of those that only spans told of, as far as they are on the given edges. */
+/** Adds percentiles to requests that only spans counted, on the given edges. */
 export async function withSpanPercentiles(
   backend: ColonyBackend,
   { requests, spans, shown }: { requests: EdgeRedFacts; spans: NamedSpanEdges; shown: readonly EdgeFact[] },
@@ -123,7 +123,7 @@ export function joinSpanEdges(
   for (const call of spans.edges) {
     const key = pairKey(call.client, call.server);
     const places = known.get(key) ?? [];
-    // A span does not tell the port: the busiest connection of the two is taken for it.
+    // A span does not carry the port: the busiest connection between the two provides it.
     const [place] = places.toSorted((a, b) => (joined[b]?.connections ?? 0) - (joined[a]?.connections ?? 0));
     const edge = place === undefined ? undefined : joined[place];
     if (place === undefined || edge === undefined) joined.push(edgeOf(call));
@@ -133,7 +133,7 @@ export function joinSpanEdges(
   return { edges: joined, requests: { ...red, edges: [...red.edges, ...added] } };
 }
 
-/** What an answer must say when spans could not be looked at. */
+/** The note for spans that could not be read. */
 export function spanEdgeNotes({ problem }: NamedSpanEdges): CompletenessNote[] {
   return problem === "" ? [] : [{ kind: "unavailable", signal: "span", message: `edges from spans are missing: ${problem}` }];
 }

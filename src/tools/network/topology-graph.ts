@@ -202,7 +202,7 @@ export function edgeOf({ from, to, facts }: Link, windowMs: number, requestIndex
   ];
 }
 
-/** At most so many, in the same order, and of each class as many as fit: what is outside must not hide behind what is inside. */
+/** At most `limit`, in the same order, shared among the classes: internal edges must not crowd out external ones. */
 export function cutByClass(links: readonly Link[], max: number): Link[] {
   if (links.length <= max) return [...links];
   const counts = new Map<string, number>();

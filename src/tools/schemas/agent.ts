@@ -41,9 +41,9 @@ export const agentInfoSchema = z.object({
   protocolVersion: z.number(),
   /** It speaks a protocol from before runtime contexts: what it can do is not known, and taken for granted. */
   isLegacy: z.boolean(),
-  /** Null: legacy, or it does not tell. Capabilities that its runtime type rules out are corrected. */
+  /** Null: legacy, or not reported. Capabilities that its runtime type rules out are corrected. */
   runtime: runtimeFactsSchema.nullable(),
-  /** What does not fit together in what it told. */
+  /** Contradictions in what it reported. */
   runtimeProblems: z.array(z.string()),
 });
 export type AgentInfo = z.infer<typeof agentInfoSchema>;
@@ -64,14 +64,14 @@ export const agentSummarySchema = agentInfoSchema
   })
   .extend({
     component: z.string(),
-    /** Empty: it does not tell. */
+    /** Empty: not reported. */
     runtimeType: z.string(),
     /** `CRI`, `Shared NS`, `Passive`, `Host NS` or `-`. */
     mode: z.string(),
   });
 export type AgentSummary = z.infer<typeof agentSummarySchema>;
 
-/** Output of coral_list_agents. `details` is there when `verbose` was asked for. */
+/** Output of coral_list_agents. `details` is present with `verbose`. */
 export const agentListSchema = z.object({
   total: z.number(),
   agents: z.array(agentSummarySchema.extend({ details: agentInfoSchema.optional() })),

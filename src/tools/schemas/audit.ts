@@ -70,7 +70,7 @@ export const auditVerificationSchema = z.object({
 });
 export type AuditVerification = z.infer<typeof auditVerificationSchema>;
 
-/** A command that waits for somebody's word. */
+/** A command that waits for approval. */
 export const approvalInfoSchema = z.object({
   approvalId: z.string(),
   commandId: z.string(),
@@ -114,7 +114,7 @@ export type ApprovalOutcome = z.infer<typeof approvalOutcomeSchema>;
 export const approvalDecidedSchema = z.object({ outcomes: z.array(approvalOutcomeSchema) });
 export type ApprovalDecided = z.infer<typeof approvalDecidedSchema>;
 
-/** A place in a chain that somebody has kept elsewhere. */
+/** A position in a chain that was recorded elsewhere. */
 export interface ExpectedLink {
   chainId: string;
   entry: number;

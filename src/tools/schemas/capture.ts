@@ -1,4 +1,4 @@
-/** Live requests of a service: what a capture is asked for and what it gives. */
+/** Live requests of a service: the request for a capture and its events. */
 
 import * as z from "zod";
 import { isoTimeSchema } from "./agent.ts";
@@ -33,7 +33,7 @@ export const capturedRequestSchema = z.object({
   durationUs: z.number(),
   firstByteUs: z.number().nullable(),
   queueUs: z.number().nullable(),
-  /** Only when bodies were asked for: the first bytes. */
+  /** The first bytes; null unless bodies were requested. */
   requestBody: z.string().nullable(),
   responseBody: z.string().nullable(),
 });
@@ -43,7 +43,7 @@ export type CapturedRequest = z.infer<typeof capturedRequestSchema>;
 export const captureEndSchema = z.object({
   agentId: z.string(),
   hostname: z.string(),
-  /** `limit`, `expired`, `cancelled`, `lost`: the agent or its tunnel went away, `failed`: see `problem`. */
+  /** `limit`, `expired`, `cancelled`, `lost`: the agent disconnected, `failed`: see `problem`. */
   reason: z.enum(["limit", "expired", "cancelled", "lost", "failed"]),
   problem: z.string().nullable(),
   /** Kind of the problem: `unsupported`, `not-permitted`, `unavailable`; null without one. */
@@ -76,7 +76,7 @@ export interface CaptureRequest {
   includeBody: boolean;
 }
 
-/** What a running capture says, in order; `ended` is the last. */
+/** Events of a running capture, in order; `ended` is the last. */
 export type CaptureEvent =
   | { kind: "started"; captureId: string; service: string; agents: { agentId: string; hostname: string }[] }
   /** From now on it sees; with what the agent made of the limits. */

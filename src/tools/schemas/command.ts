@@ -6,13 +6,13 @@ import * as z from "zod";
 export const commandKindSchema = z.enum(["exec", "shell", "run"]);
 export type CommandKind = z.infer<typeof commandKindSchema>;
 
-/** One of the agents that fit, and whether it can. */
+/** A matching agent, and whether it can run the command. */
 export const targetAgentSchema = z.object({
   agentId: z.string(),
   hostname: z.string(),
   supported: z.boolean(),
   connected: z.boolean(),
-  /** `Kubernetes Sidecar (Passive mode)`; `legacy agent` when it does not tell. */
+  /** `Kubernetes Sidecar (Passive mode)`; `legacy agent` without a runtime context. */
   runtime: z.string(),
   /** Why it is left out; empty when it gets the command. */
   reason: z.string(),
@@ -24,9 +24,9 @@ export type TargetAgent = z.infer<typeof targetAgentSchema>;
 /** Output of coral_resolve_targets. */
 export const resolvedTargetsSchema = z.object({
   command: commandKindSchema,
-  /** As it was asked for: `service=api env=prod`. */
+  /** The selector: `service=api env=prod`. */
   target: z.string(),
-  /** The service's full name; null when none was asked for. */
+  /** The service's full name; null when none was selected. */
   service: z.string().nullable(),
   total: z.number(),
   /** That get the command. */
@@ -35,7 +35,7 @@ export const resolvedTargetsSchema = z.object({
 });
 export type ResolvedTargets = z.infer<typeof resolvedTargetsSchema>;
 
-/** `lost`: the connection to the agent broke; nobody can say how it went on. */
+/** `lost`: the connection to the agent broke; the outcome is unknown. */
 export const commandEndReasonSchema = z.enum([
   "exited",
   "signalled",
@@ -48,7 +48,7 @@ export const commandEndReasonSchema = z.enum([
   "approval-needed",
 ]);
 
-/** What became of a command at one agent, with as much of its output as was asked for. */
+/** The outcome of a command at one agent, with its output up to the limit. */
 export const commandOutcomeSchema = z.object({
   agentId: z.string(),
   hostname: z.string(),
@@ -80,7 +80,7 @@ export const commandResultSchema = z.object({
 });
 export type CommandResult = z.infer<typeof commandResultSchema>;
 
-/** Which agents; all that are given must fit. */
+/** Selects agents; an agent must match every given field. */
 export interface TargetSelector {
   /** Ids or host names. */
   agents?: readonly string[];
@@ -88,7 +88,7 @@ export interface TargetSelector {
   labels?: Readonly<Record<string, string>>;
   environment?: string;
   all?: boolean;
-  /** Any one of those that fit. */
+  /** Any one of the matches. */
   one?: boolean;
 }
 

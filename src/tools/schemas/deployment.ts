@@ -64,7 +64,7 @@ export const deploymentSchema = z.object({
   markedBy: z.string().nullable(),
   agents: z.array(z.string()),
   verdict: verdictSchema,
-  /** In words: what got worse, or why nothing can be said. */
+  /** In words: what got worse, or why there is no verdict. */
   reason: z.string(),
   /** False while more data is awaited: the verdict may change. */
   isComplete: z.boolean(),

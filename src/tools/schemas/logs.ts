@@ -45,13 +45,13 @@ export type LogPattern = z.infer<typeof logPatternSchema>;
 export const logResultSchema = z.object({
   sinceMs: z.number(),
   by: z.enum(["record", "pattern"]),
-  /** Newest first; empty when asked by pattern. */
+  /** Newest first; empty with `by: "pattern"`. */
   records: z.array(logRecordSchema),
-  /** Most records first; empty unless asked by pattern. */
+  /** Most records first; empty unless `by: "pattern"`. */
   patterns: z.array(logPatternSchema),
   /** Pass it as "page" for the older records; null at the end. */
   next: z.string().nullable(),
-  /** Agents whose own stores were asked; absent: the colony's alone. */
+  /** Agents whose own stores were read; absent: the colony's only. */
   ownStores: z.array(z.string()).optional(),
 });
 export type LogResult = z.infer<typeof logResultSchema>;

@@ -56,7 +56,7 @@ export const metricResultSchema = z.object({
   rows: z.array(metricRowSchema),
   /** Of PromQL. */
   series: z.array(promqlSeriesSchema),
-  /** Agents whose own stores were asked; absent: the colony's alone. */
+  /** Agents whose own stores were read; absent: the colony's only. */
   ownStores: z.array(z.string()).optional(),
 });
 export type MetricResult = z.infer<typeof metricResultSchema>;

@@ -6,7 +6,7 @@ import { isoTimeSchema } from "./agent.ts";
 
 export const connectionClassSchema = z.enum(connectionClasses);
 
-/** Amounts of the time asked about. Rates are over that time, or over the time that agents have watched when that is shorter. */
+/** Amounts of the window. Rates are over the window, or over the time that agents have observed when that is shorter. */
 const trafficFields = {
   /** Connections that were open at some time in it. */
   connections: z.number(),
@@ -29,7 +29,7 @@ export const endpointUseSchema = z.object({
   service: z.string(),
   /** Host names, at most 20. */
   agents: z.array(z.string()),
-  /** `*` stands for the many addresses beyond what is kept for one service. */
+  /** `*`: the addresses beyond the limit of one service. */
   address: z.string(),
   /** Of the address outside, for egress; null for ingress, whose ports mean nothing. */
   port: z.number().nullable(),
@@ -108,9 +108,9 @@ export const topologyNodeSchema = z.object({
   agentCount: z.number(),
   provider: z.string().nullable(),
   product: z.string().nullable(),
-  /** Hops from what was asked about, 0 for itself; null when nothing was. */
+  /** Hops from the selected service, 0 for itself; null without a selection. */
   distance: z.number().nullable(),
-  /** What was asked about, something that breaks with it, something that it needs, or both; null when nothing was asked about. */
+  /** The selected service, what breaks with it, what it needs, or both; null without a selection. */
   relation: z.enum(["asked", "dependent", "dependency", "both"]).nullable(),
 }) satisfies z.ZodType<Omit<TopologyNodeFact, "agentIds">>;
 export type TopologyNode = z.infer<typeof topologyNodeSchema>;
@@ -120,14 +120,14 @@ export const topologyEdgeSchema = z.object({
   from: z.string(),
   to: z.string(),
   protocol: z.string(),
-  /** Of the called; 0 when only spans tell of it. */
+  /** Of the callee; 0 when only spans show the edge. */
   port: z.number(),
   class: connectionClassSchema,
   confidence: z.number(),
   /** `both-ends` (seen and matched at both), `client-end`, `server-end`, `address-registry`, `named-outside`; `requests`: hooks read them; `spans`: traces name both. */
   evidence: z.array(z.string()),
   ...trafficFields,
-  /** What was asked over it: counted by hooks at the end that saw more; by spans only where no hook saw any; null when neither did. */
+  /** Requests over the edge: counted by hooks at the end that saw more, by spans only where no hook saw any; null when neither did. */
   requests: z
     .object({
       /** `http`, `postgres`: the one with the most requests. */

@@ -3,7 +3,7 @@
 import type { OwnStoreFacts } from "../../model/own-stores.ts";
 import type { CompletenessNote } from "./completeness.ts";
 
-/** The field of an answer that says so. */
+/** The field of an answer that names these agents. */
 export function ownStoresOf({ ownStores }: OwnStoreFacts): { ownStores?: string[] } {
   return ownStores === undefined ? {} : { ownStores };
 }

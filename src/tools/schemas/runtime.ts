@@ -45,12 +45,12 @@ export const runtimeChangeSchema = z.object({
 
 /** What is known of one agent's runtime, and from where. */
 export const runtimeContextFactsSchema = z.object({
-  /** Null: the agent does not tell. */
+  /** Null: not reported. */
   runtime: runtimeFactsSchema.nullable(),
   problems: z.array(z.string()),
-  /** `agent`: asked just now; `registry`: as told last. */
+  /** `agent`: read just now; `registry`: as last reported. */
   source: z.enum(["agent", "registry"]),
-  /** Why the agent itself was not asked; empty when it was. */
+  /** Why the agent itself was not queried; empty when it was. */
   note: z.string(),
   /** Newest first. */
   history: z.array(runtimeChangeSchema),
@@ -72,9 +72,9 @@ const countSchema = z.object({ name: z.string(), agents: z.number() });
 export const runtimeDistributionSchema = z.object({
   /** By operating system, with its distributions. */
   platforms: z.array(countSchema.extend({ versions: z.array(countSchema) })),
-  /** By runtime type, with sidecar modes; agents that do not tell are `unknown`. */
+  /** By runtime type, with sidecar modes; agents that do not report one are `unknown`. */
   types: z.array(countSchema.extend({ modes: z.array(countSchema) })),
-  /** How many of the agents that tell can do it. */
+  /** How many of the agents that report capabilities have it. */
   capabilities: z.array(countSchema.extend({ of: z.number() })),
   legacy: z.object({
     agents: z.number(),

@@ -24,7 +24,7 @@ export const storeInfoSchema = z.object({
   writeProblem: z.string(),
   /** Empty while no stored block is known to be damaged. */
   damage: z.string(),
-  /** Space left on the file system; null when it cannot be asked. */
+  /** Space left on the file system; null when unknown. */
   diskFreeBytes: z.number().nullable(),
 });
 export type StoreInfo = z.infer<typeof storeInfoSchema>;
@@ -79,7 +79,7 @@ export const colonyStatusSchema = z.object({
       hostname: z.string(),
       health: agentHealthSchema,
       component: z.string(),
-      /** Empty: it does not tell. */
+      /** Empty: not reported. */
       runtimeType: z.string(),
       /** `CRI`, `Shared NS`, `Passive`, `Host NS` or `-`. */
       mode: z.string(),

@@ -39,7 +39,7 @@ export type SummaryBaseline = z.infer<typeof summaryBaselineSchema>;
 export const summaryRequestsSchema = z.object({
   /** Kernel hooks, or spans where hooks saw nothing. */
   source: z.enum(["hooks", "spans"]),
-  /** What it answered; when it answers nobody, what it asked. */
+  /** `server`: requests it served; `client` when it only sends requests. */
   role: z.enum(["server", "client"]),
   requests: z.number(),
   errors: z.number(),
@@ -58,7 +58,7 @@ const partFields = { ...amountFields, requests: z.number(), before: summaryBasel
 export const summaryRouteSchema = z.object({ route: z.string(), ...partFields });
 export type SummaryRoute = z.infer<typeof summaryRouteSchema>;
 
-/** The other end of requests: a service, a name outside, or an address. `change` says in a word how it differs from before; empty: it does not. */
+/** The other end of requests: a service, an external name, or an address. `change` is how it differs from before; empty: it does not. */
 export const summaryPeerSchema = z.object({
   peer: z.string(),
   change: z.enum(["", "new", "gone", "failing", "slower", "faster", "busier", "quieter"]),
@@ -90,7 +90,7 @@ export type SummaryHost = z.infer<typeof summaryHostSchema>;
 
 /** Of one service only. */
 export const summaryDetailsSchema = z.object({
-  /** When what is wrong began, as far as the last hour tells; null when nothing is wrong or it began earlier. */
+  /** When the problem began, within the last hour; null when there is none or it began earlier. */
   onsetAt: isoTimeSchema.nullable(),
   routes: z.array(summaryRouteSchema),
   callers: z.array(summaryPeerSchema),

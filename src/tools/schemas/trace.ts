@@ -81,15 +81,15 @@ export type WholeTrace = z.infer<typeof wholeTraceSchema>;
 /** Output of coral_query_traces. */
 export const tracesResultSchema = z.object({
   sinceMs: z.number(),
-  /** Traces that fit; when they are tens of thousands, to a percent or two. */
+  /** Traces that match; an estimate within one or two percent when there are tens of thousands. */
   total: z.number(),
-  /** Spans that fit: stored, and how many they stand for where traces were sampled. */
+  /** Spans that match: stored, and how many these represent where traces were sampled. */
   storedSpans: z.number(),
   estimatedSpans: z.number(),
   traces: z.array(traceSummarySchema),
   /** With a trace id only. */
   trace: wholeTraceSchema.nullable(),
-  /** Agents whose own stores were asked; absent: the colony's alone. */
+  /** Agents whose own stores were read; absent: the colony's only. */
   ownStores: z.array(z.string()).optional(),
 });
 export type TracesResult = z.infer<typeof tracesResultSchema>;

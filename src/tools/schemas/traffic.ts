@@ -5,7 +5,6 @@ import type { ConnectionRow } from "../../model/connections.ts";
 import { type RedFact, redGroupings, trafficRoles } from "../../model/red.ts";
 import { isoTimeSchema } from "./agent.ts";
 
-/** `server` answered, `client` asked. */
 export const trafficRoleSchema = z.enum(trafficRoles);
 
 const amountFields = {
@@ -67,7 +66,7 @@ export type RedFinding = z.infer<typeof redFindingSchema>;
 /** Output of coral_query_red; most requests first. */
 export const redResultSchema = z.object({
   sinceMs: z.number(),
-  /** What the amounts cover: less than asked for when the hooks have not watched for so long. */
+  /** Time that the amounts cover: less than requested when hooks have not run for so long. */
   windowMs: z.number(),
   by: z.enum(redGroupings),
   /** Rows that there are; `rows` may hold fewer. */
@@ -111,7 +110,7 @@ export type ConnectionList = z.infer<typeof connectionListSchema>;
 /** One service as `coral top` shows it. */
 export const topRowSchema = z.object({
   service: z.string(),
-  /** Of requests answered; when it only asks, of those. */
+  /** `server` when it serves requests, `client` when it only sends them; null without requests. */
   role: trafficRoleSchema.nullable(),
   protocols: z.array(z.string()),
   perSecond: z.number(),

@@ -4,7 +4,7 @@ import type { ToolCallContext } from "../contract/define-tool.ts";
 
 const namesShown = 10;
 
-/** The service that a person means: its name, in any case, or the only one whose name holds the text. Throws `not-found` naming some that there are. */
+/** Resolves a service by its name, case-insensitive, or by the only name that contains the text. Throws `not-found` with some known names. */
 export async function findService(backend: ColonyBackend, text: string, context: ToolCallContext): Promise<string> {
   const names = [...new Set((await backend.services({ processes: false }, context)).map((place) => place.service))].sort();
   if (names.includes(text)) return text;

@@ -27,7 +27,7 @@ export const listEvents = defineTool({
     const agents = input.agent === undefined ? undefined : matchAgents(await backend.agents(context), input.agent);
     const request = {
       sinceMs: input.since,
-      // One more than wanted tells whether there are more.
+      // One more than requested shows whether there are more.
       limit: input.limit + 1,
       ...(agents === undefined ? {} : { agentIds: agents.map((agent) => agent.agentId) }),
       ...given({ kind: input.kind, service: input.service }),

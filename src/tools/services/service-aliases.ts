@@ -32,7 +32,7 @@ function processIn(resource: string): { pid?: number; program?: string } {
   try {
     attributes = JSON.parse(resource);
   } catch {
-    // What a program says of itself may be anything; then nothing is known of it.
+    // Resource attributes come from the program and may be anything; ignore what is not JSON.
     return {};
   }
   if (typeof attributes !== "object" || attributes === null) return {};

@@ -1,4 +1,4 @@
-/** The details of one service: what it is asked, by whom, what it asks, where it runs, what happened, and since when it is ill. */
+/** The details of one service: routes, callers, callees, hosts, events, and the onset of its problem. */
 
 import type { ServiceDetailsFacts } from "../../model/summary.ts";
 import { routeSubject, share } from "../deployments/describe-deployment.ts";
@@ -13,10 +13,10 @@ const peersShown = 10;
 const patternsShown = 10;
 const eventsShown = 15;
 const hostsShown = 10;
-/** Fewer requests say nothing about a share or a percentile. */
+/** Fewer requests are too few for a share or a percentile. */
 const enoughRequests = 20;
 const leastSlowUs = 2_000;
-/** A step of the course with fewer is not judged. */
+/** Steps with fewer requests are not judged. */
 const enoughInStep = 5;
 
 export function describeService(facts: ServiceFacts, details: ServiceDetailsFacts, findings: readonly SummaryFinding[]): SummaryDetails {
@@ -117,7 +117,7 @@ function changeOf(
   return now.perSecond < before.perSecond / 3 ? "quieter" : "";
 }
 
-/** Which of those that it asks are the trouble. */
+/** Callees that fail or got slower. */
 export function calleeFindings({ callees }: Pick<SummaryDetails, "callees">, isSuffering: boolean): SummaryFinding[] {
   return callees.flatMap(({ peer, change, errorRatio, requests, p95Us, before }): SummaryFinding[] => {
     if (change === "failing") {
@@ -141,7 +141,7 @@ function hostOf(host: ServiceFacts["hosts"][number], { cgroups, hostname, servic
     psiCpuRatio,
     psiMemoryRatio,
     psiIoRatio,
-    // A slice that many services share tells nothing about one of them.
+    // A slice shared by several services says nothing about one of them.
     cgroups: cgroups
       .filter((group) => group.agentId === agentId && group.services.length === 1 && group.services[0] === service)
       .slice(0, hostsShown)

@@ -61,7 +61,7 @@ const hostChecks: { metric: keyof typeof thresholds.host; rule: string; text: (v
   { metric: "psiIoRatio", rule: "host-io-pressure", text: (value) => `something waits for storage ${value} of the time` },
 ];
 
-/** A full host explains; by itself it makes nobody ill. */
+/** A busy host explains symptoms; it is not a symptom of the service by itself. */
 export function hostFindings({ hosts, hostname }: Pick<ServiceFacts, "hosts" | "hostname">, isSuffering: boolean): SummaryFinding[] {
   const severity = isSuffering ? "warning" : "info";
   return hosts.flatMap((host) =>

@@ -302,7 +302,7 @@ describe("coral_query_summary", () => {
     ]);
   });
 
-  it("shows the worst first, says how many there are, and cuts", async () => {
+  it("shows the worst first, counts them all, and cuts", async () => {
     const requests = [
       ...calm("fine"),
       ...calm("failing", { errors: 2_000 }),
@@ -323,7 +323,7 @@ describe("coral_query_summary", () => {
     expect(answer.services.every(({ details }) => details === undefined)).toBe(true);
   });
 
-  it("shows a service that suffers by itself before the one that asks it", async () => {
+  it("shows a failing service before the one that calls it", async () => {
     const failing = { errors: 300 };
     const requests = [
       ...calm("front", failing),
@@ -350,7 +350,7 @@ describe("coral_query_summary", () => {
     ]);
   });
 
-  it("tells of one in full: since when, routes, who changed, where it runs", async () => {
+  it("shows one in full: onset, routes, changed peers, hosts", async () => {
     const startMs = nowMs - 65 * minuteMs;
     const course = {
       startMs,
@@ -418,7 +418,7 @@ describe("coral_query_summary", () => {
     expect(api?.details?.load).toEqual({ cpuCores: 0.5, rssBytes: 1_000, before: null });
   });
 
-  it("says what it could not compare, and whom it does not know", async () => {
+  it("notes missing baselines, and fails for an unknown service", async () => {
     const young = await ask({}, { facts: { requests: [requestsOf("api", "now")] } });
     expect(young.completeness.notes.map(({ message }) => message)).toContain(
       "there is no earlier data to compare with yet: rules that need a baseline do not fire",
@@ -436,7 +436,7 @@ describe("coral_query_summary", () => {
     expect(traced.services).toMatchObject([{ service: "lambda", requests: { source: "spans" } }]);
   });
 
-  it("tells of a service that is known by its log only", async () => {
+  it("shows a service that only has log records", async () => {
     const facts = { logServices: ["cron", "backup", "shop-web"], aliases: new Map([["shop-web", "shop"]]) };
     const loud = {
       service: "backup",
@@ -454,7 +454,7 @@ describe("coral_query_summary", () => {
     expect(one.services).toMatchObject([{ service: "cron", health: "ok", requests: null }]);
   });
 
-  it("says of a service that is asked for by name that nothing is heard of it", async () => {
+  it("shows a named service without any data as unknown", async () => {
     expect((await ask({ service: "shop" }, {})).services).toMatchObject([{ service: "shop", health: "unknown", findings: [] }]);
   });
 
@@ -465,7 +465,7 @@ describe("coral_query_summary", () => {
 });
 
 describe("coral_query_deployments", () => {
-  it("cuts, and asks again for a name that is written otherwise", async () => {
+  it("cuts, and resolves a name written in another case", async () => {
     const asked: (string | undefined)[] = [];
     const backend = colonyOf({
       services: async () => [serviceOf("web-1", "api", 80)],
@@ -486,7 +486,7 @@ describe("coral_query_deployments", () => {
 });
 
 describe("coral_mark_deployment", () => {
-  it("needs more than read, and passes on what it was told", async () => {
+  it("needs more than read, and passes its input on", async () => {
     expect(() => findTool(colonyTools, "coral_mark_deployment", "read")).toThrow("needs the permission");
     const marked: unknown[] = [];
     const backend = colonyOf({

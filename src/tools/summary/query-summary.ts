@@ -70,7 +70,7 @@ async function inFull(
   const isSuffering = summary.findings.some(({ severity, kind }) => severity !== "info" && kind === "symptom");
   const described = describeService(facts, read, summary.findings);
   const byCallee = calleeFindings(described, isSuffering);
-  // Which one of those that it asks is said better than that some do.
+  // A finding that names the callee replaces those about calls in general.
   const rest =
     byCallee.length === 0 ? summary.findings : summary.findings.filter(({ rule }) => rule !== "calls-failing" && rule !== "calls-slower");
   const findings = sortFindings([...rest, ...byCallee]);

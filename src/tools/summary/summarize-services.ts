@@ -16,7 +16,7 @@ import { perSecond, ratio } from "../traffic/red-rows.ts";
 import { type ServiceFacts, summaryFindings } from "./summary-rules.ts";
 
 export interface SummarizeInput {
-  /** Told of in any case; absent: all that something is known of. */
+  /** Always included; absent: all services with any facts. */
   service?: string | undefined;
   facts: SummaryFacts;
   /** Of the last day, newest first. */
@@ -38,7 +38,7 @@ export function summarizeServices(input: SummarizeInput): { summary: ServiceSumm
   );
 }
 
-/** What it suffers from may come from those that it asks: they are the ones to look at first. */
+/** Its symptoms may come from its callees, which are the ones to look at first. */
 function isPassedOn({ findings }: ServiceSummary): boolean {
   return findings.some(({ rule, severity }) => severity !== "info" && (rule === "calls-failing" || rule === "calls-slower"));
 }
@@ -142,7 +142,7 @@ interface Requests {
 }
 
 /**
- * Hooks count first: they see everything. What spans say counts for a service of which hooks saw no request in any of the periods, under the name that
+ * Hooks come first: they see everything. Spans count for a service of which hooks saw no request in any period, under the name that
  * its process was found by.
  */
 function requestsByService({ requests, aliases }: SummaryFacts): Map<string, Requests> {

@@ -1,5 +1,5 @@
 /**
- * The rules of a summary: each looks at the facts of one service and says what it found, with the number and the threshold. Deterministic; docs/summary.md
+ * The rules of a summary: each checks the facts of one service and reports the value and the threshold. Deterministic; docs/summary.md
  * lists them.
  */
 
@@ -20,7 +20,7 @@ export interface ServiceFacts {
   /** Mean time in queue and mean duration of what it answered, microseconds. */
   queueMeanUs: number | null;
   meanUs: number | null;
-  /** What it asked of others, all together; null when nothing. */
+  /** Requests it sent to all others together; null without any. */
   asked: SummaryRequests | null;
   places: SummaryPlaceFact[];
   hosts: SummaryHostFact[];
@@ -35,7 +35,7 @@ export interface ServiceFacts {
   hostname: (agentId: string) => string;
 }
 
-/** Fewer requests say nothing about a share or a percentile. */
+/** Fewer requests are too few for a share or a percentile. */
 const enoughRequests = 20;
 /** A request below this is fast enough, however much faster it was before. */
 const leastSlowUs = 2_000;
@@ -92,7 +92,7 @@ function downFindings({ service, places, events, requests }: ServiceFacts): Summ
   const gone = live.filter(({ isPresent }) => !isPresent);
   const exit = events.find(({ kind }) => kind === "service-exited");
   if (live.length > 0 && gone.length === live.length && exit) {
-    // A task that nobody asks anything may simply be done.
+    // A task that serves no requests may simply have finished.
     const severity = requests?.role === "server" || places.some(({ health }) => health !== null) ? "critical" : "warning";
     findings.push(finding("down", severity, "symptom", "", `no process of ${service} is left: ${exit.message}`, gone.length, 0, "count"));
   } else if (gone.length > 0 && exit) {
@@ -103,7 +103,7 @@ function downFindings({ service, places, events, requests }: ServiceFacts): Summ
   return findings;
 }
 
-/** Of those that tell anything, the one to be compared with: a rule fires only when it is worse than each. */
+/** The baselines with data: a rule fires only when now is worse than each. */
 function baselinesOf({
   before,
   yesterday,
@@ -213,7 +213,7 @@ function restartFindings({ events }: ServiceFacts): SummaryFinding[] {
   return [finding("restarts", severity, "cause", "", message, restarts.length, severity === "critical" ? critical : warning, "count")];
 }
 
-/** What it asks of others fails or is slow: then look there. */
+/** Its calls to others fail or are slow: look there. */
 function askedFindings({ asked }: ServiceFacts, isSuffering: boolean): SummaryFinding[] {
   if (asked === null || asked.requests < enoughRequests) return [];
   const findings: SummaryFinding[] = [];
@@ -245,7 +245,7 @@ function logFindings({ patterns, windowMs }: ServiceFacts): SummaryFinding[] {
     findings.push(finding("new-errors", severity, "symptom", first.pattern, message, records, thresholds.newErrors, "count"));
   }
   const now = errors.reduce((sum, pattern) => sum + pattern.records, 0);
-  // Of the hour before, as much as fits the time asked about.
+  // The hour before, scaled to the window.
   const usual = (errors.reduce((sum, pattern) => sum + pattern.recordsBefore, 0) * windowMs) / 3_600_000;
   const { least, times } = thresholds.errorRecords;
   if (now >= least && now >= times * usual && !first) {

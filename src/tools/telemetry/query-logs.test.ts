@@ -29,7 +29,7 @@ const fact = (more: Partial<LogFact> = {}): LogFact => ({
 });
 
 describe("coral_query_logs", () => {
-  it("asks for what is meant and tells how to get the rest", async () => {
+  it("passes the filters on and notes how to get the rest", async () => {
     const logs = vi.fn<ColonyBackend["logs"]>(async () => ({ rows: [fact({ attributes: '{"a":1}' })], next: "17-1", services: [] }));
     const answer = await call(
       { service: "api", level: "warn", traceId: "4BF92F3577B34DA6A3CE929D0E0E4736", limit: 1, agent: "web-1" },
@@ -48,7 +48,7 @@ describe("coral_query_logs", () => {
     expect(answer.completeness.notes).toMatchObject([{ kind: "limit", message: expect.stringContaining("page 17-1") }]);
   });
 
-  it("keeps the answer small and says what was left out", async () => {
+  it("keeps the answer small and notes what was cut", async () => {
     const rows = Array.from({ length: 100 }, () => fact({ body: "x".repeat(4_000), bodyLength: 5_000 }));
     const answer = await call({ limit: 100 }, { logs: async () => ({ rows, next: null, services: [] }) });
     expect(JSON.stringify(answer).length).toBeLessThan(300_000);
@@ -56,7 +56,7 @@ describe("coral_query_logs", () => {
     expect(answer.completeness.notes).toMatchObject([{ kind: "limit" }]);
   });
 
-  it("does not call a service unknown that was quiet for the asked time only", async () => {
+  it("does not report a service as unknown that was only quiet in the window", async () => {
     const logs = vi.fn<ColonyBackend["logs"]>(async ({ sinceMs }) => ({
       rows: sinceMs > 60_000 ? [fact()] : [],
       next: null,
@@ -65,7 +65,7 @@ describe("coral_query_logs", () => {
     expect((await call({ service: "nightly", since: "1m" }, { logs })).records).toEqual([]);
   });
 
-  it("takes the only name that is near, and refuses one that nobody knows", async () => {
+  it("resolves the only similar name, and fails for an unknown one", async () => {
     const logs = vi.fn<ColonyBackend["logs"]>(async ({ service }) =>
       service === "checkout" ? { rows: [fact()], next: null, services: [] } : { rows: [], next: null, services: ["checkout", "web"] },
     );
@@ -90,7 +90,7 @@ describe("coral_query_logs", () => {
     expect(answer.completeness.notes[0]?.message).toContain("1 of 3 patterns of 40 records");
   });
 
-  it("says which records were lost", async () => {
+  it("notes lost records", async () => {
     const at = "2026-01-01T00:00:00.000Z";
     const losses = vi.fn<ColonyBackend["losses"]>(async () => [{ agentId: "web-1", signal: "log", rows: 7, reason: "pruned", at }]);
     const answer = await call({}, { losses });

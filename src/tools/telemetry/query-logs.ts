@@ -119,7 +119,7 @@ async function withNearName<T extends { services: string[]; rows: unknown[] }>(
   const near = facts.services.filter((name) => name.toLowerCase() === wanted);
   const [only, ...others] = near.length > 0 ? near : facts.services.filter((name) => name.toLowerCase().includes(wanted));
   if (only !== undefined && others.length === 0) return await ask({ ...request, service: only });
-  // It may have been quiet for the asked time only.
+  // It may only have been quiet in this window.
   const day = await ask({ ...request, sinceMs: Math.max(request.sinceMs, dayMs), limit: 1 });
   if (day.rows.length > 0 || day.services.includes(service)) return facts;
   const known = await findSender(backend, service, context);
@@ -142,7 +142,7 @@ function objectIn(json: string | null): Record<string, unknown> | null {
     const value = parseExactJson(json);
     return typeof value === "object" && value !== null && !Array.isArray(value) ? (value as Record<string, unknown>) : { value };
   } catch {
-    // A sender's text that is no JSON is shown as it is.
+    // Attributes that are not valid JSON are shown as text.
     return { text: json };
   }
 }

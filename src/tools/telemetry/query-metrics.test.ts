@@ -40,7 +40,7 @@ describe("coral_query_metrics", () => {
     expect((await call({})).completeness.notes[0]?.message).toContain("no program sent metrics in this window");
   });
 
-  it("shows one over time, rounded for its course only", async () => {
+  it("shows one over time; only its series is rounded", async () => {
     const metric = vi.fn<ColonyBackend["metric"]>(async () => ({ ...factsOf([rowOf({ last: 1 / 3 })]), unmergedSeries: 2 }));
     const answer = await call({ name: "took", by: "route", since: "10m", step: "30s", agent: "web-1" }, { metric });
     expect(metric.mock.calls[0]?.[0]).toEqual({
@@ -94,7 +94,7 @@ describe("coral_query_metrics", () => {
     });
   });
 
-  it("tells what was not kept", async () => {
+  it("notes dropped points", async () => {
     const metricLosses: ColonyBackend["metricLosses"] = async () => [
       { service: "api", loss: "series-full", count: 9 },
       { service: "web", loss: "scrape-failed", count: 2 },

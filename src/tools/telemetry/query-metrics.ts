@@ -162,7 +162,7 @@ function emptyResult({ sinceMs }: Asked): MetricResult {
   return { sinceMs, startAt: null, stepMs: 0, total: 0, metrics: [], rows: [], series: [] };
 }
 
-/** Six digits tell a course; more would be noise and cost room. Of large numbers three decimals: of times and bytes the last digits count. */
+/** Six digits are enough for a trend. Large numbers keep three decimals: in times and bytes the last digits matter. */
 function short(value: number | null): number | null {
   if (value === null) return null;
   return Math.abs(value) < 1_000 ? Number(value.toPrecision(6)) : Math.round(value * 1_000) / 1_000;

@@ -65,7 +65,7 @@ const call = async (input: unknown, backend: Partial<ColonyBackend> = {}): Promi
 const notesOf = ({ completeness }: Answer<TracesResult>): string[] => completeness.notes.map(({ kind, message }) => `${kind}: ${message}`);
 
 describe("coral_query_traces, a search", () => {
-  it("asks for what is given and shows what fits", async () => {
+  it("passes the filters on and shows the matches", async () => {
     const asked: TracesRequest[] = [];
     const answer = await call(
       { service: "web", route: "/x", minDuration: "250ms", error: true, since: "2h", order: "slowest", limit: 3 },
@@ -82,7 +82,7 @@ describe("coral_query_traces, a search", () => {
     expect(answer).toMatchObject({ total: 1, traces: [{ traceId }], trace: null, completeness: { complete: true } });
   });
 
-  it("says what is sampled, cut, rootless and lost", async () => {
+  it("notes sampled, cut, rootless and lost traces", async () => {
     const answer = await call(
       {},
       {
@@ -161,11 +161,11 @@ describe("coral_query_traces, one trace", () => {
     await expect(call({ traceId: text })).rejects.toMatchObject({ code: "invalid" });
   });
 
-  it("says that it is unknown", async () => {
+  it("fails with not-found for an unknown trace", async () => {
     await expect(call({ traceId })).rejects.toMatchObject({ code: "not-found" });
   });
 
-  it("says what is missing, moved and cut", async () => {
+  it("notes missing, shifted and cut spans", async () => {
     const orphans = [spanOf("b", "x"), spanOf("c", "b", { service: "db", startUs: 1_767_225_599_000_000, durationNs: 1 })];
     const answer = await call({ traceId }, { trace: async () => ({ spans: orphans, total: 2 }) });
     expect(notesOf(answer)).toEqual([

@@ -96,7 +96,7 @@ describe("coral_capture_requests", () => {
     });
   });
 
-  it("leaves out agents that are away or cannot look", async () => {
+  it("skips agents that are disconnected or cannot capture", async () => {
     const agents = async () => [
       agentOf("web-1", { capabilities: [{ name: "traffic", available: false, reason: "no BTF" }] }),
       agentOf("web-2"),

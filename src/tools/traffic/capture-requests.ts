@@ -14,7 +14,7 @@ import { type CompletenessNote, completenessOf } from "../schemas/completeness.t
 import { findService } from "../services/find-service.ts";
 import { trafficProblemOf } from "./traffic-notes.ts";
 
-/** Whose single requests cannot be shown: what is inside TLS that nobody can read. */
+/** Protocols whose single requests cannot be shown: TLS that could not be decrypted. */
 const unshownProtocols: ReadonlySet<string> = new Set(["tls"]);
 const recentMs = 900_000;
 
@@ -70,7 +70,7 @@ export const captureRequests = defineTool({
   },
 });
 
-/** When nobody could look, that is no answer but a failure: of the first agent that says why. */
+/** When no agent could capture, the call fails with the first agent's problem. */
 function throwWhenAllFailed(requests: number, ends: readonly CaptureEnd[]): void {
   if (requests > 0 || ends.length === 0 || ends.some((end) => end.reason !== "failed" && end.reason !== "lost")) return;
   const [first] = ends;
@@ -78,14 +78,14 @@ function throwWhenAllFailed(requests: number, ends: readonly CaptureEnd[]): void
   throw new CoralError({ code, message: first?.problem ?? "Cannot capture: all agents disconnected" });
 }
 
-/** For transports that can stream: the same as the tool, without its bounds. The first event says where it looks. */
+/** For transports that can stream: the same as the tool, without its bounds. The first event names the agents. */
 export async function startCapture(backend: ColonyBackend, input: unknown, context: ToolCallContext): Promise<AsyncIterable<CaptureEvent>> {
   const checked = streamInput.safeParse(input ?? {});
   if (!checked.success) throw describeInputProblems("coral_capture_requests", checked.error, streamInput, input);
   return (await prepare(backend, checked.data, context)).events;
 }
 
-/** Where the service runs now, and whether anyone can look there. */
+/** Finds where the service runs, and checks that an agent there can capture. */
 async function prepare(backend: ColonyBackend, input: z.infer<typeof streamInput>, context: ToolCallContext) {
   const [service, all] = await Promise.all([findService(backend, input.service, context), backend.agents(context)]);
   const active = activeAgents(all);

@@ -20,7 +20,7 @@ describe("coral_query_red", () => {
     expect(answer.completeness.complete).toBe(true);
   });
 
-  it("asks by route when a service is named, and passes every filter on", async () => {
+  it("groups by route when a service is named, and passes every filter on", async () => {
     const red = vi.fn<ColonyBackend["red"]>(redOf([redFact("api")]));
     await call("coral_query_red", { service: "api", route: "/u", peer: "web", protocol: "http", role: "server", agent: "web-1" }, { red });
     expect(red.mock.calls[0]?.[0]).toMatchObject({
@@ -35,7 +35,7 @@ describe("coral_query_red", () => {
     });
   });
 
-  it("finds the service that is meant, and says which there are when none is", async () => {
+  it("resolves the service name, and lists known ones when none matches", async () => {
     const services = async () => [serviceOf("web-1", "checkout-api", 80), serviceOf("web-1", "db", 5432)];
     const red = vi.fn<ColonyBackend["red"]>(async ({ service }) =>
       redOf(service === "checkout-api" ? [redFact("checkout-api")] : [])({} as never, context),
@@ -50,7 +50,7 @@ describe("coral_query_red", () => {
     expect(messages(quiet)).toEqual(["no matching request in this window; widen since"]);
   });
 
-  it("tells what spans say of services that no hook saw, once, under the name of their process", async () => {
+  it("adds services that only spans show, once, under the name of their process", async () => {
     const spanRow = (service: string, requests: number): SpanRedFacts["rows"][number] => ({
       ...{ service, role: "server", protocol: "http", method: null, route: null, status: null, requests, errors: requests / 10 },
       ...{ meanUs: 900, p50Us: 800, p95Us: 2_000, p99Us: 3_000, points: [requests / 2, requests / 2] },
@@ -106,7 +106,7 @@ describe("coral_query_red", () => {
     ]);
   });
 
-  it("says what the hooks did not see, and which agents have none", async () => {
+  it("notes what hooks missed, and agents without hooks", async () => {
     const agents = async () => [
       agentOf("web-1"),
       agentOf("web-2", { capabilities: [{ name: "traffic", available: false, reason: "needs CAP_BPF; run it as root" }] }),
@@ -129,7 +129,7 @@ describe("coral_query_red", () => {
     expect(answer.completeness.notes.map((note) => note.kind)).toEqual(["unavailable", "unavailable", "sampled", "rows-lost"]);
   });
 
-  it("says when rows were cut, when no agent can see and when there is none", async () => {
+  it("notes cut rows, agents that see nothing, and a colony without agents", async () => {
     const cut = await call<RedResult>("coral_query_red", { limit: 1 }, { red: redOf([redFact("api")], { total: 7 }) });
     expect(messages(cut)).toEqual(["1 of 7 rows are shown; narrow with service, route or peer, or raise limit"]);
     const off = async () => [agentOf("a", { capabilities: [{ name: "traffic", available: false, reason: "" }] })];

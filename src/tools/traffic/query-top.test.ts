@@ -33,7 +33,7 @@ describe("coral_query_top", () => {
     expect(answer.rows.map((row) => row.service)).toEqual(expected);
   });
 
-  it("cuts and says so", async () => {
+  it("cuts with a note", async () => {
     const answer = await call<TopResult>("coral_query_top", { limit: 1 }, { red, serviceCpu });
     expect(answer.rows).toHaveLength(1);
     expect(messages(answer)).toEqual(["1 of 3 services are shown; raise limit"]);

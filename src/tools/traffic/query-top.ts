@@ -55,7 +55,7 @@ export const queryTop = defineTool({
   },
 });
 
-/** One row per service: what it answers counts, what it asks only when it answers nothing. */
+/** One row per service: the requests it served, or those it sent when it serves none. */
 function topRows(red: readonly RedRow[], cpu: readonly ServiceCpuFact[]): TopRow[] {
   const groups = new Map<string, RedRow[]>();
   for (const row of red) groups.set(row.service, [...(groups.get(row.service) ?? []), row]);

@@ -1,10 +1,10 @@
-/** Deterministic rules over requests: each that fires says what was seen, the number and the threshold. */
+/** Deterministic rules over requests: each finding has the value and the threshold. */
 
 import { routeText } from "../../model/route-text.ts";
 import type { RedFinding, RedRow } from "../schemas/traffic.ts";
 
 const findingsMax = 10;
-/** Fewer requests say nothing about a share or a percentile. */
+/** Fewer requests are too few for a share or a percentile. */
 const enoughRequests = 20;
 /** A request below this is fast enough, however much faster it was before. */
 const leastSlowUs = 2_000;
@@ -33,7 +33,7 @@ export function redSubject(row: Pick<RedRow, "method" | "route" | "peer" | "stat
 function errorShare(row: RedRow): RedFinding[] {
   const severity = row.errorRatio > 0.25 ? "critical" : "warning";
   const threshold = severity === "critical" ? 0.25 : 0.05;
-  // By status, a row of errors is all errors: that is no news.
+  // By status, a row of errors is always all errors.
   if (row.errorRatio <= threshold || row.status !== null) return [];
   const message = `${named(row)}: ${share(row.errorRatio)} of ${row.requests} requests ${row.role === "client" ? "it sent" : "to it"} failed`;
   return [finding("error-share", severity, row, message, row.errorRatio, threshold, "ratio")];

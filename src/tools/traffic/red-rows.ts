@@ -24,7 +24,7 @@ export function redRowOf(fact: RedFact, facts: Pick<RedFacts, "windowMs" | "buck
   };
 }
 
-/** Four digits tell a rate; more would be noise and cost room. */
+/** Four digits are enough for a rate. */
 export function perSecond(count: number, durationMs: number): number {
   return durationMs > 0 ? Number(((count * 1_000) / durationMs).toPrecision(4)) : 0;
 }

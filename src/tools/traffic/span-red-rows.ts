@@ -1,4 +1,4 @@
-/** Requests by spans, of services that no hook saw: so that none is counted twice, and none is missing where there are no hooks. */
+/** Requests from spans, of services that no hook saw: none is counted twice, and none is missing where there are no hooks. */
 
 import { given } from "../../base/given.ts";
 import type { RedFacts, RedRequest, SpanRedFacts, SpanRedRequest } from "../../model/red.ts";
@@ -16,11 +16,11 @@ export interface SpanRedRows {
   windowMs: number;
 }
 
-/** Services that hooks may have seen, at the most. */
+/** Upper bound of services that hooks saw. */
 const maxServices = 10_000;
 const none: SpanRedRows = { rows: [], total: 0, windowMs: 0 };
 
-/** `hooks` is what hooks answered to the same request. Spans do not say who the other end is, so they have no rows by peer. */
+/** `hooks` is the answer of hooks to the same request. Spans do not name the other end, so there are no rows by peer. */
 export async function spanRedRows(
   backend: ColonyBackend,
   request: RedRequest,
@@ -100,7 +100,7 @@ async function readPart(
 
 type SpanRow = SpanRedFacts["rows"][number];
 
-/** What hooks tell and spans do not. */
+/** Fields that spans do not have. */
 const notInSpans = {
   isTls: false,
   tlsRequests: 0,

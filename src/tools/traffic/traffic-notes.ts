@@ -63,7 +63,7 @@ export function trafficProblemOf(agent: AgentInfo): string | null {
   return capability.reason === "" ? "its kernel hooks are off" : capability.reason;
 }
 
-/** Reads and tells what is missing. `isEmpty`: nothing was found, so that the absence needs a reason, too. */
+/** Reads what is missing. `isEmpty`: nothing was found, which needs a reason, too. */
 export async function trafficNotes(
   backend: ColonyBackend,
   asked: { agents: AgentInfo[]; chosen: AgentInfo[] | undefined; sinceMs: number; isEmpty: boolean; signals?: string[] },

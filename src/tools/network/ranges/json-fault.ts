@@ -1,4 +1,4 @@
-/** Where broken JSON breaks. Engines say so only sometimes, and quote the text instead, which may hold anything. */
+/** Finds where JSON is broken. Engines report the position only sometimes, and quote the text, which may hold anything. */
 
 const space = /[ \t\n\r]*/y;
 const literal = /(?:true|false|null|-?(?:0|[1-9]\d*)(?:\.\d+)?(?:[eE][+-]?\d+)?)/y;

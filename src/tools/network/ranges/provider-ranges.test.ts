@@ -141,11 +141,11 @@ describe("parseProviderRanges()", () => {
     ],
     ["a bad line", "10.0.0.0/8\n\n10.300.0.0/16\n", /at line 3, "10.300.0.0\/16" is no address range$/],
     ["a hostile line", "10.0.0.0/8\n\u001b]0;owned\u0007\n", /at line 2, "\?\]0;owned\?" is no/],
-  ])("refuses %s and says where", (_what, text, message) => {
+  ])("rejects %s with its position", (_what, text, message) => {
     expect(refusal(text)).toMatch(message);
   });
 
-  it("says line and column of broken JSON", () => {
+  it("reports line and column of broken JSON", () => {
     expect(refusal('{"addresses": ["1.0.0.0/8",],\n "x"}')).toMatch(/"x.json": at line 1 column 28, it is not JSON/);
   });
 

@@ -20,7 +20,7 @@ export interface ProviderRanges {
   format: RangeFormat;
   /** Whose ranges: the provider of the first one. */
   provider: string;
-  /** When the provider wrote it, milliseconds since 1970, where the file says. */
+  /** When the provider wrote it, milliseconds since 1970, if the file has it. */
   publishedAtMs?: number;
   /** Number of ranges, both families. */
   count: number;
@@ -49,7 +49,7 @@ function readJson(text: string, builder: RangeListBuilder): Pick<ProviderRanges,
   try {
     document = JSON.parse(text);
   } catch {
-    // The engine's own words quote the file, which may hold anything; the place is found anew.
+    // The engine's message quotes the file, which may hold anything; report only the position.
     throw notJson(text, builder);
   }
   if (typeof document === "object" && document !== null && !Array.isArray(document)) {

@@ -35,7 +35,7 @@ describe("parsePublishedRanges()", () => {
     expect(parsePublishedRanges({ ...published("aws"), minPrefixes: 7 }, samples.aws).count).toBe(7);
   });
 
-  it("refuses the list of somebody else, and one that is much too short", () => {
+  it("rejects a list of another provider, and one that is much too short", () => {
     expect(() => parsePublishedRanges(published("google"), samples.googleCloud)).toThrow(/as that of Google: it is a list of Google Cloud/);
     expect(() => parsePublishedRanges(published("cloudflare"), samples.fastly)).toThrow(/it is a list of Fastly in the format "fastly"/);
     expect(() => parsePublishedRanges(published("aws"), samples.aws)).toThrow(/it holds 7 ranges, and AWS publishes at least 1000/);

@@ -1,4 +1,4 @@
-/** Where providers publish their address lists, for `coral network ranges update`. Data and checks; whoever downloads does so elsewhere. */
+/** Where providers publish their address lists, for `coral network ranges update`. Data and checks; the download happens elsewhere. */
 
 import { CoralError } from "../../../base/errors.ts";
 import { type ProviderRanges, parseProviderRanges } from "./provider-ranges.ts";
@@ -12,7 +12,7 @@ export interface PublishedRanges {
   file: string;
   /** Of the list, or of a page that links to it; see `link`. HTTPS only. */
   url: string;
-  /** Azure's list has a new address each week, which only a page tells. The first group is the list's address. */
+  /** Azure's list has a new address each week, which only a page links to. The first group is the list's address. */
   link?: RegExp;
   format: RangeFormat;
   /** Far fewer than were ever published; a list with less is an error page or was cut off. */

@@ -11,7 +11,7 @@ type Fields = Readonly<Record<string, unknown>>;
 interface JsonFormat {
   format: RangeFormat;
   matches(document: Fields): boolean;
-  /** Adds all ranges and returns when the list was published, if it says. */
+  /** Adds all ranges and returns when the list was published, if the file has it. */
   read(document: Fields, builder: RangeListBuilder): number | undefined;
 }
 
@@ -51,7 +51,7 @@ const aws: JsonFormat = {
   },
 };
 
-/** `cloud.json` says region and service; `goog.json` lists everything of Google, the cloud included, and says neither. */
+/** `cloud.json` has region and service; `goog.json` lists everything of Google, the cloud included, and has neither. */
 const google: JsonFormat = {
   format: "google",
   // Others publish the same shape, without the token.

@@ -4,7 +4,7 @@ import { CoralError } from "../../../base/errors.ts";
 import { parseIpv4, parseIpv6 } from "../../../base/ip-parse.ts";
 
 /**
- * How much a range tells. `provider`: only whose it is. `compute`: rented machines, on which anything may run. `service`: one product of the
+ * How specific a range is. `provider`: only its owner is known. `compute`: rented machines, on which anything may run. `service`: one product of the
  * provider, or a network with one purpose. Where ranges overlap, `provider` never hides the other two.
  */
 export type RangeKind = "provider" | "compute" | "service";
@@ -13,11 +13,11 @@ export type RangeKind = "provider" | "compute" | "service";
 export interface RangeLabel {
   /** `AWS`, `Google Cloud`, `Google`, `Azure`, `Cloudflare`, `Fastly`, or the name of a plain list. */
   provider: string;
-  /** `S3`, `CloudFront`, `Storage`; absent when the range does not say. */
+  /** `S3`, `CloudFront`, `Storage`; absent when the range has none. */
   product?: string;
   /** `eu-west-1`; absent for ranges of the whole world. */
   region?: string;
-  /** AWS network border group, where it says more than the region: `us-west-2-lax-1`. */
+  /** AWS network border group, where it is more specific than the region: `us-west-2-lax-1`. */
   borderGroup?: string;
   kind: RangeKind;
 }
@@ -138,7 +138,7 @@ export function quote(text: string): string {
   return `"${short.replace(/[^\x20-\x7e]/g, "?")}"`;
 }
 
-/** 255, which is too much for either family, when it is no plain number. */
+/** 255, too long for either family, when it is not a plain number. */
 function prefixLength(text: string): number {
   return /^(?:0|[1-9]\d{0,2})$/.test(text) ? Math.min(Number(text), 255) : 255;
 }
