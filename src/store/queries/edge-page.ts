@@ -10,8 +10,8 @@ const listMax = 5;
 const linkKey = "from_node, to_node, protocol, server_port, class";
 
 /**
- * Rows of three kinds, told by `part`: `edge` with `edgeColumns`, `node`, and `totals`, which is one. All at once, so that edges are made once and
- * nothing changes in between. `explain` adds to a relation of edges how they began. Without parameters: to prepare such a statement is to plan it twice.
+ * Rows of three kinds, by `part`: `edge` with `edgeColumns`, `node`, and a single `totals`. All in one statement, so that edges are made once and
+ * nothing changes in between. `explain` adds to a relation of edges how they began. Without parameters: preparing such a statement would plan it twice.
  */
 export function edgePageSql(
   page: EdgePageRequest,
@@ -76,13 +76,13 @@ function isEnd(end: "client" | "server", service: string): string {
   return `(${end}_kind = 'service' AND ${end} = '${service.replaceAll("'", "''")}')`;
 }
 
-/** What people call an end; something outside by its product, else its host name, else its address. The tools' outsideName() says the same. */
+/** Display name of an end; an external one by its product, else its host name, else its address. Keep equal to the tools' outsideName(). */
 function nameSql(end: "client" | "server"): string {
   return `CASE WHEN ${end}_kind <> 'external' OR resolved_name IS NULL THEN ${end} WHEN provider IS NULL OR product IS NULL THEN resolved_name
     WHEN starts_with(lower(product), lower(provider)) THEN product ELSE provider || ' ' || product END`;
 }
 
-/** Gathers what is no edge from the rows of edgePageSql(). */
+/** Collects nodes and totals from the rows of edgePageSql(). */
 export class EdgePageReader {
   readonly #nodes: { rank: number; node: TopologyNodeFact }[] = [];
   #totals: EdgePageFacts["totals"] = { nodes: 0, services: 0, ingressSources: 0, egressDestinations: 0, edges: 0 };

@@ -1,5 +1,5 @@
 /**
- * Every question that tools ask of a store, one file each.
+ * Every query that tools run on a store, one file each.
  * @module
  */
 

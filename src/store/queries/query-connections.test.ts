@@ -42,9 +42,9 @@ const ask = (more: Partial<Parameters<typeof queryConnections>[1]> = {}) =>
   });
 
 describe("queryConnections()", () => {
-  it("tells of each end who it talks to, how much, and what failed", async () => {
+  it("returns peers, amounts and failures for each end", async () => {
     await twoHosts();
-    // What went over a connection before it was first seen is nobody's.
+    // Bytes from before a connection was first seen are not attributed.
     const firstSeen = (watched.clock.wallMs() - 100_000) * 1_000;
     await watched.scan(
       "node1",
@@ -72,7 +72,7 @@ describe("queryConnections()", () => {
     });
   });
 
-  it("counts what is nobody's beside the rows", async () => {
+  it("counts unattributed connections beside the rows", async () => {
     const outside = "203.0.113.9:443";
     await watched.scan(
       "node1",
@@ -87,7 +87,7 @@ describe("queryConnections()", () => {
     expect(await ask()).toMatchObject({ total: 1, unattributed: 2 });
   });
 
-  it("tells all connections of a called service, also where some of the callers have told theirs", async () => {
+  it("returns all connections of a called service, also where some callers reported theirs", async () => {
     const many = { state: "closed", connections: 50 } as const;
     const loopback = ["127.0.0.1:0", "127.0.0.1:6379"] as const;
     await watched.scan(
@@ -104,7 +104,7 @@ describe("queryConnections()", () => {
     expect((await ask({ service: "api" })).rows).toMatchObject([{ role: "client", peer: "cache", closed: 20 }]);
   });
 
-  it("keeps to the service, peer, role, agents and number asked for", async () => {
+  it("keeps to the requested service, peer, role, agents and limit", async () => {
     await twoHosts();
     expect((await ask({ service: "postgres" })).rows).toMatchObject([{ service: "postgres", peer: "api" }]);
     expect((await ask({ peer: "postgres" })).rows).toMatchObject([{ service: "api" }]);

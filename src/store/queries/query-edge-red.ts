@@ -1,4 +1,4 @@
-/** Requests by edge of the topology: who asked whom, how often, with which outcome. */
+/** Requests by edge of the topology: rate, errors and percentiles of each client and server. */
 
 import type { EdgeEndKind, EdgeRedFacts, EdgeRedKey, EdgesRequest } from "../../model/edges.ts";
 import { classifySql } from "../discovery/classify-edges.ts";
@@ -16,19 +16,19 @@ export interface EdgeRedQuery extends EdgesRequest {
 
 const edgesMax = 100_000;
 const ends = "client_kind, client, server_kind, server, server_port";
-/** What tells one end's view of requests from another; a row of the store has it besides its route, status and time. */
+/** Key of one end's view of requests; a stored row has it besides its route, status and time. */
 const viewKey = ["source", "service", "role", "protocol", "server_port", "peer", "peer_address"];
 const [edgeSeparator, fieldSeparator] = ["\u001e", "\u001f"];
 
 export async function queryEdgeRed(store: Queryable, query: EdgeRedQuery): Promise<EdgeRedFacts> {
   const window = await redWindow(store, { sinceMs: query.sinceMs, nowMs: query.nowMs, one: query.service !== undefined });
   const windowMs = Math.min(window.coveredMs, query.sinceMs);
-  // Who is at the other end is found out for all connections at once, which nobody has to wait for where no hook has seen a request.
+  // Resolving the other ends reads all connections; skip it when no hook has seen a request.
   if (!window.hasRows || query.among?.length === 0) return { edges: [], windowMs };
   const { sql, parameters } = redPartsSql(window, query.agentIds === undefined ? {} : { agentIds: query.agentIds }, false);
   const { where, parameters: chosen } = wanted(query);
   const rows = await store.query(
-    // Summed before their ends are found, and only the histograms of edges that are told are taken apart: both cost more than all the rest.
+    // Sum before resolving ends, and unnest only histograms of returned edges: both cost more than all the rest.
     `WITH seen AS MATERIALIZED (
        SELECT row_number() OVER () AS view, * FROM (
          SELECT ${viewKey.join(", ")}, sum(requests) AS requests, coalesce(sum(requests) FILTER (is_error), 0) AS errors FROM (${sql}) GROUP BY ALL
@@ -94,7 +94,7 @@ function textOfKey({ client, server, serverPort }: EdgeRedKey): string {
 
 /**
  * Rows with both their ends. What the agent or the registry recognised comes first; then what connections of the same ends were understood
- * as. Callers on the host itself that nobody recognised are left out: their address is everybody's.
+ * as. Unrecognised callers on the host itself are excluded: any process may have their address.
  */
 function namedEndsSql(database: string, rows: string): string {
   const isOnly = "HAVING min(peer_kind || ' ' || peer_name) = max(peer_kind || ' ' || peer_name)";

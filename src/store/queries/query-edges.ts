@@ -70,7 +70,7 @@ async function readEdges(store: VisitableStore, { database, service }: EdgesQuer
   };
   const edges = await read(`SELECT ${select} LIMIT ${edgesMax + 1}`);
   if (edges.length <= edgesMax) return { edges };
-  // Sorting so many wide rows costs as much as making them, so it is left to when it decides which ones are kept.
+  // Sorting many wide rows costs as much as making them, so sort only when it decides which ones are kept.
   return { edges: await read(`SELECT ${select} ORDER BY connections DESC, client, server, server_port LIMIT ${edgesMax + 1}`) };
 }
 
@@ -101,7 +101,7 @@ const edgeColumns = [
   ...["first_seen", "last_seen"].map((name) => `epoch_us(${name})::DOUBLE AS ${name}`),
 ].join(", ");
 
-/** The border of a kept interval at or before the time asked for. */
+/** The start of the stored interval at or before the requested time. */
 export function windowStartMs(nowMs: number, sinceMs: number): number {
   const hours = sinceMs / 3_600_000;
   const level = coarser.findLast(({ afterHours }) => hours >= afterHours);
@@ -109,7 +109,7 @@ export function windowStartMs(nowMs: number, sinceMs: number): number {
   return Math.floor((nowMs - sinceMs) / stepMs) * stepMs;
 }
 
-/** An answer tells their sum only, and summing what nobody reads is a good part of what edges cost. */
+/** Answers need only their sum; summing unused columns is a good part of the cost of edges. */
 const kindsOfFailure = ["failures"] as const;
 
 /** Amounts by view: what is in the totals, and what live ends have gathered since. */
@@ -169,7 +169,7 @@ function edgeAmountsSql(database: string, parts: string, failed: readonly string
     FROM (${classifySql(database, parts)}) GROUP BY 1, 2, 3, 4, 5, 6, 7`;
 }
 
-/** Adds when a service first used something outside, and with which build. */
+/** Adds when a service first used an external destination, and with which build. */
 function withFirstUse(database: string, edges: string): string {
   const net = `"${database}".net`;
   return `

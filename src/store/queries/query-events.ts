@@ -42,7 +42,7 @@ export async function queryEvents(store: Queryable, query: EventsQuery): Promise
   }));
 }
 
-/** Agents write their own details; what is no object is shown as it came. */
+/** Agents write their own details; what is not an object is shown as text. */
 function detailsIn(text: string): Record<string, unknown> {
   try {
     const value: unknown = JSON.parse(text);

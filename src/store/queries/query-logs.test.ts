@@ -61,14 +61,14 @@ describe("queryLogs()", () => {
     expect(seen).toHaveLength(95);
   });
 
-  it("shortens long texts and says how long they are", async () => {
+  it("shortens long texts and returns their length", async () => {
     await stored.add([{ agoMs: 1_000, body: "x".repeat(9_000), attributes: JSON.stringify({ long: "y".repeat(3_000) }) }]);
     const { rows } = await queryLogs(stored.store, query());
     expect(rows[0]).toMatchObject({ bodyLength: 9_000, attributes: null });
     expect(rows[0]?.body).toHaveLength(4_000);
   });
 
-  it("names the services that have records when the one asked for has none", async () => {
+  it("lists the services with records when the requested one has none", async () => {
     await stored.add([{ agoMs: 1_000 }, { agoMs: 1_000, service: "web" }]);
     expect(await queryLogs(stored.store, query({ service: "wbe" }))).toEqual({ rows: [], next: null, services: ["api", "web"] });
   });

@@ -166,7 +166,7 @@ async function run(store: Queryable, { grep }: LogsQuery, sql: string, parameter
     if (grep === undefined || !/^\/.+\/$/s.test(grep) || !/regex|missing|invalid|bad repetition|no argument/i.test(message)) throw error;
     throw new CoralError({
       code: "usage",
-      message: `Cannot search for ${grep}: it is no regular expression of RE2: ${message}`,
+      message: `Cannot search for ${grep}: not a valid RE2 regular expression: ${message}`,
       cause: error,
     });
   }

@@ -200,7 +200,7 @@ describe("queryMetric()", () => {
 
   it("does not take two processes that call themselves the same for restarts", async () => {
     const { rows } = await ask("twins");
-    // The last 10 ms of the second are not told of.
+    // The last 10 ms of the second are not covered.
     expect(rows[0]!.total).toBeCloseTo(600 * 2 + 599.99 * 3, 6);
     expect(rows[0]!.rate).toBeCloseTo(5, 3);
     const { rows: series } = await queryPromql(hosts.store, {
@@ -215,7 +215,7 @@ describe("queryMetric()", () => {
     expect(series[0]!.points[0]).toBeLessThan(5.01);
   });
 
-  it("aligns to the step that was asked for", async () => {
+  it("aligns to the requested step", async () => {
     const { rows, startMs, stepMs } = await ask("steady", { stepMs: 70 * secondMs, by: "route" });
     expect(stepMs).toBe(70_000);
     expect(startMs).toBe(Math.floor((nowMs - 10 * minuteMs) / 70_000) * 70_000);
@@ -250,7 +250,7 @@ describe("queryMetric()", () => {
     ]);
   });
 
-  it("adds up what several processes say at different times, without those that are gone", async () => {
+  it("adds up processes that report at different times, without those that ended", async () => {
     const [row] = (await ask("busy", { stepMs: minuteMs })).rows;
     // Two of three processes go on; none sends more than once in a part.
     expect(row).toMatchObject({ series: 3, last: 30, min: 30, max: 60 });
@@ -283,7 +283,7 @@ describe("queryMetric()", () => {
     expect(row!.max).toBe(name === "exp" ? values.at(-1) : null);
   });
 
-  it("answers nothing for a name that nobody sent, and only for the agents asked for", async () => {
+  it("is empty for an unknown name, and keeps to the requested agents", async () => {
     expect(await ask("none")).toMatchObject({ rows: [], total: 0 });
     expect((await ask("steady", { agentIds: ["b"] })).rows).toEqual([]);
     expect((await ask("heat", { service: "web" })).rows).toHaveLength(1);
@@ -294,7 +294,7 @@ describe("queryMetric()", () => {
 });
 
 describe("queryMetricNames()", () => {
-  it("lists what there is", async () => {
+  it("lists metric names", async () => {
     const { rows, total } = await queryMetricNames(hosts.store, { sinceMs: 3_600_000, nowMs, limit: 5 });
     expect(total).toBe(11);
     expect(rows.map(({ name }) => name)).toEqual(["busy", "crowd", "delta", "exp", "heat"]);

@@ -17,7 +17,7 @@ export interface MetricQuery extends MetricRequest {
 
 /** Points read for one answer. */
 const maxPointsRead = 500_000;
-/** How far before the asked time a point may lie that says where to count from. */
+/** How far before the window the base point of a counter may lie. */
 const lookBackMs = 5 * 60_000;
 const niceStepsMs = [1_000, 2_000, 5_000, 10_000, 15_000, 30_000, 60_000, 120_000, 300_000, 600_000, 900_000, 1_800_000, 3_600_000].concat(
   [2, 4, 6, 12, 24, 48, 168].map((hours) => hours * 3_600_000),
@@ -64,7 +64,7 @@ interface Window {
   readFromUs: number;
 }
 
-/** The shortest part that an answer tells; milliseconds. */
+/** Length of one step of the answer, milliseconds. */
 export function metricStepMs(query: Pick<MetricQuery, "sinceMs" | "nowMs" | "stepMs" | "maxPoints">): number {
   return windowOf(query).stepUs / 1_000;
 }
@@ -102,7 +102,7 @@ function groupSeries(series: readonly MetricSeriesPoints[], by: string | undefin
     if (found) found.series.push(each);
     else groups.set(key, { service, group, series: [each] });
   }
-  // The service is told where there is only one, so that a reader need not ask.
+  // Name the service where a group has only one.
   for (const group of groups.values()) {
     const names = new Set(group.series.map((each) => each.service));
     if (names.size === 1) group.service = group.series[0]?.service ?? "";
@@ -254,7 +254,7 @@ function histogramRow(base: MetricRowFact, series: readonly MetricSeriesPoints[]
       total: found.count,
       rate: covered.rate(found.count),
       mean: found.sum !== null && found.count > 0 ? found.sum / found.count : null,
-      // Extremes of totals since a start are not those of the asked time.
+      // Extremes of cumulative totals are not those of the window.
       min: series.every(({ temporality }) => temporality === "delta") ? found.min : null,
       max: series.every(({ temporality }) => temporality === "delta") ? found.max : null,
       p50: summary ? (summary.get(0.5) ?? null) : quantile(found, 0.5),
@@ -266,7 +266,7 @@ function histogramRow(base: MetricRowFact, series: readonly MetricSeriesPoints[]
   };
 }
 
-/** Quantiles that a sender computed cannot be merged: they are told for a single series only, as it sent them last. */
+/** Quantiles that a sender computed cannot be merged: they are returned for a single series only, as last sent. */
 function summaryQuantiles(series: readonly MetricSeriesPoints[]): Map<number, number | null> {
   const quantiles = series.length === 1 ? series[0]?.points.at(-1)?.quantiles : undefined;
   return new Map(quantiles ?? []);
@@ -275,7 +275,7 @@ function summaryQuantiles(series: readonly MetricSeriesPoints[]): Map<number, nu
 /** No rate is over less. */
 const minRateUs = 1_000_000;
 
-/** The part of the time that increments tell of: a rate is over this, not over times that nothing is known of. */
+/** The part of the window that increments cover: rates are over this, not over unobserved time. */
 class Coverage {
   readonly #window: Window;
   #fromUs = Number.POSITIVE_INFINITY;
@@ -322,7 +322,7 @@ function forSteps(increment: Increment<unknown>, { startUs, stepUs, steps }: Win
   }
 }
 
-/** What there is most of comes first. */
+/** Largest first. */
 function weightOf({ rate, last }: MetricRowFact): number {
   return Math.abs(rate ?? last ?? 0);
 }

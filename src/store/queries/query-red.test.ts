@@ -112,7 +112,7 @@ describe("queryRed()", () => {
     expect((rows[0]?.firstByteP50Us ?? 0) / percentileUs(wanted, 0.5)).toBeCloseTo(0.5, 0);
   });
 
-  it("says the same at each resolution, with rows that were not rolled up yet", async () => {
+  it("returns the same at each resolution, including rows not rolled up yet", async () => {
     const [one] = (await ask({ service: "shop", sinceMs: 90 * minuteMs })).rows;
     const all = await ask({ sinceMs: 3 * hourMs });
     expect([(await ask({ service: "shop", sinceMs: 90 * minuteMs })).resolution, all.resolution]).toEqual(["1m", "10m"]);
@@ -121,12 +121,12 @@ describe("queryRed()", () => {
     const shop = all.rows.find(({ service }) => service === "shop");
     expect(shop?.requests).toBe(server(3 * hourMs).length);
     expect(shop?.p95Us).toBeCloseTo(percentileUs(server(3 * hourMs), 0.95), 6);
-    // Fewer minutes were watched than were asked about.
+    // Fewer minutes were observed than requested.
     expect(all.windowMs).toBeGreaterThan(89 * minuteMs);
     expect(all.windowMs).toBeLessThan(91 * minuteMs);
   });
 
-  it("groups by route and by status, keeps the largest groups and says how many there are", async () => {
+  it("groups by route and by status, keeps the largest groups and counts them all", async () => {
     const routes = await ask({ service: "shop", by: "route" });
     expect(routes.rows.map(({ method, route }) => `${method} ${route}`).sort()).toEqual(["GET /a", "GET /b"]);
     const b = server(hourMs, ({ route }) => route === "/b");
@@ -171,7 +171,7 @@ describe("queryRed()", () => {
     expect(rows[0]?.before?.p95Us).toBeCloseTo(percentileUs(before, 0.95), 6);
   });
 
-  it("asks only the agents that are meant", async () => {
+  it("keeps to the requested agents", async () => {
     const { rows } = await ask({ service: "shop", agentIds: ["web-1"] });
     expect(rows[0]?.requests).toBeLessThan(server(hourMs).length);
     expect((await ask({ service: "shop", agentIds: [] })).rows).toEqual([]);
@@ -179,7 +179,7 @@ describe("queryRed()", () => {
 });
 
 describe("queryEdgeRed()", () => {
-  it("counts each edge once and knows services from names outside", async () => {
+  it("counts each edge once and distinguishes services from external names", async () => {
     const { edges } = await queryEdgeRed(hosts.store, { sinceMs: hourMs, nowMs: clock.wall, service: "cart" });
     expect(edges.map(({ client, server: to, serverPort, requests }) => [client.name, to.kind, to.name, serverPort, requests])).toEqual([
       ["cart", "external", "10.0.0.1", 80, 1],
@@ -188,7 +188,7 @@ describe("queryEdgeRed()", () => {
     expect(edges[0]?.p95Us).toBeCloseTo(bucketMiddleNs(fineLayout, bucketOf(fineLayout, 5e6)) / 1_000, 6);
   });
 
-  it("tells the edges that it is asked about as it tells them among all", async () => {
+  it("returns requested edges as it returns them among all", async () => {
     const all = await queryEdgeRed(hosts.store, { sinceMs: hourMs, nowMs: clock.wall });
     expect(all.edges.length).toBeGreaterThan(2);
     const ask = async (among: typeof all.edges) => (await queryEdgeRed(hosts.store, { sinceMs: hourMs, nowMs: clock.wall, among })).edges;
@@ -211,7 +211,7 @@ describe("queryTrafficLosses()", () => {
 describe("red_latencies", () => {
   const run = async (sql: string) => (await runReadOnlySql(hosts.store, { sql, maxRows: 10, maxBytes: 100_000, timeoutMs: 10_000 })).rows;
 
-  it("lets people's SQL compute a percentile as docs/traffic.md says", async () => {
+  it("lets SQL compute a percentile as in docs/traffic.md", async () => {
     const rows = await run(
       `WITH summed AS (SELECT service, us, sum(requests) AS requests FROM red_latencies WHERE part = 'duration' AND role = 'server' GROUP BY ALL),
          ranked AS (

@@ -64,7 +64,7 @@ describe("queryServices()", () => {
     expect(rows.every((row) => row.processes === undefined)).toBe(true);
   });
 
-  it("gives one service with its processes when asked", async () => {
+  it("returns one service with its processes when requested", async () => {
     const rows = await queryServices(watched.hosts.store, { service: "api", processes: true });
     expect(rows.map((row) => row.agentId)).toEqual(["web-1", "web-2"]);
     expect(rows[0]?.processes).toEqual([

@@ -6,7 +6,7 @@ import { openStoredSpans, type SpanValues, type StoredSpans } from "./stored-spa
 let spans: StoredSpans;
 const ms = 1_000;
 
-/** web asks api, which asks db; api's part comes from another agent. */
+/** web calls api, which calls db; api's spans come from another agent. */
 async function addCall(trace: string, atUs: number, weight: number, more: Partial<SpanValues> = {}): Promise<void> {
   await spans.add([
     { trace, id: "1", atUs, service: "web", kind: "server", weight },
@@ -55,7 +55,7 @@ describe("querySpanEdges()", () => {
   });
   afterAll(() => spans[Symbol.asyncDispose]());
 
-  it("counts what spans stand for, each call once, across agents, and makes no edge without a parent", async () => {
+  it("counts by weight, each call once, across agents, and makes no edge without a parent", async () => {
     const { edges, windowMs } = await ask();
     expect(edges.map(({ client, server, protocol, requests, errors }) => [client, server, protocol, requests, errors])).toEqual([
       ["web", "api", "http", 20, 12],
@@ -66,7 +66,7 @@ describe("querySpanEdges()", () => {
     expect(windowMs).toBe(18_999);
   });
 
-  it("weighs percentiles, too: 8 calls of 8 ms and one that stands for 12 of 64 ms", async () => {
+  it("weighs percentiles, too: 8 calls of 8 ms and one that represents 12 of 64 ms", async () => {
     const [edge] = (await ask()).edges;
     expect(edge?.p95Us).toBe(edge?.p50Us);
     const [early] = (await querySpanEdges(spans.store, { sinceMs: 60_000, nowMs: spans.clock.wall, agentIds: ["a2"], service: "web" }))

@@ -47,7 +47,7 @@ describe("querySpanRed", () => {
     expect(rows[0]?.p99Us).toBe(middleUs(100_000_000));
   });
 
-  it("tells routes, statuses and versions apart when asked by them", async () => {
+  it("distinguishes routes, statuses and versions when grouped by them", async () => {
     await using stored = await openStoredSpans();
     const web = { http_method: "GET", http_route: "/a", name: "GET /a" };
     await stored.add([
@@ -158,7 +158,7 @@ describe("querySpanRed", () => {
     expect(rows.reduce((sum, { requests }) => sum + requests, 0)).toBe(305);
   });
 
-  it("counts each segment once, also when asked to again", async () => {
+  it("counts each segment once, also when run again", async () => {
     await using stored = await openStoredSpans();
     await stored.add(spans(5));
     await Promise.all([stored.store.derive(), stored.store.derive()]);
@@ -184,7 +184,7 @@ describe("querySpanRed", () => {
     expect((await ask(stored)).rows[0]?.requests).toBe(15);
   });
 
-  it("tells a series", async () => {
+  it("returns a series", async () => {
     await using stored = await openStoredSpans();
     await stored.add([...spans(3, { atUs: 5_000_000 }), ...spans(2, { atUs: 35_000_000, status: "error" }, 50)]);
     await stored.store.derive();

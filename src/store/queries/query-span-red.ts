@@ -18,7 +18,7 @@ export interface SpanRedQuery {
   role?: SpanRedFact["role"];
   /** Without spans of what happens inside a service. Default false. */
   onlyRequests?: boolean;
-  /** Part of `GET /users/{id}`, in any case. */
+  /** Part of `GET /users/{id}`, case-insensitive. */
   route?: string;
   status?: string;
   version?: string;
@@ -122,7 +122,7 @@ async function rangeOf(store: Queryable, query: SpanRedQuery): Promise<Range> {
     .reduce((best, other) => (oldestMs(best) > startMs && oldestMs(other) < oldestMs(best) - stepMs[other] ? other : best));
   const step = stepMs[resolution];
   const fromMs = Math.floor(startMs / step) * step;
-  // The bucket of a roll-up begins before its first row, by its step at the most.
+  // The bucket of a roll-up begins at most one step before its first row.
   const rawMs = oldestMs("raw");
   const firstMs = Math.min(...order.map((name) => (oldestMs(name) + stepMs[name] > rawMs ? rawMs : oldestMs(name))));
   return {

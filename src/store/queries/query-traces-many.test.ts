@@ -47,7 +47,7 @@ async function addRandomSpans(random: SeededRandom): Promise<RandomSpan[]> {
   add(700, 50_000, anyOf(600));
   add(500, 500_000, anyOf(700));
   add(300, hourMs - 1, anyOf(800));
-  // Times are told apart, so that there is one right order.
+  // Times are distinct, so that there is one right order.
   const taken = new Set<number>();
   for (const one of made) {
     while (taken.has(one.atUs)) one.atUs--;
@@ -60,7 +60,7 @@ async function addRandomSpans(random: SeededRandom): Promise<RandomSpan[]> {
   return made;
 }
 
-/** Trace, longest span that fits and weight: by the newest spans, more of them only while those are of too few traces. */
+/** Trace, longest matching span and weight: by the newest spans, more of them only while those have too few traces. */
 function newestOf(fitting: readonly RandomSpan[], limit: number): [string, number, number][] {
   const sorted = fitting.toSorted((a, b) => b.atUs - a.atUs);
   for (let candidates = Math.max(1_024, limit * 16); ; candidates *= 16) {

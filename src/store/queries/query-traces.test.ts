@@ -60,7 +60,7 @@ beforeAll(async () => {
   const failed = checkout("6", 10_000 * ms);
   await spans.add(failed.slice(0, 1), "a1");
   await spans.add([{ ...(failed[1] as SpanValues), status: "error" }, failed[2] as SpanValues, failed[2] as SpanValues], "a2");
-  // Sampled: each stands for four.
+  // Sampled: each represents four.
   await spans.add([...checkout("7", 11_000 * ms, { weight: 4 }), ...checkout("8", 12_000 * ms, { weight: 4 })]);
   // Its root never came.
   await spans.add(checkout("9", 13_000 * ms).slice(1));
@@ -106,13 +106,13 @@ describe("queryTraces()", () => {
     expect(await idsOf(query)).toEqual(expected);
   });
 
-  it("counts what spans stand for", async () => {
+  it("counts by weight", async () => {
     const answer = await ask({ service: "web" });
     expect(answer).toMatchObject({ traces: 8, storedSpans: 8, estimatedSpans: 14 });
     expect(answer.rows.reduce((sum, { weight }) => sum + weight, 0)).toBe(14);
   });
 
-  it("finds enough traces behind one with thousands of spans that fit", async () => {
+  it("finds enough traces behind one with thousands of matching spans", async () => {
     const many = Array.from(
       { length: 3_000 },
       (_, index): SpanValues => ({ trace: "ff", id: (index + 1).toString(16), atUs: 15_000 * ms + index, service: "loop" }),
@@ -198,7 +198,7 @@ describe("querySpanServices()", () => {
 });
 
 describe("querySpanProcesses()", () => {
-  it("has what one process of each service and agent says of itself, the newest", async () => {
+  it("returns the newest resource of one process per service and agent", async () => {
     const one = { service: "proc", atUs: 1_000 * ms };
     await spans.add([
       { ...one, trace: "c0", id: "1", resource: '{"process.pid":1}' },

@@ -25,19 +25,19 @@ export interface TracesQuery extends TracesRequest {
   nowMs: number;
 }
 
-/** Spans of one trace are looked for this long before and after the one that fits. */
+/** Spans of one trace are searched this long before and after the matching one. */
 const traceReachUs = 3_600_000_000;
 /** Clocks of senders may be ahead by this; spans of a later time are found by their id only, else one of them would be the newest for ever. */
 export const clockAheadMs = 3_600_000;
-/** A trace can have many spans that fit: so many of them are read at the most to find enough traces. */
+/** A trace can have many matching spans: at most this many are read to find enough traces. */
 const maxCandidates = 262_144;
-/** Spans whose traces are told apart to count them, and too few of them to estimate from. */
+/** Up to this many spans, traces are counted exactly; fewer samples than the second are too few to estimate from. */
 const maxCounted = 65_536;
 const minCounted = 8_192;
 /** How far back the newest are looked for, one after the other. */
 const newestWithinMs = [10_000, 60_000, 600_000, 3_600_000, 6 * 3_600_000, 24 * 3_600_000];
 const servicesShown = 20;
-/** Processes that have sent nothing for so long are not looked at for their names. */
+/** Processes silent for longer than this are not used to resolve names. */
 const processesMs = 300_000;
 
 const routeColumns = ["name", "http_route", "url_path", "rpc_service", "rpc_method", "db_statement", "messaging_destination"];
@@ -63,7 +63,7 @@ export async function queryTraces(store: TraceStore, query: TracesQuery): Promis
   return { rows, traces, storedSpans, estimatedSpans: numberIn(totals, "estimated") };
 }
 
-/** To count traces among so many spans: all, or one in so many by chance. */
+/** How traces among this many spans are counted: all, or a random one in `n`. */
 function oneInOf(spans: number): number {
   return 2 ** Math.max(0, Math.ceil(Math.log2(spans / maxCounted)));
 }
@@ -112,7 +112,7 @@ export async function querySpanServices(store: TraceStore, { sinceMs, nowMs }: {
   return rows.map((row) => textIn(row, "service"));
 }
 
-/** Of each service at each agent, what one process says of itself; at most 10,000. Of the last five minutes. */
+/** Resource attributes of one process of each service at each agent, from the last five minutes; at most 10,000. */
 export async function querySpanProcesses(store: TraceStore, { nowMs }: { nowMs: number }): Promise<SpanProcessFact[]> {
   if (store.segments === undefined) return [];
   const rows = await store.query(
@@ -127,11 +127,11 @@ interface Search {
   /** `FROM … WHERE …` */
   fitting: string;
   parameters: (string | number)[];
-  /** In the files that are read: as many as fit, or more. */
+  /** Rows in the files that are read: an upper bound of the matches. */
   rows: number;
 }
 
-/** Spans that fit, of the last `sinceMs`. */
+/** Matching spans of the last `sinceMs`. */
 async function searchOf(segments: SegmentReader, query: TracesQuery, sinceMs: number): Promise<Search> {
   const { service, route, minDurationNs, error, agentIds, nowMs } = query;
   const fromUs = Math.floor((nowMs - sinceMs) * 1_000);
@@ -171,7 +171,7 @@ interface FoundTrace {
 
 /**
  * The first spans in the wanted order are read, not all: what they are grouped in stays small. The newest are looked for in the last seconds first, and
- * further back only while those have too few: to sort all that fits takes longer than everything else. `share` of the rows in files fit.
+ * further back only while those have too few: sorting all matches takes longer than everything else. `share` of the rows in files match.
  */
 async function findTraces(store: Queryable, segments: SegmentReader, query: TracesQuery, share: number): Promise<FoundTrace[]> {
   const limit = wholeLimit(query.limit);

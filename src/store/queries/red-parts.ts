@@ -62,11 +62,11 @@ export async function redWindow(
     .reduce((best, other) => (oldestMs(best) > query.nowMs - backMs && oldestMs(other) < oldestMs(best) - stepMs[other] ? other : best));
   const align = (atMs: number): number => (resolution === "raw" ? atMs : Math.ceil(atMs / stepMs[resolution]) * stepMs[resolution]);
   const askedMs = align(query.nowMs - query.sinceMs);
-  // A row has the time at which its ten seconds ended: it is of the asked time when its middle is.
+  // A row has the time at which its ten seconds ended: it belongs to the window when its middle does.
   const startMs = resolution === "raw" ? askedMs + stepMs.raw / 2 : askedMs;
   const newestMs = (numberOrNullIn(row, "newest") ?? Number.NEGATIVE_INFINITY) / 1_000;
   const seenUntilMs = newestMs <= query.nowMs && newestMs > query.nowMs - lagMs ? newestMs : query.nowMs;
-  // The bucket of a roll-up begins before its first row, by its step at the most.
+  // The bucket of a roll-up begins at most one step before its first row.
   const rawMs = oldestMs("raw");
   const firstMs = Math.min(...order.map((name) => (oldestMs(name) + stepMs[name] > rawMs ? rawMs : oldestMs(name)))) - stepMs.raw;
   return {
@@ -161,8 +161,8 @@ function conditions(filter: RedFilter): { where: string; parameters: Record<stri
 }
 
 /**
- * Adds `who`, the other end: a service that the agent recognised, the service that has that address to itself, the name by which it was asked
- * for, its name outside, or the address; and `is_who_service`.
+ * Adds `who`, the other end: a service that the agent recognised, the only service with that address, the name by which it was requested,
+ * its external name, or the address; and `is_who_service`.
  */
 export function withPeerSql(rows: string): string {
   const single = "HAVING min(service) = max(service)";
@@ -187,7 +187,7 @@ const histogramsOfRow = [
   { column: "first_byte", layout: coarseLayout },
 ] as const;
 
-/** Groups whose parts of a duration are told, too: taking histograms apart is what a question about all services costs. */
+/** Groups that get percentiles of queue and first byte, too: unnesting histograms is most of the cost over all services. */
 export const maxGroupsWithParts = 200;
 
 /**

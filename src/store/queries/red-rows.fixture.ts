@@ -1,4 +1,4 @@
-/** Requests that tests make up: the row that tells of them, and what it must add up to. */
+/** Made-up requests: their stored row, and what it must add up to. */
 
 import { bucketOf, fineLayout, percentileNs, type SparseHistogram, sparse } from "../../base/latency-histogram.ts";
 import type { SignalRows } from "./stored-hosts.fixture.ts";

@@ -24,7 +24,7 @@ export function latenciesView(database: string): { name: string; description: st
   return {
     name: "red_latencies",
     description:
-      "How long requests took, per minute: one row per kind of request, part (duration, queue, first_byte) and length in microseconds (middle of a bucket, at most 3 to 6 % off), with their number",
+      "Latency histogram of requests per minute: one row per kind of request, part (duration, queue, first_byte) and bucket, with its middle in microseconds (at most 3 to 6 % off) and its number of requests",
     columns: [
       { name: "agent_id", type: "VARCHAR" },
       { name: "time", type: "TIMESTAMP" },

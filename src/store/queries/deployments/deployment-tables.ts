@@ -101,7 +101,7 @@ export interface DeploymentChanges {
   builds: readonly KnownBuild[];
   /** New ones, and those that replace what is known under their id. */
   deployments: readonly DeploymentRecord[];
-  /** Recorded with them, so that each is told once. */
+  /** Recorded with them, so that each is reported once. */
   events: readonly { kind: string; atMs: number; message: string; details: Record<string, unknown> }[];
 }
 

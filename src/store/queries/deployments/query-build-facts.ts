@@ -76,7 +76,7 @@ async function readRequests(
     { ...parameters, service: query.service },
   );
   const routes = routesIn(rows, cellMs);
-  // What a service answers is what it is for; what it asks counts only when it answers nobody.
+  // Served requests count; sent ones only when the service serves none.
   const servers = routes.filter(({ role }) => role === "server");
   const told = (servers.length > 0 ? servers : routes).slice(0, routesMax);
   const firstCellMs = Math.min(...told.flatMap(({ before: cells }) => cells.map(({ atMs }) => atMs)));

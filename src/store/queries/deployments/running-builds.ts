@@ -7,16 +7,16 @@ export interface RunningBuild {
   foundBy: "process" | "span";
   /** Empty when only a version is known. */
   build: string;
-  /** Empty when nothing tells it. */
+  /** Empty when unknown. */
   version: string;
   agentId: string;
-  /** Start of the first of its processes; of spans the first of them within the time looked at. */
+  /** Start of the first of its processes; of spans the first within the window. */
   startedMs: number;
 }
 
-/** Variables of a process that tell its version, the surest first. The agent keeps them; see docs/services.md. */
+/** Environment variables that carry a version, the most reliable first. The agent keeps them; see docs/services.md. */
 const versionVariables = ["SERVICE_VERSION", "DD_VERSION", "APP_VERSION", "GIT_COMMIT", "GIT_SHA", "COMMIT_SHA", "RELEASE", "VERSION"];
-/** What interpreters run has no build; its place may tell: `billing-1.4.2.jar`, `/srv/shop/releases/20260102/server.js`. */
+/** Interpreted programs have no build; their path may have the version: `billing-1.4.2.jar`, `/srv/shop/releases/20260102/server.js`. */
 const launchedSql = `CASE WHEN contains(command_line, '.jar') OR contains(command_line, '/releases/') THEN coalesce(
     nullif(regexp_extract(command_line, '[-_]v?(\\d+(?:\\.\\d+)+[^\\s/]*?)\\.jar(?:\\s|$)', 1), ''),
     regexp_extract(command_line, '/releases/([^/\\s]+)/', 1)) ELSE '' END`;
@@ -26,7 +26,7 @@ const rowsMax = 50_000;
 export async function queryRunningBuilds(store: Queryable): Promise<RunningBuild[]> {
   const told = versionVariables.map((name) => `nullif(json_extract_string(environment, '$.${name}'), '')`).join(", ");
   const attributes = "json_extract_string(environment, '$.OTEL_RESOURCE_ATTRIBUTES')";
-  // Of a hundred thousand processes few have an environment of their own: each is taken apart once.
+  // Of a hundred thousand processes few have an environment of their own: parse each distinct one once.
   const rows = await store.query(
     `WITH seen AS MATERIALIZED (
        SELECT service, agent_id, build, coalesce(environment, '') AS environment, ${launchedSql} AS launched, min(coalesce(started, first_seen)) AS started
@@ -49,7 +49,7 @@ export async function queryRunningBuilds(store: Queryable): Promise<RunningBuild
   }));
 }
 
-/** Of the spans of the last `sinceMs`: what they say their program's version is. */
+/** Versions that spans of the last `sinceMs` carry. */
 export async function querySpanVersions(store: Queryable, { sinceMs, nowMs }: { sinceMs: number; nowMs: number }): Promise<RunningBuild[]> {
   if (!(await hasRequests(store, "spans"))) return [];
   const rows = await store.query(

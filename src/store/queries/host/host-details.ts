@@ -1,4 +1,4 @@
-/** Per-device, per-group and per-process facts of hosts: the newest sample, or averages over the asked-for time (at most its last hour). */
+/** Per-device, per-group and per-process facts of hosts: the newest sample, or averages over the window (at most its last hour). */
 
 import type { HostCgroup, HostCore, HostDisk, HostInterface, HostMount, HostProcess, HostSample } from "../../../model/host.ts";
 import {

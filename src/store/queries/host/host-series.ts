@@ -43,7 +43,7 @@ interface MetricSql {
 }
 
 const plain = (column: string): MetricSql => ({ avg: `avg(${column})`, min: `min(${column})`, max: `max(${column})` });
-/** Averages weigh by their samples. Roll-ups keep averages and maxima; the smallest average stands for the minimum. */
+/** Averages weigh by their samples. Roll-ups keep averages and maxima; the smallest average is used as the minimum. */
 const weighed = (average: string): string =>
   `sum(${average} * sample_count) / nullif(sum(sample_count) FILTER (${average} IS NOT NULL), 0)`;
 const rolledUp = (column: string): MetricSql => ({ avg: weighed(`${column}_avg`), min: `min(${column}_avg)`, max: `max(${column}_max)` });
@@ -90,7 +90,7 @@ export interface HostHistory {
   totals: HostTotals;
 }
 
-/** The history of each asked-for agent, also of those without a row. */
+/** The history of each requested agent, also of those without a row. */
 export async function queryHostHistory(
   store: Queryable,
   agentIds: readonly string[],

@@ -154,7 +154,7 @@ describe("queryHosts()", () => {
     });
   });
 
-  it("gives series, their summary and totals of the asked-for time only", async () => {
+  it("returns series, their summary and totals of the window only", async () => {
     const { series, totals } = await query("web-1", 5 * minuteMs, 10);
     expect(series).toMatchObject({ startAt: new Date(nowMs - 5 * minuteMs).toISOString(), bucketMs: 30_000, resolution: "raw" });
     expect(series.cpuBusyRatio).toEqual({ min: 0.2, avg: 0.4, max: 0.6, points: Array.from({ length: 10 }, () => 0.4) });
@@ -244,7 +244,7 @@ describe("queryHostsNow()", () => {
     expect(await queryHostsNow(hosts.store, { nowMs: nowMs + 2 * 3_600_000 })).toEqual([]);
   });
 
-  it("follows the sequence when a clock is set back, and the newer epoch when a store was made anew", async () => {
+  it("follows the sequence when a clock is set back, and the newer epoch when a store was recreated", async () => {
     await hosts.add("jumpy-1", {
       host: [
         { atMs: nowMs - minuteMs, cpu_busy_ratio: 0.1 },

@@ -10,7 +10,7 @@ export interface HostsQuery extends HostRequest {
 /** Devices, control groups and processes describe the present: their averages reach back this far at most. */
 const detailsMaxMs = 3_600_000;
 
-/** Everything that is known of some hosts over some time; one entry for each asked-for agent, in that order. */
+/** All facts about hosts over the window; one entry for each requested agent, in that order. */
 export async function queryHosts(store: Queryable, query: HostsQuery): Promise<HostFacts[]> {
   const agentIds = [...new Set(query.agentIds)];
   if (agentIds.length === 0) return [];

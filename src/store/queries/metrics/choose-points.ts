@@ -20,7 +20,7 @@ const coarse = [
 ] as const;
 
 /**
- * As sent for some hours, coarser for more, as long as parts of `finestMs` can be told apart; coarser in any case where the finer ones are not
+ * As sent for some hours, coarser for more, as long as steps of `finestMs` remain distinct; always coarser where the finer ones are not
  * kept for so long. At the colony only.
  */
 export async function choosePoints(store: Queryable, query: { startMs: number; endMs: number; finestMs: number }): Promise<PointSource> {

@@ -43,7 +43,7 @@ export interface Span {
   isLog: boolean;
 }
 
-/** Null when there is no way to count both together: buckets of different kinds. */
+/** Null when the two cannot be merged: buckets of different kinds. */
 export function addDistributions(one: Distribution, other: Distribution): Distribution | null {
   const buckets = combine(one.buckets, other.buckets, 1);
   if (buckets === null) return null;
@@ -81,9 +81,9 @@ export function scaleDistribution(distribution: Distribution, factor: number): D
   };
 }
 
-/** `share` between 0 and 1. Null when nothing was observed, or when the buckets cannot tell. */
+/** `share` between 0 and 1. Null when nothing was observed, or when the buckets do not determine it. */
 export function quantileOf({ buckets, min, max }: Distribution, share: number): number | null {
-  // One bucket for everything says nothing by itself.
+  // A single bucket determines no quantile.
   if (buckets.type === "explicit" && buckets.bounds.length === 0 && (min === null || max === null)) return null;
   const spans = spansOf(buckets).filter(({ count }) => count > 0);
   const total = spans.reduce((sum, { count }) => sum + count, 0);
@@ -150,7 +150,7 @@ export function downscale(side: ExponentialSide, shift: number): ExponentialSide
   return { offset, counts };
 }
 
-/** Durations and sizes are never below zero, and a first bound above zero is taken to say so. */
+/** Durations and sizes are never below zero, and a first bound above zero is taken as a sign of that. */
 function firstLower(bound: number | undefined): number {
   if (bound === undefined) return 0;
   return bound > 0 ? 0 : Number.NEGATIVE_INFINITY;

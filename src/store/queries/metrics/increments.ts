@@ -59,7 +59,7 @@ function growthsOf<Amount>({ points }: MetricSeriesPoints, knownFromUs: number, 
     const before = latest.get(startUs);
     latest.set(startUs, { timeUs, amount });
     if (before) found.push({ fromUs: before.timeUs, toUs: timeUs, amount: grow(amount, before.amount) ?? amount });
-    // Without a start, or with one that is older than what was read, the first point only says where to count from.
+    // Without a start, or with one that is older than what was read, the first point is only the base to count from.
     else if (startUs !== null && startUs >= knownFromUs) found.push({ fromUs: Math.min(startUs, timeUs), toUs: timeUs, amount });
   }
   return found;

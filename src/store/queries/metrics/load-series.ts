@@ -18,14 +18,14 @@ import { type PointSource, sentPoints } from "./choose-points.ts";
 import type { Buckets, Distribution } from "./distribution.ts";
 import { Turn } from "./turn.ts";
 
-/** Times in microseconds since 1970. A point without either says that the series ended. */
+/** Times in microseconds since 1970. A point without either marks the end of the series. */
 export interface SeriesPoint {
   timeUs: number;
   startUs: number | null;
   /** Of gauges and sums; may be NaN or infinite. */
   value: number | null;
   distribution: Distribution | null;
-  /** Of a gauge that stands for several: how many, their sum, the least and the greatest. */
+  /** Of a gauge point that merges several: how many, their sum, minimum and maximum. */
   merged?: { count: number; sum: number; min: number; max: number };
   /** Of summaries. */
   quantiles: readonly (readonly [number, number | null])[] | null;
@@ -80,7 +80,7 @@ export async function loadSeries(store: Queryable, filter: SeriesFilter): Promis
   if (numbers + (points - numbers) * distributionWeight > filter.maxPoints)
     throw new CoralError({
       code: "exhausted",
-      message: `Cannot read "${filter.names.join('", "')}": ${points} points fit, which are more than may be read at once; name a service, or look less far back`,
+      message: `Cannot read "${filter.names.join('", "')}": ${points} matching points are too many to read at once; name a service, or shorten the window`,
     });
   const found: MetricSeriesPoints[] = [];
   const read = async (kinds: string, columns: readonly string[], values: number): Promise<void> => {
@@ -238,14 +238,14 @@ function numbersIn(row: QueryRow, name: string): number[] {
   return Array.isArray(value) ? value.map(Number) : [];
 }
 
-/** Null for what is absent, and for what is no JSON: it was written by another version, or by somebody else. */
+/** Null when absent or not valid JSON, as written by another version or another program. */
 function jsonIn(row: QueryRow, name: string, parse: (text: string) => unknown = JSON.parse): unknown {
   const text = textOrNullIn(row, name);
   if (text === null || text === "") return null;
   try {
     return parse(text);
   } catch {
-    // Told as absent: one bad row must not hide the others.
+    // Treated as absent: one bad row must not hide the others.
     return null;
   }
 }

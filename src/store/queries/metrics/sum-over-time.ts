@@ -14,7 +14,7 @@ export interface SumOverTime {
   points: (number | null)[];
 }
 
-/** A series counts for so many of its own intervals after a point; then its process is taken to be gone. */
+/** A series counts for this many of its own intervals after a point; then its process is assumed to have ended. */
 const heldIntervals = 2;
 /** Of one that has a single point. */
 const heldAloneUs = 5 * 60_000_000;
@@ -33,7 +33,7 @@ interface Change {
   isPoint: boolean;
 }
 
-/** Adds up what each series said last. Points before `startUs` say what there was at the start. */
+/** Adds up the last value of each series. Points before `startUs` give the value at the start. */
 export function sumOverTime(
   series: readonly { points: readonly SeriesPoint[] }[],
   { startUs, endUs, stepUs, steps }: { startUs: number; endUs: number; stepUs: number; steps: number },

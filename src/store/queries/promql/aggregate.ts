@@ -26,7 +26,7 @@ export function aggregate({ operator, grouping }: Aggregation, vector: readonly 
 }
 
 function ranked(members: readonly VectorValue[], count: number, isTop: boolean): VectorValue[] {
-  // What is no number comes last in either order.
+  // NaN comes last in either order.
   const rank = ({ value }: VectorValue): number => (Number.isNaN(value) ? Number.NEGATIVE_INFINITY : isTop ? value : -value);
   return [...members].sort((a, b) => rank(b) - rank(a)).slice(0, Math.max(0, Math.floor(count)));
 }
@@ -57,7 +57,7 @@ function reduce(operator: string, values: readonly number[], parameter: number):
   }
 }
 
-/** What is no number counts only when there is nothing else. */
+/** NaN counts only when there is nothing else. */
 function extreme(values: readonly number[], isBetter: (a: number, b: number) => boolean): number {
   return values.reduce((best, value) => (Number.isNaN(best) || isBetter(value, best) ? value : best), Number.NaN);
 }

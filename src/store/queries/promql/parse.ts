@@ -50,7 +50,7 @@ class Parser {
   parse(): Expression {
     if (this.#now().kind === "end") throw this.#error("it is empty");
     const expression = this.#expression();
-    if (this.#now().kind !== "end") throw this.#error("nothing is expected here any more");
+    if (this.#now().kind !== "end") throw this.#error("unexpected text after the expression");
     if (expression.type === "selector" && expression.rangeMs !== undefined)
       throw promqlError(this.#source, 0, "a range has no single value; put it into rate() or another function of ranges");
     return expression;
@@ -142,7 +142,7 @@ class Parser {
   #call(name: string): Expression {
     const known = functions[name];
     if (known === undefined || !Object.hasOwn(functions, name))
-      throw this.#error(`there is no function of that name here; there are ${Object.keys(functions).join(", ")}`);
+      throw this.#error(`unknown function; supported: ${Object.keys(functions).join(", ")}`);
     this.#at++;
     const args = this.#arguments();
     if (args.length < known.args.length - (known.optional ?? 0) || args.length > known.args.length)
@@ -240,7 +240,7 @@ class Parser {
         const rangeMs = this.#duration();
         if (this.#now().text.startsWith(":")) throw this.#error("subqueries are not supported here");
         this.#expectSymbol("]");
-        if (rangeMs <= 0) throw this.#error("a range must be longer than nothing");
+        if (rangeMs <= 0) throw this.#error("a range must be longer than zero");
         result = { ...result, rangeMs };
       } else if (this.#takeWord("offset")) {
         if (result.type !== "selector") throw this.#error("offset belongs to a selector");

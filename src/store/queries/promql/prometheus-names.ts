@@ -28,7 +28,7 @@ const unitWords: Record<string, string> = {
   "%": "percent",
 };
 
-/** What of a metric a name asks for. */
+/** Which part of a metric a name selects. */
 export type NamedPart = "value" | "bucket" | "count" | "sum";
 
 export interface MetricName {
@@ -43,7 +43,7 @@ export interface PrometheusName {
   part: NamedPart;
 }
 
-/** All names by which it may be asked for; the one that Prometheus would give it comes first in each part. */
+/** All names that select it; the one that Prometheus would use comes first in each part. */
 export function prometheusNames({ name, unit, kind, isMonotonic }: MetricName): PrometheusName[] {
   const isCounter = kind === "sum" && isMonotonic;
   const plain = prometheusLabel(name);

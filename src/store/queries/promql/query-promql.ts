@@ -31,14 +31,14 @@ const maxSteps = 11_000;
 /** Series times steps in the answer. */
 const maxValues = 1_000_000;
 
-/** Throws `invalid` for what is no PromQL or not supported, with the place. */
+/** Throws `invalid` with the position when the expression is not valid or not supported. */
 export async function queryPromql(store: Queryable, query: PromqlQuery): Promise<Pick<PromqlFacts, "rows" | "total">> {
   const expression = parsePromql(query.expression);
   const steps = Math.floor((query.endMs - query.startMs) / query.stepMs) + 1;
   if (!(steps >= 1 && steps <= maxSteps))
     throw new CoralError({
       code: "invalid",
-      message: `Cannot evaluate PromQL in ${steps} steps: there may be 1 to ${maxSteps}; use a longer step`,
+      message: `Cannot evaluate PromQL in ${steps} steps: at most ${maxSteps} are allowed; use a longer step`,
     });
   const selectors = selectorsIn(expression);
   if (selectors.length > maxSelectors)
@@ -135,7 +135,7 @@ function metricKey({ name, unit, kind, isMonotonic }: MetricName | MetricSeriesP
   return JSON.stringify([name, unit, kind, isMonotonic]);
 }
 
-/** Metrics with a name that fits; each part of one is taken once, under the first of its names. */
+/** Metrics with a matching name; each part of one is used once, under the first of its names. */
 async function chooseNames(
   store: Queryable,
   matchers: readonly Matcher[],

@@ -108,7 +108,7 @@ function quantileSeries(labels: Labels, series: MetricSeriesPoints): PromSeries[
   );
 }
 
-/** Buckets of one histogram may change over time: all of it is told at the bounds that every point has. */
+/** Buckets of one histogram may change over time: it is reported at the bounds that every point has. */
 function bucketSeries(labels: Labels, series: MetricSeriesPoints, knownFromUs: number): PromSeries[] {
   const ladder = ladderOf(series.points.flatMap(({ distribution }) => distribution ?? []));
   const cumulative = new Map(series.points.map((point) => [point, point.distribution ? countsBelow(point.distribution, ladder) : null]));
@@ -119,7 +119,7 @@ function bucketSeries(labels: Labels, series: MetricSeriesPoints, knownFromUs: n
   );
 }
 
-/** Most bounds of an exponential histogram; it is told more coarsely beyond. */
+/** Most bounds of an exponential histogram; beyond them it is scaled down. */
 const maxBounds = 160;
 
 function ladderOf(distributions: readonly Distribution[]): number[] {

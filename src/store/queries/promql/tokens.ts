@@ -35,7 +35,7 @@ export function tokensOf(source: string): Token[] {
     at += take(blankForm)?.length ?? 0;
     if (at >= source.length) break;
     const found = forms.map(([kind, form]) => ({ kind, text: take(form) })).find(({ text }) => text !== undefined);
-    if (found?.text === undefined) throw promqlError(source, at, "this is no part of PromQL");
+    if (found?.text === undefined) throw promqlError(source, at, "not valid PromQL");
     tokens.push({ kind: found.kind, text: found.text, at });
     at += found.text.length;
   }
@@ -47,7 +47,7 @@ export function tokensOf(source: string): Token[] {
 export function promqlError(source: string, at: number, why: string): CoralError {
   const near = source.slice(at, at + 20);
   const where = near === "" ? "at its end" : `at "${near}"`;
-  return new CoralError({ code: "invalid", message: `Cannot read the PromQL expression ${where}: ${why}`, details: { at } });
+  return new CoralError({ code: "invalid", message: `Cannot parse PromQL ${where}: ${why}`, details: { at } });
 }
 
 const unitMs: Record<string, number> = {

@@ -3,7 +3,7 @@ import type { SummaryRequestsFact } from "../../../model/summary.ts";
 const baselinesKeptMs = 60_000;
 const baselinesMax = 8;
 
-/** Baselines of all services, which change every ten minutes only, for who asks again. One for each store. */
+/** Caches the baselines of all services, which change only every ten minutes. One for each store. */
 export class BaselineMemory {
   readonly #kept = new Map<string, { atMs: number; rows: Promise<SummaryRequestsFact[]> }>();
 
@@ -18,7 +18,7 @@ export class BaselineMemory {
     try {
       return await rows;
     } catch (error) {
-      // A failure is not kept: the next one asks again.
+      // A failure is not cached: the next call reads again.
       this.#kept.delete(key);
       throw error;
     }

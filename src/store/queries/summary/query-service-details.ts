@@ -1,4 +1,4 @@
-/** What a summary of one service tells beyond the one of all: routes, callers and callees, the course of the last hour, CPU and memory. */
+/** What the summary of one service adds: routes, callers and callees, a time series of the last hour, CPU and memory. */
 
 import type {
   ServiceDetailsFacts,
@@ -83,7 +83,7 @@ async function readPeers(store: Queryable, query: ServiceDetailsQuery, periods: 
   return rows.flatMap((row) => withPeriod(row, periods, () => ({ role: roleIn(row), peer: textIn(row, "who"), ...amountsIn(row) })));
 }
 
-/** By calls whose both ends are known from traces; how long they took is what the called says. */
+/** By calls whose both ends are known from traces; durations are the callee's. */
 function spanPeersSql({ startMs, endMs, resolution }: PartsRange): string {
   const until = Number.isFinite(endMs) ? `make_timestamp(${Math.floor(endMs * 1_000)})` : "'infinity'::TIMESTAMP";
   const inTime = (column: string): string =>
@@ -106,7 +106,7 @@ function withPeriod<T>(row: QueryRow, periods: Periods, make: () => T): (T & { p
   return found ? [{ ...make(), period: found.period, coveredMs: found.range.coveredMs }] : [];
 }
 
-/** An hour before the time asked about and that time, in at most 90 steps of whole minutes. */
+/** The window and the hour before it, in at most 90 steps of whole minutes. */
 async function readCourse(
   store: Queryable,
   { service, source, sinceMs, nowMs }: ServiceDetailsQuery,

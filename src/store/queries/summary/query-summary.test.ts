@@ -89,7 +89,7 @@ describe("querySummary()", () => {
     expect(requests.filter(({ service, period }) => service === "other" && period === "now")).toHaveLength(1);
   });
 
-  it("says the same of one service as of all, and the same again from memory", async () => {
+  it("returns the same for one service as for all, and again from the cache", async () => {
     const all = await ask();
     const one = await ask({ service: "shop" });
     const ofShop = (rows: typeof all.requests): string[] =>
@@ -106,7 +106,7 @@ describe("querySummary()", () => {
     expect(ofShop(second.requests)).toEqual(ofShop(all.requests));
   });
 
-  it("has a longer time when asked for one", async () => {
+  it("covers a longer window when requested", async () => {
     const { requests, startMs } = await ask({ sinceMs: 2 * hourMs });
     const now = requests.find(({ period, service, role }) => period === "now" && service === "shop" && role === "server");
     expect(now?.requests).toBe(between(startMs, Number.POSITIVE_INFINITY).length);
@@ -121,7 +121,7 @@ describe("querySummary()", () => {
 });
 
 describe("queryServiceDetails()", () => {
-  it("has routes, other ends and the course, each as it was", async () => {
+  it("returns routes, peers and the time series", async () => {
     const details = await queryServiceDetails(hosts.store, { service: "shop", source: "hooks", sinceMs: 5 * minuteMs, nowMs: clock.wall });
     const startMs = Math.floor((clock.wall - 5 * minuteMs) / minuteMs) * minuteMs;
     const now = between(startMs, Number.POSITIVE_INFINITY);
@@ -148,7 +148,7 @@ describe("queryServiceDetails()", () => {
     expect(course.startMs + ill * minuteMs).toBe(Math.floor((clock.wall - 11 * minuteMs) / minuteMs) * minuteMs);
   });
 
-  it("is empty for a service that nobody saw", async () => {
+  it("is empty for an unknown service", async () => {
     const details = await queryServiceDetails(hosts.store, {
       service: "nobody",
       source: "hooks",

@@ -41,9 +41,9 @@ export interface SummaryAnswer extends Omit<SummaryFacts, "nowMs" | "aliases"> {
 }
 
 const hourMs = 3_600_000;
-/** Load of hosts is taken from this long at the most: it is about now. */
+/** Load of hosts is read from at most this long: it is about now. */
 const loadMaxMs = 900_000;
-/** Events that are looked at are of this long at least. */
+/** Events are read from at least this long. */
 const eventsMinMs = 900_000;
 /** Log records are counted once a minute: of less time there may be no count yet. */
 const logsMinMs = 180_000;
@@ -88,7 +88,7 @@ export async function querySummary(store: Queryable, query: SummaryQuery, memory
 const oneService = ({ service }: SummaryQuery): { where: string; parameters: Record<string, QueryParameter> } =>
   service === undefined ? { where: "", parameters: {} } : { where: " AND service = $service", parameters: { service } };
 
-/** What can be opened by a name only is not what a service is asked for. */
+/** TLS connections known only by their server name are not requests. */
 const notRequests = "AND role IN ('server', 'client') AND protocol <> 'tls'";
 
 async function readRequests(
@@ -133,7 +133,7 @@ async function readPeriods(
     ({ range }, index) => `SELECT ${index}::UTINYINT AS period, ${columns} FROM (${requestPartsSql(source, range, notRequests + where)})`,
   );
   const key = "hash(period, service, role)";
-  // One number stands for a group: to join rows with their groups by name would cost more than all the rest.
+  // Groups are joined by number: joining by name would cost more than all the rest.
   const rows = await store.query(
     `WITH part AS NOT MATERIALIZED (${parts.join(" UNION ALL ")}),
      bucketed AS (

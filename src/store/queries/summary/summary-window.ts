@@ -30,10 +30,10 @@ const windowEnds = {
 } as const;
 /** A newest row that is older than this is not just on its way. */
 const lagMs = 2 * minuteMs;
-/** A time that rows cover less of than this share is no baseline. */
+/** A period that rows cover less than this is not used as a baseline. */
 const minCovered = 0.25;
 
-/** Tables are asked for their ends only: cheap, however much they hold. */
+/** Reads only the first and last time of each table: cheap at any size. */
 export async function summaryRanges(
   store: Queryable,
   source: RequestSource,
@@ -64,7 +64,7 @@ export async function summaryRanges(
     resolution,
     coveredMs: Math.max(10 * secondMs, seenMs(startMs, newestMs)),
   } as const;
-  // A colony that began a moment ago has little to compare with: then what there is right before.
+  // A colony that has just started compares with what it has right before the window.
   const before: PeriodRange = isYoung
     ? { startMs: startMs - baseMs, endMs: startMs, resolution: step === 0 ? "raw" : "1m", coveredMs: seenMs(startMs - baseMs, startMs) }
     : { startMs: endMs - baseMs, endMs, resolution: "10m", coveredMs: seenMs(endMs - baseMs, endMs) };
@@ -88,7 +88,7 @@ async function firstRow(store: Queryable, name: string, rolledMs: number | null)
   return earlier(rolledMs, tenMinutesMs, earlier(minutesMs, minuteMs, millisecondsOf(numberOrNullIn(row, "raw"))));
 }
 
-/** The bucket of a roll-up begins before its first row, by its step at the most: then the finer row tells when that was. */
+/** The bucket of a roll-up begins at most one step before its first row: the finer row has the exact time. */
 function earlier(bucketMs: number | null, stepMs: number, finerMs: number | null): number | null {
   if (bucketMs === null || finerMs === null) return finerMs ?? bucketMs;
   return bucketMs > finerMs - stepMs ? finerMs : bucketMs;
