@@ -1,14 +1,16 @@
 import { defineConfig } from "vitest/config";
 import { OutcomeReporter } from "./test/outcome-reporter.ts";
 import { SkippedReporter } from "./test/skipped-reporter.ts";
+import { TestOrder } from "./test/test-order.ts";
 
-/** One file at a time: tests that load BPF programs share cgroups and the kernel. */
+/** Files run one at a time, after all other projects: tests that load BPF programs share the kernel, and lose events when they get no processor. */
 const serial = { fileParallelism: false, maxWorkers: 1 };
 
 export default defineConfig({
   test: {
     environment: "node",
     reporters: [new SkippedReporter(), new OutcomeReporter(), "default"],
+    sequence: { sequencer: TestOrder },
     // Daemon tests mostly wait, but more workers cause timeouts on a small machine.
     maxWorkers: 3,
     // Conditions usually hold within milliseconds; the default of one second is too short on a busy machine.
@@ -17,7 +19,14 @@ export default defineConfig({
     projects: [
       {
         extends: true,
-        test: { name: "unit", include: ["src/**/*.test.ts", "test/*.test.ts"], testTimeout: 120_000, hookTimeout: 120_000 },
+        test: {
+          name: "unit",
+          include: ["src/**/*.test.ts", "test/*.test.ts"],
+          // Files share a process per worker: a process for each of 400 files takes as long as their tests.
+          isolate: false,
+          testTimeout: 120_000,
+          hookTimeout: 120_000,
+        },
       },
       {
         extends: true,

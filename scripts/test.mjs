@@ -5,7 +5,7 @@ requireNode();
 const { setup } = await import("./lib/setup.mjs");
 const { check } = await import("./lib/check.mjs");
 const { reportFailure } = await import("./lib/report.mjs");
-const { runAllTests, runTests } = await import("./lib/test-rounds.mjs");
+const { runAllTests, runTests } = await import("./lib/run-tests.mjs");
 
 const selection = process.argv.slice(2);
 try {

@@ -34,46 +34,35 @@ const maxRepeatedFiles = 6;
 export const noOutcome = { passed: 0, failed: 0, skipped: 0, failedFiles: null };
 
 /**
- * @param {readonly Outcome[]} rounds
+ * @param {Outcome} outcome
  * @returns {string[]} empty when nothing failed, when too much failed, or when a failure belongs to no file
  */
-export function filesToRepeat(rounds) {
-  const failed = rounds.flatMap(({ failedFiles }) => Object.keys(failedFiles ?? {}));
-  const isAttributed = rounds.every(({ failedFiles }) => failedFiles !== null);
-  return isAttributed && failed.length <= maxRepeatedFiles ? failed : [];
+export function filesToRepeat({ failedFiles }) {
+  const failed = Object.keys(failedFiles ?? {});
+  return failed.length <= maxRepeatedFiles ? failed : [];
 }
 
 /**
- * @param {readonly Outcome[]} rounds
+ * @param {Outcome} first of all tests
  * @param {Outcome | null} repeat of the files that failed; null when nothing was repeated
  * @param {readonly QuarantineEntry[]} quarantine
  * @returns {Verdict}
  */
-export function judge(rounds, repeat, quarantine) {
-  const sum = (/** @type {"passed" | "failed" | "skipped"} */ state) => rounds.reduce((total, outcome) => total + outcome[state], 0);
-  const passedOnRepeat = repeat === null ? [] : filesPassedOnRepeat(rounds, repeat);
+export function judge(first, repeat, quarantine) {
+  const failedFirst = Object.entries(first.failedFiles ?? {});
+  const failedTwice = Object.keys(repeat?.failedFiles ?? {});
+  const isRepeated = repeat !== null && repeat.failedFiles !== null;
+  const passedOnRepeat = isRepeated ? failedFirst.filter(([path]) => !failedTwice.includes(path)) : [];
   const listed = new Set(quarantine.map(({ path }) => path));
-  const quarantined = passedOnRepeat.filter((path) => listed.has(path));
-  const forgiven = rounds.flatMap(({ failedFiles }) => Object.entries(failedFiles ?? {})).filter(([path]) => quarantined.includes(path));
-  const forgivenTests = forgiven.reduce((total, [, tests]) => total + tests, 0);
-  const failedFileCount = rounds.reduce((total, { failedFiles }) => total + Object.keys(failedFiles ?? {}).length, 0);
+  const tolerated = passedOnRepeat.filter(([path]) => listed.has(path));
+  const toleratedTests = tolerated.reduce((total, [, tests]) => total + tests, 0);
   return {
-    isGreen: rounds.every(({ failedFiles }) => failedFiles !== null) && failedFileCount === forgiven.length,
-    passed: sum("passed") + forgivenTests,
-    failed: sum("failed") - forgivenTests,
-    skipped: sum("skipped"),
-    failedTwice: Object.keys(repeat?.failedFiles ?? {}),
-    flaky: passedOnRepeat.filter((path) => !listed.has(path)),
-    quarantined,
+    isGreen: first.failedFiles !== null && failedFirst.length === tolerated.length,
+    passed: first.passed + toleratedTests,
+    failed: first.failed - toleratedTests,
+    skipped: first.skipped,
+    failedTwice,
+    flaky: passedOnRepeat.map(([path]) => path).filter((path) => !listed.has(path)),
+    quarantined: tolerated.map(([path]) => path),
   };
-}
-
-/**
- * @param {readonly Outcome[]} rounds
- * @param {Outcome} repeat
- */
-function filesPassedOnRepeat(rounds, repeat) {
-  const { failedFiles } = repeat;
-  if (failedFiles === null) return [];
-  return rounds.flatMap((outcome) => Object.keys(outcome.failedFiles ?? {})).filter((path) => !Object.hasOwn(failedFiles, path));
 }

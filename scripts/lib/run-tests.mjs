@@ -10,11 +10,6 @@ import { filesToRepeat, judge, noOutcome } from "./test-verdict.mjs";
 /** @typedef {import("./test-verdict.mjs").Verdict} Verdict */
 
 /**
- * Daemons, which mostly wait; then unit tests, which need processors; then tests that load BPF programs, alone, because they lose events when they get no processor.
- */
-const rounds = [["e2e", "integration"], ["unit"], ["privileged"]];
-
-/**
  * Runs the selected tests and returns vitest's exit code.
  * @param {readonly string[]} args
  * @param {NodeJS.ProcessEnv} [more] environment
@@ -24,23 +19,18 @@ export function runTests(args, more) {
 }
 
 /**
- * Runs all tests in rounds, then repeats the files that failed, to separate flaky tests from broken ones. Whole files are repeated: within a file, a second try
- * would meet the state that the first one left.
+ * Runs all tests, then repeats the files that failed, to separate flaky tests from broken ones. Whole files are repeated: within a file, a second try would meet
+ * the state that the first one left.
  * @returns {Promise<number>} an exit code
  */
 export async function runAllTests() {
   const directory = mkdtempSync(join(tmpdir(), "coral-test-"));
   try {
-    /** @type {Outcome[]} */
-    const outcomes = [];
-    for (const projects of rounds) {
-      const args = projects.map((name) => `--project=${name}`);
-      outcomes.push(await runForOutcome(join(directory, String(outcomes.length)), args));
-    }
-    const failed = filesToRepeat(outcomes);
+    const first = await runForOutcome(join(directory, "first"), []);
+    const failed = filesToRepeat(first);
     if (failed.length > 0) warn(`failed, repeating: ${failed.join(" ")}`);
     const repeat = failed.length > 0 ? await runForOutcome(join(directory, "repeat"), failed) : null;
-    const verdict = judge(outcomes, repeat, readQuarantine());
+    const verdict = judge(first, repeat, readQuarantine());
     report(verdict);
     return verdict.isGreen ? 0 : 1;
   } finally {

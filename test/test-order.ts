@@ -1,0 +1,12 @@
+import { BaseSequencer, type TestSpecification } from "vitest/node";
+
+/** Daemons first, because they mostly wait; then tests that need processors, which fill the time of the last daemons. */
+const projects = ["e2e", "integration", "unit", "privileged"];
+
+/** Orders test files by project; within a project as vitest does, long ones first. */
+export class TestOrder extends BaseSequencer {
+  override async sort(files: TestSpecification[]): Promise<TestSpecification[]> {
+    const sorted = await super.sort(files);
+    return sorted.sort((left, right) => projects.indexOf(left.project.name) - projects.indexOf(right.project.name));
+  }
+}
