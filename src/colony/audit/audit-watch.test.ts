@@ -22,13 +22,13 @@ function watchOf(world: World): AuditWatch {
 
 const events = (world: World) =>
   world.store.query("SELECT severity, agent_id, message FROM events WHERE kind = 'audit-broken' ORDER BY time");
-const said = { kind: "exec", phase: "begun", command: "ls" };
+const entry = { kind: "exec", phase: "begun", command: "ls" };
 
 test("AuditWatch reports nothing for chains that grow", async () => {
   await using world = await openAuditWorld();
   const watch = watchOf(world);
   for (let round = 0; round < 3; round++) {
-    await world.write(said, said);
+    await world.write(entry, entry);
     await world.pull();
     await watch.checkPulled();
     await watch.checkAgents(signal);
@@ -39,13 +39,13 @@ test("AuditWatch reports nothing for chains that grow", async () => {
 test("AuditWatch reports a rewritten chain once", async () => {
   await using world = await openAuditWorld();
   const watch = watchOf(world);
-  await world.write(said, said, said);
+  await world.write(entry, entry, entry);
   await world.pull();
   await watch.checkPulled();
   await world.rewrite(2, "nothing");
   await watch.checkAgents(signal);
   await watch.checkAgents(signal);
-  await world.write(said);
+  await world.write(entry);
   await world.pull();
   await watch.checkPulled();
   await watch.checkPulled();
@@ -62,7 +62,7 @@ test("AuditWatch reports a rewritten chain once", async () => {
 test("AuditWatch reports a truncated chain", async () => {
   await using world = await openAuditWorld();
   const watch = watchOf(world);
-  await world.write(said, said, said);
+  await world.write(entry, entry, entry);
   await world.pull();
   await world.agent.query("DELETE FROM audit WHERE seq > 1");
   await watch.checkAgents(signal);

@@ -119,9 +119,9 @@ test("PendingApprovals reports an agent that does not accept the decision", asyn
 
 test("PendingApprovals finds commands that bypassed the colony in the audit of their agent", async () => {
   await using it = await setUp();
-  const said = { kind: "exec", caller: "local:uid=1000", target: "host", command: "reboot", rule: "restarts" };
-  await it.world.write({ ...said, phase: "held", command_id: "local-1" }, { ...said, phase: "held", command_id: "local-2" });
-  await it.world.write({ ...said, phase: "denied", command_id: "local-2", reason: "no approval in time" });
+  const shared = { kind: "exec", caller: "local:uid=1000", target: "host", command: "reboot", rule: "restarts" };
+  await it.world.write({ ...shared, phase: "held", command_id: "local-1" }, { ...shared, phase: "held", command_id: "local-2" });
+  await it.world.write({ ...shared, phase: "denied", command_id: "local-2", reason: "no approval in time" });
   await it.world.pull();
   expect(await it.approvals.list()).toEqual([
     expect.objectContaining({ approvalId: "local-1", agentId: "web-1", command: "reboot", expiresAt: null }),

@@ -49,7 +49,7 @@ function agentsOf(serves: Record<string, Serve>) {
   return { registry, cut: (agentId: string, reason: string) => cuts.get(agentId)?.(reason) };
 }
 
-const asked = (agentIds: string[], change: Partial<CaptureRequest> = {}): CaptureRequest => ({
+const requestFor = (agentIds: string[], change: Partial<CaptureRequest> = {}): CaptureRequest => ({
   service: "api",
   agentIds,
   minDurationMs: 0,
@@ -85,7 +85,7 @@ test("capture() streams requests from the agents, and passes them the caller", a
     },
   });
   const capture = createCapture({ registry, log: silentLogger });
-  const events = await all(capture(asked(["a", "gone"], { route: "/x", status: "5xx", includeBody: true }), context));
+  const events = await all(capture(requestFor(["a", "gone"], { route: "/x", status: "5xx", includeBody: true }), context));
   expect(order).toMatchObject({ service: "api", route: "/x", status: "5xx", limit: 10, includeBody: true, caller: "local:uid=0" });
   expect(events).toMatchObject([
     { kind: "started", captureId: order?.captureId, service: "api", agents: [{ agentId: "a", hostname: "a.host" }] },
@@ -115,7 +115,7 @@ test("capture() ends all agents when together they reach the limit", async () =>
       await hangUp(signal);
     };
   const { registry } = agentsOf({ a: serve("a", 3), b: serve("b", 3) });
-  const events = await all(createCapture({ registry, log: silentLogger })(asked(["a", "b"], { limit: 4 }), context));
+  const events = await all(createCapture({ registry, log: silentLogger })(requestFor(["a", "b"], { limit: 4 }), context));
   expect(events.filter((event) => event.kind === "request")).toHaveLength(4);
   expect(events.flatMap((event) => (event.kind === "agent-ended" ? [event.end.reason] : []))).toEqual(["limit", "limit"]);
   expect(events.at(-1)).toEqual({ kind: "ended", requests: 4 });
@@ -134,7 +134,7 @@ test("capture() ends the agents when the reader stops or the caller hangs up", a
       },
     });
     const caller = new AbortController();
-    for await (const event of createCapture({ registry, log: silentLogger })(asked(["a"]), { signal: caller.signal })) {
+    for await (const event of createCapture({ registry, log: silentLogger })(requestFor(["a"]), { signal: caller.signal })) {
       if (event.kind !== "request") continue;
       if (how === "leave") break;
       caller.abort();
@@ -163,7 +163,7 @@ test("capture() continues without agents that are lost or refuse", async () => {
     },
   });
   const events: CaptureEvent[] = [];
-  for await (const event of createCapture({ registry, log: silentLogger })(asked(["lost", "refuses", "breaks", "fine"]), context)) {
+  for await (const event of createCapture({ registry, log: silentLogger })(requestFor(["lost", "refuses", "breaks", "fine"]), context)) {
     events.push(event);
     if (event.kind === "request") cut("lost", "no answer for 20 s");
   }
@@ -178,5 +178,5 @@ test("capture() continues without agents that are lost or refuse", async () => {
 
 test("capture() fails when no agent is connected", async () => {
   const capture = createCapture({ registry: { find: () => undefined }, log: silentLogger });
-  await expect(all(capture(asked(["a"]), context))).rejects.toMatchObject({ code: "unavailable" });
+  await expect(all(capture(requestFor(["a"]), context))).rejects.toMatchObject({ code: "unavailable" });
 });

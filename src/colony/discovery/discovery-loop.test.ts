@@ -34,7 +34,7 @@ const config: ColonyDiscoveryConfig = {
 
 /** Knows an address after the first request for it. */
 class SlowNames implements EndpointNames {
-  readonly asked: string[] = [];
+  readonly requested: string[] = [];
   readonly known = new Map<string, EndpointName>();
 
   nameOf(address: string): EndpointName | undefined {
@@ -42,7 +42,7 @@ class SlowNames implements EndpointNames {
   }
 
   request(addresses: readonly string[]): void {
-    this.asked.push(...addresses);
+    this.requested.push(...addresses);
     for (const address of addresses) {
       setTimeout(
         () => this.known.set(address, { name: "s3.example.com", method: "reverse_dns", confidence: 0.9, expiresAtMs: Date.now() + 60_000 }),
@@ -147,7 +147,7 @@ describe("DiscoveryLoop", () => {
     const running = loopOf().run(stop.signal);
     await vi.waitFor(async () => expect((await edges())[0]?.server.resolved?.name).toBe("s3.example.com"), { timeout: 10_000 });
     expect((await queryServices(colony)).map(({ service }) => service)).toEqual(["api"]);
-    expect(new Set(names.asked)).toEqual(new Set(["52.94.0.1"]));
+    expect(new Set(names.requested)).toEqual(new Set(["52.94.0.1"]));
     stop.abort();
     await running;
   });

@@ -197,8 +197,8 @@ function scan(ranges: readonly Scannable[], address: string): RangeLabel | undef
 }
 
 function isBetter(next: Scannable, best: Scannable): boolean {
-  const tells = next.label.kind !== "provider";
-  if (tells !== (best.label.kind !== "provider")) return tells;
+  const isSpecific = next.label.kind !== "provider";
+  if (isSpecific !== (best.label.kind !== "provider")) return isSpecific;
   if (next.length !== best.length) return next.length > best.length;
   return rank(next.label) >= rank(best.label);
 }

@@ -4,9 +4,7 @@ import { saasSuffixes } from "./saas-suffixes.ts";
 
 const shown = (hostName: string): string => {
   const found = findSaasHost(hostName);
-  return found
-    ? [found.provider, found.product ?? "-", found.region ?? "-", found.isMachine ? "machine" : "product"].join(" / ")
-    : "nobody";
+  return found ? [found.provider, found.product ?? "-", found.region ?? "-", found.isMachine ? "machine" : "product"].join(" / ") : "none";
 };
 
 describe("findSaasHost()", () => {
@@ -58,7 +56,7 @@ describe("findSaasHost()", () => {
   it.each(["github.com.evil.example", "notgithub.com", "evil-amazonaws.com", "amazonaws.com.evil.example", "com", "", ".", "example.org"])(
     "finds no product for %j",
     (hostName) => {
-      expect(shown(hostName)).toBe("nobody");
+      expect(shown(hostName)).toBe("none");
     },
   );
 
