@@ -1,4 +1,4 @@
-/** docs/config.md, made from the schemas. */
+/** Generates docs/config.md from the schemas. */
 
 import { agentConfigSchema, agentEnvironment } from "./agent/agent-config.ts";
 import { colonyConfigSchema, colonyEnvironment } from "./colony/colony-config.ts";
@@ -13,16 +13,16 @@ export function renderConfigDocument(): string {
     "",
     "<!-- Made from src/config by `npm run docs`; edit the schemas there. -->",
     "",
-    "Everything lives under `CORAL_HOME` (default `~/.coral`; under sudo the home of the user who called it). Config files are YAML and every key is",
-    "optional unless marked. What applies, first to last: command-line flags, environment variables, the file, the defaults.",
-    "Durations are written `250ms`, `30s`, `5m`, `2h`, `7d`; sizes `64KiB`, `256MiB`, `2GiB`. A key or value that does not fit is refused with file, line,",
-    "key and what is allowed; `coral config validate` checks without starting anything, `coral config view` shows what applies.",
-    "A running daemon reads its file again on SIGHUP; what needs a restart is said in its log.",
+    "Everything lives under `CORAL_HOME` (default `~/.coral`; under sudo, in the home of the invoking user). Config files are YAML and every key is",
+    "optional unless marked. Precedence, highest first: command-line flags, environment variables, the file, the defaults.",
+    "Durations are written `250ms`, `30s`, `5m`, `2h`, `7d`; sizes `64KiB`, `256MiB`, `2GiB`. An invalid key or value is rejected with file, line,",
+    "key and allowed values; `coral config validate` checks a file without starting anything, `coral config view` shows the effective config.",
+    "A running daemon reloads its file on SIGHUP and logs which changes need a restart.",
     "",
     "```",
     "$CORAL_HOME/",
     "  config.yaml                 contexts of the CLI",
-    "  tokens/<context>.token      user tokens of colonies elsewhere",
+    "  tokens/<context>.token      user tokens of remote colonies",
     "  colonies/<id>/              colony.yaml ca/ data/colony.duckdb ranges/ colony.sock colony.pid logs/colony.log",
     "  agent/                      agent.yaml agent-id services.json identity/ data/agent.duckdb agent.sock agent.pid logs/agent.log",
     "```",
@@ -34,9 +34,9 @@ export function renderConfigDocument(): string {
     "",
     "| variable | meaning |",
     "|---|---|",
-    "| `CORAL_HOME` | where everything is kept |",
-    "| `CORAL_COLONY` | the colony of CLI commands: a context's name or a colony's id |",
-    "| `CORAL_TOKEN` | a user token: CLI commands call the colony that it names, without a context |",
+    "| `CORAL_HOME` | directory of all files |",
+    "| `CORAL_COLONY` | the colony for CLI commands: a context name or colony id |",
+    "| `CORAL_TOKEN` | a user token: CLI commands call the colony named in it, without a context |",
     "| `CORAL_JOIN_TOKEN` | join token of an agent that has not joined yet |",
   ];
   return `${lines.join("\n")}\n`;

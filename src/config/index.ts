@@ -1,5 +1,5 @@
 /**
- * Where Coral's files are and what its config says. Paths, private files, YAML with exact errors, and the typed configs of agent, colony and CLI.
+ * Coral's files and config: paths, private files, YAML with precise errors, and the typed configs of agent, colony and CLI.
  * @module
  */
 

@@ -49,7 +49,7 @@ describe("coral config validate", () => {
   it.each([
     ["listen: [\n", /agent\.yaml:2:1: /],
     ["labels:\n\tzone: x\n", /agent\.yaml:2:1: indent with spaces, not with tabs/],
-    ["host:\n  interval: 5s\nhost:\n  interval: 6s\n", /agent\.yaml:3:1: the same key stands here a second time/],
+    ["host:\n  interval: 5s\nhost:\n  interval: 6s\n", /agent\.yaml:3:1: duplicate key/],
     ["host:\n  interval: 1ms\n", /agent\.yaml:2:13: host\.interval is "1ms"; it must be at least 1s and at most 10m/],
     ["- a\n", /agent\.yaml:1:1: the file is a list; write keys under it: colony, listen/],
     ["labels:\n  zone: 5\n", /agent\.yaml:2:9: labels\.zone is 5; write text; put the value in quotes/],

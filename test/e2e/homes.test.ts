@@ -186,7 +186,7 @@ describe("other users", () => {
     for (const args of [["up"], ["init", "shop"], ["agent", "start"], ["agent", "start", "--daemon"]]) {
       const { code, stderr } = await runCoralAs(nobody, args, home.path);
       expect(code, args.join(" ")).toBe(3);
-      expect(stderr).toMatch(/^error: Cannot make directory ".*": permission denied; check who owns the directory\n$/);
+      expect(stderr).toMatch(/^error: Cannot create directory ".*": permission denied; check the owner of the directory\n$/);
     }
     expect((await runCoralAs(nobody, ["agent", "stop"], home.path)).stderr).toBe("agent was not running\n");
   });

@@ -1,4 +1,4 @@
-/** The agent's config file, `agent/agent.yaml`: every key optional. */
+/** The agent's config file, `agent/agent.yaml`. Every key is optional. */
 
 import * as z from "zod";
 import { agentPaths } from "../home/home.ts";
@@ -17,27 +17,27 @@ import { type AgentTrafficConfig, agentTrafficSection, toAgentTraffic } from "./
 export const agentConfigSchema = z.strictObject({
   colony: section({
     id: text("The colony to report to; default: the one the join token names, or the only one under CORAL_HOME").optional(),
-    endpoint: text("host:port of the colony; default: what the join token or the local colony says", {
+    endpoint: text("host:port of the colony; default: from the join token or the local colony", {
       expression: /^\S+:\d{1,5}$/,
       message: "write host:port, such as colony.example.com:9000",
     }).optional(),
-    token_file: text("File that holds a join token, for an agent that has not joined yet").optional(),
+    token_file: text("File with the join token of an agent that has not joined yet").optional(),
   }),
-  listen: listenAddress("Address of /healthz, /readyz and /metrics; port 0 picks a free one").prefault("127.0.0.1:9001"),
+  listen: listenAddress("Listen address of /healthz, /readyz and /metrics; port 0 picks a free port").prefault("127.0.0.1:9001"),
   labels: z
     .record(
-      z.string().regex(/^[A-Za-z0-9_./-]{1,63}$/, "a label is named by 1 to 63 letters, digits, or one of _ . / -"),
-      text("Text shown beside the agent").max(255, "it must have at most 255 characters"),
+      z.string().regex(/^[A-Za-z0-9_./-]{1,63}$/, "a label name has 1 to 63 letters, digits or any of _ . / -"),
+      text("The label's value").max(255, "it must have at most 255 characters"),
     )
-    .meta({ kind: "map of text", description: "Labels shown beside the agent and usable in SQL, such as zone: eu-1" })
+    .meta({ kind: "map of text", description: "Labels of this agent, shown in listings and available in SQL, such as zone: eu-1" })
     .prefault({}),
   log: logSection,
   store: section({
-    max_size: size("Most disk the agent's database may take; the oldest rows go first", { min: "32MiB" }).prefault("512MiB"),
-    max_segments: size("Most disk that spans and logs may take beside the database; the oldest go first", { min: "32MiB" }).prefault(
-      "1GiB",
-    ),
-    memory: size("Most memory the database engine may take", { min: "32MiB" }).prefault("64MiB"),
+    max_size: size("Maximum disk usage of the agent's database; the oldest rows are evicted first", { min: "32MiB" }).prefault("512MiB"),
+    max_segments: size("Maximum disk usage of stored spans and logs, besides the database; the oldest are evicted first", {
+      min: "32MiB",
+    }).prefault("1GiB"),
+    memory: size("Memory limit of the database engine", { min: "32MiB" }).prefault("64MiB"),
   }),
   host: section({
     interval: duration("How often the host is sampled", { min: "1s", max: "10m" }).prefault("15s"),
@@ -51,13 +51,13 @@ export const agentConfigSchema = z.strictObject({
   scrape: agentScrapeSection,
   logs: agentLogsList,
   health_checks: section({
-    interval: duration("How often a connected service is checked; a failing one is checked less and less often, up to once a minute", {
+    interval: duration("How often a connected service is checked; checks of a failing service back off to once a minute", {
       min: "1s",
       max: "10m",
     }).prefault("10s"),
-    timeout: duration("Longest wait for the answer to one check", { min: "50ms", max: "30s" }).prefault("2s"),
-    unhealthy_after: integer("Failed checks in a row that make a service unhealthy", 1, 20).prefault(3),
-    healthy_after: integer("Good checks in a row that make a service healthy", 1, 20).prefault(2),
+    timeout: duration("Timeout of one check", { min: "50ms", max: "30s" }).prefault("2s"),
+    unhealthy_after: integer("Consecutive failed checks before a service is unhealthy", 1, 20).prefault(3),
+    healthy_after: integer("Consecutive successful checks before a service is healthy", 1, 20).prefault(2),
   }),
 });
 
@@ -97,7 +97,7 @@ export interface AgentFlags {
 
 export interface LoadAgentConfigOptions {
   home: string;
-  /** Must exist when given. Default: `agent/agent.yaml`, which may be absent. */
+  /** Must exist when set. Default: `agent/agent.yaml`, which may be absent. */
   file?: string | undefined;
   env?: Readonly<Record<string, string | undefined>>;
   flags?: AgentFlags;

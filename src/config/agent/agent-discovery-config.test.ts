@@ -21,8 +21,8 @@ const problem = async (yaml: string): Promise<string> => {
   return error instanceof Error ? error.message : "none";
 };
 
-describe("service_discovery of the agent", () => {
-  it("takes every key", async () => {
+describe("agent config: service_discovery", () => {
+  it("reads every key", async () => {
     const config = await load(`service_discovery:
   enabled: true
   methods:
@@ -84,7 +84,7 @@ describe("service_discovery of the agent", () => {
     });
   });
 
-  it("keeps the order of the methods, and switches off what is not listed", async () => {
+  it("keeps the order of methods and disables unlisted ones", async () => {
     expect((await load("service_discovery: { methods: [ { type: connection_tracking }, { type: listening_sockets } ] }")).methods).toEqual([
       "connection_tracking",
       "listening_sockets",
@@ -94,16 +94,16 @@ describe("service_discovery of the agent", () => {
   });
 
   it.each([
-    ["a broken pattern", "name_inference: { process_patterns: [ { pattern: '(', name: x } ] }", /it is no regular expression/],
-    ["a port that is none", "name_inference: { port_mapping: { 70000: x } }", /a port is a number of 1 to 65535/],
-    ["a method twice", "methods: [ { type: listening_sockets }, { type: listening_sockets } ]", /name each method once/],
+    ["a broken pattern", "name_inference: { process_patterns: [ { pattern: '(', name: x } ] }", /not a valid regular expression/],
+    ["a port out of range", "name_inference: { port_mapping: { 70000: x } }", /a port is a number from 1 to 65535/],
+    ["a method twice", "methods: [ { type: listening_sockets }, { type: listening_sockets } ]", /list each method only once/],
     ["an unknown method", "methods: [ { type: magic } ]", /methods/],
     ["an unknown key of a method", "methods: [ { type: listening_sockets, config: { every: 3s } } ]", /every/],
-    ["no protocol", "methods: [ { type: listening_sockets, config: { protocols: [] } } ]", /at least one of tcp, udp/],
+    ["no protocol", "methods: [ { type: listening_sockets, config: { protocols: [] } } ]", /list at least one of tcp, udp/],
     ["a rule that would switch redaction off", "privacy: { redact: false }", /unknown key/],
-    ["a broken redaction pattern", "privacy: { redact_patterns: ['['] }", /it is no regular expression/],
+    ["a broken redaction pattern", "privacy: { redact_patterns: ['['] }", /not a valid regular expression/],
     ["an interval that is too short", "methods: [ { type: listening_sockets, config: { scan_interval: 10ms } } ]", /at least 1s/],
-  ])("refuses %s", async (_name, yaml, expected) => {
+  ])("rejects %s", async (_name, yaml, expected) => {
     expect(await problem(`service_discovery: { ${yaml} }`)).toMatch(expected);
   });
 });

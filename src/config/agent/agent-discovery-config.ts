@@ -1,4 +1,4 @@
-/** The `service_discovery` section of the agent's config: what is looked for, how often, and what people say about names. */
+/** The `service_discovery` section of the agent's config: what is scanned, how often, and configured service names. */
 
 import * as z from "zod";
 import { duration, integer, oneOf, section, text } from "../schema/schema-parts.ts";
@@ -14,9 +14,9 @@ function expression(description: string) {
     try {
       new RegExp(source);
     } catch (error) {
-      // The pattern's own text stands in the message already.
+      // The message already quotes the pattern.
       const why = error instanceof Error ? error.message.replace(/^Invalid regular expression: /, "") : String(error);
-      context.addIssue({ code: "custom", message: `it is no regular expression: ${why}` });
+      context.addIssue({ code: "custom", message: `not a valid regular expression: ${why}` });
     }
   });
 }
@@ -24,34 +24,34 @@ function expression(description: string) {
 function listOf<const T extends readonly [string, ...string[]]>(description: string, values: T) {
   return z
     .array(z.enum(values))
-    .min(1, `write at least one of ${values.join(", ")}`)
+    .min(1, `list at least one of ${values.join(", ")}`)
     .meta({ kind: `list of ${values.join(" | ")}`, description });
 }
 
 const enabled = z.boolean({ error: "write true or false" });
 
-const scanInterval = duration("How often sockets are looked at; the first time at once", { min: "1s", max: "1h" }).prefault("30s");
+const scanInterval = duration("How often sockets are scanned; the first scan runs at start", { min: "1s", max: "1h" }).prefault("30s");
 
 const listeningSockets = z.strictObject({
   type: z.literal("listening_sockets"),
   enabled: enabled.prefault(true),
   config: section({
     scan_interval: scanInterval,
-    protocols: listOf("Which ports count", protocols).prefault([...protocols]),
+    protocols: listOf("Protocols whose ports are scanned", protocols).prefault([...protocols]),
   }),
 });
 const connectionTracking = z.strictObject({
   type: z.literal("connection_tracking"),
   enabled: enabled.prefault(true),
   config: section({
-    backend: oneOf("auto is the best that works here", ["auto", "ebpf", "sock_diag", "procfs"]).prefault("auto"),
+    backend: oneOf("auto picks the best backend that works on this host", ["auto", "ebpf", "sock_diag", "procfs"]).prefault("auto"),
   }),
 });
 const trafficInspection = z.strictObject({
   type: z.literal("traffic_inspection"),
   enabled: enabled.prefault(true),
   config: section({
-    sources: listOf("What names a service", trafficSources).prefault([...trafficSources]),
+    sources: listOf("Sources of service names", trafficSources).prefault([...trafficSources]),
   }),
 });
 
@@ -61,49 +61,52 @@ export const agentDiscoverySection = section({
   enabled: enabled
     .meta({
       kind: "true | false",
-      description: "Look for services and connections; services that were connected by hand are followed all the same",
+      description: "Discover services and connections; services added with coral connect are always monitored",
     })
     .prefault(true),
   methods: z
     .array(z.discriminatedUnion("type", [listeningSockets, connectionTracking, trafficInspection]))
-    .max(methodTypes.length, "name each method once")
+    .max(methodTypes.length, "list each method only once")
     .superRefine((methods, context) => {
       for (const [index, { type }] of methods.entries()) {
         if (methods.findIndex((method) => method.type === type) < index) {
-          context.addIssue({ code: "custom", path: [index, "type"], message: "name each method once" });
+          context.addIssue({ code: "custom", path: [index, "type"], message: "list each method only once" });
         }
       }
     })
     .meta({
       kind: "list of methods",
       description:
-        "Ways to find services: listening_sockets (config: scan_interval 30s, protocols [tcp, udp]), connection_tracking (config: backend auto | ebpf | sock_diag | procfs), traffic_inspection (config: sources [http_host, grpc_service]); each with enabled: true | false. Methods that are not listed are off; of several that find the same, the first counts",
+        "Discovery methods: listening_sockets (config: scan_interval 30s, protocols [tcp, udp]), connection_tracking (config: backend auto | ebpf | sock_diag | procfs), traffic_inspection (config: sources [http_host, grpc_service]); each with enabled: true | false. Methods that are not listed are off; if several find the same service, the first one wins",
     })
     .prefault(defaultMethods),
   name_inference: section({
     port_mapping: z
       .record(
-        z.string().regex(/^(?:[1-9]\d{0,3}|[1-5]\d{4}|6[0-4]\d{3}|65[0-4]\d\d|655[0-2]\d|6553[0-5])$/, "a port is a number of 1 to 65535"),
+        z
+          .string()
+          .regex(/^(?:[1-9]\d{0,3}|[1-5]\d{4}|6[0-4]\d{3}|65[0-4]\d\d|655[0-2]\d|6553[0-5])$/, "a port is a number from 1 to 65535"),
         text("The service's name").max(64, "it must have at most 64 characters"),
       )
-      .meta({ kind: "map of text", description: "Names of services by port, such as 8080: api; certain, whatever else is known" })
+      .meta({ kind: "map of text", description: "Service names by port, such as 8080: api; they override every other name" })
       .prefault({}),
     process_patterns: z
       .array(
         z.strictObject({
-          pattern: expression("Regular expression, looked for in the command line"),
-          name: text("The service's name; $1 is what the first group matched").max(64, "it must have at most 64 characters"),
+          pattern: expression("Regular expression matched anywhere in the command line"),
+          name: text("The service's name; $1 is the first capture group").max(64, "it must have at most 64 characters"),
         }),
       )
-      .max(1_000, "at most 1000 patterns are tried")
+      .max(1_000, "list at most 1000 patterns")
       .meta({
         kind: "list of patterns",
-        description: "Names by command line, each with pattern (a regular expression) and name; tried in order, before the built-in ones",
+        description:
+          "Service names by command line, each with pattern (a regular expression) and name; tried in order, before the built-in patterns",
       })
       .prefault([]),
     kubernetes: section({
       enabled: enabled
-        .meta({ kind: "true | false", description: "Ask pods for their labels: files of the downward API, variables, the cluster's API" })
+        .meta({ kind: "true | false", description: "Read pod labels from downward API files, environment variables or the cluster's API" })
         .prefault(true),
       label_selector: text("The pod label that names the service").max(317, "it must have at most 317 characters").prefault("app"),
     }),
@@ -112,80 +115,77 @@ export const agentDiscoverySection = section({
     report_service_ips: enabled
       .meta({
         kind: "true | false",
-        description: "Report the addresses that services answer on and call from, so that the colony knows them again",
+        description: "Report the addresses that services listen on and connect from, so that the colony can match connections across hosts",
       })
       .prefault(true),
     resolve_external_ips: enabled
       .meta({
         kind: "true | false",
-        description:
-          "Let the colony ask DNS for the host names of outside addresses; with false it asks for none that only such agents see",
+        description: "Let the colony resolve external addresses by reverse DNS; it skips addresses seen only by agents with false",
       })
       .prefault(true),
     dns_cache_ttl: duration(
-      "How long the host name of an outside address is kept at most; of several agents that see it the shortest counts. Default: what the colony's config says",
+      "Maximum cache time of an external address's host name; the shortest among the agents that see it applies. Default: the colony's setting",
       { min: "1s", max: "30d" },
     ).optional(),
     detect_cloud_providers: enabled
       .meta({
         kind: "true | false",
-        description: "Let the colony look for outside addresses in providers' ranges; with false not for those that only such agents see",
+        description:
+          "Let the colony match external addresses with cloud providers' ranges; it skips addresses seen only by agents with false",
       })
       .prefault(true),
   }),
   privacy: section({
     redact_names: z
       .array(text("A word").min(3, "it must have at least 3 characters"))
-      .max(200, "at most 200 words are compared")
+      .max(200, "list at most 200 words")
       .meta({
         kind: "list of text",
-        description: "More words that make the value of an option or variable secret; the built-in ones always apply",
+        description: "Additional words that mark the value of an option or variable as secret; the built-in words always apply",
       })
       .prefault([]),
     redact_patterns: z
       .array(expression("Regular expression"))
-      .max(200, "at most 200 patterns are tried")
+      .max(200, "list at most 200 patterns")
       .meta({
         kind: "list of text",
-        description: "Regular expressions whose matches are masked in command lines and environments, besides the built-in ones",
+        description: "Additional regular expressions whose matches are masked in command lines and environments",
       })
       .prefault([]),
   }),
-  report_interval: duration(
-    "How often every known instance is reported; changes and connections are reported with the scan that saw them",
-    {
-      min: "1s",
-      max: "1h",
-    },
-  ).prefault("30s"),
-  batch_size: integer("Rows that are handed to the store at once", 10, 10_000).prefault(1_000),
+  report_interval: duration("How often every known instance is reported; changes and connections are reported after each scan", {
+    min: "1s",
+    max: "1h",
+  }).prefault("30s"),
+  batch_size: integer("Rows per write to the store", 10, 10_000).prefault(1_000),
 });
 
 export interface AgentDiscoveryConfig {
   enabled: boolean;
-  /** Those that are on, in the order of their priority. */
+  /** Enabled methods, highest priority first. */
   methods: DiscoveryMethodType[];
   scanIntervalMs: number;
   protocols: (typeof protocols)[number][];
   backend: "auto" | "ebpf" | "sock_diag" | "procfs";
   trafficSources: (typeof trafficSources)[number][];
   names: {
-    /** By port. */
+    /** Service name by port. */
     portMapping: Record<string, string>;
-    /** Regular expressions that compile. */
+    /** Already checked to compile. */
     patterns: { pattern: string; name: string }[];
-    /** Null: pods are not asked. */
+    /** Null: pod labels are not read. */
     kubernetesLabel: string | null;
   };
   network: {
     reportServiceIps: boolean;
-    /** These three are wishes that the colony follows. */
+    /** These three limit what the colony does with addresses that this agent reports. */
     resolveExternalIps: boolean;
     detectCloudProviders: boolean;
-    /** Absent: what the colony's config says. */
+    /** Absent: the colony's setting applies. */
     dnsCacheTtlMs?: number;
   };
-  /** The patterns compile. */
+  /** Patterns are already checked to compile. */
   redaction: { names: string[]; patterns: string[] };
   reportIntervalMs: number;
   batchSize: number;

@@ -17,8 +17,8 @@ async function load(yaml: string): Promise<AgentExecConfig> {
   return (await loadAgentConfig({ home, file, env: {} })).config.exec;
 }
 
-describe("exec of the agent", () => {
-  it("lets the read-only set run by default, bounded", async () => {
+describe("agent config: exec", () => {
+  it("defaults to the read-only profile with limits", async () => {
     expect(await load("labels: {}\n")).toEqual({
       profile: "diagnostics",
       rules: [],
@@ -33,7 +33,7 @@ describe("exec of the agent", () => {
     });
   });
 
-  it("reads rules, a single pattern as a list of one", async () => {
+  it("reads rules and turns a single pattern into a list", async () => {
     const yaml =
       'exec:\n  rules:\n    - { name: restart, action: require_approval, program: systemctl, args: [restart, "nginx*"], run_as: root }\n';
     expect((await load(yaml)).rules).toEqual([
@@ -55,9 +55,9 @@ describe("exec of the agent", () => {
     ["an unknown profile", "exec:\n  profile: everything\n", "exec.profile"],
     ["a rule without an action", "exec:\n  rules:\n    - { name: x, program: ls }\n", "action"],
     ["an unknown key of a rule", "exec:\n  rules:\n    - { name: x, action: allow, progam: ls }\n", "progam"],
-    ["a user that is none", 'exec:\n  run_as: "root; id"\n', "exec.run_as"],
-    ["no cores", "exec:\n  limits: { cpus: 0 }\n", "exec.limits.cpus"],
-  ])("refuses %s", async (_name, yaml, word) => {
+    ["an invalid user name", 'exec:\n  run_as: "root; id"\n', "exec.run_as"],
+    ["zero cores", "exec:\n  limits: { cpus: 0 }\n", "exec.limits.cpus"],
+  ])("rejects %s", async (_name, yaml, word) => {
     await expect(load(yaml)).rejects.toThrow(word);
   });
 });

@@ -1,4 +1,4 @@
-/** The `exec` section of the agent's config: which commands may run on this host, as whom, and within which limits. */
+/** The `exec` section of the agent's config: which commands may run on this host, as which user, within which limits. */
 
 import * as z from "zod";
 import { duration, integer, oneOf, section, size, text } from "../schema/schema-parts.ts";
@@ -7,72 +7,72 @@ const actions = ["allow", "deny", "require_approval"] as const;
 const profiles = ["off", "diagnostics", "full"] as const;
 
 const flag = (description: string) => z.boolean({ error: "write true or false" }).meta({ kind: "true | false", description });
-/** A user's name or number. */
-const userName = { expression: /^[A-Za-z0-9_][\w.-]{0,31}$/, message: "write the name or the number of a user" };
+/** A user name or uid. */
+const userName = { expression: /^[A-Za-z0-9_][\w.-]{0,31}$/, message: "write a user name or uid" };
 
 function patterns(description: string) {
   const pattern = text(description).max(256, "it must have at most 256 characters");
   return z
-    .union([pattern.transform((one) => [one]), z.array(pattern).max(100, "at most 100 patterns are compared")])
+    .union([pattern.transform((one) => [one]), z.array(pattern).max(100, "list at most 100 patterns")])
     .meta({ kind: "list of text", description })
     .prefault([]);
 }
 
 const rule = z.strictObject({
-  name: text("Shown in answers and audits", {
+  name: text("Name shown in results and in the audit log", {
     expression: /^[\w .:-]{1,64}$/,
-    message: "use 1 to 64 letters, digits, blanks or one of _ . : -",
+    message: "use 1 to 64 letters, digits, spaces or any of _ . : -",
   }),
-  action: oneOf("What becomes of a command that fits", actions),
-  program: patterns("Programs by name, or by path when it holds a slash; * stands for anything"),
-  args: patterns("Arguments: to allow, each must fit one of these; to deny or hold back, one that fits is enough"),
+  action: oneOf("Action for a matching command", actions),
+  program: patterns("Programs by name, or by path if it contains a slash; * matches anything"),
+  args: patterns("Arguments: allow requires every argument to match; deny and require_approval apply if any argument matches"),
   user: patterns("Callers, such as token:ci* or local:uid=0"),
   target: patterns('Targets, such as host, "service api" or "container web*"'),
-  environment: patterns("Environments: the agent's label env, or that of the colony"),
+  environment: patterns("Environments: the agent's env label, else the colony's environment"),
   kind: patterns("exec, shell, run"),
-  run_as: text("User that the command runs as; target: that of the process whose namespaces are entered", userName).optional(),
+  run_as: text("User that the command runs as; target: the user of the process whose namespaces are entered", userName).optional(),
 });
 
 export const agentExecSection = section({
-  profile: oneOf("Commands that may run without a rule: none, a reviewed read-only set, or all", profiles).prefault("diagnostics"),
+  profile: oneOf("Commands allowed without a rule: none, a reviewed read-only set, or all", profiles).prefault("diagnostics"),
   rules: z
     .array(rule)
-    .max(200, "at most 200 rules are compared")
+    .max(200, "list at most 200 rules")
     .meta({
       kind: "list of rules",
       description:
-        "Tried in order before the profile, for each program of a command: {name, action: allow | deny | require_approval, program, args, user, target, environment, kind, run_as}",
+        "Rules matched in order, before the profile, for each program of a command: {name, action: allow | deny | require_approval, program, args, user, target, environment, kind, run_as}",
     })
     .prefault([]),
   run_as: text("User that commands run as; default: nobody when the agent is root, else the agent's own user", userName).optional(),
-  timeout: duration("Longest a command may run; programs of `coral run` are not ended by it", { min: "1s", max: "24h" }).prefault("5m"),
-  max_output: size("Most output of one command; it is ended when it writes more. Programs of `coral run` and terminals are not", {
+  timeout: duration("Timeout of a command; does not apply to `coral run`", { min: "1s", max: "24h" }).prefault("5m"),
+  max_output: size("Output limit of a command, which is killed above it; does not apply to `coral run` and terminals", {
     min: "1KiB",
     max: "64GiB",
   }).prefault("16MiB"),
-  max_running: integer("Commands that may run at the same time", 1, 1_000).prefault(16),
+  max_running: integer("Maximum number of concurrent commands", 1, 1_000).prefault(16),
   limits: section({
-    memory: size("Memory of one command with all its processes, where cgroups can be made", { min: "16MiB" }).prefault("512MiB"),
+    memory: size("Memory limit of a command and its child processes, where cgroups are available", { min: "16MiB" }).prefault("512MiB"),
     cpus: z
-      .number({ error: "write a number of 0.1 to 1024" })
-      .min(0.1, "write a number of 0.1 to 1024")
-      .max(1_024, "write a number of 0.1 to 1024")
-      .meta({ kind: "number", description: "Cores that one command may use, where cgroups can be made" })
+      .number({ error: "write a number from 0.1 to 1024" })
+      .min(0.1, "write a number from 0.1 to 1024")
+      .max(1_024, "write a number from 0.1 to 1024")
+      .meta({ kind: "number", description: "CPU limit of a command in cores, where cgroups are available" })
       .prefault(1),
-    processes: integer("Processes and threads of one command, where cgroups can be made", 8, 100_000).prefault(256),
+    processes: integer("Maximum number of processes and threads of a command, where cgroups are available", 8, 100_000).prefault(256),
   }),
   recordings: section({
-    enabled: flag("Keep what terminals show, for `coral audit replay`").prefault(true),
-    max_size: size("Disk that all recordings may take; the oldest go first", { min: "1MiB" }).prefault("256MiB"),
+    enabled: flag("Record terminal sessions for `coral audit replay`").prefault(true),
+    max_size: size("Maximum disk usage of all recordings; the oldest are deleted first", { min: "1MiB" }).prefault("256MiB"),
     max_age: duration("How long a recording is kept", { min: "1h" }).prefault("30d"),
   }),
   environment_allow: patterns(
-    "Variables that a caller may set, * stands for anything; for what a rule allows `*` does not count; with the read-only profile only the language, the time zone and the terminal",
+    "Environment variables that a caller may set; * matches anything. A bare `*` does not apply to commands allowed by a rule; the read-only profile allows only locale, time zone and terminal variables",
   ).prefault(["*"]),
-  approval_timeout: duration("How long a command waits for somebody to approve it", { min: "10s", max: "24h" }).prefault("15m"),
+  approval_timeout: duration("How long a command waits for approval", { min: "10s", max: "24h" }).prefault("15m"),
 });
 
-/** As the room that runs commands wants it; see there. */
+/** Has the shape of `ExecSettings` in `src/exec`. */
 export interface AgentExecConfig {
   profile: (typeof profiles)[number];
   rules: {

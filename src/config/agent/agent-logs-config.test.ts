@@ -17,11 +17,11 @@ async function logsOf(yaml: string) {
 }
 
 describe("the logs list", () => {
-  it("is empty unless somebody lists a service", async () => {
+  it("is empty by default", async () => {
     expect(await logsOf("")).toEqual([]);
   });
 
-  it("has files and units by service", async () => {
+  it("reads files and units per service", async () => {
     const yaml = `logs:
   - { service: api, files: ["/var/log/api/*.log"] }
   - { service: web, units: [web@1.service], from_start: true }
@@ -33,12 +33,12 @@ describe("the logs list", () => {
   });
 
   it.each([
-    ["logs: [{ service: api }]", "name its files or its units"],
-    ["logs: [{ service: api, files: [relative.log] }]", "write a whole path"],
+    ["logs: [{ service: api }]", "list files or units"],
+    ["logs: [{ service: api, files: [relative.log] }]", "write an absolute path"],
     ["logs: [{ service: api, units: ['--root=/'] }]", "write a unit"],
     ["logs: [{ files: [/a.log] }]", "service"],
     ["logs: [{ service: api, file: /a.log }]", "file"],
-  ])("refuses %j", async (yaml, message) => {
+  ])("rejects %j", async (yaml, message) => {
     await expect(logsOf(yaml)).rejects.toThrow(message);
   });
 });

@@ -1,30 +1,30 @@
-/** The `logs` list of the agent's config: whose log files and journal are read. Nothing is read that is not listed. */
+/** The `logs` list of the agent's config: which services' log files and journal units are read. Unlisted logs are never read. */
 
 import * as z from "zod";
 import { text } from "../schema/schema-parts.ts";
 
-const absolutePath = text("A file; * stands for anything but a slash", {
+const absolutePath = text("Path of a log file; * matches anything but a slash", {
   expression: /^\/[^\0]*[^/]$/,
-  message: "write a whole path, such as /var/log/api/*.log",
+  message: "write an absolute path, such as /var/log/api/*.log",
 });
-const unitName = text("A unit of systemd", { expression: /^[A-Za-z0-9][\w@:.\\-]{0,254}$/, message: "write a unit, such as api.service" });
+const unitName = text("A systemd unit", { expression: /^[A-Za-z0-9][\w@:.\\-]{0,254}$/, message: "write a unit, such as api.service" });
 
 export const agentLogsList = z
   .array(
     z
       .strictObject({
-        service: text("The service that the lines belong to").max(255, "it must have at most 255 characters"),
+        service: text("The service that the lines are attributed to").max(255, "it must have at most 255 characters"),
         files: z.array(absolutePath).max(50, "write at most 50 paths").prefault([]),
         units: z.array(unitName).max(50, "write at most 50 units").prefault([]),
         from_start: z.boolean({ error: "write true or false" }).prefault(false),
       })
-      .refine(({ files, units }) => files.length + units.length > 0, "name its files or its units"),
+      .refine(({ files, units }) => files.length + units.length > 0, "list files or units"),
   )
   .max(200, "write at most 200 services")
   .meta({
     kind: "list",
     description:
-      "Services whose logs are read, each with `service`, `files` (whole paths, * for anything), `units` (of systemd's journal) and `from_start` (also what was in a file before; default false)",
+      "Logs to read, each with `service`, `files` (absolute paths, * matches anything but a slash), `units` (systemd units, read from the journal) and `from_start` (also read existing lines; default false)",
   })
   .prefault([]);
 

@@ -4,7 +4,7 @@ import { agentRuntimeSection, toAgentRuntime } from "./agent-runtime-config.ts";
 const read = (file: unknown) => toAgentRuntime(agentRuntimeSection.parse(file));
 
 describe("toAgentRuntime()", () => {
-  it("finds out and tells every five minutes unless told otherwise", () => {
+  it("detects and reports every five minutes by default", () => {
     expect(read({})).toEqual({
       isReported: true,
       logsDetection: true,
@@ -15,7 +15,7 @@ describe("toAgentRuntime()", () => {
     });
   });
 
-  it("takes what is overridden", () => {
+  it("applies overrides", () => {
     const file = { reporting: { enabled: false }, override: { runtime_type: "k8s-sidecar", sidecar_mode: "passive" }, targets: ["app"] };
     expect(read(file)).toMatchObject({
       isReported: false,
@@ -25,7 +25,7 @@ describe("toAgentRuntime()", () => {
   });
 
   it.each([{ override: { runtime_type: "vm" } }, { refresh_interval: "1s" }, { reporting: { enabled: "yes" } }, { unknown: 1 }])(
-    "refuses %j",
+    "rejects %j",
     (file) => {
       expect(agentRuntimeSection.safeParse(file).success).toBe(false);
     },

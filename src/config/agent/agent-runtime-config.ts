@@ -1,4 +1,4 @@
-/** The `runtime` section: how the agent finds out where it runs, and what it tells of that. */
+/** The `runtime` section: how the agent detects its runtime environment, and what it reports. */
 
 import * as z from "zod";
 import { runtimeTypes, sidecarModes } from "../../model/runtime-facts.ts";
@@ -10,29 +10,29 @@ export const agentRuntimeSection = section({
   reporting: section({
     enabled: z
       .boolean({ error: "write true or false" })
-      .meta({ kind: "true | false", description: "Tell the colony where this agent runs and what it can do" })
+      .meta({ kind: "true | false", description: "Report this agent's runtime environment and capabilities to the colony" })
       .prefault(true),
     log_detection: z
       .boolean({ error: "write true or false" })
-      .meta({ kind: "true | false", description: "Write to the log what was found" })
+      .meta({ kind: "true | false", description: "Log what was detected" })
       .prefault(true),
   }),
-  refresh_interval: duration("How often the agent looks again; the colony hears of it only when something changed", {
+  refresh_interval: duration("How often detection runs again; only changes are reported to the colony", {
     min: "10s",
     max: "1d",
   }).prefault("5m"),
   refresh_on_config: z
     .boolean({ error: "write true or false" })
-    .meta({ kind: "true | false", description: "Look again when the config is reloaded" })
+    .meta({ kind: "true | false", description: "Run detection again when the config is reloaded" })
     .prefault(true),
   override: section({
-    runtime_type: oneOf("Take this for granted instead of finding out; empty: find out", ["", ...runtimeTypes]).prefault(""),
-    sidecar_mode: oneOf("The same for the mode of a Kubernetes sidecar", ["", ...sidecarModes]).prefault(""),
+    runtime_type: oneOf("Override the detected runtime; empty: detect", ["", ...runtimeTypes]).prefault(""),
+    sidecar_mode: oneOf("Override the detected mode of a Kubernetes sidecar; empty: detect", ["", ...sidecarModes]).prefault(""),
   }),
   targets: z
     .array(z.string().min(1, "it must not be empty").max(253, "it must have at most 253 characters"))
-    .max(maxTargets, `there may be at most ${maxTargets} names`)
-    .meta({ kind: "list of text", description: "Containers of its pod that a sidecar may aim at; empty: all of them" })
+    .max(maxTargets, `list at most ${maxTargets} names`)
+    .meta({ kind: "list of text", description: "Containers of the pod that a sidecar may target; empty: all" })
     .prefault([]),
 });
 
@@ -41,7 +41,7 @@ export interface AgentRuntimeConfig {
   logsDetection: boolean;
   refreshIntervalMs: number;
   refreshOnConfig: boolean;
-  /** Empty texts: find out. */
+  /** Empty strings: detect. */
   override: { runtimeType: string; sidecarMode: string };
   targets: string[];
 }

@@ -17,11 +17,11 @@ async function scrapeOf(yaml: string) {
 }
 
 describe("the scrape section", () => {
-  it("reads nobody unless told to", async () => {
+  it("has no targets by default", async () => {
     expect(await scrapeOf("")).toEqual({ intervalMs: 30_000, timeoutMs: 5_000, maxBodyBytes: 8 * 1024 ** 2, targets: [] });
   });
 
-  it("reads services with one address and with several", async () => {
+  it("reads services with one or several addresses", async () => {
     const yaml = "scrape:\n  interval: 10s\n  targets:\n    node: http://127.0.0.1:9100/metrics\n    api: http://a:1/m, https://b:2/m\n";
     expect(await scrapeOf(yaml)).toMatchObject({
       intervalMs: 10_000,
@@ -34,12 +34,12 @@ describe("the scrape section", () => {
   });
 
   it.each([
-    ["targets: { node: 127.0.0.1:9100 }", "write an address such as http://127.0.0.1:9100/metrics"],
-    ["targets: { node: 'http://' }", "write an address"],
-    ["targets: { 'a b': http://x/ }", "write the name of a service"],
+    ["targets: { node: 127.0.0.1:9100 }", "write a URL such as http://127.0.0.1:9100/metrics"],
+    ["targets: { node: 'http://' }", "write a URL"],
+    ["targets: { 'a b': http://x/ }", "write a service name"],
     ["interval: 1ms", "at least"],
     [`targets: { a: '${Array.from({ length: 51 }, (_, index) => `http://h:${index}/`).join(",")}' }`, "at most 50 addresses"],
-  ])("refuses %.40s", async (line, why) => {
+  ])("rejects %.40s", async (line, why) => {
     await expect(scrapeOf(`scrape:\n  ${line}\n`)).rejects.toThrow(why);
   });
 });

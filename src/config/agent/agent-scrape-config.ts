@@ -1,4 +1,4 @@
-/** The `scrape` section: programs whose metrics are read as Prometheus reads them. */
+/** The `scrape` section: Prometheus endpoints to scrape. */
 
 import * as z from "zod";
 import { duration, section, size, text } from "../schema/schema-parts.ts";
@@ -7,22 +7,21 @@ const maxTargets = 50;
 const address = /^https?:\/\/[^\s,]+$/;
 
 export const agentScrapeSection = section({
-  interval: duration("How often metrics are read", { min: "1s", max: "10m" }).prefault("30s"),
-  timeout: duration("Longest wait for one target", { min: "100ms", max: "1m" }).prefault("5s"),
-  max_body: size("Largest answer of one target", { min: "64KiB", max: "64MiB" }).prefault("8MiB"),
+  interval: duration("How often targets are scraped", { min: "1s", max: "10m" }).prefault("30s"),
+  timeout: duration("Timeout of one scrape", { min: "100ms", max: "1m" }).prefault("5s"),
+  max_body: size("Largest accepted response of a target", { min: "64KiB", max: "64MiB" }).prefault("8MiB"),
   targets: z
     .record(
-      z.string().regex(/^[A-Za-z0-9][A-Za-z0-9._/-]{0,99}$/, "write the name of a service, such as api"),
-      text("Address of its metrics; several are separated by commas").refine(
+      z.string().regex(/^[A-Za-z0-9][A-Za-z0-9._/-]{0,99}$/, "write a service name, such as api"),
+      text("URL of its metrics; separate several with commas").refine(
         (value) => addressesIn(value).every((url) => address.test(url) && URL.canParse(url)),
-        "write an address such as http://127.0.0.1:9100/metrics",
+        "write a URL such as http://127.0.0.1:9100/metrics",
       ),
     )
-    .refine((targets) => Object.values(targets).flatMap(addressesIn).length <= maxTargets, `there may be at most ${maxTargets} addresses`)
+    .refine((targets) => Object.values(targets).flatMap(addressesIn).length <= maxTargets, `list at most ${maxTargets} addresses`)
     .meta({
       kind: "map of text",
-      description:
-        "Services whose metrics are read in Prometheus's text format, with their addresses, such as node: http://127.0.0.1:9100/metrics",
+      description: "Services to scrape in the Prometheus text format, with their URLs, such as node: http://127.0.0.1:9100/metrics",
     })
     .prefault({}),
 });

@@ -21,8 +21,8 @@ const problem = async (yaml: string): Promise<string> => {
   return error instanceof Error ? error.message : "none";
 };
 
-describe("traffic of the agent", () => {
-  it("is on by default, within a hundredth of each core", async () => {
+describe("agent config: traffic", () => {
+  it("is on by default, within 1% of each core", async () => {
     const config = await load("labels: {}\n");
     expect(config).toMatchObject({
       enabled: true,
@@ -38,7 +38,7 @@ describe("traffic of the agent", () => {
     expect(config.capture.headers.filter((name) => /cookie|authorization|token|key/.test(name))).toEqual([]);
   });
 
-  it("takes every key", async () => {
+  it("reads every key", async () => {
     const config = await load(`traffic:
   enabled: false
   interval: 30s
@@ -69,13 +69,13 @@ describe("traffic of the agent", () => {
 
   it.for([
     ["traffic: { ring_size: 5MiB }", "power of two"],
-    ["traffic: { cpu_budget: 0.01 }", "percent sign"],
+    ["traffic: { cpu_budget: 0.01 }", "write a percentage"],
     ["traffic: { cpu_budget: 99% }", "at most 50%"],
     ["traffic: { interval: 10ms }", "at least 1s"],
     ["traffic: { disabled_protocols: [ smtp ] }", "disabled_protocols"],
-    ["traffic: { capture: { headers: [ 'a b' ] } }", "name of a header"],
+    ["traffic: { capture: { headers: [ 'a b' ] } }", "header name"],
     ["traffic: { sampling: 1 }", "sampling"],
-  ] as const)("refuses %s", async ([yaml, said]) => {
-    expect(await problem(`${yaml}\n`)).toContain(said);
+  ] as const)("rejects %s", async ([yaml, expected]) => {
+    expect(await problem(`${yaml}\n`)).toContain(expected);
   });
 });

@@ -17,7 +17,7 @@ async function load(section: string): Promise<ColonyDiscoveryConfig> {
   return (await loadColonyConfig({ home, colonyId: "shop-dev-1a2b3c", file, env: {} })).config.serviceDiscovery;
 }
 
-describe("service_discovery of a colony", () => {
+describe("colony config: service_discovery", () => {
   it("has defaults for everything", async () => {
     expect(await load("")).toEqual({
       intervalMs: 5_000,
@@ -37,7 +37,7 @@ describe("service_discovery of a colony", () => {
     });
   });
 
-  it("takes every key", async () => {
+  it("reads every key", async () => {
     const section = `service_discovery:
   interval: 2s
   retention: 7d
@@ -75,9 +75,9 @@ describe("service_discovery of a colony", () => {
     ["correlation_window: 1h", "it must be at least 0ms and at most 10m"],
     ["external_resolution: { dns_servers: [dns.example.com] }", "write an IP address"],
     ["external_resolution: { enabled: maybe }", "write true or false"],
-    ["auto_promotion: { min_confidence: 90 }", "write a number of 0 to 1"],
+    ["auto_promotion: { min_confidence: 90 }", "write a number from 0 to 1"],
     ["dns_cache_ttl: 1h", 'did you mean "service_discovery.external_resolution.dns_cache_ttl"'],
-  ])("refuses %s with the place and the fix", async (line, problem) => {
+  ])("rejects %s with position and fix", async (line, problem) => {
     await expect(load(`service_discovery:\n  ${line}\n`)).rejects.toThrow(problem);
     await expect(load(`service_discovery:\n  ${line}\n`)).rejects.toThrow(/line 3, column \d+/);
   });

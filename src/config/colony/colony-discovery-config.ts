@@ -1,4 +1,4 @@
-/** The `service_discovery` section of a colony's config: how agents' reports become services and edges, and how the outside gets names. */
+/** The `service_discovery` section of a colony's config: how agents' reports become services and edges, and how external addresses are named. */
 
 import * as z from "zod";
 import { duration, section, text } from "../schema/schema-parts.ts";
@@ -7,47 +7,48 @@ const flag = (description: string) => z.boolean({ error: "write true or false" }
 
 const ratio = (description: string) =>
   z
-    .number({ error: "write a number of 0 to 1" })
-    .min(0, "write a number of 0 to 1")
-    .max(1, "write a number of 0 to 1")
+    .number({ error: "write a number from 0 to 1" })
+    .min(0, "write a number from 0 to 1")
+    .max(1, "write a number from 0 to 1")
     .meta({ kind: "number", description });
 
 export const colonyDiscoverySection = section({
-  interval: duration("How often what agents reported is turned into services and edges; queries do so too", {
+  interval: duration("How often agents' reports are correlated into services and edges; queries trigger it too", {
     min: "1s",
     max: "5m",
   }).prefault("5s"),
-  retention: duration("Age at which services, endpoints and edges that were not seen again are forgotten", { min: "1h" }).prefault("30d"),
-  staleness_threshold: duration("Time without a sight after which a service is stale", { min: "1m" }).prefault("1h"),
-  correlation_window: duration("How far apart in time two agents may see the ends of one connection", { min: "0s", max: "10m" }).prefault(
-    "5s",
-  ),
+  retention: duration("Age at which unseen services, endpoints and edges are deleted", { min: "1h" }).prefault("30d"),
+  staleness_threshold: duration("Time since last seen after which a service is stale", { min: "1m" }).prefault("1h"),
+  correlation_window: duration("Maximum time between two agents' sightings of the two ends of one connection", {
+    min: "0s",
+    max: "10m",
+  }).prefault("5s"),
   external_resolution: section({
-    enabled: flag("Give names to addresses outside").prefault(true),
-    reverse_dns: flag("Ask DNS for their host names; false sends nothing to anybody").prefault(true),
+    enabled: flag("Resolve names of external addresses").prefault(true),
+    reverse_dns: flag("Resolve external addresses by reverse DNS; false sends no DNS queries").prefault(true),
     dns_servers: z
       .array(
         text("An address", {
           expression: /^[0-9A-Fa-f.:[\]]+$/,
-          message: "write an IP address, with a port if it is not 53, such as 10.0.0.2 or [fd00::2]:5353",
+          message: "write an IP address, with a port unless it is 53, such as 10.0.0.2 or [fd00::2]:5353",
         }),
       )
-      .max(8, "at most 8 servers are asked")
-      .meta({ kind: "list of addresses", description: "DNS servers to ask, such as a private one; default: those of the system" })
+      .max(8, "list at most 8 servers")
+      .meta({ kind: "list of addresses", description: "DNS servers to query, such as a private one; default: the system's servers" })
       .prefault([]),
-    dns_cache_ttl: duration("How long a host name, or that there is none, is kept", { min: "1s", max: "30d" }).prefault("1h"),
-    dns_timeout: duration("How long an answer may take", { min: "100ms", max: "1m" }).prefault("3s"),
+    dns_cache_ttl: duration("How long host names and failed lookups are cached", { min: "1s", max: "30d" }).prefault("1h"),
+    dns_timeout: duration("Timeout of a DNS query", { min: "100ms", max: "1m" }).prefault("3s"),
     private_addresses: flag(
-      "Ask the system's DNS servers for private addresses too; servers in dns_servers are asked when they are private themselves",
+      "Send private addresses to the system's DNS servers too; servers in dns_servers get them only if they have private addresses themselves",
     ).prefault(true),
-    cloud_provider_detection: flag("Match addresses with the providers' ranges that coral network ranges update has installed").prefault(
+    cloud_provider_detection: flag("Match addresses with the cloud provider ranges installed by coral network ranges update").prefault(
       true,
     ),
   }),
   auto_promotion: section({
-    enabled: flag("Make discovered services managed by rule; coral connect does so by hand").prefault(false),
-    min_confidence: ratio("How sure a service's name must be").prefault(0.9),
-    min_observation_time: duration("How long it must have been there", { min: "0s", max: "30d" }).prefault("5m"),
+    enabled: flag("Promote discovered services to managed automatically; coral connect promotes one by hand").prefault(false),
+    min_confidence: ratio("Minimum confidence in a service's name").prefault(0.9),
+    min_observation_time: duration("Minimum time that a service has been observed", { min: "0s", max: "30d" }).prefault("5m"),
   }),
 });
 

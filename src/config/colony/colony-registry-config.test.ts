@@ -4,7 +4,7 @@ import { colonyRegistrySection, toColonyRegistry } from "./colony-registry-confi
 const read = (file: unknown) => toColonyRegistry(colonyRegistrySection.parse(file));
 
 describe("toColonyRegistry()", () => {
-  it("takes old agents in, and warns of them", () => {
+  it("accepts legacy agents with a warning by default", () => {
     expect(read({})).toEqual({
       requireRuntimeContext: false,
       warnPassiveSidecars: true,
@@ -12,7 +12,7 @@ describe("toColonyRegistry()", () => {
     });
   });
 
-  it("reads days as they begin in UTC", () => {
+  it("reads a day as its start in UTC", () => {
     const policy = { enabled: true, warn_after: "2024-06-01", reject_after: "2024-09-01" };
     expect(read({ legacy_agent_policy: policy }).legacy).toEqual({
       isEnabled: true,
@@ -21,11 +21,11 @@ describe("toColonyRegistry()", () => {
     });
   });
 
-  it.each(["tomorrow", "2024-13-01", "01.09.2024", "2024-9-1"])("refuses the day %j", (reject_after) => {
+  it.each(["tomorrow", "2024-13-01", "01.09.2024", "2024-9-1"])("rejects the day %j", (reject_after) => {
     expect(colonyRegistrySection.safeParse({ legacy_agent_policy: { reject_after } }).success).toBe(false);
   });
 
-  it("refuses an end before the warning", () => {
+  it("rejects reject_after before warn_after", () => {
     const policy = { warn_after: "2024-09-01", reject_after: "2024-06-01" };
     expect(colonyRegistrySection.safeParse({ legacy_agent_policy: policy }).success).toBe(false);
   });

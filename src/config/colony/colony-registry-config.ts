@@ -1,30 +1,30 @@
-/** The `registry` section: which agents a colony takes in. */
+/** The `registry` section: which agents a colony accepts. */
 
 import * as z from "zod";
 import { section, text } from "../schema/schema-parts.ts";
 
 const day = {
   expression: /^(?:|\d{4}-\d{2}-\d{2}(?:T\d{2}:\d{2}(?::\d{2})?Z)?)$/,
-  message: "write a day, such as 2026-09-01, or leave it empty",
+  message: "write a date such as 2026-09-01, or leave it empty",
 };
 
 function date(description: string) {
-  return text(description, day).refine((value) => value === "" || !Number.isNaN(Date.parse(value)), "there is no such day");
+  return text(description, day).refine((value) => value === "" || !Number.isNaN(Date.parse(value)), "no such date");
 }
 
 export const colonyRegistrySection = section({
   require_runtime_context: z
     .boolean({ error: "write true or false" })
-    .meta({ kind: "true | false", description: "Refuse agents that do not tell where they run and what they can do" })
+    .meta({ kind: "true | false", description: "Reject agents that do not report their runtime environment and capabilities" })
     .prefault(false),
   warn_passive_sidecars: z
     .boolean({ error: "write true or false" })
-    .meta({ kind: "true | false", description: "Warn of Kubernetes sidecars in which nothing can be run" })
+    .meta({ kind: "true | false", description: "Warn about Kubernetes sidecars that cannot run commands" })
     .prefault(true),
   legacy_agent_policy: section({
     enabled: z
       .boolean({ error: "write true or false" })
-      .meta({ kind: "true | false", description: "Warn of, and refuse, agents with an old protocol as the dates say" })
+      .meta({ kind: "true | false", description: "Warn about, then reject, agents with an old protocol, by the dates below" })
       .prefault(true),
     warn_after: date("Day from which the log warns of them; empty: always").prefault(""),
     reject_after: date("Day from which they are refused when they register; empty: never").prefault(""),

@@ -1,11 +1,11 @@
-/** The schema of `config.yaml`, for `coral config validate`, exact errors and the docs. Everyday reading is in `contexts.ts`. */
+/** The schema of `config.yaml`, for `coral config validate`, precise errors and the docs. Commands read the file through `contexts.ts`. */
 
 import * as z from "zod";
 import { loadConfig } from "../schema/load-config.ts";
 import { text } from "../schema/schema-parts.ts";
 
 const contextSchema = z.strictObject({
-  name: text("What --colony and use-context take, such as shop-dev"),
+  name: text("Name for --colony and use-context, such as shop-dev"),
   colony_id: text("The colony's id", {
     expression: /^[a-z0-9](?:[a-z0-9-]{0,78}[a-z0-9])?$/,
     message: "a colony id holds lower-case letters, digits and dashes, such as shop-dev-1a2b3c",
@@ -18,7 +18,7 @@ const contextSchema = z.strictObject({
     expression: /^[0-9a-f]{64}$/,
     message: "write 64 hexadecimal digits in lower case",
   }).optional(),
-  token_file: text("File that holds the user token").optional(),
+  token_file: text("File with the user token").optional(),
 });
 
 export const cliConfigSchema = z
@@ -39,7 +39,7 @@ export const cliConfigSchema = z
 /** Keys of one entry of `contexts`. */
 export const contextEntrySchema = contextSchema;
 
-/** Throws `invalid` with line, column and key when the file does not fit; a missing file fits. */
+/** Throws `invalid` with line, column and key if the file is invalid; a missing file is valid. */
 export async function checkContextsFile(file: string): Promise<void> {
   await loadConfig({ what: "contexts", file, required: false, schema: cliConfigSchema });
 }

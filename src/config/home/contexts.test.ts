@@ -15,7 +15,7 @@ const makeColony = (id: string): Promise<unknown> => mkdir(join(home, "colonies"
 const far = { name: "far", colonyId: "far-prod-123456", endpoint: "far:9000", caFingerprint: "ab".repeat(32), tokenFile: "/t" };
 
 describe("contexts", () => {
-  it("are empty without a file and come back as they were written, privately", async () => {
+  it("are empty without a file and round-trip through a private file", async () => {
     expect(await readContexts(home)).toEqual({ currentContext: undefined, contexts: [] });
     const all = { currentContext: "far", contexts: [far, { name: "near", colonyId: "near-dev-000000" }] };
     await writeContexts(home, all);
@@ -52,12 +52,12 @@ describe("contexts", () => {
     ["current_contxt: a\n", 'line 1, column 1: unknown key "current_contxt"; did you mean "current_context"?'],
     ["contexts: 5\n", "line 1, column 11: contexts is 5; write a list"],
     ["- a\n", "line 1, column 1: the file is a list; write keys under it: current_context, contexts"],
-  ])("a malformed file %j is refused with its place", async (content, message) => {
+  ])("rejects the malformed file %j with its position", async (content, message) => {
     await writeFile(join(home, "config.yaml"), content);
     await expect(readContexts(home)).rejects.toThrow(`Cannot read contexts "${join(home, "config.yaml")}": ${message}`);
   });
 
-  it("are what the header says: written by coral", async () => {
+  it("are written with a header", async () => {
     await saveContext(home, { name: "a", colonyId: "a-dev-000000" });
     expect(await readFile(join(home, "config.yaml"), "utf8")).toBe(
       "# Colonies that this user's coral commands know. Written by coral; see docs/config.md.\ncurrent_context: a\ncontexts:\n  - name: a\n    colony_id: a-dev-000000\n",
@@ -66,7 +66,7 @@ describe("contexts", () => {
 });
 
 describe("resolveColony()", () => {
-  it("takes the only colony there is, with or without a context", async () => {
+  it("resolves the only colony, with or without a context", async () => {
     await makeColony("shop-dev-1a2b3c");
     const socketFile = join(home, "colonies/shop-dev-1a2b3c/colony.sock");
     expect(await resolveColony(home, undefined)).toEqual({
@@ -79,7 +79,7 @@ describe("resolveColony()", () => {
     expect(await resolveColony(home, undefined)).toMatchObject({ contextName: "shop-dev" });
   });
 
-  it("takes the current context, or the one that is named, by name or id", async () => {
+  it("resolves the current context, or the requested one by name or id", async () => {
     await makeColony("a-dev-000000");
     await makeColony("b-dev-000000");
     await saveContext(home, { name: "a", colonyId: "a-dev-000000" });
@@ -97,13 +97,13 @@ describe("resolveColony()", () => {
     expect(await resolveColony(home, "b-dev-000000")).toMatchObject({ kind: "local", contextName: undefined });
   });
 
-  it("prefers the socket of a colony that lives here over its endpoint", async () => {
+  it("prefers a local colony's socket over its endpoint", async () => {
     await makeColony(far.colonyId);
     await saveContext(home, far);
     expect(await resolveColony(home, "far")).toMatchObject({ kind: "local" });
   });
 
-  it("says what to do when there is none, several, an unknown one, or a context that leads nowhere", async () => {
+  it("reports the fix for no colony, several, an unknown one, or a dangling context", async () => {
     await expect(resolveColony(home, undefined)).rejects.toMatchObject({
       code: "not-found",
       message: expect.stringContaining('start one with "coral up"') as unknown,
@@ -120,7 +120,7 @@ describe("resolveColony()", () => {
   });
 });
 
-it("listLocalColonies() ignores what is no colony", async () => {
+it("listLocalColonies() ignores other entries", async () => {
   expect(await listLocalColonies(home)).toEqual([]);
   await makeColony("b-dev-000000");
   await makeColony("a-dev-000000");

@@ -1,5 +1,5 @@
 /**
- * The CLI's contexts, `config.yaml`: which colonies this user knows. Read on every command: the form that coral writes needs no library, other YAML
+ * The CLI's contexts, `config.yaml`: which colonies this user knows. Every command reads it: the form that coral writes needs no library, other YAML
  * loads the parser, and only a malformed file loads the schema.
  */
 
@@ -9,7 +9,7 @@ import { colonyPaths, homePaths, isColonyId } from "./home.ts";
 import { parseSimpleContexts } from "./simple-contexts.ts";
 
 export interface Context {
-  /** What people type: `shop-dev`. */
+  /** What users type: `shop-dev`. */
   name: string;
   colonyId: string;
   /** `host:port` of a remote colony; absent when it lives under this CORAL_HOME. */
@@ -36,7 +36,7 @@ const textKeys = {
 /** Empty when there is no file. A malformed file is read again with the schema, whose error names line and key. */
 export async function readContexts(home: string): Promise<Contexts> {
   const path = homePaths(home).configFile;
-  // Absent or unreadable: the YAML reader below tells the two apart and says why.
+  // Absent or unreadable: the YAML reader below distinguishes the two and reports the reason.
   const text = await readFile(path, "utf8").catch(() => undefined);
   const read = contextsOf((text === undefined ? undefined : parseSimpleContexts(text)) ?? (await readAsYaml(path)));
   if (read) return read;
@@ -49,19 +49,19 @@ export async function readContexts(home: string): Promise<Contexts> {
   });
 }
 
-/** Whatever is not in the plain form that coral writes; also says why a file cannot be read. */
+/** Reads any form other than the one coral writes; also reports why a file cannot be read. */
 async function readAsYaml(path: string): Promise<unknown> {
   const { readYamlFile } = await import("../schema/yaml-file.ts");
   return (await readYamlFile(path, "contexts"))?.value ?? {};
 }
 
-/** Ids of the colonies made under this home, sorted. */
+/** Sorted ids of the colonies under this home. */
 export async function listLocalColonies(home: string): Promise<string[]> {
   try {
     const entries = await readdir(homePaths(home).coloniesDirectory, { withFileTypes: true });
     return entries.flatMap((entry) => (entry.isDirectory() && isColonyId(entry.name) ? [entry.name] : [])).sort();
   } catch (error) {
-    // No colony has been made here yet.
+    // No colony has been created here yet.
     const code = error instanceof Error && "code" in error ? error.code : undefined;
     if (code === "ENOENT") return [];
     if (code === "ENOTDIR")
@@ -71,7 +71,7 @@ export async function listLocalColonies(home: string): Promise<string[]> {
       });
     throw new CoralError({
       code: "not-permitted",
-      message: `Cannot list colonies in "${homePaths(home).coloniesDirectory}": ${error instanceof Error ? error.message : String(error)}; check who owns CORAL_HOME`,
+      message: `Cannot list colonies in "${homePaths(home).coloniesDirectory}": ${error instanceof Error ? error.message : String(error)}; check the owner of CORAL_HOME`,
       cause: error,
     });
   }
@@ -90,7 +90,7 @@ export type ColonyTarget =
     };
 
 /**
- * Which colony a command means: `wanted` (context name or colony id, from --colony or CORAL_COLONY), else the current context,
+ * Resolves the colony of a command: `wanted` (context name or colony id, from --colony or CORAL_COLONY), else the current context,
  * else the only colony under this home.
  */
 export async function resolveColony(home: string, wanted: string | undefined): Promise<ColonyTarget> {

@@ -1,4 +1,4 @@
-/** The golden layout of CORAL_HOME: a new build finds the files of the one before it there. */
+/** The golden layout of CORAL_HOME: a new build must find the files of the previous one. */
 
 import { expect, it } from "vitest";
 import { agentPaths, colonyPaths, homePaths } from "./home.ts";

@@ -3,13 +3,13 @@ import { describe, expect, it } from "vitest";
 import { agentPaths, checkSocketPath, colonyPaths, homePaths, isColonyId, resolveHome } from "./home.ts";
 
 describe("resolveHome()", () => {
-  it("takes CORAL_HOME first, made absolute", () => {
+  it("prefers CORAL_HOME, made absolute", () => {
     expect(resolveHome({ CORAL_HOME: "/srv/coral", HOME: "/home/a", SUDO_USER: "b" }, 0)).toBe("/srv/coral");
     expect(resolveHome({ CORAL_HOME: "rel/x" }, 1000)).toBe(`${process.cwd()}/rel/x`);
     expect(resolveHome({ CORAL_HOME: "", HOME: "/home/a" }, 1000)).toBe("/home/a/.coral");
   });
 
-  it("is the home of the user who called sudo, but only as root", () => {
+  it("uses the home of the user who invoked sudo, but only as root", () => {
     const { username, homedir } = userInfo();
     const other = username === "root" ? "nobody" : username;
     const home = resolveHome({ SUDO_USER: other, HOME: "/root" }, 0);
@@ -20,7 +20,7 @@ describe("resolveHome()", () => {
     expect(resolveHome({ SUDO_USER: "root", HOME: "/root" }, 0)).toBe("/root/.coral");
   });
 
-  it("says what to set when that user cannot be found", () => {
+  it("names the variable to set if that user is unknown", () => {
     expect(() => resolveHome({ SUDO_USER: "no-such-user-here", HOME: "/root" }, 0)).toThrow(
       'Cannot find the home directory of "no-such-user-here", who called sudo',
     );
@@ -28,7 +28,7 @@ describe("resolveHome()", () => {
 });
 
 describe("paths", () => {
-  it("lie where the docs say", () => {
+  it("match the documented layout", () => {
     expect(homePaths("/h").configFile).toBe("/h/config.yaml");
     expect(colonyPaths("/h", "shop-dev-1a2b3c")).toMatchObject({
       configFile: "/h/colonies/shop-dev-1a2b3c/colony.yaml",
@@ -43,12 +43,12 @@ describe("paths", () => {
     });
   });
 
-  it.each(["../x", "a/b", "", ".", "A", "-a", "a-", "a b", `a${"b".repeat(90)}`, "a\nb"])("colonyPaths() refuses id %j", (id) => {
+  it.each(["../x", "a/b", "", ".", "A", "-a", "a-", "a b", `a${"b".repeat(90)}`, "a\nb"])("colonyPaths() rejects id %j", (id) => {
     expect(isColonyId(id)).toBe(false);
     expect(() => colonyPaths("/h", id)).toThrow("Cannot use colony id");
   });
 
-  it("checkSocketPath() refuses what a unix socket cannot hold", () => {
+  it("checkSocketPath() rejects paths longer than a unix socket allows", () => {
     expect(checkSocketPath(`/${"a".repeat(106)}`)).toHaveLength(107);
     expect(() => checkSocketPath(`/${"a".repeat(107)}`)).toThrow("set CORAL_HOME to a shorter directory");
     expect(() => checkSocketPath(`/${"é".repeat(54)}`)).toThrow("109 bytes");

@@ -1,4 +1,4 @@
-/** Where Coral keeps its files. Nothing here touches a directory; see `ownership.ts` for making them. */
+/** Where Coral keeps its files. Paths only; `ownership.ts` creates the directories. */
 
 import { readFileSync } from "node:fs";
 import { homedir } from "node:os";
@@ -107,15 +107,15 @@ export function agentPaths(home: string): AgentPaths {
   };
 }
 
-/** Colony ids become directory names and certificate ids, so they are kept this plain. */
+/** Colony ids become directory names and certificate ids, so their alphabet is restricted. */
 export function isColonyId(text: string): boolean {
   return /^[a-z0-9](?:[a-z0-9-]{0,78}[a-z0-9])?$/.test(text);
 }
 
-/** sun_path holds 108 bytes with the closing zero; a longer one is cut short by some kernels and refused by others. */
+/** sun_path holds 108 bytes including the terminating NUL; some kernels truncate longer paths, others reject them. */
 const maxSocketPathBytes = 107;
 
-/** Returns the path, or throws `invalid` when no unix socket can have it. Call before listening. */
+/** Returns the path, or throws `invalid` if it is too long for a unix socket. Call before listening. */
 export function checkSocketPath(path: string): string {
   const sizeBytes = Buffer.byteLength(path);
   if (sizeBytes > maxSocketPathBytes) {
@@ -146,14 +146,14 @@ function passwdLine(user: string): string | undefined {
   try {
     const local = find(readFileSync("/etc/passwd", "utf8"));
     if (local !== undefined) return local;
-    // Users of LDAP and similar are not in the file; getent asks every source. Loaded here: every command starts with this file.
+    // Users of LDAP and similar are not in the file; getent queries every source. Imported lazily: every command loads this file.
     return find(
       process
         .getBuiltinModule("node:child_process")
         .execFileSync("getent", ["passwd", "--", user], { encoding: "utf8", stdio: ["ignore", "pipe", "ignore"], timeout: 2_000 }),
     );
   } catch {
-    // Neither source answered: the caller reports the user as unknown and says what to set.
+    // Neither source knows the user: the caller reports it with the variable to set.
     return undefined;
   }
 }

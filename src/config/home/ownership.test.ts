@@ -26,7 +26,7 @@ describe("sudoOwner()", () => {
 });
 
 describe("writePrivateFile()", () => {
-  it("makes missing directories 0700 and the file 0600, also with a lax umask", async () => {
+  it("creates directories 0700 and the file 0600 despite a lax umask", async () => {
     const before = process.umask(0);
     try {
       await writePrivateFile(join(home, "a/b/key.pem"), "secret");
@@ -39,7 +39,7 @@ describe("writePrivateFile()", () => {
     expect(await readFile(join(home, "a/b/key.pem"), "utf8")).toBe("secret");
   });
 
-  it("replaces a file and a link in one step and leaves nothing else behind", async () => {
+  it("replaces a file or a link atomically and leaves no temporary file", async () => {
     const target = join(home, "elsewhere");
     await writeFile(target, "theirs");
     await symlink(target, join(home, "x"));
@@ -49,26 +49,26 @@ describe("writePrivateFile()", () => {
     expect((await readdir(home)).sort()).toEqual(["elsewhere", "x"]);
   });
 
-  it("says why it cannot and removes its half", async () => {
+  it("reports the cause of a failure and removes its temporary file", async () => {
     await writeFile(join(home, "file"), "");
     await expect(writePrivateFile(join(home, "file/x"), "")).rejects.toMatchObject({
       code: "unavailable",
-      message: expect.stringContaining("a file stands where the directory should be") as unknown,
+      message: expect.stringContaining("a file exists where the directory should be") as unknown,
     });
     await mkdir(join(home, "taken"));
     await expect(writePrivateFile(join(home, "taken"), "")).rejects.toThrow("Cannot write");
     expect((await readdir(home)).sort()).toEqual(["file", "taken"]);
   });
 
-  it("names a directory that may not be written", async (context) => {
+  it("names a directory without write permission", async (context) => {
     context.skip(isRoot, "root may write everywhere");
     await chmod(home, 0o500);
     await expect(writePrivateFile(join(home, "x"), "")).rejects.toMatchObject({ code: "not-permitted" });
     await chmod(home, 0o700);
   });
 
-  it("gives every file and directory that it makes to the owner, and no other", async (context) => {
-    context.skip(!isRoot, "needs root to give files away");
+  it("changes the owner of what it creates, and of nothing else", async (context) => {
+    context.skip(!isRoot, "needs root to change owners");
     const owner = { uid: 12345, gid: 23456 };
     await writePrivateFile(join(home, "p/q/f"), "x", { owner });
     for (const path of ["p", "p/q", "p/q/f"]) expect(await stat(join(home, path))).toMatchObject(owner);
@@ -78,7 +78,7 @@ describe("writePrivateFile()", () => {
   });
 });
 
-it("makePrivateDirectory() may be called by several at once and again", async () => {
+it("makePrivateDirectory() is idempotent and safe to call concurrently", async () => {
   const path = join(home, "a/b/c");
   await Promise.all(Array.from({ length: 8 }, () => makePrivateDirectory(path)));
   await makePrivateDirectory(path);

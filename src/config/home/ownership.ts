@@ -1,4 +1,4 @@
-/** Files and directories of Coral: private (0700, 0600), written whole or not at all, and owned by the user also under sudo. */
+/** Files and directories of Coral: private (0700, 0600), written atomically, and owned by the invoking user even under sudo. */
 
 import { randomBytes } from "node:crypto";
 import { lchown, mkdir, open, rename, rm, stat } from "node:fs/promises";
@@ -17,7 +17,7 @@ export interface WriteOptions {
   owner?: FileOwner | undefined;
 }
 
-/** The user who typed sudo, when this process runs as root because of it; otherwise undefined: files are ours anyway. */
+/** The user who invoked sudo, if this process runs as root because of it; otherwise undefined. */
 export function sudoOwner(
   env: Readonly<Record<string, string | undefined>> = process.env,
   effectiveUid: number | undefined = process.geteuid?.(),
@@ -29,7 +29,7 @@ export function sudoOwner(
   return { uid, gid };
 }
 
-/** Makes the directory and its missing parents, each 0700 and the user's own. An existing directory's mode and owner are left alone. */
+/** Creates the directory and its missing parents, each 0700 and owned by the user. Existing directories keep mode and owner. */
 export async function makePrivateDirectory(path: string, owner: FileOwner | undefined = sudoOwner()): Promise<void> {
   const missing: string[] = [];
   for (let current = path; ; current = dirname(current)) {
@@ -41,15 +41,15 @@ export async function makePrivateDirectory(path: string, owner: FileOwner | unde
     try {
       await mkdir(directory, { mode: 0o700 });
     } catch (error) {
-      // Another process may have made it between the look and the call; that one has set its owner too.
+      // Another process may have created it since the check; that process sets the owner.
       if (codeOf(error) === "EEXIST" && (await isDirectory(directory))) continue;
-      throw fileError("make directory", directory, error);
+      throw fileError("create directory", directory, error);
     }
     await setOwner(directory, owner);
   }
 }
 
-/** Replaces the file in one step: a crash leaves the old content or the new one, never half. Makes missing directories. */
+/** Replaces the file atomically: a crash leaves the old or the new content. Creates missing directories. */
 export async function writePrivateFile(path: string, content: string | Uint8Array, options: WriteOptions = {}): Promise<void> {
   const owner = "owner" in options ? options.owner : sudoOwner();
   const mode = options.mode ?? 0o600;
@@ -59,7 +59,7 @@ export async function writePrivateFile(path: string, content: string | Uint8Arra
     const file = await open(temporary, "wx", mode);
     try {
       await file.writeFile(content);
-      // The process umask may have taken bits away.
+      // The umask may have cleared bits.
       await file.chmod(mode);
       if (owner) await file.chown(owner.uid, owner.gid);
       await file.sync();
@@ -83,7 +83,7 @@ async function isDirectory(path: string): Promise<boolean> {
     return (await stat(path)).isDirectory();
   } catch (error) {
     if (codeOf(error) === "ENOENT") return false;
-    throw fileError("look at", path, error);
+    throw fileError("stat", path, error);
   }
 }
 
@@ -96,12 +96,12 @@ function codeOf(error: unknown): string | undefined {
 }
 
 const explanations: Record<string, { code: "not-permitted" | "unavailable"; text: string }> = {
-  EACCES: { code: "not-permitted", text: "permission denied; check who owns the directory" },
-  EPERM: { code: "not-permitted", text: "operation not permitted; check who owns the directory" },
+  EACCES: { code: "not-permitted", text: "permission denied; check the owner of the directory" },
+  EPERM: { code: "not-permitted", text: "operation not permitted; check the owner of the directory" },
   EROFS: { code: "not-permitted", text: "the file system is read-only; set CORAL_HOME elsewhere" },
   ENOSPC: { code: "unavailable", text: "the disk is full; free some space" },
   EDQUOT: { code: "unavailable", text: "the disk quota is used up; free some space" },
-  EEXIST: { code: "unavailable", text: "a file stands where the directory should be" },
+  EEXIST: { code: "unavailable", text: "a file exists where the directory should be" },
   ENOTDIR: { code: "unavailable", text: "a part of the path is a file, not a directory" },
 };
 

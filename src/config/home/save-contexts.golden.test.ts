@@ -22,7 +22,7 @@ const contexts: Contexts = {
   ],
 };
 
-/** After a comment, whose wording may change. */
+/** The file without its leading comment, whose wording may change. */
 const golden = `current_context: shop-prod
 contexts:
   - name: shop-dev
@@ -41,7 +41,7 @@ beforeEach(async () => {
 afterEach(() => rm(home, { recursive: true, force: true }));
 
 describe("the contexts file", () => {
-  it("is written byte for byte below its comment", async () => {
+  it("matches byte for byte below its comment", async () => {
     await writeContexts(home, contexts);
     const text = await readFile(join(home, "config.yaml"), "utf8");
     expect(text.replaceAll(/^#.*\n/gm, "")).toBe(golden);

@@ -5,7 +5,7 @@ import { type Context, type Contexts, readContexts } from "./contexts.ts";
 import { homePaths } from "./home.ts";
 import { writePrivateFile } from "./ownership.ts";
 
-/** Replaces the file as a whole; comments that people added go. */
+/** Replaces the whole file; comments added by hand are lost. */
 export async function writeContexts(home: string, next: Contexts): Promise<void> {
   const yaml = await import("../schema/yaml-library.ts");
   const path = homePaths(home).configFile;
@@ -21,7 +21,7 @@ export async function writeContexts(home: string, next: Contexts): Promise<void>
   );
 }
 
-/** Adds or replaces the context of that name; makes it current when asked, or when it is the first. */
+/** Adds or replaces the context of that name; makes it current if requested, or if it is the first. */
 export async function saveContext(home: string, context: Context, options: { makeCurrent?: boolean } = {}): Promise<void> {
   const { contexts, currentContext } = await readContexts(home);
   const others = contexts.filter((item) => item.name !== context.name);

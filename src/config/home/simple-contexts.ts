@@ -1,16 +1,17 @@
 /**
- * Reads the contexts file in exactly the form that coral writes it: plain words, two levels. Anything else (quotes, comments after a
- * value, flow style, words that YAML takes for numbers) is left to the YAML parser, whose loading costs more than all the rest of a short command.
+ * A second YAML reader, for start-up time: every command reads the contexts file, and loading the YAML library takes longer than the rest of a
+ * short command. It accepts only the form that coral writes: plain scalars, two levels. For anything else (quotes, trailing comments, flow style,
+ * scalars that YAML reads as numbers) it returns undefined, and the caller loads the library.
  */
 
-// A word that YAML reads as text and nothing else: it begins with a letter or a slash and holds no sign with a meaning.
+// A scalar that YAML always reads as a string: it starts with a letter or a slash and contains no YAML syntax.
 const word = "(?!(?:true|false|null|yes|no|on|off)$)[A-Za-z/][\\w./@+-]*(?::\\d{1,5})?";
 const current = new RegExp(`^current_context: (${word})$`, "i");
 const entry = new RegExp(`^( {2}- | {4})([a-z_]+): (${word})$`, "i");
-/** A fingerprint: with both letters and digits, and not of the form `12e34`, it cannot be a number. */
+/** A fingerprint; a hex letter other than `e` rules out a number such as `12e34`. */
 const fingerprint = /^( {4})(ca_fingerprint): ((?=[0-9a-f]*[a-df])[0-9a-f]{64})$/;
 
-/** Undefined when the text is not in that form. */
+/** Undefined if the text is not in that form. */
 export function parseSimpleContexts(text: string): Record<string, unknown> | undefined {
   const result: { current_context?: string; contexts?: Record<string, string>[] } = {};
   for (const line of text.split("\n")) {

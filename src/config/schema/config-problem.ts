@@ -1,4 +1,4 @@
-/** Turns what a schema finds wrong into words: place, key, value, and what is allowed. */
+/** Turns schema issues into messages: position, key, value, and what is allowed. */
 
 import type * as z from "zod";
 import { closest } from "../../base/closest.ts";
@@ -7,12 +7,12 @@ import { allowedKeys, describeKeys, schemaAt } from "./describe-schema.ts";
 export interface ConfigProblem {
   /** Dotted key path; empty for the file as a whole. */
   key: string;
-  /** Complete, without the place: `log.level is "loud"; allowed values: debug, info`. */
+  /** Complete, without the position: `log.level is "loud"; allowed values: debug, info`. */
   message: string;
-  /** Keys or values that would do, when they can be listed. */
+  /** Allowed keys or values, if they can be listed. */
   allowed?: string[];
   path: readonly PropertyKey[];
-  /** Whether the key's name or its value is off. */
+  /** Whether the key or its value is invalid. */
   at: "key" | "value";
 }
 
@@ -43,7 +43,7 @@ function unknownKey(path: readonly PropertyKey[], schema: z.core.$ZodType): Conf
   const names = allowedKeys(schema, parent);
   const name = String(path.at(-1));
   if (closest(name, names) === undefined) {
-    // Right word, wrong section: `level` at the top belongs under `log`.
+    // Right key, wrong section: `level` at the top belongs under `log`.
     const elsewhere = describeKeys(schema).find((key) => key.path.split(".").at(-1) === name);
     if (elsewhere) {
       const message = `unknown key "${dotted(path)}"; did you mean "${elsewhere.path}"? allowed keys: ${names.join(", ")}`;

@@ -1,4 +1,4 @@
-/** Reads a config schema back: its keys for the docs, what is allowed at a place for error messages. Loads no zod of its own. */
+/** Inspects a config schema: its keys for the docs, the allowed keys at a path for error messages. Does not import zod at run time. */
 
 import type * as z from "zod";
 import type { KeyMeta } from "./schema-parts.ts";
@@ -43,7 +43,7 @@ export function describeKeys(schema: z.core.$ZodType, prefix = ""): ConfigKey[] 
   return keys;
 }
 
-/** `values` in the form of the file with every default filled in, as the file would say it. */
+/** `values` in the form of the file, with every default filled in. */
 export function withDefaults(schema: z.core.$ZodType, values: unknown): Record<string, unknown> {
   const given = typeof values === "object" && values !== null ? (values as Record<string, unknown>) : {};
   const filled: Record<string, unknown> = {};
@@ -55,7 +55,7 @@ export function withDefaults(schema: z.core.$ZodType, values: unknown): Record<s
   return filled;
 }
 
-/** The schema at a key path; undefined when the path leaves it. */
+/** The schema at a key path; undefined if there is none. */
 export function schemaAt(schema: z.core.$ZodType, path: readonly PropertyKey[]): z.core.$ZodType | undefined {
   let current = unwrap(schema).schema;
   for (const segment of path) {

@@ -15,7 +15,7 @@ it.each([
 });
 
 it.each(["", "host", "host:", "host:65536", "::1:9000", "a b:1", "host:1:2", "http://x:1", "host:-1"])(
-  "parseListenAddress() refuses %j",
+  "parseListenAddress() rejects %j",
   (text) => {
     expect(() => parseListenAddress(text)).toThrow("Cannot read address");
   },

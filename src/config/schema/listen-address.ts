@@ -1,11 +1,11 @@
-/** `host:port` as people write it: `127.0.0.1:9000`, `[::1]:9000`, `:9000` and `9000` (loopback). */
+/** `host:port` as users write it: `127.0.0.1:9000`, `[::1]:9000`, `:9000` and `9000` (loopback). */
 
 import { CoralError } from "../../base/errors.ts";
 
 export interface ListenAddress {
   /** Without brackets. */
   host: string;
-  /** 0 picks a free one. */
+  /** 0 picks a free port. */
   port: number;
 }
 
@@ -24,7 +24,7 @@ export function parseListenAddress(text: string): ListenAddress {
   return { host: match[1] ?? (match[2] || loopback), port };
 }
 
-/** A flag that holds a port only moves the port: the configured host stays. */
+/** A flag with only a port changes the port and keeps the configured host. */
 export function withListenFlag(configured: ListenAddress, flag: string | undefined): ListenAddress {
   return flag !== undefined && /^\d+$/.test(flag.trim()) ? { ...configured, port: parseListenAddress(flag).port } : configured;
 }

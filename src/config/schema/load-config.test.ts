@@ -32,7 +32,7 @@ async function messageOf(content: string | Uint8Array): Promise<string> {
   return message.slice(head.length);
 }
 
-describe("loadAgentConfig() names the place and the fix", () => {
+describe("loadAgentConfig() reports position and fix", () => {
   const cases: [name: string, content: string, message: string][] = [
     [
       "an unknown key",
@@ -44,14 +44,14 @@ describe("loadAgentConfig() names the place and the fix", () => {
       "interval: 5s\n",
       'line 1, column 1: unknown key "interval"; did you mean "host.interval"? allowed keys: colony, listen, labels, log, store, host, runtime, exec, service_discovery, traffic, otlp, scrape, logs, health_checks',
     ],
-    ["a word that is like nothing", "log:\n  zzzzzz: 1\n", 'line 2, column 3: unknown key "log.zzzzzz"; allowed keys: level, format'],
+    ["a key similar to none", "log:\n  zzzzzz: 1\n", 'line 2, column 3: unknown key "log.zzzzzz"; allowed keys: level, format'],
     [
       "a value outside the list",
       "# note\nlog:\n  level: loud\n",
       'line 3, column 10: log.level is "loud"; allowed values: debug, info, warn, error',
     ],
     [
-      "a slip in a listed value",
+      "a typo in a listed value",
       "log: { level: inof }",
       'line 1, column 15: log.level is "inof"; did you mean "info"? allowed values: debug, info, warn, error',
     ],
@@ -61,7 +61,7 @@ describe("loadAgentConfig() names the place and the fix", () => {
       "line 2, column 13: host.interval is 15; write a duration with a unit, such as 250ms, 30s, 5m, 2h or 7d",
     ],
     [
-      "a duration that is none",
+      "an invalid duration",
       "host:\n  interval: often\n",
       'line 2, column 13: host.interval is "often"; write a number with a unit, such as 250ms, 30s, 5m, 2h or 7d',
     ],
@@ -71,44 +71,40 @@ describe("loadAgentConfig() names the place and the fix", () => {
       'line 2, column 13: host.interval is "2h"; it must be at least 1s and at most 10m',
     ],
     [
-      "a size in other units",
+      "a size with an unknown unit",
       "store:\n  memory: 64MB\n",
       'line 2, column 11: store.memory is "64MB"; write a number with a unit, such as 512B, 64KiB, 256MiB or 2GiB',
     ],
-    ["a size below the least", "store:\n  memory: 1KiB\n", 'line 2, column 11: store.memory is "1KiB"; it must be at least 32.0 MiB'],
+    ["a size below the minimum", "store:\n  memory: 1KiB\n", 'line 2, column 11: store.memory is "1KiB"; it must be at least 32.0 MiB'],
     [
-      "a number that is not whole",
+      "a fractional number",
       "host:\n  top_processes: 1.5\n",
-      "line 2, column 18: host.top_processes is 1.5; write a whole number of 0 to 100",
+      "line 2, column 18: host.top_processes is 1.5; write a whole number from 0 to 100",
     ],
     [
       "a number out of range",
       "host:\n  top_processes: 101\n",
-      "line 2, column 18: host.top_processes is 101; write a whole number of 0 to 100",
+      "line 2, column 18: host.top_processes is 101; write a whole number from 0 to 100",
     ],
-    ["a section that is a word", "log: info\n", 'line 1, column 6: log is "info"; write keys under it: level, format'],
+    ["a section that is a string", "log: info\n", 'line 1, column 6: log is "info"; write keys under it: level, format'],
     ["a section that is a list", "log:\n  - info\n", "line 2, column 3: log is a list; write keys under it: level, format"],
     ["a label that is a number", "labels:\n  rack: 7\n", "line 2, column 9: labels.rack is 7; write text; put the value in quotes"],
     [
       "a label with a bad name",
       "labels:\n  a b: x\n",
-      'line 2, column 3: key "labels.a b" is not allowed: a label is named by 1 to 63 letters, digits, or one of _ . / -',
+      'line 2, column 3: key "labels.a b" is not allowed: a label name has 1 to 63 letters, digits or any of _ . / -',
     ],
-    ["labels that are a word", "labels: x\n", 'line 1, column 9: labels is "x"; write "name: value" lines under it'],
+    ["labels that are a string", "labels: x\n", 'line 1, column 9: labels is "x"; write "name: value" lines under it'],
     [
       "a listen address without a port",
       "listen: localhost\n",
       'line 1, column 9: listen is "localhost"; write host:port with a port of 0 to 65535, such as 127.0.0.1:9000, [::1]:9000 or 9000',
     ],
     ["a tab", "log:\n\tlevel: info\n", "line 2, column 1: indent with spaces, not with tabs"],
+    ["a duplicate key", "listen: 127.0.0.1:1\nlisten: 127.0.0.1:2\n", "line 2, column 1: duplicate key; keep one of them"],
+    ["a second document", "listen: 127.0.0.1:1\n---\nlog: {}\n", "line 2, column 1: a second document starts here; keep one"],
     [
-      "a duplicate key",
-      "listen: 127.0.0.1:1\nlisten: 127.0.0.1:2\n",
-      "line 2, column 1: the same key stands here a second time; keep one of them",
-    ],
-    ["a second document", "listen: 127.0.0.1:1\n---\nlog: {}\n", "line 2, column 1: a second document begins; keep one"],
-    [
-      "a file that is one word",
+      "a file that is a string",
       "hello\n",
       'line 1, column 1: the file is "hello"; write keys under it: colony, listen, labels, log, store, host, runtime, exec, service_discovery, traffic, otlp, scrape, logs, health_checks',
     ],
@@ -117,7 +113,7 @@ describe("loadAgentConfig() names the place and the fix", () => {
     expect(await messageOf(content)).toBe(message);
   });
 
-  it("counts further problems and lists them all in the details, by line", async () => {
+  it("counts further problems and lists all in the details, by line", async () => {
     const error = await agentError("log:\n  level: loud\nhost:\n  interval: 15\nfoo: 1\n");
     expect(error.message).toContain("(and 2 more;");
     const problems = error.details["problems"] as { line: number; key: string }[];
@@ -137,19 +133,19 @@ describe("loadAgentConfig() names the place and the fix", () => {
     expect(message.length).toBeLessThan(250);
   });
 
-  it("refuses a huge file, bytes that are no text, and aliases that explode", async () => {
-    expect(await messageOf(`# ${"x".repeat(1024 * 1024)}\n`)).toMatch(/^it has \d+ bytes and at most 1048576 are read/);
+  it("rejects a huge file, invalid UTF-8 and alias bombs", async () => {
+    expect(await messageOf(`# ${"x".repeat(1024 * 1024)}\n`)).toMatch(/^it has \d+ bytes, more than the limit of 1048576/);
     expect(await messageOf(new Uint8Array([0xff, 0xfe, 0x00]))).toBe("it is not UTF-8 text");
     const bomb = [
       "a: &a [x,x,x,x,x,x,x,x,x]",
       ...["b", "c", "d", "e"].map((key, i) => `${key}: &${key} [${Array(9).fill(`*${"abcd"[i]}`).join(",")}]`),
     ].join("\n");
-    expect(await messageOf(bomb)).toBe("it repeats itself through too many aliases");
+    expect(await messageOf(bomb)).toBe("it expands too many aliases");
   });
 });
 
 describe("loadAgentConfig()", () => {
-  it("gives the defaults without a file, with an empty one and with empty sections", async () => {
+  it("returns the defaults without a file, with an empty file and with empty sections", async () => {
     const absent = await loadAgentConfig({ home, env: {} });
     expect(absent.file).toBeUndefined();
     expect(absent.config).toEqual({
@@ -208,7 +204,7 @@ describe("loadAgentConfig()", () => {
     }
   });
 
-  it("takes flags before environment before file before defaults", async () => {
+  it("prefers flags to environment to file to defaults", async () => {
     const file = join(home, "a.yaml");
     await writeFile(file, "log: { level: warn, format: json }\nlisten: 127.0.0.1:1\ncolony: { id: file-dev-000000 }\n");
     const { config } = await loadAgentConfig({
@@ -222,7 +218,7 @@ describe("loadAgentConfig()", () => {
     expect(config.colony.id).toBe("file-dev-000000");
   });
 
-  it("blames the flag or the variable, not the file", async () => {
+  it("names the flag or variable at fault, not the file", async () => {
     await expect(loadAgentConfig({ home, env: { CORAL_LOG_LEVEL: "loud" } })).rejects.toMatchObject({
       code: "usage",
       message: 'Cannot use CORAL_LOG_LEVEL: log.level is "loud"; allowed values: debug, info, warn, error',
@@ -232,7 +228,7 @@ describe("loadAgentConfig()", () => {
     });
   });
 
-  it("says so when a named file is missing", async () => {
+  it("reports a missing file if it was named", async () => {
     const file = join(home, "nowhere.yaml");
     await expect(loadAgentConfig({ home, file })).rejects.toMatchObject({
       code: "not-found",
@@ -248,7 +244,7 @@ describe("loadColonyConfig()", () => {
     return loadColonyConfig({ home, colonyId: "shop-dev-1a2b3c", file, env: {}, ...(signals ? { signals } : {}) });
   }
 
-  it("needs an id and nothing else", async () => {
+  it("requires only an id", async () => {
     const { config } = await load("id: shop-dev-1a2b3c\n");
     expect(config).toMatchObject({
       name: "shop-dev-1a2b3c",
@@ -261,11 +257,11 @@ describe("loadColonyConfig()", () => {
       sql: { maxRows: 10_000, timeoutMs: 10_000 },
       retentionMs: {},
     });
-    await expect(load("name: shop\n")).rejects.toThrow('line 1, column 1: key "id" is missing: Made by coral init');
+    await expect(load("name: shop\n")).rejects.toThrow('line 1, column 1: key "id" is missing: The colony');
     await expect(load("")).rejects.toThrow('key "id" is missing');
   });
 
-  it("reads retention by signal and reports a signal that does not exist", async () => {
+  it("reads retention per signal and reports unknown signals", async () => {
     const content = "id: a\nretention:\n  host: 7d\n  host_procss: 1h\n";
     expect((await load(content)).config.retentionMs).toEqual({ host: 7 * 86_400_000, host_procss: 3_600_000 });
     await expect(load(content, ["host", "host_process"])).rejects.toThrow(
@@ -273,7 +269,7 @@ describe("loadColonyConfig()", () => {
     );
   });
 
-  it("refuses health times in the wrong order and an id that is a path", async () => {
+  it("rejects health times in the wrong order and an id that is a path", async () => {
     await expect(load("id: a\nhealth:\n  degraded_after: 5m\n")).rejects.toThrow(
       "line 3, column 3: health.unhealthy_after has its default: it must be longer than health.degraded_after",
     );

@@ -1,4 +1,4 @@
-/** Reads a config with its overrides: flags > environment > file > defaults. Whatever is wrong is said with its place. */
+/** Reads a config with its overrides: flags > environment > file > defaults. Errors carry the position. */
 
 import type * as z from "zod";
 import { CoralError } from "../../base/errors.ts";
@@ -6,7 +6,7 @@ import { type ConfigProblem, problemsOf, unknownName } from "./config-problem.ts
 import { withDefaults } from "./describe-schema.ts";
 import { readYamlFile, type YamlFile } from "./yaml-file.ts";
 
-/** A value from outside the file. */
+/** A value from a flag or an environment variable. */
 export interface ConfigOverride {
   /** `CORAL_LOG_LEVEL` or `--log-level`; named in errors. */
   source: string;
@@ -18,7 +18,7 @@ export interface LoadedConfig<T> {
   config: T;
   /** The same in the form of the file, defaults included: `{ pull: { interval: "5s" } }`. */
   values: Record<string, unknown>;
-  /** The file that was read; undefined when there is none and the defaults apply. */
+  /** The file that was read; undefined if there is none and the defaults apply. */
   file: string | undefined;
 }
 
@@ -65,7 +65,7 @@ export function environmentOverrides(
   return flagOverrides(variables.map(({ variable, key }) => [variable, key, env[variable] || undefined]));
 }
 
-/** Tuples of source, dotted key and value; those without a value are left out. */
+/** Tuples of source, dotted key and value; those without a value are dropped. */
 export function flagOverrides(entries: readonly (readonly [source: string, key: string, value: string | undefined])[]): ConfigOverride[] {
   return entries.flatMap(([source, key, value]) => (value === undefined ? [] : [{ source, path: key.split("."), value }]));
 }
@@ -100,7 +100,7 @@ function fileError(what: string, file: YamlFile, problems: readonly ConfigProble
 
 function overrideError<S extends z.ZodType>(options: LoadConfigOptions<S>, problems: readonly ConfigProblem[]): CoralError {
   const problem = problems[0];
-  // The later override wins, so it is the one to blame when two set the same key.
+  // The later override wins, so the error names it when two set the same key.
   const override = options.overrides?.findLast((candidate) => candidate.path.join(".") === problem?.key);
   if (override && problem) {
     const allowed = problem.allowed === undefined ? {} : { allowed: problem.allowed };

@@ -17,7 +17,7 @@ async function otlpOf(yaml: string) {
 }
 
 describe("the otlp section", () => {
-  it("takes everything on loopback unless told otherwise", async () => {
+  it("listens for everything on loopback by default", async () => {
     expect(await otlpOf("")).toEqual({
       enabled: true,
       grpc: { host: "127.0.0.1", port: 4_317 },
@@ -32,7 +32,7 @@ describe("the otlp section", () => {
     });
   });
 
-  it("reads all of it", async () => {
+  it("reads every key", async () => {
     const yaml = `otlp:
   grpc: { enabled: false }
   http: { listen: "0.0.0.0:4000" }
@@ -50,7 +50,7 @@ describe("the otlp section", () => {
   });
 
   it.each(['otlp: { forward: { endpoint: "collector:4318" } }', "otlp: { workers: 0 }", "otlp: { sampling: { budget: 5 } }"])(
-    "refuses %s",
+    "rejects %s",
     async (yaml) => {
       await expect(otlpOf(yaml)).rejects.toThrow(/otlp/);
     },

@@ -1,4 +1,4 @@
-/** The `otlp` section, the same for agents and colonies: where OpenTelemetry's data is taken, how much of it, and where it goes on to. */
+/** The `otlp` section, the same for agents and colonies: where OpenTelemetry data is received, how much of it is kept, and where it is forwarded. */
 
 import * as z from "zod";
 import type { ListenAddress } from "./listen-address.ts";
@@ -11,49 +11,44 @@ const loopback = "127.0.0.1";
 
 export function otlpSection(isEnabled: boolean) {
   return section({
-    enabled: flag("Take traces, logs and metrics that programs send by OTLP").prefault(isEnabled),
+    enabled: flag("Receive traces, logs and metrics over OTLP").prefault(isEnabled),
     grpc: section({
-      enabled: flag("Take them by gRPC").prefault(true),
-      listen: listenAddress("Address of OTLP by gRPC; port 0 picks a free one").prefault(`${loopback}:${defaultPorts.grpc}`),
+      enabled: flag("Receive OTLP over gRPC").prefault(true),
+      listen: listenAddress("Listen address for OTLP over gRPC; port 0 picks a free port").prefault(`${loopback}:${defaultPorts.grpc}`),
     }),
     http: section({
-      enabled: flag("Take them by HTTP, as protobuf or JSON").prefault(true),
-      listen: listenAddress("Address of OTLP by HTTP; port 0 picks a free one").prefault(`${loopback}:${defaultPorts.http}`),
+      enabled: flag("Receive OTLP over HTTP, as protobuf or JSON").prefault(true),
+      listen: listenAddress("Listen address for OTLP over HTTP; port 0 picks a free port").prefault(`${loopback}:${defaultPorts.http}`),
     }),
     token_file: text(
-      "File that holds a token which senders must give: OTEL_EXPORTER_OTLP_HEADERS=authorization=Bearer%20<token>. Default: none is needed",
+      "File with a bearer token that clients must send: OTEL_EXPORTER_OTLP_HEADERS=authorization=Bearer%20<token>. Default: no token required",
     ).optional(),
-    max_body: size("Largest request, also after it was unpacked", { min: "64KiB", max: "64MiB" }).prefault("16MiB"),
-    max_in_flight: size("Bytes of requests that are worked on at the same time; more are asked to come back", {
+    max_body: size("Largest accepted request, before and after decompression", { min: "64KiB", max: "64MiB" }).prefault("16MiB"),
+    max_in_flight: size("Total size of requests in flight; further requests are rejected as retryable", {
       min: "1MiB",
       max: "1GiB",
     }).prefault("64MiB"),
-    max_connections: integer("Connections of each kind", 1, 10_000).prefault(512),
-    workers: integer("Threads at most that turn requests into stored rows; each runs only while there is enough to do", 1, 16).prefault(2),
+    max_connections: integer("Maximum number of connections per protocol", 1, 10_000).prefault(512),
+    workers: integer("Maximum number of decode threads; each is started only under load", 1, 16).prefault(2),
     sampling: section({
-      budget: size(
-        "Stored spans per second; beyond it a share of the traces without errors that are not slow is kept. Default: all are kept",
-        {
-          min: "1KiB",
-        },
-      ).optional(),
-      slow: duration("A span of at least this duration makes its trace one that is always kept", { min: "1ms", max: "1h" }).prefault(
-        "500ms",
-      ),
+      budget: size("Spans stored per second; above it, traces with neither errors nor slow spans are sampled. Default: no sampling", {
+        min: "1KiB",
+      }).optional(),
+      slow: duration("Traces with a span of at least this duration are always kept", { min: "1ms", max: "1h" }).prefault("500ms"),
     }),
     forward: section({
-      endpoint: text("Another OTLP endpoint by HTTP that gets the same requests, such as http://collector:4318", {
+      endpoint: text("OTLP/HTTP endpoint to forward all requests to, such as http://collector:4318", {
         expression: /^https?:\/\/[^\s]+$/,
-        message: "write an address such as http://collector:4318",
+        message: "write a URL such as http://collector:4318",
       }).optional(),
       headers: z
         .record(
-          z.string().regex(/^[A-Za-z0-9!#$%&'*+.^_`|~-]{1,128}$/, "write the name of a header, such as authorization"),
+          z.string().regex(/^[A-Za-z0-9!#$%&'*+.^_`|~-]{1,128}$/, "write a header name, such as authorization"),
           text("The header's value"),
         )
-        .meta({ kind: "map of text", description: "Headers that are sent along, such as authorization" })
+        .meta({ kind: "map of text", description: "Headers added to forwarded requests, such as authorization" })
         .prefault({}),
-      queue: size("Bytes of requests that may wait to be forwarded; more are not forwarded", { min: "64KiB", max: "1GiB" }).prefault(
+      queue: size("Size of the forwarding queue; requests are not forwarded while it is full", { min: "64KiB", max: "1GiB" }).prefault(
         "32MiB",
       ),
     }),
@@ -62,10 +57,10 @@ export function otlpSection(isEnabled: boolean) {
 
 export interface OtlpConfig {
   enabled: boolean;
-  /** Undefined: that door stays closed. */
+  /** Undefined: listener disabled. */
   grpc: ListenAddress | undefined;
   http: ListenAddress | undefined;
-  /** Holds the token that senders must give; undefined: none is needed. */
+  /** Holds the token that clients must send; undefined: none required. */
   tokenFile: string | undefined;
   maxBodyBytes: number;
   maxInFlightBytes: number;

@@ -1,4 +1,4 @@
-/** Building blocks of config schemas. Each leaf carries a description and a type word, from which the docs and the error messages come. */
+/** Building blocks of config schemas. Each leaf carries a description and a type name, used by docs and errors. */
 
 import * as z from "zod";
 import { logLevels } from "../../base/log.ts";
@@ -17,7 +17,7 @@ interface Range {
   max?: string;
 }
 
-/** Runs a parser that throws CoralError `invalid` inside zod and keeps only what it says after the colon. */
+/** Runs a parser that throws CoralError `invalid` inside zod and keeps only the reason after the colon. */
 function parsed<T>(context: z.RefinementCtx<string>, parse: () => T): T | typeof z.NEVER {
   try {
     return parse();
@@ -86,7 +86,7 @@ export function text(description: string, pattern?: { expression: RegExp; messag
 }
 
 export function integer(description: string, min: number, max: number) {
-  const message = `write a whole number of ${min} to ${max}`;
+  const message = `write a whole number from ${min} to ${max}`;
   return z
     .int({ error: message })
     .min(min, message)
@@ -101,14 +101,12 @@ export function oneOf<const T extends readonly [string, ...string[]]>(descriptio
 /** The `log` section, the same for every daemon. */
 export const logSection = z
   .strictObject({
-    level: oneOf("Least severe lines that are written", logLevels).prefault("info"),
-    format: oneOf("JSON for machines or readable lines; auto is text on a terminal and json elsewhere", ["auto", "json", "text"]).prefault(
-      "auto",
-    ),
+    level: oneOf("Minimum level of log lines", logLevels).prefault("info"),
+    format: oneOf("Log format; auto is text on a terminal and json elsewhere", ["auto", "json", "text"]).prefault("auto"),
   })
   .prefault({});
 
-/** An optional section, an empty one included: `log:` with nothing under it is null in YAML. */
+/** An optional section, which may be empty: `log:` with nothing under it is null in YAML. */
 export function section<T extends z.ZodRawShape>(shape: T) {
   return z.strictObject(shape).prefault({} as z.input<z.ZodObject<T, z.core.$strict>>);
 }

@@ -37,13 +37,13 @@ describe("parseServiceSpec()", () => {
     ["api:80:/a:Http", '"Http" is not a type'],
     ["api:80:/a:b:c", "it has too many parts"],
     ["api:80:/a:udp", "a health path needs HTTP"],
-  ])("refuses %j", (text, message) => {
+  ])("rejects %j", (text, message) => {
     expect(() => parseServiceSpec(text)).toThrow(expect.objectContaining({ code: "usage", message: expect.stringContaining(message) }));
   });
 });
 
 describe("checkServiceSpec()", () => {
-  it("takes what the CLI sends and drops what it does not know", () => {
+  it("accepts what the CLI sends and drops unknown fields", () => {
     expect(checkServiceSpec({ name: "api", port: 80, health: "/h", type: "http", extra: 1 })).toEqual({
       name: "api",
       port: 80,
@@ -63,7 +63,7 @@ describe("checkServiceSpec()", () => {
     { name: "a", port: "1" },
     { name: "a", port: 1, health: 1 },
     { name: "../x", port: 1 },
-  ])("refuses %j", (value) => {
+  ])("rejects %j", (value) => {
     expect(() => checkServiceSpec(value)).toThrow(expect.objectContaining({ code: "invalid" }));
   });
 });

@@ -1,13 +1,13 @@
-/** What `coral connect` takes: `name:port[:health][:type]`. The CLI reads the text, the agent checks what arrives; both keep to the rules here. */
+/** The argument of `coral connect`: `name:port[:health][:type]`. The CLI parses the text, the agent validates what it receives; both use these rules. */
 
 import { CoralError, type ErrorCode } from "../../base/errors.ts";
 import { given } from "../../base/given.ts";
 
-/** A service as a user names it to the agent of its host. */
+/** A service that a user connects at the agent of its host. */
 export interface ServiceSpec {
   name: string;
   port: number;
-  /** Path that answers 2xx or 3xx while the service is well; without one a connection that is accepted is enough. */
+  /** Path that returns 2xx or 3xx while the service is healthy; without one, an accepted connection is enough. */
   health?: string;
   /** Free word such as `http`, `postgres`; `https` checks over TLS, `udp` is not checked. */
   type?: string;
@@ -33,14 +33,14 @@ export function parseServiceSpec(text: string): ServiceSpec {
   });
 }
 
-/** A value of unknown origin. Throws `invalid`. */
+/** Validates an untrusted value. Throws `invalid`. */
 export function checkServiceSpec(value: unknown): ServiceSpec {
   const { name, port, health, type } = (typeof value === "object" && value !== null ? value : {}) as Record<string, unknown>;
   const shown = typeof name === "string" ? name : JSON.stringify(name ?? null);
-  if (typeof name !== "string") throw problem("invalid", shown, "its name is no text");
-  if (typeof port !== "number") throw problem("invalid", shown, "its port is no number");
-  if (health !== undefined && typeof health !== "string") throw problem("invalid", shown, "its health path is no text");
-  if (type !== undefined && typeof type !== "string") throw problem("invalid", shown, "its type is no text");
+  if (typeof name !== "string") throw problem("invalid", shown, "its name is not a string");
+  if (typeof port !== "number") throw problem("invalid", shown, "its port is not a number");
+  if (health !== undefined && typeof health !== "string") throw problem("invalid", shown, "its health path is not a string");
+  if (type !== undefined && typeof type !== "string") throw problem("invalid", shown, "its type is not a string");
   return checkedSpec("invalid", shown, {
     name,
     port,

@@ -5,7 +5,7 @@ import { problemsOf } from "./config-problem.ts";
 import { parseYaml } from "./yaml-file.ts";
 
 describe("parseYaml()", () => {
-  it("knows where keys and values stand, in maps, lists and flow style", async () => {
+  it("locates keys and values in maps, lists and flow style", async () => {
     const file = await parseYaml("a:\n  b: 1\nlist:\n  - x\n  - {c: 2}\n", "f", "file");
     expect(file.value).toEqual({ a: { b: 1 }, list: ["x", { c: 2 }] });
     expect(file.positionOf(["a", "b"])).toEqual({ line: 2, column: 6 });
@@ -16,7 +16,7 @@ describe("parseYaml()", () => {
     expect(file.positionOf([])).toEqual({ line: 1, column: 1 });
   });
 
-  it("does not let a file reach an object's prototype", async () => {
+  it("keeps a file from reaching an object's prototype", async () => {
     const file = await parseYaml("__proto__:\n  polluted: 1\n", "f", "file");
     expect(({} as Record<string, unknown>)["polluted"]).toBeUndefined();
     const result = agentConfigSchema.safeParse(file.value);
@@ -29,13 +29,13 @@ describe("parseYaml()", () => {
     ["a: !custom x\n", /^line 1, column 4: unresolved tag/],
     ["a: *nowhere\n", /^it uses an alias/],
     ["? {x: 1}\n: 2\n", /^line 1, column 3: /],
-  ])("refuses %j with a place", async (text, place) => {
+  ])("rejects %j with a position", async (text, place) => {
     const error = await parseYaml(text, "f", "file").catch((reason: unknown) => reason);
     expect(error).toBeInstanceOf(CoralError);
     expect((error as CoralError).message.replace('Cannot read file "f": ', "")).toMatch(place);
   });
 
-  it("answers any text with a value or a CoralError that has a message", async () => {
+  it("returns a value or throws a CoralError with a message for any text", async () => {
     let seed = 7;
     const random = (below: number): number => {
       seed = (seed * 1_103_515_245 + 12_345) % 2 ** 31;

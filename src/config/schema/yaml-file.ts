@@ -1,10 +1,10 @@
-/** A YAML file with positions: what it holds, and where each key stands, so that a bad value can be pointed at. */
+/** A YAML file with the position of each key, so that errors can point at a bad value. */
 
 import { readFile, stat } from "node:fs/promises";
 import type { Document, LineCounter, Node, Pair } from "yaml";
 import { CoralError } from "../../base/errors.ts";
 
-/** A config file is written by people; anything larger is the wrong file. */
+/** Config files are written by hand; anything larger is the wrong file. */
 const maxFileBytes = 1024 * 1024;
 
 export interface Position {
@@ -14,9 +14,9 @@ export interface Position {
 
 export interface YamlFile {
   path: string;
-  /** Plain data. Null values are left out: `log:` with nothing under it is the same as no `log`. */
+  /** Plain data. Null values are dropped: `log:` with nothing under it is the same as no `log`. */
   value: unknown;
-  /** Where a key's value stands, or its name with `of: "key"`; the nearest enclosing place when the key is absent. */
+  /** Position of a key's value, or of its name with `of: "key"`; the nearest enclosing position if the key is absent. */
   positionOf(path: readonly PropertyKey[], of?: "key" | "value"): Position;
 }
 
@@ -34,7 +34,7 @@ async function readText(path: string, what: string): Promise<string | undefined>
     const info = await stat(path);
     if (info.isDirectory()) throw fail("invalid", "it is a directory; name a file");
     if (info.size > maxFileBytes)
-      throw fail("invalid", `it has ${info.size} bytes and at most ${maxFileBytes} are read; is it the right file?`);
+      throw fail("invalid", `it has ${info.size} bytes, more than the limit of ${maxFileBytes}; is it the right file?`);
     bytes = await readFile(path);
   } catch (error) {
     if (error instanceof CoralError) throw error;
@@ -50,7 +50,7 @@ async function readText(path: string, what: string): Promise<string | undefined>
   }
 }
 
-/** The library is loaded here and not above: commands that read no YAML start without it. */
+/** The library is imported lazily: commands that read no YAML start without it. */
 export async function parseYaml(text: string, path: string, what: string): Promise<YamlFile> {
   const yaml = await import("./yaml-library.ts");
   const lines = new yaml.LineCounter();
@@ -69,7 +69,7 @@ export async function parseYaml(text: string, path: string, what: string): Promi
     value = document.toJS({ maxAliasCount: 100 });
   } catch (error) {
     const isUnknown = error instanceof Error && error.message.startsWith("Unresolved alias");
-    const state = isUnknown ? "it uses an alias (*name) that no anchor (&name) defines" : "it repeats itself through too many aliases";
+    const state = isUnknown ? "it uses an alias (*name) without an anchor (&name)" : "it expands too many aliases";
     throw new CoralError({
       code: "invalid",
       message: `Cannot read ${what} "${path}": ${state}`,
@@ -86,8 +86,8 @@ export async function parseYaml(text: string, path: string, what: string): Promi
 
 function syntaxMessage(code: string, message: string): string {
   if (code === "TAB_AS_INDENT") return "indent with spaces, not with tabs";
-  if (code === "DUPLICATE_KEY") return "the same key stands here a second time; keep one of them";
-  if (code === "MULTIPLE_DOCS") return "a second document begins; keep one";
+  if (code === "DUPLICATE_KEY") return "duplicate key; keep one of them";
+  if (code === "MULTIPLE_DOCS") return "a second document starts here; keep one";
   const sentence = message.replace(/\s+/g, " ").trim();
   return sentence.charAt(0).toLowerCase() + sentence.slice(1);
 }

@@ -1,3 +1,3 @@
-/** What we use of the YAML library, behind one lazy import: loading it costs a command more than reading its config. */
+/** The parts of the YAML library in use, behind one lazy import: loading it takes longer than reading a config. */
 
 export { isMap, LineCounter, parseDocument, stringify } from "yaml";
