@@ -1,7 +1,7 @@
 /**
- * A colony with a thousand agents that see 200 connections each, of 5,000 services: how long their reports take to be stored, correlated and
- * classified, after the first scan and in the scans that follow, and how long the whole topology takes to ask for: the tool alone, and
- * `coral network topology` against a colony that runs on the same file.
+ * A colony with a thousand agents, 200 connections each, 5,000 services in all: how long it takes to store, correlate and
+ * classify their reports, for the first scan and for later ones, and how long a query of the whole topology takes: the tool alone, and
+ * `coral network topology` against a colony on the same file.
  */
 
 import { spawnSync } from "node:child_process";
@@ -25,8 +25,8 @@ import { figureOf, isSmall, report, single } from "./lib/report.ts";
 const agents = isSmall ? 100 : 1_000;
 const servicesPerAgent = 5;
 /**
- * Of the 200 ends of an agent: calls to other agents, the same number of calls from them, and calls outside. Each of its services calls four
- * others and two addresses outside, with four connections each.
+ * The 200 connection ends of an agent: calls to other agents, as many calls from them, and external calls. Each of its services calls four
+ * others and two external addresses, with four connections each.
  */
 const callsOut = 80;
 const callsOutside = 40;
@@ -38,7 +38,7 @@ const intervalMs = 30_000;
 type InstanceRow = RowOf<typeof serviceInstance.columns>;
 type ConnectionRow = RowOf<typeof connection.columns>;
 
-/** A little before now: the colony that is started on the same file goes by the machine's clock. */
+/** Slightly in the past: the colony started on the same file uses the wall clock. */
 let wallMs = Date.now() - (scans + 1) * intervalMs;
 const clock: Clock = { wallMs: () => wallMs, monotonicMs: () => wallMs };
 
@@ -82,14 +82,14 @@ interface Call {
   agent: number;
   peer: number;
   index: number;
-  /** Which of the service's peers. */
+  /** Index among the service's peers. */
   nth: number;
-  /** Rises with each new connection in its place. */
+  /** Incremented for each new connection that replaces it. */
   round: number;
   firstMs: number;
 }
 
-/** Each agent's calls; the peers see their ends of them. */
+/** Calls per agent; the peers report their ends of them. */
 const calls: Call[] = Array.from({ length: agents * (callsOut + callsOutside) }, (_, at) => {
   const agent = Math.floor(at / (callsOut + callsOutside));
   const index = at % (callsOut + callsOutside);
@@ -143,7 +143,7 @@ function sliceOf<C extends Columns>(agent: number, signal: Signal<C>, rows: RowO
   return { signal: signal.name, oldestSeq: 1, nextSeq: nextFree, batch: encodeBatch(batchFromRows(signal, rows), firstSeq) };
 }
 
-/** What every agent answers: all of its instances, and the ends given. */
+/** What every agent reports: all of its instances and the given connection ends. */
 function pullsOf(ends: { agent: number; row: ConnectionRow }[]): AgentPull[] {
   const byAgent = new Map<number, ConnectionRow[]>();
   for (const { agent, row } of ends) byAgent.set(agent, [...(byAgent.get(agent) ?? []), row]);
@@ -169,14 +169,14 @@ async function timed(work: () => Promise<unknown>): Promise<number> {
   return performance.now() - startedMs;
 }
 
-/** What a person waits for: the whole program, its question and its table. */
+/** What a user waits for: the whole command, with query and table. */
 async function askColony(home: CoralHome): Promise<number[]> {
   await using daemon = await home.start(["colony", "start", "--port", "0"], () => home.run("status"));
   const askMs: number[] = [];
   for (let round = 0; round < 5; round++) {
     const startedMs = performance.now();
     const { status } = spawnSync(coralFile, ["network", "topology"], { env: home.env, stdio: "ignore" });
-    if (status !== 0) throw new Error(`coral network topology ended with ${status}`);
+    if (status !== 0) throw new Error(`coral network topology exited with ${status}`);
     askMs.push(performance.now() - startedMs);
   }
   daemon.check();
@@ -214,7 +214,7 @@ async function fill() {
   const cycleMs: number[] = [];
   for (let scan = 1; scan <= scans; scan++) {
     wallMs += intervalMs;
-    // A tenth of the connections ended and as many began; another tenth is reported again, as every five minutes.
+    // A tenth of the connections are replaced; another tenth is reported again, as every five minutes.
     const ends = calls.flatMap((call, at) => {
       if ((at + scan) % 10 === 1) return endsOf(call, "open");
       if ((at + scan) % 10 !== 0) return [];

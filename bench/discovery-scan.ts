@@ -1,6 +1,6 @@
 /**
- * What it costs to know every service and connection of a busy host, against `ss -tanp`, which lists the same sockets with their processes
- * and forgets them. A scan here is everything that the agent does for its rows: sockets, owners, facts, names, rows.
+ * CPU cost of discovering every service and connection of a busy host, against `ss -tanp`, which lists the same sockets with their processes
+ * and keeps no state. A scan includes everything that the agent does for its rows: sockets, owners, facts, names, rows.
  */
 
 import { spawnSync } from "node:child_process";
@@ -27,7 +27,7 @@ const sizes: WorldSizes = isSmall
   ? { processes: 50, sockets: 500, descriptors: 2_500 }
   : { processes: 500, sockets: 5_000, descriptors: 25_000 };
 const rounds = isSmall ? 3 : 15;
-/** The agent runs for days: these rounds let V8 compile what it runs often. The first scan of a process is a figure of its own. */
+/** Warm-up rounds for V8, as the agent runs for days. The first scan of a process is measured separately. */
 const warmUpRounds = isSmall ? 2 : 8;
 const freshConnections = 100;
 
@@ -47,7 +47,7 @@ function createCollector(): DiscoveryCollector {
   });
 }
 
-/** CPU time of this process, all threads included, and what was found. */
+/** CPU time of this process with all threads, and the scan's result. */
 async function costOf(collector: DiscoveryCollector): Promise<{ cpuMs: number; instances: number; connections: number }> {
   const before = process.cpuUsage();
   const rows = await collector.sample(undefined, true);
@@ -55,7 +55,7 @@ async function costOf(collector: DiscoveryCollector): Promise<{ cpuMs: number; i
   return { cpuMs: (user + system) / 1_000, instances: rows.instances.length, connections: rows.connections.length };
 }
 
-/** The shell's clock has milliseconds; the kernel's for children only hundredths of a second. */
+/** Uses the shell's clock, which has milliseconds; the kernel counts children's time in hundredths of a second. */
 function costOfSs(): number {
   const { stderr, status } = spawnSync("bash", ["-c", 'TIMEFORMAT="%U %S"; time ss -tanp > /dev/null'], { encoding: "utf8" });
   const [user, system] = stderr.trim().split(" ").map(Number);
@@ -63,7 +63,7 @@ function costOfSs(): number {
   return (user + system) * 1_000;
 }
 
-/** Connections of this process with itself, made between two scans and accepted. */
+/** Accepted connections of this process with itself, opened between two scans. */
 async function openConnections(count: number, server: Server): Promise<Socket[]> {
   const { port } = server.address() as { port: number };
   const accepted = new Promise<void>((resolve) => {
@@ -84,7 +84,7 @@ async function measureScans(): Promise<{ figures: Figure[]; notes: string[] }> {
   const server = createServer().listen(0, "127.0.0.1");
   await once(server, "listening");
   const cold = await costOf(createCollector());
-  if (cold.connections < sizes.sockets - sizes.processes) throw new Error(`Only ${cold.connections} connections were found`);
+  if (cold.connections < sizes.sockets - sizes.processes) throw new Error(`Only ${cold.connections} connections found`);
   const [ss, full, idle, churned]: [number[], number[], number[], number[]] = [[], [], [], []];
   for (let round = -warmUpRounds; round < rounds; round++) {
     const ssMs = costOfSs();
@@ -94,7 +94,7 @@ async function measureScans(): Promise<{ figures: Figure[]; notes: string[] }> {
     const unchanged = await costOf(collector);
     const sockets = await openConnections(freshConnections, server);
     const changed = await costOf(collector);
-    if (changed.connections < 2 * freshConnections) throw new Error(`Only ${changed.connections} new ends were found`);
+    if (changed.connections < 2 * freshConnections) throw new Error(`Only ${changed.connections} new connection ends found`);
     for (const socket of sockets) socket.destroy();
     if (round < 0) continue;
     ss.push(ssMs);
@@ -116,11 +116,11 @@ async function measureScans(): Promise<{ figures: Figure[]; notes: string[] }> {
       }),
       figureOf("first scan of a new process: CPU", "ms", single(cold.cpuMs)),
     ],
-    notes: [`${cold.instances} instances and ${cold.connections} ends of connections were found`],
+    notes: [`${cold.instances} instances and ${cold.connections} connection ends found`],
   };
 }
 
-/** What discovery costs at its default interval: scan, rows into a real store, and the read that a pull makes; the process does nothing else. */
+/** CPU share of discovery at its default interval: scan, writes to a real store, and the read of a pull. */
 async function measureAverage(): Promise<Figure> {
   const directory = mkdtempSync(join(tmpdir(), "coral-bench-"));
   const engine = await openEngine({
@@ -154,7 +154,7 @@ async function measureAverage(): Promise<Figure> {
     return (user + system) / 1_000 / (delayMs / 100);
   };
   try {
-    // Everything is new to the first scan, and processes that just started are read a second time.
+    // The first scan sees everything as new, and processes that just started are read twice.
     for (let scan = 0; scan < 2; scan++) await period(100);
     const shares: number[] = [];
     for (let scan = 0; scan < periods; scan++) shares.push(await period(periodMs));

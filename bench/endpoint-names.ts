@@ -1,6 +1,6 @@
 /**
- * How fast an address outside is found among 100,000 published ranges, its text parsed included, against a scan of all ranges, as anybody
- * would write it first, and against `BlockList` of Node, which only says whether there is a range at all.
+ * How fast an external address is parsed and found among 100,000 published ranges, against a linear scan of all ranges
+ * and against Node's `BlockList`, which only reports whether any range matches.
  */
 
 import { BlockList } from "node:net";
@@ -27,7 +27,7 @@ interface Range {
 
 let state = 11;
 
-/** 0 to 2^32 - 1, the same in every run. */
+/** 0 to 2^32 - 1, deterministic. */
 function random(): number {
   state = (state + 0x9e3779b9) >>> 0;
   let mixed = Math.imul(state ^ (state >>> 16), 0x21f0aaad);
@@ -43,7 +43,7 @@ const colons = (words: readonly number[]): string =>
     .map((group) => group.toString(16))
     .join(":");
 
-/** Lengths as providers have them, 4 of 5 ranges IPv4, in the parts of the address space where providers are. */
+/** Realistic prefix lengths, 4 of 5 ranges IPv4, in the address space that providers use. */
 function makeRanges(): Range[] {
   const labels = Array.from(
     { length: 500 },
@@ -64,7 +64,7 @@ function keep(word: number, bits: number): number {
   return bits <= 0 ? 0 : (word & (0xffffffff << (32 - bits))) >>> 0;
 }
 
-/** Half of them in some range, half anywhere. */
+/** Half of them inside a range, half random. */
 function makeAddresses(ranges: readonly Range[]): string[] {
   return Array.from({ length: lookups }, (_, index) => {
     const { words, length } = pick(ranges);
@@ -110,7 +110,7 @@ function timeUs(addresses: readonly string[], look: (address: string) => unknown
   let found = 0;
   for (const address of addresses) if (look(address)) found++;
   const tookMs = performance.now() - startMs;
-  if (found === 0) throw new Error("Nothing was found");
+  if (found === 0) throw new Error("No address was found in any range");
   return (tookMs * 1_000) / addresses.length;
 }
 
@@ -123,7 +123,7 @@ const table = new PrefixTable([list]);
 for (const address of sample) {
   const expected = scan(ranges, address);
   const got = table.lookup(address);
-  if (got !== expected) throw new Error(`${address} is in ${JSON.stringify(expected)}, and was found in ${JSON.stringify(got)}`);
+  if (got !== expected) throw new Error(`${address} is in ${JSON.stringify(expected)}, but the lookup returned ${JSON.stringify(got)}`);
   if (blockList.check(address, address.includes(":") ? "ipv6" : "ipv4") !== (expected !== undefined))
     throw new Error(`BlockList differs for ${address}`);
 }

@@ -1,6 +1,6 @@
 /**
- * What a command costs: `true` at a real agent through a real colony, beside a program that is started without either; a program started the
- * whole way from the command line; output as fast as it goes; five hundred agents at once; the echo of a key in a terminal.
+ * Latency and throughput of commands: `true` on a real agent through a real colony, against a plain spawn; the whole
+ * CLI command; output throughput; five hundred agents at once; the echo of a key in a terminal.
  */
 
 import { spawn, spawnSync } from "node:child_process";
@@ -27,7 +27,7 @@ import { percentileOf, ratioOf } from "./lib/spread.ts";
 import { role, serveParent, Worker } from "./lib/worker.ts";
 
 const rounds = isSmall ? 20 : 150;
-/** Before each measurement, so that it does not meet what daemons do after the one before: commands come from people and scripts that start processes. */
+/** Pause before each measurement, so that it does not overlap the daemons' clean-up after the previous one. */
 const pauseMs = 50;
 const cliRounds = isSmall ? 5 : 20;
 const streamBytes = (isSmall ? 64 : 512) * 1024 ** 2;
@@ -41,7 +41,7 @@ type Order = { kind: "connect"; token: Token };
 if (role === "agents") await simulate();
 else await measure();
 
-/** The process of the agents that are many. */
+/** Runs the simulated agents, in a child process. */
 async function simulate(): Promise<void> {
   const stopped = new AbortController();
   setMaxListeners(0, stopped.signal);
@@ -62,7 +62,7 @@ interface Door {
 
 const ignored: CommandEvents = { routed: () => undefined, event: () => undefined, output: () => undefined };
 
-/** Runs to the end; throws when a target did not exit with 0. Returns the bytes of its output. */
+/** Runs to completion; throws if a target did not exit with 0. Returns the bytes of its output. */
 async function run(target: ControlTarget, order: CommandOrderInit): Promise<number> {
   let sizeBytes = 0;
   const command = await openCommand({ target });
@@ -74,7 +74,7 @@ async function run(target: ControlTarget, order: CommandOrderInit): Promise<numb
     },
   });
   const bad = outcome.ends.find((end) => end?.reason !== "exited" || end.exitCode !== 0);
-  if (bad) throw new Error(`It ended: ${bad.reason} ${bad.exitCode} ${bad.problem}`);
+  if (bad) throw new Error(`Command failed: ${bad.reason} ${bad.exitCode} ${bad.problem}`);
   if (outcome.kind === "lost" || outcome.ends.includes(undefined)) throw new Error("The connection was lost");
   return sizeBytes;
 }
@@ -85,7 +85,7 @@ async function timeMs(what: () => Promise<unknown>): Promise<number> {
   return performance.now() - startMs;
 }
 
-/** As any program starts another, without a terminal. */
+/** A plain spawn without a terminal. */
 async function bareTrue(): Promise<void> {
   await once(spawn("sh", ["-c", "true"], { stdio: "ignore" }), "exit");
 }
@@ -94,7 +94,7 @@ async function runTrue({ target, targets }: Door): Promise<void> {
   await run(target, { kind: "exec", targets, argv: ["true"] });
 }
 
-/** One after the other in turn, so that a busy moment meets all. */
+/** Interleaved, so that a busy moment affects all alike. */
 async function measureTrue(door: Door, localDoor: Omit<Door, "targets">) {
   const times = { bare: [] as number[], trip: [] as number[], agentTrip: [] as number[], exec: [] as number[], local: [] as number[] };
   const { target, targets } = door;
@@ -113,7 +113,7 @@ async function measureTrue(door: Door, localDoor: Omit<Door, "targets">) {
   return times;
 }
 
-/** Without a pause: faster than what a command leaves behind is cleared away and made ready again. */
+/** Back to back: faster than clean-up after a command and the preparation of the next. */
 async function measureRow(door: Door): Promise<number[]> {
   const times: number[] = [];
   for (let round = 0; round < rounds; round++) times.push(await timeMs(() => runTrue(door)));
@@ -124,7 +124,7 @@ function measureCli(home: CoralHome, agentId: string) {
   const run = (args: string[]): number => {
     const startMs = performance.now();
     const { status, stderr } = spawnSync(coralFile, args, { env: home.env, stdio: ["ignore", "ignore", "pipe"] });
-    if (status !== 0) throw new Error(`coral ${args.join(" ")} ended with ${status}: ${stderr.toString()}`);
+    if (status !== 0) throw new Error(`coral ${args.join(" ")} exited with ${status}: ${stderr.toString()}`);
     return performance.now() - startMs;
   };
   const version: number[] = [];
@@ -142,13 +142,13 @@ async function measureStream(door: Door): Promise<number[]> {
     const argv = ["head", "-c", String(streamBytes), "/dev/zero"];
     const startMs = performance.now();
     const got = await run(door.target, { kind: "exec", targets: door.targets, argv, maxOutputBytes: BigInt(streamBytes * 2) });
-    if (got !== streamBytes) throw new Error(`${got} of ${streamBytes} bytes came`);
+    if (got !== streamBytes) throw new Error(`${got} of ${streamBytes} bytes arrived`);
     rates.push(got / 1e6 / ((performance.now() - startMs) / 1_000));
   }
   return rates;
 }
 
-/** From the key to its echo, with a terminal there and `cat` on it. */
+/** From the key press to its echo, with `cat` in a remote terminal. */
 async function measureKeys({ target, targets }: Door): Promise<number[]> {
   const command = await openCommand({ target });
   const seen = new BoundedChannel<"started" | "echo">(keys + 1);
@@ -188,7 +188,7 @@ async function measureMany(home: CoralHome, target: ControlTarget): Promise<numb
   await using simulator = new Worker("agents");
   await simulator.ask({ kind: "connect", token: parseToken(created.token, "join") } satisfies Order);
   const targets = { labels: { zone: "bench" } };
-  await until("all agents are there", 60_000, async () => {
+  await until("all agents are connected", 60_000, async () => {
     const body = { command: "exec", ...targets };
     const { usable } = (await requestJson({ target, method: "POST", path: "/v1/tools/coral_resolve_targets", body })) as ResolvedTargets;
     if (usable !== agentCount) throw new Error(`${usable} of ${agentCount}`);
@@ -200,7 +200,7 @@ async function measure(): Promise<void> {
   using home = new CoralHome();
   home.run("init", "bench");
   mkdirSync(join(home.path, "agent"), { recursive: true });
-  // Root may be who runs this; the agent's own user is in both cases.
+  // The benchmark may run as root; the agent's own user works either way.
   const user = process.getuid?.() === 0 ? "\n  run_as: root" : "";
   writeFileSync(agentPaths(home.path).configFile, `listen: 127.0.0.1:0\nexec:\n  profile: full\n  max_output: 8GiB${user}\n`);
   await using _colony = await home.start(["colony", "start", "--port", "0"], () => home.run("colony", "status"));
@@ -215,7 +215,7 @@ async function measure(): Promise<void> {
     ({ agentId } = agent);
   });
   const door: Door = { target, targets: { agents: [agentId] } };
-  await until("it takes commands", 30_000, () => runTrue(door));
+  await until("the agent accepts commands", 30_000, () => runTrue(door));
   const times = await measureTrue(door, { target: { kind: "unix", path: agentPaths(home.path).socketFile } });
   const row = await measureRow(door);
   const cli = measureCli(home, agentId);
@@ -264,6 +264,6 @@ async function measure(): Promise<void> {
       figureOf("coral version, whole command", "ms", cli.version),
       figureOf("coral exec true to coral version", "×", ratioOf(cli.exec, cli.version)),
     ],
-    notes: ["Output is counted at the client's end of the colony's socket; colony, agent and client are processes of one machine."],
+    notes: ["Output is counted at the client's end of the colony's socket; colony, agent and client run on one machine."],
   });
 }

@@ -1,4 +1,4 @@
-/** What an agent costs a host on which nothing happens, against a bare Node that has DuckDB and one file open. */
+/** CPU and memory of an agent on an idle host, against a bare Node process with one DuckDB file open. */
 
 import { type ChildProcess, fork } from "node:child_process";
 import { once } from "node:events";
@@ -19,7 +19,7 @@ const mebibyte = 1024 ** 2;
 if (process.argv[2] === "bare") await idleWithDuckDb(process.argv[3] ?? "");
 else await measure();
 
-/** The baseline's process: it never returns. */
+/** The baseline process; never returns. */
 async function idleWithDuckDb(file: string): Promise<void> {
   const { DuckDBInstance } = await import("@duckdb/node-api");
   const instance = await DuckDBInstance.create(file, { threads: "1", memory_limit: "64MiB" });

@@ -1,7 +1,7 @@
 /**
- * Spans by OTLP, from a sender's socket until SQL can see them: a receiver as an agent has it (doors, write-ahead files, decode workers, segments,
- * with an agent's settings of V8) and a cheap sender, each in a process of its own, together on two cores. Beside it the same requests through the
- * same door into a table, decoded by protobufjs and appended row by row. A fifth of it with CORAL_BENCH_SMALL=1.
+ * OTLP span ingest, from the sender's socket until spans are queryable: an agent's receiver (listeners, write-ahead files, decode workers, segments,
+ * with an agent's V8 flags) and a cheap sender, in separate processes, together on two cores. The baseline sends the same requests through the
+ * same listener into a table, decoded by protobufjs and appended row by row. A fifth of it with CORAL_BENCH_SMALL=1.
  */
 
 import { mkdtempSync, readdirSync, rmSync } from "node:fs";
@@ -30,13 +30,13 @@ interface Load {
 }
 
 const shape: SpanRequestShape = { minSpans: 100, maxSpans: 500, seed: 1 };
-/** For code and caches; not counted. */
+/** Warm-up, not counted. */
 const warmUp: Load = { shape, requests: 160, connections: 8, spans: 200_000 * scale };
 const batches: Load = { shape, requests: 160, connections: 8, spans: 1_200_000 * scale };
 /** With one worker, as on a host whose agent must stay small. */
 const forOneWorker: Load = { ...batches, spans: 400_000 * scale };
 const forRows: Load = { ...batches, spans: 200_000 * scale };
-/** In the other runs the sender is as fast as it is answered. */
+/** Other runs send as fast as responses arrive. */
 const evenly: Load = { ...batches, spans: 600_000 * scale, spansPerSecond: 100_000 };
 const singles: Load = { shape: { minSpans: 1, maxSpans: 1, seed: 2 }, requests: 20_000, connections: 64, spans: 150_000 * scale };
 
@@ -62,7 +62,7 @@ async function runSender(): Promise<void> {
 interface Outcome {
   sent: Sent;
   receiver: ReceiverReport;
-  /** From the first byte sent until the last span could be queried. */
+  /** From the first byte sent until the last span is queryable. */
   rowsPerSecond: number;
   senderUs: number;
   receiverUs: number;
@@ -87,7 +87,7 @@ async function measure(sender: Worker, receiver: Worker, load: Load): Promise<Ou
   };
 }
 
-/** The same requests into a table; how many were stored is checked there. */
+/** The same requests into a table; the receiver checks the number of stored rows. */
 async function measureRows(sender: Worker, receiver: Worker, load: Load): Promise<Pick<Round, "rowsPerSecond" | "rowUs">> {
   const { port } = await receiver.ask<{ port: number }>({ kind: "begin" } satisfies RowReceiverRequest);
   const startMs = performance.now();
@@ -101,7 +101,7 @@ async function measureRows(sender: Worker, receiver: Worker, load: Load): Promis
   };
 }
 
-/** Every acknowledged span once. Not asked of the receiver, whose database may take 64 MiB. */
+/** Checks that every acknowledged span is stored once. Runs outside the receiver, whose database is limited to 64 MiB. */
 async function checkIds(folder: string, spans: number): Promise<void> {
   const connection = await (await DuckDBInstance.create(":memory:", { threads: "1", memory_limit: "2GB" })).connect();
   const files = readdirSync(folder).filter((name) => /^\d/.test(name));
@@ -133,7 +133,7 @@ interface Round {
 
 async function runRound(sender: Worker, directory: string): Promise<Round> {
   try {
-    // Without source maps, which would be a tenth of its memory.
+    // Without source maps, which would take a tenth of its memory.
     await using receiver = new Worker("receiver", [join(directory, "receiver")], []);
     const warm = await measure(sender, receiver, warmUp);
     const outcomes = {
@@ -257,8 +257,8 @@ function reportAll(measured: readonly Round[]): void {
     ],
     notes: [
       "Every acknowledged span was found once, by its id.",
-      `Requests that were refused: ${refused}.`,
-      `CPU per span by thread of the receiver, the main one first: ${threads.join("; ")} µs.`,
+      `Rejected requests: ${refused}.`,
+      `Receiver CPU per span by thread, main thread first: ${threads.join("; ")} µs.`,
     ],
   });
 }

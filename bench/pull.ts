@@ -1,7 +1,7 @@
 /**
- * Rows per second from an agent's store, through codec, tunnel and AgentService, into the colony's store, committed. The agent is a process
- * of its own; the colony is this one, with the product's own port, scheduler and store. The baseline appends the same rows to a DuckDB file,
- * as anybody would write it.
+ * Rows per second from an agent's store, through codec, tunnel and AgentService, into the colony's store, committed. The agent is a separate
+ * process; the colony is this one, with the product's own port, scheduler and store. The baseline appends the same rows to a DuckDB file,
+ * with plain appender code.
  */
 
 import { mkdirSync, mkdtempSync, rmSync } from "node:fs";
@@ -31,7 +31,7 @@ const mebibyte = 1024 ** 2;
 const agentId = "bench-agent";
 const colonyId = "bench-dev-000001";
 
-/** Rows of one sample share their time, as real ones do. */
+/** Rows of one sample share a timestamp, as real ones do. */
 function benchRow(index: number): HostProcessRow {
   const sample = Math.floor(index / 24);
   return processRow(7, index, { at: 1_760_000_000_000_000 + sample * 15_000_000, mono_ms: 5_000 + sample * 15_000 });
@@ -48,7 +48,7 @@ interface Dial {
   identity: Identity;
 }
 
-/** Fills its store and reports how long that took; then serves it over the tunnel it is told to dial. */
+/** Fills its store and reports how long that took; then dials the given tunnel and serves the store over it. */
 async function runAgent(directory: string): Promise<void> {
   await using stack = new ResourceStack();
   const engine = stack.use(
@@ -82,7 +82,7 @@ async function runAgent(directory: string): Promise<void> {
   stopped.abort();
 }
 
-/** The baseline: rows of JavaScript into a fresh file, a value at a time; the time until the appender is closed, which commits. */
+/** The baseline: JavaScript rows appended value by value to a fresh file; the time until the appender is closed, which commits. */
 async function runAppend(directory: string): Promise<void> {
   const source = allRows();
   let round = 0;
@@ -142,7 +142,7 @@ async function measure(): Promise<void> {
   const tunnel = await openTunnelFrom(agent, join(directory, "ca"), stack);
   const pullMs: number[] = [];
   const appendMs: number[] = [];
-  // The first of each warms up.
+  // The first run of each is a warm-up.
   for (let round = 0; round <= rounds; round++) {
     const order = round % 2 === 0 ? ["append", "pull"] : ["pull", "append"];
     for (const what of order) {
@@ -163,7 +163,7 @@ async function measure(): Promise<void> {
   });
 }
 
-/** A real port, a certificate of a real authority, and the agent dialling in from its process. */
+/** A real port, a certificate from a real CA, and the agent dialling in from its process. */
 async function openTunnelFrom(agent: Worker, caDirectory: string, stack: ResourceStack): Promise<Tunnel> {
   const authority = await createAuthority(caDirectory, colonyId);
   const { certPem, keyPem } = await authority.issueColony({ ttlMs: 3_600_000 });
@@ -239,7 +239,7 @@ async function pullOnce(tunnel: Tunnel, epoch: string, engine: Engine, file: str
   return tookMs;
 }
 
-/** Every row is there once, with its values. */
+/** Checks that every row is stored once, with its values. */
 async function check(store: ColonyStore): Promise<void> {
   const [found] = await store.query(
     "SELECT count(*) AS rows, count(DISTINCT seq) AS seqs, sum(pid) AS pids, sum(cpu_cores) AS cores, count(exe) AS exes FROM host_process",
@@ -253,7 +253,7 @@ async function check(store: ColonyStore): Promise<void> {
   }
   for (const [key, value] of Object.entries(wanted)) {
     const difference = Math.abs(Number(found?.[key]) - value);
-    // DuckDB sums floats in another order.
+    // DuckDB sums floats in a different order.
     if (!(difference <= Math.abs(value) * 1e-9)) throw new Error(`The colony has ${key} = ${String(found?.[key])}, not ${value}`);
   }
 }

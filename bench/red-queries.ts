@@ -1,6 +1,6 @@
 /**
- * Questions about requests over a day of a thousand services, one row per service each ten seconds: one service and all of them, over
- * ten minutes to a day, each from the rows that the store chooses. A fifth of the services and a quarter of the day with CORAL_BENCH_SMALL=1.
+ * Request-rate queries over a day of a thousand services, one row per service every ten seconds: one service and all of them, over
+ * ten minutes to a day, each at the resolution that the store chooses. A fifth of the services and a quarter of the day with CORAL_BENCH_SMALL=1.
  */
 
 import { mkdtempSync, rmSync } from "node:fs";
@@ -98,7 +98,7 @@ try {
   const ask = (more: Partial<RedQuery>) => () =>
     queryRed(store, { by: "service", sinceMs: hourMs, nowMs, maxPoints: 0, limit: 2_000, compare: false, ...more });
   const checked = await ask({ sinceMs: 2 * hourMs })();
-  if (checked.total !== services || checked.rows.some((row) => row.p95Us === null)) throw new Error("Services are missing in the answer");
+  if (checked.total !== services || checked.rows.some((row) => row.p95Us === null)) throw new Error("Services are missing in the result");
   report({
     name: "red-queries",
     sizes: { services, hours, rounds },

@@ -1,4 +1,4 @@
-/** What an agent costs a host that answers 20,000 requests a second: its own process and the traffic process, with a colony beside. */
+/** CPU and memory of an agent on a host that serves 20,000 requests a second: agent and traffic process, with a colony. */
 
 import { readdirSync, readFileSync } from "node:fs";
 import { setTimeout as sleep } from "node:timers/promises";
@@ -15,7 +15,7 @@ const windowMs = 10_000;
 /** Discovery scans every third one. */
 const windows = isSmall ? 1 : 12;
 const settleMs = isSmall ? 5_000 : 12_000;
-/** Each connection asks, then pauses: together about the rate that is wanted. */
+/** Each connection sends a request, then pauses; together they reach about the target rate. */
 const connections = 120;
 const delayMs = 4;
 const mebibyte = 1024 ** 2;
@@ -41,7 +41,7 @@ async function measure(): Promise<void> {
   await until("the traffic process runs", 30_000, () => {
     trafficPid = childOf(agent.pid);
   });
-  await until("requests are watched", 30_000, () => {
+  await until("requests are traced", 30_000, () => {
     const { traffic } = JSON.parse(home.run("agent", "status", "-o", "json")) as { traffic?: { state: string } };
     if (traffic?.state !== "on") throw new Error("not yet");
   });
@@ -93,7 +93,7 @@ async function measure(): Promise<void> {
   });
 }
 
-/** The last window comes within a window and a pull. */
+/** The last window arrives within a window and a pull. */
 async function countedBy(home: CoralHome, port: number, requests: number): Promise<number> {
   const statement = `SELECT coalesce(sum(requests), 0)::DOUBLE FROM red WHERE server_port = ${port} AND role = 'client'`;
   let counted = 0;
@@ -112,13 +112,13 @@ function childOf(parent: number): number {
       const isChild = readFileSync(`/proc/${entry}/stat`, "utf8").replace(/^.*\)/s, "").trim().split(" ")[1] === String(parent);
       if (isChild && readFileSync(`/proc/${entry}/cmdline`, "utf8").includes("traffic-process")) return Number(entry);
     } catch {
-      // It ended meanwhile.
+      // It has exited meanwhile.
     }
   }
   throw new Error("The agent has no traffic process");
 }
 
-/** Pages that several processes share count for each in part. */
+/** Proportional set size: shared pages are divided among their processes. */
 function proportionalBytes(pid: number): number {
   return Number(/^Pss:\s+(\d+) kB/m.exec(readFileSync(`/proc/${pid}/smaps_rollup`, "utf8"))?.[1] ?? Number.NaN) * 1024;
 }

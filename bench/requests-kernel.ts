@@ -1,5 +1,5 @@
 /**
- * What counting requests costs the services that are watched, and whether it is right: time in BPF programs, CPU of nginx and of a Node service per
+ * Overhead and accuracy of request tracing for traced services: time in BPF programs, CPU of nginx and of a Node service per
  * request with hooks on and off in turns (at sockets and, beside it, at system calls), counts and percentiles against those of wrk.
  */
 
@@ -15,10 +15,10 @@ import { role, roleArguments } from "./lib/worker.ts";
 import { type LatencyCounts, latencyPercentileUs, Wrk, type WrkResult } from "./lib/wrk.ts";
 
 const slices = isSmall ? 4 : 12;
-/** Where programs come to lie in memory makes them dearer or cheaper: they are loaded anew so often. */
+/** The programs' position in memory changes their cost, so they are reloaded this many times. */
 const programLoads = isSmall ? 1 : 4;
 const sliceMs = 350;
-/** An empty reply takes so little that what is beside it shows: each slice is the mean of many short turns. */
+/** An empty reply is so cheap that noise dominates: each slice is the mean of many short turns. */
 const emptyTurns = { turns: isSmall ? 2 : 6, sliceMs: 100 };
 const timedSlices = isSmall ? 2 : 6;
 const loadSeconds = isSmall ? 2 : 3;
@@ -71,7 +71,7 @@ async function measure(): Promise<void> {
   }
   {
     await using redis = await startRedisLoad(connections);
-    if (redis === null) notes.push("Redis is not installed: what its requests cost was not measured");
+    if (redis === null) notes.push("Redis is not installed: its requests were not measured");
     else {
       await sleep(warmMs);
       figures.push(...(await measurePrograms("redis", watches, notes)));
@@ -96,12 +96,12 @@ async function measure(): Promise<void> {
   });
 }
 
-/** Until it is stopped. */
+/** Runs until stopped. */
 function loadOn({ url }: WebServer): Wrk {
   return new Wrk({ url, seconds: 300, connections });
 }
 
-/** The kernel measures programs only meanwhile. What else is on the host is in both the time and the count. */
+/** The kernel measures programs only during this call. Other traffic on the host is in both time and count. */
 async function measurePrograms(name: string, watches: Watches, notes: string[]): Promise<Figure[]> {
   const us = { sockets: [] as number[], syscalls: [] as number[] };
   for (let slice = 0; slice < timedSlices; slice++) {
@@ -175,13 +175,13 @@ function noSlices(): OnOff {
 }
 
 /**
- * As many requests as two threads make that do nothing else, each with its own connections: what is counted is exactly what was made, because every
- * request is answered before a thread ends. CPU is that of client and server together, so of two roles.
+ * As many requests as two dedicated threads can make, each with its own connections. The count must be exact, because every
+ * request gets its response before a thread exits. CPU is that of client and server together, so of two roles.
  */
 async function measureExchanges(watch: RequestWatch, notes: string[]): Promise<Figure[]> {
   using exchange = buildHttpExchange();
   if (exchange === null) {
-    notes.push("no C compiler: requests as fast as the kernel carries them were not measured");
+    notes.push("no C compiler: bare exchanges were not measured");
     return [];
   }
   const makers = 2;
@@ -222,7 +222,7 @@ async function measureExchanges(watch: RequestWatch, notes: string[]): Promise<F
   ];
 }
 
-/** Whole runs of wrk: every request is there, and takes as long as wrk says. */
+/** Whole runs of wrk: every request is counted, with the latency that wrk reports. */
 async function measureCounts(name: string, server: WebServer, watch: RequestWatch, rateTarget?: number): Promise<Figure[]> {
   const shares = [0.5, 0.95, 0.99];
   const rates: number[] = [];
@@ -251,7 +251,7 @@ async function measureCounts(name: string, server: WebServer, watch: RequestWatc
     }
     await watch.detach();
   }
-  // More than the requests in flight when wrk stops is no noise: something is counted twice or not at all.
+  // More than the requests in flight when wrk stops is not noise: something is counted twice or not at all.
   if (differences.some((difference) => difference < 0 || difference > connections)) {
     throw new Error(`Counts differ from wrk's by ${differences.join(", ")}, with ${connections} connections`);
   }

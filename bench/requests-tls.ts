@@ -1,4 +1,4 @@
-/** What reading plaintext costs servers with TLS: CPU per request of nginx and Node with all hooks on and off in turns, under load by wrk. */
+/** Overhead of TLS plaintext tracing: CPU per request of nginx and Node with all hooks on and off in turns, under load from wrk. */
 
 import { setTimeout as sleep } from "node:timers/promises";
 import { measureOnOff } from "./lib/on-off.ts";
@@ -9,11 +9,11 @@ import { nodeRole, serveNode, startNginx, startNode, type WebServer } from "./li
 import { role, roleArguments } from "./lib/worker.ts";
 import { Wrk } from "./lib/wrk.ts";
 
-/** Node collects garbage in bursts, and what is added is a small part of what it needs: it takes more of them until their median stands still. */
+/** Node collects garbage in bursts and the overhead is a small part of its CPU, so a stable median needs more slices. */
 const slices = isSmall ? { nginx: 3, node: 3 } : { nginx: 12, node: 120 };
 const sliceMs = isSmall ? 600 : 800;
 const connections = 16;
-/** Node makes its fast code in the first seconds of load. */
+/** Node optimises its code in the first seconds of load. */
 const warmMs = isSmall ? 1_500 : 5_000;
 
 async function measure(): Promise<void> {
@@ -53,11 +53,11 @@ async function measureServer(name: keyof typeof slices, server: WebServer, watch
       },
     ],
   });
-  // Connections are older than the probes, so some of what was seen has no name; that it was seen shows that what was measured is the reading.
+  // Connections are older than the probes, so some requests have no route; seeing any proves that plaintext was read.
   watch.look();
   const seen = watch.count(server.port, "server");
   await load.stop();
-  if (links === 0 || seen === 0) throw new Error(`The plaintext of ${name} was not seen: ${links} links, ${seen} requests`);
+  if (links === 0 || seen === 0) throw new Error(`No plaintext of ${name} was read: ${links} links, ${seen} requests`);
   const { offUs = [], ratios = [], addedUs = [] } = results.get("plaintext") ?? {};
   return [
     figureOf(`${name} with TLS: CPU per request without hooks`, "µs", quartilesOf(offUs)),

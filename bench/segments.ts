@@ -1,6 +1,6 @@
 /**
- * Segments of spans: how fast columns become a file and how large it is, and how fast a colony pulls files over HTTP/2 on loopback, each end in
- * a process of its own, beside a plain copy of the same files with fsync. A fifth of it with CORAL_BENCH_SMALL=1.
+ * Segments of spans: write speed and file size, and how fast a colony pulls segments over HTTP/2 on loopback, each end in
+ * a separate process, against a plain copy of the same files with fsync. A fifth of it with CORAL_BENCH_SMALL=1.
  */
 
 import { randomBytes } from "node:crypto";
@@ -95,7 +95,7 @@ function spans(segment: number): SegmentBatch {
   return { rows: segmentRows, columns };
 }
 
-/** The agent's end: a store with all segments, served on loopback. Answers with its port and epoch. */
+/** The agent's end: a store with all segments, served on loopback. Replies with its port and epoch. */
 async function runAgent(directory: string): Promise<void> {
   const batches = Array.from({ length: Math.min(segments, 6) }, (_, index) => spans(index));
   let sealed = 0;
@@ -106,7 +106,7 @@ async function runAgent(directory: string): Promise<void> {
     segments: {
       ...kept,
       directory,
-      // Decoding has a benchmark of its own: here a body only says which batch it stands for.
+      // Decoding has its own benchmark: here a body only identifies its batch.
       seal: (job) => Promise.resolve(writeSegmentFile(span, batches[sealed++ % batches.length] as SegmentBatch, job.temporaryFile)),
     },
   });
@@ -131,7 +131,7 @@ function cpuMs(): number {
   return (user + system) / 1_000;
 }
 
-/** In a scope of its own: rows that stay would be looked through by each garbage collection of what is measured afterwards. */
+/** In a separate scope: retained rows would slow down every garbage collection in later measurements. */
 function writeAll(directory: string): { writes: number[]; rowBytes: number } {
   const writes: number[] = [];
   let rowBytes = 0;
@@ -159,7 +159,7 @@ async function runMain(): Promise<void> {
     await using agent = new Worker("agent", [join(directory, "agent")]);
     const { port, epoch: agentEpoch } = await agent.ask<{ port: number; epoch: string }>({});
     const files = readdirSync(join(directory, "agent/segments/span")).filter((name) => /^\d/.test(name));
-    // As in a tunnel, but for TLS.
+    // As in a tunnel, but without TLS.
     const session = createClientSession(connect(port, "127.0.0.1"));
     const transport = createSessionTransport(session, { maxReplyBytes: 32 * mebibyte, closedReason: () => "the benchmark is over" });
     const pulls: number[] = [];
@@ -172,7 +172,7 @@ async function runMain(): Promise<void> {
       used.copy += cpuMs() - startMs;
       pulls.push(await pullAll(join(directory, "colony", String(round))));
       used.agent += (await agentMs()) - agentStartMs;
-      // The next round finds as much memory for its pages as this one.
+      // Frees the page cache, so that the next round starts with as much memory as this one.
       for (const name of ["copy", "colony"]) rmSync(join(directory, name, String(round)), { recursive: true });
     }
     const each = (totalMs: number): string => (totalMs / rounds / segments).toFixed(1);
@@ -188,7 +188,7 @@ async function runMain(): Promise<void> {
         figureOf("pull, of a plain copy with fsync", "×", ratioOf(pulls, copies), { kind: "at-least", value: 0.5 }),
       ],
       notes: [
-        `Processor time a segment: ${each(used.colony)} ms at the colony, ${each(used.agent)} at the agent, ${each(used.copy)} to copy it.`,
+        `CPU time per segment: ${each(used.colony)} ms at the colony, ${each(used.agent)} at the agent, ${each(used.copy)} to copy it.`,
       ],
     });
 

@@ -1,7 +1,7 @@
 /**
- * Questions about ten million spans of a thousand services, two hours of them: one service's percentiles over an hour, all services', a trace by its
- * id, the topology; alone, and while spans are ingested at half of the speed that is asked of ingest, on the same two cores: decoded and
- * written by one process, taken in and counted by the one that answers. A tenth of the spans with CORAL_BENCH_SMALL=1.
+ * Queries over ten million spans of a thousand services in two hours: percentiles of one service over an hour, of all services, a trace by its
+ * id, the topology; alone, and during ingest at half of its target rate on the same two cores: decoded and
+ * written by one process, ingested and counted by the one that runs the queries. A tenth of the spans with CORAL_BENCH_SMALL=1.
  */
 
 import { createReadStream, mkdirSync, mkdtempSync, rmSync } from "node:fs";
@@ -34,12 +34,12 @@ const endMs = Date.UTC(2026, 0, 2);
 const traceEveryUs = (2 * hourMs * 1_000) / (spans / 5);
 /** Half of the 120,000 spans a second that ingest must reach. */
 const ingestPerSecond = 60_000;
-/** While it is filled, ten minutes pass from roll-up to roll-up. */
+/** While filling, roll-ups run every ten minutes of span time. */
 let passedMs = 0;
 const clock: Clock = { wallMs: () => endMs, monotonicMs: () => performance.now() + passedMs };
 const world = { services, agents: 4, segmentRows: 20_000, startUs: (endMs - 2 * hourMs) * 1_000, traceEveryUs, seed: 7 };
 
-/** An agent without its doors: bodies of requests at a steady rate into segments, decoded on this thread. */
+/** An agent without listeners: request bodies at a steady rate into segments, decoded on this thread. */
 async function runIngest(directory: string): Promise<void> {
   mkdirSync(directory, { recursive: true });
   await using engine = await openEngine({ dataDirectories: [directory], memoryLimitBytes: 64 * mebibyte, threads: 1, log: silentLogger });
@@ -72,7 +72,7 @@ async function runIngest(directory: string): Promise<void> {
     for (const due = ((performance.now() - startedMs) / 1_000) * ingestPerSecond; sent < due; ) {
       const request = requests[sendings % requests.length];
       if (request === undefined) return;
-      // In the time of the stored spans, so that it goes where questions look.
+      // Timestamps continue those of the stored spans, within the queried range.
       request.stamp(++sendings, endMs - 1_000);
       sent += request.spans;
       segments
@@ -92,7 +92,7 @@ async function runIngest(directory: string): Promise<void> {
   clearInterval(timer);
 }
 
-/** The colony's side of it: pulls what is there each second and counts it each five. */
+/** The colony's side: pulls every second and counts every five seconds. */
 class Ingest {
   readonly #store: ColonyStore;
   readonly #worker: Worker;
@@ -141,7 +141,7 @@ class Ingest {
   }
 }
 
-/** The facts of the store, as the colony gives them to its tools; of agents there are none. */
+/** The store as the colony passes it to its tools; there are no agents. */
 function backendOf(store: ColonyStore): ColonyBackend {
   const parts: Partial<ColonyBackend> = {
     agents: () => Promise.resolve([]),
@@ -164,10 +164,10 @@ interface Question {
 
 function questionsOf(store: ColonyStore, traces: readonly string[]): Question[] {
   const hour = { startMs: endMs - hourMs, endMs, limit: 2_000 };
-  // Busy and quiet ones in turn.
+  // Alternate between busy and quiet services.
   const service = (round: number): string => `service-${[0, 3, 20, 150, 700][round % 5]}`;
   const backend = backendOf(store);
-  // The last traces are not all there.
+  // The last traces are incomplete.
   const whole = traces.slice(0, Math.floor(traces.length * 0.9));
   const signal = new AbortController().signal;
   const readTrace = async (round: number, details: boolean): Promise<void> => {

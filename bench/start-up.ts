@@ -1,4 +1,4 @@
-/** How long `coral version` and `coral status` take, against a Node that does nothing. */
+/** Start-up time of `coral version` and `coral status`, against an empty Node script. */
 
 import { spawnSync } from "node:child_process";
 import { CoralHome, coralFile } from "./lib/coral-process.ts";
@@ -7,12 +7,12 @@ import { ratioOf } from "./lib/spread.ts";
 
 const rounds = isSmall ? 5 : 40;
 
-/** From before the process is made until it is gone. */
+/** From before the spawn until the process has exited. */
 function timeMs(command: string, args: readonly string[], env: NodeJS.ProcessEnv): number {
   const startMs = performance.now();
   const { status, stderr } = spawnSync(command, args, { env, stdio: ["ignore", "ignore", "pipe"] });
   const tookMs = performance.now() - startMs;
-  if (status !== 0) throw new Error(`${command} ${args.join(" ")} ended with ${status}: ${stderr.toString()}`);
+  if (status !== 0) throw new Error(`${command} ${args.join(" ")} exited with ${status}: ${stderr.toString()}`);
   return tookMs;
 }
 
@@ -29,7 +29,7 @@ const measurements = [
 ];
 for (const { measure } of measurements) measure();
 for (let round = 0; round < rounds; round++) {
-  // Each round begins with another one, so that none always runs in the wake of the same neighbour.
+  // Each round starts with a different command, so that none always follows the same one.
   for (let index = 0; index < measurements.length; index++) {
     const { times, measure } = measurements[(round + index) % measurements.length] ?? measurements[0]!;
     times.push(measure());

@@ -1,6 +1,6 @@
 /**
- * The summary of a thousand services on a hundred hosts: what it takes when half of them are seen by hooks and half by spans (the sums of ten
- * million spans and more), with a day of sums, load of hosts, patterns of logs, events and deployments. A fifth of it with CORAL_BENCH_SMALL=1.
+ * The summary of a thousand services on a hundred hosts: query time with half of them seen by kernel hooks and half by spans (aggregates of ten
+ * million spans and more), with a day of aggregates, host load, log patterns, events and deployments. A fifth of it with CORAL_BENCH_SMALL=1.
  */
 
 import { mkdtempSync, rmSync } from "node:fs";
@@ -24,7 +24,7 @@ const clock: Clock = { wallMs: () => nowMs, monotonicMs: () => nowMs };
 
 const timestamp = (ms: number): string => `make_timestamp(${Math.floor(ms) * 1_000})`;
 
-/** One row per service, route and step; routes are three, one of which fails now and then. */
+/** One row per service, route and step; each service has three routes, one of which fails occasionally. */
 function rowsSql(stepMs: number, fromMs: number, untilMs: number, first: number, until: number): string {
   const counts = `list_transform(range(20), lambda i: 1 + (hash(s, t, r, i) % 40)::UINTEGER)`;
   return `SELECT 1 + s % ${agents} AS source, ${timestamp(Math.floor(fromMs / stepMs) * stepMs)} + t * INTERVAL ${stepMs / 1_000} SECOND AS moment, 'service-' || s AS service,
@@ -170,7 +170,7 @@ try {
   const checked = await querySummary(store, { sinceMs: 5 * minuteMs, nowMs });
   const now = checked.requests.filter(({ period }) => period === "now");
   if (now.length !== services || checked.requests.length !== 3 * services || now.some(({ p95Us }) => p95Us === null)) {
-    throw new Error(`Services are missing in the answer: ${now.length} now, ${checked.requests.length} in all`);
+    throw new Error(`Services are missing in the result: ${now.length} now, ${checked.requests.length} in all`);
   }
   const cpuBefore = process.cpuUsage();
   const allMs = await timeMs(all(memory));

@@ -1,6 +1,6 @@
 /**
  * One real `coral colony start` with a thousand agents: each has its own id, key, certificate, epoch and sequences, joins with a token, registers,
- * holds a tunnel and makes a host sample every 15 s. Afterwards every row is looked for in the colony's file.
+ * holds a tunnel and takes a host sample every 15 s. Afterwards every row is checked in the colony's file.
  */
 
 import { setMaxListeners } from "node:events";
@@ -24,7 +24,7 @@ const agentCount = Number(process.env["CORAL_BENCH_AGENTS"] ?? (isSmall ? 100 : 
 const sampleMs = 15_000;
 const warmUpMs = isSmall ? 5_000 : 20_000;
 const windowMs = 15_000;
-/** Six windows are 90 s: roll-ups and retention, each once a minute, run within. */
+/** Six windows are 90 s: roll-ups and retention, each once a minute, run in this time. */
 const windows = isSmall ? 2 : 6;
 const connectsAtOnce = 16;
 const drainMs = 12_000;
@@ -35,11 +35,11 @@ type Order = { kind: "connect"; token: Token } | { kind: "rows" } | { kind: "sto
 if (role === "agents") await simulate();
 else await measure();
 
-/** The agents' process. */
+/** Runs the simulated agents, in a child process. */
 async function simulate(): Promise<void> {
   const agents = Array.from({ length: agentCount }, (_, number) => new SimulatedAgent(number));
   const stopped = new AbortController();
-  // Every agent listens to it.
+  // Every agent adds a listener to it.
   setMaxListeners(0, stopped.signal);
   const lost: string[] = [];
   let rows = 0;
@@ -48,7 +48,7 @@ async function simulate(): Promise<void> {
     const sample = (): void => {
       rows += agent.sample();
     };
-    // Hosts start at any moment, so their samples are spread evenly; here by number.
+    // Real hosts start at random times, so samples are spread evenly, by agent number.
     const delayMs = ((Number(agent.agentId.slice(4)) * 0.618) % 1) * sampleMs;
     timers.push(
       setTimeout(() => {
@@ -118,7 +118,7 @@ async function measure(): Promise<void> {
     await sleep(drainMs);
     scraped = await scrapeLag(token.endpoints[0] ?? "");
     const { lost } = await simulator.ask<{ lost: string[] }>({ kind: "rows" } satisfies Order);
-    if (lost.length > 0) throw new Error(`${lost.length} tunnels ended, such as ${lost[0]}\n${colony.said}`);
+    if (lost.length > 0) throw new Error(`${lost.length} tunnels closed, such as ${lost[0]}\n${colony.said}`);
     made = await simulator.ask({ kind: "made" } satisfies Order);
     peakRss = usageOf(colony.pid).peakRssBytes;
   }
@@ -177,7 +177,7 @@ function coresOf(usages: readonly ProcessUsage[]): number[] {
   return usages.slice(1).map((usage, window) => coresBetween(usages[window] ?? usage, usage));
 }
 
-/** Pulls by the histogram's upper bound in seconds; infinity holds all. */
+/** Pulls by the histogram's upper bound in seconds; infinity counts all. */
 async function scrapeLag(endpoint: string): Promise<Map<number, number>> {
   const text = await (await fetch(`http://${endpoint}/metrics`)).text();
   const buckets = text.matchAll(/^coral_pull_lag_seconds_bucket\{le="([^"]+)"\} (\d+)/gm);
@@ -185,13 +185,13 @@ async function scrapeLag(endpoint: string): Promise<Map<number, number>> {
 }
 
 interface Stored {
-  /** By `agent signal`. */
+  /** Keyed by `agent signal`. */
   sums: Map<string, Made & { seqs: number; firstSeq: number; lastSeq: number }>;
-  /** Rising; from the sample to the start of the transaction that stored it, of samples made within the windows. */
+  /** Ascending; from the sample to the start of the transaction that stored it, for samples within the windows. */
   lagsMs: number[];
 }
 
-/** Looks into the file of the stopped colony. */
+/** Reads the file of the stopped colony. */
 async function readStored(home: CoralHome, colonyId: string, { fromMs, toMs }: { fromMs: number; toMs: number }): Promise<Stored> {
   const file = join(home.path, "colonies", colonyId, "data/colony.duckdb");
   await using engine = await openEngine({
@@ -227,7 +227,7 @@ async function readStored(home: CoralHome, colonyId: string, { fromMs, toMs }: {
   return { sums, lagsMs: lags.map((row) => Number(row["lag_ms"])) };
 }
 
-/** Throws at the first difference; otherwise the number of rows. */
+/** Returns the number of rows; throws at the first difference. */
 function compare(made: Record<string, Record<string, Made>>, stored: Stored["sums"]): number {
   let total = 0;
   for (const [agentId, bySignal] of Object.entries(made)) {
@@ -243,7 +243,7 @@ function compare(made: Record<string, Record<string, Made>>, stored: Stored["sum
   return total;
 }
 
-/** Floats are summed in another order there. */
+/** DuckDB sums floats in a different order. */
 function isClose(found: number, wanted: number): boolean {
   return Math.abs(found - wanted) <= Math.abs(wanted) * 1e-9;
 }

@@ -1,4 +1,4 @@
-/** Starts the real `bin/coral` in a CORAL_HOME of its own, and ends what it started. */
+/** Starts the real `bin/coral` in a temporary CORAL_HOME and stops what it started. */
 
 import { type ChildProcess, spawn, spawnSync } from "node:child_process";
 import { once } from "node:events";
@@ -10,20 +10,20 @@ import { root } from "./report.ts";
 
 export const coralFile = join(root, "bin/coral");
 
-/** A CORAL_HOME that goes away with the scope. */
+/** A CORAL_HOME that is deleted with the scope. */
 export class CoralHome implements Disposable {
   readonly path = mkdtempSync(join(tmpdir(), "coral-bench-"));
-  /** Nothing of the caller's Coral may reach what is measured; bin/coral finds this Node first. */
+  /** Drops the caller's Coral variables; bin/coral finds this Node first. */
   readonly env: NodeJS.ProcessEnv = {
     ...Object.fromEntries(Object.entries(process.env).filter(([name]) => !name.startsWith("CORAL_") && name !== "NODE_OPTIONS")),
     CORAL_HOME: this.path,
     PATH: `${dirname(process.execPath)}${delimiter}${process.env["PATH"] ?? ""}`,
   };
 
-  /** Runs a command to its end and gives its stdout; throws with what it said when it fails. */
+  /** Runs a command and returns its stdout; throws with its stderr if it fails. */
   run(...args: string[]): string {
     const { status, stdout, stderr } = spawnSync(coralFile, args, { env: this.env, encoding: "utf8" });
-    if (status !== 0) throw new Error(`coral ${args.join(" ")} ended with ${status}: ${stderr}`);
+    if (status !== 0) throw new Error(`coral ${args.join(" ")} exited with ${status}: ${stderr}`);
     return stdout;
   }
 
@@ -51,7 +51,7 @@ export class CoralHome implements Disposable {
 export class CoralDaemon implements AsyncDisposable {
   readonly #child: ChildProcess;
   readonly #what: string;
-  /** The last lines, for when it ends without being asked. */
+  /** The last lines of output, for an unexpected exit. */
   #said = "";
 
   constructor(child: ChildProcess, what: string) {
@@ -66,17 +66,17 @@ export class CoralDaemon implements AsyncDisposable {
     return this.#child.pid ?? 0;
   }
 
-  /** Throws when it has ended. */
+  /** Throws if it has exited. */
   check(): void {
     if (this.#child.exitCode === null && this.#child.signalCode === null) return;
-    throw new DaemonEnded(`coral ${this.#what} has ended: ${this.#said}`);
+    throw new DaemonEnded(`coral ${this.#what} has exited: ${this.#said}`);
   }
 
   get said(): string {
     return this.#said;
   }
 
-  /** SIGTERM, and SIGKILL when that is not enough within 30 s. */
+  /** Sends SIGTERM, then SIGKILL after 30 s. */
   async [Symbol.asyncDispose](): Promise<void> {
     if (this.#child.exitCode !== null || this.#child.signalCode !== null) return;
     const ended = once(this.#child, "exit");
@@ -89,10 +89,10 @@ export class CoralDaemon implements AsyncDisposable {
 
 class DaemonEnded extends Error {}
 
-/** For whoever looks for a cause: `CORAL_BENCH_NODE_FLAGS="--cpu-prof --cpu-prof-dir=/tmp/profiles"` applies to every daemon. */
+/** For profiling: `CORAL_BENCH_NODE_FLAGS="--cpu-prof --cpu-prof-dir=/tmp/profiles"` applies to every daemon. */
 const nodeFlags: readonly string[] = (process.env["CORAL_BENCH_NODE_FLAGS"] ?? "").split(" ").filter((flag) => flag !== "");
 
-/** Asks again until `check` does not throw; a daemon that has ended is given up at once. */
+/** Polls until `check` does not throw; fails at once if a daemon has exited. */
 export async function until(what: string, timeoutMs: number, check: () => void | Promise<void>): Promise<void> {
   const deadlineMs = performance.now() + timeoutMs;
   for (;;) {
@@ -101,7 +101,7 @@ export async function until(what: string, timeoutMs: number, check: () => void |
       return;
     } catch (error) {
       if (error instanceof DaemonEnded || performance.now() > deadlineMs) {
-        throw new Error(`Waited in vain until ${what}`, { cause: error });
+        throw new Error(`Timed out waiting until ${what}`, { cause: error });
       }
       await sleep(100);
     }

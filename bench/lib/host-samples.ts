@@ -1,4 +1,4 @@
-/** Rows as a real host makes them, from a seed: the same number gives the same row, so whoever reads them back can check every one. */
+/** Realistic host rows from a seed: the same number gives the same row, so that a reader can check every one. */
 
 import {
   type Columns,
@@ -68,7 +68,7 @@ const interfaces = ["lo", "eth0", "docker0"];
 const cgroupCount = 30;
 const processCount = 24;
 const instanceCount = 10;
-/** One of this many samples also brings the services: every 15 s against every 30 s. */
+/** One in this many samples includes services: every 30 s against every 15 s. */
 const samplesPerScan = 2;
 
 /** Sample `index` of one host: 72 rows, and ten more in every second. */

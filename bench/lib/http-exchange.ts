@@ -1,6 +1,6 @@
 /**
- * HTTP requests over loopback as fast as the kernel can carry them: one thread that is client and server at once, with nothing in between but the four
- * system calls of a request and its answer. Load generators and web servers take most of a machine for themselves; this one takes little, so that
+ * HTTP requests over loopback as fast as the kernel allows: one thread is client and server, with nothing in between but the four
+ * system calls of a request and its response. Load generators and web servers use most of a machine; this uses little, so that
  * 100,000 requests a second fit on two cores.
  */
 
@@ -67,7 +67,7 @@ export interface ExchangeResult {
 }
 
 export interface HttpExchange extends Disposable {
-  /** Each run is a process of its own, with its own port and connections. */
+  /** Each run is a separate process with its own port and connections. */
   run(options: { port: number; seconds: number; connections: number }): Promise<ExchangeResult>;
 }
 
@@ -86,7 +86,7 @@ export function buildHttpExchange(): HttpExchange | null {
       child.stdout.on("data", (part: Buffer) => (text += part.toString()));
       const [code] = await once(child, "close");
       const [requests = Number.NaN, took = Number.NaN, cpuSeconds = Number.NaN] = text.trim().split(" ").map(Number);
-      if (code !== 0 || Number.isNaN(cpuSeconds)) throw new Error(`The exchange ended with ${code}: ${text}`);
+      if (code !== 0 || Number.isNaN(cpuSeconds)) throw new Error(`The exchange exited with ${code}: ${text}`);
       return { requests, seconds: took, cpuSeconds };
     },
     [Symbol.dispose]: () => rmSync(directory, { recursive: true, force: true }),

@@ -1,4 +1,4 @@
-/** Sends prepared requests by HTTP/1.1 over a few connections, each with one request under way: what a sender costs here is mostly the kernel's copying. */
+/** Sends prepared requests over a few HTTP/1.1 connections, one request in flight each: most of its cost is the kernel's copying. */
 
 import { once } from "node:events";
 import { connect, type Socket } from "node:net";
@@ -7,12 +7,12 @@ import type { SpanRequest } from "./span-requests.ts";
 export interface HttpSenderOptions {
   port: number;
   path: string;
-  /** Sent in turns; more of them than connections. */
+  /** Sent round-robin; there must be more of them than connections. */
   requests: readonly SpanRequest[];
   connections: number;
-  /** Spans per second; as fast as answers come when absent. */
+  /** Spans per second; absent: as fast as responses arrive. */
   spansPerSecond?: number;
-  /** The first sending's number; they rise by one. */
+  /** Number of the first request sent; incremented by one. */
   firstSending: number;
 }
 
@@ -20,12 +20,12 @@ export interface Sent {
   sendings: number;
   spans: number;
   bytes: number;
-  /** Answers other than 200. Their spans are not in `spans`. */
+  /** Responses other than 200. Their spans are not in `spans`. */
   refused: number;
   seconds: number;
 }
 
-/** Until so many spans were acknowledged. */
+/** Runs until this many spans were acknowledged. */
 export async function sendByHttp(options: HttpSenderOptions, spans: number): Promise<Sent> {
   const run = new Run(options, spans);
   return run.finish();
@@ -35,12 +35,12 @@ class Run {
   readonly #options: HttpSenderOptions;
   readonly #wantedSpans: number;
   readonly #sent: Sent = { sendings: 0, spans: 0, bytes: 0, refused: 0, seconds: 0 };
-  /** A ring of those that are not under way: taking the first of a long array would move all others, which cost more than sending. */
+  /** A ring of requests not in flight: shifting a long array costs more than sending. */
   readonly #free: SpanRequest[];
   #firstFree = 0;
   #underWay = 0;
   readonly #startMs = performance.now();
-  /** Sent, answered or not. */
+  /** Requests sent, acknowledged or not. */
   #offeredSpans = 0;
 
   constructor(options: HttpSenderOptions, wantedSpans: number) {
@@ -69,7 +69,7 @@ class Run {
   }
 
   #answered(request: SpanRequest | undefined, status: number): void {
-    if (request === undefined) throw new Error("An answer came that nobody asked for");
+    if (request === undefined) throw new Error("Received a response without a request");
     this.#free[(this.#firstFree + this.#free.length - this.#underWay) % this.#free.length] = request;
     this.#underWay--;
     if (status === 200) this.#sent.spans += request.spans;
@@ -126,7 +126,7 @@ class Exchange {
     socket.uncork();
   }
 
-  /** One answer at a time comes, so whatever is there belongs to it. */
+  /** One response arrives at a time, so all buffered bytes belong to it. */
   #data(part: Buffer): void {
     this.#head += part.toString("latin1");
     const end = this.#head.indexOf("\r\n\r\n");

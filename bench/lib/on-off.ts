@@ -1,4 +1,4 @@
-/** CPU of a server per request with something switched on and off in turns, under one constant load: what is beside it slows neighbours alike. */
+/** CPU of a server per request with a variant switched on and off in turns under constant load, so that noise affects adjacent turns alike. */
 
 import { setTimeout as sleep } from "node:timers/promises";
 import type { WebServer } from "./web-servers.ts";
@@ -10,10 +10,10 @@ export interface Variant {
 }
 
 export interface OnOff {
-  /** Microseconds per request in the turns around, without anything. */
+  /** Microseconds per request in the adjacent turns with everything off. */
   offUs: number[];
   onUs: number[];
-  /** To the mean of the two turns around it. */
+  /** Relative to the mean of the two adjacent turns. */
   ratios: number[];
   addedUs: number[];
 }
@@ -21,18 +21,18 @@ export interface OnOff {
 export interface OnOffOptions {
   server: WebServer;
   variants: readonly Variant[];
-  /** Results of each variant. */
+  /** Results per variant. */
   slices: number;
-  /** What a slice is the mean of: times that a variant was on, with all variants in turns. Short turns see the same neighbours on and off. Default 1. */
+  /** Turns per variant averaged into one slice, variants interleaved. Short turns see the same noise on and off. Default 1. */
   turns?: number;
-  /** Of one turn; there is one without anything before and after each. */
+  /** Duration of one turn; each is preceded and followed by one with everything off. */
   sliceMs: number;
 }
 
-/** After a switch, before it counts. */
+/** Settling time after a switch, not measured. */
 const settleMs = 40;
 
-/** The load must run already. */
+/** The load must already be running. */
 export async function measureOnOff({ server, variants, slices, turns = 1, sliceMs }: OnOffOptions): Promise<Map<string, OnOff>> {
   const results = new Map(variants.map(({ name }) => [name, { offUs: [], onUs: [], ratios: [], addedUs: [] } as OnOff]));
   const turn = async (): Promise<number> => {

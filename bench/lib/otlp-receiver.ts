@@ -1,4 +1,4 @@
-/** What an agent has between its OTLP network and its segments, in a process of its own, and what can be told of it meanwhile. */
+/** An agent's path from OTLP listeners to segments, in a separate process, with measurements taken while it runs. */
 
 import { mkdirSync, readdirSync, readFileSync } from "node:fs";
 import { join } from "node:path";
@@ -17,13 +17,13 @@ import { serveParent } from "./worker.ts";
 export type ReceiverRequest = { kind: "begin" } | { kind: "end"; spans: number };
 
 export interface ReceiverReport {
-  /** From the acknowledgement of a span until a query sees it. */
+  /** From the acknowledgement of a span until it is queryable. */
   lagP50Ms: number;
   lagP99Ms: number;
   loopP50Ms: number;
   loopP99Ms: number;
   loopMaxMs: number;
-  /** Since the process began. */
+  /** Since the process started. */
   peakRssBytes: number;
   bytesPerSpan: number;
   /** CPU per span of the busiest threads, the main thread first. */
@@ -32,7 +32,7 @@ export interface ReceiverReport {
 
 const mebibyte = 1024 ** 2;
 const lookMs = 20;
-/** Spans that were acknowledged must be there soon after. */
+/** Acknowledged spans must be queryable within this time. */
 const patienceMs = 30_000;
 
 export async function runReceiver(directory: string, workers: number): Promise<void> {
@@ -115,7 +115,7 @@ export async function runReceiver(directory: string, workers: number): Promise<v
   process.exit(0);
 }
 
-/** Rising. Segments are stored in the order in which their spans came. */
+/** Ascending. Segments are stored in the order of arrival of their spans. */
 function lagsOf(looks: readonly { atMs: number; accepted: number; stored: number }[]): number[] {
   const lags: number[] = [];
   let later = 0;

@@ -1,4 +1,4 @@
-/** What a process has used so far, as the kernel counts it. */
+/** CPU and memory usage of a process, as counted by the kernel. */
 
 import { readdirSync, readFileSync } from "node:fs";
 
@@ -7,7 +7,7 @@ export interface ProcessUsage {
   /** User and system time of all threads. */
   cpuMs: number;
   rssBytes: number;
-  /** The highest RSS since the process began. */
+  /** Peak RSS since the process started. */
   peakRssBytes: number;
 }
 
@@ -16,7 +16,7 @@ const tickMs = 10;
 
 export function usageOf(pid: number): ProcessUsage {
   const atMs = performance.now();
-  // The name, in parentheses, may hold anything; what follows the last one is plain.
+  // The name, in parentheses, may contain anything; fields after the last parenthesis are plain.
   const stat = readFileSync(`/proc/${pid}/stat`, "utf8").replace(/^.*\)/s, "").trim().split(" ");
   const status = readFileSync(`/proc/${pid}/status`, "utf8");
   const kibibytes = (key: string): number => Number(new RegExp(`^${key}:\\s+(\\d+) kB`, "m").exec(status)?.[1] ?? Number.NaN);
@@ -28,12 +28,12 @@ export function usageOf(pid: number): ProcessUsage {
   };
 }
 
-/** Cores kept busy between two looks. */
+/** Cores busy between two readings. */
 export function coresBetween(before: ProcessUsage, after: ProcessUsage): number {
   return (after.cpuMs - before.cpuMs) / (after.atMs - before.atMs);
 }
 
-/** CPU of all threads that are alive, to the nanosecond: the scheduler's own count. */
+/** CPU of all live threads in nanoseconds, from the scheduler's statistics. */
 export function cpuNsOf(pid: number): number {
   let sum = 0;
   for (const task of readdirSync(`/proc/${pid}/task`)) {

@@ -1,4 +1,4 @@
-/** A Redis server under load: a client that reads and sets random keys on several connections, without pipelines, until it is stopped. */
+/** A Redis server under load: a client gets and sets random keys on several connections, without pipelining, until stopped. */
 
 import { type ChildProcess, spawn, spawnSync } from "node:child_process";
 import { once } from "node:events";
@@ -12,7 +12,7 @@ export async function startRedisLoad(connections: number): Promise<AsyncDisposab
   const server = spawn("redis-server", ["--port", port, "--bind", "127.0.0.1", "--save", ""], { stdio: "ignore" });
   await until("Redis answers", 10_000, () => {
     const { stdout } = spawnSync("redis-cli", ["-p", port, "ping"]);
-    if (String(stdout) !== "PONG\n") throw new Error(`Redis says ${JSON.stringify(String(stdout))}`);
+    if (String(stdout) !== "PONG\n") throw new Error(`Redis replied ${JSON.stringify(String(stdout))}`);
   });
   const options = ["-p", port, "-c", String(connections), "-r", "100000", "-l", "-q"];
   const client = spawn("redis-benchmark", [...options, "-t", "set,get"], { stdio: "ignore" });

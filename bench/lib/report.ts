@@ -1,4 +1,4 @@
-/** Prints a benchmark's figures and writes them as JSON, beside the reference figures that are kept in git. */
+/** Prints a benchmark's figures and writes them as JSON, next to the reference figures in git. */
 
 import { existsSync, mkdirSync, readFileSync, writeFileSync } from "node:fs";
 import { availableParallelism, cpus, loadavg, release, totalmem } from "node:os";
@@ -6,23 +6,23 @@ import { join } from "node:path";
 import { fileURLToPath } from "node:url";
 import { type Spread, spreadOf } from "./spread.ts";
 
-/** The checkout; the bundle of a benchmark lies in build/. */
+/** The repository root; a benchmark's bundle is in build/. */
 export const root = fileURLToPath(new URL("../..", import.meta.url));
 
 export interface Figure extends Spread {
   name: string;
   /** `×` is a ratio to the baseline of the same run. */
   unit: "×" | "ms" | "s" | "rows/s" | "MB/s" | "rows" | "MiB" | "B" | "cores" | "%" | "µs" | "requests" | "requests/s";
-  /** What the median has to reach; for `strict`, the worst value too. */
+  /** Target for the median; with `strict`, for the worst value too. */
   target?: { kind: "at-most" | "at-least" | "below"; value: number };
 }
 
 export interface BenchmarkResult {
   name: string;
-  /** What was run how often: rows, rounds, seconds. */
+  /** Size of the run: rows, rounds, seconds. */
   sizes: Record<string, number>;
   figures: readonly Figure[];
-  /** Anything worth keeping that is no figure. */
+  /** Anything worth keeping that is not a figure. */
   notes?: readonly string[];
 }
 
@@ -32,11 +32,11 @@ interface StoredResult extends BenchmarkResult {
   load: { before: number; after: number };
 }
 
-/** For trying a benchmark out: a tenth of the work, and figures that mean little. */
+/** For trying out a benchmark: a fraction of the work, with unreliable figures. */
 export const isSmall = process.env["CORAL_BENCH_SMALL"] === "1";
 
 const loadBefore = loadavg()[0] ?? 0;
-/** Above this something else runs, and absolute figures suffer. */
+/** Above this load something else is running, and absolute figures are unreliable. */
 const quietLoad = 0.7;
 
 export function figureOf(name: string, unit: Figure["unit"], value: Spread | readonly number[], target?: Figure["target"]): Figure {
@@ -44,7 +44,7 @@ export function figureOf(name: string, unit: Figure["unit"], value: Spread | rea
   return { name, unit, ...spread, ...(target ? { target } : {}) };
 }
 
-/** One value that was not repeated. */
+/** A single measurement. */
 export function single(value: number): Spread {
   return { median: value, min: value, max: value };
 }
@@ -55,7 +55,7 @@ export function isMet({ median, target }: Figure): boolean | undefined {
   return target.kind === "below" ? median < target.value : median <= target.value;
 }
 
-/** A missed target is shown and is no failure: the machine may be busy. What is wrong, such as a lost row, throws before this. */
+/** A missed target is shown but does not fail: the machine may be busy. Wrong results, such as a lost row, throw earlier. */
 export function report(result: BenchmarkResult): void {
   const stored: StoredResult = {
     ...result,
@@ -78,7 +78,7 @@ export function report(result: BenchmarkResult): void {
   print([["", "median", "min – max [quartiles]", "target", "", "reference"], ...rows]);
   for (const note of result.notes ?? []) process.stdout.write(`  ${note}\n`);
   if (loadBefore > quietLoad) {
-    process.stdout.write(`  The machine was busy before this began (load ${loadBefore.toFixed(2)}): compare ratios only.\n`);
+    process.stdout.write(`  The machine was busy before the run (load ${loadBefore.toFixed(2)}): compare ratios only.\n`);
   }
   if (isSmall) {
     process.stdout.write("  Small run (CORAL_BENCH_SMALL=1): not written.\n");

@@ -1,4 +1,4 @@
-/** The hooks in the kernel with all that makes requests of what they see, in this process, which is not observed itself. */
+/** The kernel hooks and the request pipeline behind them, in this process, which is not traced itself. */
 
 import { existsSync, readdirSync, readFileSync } from "node:fs";
 import { join } from "node:path";
@@ -12,7 +12,7 @@ import { type OpenedParts, openTrafficParts } from "../../src/traffic/traffic-pa
 import type { WindowDraft } from "../../src/traffic/traffic-runtime.ts";
 import { root } from "./report.ts";
 
-/** For whoever tries a change of the programs: another object than that of the bundle. */
+/** Overrides the bundled BPF object, to try out a change of the programs. */
 const objectPath = process.env["CORAL_BENCH_OBJECT"] ?? join(root, "dist/probes/requests.bpf.o");
 
 const settings: TrafficSettings = {
@@ -25,27 +25,25 @@ const settings: TrafficSettings = {
   cpuBudget: 1,
 };
 
-/** Ends the benchmark, politely, where programs cannot be loaded. */
+/** Skips the benchmark with a message where BPF programs cannot be loaded. */
 export function requireBpf(): void {
   const problem = process.getuid?.() !== 0 ? "needs root" : existsSync(objectPath) ? undefined : "the BPF objects are not built (no clang)";
   if (problem === undefined) return;
-  process.stdout.write(`  left out: ${problem}\n`);
+  process.stdout.write(`  skipped: ${problem}\n`);
   process.exit(0);
 }
 
-/** What else watches this host: its hooks are on when those of the benchmark are off, and ratios come out too small or too large. */
+/** Other traffic processes on this host: their hooks stay on while the benchmark's are off, which distorts the ratios. */
 export function otherWatchers(): string[] {
   const found = readdirSync("/proc").filter((entry) => /^\d+$/.test(entry) && isTrafficProcess(entry));
-  return found.length === 0
-    ? []
-    : [`${found.length} other traffic processes ran at the end: stop their agents for figures that mean something`];
+  return found.length === 0 ? [] : [`${found.length} other traffic processes ran at the end: stop their agents for meaningful figures`];
 }
 
 function isTrafficProcess(pid: string): boolean {
   try {
     return /traffic-process\.js\0/.test(readFileSync(`/proc/${pid}/cmdline`, "latin1"));
   } catch {
-    // It ended meanwhile.
+    // It has exited meanwhile.
     return false;
   }
 }
@@ -78,9 +76,9 @@ export class RequestWatch implements AsyncDisposable {
     const own = { ...settings, tls: tlsSettings };
     const hooks = await openKernelHooks({ settings: own, ownPids: [], kinds: [kind], objectPath });
     await hooks.detach();
-    // Its probes are attached and detached here, so the parts are given none.
+    // Plaintext probes are attached and detached here, so the pipeline gets none.
     const parts = openTrafficParts({
-      hooks: { ...asPlain(hooks), plaintextProblem: "attached apart" },
+      hooks: { ...asPlain(hooks), plaintextProblem: "attached separately" },
       settings: own,
       report: () => undefined,
       log: silentLogger,
@@ -102,12 +100,12 @@ export class RequestWatch implements AsyncDisposable {
     await this.#tls?.refresh();
   }
 
-  /** Links for plaintext that are attached now. */
+  /** Plaintext links attached now. */
   get tlsLinks(): number {
     return this.#tls?.linkCount ?? 0;
   }
 
-  /** Adds what was seen since the last look; every answer counts as ended. */
+  /** Adds what was seen since the last call; every response counts as complete. */
   look(): void {
     this.hooks.object.ring("events").drain(this.#parts.onRecord);
     const draft: WindowDraft = { requests: [], losses: new Map(), names: [], peerNames: [] };
@@ -118,7 +116,7 @@ export class RequestWatch implements AsyncDisposable {
     for (const [loss, count] of draft.losses) this.losses.set(loss, (this.losses.get(loss) ?? 0) + count);
   }
 
-  /** What was seen so far is forgotten. */
+  /** Discards what was seen so far. */
   reset(): void {
     this.look();
     this.#requests = [];
@@ -129,7 +127,7 @@ export class RequestWatch implements AsyncDisposable {
     return this.#of(port, role).reduce((sum, { count }) => sum + count, 0);
   }
 
-  /** Of every port: what is beside the load costs too. */
+  /** On all ports: traffic besides the load has a cost too. */
   countAll(): number {
     return this.#requests.reduce((sum, { count }) => sum + count, 0);
   }
@@ -139,7 +137,7 @@ export class RequestWatch implements AsyncDisposable {
     return (percentileNs(fineLayout, merged, share) ?? Number.NaN) / 1_000;
   }
 
-  /** Of each program since it was loaded, as far as the kernel was measuring. */
+  /** Per program since it was loaded, for the time that the kernel was measuring. */
   programTimes(): ProgramTime[] {
     return this.hooks.object.stats().map(({ name, runNs, runs }) => ({ name, runNs: Number(runNs), runs: Number(runs) }));
   }

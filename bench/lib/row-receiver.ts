@@ -1,4 +1,4 @@
-/** What the receiver of an agent is compared with: the same door, requests decoded by protobufjs, spans appended row by row to a table of DuckDB. */
+/** The baseline of the agent's receiver: the same listener, requests decoded by protobufjs, spans appended row by row to a DuckDB table. */
 
 import { mkdirSync } from "node:fs";
 import { join } from "node:path";
@@ -38,7 +38,7 @@ interface TraceRequest {
   resourceSpans: { resource: { attributes: KeyValue[] }; scopeSpans: { scope: { name: string; version: string }; spans: Span[] }[] }[];
 }
 
-/** OTLP's messages, as far as the benchmark's requests use them. */
+/** The part of OTLP's messages that the benchmark's requests use. */
 function requestType(): Type {
   const fields = (...names: [name: string, id: number, type: string, rule?: "repeated"][]) => ({
     fields: Object.fromEntries(names.map(([name, id, type, rule]) => [name, { id, type, ...(rule && { rule }) }])),
@@ -151,7 +151,7 @@ function valuesOf(attributes: readonly KeyValue[]): Record<string, string | numb
   return values;
 }
 
-/** Absent bytes are an empty list. */
+/** protobufjs decodes absent bytes as an empty array. */
 function hex(bytes: Uint8Array): string {
   if (bytes.length === 0) return "";
   return Buffer.from(bytes.buffer, bytes.byteOffset, bytes.byteLength).toString("hex");

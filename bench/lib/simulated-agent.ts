@@ -36,7 +36,7 @@ export const checkedColumns: Readonly<Record<string, string>> = {
   service_instance: "port",
 };
 
-/** What an agent has made of one signal. */
+/** Totals of one signal that an agent has produced. */
 export interface Made {
   rows: number;
   sum: number;
@@ -74,7 +74,7 @@ class MemoryStore implements Pick<AgentStore, "epoch" | "heads" | "readAfter" | 
   readAfter(name: string, afterSeq: number): Promise<SignalSlice> {
     const log = this.#logs.get(name);
     if (!log) return Promise.reject(new Error(`No signal "${name}"`));
-    // What the colony asks beyond is stored there.
+    // Rows up to `afterSeq` are stored at the colony.
     log.kept.splice(0, Math.max(0, afterSeq + 1 - log.oldestSeq));
     log.oldestSeq = Math.max(log.oldestSeq, afterSeq + 1);
     const batch = encodeBatch(batchFromRows(log.signal, log.kept as RowOf<Columns>[]), log.oldestSeq);
@@ -94,18 +94,18 @@ function headOf({ oldestSeq, rows }: SignalLog): SignalHead {
   return { oldestSeq, nextSeq: rows + 1 };
 }
 
-/** Commands that end at once and well, without a process. */
+/** Commands that succeed immediately, without a process. */
 export const trueAtOnce: ExecuteService = {
   running: 0,
   execute: async function* (requests) {
     const { done } = await requests[Symbol.asyncIterator]().next();
-    if (done) throw new Error("No order came");
+    if (done) throw new Error("No command order received");
     yield { event: { case: "started", value: { pid: 1, programs: ["true"], where: "host" } } };
     yield { event: { case: "ended", value: { reason: "exited" } } };
   },
-  decideApproval: () => Promise.reject(new Error("Not asked for here")),
+  decideApproval: () => Promise.reject(new Error("Not supported by the simulated agent")),
   readRecording: async function* () {
-    yield await Promise.reject<never>(new Error("Not asked for here"));
+    yield await Promise.reject<never>(new Error("Not supported by the simulated agent"));
   },
   [Symbol.asyncDispose]: () => Promise.resolve(),
 };

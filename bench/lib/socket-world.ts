@@ -1,4 +1,4 @@
-/** A host full of sockets: processes that listen, are connected with each other and hold files besides. Goes away with the scope. */
+/** A host full of sockets: processes that listen, connect to each other and hold open files. Ends with the scope. */
 
 import { type ChildProcess, spawn } from "node:child_process";
 import { once } from "node:events";
@@ -10,7 +10,7 @@ export interface WorldSizes {
   processes: number;
   /** Listening and established TCP sockets of all processes; each connection has two. */
   sockets: number;
-  /** Of all processes, sockets included. */
+  /** Open files of all processes, sockets included. */
   descriptors: number;
 }
 
@@ -77,7 +77,7 @@ export class SocketWorld implements AsyncDisposable {
     const world = new SocketWorld(child, directory);
     try {
       const outcome = await Promise.race([once(child.stdout, "data"), once(child, "exit")]);
-      if (String(outcome[0]) !== "ready\n") throw new Error("Cannot make the processes: perl ended early");
+      if (String(outcome[0]) !== "ready\n") throw new Error("Cannot start the processes: perl exited early");
       return world;
     } catch (error) {
       await world[Symbol.asyncDispose]();

@@ -1,4 +1,4 @@
-/** A colony's store with many spans in it: written by another process in whole segments, taken in as a pull takes them. */
+/** A colony's store with many spans in it: another process writes whole segments, which are ingested as in a pull. */
 
 import { createReadStream, rmSync } from "node:fs";
 import { join } from "node:path";
@@ -23,7 +23,7 @@ export async function runWriter(directory: string, options: SpanWorldOptions): P
     const { agent, batch } = world.next();
     const file = join(directory, `${number++}.written`);
     const { lookupFilter, ...summary } = writeSegmentFile(span, batch, file);
-    // Typed arrays do not survive the way to the parent.
+    // Typed arrays do not survive the IPC channel to the parent.
     const filter = lookupFilter === undefined ? {} : { lookupFilter: Buffer.from(lookupFilter).toString("base64") };
     return Promise.resolve({
       agent,
@@ -34,7 +34,7 @@ export async function runWriter(directory: string, options: SpanWorldOptions): P
   });
 }
 
-/** Takes segments from the writer until the store has so many spans. Returns ids of some traces. */
+/** Ingests segments from the writer until the store has this many spans. Returns ids of some traces. */
 export async function fillColony(store: ColonyStore, writer: Worker, spans: number, afterEach: () => Promise<void>): Promise<string[]> {
   const { segments } = store;
   if (segments === undefined) throw new Error("the store was opened without segments");

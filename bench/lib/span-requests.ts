@@ -1,9 +1,9 @@
 /**
- * OTLP trace requests as many instrumented services would send them, encoded once. Before each sending only ids and times are put in, so that a
- * sender costs next to nothing and no two spans are the same.
+ * OTLP trace requests as many instrumented services would send them, encoded once. Before each send only ids and times are patched, so that the
+ * sender costs next to nothing and every span is unique.
  */
 
-/** Ids and times of one span in its body. */
+/** Offsets of one span's ids and times in the body. */
 interface Places {
   traceId: number;
   spanId: number;
@@ -11,7 +11,7 @@ interface Places {
   parentSpanId: number;
   start: number;
   end: number;
-  /** Before the request is sent. */
+  /** Time before the request is sent. */
   startOffsetNs: number;
   durationNs: number;
 }
@@ -33,7 +33,7 @@ const agents = [
   "Mozilla/5.0 (X11; Linux x86_64; rv:128.0) Gecko/20100101 Firefox/128.0",
 ];
 
-/** One request that is sent again and again with other ids. */
+/** One request that is sent repeatedly with new ids. */
 export class SpanRequest {
   readonly spans: number;
   readonly body: Buffer;
@@ -45,7 +45,7 @@ export class SpanRequest {
     this.#places = places;
   }
 
-  /** The first four bytes of every id become the number: no other sending has it. Nobody may still be reading the body. */
+  /** Writes the number into the first four bytes of every id, which makes them unique. The body must not be in use. */
   stamp(sending: number, nowMs: number): void {
     const { body } = this;
     for (const { traceId, spanId, parentSpanId, start, end, startOffsetNs, durationNs } of this.#places) {
@@ -103,7 +103,7 @@ interface SpanParts {
   random: () => number;
 }
 
-/** A dozen attributes, of which five are 82 random bytes in hex: they cannot be compressed away. */
+/** A dozen attributes, of which five are 82 random bytes in hex: incompressible. */
 function makeSpan({ service, traceId, spanId, parentSpanId, random }: SpanParts): Message {
   const route = Math.floor(random() * routesPerService);
   const path = `/api/v${1 + (service % 3)}/things-${route}`;
@@ -144,7 +144,7 @@ function fill(bytes: Buffer, random: () => number): Buffer {
   return bytes;
 }
 
-/** Protobuf, as far as it is needed here, with the places of ids and times. */
+/** A minimal protobuf encoder that records the offsets of ids and times. */
 class Message {
   readonly #parts: Buffer[] = [];
   #sizeBytes = 0;
@@ -237,7 +237,7 @@ function varint(value: number): Buffer {
   return Buffer.from([...bytes, rest]);
 }
 
-/** 0 to 1, the same for the same seed. */
+/** 0 to 1, deterministic for a seed. */
 function generator(seed: number): () => number {
   let state = seed;
   return () => {

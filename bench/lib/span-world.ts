@@ -26,7 +26,7 @@ const routes = 5;
 const spansPerTrace = 5;
 const attributeEntropy = 41;
 
-/** Columns of one agent's next segment; they are filled row by row and handed over whole. */
+/** Columns of one agent's next segment, filled row by row and handed over whole. */
 class Buffers {
   rows = 0;
   readonly time: BigInt64Array;
@@ -93,11 +93,11 @@ export class SpanWorld {
     this.#services = names(options.services, (index) => `service-${index}`);
     this.#resources = names(options.services, (index) => `{"service.name":"service-${index}","telemetry.sdk.language":"nodejs"}`);
     this.#buffers = Array.from({ length: options.agents }, () => new Buffers(options.segmentRows));
-    // Texts cost more to make than all the rest: a few columns of them take turns.
+    // Strings are the most expensive part to generate, so a few prepared columns are reused in turn.
     this.#attributes = Array.from({ length: 3 }, () => attributesOf(options.segmentRows));
   }
 
-  /** The next segment that is full, after as many traces as that takes. */
+  /** Generates traces until a segment is full and returns it. */
   next(): WorldSegment {
     for (;;) {
       const full = this.#buffers.findIndex(({ rows }) => rows > this.#options.segmentRows - spansPerTrace);
@@ -113,7 +113,7 @@ export class SpanWorld {
     return ((mixed ^ (mixed >>> 16)) >>> 0) / 4_294_967_296;
   }
 
-  /** web → api → store: a root, and twice the calling and the called end. Few services have most of the traffic. */
+  /** web → api → store: a root, and two calls with a client and a server span each. A few services have most of the traffic. */
   #addTrace(): void {
     const { services, startUs, traceEveryUs } = this.#options;
     const ids = randomBytes(16 + spansPerTrace * 8);
@@ -134,7 +134,7 @@ export class SpanWorld {
     const isError = this.#random() < 0.01;
     buffers.time[row] = BigInt(timeUs);
     const route = Math.floor(routes * this.#random() ** 2);
-    // Each route has a duration of its own between 0.2 and 50 ms, about which its spans lie within a factor of three or so.
+    // Each route has a typical duration between 0.2 and 50 ms; its spans vary by a factor of about three.
     const usualNs = 200_000 * 2 ** ((((service * 7 + route * 13) % 32) / 32) * 8);
     const spread = this.#random() + this.#random() + this.#random() + this.#random() - 2;
     buffers.duration[row] = BigInt(Math.floor(usualNs * 2 ** (spread * 1.4)));

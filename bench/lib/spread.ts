@@ -3,7 +3,7 @@ export interface Spread {
   median: number;
   min: number;
   max: number;
-  /** The middle half, for quantities with few wild values. */
+  /** Lower and upper quartile, for quantities with a few outliers. */
   quartiles?: readonly [number, number];
 }
 
@@ -17,12 +17,12 @@ export function quartilesOf(values: readonly number[]): Spread {
   return { ...spreadOf(values), quartiles: [percentileOf(sorted, 0.25), percentileOf(sorted, 0.75)] };
 }
 
-/** Round by round, so that whatever slowed a round down slowed both sides. */
+/** Ratio per round, so that noise in a round affects both sides. */
 export function ratioOf(values: readonly number[], baseline: readonly number[]): Spread {
   return spreadOf(values.map((value, round) => value / (baseline[round] ?? Number.NaN)));
 }
 
-/** `sorted` rises; `share` is 0..1. Between two values it interpolates. */
+/** `sorted` is ascending; `share` is 0..1. Interpolates between values. */
 export function percentileOf(sorted: readonly number[], share: number): number {
   const position = (sorted.length - 1) * share;
   const below = sorted[Math.floor(position)] ?? Number.NaN;

@@ -1,4 +1,4 @@
-/** Real servers to put load on: each tells its CPU and how many requests it has answered. */
+/** Real servers to put load on: each reports its CPU time and the number of requests served. */
 
 import { execFileSync, spawn } from "node:child_process";
 import { createHash } from "node:crypto";
@@ -16,7 +16,7 @@ import { serveParent, Worker } from "./worker.ts";
 export interface WebServer extends AsyncDisposable {
   readonly port: number;
   readonly url: string;
-  /** Since it began. */
+  /** Since it started. */
   usage(): Promise<ServerUsage>;
 }
 
@@ -26,7 +26,7 @@ export interface ServerUsage {
   cpuNs: number;
 }
 
-/** A free port that the kernel does not give to clients by itself, as services that are there to stay use. */
+/** A free port outside the ephemeral range, as long-running services use. */
 export async function freePort(): Promise<number> {
   for (let attempt = 0; ; attempt++) {
     const port = 20_000 + Math.floor(Math.random() * 10_000);
@@ -37,7 +37,7 @@ export async function freePort(): Promise<number> {
       await once(server, "close");
       return port;
     } catch (error) {
-      // Taken by somebody: another one.
+      // In use: try another one.
       if (attempt > 100) throw error;
     }
   }
@@ -49,7 +49,7 @@ function makeCertificate(directory: string): void {
   execFileSync("openssl", [...kind, "-subj", "/CN=localhost", ...files], { stdio: "ignore" });
 }
 
-/** One worker with an empty reply; another port tells how many it has given. */
+/** One worker with an empty reply; a second port reports how many were served. */
 export async function startNginx({ isTls = false, workers = 1 } = {}): Promise<WebServer> {
   const directory = mkdtempSync(join(tmpdir(), "coral-nginx-"));
   const [port, statusPort] = [await freePort(), await freePort()];
@@ -93,13 +93,13 @@ function textOf(port: number): Promise<string> {
 /** The role of the other process, for the benchmark's main file: see `serveNode`. */
 export const nodeRole = "node-server";
 
-/** A service of Node that does some work for each request; the benchmark's main file must call `serveNode` in that role. */
+/** A Node service that does some work for each request; the benchmark's main file must call `serveNode` in that role. */
 export async function startNode({ isTls = false } = {}): Promise<WebServer> {
   const directory = mkdtempSync(join(tmpdir(), "coral-node-"));
   if (isTls) makeCertificate(directory);
   const port = await freePort();
   const worker = new Worker(nodeRole, [String(port), isTls ? directory : ""], []);
-  // Its first answer comes when it listens.
+  // It replies once it is listening.
   await worker.ask("usage");
   return {
     port,
@@ -112,7 +112,7 @@ export async function startNode({ isTls = false } = {}): Promise<WebServer> {
   };
 }
 
-/** Hashing that takes some tens of microseconds, so that a request takes more than fifty. */
+/** Hashing takes tens of microseconds, so that a request takes more than fifty. */
 const workBytes = Buffer.alloc(80 * 1024, "coral");
 
 /** `args` are those of the role. */
@@ -126,7 +126,7 @@ export async function serveNode([port = "0", directory = ""]: readonly string[])
   const server = directory === "" ? createServer(listener) : createTlsServer({ key: file("key.pem"), cert: file("cert.pem") }, listener);
   server.listen(Number(port), "127.0.0.1");
   await once(server, "listening");
-  // Both at the same moment: a millisecond of a busy process is more than hooks add to ten requests.
+  // Read both at the same moment: a millisecond of a busy process is more than the hooks add to ten requests.
   await serveParent(() => {
     const { user, system } = process.cpuUsage();
     return Promise.resolve({ answered, cpuNs: (user + system) * 1_000 } satisfies ServerUsage);

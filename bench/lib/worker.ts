@@ -1,15 +1,15 @@
-/** A benchmark's other processes: the same bundle, started with the name of a role. Parent and child talk in plain messages. */
+/** Child processes of a benchmark: the same bundle, started with a role name. Parent and child exchange plain messages. */
 
 import { type ChildProcess, fork } from "node:child_process";
 import { once } from "node:events";
 
-/** What this process is to do; undefined in the one that npm started. */
+/** Role of this process; undefined in the main process. */
 export const role: string | undefined = process.argv[2];
 export const roleArguments: readonly string[] = process.argv.slice(3);
 
 type Message = { value: unknown } | { error: string };
 
-/** A child that answers each request with one reply, in order. */
+/** A child that sends one reply per request, in order. */
 export class Worker implements AsyncDisposable {
   readonly #child: ChildProcess;
   readonly #what: string;
@@ -25,7 +25,7 @@ export class Worker implements AsyncDisposable {
 
   async ask<T>(request: unknown): Promise<T> {
     const ended = new AbortController();
-    const onExit = (code: number | null): void => ended.abort(new Error(`Process "${this.#what}" ended with ${code}`));
+    const onExit = (code: number | null): void => ended.abort(new Error(`Process "${this.#what}" exited with ${code}`));
     this.#child.once("exit", onExit);
     try {
       this.#child.send({ value: request });
@@ -49,7 +49,7 @@ export class Worker implements AsyncDisposable {
   }
 }
 
-/** The child's side: answers until the parent lets go, then resolves. */
+/** The child's side: replies until the parent disconnects, then resolves. */
 export async function serveParent<Request>(answer: (request: Request) => Promise<unknown>): Promise<void> {
   process.on("message", ({ value }: { value: Request }) => {
     answer(value).then(

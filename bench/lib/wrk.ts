@@ -1,4 +1,4 @@
-/** The load generator wrk, with all latencies that it measured. */
+/** Runs the load generator wrk and reads all latencies that it measured. */
 
 import { type ChildProcess, spawn } from "node:child_process";
 import { once } from "node:events";
@@ -11,9 +11,9 @@ export interface WrkOptions {
   seconds: number;
   connections: number;
   threads?: number;
-  /** Pause of each connection between an answer and the next request. Default: none. */
+  /** Pause of each connection between a response and the next request. Default: none. */
   delayMs?: number;
-  /** Each request on a connection of its own. */
+  /** Opens a new connection for each request. */
   isClosing?: boolean;
 }
 
@@ -21,13 +21,13 @@ export interface WrkResult {
   requests: number;
   errors: number;
   seconds: number;
-  /** Corrected, as wrk prints them: for requests that it would have sent while an answer was late. */
+  /** As wrk prints them, corrected for requests that a late response kept it from sending. */
   printed: LatencyCounts;
   /** As measured, one per request. */
   measured: LatencyCounts;
 }
 
-/** Microseconds, rising, and how many requests took so long. */
+/** Latency in microseconds, ascending, with the number of requests. */
 export type LatencyCounts = readonly (readonly [us: number, count: number])[];
 
 const script = (delayMs: number, isClosing: boolean): string => `
@@ -60,7 +60,7 @@ export class Wrk {
     return this.#child.pid ?? 0;
   }
 
-  /** Ends the load early; what it measured so far is told. */
+  /** Stops the load early; the measurements so far are returned. */
   async stop(): Promise<WrkResult> {
     this.#child.kill("SIGINT");
     return this.result;
@@ -72,7 +72,7 @@ export class Wrk {
     const [code] = await once(this.#child, "close");
     const text = Buffer.concat(chunks).toString();
     const summary = /^SUMMARY (\d+) (\d+) (\d+)$/m.exec(text);
-    if (code !== 0 || !summary) throw new Error(`wrk ended with ${code}: ${text}`);
+    if (code !== 0 || !summary) throw new Error(`wrk exited with ${code}: ${text}`);
     const [requests = 0, errors = 0, durationUs = 0] = summary.slice(1).map(Number);
     const printed = [...text.matchAll(/^L (\d+) (\d+)$/gm)].map(([, us, count]) => [Number(us), Number(count)] as const);
     const perConnection = Math.floor(requests / connections);
@@ -82,7 +82,7 @@ export class Wrk {
 }
 
 /**
- * Takes back wrk's correction: for each request of `n` µs, at least twice the mean interval of a connection, it adds one of `n - k·interval` for every
+ * Undoes wrk's correction: for each request of `n` µs, at least twice the mean interval of a connection, it adds one of `n - k·interval` for every
  * `k` that leaves more than the interval. What it added to a value comes from greater ones only, so from the top down all of it is known.
  */
 export function uncorrected(printed: LatencyCounts, intervalUs: number): LatencyCounts {
