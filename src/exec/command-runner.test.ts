@@ -10,12 +10,12 @@ const runners = useRunners();
 const { create } = runners;
 
 describe("CommandRunner", () => {
-  it("keeps standard output, standard error and the exit code apart", async () => {
+  it("separates stdout, stderr and the exit code", async () => {
     const end = await create().run({ argv: ["sh", "-c", "echo out; echo err >&2; exit 7"] });
     expect(end).toMatchObject({ stdout: "out\n", stderr: "err\n", exitCode: 7, reason: "exited", stdoutBytes: 4, stderrBytes: 4 });
   });
 
-  it("runs nothing that cannot be run where it is, whoever sent it, and writes that down", async () => {
+  it("denies and audits commands that the runtime does not support", async () => {
     const absent = (kind: string) => (kind === "exec" ? { reason: "passive mode", fix: "Mount CRI socket" } : null);
     const { run, audit } = create({}, { absent });
     await expect(run({ argv: ["true"] })).rejects.toMatchObject({
@@ -26,14 +26,14 @@ describe("CommandRunner", () => {
     expect(await run({ kind: "run", argv: ["true"] })).toMatchObject({ exitCode: 0 });
   });
 
-  it("joins programs by pipes and tells the last one's exit code", async () => {
+  it("runs pipelines and returns the last program's exit code", async () => {
     expect(await create().run({ text: "echo 'a b' | tr a-z A-Z | cat" })).toMatchObject({ stdout: "A B\n", exitCode: 0 });
     expect(await create().run({ text: "true | false" })).toMatchObject({ exitCode: 1 });
     expect(await create().run({ text: "false | true" })).toMatchObject({ exitCode: 0 });
     expect(await create().run({ text: "yes | head -n 3" })).toMatchObject({ stdout: "y\ny\ny\n", exitCode: 0 });
   });
 
-  it("sends standard error where the text says", async () => {
+  it("applies stderr redirections", async () => {
     expect(await create().run({ text: "ls /nonexistent 2>&1 | wc -l" })).toMatchObject({ stdout: "1\n", stderr: "" });
     expect(await create().run({ text: "ls /nonexistent 2>/dev/null" })).toMatchObject({ stdout: "", stderr: "" });
     expect(await create().run({ text: "ls / /nonexistent >/dev/null" })).toMatchObject({ stdout: "" });
@@ -41,7 +41,7 @@ describe("CommandRunner", () => {
     expect(await create().run({ text: "ls / /nonexistent 2>&1 >/dev/null | wc -l" })).toMatchObject({ stdout: "1\n" });
   });
 
-  it("hands input over, bytes as they are, and ends it", async () => {
+  it("passes stdin bytes unchanged and closes it", async () => {
     const { runner } = create();
     const { running, ended } = await runner.start(testOrder({ argv: ["sha256sum"] }), never, noHold);
     const bytes = Buffer.from(Array.from({ length: 1_000_000 }, (_, index) => (index * 7) % 256));
@@ -53,7 +53,7 @@ describe("CommandRunner", () => {
     expect(output).toBe(`${createHash("sha256").update(bytes).digest("hex")}  -\n`);
   });
 
-  it("streams a gigabyte without keeping it, and waits for a slow reader", async () => {
+  it("streams a gigabyte without buffering it, with backpressure", async () => {
     const { runner } = create();
     const beforeBytes = process.memoryUsage().rss;
     const { running, ended } = await runner.start(testOrder({ argv: ["head", "-c", String(1024 ** 3), "/dev/zero"] }), never, noHold);
@@ -69,14 +69,14 @@ describe("CommandRunner", () => {
     expect(peakBytes - beforeBytes).toBeLessThan(200 * 1024 ** 2);
   }, 60_000);
 
-  it("ends a command that writes too much, and hands over what was allowed", async () => {
+  it("kills a command above the output limit and delivers the output up to it", async () => {
     const end = await create({ maxOutputBytes: 100_000 }).run({ argv: ["sh", "-c", "yes & yes"] });
     expect(end).toMatchObject({ reason: "output-limit", stdoutBytes: 100_000 });
     expect(end.stdout).toHaveLength(100_000);
     expect(left(end.commandId)).toEqual([]);
   });
 
-  it("ends a command whose time is over with everything that came of it", async () => {
+  it("kills a timed-out command and all its descendants", async () => {
     const end = await create({ timeoutMs: 300 }).run({
       argv: ["sh", "-c", "trap '' TERM; setsid sleep 1000 & (setsid sh -c 'sleep 1001 & sleep 1002' &) ; wait; sleep 1003"],
     });
@@ -84,7 +84,7 @@ describe("CommandRunner", () => {
     expect(left(end.commandId)).toEqual([]);
   });
 
-  it("finds what forked away also where control groups cannot be made", async () => {
+  it("finds daemonized descendants without cgroups", async () => {
     const groups = { parents: [], limited: [], create: async () => undefined, close: () => undefined };
     const runner = create({ timeoutMs: 300 }, { groups });
     const end = await runner.run({
@@ -94,7 +94,7 @@ describe("CommandRunner", () => {
     expect(left(end.commandId)).toEqual([]);
   });
 
-  it.runIf(isRoot)("finds by its group what has thrown away its environment and its session", async () => {
+  it.runIf(isRoot)("finds a descendant without environment and session by its cgroup", async () => {
     const groups = { parents: [], limited: [], create: async () => undefined, close: () => undefined };
     const runner = create({}, { groups });
     const file = join(runners.directory, "pid");
@@ -104,13 +104,13 @@ describe("CommandRunner", () => {
     expect(() => process.kill(pid, 0)).toThrow("ESRCH");
   });
 
-  it("ends what a command has left behind when the command itself ends", async () => {
+  it("kills leftover processes when the command exits", async () => {
     const end = await create().run({ argv: ["sh", "-c", "setsid sleep 1000 >/dev/null 2>&1 & (setsid setsid sleep 1001 &); echo done"] });
     expect(end).toMatchObject({ reason: "exited", exitCode: 0, stdout: "done\n" });
     expect(left(end.commandId)).toEqual([]);
   });
 
-  it("ends a command when its caller leaves", async () => {
+  it("kills a command when its caller disconnects", async () => {
     const { runner, audit } = create();
     const caller = new AbortController();
     const order = testOrder({ argv: ["sh", "-c", "echo ready; sleep 1000 & wait"] });
@@ -129,7 +129,7 @@ describe("CommandRunner", () => {
   it.each([
     ["pipes", undefined],
     ["a terminal", { columns: 80, rows: 24, type: "xterm" }],
-  ])("keeps no process there for a command that has ended when its caller leaves, with %s", async (_name, terminal) => {
+  ])("leaves no process behind when the caller disconnects after the command exited, with %s", async (_name, terminal) => {
     const { running } = await create().runner.start(testOrder({ argv: ["true"], terminal }), never, noHold);
     running.drain();
     await running.ended;
@@ -139,7 +139,7 @@ describe("CommandRunner", () => {
     expect(timers()).toBe(before);
   });
 
-  it("passes signals on", async () => {
+  it("forwards signals", async () => {
     const { runner } = create();
     const { running, ended } = await runner.start(
       testOrder({ argv: ["sh", "-c", "trap 'echo got; exit 5' INT; echo ready; while :; do sleep 0.05; done"] }),
@@ -155,7 +155,7 @@ describe("CommandRunner", () => {
     expect(await ended).toMatchObject({ exitCode: 5, reason: "exited" });
   });
 
-  it("tells a command's signal as a shell would", async () => {
+  it("reports death by signal as a shell does", async () => {
     expect(await create().run({ argv: ["sh", "-c", "kill -SEGV $$"] })).toMatchObject({
       reason: "signalled",
       signal: "SIGSEGV",
@@ -163,7 +163,7 @@ describe("CommandRunner", () => {
     });
   });
 
-  it("gives a command an environment of its own, without the agent's", async () => {
+  it("gives a command a clean environment without the agent's variables", async () => {
     process.env["CORAL_TEST_SECRET"] = "hidden";
     const { stdout } = await create().run({ argv: ["env"], environment: { GREETING: "hello" } });
     delete process.env["CORAL_TEST_SECRET"];
@@ -181,7 +181,7 @@ describe("CommandRunner", () => {
     },
   );
 
-  it("lets a caller of a bounded program set no variable that nobody named", async () => {
+  it("rejects variables that are not listed explicitly for commands allowed by a rule", async () => {
     const rules = [testRule({ action: "allow", program: ["env"], args: ["-u", "X"] })];
     const requested = { argv: ["env", "-u", "X"], environment: { GIT_SSH_COMMAND: "touch /tmp/x" } };
     await expect(create({ profile: "diagnostics", rules }).run(requested)).rejects.toThrow('Cannot set the variable "GIT_SSH_COMMAND"');
@@ -190,7 +190,7 @@ describe("CommandRunner", () => {
     expect((await create({ rules }).run({ ...requested, environment: { LANG: "de_DE.UTF-8" } })).stdout).toContain("LANG=de_DE.UTF-8");
   });
 
-  it.runIf(isRoot)("runs as nobody, without capabilities, groups or a way back", async () => {
+  it.runIf(isRoot)("runs as nobody, without capabilities, groups or a way to regain them", async () => {
     const { stdout } = await create().run({ argv: ["cat", "/proc/self/status"] });
     expect(stdout).toMatch(/^Uid:\s+65534\s+65534\s+65534\s+65534$/m);
     expect(stdout).toMatch(/^Groups:\s*$/m);
@@ -198,7 +198,7 @@ describe("CommandRunner", () => {
     expect(stdout).toMatch(/^NoNewPrivs:\s+1$/m);
   });
 
-  it.runIf(isRoot)("gives a program of the profile what it needs, and no more", async () => {
+  it.runIf(isRoot)("grants a program of the profile only the capabilities it needs", async () => {
     const { stdout } = await create({ profile: "diagnostics" }).run({ text: "ss -tlnp" });
     expect(stdout).toContain("State");
     const runner = create({ rules: [testRule({ action: "allow", program: ["id"], runAs: "root" })], profile: "diagnostics" });
@@ -206,7 +206,7 @@ describe("CommandRunner", () => {
     expect((await runner.run({ text: "whoami" })).stdout).toBe("nobody\n");
   });
 
-  it.runIf(isRoot)("keeps a command within its processes and its memory", async () => {
+  it.runIf(isRoot)("enforces process and memory limits", async () => {
     const runner = create({ limits: { memoryBytes: 64 * 1024 ** 2, cpus: 1, processes: 20 } });
     if (!runner.runner.limited.includes("pids")) return;
     const bomb = await runner.run({ argv: ["sh", "-c", "for i in $(seq 100); do sleep 100 & done; echo survived"] });
@@ -216,7 +216,7 @@ describe("CommandRunner", () => {
     expect(hog.stdout).not.toBe("314572800\n");
   });
 
-  it("works in the directory that was asked for, as the user", async () => {
+  it("uses the requested working directory, as the user", async () => {
     await chmod(runners.directory, 0o755);
     expect((await create().run({ argv: ["pwd"], workingDirectory: runners.directory })).stdout).toBe(`${runners.directory}\n`);
     await expect(create().run({ argv: ["pwd"], workingDirectory: "relative" })).rejects.toThrow("absolute path");
@@ -225,7 +225,7 @@ describe("CommandRunner", () => {
     expect(await create().run({ argv: ["pwd"], workingDirectory: runners.directory })).toMatchObject({ exitCode: 125, stdout: "" });
   });
 
-  it("runs no more at once than the settings say", async () => {
+  it("limits the number of concurrent commands", async () => {
     const { runner } = create({ maxRunning: 1 });
     const first = await runner.start(testOrder({ argv: ["sleep", "1000"] }), never, noHold);
     await expect(runner.start(testOrder({ argv: ["true"] }), never, noHold)).rejects.toThrow("exec.max_running");
@@ -235,7 +235,7 @@ describe("CommandRunner", () => {
     expect(await second.ended).toMatchObject({ exitCode: 0 });
   });
 
-  it("writes every refusal down", async () => {
+  it("audits every denial", async () => {
     const { run, audit } = create({ profile: "diagnostics" });
     await expect(run({ text: "rm -rf /" })).rejects.toMatchObject({ code: "not-permitted", details: { rule: "profile diagnostics" } });
     await expect(run({ text: "ps;id" })).rejects.toMatchObject({ code: "usage" });
@@ -247,7 +247,7 @@ describe("CommandRunner", () => {
     expect(audit[0]).toMatchObject({ command: "rm -rf /", rule: "profile diagnostics", reason: expect.stringContaining("rm") });
   });
 
-  it("runs nothing that cannot be written down", async () => {
+  it("runs nothing if the audit log cannot be written", async () => {
     const runner = create(
       {},
       {
@@ -269,7 +269,7 @@ describe("CommandRunner", () => {
     );
   });
 
-  it("keeps to the read-only profile when the caller asks for it", async () => {
+  it("restricts a command to the read-only profile on request", async () => {
     const { run } = create({ profile: "full", rules: [testRule({ action: "allow", program: ["touch"] })] });
     await expect(run({ argv: ["touch", join(runners.directory, "x")], isReadOnly: true })).rejects.toThrow(
       "not in the diagnostics profile",
@@ -279,7 +279,7 @@ describe("CommandRunner", () => {
 });
 
 describe("run", () => {
-  it("names the program as a service and lets a detached one go on without its caller", async () => {
+  it("names the program as a service and keeps a detached one running without its caller", async () => {
     const launched: string[] = [];
     const runner = create(
       {},
@@ -311,7 +311,7 @@ describe("run", () => {
     await expect.poll(() => launched).toEqual(["+worker", "-worker"]);
   });
 
-  it("needs a rule where the profile is read-only, and has its name then, too", async () => {
+  it("needs a rule under the read-only profile, and still gets its service name", async () => {
     await expect(create({ profile: "diagnostics" }).run({ kind: "run", argv: ["sh", "-c", "true"] })).rejects.toThrow("has no run");
     const rules = [testRule({ action: "allow", program: ["sh"], kind: ["run"] })];
     const end = await create({ profile: "diagnostics", rules }).run({
@@ -322,7 +322,7 @@ describe("run", () => {
     expect(end).toMatchObject({ stdout: "job\n", exitCode: 0 });
   });
 
-  it("ends the program with its caller otherwise", async () => {
+  it("kills an attached program when its caller disconnects", async () => {
     const { runner } = create();
     const caller = new AbortController();
     const order = testOrder({ kind: "run", argv: ["sleep", "1000"] });

@@ -16,7 +16,7 @@ describe("createHostReader()", () => {
     expect(reader.processDetail(own)).toMatchObject({ userId: process.geteuid!(), exe: process.execPath });
   });
 
-  it("gives an empty snapshot of an empty host, and never throws", async () => {
+  it("returns an empty snapshot of an empty host without throwing", async () => {
     using tree = createHostTree();
     const reader = createHostReader({ root: tree.root });
     const snapshot = await reader.snapshot();
@@ -32,12 +32,12 @@ describe("createHostReader()", () => {
     ["hidepid=invisible", true],
     ["hidepid=0", false],
     ["gid=1", false],
-  ])("says whether %s hides processes", async (option, expected) => {
+  ])("reports whether %s hides processes", async (option, expected) => {
     using tree = createHostTree({ "proc/1/mountinfo": `22 27 0:21 / /proc rw - proc proc rw,${option}\n` });
     expect((await createHostReader({ root: tree.root }).snapshot()).processesHidden).toBe(expected);
   });
 
-  it("sees mounts that come later", async () => {
+  it("sees mounts added later", async () => {
     using tree = createHostTree({ "proc/1/mountinfo": "", "data/x": "" });
     const reader = createHostReader({ root: tree.root });
     expect((await reader.snapshot()).mounts.mounts).toEqual([]);
@@ -54,7 +54,7 @@ describe("createHostReader()", () => {
     await expect(reader.listeners(AbortSignal.abort(new Error("enough")))).rejects.toThrow("enough");
   });
 
-  it("lets the event loop turn during a scan", async () => {
+  it("yields to the event loop during a scan", async () => {
     const stat = "(worker) S 1 1 1 0 -1 0 0 0 0 0 1 1 0 0 20 0 1 0 100 1000 10";
     const processes = Array.from({ length: 4_000 }, (_, index) => index + 2);
     using tree = createHostTree(Object.fromEntries(processes.map((pid) => [`proc/${pid}/stat`, `${pid} ${stat}\n`])));

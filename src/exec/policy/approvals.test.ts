@@ -9,7 +9,7 @@ const { create } = runners;
 describe("approvals", () => {
   const rules = [testRule({ name: "ask first", action: "require_approval", program: ["touch"] })];
 
-  it("hold a command until somebody approves it", async () => {
+  it("hold a command until it is approved", async () => {
     const { runner, audit } = create({ rules });
     const file = join(runners.directory, "touched");
     const order = testOrder({ argv: ["touch", file] });
@@ -30,7 +30,7 @@ describe("approvals", () => {
     expect(() => runner.decide(order.commandId, { isApproved: true, decidedBy: "x", reason: "" })).toThrow("does not wait");
   });
 
-  it("refuse it, or expire, or end with the caller", async () => {
+  it("reject a command, expire, or end when the caller disconnects", async () => {
     const { runner, audit } = create({ rules, approvalTimeoutMs: 200 });
     const file = join(runners.directory, "touched");
     const refused = testOrder({ argv: ["touch", file] });
@@ -48,7 +48,7 @@ describe("approvals", () => {
     expect(audit.filter(({ phase }) => phase === "denied")).toHaveLength(3);
   });
 
-  it("allow nothing that the profile refuses, unless a program is named", async () => {
+  it("do not allow what the profile denies, unless the rule names a program", async () => {
     const { run } = create({
       profile: "diagnostics",
       rules: [testRule({ name: "all", action: "require_approval", environment: ["test"] })],

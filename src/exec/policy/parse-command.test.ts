@@ -39,7 +39,7 @@ describe("parseCommand()", () => {
     expect(words(text)).toEqual(expected);
   });
 
-  it("reads where standard error goes", () => {
+  it("parses stderr redirections", () => {
     expect(parseCommand("a 2>&1 | b 2>/dev/null | c >/dev/null")).toEqual([
       { argv: ["a"], dropStdout: false, dropStderr: false, stderrToStdout: true },
       { argv: ["b"], dropStdout: false, dropStderr: true, stderrToStdout: false },
@@ -119,7 +119,7 @@ describe("parseCommand()", () => {
     expect(() => parseCommand(text)).toThrow(/^Cannot read the command: /);
   });
 
-  it("refuses too much of anything", () => {
+  it("enforces limits on programs, words and length", () => {
     expect(() => parseCommand(Array.from({ length: 17 }, () => "ps").join("|"))).toThrow("more than 16 programs");
     expect(() => parseCommand(`ps ${"a ".repeat(1_100)}`)).toThrow("more than 1024 words");
     expect(() => parseCommand("a".repeat(70_000))).toThrow("longer than");
@@ -139,7 +139,7 @@ describe("parseCommand()", () => {
 });
 
 describe("stageOfWords()", () => {
-  it("takes each word as it is", () => {
+  it("takes each word literally", () => {
     expect(stageOfWords(["echo", "a|b", "$HOME", "", "x\ny"]).argv).toEqual(["echo", "a|b", "$HOME", "", "x\ny"]);
   });
 

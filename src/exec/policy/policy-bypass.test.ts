@@ -17,7 +17,7 @@ let directory: string;
 let files: RootFiles;
 let runner: TestRunner;
 
-/** A root in which every program that is named below exists, so that it is the policy that refuses it. */
+/** A root in which every program named below exists, so that any denial comes from the policy. */
 async function makeRoot(root: string): Promise<void> {
   const names = new Set([
     ...Object.keys(diagnosticPrograms),
@@ -53,7 +53,7 @@ afterAll(async () => {
   await rm(directory, { recursive: true });
 });
 
-/** Links among the logs, in the root that is made up and, where that is possible, in the real one. */
+/** Links among the logs, in the fake root and, where possible, in the real one. */
 function logDirectories(): string[] {
   return [join(directory, "root"), ...(process.getuid?.() === 0 ? [""] : [])].map((root) => `${root}/var/log/coral-bypass-test`);
 }
@@ -71,7 +71,7 @@ function filled(attempt: Attempt): Attempt {
   };
 }
 
-/** Undefined when the attempt would run; else how it was refused. */
+/** The reason for the denial; undefined if the attempt would run. */
 function refusedBecause({ text = "", argv, environment = {}, workingDirectory = "" }: Attempt): string | undefined {
   try {
     const stages = argv ? [stageOfWords(argv)] : parseCommand(text);
@@ -102,7 +102,7 @@ function refusedBecause({ text = "", argv, environment = {}, workingDirectory = 
 }
 
 describe("the read-only profile", () => {
-  it("is tried in more than 300 ways", () => {
+  it("is tested with more than 300 bypass attempts", () => {
     const different = new Set(bypassAttempts.map((attempt) => JSON.stringify(attempt)));
     expect(different.size).toBeGreaterThan(300);
   });
@@ -111,7 +111,7 @@ describe("the read-only profile", () => {
     expect(refusedBecause(filled(attempt))).toEqual(expect.any(String));
   });
 
-  it("refuses them when they are really asked for: nothing is written, nothing is shown", async () => {
+  it("denies them when they are executed: nothing is written, nothing is shown", async () => {
     // Only root can put links among the real logs.
     const tried = bypassAttempts.filter(
       ({ argv }) => process.getuid?.() === 0 || !argv?.some((word) => word.startsWith("/var/log/coral-bypass-test")),
@@ -206,7 +206,7 @@ describe("the read-only profile", () => {
     expect(refusedBecause({ text })).toBeUndefined();
   });
 
-  it("shows no environment when ps reads its options in its second way", async () => {
+  it("shows no environment with BSD-style ps options", async () => {
     const ids = process.getuid?.() === 0 ? { uid: 65_534, gid: 65_534 } : {};
     const watched = spawn("/bin/sleep", ["100"], { ...ids, env: { MARK: secret } });
     const pid = String(watched.pid);
@@ -218,7 +218,7 @@ describe("the read-only profile", () => {
     watched.kill();
   });
 
-  it("reads a log by the file that a link leads to", async () => {
+  it("resolves links before allowing a log file", async () => {
     await mkdir(join(directory, "root/root"), { recursive: true });
     await writeFile(join(directory, "root/root/key"), "x");
     await symlink("/root/key", join(directory, "root/var/log/innocent.log"));
@@ -228,7 +228,7 @@ describe("the read-only profile", () => {
     expect(refusedBecause({ text: "cat /var/log/current.log" })).toBeUndefined();
   });
 
-  it("says the same of a command that it prints and reads back", () => {
+  it("decides the same for a command that is formatted and parsed again", () => {
     for (const attempt of bypassAttempts) {
       const { text } = filled(attempt);
       if (text === undefined || attempt.environment || attempt.workingDirectory) continue;
@@ -255,7 +255,7 @@ describe("programs of the read-only profile", () => {
     ],
     ["a script", (root) => writeFile(join(root, "usr/bin/ps"), "#!/bin/sh\n", { mode: 0o755 }), "not a program in machine code"],
     [
-      "a file that everybody may write to",
+      "a world-writable file",
       async (root) => {
         await writeFile(join(root, "usr/bin/ps"), "\x7fELF", { mode: 0o755 });
         await chmod(join(root, "usr/bin/ps"), 0o777);
@@ -263,7 +263,7 @@ describe("programs of the read-only profile", () => {
       "can be changed by others",
     ],
     [
-      "a directory that everybody may write to",
+      "a world-writable directory",
       async (root) => {
         await writeFile(join(root, "usr/bin/ps"), "\x7fELF", { mode: 0o755 });
         await chmod(join(root, "usr/bin"), 0o777);
@@ -288,7 +288,7 @@ describe("programs of the read-only profile", () => {
       },
       undefined,
     ],
-  ])("are looked at behind their name: %s", async (_name, make, expected) => {
+  ])("are resolved to their real file: %s", async (_name, make, expected) => {
     const root = await mkdtemp(join(directory, "r-"));
     await chmod(root, 0o755);
     await mkdir(join(root, "usr/bin"), { recursive: true });

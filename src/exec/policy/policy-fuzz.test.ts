@@ -10,13 +10,13 @@ import { createTestRunner } from "../command-runner.fixture.ts";
 import { diagnosticPrograms } from "./profiles/diagnostic-programs.ts";
 import { searchPath } from "./resolve-program.ts";
 
-/** Long options that a program says it has. */
+/** Long options listed in a program's help. */
 function optionsOf(path: string): string[] {
   try {
     const help = execFileSync(path, ["--help"], { encoding: "utf8", timeout: 2_000, stdio: ["ignore", "pipe", "pipe"] });
     return [...new Set(help.match(/(?<![\w-])--?[a-zA-Z][\w-]*/g) ?? [])];
   } catch {
-    // It has no help, or calls it a failure.
+    // No help, or help exits with an error.
     return [];
   }
 }
@@ -24,7 +24,7 @@ function optionsOf(path: string): string[] {
 const secret = "a secret in a file that the profile does not show";
 const rounds = Number(process.env["CORAL_FUZZ_ROUNDS"] ?? 200);
 
-it("the read-only profile lets no chance mix of a program's own options write a file or show a closed one", {
+it("no random mix of a program's options writes a file or shows a protected one under the read-only profile", {
   timeout: 900_000,
 }, async () => {
   const directory = await mkdtemp(join(tmpdir(), "coral-fuzz-"));

@@ -50,7 +50,7 @@ function ask(text: string, rules: ExecRule[], settings: Partial<ExecSettings> = 
 const action = (...args: Parameters<typeof ask>): string => ask(...args).action;
 
 describe("rules", () => {
-  it("are tried in order; the first that fits decides", () => {
+  it("apply in order; the first match decides", () => {
     const rules = [
       testRule({ name: "no payments", action: "deny", program: ["systemctl"], args: ["*payments*"] }),
       testRule({ name: "restarts", action: "allow", program: ["systemctl"], args: ["restart", "nginx*"], runAs: "root" }),
@@ -64,7 +64,7 @@ describe("rules", () => {
     expect(ask("systemctl status ssh", rules)).toMatchObject({ action: "allow", rule: "profile diagnostics", runAs: undefined });
   });
 
-  it("look at caller, target, environment and kind", () => {
+  it("match caller, target, environment and kind", () => {
     const rule = testRule({
       action: "allow",
       program: ["bash"],
@@ -79,7 +79,7 @@ describe("rules", () => {
       expect(action("bash", [rule], {}, { ...fitting, ...change }), JSON.stringify(change)).toBe("deny");
   });
 
-  it("that deny close a place by the services in it; those never open it", () => {
+  it("that deny a service deny its whole container; allow rules do not extend to it", () => {
     const inside = { targets: ["container web"], neighbours: ["service payments"] };
     for (const kind of ["deny", "require_approval"] as const) {
       const rules = [testRule({ action: kind, target: ["service pay*"] })];
@@ -89,7 +89,7 @@ describe("rules", () => {
     expect(action("bash", [testRule({ action: "allow", program: ["bash"], target: ["service pay*"] })], {}, inside)).toBe("deny");
   });
 
-  it("that deny a container close every one whose name is not known", () => {
+  it("that deny a container deny every container with an unknown name", () => {
     const unnamed = { targets: ["host pid 7"], isUnnamed: true };
     for (const target of ["container web", "container*", "*web"])
       expect(action("ps", [testRule({ action: "deny", target: [target] })], {}, unnamed), target).toBe("deny");
@@ -99,7 +99,7 @@ describe("rules", () => {
     expect(action("bash", [testRule({ action: "allow", program: ["bash"], target: ["container web"] })], {}, unnamed)).toBe("deny");
   });
 
-  it("that deny see every name of a program", () => {
+  it("that deny match every name of a program", () => {
     const rules = [testRule({ action: "deny", program: ["bash"] })];
     for (const text of ["bash", "/usr/bin/bash", "innocent", "/usr/bin/../bin/bash", "/usr/bin/innocent"])
       expect(action(text, rules, { profile: "full" }), text).toBe("deny");
@@ -107,16 +107,16 @@ describe("rules", () => {
     expect(action("ps | bash", rules, { profile: "full" })).toBe("deny");
   });
 
-  it("that allow a name mean what root has put there", () => {
+  it("that allow a name match only programs installed by root", () => {
     const rules = [testRule({ action: "allow", program: ["systemctl", "innocent", "awk"] })];
     expect(action("systemctl stop x", rules)).toBe("allow");
     expect(action("/home/user/systemctl stop x", rules)).toBe("deny");
-    // The name does not allow the shell behind it; a link from one launcher to its other name is what was meant.
+    // A name does not allow a shell that it links to; a link between two names of one launcher is allowed.
     expect(action("innocent -c id", rules)).toBe("deny");
     expect(action("awk 1", rules)).toBe("allow");
   });
 
-  it("that allow a path mean that file", () => {
+  it("that allow a path match only that file", () => {
     const rules = [testRule({ action: "allow", program: ["/opt/tools/*"] })];
     expect(action("/opt/tools/report --all", rules)).toBe("allow");
     for (const way of [
@@ -137,14 +137,14 @@ describe("rules", () => {
     expect(action("ps | cat", [])).toBe("allow");
   });
 
-  it("that bound arguments or the user also bound the directory", () => {
+  it("that restrict arguments or the user also restrict the working directory", () => {
     const rules = [testRule({ name: "bound", action: "allow", program: ["systemctl"], args: ["restart", "nginx"], runAs: "root" })];
     expect(action("systemctl restart nginx", rules)).toBe("allow");
     expect(ask("systemctl restart nginx", rules, {}, { workingDirectory: "/tmp" })).toMatchObject({ action: "deny", rule: "bound" });
     expect(action("bash", [testRule({ action: "allow", program: ["bash"] })], {}, { workingDirectory: "/tmp" })).toBe("allow");
   });
 
-  it("do not widen what a read-only caller gets, but narrow it", () => {
+  it("restrict a read-only caller further but never extend its access", () => {
     const allow = [testRule({ action: "allow", program: ["bash"] })];
     expect(action("bash", allow, { profile: "full" }, { isReadOnly: true })).toBe("deny");
     const deny = [testRule({ action: "deny", program: ["ps"] })];
@@ -154,14 +154,14 @@ describe("rules", () => {
     expect(action("ps", held, { profile: "full" }, { isReadOnly: true })).toBe("require_approval");
   });
 
-  it("go by the name alone where the files cannot be seen", () => {
+  it("match by name only if the files are not visible", () => {
     expect(action("ps aux", [], {}, { files: unseenFiles })).toBe("allow");
     expect(action("/tmp/ps", [], {}, { files: unseenFiles })).toBe("deny");
     expect(action("sh -c id", [], {}, { files: unseenFiles })).toBe("deny");
     expect(action("cat /etc/shadow", [], {}, { files: unseenFiles })).toBe("deny");
   });
 
-  it("that let a launcher run are warned of", () => {
+  it("that allow a launcher cause a warning", () => {
     expect(ruleWarnings([testRule({ name: "x", action: "allow", program: ["/usr/bin/python3.11", "ps"] })])).toEqual([
       expect.stringContaining('"x" of exec.rules lets python3.11 run'),
     ]);

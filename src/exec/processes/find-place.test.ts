@@ -51,11 +51,11 @@ const find = (
   );
 
 describe("findPlace()", () => {
-  it("takes the process that was there first, not the one with the lowest number", async () => {
+  it("picks the oldest process, not the lowest pid", async () => {
     expect(await find({}, [20, 21, 22])).toMatchObject({ where: "service api, pid 21", target: { pid: 21 } });
   });
 
-  it("knows the container that the process is in, unless its runtime does not answer", async () => {
+  it("finds the process's container, unless the runtime does not respond", async () => {
     expect(await find({}, [20])).toMatchObject({ target: { pid: 20 }, container: { name: "web" } });
     expect(await find({ pid: 30 }, [20, 30])).toMatchObject({ target: { pid: 30 }, container: undefined });
     expect(await find({}, [10], containers(10))).toMatchObject({ target: undefined, container: undefined });
@@ -66,7 +66,7 @@ describe("findPlace()", () => {
     await expect(find({}, [20], { ...containers(20), of: of("internal") })).rejects.toThrow("no");
   });
 
-  it("is the host for the rules when a process of the host is named, and its container when it is in one", async () => {
+  it("matches host rules for a pid on the host, and container rules if it is in one", async () => {
     for (const [pid, expected] of [
       [10, ["host"]],
       [20, ["host pid 20", `container ${container.id}`, "container web"]],
@@ -77,7 +77,7 @@ describe("findPlace()", () => {
     }
   });
 
-  it("says when a container's name cannot be told", async () => {
+  it("reports an unknown container name", async () => {
     const silent = { ...containers(20), of: () => Promise.reject(new CoralError({ code: "timeout", message: "no" })) };
     const unnamed = { ...containers(20), of: async () => ({ ...container, name: "" }) };
     for (const wanted of [{}, { kind: "host" as const, pid: 20 }]) {
@@ -90,7 +90,7 @@ describe("findPlace()", () => {
     expect(await find({ kind: "container", container: "web" }, [], containers(null, { name: "" }))).toMatchObject({ isUnnamed: true });
   });
 
-  it("knows the services that are in the same place", async () => {
+  it("lists services in the same namespaces", async () => {
     const services: Readonly<Record<number, string>> = { 10: "sshd", 21: "api", 22: "worker", 30: "other" };
     const servicesOf = (isMeant: (pid: number) => boolean): string[] =>
       Object.entries(services).flatMap(([pid, name]) => (isMeant(Number(pid)) ? [name] : []));
@@ -102,13 +102,13 @@ describe("findPlace()", () => {
     ).toEqual([]);
   });
 
-  it("has all names of a container for the rules, however it was asked for", async () => {
+  it("matches rules by every name of a container, however it was requested", async () => {
     const wanted = { kind: "container" as const, service: "", container: container.id, pid: 0 };
     const place = await find(wanted, [], containers(20, { pod: { name: "shop-0", namespace: "x", uid: "" }, service: "front" }));
     expect(ruleTargets(wanted, place)).toEqual([`container ${container.id}`, "container web", "container front", "container shop-0/web"]);
   });
 
-  it("takes no process of several places without being told which", async () => {
+  it("rejects an ambiguous service with processes in several containers", async () => {
     await expect(find({}, [20, 30])).rejects.toMatchObject({ code: "usage", message: expect.stringContaining("it runs in 2 places") });
     expect(await find({ pid: 30 }, [20, 30])).toMatchObject({ target: { pid: 30 } });
     expect(await find({ container: "web" }, [20, 30])).toMatchObject({ target: { pid: 20 } });
@@ -116,17 +116,17 @@ describe("findPlace()", () => {
     await expect(find({ container: "web" }, [30])).rejects.toThrow("no process of it runs in container");
   });
 
-  it("enters nothing for a service of the host itself", async () => {
+  it("enters no namespace for a service on the host", async () => {
     expect(await find({}, [10])).toMatchObject({ where: "host (service api, pid 10)", target: undefined });
   });
 
-  it("does not guess when nothing of the service is seen", async () => {
+  it("fails if no process of the service is visible", async () => {
     await expect(find({}, [])).rejects.toMatchObject({ code: "not-found" });
     await expect(find({}, [99])).rejects.toMatchObject({ code: "not-found" });
     expect(await find({ service: "web" }, [])).toMatchObject({ where: "container 3f2a00000000 (web), pid 20" });
   });
 
-  it("leaves a container whose processes are invisible to its runtime", async () => {
+  it("delegates a container with invisible processes to its runtime", async () => {
     expect(await find({ kind: "container", container: "web" }, [], containers(null))).toMatchObject({
       isRuntimeOnly: true,
       target: undefined,
@@ -152,7 +152,7 @@ describe("targetText()", () => {
 
 describe("findUser()", () => {
   const target = view(20, "a");
-  it("is nobody for an agent that is root, whatever the target says", () => {
+  it("is nobody for a root agent, whatever the target's user", () => {
     expect(findUser({ runAs: undefined, target, ownUid: 0 })).toMatchObject({ name: "nobody", ids: { uid: 65_534 } });
     expect(findUser({ runAs: undefined, target: undefined, ownUid: 0, passwordFile: "/nonexistent" })).toMatchObject({
       ids: { uid: 65_534, gid: 65_534 },
@@ -160,21 +160,21 @@ describe("findUser()", () => {
     expect(findUser({ runAs: "target", target: undefined, ownUid: 0 })).toMatchObject({ name: "nobody" });
   });
 
-  it("is who the rule says", () => {
+  it("is the rule's run_as", () => {
     expect(findUser({ runAs: "root", target, ownUid: 0 })).toMatchObject({ ids: { uid: 0, gid: 0 } });
     expect(findUser({ runAs: "12345", target, ownUid: 0 })).toMatchObject({ ids: { uid: 12_345, gid: 12_345 } });
     expect(findUser({ runAs: "target", target, ownUid: 0 })).toMatchObject({ ids: { uid: 1_000, gid: 1_000 } });
     expect(() => findUser({ runAs: "no-such-user", target, ownUid: 0 })).toThrow("this host has no such user");
   });
 
-  it("is the agent's own for one that is not root, and nobody else", () => {
+  it("is always the agent's own user without root", () => {
     expect(findUser({ runAs: undefined, target, ownUid: 4_321 })).toMatchObject({ ids: undefined });
     expect(() => findUser({ runAs: "root", target, ownUid: 4_321 })).toThrow("the agent is not root");
   });
 });
 
 describe("findGroups()", () => {
-  it("leaves out what the host does not have", () => {
+  it("skips groups that the host does not have", () => {
     expect(findGroups(["root", "no-such-group"])).toEqual([0]);
     expect(findGroups(["root"], "/nonexistent")).toEqual([]);
   });

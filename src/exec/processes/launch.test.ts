@@ -27,16 +27,16 @@ const target: ProcessView = {
 };
 
 describe.runIf(hasTools)("launchWords()", () => {
-  it("puts the command's own words last, behind every option of the steps before", () => {
+  it("puts the command's argv last, after every option of the wrappers", () => {
     const words = launchWords(options({ joinFiles: ["/g/cgroup.procs"] }));
     expect(words.slice(3, 7)).toEqual(["coral-launch", "n", "/g/cgroup.procs", "--"]);
     expect(words.slice(-5)).toEqual(["--", "/usr/bin/ps", "aux", "$(id)", "--"]);
-    // What a shell reads is the same for every command.
+    // The shell script is the same for every command.
     expect(words[2]).toBe(launchWords(options({ file: "/bin/x", args: [] }))[2]);
     expect(words[2]).not.toContain("ps");
   });
 
-  it("gives up every right that was not asked for", () => {
+  it("drops every privilege that was not requested", () => {
     expect(launchWords(options())).toEqual(
       expect.arrayContaining([
         "--reuid=65534",
@@ -52,17 +52,17 @@ describe.runIf(hasTools)("launchWords()", () => {
     );
   });
 
-  it("changes nothing for an agent that is not root", () => {
+  it("adds no wrapper for an agent without root", () => {
     expect(launchWords(options({ user: undefined })).slice(4)).toEqual(["n", "--", "/usr/bin/ps", "aux", "$(id)", "--"]);
   });
 
-  it("changes the directory after the user", () => {
+  it("changes the directory after switching the user", () => {
     const words = launchWords(options({ workingDirectory: "/srv" }));
     expect(words.indexOf("coral-cd")).toBeGreaterThan(words.indexOf("--no-new-privs"));
     expect(words[words.indexOf("coral-cd") + 1]).toBe("/srv");
   });
 
-  it.runIf(mayEnterNamespaces())("enters only what differs, as the user, and never as root", () => {
+  it.runIf(mayEnterNamespaces())("enters only namespaces that differ, as the user, never as root", () => {
     const words = launchWords(options({ target, workingDirectory: "/app" }));
     expect(words.slice(words.indexOf("/usr/bin/nsenter"))).toEqual([
       ...[
@@ -84,7 +84,7 @@ describe.runIf(hasTools)("launchWords()", () => {
     expect(() => launchWords(options({ target: { ...target, namespaces: ["user", "mnt"] } }))).toThrow("user namespace of its own");
   });
 
-  it("says what an agent lacks that may not enter", () => {
+  it("reports the capability missing to enter namespaces", () => {
     expect(() => launchWords(options({ target, user: undefined }))).toThrow(
       "Cannot enter the namespaces of process 42: the agent has not the right to",
     );

@@ -11,7 +11,7 @@ import { createTestRunner } from "../command-runner.fixture.ts";
 /** Only root can enter other processes' namespaces. */
 const isPossible = process.getuid?.() === 0 && existsSync("/usr/bin/nsenter") && existsSync("/usr/bin/unshare");
 
-describe.runIf(isPossible)("commands beside a process", () => {
+describe.runIf(isPossible)("commands in a process's namespaces", () => {
   let directory: string;
   let target: ChildProcess;
   let pid: number;
@@ -26,7 +26,7 @@ describe.runIf(isPossible)("commands beside a process", () => {
       env: { ...process.env, CORAL_NS_TEST: directory },
     });
     await once(target.stdout ?? target, "data");
-    // unshare itself waits outside; its child is the one.
+    // unshare itself stays outside; its child is the target.
     pid = processesWithVariable(`CORAL_NS_TEST=${directory}`).find((candidate) => viewProcess(candidate)?.namespaces.includes("pid")) ?? 0;
   });
   afterAll(async () => {
@@ -38,7 +38,7 @@ describe.runIf(isPossible)("commands beside a process", () => {
   const beside = () => ({ kind: "service" as const, service: "api", container: "", pid: 0 });
   const runner = (options = {}) => createTestRunner({ ...options }, directory, { pidsOf: async () => [pid] });
 
-  it("see its files, its processes and its network, as nobody", async () => {
+  it("see its files, processes and network, as nobody", async () => {
     await using test = runner();
     expect((await test.run({ argv: ["cat", `${directory}/file`], target: beside() })).stdout).toBe("only-here\n");
     expect((await test.run({ argv: ["hostname"], target: beside() })).stdout).toBe("inside\n");
@@ -51,7 +51,7 @@ describe.runIf(isPossible)("commands beside a process", () => {
     expect(test.audit[0]).toMatchObject({ where: `service api, pid ${pid}`, target: "service api" });
   });
 
-  it("pass exit codes and signals, and leave nothing behind", async () => {
+  it("pass on exit codes and signals, and leave no process behind", async () => {
     await using patient = runner();
     expect(await patient.run({ argv: ["sh", "-c", "exit 9"], target: beside() })).toMatchObject({ exitCode: 9 });
     await using test = runner({ timeoutMs: 300 });
@@ -60,7 +60,7 @@ describe.runIf(isPossible)("commands beside a process", () => {
     expect(processesWithVariable(`CORAL_COMMAND_ID=${end.commandId}`)).toEqual([]);
   });
 
-  it("work in a directory of the target, and have its terminal", async () => {
+  it("support a working directory of the target, and a terminal", async () => {
     await using test = runner();
     expect((await test.run({ argv: ["pwd"], target: beside(), workingDirectory: directory })).stdout).toBe(`${directory}\n`);
     expect((await test.run({ argv: ["cat", "file"], target: beside(), workingDirectory: directory })).stdout).toBe("only-here\n");
@@ -73,7 +73,7 @@ describe.runIf(isPossible)("commands beside a process", () => {
     expect(shell.stdout).toContain("20 90\r\ninside");
   });
 
-  it("are refused as root without a runtime that could confine them", async () => {
+  it("are denied as root without a runtime to confine them", async () => {
     await using test = runner({ runAs: "root" });
     await expect(test.run({ argv: ["id"], target: beside() })).rejects.toThrow("Cannot run as root inside the namespaces");
   });
@@ -86,7 +86,7 @@ describe.runIf(isPossible)("commands beside a process", () => {
     await symlink("/../../../../../bin/sh", join(root, "bin/ps"));
     await writeFile(join(root, "x"), "");
     const { createRootFiles } = await import("../policy/root-files.ts");
-    // The link means /bin/sh of the target, and there is none.
+    // The link points to /bin/sh of the target, which does not exist.
     expect(createRootFiles(root).resolve("/bin/ps")).toBeNull();
     await rm(root, { recursive: true });
   });

@@ -62,7 +62,7 @@ async function run({ ready }: Bench, file: string, args: string[], more: Partial
 }
 
 describe("ReadyLaunches", () => {
-  it("has none for the first command, and some for those after it", async () => {
+  it("has no prepared launch for the first command, and some for later ones", async () => {
     const bench = open();
     expect(bench.ready.take(expected())).toBeUndefined();
     const { out, exit } = await run(bench, "/bin/echo", ["hello"]);
@@ -72,7 +72,7 @@ describe("ReadyLaunches", () => {
     expect(bench.ready.take(expected({ limits: undefined }))).toBeUndefined();
   });
 
-  it("hands over every word as it is, obeying none", async () => {
+  it("passes every argument literally", async () => {
     const bench = open();
     bench.ready.take(expected());
     const words = [
@@ -100,18 +100,18 @@ describe("ReadyLaunches", () => {
     expect(out.split("\0").slice(0, -1)).toEqual(words);
   });
 
-  it("adds nothing to the environment but the command's mark, and leaves nothing open", async () => {
+  it("adds only the command's marker to the environment and leaves no descriptor open", async () => {
     const bench = open();
     bench.ready.take(expected());
     const { out, commandId } = await run(bench, "/usr/bin/env", []);
-    // Some shells set these by themselves.
+    // Some shells set these themselves.
     const lines = out.split("\n").filter((line) => line !== "" && !/^(?:PWD|OLDPWD|SHLVL|_)=/.test(line));
     expect(lines.sort()).toEqual(["A=b", `CORAL_COMMAND_ID=${commandId}`, "PATH=/usr/bin:/bin"]);
     const direct = await bench.spawner.start({ programs: [["/bin/ls", "/proc/self/fd"]], environment: {} });
     expect((await run(bench, "/bin/ls", ["/proc/self/fd"])).out).toBe(await textOf(direct.stdout));
   });
 
-  it("redirects, changes the directory and passes on how it ended", async () => {
+  it("redirects, changes the directory and reports the exit status", async () => {
     const bench = open();
     bench.ready.take(expected());
     const both = ["-c", "pwd; echo x >&2; exit 3"];
@@ -122,7 +122,7 @@ describe("ReadyLaunches", () => {
     expect(await run(bench, "/bin/true", [], { workingDirectory: "/no/such" })).toMatchObject({ exit: { code: 125 } });
   });
 
-  it.runIf(isRoot)("gives up all rights long before there is a command", async () => {
+  it.runIf(isRoot)("drops all privileges before it receives a command", async () => {
     const bench = open();
     bench.ready.take(expected());
     const { out } = await run(bench, "/bin/cat", ["/proc/self/status"]);
@@ -133,20 +133,20 @@ describe("ReadyLaunches", () => {
     for (const set of ["CapInh", "CapPrm", "CapEff", "CapBnd", "CapAmb"]) expect(out).toMatch(new RegExp(`^${set}:\t0+$`, "m"));
   });
 
-  it.runIf(isRoot)("marks what runs where there are no control groups", async () => {
+  it.runIf(isRoot)("marks processes where cgroups are unavailable", async () => {
     const bench = open({ parents: [], limited: [], create: async () => undefined, close: () => undefined });
     bench.ready.take(expected());
     const { out, launch } = await run(bench, "/bin/cat", ["/proc/self/status"]);
     expect(out).toMatch(new RegExp(`^Groups:\t${launch.markGroupId} ?$`, "m"));
   });
 
-  it("leaves no process and no group behind", async () => {
+  it("leaves no process and no cgroup behind", async () => {
     const bench = open();
     bench.ready.take(expected());
     await vi.waitFor(() => expect(bench.ready.size).toBe(3));
     const launch = bench.ready.take(expected());
     const pid = launch?.spawned.programs[0]?.pid ?? 0;
-    // Nobody may be left to give it an order.
+    // The agent may be gone before it sends a command.
     launch?.spawned.orders?.end("=half an order\n");
     expect(await launch?.spawned.programs[0]?.exited).toMatchObject({ code: 125 });
     await bench[Symbol.asyncDispose]();
@@ -155,7 +155,7 @@ describe("ReadyLaunches", () => {
     await vi.waitFor(() => expect(bench.groups.parents.filter((parent) => existsSync(parent))).toEqual([]));
   });
 
-  it("gives none away that has ended", async () => {
+  it("never hands out a launch that has exited", async () => {
     const bench = open();
     bench.ready.take(expected());
     await vi.waitFor(() => expect(bench.ready.size).toBe(3));
@@ -167,7 +167,7 @@ describe("ReadyLaunches", () => {
 });
 
 describe("launchOrder()", () => {
-  it("says nothing that does not fit into lines", () => {
+  it("returns undefined for arguments that do not fit the line protocol", () => {
     const said = (args: string[]) => launchOrder("id", { file: "/bin/x", args, redirections: plain, workingDirectory: "" });
     expect(said(["a"])).toBe("=id\n=\n=/bin/x\n=a\n.n\n");
     expect(said(["a\nb"])).toBeUndefined();

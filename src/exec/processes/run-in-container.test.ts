@@ -7,17 +7,17 @@ const programs = (stages: readonly Stage[]) => stages.map((stage) => ({ argv: st
 const output = (words: string[], input = ""): string => execFileSync(words[0] ?? "", words.slice(1), { input, encoding: "utf8" });
 
 describe("containerWords()", () => {
-  it("leaves a single program as it is", () => {
+  it("passes a single program unchanged", () => {
     expect(containerWords(programs([stageOfWords(["echo", "$(id)", "a b"])]), undefined)).toEqual(["echo", "$(id)", "a b"]);
   });
 
-  it("gives a shell no word of a pipeline to read", () => {
+  it("passes pipeline arguments as positional parameters, never as shell text", () => {
     const words = containerWords(programs(parseCommand("echo '$(id)' '; id' '`id`' | cat 2>&1 | tr a-z A-Z")), undefined);
     expect(words[2]?.replaceAll(/"\$\{(\d+)\}"/g, "<$1>")).toBe("<1> <2> <3> <4> | <5> 2>&1 | <6> <7> <8>");
     expect(output(words)).toBe("$(ID) ; ID `ID`\n");
   });
 
-  it("counts more than nine words", () => {
+  it("supports more than nine arguments", () => {
     const list = Array.from({ length: 30 }, (_, index) => `w${index}`);
     expect(output(containerWords(programs([stageOfWords(["echo", ...list]), stageOfWords(["cat"])]), undefined))).toBe(
       `${list.join(" ")}\n`,
@@ -28,7 +28,7 @@ describe("containerWords()", () => {
     expect(output(containerWords(programs([stageOfWords(["cat"])]), 5), "hello, and more")).toBe("hello");
   });
 
-  it("sends streams where the stage says", () => {
+  it("applies the stage's redirections", () => {
     expect(output(containerWords(programs(parseCommand("ls /nonexistent 2>/dev/null | wc -l")), undefined)).trim()).toBe("0");
     expect(output(containerWords(programs(parseCommand("ls / >/dev/null | wc -l")), undefined)).trim()).toBe("0");
     expect(output(containerWords(programs(parseCommand("ls / /nonexistent 2>&1 >/dev/null | wc -l")), undefined)).trim()).toBe("1");

@@ -8,7 +8,7 @@ import { createSpawner } from "./spawner.ts";
 import { startWatchdog } from "./watchdog.ts";
 
 describe("runPipeline()", () => {
-  it("interrupts a program when its time is over, and lets the others show what it says then", async () => {
+  it("interrupts a timed-out program and still delivers its last output through the pipeline", async () => {
     using spawner = createSpawner(silentLogger);
     using watchdog = startWatchdog([], silentLogger);
     const commandId = randomUUID();

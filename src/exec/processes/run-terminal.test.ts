@@ -11,7 +11,7 @@ const { create } = runners;
 describe("terminals", () => {
   const terminal = { columns: 100, rows: 30, type: "xterm-256color" };
 
-  it("have a size that can change, colours, and keys that are signals", async () => {
+  it("support resizing, colours and signal keys", async () => {
     const { runner } = create();
     const { running, ended, recording } = await runner.start(testOrder({ kind: "shell", argv: ["/bin/sh"], terminal }), never, noHold);
     let output = "";
@@ -75,7 +75,7 @@ describe("terminals", () => {
     await seen;
   });
 
-  it.runIf(existsSync("/usr/bin/vi"))("let an editor be driven, and see its size change", async () => {
+  it.runIf(existsSync("/usr/bin/vi"))("support an editor, including resizing", async () => {
     const { runner } = create();
     const file = join(runners.directory, "edited");
     const { running, ended } = await runner.start(testOrder({ kind: "exec", argv: ["vi", "-u", "NONE", file], terminal }), never, noHold);
@@ -96,7 +96,7 @@ describe("terminals", () => {
     expect(await readFile(file, "utf8")).toBe("hello from a script\n");
   });
 
-  it("end with all that runs in them when the caller leaves", async () => {
+  it("kill everything in them when the caller disconnects", async () => {
     const { runner } = create();
     const caller = new AbortController();
     const order = testOrder({ kind: "shell", argv: ["/bin/sh"], terminal });
@@ -113,7 +113,7 @@ describe("terminals", () => {
     expect(left(order.commandId)).toEqual([]);
   });
 
-  it("end with their input, however early that ended", async () => {
+  it("end with their input, however early it closes", async () => {
     for (const argv of [["bash", "--norc", "-i"], ["/bin/sh"]]) {
       const { exitCode, stdout } = await create().run({ kind: "shell", argv, terminal, timeoutMs: 20_000 }, "echo he''llo\n");
       expect(exitCode, argv.join(" ")).toBe(0);
@@ -129,12 +129,12 @@ describe("terminals", () => {
     expect(await create().run({ kind: "shell", argv, terminal, timeoutMs: 20_000 }, "")).toMatchObject({ reason: "exited", exitCode: 7 });
   });
 
-  it("are not for pipelines, and a shell is not for anything else", async () => {
+  it("reject pipelines; shells require a terminal", async () => {
     await expect(create().run({ text: "ls | cat", terminal })).rejects.toThrow("pipeline at a terminal");
     await expect(create().run({ kind: "shell", argv: ["/bin/sh"] })).rejects.toThrow("without a terminal");
   });
 
-  it("keep no recording that is not wanted, and none that is too old", async () => {
+  it("keep no recording if disabled, and delete expired ones", async () => {
     const { runner } = create({ recordings: { enabled: false, maxSizeBytes: 1024 ** 2, maxAgeMs: 1_000 } });
     const { recording, ended, running } = await runner.start(
       testOrder({ kind: "shell", argv: ["/bin/sh", "-c", "true"], terminal }),

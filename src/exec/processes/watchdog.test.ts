@@ -16,7 +16,7 @@ import { openCommandGroups } from "./command-groups.ts";
 /** Without environment and session only root can find it, by its group. */
 const shy = process.getuid?.() === 0 ? "env -i /usr/bin/setsid /bin/sleep 1004 &" : "";
 
-/** An agent in small: runs one command that forks away in several ways, and says so. */
+/** A minimal agent: runs one command that daemonizes in several ways, and reports when done. */
 const agent = (fixture: string): string => `
 import { createTestRunner, testOrder } from ${JSON.stringify(fixture)};
 const { runner } = createTestRunner({}, process.argv[2], process.argv[4] === "plain" ? { groups: { parents: [], limited: [], create: async () => undefined, close: () => undefined } } : {});
@@ -52,7 +52,7 @@ async function startAgent(commandId: string, how = "groups"): Promise<ChildProce
 const watchdogs = (): string[] => processesWithVariable("COMMAND_VARIABLE=CORAL_COMMAND_ID").map(String);
 
 describe("the watchdog", () => {
-  it.each(["groups", "plain"])("ends everything that an agent ran when the agent is killed, with %s processes", async (how) => {
+  it.each(["groups", "plain"])("kills everything that an agent ran when the agent is killed, with %s processes", async (how) => {
     const commandId = randomUUID();
     const child = await startAgent(commandId, how);
     await expect.poll(() => left(commandId).length).toBeGreaterThanOrEqual(4);
@@ -62,7 +62,7 @@ describe("the watchdog", () => {
     await expect.poll(() => readCgroupMounts().filter(({ directory: at }) => groupsOf(at, child.pid).length > 0)).toEqual([]);
   });
 
-  it.runIf(process.getuid?.() === 0)("has a successor: the next start ends what both of them left", async () => {
+  it.runIf(process.getuid?.() === 0)("is backed up by the next start, which kills what agent and watchdog left behind", async () => {
     const commandId = randomUUID();
     const before = new Set(watchdogs());
     const child = await startAgent(commandId);

@@ -108,7 +108,7 @@ describe("scanCgroups()", () => {
     ]);
   });
 
-  it("leaves out groups without processes and inner groups that say nothing of their own", async () => {
+  it("skips cgroups without processes and inner cgroups without figures of their own", async () => {
     const files = {
       ...v2Root,
       ...v2Group("/system.slice"),
@@ -130,7 +130,7 @@ describe("scanCgroups()", () => {
     ]);
   });
 
-  it("shows the root only where it is a container's own group", async () => {
+  it("shows the root only if it is a container's own cgroup", async () => {
     expect(await pathsOf(v2Root, v2Mount)).toEqual([]);
     expect(await pathsOf({ ...v2Root, ...v2Group(""), "sys/fs/cgroup/cgroup.type": "domain\n" }, v2Mount)).toEqual(["/"]);
     const v1Part = "1 1 0:2 /docker/abc /sys/fs/cgroup/memory rw - cgroup cgroup rw,memory";
@@ -154,11 +154,11 @@ describe("scanCgroups()", () => {
     expect((await scan(files, v2Mount, { maxVisited: 3 })).cut).toBe(1);
   });
 
-  it("cleans names that would draw on a terminal", async () => {
+  it("strips control characters from names", async () => {
     expect(await pathsOf({ ...v2Root, ...v2Group("/evil\u001b[2J") }, v2Mount)).toEqual(["/evil[2J"]);
   });
 
-  it("survives damaged files", async () => {
+  it("tolerates malformed files", async () => {
     const texts = ["usage_usec 2000000\nnr_periods 100\nnr_throttled 25\n", "50000 100000\n", "10485760\n"];
     for (const text of damagedTexts(texts, 12, 40)) {
       const broken = Object.fromEntries(
@@ -169,7 +169,7 @@ describe("scanCgroups()", () => {
     }
   });
 
-  it("sees the group of this process where this machine has groups", async () => {
+  it("sees the cgroup of this process where cgroups exist", async () => {
     const root = createHostRoot();
     const mine = readFileSync("/proc/self/cgroup", "utf8")
       .split("\n")

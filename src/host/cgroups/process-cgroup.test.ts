@@ -19,7 +19,7 @@ describe("processCgroup()", () => {
     expect(processCgroup(text)).toBe(expected);
   });
 
-  it("survives damaged text", () => {
+  it("tolerates malformed input", () => {
     for (const text of damagedTexts([v1], 14)) expect((processCgroup(text) ?? "").length).toBeLessThanOrEqual(512);
   });
 });

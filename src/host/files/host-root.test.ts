@@ -15,14 +15,14 @@ describe("createHostRoot()", () => {
     expect(root.readText("/proc/empty")).toBe("");
   });
 
-  it("cuts at the limit and counts it", () => {
+  it("truncates at the limit and counts it", () => {
     using tree = createHostTree({ "proc/long": "x".repeat(200_000) });
     const tally = createReadTally();
     expect(createHostRoot(tree.root).readText("/proc/long", tally, 1000)).toHaveLength(1000);
     expect(tally.truncated).toBe(1);
   });
 
-  it("counts what is gone", () => {
+  it("counts missing files", () => {
     using tree = createHostTree({ file: "x" });
     const root = createHostRoot(tree.root);
     const tally = createReadTally();
@@ -39,7 +39,7 @@ describe("createHostRoot()", () => {
     expect(tally.failed).toBe(1);
   });
 
-  it.runIf(process.getuid?.() === 0)("counts what may not be read", () => {
+  it.runIf(process.getuid?.() === 0)("counts files without read permission", () => {
     using tree = createHostTree({ "secret/file": "x" });
     chmodSync(tree.root, 0o755);
     chmodSync(join(tree.root, "secret"), 0o700);
@@ -72,7 +72,7 @@ describe("createHostRoot()", () => {
     expect(pieces).toEqual([65_536, 65_536]);
   });
 
-  it("takes the view of its own process on a real host", () => {
+  it("uses its own process's view on a real host", () => {
     expect(createHostRoot()).toMatchObject({ path: "/", viewpoint: "/proc/self" });
   });
 });

@@ -41,7 +41,7 @@ describe("parseMountInfo()", () => {
     ]);
   });
 
-  it("survives damaged text", () => {
+  it("tolerates malformed input", () => {
     for (const text of damagedTexts([lines.join("\n")], 11)) {
       for (const entry of parseMountInfo(text)) expect(entry.mountPoint.startsWith("/")).toBe(true);
     }

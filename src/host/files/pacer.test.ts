@@ -7,7 +7,7 @@ const spin = (durationMs: number): void => {
 };
 
 describe("createPacer()", () => {
-  it("is due after its slice, and lets others run when it rests", async () => {
+  it("is due after its slice, and yields when it rests", async () => {
     const pacer = createPacer(undefined, 3);
     expect(pacer.due()).toBe(false);
     spin(4);

@@ -50,7 +50,7 @@ function positionOf(file: string): TailPosition {
 }
 
 describe("FileTail", () => {
-  it("gives lines once their end is written, and a last one without an end after a while", async () => {
+  it("emits lines once terminated, and an unterminated last line after a delay", async () => {
     writeFileSync(path, "one\ntwo\nthr");
     const tail = tailOf();
     expect(await linesOf(tail)).toEqual(["one", "two"]);
@@ -61,7 +61,7 @@ describe("FileTail", () => {
     await tail.close();
   });
 
-  it("begins at the end of a file that it does not know, after the line that is being written", async () => {
+  it("starts at the end of an unknown file, after the line being written", async () => {
     writeFileSync(path, "old\nhalf");
     const tail = tailOf({ fromStart: false });
     expect(await linesOf(tail)).toEqual([]);
@@ -78,7 +78,7 @@ describe("FileTail", () => {
     await tail.close();
   });
 
-  it("goes on where it was left, also in the middle of a line", async () => {
+  it("resumes at its offset, even in the middle of a line", async () => {
     writeFileSync(path, "one\ntw");
     const first = tailOf();
     expect(await linesOf(first)).toEqual(["one"]);
@@ -105,7 +105,7 @@ describe("FileTail", () => {
     await tail.close();
   });
 
-  it("finds the file that was renamed while it was away", async () => {
+  it("finds a file that was renamed while it was stopped", async () => {
     writeFileSync(path, "one\ntwo\n");
     const first = tailOf();
     expect(await first.read(4, nowMs)).toHaveLength(1);
@@ -119,7 +119,7 @@ describe("FileTail", () => {
     await second.close();
   });
 
-  it("begins again when the file was emptied, also when it has grown beyond the old end since", async () => {
+  it("restarts after truncation, even if the file has since outgrown its old offset", async () => {
     writeFileSync(path, "one\n");
     const tail = tailOf();
     expect(await linesOf(tail)).toEqual(["one"]);
@@ -154,7 +154,7 @@ describe("FileTail", () => {
     await tail.close();
   });
 
-  it("finds the copy of a file that was emptied while it was away", async () => {
+  it("finds the copy of a file that was truncated while it was stopped", async () => {
     writeFileSync(path, "the very first line\nthe second line\n");
     const first = tailOf();
     expect(await first.read(20, nowMs)).toHaveLength(1);
@@ -168,7 +168,7 @@ describe("FileTail", () => {
     await second.close();
   });
 
-  it("cuts huge lines, leaves binary ones out, and counts both", async () => {
+  it("truncates huge lines, skips binary ones, and counts both", async () => {
     writeFileSync(
       path,
       Buffer.concat([Buffer.from(`${"x".repeat(5_000)}\nok\r\n`), Buffer.from([0, 1, 2, 10]), Buffer.from("\u001b[31mred\u001b[0m\n")]),
@@ -179,7 +179,7 @@ describe("FileTail", () => {
     await tail.close();
   });
 
-  it("passes over the older half of what it cannot keep up with", async () => {
+  it("skips the older half of a backlog it cannot keep up with", async () => {
     writeFileSync(path, "line of ten\n".repeat(1_000));
     const tail = tailOf({ maxLagBytes: 1_200 });
     const lines = await linesOf(tail);
@@ -189,12 +189,12 @@ describe("FileTail", () => {
     await tail.close();
   });
 
-  it("refuses what is no file, without waiting for it", async () => {
+  it("rejects non-regular files without blocking", async () => {
     mkdirSync(path);
     await expect(tailOf().read(1_000, nowMs)).rejects.toMatchObject({ code: "EINVAL" });
   });
 
-  it("says when it may not read", async ({ skip }) => {
+  it("reports missing read permission", async ({ skip }) => {
     skip(process.getuid?.() === 0, "root may read everything");
     writeFileSync(path, "x\n");
     chmodSync(path, 0);
@@ -203,14 +203,14 @@ describe("FileTail", () => {
 });
 
 describe("LineSplitter", () => {
-  it("keeps nothing open of a file that cannot be read", async () => {
+  it("keeps no descriptor of an unreadable file open", async () => {
     const unreadable = positionOf("/proc/self/mem");
     const tail = tailOf({ path: "/proc/self/mem", position: unreadable });
     await expect(tail.read(1_000, nowMs)).rejects.toMatchObject({ code: "EIO" });
     expect(openFiles()).not.toContain(`/proc/${process.pid}/mem`);
   });
 
-  it("reads on with the new file when the one before it cannot be read", async () => {
+  it("continues with the new file if the previous one cannot be read", async () => {
     writeFileSync(path, "new\n");
     symlinkSync("/proc/self/mem", `${path}.1`);
     const tail = tailOf({ position: positionOf(`${path}.1`) });
@@ -220,7 +220,7 @@ describe("LineSplitter", () => {
     expect(openFiles()).not.toContain(path);
   });
 
-  it("gives the same lines however the bytes are cut", () => {
+  it("emits the same lines however the bytes are chunked", () => {
     const random = new SeededRandom(7);
     const text = Array.from({ length: 200 }, (_, index) => `${"é".repeat(random.below(40))} ${index}`).join("\n");
     const bytes = Buffer.from(`${text}\n`);
@@ -239,7 +239,7 @@ describe("LineSplitter", () => {
 });
 
 describe("expandPaths()", () => {
-  it("finds files by pattern, without packed ones and folders", async () => {
+  it("finds files by pattern, excluding compressed files and directories", async () => {
     for (const name of ["a/x.log", "a/x.log.1", "a/x.log.2.gz", "a/x.log-20261115", "b/y.log", "b/z.txt"]) {
       mkdirSync(join(directory, name, ".."), { recursive: true });
       writeFileSync(join(directory, name), "");

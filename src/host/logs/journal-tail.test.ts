@@ -15,7 +15,7 @@ afterEach(() => rmSync(directory, { recursive: true }));
 const line = (message: unknown, cursor: string, more: Record<string, unknown> = {}): string =>
   JSON.stringify({ MESSAGE: message, __CURSOR: cursor, __REALTIME_TIMESTAMP: "1767225600000123", ...more });
 
-/** Stands in for journalctl: notes its arguments and prints the lines. */
+/** Fake journalctl: records its arguments and prints the lines. */
 function install(lines: readonly string[], end = "exec sleep 60"): void {
   writeFileSync(join(directory, "lines"), `${lines.join("\n")}\n`);
   writeFileSync(program, `#!/bin/sh\necho "$@" >> ${directory}/args\ncat ${directory}/lines\n${end}\n`);
@@ -54,7 +54,7 @@ describe("JournalTail", () => {
     tail.close();
   });
 
-  it("says why there is nothing, and starts again later", async () => {
+  it("reports why there is no output, and retries later", async () => {
     install([], "echo 'no journal files' >&2; exit 1");
     const tail = new JournalTail({ units: ["api.service"], cursor: undefined, program });
     tail.take(10, 0);
@@ -66,7 +66,7 @@ describe("JournalTail", () => {
     tail.close();
   });
 
-  it("says when there is no journalctl", async () => {
+  it("reports a missing journalctl", async () => {
     const tail = new JournalTail({ units: ["api.service"], cursor: undefined, program: join(directory, "none") });
     tail.take(10, 0);
     await vi.waitFor(() => expect(tail.problem).toContain("ENOENT"));

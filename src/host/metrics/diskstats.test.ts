@@ -23,7 +23,7 @@ describe("parseDiskStats()", () => {
     expect(parseDiskStats(linux6, whole).disks.map((disk) => disk.device)).toEqual(["loop1", "vda", "nvme0n1", "dm-0", "cciss/c0d0"]);
   });
 
-  it("tells partitions by name where there is no /sys", () => {
+  it("recognises partitions by name without /sys", () => {
     expect(parseDiskStats(linux6, null).disks.map((disk) => disk.device)).toEqual(["loop1", "vda", "nvme0n1", "dm-0", "cciss/c0d0"]);
   });
 
@@ -47,13 +47,13 @@ describe("parseDiskStats()", () => {
     expect([scan.disks.length, scan.cut]).toEqual([256, 44]);
   });
 
-  it("survives damaged text", () => {
+  it("tolerates malformed input", () => {
     for (const text of damagedTexts([linux6], 6)) expect(hasSaneNumbers(parseDiskStats(text, null)), JSON.stringify(text)).toBe(true);
   });
 });
 
 describe("readDisks()", () => {
-  it("asks /sys/block which devices are whole", () => {
+  it("uses /sys/block to find whole devices", () => {
     using tree = createHostTree({ "proc/diskstats": linux6, "sys/block/vda1/size": "1" });
     expect(readDisks(createHostRoot(tree.root)).disks.map((disk) => disk.device)).toEqual(["vda1"]);
   });

@@ -9,7 +9,7 @@ describe("parseLoadAverage() and parseUptimeS()", () => {
     expect(parseUptimeS("1759.84 3400.10\n")).toBe(1759.84);
   });
 
-  it("survive damaged text", () => {
+  it("tolerate malformed input", () => {
     for (const text of damagedTexts(["0.48 12.77 0.41 3/96 5049\n"], 4)) {
       expect(hasSaneNumbers([parseLoadAverage(text), parseUptimeS(text)]), JSON.stringify(text)).toBe(true);
     }

@@ -9,7 +9,7 @@ describe("parseLockedBytes()", () => {
 });
 
 describe("lockedMapBytes()", () => {
-  it("knows nothing of a descriptor that is no map, or not open", () => {
+  it("returns nothing for a descriptor that is not a map or not open", () => {
     expect(lockedMapBytes(0)).toBe(0);
     expect(lockedMapBytes(1_000_000)).toBe(0);
   });

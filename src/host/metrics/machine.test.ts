@@ -14,7 +14,7 @@ describe("parseOsRelease()", () => {
     expect(values.has("lower")).toBe(false);
   });
 
-  it("survives damaged text", () => {
+  it("tolerates malformed input", () => {
     for (const text of damagedTexts([debian], 9)) expect(parseOsRelease(text).size).toBeLessThanOrEqual(200);
   });
 });
@@ -40,7 +40,7 @@ describe("readMachine()", () => {
     });
   });
 
-  it("leaves out what an empty host does not say", () => {
+  it("omits what an empty host does not report", () => {
     using tree = createHostTree({ "etc/machine-id": "uninitialized\n" });
     expect(readMachine(createHostRoot(tree.root))).toMatchObject({
       hostname: "",

@@ -36,11 +36,11 @@ describe("parseMemInfo()", () => {
     });
   });
 
-  it("estimates what is available where the kernel does not", () => {
+  it("estimates available memory if the kernel does not report it", () => {
     expect(parseMemInfo(linux310).availableBytes).toBe((100 + 10 + 300 + 20 - 50) * kib);
   });
 
-  it("survives damaged text", () => {
+  it("tolerates malformed input", () => {
     for (const text of damagedTexts([linux6, linux310], 2)) expect(hasSaneNumbers(parseMemInfo(text)), JSON.stringify(text)).toBe(true);
   });
 

@@ -12,7 +12,7 @@ const pointsOf = (...lines: string[]): string[] => selectMounts(entriesOf(...lin
 const stats: FileSystemStats = { bsize: 4096, blocks: 1000, bfree: 400, bavail: 300, files: 50, ffree: 20 };
 
 describe("selectMounts()", () => {
-  it("leaves out pseudo file systems, images and overlays of containers", () => {
+  it("skips pseudo file systems, images and container overlays", () => {
     const points = pointsOf(
       mount("0:21", "/", "/proc", "proc"),
       mount("0:25", "/", "/dev/shm", "tmpfs"),
@@ -50,7 +50,7 @@ describe("selectMounts()", () => {
     expect(selectMounts(entriesOf(mount("8:1", "/", "/mnt", "ext4"), mount("8:2", "/", "/mnt", "xfs")))).toMatchObject([{ fsType: "xfs" }]);
   });
 
-  it("puts file systems of other machines last", () => {
+  it("lists network file systems last", () => {
     expect(
       pointsOf(mount("0:9", "/", "/a", "nfs4", "server:/x"), mount("0:8", "/", "/b", "fuse.sshfs"), mount("8:1", "/", "/z", "ext4")),
     ).toEqual(["/z", "/a", "/b"]);
@@ -94,7 +94,7 @@ describe("createMountReader()", () => {
     expect(scan.mounts).toMatchObject([{ mount: "/huge", sizeBytes: Number.MAX_SAFE_INTEGER, usedBytes: 0 }]);
   });
 
-  it("does not wait for a server that is gone, nor ask it again while the call hangs", async () => {
+  it("does not wait for a dead server, nor retry while the call hangs", async () => {
     const asked: string[] = [];
     let isGone = true;
     let answer: (value: FileSystemStats) => void = () => undefined;

@@ -36,7 +36,7 @@ describe("parseNetDev()", () => {
     expect(scan.interfaces).toHaveLength(64);
   });
 
-  it("survives damaged text", () => {
+  it("tolerates malformed input", () => {
     for (const text of damagedTexts([netDev], 7)) expect(hasSaneNumbers(parseNetDev(text)), JSON.stringify(text)).toBe(true);
   });
 });

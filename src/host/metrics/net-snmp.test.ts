@@ -24,7 +24,7 @@ describe("parseSnmp()", () => {
     expect(parseSnmp(snmp, "Udp").size).toBe(0);
   });
 
-  it("survives damaged text", () => {
+  it("tolerates malformed input", () => {
     for (const text of damagedTexts([snmp, netstat], 8)) expect(hasSaneNumbers(parseSnmp(text, "Tcp")), JSON.stringify(text)).toBe(true);
   });
 });

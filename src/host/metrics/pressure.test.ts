@@ -15,13 +15,13 @@ describe("readPressure()", () => {
     });
   });
 
-  it("gives nulls where the kernel has no PSI", () => {
+  it("returns nulls if the kernel has no PSI", () => {
     using tree = createHostTree();
     const none = { someUs: null, fullUs: null };
     expect(readPressure(createHostRoot(tree.root))).toEqual({ cpu: none, memory: none, io: none });
   });
 
-  it("survives damaged text", () => {
+  it("tolerates malformed input", () => {
     for (const text of damagedTexts([both], 5)) expect(hasSaneNumbers(parsePressure(text)), JSON.stringify(text)).toBe(true);
   });
 });

@@ -34,7 +34,7 @@ describe("parseProcStat()", () => {
     expect([...stat.cores.keys()]).toEqual([0, 5, 13]);
   });
 
-  it("survives damaged text", () => {
+  it("tolerates malformed input", () => {
     for (const text of damagedTexts([linux6, linux24], 1))
       expect(hasSaneNumbers(parseProcStat(text)), JSON.stringify(text.slice(0, 200))).toBe(true);
   });

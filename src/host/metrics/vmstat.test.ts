@@ -15,7 +15,7 @@ describe("parseVmStat()", () => {
     expect(parseVmStat(text)).toEqual(expected);
   });
 
-  it("survives damaged text", () => {
+  it("tolerates malformed input", () => {
     for (const text of damagedTexts([linux6], 3)) expect(hasSaneNumbers(parseVmStat(text)), JSON.stringify(text)).toBe(true);
   });
 });

@@ -57,14 +57,14 @@ describe("createContainerReader()", () => {
     expect(read({ "var/lib/containers/storage/overlay-containers/containers.json": list }).name).toBe("cache");
   });
 
-  it("takes the id for the name where that is one, and has none when no runtime tells", () => {
+  it("uses the id as name where it is one, and has none if no runtime reports it", () => {
     using tree = createHostTree();
     const reader = createContainerReader(createHostRoot(tree.root));
     expect(reader.of({ id: "shop", runtime: "lxc" }).name).toBe("shop");
     expect(reader.of({ id, runtime: "docker" })).toEqual({ id, runtime: "docker", name: null, service: null, pod: null, labels: {} });
   });
 
-  it("survives damaged files, and makes names harmless", () => {
+  it("tolerates malformed files and sanitizes names", () => {
     const path = `var/lib/docker/containers/${id}/config.v2.json`;
     for (const text of damagedTexts([docker({ a: "b" }), '{"Name":7}', "[]", "null"], 51, 100)) expect(read({ [path]: text }).id).toBe(id);
     expect(read({ [path]: docker({}, "/a\u001b[31m\u202eb") }).name).toBe("a[31mb");

@@ -39,13 +39,13 @@ describe("readKubernetesFacts()", () => {
     expect(ask({ environment: inPod, container }, {})?.app).toBeNull();
   });
 
-  it("asks for the configured label, and for the recommended ones when it is not set", () => {
+  it("reads the configured label, and the recommended ones if it is not set", () => {
     const files = { "proc/42/root/etc/podinfo/labels": 'app="a"\nteam="b"\n' };
     expect(ask({ environment: inPod, label: "team" }, files)?.app).toBe("b");
     expect(ask({ environment: inPod }, { "proc/42/root/etc/podinfo/labels": 'app.kubernetes.io/name="c"\n' })?.app).toBe("c");
   });
 
-  it("knows the workload by the pod's name", () => {
+  it("derives the workload from the pod's name", () => {
     expect(ask({ environment: new Map([...inPod, ["HOSTNAME", "shop-api-7d9f8b6c5-x2x4z"]]) })).toEqual({
       app: null,
       workload: "shop-api",
@@ -68,7 +68,7 @@ describe("workloadOf()", () => {
 });
 
 describe("parseLabels()", () => {
-  it("reads quoted values and skips what is none", () => {
+  it("reads quoted values and skips malformed lines", () => {
     expect([...parseLabels('app="sh\\"op"\nbad\nx=1\na/b="c"\n')]).toEqual([
       ["app", 'sh"op'],
       ["a/b", "c"],

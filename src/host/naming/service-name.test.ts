@@ -128,7 +128,7 @@ describe("nameProcess()", () => {
     expect(nameOf("/usr/bin/node /srv/shop/server.js", { cgroup: "/system.slice/supervisor.service" })).toBe("shop script");
   });
 
-  it("asks Kubernetes first, then the environment, the unit, the container, patterns, and the program last", () => {
+  it("prefers Kubernetes, then the environment, the unit, the container, patterns, and the program last", () => {
     const container = { id: "x", runtime: "docker" as const, name: "shop-api-1", service: null, pod: null, labels: {} };
     const all: Facts = {
       kubernetes: { app: "label", workload: "pod" },
@@ -159,7 +159,7 @@ describe("nameProcess()", () => {
     expect(nameProcess(facts("/usr/bin/node"), noPatterns)?.confidence).toBe(0.3);
   });
 
-  it("tries the patterns of the config before its own", () => {
+  it("tries configured patterns before built-in ones", () => {
     const rules = {
       patterns: [
         { pattern: /node.*api\.js/, name: "api" },
@@ -194,7 +194,7 @@ describe("nameProcess()", () => {
     expect(cpuMs).toBeLessThan(2_000);
   });
 
-  it("survives anything", () => {
+  it("never throws on random input", () => {
     const random = seededRandom(17);
     const texts = [
       "/usr/bin/node",
@@ -232,7 +232,7 @@ describe("nameProcess()", () => {
 describe("nameInstance()", () => {
   const process = { service: "found", namedBy: "script", confidence: 0.8 } as const;
 
-  it("takes people's word first, then the config's, then whatever is surest", () => {
+  it("prefers connected names, then configured ones, then the highest confidence", () => {
     expect(nameInstance({ process, port: 1, manual: "said", mapped: "mapped", traffic: "seen" })).toMatchObject({
       service: "said",
       namedBy: "manual",
@@ -249,7 +249,7 @@ describe("nameInstance()", () => {
     expect(nameInstance({ process, port: 1 })).toBe(process);
   });
 
-  it("has a name for what nobody knows", () => {
+  it("names unknown services by port", () => {
     expect(nameInstance({ process: null, port: 4711 })).toEqual({ service: "unknown-4711", namedBy: "port", confidence: 0 });
     expect(nameInstance({ process: null, port: null, manual: "\u0007" }).service).toBe("unknown");
   });

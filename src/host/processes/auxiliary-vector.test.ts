@@ -21,7 +21,7 @@ describe("parseAuxiliaryVector()", () => {
     });
   });
 
-  it("keeps the usual values when the vector says nothing or nonsense", () => {
+  it("keeps the defaults if the vector is empty or malformed", () => {
     const usual = { pageBytes: 4096, ticksPerS: 100 };
     expect(parseAuxiliaryVector(Buffer.alloc(0))).toEqual(usual);
     expect(parseAuxiliaryVector(vectorOf([6n, 0n], [17n, 2n ** 63n]), "LE")).toEqual(usual);

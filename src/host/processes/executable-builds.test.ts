@@ -50,7 +50,7 @@ describe("createExecutableBuilds()", () => {
     expect(running?.build === null || running?.build.kind === "build-id").toBe(true);
   });
 
-  it("asks again for a file that vanished before it was hashed", async () => {
+  it("retries a file that vanished before it was hashed", async () => {
     using tree = createHostTree({ "bin/app": "one" });
     const builds = createExecutableBuilds(createHostRoot(tree.root));
     builds.beginScan();

@@ -8,7 +8,7 @@ const descriptor = (number: number, flags: string): Record<string, TreeEntry> =>
   [`/proc/self/fdinfo/${number}`]: `pos:\t0\nflags:\t${flags}\nmnt_id:\t15\nino:\t1\n`,
 });
 
-it("closeInheritedFiles() closes what programs would get besides their standard streams", () => {
+it("closeInheritedFiles() closes descriptors that programs would inherit besides their standard streams", () => {
   using tree = createHostTree({
     ...descriptor(0, "0100000"),
     ...descriptor(1, "0100001"),
@@ -24,7 +24,7 @@ it("closeInheritedFiles() closes what programs would get besides their standard 
   expect(closed.sort((a, b) => a - b)).toEqual([63, 251]);
 });
 
-it("closeInheritedFiles() leaves alone what this process has opened itself", () => {
+it("closeInheritedFiles() keeps descriptors that this process opened itself", () => {
   const closed: number[] = [];
   closeInheritedFiles(createHostRoot(), (number) => closed.push(number));
   // Whatever the tests were started with is none of the first descriptors, which node has opened.

@@ -30,7 +30,7 @@ describe("createMapsParser()", () => {
     expect(parser.files()).toEqual(expected);
   });
 
-  it("does not care where the text is cut", () => {
+  it("is independent of chunk boundaries", () => {
     for (let size = 1; size < 200; size += 7) {
       const parser = createMapsParser();
       const shared = Buffer.alloc(size);
@@ -43,7 +43,7 @@ describe("createMapsParser()", () => {
     }
   });
 
-  it("survives any text", () => {
+  it("never throws on random text", () => {
     const random = new SeededRandom(5);
     for (let round = 0; round < 300; round++) {
       const bytes = Buffer.from(sample);
@@ -68,7 +68,7 @@ describe.skipIf(process.platform !== "linux")("createCodeMaps()", () => {
     expect(opened && maps.isOnHost(opened, realpathSync(process.execPath))).toBe(true);
   });
 
-  it("is null for a process that is not there", () => {
+  it("is null for a process that does not exist", () => {
     expect(createCodeMaps().read(2 ** 30)).toBeNull();
   });
 

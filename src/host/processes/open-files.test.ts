@@ -32,12 +32,12 @@ describe("createOpenFileCounter()", () => {
     }
   });
 
-  it("gives null for a process that is gone", () => {
+  it("returns null for a process that has exited", () => {
     using tree = createHostTree({ "proc/self/fd/0": "" });
     expect(createOpenFileCounter(createHostRoot(tree.root)).count(7)).toBeNull();
   });
 
-  it("takes turns where the kernel keeps no count, and forgets the dead", async () => {
+  it("reads processes in turns if the kernel keeps no count, and forgets exited ones", async () => {
     const files: Record<string, TreeEntry> = { "proc/self/fd/0": "" };
     for (let pid = 1; pid <= 100; pid++) for (let fd = 0; fd < pid % 7; fd++) files[`proc/${pid}/fd/${fd}`] = "";
     for (let pid = 7; pid <= 100; pid += 7) files[`proc/${pid}/fd`] = { directory: true };

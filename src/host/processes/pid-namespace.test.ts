@@ -3,13 +3,13 @@ import { describe, expect, it } from "vitest";
 import { ownPidNamespace } from "./pid-namespace.ts";
 
 describe("ownPidNamespace()", () => {
-  it("is what the link of this process says", () => {
+  it("matches the link of this process", () => {
     const inode = Number(/\[(\d+)\]/.exec(readlinkSync("/proc/self/ns/pid"))?.[1]);
     expect(ownPidNamespace()).toMatchObject({ inode, isFirst: inode === 4_026_531_836 });
     expect(ownPidNamespace()?.device).toBeGreaterThan(0);
   });
 
-  it("is null where the kernel does not say", () => {
+  it("is null if the kernel does not report it", () => {
     expect(ownPidNamespace("/nonexistent")).toBe(null);
   });
 });

@@ -2,11 +2,11 @@ import { readFileSync } from "node:fs";
 import { expect, it } from "vitest";
 import { decodeProcessName, readProcessName } from "./process-name.ts";
 
-it("readProcessName() has the kernel's name of a process", () => {
+it("readProcessName() returns the kernel's name of a process", () => {
   expect(readProcessName(process.pid)).toBe(readFileSync("/proc/self/comm", "utf8").trimEnd());
 });
 
-it("readProcessName() knows nothing of a process that does not run", () => {
+it("readProcessName() returns nothing for a process that does not exist", () => {
   expect(readProcessName(4_194_305)).toBeNull();
 });
 

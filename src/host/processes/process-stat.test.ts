@@ -31,7 +31,7 @@ describe("parseProcessStat()", () => {
     expect(parseProcessStat(`42 (a\u001b[2Jb\nc) ${tail}`)?.name).toBe("a[2Jbc");
   });
 
-  it("knows kernel threads by their flag", () => {
+  it("recognises kernel threads by their flag", () => {
     expect(parseProcessStat(`2 (kthreadd) ${tail.replace("4194560", "2129984")}`)?.isKernelThread).toBe(true);
   });
 
@@ -39,7 +39,7 @@ describe("parseProcessStat()", () => {
     expect(parseProcessStat(text)).toBeNull();
   });
 
-  it("survives damaged text", () => {
+  it("tolerates malformed input", () => {
     for (const text of damagedTexts([plain], 13, 1000)) {
       const stat = parseProcessStat(text);
       expect(hasSaneNumbers(stat), JSON.stringify(text)).toBe(true);

@@ -1,7 +1,7 @@
 import { expect, it } from "vitest";
 import { processStateOf } from "./process-state.ts";
 
-it("processStateOf() knows this process and says nothing of one that is not there", () => {
+it("processStateOf() returns the state of this process, and nothing for one that does not exist", () => {
   expect(processStateOf(process.pid)).toMatch(/^[RSD]$/);
   expect(processStateOf(2 ** 30)).toBeUndefined();
 });

@@ -42,7 +42,7 @@ describe("parseStatFields()", () => {
     expect(parse(readFileSync("/proc/self/stat", "utf8"))?.parentPid).toBe(process.ppid);
   });
 
-  it("survives damaged text", () => {
+  it("tolerates malformed input", () => {
     for (const text of damagedTexts([statOf(42, {})], 31, 1000)) expect(hasSaneNumbers(parse(text)), JSON.stringify(text)).toBe(true);
   });
 });
@@ -59,7 +59,7 @@ describe("namespaceInode()", () => {
 });
 
 describe("createProcessTable()", () => {
-  it("tells who is new, gone, another program under the same pid, and who was only adopted", async () => {
+  it("reports new and exited processes and a new program under the same pid, and ignores re-parenting", async () => {
     using tree = createHostTree({
       ...files(1, { parent: 0 }),
       ...files(10),
@@ -81,7 +81,7 @@ describe("createProcessTable()", () => {
     expect(await table.refresh(createPacer())).toMatchObject({ added: [], removed: [] });
   });
 
-  it("leaves out kernel threads, ended processes and what vanishes", async () => {
+  it("skips kernel threads, zombies and processes that vanish", async () => {
     using tree = createHostTree({
       ...files(2, { flags: 0x208040 }),
       ...files(3, { state: "Z" }),

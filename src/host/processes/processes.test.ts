@@ -32,7 +32,7 @@ describe("scanProcesses()", () => {
     expect((await scanProcesses(createHostRoot(tree.root), createPacer())).processes).toEqual([]);
   });
 
-  it("survives processes that start and end meanwhile", async () => {
+  it("tolerates processes that start and exit during the scan", async () => {
     const root = createHostRoot();
     const children = Array.from({ length: 20 }, () => spawn("true", { stdio: "ignore" }));
     const ended = Promise.all(children.map((child) => once(child, "exit")));
@@ -43,7 +43,7 @@ describe("scanProcesses()", () => {
     await ended;
   });
 
-  it("rests when told to, and stops when aborted", async () => {
+  it("yields when due, and stops when aborted", async () => {
     const stop = new AbortController();
     const pacer = { ...createPacer(stop.signal), due: () => true };
     stop.abort(new Error("enough"));
@@ -92,7 +92,7 @@ describe("readProcessDetail()", () => {
     });
   });
 
-  it("gives nulls for what may not be read, and null when the process is gone", async () => {
+  it("returns nulls for unreadable fields, and null if the process has exited", async () => {
     using tree = createHostTree({ "proc/42/stat": statOf(42), "proc/42/status": "Uid:\t0\t0\t0\t0\n", "proc/43/stat": statOf(43) });
     const root = createHostRoot(tree.root);
     const [first, second] = (await scanProcesses(root, createPacer())).processes;

@@ -21,7 +21,7 @@ describe("createUserNames()", () => {
     expect(users.of(33)).toBe("new");
   });
 
-  it("takes the first of two names, and skips what is no user", () => {
+  it("uses the first of two names, and skips malformed lines", () => {
     expect([...parsePasswd("a:x:1:1\nb:x:1:1\nc:x::1\n:x:2:2\nd:x:-3:1\n\u001be:x:4:4")]).toEqual([
       [1, "a"],
       [4, "e"],

@@ -46,7 +46,7 @@ describe("createContainerDirectory()", () => {
     await expect(directory.find(web.slice(0, 7), signal)).rejects.toMatchObject({ code: "not-found" });
   });
 
-  it("finds containers that somebody named by hand, beside those of the runtime", async () => {
+  it("finds manually created containers besides those of the runtime", async () => {
     const own = { "/proc/self/ns/mnt": { link: "mnt:[1]" } } as const;
     const named = (pid: number, cgroup: string, inside = 1, mnt = pid): Record<string, TreeEntry> => ({
       ...processFiles(pid, cgroup),
@@ -81,7 +81,7 @@ describe("createContainerDirectory()", () => {
     await expect(directory.find("", signal)).rejects.toMatchObject({ code: "usage", message: expect.stringContaining("empty") });
   });
 
-  it("does not choose between two that run", async () => {
+  it("rejects a name shared by two running containers", async () => {
     using tree = createHostTree(hostPid);
     const labels = (name: string) => ({
       "io.kubernetes.pod.name": name,
@@ -122,7 +122,7 @@ describe("createContainerDirectory()", () => {
     expect(await directory.pidOf(await directory.find("web", signal), signal)).toBe(60);
   });
 
-  it("goes by processes where no runtime answers", async () => {
+  it("falls back to processes if no runtime responds", async () => {
     using tree = createHostTree({
       ...hostPid,
       "/proc/self/cgroup": "0::/user.slice\n",
@@ -143,7 +143,7 @@ describe("createContainerDirectory()", () => {
     await expect(directory.exec(found, { argv: ["/bin/true"], hasInput: false, signal })).rejects.toMatchObject({ code: "unsupported" });
   });
 
-  it("says so when the runtime goes away", async () => {
+  it("reports a runtime that becomes unavailable", async () => {
     using tree = createHostTree(hostPid);
     const docker = await serveDocker(tree.root, "/run/docker.sock", dockerRoutes);
     const directory = createContainerDirectory({ root: createHostRoot(tree.root), env: {}, podScope: () => false });

@@ -72,7 +72,7 @@ describe("detectRuntime() on a machine", () => {
     expect((await detect(tree)).runtimeType).toBe("native");
   });
 
-  it("does not see all processes when /proc hides them and it is not root", async () => {
+  it("does not see all processes without root if /proc hides them", async () => {
     using tree = createHostTree({ "/proc/self/mountinfo": "1 0 0:5 / /proc rw - proc proc rw,hidepid=invisible\n", ...hostPid });
     expect((await detect(tree, { uid: 1000 })).visibility.allPids).toBe(false);
     expect((await detect(tree, { uid: 0 })).visibility.allPids).toBe(true);
@@ -104,7 +104,7 @@ describe("detectRuntime() on a machine", () => {
     expect((await detect(other)).containerRuntime).toMatchObject({ type: "podman", version: "4.3.1" });
   });
 
-  it("goes on without a runtime that does not answer, or is no runtime", async () => {
+  it("continues without a runtime that does not respond or is not one", async () => {
     using tree = createHostTree({ ...hostPid, "/run/containerd/containerd.sock": "a file" });
     await using _silent = await serveCri(tree.root, "/run/crio/crio.sock", { name: "", version: "", isSilent: true });
     const found = await detect(tree);
@@ -158,7 +158,7 @@ describe("detectRuntime() in a pod", () => {
     });
   });
 
-  it("is a sidecar in the pod's namespace, and tells its containers by the kubelet's mounts", async () => {
+  it("is a sidecar in the pod's namespace, and finds its containers by the kubelet's mounts", async () => {
     const log = (name: string): string => `1 0 8:1 ${kubelet}/containers/${name}/12 /dev/termination-log rw - ext4 /dev/sda1 rw\n`;
     using tree = createHostTree({
       ...ownPid,
@@ -192,7 +192,7 @@ describe("detectRuntime() in a pod", () => {
     expect((await detect(tree, { targets: ["nginx", "gone"] })).visibility.containers).toEqual(["nginx"]);
   });
 
-  it("takes the configured targets when the runtime stops to answer", async () => {
+  it("uses the configured targets if the runtime stops responding", async () => {
     using tree = createHostTree({ ...ownPid, ...podFiles("coral") });
     // A version, and nothing else.
     await using _docker = await serveDocker(tree.root, "/run/docker.sock", { "/version": { Version: "25.0.3" } });
@@ -256,7 +256,7 @@ describe("detectRuntime() tells a DaemonSet from a sidecar", () => {
     expect(found.visibility).toMatchObject({ allContainers: true, podScope: false, namespace: "node" });
   });
 
-  it("by the host's pid namespace when nothing else tells", async () => {
+  it("by the host's pid namespace as a last resort", async () => {
     using tree = createHostTree({ ...hostPid, ...podFiles("coral") });
     expect(await detect(tree, { env })).toMatchObject({ runtimeType: "k8s-daemonset", visibility: { allPids: true, namespace: "node" } });
     using other = createHostTree({ ...ownPid, ...podFiles("coral") });
@@ -265,7 +265,7 @@ describe("detectRuntime() tells a DaemonSet from a sidecar", () => {
 });
 
 describe("detectRuntime() with an override", () => {
-  it("takes what the config says", async () => {
+  it("applies the configured override", async () => {
     using tree = createHostTree(hostPid);
     const found = await detect(tree, { override: { runtimeType: "k8s-sidecar", sidecarMode: "passive" } });
     expect(found).toMatchObject({ runtimeType: "k8s-sidecar", sidecarMode: "passive", isOverridden: true, visibility: { podScope: true } });

@@ -88,7 +88,7 @@ describe("createDiscoveryScanner() on this machine", () => {
     }
   });
 
-  it("finds UDP sockets and who is connected by them", async () => {
+  it("finds UDP sockets and their peers", async () => {
     const server = createSocket("udp4");
     const client = createSocket("udp4");
     try {
@@ -106,7 +106,7 @@ describe("createDiscoveryScanner() on this machine", () => {
     }
   });
 
-  it("reads only what is asked for", async () => {
+  it("reads only what is requested", async () => {
     const server = createServer().listen(0, "127.0.0.1");
     await once(server, "listening");
     try {
@@ -196,7 +196,7 @@ describe("createDiscoveryScanner() on this machine", () => {
     }
   });
 
-  it("keeps secrets and control characters of a hostile process to itself, whatever its size", async () => {
+  it("never reports secrets or control characters of a hostile process, whatever its size", async () => {
     using tree = createHostTree({ "larder/server.js": listenScript });
     const hostile = [
       "--password",
@@ -226,7 +226,7 @@ describe("createDiscoveryScanner() on this machine", () => {
     }
   });
 
-  it("tells a process whose file was replaced while it runs, and which file lies there now", async () => {
+  it("reports a running process whose executable was replaced, with the new file", async () => {
     using tree = createHostTree({ "bin/.keep": "" });
     const program = join(tree.root, "bin/service");
     copyFileSync("/bin/sleep", program);
@@ -255,7 +255,7 @@ describe("createDiscoveryScanner() on this machine", () => {
     }
   });
 
-  it("goes on while 2,000 processes start and end", { timeout: 60_000 }, async () => {
+  it("keeps scanning while 2,000 processes start and exit", { timeout: 60_000 }, async () => {
     const storm = spawn("sh", ["-c", "i=0; while [ $i -lt 2000 ]; do /bin/true & i=$((i+1)); done; wait"], { stdio: "ignore" });
     const server = createServer().listen(0, "127.0.0.1");
     await once(server, "listening");
@@ -285,7 +285,7 @@ describe("createDiscoveryScanner() on this machine", () => {
     );
   });
 
-  it.runIf(process.getuid?.() === 0)("sees what it may as another user, and says what not", async () => {
+  it.runIf(process.getuid?.() === 0)("reports what it can and cannot read as an unprivileged user", async () => {
     using tree = createHostTree({ "pantry/server.js": listenScript });
     chmodSync(tree.root, 0o755);
     const { child, line } = await startScript(tree.root, "pantry");
@@ -339,7 +339,7 @@ describe("createDiscoveryScanner() on a fixture", () => {
     ...Object.fromEntries(sockets.map((inode, index) => [`proc/${pid}/fd/${index + 3}`, { link: `socket:[${inode}]` }])),
   });
 
-  it("keeps going when entries vanish between two looks", async () => {
+  it("keeps going when entries vanish between two reads", async () => {
     using tree = createHostTree({
       ...process(1, []),
       "proc/1/mountinfo": "",

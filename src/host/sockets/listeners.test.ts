@@ -71,7 +71,7 @@ describe("scanListeners() on a fixture", () => {
     expect(JSON.stringify(scan)).not.toContain("secret");
   });
 
-  it("falls back on another process of a namespace when the first has ended", async () => {
+  it("falls back to another process of a namespace if the first has exited", async () => {
     using tree = createHostTree({
       ...processFiles(1, "init", 100, []),
       "proc/1/mountinfo": "",

@@ -33,14 +33,14 @@ describe("local addresses", () => {
     ).toEqual(["2001:db8::1", "fe80::250:56ff:fe00:1"]);
   });
 
-  it("survives damaged text", () => {
+  it("tolerates malformed input", () => {
     for (const text of damagedTexts([trie], 61, 200)) {
       expect(parseFibTrie(text).length).toBeLessThan(300);
       expect(parseIfInet6(text)).toEqual([]);
     }
   });
 
-  it("agrees with what Node knows of this machine", () => {
+  it("agrees with Node's network interfaces", () => {
     const theirs = Object.values(networkInterfaces())
       .flatMap((list) => list ?? [])
       .filter(({ internal, address }) => !internal && !/^(?:fe[89ab]|169\.254\.|127\.)/.test(address))

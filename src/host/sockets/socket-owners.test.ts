@@ -54,7 +54,7 @@ describe("createSocketOwners()", () => {
     expect(await find(owners, [99], [1, 2, 3])).toEqual([99]);
   });
 
-  it("shows all processes of a socket when asked for each", async () => {
+  it("returns all processes of a socket on request", async () => {
     const { tree, owners } = open({ 7: { 3: 11 }, 5: { 3: 11, 9: 11 }, 6: { 3: 11 } });
     using _ = tree;
     await find(owners, [11, 99], [7, 5, 6]);
@@ -65,7 +65,7 @@ describe("createSocketOwners()", () => {
     ]);
   });
 
-  it("looks at the rest of a process only when it is worth it", async () => {
+  it("reads the remaining descriptors of a process only when worthwhile", async () => {
     const { tree, owners } = open({ 1: { ...filler(3, 60), 99: 11 } });
     using _ = tree;
     expect(await find(owners, [11], [1], { rest: false })).toEqual([11]);
@@ -74,13 +74,13 @@ describe("createSocketOwners()", () => {
     expect(owners.of(11)).toEqual([1]);
   });
 
-  it("finds what stands among the first three, as programs of inetd have it", async () => {
+  it("finds sockets among the first three descriptors, as under inetd", async () => {
     const { tree, owners } = open({ 1: { 0: 11, 1: 11, 2: 11 } });
     using _ = tree;
     expect(await find(owners, [11], [1])).toEqual([]);
   });
 
-  it("does not read descriptors again whose socket is still there, and notices when one is another", async () => {
+  it("does not re-read descriptors of known sockets, and notices a replaced one", async () => {
     const { tree, owners } = open({ 1: { 3: 11, 4: 12 } });
     using _ = tree;
     await find(owners, [11, 12], [1]);
@@ -94,7 +94,7 @@ describe("createSocketOwners()", () => {
     expect([owners.of(12), owners.of(14)]).toEqual([[], [1]]);
   });
 
-  it("forgets a process, and does not take another under its pid for it", async () => {
+  it("forgets a process, and does not confuse it with another under its pid", async () => {
     const { tree, owners } = open({ 1: { 3: 11 }, 2: { 3: 11 } });
     using _ = tree;
     await find(owners, [11, 99], [1, 2]);
@@ -105,7 +105,7 @@ describe("createSocketOwners()", () => {
     expect(owners.of(11)).toEqual([]);
   });
 
-  it("asks a child about the one descriptor that it would have inherited", async () => {
+  it("checks only the inherited descriptor of a child", async () => {
     const { tree, owners } = open({ 1: { 3: 11 }, 2: { 3: 11 }, 3: { 3: 12 }, 4: {} });
     using _ = tree;
     await find(owners, [11], [1]);
@@ -132,7 +132,7 @@ describe("createSocketOwners()", () => {
     expect(owners.cut).toBeGreaterThan(20);
   });
 
-  it("survives processes that are gone", async () => {
+  it("tolerates processes that have exited", async () => {
     const { tree, owners } = open({ 1: { 3: 11 } });
     using _ = tree;
     expect(await find(owners, [11], [77, 78, 1])).toEqual([]);

@@ -58,7 +58,7 @@ describe("createSocketReader()", () => {
     expect(await read({ "proc/1/net/tcp": line(1), "proc/1/net/tcp6": line6(2) }, null)).toMatchObject({ wasRead: true, found: [1, 2] });
   });
 
-  it("asks netlink, and only for what the namespace has", async () => {
+  it("uses netlink, only for what the namespace has", async () => {
     const asked: unknown[] = [];
     const sockstat = {
       "proc/1/net/sockstat": "sockets: used 9\nTCP: inuse 4 orphan 0\nUDP: inuse 0\n",
@@ -73,19 +73,19 @@ describe("createSocketReader()", () => {
     ]);
   });
 
-  it("falls back on the tables when netlink refuses, and says why", async () => {
+  it("falls back to the tables if netlink fails, and reports why", async () => {
     const { found, fallback, ask } = await read({ "proc/1/net/tcp": line(1) }, refusing);
     expect([found, fallback]).toEqual([[1], "not permitted"]);
-    // It is not asked again; here even the tables are gone by now.
+    // Netlink is not retried; by now even the tables are gone.
     expect(await ask()).toBe(false);
   });
 
-  it("does not ask netlink when the tables are wanted", async () => {
+  it("does not use netlink if tables are requested", async () => {
     const dumper = { ...dumperOf([7]), isWanted: () => false };
     expect(await read({ "proc/1/net/tcp": line(1) }, dumper)).toMatchObject({ found: [1] });
   });
 
-  it("tries the next member of a namespace when the first has ended", async () => {
+  it("tries the next member of a namespace if the first has exited", async () => {
     expect(await read({ "proc/2/net/tcp": line(1) }, null, { isOwn: false, members: ["/proc/9", "/proc/2"] })).toMatchObject({
       wasRead: true,
       found: [1],

@@ -83,12 +83,12 @@ describe("readSocketTable()", () => {
     expect(read(text, [10]).map((socket) => socket.port)).toEqual([22]);
   });
 
-  it("goes on after half-open connections, which old kernels print among the listeners", () => {
+  it("continues after half-open connections, which old kernels print among the listeners", () => {
     const text = [heading, line(0, "00000000:0016", "0A"), line(1, "00000000:0016", "03"), line(2, "00000000:0017", "0A")].join("\n");
     expect(read(text, [10]).map((socket) => socket.port)).toEqual([22, 23]);
   });
 
-  it("reads lines that lie across two pieces, and a last one without its end", () => {
+  it("reads lines across chunk boundaries, and an unterminated last line", () => {
     const lines = Array.from({ length: 2000 }, (_, index) =>
       line(index, `00000000:${(index + 1).toString(16).padStart(4, "0").toUpperCase()}`, "0A"),
     );
@@ -97,13 +97,13 @@ describe("readSocketTable()", () => {
     );
   });
 
-  it("says when there is no table, and survives a file without line ends", () => {
+  it("reports a missing table, and tolerates a file without newlines", () => {
     using tree = createHostTree();
     expect(readPath("/proc/net/tcp6", allStates, createHostRoot(tree.root))).toEqual({ seen: [], wasRead: false });
     expect(read("x".repeat(500_000))).toEqual([]);
   });
 
-  it("survives damaged text", () => {
+  it("tolerates malformed input", () => {
     const good = [line(0, "0100007F:1F90", "0A"), line(0, "00000000000000000000000001000000:1F90", "01")];
     for (const text of damagedTexts(good, 16, 1500)) expect(hasSaneNumbers(read(text)), JSON.stringify(text)).toBe(true);
   });

@@ -44,7 +44,7 @@ class Scans {
 const roles = ({ opened }: SocketChanges): string[] => opened.map(({ inode, role }) => `${inode} ${role}`);
 
 describe("createSocketTracker()", () => {
-  it("tells what is new, what stays and what has gone, with the numbers of the last sight", () => {
+  it("reports new, kept and closed sockets with their last counters", () => {
     const scans = new Scans();
     const call = (bytesSent: number): Sight => [view(5, "10.0.0.1:40000", "10.0.0.2:443", { bytesSent, rttUs: 9 })];
     expect(roles(scans.next(call(10)))).toEqual(["5 client"]);
@@ -55,7 +55,7 @@ describe("createSocketTracker()", () => {
     expect(scans.tracker.connections.size).toBe(0);
   });
 
-  it("keeps numbers that a later source does not tell", () => {
+  it("keeps counters that a later source does not report", () => {
     const scans = new Scans();
     scans.next([view(5, "10.0.0.1:40000", "10.0.0.2:443", { bytesSent: 10, retransmits: 2 })]);
     scans.next([view(5, "10.0.0.1:40000", "10.0.0.2:443")]);
@@ -84,7 +84,7 @@ describe("createSocketTracker()", () => {
     expect(roles(changes)).toEqual(["2 client", "3 server"]);
   });
 
-  it("tells namespaces and protocols apart", () => {
+  it("distinguishes namespaces and protocols", () => {
     const changes = new Scans().next(
       [view(1, "0.0.0.0:80"), 1],
       [view(2, "10.0.0.1:80", "10.0.0.9:50000"), 2],
@@ -93,7 +93,7 @@ describe("createSocketTracker()", () => {
     expect(roles(changes)).toEqual(["2 client", "3 client"]);
   });
 
-  it("remembers who listened, and gives the port to a caller that gets it later", () => {
+  it("remembers listeners, and reassigns the port to a client that gets it later", () => {
     const scans = new Scans();
     scans.next([view(1, "0.0.0.0:8080")]);
     expect(roles(scans.next([view(2, "10.0.0.1:8080", "10.0.0.9:50000")]))).toEqual(["2 server"]);
@@ -101,7 +101,7 @@ describe("createSocketTracker()", () => {
     expect(roles(changes)).toEqual(["3 client"]);
   });
 
-  it("takes unconnected UDP sockets for listeners", () => {
+  it("treats unconnected UDP sockets as listeners", () => {
     const scans = new Scans();
     const udp = (inode: number, local: string, remote?: string): Sight => [view(inode, local, remote, { state: remote ? 1 : 7 }), 1, "udp"];
     expect(roles(scans.next(udp(1, "0.0.0.0:53"), udp(2, "10.0.0.1:53", "10.0.0.9:5000"), udp(3, "10.0.0.1:40000", "8.8.8.8:53")))).toEqual(
@@ -110,11 +110,11 @@ describe("createSocketTracker()", () => {
     expect([...scans.tracker.listeners.keys()]).toEqual([1]);
   });
 
-  it("leaves out sockets that no process has", () => {
+  it("skips sockets without a process", () => {
     expect(new Scans().next([view(0, "10.0.0.1:80", "10.0.0.9:1")]).opened).toEqual([]);
   });
 
-  it("notices that an inode was given to another socket", () => {
+  it("notices a reused inode", () => {
     const scans = new Scans();
     scans.next([view(5, "10.0.0.1:40000", "10.0.0.2:443")], [view(6, "0.0.0.0:80")]);
     const changes = scans.next([view(5, "10.0.0.1:40001", "10.0.0.2:443")], [view(6, "0.0.0.0:81")]);
@@ -148,7 +148,7 @@ describe("createSocketTracker()", () => {
     ]);
   });
 
-  it("bounds listeners, and what it folds", () => {
+  it("limits listeners and folded connections", () => {
     const scans = new Scans({ maxListeners: 1, maxConnections: 1 });
     const { folded, cut } = scans.next(
       [view(1, "0.0.0.0:80")],

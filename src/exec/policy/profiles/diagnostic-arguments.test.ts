@@ -13,7 +13,7 @@ describe("rewriteTcpdump()", () => {
     ["-c 5 tcp || ether proto 2", "-q -c 5 tcp || ether proto 2"],
     ["-c 5 tcp) or (arp", "-q -c 5 tcp) or (arp"],
     ["-c 5 tcpdump", "-q -c 5 tcpdump"],
-    // Names are what is looked for there, and nothing else may come along with them.
+    // DNS names may be shown, so the filter must match DNS traffic only.
     ["-c 5 udp port 53", "-c 5 udp port 53"],
     ["-c 5 port domain and src host 10.0.0.1", "-c 5 port domain and src host 10.0.0.1"],
     ["-c 5 port 53 or port 6379", "-q -c 5 port 53 or port 6379"],
@@ -21,7 +21,7 @@ describe("rewriteTcpdump()", () => {
     ["-i port -c 53 port 161", "-q -i port -c 53 port 161"],
     ["-c 5 -qv tcp", "-c 5 -qv tcp"],
     ["-c 5 -- port 53", "-c 5 -- port 53"],
-  ])("shows no payload but names: %s", (given, expected) => {
+  ])("shows no payload but DNS names: %s", (given, expected) => {
     const args = given.split(" ");
     expect(checkTcpdump(args)).toBeUndefined();
     expect(rewriteTcpdump(args).join(" ")).toBe(expected);
