@@ -201,7 +201,7 @@ export class CommandRunner implements AsyncDisposable {
     known.user = isByRuntime ? "of the container" : user.name;
     const requested = commandEnvironment({
       requested: order.environment,
-      // What a rule allows is bound by it; a variable could undo that, unless it was named by whoever wrote the rule.
+      // What a rule allows is bound by it; a variable could undo that, unless the rule names it.
       allowed: settings.environmentAllow.filter((pattern) => pattern !== "*" || !decision.stages.some(({ isByRule }) => isByRule)),
       isDiagnostic: decision.stages.some(({ isDiagnostic }) => isDiagnostic),
       user,

@@ -9,7 +9,7 @@ const maxLookedAt = 16_384;
 const inner = "\ue000";
 
 /**
- * A command as somebody wrote it, without secrets and control characters, at most 4,096 characters. Each program of a pipeline is looked at for
+ * A command as written, without secrets and control characters, at most 4,096 characters. Each program of a pipeline is looked at for
  * itself, because what a flag means depends on the program.
  */
 export function redactCommand(text: string, rules: RedactionRules = noExtraRules): string {

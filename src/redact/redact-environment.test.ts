@@ -192,7 +192,7 @@ describe("redactCommandLine()", () => {
 
   it.each(secrets)("masks %j also when the program wrote it into its title", (command, secret) => {
     const title = typeof command === "string" ? command : command.join(" ");
-    // A secret with blanks cannot be told from the words around it once the quotes are gone.
+    // A secret with blanks cannot be distinguished from the words around it without its quotes.
     const isOneWord = !secret.includes(" ");
     expect(isOneWord && redactCommandLine([title]).includes(secret)).toBe(false);
   });

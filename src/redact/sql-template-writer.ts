@@ -68,7 +68,7 @@ export class SqlTemplateWriter {
     this.put("?", "literal");
   }
 
-  /** What follows cannot be told from a literal. */
+  /** The rest cannot be distinguished from a literal. */
   stopAfterLiteral(): void {
     this.literal();
     this.#isStopped = true;

@@ -1,4 +1,4 @@
-/** What this room's tests share. Not part of the room's front door. */
+/** What this room's tests share. Not exported by an index. */
 
 import { type ChildProcess, execFileSync, spawn } from "node:child_process";
 import { mkdtempSync, rmSync } from "node:fs";

@@ -1,5 +1,5 @@
 /**
- * Lets through what draws on a terminal, and drops what makes it do something else: answer as if somebody had typed, write the clipboard, set its
+ * Lets through what draws on a terminal, and drops what makes it do something else: answer as if it were typed, write the clipboard, set its
  * title, load keys. What a recording holds was written by whatever ran there.
  */
 

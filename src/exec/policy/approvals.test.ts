@@ -13,13 +13,13 @@ describe("approvals", () => {
     const { runner, audit } = create({ rules });
     const file = join(runners.directory, "touched");
     const order = testOrder({ argv: ["touch", file] });
-    let told: string | undefined;
+    let heldId: string | undefined;
     const starting = runner.start(order, never, ({ approvalId, rule, expiresAtMs }) => {
-      told = approvalId;
+      heldId = approvalId;
       expect(rule).toBe("ask first");
       expect(expiresAtMs).toBeGreaterThan(Date.now());
     });
-    await expect.poll(() => told).toBe(order.commandId);
+    await expect.poll(() => heldId).toBe(order.commandId);
     await expect(readFile(file)).rejects.toThrow("ENOENT");
     runner.decide(order.commandId, { isApproved: true, decidedBy: "token:boss", reason: "go" });
     const { ended } = await starting;

@@ -54,7 +54,7 @@ export function ruleTargets(wanted: PlaceWanted, { target, container }: Place): 
 }
 
 /**
- * The services that run in the same place, as `service api`: whoever closes a service means the place, however it is asked for. Who runs there says how it is
+ * The services that run in the same place, as `service api`: a rule that denies a service means the place, however it is addressed. Who runs there says how it is
  * called, so that these names close and never open.
  */
 export function neighbourTargets({ target }: Place, { servicesOf, view = viewProcess }: FindPlaceOptions): string[] {

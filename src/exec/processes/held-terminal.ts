@@ -1,6 +1,6 @@
 /**
  * Keeps the other end of a terminal open until its program has ended. When the last descriptor of that end is closed the terminal counts as gone, is closed
- * here, and the kernel hangs up (SIGHUP) whoever is still at it: a program that closes its output a moment before it ends, as `cat` does, would be ended by a signal.
+ * here, and the kernel sends SIGHUP to every program still at it: a program that closes its output a moment before it ends, as `cat` does, would be ended by a signal.
  */
 
 import { closeSync, constants, openSync } from "node:fs";

@@ -18,7 +18,7 @@ export interface Watchdog extends Disposable {
 
 /**
  * Waits at its input, which ends when the agent ends, however it ends. Its arguments are the directories of the agent's groups; it sits in a group of
- * its own beside them, so that whoever ends the agent's whole group does not end it too. Numbers and marks come as lines.
+ * its own beside them, so that ending the agent's whole group does not end it, too. Numbers and marks come as lines.
  */
 const script = `
 trap '' TERM INT HUP QUIT PIPE

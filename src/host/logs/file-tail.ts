@@ -45,7 +45,7 @@ export interface FileTailCounts {
 const headBytes = 64;
 /** Bytes before the offset that tell a copy of the file from other files that begin the same. */
 const lastBytes = 128;
-/** With fewer the copy cannot be told. */
+/** With fewer a copy cannot be recognised. */
 const lastMinBytes = 16;
 /** Of the files beside, the newest. */
 const maxCopies = 10;
@@ -307,7 +307,7 @@ async function statOf(path: string): Promise<Stats | undefined> {
   try {
     return await stat(path);
   } catch {
-    // Gone or not to be seen: whoever opens it says which.
+    // Gone or not readable: opening it reports which.
     return undefined;
   }
 }

@@ -4,7 +4,7 @@ import { ByteWriter, sourceOf } from "./byte-writer.ts";
 import { KnownKeys } from "./known-keys.ts";
 
 /** The facts about the next key. */
-function told(keys: AttributeKeys, name: string): { code: number; id: number; secrecy: unknown; json: string } {
+function entryOf(keys: AttributeKeys, name: string): { code: number; id: number; secrecy: unknown; json: string } {
   const bytes = Buffer.from(name);
   // Among others, as keys lie in a request.
   const around = Buffer.concat([Buffer.from("xx"), bytes, Buffer.from("yy")]);
@@ -20,7 +20,7 @@ describe("AttributeKeys", () => {
     const names = ["a", "b", "a", "c", "b", "a", "b", "", "c", "a", ""];
     const codes = new Map<string, number>();
     for (const name of names) {
-      const { code, json } = told(keys, name);
+      const { code, json } = entryOf(keys, name);
       expect(json).toBe(`${JSON.stringify(name)}:`);
       expect(codes.get(name) ?? code).toBe(code);
       codes.set(name, code);
@@ -31,12 +31,12 @@ describe("AttributeKeys", () => {
   it("writes keys as JSON", () => {
     const keys = new AttributeKeys();
     for (const name of ['quo"te', "back\\slash", "new\nline", "ümläut 😀", "http.route"])
-      expect(told(keys, name).json).toBe(`${JSON.stringify(name)}:`);
+      expect(entryOf(keys, name).json).toBe(`${JSON.stringify(name)}:`);
   });
 
   it("knows secrets by their names", () => {
     const keys = new AttributeKeys();
-    expect([told(keys, "db.password").secrecy, told(keys, "http.route").secrecy]).toEqual(["all", "none"]);
+    expect([entryOf(keys, "db.password").secrecy, entryOf(keys, "http.route").secrecy]).toEqual(["all", "none"]);
   });
 
   it("has the numbers of known keys", () => {
@@ -47,7 +47,7 @@ describe("AttributeKeys", () => {
       ]),
     );
     const names = ["http.method", "http.route", "http.request.method", "", "http.method"];
-    expect(names.map((name) => told(keys, name).id)).toEqual([3, -1, 3, -1, 3]);
+    expect(names.map((name) => entryOf(keys, name).id)).toEqual([3, -1, 3, -1, 3]);
   });
 
   it("forgets when there are too many, and continues as before", () => {
@@ -55,11 +55,11 @@ describe("AttributeKeys", () => {
     for (let round = 0; round < 3; round++) {
       for (let index = 0; index < 5_000; index++) {
         const name = `key.${index}`;
-        const { code, json } = told(keys, name);
+        const { code, json } = entryOf(keys, name);
         expect(json).toBe(`"${name}":`);
         expect(code).toBeLessThanOrEqual(4_097);
       }
     }
-    expect(told(keys, "key.0").code).toBe(told(keys, "key.0").code);
+    expect(entryOf(keys, "key.0").code).toBe(entryOf(keys, "key.0").code);
   });
 });

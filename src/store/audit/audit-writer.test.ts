@@ -69,7 +69,7 @@ describe("AuditWriter", () => {
     await stuck.close();
   });
 
-  it("tries again until the database takes them, and loses nothing that is told meanwhile", async () => {
+  it("retries until the database accepts them, and loses no entry written meanwhile", async () => {
     let failures = 3;
     await using writer = await openWriter({
       commit: async (entries) => {
@@ -99,8 +99,8 @@ describe("AuditWriter", () => {
   it("refuses what cannot be kept: too many that wait, or a file that cannot be written", async () => {
     const { passed, open } = gate();
     const writer = await openWriter({ commit: () => passed });
-    const told = await Promise.allSettled(Array.from({ length: 1_100 }, (_, index) => writer.write(entry(`${index}`))));
-    expect(told.filter(({ status }) => status === "rejected")).toHaveLength(100);
+    const results = await Promise.allSettled(Array.from({ length: 1_100 }, (_, index) => writer.write(entry(`${index}`))));
+    expect(results.filter(({ status }) => status === "rejected")).toHaveLength(100);
     await using full = await openWriter({ file: "/dev/full", isCommitted: async () => true }).catch(() => undefined);
     if (full) await expect(full.write(entry("x"))).rejects.toMatchObject({ code: "unavailable" });
     open();

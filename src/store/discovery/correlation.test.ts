@@ -142,7 +142,7 @@ describe("two ends of one connection", () => {
     ]);
   });
 
-  it("of many short ones that were added up are told once, by their callers", async () => {
+  it("of many short connections that were summed are reported once, by their callers", async () => {
     const many = { state: "closed", connections: 50 } as const;
     const from = "10.0.1.5:0";
     await watched.scan(
@@ -194,7 +194,7 @@ describe("two ends of one connection", () => {
     expect(await watched.summary()).toEqual(["api -> host(node2):53 INTERNAL 0.7", "api -> unbound:53/udp INTERNAL 0.9"]);
   });
 
-  it("that nobody could tell apart are told by their ports", async () => {
+  it("that are ambiguous are distinguished by their ports", async () => {
     await watched.scan("node1", api, [client("api", "10.0.1.5:40000", "10.0.2.8:5000", { role: "peer", protocol: "udp" })]);
     await watched.scan(
       "node2",

@@ -97,7 +97,7 @@ describe("the service registry", () => {
     const absent = { managed: true, method: "manual", confidence: 1, pid: null, start_ticks: null, address: null, addresses: null };
     await scans(2, { node2: [postgres(absent)] });
     expect(await registry()).toMatchObject([{ service: "postgres", status: "managed", instances: 0 }]);
-    // Somebody listens whose process may not be looked into.
+    // A process listens that the agent may not inspect.
     await scans(2, { node2: [postgres({ managed: true, method: "manual", confidence: 1, pid: null, start_ticks: null })] });
     expect(await registry()).toMatchObject([{ service: "postgres", status: "managed", instances: 1 }]);
   });
@@ -118,7 +118,7 @@ describe("the service registry", () => {
     expect(await statuses()).toEqual(["a discovered", "b discovered"]);
   });
 
-  it("promotes by rule when told so, after the time it takes to be sure", async () => {
+  it("promotes by rule if configured, after the configured time", async () => {
     watched.settings.autoPromotion = { enabled: true, minConfidence: 0.9, minObservationTimeMs: 300_000 };
     const sure = postgres({ confidence: 0.95, method: "kubernetes_api" });
     await scans(4, { node2: [sure, listens("guess", 99, [], { confidence: 0.3 })] });

@@ -111,7 +111,7 @@ describe("what a connection adds", () => {
     ]);
     watched.clock.pass(30_000);
     const firstSeen = (watched.clock.wallMs() - 30_000) * 1_000;
-    // The same attempt told again, and an open connection that times out.
+    // The same attempt reported again, and an open connection that times out.
     await watched.scan("node1", api, [
       to(1, { state: "failed", first_seen: firstSeen }),
       to(2, { state: "closed", timed_out: 1, first_seen: firstSeen }),
@@ -159,7 +159,7 @@ describe("what a connection adds", () => {
     expect(await totals()).toEqual({ "node1 client api": { opened: 2, closed: 1, out: 17, in: 11, retransmits: 0 } });
   });
 
-  it("is not added again when its agent's store was made anew", async () => {
+  it("is not added again when its agent's store is recreated", async () => {
     await begin("node1");
     const first_seen = watched.clock.wallMs() * 1_000;
     const row = client("api", ...call, { first_seen, bytes_sent: 10, bytes_received: 10 });

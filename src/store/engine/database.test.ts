@@ -188,7 +188,7 @@ test("checkpoint() leaves what another connection is writing to the next one", a
   expect(await database.query("SELECT s FROM t.t")).toEqual([{ s: "changed" }]);
 });
 
-test("a checkpoint that fails on a full disk loses nothing: the file is attached anew by itself", async ({ skip }) => {
+test("a checkpoint that fails on a full disk loses nothing: the file is attached again by itself", async ({ skip }) => {
   const disk = smallDisk(3 * mebibyte);
   if (typeof disk === "string") return skip(disk);
   using _disk = disk;

@@ -45,9 +45,9 @@ export async function queryEdgeRed(store: Queryable, query: EdgeRedQuery): Promi
          SELECT * FROM counted QUALIFY row_number() OVER (PARTITION BY ${ends} ORDER BY requests DESC, role) = 1
        ) QUALIFY gid <= ${edgesMax}
      ),
-     told AS (SELECT g.gid, s.* FROM part p JOIN grouped g USING (${ends}, role) JOIN seen s USING (view))
+     reported AS (SELECT g.gid, s.* FROM part p JOIN grouped g USING (${ends}, role) JOIN seen s USING (view))
      SELECT g.*, d.* EXCLUDE (gid) FROM grouped g LEFT JOIN (${percentilesSql(
-       `SELECT t.gid, r.duration_lo, r.duration_counts FROM (${sql}) r JOIN told t ON ${viewKey.map((name) => (name === "peer" ? "coalesce(r.peer, '') = coalesce(t.peer, '')" : `r.${name} = t.${name}`)).join(" AND ")}`,
+       `SELECT t.gid, r.duration_lo, r.duration_counts FROM (${sql}) r JOIN reported t ON ${viewKey.map((name) => (name === "peer" ? "coalesce(r.peer, '') = coalesce(t.peer, '')" : `r.${name} = t.${name}`)).join(" AND ")}`,
        "duration",
      )}) d ON d.gid = g.gid ORDER BY g.gid`,
     { ...parameters, ...chosen },

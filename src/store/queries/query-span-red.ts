@@ -84,7 +84,7 @@ const groupColumns: Record<SpanRedGroupBy, string[]> = { route: ["method", "rout
 
 export async function querySpanRed(store: Queryable, query: SpanRedQuery): Promise<SpanRedAnswer> {
   const range = await rangeOf(store, query);
-  const { rolledUp: _, ...told } = range;
+  const { rolledUp: _, ...times } = range;
   const keys = ["service", "role", "protocol", ...query.by.flatMap((name) => groupColumns[name])];
   const { sql, parameters } = partsSql(range, query);
   const part = `part AS ${query.service === undefined ? "NOT MATERIALIZED" : "MATERIALIZED"} (${sql}),
@@ -96,7 +96,7 @@ export async function querySpanRed(store: Queryable, query: SpanRedQuery): Promi
      LEFT JOIN (${percentilesSql(numbered("p.duration_lo, p.duration_counts"), "duration")}) d ON d.gid = g.gid ORDER BY g.gid`,
     parameters,
   );
-  const answer = { rows: rows.map(groupIn), total: numberIn(rows[0] ?? {}, "total"), ...told };
+  const answer = { rows: rows.map(groupIn), total: numberIn(rows[0] ?? {}, "total"), ...times };
   if (query.histograms && rows.length > 0) await addHistograms(store, answer, part, numbered, parameters);
   const points = Math.floor(query.points ?? 0);
   if (points > 0 && rows.length > 0) await addPoints(store, answer, part, numbered, parameters, points);

@@ -65,7 +65,7 @@ test("ChainCheck tells a pruned beginning from a removed one", () => {
   expect(check(rows, [], { entry: 11, hash: "" })).toEqual(["cut 11"]);
 });
 
-test("ChainCheck finds a chain that was rewritten as a whole only against a hash that somebody else has kept", () => {
+test("ChainCheck finds a chain that was rewritten as a whole only against a hash kept elsewhere", () => {
   const rows = chainOf(5);
   let last: ChainLink = start;
   const rewritten = rows.map((row) => {

@@ -45,7 +45,7 @@ export interface AgentOtlpStatus {
   state: "on" | "off" | "unavailable";
   /** Why it is not on; null when it is. */
   reason: string | null;
-  /** host:port; null for a closed door. */
+  /** host:port; null if the listener is disabled. */
   grpc: string | null;
   http: string | null;
   received: { signal: string; requests: number; rows: number; rejected: number; refused: number; bytes: number }[];

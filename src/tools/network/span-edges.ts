@@ -63,8 +63,8 @@ export async function withSpanPercentiles(
     edges: requests.edges.map((edge) => {
       if (edge.bySpans === undefined) return edge;
       const original = spans.originals.get(keyOf(edge));
-      const told = found.get(original ? pairKey(original.client, original.server) : keyOf(edge));
-      return told ? { ...edge, p50Us: told.p50Us, p95Us: told.p95Us, p99Us: told.p99Us } : edge;
+      const measured = found.get(original ? pairKey(original.client, original.server) : keyOf(edge));
+      return measured ? { ...edge, p50Us: measured.p50Us, p95Us: measured.p95Us, p99Us: measured.p99Us } : edge;
     }),
   };
 }

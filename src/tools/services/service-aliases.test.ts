@@ -3,7 +3,7 @@ import type { SpanProcessFact } from "../../model/traces.ts";
 import { serviceOf } from "../sample-colony.fixture.ts";
 import { serviceAliases } from "./service-aliases.ts";
 
-const told = (service: string, pid: unknown, program: unknown = "/usr/bin/node", agentId = "web-1"): SpanProcessFact => ({
+const reported = (service: string, pid: unknown, program: unknown = "/usr/bin/node", agentId = "web-1"): SpanProcessFact => ({
   agentId,
   service,
   resource: JSON.stringify({ "service.name": service, "process.pid": pid, "process.executable.path": program }),
@@ -18,17 +18,17 @@ const seen = [
 
 describe("serviceAliases()", () => {
   it.each<[string, SpanProcessFact[], [string, string][]]>([
-    ["the same process", [told("shop", 101)], [["shop", "node"]]],
-    ["a pid as text", [told("shop", "101")], [["shop", "node"]]],
-    ["a program by its short name", [told("shop", 200, "python3")], [["shop", "script.py"]]],
-    ["a pid inside a container", [told("shop", 1)], []],
-    ["a pid at another agent", [told("shop", 101, "/usr/bin/node", "web-2")], []],
-    ["a process that is gone", [told("shop", 300)], []],
-    ["no program told", [told("shop", 101, null)], []],
-    ["no pid told", [told("shop", undefined), told("shop", -1), told("shop", 1.5)], []],
-    ["a name that a service has", [told("script.py", 101)], []],
-    ["two processes of one service", [told("shop", 100), told("shop", 101)], [["shop", "node"]]],
-    ["one name for two services", [told("shop", 100), told("shop", 100, "/usr/bin/node", "web-2")], []],
+    ["the same process", [reported("shop", 101)], [["shop", "node"]]],
+    ["a pid as text", [reported("shop", "101")], [["shop", "node"]]],
+    ["a program by its short name", [reported("shop", 200, "python3")], [["shop", "script.py"]]],
+    ["a pid inside a container", [reported("shop", 1)], []],
+    ["a pid at another agent", [reported("shop", 101, "/usr/bin/node", "web-2")], []],
+    ["a process that is gone", [reported("shop", 300)], []],
+    ["no program reported", [reported("shop", 101, null)], []],
+    ["no pid reported", [reported("shop", undefined), reported("shop", -1), reported("shop", 1.5)], []],
+    ["a name that a service has", [reported("script.py", 101)], []],
+    ["two processes of one service", [reported("shop", 100), reported("shop", 101)], [["shop", "node"]]],
+    ["one name for two services", [reported("shop", 100), reported("shop", 100, "/usr/bin/node", "web-2")], []],
     [
       "a resource that is no JSON object",
       [

@@ -44,8 +44,8 @@ function processIn(resource: string): { pid?: number; program?: string } {
 
 /** `/usr/bin/python3` and `/usr/bin/python3.13` are one. */
 function isProgram(exe: string | null, program: string): boolean {
-  const [seen, told] = [baseName(exe ?? ""), baseName(program)];
-  return seen !== "" && told !== "" && (seen.startsWith(told) || told.startsWith(seen));
+  const [seen, reported] = [baseName(exe ?? ""), baseName(program)];
+  return seen !== "" && reported !== "" && (seen.startsWith(reported) || reported.startsWith(seen));
 }
 
 function baseName(path: string): string {

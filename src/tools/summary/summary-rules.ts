@@ -153,11 +153,11 @@ function slowness(requests: SummaryRequests): { times: number; isUsual: boolean;
   const of = (baseline: SummaryBaseline): number | null => (baseline?.p95Us && baseline.p95Us > 0 ? p95Us / baseline.p95Us : null);
   const [beforeTimes, dayTimes] = [of(before), of(yesterday)];
   const { warning } = thresholds.latency;
-  const told = [
+  const comparisons = [
     ...(beforeTimes === null ? [] : [`${ratioText(beforeTimes)} the ${microseconds(before?.p95Us ?? 0)} of the hour before`]),
     ...(dayTimes === null ? [] : [`${ratioText(dayTimes)} the ${microseconds(yesterday?.p95Us ?? 0)} of yesterday at this time`]),
   ];
-  const text = `${microseconds(p95Us)}, ${told.join(" and ")}`;
+  const text = `${microseconds(p95Us)}, ${comparisons.join(" and ")}`;
   const isSlowerThanBefore = beforeTimes !== null && beforeTimes > warning;
   const isSlowerThanYesterday = dayTimes !== null && dayTimes > warning;
   if (isSlowerThanBefore && (dayTimes === null || isSlowerThanYesterday))

@@ -10,8 +10,8 @@ const rowNames: Readonly<Record<string, string>> = { traces: "span", logs: "log 
 /** The lines of `coral agent status` about OTLP: where it is taken, how much came, and what was not kept. */
 export function otlpLines(otlp: AgentOtlpStatus, style: Style): string[] {
   const { state, reason, grpc, http, received, sampling, forward, workerRestarts } = otlp;
-  const doors = [grpc === null ? "" : `gRPC ${escapeText(grpc)}`, http === null ? "" : `HTTP ${escapeText(http)}`].filter(Boolean);
-  const lines = [`  otlp       ${[style(stateStyles[state] ?? "yellow", state), ...doors].join(", ")}`];
+  const listeners = [grpc === null ? "" : `gRPC ${escapeText(grpc)}`, http === null ? "" : `HTTP ${escapeText(http)}`].filter(Boolean);
+  const lines = [`  otlp       ${[style(stateStyles[state] ?? "yellow", state), ...listeners].join(", ")}`];
   if (reason !== null) lines.push(`             ${style("yellow", escapeText(reason))}`);
   const kept = received.filter(({ rows }) => rows > 0).map(({ signal, rows }) => plural(rows, rowNames[signal] ?? "row"));
   if (kept.length > 0) lines.push(`             received since start: ${kept.join(", ")}`);

@@ -78,14 +78,14 @@ async function readRequests(
   const routes = routesIn(rows, cellMs);
   // Served requests count; sent ones only when the service serves none.
   const servers = routes.filter(({ role }) => role === "server");
-  const told = (servers.length > 0 ? servers : routes).slice(0, routesMax);
-  const firstCellMs = Math.min(...told.flatMap(({ before: cells }) => cells.map(({ atMs }) => atMs)));
+  const shown = (servers.length > 0 ? servers : routes).slice(0, routesMax);
+  const firstCellMs = Math.min(...shown.flatMap(({ before: cells }) => cells.map(({ atMs }) => atMs)));
   return {
-    source: told.length === 0 ? "none" : source,
+    source: shown.length === 0 ? "none" : source,
     cellMs,
     beforeMs: Number.isFinite(firstCellMs) ? query.beforeMs - firstCellMs : query.beforeMs,
     afterMs: query.afterMs,
-    routes: told.map((route) => ({ ...route, before: shifted(route.before, Number.isFinite(firstCellMs) ? firstCellMs : 0) })),
+    routes: shown.map((route) => ({ ...route, before: shifted(route.before, Number.isFinite(firstCellMs) ? firstCellMs : 0) })),
   };
 }
 

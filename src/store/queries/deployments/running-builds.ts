@@ -24,19 +24,19 @@ const rowsMax = 50_000;
 
 /** Of the processes that the newest scans have shown. */
 export async function queryRunningBuilds(store: Queryable): Promise<RunningBuild[]> {
-  const told = versionVariables.map((name) => `nullif(json_extract_string(environment, '$.${name}'), '')`).join(", ");
+  const versions = versionVariables.map((name) => `nullif(json_extract_string(environment, '$.${name}'), '')`).join(", ");
   const attributes = "json_extract_string(environment, '$.OTEL_RESOURCE_ATTRIBUTES')";
   // Of a hundred thousand processes few have an environment of their own: parse each distinct one once.
   const rows = await store.query(
     `WITH seen AS MATERIALIZED (
        SELECT service, agent_id, build, coalesce(environment, '') AS environment, ${launchedSql} AS launched, min(coalesce(started, first_seen)) AS started
        FROM net.service_instances WHERE pid > 0 AND build IS NOT NULL GROUP BY ALL
-     ), told AS (
+     ), reported AS (
        SELECT environment, CASE WHEN json_valid(environment)
-         THEN coalesce(nullif(regexp_extract(${attributes}, '(?:^|,)service\\.version=([^,]+)', 1), ''), ${told}, '') ELSE '' END AS version
+         THEN coalesce(nullif(regexp_extract(${attributes}, '(?:^|,)service\\.version=([^,]+)', 1), ''), ${versions}, '') ELSE '' END AS version
        FROM (SELECT DISTINCT environment FROM seen)
      )
-     SELECT service, agent_id, build, coalesce(nullif(version, ''), launched) AS version, min(started) AS started FROM seen JOIN told USING (environment)
+     SELECT service, agent_id, build, coalesce(nullif(version, ''), launched) AS version, min(started) AS started FROM seen JOIN reported USING (environment)
      GROUP BY ALL ORDER BY started, service, agent_id LIMIT ${rowsMax}`,
   );
   return rows.map((row) => ({

@@ -1,6 +1,6 @@
 /**
  * The functions that people's SQL may call. It is a list of what was reviewed, not of what is forbidden: a function that a newer DuckDB
- * brings is refused until somebody has looked at it. Left out on purpose: whatever reads files, settings, variables, the environment, the
+ * brings is refused until it has been reviewed. Left out on purpose: whatever reads files, settings, variables, the environment, the
  * catalog or sequences; runs or prepares other SQL; writes logs; sleeps; takes a lambda (nested ones multiply memory that DuckDB does not
  * count); or compares texts in quadratic time, which cannot be interrupted.
  */

@@ -117,7 +117,7 @@ describe("parseProviderRanges()", () => {
     ["a cut-off file", samples.aws.slice(0, -40), /at line 1 column \d+, it was cut off/],
     ["a list of JSON", '["10.0.0.0/8"]', /none of the shapes that Coral reads: AWS ip-ranges.json, Google/],
     ["other JSON", '{"ranges":["10.0.0.0/8"]}', /none of the shapes/],
-    ["Google's shape of somebody else", '{"creationTime":"x","prefixes":[{"ipv4Prefix":"1.0.0.0/8"}]}', /none of the shapes/],
+    ["Google's shape from another provider", '{"creationTime":"x","prefixes":[{"ipv4Prefix":"1.0.0.0/8"}]}', /none of the shapes/],
     ["no ranges", '{"addresses":[],"ipv6_addresses":[]}', /it holds no ranges/],
     ["no range", '{"addresses":["1.2.3.0/24","nope"],"ipv6_addresses":[]}', /at addresses\[1\], "nope" is no address range/],
     ["a number", '{"addresses":[7],"ipv6_addresses":[]}', /at addresses\[0\], a text is missing/],
