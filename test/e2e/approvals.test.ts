@@ -54,10 +54,12 @@ beforeEach(async () => {
 const asAnn = () => ({ home: home.path, env: { CORAL_TOKEN: execToken } });
 const asRoot = () => ({ home: home.path });
 
+const approvals = async () => (await colony.tool<ApprovalList>("coral_list_approvals")).approvals;
+
 async function waiting(): Promise<ApprovalList["approvals"][number]> {
   let found: ApprovalList["approvals"] = [];
   await waitFor("a command that waits", async () => {
-    found = (await coralJson<ApprovalList>(["approval", "list"], asRoot())).approvals;
+    found = await approvals();
     return found.length > 0;
   });
   const [first] = found;
@@ -66,7 +68,7 @@ async function waiting(): Promise<ApprovalList["approvals"][number]> {
 }
 
 async function noneWaits(): Promise<void> {
-  await waitFor("nothing to wait", async () => (await coralJson<ApprovalList>(["approval", "list"], asRoot())).approvals.length === 0);
+  await waitFor("nothing to wait", async () => (await approvals()).length === 0);
 }
 
 it("rules identify callers by the notes of their tokens", async () => {

@@ -37,7 +37,7 @@ async function startWorld(): Promise<World> {
     },
   };
   await waitFor("the agent to be connected", async () => {
-    const { agents } = await coralJson<{ agents: { connected: boolean }[] }>(["agent", "list"], { home: world.home });
+    const { agents } = await colony.tool<{ agents: { connected: boolean }[] }>("coral_list_agents");
     return agents.some(({ connected }) => connected);
   });
   return world;
@@ -45,14 +45,14 @@ async function startWorld(): Promise<World> {
 
 const exec = (world: World, command: string) => runCoral(["exec", "--all", command], { home: world.home });
 
-const list = async (world: World, ...args: string[]) =>
-  (await coralJson<AuditList>(["audit", "list", ...args], { home: world.home })).records;
+const list = async (world: World, input: { kind?: string; outcome?: string }) =>
+  (await world.colony.tool<AuditList>("coral_list_audit", input)).records;
 
 /** Waits until the colony has pulled the agent's entries. */
 async function pulled(world: World, count: number): Promise<AuditList["records"]> {
   let records: AuditList["records"] = [];
   await waitFor(`${count} records of the agent`, async () => {
-    records = (await list(world, "--kind", "exec")).filter(({ agentId, phase }) => agentId !== null && phase !== "begun");
+    records = (await list(world, { kind: "exec" })).filter(({ agentId, phase }) => agentId !== null && phase !== "begun");
     return records.length >= count;
   });
   return records;
@@ -106,7 +106,8 @@ describe("the audit", () => {
       ["agent", "begun"],
       ["agent", "ended"],
     ]);
-    expect((await list(world, "--kind", "sql"))[0]).toMatchObject({ command: "select 1", agentId: null, reason: "answered" });
+    const { records: queries } = await coralJson<AuditList>(["audit", "list", "--kind", "sql"], { home: world.home });
+    expect(queries[0]).toMatchObject({ command: "select 1", agentId: null, reason: "answered" });
     expect(await verify(world)).toMatchObject({ code: 0, problems: [], answer: { isWhole: true } });
     expect(
       (await world.colony.sql("select count(*) as n from information_schema.tables where table_name = 'audit'").catch(() => [])).length,
@@ -169,14 +170,14 @@ describe("the audit", () => {
   it("is complete after kill -9 of the agent in the middle of a command", async () => {
     await using world = await startWorld();
     const running = exec(world, "vmstat 1 100");
-    await waitFor("the command to run", async () => (await list(world, "--outcome", "open")).some(({ agentId }) => agentId !== null));
+    await waitFor("the command to run", async () => (await list(world, { outcome: "open" })).some(({ agentId }) => agentId !== null));
     await world.agent.kill("SIGKILL");
     expect((await running).code).toBe(255);
     world.agent = await startAgent({ home: world.home });
     await waitFor("the end of the command", async () =>
-      (await list(world, "--kind", "exec")).some(({ agentId, reason }) => agentId !== null && reason === "lost"),
+      (await list(world, { kind: "exec" })).some(({ agentId, reason }) => agentId !== null && reason === "lost"),
     );
-    const [record] = (await list(world, "--kind", "exec")).filter(({ agentId }) => agentId !== null);
+    const [record] = (await list(world, { kind: "exec" })).filter(({ agentId }) => agentId !== null);
     expect(record).toMatchObject({ phase: "ended", reason: "lost", command: "vmstat 1 100" });
     expect(await verify(world)).toMatchObject({ code: 0, problems: [] });
   });
@@ -185,14 +186,14 @@ describe("the audit", () => {
     await using world = await startWorld();
     const { port } = world.colony;
     const running = exec(world, "vmstat 1 100");
-    await waitFor("the command to run", async () => (await list(world, "--outcome", "open")).some(({ agentId }) => agentId !== null));
+    await waitFor("the command to run", async () => (await list(world, { outcome: "open" })).some(({ agentId }) => agentId !== null));
     await world.colony.kill("SIGKILL");
     await running;
     world.colony = await startColony({ home: world.home, port });
     await waitFor("the agent's end of the command", async () =>
-      (await list(world, "--kind", "exec")).some(({ agentId, phase }) => agentId !== null && phase === "ended"),
+      (await list(world, { kind: "exec" })).some(({ agentId, phase }) => agentId !== null && phase === "ended"),
     );
-    const [record] = await list(world, "--kind", "exec");
+    const [record] = await list(world, { kind: "exec" });
     const shown = await coralJson<AuditEntries>(["audit", "show", record?.id ?? ""], { home: world.home });
     expect(shown.entries.filter(({ agentId }) => agentId === null).map(({ phase, reason }) => [phase, reason])).toEqual([
       ["asked", ""],

@@ -3,11 +3,14 @@ import { setTimeout as sleep } from "node:timers/promises";
 export interface WaitOptions {
   /** Default 60 s: a correct test must pass on a loaded machine that stalls for seconds. */
   timeoutMs?: number;
-  /** Poll interval. Default 50 ms. */
+  /** Pause between two polls. Default 50 ms. A probe that takes longer, such as a command, gets a longer pause. */
   intervalMs?: number;
   /** Added to the error, such as a daemon's last log lines. */
   details?: () => string;
 }
+
+/** The longest pause that a slow probe gets. */
+const maxSlowPauseMs = 500;
 
 /**
  * Polls `probe` until it returns something other than undefined, null or false, and returns that. A probe that throws counts as not ready;
@@ -23,6 +26,7 @@ export async function waitFor<T>(
   let lastError: unknown;
   let lastValue: unknown;
   do {
+    const startMs = performance.now();
     try {
       const value = await probe();
       if (value !== undefined && value !== null && value !== false) return value as Exclude<T, undefined | null | false>;
@@ -32,7 +36,8 @@ export async function waitFor<T>(
       // Daemons that are starting or stopped answer with errors; the last one is reported below.
       lastError = error;
     }
-    await sleep(intervalMs);
+    // Without this, a test that polls with a command keeps a processor busy.
+    await sleep(Math.max(intervalMs, Math.min(2 * (performance.now() - startMs), maxSlowPauseMs)));
   } while (performance.now() < deadlineMs);
   const seen = lastError === undefined ? `last seen: ${String(lastValue)}` : `last error: ${String(lastError)}`;
   throw new Error(`waited ${timeoutMs} ms for ${what}; ${seen}${options.details ? `\n${options.details()}` : ""}`, { cause: lastError });
