@@ -61,7 +61,7 @@ describe("commands in containers", () => {
   it("run in the named container, as user nobody, without the agent's privileges", async () => {
     const { run, audit } = create({}, seeing());
     expect((await run({ argv: ["cat", "/tmp/who"], target: inside(app) })).stdout).toBe("app\n");
-    expect((await run({ argv: ["cat", "/tmp/who"], target: inside("shop-1/nginx") })).stdout).toBe("nginx\n");
+    expect((await run({ argv: ["cat", "/tmp/who"], target: inside(`shop-1/${web}`) })).stdout).toBe("nginx\n");
     const { stdout } = await run({ argv: ["cat", "/proc/self/status"], target: inside(app) });
     expect(stdout).toMatch(/^Uid:\s+65534/m);
     expect(stdout).toMatch(/^CapEff:\s+0+$/m);
