@@ -168,10 +168,10 @@ describe("coral query traces", () => {
     );
     expect(answer.trace?.spans.map(({ isOrphan }) => isOrphan)).toEqual([true, false]);
     const shown = await runCoral(["query", "traces", other], { home: home.path });
-    expect(shown.stderr).toMatch(/1 span is missing.*\n.*the span that began the trace is missing/);
+    expect(shown.stderr).toMatch(/1 span is missing.*\n.*the root span is missing/);
     const unknown = await runCoral(["query", "traces", "nobody"], { home: home.path });
     expect(unknown.code).not.toBe(0);
-    expect(unknown.stderr).toContain("spans were sent by shop-api, shop-web");
+    expect(unknown.stderr).toContain("services with spans: shop-api, shop-web");
     const gone = await runCoral(["query", "traces", "f".repeat(32)], { home: home.path });
     expect(gone.stderr).toContain(`Cannot find trace "${"f".repeat(32)}"`);
   });
