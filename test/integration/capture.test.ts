@@ -254,7 +254,7 @@ describe("coral capture", () => {
     };
     const reader = coral("capture api", await token("read"));
     expect(await reader.ran).toBe(3);
-    expect(reader.errors()).toContain('needs the permission "debug"');
+    expect(reader.errors()).toContain('permission "debug" is required');
     const bodies = coral("capture api --body", await token("debug"));
     expect(await bodies.ran).toBe(3);
     expect(bodies.errors()).toContain("traffic.capture.bodies is false");
