@@ -137,7 +137,7 @@ describe("openAgentSegments()", () => {
       expect(await countOf(opened, `trace_id = '${traceOf(trace)}'`, range)).toBe(3);
       expect((await segments.segmentSource(tick, range)).files).toBeLessThan(4);
     }
-    await expect(segments.segmentSource(tick, { lookup: "xyz" })).rejects.toThrow("no id of 32 hex digits");
+    await expect(segments.segmentSource(tick, { lookup: "xyz" })).rejects.toThrow("not an id of 32 hex digits");
     await opened.store.close();
   });
 
