@@ -298,7 +298,7 @@ sys.stdin.read()`;
     try {
       const isReported = (): boolean => {
         observer.look();
-        return observer.tls().some(({ path, problem }) => /python3/.test(path) && problem?.includes("no TLS library") === true);
+        return observer.tls().some(({ path, problem }) => /python3/.test(path) && problem?.includes("no known TLS library") === true);
       };
       await waitFor("the program without a library", isReported, { intervalMs: 200 });
       // The count is of the whole host: another program whose TLS cannot be read may add to it.
