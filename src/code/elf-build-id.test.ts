@@ -72,6 +72,22 @@ describe("readBuildId()", () => {
     expect(readBuildId(over(Buffer.alloc(0)))).toBeNull();
   });
 
+  it("reads it from a section that no note segment covers, as Go's linker writes it", () => {
+    const file = elf({ notes: [note] });
+    // The segment becomes PT_LOAD; a section header after the notes describes them instead.
+    const [segmentStart, notesStart] = [64, 64 + 56];
+    const section = Buffer.alloc(64);
+    section.writeUInt32LE(7, 4);
+    section.writeBigUInt64LE(BigInt(notesStart), 24);
+    section.writeBigUInt64LE(BigInt(file.length - notesStart), 32);
+    file.writeUInt32LE(1, segmentStart);
+    file.writeBigUInt64LE(BigInt(file.length), 40);
+    file.writeUInt16LE(64, 58);
+    file.writeUInt16LE(1, 60);
+    expect(readBuildId(over(Buffer.concat([file, section])))).toBe(id.toString("hex"));
+    expect(readBuildId(over(file))).toBeNull();
+  });
+
   it("survives damaged files", () => {
     const random = seededRandom(41);
     const good = elf({ notes: [other, note] });

@@ -4,37 +4,53 @@
 export type ReadAt = (into: Buffer, offset: number) => number;
 
 const elfMagic = 0x7f454c46;
-const noteSegment = 4;
+/** PT_NOTE and SHT_NOTE. */
+const noteTypes = { segment: 4, section: 7 };
 const gnuBuildId = 3;
-const maxSegments = 256;
+const maxEntries = 256;
 const maxNoteBytes = 64 * 1024;
+
+/** A table of the file's header: where its entries are, and where an entry keeps what it says of its bytes. */
+interface HeaderTable {
+  offset: number;
+  entryBytes: number;
+  entries: number;
+  noteType: number;
+  /** Byte positions in an entry. */
+  at: { type: number; offset: number; size: number };
+}
 
 interface Layout {
   isLittleEndian: boolean;
   is64: boolean;
-  segmentsOffset: number;
-  segmentBytes: number;
-  segments: number;
+  tables: readonly HeaderTable[];
 }
 
+/**
+ * Segments first: they survive stripping. Go's linker leaves its GNU build-id out of the note segment, so sections come after them.
+ */
 function layoutOf(header: Buffer): Layout | null {
   if (header.length < 64 || header.readUInt32BE(0) !== elfMagic) return null;
   const is64 = header[4] === 2;
   const isLittleEndian = header[5] === 1;
   const view = new DataView(header.buffer, header.byteOffset, header.length);
-  const layout = is64
-    ? {
-        segmentsOffset: Number(view.getBigUint64(32, isLittleEndian)),
-        segmentBytes: view.getUint16(54, isLittleEndian),
-        segments: view.getUint16(56, isLittleEndian),
-      }
-    : {
-        segmentsOffset: view.getUint32(28, isLittleEndian),
-        segmentBytes: view.getUint16(42, isLittleEndian),
-        segments: view.getUint16(44, isLittleEndian),
-      };
-  const isSane = Number.isSafeInteger(layout.segmentsOffset) && layout.segmentBytes >= (is64 ? 56 : 32) && layout.segmentBytes <= 1024;
-  return isSane ? { is64, isLittleEndian, ...layout, segments: Math.min(layout.segments, maxSegments) } : null;
+  const uint16 = (at: number): number => view.getUint16(at, isLittleEndian);
+  const word = (at: number): number => (is64 ? Number(view.getBigUint64(at, isLittleEndian)) : view.getUint32(at, isLittleEndian));
+  const { segment, section } = noteTypes;
+  const tables: HeaderTable[] = is64
+    ? [
+        { offset: word(32), entryBytes: uint16(54), entries: uint16(56), noteType: segment, at: { type: 0, offset: 8, size: 32 } },
+        { offset: word(40), entryBytes: uint16(58), entries: uint16(60), noteType: section, at: { type: 4, offset: 24, size: 32 } },
+      ]
+    : [
+        { offset: word(28), entryBytes: uint16(42), entries: uint16(44), noteType: segment, at: { type: 0, offset: 4, size: 16 } },
+        { offset: word(32), entryBytes: uint16(46), entries: uint16(48), noteType: section, at: { type: 4, offset: 16, size: 20 } },
+      ];
+  return { is64, isLittleEndian, tables: tables.filter((table) => isSane(table, is64)) };
+}
+
+function isSane({ offset, entryBytes, at }: HeaderTable, is64: boolean): boolean {
+  return Number.isSafeInteger(offset) && entryBytes >= at.size + (is64 ? 8 : 4) && entryBytes <= 1024;
 }
 
 function buildIdIn(notes: Buffer, isLittleEndian: boolean): string | null {
@@ -59,15 +75,22 @@ function buildIdIn(notes: Buffer, isLittleEndian: boolean): string | null {
 export function readBuildId(readAt: ReadAt): string | null {
   const header = Buffer.alloc(64);
   const layout = layoutOf(header.subarray(0, readAt(header, 0)));
-  if (!layout) return null;
-  const { is64, isLittleEndian } = layout;
-  const table = Buffer.alloc(layout.segments * layout.segmentBytes);
-  const tableBytes = readAt(table, layout.segmentsOffset);
-  const view = new DataView(table.buffer, table.byteOffset, table.length);
-  for (let start = 0; start + layout.segmentBytes <= tableBytes; start += layout.segmentBytes) {
-    if (view.getUint32(start, isLittleEndian) !== noteSegment) continue;
-    const offset = is64 ? Number(view.getBigUint64(start + 8, isLittleEndian)) : view.getUint32(start + 4, isLittleEndian);
-    const size = is64 ? Number(view.getBigUint64(start + 32, isLittleEndian)) : view.getUint32(start + 16, isLittleEndian);
+  for (const table of layout?.tables ?? []) {
+    const id = layout && readFromTable(readAt, table, layout);
+    if (id) return id;
+  }
+  return null;
+}
+
+function readFromTable(readAt: ReadAt, table: HeaderTable, { is64, isLittleEndian }: Layout): string | null {
+  const bytes = Buffer.alloc(Math.min(table.entries, maxEntries) * table.entryBytes);
+  const tableBytes = readAt(bytes, table.offset);
+  const view = new DataView(bytes.buffer, bytes.byteOffset, bytes.length);
+  const word = (at: number): number => (is64 ? Number(view.getBigUint64(at, isLittleEndian)) : view.getUint32(at, isLittleEndian));
+  for (let start = 0; start + table.entryBytes <= tableBytes; start += table.entryBytes) {
+    if (view.getUint32(start + table.at.type, isLittleEndian) !== table.noteType) continue;
+    const offset = word(start + table.at.offset);
+    const size = word(start + table.at.size);
     if (!Number.isSafeInteger(offset) || size > maxNoteBytes) continue;
     const notes = Buffer.alloc(size);
     const id = buildIdIn(notes.subarray(0, readAt(notes, offset)), isLittleEndian);
