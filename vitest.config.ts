@@ -19,14 +19,7 @@ export default defineConfig({
     projects: [
       {
         extends: true,
-        test: {
-          name: "unit",
-          include: ["src/**/*.test.ts", "test/*.test.ts"],
-          // Files share a process per worker: a process for each of 400 files takes as long as their tests.
-          isolate: false,
-          testTimeout: 120_000,
-          hookTimeout: 120_000,
-        },
+        test: { name: "unit", include: ["src/**/*.test.ts", "test/*.test.ts"], testTimeout: 120_000, hookTimeout: 120_000 },
       },
       {
         extends: true,
