@@ -48,7 +48,7 @@ afterAll(async () => {
 beforeEach(async () => {
   const { approvals } = await coralJson<ApprovalList>(["approval", "list"], asRoot());
   for (const { approvalId } of approvals) await runCoral(["approval", "deny", approvalId], asRoot());
-  await noneWaits();
+  await noPendingApproval();
 });
 
 const asAnn = () => ({ home: home.path, env: { CORAL_TOKEN: execToken } });
@@ -56,19 +56,19 @@ const asRoot = () => ({ home: home.path });
 
 const approvals = async () => (await colony.tool<ApprovalList>("coral_list_approvals")).approvals;
 
-async function waiting(): Promise<ApprovalList["approvals"][number]> {
+async function pendingApproval(): Promise<ApprovalList["approvals"][number]> {
   let found: ApprovalList["approvals"] = [];
-  await waitFor("a command that waits", async () => {
+  await waitFor("a pending approval", async () => {
     found = await approvals();
     return found.length > 0;
   });
   const [first] = found;
-  if (!first) throw new Error("nothing waits");
+  if (!first) throw new Error("no pending approval");
   return first;
 }
 
-async function noneWaits(): Promise<void> {
-  await waitFor("nothing to wait", async () => (await approvals()).length === 0);
+async function noPendingApproval(): Promise<void> {
+  await waitFor("no pending approval", async () => (await approvals()).length === 0);
 }
 
 it("rules identify callers by the notes of their tokens", async () => {
@@ -80,7 +80,7 @@ it("rules identify callers by the notes of their tokens", async () => {
 describe("approvals", () => {
   it("let a command run after another caller approves it, and appear in both audits", async () => {
     const running = runCoral(["exec", "--all", "uptime"], asAnn());
-    const held = await waiting();
+    const held = await pendingApproval();
     expect(held).toMatchObject({ command: "uptime", rule: "uptimes", caller: "token:ann" });
     const refused = await runCoral(["approval", "approve", held.approvalId], asAnn());
     expect(refused.code).not.toBe(0);
@@ -102,27 +102,27 @@ describe("approvals", () => {
       ["agent", "begun", ""],
       ["agent", "ended", "exited"],
     ]);
-    await noneWaits();
+    await noPendingApproval();
   });
 
   it("end a denied command", async () => {
     const running = runCoral(["exec", "--all", "uptime"], asAnn());
-    const held = await waiting();
+    const held = await pendingApproval();
     expect((await runCoral(["approval", "deny", held.approvalId, "--reason", "not now"], asRoot())).code).toBe(0);
     const { code, stderr } = await running;
     expect(code).toBe(3);
     expect(stderr).toContain("not now");
-    await noneWaits();
+    await noPendingApproval();
   });
 
   it("cannot be given by the caller itself, and end when the caller disconnects", async () => {
     const running = spawn(process.execPath, [coralFile, "exec", "--all", "uptime"], { env: cleanEnvironment(home.path), stdio: "ignore" });
-    const held = await waiting();
+    const held = await pendingApproval();
     const own = await runCoral(["approval", "approve", held.approvalId], asRoot());
     expect(own.code).not.toBe(0);
     expect(own.stderr).toContain("someone else must approve");
     running.kill("SIGKILL");
-    await noneWaits();
+    await noPendingApproval();
     await waitFor("its end in the audit", async () =>
       (await entriesOf(held.commandId)).some(([where, phase]) => where === "agent" && (phase === "ended" || phase === "denied")),
     );
@@ -130,7 +130,7 @@ describe("approvals", () => {
 
   it("are also decided at the colony for commands on the agent's own socket", async () => {
     const running = runCoral(["exec", "uptime"], asRoot());
-    const held = await waiting();
+    const held = await pendingApproval();
     expect(held.caller).toMatch(/^local:uid=/);
     const admin = await coralJson<{ token: string }>(["colony", "token", "create", "--kind", "user", "--permission", "admin"], asRoot());
     const other = { home: home.path, env: { CORAL_TOKEN: admin.token } };

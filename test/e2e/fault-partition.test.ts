@@ -47,7 +47,7 @@ it("a partition shows as unhealthy; afterwards the agent reconnects by itself an
     async () => (await healthChanges(colony)).length > before && (await agentOf(colony)).health !== "healthy",
   );
   await waitFor("the agent to be unhealthy", async () => (await agentOf(colony)).health === "unhealthy");
-  await waitFor("the colony to give the tunnel up", async () => !(await agentOf(colony)).connected);
+  await waitFor("the colony to close the tunnel", async () => !(await agentOf(colony)).connected);
   const status = await colony.tool<{ warnings: { kind: string }[]; completeness: { complete: boolean } }>("coral_get_status");
   expect(status.warnings.map(({ kind }) => kind)).toContain("agent-silent");
   expect(status.completeness.complete).toBe(false);

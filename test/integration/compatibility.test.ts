@@ -157,7 +157,7 @@ describe("an agent of the first version at this colony", () => {
     await expect(connectOld(colony, await colony.join("old-2"))).rejects.toThrow("Minimum required version");
     const now = registration(identity, "e2", { protocolVersion: 2, host });
     await old.tunnel.close("upgraded");
-    await waitFor("the new version to be let in", async () =>
+    await waitFor("the new version to be accepted", async () =>
       registerAgent({ endpoint: colony.colony.endpoint, identity, request: now, signal }).then(
         () => true,
         () => false,

@@ -49,8 +49,8 @@ describe("naming limits of agents", () => {
         },
       }),
     });
-    await using shy = await watch(colony, "shy", ["203.0.113.1", "203.0.113.2"], { outsideNames: { noReverseDns: true } });
-    await waitFor("the shy agent to be pulled", () => shy.pulls > 2);
+    await using optedOut = await watch(colony, "opted-out", ["203.0.113.1", "203.0.113.2"], { outsideNames: { noReverseDns: true } });
+    await waitFor("the opted-out agent to be pulled", () => optedOut.pulls > 2);
     await using open = await watch(colony, "open", ["203.0.113.2", "203.0.113.3"], {});
     await waitFor("the other agent to be pulled", () => open.pulls > 2);
     const asked = (): string[] => server.questions.filter(({ type }) => type === recordTypes.PTR).map(({ name }) => name);

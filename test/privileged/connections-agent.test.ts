@@ -103,7 +103,7 @@ describe("an agent whose traffic process is killed", () => {
     process.kill(first, "SIGKILL");
     // The gap may be over before the status is read, but the new process remains visible.
     await waitFor("another process", async () => ![first, null, undefined].includes((await traffic())?.pid));
-    await waitFor("the kernel to be listened to again", async () => !(await hooksOff()));
+    await waitFor("connection events to resume", async () => !(await hooksOff()));
     start(200);
     await waitFor("the others", countIs({ connections: 310, openConnections: 10 }), { intervalMs: 500, details });
     await waitFor("three more seconds of scans", settled(3_000));

@@ -93,7 +93,7 @@ describe("Redis at sockets", () => {
     const offset = () => /slave0:.*offset=(\d+)/.exec(cli("INFO", "replication").stdout)?.[1];
     await waitFor("the replica to have it all", () => Number(offset()) > 500 * 40, { timeoutMs: 20_000 });
     benchmark("-n", "10", "-c", "1", "-t", "incr");
-    await waitFor("what came last", () => {
+    await waitFor("the last records", () => {
       observer.look(true);
       return (observer.counts(port, "server")["INCR INCR"] ?? 0) >= 10;
     });
