@@ -2,7 +2,7 @@
 
 import type { AgentInfo, AgentStatus, ColonyStatus, HostQueryResult, HostReport } from "../tools/index.ts";
 
-const nowIso = new Date().toISOString();
+const nowIso = (): string => new Date().toISOString();
 
 export function statusAnswer(change: Partial<ColonyStatus> = {}): ColonyStatus {
   return {
@@ -12,7 +12,7 @@ export function statusAnswer(change: Partial<ColonyStatus> = {}): ColonyStatus {
       environment: "dev",
       version: "0.1.0",
       pid: 4242,
-      startedAt: nowIso,
+      startedAt: nowIso(),
       uptimeMs: 3_723_000,
       endpoints: ["https://127.0.0.1:9000", "unix:/home/me/.coral/colonies/shop-dev-1a2b3c/colony.sock"],
     },
@@ -43,7 +43,7 @@ export function statusAnswer(change: Partial<ColonyStatus> = {}): ColonyStatus {
         mode: "-",
         isLegacy: false,
         lastContactAgoMs: 2_000,
-        sampledAt: nowIso,
+        sampledAt: nowIso(),
         cpuBusyRatio: 0.234,
         cpuCount: 8,
         memUsedRatio: 0.961,
@@ -89,8 +89,8 @@ export function agentInfo(change: Partial<AgentInfo> = {}): AgentInfo {
       { name: "ebpf", available: false, reason: "needs CAP_BPF" },
       { name: "host", available: true, reason: "" },
     ],
-    firstSeenAt: nowIso,
-    lastContactAt: nowIso,
+    firstSeenAt: nowIso(),
+    lastContactAt: nowIso(),
     lastContactAgoMs: 4_200,
     pullLagMs: 1_500,
     clockDifferenceMs: -12,
@@ -158,7 +158,7 @@ export function hostReport(change: Partial<HostReport> = {}): HostReport {
     },
     totals: { samples: 20, oomKills: 1, tcpListenOverflows: 3, tcpListenDrops: 3, tcpRetransmitRatio: 0.002, tcpRetransmits: 600 },
     series: {
-      startAt: nowIso,
+      startAt: nowIso(),
       bucketMs: 15_000,
       resolution: "raw",
       cpuBusyRatio: metric([0.1, 0.2, null, 0.9, 0.62]),
@@ -321,18 +321,18 @@ export function agentStatusAnswer(change: Partial<AgentStatus> = {}): AgentStatu
     version: "0.1.0",
     pid: 77,
     hostname: "web-1",
-    startedAt: nowIso,
+    startedAt: nowIso(),
     colony: {
       id: "shop-dev-1a2b3c",
       endpoint: "127.0.0.1:9000",
       state: "connected",
-      since: nowIso,
+      since: nowIso(),
       certificateExpiresAt: new Date(Date.now() + 3_600_000).toISOString(),
     },
-    store: { epoch: "e", fileBytes: 5 * 1024 ** 2, rowsBySignal: { host: 40, host_cpu: 160 }, oldestAt: nowIso },
+    store: { epoch: "e", fileBytes: 5 * 1024 ** 2, rowsBySignal: { host: 40, host_cpu: 160 }, oldestAt: nowIso() },
     losses: [],
     capabilities: [{ name: "ebpf", available: false, reason: "needs CAP_BPF and CAP_PERFMON" }],
-    host: { sampledAt: nowIso, cpuBusyRatio: 0.1, cpuCount: 4, memUsedRatio: 0.4, memTotalBytes: 8 * 1024 ** 3, load1m: 0.5 },
+    host: { sampledAt: nowIso(), cpuBusyRatio: 0.1, cpuCount: 4, memUsedRatio: 0.4, memTotalBytes: 8 * 1024 ** 3, load1m: 0.5 },
     services: { total: 0, items: [] },
     process: { cpuRatio: 0.004, rssBytes: 90 * 1024 ** 2 },
     notes: [],

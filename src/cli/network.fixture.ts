@@ -3,8 +3,10 @@
 import type { ServiceProcess } from "../model/services.ts";
 import type { EndpointUse, Service, ServiceList, Topology, TopologyEdge, TopologyNode } from "../tools/index.ts";
 
-const firstSeenAt = new Date(Date.now() - 3 * 86_400_000).toISOString();
-const lastSeenAt = new Date(Date.now() - 12_000).toISOString();
+const firstSeenAt = (): string => new Date(Date.now() - 3 * 86_400_000).toISOString();
+const lastSeenAt = (): string => new Date(Date.now() - 12_000).toISOString();
+/** Ages are printed, so times are taken when an answer is made. */
+const seen = (): { firstSeenAt: string; lastSeenAt: string } => ({ firstSeenAt: firstSeenAt(), lastSeenAt: lastSeenAt() });
 
 type Place = Service["agents"][number];
 
@@ -22,12 +24,10 @@ export function servicePlace(change: Partial<Place> & { port?: number | null; me
     exe: "/app/api",
     build: "0123456789abcdef0123",
     addresses: ["0.0.0.0:8080"],
-    ports: [
-      { port, protocol: port === null ? null : "tcp", status, method, previousMethod: null, confidence: 0.8, firstSeenAt, lastSeenAt },
-    ],
+    ports: [{ port, protocol: port === null ? null : "tcp", status, method, previousMethod: null, confidence: 0.8, ...seen() }],
     ingress: false,
     egress: false,
-    sampledAt: lastSeenAt,
+    sampledAt: lastSeenAt(),
     ...rest,
   };
 }
@@ -49,8 +49,7 @@ export function serviceOf(name: string, places: Place[], change: Partial<Service
     egress: places.some((place) => place.egress),
     health: "healthy",
     check: null,
-    firstSeenAt,
-    lastSeenAt,
+    ...seen(),
     agents: places,
     ...change,
   };
@@ -78,7 +77,7 @@ export function sampleServices(): Service[] {
 export function serviceProcess(change: Partial<ServiceProcess> = {}): ServiceProcess {
   return {
     pid: 101,
-    startedAt: firstSeenAt,
+    startedAt: firstSeenAt(),
     exe: "/app/api",
     build: "0123456789abcdef0123",
     buildKind: "build-id",
@@ -94,7 +93,7 @@ export function serviceProcess(change: Partial<ServiceProcess> = {}): ServicePro
   };
 }
 
-const traffic = {
+const traffic = () => ({
   connections: 10,
   openConnections: 0,
   connectionsPerMinute: 0,
@@ -104,9 +103,8 @@ const traffic = {
   bytesPerMinute: 1_024,
   rttUs: 1_250,
   retransmits: 3,
-  firstSeenAt,
-  lastSeenAt,
-};
+  ...seen(),
+});
 
 export function endpointUse(change: Partial<EndpointUse> = {}): EndpointUse {
   return {
@@ -124,7 +122,7 @@ export function endpointUse(change: Partial<EndpointUse> = {}): EndpointUse {
     class: "INGRESS",
     confidence: 0.9,
     firstBuild: null,
-    ...traffic,
+    ...traffic(),
     ...change,
   };
 }
@@ -154,7 +152,7 @@ export function topologyEdge(from: string, to: string, change: Partial<TopologyE
     class: "INTERNAL",
     confidence: 0.9,
     evidence: ["both-ends"],
-    ...traffic,
+    ...traffic(),
     requests: null,
     ...change,
   };
