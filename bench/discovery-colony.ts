@@ -50,6 +50,10 @@ function instancesOf(agent: number): InstanceRow[] {
     at: wallMs * 1_000,
     mono_ms: wallMs,
     service: serviceOf(agent, index),
+    name: null,
+    origin: null,
+    qualifiers: null,
+    aliases: null,
     named_by: "systemd-unit",
     confidence: 0.85,
     method: "listening_socket",
@@ -244,6 +248,7 @@ async function fill() {
   const backend = {
     agents: () => Promise.resolve([]),
     losses: () => Promise.resolve([]),
+    coverage: () => Promise.resolve({ unobserved: [], kept: [], nowMs: 0 }),
     edges: (request: EdgesRequest) => queryEdges(colony, { ...request, nowMs: wallMs, database: colony.database.name }),
     edgeRed: (request: EdgesRequest) => queryEdgeRed(colony, { ...request, nowMs: wallMs, database: colony.database.name }),
     spanEdges: async () => ({ edges: [], windowMs: 0, share: 1 }),

@@ -12,6 +12,7 @@ import { join } from "node:path";
 import { setTimeout as sleep } from "node:timers/promises";
 import { createSocketDumper } from "../src/agent/connections/socket-dumper.ts";
 import { createDiscoveryCollector, type DiscoveryCollector } from "../src/agent/discovery/discovery-collector.ts";
+import { ServiceIdentities } from "../src/agent/naming/service-identities.ts";
 import { systemClock } from "../src/base/clock.ts";
 import { silentLogger } from "../src/base/log.ts";
 import { loadAgentConfig } from "../src/config/index.ts";
@@ -40,6 +41,7 @@ function createCollector(): DiscoveryCollector {
   return createDiscoveryCollector({
     scanner: reader.discovery({ dumper: createSocketDumper(() => "auto") }),
     config: () => config.serviceDiscovery,
+    identities: new ServiceIdentities("bench"),
     managed: { byPort: () => undefined, list: () => [], healthOf: () => undefined },
     ticksPerS: reader.units.ticksPerS,
     clock: systemClock,

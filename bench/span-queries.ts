@@ -146,6 +146,7 @@ function backendOf(store: ColonyStore): ColonyBackend {
   const parts: Partial<ColonyBackend> = {
     agents: () => Promise.resolve([]),
     losses: () => Promise.resolve([]),
+    coverage: () => Promise.resolve({ unobserved: [], kept: [], nowMs: 0 }),
     services: () => Promise.resolve([]),
     edges: async (request) =>
       ({ ...(await queryEdges(store, { ...request, database: store.database.name, nowMs: endMs })), problems: [] }) as never,

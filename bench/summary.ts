@@ -119,7 +119,7 @@ async function fillRest(store: ColonyStore): Promise<void> {
       `INSERT INTO registry.events SELECT ${timestamp(nowMs)} - e * INTERVAL 7 SECOND, 'egress-new', 'agent-1', 'Service calls something', json_object('service', 'service-' || e % ${services}) FROM range(20000) r(e)`,
     );
     await transaction.run(
-      `INSERT INTO registry.deployments SELECT 'dep-' || e, 'service-' || e % ${services}, ${timestamp(nowMs)} - e * INTERVAL 7 MINUTE, ${timestamp(nowMs)}, 'build', 'b', 'a', NULL, NULL, '', NULL, '[]', 4, true, 'no-change', NULL, NULL FROM range(500) r(e)`,
+      `INSERT INTO registry.deployments SELECT 'dep-' || e, 'service-' || e % ${services}, ${timestamp(nowMs)} - e * INTERVAL 7 MINUTE, ${timestamp(nowMs)}, 'build', 'b', 'a', NULL, NULL, '', NULL, '[]', 4, true, 'no-change', NULL, NULL, 'complete', '[]', NULL FROM range(500) r(e)`,
     );
   });
 }
@@ -164,7 +164,7 @@ try {
       listDeployments(store, { fromMs: nowMs - 86_400_000, limit: 1_000 }),
     ]);
   const one = async (service: string, source: "hooks" | "spans"): Promise<void> => {
-    await querySummary(store, { sinceMs: 5 * minuteMs, nowMs, service });
+    await querySummary(store, { sinceMs: 5 * minuteMs, nowMs, service }, memory);
     await queryServiceDetails(store, { service, source, sinceMs: 5 * minuteMs, nowMs });
   };
   const checked = await querySummary(store, { sinceMs: 5 * minuteMs, nowMs });

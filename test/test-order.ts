@@ -1,7 +1,7 @@
 import { BaseSequencer, type TestSpecification } from "vitest/node";
 
 /** Daemons first, because they mostly wait; then tests that need processors, which fill the time of the last daemons. */
-const projects = ["e2e", "integration", "unit", "privileged"];
+const projects = ["e2e", "integration", "unit-process", "unit", "privileged"];
 
 /** Orders test files by project; within a project as vitest does, long ones first. */
 export class TestOrder extends BaseSequencer {

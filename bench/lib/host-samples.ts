@@ -238,6 +238,10 @@ function instanceRow(number: number, time: SampleTime): RowOf<(typeof serviceIns
   return {
     ...time,
     service: name,
+    name: null,
+    origin: null,
+    qualifiers: null,
+    aliases: null,
     named_by: "systemd-unit",
     confidence: 0.85,
     method: "listening_socket",

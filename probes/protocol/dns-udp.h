@@ -191,6 +191,9 @@ static always_inline int on_datagram(u64 key, struct sock *sk, struct pt_regs *r
 	u16 local_port = 0;
 	u32 total, kind;
 
+	payload.tgid = current_process();
+	if (is_out_of_scope(payload.tgid))
+		return 0;
 	if (!scratch || !control || (control->skipped_protocols | control->disabled_protocols) & 1U << PROTOCOL_DNS)
 		return 0;
 	known = bpf_map_lookup_elem(&datagram_sockets, &key);
@@ -200,7 +203,6 @@ static always_inline int on_datagram(u64 key, struct sock *sk, struct pt_regs *r
 	if (!message)
 		message = message_of_call(key, registers, length);
 	payload.length = length;
-	payload.tgid = bpf_get_current_pid_tgid() >> 32;
 	if (!find_datagram(&payload, registers, message))
 		return 0;
 	total = read_bytes(&payload, scratch, 0, 0, DATAGRAM_BYTES);

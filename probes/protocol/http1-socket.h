@@ -55,10 +55,12 @@ static always_inline int http1_request_read(struct sock *sk, struct connection *
 		return 0;
 	if (unlikely(!http1_repeats_head(connection, buffer)))
 		return 0;
+	payload.tgid = current_process_of(task);
+	if (is_out_of_scope(payload.tgid))
+		return 0;
 	payload.at_ns = tcp->tcp_clock_cache;
 	payload.start_ns = has_ready_stamp(connection, tcp->copied_seq - length) ? connection->ready_ns : 0;
 	payload.length = length;
-	payload.tgid = task->tgid;
 	http1_repeat_request(&payload, connection);
 	return 1;
 }
@@ -131,11 +133,13 @@ static always_inline int http1_request_sent(struct sock *sk, struct connection *
 	bytes = sent_bytes(task, length);
 	if (unlikely(!bytes || bpf_probe_read_kernel(words, size, (void *)bytes) || !is_same_head(words, connection)))
 		return 0;
+	payload.tgid = current_process_of(task);
+	if (is_out_of_scope(payload.tgid))
+		return 0;
 	payload.sk = (u64)sk;
 	payload.at_ns = tcp_time(sk);
 	payload.start_ns = 0;
 	payload.length = length;
-	payload.tgid = task->tgid;
 	payload.direction = SENT;
 	take_send_stamp(&payload, connection);
 	http1_repeat_request(&payload, connection);

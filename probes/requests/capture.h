@@ -23,6 +23,16 @@ static always_inline u64 captured_until(u32 tgid, u64 at_ns)
 	return until && *until > at_ns ? *until : 0;
 }
 
+static always_inline u32 parent_process(struct task_struct *task)
+{
+	u64 parent = 0;
+
+	if (!pid_namespace_inode)
+		return task->real_parent->tgid;
+	core_read((struct task_struct **)&parent, &task->real_parent);
+	return scoped_process(parent);
+}
+
 /*
  * The captured process that the current one belongs to, or 0. That is the process itself, or its parent if both run the same program: some
  * servers (Postgres) fork a process per connection. The names differ if the child has executed another program.
@@ -39,7 +49,7 @@ static always_inline u32 captured_process(u32 tgid, u64 at_ns)
 	if (captured_until(tgid, at_ns))
 		return tgid;
 	task = bpf_get_current_task_btf();
-	parent = task->real_parent->tgid;
+	parent = parent_process(task);
 	core_read(&own, &task->comm);
 	core_read(&other, &task->real_parent->comm);
 	if (*(u64 *)own != *(u64 *)other || *(u64 *)(own + 8) != *(u64 *)(other + 8))

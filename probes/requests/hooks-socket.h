@@ -59,13 +59,19 @@ static always_inline int on_socket(struct sock *sk, struct connection *connectio
 	struct scratch *scratch;
 	struct payload payload;
 
+	payload.tgid = current_process_of(task);
+	if (is_out_of_scope(payload.tgid)) {
+		/* Saves this lookup from now on, unless a process of the scope has passed its socket on. */
+		if (connection->protocol == PROTOCOL_UNKNOWN)
+			connection->protocol = PROTOCOL_IGNORED;
+		return 0;
+	}
 	if (direction == RECEIVED)
 		take_ready_stamp(connection, kernel_cast(struct tcp_sock, sk)->copied_seq - length);
 	payload.sk = (u64)sk;
 	payload.at_ns = direction == RECEIVED ? tcp_read_time(sk) : tcp_time(sk);
 	payload.start_ns = 0;
 	payload.length = length;
-	payload.tgid = task->tgid;
 	payload.direction = direction;
 	payload.flags = 0;
 	payload.is_in_kernel = 0;

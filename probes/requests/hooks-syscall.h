@@ -84,10 +84,13 @@ int syscall_exits(u64 *context)
 	struct connection *connection;
 	struct scratch *scratch;
 	struct payload payload;
-	u32 flags;
+	u32 flags, process;
 	u64 sk;
 
 	if (direction == NO_DIRECTION || result <= 0 || SYSCALL_IS_COMPAT(registers))
+		return 0;
+	process = current_process();
+	if (is_out_of_scope(process))
 		return 0;
 	flags = direction == RECEIVED ? receive_flags(number, registers) : 0;
 	if (flags & (MSG_PEEK | MSG_ERRQUEUE))
@@ -124,7 +127,7 @@ int syscall_exits(u64 *context)
 	payload.at_ns = bpf_ktime_get_ns();
 	payload.start_ns = 0;
 	payload.length = result;
-	payload.tgid = bpf_get_current_pid_tgid() >> 32;
+	payload.tgid = process;
 	payload.direction = direction;
 	payload.flags = 0;
 	payload.is_in_kernel = 0;

@@ -3,7 +3,7 @@
 #ifndef CORAL_REQUESTS_SOCKET_H
 #define CORAL_REQUESTS_SOCKET_H
 
-#include "core/bpf.h"
+#include "core/scope.h"
 
 #define AF_INET 2
 #define AF_INET6 10

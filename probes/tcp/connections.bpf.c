@@ -8,6 +8,7 @@
  * its peer here. Every other connection is reported on its own when it ends, and the agent checks whether a scan saw it. The first
  * connection of each peer is also reported on its own, when it opens and when it closes.
  */
+#include "core/scope.h"
 #include "tcp/peers.h"
 
 char LICENSE[] SEC("license") = "Dual BSD/GPL";
@@ -15,30 +16,6 @@ char LICENSE[] SEC("license") = "Dual BSD/GPL";
 struct raw_arguments {
 	u64 args[3];
 };
-
-/* <linux/bpf.h> */
-struct bpf_pidns_info {
-	u32 pid;
-	u32 tgid;
-};
-
-static long (*const bpf_get_ns_current_pid_tgid)(u64 device, u64 inode, struct bpf_pidns_info *info, u32 size_bytes) = (void *)120;
-
-/* The pid namespace of user space, if it is not the initial one; 0: it is. */
-const volatile u64 pid_namespace_device = 0;
-const volatile u64 pid_namespace_inode = 0;
-
-/* The pid of the current process as user space sees it; 0: it is not visible from its namespace. */
-static always_inline u32 current_process(void)
-{
-	struct bpf_pidns_info info = {};
-
-	if (!pid_namespace_inode)
-		return bpf_get_current_pid_tgid() >> 32;
-	if (bpf_get_ns_current_pid_tgid(pid_namespace_device, pid_namespace_inode, &info, sizeof(info)) != 0)
-		return 0;
-	return info.tgid;
-}
 
 /* Runs in the process that calls connect(2). */
 static always_inline void on_connecting(struct sock___tcp *sk)

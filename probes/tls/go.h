@@ -92,9 +92,9 @@ static always_inline int go_restarts(struct pt_regs *context, u32 what)
 }
 
 /* Go's ABI: receiver in ax, buffer in bx, length in cx; the same for Write. */
-static always_inline int go_read_begins(struct pt_regs *context, u32 what)
+static always_inline int go_read_begins(struct pt_regs *context, u32 process, u32 what)
 {
-	struct go_call_key key = { .goroutine = context->r14, .tgid = bpf_get_current_pid_tgid() >> 32 };
+	struct go_call_key key = { .goroutine = context->r14, .tgid = process };
 	struct go_call call = { .connection = context->ax, .buffer = context->bx };
 
 	if (!go_restarts(context, what))

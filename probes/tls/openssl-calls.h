@@ -189,10 +189,13 @@ extern u64 *bpf_session_cookie(void) __attribute__((section(".ksyms"), weak));
 /* At the start of a call. 1: the return is not needed. Else the session's cookie carries the socket to the return, if it is known. */
 static always_inline int tls_call_begins(const struct call_registers *context, u32 what)
 {
-	struct payload payload = { .flags = PAYLOAD_TLS, .tgid = bpf_get_current_task_btf()->tgid };
+	struct payload payload = { .flags = PAYLOAD_TLS, .tgid = current_process_of(bpf_get_current_task_btf()) };
+	struct connection *connection;
 	u64 sk = 0;
-	struct connection *connection = tls_bound_connection(context->di, payload.tgid, &sk);
 
+	if (is_out_of_scope(payload.tgid))
+		return 1;
+	connection = tls_bound_connection(context->di, payload.tgid, &sk);
 	/*
 	 * During a handshake a write accepts nothing and is repeated later. So until the first plaintext, only returns show what was
 	 * written.
@@ -226,7 +229,7 @@ static always_inline void tls_read_returns(const struct call_registers *context,
 		connection->arrival_ns = 0;
 		return;
 	}
-	payload.tgid = bpf_get_current_pid_tgid() >> 32;
+	payload.tgid = current_process();
 	payload.length = tls_count_returned(context, connection);
 	if (!payload.length)
 		return;

@@ -60,10 +60,12 @@ SEC("uprobe")
 int tls_copy(struct pt_regs *registers)
 {
 	const struct call_registers *context = (void *)registers;
-	struct payload payload = { .flags = PAYLOAD_TLS, .tgid = bpf_get_current_task_btf()->tgid };
+	struct payload payload = { .flags = PAYLOAD_TLS, .tgid = current_process_of(bpf_get_current_task_btf()) };
 	u64 locations = bpf_get_attach_cookie(registers), stack[COPY_STACK_WORDS], object, sk = 0;
 	struct connection *connection;
 
+	if (is_out_of_scope(payload.tgid))
+		return 0;
 	if (bpf_probe_read_user(stack, sizeof(stack), (void *)context->sp))
 		return 0;
 	if ((u32)copy_argument(context, stack, locations >> COPY_PEEK_SHIFT & 0xffff))

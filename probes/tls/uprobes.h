@@ -20,12 +20,14 @@ static u64 (*const bpf_get_attach_cookie)(void *context) = (void *)174;
 SEC("uprobe")
 int tls_enter(struct pt_regs *context)
 {
-	u32 what = bpf_get_attach_cookie(context);
+	u32 what = bpf_get_attach_cookie(context), process = current_process();
 
+	if (is_out_of_scope(process))
+		return 0;
 	if (what & TLS_GO)
-		return go_read_begins(context, what);
+		return go_read_begins(context, process, what);
 	if ((what & TLS_OPERATION) == TLS_FREE) {
-		tls_forget(context->di, bpf_get_current_pid_tgid() >> 32);
+		tls_forget(context->di, process);
 		return 0;
 	}
 	tls_note_call((void *)context, what);
@@ -52,7 +54,7 @@ int tls_call(struct pt_regs *context)
 	}
 	__builtin_memset(&payload, 0, sizeof(payload));
 	payload.flags = PAYLOAD_TLS;
-	payload.tgid = bpf_get_current_pid_tgid() >> 32;
+	payload.tgid = current_process();
 	tls_call_ends(context, &payload);
 	if (!payload.sk || !payload.length)
 		return 0;
@@ -67,8 +69,10 @@ SEC("uprobe")
 int tls_plaintext(struct pt_regs *context)
 {
 	u32 what = bpf_get_attach_cookie(context);
-	struct payload payload = { .flags = PAYLOAD_TLS, .tgid = bpf_get_current_pid_tgid() >> 32 };
+	struct payload payload = { .flags = PAYLOAD_TLS, .tgid = current_process() };
 
+	if (is_out_of_scope(payload.tgid))
+		return 0;
 	if (what & TLS_GO) {
 		u64 connection = (what & TLS_OPERATION) == TLS_WRITE ? go_write_begins(context, &payload, what)
 								     : go_read_ends(context, &payload, what);

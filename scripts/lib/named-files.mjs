@@ -1,4 +1,4 @@
-import { readFileSync } from "node:fs";
+import { existsSync, readFileSync } from "node:fs";
 import { basename, join } from "node:path";
 import { root } from "./run.mjs";
 import { listFiles } from "./stamps.mjs";
@@ -15,7 +15,9 @@ export function missingNamedFiles() {
   const paths = folders.flatMap((folder) => listFiles(join(root, folder)).map((file) => `${folder}/${file}`));
   const known = new Set([...paths, ...paths.map((path) => basename(path))]);
   const isThere = (/** @type {string} */ name) =>
-    known.has(name) || paths.some((path) => (name.endsWith("/") ? path.startsWith(name) : path.endsWith(`/${name}`)));
+    known.has(name) ||
+    existsSync(join(root, name)) ||
+    paths.some((path) => (name.endsWith("/") ? path.startsWith(name) : path.endsWith(`/${name}`)));
   return documents.flatMap((document) => {
     const text = readFileSync(join(root, document), "utf8");
     const names = new Set([...text.matchAll(named)].map(([, name = ""]) => name.replace(/^(?:\.\.\/)+/, "")));

@@ -4,9 +4,12 @@ const colour = Boolean(process.stderr.isTTY) && !process.env["NO_COLOR"];
 /** @param {string} code @param {string} text */
 const paint = (code, text) => (colour ? `\u001b[${code}m${text}\u001b[0m` : text);
 
+/** The name of a running step stays on the last line of a terminal until something is printed. */
+const clearLine = process.stderr.isTTY ? "\u001b[K" : "";
+
 /** @param {string} text */
 export function say(text) {
-  process.stderr.write(`${text}\n`);
+  process.stderr.write(`${clearLine}${text}\n`);
 }
 
 /** @param {string} text */
@@ -28,7 +31,7 @@ export function fail(text) {
  */
 export async function step(name, work) {
   const startMs = performance.now();
-  if (process.stderr.isTTY) process.stderr.write(`${paint("90", "…")} ${name}\r`);
+  if (process.stderr.isTTY) process.stderr.write(`${clearLine}${paint("90", "…")} ${name}\r`);
   try {
     const result = await work();
     say(`${paint("32", "✓")} ${name} ${paint("90", `(${seconds(performance.now() - startMs)})`)}`);

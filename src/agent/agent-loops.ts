@@ -8,6 +8,7 @@ import type { MetricIntake } from "../otlp/index.ts";
 import type { AgentStore } from "../store/agent/index.ts";
 import { runCollectLoop } from "./collect-loop.ts";
 import type { Collectors } from "./collectors.ts";
+import { type ObservedTime, observedIntervalMs } from "./host/observed-time.ts";
 import type { ColonyLink } from "./link/colony-link.ts";
 import type { RuntimeWatch } from "./link/runtime-watch.ts";
 import type { KubernetesPods } from "./naming/kubernetes-pods.ts";
@@ -22,6 +23,7 @@ export interface AgentLoopParts {
   link: ColonyLink;
   managed: Managed;
   collectors: Collectors;
+  observed: ObservedTime;
   watch: RuntimeWatch;
   pods: KubernetesPods | undefined;
   scraper: Scraper;
@@ -50,6 +52,7 @@ export function runAgentLoops(parts: AgentLoopParts, signal: AbortSignal): Promi
     link.run(signal),
     managed.checks.run(signal, () => collectors.rescan()),
     ...collectors.run(signal),
+    every(observedIntervalMs, "Recording observed time", () => parts.observed.beat()),
     every(capabilityIntervalMs, "Reporting capabilities", () => watch.reportWhenDue(signal)),
     watch.run(() => config().runtime.refreshIntervalMs, signal),
     ...(pods ? [every(podIntervalMs, "Pod labels", () => pods.refresh(signal))] : []),

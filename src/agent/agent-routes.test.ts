@@ -16,6 +16,7 @@ import type { AgentServiceStatus, ManagedServiceList, ServicesConnected } from "
 import { createHttpRoutes, requestJson, startControlServer } from "../transport/index.ts";
 import { agentRoutes } from "./agent-routes.ts";
 import { readServices } from "./agent-status.ts";
+import { ServiceIdentities } from "./naming/service-identities.ts";
 import { type Managed, openManaged } from "./open-managed.ts";
 
 const mebibyte = 1024 ** 2;
@@ -51,6 +52,7 @@ interface Started {
 async function start(): Promise<Started> {
   const managed = await openManaged({
     file: join(directory, "services.json"),
+    identities: new ServiceIdentities("vm-1"),
     owner: undefined,
     store,
     settings: () => ({ intervalMs: 5, timeoutMs: 5_000, unhealthyAfter: 2, healthyAfter: 1 }),
@@ -110,6 +112,10 @@ function instance(change: Partial<RowOf<typeof serviceInstance.columns>>, monoMs
     at: Date.now() * 1_000,
     mono_ms: monoMs,
     service: "postgres",
+    name: null,
+    origin: null,
+    qualifiers: null,
+    aliases: null,
     named_by: "executable",
     confidence: 0.7,
     method: "listening_socket",
@@ -159,12 +165,15 @@ describe("POST /v1/services", () => {
     });
     server.close();
     await vi.waitFor(async () => {
-      const rows = await store.query("SELECT kind, severity, service, message, details FROM agent_event ORDER BY seq");
+      const rows = await store.query(
+        "SELECT kind, severity, details->>'name' AS name, service, message, details FROM agent_event ORDER BY seq",
+      );
       expect(rows).toMatchObject([
-        { service: "later", severity: "error", message: "later on port 1 is unhealthy: connection refused" },
-        { service: "api", severity: "error", kind: "service-health-changed" },
+        { name: "later", service: "port:vm-1/1", severity: "error", message: "later on port 1 is unhealthy: connection refused" },
+        { name: "api", severity: "error", kind: "service-health-changed" },
       ]);
       expect(JSON.parse(String(rows[1]?.["details"]))).toEqual({
+        name: "api",
         port,
         check: "tcp",
         before: "healthy",

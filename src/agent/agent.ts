@@ -16,7 +16,7 @@ import { findSegmentFile } from "./link/segment-service.ts";
 import { registeredConfig, SelfDescription } from "./link/self-description.ts";
 import { type AgentData, openAgentData } from "./open-agent-data.ts";
 import { openCommands } from "./open-commands.ts";
-import { openObservers } from "./open-observers.ts";
+import { type Observers, openObservers } from "./open-observers.ts";
 import { openRuntimeReporter } from "./open-runtime-reporter.ts";
 import { type AgentParts, startAgentServers } from "./start-agent-servers.ts";
 import { trafficCapability } from "./traffic/traffic-status.ts";
@@ -48,12 +48,13 @@ async function assemble(options: AgentOptions, stack: ResourceStack): Promise<Ag
   const { server, control } = await startAgentServers(context, parts, stack);
   await data.otlp.start({ segments: () => data.store.segments, storeMetrics: (points) => data.metricIntake.store(points) });
   stack.defer(() => data.otlp.stop());
-  await observers.traffic.collector.reconfigure();
+  await startObserving(observers, context);
   const { clock, log, stopped } = context;
   const loops = runAgentLoops({ ...data, ...observers, link, watch, config: () => context.config, clock, log }, stopped);
   stack.defer(async () => {
     stopping.abort();
     await Promise.allSettled(loops);
+    await observers.observed.stop().catch((error: unknown) => log.warn("cannot record the end of observed time", { error }));
   });
   return {
     agentId,
@@ -62,6 +63,12 @@ async function assemble(options: AgentOptions, stack: ResourceStack): Promise<Ag
     reload: (next) => reload(context, parts, next),
     [Symbol.asyncDispose]: () => stack[Symbol.asyncDispose](),
   };
+}
+
+async function startObserving({ observed, traffic }: Observers, { log }: AgentContext): Promise<void> {
+  await traffic.collector.reconfigure();
+  // A full disk must not keep the agent from observing; the store reports it.
+  await observed.start().catch((error: unknown) => log.warn("cannot record observed time", { error }));
 }
 
 /** Creates the parts of the agent; nothing runs or listens yet. Closures may refer to parts that are created later. */
@@ -97,6 +104,7 @@ async function openParts(context: AgentContext, stack: ResourceStack): Promise<A
       colony: link,
       pidsOf: traffic.pidsOf,
       servicesOf: traffic.servicesOf,
+      nameOf: traffic.nameOf,
       runtime: () => runtime.current(),
       onLaunched: ({ pid, name }) => managed.launched.add(pid, name, () => collectors.rescan()),
       onLoad: (isBusy) => context.onCommandLoad?.(isBusy),

@@ -3,6 +3,7 @@
 import { background } from "../base/background.ts";
 import type { Clock } from "../base/clock.ts";
 import type { Logger } from "../base/log.ts";
+import { repeat } from "../base/repeat.ts";
 import type { AgentConfig } from "../config/index.ts";
 import type { HostReader, PodLabels } from "../host/index.ts";
 import { type AgentStore } from "../store/agent/index.ts";
@@ -24,9 +25,10 @@ import {
 import { Alarm, runCollectLoop } from "./collect-loop.ts";
 import type { KernelConnections } from "./connections/kernel-connections.ts";
 import { createSocketDumper } from "./connections/socket-dumper.ts";
-import { createDiscoveryCollector, type ScanWatcher } from "./discovery/discovery-collector.ts";
+import { createDiscoveryCollector, type DiscoveryCollector, type ScanWatcher } from "./discovery/discovery-collector.ts";
 import { createHostCollector, type HostRows } from "./host/host-collector.ts";
 import type { ManagedServices } from "./managed/managed-services.ts";
+import type { ServiceIdentities } from "./naming/service-identities.ts";
 import type { TrafficNames } from "./naming/service-namer.ts";
 
 export interface CollectorsOptions {
@@ -41,6 +43,7 @@ export interface CollectorsOptions {
   pods?: PodLabels;
   /** Service names learned from traffic; none by default. */
   traffic?: TrafficNames;
+  identities: ServiceIdentities;
   /** Receives every scan. */
   watcher?: ScanWatcher;
   /** Connection events from the kernel; absent: scans only. */
@@ -60,6 +63,8 @@ export interface Collectors {
   notes(): string[];
 }
 
+/** A signal 0 per instance costs a microsecond; a scan costs thousands of them. */
+const exitCheckMs = 1_500;
 /** Collects connection events into one write. */
 const connectionsDelayMs = 500;
 
@@ -71,6 +76,7 @@ export function createCollectors(options: CollectorsOptions): Collectors {
     scanner: reader.discovery({ dumper, ...(options.pods ? { pods: options.pods } : {}) }),
     config: () => config().serviceDiscovery,
     managed: options.managed,
+    identities: options.identities,
     ...(options.traffic ? { traffic: options.traffic } : {}),
     ...(options.watcher ? { watcher: options.watcher } : {}),
     ...(options.kernel ? { kernel: options.kernel } : {}),
@@ -81,17 +87,21 @@ export function createCollectors(options: CollectorsOptions): Collectors {
   const alarm = new Alarm();
   let isRescan = false;
 
+  const hash = createHasher(discovery, log);
   const collectHost = async (signal: AbortSignal): Promise<void> => appendHost(store, await hosts.sample(signal));
   const collectServices = async (signal: AbortSignal): Promise<void> => {
-    const rows = await discovery.sample(signal, isRescan);
+    // Before the scan: a request that arrives while it runs is for the next one.
+    const reportAll = isRescan;
     isRescan = false;
+    const rows = await discovery.sample(signal, reportAll);
     const { batchSize } = config().serviceDiscovery;
     await Promise.all([
       appendInBatches(store, serviceInstance, rows.instances, batchSize),
       appendInBatches(store, connection, rows.connections, batchSize),
       appendInBatches(store, event, rows.events, batchSize),
     ]);
-    await discovery.hashBuilds(signal);
+    // Hashing large files takes seconds: the next scan does not wait for it.
+    hash(signal);
   };
   let connectionsTimer: NodeJS.Timeout | undefined;
   const storeConnections = async (): Promise<void> => {
@@ -100,6 +110,7 @@ export function createCollectors(options: CollectorsOptions): Collectors {
   return {
     run: (signal) => [
       runCollectLoop({ name: "host samples", intervalMs: () => config().host.intervalMs, collect: collectHost, clock, log }, signal),
+      repeat("Checking for exited services", exitCheckMs, async () => discovery.hasExits() && alarm.ring(), log, signal),
       runCollectLoop({ name: "services", intervalMs: () => discovery.nextDelayMs(), collect: collectServices, alarm, clock, log }, signal),
     ],
     rescan: () => {
@@ -114,6 +125,25 @@ export function createCollectors(options: CollectorsOptions): Collectors {
       }, connectionsDelayMs).unref();
     },
     notes: () => [...hosts.notes(), ...discovery.notes()],
+  };
+}
+
+/** One at a time, in the background. */
+function createHasher(discovery: Pick<DiscoveryCollector, "hashBuilds">, log: Logger): (signal: AbortSignal) => void {
+  let isHashing = false;
+  const run = async (signal: AbortSignal): Promise<void> => {
+    try {
+      await discovery.hashBuilds(signal);
+    } catch (error) {
+      if (!signal.aborted) throw error;
+    } finally {
+      isHashing = false;
+    }
+  };
+  return (signal) => {
+    if (isHashing) return;
+    isHashing = true;
+    background(log, "Hashing executables", run(signal));
   };
 }
 

@@ -20,6 +20,7 @@ export interface OpenCommandsOptions {
   colony: Pick<ColonyLink, "colonyId" | "environment">;
   pidsOf: (service: string) => readonly number[];
   servicesOf: (isMatch: (pid: number) => boolean) => readonly string[];
+  nameOf: (service: string) => string;
   /** Decides which kinds of commands are possible, and whether they are confined to the agent's own pod. */
   runtime: () => Pick<RuntimeFacts, "runtimeType" | "sidecarMode">;
   onLaunched: (program: LaunchedProgram) => () => void;
@@ -38,6 +39,7 @@ export function openCommands(options: OpenCommandsOptions): ExecuteService {
     audit,
     pidsOf: async (service) => options.pidsOf(service),
     servicesOf: options.servicesOf,
+    nameOf: options.nameOf,
     absent: (kind) => impossibleBecause(kind, options.runtime().runtimeType, options.runtime().sidecarMode),
     containers: createContainerDirectory({ env: process.env, podScope: () => options.runtime().runtimeType === "k8s-sidecar" }),
     recordingsDirectory: `${options.directory}/recordings`,

@@ -7,11 +7,13 @@ import { type AgentStore } from "../store/agent/index.ts";
 import { event, type RowOf } from "../store/signals/index.ts";
 import { createServiceFacts, type ServiceFacts } from "./discovery/service-facts.ts";
 import { type HealthChange, type HealthCheckSettings, HealthChecks } from "./managed/health-checks.ts";
-import { ManagedServiceRegistry, type ManagedServices } from "./managed/managed-services.ts";
+import { ManagedServiceRegistry, type ManagedServices, protocolOf } from "./managed/managed-services.ts";
 import { createLaunchedPrograms, type LaunchedPrograms } from "./naming/launched-programs.ts";
+import type { ServiceIdentities } from "./naming/service-identities.ts";
 
 export interface OpenManagedOptions {
   file: string;
+  identities: ServiceIdentities;
   owner: FileOwner | undefined;
   store: Pick<AgentStore, "query" | "append">;
   settings: () => HealthCheckSettings;
@@ -41,7 +43,7 @@ export async function openManaged(options: OpenManagedOptions): Promise<Managed>
     lastReported: (service) => facts.lastHealth(service),
     report: async (change) => {
       log[change.after === "healthy" ? "info" : "warn"](messageOf(change));
-      await store.append(event, [eventOf(change, clock)]);
+      await store.append(event, [eventOf(change, options.identities, clock)]);
     },
     clock,
     log,
@@ -61,17 +63,17 @@ export async function openManaged(options: OpenManagedOptions): Promise<Managed>
   };
 }
 
-function eventOf(change: HealthChange, clock: Clock): RowOf<typeof event.columns> {
+function eventOf(change: HealthChange, identities: ServiceIdentities, clock: Clock): RowOf<typeof event.columns> {
   const { service, before, after, detail } = change;
   return {
     at: Math.round(clock.wallMs() * 1_000),
     mono_ms: Math.round(clock.monotonicMs()),
     kind: "service-health-changed",
     severity: after === "healthy" ? "info" : "error",
-    service: service.name,
+    service: identities.lastAt(service.port, protocolOf(service)).id,
     pid: null,
     message: messageOf(change),
-    details: JSON.stringify({ port: service.port, check: service.health ?? "tcp", before, after, detail }),
+    details: JSON.stringify({ name: service.name, port: service.port, check: service.health ?? "tcp", before, after, detail }),
   };
 }
 

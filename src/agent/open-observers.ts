@@ -1,10 +1,14 @@
 /** Opens what observes this machine: services and their health, connections, requests, host samples, scraped metrics. */
 
 import type { ResourceStack } from "../base/resource-stack.ts";
+import { startTicksOf } from "../host/index.ts";
 import type { AgentContext } from "./agent-context.ts";
 import { createCollectors } from "./collectors.ts";
 import { createKernelConnections } from "./connections/kernel-connections.ts";
+import { ObservedTime } from "./host/observed-time.ts";
 import { createKubernetesPods, type KubernetesPods } from "./naming/kubernetes-pods.ts";
+import { createProcessTimes } from "./naming/process-times.ts";
+import { ServiceIdentities } from "./naming/service-identities.ts";
 import type { AgentData } from "./open-agent-data.ts";
 import { openManaged } from "./open-managed.ts";
 import { openTraffic } from "./open-traffic.ts";
@@ -13,7 +17,9 @@ import { Scraper } from "./otlp/scraper.ts";
 /** Requests are observed after `traffic.collector.reconfigure()`, everything else when the loops run. */
 export async function openObservers(context: AgentContext, { store, auditLog, metricIntake }: AgentData, stack: ResourceStack) {
   const { reader, hostname, paths, owner, clock, log } = context;
+  const identities = new ServiceIdentities(hostname);
   const managed = await openManaged({
+    identities,
     file: `${paths.directory}/services.json`,
     owner,
     store,
@@ -35,6 +41,7 @@ export async function openObservers(context: AgentContext, { store, auditLog, me
     audit: auditLog,
     config: () => context.config.traffic,
     hostname,
+    processes: { times: createProcessTimes(reader.units), startTicksNow },
     ...(context.ownPids ? { ownPids: context.ownPids } : {}),
     ...(context.superviseTraffic ? { supervise: context.superviseTraffic } : {}),
     rescan: () => collectors.scanSoon(),
@@ -50,13 +57,27 @@ export async function openObservers(context: AgentContext, { store, auditLog, me
     log: log.child("collect"),
     config: () => context.config,
     managed: managed.services,
+    identities,
     traffic: traffic.names,
     watcher: traffic.watcher,
     kernel,
     ...(pods ? { pods } : {}),
   });
   const scraper = new Scraper({ config: () => context.config.scrape, intake: metricIntake, clock, log: log.child("scrape") });
-  return { managed, pods, kernel, traffic, collectors, scraper };
+  const observed = new ObservedTime({
+    file: `${paths.directory}/observed.json`,
+    owner,
+    bootId: context.machine.bootId,
+    store,
+    unstoredMs: () => context.config.traffic.intervalMs,
+    clock,
+  });
+  return { managed, pods, kernel, traffic, collectors, scraper, observed };
+}
+
+function startTicksNow(pid: number): number | null {
+  const ticks = startTicksOf(pid);
+  return ticks === null ? null : Number(ticks);
 }
 
 export type Observers = Awaited<ReturnType<typeof openObservers>>;

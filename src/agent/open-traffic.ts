@@ -13,13 +13,15 @@ import type { ScanWatcher } from "./discovery/discovery-collector.ts";
 import type { TrafficNames } from "./naming/service-namer.ts";
 import { LearnedNames } from "./traffic/learned-names.ts";
 import { TrafficCollector, type TrafficCollectorOptions } from "./traffic/traffic-collector.ts";
-import { createTrafficDirectory, type TrafficDirectory } from "./traffic/traffic-directory.ts";
+import { createTrafficDirectory, type TrafficDirectory, type TrafficDirectoryOptions } from "./traffic/traffic-directory.ts";
 
 export interface OpenTrafficOptions {
   store: AgentStore;
   audit: Pick<AuditLog, "note">;
   config: () => AgentTrafficConfig;
   hostname: string;
+  /** Tell processes that share a pid apart. */
+  processes: Pick<TrafficDirectoryOptions, "times" | "startTicksNow">;
   /** Other processes of Coral. */
   ownPids?: () => readonly number[];
   supervise?: TrafficCollectorOptions["supervise"];
@@ -35,15 +37,18 @@ export interface Traffic {
   names: TrafficNames;
   watcher: ScanWatcher;
   captures: CaptureService;
-  /** Processes of a service, by the newest scan. */
+  /** Processes of a service, by its id or name and the newest scan. */
   pidsOf: (service: string) => readonly number[];
-  servicesOf: TrafficDirectory["servicesOf"];
+  /** Names of services with a matching process. */
+  servicesOf: (isMatch: (pid: number) => boolean) => string[];
+  /** The name of a service by its id; the id itself when other services have that name, too. */
+  nameOf: (service: string) => string;
 }
 
 /** Nothing is observed before `collector.reconfigure()`. */
 export function openTraffic(options: OpenTrafficOptions): Traffic {
   const { store, config, clock, log } = options;
-  const directory = createTrafficDirectory();
+  const directory = createTrafficDirectory(options.processes);
   const names = new LearnedNames({ hostname: options.hostname });
   const collector = new TrafficCollector({
     store,
@@ -58,15 +63,22 @@ export function openTraffic(options: OpenTrafficOptions): Traffic {
     clock,
     log,
   });
+  const pidsOf = (text: string): number[] => directory.pidsOf(({ service, name }) => service === text || name === text);
   return {
     collector,
     names,
-    pidsOf: (service) => directory.pidsOf((name) => name === service),
-    servicesOf: (isMatch) => directory.servicesOf(isMatch),
-    watcher: { isWanted: () => config().enabled, scanned: (scan, namer) => collector.scanned(scan, namer) },
+    pidsOf,
+    servicesOf: (isMatch) => [...new Set(directory.servicesOf(isMatch).map(({ name }) => name))],
+    nameOf: (id) => uniqueName(directory, id),
+    watcher: {
+      isWanted: () => config().enabled,
+      scanned: (scan, namer) => collector.scanned(scan, namer),
+      connected: (rows) => collector.connected(rows),
+    },
     captures: createCaptureService({
       hub: collector.captures,
-      pidsOf: async (service) => directory.pidsOf((name) => name === service),
+      pidsOf: async (service) => pidsOf(service),
+      serviceOf: (text) => directory.servicesOf(() => true).find(({ service, name }) => service === text || name === text),
       limits: () => {
         const { capture } = config();
         const { maxDurationMs, maxRequests, maxCaptures, headers } = capture;
@@ -80,4 +92,10 @@ export function openTraffic(options: OpenTrafficOptions): Traffic {
       log,
     }),
   };
+}
+
+function uniqueName(directory: TrafficDirectory, id: string): string {
+  const all = directory.servicesOf(() => true);
+  const name = all.find(({ service }) => service === id)?.name;
+  return name !== undefined && all.filter((one) => one.name === name).length === 1 ? name : id;
 }

@@ -6,6 +6,7 @@ const nowIso = (): string => new Date().toISOString();
 
 export function statusAnswer(change: Partial<ColonyStatus> = {}): ColonyStatus {
   return {
+    attention: [],
     colony: {
       colonyId: "shop-dev-1a2b3c",
       name: "shop",

@@ -7,6 +7,7 @@ import type { ColonyStore } from "../store/colony/index.ts";
 import type { OpenedAudit } from "./audit/open-audit.ts";
 import type { DeploymentWatch } from "./deployments/deployment-watch.ts";
 import type { DiscoveryLoop } from "./discovery/discovery-loop.ts";
+import type { HealthWatch } from "./health/health-watch.ts";
 import type { Inbox } from "./inbox/open-inbox.ts";
 import type { AgentRegistry } from "./registry/agent-registry.ts";
 import type { ServerCertificate } from "./registry/server-certificate.ts";
@@ -17,6 +18,7 @@ export interface ColonyLoopParts {
   audit: OpenedAudit;
   discovery: DiscoveryLoop;
   deployments: DeploymentWatch;
+  health: HealthWatch;
   /** Absent: the colony does not receive OTLP itself. */
   inbox: Inbox | undefined;
   certificate: ServerCertificate;
@@ -33,11 +35,12 @@ const pruneIntervalMs = 60_000;
 const auditPruneIntervalMs = 600_000;
 const auditWatchIntervalMs = 15_000;
 const deploymentIntervalMs = 10_000;
+const serviceHealthIntervalMs = 10_000;
 const certificateIntervalMs = 3_600_000;
 
 /** One promise per loop; each resolves on abort. A loop's name appears in the log as `<name> failed: …` and `<name> works again`. */
 export function runColonyLoops(parts: ColonyLoopParts, signal: AbortSignal): Promise<void>[] {
-  const { store, registry, audit, discovery, deployments, inbox, certificate, onCertificate, clock, log } = parts;
+  const { store, registry, audit, discovery, deployments, health, inbox, certificate, onCertificate, clock, log } = parts;
   const every = (intervalMs: number, name: string, work: () => Promise<unknown>): Promise<void> =>
     repeat(name, intervalMs, work, log, signal);
   return [
@@ -52,6 +55,7 @@ export function runColonyLoops(parts: ColonyLoopParts, signal: AbortSignal): Pro
     every(auditPruneIntervalMs, "Comparing agents' audits", () => audit.watch.checkAgents(signal)),
     discovery.run(signal),
     every(deploymentIntervalMs, "Deployment detection", () => deployments.step()),
+    every(serviceHealthIntervalMs, "Watching the health of services", () => health.step(signal)),
     ...(inbox ? inbox.run(signal) : []),
     every(certificateIntervalMs, "Certificate renewal", () => certificate.renewWhenDue(clock.wallMs(), onCertificate)),
   ];

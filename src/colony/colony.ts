@@ -5,6 +5,7 @@ import { FlowLoad } from "../base/flow-load.ts";
 import { ResourceStack } from "../base/resource-stack.ts";
 import type { ColonyConfig } from "../config/index.ts";
 import type { ColonyStore } from "../store/colony/index.ts";
+import type { ColonyBackend } from "../tools/index.ts";
 import { type HttpHandler, openAuthority } from "../transport/index.ts";
 import { auditedBackend } from "./audit/audited-backend.ts";
 import { type OpenedAudit, openAudit } from "./audit/open-audit.ts";
@@ -12,6 +13,7 @@ import { runColonyLoops } from "./colony-loops.ts";
 import { createCommands } from "./commands/commands.ts";
 import type { ColonyContext, ColonyOptions } from "./core/colony-context.ts";
 import type { ColonyMetrics } from "./core/colony-metrics.ts";
+import { HealthWatch } from "./health/health-watch.ts";
 import { createAuthorize } from "./http/colony-authorize.ts";
 import { createColonyRoutes } from "./http/colony-routes.ts";
 import { openColonyData } from "./open-colony-data.ts";
@@ -49,12 +51,21 @@ async function assemble(options: ColonyOptions, stack: ResourceStack): Promise<C
   const metrics = openMetrics(context, store, members);
   const audit = await openAuditFor(context, store, members);
   stack.use(audit.recorder);
-  const intake = await openIntake(context, { store, registry, audit, metrics }, stack);
-  const watchers = await openWatchers(context, store, metrics, stack);
-  const http = createHttp(context, { store, members, metrics, audit, watchers });
+  const clockDifferenceMs = (agentId: string): number | null => registry.find(agentId)?.clockDifferenceMs ?? null;
+  const watchers = await openWatchers(context, { store, metrics, clockDifferenceMs }, stack);
+  const onInstances = (): void => watchers.discovery.wake();
+  const intake = await openIntake(context, { store, registry, audit, metrics, onInstances }, stack);
+  const { http, backend } = createHttp(context, { store, members, metrics, audit, watchers });
+  const health = new HealthWatch({
+    store,
+    backend,
+    serviceId: async (label) => (await watchers.services.names()).textsOf(label)[0] ?? label,
+    clock,
+    log: log.child("health"),
+  });
   const { server, control, certificate, tunnels } = await startColonyServers(context, { members, intake, http }, stack);
   const loops = runColonyLoops(
-    { store, registry, audit, ...watchers, inbox: intake.inbox, certificate, onCertificate: () => server.reloadTls(), clock, log },
+    { store, registry, audit, ...watchers, health, inbox: intake.inbox, certificate, onCertificate: () => server.reloadTls(), clock, log },
     context.stopped,
   );
   stack.defer(async () => {
@@ -91,14 +102,18 @@ interface HttpParts {
 }
 
 /** The HTTP handler: authorized queries and commands, recorded in the audit. */
-function createHttp(context: ColonyContext, { store, members, metrics, audit, watchers }: HttpParts): HttpHandler {
+function createHttp(
+  context: ColonyContext,
+  { store, members, metrics, audit, watchers }: HttpParts,
+): { http: HttpHandler; backend: ColonyBackend } {
   const { paths, version, clock, log } = context;
   const { registry, runtimes, tokens } = members;
-  const { discovery, deployments, names } = watchers;
+  const { discovery, deployments, names, services } = watchers;
   const commands = createCommands({
     registry,
     audit: audit.recorder,
     approvals: audit.approvals,
+    serviceId: async (service) => (await services.names()).textsOf(service)[0] ?? service,
     load: new FlowLoad((isBusy) => context.onCommandLoad?.(isBusy)),
     log: log.child("commands"),
   });
@@ -115,6 +130,7 @@ function createHttp(context: ColonyContext, { store, members, metrics, audit, wa
     endpoints: () => [`https://${context.endpoint}`, `unix:${paths.socketFile}`],
     writeProblem: () => context.writeProblem,
     discovery,
+    services,
     deployments,
     commands,
     audit: audit.backend,
@@ -122,7 +138,7 @@ function createHttp(context: ColonyContext, { store, members, metrics, audit, wa
     clock,
     log: log.child("backend"),
   });
-  return createColonyRoutes({
+  const http = createColonyRoutes({
     backend: auditedBackend(backend, { recorder: audit.recorder, queries: audit.queries, log: log.child("audit") }),
     commands,
     authorize: createAuthorize(tokens),
@@ -131,6 +147,7 @@ function createHttp(context: ColonyContext, { store, members, metrics, audit, wa
     version,
     log: log.child("http"),
   });
+  return { http, backend };
 }
 
 /** Config fields that need a restart, with their keys in the config file. */

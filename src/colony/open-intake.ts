@@ -4,7 +4,8 @@ import { CoralError } from "../base/errors.ts";
 import type { ResourceStack } from "../base/resource-stack.ts";
 import { addOtlpMetrics } from "../otlp/index.ts";
 import { type ColonyStore } from "../store/colony/index.ts";
-import { segmentSignals, signals } from "../store/signals/index.ts";
+import { segmentSignals, serviceInstance, signals } from "../store/signals/index.ts";
+import type { AgentPull } from "../store/tables/index.ts";
 import type { OpenedAudit } from "./audit/open-audit.ts";
 import type { ColonyContext } from "./core/colony-context.ts";
 import type { ColonyMetrics } from "./core/colony-metrics.ts";
@@ -15,18 +16,24 @@ import { SegmentPuller } from "./pull/segment-puller.ts";
 import type { AgentRegistry } from "./registry/agent-registry.ts";
 
 interface IntakeParts {
+  /** Called when processes of services were stored. */
+  onInstances: () => void;
   store: ColonyStore;
   registry: AgentRegistry;
   audit: OpenedAudit;
   metrics: ColonyMetrics;
 }
 
-export async function openIntake(context: ColonyContext, { store, registry, audit, metrics }: IntakeParts, stack: ResourceStack) {
+export async function openIntake(
+  context: ColonyContext,
+  { store, registry, audit, metrics, onInstances }: IntakeParts,
+  stack: ResourceStack,
+) {
   const { clock, log } = context;
   const settings = () => context.config.pull;
   const scheduler = new PullScheduler({
     store,
-    ingest: new Ingest(trackingWrites(store, context)),
+    ingest: new Ingest(trackingWrites(store, context), { onStored: (pulls) => pulls.some(hasInstances) && onInstances() }),
     signals: signals.map((signal) => signal.name),
     settings,
     auditHead: () => audit.recorder.head,
@@ -45,6 +52,10 @@ export async function openIntake(context: ColonyContext, { store, registry, audi
       log: log.child("segments"),
     });
   return { scheduler, segmentPuller, inbox: await openConfiguredInbox(context, store, metrics, stack) };
+}
+
+function hasInstances({ slices }: AgentPull): boolean {
+  return slices.some(({ signal, batch }) => signal === serviceInstance.name && (batch?.rows ?? 0) > 0);
 }
 
 export type Intake = Awaited<ReturnType<typeof openIntake>>;

@@ -15,7 +15,8 @@ export async function openMembers(context: ColonyContext, store: ColonyStore, au
   const thresholds = { ...context.config.health };
   const revocations = await Revocations.open(`${paths.caDirectory}/revoked`);
   const runtimes = await RuntimeRegistry.open({ store, clock, log });
-  const registry = await AgentRegistry.open({ store, revocations, runtimes, clock, thresholds, log, isAlive: answersHello });
+  const { bootId = "" } = context;
+  const registry = await AgentRegistry.open({ store, revocations, runtimes, bootId, clock, thresholds, log, isAlive: answersHello });
   const tokens = new TokenStore({
     store,
     clock,

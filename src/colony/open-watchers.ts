@@ -9,11 +9,19 @@ import type { ColonyMetrics } from "./core/colony-metrics.ts";
 import { DeploymentWatch } from "./deployments/deployment-watch.ts";
 import { DiscoveryLoop } from "./discovery/discovery-loop.ts";
 import { createEndpointNames, type StoredEndpointName } from "./discovery/endpoint-names/create-endpoint-names.ts";
+import { ServiceDirectory } from "./identity/service-directory.ts";
 
 /** The longest window of requests that an agent reports at once; two pull intervals come on top. */
 const deploymentLagMs = 10_000;
 
-export async function openWatchers(context: ColonyContext, store: ColonyStore, metrics: ColonyMetrics, stack: ResourceStack) {
+export interface WatcherParts {
+  store: ColonyStore;
+  metrics: ColonyMetrics;
+  /** An agent's clock minus the colony's; null when it is not known. */
+  clockDifferenceMs: (agentId: string) => number | null;
+}
+
+export async function openWatchers(context: ColonyContext, { store, metrics, clockDifferenceMs }: WatcherParts, stack: ResourceStack) {
   const { paths, clock, log } = context;
   const names = stack.use(
     await createEndpointNames({
@@ -29,6 +37,7 @@ export async function openWatchers(context: ColonyContext, store: ColonyStore, m
   );
   const config = () => context.config.serviceDiscovery;
   const discovery = new DiscoveryLoop({ store, config, names, clock, log: log.child("discovery"), metrics });
+  const services = new ServiceDirectory({ store, discovery });
   const deployments = new DeploymentWatch({
     store,
     settings: () => ({
@@ -37,8 +46,10 @@ export async function openWatchers(context: ColonyContext, store: ColonyStore, m
     }),
     clock,
     log: log.child("deployments"),
+    names: () => services.names(),
+    clockDifferenceMs,
   });
-  return { names, discovery, deployments };
+  return { names, discovery, deployments, services };
 }
 
 export type Watchers = Awaited<ReturnType<typeof openWatchers>>;

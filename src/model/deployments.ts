@@ -39,6 +39,8 @@ export interface BuildFacts {
   routes: RouteFacts[];
   /** One value a minute, of all processes of the service. */
   cpuCores: { before: number[]; after: number[] };
+  /** Which minute of its side each of these values is of; absent: unknown. */
+  resourceMinutes?: { before: number[]; after: number[] };
   memoryBytes: { before: number[]; after: number[] };
   /** External destinations that the service never called before. */
   newEgress: string[];

@@ -20,3 +20,23 @@ export interface EventsRequest {
   sinceMs: number;
   limit: number;
 }
+
+/** The kind of an agent's event about time in which it observed nothing. Its details are `{fromMs, untilMs, reason}`, wall time. */
+export const unobservedKind = "agent-unobserved";
+
+export type UnobservedReason = "stopped" | "killed" | "host-down" | "suspended";
+
+/** Time in which an agent observed nothing. */
+export interface UnobservedFact {
+  agentId: string;
+  fromMs: number;
+  untilMs: number;
+  /** UnobservedReason; newer agents may have others. */
+  reason: string;
+}
+
+/** Since when a signal is kept: older rows were removed by retention. */
+export interface KeptFact {
+  signal: string;
+  sinceMs: number;
+}

@@ -8,8 +8,14 @@ export type ServiceStatus = (typeof serviceStatuses)[number];
 export const checkHealths = ["healthy", "unhealthy", "unknown"] as const;
 export type CheckHealth = (typeof checkHealths)[number];
 
+/** The texts that mean one service: its id where agents observe it, its names in telemetry. A single text means itself. */
+export type ServiceFilter = string | readonly string[];
+
+/** A request whose names of services were resolved to the texts that rows have. */
+export type Resolved<R> = { [K in keyof R]: K extends "service" | "peer" ? ServiceFilter : R[K] };
+
 export interface ServicesRequest {
-  /** Only this name. */
+  /** Only this service. */
   service?: string;
   /** With every process; costs more. */
   processes: boolean;
@@ -34,8 +40,9 @@ export interface ServiceProcess {
   pid: number | null;
   startedAt: string | null;
   exe: string | null;
-  /** GNU build-id or SHA-256, hex. */
+  /** GNU build-id or SHA-256, hex; of an interpreted program the SHA-256 of its entry script, version and lockfile. */
   build: string | null;
+  /** `build-id`, `sha256`, `script`. */
   buildKind: string | null;
   /** Redacted at the agent. */
   commandLine: string | null;
@@ -51,13 +58,20 @@ export interface ServiceProcess {
 
 export interface ServiceAtAgent {
   agentId: string;
+  /** Its label; in the store its id. */
   service: string;
+  /** See service-identity.ts; absent in the store. */
+  id?: string | undefined;
+  /** What the id was made from: `python worker.py in /srv/billing`. */
+  origin?: string | null | undefined;
+  /** Former names, and names that clients use. */
+  aliases?: string[] | undefined;
   /** `config`, `manual`, `kubernetes`, `environment`, `systemd-unit`, `container`, `pattern`, `script`, `executable`, `process-name`, `port`. */
   namedBy: string;
   confidence: number;
   status: ServiceStatus;
   ports: ServicePort[];
-  /** Processes; at least 1, even when their pids cannot be read. */
+  /** Processes; 0 when it is gone, else at least 1, even when their pids cannot be read. */
   instances: number;
   pids: number[];
   exe: string | null;

@@ -1,5 +1,6 @@
 /** The facts that health summaries of services are made from. Times are in microseconds unless named otherwise. */
 
+import type { SparseHistogram } from "../base/latency-histogram.ts";
 import type { TrafficRole } from "./red.ts";
 
 /** Counted by kernel hooks, or from spans where hooks saw nothing. */
@@ -35,6 +36,70 @@ export interface SummaryRequestsFact extends RequestAmounts {
   role: TrafficRole;
 }
 
+/** What one kind of request was like in a baseline. Windows are ten minutes, or one in a young colony. */
+export interface RouteBaseline {
+  /** It ended at least ten minutes ago, so that an incident of now is not in it. */
+  isSettled: boolean;
+  requests: number;
+  errors: number;
+  meanUs: number | null;
+  /** Windows with requests, and those that the period has. */
+  windows: number;
+  windowsExpected: number;
+  /** Requests of the quietest window; zero when a window had none. */
+  leastRequests: number;
+  /** Medians over the windows: an incident in less than half of them does not count as normal. */
+  errorRatio: number;
+  p50Us: number | null;
+  p95Us: number | null;
+  /** The window with the highest p95: how far normal goes. */
+  p95HighUs: number | null;
+}
+
+/** Requests of ten seconds. */
+export interface RouteCell {
+  /** When it ended, milliseconds since 1970. */
+  endMs: number;
+  requests: number;
+  errors: number;
+  durationUs: number;
+  queueUs: number;
+  queueSamples: number;
+  durations: SparseHistogram;
+}
+
+/** Requests of one kind: what verdicts are about. */
+export interface SummaryRouteHealthFact {
+  source: RequestSource;
+  service: string;
+  role: TrafficRole;
+  protocol: string;
+  method: string;
+  route: string;
+  /** Of the last five minutes, whatever period is asked for. */
+  requests: number;
+  errors: number;
+  p95Us: number | null;
+  before: RouteBaseline | null;
+  yesterday: RouteBaseline | null;
+  /** Newest first; empty unless something differs from the baselines. */
+  cells: RouteCell[];
+}
+
+/** What a service asked of another, as the caller saw it. */
+export interface SummaryCallFact {
+  service: string;
+  callee: string;
+  now: CallAmounts;
+  before: CallAmounts;
+}
+
+export interface CallAmounts {
+  requests: number;
+  errors: number;
+  durationUs: number;
+}
+
 /** One service at one host, by the newest scan. */
 export interface SummaryPlaceFact {
   service: string;
@@ -43,6 +108,12 @@ export interface SummaryPlaceFact {
   isPresent: boolean;
   /** Not seen for a while. */
   isStale: boolean;
+  /** It has a port: it is there to be called. */
+  isListening: boolean;
+  /** Another service listens on its port now. */
+  isReplaced: boolean;
+  /** How long it was seen there, milliseconds. */
+  seenMs: number;
   health: string | null;
   healthDetail: string | null;
 }
@@ -56,6 +127,8 @@ export interface SummaryHostFact {
   psiMemoryRatio: number | null;
   psiIoRatio: number | null;
   oomKills: number;
+  /** The quarter of an hour that ended five minutes ago; null when nothing is known of it. */
+  usual: { cpuBusyRatio: number | null; psiCpuRatio: number | null; psiMemoryRatio: number | null; psiIoRatio: number | null };
 }
 
 /** A control group with processes of services. */
@@ -79,9 +152,12 @@ export interface SummaryPatternFact {
   severity: string;
   isNew: boolean;
   records: number;
-  /** In the hour before. */
+  /** In the time before that the service's records cover, at most an hour. */
   recordsBefore: number;
+  /** How long its records of any pattern go back before the period, milliseconds; at most an hour. */
+  coveredBeforeMs: number;
   firstAt: string | null;
+  lastAt: string | null;
 }
 
 export interface SummaryEventFact {
@@ -99,6 +175,9 @@ export interface SummaryFacts {
   /** What `now` covers. */
   windowMs: number;
   requests: SummaryRequestsFact[];
+  routes: SummaryRouteHealthFact[];
+  /** Of services with a route that differs from its baselines, or with no process left, and of their callers. */
+  calls: SummaryCallFact[];
   places: SummaryPlaceFact[];
   hosts: SummaryHostFact[];
   cgroups: SummaryCgroupFact[];

@@ -1,14 +1,17 @@
 /**
- * Takes secrets out of everything Coral keeps: command lines, environments, log text, statements. By name and by shape; rules can be
+ * Takes secrets out of everything Coral keeps: command lines, environments, log text, statements, requests, attributes. By name and by shape; rules can be
  * added, not switched off.
  * @module
  */
 
+export { mask } from "./mask.ts";
 export { bounded, redactCommand } from "./redact-command.ts";
-export { redactEnvironment } from "./redact-environment.ts";
+export { isSecretText, redactEnvironment, redactVariable } from "./redact-environment.ts";
 export { noExtraRules, type RedactionRules, redactCommandLine, redactText } from "./redact-line.ts";
 export { redactLogText } from "./redact-log.ts";
-export { isHarmlessValue, isSecretName } from "./secret-names.ts";
-export { looksRandom, mask, redactShapes } from "./secret-shapes.ts";
+export { escapeControls, redactBody, redactHeaders, redactTarget } from "./redact-request.ts";
+export { beginsLikeSecret, isSecretAttribute, mayHoldSecret, type Secrecy, secrecyOfName } from "./secret-attributes.ts";
+export { isBeforeSecret } from "./secret-segments.ts";
+export { redactShapes } from "./secret-shapes.ts";
 export { type SqlTemplate, sqlTemplate } from "./sql-template.ts";
 export { isDigit } from "./sql-words.ts";

@@ -1,5 +1,5 @@
 import { escapeText } from "../base/escape-text.ts";
-import { noExtraRules, type RedactionRules, redactCommandLine } from "./redact-line.ts";
+import { noExtraRules, type RedactionRules, redactAcrossWords, redactCommandLine, withoutEscapes } from "./redact-line.ts";
 
 /** Words in quotes, quoted parts of words, escaped characters; or what joins two programs. */
 const token = /\|\|?|&&?|;|(?:\\[^]|"(?:\\[^]|[^"\\])*"|'[^']*'|[^\s|&;])+/g;
@@ -14,13 +14,16 @@ const inner = "\ue000";
  */
 export function redactCommand(text: string, rules: RedactionRules = noExtraRules): string {
   const isCut = text.length > maxLookedAt;
+  const plain = withoutEscapes(text.slice(0, maxLookedAt));
+  // The value of a header goes to its line's end: within quotes it is looked at, where it ends with them.
+  const looked = /["'][^"']*(?:authorization|cookie)/i.test(plain) ? plain : redactAcrossWords(plain, rules);
   const parts: string[] = [];
   let words: string[] = [];
   const endProgram = (): void => {
     if (words.length > 0) parts.push(redactProgram(words, rules));
     words = [];
   };
-  for (const [word] of text.slice(0, maxLookedAt).matchAll(token)) {
+  for (const [word] of looked.matchAll(token)) {
     if (joint.test(word)) {
       endProgram();
       parts.push(word);

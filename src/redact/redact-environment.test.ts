@@ -199,7 +199,7 @@ describe("redactCommandLine()", () => {
 
   it("takes control characters and marks that turn text around out", () => {
     const line = redactCommandLine(["app\u001b[31m", "--name\u0000=x", "a\u202eb", "c\nd", "\u0007", "\ud800"]);
-    expect(line).toBe("app[31m --name=x ab c d");
+    expect(line).toBe("app --name=x ab c d");
   });
 
   it("cuts at 4096 characters without cutting a secret in half", () => {
@@ -305,7 +305,7 @@ describe("redactEnvironment()", () => {
       SERVICE_NAME: "***",
       OTEL_EXPORTER_OTLP_ENDPOINT: "https://***@otel.example.com",
       OTEL_RESOURCE_ATTRIBUTES: "service.name=shop,api.key=***",
-      APP_NAME: "a[31mbc",
+      APP_NAME: "ab c",
       LANG: "x".repeat(256),
     });
   });

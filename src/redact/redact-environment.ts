@@ -1,9 +1,10 @@
 /** Removes secrets from environments before anything is stored. For command lines see redact-line.ts. */
 
 import { printable } from "../base/escape-text.ts";
-import { applyPatterns, noExtraRules, type RedactionRules, redactText } from "./redact-line.ts";
+import { mask } from "./mask.ts";
+import { noExtraRules, type RedactionRules, redactIdentifier, redactText, withoutControls } from "./redact-line.ts";
 import { isHarmlessValue, isIdentifierName, isSecretName, wordSet } from "./secret-names.ts";
-import { mask } from "./secret-shapes.ts";
+import { looksRandom } from "./secret-shapes.ts";
 
 const maxValueLength = 256;
 
@@ -20,6 +21,34 @@ const keptVariables = wordSet(`
 `);
 const maxVariables = 64;
 
+/** Names of hosts, pods and nodes: their characters are known. */
+const hostVariable = /(?:^|_)(?:HOST|HOSTNAME|NODE_NAME|POD_NAME|NAMESPACE|POD_IP)$/;
+const hostCharacters = /^[\w.:[\]%-]*$/;
+const nameVariable = /^(?:name|APP|K_SERVICE|DD_SERVICE)$|(?:^|_)(?:SERVICE|APP|APPLICATION|CONTAINER)_NAME$|_LABEL$/;
+
+/** Characters of passwords, among letters and digits, or chance: not what people call a service. */
+function isOddName(value: string): boolean {
+  if (value.length < 8 || /\s/.test(value) || !/\d/.test(value) || !/[A-Za-z]/.test(value)) return false;
+  if (/[!#$^&*<>?~|\\%"'`;]/.test(value)) return !/^\$\{?\w+\}?$/.test(value);
+  return /^[A-Za-z0-9]{12,}$/.test(value) && value.replace(/\D/g, "").length >= 3 && looksRandom(value, 12);
+}
+
+/** A variable's value, without secrets and control characters. */
+export function redactVariable(name: string, text: string, rules: RedactionRules = noExtraRules, maxLength = maxValueLength): string {
+  const value = withoutControls(text, maxLength * 4);
+  const isSecret =
+    (isSecretName(name, rules) && !isHarmlessValue(name, value)) ||
+    (hostVariable.test(name) && !hostCharacters.test(value)) ||
+    (nameVariable.test(name) && isOddName(value));
+  if (isSecret) return mask;
+  return printable(isIdentifierName(name) ? redactIdentifier(value, rules) : redactText(value, rules), maxLength);
+}
+
+/** True for a text that must not become the name of anything: it is a secret, holds one, or held one that was masked. */
+export function isSecretText(text: string): boolean {
+  return text.includes(mask) || redactText(text) !== text;
+}
+
 /** The kept variables, redacted, in the order of the process. `entries` are `NAME=value`. */
 export function redactEnvironment(entries: Iterable<string>, rules: RedactionRules = noExtraRules): Record<string, string> {
   const kept: Record<string, string> = {};
@@ -28,10 +57,7 @@ export function redactEnvironment(entries: Iterable<string>, rules: RedactionRul
     const end = entry.indexOf("=");
     if (end <= 0 || end > 64 || !keptVariables.has(entry.slice(0, end))) continue;
     const name = entry.slice(0, end);
-    const value = printable(entry.slice(end + 1), maxValueLength * 4);
-    const isSecret = isSecretName(name, rules) && !isHarmlessValue(name, value);
-    const redacted = isSecret ? mask : isIdentifierName(name) ? applyPatterns(value, rules) : redactText(value, rules);
-    kept[name] = printable(redacted, maxValueLength);
+    kept[name] = redactVariable(name, entry.slice(end + 1), rules);
     if (++count >= maxVariables) break;
   }
   return kept;

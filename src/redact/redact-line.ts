@@ -1,11 +1,14 @@
 /**
  * Removes secrets from command lines before anything is stored. secret-names.ts decides by name what a secret is,
- * secret-shapes.ts by shape. When in doubt a value is masked: a lost word costs less than a leaked one.
+ * secret-shapes.ts and secret-logins.ts by shape, program-secrets.ts by program. When in doubt a value is masked: a lost word costs less than a leaked one.
  */
 
 import { printable } from "../base/escape-text.ts";
-import { isFlagOnly, isHarmlessValue, isIdentifierName, isSecretName, type SecretNameRules, secretFlagsOf } from "./secret-names.ts";
-import { mask, redactShapes } from "./secret-shapes.ts";
+import { mask } from "./mask.ts";
+import { type ProgramSecrets, programSecretsOf, secretPositions } from "./program-secrets.ts";
+import { redactLogins } from "./secret-logins.ts";
+import { isFlagOnly, isHarmlessValue, isIdentifierName, isSecretName, type SecretNameRules } from "./secret-names.ts";
+import { redactKnownShapes, redactShapes } from "./secret-shapes.ts";
 
 /** Rules that are added to the built-in ones, which cannot be switched off. */
 export interface RedactionRules extends SecretNameRules {
@@ -20,13 +23,19 @@ export const maxCommandLength = 4096;
 const maxLookedAt = 4 * maxCommandLength;
 const maxArguments = 1024;
 
-/** `name=value`, `name: value` and `name = value` inside a text; values may be quoted. The separator of `a=b;c=d` ends a value. */
-const pair = /([A-Za-z_][\w.\- ]{0,60}?)(\s?=\s?|["']?\s*:(?!\/\/)\s*["']?|%3[Dd])("[^"]*"|'[^']*'|[^\s"'&;,{}|]+)/g;
+/** `name=value`, `name: value` and `name = value` inside a text; values may be quoted, quotes escaped. The separator of `a=b;c=d` ends a value. */
+const pair =
+  /([A-Za-z_][\w.\- ]{0,60}?)(\s?=\s?|(?:\\?["'])?\s*:(?!\/\/)\s*(?:\\?["'])?|%3[Dd])("(?:[^"\\]|\\.)*"|'[^']*'|\\"(?:[^"\\]|\\[^"])*\\"|[^\s"'&;,{}|]+)/g;
+/** `:password => 'x'` of Ruby, `'password' => 'x'` of PHP. */
+const arrowPair = /([A-Za-z_][\w.-]{0,60})(["']?\s*=>\s*)("(?:[^"\\]|\\.)*"|'[^']*'|[^\s"',;{}]+)/g;
 /** `Password=two words;` of ODBC and ADO.NET. */
-const connectionPair = /((?:^|;)\s*[A-Za-z][\w ]{0,40}?\s*=\s*)([^;]*)/g;
+const connectionPair = /((?:^|;)\s*[A-Za-z][\w ]{0,40}?\s*=\s*)("[^"]*"|'[^']*'|\{[^}]*\}|[^;]*)/g;
+/** What a program reads as a password: `echo secret | sudo -S x`. */
+const piped =
+  /\b((?:echo|printf)\s+(?:-[neE]+\s+)*)([^|]{1,512}?)(\s*\|\s*)(?=[^|]{0,256}?(?:\bsudo\s(?:[^|]*\s)?-\w*S|--(?:password-)?stdin\b|\bchpasswd\b|\bcryptsetup\b|-pass(?:in)? stdin))/g;
 
 /** With the rules' own patterns masked. */
-export function applyPatterns(text: string, rules: RedactionRules): string {
+function applyPatterns(text: string, rules: RedactionRules): string {
   let result = text;
   for (const pattern of rules.patterns)
     result = result.replace(new RegExp(pattern, withGlobal(pattern.flags)), (found) => (found === "" ? "" : mask));
@@ -39,24 +48,46 @@ function withGlobal(flags: string): string {
 
 /** One word without blanks, or a text in which `name=value` pairs and well-known shapes are looked for. */
 export function redactText(text: string, rules: RedactionRules = noExtraRules): string {
-  let result = applyPatterns(redactShapes(text), rules);
-  if (/;/.test(result) && /=/.test(result)) {
+  return redactPairs(applyPatterns(redactLogins(redactShapes(text)), rules), rules);
+}
+
+/** The same for the value of a container's or commit's id: a random look is nothing special there. */
+export function redactIdentifier(text: string, rules: RedactionRules = noExtraRules): string {
+  return redactPairs(applyPatterns(redactLogins(redactKnownShapes(text)), rules), rules);
+}
+
+function redactPairs(text: string, rules: RedactionRules): string {
+  let result = text;
+  if (result.includes(";") && result.includes("=")) {
     result = result.replace(connectionPair, (found, head: string, value: string) =>
       value !== "" && isSecretName(head.replace(/[;=]/g, "").trim(), rules) ? head + mask : found,
     );
   }
   if (!/[=:]|%3[Dd]/.test(result)) return result;
-  return result.replace(pair, (found, name: string, separator: string, value: string) => {
+  const maskPair = (found: string, name: string, separator: string, value: string): string => {
     if (!isSecretName(name.trim().split(/\s+/).at(-1) ?? "", rules) && !isSecretName(name, rules)) return found;
-    return isHarmlessValue(name, value.replace(/^["']|["']$/g, "")) ? found : `${name}${separator}${mask}`;
-  });
+    return isHarmlessValue(name, value.replace(/^\\?["']|\\?["']$/g, "")) ? found : `${name}${separator}${mask}`;
+  };
+  if (result.includes("=>")) result = result.replace(arrowPair, maskPair);
+  return result.replace(pair, maskPair);
 }
 
 interface Words {
   words: readonly string[];
   rules: RedactionRules;
-  /** Flags of this program that hold a secret though their name does not say so. */
-  flags: ReturnType<typeof secretFlagsOf>;
+  /** Of the program, as far as it is known. */
+  program: ProgramSecrets | null;
+  /** Indexes of secrets. */
+  positions: ReadonlySet<number>;
+}
+
+const noPositions: ReadonlySet<number> = new Set();
+
+function wordsOf(words: readonly string[], rules: RedactionRules): Words {
+  const program = programSecretsOf(words);
+  const hasPositions = program !== null && program.secrets.positions.length > 0;
+  const positions = hasPositions ? secretPositions(words, program.index, program.secrets) : noPositions;
+  return { words, rules, program: program?.secrets ?? null, positions };
 }
 
 /** The flag's name without hyphens; null if the word is not a flag. */
@@ -65,54 +96,106 @@ function flagNameOf(word: string): string | null {
 }
 
 /** `-pSECRET`: the letter stays. Null when the word is not of that kind. */
-function redactAttached(word: string, { flags }: Words): string | null {
-  const flag = flags.find(({ flag: name, attached }) => attached && word.startsWith(name) && word.length > name.length);
+function redactAttached(word: string, { program }: Words): string | null {
+  const flag = program?.flags.find(({ flag: name, attached }) => attached && word.startsWith(name) && word.length > name.length);
   return flag ? flag.flag + mask : null;
 }
 
 /** What follows a flag that names a secret is the secret, unless it is the next flag. */
-function isSecretFlag(word: string, { rules, flags }: Words): boolean {
-  if (flags.some(({ flag, separate }) => separate && flag === word)) return true;
+function isSecretFlag(word: string, { rules, program }: Words): boolean {
+  if (program?.flags.some(({ flag, separate }) => separate && flag === word)) return true;
   const name = flagNameOf(word);
   return name !== null && name.length > 1 && isSecretName(name, rules) && !isFlagOnly(name);
 }
 
-/** `-u user:password` of curl and its kin. Two numbers are a user and a group. */
-function redactUser(word: string, previous: string | undefined): string | null {
-  if (!/^(?:-u|-U|--user|--proxy-user|--userinfo|--login|--auth)$/.test(previous ?? "")) return null;
+const loginFlag = /^(?:-u|-U|--user|--proxy-user|--userinfo|--login|--auth|--username)$/;
+
+/** `-u user:password` of curl and its kin, also in one word. Two numbers are a user and a group. */
+function redactUser(word: string, previous: string | undefined, { program }: Words): string | null {
+  const known = program?.logins.find(({ flag }) => flag === previous || (flag.length === 2 && word.startsWith(flag)));
+  if (known && known.flag !== previous) {
+    const login = maskAfter(word.slice(2), known.separator);
+    return login === null ? null : known.flag + login;
+  }
+  if (known) return maskAfter(word, known.separator);
+  if (!loginFlag.test(previous ?? "") || /^\d+:\d+$/.test(word)) return null;
   const match = /^([^:%/\s]+)[:%](.+)$/.exec(word);
-  return match && !/^\d+:\d+$/.test(word) ? `${match[1]}:${mask}` : null;
+  return match ? `${match[1]}:${mask}` : null;
 }
+
+function maskAfter(word: string, separator: string): string | null {
+  const end = word.indexOf(separator);
+  return end <= 0 || end === word.length - 1 ? null : `${word.slice(0, end)}${separator === "%" ? ":" : separator}${mask}`;
+}
+
+const wholeId = /^(?:[0-9a-f]{40}|[0-9a-f]{64})$/;
+const bareOracleLogin = /^((?:\w+=)?["']?[A-Za-z][\w$#]*)\/([^/\s@]\S*?)(@[\w.-]+["']?)?$/;
+
+/** What only this program's arguments mean; null when the word is none of that kind. */
+function redactForProgram(word: string, previous: string | undefined, words: Words): string | null {
+  const found = redactAttached(word, words) ?? redactUser(word, previous, words);
+  if (found !== null || words.program === null) return found;
+  if (words.program.takesIds && wholeId.test(word)) return word;
+  const login = words.program.isOracle ? bareOracleLogin.exec(word) : null;
+  return login ? `${login[1]}/${mask}${login[3] ?? ""}` : null;
+}
+
+/** `--flag=value`, `name=value` and `name:value`; null when its name is no reason to look at it in another way. */
+function redactAssignment(word: string, words: Words): string | null {
+  const assignment = /^((?:--?|\/)?[A-Za-z_][\w.-]*)([=:])(.+)$/s.exec(word);
+  if (!assignment) return null;
+  const [, flag = "", separator = "", value = ""] = assignment;
+  const name = flag.replace(/^(?:--?D?|\/)/, "");
+  const isNamed = isSecretName(name, words.rules) || words.program?.flags.some((known) => known.separate && known.flag === flag);
+  if (isNamed && !isHarmlessValue(name, value) && !value.startsWith("//")) return `${flag}${separator}${mask}`;
+  if (name === "from-literal") return `${flag}${separator}${maskAfter(value, "=") ?? value}`;
+  const user = redactUser(value, flag, words);
+  if (user !== null) return `${flag}${separator}${user}`;
+  return isIdentifierName(name) ? redactIdentifier(word, words.rules) : null;
+}
+
+/** Written out as text: `\x1b[0m`, `\e[0m`. */
+const writtenEscape = /\\(?:x1b|e|033|u001b)\[[\d;]*[A-Za-z]/gi;
 
 function redactWord(index: number, words: Words): string {
   const word = words.words[index] ?? "";
   const previous = words.words[index - 1];
+  if (word.includes("\\") && writtenEscape.test(word)) {
+    const plain = word.replace(writtenEscape, "");
+    const redacted = redactWord(0, { ...words, words: [plain] });
+    return redacted === plain ? word : redacted;
+  }
   // A text with blanks is a command of its own, a header, or a connection string.
   if (/\s/.test(word)) return redactLine(word, words.rules);
-  const attached = redactAttached(word, words) ?? redactUser(word, previous);
-  if (attached !== null) return attached;
-  const assignment = /^((?:--?|\/)?[A-Za-z_][\w.-]*)([=:])(.+)$/s.exec(word);
-  if (assignment) {
-    const [, flag = "", separator = "", value = ""] = assignment;
-    const name = flag.replace(/^(?:--?D?|\/)/, "");
-    const isNamed = isSecretName(name, words.rules) || words.flags.some((known) => known.separate && known.flag === flag);
-    if (isNamed && !isHarmlessValue(name, value) && !value.startsWith("//")) return `${flag}${separator}${mask}`;
-    const user = redactUser(value, flag);
-    if (user !== null) return `${flag}${separator}${user}`;
-    if (isIdentifierName(name)) return applyPatterns(word, words.rules);
-  }
+  const found = redactForProgram(word, previous, words) ?? redactAssignment(word, words);
+  if (found !== null) return found;
+  if (previous === "--from-literal") return maskAfter(word, "=") ?? word;
   const name = previous === undefined ? null : flagNameOf(previous);
-  if (name !== null && isIdentifierName(name)) return applyPatterns(word, words.rules);
+  if (name !== null && isIdentifierName(name)) return redactIdentifier(word, words.rules);
   return redactText(word, words.rules);
 }
 
 /** `redis-server requirepass x`, `aws configure set aws_secret_access_key x`: some programs take settings as plain words. */
 function isSettingName(word: string, rules: RedactionRules): boolean {
-  if (/^(?:requirepass|masterauth|password|passphrase|passwd)$/i.test(word)) return true;
+  if (/^(?:requirepass|masterauth|password|passphrase|passwd|authtoken)$/i.test(word)) return true;
   return /^[A-Za-z0-9]+(?:[_.][A-Za-z0-9]+)+$/.test(word) && isSecretName(word, rules);
 }
 
-function redactWords(words: Words): string[] {
+const joint = /^(?:\|\|?|&&?|;)$|;$/;
+
+/** Each program of a shell's line by itself, because what a flag means depends on the program. */
+function redactWords(words: readonly string[], rules: RedactionRules): string[] {
+  const result: string[] = [];
+  for (let start = 0; start < words.length; ) {
+    let end = start;
+    while (end < words.length && !joint.test(words[end] ?? "")) end++;
+    result.push(...redactProgram(wordsOf(start === 0 && end >= words.length - 1 ? words : words.slice(start, end + 1), rules)));
+    start = end + 1;
+  }
+  return result;
+}
+
+function redactProgram(words: Words): string[] {
   const result: string[] = [];
   for (let index = 0; index < words.words.length; index++) {
     const word = words.words[index] ?? "";
@@ -121,18 +204,39 @@ function redactWords(words: Words): string[] {
     const follows = previous !== undefined && isSecretFlag(previous, words);
     const isSetting = name !== null && isSettingName(name, words.rules);
     const isNextFlag = /^--?[A-Za-z][\w-]*(?:=|$)/.test(word);
-    if ((follows || isSetting) && !isNextFlag && word !== "")
-      result.push(isHarmlessValue(name ?? "", word) ? redactWord(index, words) : mask);
+    const isSecret = words.positions.has(index) || ((follows || isSetting) && !isNextFlag);
+    if (isSecret && word !== "" && !joint.test(word)) result.push(isHarmlessValue(name ?? "", word) ? redactWord(index, words) : mask);
     else result.push(redactWord(index, words));
   }
   return result;
 }
 
-/** A text with blanks: word by word like a command, then as a whole, for what lies across words (`Authorization: Bearer x`). */
+/** A text with blanks as a whole, for what lies across words: `Authorization: Bearer x`, `echo x | sudo -S`. */
+export function redactAcrossWords(text: string, rules: RedactionRules): string {
+  return redactText(text.includes("|") ? text.replace(piped, `$1${mask}$3`) : text, rules);
+}
+
+/** A text with blanks: as a whole, then word by word like a command. */
 function redactLine(line: string, rules: RedactionRules): string {
-  const whole = redactText(line, rules);
-  const words = whole.split(/\s+/).filter((word) => word !== "");
-  return redactText(redactWords({ words, rules, flags: secretFlagsOf(words) }).join(" "), rules);
+  const words = redactAcrossWords(line, rules)
+    .split(/\s+/)
+    .filter((word) => word !== "");
+  return redactText(redactWords(words, rules).join(" "), rules);
+}
+
+/** Colours and other orders to a terminal. In whole, because what is left of one could hide the name of a flag: `--pass[0mword`. */
+const terminalEscape = new RegExp(
+  String.raw`(?:\u001b\[|\u009b)[0-?]*[ -/]*[@-~]|\u001b\][^\u0007\u001b]*(?:\u0007|\u001b\\)|\u001b[ -/]*[0-Z^-~]`,
+  "g",
+);
+
+export function withoutEscapes(text: string): string {
+  return text.includes("\u001b") || text.includes("\u009b") ? text.replace(terminalEscape, "") : text;
+}
+
+/** On one line, without orders to a terminal. */
+export function withoutControls(text: string, maxLength: number): string {
+  return printable(withoutEscapes(text).replace(/[\t\n\r]+/g, " "), maxLength);
 }
 
 /** The arguments (argv[0] first) as one line that is safe to store: at most 4096 characters, none of them a control character. */
@@ -147,14 +251,9 @@ export function redactCommandLine(args: readonly string[], rules: RedactionRules
       isCut = true;
       break;
     }
-    words.push(printable(arg.replace(/[\t\n\r]+/g, " "), maxLookedAt));
+    words.push(withoutControls(arg, maxLookedAt));
   }
-  const line = printable(
-    redactWords({ words, rules, flags: secretFlagsOf(words) })
-      .join(" ")
-      .trim(),
-    maxLookedAt,
-  );
+  const line = printable(redactWords(words, rules).join(" ").trim(), maxLookedAt);
   if (line.length <= maxCommandLength && !isCut) return line;
   return `${printable(line, maxCommandLength - 2)} …`;
 }

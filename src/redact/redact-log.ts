@@ -1,7 +1,8 @@
 /** Removes secrets from log records before they are stored, by name and by shape. Ids stay: people search by them. */
 
+import { mask } from "./mask.ts";
 import { isHarmlessValue, isSecretName } from "./secret-names.ts";
-import { mask, redactKnownShapes } from "./secret-shapes.ts";
+import { redactKnownShapes } from "./secret-shapes.ts";
 
 /** A text without any of these names no secret. */
 const worthALook =

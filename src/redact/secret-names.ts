@@ -1,7 +1,5 @@
 /** Decides by the name of an option, setting or variable whether its value is a secret. */
 
-import { basename } from "node:path";
-
 /** The words of a text, as a set. */
 export function wordSet(words: string): ReadonlySet<string> {
   return new Set(words.split(/\s+/).filter(Boolean));
@@ -14,12 +12,16 @@ export interface SecretNameRules {
 
 /** Secret wherever they stand in a name, as `dbpassword` and `rootPasswd` do. */
 const secretParts =
-  /passw(?:or)?d|passphrase|passcode|secret|credential|apikey|api[_.-]?key|accesskey|access[_.-]?key|private[_.-]?key|account[_.-]?key|shared[_.-]?key|signing[_.-]?key|encryption[_.-]?key|master[_.-]?key|authkey|auth[_.-]?token|accesstoken|refreshtoken|connection[_.-]?string|connstr|requirepass|masterauth|keytab[_.-]?data|webhook/i;
+  /passw(?:or)?d|passphrase|passcode|secret(?!ar)|credential|apikey|api[_.-]?key|accesskey|access[_.-]?key|private[_.-]?key|account[_.-]?key|shared[_.-]?key|signing[_.-]?key|encryption[_.-]?key|master[_.-]?key|authkey|auth[_.-]?token|accesstoken|refreshtoken|connection[_.-]?string|connstr|requirepass|masterauth|keytab[_.-]?data|webhook/i;
 /** Secret as words of their own. */
 const secretWords = wordSet(`
   pass pwd pw passwd token tokens key keys auth authorization authentication bearer dsn cookie cookies creds cred jwt pat otp totp pin sas sig
-  signature seed mnemonic license salt hmac psk userpass dbpass authtoken apitoken
+  signature seed mnemonic license salt hmac psk authtoken apitoken passin passout passkey proxyauth basicauth userauth smtpauth
 `);
+/** `storepass`, `dbpass`, `rootpw`; not `bypass` and `compass`. */
+const endsInPass = /(?<!^(?:by|com|encom|tres|sur|over|under|im))pass\d?$|^(?:root|user|owner|admin|db|bind|ks|smtp|mail|my)pw$/;
+/** `passwordfile`, `tokenpath`. */
+const endsInPlace = /(?:file|path|dir)$/;
 /** A last word that makes the value a description of the secret, not the secret: `token-ttl`, `key-file`, `auth-type`. */
 const describingWords = wordSet(`
   file files filename path paths dir directory folder name names type types ttl length len size bits count max min limit enabled enable
@@ -48,9 +50,9 @@ export function isSecretName(name: string, rules: SecretNameRules = { names: [] 
   const words = wordsOf(name);
   if (rules.names.some((word) => name.toLowerCase().includes(word.toLowerCase()))) return true;
   const last = words.at(-1) ?? "";
-  if (describingWords.has(last)) return false;
+  if (describingWords.has(last) || endsInPlace.test(last)) return false;
   if (secretParts.test(name)) return true;
-  return words.some((word, index) => secretWords.has(word) && !harmlessBefore.has(words[index - 1] ?? ""));
+  return words.some((word, index) => (secretWords.has(word) || endsInPass.test(word)) && !harmlessBefore.has(words[index - 1] ?? ""));
 }
 
 /** Switches without a value, so that the word after them is not taken for a secret. */
@@ -73,7 +75,7 @@ export function isIdentifierName(name: string): boolean {
   );
 }
 
-const filePath = /^(?:\.{0,2}\/|~\/|[A-Za-z]:\\)?(?:[\w.@+-]{1,64}\/)*[\w.@+-]{1,80}$/;
+const filePath = /^(?:\.{0,2}\/|~\/|[A-Za-z]:\\)?(?:[\w.@+-]{1,64}\/)*[\w.@+:-]{1,80}$/;
 const keyFile = /\.(?:pem|key|crt|cer|cert|pfx|p12|jks|keystore|truststore|pub|json|ya?ml|toml|ini|conf|cfg|env|txt|keytab|gpg|asc|sock)$/i;
 
 /**
@@ -87,54 +89,9 @@ export function isHarmlessValue(name: string, value: string): boolean {
     /^(?:true|false|yes|no|on|off|none|null|nil|auto|basic|disabled|enabled|required|optional|prompt|ask)$/i.test(value)
   )
     return true;
-  if (/^(?:\$\{?\w+\}?|\$\(.*\)|%\w+%|<[\w -]+>)$/.test(value)) return true;
+  // A variable to be filled in, or one digit: `-pass 1` of an encoder.
+  if (/^(?:\$\{?\w+\}?|\$\(.*\)|%\w+%|<[\w -]+>|\d)$/.test(value)) return !/pin|otp/i.test(name);
   if (/passw(?:or)?d|passphrase|passcode|pwd|requirepass|masterauth/i.test(name) || /(?:^|[^a-z])pass$/i.test(name)) return false;
   if (/^\d{1,6}(?:ms|s|m|h|d|k|mb|gb)?$/i.test(value)) return !/pin|otp/i.test(name);
   return value.length <= 256 && filePath.test(value) && (keyFile.test(value) || /^(?:\.{0,2}|~)\//.test(value));
-}
-
-interface ProgramFlag {
-  flag: string;
-  /** The secret is in the same word: `-pSECRET`. */
-  attached: boolean;
-  /** The secret is the next word. */
-  separate: boolean;
-}
-
-const attachedOnly = (flag: string): ProgramFlag => ({ flag, attached: true, separate: false });
-const both = (flag: string): ProgramFlag => ({ flag, attached: true, separate: true });
-const separateOnly = (flag: string): ProgramFlag => ({ flag, attached: false, separate: true });
-
-/** Short options that hold secrets, by program. MySQL asks when `-p` stands alone, so the next word is then something else. */
-const programFlags: readonly { program: RegExp; flags: readonly ProgramFlag[] }[] = [
-  {
-    program:
-      /^(?:mysql|mariadb|mysqldump|mysqladmin|mysqlimport|mysqlcheck|mysqlshow|mysqlslap|mysqlbinlog|mariadb-[a-z]+|mydumper|xtrabackup)$/,
-    flags: [attachedOnly("-p")],
-  },
-  { program: /^(?:sshpass|7z[ar]?|unrar|rar)$/, flags: [both("-p")] },
-  { program: /^(?:redis-cli|redis-benchmark|valkey-cli|keydb-cli)$/, flags: [separateOnly("-a")] },
-  {
-    program:
-      /^(?:mongo|mongosh|mongodump|mongorestore|mongoexport|mongoimport|docker|podman|nerdctl|oc|rdesktop|mosquitto_(?:pub|sub)|cqlsh|amqp-[a-z]+|rabbitmqadmin)$/,
-    flags: [both("-p")],
-  },
-  { program: /^(?:mosquitto_pub|mosquitto_sub|sqlcmd|bcp|isql|zip|unzip|smbpasswd|iasql)$/, flags: [both("-P")] },
-  { program: /^(?:ldapsearch|ldapmodify|ldapadd|ldapdelete|ldappasswd|ldapwhoami)$/, flags: [both("-w")] },
-  { program: /^(?:snmpwalk|snmpget|snmpset|snmpbulkwalk|snmptrap)$/, flags: [separateOnly("-c"), separateOnly("-A"), separateOnly("-X")] },
-  {
-    program: /^(?:openssl)$/,
-    flags: [separateOnly("-passin"), separateOnly("-passout"), separateOnly("-k"), separateOnly("-K"), separateOnly("-pass")],
-  },
-  { program: /^(?:xfreerdp|wfreerdp)$/, flags: [attachedOnly("/p:")] },
-];
-
-/** Of the programs named by the first words: wrappers such as `sudo` and `sh -c` come before them. */
-export function secretFlagsOf(words: readonly string[]): readonly ProgramFlag[] {
-  for (const word of words.slice(0, 8)) {
-    const program = basename(word).toLowerCase();
-    const known = programFlags.filter((entry) => entry.program.test(program));
-    if (known.length > 0) return known.flatMap(({ flags }) => flags);
-  }
-  return [];
 }

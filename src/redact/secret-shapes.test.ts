@@ -1,5 +1,6 @@
 import { describe, expect, it } from "vitest";
-import { mask, redactKnownShapes } from "./secret-shapes.ts";
+import { mask } from "./mask.ts";
+import { redactKnownShapes } from "./secret-shapes.ts";
 
 describe("redactKnownShapes()", () => {
   it.each([

@@ -1,10 +1,7 @@
 /** Recognises secrets by shape, whatever their name. */
 
-/** Replaces a secret. */
-export const mask = "***";
-
-/** `scheme://user:password@host`, also with a password that holds `@` or `/`; a token alone counts too. */
-const userInfo = /\b([a-z][a-z0-9+.-]{1,20}:\/\/)([^\s"'<>@/?#]*(?:@[^\s"'<>@/?#]*)*|[^\s"'<>@?#:/]+:[^\s"'<>?#]*)@(?=[\w.[\]-])/gi;
+import { mask } from "./mask.ts";
+import { redactUrls } from "./secret-logins.ts";
 
 /** Bounded where a text could make one look at the same characters again and again. Each is masked as a whole, or what its first group does not hold. */
 const shapes: readonly RegExp[] = [
@@ -14,8 +11,9 @@ const shapes: readonly RegExp[] = [
   // Whole values of headers that are secret, whatever the scheme.
   /\b((?:set-)?cookie\s*:\s*).+/gi,
   /\b((?:proxy-)?authorization\s*:\s*(?:(?:bearer|basic|digest|negotiate|apikey|token)\s+)?).+/gi,
-  // `user/password@host` of Oracle.
+  // `user/password@host` of Oracle, `user:password@tcp(host)` of Go.
   /\b(jdbc:oracle:[a-z]+:)[^\s@/]{1,256}\/[^\s@]{1,256}(?=@)/gi,
+  /\b([A-Za-z_][\w.-]{0,63}:)(?!\*\*\*@)[^\s"'`]{1,128}(?=@(?:tcp6?|unix|udp)\()/g,
   // JSON web tokens, the unsigned and the encrypted ones too.
   /\beyJ[\w-]{8,2048}\.[\w-]+(?:\.[\w-]*){0,3}/g,
   /\b(?:AKIA|ASIA|AROA|AIDA|ANPA|AGPA|ABIA|ACCA)[0-9A-Z]{12,}\b/g,
@@ -55,7 +53,7 @@ const shapes: readonly RegExp[] = [
 ];
 
 /** Most words of a command line contain none of these and return at once. */
-const worthALook = /[\w~+/.=-]{15}|\d{4}[ -]\d{4}|\b(?:bearer|basic|digest|negotiate|apikey|cookie|sig|authorization|jdbc)\b/i;
+const worthALook = /[\w~+/.=-]{15}|\d{4}[ -]\d{4}|\b(?:bearer|basic|digest|negotiate|apikey|cookie|sig|authorization|jdbc)\b|@\w+\(/i;
 
 /** Numbers of payment cards, whole or in groups: how Visa, Mastercard, Amex, Discover and JCB begin. The last digit must fit too (Luhn). */
 const cardNumbers =
@@ -159,7 +157,7 @@ export function redactShapes(text: string): string {
 /** The same without random-looking runs: for texts that contain ids, such as logs. */
 export function redactKnownShapes(text: string): string {
   if (text.length < 8 || !(worthALook.test(text) || text.includes("://"))) return text;
-  let result = text.includes("://") ? text.replace(userInfo, (_, scheme: string) => `${scheme}${mask}@`) : text;
+  let result = redactUrls(text);
   result = result.replace(cardNumbers, (found) => (isCardNumber(found) ? mask : found));
   for (const shape of shapes) {
     result = result.replace(shape, (found: string, kept: unknown) =>

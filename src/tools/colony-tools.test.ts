@@ -136,6 +136,56 @@ describe("coral_get_status", () => {
     for (const warning of answer.warnings) expect(warning.fix).not.toBe("");
   });
 
+  it("shows hosts whose requests are not seen, and gaps, among what needs attention", async () => {
+    const nowMs = Date.UTC(2026, 0, 2, 12);
+    const hooks = { name: "traffic", available: false, reason: "CAP_BPF is missing; run as root" };
+    const gap = { agentId: "a", fromMs: nowMs - 90_000, untilMs: nowMs - 30_000, reason: "killed" };
+    const answer = await call<ColonyStatus>(
+      "coral_get_status",
+      {},
+      {
+        agents: async () => [agentOf("a"), agentOf("b", { capabilities: [hooks] })],
+        coverage: async () => ({ unobserved: [gap], kept: [], nowMs }),
+      },
+    );
+    expect(answer.attention).toEqual([
+      {
+        kind: "hooks",
+        subject: "b.example.org",
+        severity: "degraded",
+        reason: "requests are not seen: CAP_BPF is missing; run as root",
+      },
+      {
+        kind: "gap",
+        subject: "a.example.org",
+        severity: "degraded",
+        reason: "observed nothing from 11:58:30 to 11:59:30 UTC (1m): its agent was killed or crashed",
+      },
+    ]);
+  });
+
+  it("counts an agent once that restarted in a new home on its host", async () => {
+    const host = { hostname: "vm", machineId: "m1" };
+    const before = agentOf("vm-1", { ...host, connected: false, health: "unhealthy", lastContactAt: "2026-01-02T00:00:00.000Z" });
+    const after = agentOf("vm-2", { ...host, firstSeenAt: "2026-01-02T00:00:05.000Z" });
+    const beside = agentOf("vm-3", {
+      ...host,
+      firstSeenAt: "2026-01-01T00:00:00.000Z",
+      connected: false,
+      health: "unhealthy",
+      lastContactAt: "2026-01-02T03:00:00.000Z",
+    });
+    const elsewhere = agentOf("vm-4", { hostname: "vm", machineId: "m2", connected: false, health: "unhealthy" });
+    const agents = async () => [before, after, beside, elsewhere];
+    const status = await call<ColonyStatus>("coral_get_status", {}, { agents });
+    expect(status.agents).toMatchObject({ total: 3, healthy: 1, unhealthy: 2 });
+    expect(status.warnings.map(({ agentId }) => agentId)).toEqual(["vm-3", "vm-4"]);
+    const listed = await call<AgentList>("coral_list_agents", {}, { agents });
+    expect(listed.agents.map(({ agentId }) => agentId)).toEqual(["vm-2", "vm-3", "vm-4"]);
+    const found = await call<AgentList>("coral_list_agents", { match: "vm-1" }, { agents });
+    expect(found.total).toBe(1);
+  });
+
   it("explains how to start without agents", async () => {
     const answer = await call<ColonyStatus>("coral_get_status", {}, { agents: async () => [] });
     expect(answer.warnings).toMatchObject([{ kind: "no-agents", fix: expect.stringContaining("coral agent start") }]);

@@ -29,7 +29,7 @@ export { defineTool, type Permission, permissions, permits, type Tool, type Tool
 export type { InputField } from "./contract/input-fields.ts";
 export { findTool, listTools, type ToolListEntry } from "./contract/tool-list.ts";
 export { compareBuilds, verdictOf } from "./deployments/compare-builds.ts";
-export { reasonOf, whatWasDeployed } from "./deployments/describe-deployment.ts";
+export { deployedText, reasonOf, sharesText, whatWasDeployed } from "./deployments/describe-deployment.ts";
 export { maxRangesFileBytes, type ProviderRanges, parseProviderRanges } from "./network/ranges/provider-ranges.ts";
 export { findPublishedLink, type PublishedRanges, parsePublishedRanges, publishedRanges } from "./network/ranges/published-ranges.ts";
 export type { RangeFormat } from "./network/ranges/range-formats.ts";
@@ -57,6 +57,7 @@ export type {
   BuildReport,
   Deployment,
   DeploymentList,
+  DeploymentState,
   DeploymentsRequest,
   MarkDeploymentRequest,
   Verdict,
@@ -84,4 +85,5 @@ export type { TokenCreated, TokenInfo } from "./schemas/token.ts";
 export type { TraceSpan, TracesResult, WholeTrace } from "./schemas/trace.ts";
 export type { RedFinding, RedResult, RedRow, TopResult, TopRow } from "./schemas/traffic.ts";
 export { serviceAliases } from "./services/service-aliases.ts";
+export { readHealth } from "./summary/read-health.ts";
 export { startCapture } from "./traffic/capture-requests.ts";

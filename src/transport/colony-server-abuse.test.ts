@@ -34,9 +34,9 @@ function rawSocket(colony: TestColony): Socket {
   return connect(colony.server.port, "127.0.0.1").on("error", () => undefined);
 }
 
-/** Reads whatever comes until the other side has hung up. */
+/** Reads whatever comes until the other side has hung up, with or without a reset: `once()` of node:events would reject on the latter. */
 async function closed(socket: Socket): Promise<void> {
-  if (!socket.closed) await once(socket.resume(), "close");
+  if (!socket.closed) await new Promise<void>((resolve) => void socket.resume().once("close", () => resolve()));
 }
 
 async function tlsSocket(colony: TestColony, alpn: string): Promise<TLSSocket> {

@@ -111,10 +111,11 @@ it.skipIf(!hasProgram("vim"))("vim edits a file", async () => {
   // The line with INSERT is cleared.
   await terminal.shows(new RegExp(`\\[30;1H${escape}\\[K`));
   terminal.resize(90, 25);
-  // vim 9.0 drops a command that it receives while it redraws after a resize.
   await terminal.shows(/\[2J[^]*hello wörld[^]*\[24;1H~/);
-  terminal.type(":wq\r");
-  await terminal.shows(/written[^]*[$#] $/);
+  // vim 9.0 drops keys that it receives while it redraws after a resize: about one run in a thousand has to type the command again.
+  const hasQuit = (): boolean => /written[^]*[$#] $/.test(terminal.output);
+  const quit = (): boolean => hasQuit() || (terminal.type(":wq\r"), false);
+  await waitFor("vim to write and quit", quit, { intervalMs: 2_000, details: () => JSON.stringify(terminal.output.slice(-2_000)) });
   expect(readFileSync(file, "utf8")).toBe("hello wörld\n");
   terminal.type("exit\r");
   expect((await terminal.ended).code).toBe(0);

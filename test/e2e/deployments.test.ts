@@ -135,9 +135,17 @@ describe("a service that is replaced by a slower build", () => {
       const kinds = events.map(({ kind }) => kind);
       expect(kinds).toEqual(expect.arrayContaining(["deployment", "deployment-regression", "service-restarted"]));
       expect(events.find(({ kind }) => kind === "deployment-regression")?.severity).toBe("warning");
-      const { services } = await colony.tool<SummaryResult>("coral_query_summary", { service, since: "1m" });
-      expect(services[0]?.health).not.toBe("ok");
-      expect(services[0]?.findings.map(({ rule }) => rule)).toEqual(expect.arrayContaining(["deployment-regression", "errors"]));
+      // On a busy machine single windows have too few requests to judge.
+      let rules: string[] = [];
+      await waitFor(
+        "the summary to show it",
+        async () => {
+          const { services } = await colony.tool<SummaryResult>("coral_query_summary", { service, since: "1m" });
+          rules = services[0]?.findings.map(({ rule }) => rule) ?? [];
+          return services[0]?.health !== "ok" && rules.includes("deployment-regression") && rules.includes("errors");
+        },
+        { timeoutMs: 60_000, details: () => rules.join(" ") },
+      );
       const page = await runCoral(["query", "summary", service, "--since", "1m"], { home: home.path });
       expect(page.stdout).toContain("worse since build");
       const list = await runCoral(["query", "deployments"], { home: home.path });

@@ -70,4 +70,39 @@ describe("the lifecycle of a service", () => {
     expect(stdout).toContain(`gate restarted: pid ${first.pid} is now ${second.pid}`);
     expect(stdout).toContain(`gate exited: pid ${second.pid} is gone`);
   });
+
+  it("is reported for scripts by what they are, not by their interpreter", async () => {
+    const script = join(directory, "till.mjs");
+    const port = await freePort();
+    const write = (text: string): void => {
+      writeFileSync(
+        `${script}.new`,
+        `import { createServer } from "node:http";\ncreateServer((_, answer) => answer.end("${text}")).listen(${port});\n`,
+      );
+      renameSync(`${script}.new`, script);
+    };
+    const start = (): DaemonProcess => host.spawn([process.execPath, script]);
+
+    write("one");
+    const first = start();
+    const found = await host.waitForProcess(port, first.pid);
+    expect(found).toMatchObject({ buildKind: "script", service: { service: "till" } });
+
+    write("two");
+    const replaced = await host.waitForEvent("binary-updated", "till");
+    expect(replaced.details).toMatchObject({
+      where: "disk",
+      before: { pid: first.pid, build: found.build },
+      after: { buildKind: "script" },
+    });
+
+    await first.kill("SIGKILL");
+    const second = start();
+    const updated = await host.waitForEvent("binary-updated", "till", 2);
+    expect(updated.message).toMatch(/^till runs another program: build [0-9a-f]{12} instead of build [0-9a-f]{12} /);
+    const next = await host.waitForProcess(port, second.pid);
+    expect(next.build).not.toBe(found.build);
+    expect(next.build).toBe((replaced.details as { after: { build: string } }).after.build);
+    await second.kill("SIGKILL");
+  });
 });

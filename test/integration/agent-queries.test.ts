@@ -23,7 +23,7 @@ import {
   signals,
   span,
 } from "../../src/store/signals/index.ts";
-import { temporaryFolder, testEngine } from "../../src/store/test-support.ts";
+import { temporaryFolder, testEngine } from "../../src/store/store.fixture.ts";
 import { coralErrorsOnWire } from "../../src/transport/http/rpc-errors.ts";
 
 const mebibyte = 1024 ** 2;

@@ -57,6 +57,7 @@ async function start(register: RegistrationChanges = {}): Promise<void> {
   const captures = createCaptureService({
     hub,
     pidsOf: async (service) => (service === "api" ? [7, 8] : []),
+    serviceOf: (service) => (service === "api" ? { service, name: service } : undefined),
     limits: () => ({ isEnabled: true, maxDurationMs: 60_000, maxRequests: 50, maxCaptures: 4, allowBody: false, headers: ["host"] }),
     audit: async (row) => {
       await store.append(event, [row]);
@@ -89,7 +90,19 @@ beforeEach(() => {
 afterEach(() => stack[Symbol.asyncDispose]());
 
 function instanceOf(service: string, port: number, pid: number): RowOf<typeof serviceInstance.columns> {
-  const absent = { build: null, build_kind: null, command_line: null, environment: null, user_name: null, cgroup: null, netns: null };
+  const absent = {
+    name: null,
+    origin: null,
+    qualifiers: null,
+    aliases: null,
+    build: null,
+    build_kind: null,
+    command_line: null,
+    environment: null,
+    user_name: null,
+    cgroup: null,
+    netns: null,
+  };
   return {
     ...absent,
     at: Date.now() * 1_000,

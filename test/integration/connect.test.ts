@@ -8,6 +8,7 @@ import { tmpdir } from "node:os";
 import { join } from "node:path";
 import { afterEach, beforeEach, describe, expect, it, vi } from "vitest";
 import { agentRoutes } from "../../src/agent/agent-routes.ts";
+import { ServiceIdentities } from "../../src/agent/naming/service-identities.ts";
 import { openManaged } from "../../src/agent/open-managed.ts";
 import { systemClock } from "../../src/base/clock.ts";
 import { silentLogger } from "../../src/base/log.ts";
@@ -44,6 +45,7 @@ async function startAgent(): Promise<() => Promise<void>> {
   const { directory, socketFile } = agentPaths(home);
   const managed = await openManaged({
     file: join(directory, "services.json"),
+    identities: new ServiceIdentities("vm-1"),
     owner: undefined,
     store,
     settings: () => ({ intervalMs: 10, timeoutMs: 30_000, unhealthyAfter: 2, healthyAfter: 1 }),
@@ -111,7 +113,7 @@ async function health(): Promise<Record<string, string>> {
   const names = stdout.trim().split("\n");
   const states: Record<string, string> = {};
   for (const name of names) {
-    const rows = await store.query("SELECT details FROM agent_event WHERE service = ? ORDER BY seq DESC LIMIT 1", [name]);
+    const rows = await store.query("SELECT details FROM agent_event WHERE details->>'name' = ? ORDER BY seq DESC LIMIT 1", [name]);
     states[name] = rows[0] === undefined ? "no event" : String((JSON.parse(String(rows[0]["details"])) as { after: string }).after);
   }
   return states;
@@ -131,7 +133,7 @@ describe("coral connect", () => {
 
     status = 503;
     await vi.waitFor(async () => expect(await health()).toMatchObject({ api: "unhealthy" }));
-    const [row] = await store.query("SELECT severity, message FROM agent_event WHERE service = 'api'");
+    const [row] = await store.query("SELECT severity, message FROM agent_event WHERE details->>'name' = 'api'");
     expect(row).toEqual({ severity: "error", message: `api on port ${http} is unhealthy: HTTP 503 of /health` });
 
     await stop();

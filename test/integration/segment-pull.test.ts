@@ -14,7 +14,7 @@ import { type AgentStore, openAgentStore } from "../../src/store/agent/index.ts"
 import { type ColonyStore, openColonyStore } from "../../src/store/colony/index.ts";
 import { type AgentSegments, type ColonySegments } from "../../src/store/segments/index.ts";
 import { sealTicks, tick, tickBody, tickRows } from "../../src/store/segments/segment.fixture.ts";
-import { temporaryFolder, testEngine } from "../../src/store/test-support.ts";
+import { temporaryFolder, testEngine } from "../../src/store/store.fixture.ts";
 import { coralErrorsOnWire } from "../../src/transport/http/rpc-errors.ts";
 import type { Tunnel } from "../../src/transport/index.ts";
 

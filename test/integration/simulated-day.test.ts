@@ -11,7 +11,7 @@ import type { RedFact } from "../../src/model/red.ts";
 import { type Field, logRequest, metricRequest, packed, type TestSpan, traceRequest } from "../../src/otlp/decode/otlp-encoder.fixture.ts";
 import { queryLogPatterns, queryMetric, queryRed, querySpanEdges, querySpanRed, queryTraces } from "../../src/store/queries/index.ts";
 import { type RowOf, red } from "../../src/store/signals/index.ts";
-import { temporaryFolder } from "../../src/store/test-support.ts";
+import { temporaryFolder } from "../../src/store/store.fixture.ts";
 import { SimulatedWorld } from "../support/simulated-world.ts";
 
 const minuteMs = 60_000;

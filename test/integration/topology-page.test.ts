@@ -70,6 +70,7 @@ async function ask(input: object, who: "store" | "tool"): Promise<Answer> {
   const backend: Partial<ColonyBackend> = {
     agents: async () => [],
     losses: async () => [],
+    coverage: async () => ({ unobserved: [], kept: [], nowMs: watched.clock.wallMs() }),
     edges: async ({ page, ...request }) => await queryEdges(store, { ...request, ...query, ...(page && who === "store" ? { page } : {}) }),
     edgeRed: async (request) => await queryEdgeRed(store, { ...request, ...query }),
     spanEdges: async () => ({ edges: [], share: 1, windowMs: 0 }),

@@ -1,6 +1,7 @@
 /** The BPF programs with everything that assembles requests from their events, without the traffic process around it. */
 
 import { createLogger } from "../../src/base/log.ts";
+import type { PidNamespace } from "../../src/host/index.ts";
 import type { LossKind, RequestGroup, TrafficSettings, TrafficState } from "../../src/traffic/core/messages.ts";
 import { type KernelHooks, openKernelHooks } from "../../src/traffic/kernel/kernel-hooks.ts";
 import { type OpenedParts, openTrafficParts } from "../../src/traffic/traffic-parts.ts";
@@ -12,6 +13,8 @@ import { waitFor } from "./wait-for.ts";
 export interface ObserverOptions {
   kind?: KernelHooks["kind"];
   settings?: Partial<TrafficSettings>;
+  /** Whose processes are in scope. Default: that of this process. */
+  namespace?: PidNamespace;
 }
 
 export class RequestObserver implements AsyncDisposable {
@@ -25,9 +28,15 @@ export class RequestObserver implements AsyncDisposable {
     this.#parts = parts;
   }
 
-  static async open({ kind = "sockets", settings: changed = {} }: ObserverOptions = {}): Promise<RequestObserver> {
+  static async open({ kind = "sockets", settings: changed = {}, namespace }: ObserverOptions = {}): Promise<RequestObserver> {
     const own = { ...testTrafficSettings, ...changed };
-    const hooks = await openKernelHooks({ settings: own, ownPids: [], kinds: [kind], objectPath: requestsObject });
+    const hooks = await openKernelHooks({
+      settings: own,
+      ownPids: [],
+      kinds: [kind],
+      objectPath: requestsObject,
+      ...(namespace && { namespace }),
+    });
     const log = createLogger("test", "error", () => {});
     return new RequestObserver(hooks, openTrafficParts({ hooks, settings: own, report: () => {}, log }));
   }

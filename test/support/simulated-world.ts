@@ -20,8 +20,8 @@ import { type ColonyStore, openColonyStore } from "../../src/store/colony/index.
 import { type Engine } from "../../src/store/engine/index.ts";
 import { type AgentSegments, type ColonySegments } from "../../src/store/segments/index.ts";
 import { derivedSignals, segmentSignals, signals } from "../../src/store/signals/index.ts";
+import { TestClock, testEngine } from "../../src/store/store.fixture.ts";
 import { type AgentPull } from "../../src/store/tables/index.ts";
-import { TestClock, testEngine } from "../../src/store/test-support.ts";
 import { coralErrorsOnWire } from "../../src/transport/http/rpc-errors.ts";
 import type { Tunnel } from "../../src/transport/index.ts";
 

@@ -41,6 +41,7 @@ function setUp(change: Change = {}) {
   const service = createCaptureService({
     hub,
     pidsOf: async () => change.pids ?? [7, 8],
+    serviceOf: (text) => (text === "api" || text === "program:api#01" ? { service: "program:api#01", name: "api" } : undefined),
     limits: () => ({ ...limits, ...change.limits }),
     audit: async (row) => {
       rows.push(row);
@@ -122,7 +123,7 @@ test("capture() sends requests up to the limit, with allowed headers only, and a
   expect(rows).toMatchObject([
     {
       kind: "capture-started",
-      service: "api",
+      service: "program:api#01",
       message: "token:abc captures requests of api (route /users, status 2xx, slower than 1ms, at most 2 within 5s)",
     },
   ]);

@@ -7,6 +7,7 @@ import type { Clock } from "../../base/clock.ts";
 import { CoralError } from "../../base/errors.ts";
 import type { Logger } from "../../base/log.ts";
 import { formatDurationMs } from "../../base/units.ts";
+import { nameInServiceId } from "../../model/service-identity.ts";
 import type { CaptureRequest, CaptureResponseSchema } from "../../proto/coral/agent/v1/agent_pb.ts";
 import type { event, RowOf } from "../../store/signals/index.ts";
 import type { CapturedRequest, CaptureOrder } from "../../traffic/index.ts";
@@ -31,7 +32,10 @@ export interface CaptureLimits {
 export interface CaptureServiceOptions {
   hub: CaptureHub;
   /** Processes of a service, by the newest scan. */
+  /** By id or name. */
   pidsOf: (service: string) => Promise<number[]>;
+  /** The running service with this id or name. */
+  serviceOf: (service: string) => { service: string; name: string } | undefined;
   limits: () => CaptureLimits;
   audit: (row: RowOf<typeof event.columns>) => Promise<void>;
   clock: Clock;
@@ -89,6 +93,7 @@ class CaptureRun {
   readonly #options: CaptureServiceOptions;
   readonly #request: CaptureRequest;
   readonly #order: CaptureOrder;
+  #found: { service: string; name: string } | undefined;
   readonly #allowedHeaders: ReadonlySet<string>;
   #remaining: number;
   #timer: NodeJS.Timeout | undefined;
@@ -108,7 +113,7 @@ class CaptureRun {
   /** Writes the audit entry first: no request is captured without one. */
   async begin(signal: AbortSignal): Promise<void> {
     const { hub } = this.#options;
-    await this.#audit("capture-started", `${this.#callerName()} captures requests of ${this.#request.service}${this.#filterText()}`);
+    await this.#audit("capture-started", `${this.#callerName()} captures requests of ${this.#service().name}${this.#filterText()}`);
     this.#isAudited = true;
     this.#signal = signal;
     signal.addEventListener("abort", this.#onAbort, { once: true });
@@ -127,7 +132,7 @@ class CaptureRun {
     if (!this.#isAudited) return;
     this.#isAudited = false;
     const count = `${this.sent} ${this.sent === 1 ? "request" : "requests"}`;
-    const text = `${this.#callerName()} captured ${count} of ${this.#request.service}; ended: ${endTexts[this.reason ?? "cancelled"]}`;
+    const text = `${this.#callerName()} captured ${count} of ${this.#service().name}; ended: ${endTexts[this.reason ?? "cancelled"]}`;
     await this.#audit("capture-ended", text, {
       requests: this.sent,
       dropped: this.requests.dropped,
@@ -196,6 +201,12 @@ class CaptureRun {
     };
   }
 
+  #service(): { service: string; name: string } {
+    const { service } = this.#request;
+    this.#found ??= this.#options.serviceOf(service) ?? { service, name: nameInServiceId(service) };
+    return this.#found;
+  }
+
   #callerName(): string {
     return this.#request.caller === "" ? "unknown caller" : this.#request.caller;
   }
@@ -221,11 +232,12 @@ class CaptureRun {
       mono_ms: Math.round(clock.monotonicMs()),
       kind,
       severity: "info",
-      service: this.#request.service,
+      service: this.#service().service,
       pid: null,
       message,
       details: JSON.stringify({
         captureId,
+        name: this.#service().name,
         caller: this.#request.caller,
         processes: pids.length,
         filters: { route, status, minDurationMs },
@@ -240,14 +252,14 @@ class CaptureRun {
 
 /** The audit entry for a capture's event row. */
 export function captureAuditNote(row: RowOf<typeof event.columns>): AuditNote {
-  const details = JSON.parse(row.details) as { captureId?: string; caller?: string; reason?: string };
+  const details = JSON.parse(row.details) as { captureId?: string; name?: string; caller?: string; reason?: string };
   const isStart = row.kind === "capture-started";
   return {
     kind: "capture",
     phase: isStart ? "begun" : "ended",
     command_id: details.captureId ?? "",
     caller: details.caller ?? "",
-    target: `service ${row.service ?? ""}`,
+    target: `service ${details.name ?? ""}`,
     place: "host",
     command: "capture",
     reason: isStart ? "" : (details.reason ?? ""),
@@ -264,13 +276,13 @@ const endTexts: Record<EndReason, string> = {
 
 /** The order for the traffic process, with a slot reserved for it; throws an error for the caller. */
 async function orderOf(
-  { hub, pidsOf, limits }: CaptureServiceOptions,
+  { hub, pidsOf, serviceOf, limits }: CaptureServiceOptions,
   request: CaptureRequest,
   signal: AbortSignal,
 ): Promise<CaptureOrder> {
   const allowed = limits();
   const fail = (code: "not-permitted" | "unsupported" | "unavailable" | "exhausted" | "not-found", state: string): CoralError =>
-    new CoralError({ code, message: `Cannot capture "${request.service}": ${state}` });
+    new CoralError({ code, message: `Cannot capture "${serviceOf(request.service)?.name ?? nameInServiceId(request.service)}": ${state}` });
   if (!allowed.isEnabled) throw fail("not-permitted", "traffic.capture.enabled is false in the agent's config");
   if (request.includeBody && !allowed.allowBody) throw fail("not-permitted", "traffic.capture.bodies is false in the agent's config");
   const pendingStep = await hub.started(startMs, signal);

@@ -5,7 +5,6 @@ import { background } from "../../base/background.ts";
 import { BoundedChannel } from "../../base/bounded-channel.ts";
 import { CoralError } from "../../base/errors.ts";
 import type { FlowLoad } from "../../base/flow-load.ts";
-import type { Logger } from "../../base/log.ts";
 import type { CommandEnd, CommandOrder, CommandRunner, CommandRunnerOptions, HeldCommand, StartedCommand } from "../../exec/index.ts";
 import type { ExecuteRequest, ExecuteResponseSchema, CommandOrder as WireOrder } from "../../proto/coral/agent/v1/commands_pb.ts";
 
@@ -27,6 +26,8 @@ const maxWaiting = 8;
 export interface ExecuteServiceOptions extends CommandRunnerOptions {
   /** Counts bytes of output; absent: not counted. */
   load?: FlowLoad;
+  /** The name of a service, by which policies and messages know it, for the id that colonies send. Default: as it is sent. */
+  nameOf?: (service: string) => string;
 }
 
 export function createExecuteService(options: ExecuteServiceOptions): ExecuteService {
@@ -45,7 +46,7 @@ export function createExecuteService(options: ExecuteServiceOptions): ExecuteSer
       active++;
       const flow = options.load?.begin();
       try {
-        for await (const response of runOne(await runner(), requests, signal, options.log)) {
+        for await (const response of runOne(await runner(), requests, signal, options)) {
           if (response.event?.case === "output") flow?.add(response.event.value.data?.length ?? 0);
           yield response;
         }
@@ -71,14 +72,14 @@ async function* runOne(
   runner: CommandRunner,
   requests: AsyncIterable<ExecuteRequest>,
   signal: AbortSignal,
-  log: Logger,
+  { log, nameOf = (service) => service }: Pick<ExecuteServiceOptions, "log" | "nameOf">,
 ): AsyncGenerator<Response> {
   const messages = requests[Symbol.asyncIterator]();
   // The caller may stop reading, or the stream may break: both end the command.
   const abandoned = new AbortController();
   const both = AbortSignal.any([signal, abandoned.signal]);
   try {
-    const order = await readOrder(messages);
+    const order = await readOrder(messages, nameOf);
     const held = new BoundedChannel<HeldCommand>(maxWaiting);
     const starting = runner.start(order, both, (command) => held.offer(command)).finally(() => held.end());
     // Awaited below; until then, approvals that it waits for are reported.
@@ -100,11 +101,11 @@ async function* runOne(
   }
 }
 
-async function readOrder(messages: AsyncIterator<ExecuteRequest>): Promise<CommandOrder> {
+async function readOrder(messages: AsyncIterator<ExecuteRequest>, nameOf: (service: string) => string): Promise<CommandOrder> {
   const first = await messages.next();
   if (first.done || first.value.message.case !== "order")
     throw new CoralError({ code: "invalid", message: "Cannot run a command: the first message of the stream is not an order" });
-  return orderOf(first.value.message.value);
+  return orderOf(first.value.message.value, nameOf);
 }
 
 /** Ends with the stream. When the stream breaks, the caller's signal ends the command. */
@@ -125,7 +126,7 @@ async function pumpInput(messages: AsyncIterator<ExecuteRequest>, { running }: S
   }
 }
 
-function orderOf(order: WireOrder): CommandOrder {
+function orderOf(order: WireOrder, nameOf: (service: string) => string): CommandOrder {
   const { target, terminal, caller } = order;
   const through = caller?.through;
   return {
@@ -135,7 +136,7 @@ function orderOf(order: WireOrder): CommandOrder {
     text: order.text,
     target: {
       kind: target?.kind === "service" || target?.kind === "container" ? target.kind : "host",
-      service: target?.service ?? "",
+      service: nameOf(target?.service ?? ""),
       container: target?.container ?? "",
       pid: target?.pid ?? 0,
     },

@@ -4,6 +4,7 @@ import type { ServiceNamer } from "../naming/service-namer.ts";
 
 /** The process and service at one end of a connection, and how they were attributed. */
 export interface Owner {
+  /** The id. */
   service: string | null;
   pid: number | null;
   startTicks: number | null;

@@ -2,12 +2,17 @@ import { describe, expect, it } from "vitest";
 import { connection } from "../../store/signals/index.ts";
 import type { ConnectionEvent, PeerConnections } from "../../traffic/index.ts";
 import { defaultDiscovery, managedOf, scanOf, socketOf, type TestScan } from "../discovery/discovery-scan.fixture.ts";
+import { ServiceIdentities } from "../naming/service-identities.ts";
 import { createServiceNamer, noTrafficNames } from "../naming/service-namer.ts";
 import { ConnectionRows, type TimedKernelBatch } from "./connection-rows.ts";
 
 class Scans {
   nowMs = 0;
-  readonly rows = new ConnectionRows({ clock: { monotonicMs: () => this.nowMs, wallMs: () => this.nowMs } });
+  /** Start times in seconds, for processes that started with the machine or later. */
+  readonly rows = new ConnectionRows({
+    clock: { monotonicMs: () => this.nowMs, wallMs: () => this.nowMs },
+    processTimes: { startedNs: (startTicks) => (startTicks < 1_000 ? null : BigInt(startTicks) * 1_000_000n) },
+  });
 
   at(nowMs: number, { kernel, ...test }: TestScan & { kernel?: TimedKernelBatch }, portMapping: Record<string, string> = {}) {
     const { scan, namer } = this.#scan(nowMs, test, portMapping);
@@ -23,7 +28,16 @@ class Scans {
     this.nowMs = nowMs;
     const scan = scanOf(test);
     const config = { ...defaultDiscovery, names: { ...defaultDiscovery.names, portMapping } };
-    return { scan, namer: createServiceNamer({ scan, config, managed: managedOf([]), traffic: noTrafficNames }) };
+    return {
+      scan,
+      namer: createServiceNamer({
+        scan,
+        config,
+        managed: managedOf([]),
+        traffic: noTrafficNames,
+        identities: new ServiceIdentities("vm-1"),
+      }),
+    };
   }
 }
 
@@ -102,13 +116,13 @@ describe("ConnectionRows", () => {
     expect(scans.at(20 * minuteMs, {})).toEqual([]);
   });
 
-  it("picks up a changed name with the next repetition", () => {
+  it("picks up another service with the next repetition", () => {
     const scans = new Scans();
     const socket = socketOf("10.0.0.1:80", "10.0.0.2:50000", "server", { owners: [6] });
-    const listeners = [socketOf("0.0.0.0:80", null, null, { owners: [6] })];
+    const listeners = [80, 81].map((port) => socketOf(`0.0.0.0:${port}`, null, null, { owners: [6] }));
     expect(scans.at(0, { processes, listeners, connections: [socket] })).toMatchObject([{ service: "web" }]);
     const still = { processes, listeners, connections: [socket], more: { opened: [] } };
-    expect(scans.at(5 * minuteMs, still, { 80: "shop" })).toMatchObject([{ service: "shop" }]);
+    expect(scans.at(5 * minuteMs, still, { 80: "shop", 81: "admin" })).toMatchObject([{ service: "web:80" }]);
   });
 
   it("reports a connection as open when it is answered, and as failed when it never is", () => {
@@ -136,7 +150,7 @@ describe("ConnectionRows", () => {
     const rows = scans.at(0, { processes, listeners, connections: [...served, called] }, { 81: "mapped" });
     expect(rows.map(({ service, pid, attribution }) => [service, pid, attribution])).toEqual([
       ["web", 6, "listening_socket"],
-      ["mapped", null, "config"],
+      ["port:vm-1/81", null, "config"],
       ["api", null, "listening_socket"],
       [null, null, null],
       [null, null, null],
@@ -193,7 +207,11 @@ describe("ConnectionRows with kernel events", () => {
     reason: null,
     ...more,
   });
-  const batch = (events: ConnectionEvent[], peers: PeerConnections[] = []): TimedKernelBatch => ({ events, peers, times });
+  const batch = (events: ConnectionEvent[], peers: PeerConnections[] = [], scanEndedNs = 0n): TimedKernelBatch => ({
+    events,
+    peers,
+    times: { ...times, scanEndedNs },
+  });
   const open = (more: object = {}) => socketOf("10.0.0.1:40000", "10.0.0.2:5432", "client", { owners: [5], bytesSent: 1, ...more });
   const world = { processes, listeners: [listener] };
 
@@ -321,10 +339,23 @@ describe("ConnectionRows with kernel events", () => {
     const scans = new Scans();
     const job = { ...world, processes: [...processes, { pid: 9, service: "job" }] };
     scans.at(1_000, { ...job, connections: [open({ owners: [9] })], kernel: batch([]) });
-    scans.at(2_000, { ...world, kernel: batch([ended({ pid: 9 })]) });
+    scans.at(2_000, { ...world, kernel: batch([ended({ pid: 9 })], [], seconds(2)) });
     expect(scans.between(9_000, world, batch([], [peer({ pid: 9, failed: 0 })]))).toMatchObject([{ service: "job", pid: 9 }]);
+    // Began after the scan that missed it: another process has its pid.
+    scans.between(9_500, world, batch([], [peer({ pid: 9, failed: 0, firstNs: seconds(3) })]));
+    expect(scans.at(10_000, { ...world, kernel: batch([]) })).toMatchObject([{ service: null, pid: 9 }]);
     scans.between(300_000, world, batch([], [peer({ pid: 9, failed: 0 })]));
     expect(scans.at(301_000, { ...world, kernel: batch([]) })).toMatchObject([{ service: null, pid: 9 }]);
+  });
+
+  it("gives a connection to the process that had the pid when it began", () => {
+    const scans = new Scans();
+    const job = { ...world, processes: [...processes, { pid: 9, service: "job" }] };
+    scans.at(1_000, { ...job, connections: [open({ owners: [9] })], kernel: batch([]) });
+    const next = { ...world, processes: [...processes, { pid: 9, service: "next", start: 2_500 }] };
+    scans.at(3_000, { ...next, kernel: batch([], [], seconds(3)) });
+    const [before, after] = [ended({ pid: 9, localPort: 1 }), ended({ pid: 9, localPort: 2, startedNs: seconds(3) })];
+    expect(scans.between(4_000, next, batch([before, after])).map(({ service }) => service)).toEqual(["job", "next"]);
   });
 
   it("gives aggregated rows distinct start times", () => {

@@ -4,10 +4,11 @@
  */
 
 import type { Clock } from "../../base/clock.ts";
-import type { DiscoveryScan, FoldedConnections, TrackedSocket } from "../../host/index.ts";
+import type { DiscoveryScan, FoldedConnections, ProcessEntry, TrackedSocket } from "../../host/index.ts";
 import type { SampleTime } from "../../store/signals/index.ts";
 import type { ConnectionEvent, PeerConnections } from "../../traffic/index.ts";
 import { servingOwners } from "../naming/listener-owners.ts";
+import { noProcessTimes, type ProcessTimes } from "../naming/process-times.ts";
 import type { ServiceNamer } from "../naming/service-namer.ts";
 import { type Owner, ownerOfListener, unknownOwner } from "./connection-owner.ts";
 import { type ConnectionRow, ConnectionTracks, endedRow, type NamedScan, type OwnerSource } from "./connection-tracks.ts";
@@ -24,6 +25,14 @@ export interface ConnectionRowsOptions {
   clock: Clock;
   /** Default 5 min. */
   refreshMs?: number;
+  /** Default: pids are not told apart by time. */
+  processTimes?: ProcessTimes;
+}
+
+/** The process that called connect(2), and when; CLOCK_MONOTONIC, 0 if unknown. */
+interface KernelClient {
+  pid: number;
+  beganNs: bigint;
 }
 
 const maxDeferred = 5_000;
@@ -33,11 +42,13 @@ export class ConnectionRows {
   readonly #refreshMs: number;
   readonly #tracks: ConnectionTracks;
   readonly #recentOwners: RecentOwners;
+  readonly #processTimes: ProcessTimes;
   /** Events of processes that started after the scan listed processes: the next scan may know them. */
   #deferred: KernelBatch = { events: [], peers: [] };
   #nextFoldedMs = Number.NEGATIVE_INFINITY;
 
-  constructor({ clock, refreshMs = 300_000 }: ConnectionRowsOptions) {
+  constructor({ clock, refreshMs = 300_000, processTimes = noProcessTimes }: ConnectionRowsOptions) {
+    this.#processTimes = processTimes;
     this.#clock = clock;
     this.#refreshMs = refreshMs;
     this.#tracks = new ConnectionTracks(clock, refreshMs);
@@ -68,6 +79,8 @@ export class ConnectionRows {
     const scanned = this.#tracks.applyScan(named, (pid, owner) => this.#recentOwners.add(pid, owner));
     const rows = [...before.rows, ...scanned, ...this.#folded(named)];
     if (!kernel) return rows;
+    const isRunning = ({ pid, startTicks }: Owner): boolean => pid !== null && scan.processOf(pid)?.startTicks === startTicks;
+    this.#recentOwners.scanned(isRunning, kernel.times.scanEndedNs);
     // First seen by this scan, and closed while it ran.
     const after = this.#tracks.applyKernelEvents(before.rest, time, kernel.times, owners);
     const unseen = after.rest.filter((event) => !owners.defer(event));
@@ -87,19 +100,26 @@ export class ConnectionRows {
 
   #owners(named: NamedScan, wasDeferred: ReadonlySet<ConnectionEvent> = new Set()): OwnerSource {
     return {
-      find: (socket, pid) => this.#ownerByKernel(socket, pid, named),
+      find: (socket, { pid, startedNs }) => this.#ownerByKernel(socket, { pid, beganNs: startedNs }, named),
       defer: (event) => !wasDeferred.has(event) && this.#defer(this.#deferred.events, event, named.scan),
     };
   }
 
   /** For a client, the process that called connect(2), even if it has exited since; for a server, the owner of the listener. */
-  #ownerByKernel(socket: TrackedSocket, pid: number, { scan, namer }: NamedScan): Owner {
+  #ownerByKernel(socket: TrackedSocket, { pid, beganNs }: KernelClient, { scan, namer }: NamedScan): Owner {
     if (socket.role === "server") return ownerOfListener(socket, scan, namer);
-    const entry = scan.processOf(pid);
-    if (!entry) return this.#recentOwners.find(pid) ?? { ...unknownOwner, pid: pid === 0 ? null : pid };
+    const entry = this.#processAt(pid, beganNs, scan);
+    if (!entry) return this.#recentOwners.find(pid, beganNs) ?? { ...unknownOwner, pid: pid === 0 ? null : pid };
     const owner: Owner = { service: namer.ofProcess(pid)?.service ?? null, pid, startTicks: entry.startTicks, attribution: "process_fd" };
     this.#recentOwners.add(pid, owner);
     return owner;
+  }
+
+  /** Undefined when the scan does not know the process that had the pid when the connection began. */
+  #processAt(pid: number, beganNs: bigint, scan: DiscoveryScan): ProcessEntry | undefined {
+    const entry = scan.processOf(pid);
+    const startedNs = entry && beganNs > 0n ? this.#processTimes.startedNs(entry.startTicks) : null;
+    return startedNs !== null && beganNs < startedNs ? undefined : entry;
   }
 
   /** Connections that no scan has seen. One that is older than the hooks is skipped: its start time is unknown. */
@@ -112,7 +132,11 @@ export class ConnectionRows {
         const socket = socketOfEvent(event, event.remotePort, event.localPort);
         const firstSeenUs = times.wallUs(event.startedNs);
         const lastSeenUs = Math.max(firstSeenUs, times.wallUs(event.atNs));
-        return endedRow({ socket, firstSeenUs, lastSeenUs, owner: this.#ownerByKernel(socket, event.pid, named) }, event, time);
+        return endedRow(
+          { socket, firstSeenUs, lastSeenUs, owner: this.#ownerByKernel(socket, { pid: event.pid, beganNs: event.startedNs }, named) },
+          event,
+          time,
+        );
       });
   }
 
@@ -124,8 +148,12 @@ export class ConnectionRows {
 
   /** Defers an item whose process or namespace the next scan may know; false when it is known, or too many are deferred. */
   #defer<T extends ConnectionEvent | PeerConnections>(list: T[], item: T, scan: DiscoveryScan): boolean {
+    const beganNs = "startedNs" in item ? item.startedNs : item.firstNs;
     const isOwnerKnown =
-      item.role !== "client" || item.pid === 0 || scan.processOf(item.pid) !== undefined || this.#recentOwners.find(item.pid) !== undefined;
+      item.role !== "client" ||
+      item.pid === 0 ||
+      this.#processAt(item.pid, beganNs, scan) !== undefined ||
+      this.#recentOwners.find(item.pid, beganNs) !== undefined;
     if ((isOwnerKnown && scan.isSeenNamespace(item.networkNamespace)) || list.length >= maxDeferred) return false;
     list.push(item);
     return true;
@@ -137,7 +165,7 @@ export class ConnectionRows {
       kernel.peers.filter(({ networkNamespace }) => named.scan.isSeenNamespace(networkNamespace)),
       kernel.times,
       named.time,
-      (socket, pid) => this.#ownerByKernel(socket, pid, named),
+      (socket, { pid, firstNs }) => this.#ownerByKernel(socket, { pid, beganNs: firstNs }, named),
     );
   }
 }

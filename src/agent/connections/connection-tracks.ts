@@ -34,7 +34,7 @@ interface Track extends SeenConnection {
 
 /** Finds owners of connections that closed before a scan could find the process that held them. */
 export interface OwnerSource {
-  find(socket: TrackedSocket, pid: number): Owner;
+  find(socket: TrackedSocket, event: ConnectionEvent): Owner;
   /** True when the event is kept until the next scan, which may know the process. */
   defer(event: ConnectionEvent): boolean;
 }
@@ -104,14 +104,14 @@ export class ConnectionTracks {
       const isOwnerMissing = (track?.owner ?? closed?.row)?.attribution === null;
       if (isOwnerMissing && owners.defer(event)) continue;
       if (track) {
-        if (isOwnerMissing) track.owner = owners.find(track.socket, event.pid);
+        if (isOwnerMissing) track.owner = owners.find(track.socket, event);
         this.#forget(track);
         track.lastSeenUs = Math.max(track.firstSeenUs, times.wallUs(event.atNs));
         rows.push(endedRow(track, event, time));
       }
       // A scan has closed it already: write the same row again, with the final counters.
       else if (closed) {
-        const owner = isOwnerMissing ? ownerColumns(owners.find(closed.socket, event.pid)) : {};
+        const owner = isOwnerMissing ? ownerColumns(owners.find(closed.socket, event)) : {};
         rows.push({ ...closed.row, ...owner, at: time.at, mono_ms: time.mono_ms, ...finalCounters(event) });
       } else rest.push(event);
       this.#ended.delete(tuple);

@@ -4,6 +4,7 @@ import type { Clock } from "../../base/clock.ts";
 import type { Logger } from "../../base/log.ts";
 import type { ConnectionEvent, ConnectionsReport, ConnectionsState, PeerConnections } from "../../traffic/index.ts";
 import { ScanBarrier } from "./scan-barrier.ts";
+import { ScanLimiter } from "./scan-limiter.ts";
 
 /** Events since the previous batch. */
 export interface KernelBatch {
@@ -162,32 +163,5 @@ class ReportedConnections implements KernelConnections {
       if (!this.#isScanning && (events.length > 0 || peers.length > 0)) this.#options.onEvents();
     }
     if (mark !== null) this.#barrier.acknowledge(mark);
-  }
-}
-
-const scanBurst = 3;
-const scanRefillMs = 15_000;
-
-/** A token bucket for scans out of turn: a burst of three, then one every 15 seconds. */
-class ScanLimiter {
-  readonly #clock: Clock;
-  #tokens = scanBurst;
-  #refilledMs: number;
-
-  constructor(clock: Clock) {
-    this.#clock = clock;
-    this.#refilledMs = clock.monotonicMs();
-  }
-
-  /** False when no token is left. */
-  take(): boolean {
-    const refills = Math.floor((this.#clock.monotonicMs() - this.#refilledMs) / scanRefillMs);
-    if (refills > 0) {
-      this.#tokens = Math.min(scanBurst, this.#tokens + refills);
-      this.#refilledMs += refills * scanRefillMs;
-    }
-    if (this.#tokens === 0) return false;
-    this.#tokens--;
-    return true;
   }
 }

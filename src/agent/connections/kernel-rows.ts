@@ -56,13 +56,13 @@ export function foldedKernelRows(
   peers: readonly PeerConnections[],
   times: KernelTimes,
   time: SampleTime,
-  ownerOf: (socket: TrackedSocket, pid: number) => Owner,
+  ownerOf: (socket: TrackedSocket, peer: PeerConnections) => Owner,
 ): ConnectionRow[] {
   const used = new Set<string>();
   return peers.flatMap((peer) => {
     const isServer = peer.role === "server";
     const socket = socketOfEvent(peer, isServer ? 0 : peer.serverPort, isServer ? peer.serverPort : 0);
-    const owner = ownerOf(socket, peer.pid);
+    const owner = ownerOf(socket, peer);
     const firstUs = (): number => {
       let us = times.wallUs(peer.firstNs);
       const tuple = `${peer.role} ${peer.networkNamespace} ${peer.localAddress} ${peer.remoteAddress} ${peer.serverPort}`;

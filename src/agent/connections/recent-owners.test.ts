@@ -33,6 +33,18 @@ describe("createRecentOwners()", () => {
     expect(owners.find(8)).toEqual(ownerOf("curl"));
   });
 
+  it("does not give an exited process's service to what began after a scan had missed it", () => {
+    const { owners } = setUp();
+    owners.add(7, ownerOf("cron"));
+    owners.scanned(() => true, 10n);
+    expect(owners.find(7, 11n)).toEqual(ownerOf("cron"));
+    owners.scanned(({ startTicks }) => startTicks !== 1, 20n);
+    owners.scanned(() => false, 30n);
+    expect([owners.find(7, 20n), owners.find(7, 21n)]).toEqual([ownerOf("cron"), undefined]);
+    owners.add(7, ownerOf("next"));
+    expect(owners.find(7, 21n)).toEqual(ownerOf("next"));
+  });
+
   it("keeps the 4,096 owners added most recently", () => {
     const { owners } = setUp();
     for (let pid = 1; pid <= 4_096; pid++) owners.add(pid, ownerOf(`job-${pid}`));

@@ -3,19 +3,24 @@
 import type { Clock } from "../../base/clock.ts";
 import type { Owner } from "./connection-owner.ts";
 
-/** The kernel flushes its counts every ten seconds, and the next scan may be half a minute later. A longer time risks a reused pid. */
+/** The kernel flushes its counts every ten seconds, and the next scan may be half a minute later. */
 const keptMs = 120_000;
 const maxOwners = 4_096;
 
 export interface RecentOwners {
   add(pid: number, owner: Owner): void;
-  /** Undefined for a pid that was not added in the last two minutes. */
-  find(pid: number): Owner | undefined;
+  /**
+   * Undefined for a pid that was not added in the last two minutes, and for what began (CLOCK_MONOTONIC) after a scan had missed the process:
+   * that is another process with its pid.
+   */
+  find(pid: number, beganNs?: bigint): Owner | undefined;
+  /** Call after each scan, with the time of its end. */
+  scanned(isRunning: (owner: Owner) => boolean, atNs: bigint): void;
 }
 
 export function createRecentOwners(clock: Clock): RecentOwners {
   /** Least recently added first. */
-  const owners = new Map<number, { owner: Owner; untilMs: number }>();
+  const owners = new Map<number, { owner: Owner; untilMs: number; goneNs: bigint | null }>();
   return {
     add: (pid, owner) => {
       const nowMs = clock.monotonicMs();
@@ -24,11 +29,15 @@ export function createRecentOwners(clock: Clock): RecentOwners {
         if (untilMs > nowMs && owners.size < maxOwners) break;
         owners.delete(oldest);
       }
-      owners.set(pid, { owner, untilMs: nowMs + keptMs });
+      owners.set(pid, { owner, untilMs: nowMs + keptMs, goneNs: null });
     },
-    find: (pid) => {
+    find: (pid, beganNs = 0n) => {
       const known = owners.get(pid);
-      return known !== undefined && known.untilMs > clock.monotonicMs() ? known.owner : undefined;
+      if (known === undefined || known.untilMs <= clock.monotonicMs()) return undefined;
+      return known.goneNs !== null && beganNs > known.goneNs ? undefined : known.owner;
+    },
+    scanned: (isRunning, atNs) => {
+      for (const known of owners.values()) if (!isRunning(known.owner)) known.goneNs ??= atNs;
     },
   };
 }

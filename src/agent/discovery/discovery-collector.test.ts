@@ -12,6 +12,7 @@ import { createHostReader, type DiscoveryScanner } from "../../host/index.ts";
 import { connection, serviceInstance } from "../../store/signals/index.ts";
 import { createKernelConnections } from "../connections/kernel-connections.ts";
 import { createSocketDumper } from "../connections/socket-dumper.ts";
+import { ServiceIdentities } from "../naming/service-identities.ts";
 import { createDiscoveryCollector, type DiscoveryCollector, type DiscoveryCollectorOptions } from "./discovery-collector.ts";
 import { defaultDiscovery, managedOf, scanOf, socketOf } from "./discovery-scan.fixture.ts";
 
@@ -46,6 +47,7 @@ function collectorOf(more: Partial<DiscoveryCollectorOptions> = {}): DiscoveryCo
     scanner: reader.discovery({ dumper: createSocketDumper(() => "auto") }),
     config: () => defaultDiscovery,
     managed: managedOf([]),
+    identities: new ServiceIdentities("vm-1"),
     ticksPerS: reader.units.ticksPerS,
     clock: systemClock,
     log: silentLogger,
@@ -156,7 +158,7 @@ describe("createDiscoveryCollector() on this machine", () => {
       const collector = collectorOf();
       const { instances } = await collector.sample();
       expect(instances.find((row) => row.port === Number(line))).toMatchObject({
-        service: "ledger",
+        name: "ledger",
         named_by: "executable",
         build: "aaaa0001",
         build_kind: "build-id",
@@ -166,7 +168,7 @@ describe("createDiscoveryCollector() on this machine", () => {
       expect(events.filter((row) => row.pid === child.pid)).toMatchObject([
         {
           kind: "binary-updated",
-          message: `The binary of ledger was replaced on disk: pid ${child.pid} still runs build aaaa0001, the file is build bbbb0002`,
+          message: `The program of ledger was replaced on disk: pid ${child.pid} still runs build aaaa0001, the file is build bbbb0002`,
         },
       ]);
     },
@@ -224,6 +226,39 @@ describe("createDiscoveryCollector()", () => {
     expect(collector.nextDelayMs()).toBe(10_000);
   });
 
+  it("reports all instances with the scan that finds another one, or one less", async () => {
+    const state = { nowMs: 0 };
+    const [web, api] = [80, 81].map((port) => socketOf(`0.0.0.0:${port}`, null, null, { owners: [port] }));
+    const processes = [
+      { pid: 80, service: "web" },
+      { pid: 81, service: "api" },
+    ];
+    let listeners = [web!];
+    const scanner: DiscoveryScanner = { scan: async () => scanOf({ processes, listeners }), hashBuilds: async () => 0 };
+    const collector = collectorOf({ scanner, clock: clockAt(state), config: () => defaultDiscovery });
+    const counts: number[] = [];
+    for (const found of [[web!], [web!, api!], [web!, api!], [api!]]) {
+      state.nowMs += 1_000;
+      listeners = found;
+      counts.push((await collector.sample()).instances.length);
+    }
+    expect(counts).toEqual([1, 2, 0, 1]);
+  });
+
+  it("wants a scan when a process of an instance has exited, three times and then every 15 seconds", async () => {
+    const state = { nowMs: 0 };
+    let isRunning = true;
+    const collector = collectorOf({ scanner: fakeScanner().scanner, clock: clockAt(state), isRunning: () => isRunning });
+    await collector.sample();
+    expect(collector.hasExits()).toBe(false);
+    isRunning = false;
+    expect([1, 2, 3, 4].map(() => collector.hasExits())).toEqual([true, true, true, false]);
+    state.nowMs += 15_000;
+    expect(collector.hasExits()).toBe(true);
+    await collector.sample();
+    expect(collector.hasExits()).toBe(false);
+  });
+
   it("requests what the config selects", async () => {
     const { scanner, requests } = fakeScanner();
     let config: AgentDiscoveryConfig = {
@@ -255,7 +290,7 @@ describe("createDiscoveryCollector()", () => {
     expect(await collectorOf({ scanner, config: () => config }).sample()).toEqual({ instances: [], connections: [], events: [] });
     expect(requests).toEqual([]);
     const rows = await collectorOf({ scanner, config: () => config, managed: managedOf([{ name: "shop", port: 80 }]) }).sample();
-    expect(rows.instances).toMatchObject([{ service: "shop", managed: true }]);
+    expect(rows.instances).toMatchObject([{ service: "web", name: "shop", managed: true }]);
     expect(requests[0]).toMatchObject({ connections: false });
   });
 

@@ -8,10 +8,14 @@ import type { SampleTime } from "../../store/signals/index.ts";
 import { ConnectionRows, type TimedKernelBatch } from "../connections/connection-rows.ts";
 import type { ConnectionRow } from "../connections/connection-tracks.ts";
 import type { KernelBatch, KernelConnections } from "../connections/kernel-connections.ts";
+import { RecentCallers } from "../connections/recent-callers.ts";
+import { ScanLimiter } from "../connections/scan-limiter.ts";
 import type { ManagedServices } from "../managed/managed-services.ts";
+import { createProcessTimes } from "../naming/process-times.ts";
+import type { ServiceIdentities } from "../naming/service-identities.ts";
 import { createServiceNamer, noTrafficNames, type ServiceNamer, type TrafficNames } from "../naming/service-namer.ts";
 import { type DiscoveryGaps, discoveryNotes } from "./discovery-notes.ts";
-import { buildInstances, instanceRow, type ServiceInstanceRow } from "./service-instances.ts";
+import { buildInstances, instanceRow, type ServiceInstance, type ServiceInstanceRow } from "./service-instances.ts";
 import { createServiceLifecycle, type EventRow } from "./service-lifecycle.ts";
 
 /** Rows of one scan, by signal; all have the same timestamp. */
@@ -25,6 +29,8 @@ export interface DiscoveryRows {
 export interface ScanWatcher {
   isWanted(): boolean;
   scanned(scan: DiscoveryScan, namer: ServiceNamer): void;
+  /** Receives the rows of connections, also of those that no scan has seen. */
+  connected?(rows: readonly ConnectionRow[]): void;
 }
 
 export interface DiscoveryCollectorOptions {
@@ -34,10 +40,13 @@ export interface DiscoveryCollectorOptions {
   /** Services registered by users; their names win over all others. */
   managed: ManagedServices;
   traffic?: TrafficNames;
+  identities: ServiceIdentities;
   watcher?: ScanWatcher;
   /** Connection events from the kernel; absent: scans only. */
   kernel?: KernelConnections;
   ticksPerS: number;
+  /** Default: sends signal 0. */
+  isRunning?: (pid: number) => boolean;
   clock: Clock;
   log: Logger;
 }
@@ -49,6 +58,8 @@ export interface DiscoveryCollector {
   kernelConnections(): ConnectionRow[];
   /** Hashes executables without a build id; call after each sample, when its rows are stored. */
   hashBuilds(signal?: AbortSignal): Promise<void>;
+  /** True when a process of the last scan's instances has exited and a scan may show it; limited like scans for new peers. */
+  hasExits(): boolean;
   /** Delay before the next scan: short while a process that exited may be restarting. */
   nextDelayMs(): number;
   /** Sentences about what the last scan could not see. */
@@ -79,10 +90,15 @@ interface MarkedScan {
 class ScanCollector implements DiscoveryCollector {
   readonly #options: DiscoveryCollectorOptions;
   readonly #connections: ConnectionRows;
+  readonly #callers: RecentCallers;
   readonly #lifecycle = createServiceLifecycle();
   readonly #rulesOf = createRules();
   /** Of the last scan. */
   #gaps: Omit<DiscoveryGaps, "kernelProblem"> | undefined;
+  /** Instances as last reported. */
+  #reported = "";
+  #instancePids: ReadonlySet<number> = new Set();
+  readonly #exitScans: ScanLimiter;
   #nextReportMs = Number.NEGATIVE_INFINITY;
   #bootedAtMs = Number.NaN;
   #services = -1;
@@ -91,7 +107,10 @@ class ScanCollector implements DiscoveryCollector {
 
   constructor(options: DiscoveryCollectorOptions) {
     this.#options = options;
-    this.#connections = new ConnectionRows({ clock: options.clock });
+    const processTimes = createProcessTimes(options);
+    this.#connections = new ConnectionRows({ clock: options.clock, processTimes });
+    this.#callers = new RecentCallers(processTimes);
+    this.#exitScans = new ScanLimiter(options.clock);
   }
 
   async sample(signal?: AbortSignal, reportAll = false): Promise<DiscoveryRows> {
@@ -110,12 +129,22 @@ class ScanCollector implements DiscoveryCollector {
     const { kernel } = this.#options;
     const last = this.#last;
     if (!kernel || !last || kernel.isScanning) return [];
-    return this.#connections.between(last.scan, last.namer, this.#now(), this.#timed(kernel.take()));
+    const batch = this.#timed(kernel.take());
+    this.#callers.add(batch);
+    const rows = this.#connections.between(last.scan, last.namer, this.#now(), batch);
+    this.#options.watcher?.connected?.(rows);
+    return rows;
   }
 
   async hashBuilds(signal?: AbortSignal): Promise<void> {
     const hashed = await this.#options.scanner.hashBuilds(signal);
     if (hashed > 0) this.#options.log.debug("executables hashed", { files: hashed });
+  }
+
+  hasExits(): boolean {
+    const { isRunning = isProcessRunning } = this.#options;
+    for (const pid of this.#instancePids) if (!isRunning(pid)) return this.#exitScans.take();
+    return false;
   }
 
   nextDelayMs(): number {
@@ -144,20 +173,36 @@ class ScanCollector implements DiscoveryCollector {
   }
 
   #rowsOf({ scan, time, isMarked }: MarkedScan, config: AgentDiscoveryConfig, reportAll: boolean): DiscoveryRows {
-    const { managed, traffic = noTrafficNames, watcher, kernel, ticksPerS } = this.#options;
-    const namer = createServiceNamer({ scan, config, managed, traffic });
+    const { managed, traffic = noTrafficNames, identities, watcher, kernel, ticksPerS } = this.#options;
+    const namer = createServiceNamer({ scan, config, managed, traffic, identities });
     watcher?.scanned(scan, namer);
-    const { instances, cut } = buildInstances({ scan, namer, config, managed });
+    const batch = isTracking(config) && isMarked && kernel ? this.#timed(kernel.take()) : undefined;
+    if (batch) this.#callers.add(batch);
+    const { instances, cut } = buildInstances({ scan, namer, config, managed, callers: this.#callers.running(scan) });
     this.#gaps = { limits: scan.limits, cutInstances: cut, config };
     this.#logServices(new Set(instances.map(({ name }) => name.service)).size);
-    const isDue = this.#isReportDue(time.mono_ms, config) || reportAll;
-    const batch = isTracking(config) && isMarked && kernel ? this.#timed(kernel.take()) : undefined;
+    const hasChanged = this.#hasChanged(instances);
+    const isDue = this.#isReportDue(time.mono_ms, config) || hasChanged || reportAll;
     this.#last = { scan, namer };
+    const connections = isTracking(config) ? this.#connections.of(scan, namer, time, batch) : [];
+    watcher?.connected?.(connections);
     return {
       instances: isDue ? instances.map((instance) => instanceRow(instance, scan, managed, time, this.#bootedAtMs, ticksPerS)) : [],
-      connections: isTracking(config) ? this.#connections.of(scan, namer, time, batch) : [],
+      connections,
       events: this.#lifecycle.eventsOf(instances, scan, time),
     };
+  }
+
+  /** A service that started, exited or got another name is reported with this scan, and the others with it: a report lists all. */
+  #hasChanged(instances: readonly ServiceInstance[]): boolean {
+    const reported = instances.map(instanceKey).sort().join("\n");
+    const hasChanged = reported !== this.#reported;
+    this.#reported = reported;
+    const { isRunning = isProcessRunning } = this.#options;
+    // Under another root, pids are those of the host and cannot be signalled from here: exits wait for the next scan.
+    const pids = new Set(instances.flatMap(({ facts }) => (facts ? [facts.entry.pid] : [])));
+    this.#instancePids = new Set([...pids].filter(isRunning));
+    return hasChanged;
   }
 
   #logServices(found: number): void {
@@ -186,6 +231,19 @@ class ScanCollector implements DiscoveryCollector {
   #now(): SampleTime {
     const { clock } = this.#options;
     return { at: Math.round(clock.wallMs() * 1_000), mono_ms: Math.round(clock.monotonicMs()) };
+  }
+}
+
+function instanceKey({ name, isManaged, protocol, port, address, facts }: ServiceInstance): string {
+  return `${name.service} ${name.name} ${name.namedBy} ${isManaged} ${protocol} ${port} ${address} ${facts?.entry.pid} ${facts?.entry.startTicks}`;
+}
+
+function isProcessRunning(pid: number): boolean {
+  try {
+    return process.kill(pid, 0);
+  } catch (error) {
+    // EPERM: it runs as another user.
+    return !(error instanceof Error && "code" in error && error.code === "ESRCH");
   }
 }
 

@@ -1,7 +1,7 @@
 /** A scan from given processes, listeners and connections. */
 
 import type { AgentDiscoveryConfig } from "../../config/index.ts";
-import type { DiscoveryLimits, DiscoveryScan, ExecutableFile, ProcessFacts, TrackedSocket } from "../../host/index.ts";
+import type { DiscoveryLimits, DiscoveryScan, ExecutableFile, ProcessFacts, ProcessOrigin, TrackedSocket } from "../../host/index.ts";
 import type { ManagedService, ManagedServices, ServiceHealth } from "../managed/managed-services.ts";
 
 export const hostNamespace = 100;
@@ -20,6 +20,8 @@ export interface TestProcess {
   disk?: { key: string; build: string | null } | null;
   containerId?: string | null;
   networkNamespace?: number;
+  /** What differs from a program whose id is its name, so that rows are easy to read. */
+  origin?: Partial<ProcessOrigin>;
 }
 
 /** `10.0.0.1:80` */
@@ -81,10 +83,12 @@ export function factsOf(process: TestProcess): ProcessFacts {
       networkNamespace: process.networkNamespace ?? hostNamespace,
       sinceScan: 1,
     },
-    name: service === "" ? null : { service, namedBy, confidence },
+    name: service === "" ? null : { name: service, namedBy, confidence },
+    origin: originOf(service, process.origin),
     exe,
     isExeGone: false,
     script: process.script ?? null,
+    clusterPorts: null,
     commandLine: `node ${service}.js`,
     environment: null,
     userId: 33,
@@ -94,7 +98,22 @@ export function factsOf(process: TestProcess): ProcessFacts {
     containerName: null,
     containerRuntime: null,
     unit: null,
+    program: null,
     file: fileOf(`${exe}`, build),
+  };
+}
+
+function originOf(service: string, more: Partial<ProcessOrigin> = {}): ProcessOrigin {
+  const id = service === "" ? "program:x" : service;
+  return {
+    id,
+    text: `node ${service}.js`,
+    qualifiers: [],
+    kind: "program",
+    environment: null,
+    infrastructure: null,
+    isToldByPort: false,
+    ...more,
   };
 }
 

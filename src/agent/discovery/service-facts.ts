@@ -26,10 +26,10 @@ export function createServiceFacts(store: Pick<AgentStore, "query">): ServiceFac
   return {
     discoveredAt: async (port, protocol) => {
       const [row] = await store.query(
-        `SELECT service, method FROM service_instance WHERE port = ? AND protocol = ? AND NOT managed AND time > (SELECT max(time) FROM service_instance) - ${maxAge} ORDER BY seq DESC LIMIT 1`,
+        `SELECT coalesce(name, service) AS name, method FROM service_instance WHERE port = ? AND protocol = ? AND NOT managed AND time > (SELECT max(time) FROM service_instance) - ${maxAge} ORDER BY seq DESC LIMIT 1`,
         [port, protocol],
       );
-      return row ? { name: String(row["service"]), method: String(row["method"]) } : undefined;
+      return row ? { name: String(row["name"]), method: String(row["method"]) } : undefined;
     },
     addressesOf: async (port) => {
       const rows = await store.query(`SELECT DISTINCT address, addresses FROM service_instance WHERE port = ? AND ${newest} LIMIT 64`, [
@@ -40,7 +40,8 @@ export function createServiceFacts(store: Pick<AgentStore, "query">): ServiceFac
     },
     lastHealth: async ({ name, port }) => {
       const rows = await store.query(
-        "SELECT details FROM agent_event WHERE kind = 'service-health-changed' AND service = ? ORDER BY seq DESC LIMIT 20",
+        `SELECT details FROM agent_event WHERE kind = 'service-health-changed' AND coalesce(details->>'name', service) = ?
+         ORDER BY seq DESC LIMIT 20`,
         [name],
       );
       for (const row of rows) {
@@ -52,10 +53,10 @@ export function createServiceFacts(store: Pick<AgentStore, "query">): ServiceFac
     },
     newestScan: async () => {
       const rows = await store.query(
-        `SELECT service, port, protocol, any_value(method) AS method, max(confidence) AS confidence, bool_or(managed) AS managed,
+        `SELECT any_value(coalesce(name, service)) AS name, port, protocol, any_value(method) AS method, max(confidence) AS confidence, bool_or(managed) AS managed,
            CASE WHEN bool_and(address IS NULL AND port IS NOT NULL) THEN 0 ELSE greatest(1, count(DISTINCT pid)) END AS instances, arg_max(pid, start_ticks) AS pid, arg_max(exe, start_ticks) AS exe,
            arg_max(build, start_ticks) AS build
-         FROM service_instance WHERE ${newest} GROUP BY service, port, protocol ORDER BY service, port, protocol`,
+         FROM service_instance WHERE ${newest} GROUP BY service, port, protocol ORDER BY name, port, protocol`,
       );
       return rows.map(statusOf);
     },
@@ -64,7 +65,7 @@ export function createServiceFacts(store: Pick<AgentStore, "query">): ServiceFac
 
 function statusOf(row: Row): AgentServiceStatus {
   return {
-    name: String(row["service"]),
+    name: String(row["name"]),
     port: numberOf(row, "port"),
     protocol: textOf(row, "protocol"),
     status: row["managed"] === true ? "managed" : "discovered",

@@ -2,6 +2,7 @@ import { describe, expect, it } from "vitest";
 import type { AgentDiscoveryConfig } from "../../config/index.ts";
 import { serviceInstance } from "../../store/signals/index.ts";
 import type { ManagedServices } from "../managed/managed-services.ts";
+import { ServiceIdentities } from "../naming/service-identities.ts";
 import { createServiceNamer, noTrafficNames } from "../naming/service-namer.ts";
 import { defaultDiscovery, managedOf, scanOf, socketOf, type TestScan } from "./discovery-scan.fixture.ts";
 import { buildInstances, instanceRow, type ServiceInstance } from "./service-instances.ts";
@@ -10,7 +11,7 @@ function build(test: TestScan, more: { config?: Partial<AgentDiscoveryConfig>; m
   const scan = scanOf(test);
   const config = { ...defaultDiscovery, ...more.config };
   const managed = more.managed ?? managedOf([]);
-  const namer = createServiceNamer({ scan, config, managed, traffic: noTrafficNames });
+  const namer = createServiceNamer({ scan, config, managed, traffic: noTrafficNames, identities: new ServiceIdentities("vm-1") });
   return {
     scan,
     managed,
@@ -18,7 +19,7 @@ function build(test: TestScan, more: { config?: Partial<AgentDiscoveryConfig>; m
   };
 }
 const text = ({ name, protocol, port, address, facts, method }: ServiceInstance): string =>
-  `${name.service} ${protocol}:${port} ${address} pid ${facts?.entry.pid ?? null} ${method}`;
+  `${name.name} ${protocol}:${port} ${address} pid ${facts?.entry.pid ?? null} ${method}`;
 
 describe("buildInstances()", () => {
   it("has one instance per process and port, whatever the number of addresses and sockets", () => {
@@ -64,6 +65,19 @@ describe("buildInstances()", () => {
     const { instances } = build({ processes, listeners: [socketOf("0.0.0.0:80", null, null, { owners: [5] })], connections });
     expect(instances.map(text)).toEqual(["web tcp:80 0.0.0.0 pid 5 listening_socket", "worker null:null null pid 7 connection_tracking"]);
     expect([...instances[1]!.addresses]).toEqual(["10.0.0.1", "10.0.0.2"]);
+  });
+
+  it("finds workers whose connections are too short for scans", () => {
+    const scan = scanOf({
+      processes: [
+        { pid: 7, service: "poller" },
+        { pid: 8, service: "curl" },
+      ],
+    });
+    const identities = new ServiceIdentities("vm-1");
+    const namer = createServiceNamer({ scan, config: defaultDiscovery, managed: managedOf([]), traffic: noTrafficNames, identities });
+    const options = { scan, namer, config: defaultDiscovery, managed: managedOf([]), callers: new Set([7, 8, 9]) };
+    expect(buildInstances(options).instances.map(text)).toEqual(["poller null:null null pid 7 connection_tracking"]);
   });
 
   it("applies the methods of the config in their order", () => {

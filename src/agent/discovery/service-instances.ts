@@ -2,12 +2,13 @@
 
 import { isLinkLocal, isLoopback, isWildcard } from "../../base/ip-address.ts";
 import type { AgentDiscoveryConfig } from "../../config/index.ts";
-import type { DiscoveryScan, ProcessFacts, ServiceName, TrackedSocket } from "../../host/index.ts";
+import type { DiscoveryScan, ProcessFacts, TrackedSocket } from "../../host/index.ts";
 import type { RowOf, SampleTime, serviceInstance } from "../../store/signals/index.ts";
 import { type ManagedServices, protocolOf } from "../managed/managed-services.ts";
+import { isCommandLineTool } from "../naming/command-line-tools.ts";
 import { launchedName } from "../naming/launched-programs.ts";
 import { servingOwners } from "../naming/listener-owners.ts";
-import type { ServiceNamer } from "../naming/service-namer.ts";
+import type { ServiceName, ServiceNamer } from "../naming/service-namer.ts";
 
 export type ServiceInstanceRow = RowOf<typeof serviceInstance.columns>;
 
@@ -38,19 +39,14 @@ export interface BuildInstancesOptions {
   namer: ServiceNamer;
   config: AgentDiscoveryConfig;
   managed: ManagedServices;
+  /** Processes with connections that were too short for the scan. */
+  callers?: ReadonlySet<number>;
   /** Default 5000. */
   maxInstances?: number;
 }
 
-/** Command-line tools are not services, although their connections are tracked. */
-const tools = new Set(
-  `curl wget apt apt-get aptitude dpkg dnf yum apk git git-remote-https ssh scp sftp rsync dig nslookup ping telnet nc ncat netcat socat psql mysql
-  mariadb redis-cli mongosh npm npx yarn pnpm pip cargo kubectl helm aws gcloud az terraform ansible ansible-playbook ab wrk hey k6 iperf iperf3
-  openssl gpg http https`.split(/\s+/),
-);
-
 export function buildInstances(options: BuildInstancesOptions): InstanceScan {
-  const { scan, namer, config, managed, maxInstances = 5_000 } = options;
+  const { scan, namer, config, managed, callers = new Set(), maxInstances = 5_000 } = options;
   const instances = new Map<string, ServiceInstance>();
   let cut = 0;
   const add = (key: string, make: () => ServiceInstance): ServiceInstance | null => {
@@ -100,9 +96,9 @@ export function buildInstances(options: BuildInstancesOptions): InstanceScan {
       if (instance) expand(instance, listener);
     }
   }
-  addLaunched(scan, launched, listeners, add);
-  if (isOn("connection_tracking")) addWorkers(scan, namer, listeners, localAddresses, add);
-  addAbsent(instances, managed, add);
+  addLaunched(scan, namer, launched, listeners, add);
+  if (isOn("connection_tracking")) addWorkers(scan, namer, listeners, callers, localAddresses, add);
+  addAbsent(instances, namer, managed, add);
   return { instances: [...instances.values()], cut };
 }
 
@@ -123,18 +119,20 @@ function addWorkers(
   scan: DiscoveryScan,
   namer: ServiceNamer,
   listeners: ReadonlySet<number>,
+  callers: ReadonlySet<number>,
   localAddresses: ReadonlyMap<number, Set<string>>,
   add: Add,
 ): void {
-  const checked = new Set<number>();
+  const calling = new Set<number>();
   for (const connection of scan.connections.values()) {
-    if (connection.role !== "client") continue;
-    const [pid] = scan.ownersOf(connection);
-    if (pid === undefined || listeners.has(pid) || checked.has(pid)) continue;
-    checked.add(pid);
+    const [pid] = connection.role === "client" ? scan.ownersOf(connection) : [];
+    if (pid !== undefined) calling.add(pid);
+  }
+  for (const pid of new Set([...calling, ...callers])) {
+    if (listeners.has(pid)) continue;
     const facts = scan.factsOf(pid);
     const name = facts && namer.ofProcess(pid);
-    if (!facts || !name || tools.has(name.service)) continue;
+    if (!facts || !name || isCommandLineTool(name.name)) continue;
     add(`worker ${pid}`, () => ({
       name,
       isManaged: false,
@@ -151,13 +149,20 @@ function addWorkers(
 }
 
 /** Programs of `coral run` that do not listen, or not yet. */
-function addLaunched(scan: DiscoveryScan, launched: ReadonlyMap<number, string>, listeners: ReadonlySet<number>, add: Add): void {
-  for (const [pid, service] of launched) {
+function addLaunched(
+  scan: DiscoveryScan,
+  namer: ServiceNamer,
+  launched: ReadonlyMap<number, string>,
+  listeners: ReadonlySet<number>,
+  add: Add,
+): void {
+  for (const pid of launched.keys()) {
     const facts = scan.factsOf(pid);
-    if (!facts || listeners.has(pid)) continue;
+    const name = facts && namer.ofProcess(pid);
+    if (!facts || !name || listeners.has(pid)) continue;
     const { networkNamespace } = facts.entry;
     add(`worker ${pid}`, () => ({
-      name: { service, namedBy: "manual", confidence: 1 },
+      name,
       isManaged: true,
       method: "manual",
       protocol: null,
@@ -172,12 +177,12 @@ function addLaunched(scan: DiscoveryScan, launched: ReadonlyMap<number, string>,
 }
 
 /** Registered services without a listener: they are down. */
-function addAbsent(instances: ReadonlyMap<string, ServiceInstance>, managed: ManagedServices, add: Add): void {
+function addAbsent(instances: ReadonlyMap<string, ServiceInstance>, namer: ServiceNamer, managed: ManagedServices, add: Add): void {
   const seen = new Set([...instances.values()].filter(({ isManaged }) => isManaged).map(({ port }) => port));
   for (const entry of managed.list()) {
     if (seen.has(entry.port)) continue;
     add(`absent ${entry.port}`, () => ({
-      name: { service: entry.name, namedBy: "manual", confidence: 1 },
+      name: namer.absent(entry),
       isManaged: true,
       method: "manual",
       protocol: protocolOf(entry),
@@ -215,6 +220,10 @@ function widest(one: string | null, other: string): string {
   return isWildcard(one) && isWildcard(other) ? "0.0.0.0" : one;
 }
 
+function listText(list: readonly string[]): string | null {
+  return list.length === 0 ? null : JSON.stringify(list);
+}
+
 /** Addresses reported per instance. */
 const maxAddresses = 64;
 
@@ -234,6 +243,10 @@ export function instanceRow(
     at: time.at,
     mono_ms: time.mono_ms,
     service: name.service,
+    name: name.name,
+    origin: name.origin,
+    qualifiers: listText(name.qualifiers),
+    aliases: listText(name.aliases),
     named_by: name.namedBy,
     confidence: name.confidence,
     method: instance.method,

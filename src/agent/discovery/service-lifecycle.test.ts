@@ -8,6 +8,17 @@ interface Running extends TestProcess {
   port?: number | null;
 }
 
+/** The id tells itself from the name, so that neither can take the other's place. */
+const nameOf = (name: string): ServiceInstance["name"] => ({
+  service: `program:${name}`,
+  name,
+  namedBy: "script",
+  confidence: 0.8,
+  origin: "",
+  qualifiers: [],
+  aliases: [],
+});
+
 class Scans {
   readonly lifecycle = createServiceLifecycle();
   #nowMs = 0;
@@ -17,7 +28,7 @@ class Scans {
     this.#nowMs += afterMs;
     const instances = running.map(
       (process): ServiceInstance => ({
-        name: { service: process.service ?? "api", namedBy: "script", confidence: 0.8 },
+        name: nameOf(process.service ?? "api"),
         isManaged: false,
         method: "listening_socket",
         protocol: process.port === null ? null : "tcp",
@@ -49,7 +60,7 @@ describe("createServiceLifecycle()", () => {
     expect(row).toMatchObject({
       kind: "service-restarted",
       severity: "warning",
-      service: "api",
+      service: "program:api",
       pid: 9,
       message: "api restarted: pid 5 is now 9",
     });
@@ -94,7 +105,7 @@ describe("createServiceLifecycle()", () => {
     expect(scans.next([{ pid: 5, build: "a", disk: { key: "new", build: null } }])).toEqual([]);
     const events = scans.next([{ pid: 5, build: "a", disk: { key: "new", build: "b" } }]);
     expect(text(events)).toEqual(["binary-updated info 5"]);
-    expect(events[0]!.message).toBe("The binary of api was replaced on disk: pid 5 still runs build a, the file is build b");
+    expect(events[0]!.message).toBe("The program of api was replaced on disk: pid 5 still runs build a, the file is build b");
     expect(JSON.parse(events[0]!.details)).toMatchObject({ where: "disk", before: { build: "a" }, after: { build: "b" } });
     expect(scans.next([{ pid: 5, build: "a", disk: { key: "new", build: "b" } }])).toEqual([]);
     expect(scans.next([{ pid: 5, build: "a", disk: null }])).toEqual([]);

@@ -1,4 +1,4 @@
-/** Compares scans and reports what changed: a service restarted, exited, or runs another binary. Does no I/O. */
+/** Compares scans and reports what changed: a service restarted, exited, or runs another program. Does no I/O. */
 
 import type { DiscoveryScan, ExecutableBuild, ExecutableFile, ProcessFacts } from "../../host/index.ts";
 import type { event, RowOf, SampleTime } from "../../store/signals/index.ts";
@@ -28,7 +28,10 @@ interface Root {
 }
 
 interface Watched {
+  /** The id. */
   service: string;
+  /** For messages: as of the last scan that saw it. */
+  name: string;
   protocol: string | null;
   port: number | null;
   roots: Map<string, Root>;
@@ -64,6 +67,7 @@ export function createServiceLifecycle(): ServiceLifecycle {
     awaitsRestart = false;
     for (const [key, group] of now) {
       const before = watched.get(key);
+      if (before) before.name = group.name;
       if (!before) {
         if (watched.size < maxWatched) watched.set(key, begin(group, scan, time));
         continue;
@@ -72,9 +76,7 @@ export function createServiceLifecycle(): ServiceLifecycle {
     }
     for (const [key, before] of watched) {
       if (now.has(key)) continue;
-      events.push(
-        ...compare(before, { service: before.service, protocol: before.protocol, port: before.port, members: new Map() }, scan, time),
-      );
+      events.push(...compare(before, { ...before, members: new Map() }, scan, time));
       if (before.roots.size === 0 && before.missing.length === 0) watched.delete(key);
     }
     for (const { missing } of watched.values()) awaitsRestart ||= missing.length > 0;
@@ -101,6 +103,7 @@ function withoutRepeats(events: readonly EventRow[]): EventRow[] {
 
 interface Group {
   service: string;
+  name: string;
   protocol: string | null;
   port: number | null;
   members: Map<string, ProcessFacts>;
@@ -114,7 +117,7 @@ function groupByService(instances: readonly ServiceInstance[]): Map<string, Grou
     const key = `${name.service} ${protocol} ${port}`;
     let group = groups.get(key);
     if (!group) {
-      group = { service: name.service, protocol, port, members: new Map() };
+      group = { service: name.service, name: name.name, protocol, port, members: new Map() };
       groups.set(key, group);
     }
     group.members.set(idOf(facts), facts);
@@ -135,8 +138,8 @@ function rootOf(facts: ProcessFacts, scan: LifecycleScan, time: SampleTime): Roo
 function begin(group: Group, scan: LifecycleScan, time: SampleTime): Watched {
   const roots = new Map(rootsOf(group).map((facts) => [idOf(facts), rootOf(facts, scan, time)]));
   const build = [...roots.values()].find((root) => root.build !== null)?.build ?? null;
-  const { service, protocol, port } = group;
-  return { service, protocol, port, roots, members: new Set(group.members.keys()), missing: [], build };
+  const { service, name, protocol, port } = group;
+  return { service, name, protocol, port, roots, members: new Set(group.members.keys()), missing: [], build };
 }
 
 function compare(before: Watched, group: Group, scan: LifecycleScan, time: SampleTime): EventRow[] {
@@ -219,14 +222,14 @@ function diskChanged(watched: Watched, root: Root, disk: ExecutableFile, time: S
     before: describe(root),
     after: { pid, exe: root.facts.exe, build: disk.build?.id ?? null, buildKind: disk.build?.kind ?? null },
   };
-  const message = `The binary of ${watched.service} was replaced on disk: pid ${pid} still runs ${shortBuild(root.build)}, the file is ${shortBuild(disk.build)}`;
+  const message = `The program of ${watched.name} was replaced on disk: pid ${pid} still runs ${shortBuild(root.build)}, the file is ${shortBuild(disk.build)}`;
   return [eventRow("binary-updated", "info", watched, pid, message, details, time)];
 }
 
 function restarted(watched: Watched, before: Root, after: Root, time: SampleTime): EventRow {
   const isUpdate = before.build !== null && after.build !== null && before.build.id !== after.build.id;
   const { pid } = after.facts.entry;
-  const message = `${watched.service} restarted: pid ${before.facts.entry.pid} is now ${pid}${isUpdate ? ", with another binary" : ""}`;
+  const message = `${watched.name} restarted: pid ${before.facts.entry.pid} is now ${pid}${isUpdate ? ", with another build" : ""}`;
   return eventRow(
     "service-restarted",
     isUpdate ? "info" : "warning",
@@ -246,7 +249,7 @@ function updated(watched: Watched, known: ExecutableBuild | null, after: Root, t
   if (!build || !before || before.id === build.id) return [];
   const { pid } = after.facts.entry;
   const details = { where: "process", before: { build: before.id, buildKind: before.kind }, after: describe(after) };
-  const message = `${watched.service} runs another binary: ${shortBuild(build)} instead of ${shortBuild(before)} (pid ${pid})`;
+  const message = `${watched.name} runs another program: ${shortBuild(build)} instead of ${shortBuild(before)} (pid ${pid})`;
   return [eventRow("binary-updated", "info", watched, pid, message, details, time)];
 }
 
@@ -255,7 +258,7 @@ function exited(watched: Watched, before: Root, time: SampleTime): EventRow {
   const { pid } = before.facts.entry;
   const rest =
     remaining > 0 ? `; ${remaining} other ${remaining === 1 ? "process remains" : "processes remain"}` : ", and nothing replaced it";
-  const message = `${watched.service} exited: pid ${pid} is gone${rest}`;
+  const message = `${watched.name} exited: pid ${pid} is gone${rest}`;
   return eventRow(
     "service-exited",
     remaining > 0 ? "warning" : "error",

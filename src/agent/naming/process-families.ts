@@ -32,8 +32,8 @@ export class ProcessFamilies {
   }
 
   #isWorkerOf(child: ProcessFacts, parent: ProcessFacts): boolean {
-    if (child.exe === null || child.exe !== parent.exe || child.containerId !== parent.containerId) return false;
-    if (parent.name === null || managers.test(parent.name.service)) return false;
+    if (!isSameProgram(child, parent) || child.containerId !== parent.containerId) return false;
+    if (parent.name === null || managers.test(parent.name.name)) return false;
     return child.script === parent.script || this.#sharesPort(child.entry.pid, parent.entry.pid);
   }
 
@@ -45,6 +45,13 @@ export class ProcessFamilies {
     this.#acceptedFrom ??= acceptedFrom(this.#scan);
     return this.#acceptedFrom.get(childPid)?.has(parentPid) ?? false;
   }
+}
+
+/** The same file, or another file of one well-known program: `sshd` and `sshd-session`. */
+function isSameProgram(child: ProcessFacts, parent: ProcessFacts): boolean {
+  const { infrastructure } = child.origin;
+  if (infrastructure !== null && infrastructure === parent.origin.infrastructure) return true;
+  return child.exe !== null && child.exe === parent.exe;
 }
 
 /** For each process with accepted connections: the owners of the listeners that accepted them. */

@@ -14,10 +14,11 @@ const both = ["http_host", "grpc_service"] as const;
 
 function learn(...windows: TrafficName[][]): LearnedNames {
   const names = new LearnedNames({ hostname: "vm-1" });
-  for (const window of windows) names.add(window, (pid) => (pid === 99 ? undefined : { pid, startTicks: pid * 10 }));
+  for (const window of windows) names.add(window, (pid) => (pid === 99 ? { pid, startTicks: 990 } : undefined));
   return names;
 }
-const at = (names: LearnedNames, port: number | null = 80, startTicks = 50) => names.nameOf({ pid: 5, startTicks, port }, both);
+/** At a port whose process no scan has seen. */
+const at = (names: LearnedNames, port = 80) => names.nameAtPort(port, both);
 
 describe("LearnedNames", () => {
   it("learns the host of most requests, once there are enough", () => {
@@ -29,7 +30,7 @@ describe("LearnedNames", () => {
   it("keeps a name until another one is requested much more often", () => {
     const names = learn([nameOf("old", 100)], [nameOf("new", 250)]);
     expect(at(names)).toBe("old");
-    names.add([nameOf("new", 100)], () => ({ pid: 5, startTicks: 50 }));
+    names.add([nameOf("new", 100)], () => undefined);
     expect(at(names)).toBe("new");
   });
 
@@ -46,21 +47,34 @@ describe("LearnedNames", () => {
     expect(at(learn([nameOf("10.0.0.1", 30), nameOf("shop", 60)]))).toBe("shop");
   });
 
-  it("separates processes by start time, ports, and sources", () => {
+  it("names no port by the requests to a known process, and separates ports and sources", () => {
     const names = learn([
       nameOf("shop", 100),
       nameOf("acme.Cart", 100, { port: 90, source: "grpc_service" }),
-      nameOf("x", 100, { pid: 99 }),
+      nameOf("known.example", 100, { pid: 99, port: 70 }),
     ]);
-    expect([at(names, 80), at(names, 90), at(names, 70), at(names, 80, 51)]).toEqual(["shop", "acme.Cart", undefined, undefined]);
-    expect(at(names, null)).toBeUndefined();
-    expect(at(learn([nameOf("shop", 100)]), null)).toBe("shop");
-    expect(names.nameOf({ pid: 5, startTicks: 50, port: 80 }, ["grpc_service"])).toBeUndefined();
+    expect([at(names, 80), at(names, 90), at(names, 70)]).toEqual(["shop", "acme.Cart", undefined]);
+    expect(names.nameAtPort(80, ["grpc_service"])).toBeUndefined();
+  });
+
+  it("has aliases of a process from all its ports and sources, most requested first, at most 16", () => {
+    const known = { pid: 99 };
+    const names = learn([
+      nameOf("shop.example", 30, known),
+      nameOf("acme.Cart", 100, { ...known, port: 90, source: "grpc_service" }),
+      nameOf("tls.example", 40, { ...known, port: 443, source: "tls_sni" }),
+      nameOf("rare.example", 19, known),
+      nameOf("10.0.0.1", 500, known),
+    ]);
+    expect(names.aliases().get("99 990")).toEqual(["acme.Cart", "tls.example", "shop.example"]);
+    expect(names.aliases().get("99 991")).toBeUndefined();
+    const many = learn(Array.from({ length: 30 }, (_, index) => nameOf(`x${index}.example`, 20 + index, known)));
+    expect(many.aliases().get("99 990")).toHaveLength(16);
   });
 
   it("evicts the least recently seen port", () => {
     const names = new LearnedNames({ hostname: "vm-1", maxPlaces: 2 });
-    for (const port of [80, 81, 82]) names.add([nameOf("shop", 100, { port })], () => ({ pid: 5, startTicks: 50 }));
+    for (const port of [80, 81, 82]) names.add([nameOf("shop", 100, { port })], () => undefined);
     expect([at(names, 80), at(names, 82)]).toEqual([undefined, "shop"]);
   });
 });

@@ -1,8 +1,13 @@
-/** Service names learned from traffic: the Host of HTTP requests and gRPC service names. Clients control both, so a name needs many requests. */
+/**
+ * What clients call services: the Host of HTTP requests, gRPC services, TLS server names. Clients choose all of them, so they are aliases; one
+ * names a service only where nothing else is known about it, and only after many requests.
+ */
 
 import { parseIpv4, parseIpv6 } from "../../base/ip-parse.ts";
+import { remembered } from "../../base/remembered.ts";
 import type { TrafficName } from "../../traffic/index.ts";
-import type { TrafficNames, TrafficSource } from "../naming/service-namer.ts";
+import type { ProcessKey } from "../naming/service-identities.ts";
+import { processKey, type TrafficNames, type TrafficSource } from "../naming/service-namer.ts";
 
 export interface LearnedNamesOptions {
   /** Of this machine: it does not identify a service. */
@@ -15,7 +20,7 @@ interface Place {
   pid: number;
   startTicks: number;
   port: number;
-  sources: Map<TrafficSource, Candidates>;
+  sources: Map<TrafficName["source"], Candidates>;
 }
 
 interface Candidates {
@@ -25,6 +30,10 @@ interface Candidates {
   chosen: string | undefined;
 }
 
+/** Of a process that no scan has seen. */
+const unknownProcess: ProcessKey = { pid: 0, startTicks: 0 };
+/** Per process. */
+const maxAliases = 16;
 /** A name is accepted from this many requests and this share of all requests. */
 const minRequests = 20;
 const minRatio = 0.6;
@@ -47,12 +56,12 @@ export class LearnedNames implements TrafficNames {
   }
 
   /** `headOf`: the topmost process of a family; its start time distinguishes processes that reuse a pid. */
-  add(names: readonly TrafficName[], headOf: (pid: number) => { pid: number; startTicks: number } | undefined): void {
+  add(names: readonly TrafficName[], headOf: (pid: number) => ProcessKey | undefined): void {
     const touched = new Set<Candidates>();
     for (const { pid, port, source, name, requests } of names) {
-      const head = headOf(pid);
-      const clean = source === "tls_sni" ? null : source === "http_host" ? this.#hostName(name) : grpcName(name);
-      if (head === undefined || source === "tls_sni" || !(requests > 0)) continue;
+      const head = headOf(pid) ?? unknownProcess;
+      const clean = source === "grpc_service" ? grpcName(name) : this.#hostName(name);
+      if (!(requests > 0)) continue;
       const candidates = this.#candidatesOf(head.pid, head.startTicks, port, source);
       if (clean === null) candidates.nameless += requests;
       else count(candidates, clean, requests);
@@ -61,31 +70,31 @@ export class LearnedNames implements TrafficNames {
     for (const candidates of touched) choose(candidates);
   }
 
-  nameOf(instance: { pid: number; startTicks: number; port: number | null }, sources: readonly TrafficSource[]): string | undefined {
-    if (instance.port !== null) return this.#nameAt(this.#places.get(keyOf(instance.pid, instance.port)), instance.startTicks, sources);
-    // A process with a single named port has the name of that port.
-    const found = new Set<string>();
-    for (const place of this.#places.values()) {
-      const name = place.pid === instance.pid ? this.#nameAt(place, instance.startTicks, sources) : undefined;
-      if (name !== undefined) found.add(name);
-    }
-    const [only] = found;
-    return found.size === 1 ? only : undefined;
-  }
-
-  #nameAt(place: Place | undefined, startTicks: number, sources: readonly TrafficSource[]): string | undefined {
-    if (!place || place.startTicks !== startTicks) return undefined;
+  nameAtPort(port: number, sources: readonly TrafficSource[]): string | undefined {
+    const place = this.#places.get(keyOf(unknownProcess.pid, port));
     for (const source of sources) {
-      const name = place.sources.get(source)?.chosen;
+      const name = place?.sources.get(source)?.chosen;
       if (name !== undefined) return name;
     }
     return undefined;
   }
 
-  #candidatesOf(pid: number, startTicks: number, port: number, source: TrafficSource): Candidates {
+  aliases(): Map<string, string[]> {
+    const sums = new Map<string, Map<string, number>>();
+    for (const place of this.#places.values()) {
+      const own = remembered(sums, processKey(place), () => new Map<string, number>());
+      for (const { requests } of place.sources.values())
+        for (const [name, sum] of requests) if (sum >= minRequests) own.set(name, (own.get(name) ?? 0) + sum);
+    }
+    const mostRequested = (names: Map<string, number>): string[] => [...names].sort((a, b) => b[1] - a[1]).map(([name]) => name);
+    return new Map([...sums].map(([key, names]) => [key, mostRequested(names).slice(0, maxAliases)]));
+  }
+
+  #candidatesOf(pid: number, startTicks: number, port: number, source: TrafficName["source"]): Candidates {
     const key = keyOf(pid, port);
     const known = this.#places.get(key);
-    const place = known?.startTicks === startTicks ? known : { pid, startTicks, port, sources: new Map<TrafficSource, Candidates>() };
+    const place =
+      known?.startTicks === startTicks ? known : { pid, startTicks, port, sources: new Map<TrafficName["source"], Candidates>() };
     this.#places.delete(key);
     this.#places.set(key, place);
     for (const oldest of this.#places.keys()) {

@@ -4,6 +4,7 @@ import { silentLogger } from "../../base/log.ts";
 import type { AgentTrafficConfig } from "../../config/index.ts";
 import type { AgentStore } from "../../store/agent/index.ts";
 import { defaultDiscovery, managedOf, scanOf, socketOf, type TestScan } from "../discovery/discovery-scan.fixture.ts";
+import { ServiceIdentities } from "../naming/service-identities.ts";
 import { createServiceNamer } from "../naming/service-namer.ts";
 import { LearnedNames } from "./learned-names.ts";
 import { TrafficCollector } from "./traffic-collector.ts";
@@ -77,7 +78,16 @@ let connectionCalls: string[] = [];
 
 function scan(test: TestScan): void {
   const seen = scanOf(test);
-  collector.scanned(seen, createServiceNamer({ scan: seen, config: defaultDiscovery, managed: managedOf([]), traffic: names }));
+  collector.scanned(
+    seen,
+    createServiceNamer({
+      scan: seen,
+      config: defaultDiscovery,
+      managed: managedOf([]),
+      traffic: names,
+      identities: new ServiceIdentities("vm-1"),
+    }),
+  );
 }
 const report = (...[requests, more]: [Parameters<typeof trafficWindow>[1], Parameters<typeof trafficWindow>[2]?]) =>
   traffic.options?.onReport(trafficWindow(nowMs, requests, more));
@@ -204,6 +214,9 @@ describe("TrafficCollector", () => {
     expect(trafficStatus(collector.readings())).toMatchObject({ state: "starting", fix: null });
     traffic.status.state = { kind: "state", hooks: "off", problem: "CAP_BPF is missing", tls: [], step: 0 };
     expect(trafficStatus(collector.readings())).toMatchObject({ state: "off", reason: "CAP_BPF is missing" });
+    expect(trafficStatus(collector.readings(), { inode: 7, isFirst: false }).scope).toBe("pid-namespace");
+    expect(trafficStatus(collector.readings(), { inode: 7, isFirst: true }).scope).toBe("host");
+    expect(trafficStatus(collector.readings(), null).scope).toBe("host");
     expect(trafficStatus(collector.readings()).fix).toContain("CAP_BPF and CAP_PERFMON");
     expect(collector.captures.problem).toBe("CAP_BPF is missing");
     config = { ...config, enabled: false };
@@ -275,13 +288,13 @@ describe("TrafficCollector", () => {
     expect(traffic.settings.at(-1)?.tls.excludedPids).toEqual([6]);
   });
 
-  it("learns names of services", async () => {
+  it("makes what clients request an alias, and keeps the service's name", async () => {
     scan(web);
-    report([], { names: [{ pid: 5, port: 80, source: "http_host", name: "www.shop.example", requests: 100 }] });
-    expect(names.nameOf({ pid: 5, startTicks: 5, port: 80 }, ["http_host"])).toBe("www.shop.example");
+    report([], { names: [{ pid: 5, port: 80, source: "http_host", name: "evil-rename.test", requests: 80 }] });
+    expect(names.aliases().get("5 5")).toEqual(["evil-rename.test"]);
     scan(web);
     report([requestGroup()]);
-    expect((await stored("red")).at(-1)).toMatchObject({ service: "www.shop.example" });
+    expect((await stored("red")).at(-1)).toMatchObject({ service: "web" });
   });
 
   it("stores pending rows when closed, and stops the process once", async () => {

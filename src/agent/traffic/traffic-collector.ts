@@ -2,7 +2,6 @@
 
 import type { Clock } from "../../base/clock.ts";
 import { CoralError } from "../../base/errors.ts";
-import { isLoopback } from "../../base/ip-address.ts";
 import type { Logger } from "../../base/log.ts";
 import { matcherOf } from "../../base/name-pattern.ts";
 import type { AgentTrafficConfig } from "../../config/index.ts";
@@ -20,14 +19,16 @@ import type {
   TrafficWindow,
 } from "../../traffic/index.ts";
 import { CaptureHub } from "../capture/capture-hub.ts";
+import type { ConnectionRow } from "../connections/connection-tracks.ts";
 import type { KernelReports } from "../connections/kernel-connections.ts";
 import type { ServiceNamer } from "../naming/service-namer.ts";
 import type { LearnedNames } from "./learned-names.ts";
 import { PeerNames } from "./peer-names.ts";
-import type { TrafficDirectory } from "./traffic-directory.ts";
+import type { TimeSpan, TrafficDirectory } from "./traffic-directory.ts";
 import { type NamedGroup, type RedRow, trafficRows } from "./traffic-rows.ts";
 import { trafficSettings } from "./traffic-settings.ts";
 import { TrafficTotals } from "./traffic-totals.ts";
+import { WindowCallers } from "./window-callers.ts";
 
 export interface TrafficCollectorOptions {
   store: Pick<AgentStore, "append">;
@@ -59,6 +60,7 @@ export interface TrafficReadings {
 /** Requests of unknown processes. They wait for a scan, at most until the next window. */
 interface PendingWindow {
   groups: RequestGroup[];
+  span: TimeSpan;
   time: SampleTime;
   windowMs: number;
 }
@@ -117,12 +119,17 @@ export class TrafficCollector implements AsyncDisposable {
     if (this.#pending.length === 0) return;
     let hasNamed = false;
     this.#pending = this.#pending.flatMap((pending) => {
-      const { named, unknown } = this.#name(pending.groups, false);
+      const { named, unknown } = this.#name(pending.groups, pending.span, false);
       hasNamed ||= named.length > 0;
       this.#store(this.#rowsOf(named, pending), []);
       return unknown.length === 0 ? [] : [{ ...pending, groups: unknown }];
     });
     this.#rescanPauseMs = hasNamed ? firstRescanMs : Math.min(maxRescanMs, this.#rescanPauseMs * 2);
+  }
+
+  /** Call with the rows of connections: they name callers that no scan sees. */
+  connected(rows: readonly ConnectionRow[]): void {
+    this.#options.directory.addCallers(rows);
   }
 
   /** Marks the start or end of a socket scan in the traffic process; false when there is none. */
@@ -174,7 +181,7 @@ export class TrafficCollector implements AsyncDisposable {
   #settings(): TrafficSettings {
     const { config, cores, directory } = this.#options;
     const isAnyExcluded = config().tls.exclude.length > 0;
-    return trafficSettings(config(), cores, isAnyExcluded ? directory.pidsOf(this.#isExcluded) : []);
+    return trafficSettings(config(), cores, isAnyExcluded ? directory.pidsOf(({ name }) => this.#isExcluded(name)) : []);
   }
 
   /** Everything that is sent with settings, for comparison. */
@@ -214,7 +221,7 @@ export class TrafficCollector implements AsyncDisposable {
         return this.#acceptState(report);
       case "captured":
         // The exclusion may have reached the traffic process after it read this request.
-        if (report.isTls && this.#isExcluded(this.#options.directory.serviceOf(report.pid, null) ?? "")) return;
+        if (report.isTls && this.#isExcluded(this.#options.directory.serviceOf(report.pid, null)?.name ?? "")) return;
         return this.captures.accept(report);
       case "capture-ended":
         return this.captures.accept(report);
@@ -241,11 +248,11 @@ export class TrafficCollector implements AsyncDisposable {
     if (this.#isScanned || this.#pending.length >= maxPendingWindows) this.#flushPending();
     this.#totals.add(window);
     this.#peers.add(window.peerNames);
-    names.add(window.names, (pid) => directory.headOf(pid));
     const windowMs = Math.max(1, Number(window.toNs - window.fromNs) / 1e6);
-    const context = { time: this.#timeOf(window), windowMs };
+    const context = { time: this.#timeOf(window), windowMs, span: { fromNs: window.fromNs, toNs: window.toNs } };
+    names.add(window.names, (pid) => directory.headOf(pid, context.span));
     const groups = window.requests.filter(({ protocol, count }) => count > 0 && !disabledProtocols.includes(protocol));
-    const { named, unknown, excluded } = this.#name(groups, false);
+    const { named, unknown, excluded } = this.#name(groups, context.span, false);
     if (unknown.length > 0) this.#defer({ ...context, groups: unknown });
     const { rows, foldedRequests } = trafficRows(named, { ...context, maxRows });
     this.#totals.addLoss("routes-full", foldedRequests);
@@ -269,42 +276,30 @@ export class TrafficCollector implements AsyncDisposable {
   }
 
   /** `isLast`: unknown processes are not retried and get the kernel's process name. */
-  #name(groups: readonly RequestGroup[], isLast: boolean): { named: NamedGroup[]; unknown: RequestGroup[]; excluded: number } {
+  #name(
+    groups: readonly RequestGroup[],
+    span: TimeSpan,
+    isLast: boolean,
+  ): { named: NamedGroup[]; unknown: RequestGroup[]; excluded: number } {
     const { directory } = this.#options;
     const named: NamedGroup[] = [];
     const unknown: RequestGroup[] = [];
-    const callers = this.#callersIn(groups);
+    const callers = new WindowCallers(groups, (pid) => directory.serviceOf(pid, null, span)?.service ?? null);
     let excluded = 0;
     for (const group of groups) {
-      const known = directory.serviceOf(group.pid, group.role === "server" ? group.serverPort : null);
-      const service = known ?? (isLast ? (group.processName ?? "unknown") : undefined);
+      const known = directory.serviceOf(group.pid, group.role === "server" ? group.serverPort : null, span);
+      const service = known?.service ?? (isLast ? (group.processName ?? "unknown") : undefined);
       if (service === undefined) unknown.push(group);
       // The process may have been observed before a scan found its service.
-      else if (group.isTls && this.#isExcluded(service)) excluded += group.count;
-      else named.push({ group, service, peer: this.#peerOf(group, callers) });
+      else if (group.isTls && this.#isExcluded(known?.name ?? service)) excluded += group.count;
+      else for (const called of callers.of(group) ?? [{ group, peer: this.#peerOf(group) }]) named.push({ ...called, service });
     }
     return { named, unknown, excluded };
   }
 
-  /** Local clients by server port, for servers that see only a loopback address. Null for several or unknown clients. */
-  #callersIn(groups: readonly RequestGroup[]): Map<number, string | null> {
-    const callers = new Map<number, string | null>();
-    for (const { role, pid, peerAddress, serverPort } of groups) {
-      if (role !== "client" || !isLoopback(peerAddress)) continue;
-      const service = this.#options.directory.serviceOf(pid, null) ?? null;
-      const known = callers.get(serverPort);
-      callers.set(serverPort, known === undefined || known === service ? service : null);
-    }
-    return callers;
-  }
-
-  #peerOf({ pid, role, peerAddress, serverPort }: RequestGroup, callers: ReadonlyMap<number, string | null>): string | null {
+  #peerOf({ pid, role, peerAddress, serverPort }: RequestGroup): string | null {
     const { directory } = this.#options;
-    if (role === "server") {
-      // Scans miss short-lived clients.
-      const seen = isLoopback(peerAddress) ? callers.get(serverPort) : undefined;
-      return seen === undefined ? directory.callerOf(pid, serverPort, peerAddress) : seen;
-    }
+    if (role === "server") return directory.callerOf(pid, serverPort, peerAddress);
     return directory.listenerAt(pid, peerAddress, serverPort) ?? this.#peers.nameOf(peerAddress, serverPort);
   }
 
@@ -317,7 +312,7 @@ export class TrafficCollector implements AsyncDisposable {
   }
 
   #flushPending(): void {
-    for (const pending of this.#pending) this.#store(this.#rowsOf(this.#name(pending.groups, true).named, pending), []);
+    for (const pending of this.#pending) this.#store(this.#rowsOf(this.#name(pending.groups, pending.span, true).named, pending), []);
     this.#pending = [];
   }
 

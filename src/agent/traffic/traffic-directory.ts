@@ -1,9 +1,19 @@
 /** Maps pids, ports and addresses in the traffic to services, by the newest scan and a cache of earlier ones. */
 
 import { isLoopback, isWildcard } from "../../base/ip-address.ts";
+import { remembered } from "../../base/remembered.ts";
 import type { DiscoveryScan, TrackedSocket } from "../../host/index.ts";
+import type { ConnectionRow } from "../connections/connection-tracks.ts";
 import { servingOwners } from "../naming/listener-owners.ts";
+import { noProcessTimes, type ProcessTimes } from "../naming/process-times.ts";
+import type { ProcessKey } from "../naming/service-identities.ts";
 import type { ServiceNamer } from "../naming/service-namer.ts";
+
+/** A service by its id and its name. */
+export interface NamedService {
+  service: string;
+  name: string;
+}
 
 export interface TrafficDirectory {
   /** Call with each completed scan. */
@@ -12,106 +22,194 @@ export interface TrafficDirectory {
    * The service of a server process at `port`, or of a client process with null. An unknown server process gets the name of the only service
    * that listens on the port, because some servers fork a process per connection; otherwise undefined.
    */
-  serviceOf(pid: number, port: number | null): string | undefined;
+  serviceOf(pid: number, port: number | null, span?: TimeSpan): NamedService | undefined;
   /** The topmost process of its family, which shares names learned from traffic. Undefined for an unknown process. */
-  headOf(pid: number): { pid: number; startTicks: number } | undefined;
-  /** The local service that a process reaches at an address; null when there is none, or more than one. */
+  headOf(pid: number, span?: TimeSpan): ProcessKey | undefined;
+  /** The id of the local service that a process reaches at an address; null when there is none, or more than one. */
   listenerAt(pid: number, address: string, port: number): string | null;
-  /** The local service that calls a process at its port from an address; null when there is none, or more than one. */
+  /** The id of the local service that calls a process at its port from an address; null when there is none, or more than one. */
   callerOf(pid: number, port: number, address: string): string | null;
+  /** Remembers callers for two minutes: most connections are too short for a scan. */
+  addCallers(rows: readonly ConnectionRow[]): void;
   /** Processes of matching services, ascending. */
-  pidsOf(isMatch: (service: string) => boolean): number[];
+  pidsOf(isMatch: (service: NamedService) => boolean): number[];
   /** Services with a matching process. */
-  servicesOf(isMatch: (pid: number) => boolean): string[];
+  servicesOf(isMatch: (pid: number) => boolean): NamedService[];
+}
+
+/** When requests were observed, CLOCK_MONOTONIC. Decides which of the processes that had a pid is meant. */
+export interface TimeSpan {
+  fromNs: bigint;
+  toNs: bigint;
 }
 
 interface Known {
   startTicks: number;
-  head: { pid: number; startTicks: number };
+  /** When a scan first missed it, CLOCK_MONOTONIC: later requests are another process's. Null while it runs. */
+  goneNs: bigint | null;
+  /** The process that had the pid before. */
+  former: Known | undefined;
+  head: ProcessKey;
   networkNamespace: number | null;
   /** By port; null for the process as a whole. */
-  services: Map<number | null, string>;
+  services: Map<number | null, NamedService>;
 }
 
 export interface TrafficDirectoryOptions {
   /** Cached processes, including exited ones. Default 8192. */
   maxProcesses?: number;
+  /** Default: pids are not told apart by time. */
+  times?: ProcessTimes;
+  /** Start of the process that has the pid at this moment; null when there is none. Default: as in the newest scan. */
+  startTicksNow?: (pid: number) => number | null;
+  /** CLOCK_MONOTONIC. */
+  nowNs?: () => bigint;
 }
 
 /** Further ports of a process share its name. */
 const maxPortsPerProcess = 64;
 
-export function createTrafficDirectory({ maxProcesses = 8_192 }: TrafficDirectoryOptions = {}): TrafficDirectory {
-  let current: { scan: DiscoveryScan; namer: ServiceNamer; places: Places } | undefined;
-  /** Least recently used first. */
-  const known = new Map<number, Known>();
+export function createTrafficDirectory(options: TrafficDirectoryOptions = {}): TrafficDirectory {
+  return new ScanDirectory(options);
+}
 
-  const keep = (pid: number, entry: Known): void => {
-    known.delete(pid);
-    known.set(pid, entry);
-    for (const oldest of known.keys()) {
-      if (known.size <= maxProcesses) break;
-      known.delete(oldest);
-    }
-  };
+class ScanDirectory implements TrafficDirectory {
+  readonly #options: Required<Omit<TrafficDirectoryOptions, "startTicksNow">> & Pick<TrafficDirectoryOptions, "startTicksNow">;
+  #current: { scan: DiscoveryScan; namer: ServiceNamer; places: Places } | undefined;
+  /** Least recently used first. */
+  readonly #known = new Map<number, Known>();
+  readonly #callers = new CallerMemory();
+  /** Processes that have pids now, asked once per window: it has thousands of groups of a few processes. */
+  #checked: { span: TimeSpan | undefined; ticks: Map<number, number | null> } = { span: undefined, ticks: new Map() };
+
+  constructor(options: TrafficDirectoryOptions) {
+    this.#options = { maxProcesses: 8_192, times: noProcessTimes, nowNs: () => process.hrtime.bigint(), ...options };
+  }
+
+  update(scan: DiscoveryScan, namer: ServiceNamer): void {
+    const places = placesOf(scan, namer);
+    this.#current = { scan, namer, places };
+    const nowNs = this.#options.nowNs();
+    for (const [pid, entry] of this.#known) if (scan.processOf(pid)?.startTicks !== entry.startTicks) entry.goneNs ??= nowNs;
+    // Caches processes that may exit before their requests are reported.
+    for (const { pid, port } of places.owners) this.#lookUp(pid, port);
+  }
+
+  serviceOf(pid: number, port: number | null, span?: TimeSpan): NamedService | undefined {
+    const services = this.#lookUp(pid, port, span)?.services;
+    if (!services && port !== null) return this.#current?.places.onlyAt(port) ?? undefined;
+    return services?.get(port) ?? services?.get(null) ?? services?.values().next().value;
+  }
+
+  headOf(pid: number, span?: TimeSpan): ProcessKey | undefined {
+    return this.#lookUp(pid, null, span)?.head;
+  }
+
+  listenerAt(pid: number, address: string, port: number): string | null {
+    return this.#current?.places.listenerAt(this.#namespaceOf(pid), address, port) ?? null;
+  }
+
+  addCallers(rows: readonly ConnectionRow[]): void {
+    this.#callers.add(rows, this.#options.nowNs());
+  }
+
+  callerOf(pid: number, port: number, address: string): string | null {
+    const key = callerKey(this.#namespaceOf(pid), port, address);
+    const open = this.#current?.places.callerAt(key);
+    const found = new Set([...(open === undefined ? [] : [open]), ...this.#callers.at(key, this.#options.nowNs())]);
+    const [only = null] = found;
+    return found.size === 1 ? only : null;
+  }
+
+  pidsOf(isMatch: (service: NamedService) => boolean): number[] {
+    return this.#running()
+      .flatMap(([pid, { services }]) => ([...services.values()].some(isMatch) ? [pid] : []))
+      .sort((a, b) => a - b);
+  }
+
+  servicesOf(isMatch: (pid: number) => boolean): NamedService[] {
+    const found = this.#running().flatMap(([pid, { services }]) => (isMatch(pid) ? [...services.values()] : []));
+    return [...new Map(found.map((one) => [one.service, one])).values()];
+  }
 
   /** Updates the cache entry of a running process; returns the cached one of an exited process. */
-  const lookUp = (pid: number, port: number | null): Known | undefined => {
+  #lookUp(pid: number, port: number | null, span?: TimeSpan): Known | undefined {
+    const current = this.#current;
     const entry = current?.scan.processOf(pid);
-    const cached = known.get(pid);
-    if (!entry || !current) return cached;
-    const isSame = cached?.startTicks === entry.startTicks;
+    const cached = this.#known.get(pid);
+    if (this.#isReused(pid, entry?.startTicks, span)) return undefined;
+    if (!entry || !current) return atTime(cached, span);
     const { startTicks } = entry;
-    const next: Known = isSame ? cached : { startTicks, head: { pid, startTicks }, networkNamespace: null, services: new Map() };
+    const isSame = cached?.startTicks === startTicks;
+    if (this.#isBefore(startTicks, span)) return atTime(isSame ? cached.former : cached, span);
+    const fresh = { startTicks, goneNs: null, former: cached && { ...cached, former: undefined }, head: { pid, startTicks } };
+    const next: Known = isSame ? cached : { ...fresh, networkNamespace: null, services: new Map() };
     next.networkNamespace = entry.networkNamespace;
     next.head = current.namer.headOf(pid) ?? next.head;
     if (next.services.size < maxPortsPerProcess || next.services.has(port)) {
       const name = port === null ? current.namer.ofProcess(pid) : current.namer.atPort(pid, port);
       // Without a name from any source, the kernel's process name is used.
-      next.services.set(port, name?.service ?? entry.name);
+      next.services.set(port, name ? { service: name.service, name: name.name } : { service: entry.name, name: entry.name });
     }
-    keep(pid, next);
+    this.#keep(pid, next);
     return next;
-  };
+  }
 
-  const running = (): [pid: number, Known][] =>
-    [...known].filter(([pid, { startTicks }]) => current?.scan.processOf(pid)?.startTicks === startTicks);
+  #keep(pid: number, entry: Known): void {
+    this.#known.delete(pid);
+    this.#known.set(pid, entry);
+    for (const oldest of this.#known.keys()) {
+      if (this.#known.size <= this.#options.maxProcesses) break;
+      this.#known.delete(oldest);
+    }
+  }
 
-  return {
-    update: (scan, namer) => {
-      current = { scan, namer, places: placesOf(scan, namer) };
-      // Caches processes that may exit before their requests are reported.
-      for (const { pid, port } of current.places.owners) lookUp(pid, port);
-    },
-    serviceOf: (pid, port) => {
-      const services = lookUp(pid, port)?.services;
-      if (!services && port !== null) return current?.places.onlyAt(port) ?? undefined;
-      return services?.get(port) ?? services?.get(null) ?? services?.values().next().value;
-    },
-    headOf: (pid) => lookUp(pid, null)?.head,
-    listenerAt: (pid, address, port) => current?.places.listenerAt(known.get(pid)?.networkNamespace ?? null, address, port) ?? null,
-    callerOf: (pid, port, address) => current?.places.callerOf(known.get(pid)?.networkNamespace ?? null, port, address) ?? null,
-    pidsOf: (isMatch) =>
-      running()
-        .flatMap(([pid, { services }]) => ([...services.values()].some(isMatch) ? [pid] : []))
-        .sort((a, b) => a - b),
-    servicesOf: (isMatch) => {
-      const names = running().flatMap(([pid, { services }]) => (isMatch(pid) ? [...services.values()] : []));
-      return [...new Set(names)];
-    },
-  };
+  /** True when the requests are older than the process. */
+  #isBefore(startTicks: number, span: TimeSpan | undefined): boolean {
+    const startedNs = span ? this.#options.times.startedNs(startTicks) : null;
+    return span !== undefined && startedNs !== null && span.toNs < startedNs;
+  }
+
+  /** True when a process has started under the pid since the scan, and the requests are its own. */
+  #isReused(pid: number, startTicks: number | undefined, span: TimeSpan | undefined): boolean {
+    const { startTicksNow } = this.#options;
+    if (!span || !startTicksNow) return false;
+    if (this.#checked.span !== span) this.#checked = { span, ticks: new Map() };
+    const now = remembered(this.#checked.ticks, pid, () => startTicksNow(pid));
+    return now !== null && now !== startTicks && !this.#isBefore(now, span);
+  }
+
+  #namespaceOf(pid: number): number | null {
+    return this.#known.get(pid)?.networkNamespace ?? null;
+  }
+
+  #running(): [pid: number, Known][] {
+    return [...this.#known].filter(([pid, { startTicks }]) => this.#current?.scan.processOf(pid)?.startTicks === startTicks);
+  }
+}
+
+/** Undefined when the process had ended before the requests were sent. */
+function atTime(cached: Known | undefined, span: TimeSpan | undefined): Known | undefined {
+  const goneNs = cached?.goneNs ?? null;
+  return goneNs !== null && span !== undefined && span.fromNs >= goneNs ? undefined : cached;
 }
 
 interface Places {
   /** The service that listens on a port in any namespace; null when there are several. */
-  onlyAt(port: number): string | null;
+  onlyAt(port: number): NamedService | null;
   owners: { pid: number; port: number | null }[];
   listenerAt(namespace: number | null, address: string, port: number): string | null;
-  callerOf(namespace: number | null, port: number, address: string): string | null;
+  /** Null when there are several; undefined when there is none. */
+  callerAt(key: string): string | null | undefined;
 }
 
-/** Null for a key with two different names. */
-class UniqueNames {
+/** Where a server sees its callers: loopback addresses mean another machine in each namespace. */
+function callerKey(namespace: number | null, port: number, address: string): string {
+  return `${isLoopback(address) ? namespace : ""} ${port} ${address}`;
+}
+
+/** Ids by key; null for a key with two of them. */
+class UniqueServices {
   readonly #names = new Map<string, string | null>();
 
   add(key: string, service: string): void {
@@ -127,10 +225,11 @@ class UniqueNames {
 
 /** UDP and TCP are not separated: the same program usually has both ports. */
 function placesOf(scan: DiscoveryScan, namer: ServiceNamer): Places {
-  const byNamespace = new UniqueNames();
-  const byAddress = new UniqueNames();
-  const callers = new UniqueNames();
-  const ports = new UniqueNames();
+  const byNamespace = new UniqueServices();
+  const byAddress = new UniqueServices();
+  const callers = new UniqueServices();
+  const ports = new UniqueServices();
+  const names = new Map<string, string>();
   const owners = new Map<string, { pid: number; port: number | null }>();
   const own = (pid: number, port: number | null): void => {
     owners.set(`${pid} ${port}`, { pid, port });
@@ -138,7 +237,8 @@ function placesOf(scan: DiscoveryScan, namer: ServiceNamer): Places {
   for (const listener of scan.listeners.values()) {
     const pids = servingOwners(scan, listener);
     for (const pid of pids) own(pid, listener.localPort);
-    const { service } = namer.atListener(listener, pids[0] ?? null);
+    const { service, name } = namer.atListener(listener, pids[0] ?? null);
+    names.set(service, name);
     ports.add(String(listener.localPort), service);
     addListener(scan, listener, service, byNamespace, byAddress);
   }
@@ -148,12 +248,14 @@ function placesOf(scan: DiscoveryScan, namer: ServiceNamer): Places {
     own(pid, connection.role === "server" ? connection.localPort : null);
     if (connection.role !== "client") continue;
     const service = namer.ofProcess(pid)?.service;
-    const namespace = isLoopback(connection.remoteAddress) ? connection.networkNamespace : "";
-    if (service !== undefined) callers.add(`${namespace} ${connection.remotePort} ${connection.localAddress}`, service);
+    if (service !== undefined) callers.add(callerKey(connection.networkNamespace, connection.remotePort, connection.localAddress), service);
   }
   return {
     owners: [...owners.values()],
-    onlyAt: (port) => ports.get(String(port)) ?? null,
+    onlyAt: (port) => {
+      const service = ports.get(String(port)) ?? null;
+      return service === null ? null : { service, name: names.get(service) ?? service };
+    },
     listenerAt: (namespace, address, port) => {
       if (isLoopback(address)) {
         // Clients that exited before a scan have no known namespace; a single service on the port is unambiguous.
@@ -162,16 +264,43 @@ function placesOf(scan: DiscoveryScan, namer: ServiceNamer): Places {
       }
       return byNamespace.get(`${namespace} ${address} ${port}`) ?? byAddress.get(`${address} ${port}`) ?? null;
     },
-    callerOf: (namespace, port, address) => callers.get(`${isLoopback(address) ? namespace : ""} ${port} ${address}`) ?? null,
+    callerAt: (key) => callers.get(key),
   };
+}
+
+const callerKeptNs = 120_000_000_000n;
+const maxCallerPlaces = 4_096;
+
+/** Callers by place, each until it was not seen for two minutes. */
+class CallerMemory {
+  readonly #places = new Map<string, Map<string, bigint>>();
+
+  add(rows: readonly ConnectionRow[], nowNs: bigint): void {
+    for (const { role, service, netns, client_address: address, server_port: port, state } of rows) {
+      if (role !== "client" || service === null || state === "failed") continue;
+      const key = callerKey(netns, port, address);
+      const seen = this.#places.get(key) ?? new Map<string, bigint>();
+      this.#places.delete(key);
+      this.#places.set(key, seen.set(service, nowNs));
+    }
+    for (const oldest of this.#places.keys()) {
+      if (this.#places.size <= maxCallerPlaces) break;
+      this.#places.delete(oldest);
+    }
+  }
+
+  at(key: string, nowNs: bigint): string[] {
+    const seen = this.#places.get(key) ?? new Map<string, bigint>();
+    return [...seen].flatMap(([service, atNs]) => (nowNs - atNs < callerKeptNs ? [service] : []));
+  }
 }
 
 function addListener(
   scan: DiscoveryScan,
   listener: TrackedSocket,
   service: string,
-  byNamespace: UniqueNames,
-  byAddress: UniqueNames,
+  byNamespace: UniqueServices,
+  byAddress: UniqueServices,
 ): void {
   const { networkNamespace: namespace, localAddress: address, localPort: port } = listener;
   if (!isWildcard(address)) {

@@ -1,11 +1,13 @@
+import { ownPidNamespace } from "../../host/index.ts";
 import type { AgentTrafficStatus } from "../../tools/index.ts";
 import type { TrafficReadings } from "./traffic-collector.ts";
 
 /** The traffic part of `coral agent status`: the state of the hooks, their costs and losses. */
-export function trafficStatus({ isEnabled, status, totals }: TrafficReadings): AgentTrafficStatus {
+export function trafficStatus({ isEnabled, status, totals }: TrafficReadings, namespace = ownPidNamespace()): AgentTrafficStatus {
   const state = status?.state ?? null;
   return {
     ...stateOf(isEnabled, status),
+    scope: namespace === null || namespace.isFirst ? "host" : "pid-namespace",
     tls: state?.tls ?? [],
     step: state?.step ?? 0,
     cost: totals.now,

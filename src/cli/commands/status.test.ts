@@ -52,6 +52,23 @@ describe("coral status", () => {
     expect(stdout).not.toContain("HOST");
   });
 
+  it("shows first what needs attention", async () => {
+    const reason = "GET /checkout fails 100% of 42 requests, was 0.20%";
+    const attention = [
+      { kind: "service" as const, subject: "shop", severity: "critical" as const, reason },
+      { kind: "host" as const, subject: "web-1", severity: "degraded" as const, reason: "its CPUs are busy 98% of the time" },
+    ];
+    colony.tool("coral_get_status", statusAnswer({ attention }));
+    const lines = (await world.coral("status")).stdout.split("\n");
+    expect(lines.slice(1, 6)).toEqual([
+      "",
+      "needs attention",
+      `  critical  shop: ${reason}`,
+      "  degraded  host web-1: its CPUs are busy 98% of the time",
+      '  "coral query summary shop" has the details',
+    ]);
+  });
+
   it("counts disconnected agents, whatever their health", async () => {
     colony.tool("coral_get_status", statusAnswer({ agents: { total: 5, healthy: 4, degraded: 0, unhealthy: 1, connected: 3 } }));
     expect((await world.coral("status")).stdout).toContain("agents    4 healthy, 1 unhealthy, 2 not connected\n");
@@ -254,6 +271,7 @@ describe("coral agent status", () => {
         traffic: {
           state: "on",
           hooks: "sockets",
+          scope: "pid-namespace",
           reason: null,
           fix: null,
           tls: [
@@ -281,6 +299,7 @@ describe("coral agent status", () => {
       "kernel programs 1.2% of a core, traffic process cpu 0.4% of a core, 50.0 MiB memory, 8.00 MiB kernel tables\n",
     );
     expect(stdout).toContain("TLS read in 1 file of 3 processes, 1 file not readable\n               /opt/app: no symbols\n");
+    expect(stdout).toContain("scope: its own pid namespace; requests of other containers are not seen; fix: hostPID: true");
     expect(stdout).toContain("not seen since the start: 12 ring-full\n");
   });
 

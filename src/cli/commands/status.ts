@@ -37,6 +37,7 @@ export function statusPage(status: ColonyStatus, print: Printer, wide: boolean, 
   const uptime = formatDurationMs(colony.uptimeMs);
   const lines = [
     `${style("bold", escapeText(colony.name))}  ${escapeText(colony.colonyId)} · ${escapeText(colony.environment)} · coral ${escapeText(colony.version)} · up ${uptime}`,
+    ...attentionLines(status, print),
     "",
     `  agents    ${agentCounts(status, print)}`,
     `  services  ${services.total}`,
@@ -60,6 +61,21 @@ export function statusPage(status: ColonyStatus, print: Printer, wide: boolean, 
     }
   }
   return `${lines.join("\n")}\n`;
+}
+
+function attentionLines({ attention }: ColonyStatus, { style, commands }: Printer): string[] {
+  if (attention.length === 0) return [];
+  const [first] = attention;
+  const next = first?.kind === "service" ? [commands(`  "coral query summary ${escapeText(first.subject)}" has the details`)] : [];
+  return [
+    "",
+    style("bold", "needs attention"),
+    ...attention.map(({ kind, subject, severity, reason }) => {
+      const name = kind === "host" ? `host ${subject}` : subject;
+      return `  ${style(severity === "critical" ? "red" : "yellow", severity)}  ${escapeText(name)}: ${escapeText(reason)}`;
+    }),
+    ...next.map((line) => style("dim", line)),
+  ];
 }
 
 function agentCounts({ agents }: ColonyStatus, { style }: Printer): string {

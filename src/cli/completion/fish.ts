@@ -1,3 +1,8 @@
+/**
+ * The completion script for fish. fish has no notion of sub-commands: each candidate carries a condition, and the functions at the top of the script find
+ * out at which command the line stands.
+ */
+
 import type { ArgumentSpec, CommandSpec, OptionSpec } from "../run/command-spec.ts";
 import { type CompletionNode, completionNodes, quoted, valueFlags } from "./completion-nodes.ts";
 
@@ -51,6 +56,7 @@ function linesOf(node: CompletionNode): string[] {
     if (!argument.choices && !argument.completes) return [];
     const test = argument.variadic ? `__coral_at '${node.path}'` : `__coral_argument '${node.path}' ${index}`;
     const condition = quoted(test, "\\'");
+    // -x and -r describe the value of an option; an argument has none.
     return [`complete -c coral -n ${condition} ${valuesOf(argument).replace(/^-[xr] ?/, "")} -d ${text(argument.description)}`];
   });
   return [...commands, ...options, ...values];
@@ -62,6 +68,7 @@ function valuesOf(spec: OptionSpec | ArgumentSpec): string {
   return spec.completes ? `-x -a ${text(`(coral __complete ${spec.completes} 2>/dev/null)`)}` : "-x";
 }
 
+/** Inside single quotes, fish still reads a backslash as an escape. */
 function text(value: string): string {
   return quoted(value.replaceAll("\\", "\\\\"), "\\'");
 }

@@ -44,6 +44,8 @@ export interface CommandsOptions {
   audit?: CommandRouteAudit | undefined;
   /** Absent: held commands cannot be approved here and expire at the agent. */
   approvals?: Pick<PendingApprovals, "held" | "gone">;
+  /** The id by which agents know a service; absent: its name. The audit keeps the name. */
+  serviceId?: (service: string) => Promise<string>;
   /** Counts the output of agents; absent: not counted. */
   load?: FlowLoad;
   log: Logger;

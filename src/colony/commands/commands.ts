@@ -52,7 +52,7 @@ async function serveCommand(
     ...client,
   });
   routed.agentIds = targets.map((target) => target.agentId);
-  const agentOrder = routedOrder(withService(order, resolved.service), routed.commandId, client);
+  const agentOrder = routedOrder(await withService(options, order, resolved.service), routed.commandId, client);
   await auditedRun(options, routed, () =>
     runCommand(call, {
       routed: {
@@ -120,10 +120,14 @@ function selectorOf(targets: CommandTargets | undefined): Parameters<typeof sele
 }
 
 /** The order with its place at the agent: in the service of the targets, unless the client gave another place. */
-function withService(order: CommandOrder, service: string | null): CommandOrder {
+async function withService(
+  { serviceId = (name) => Promise.resolve(name) }: CommandsOptions,
+  order: CommandOrder,
+  service: string | null,
+): Promise<CommandOrder> {
   if (service === null || order.target?.kind === "host") return order;
   const target = order.target ?? create(CommandTargetSchema, { kind: "service" });
-  if (target.service === "") target.service = service;
+  target.service = await serviceId(target.service === "" ? service : target.service);
   return { ...order, target };
 }
 

@@ -28,7 +28,7 @@ export async function executeCommand(options: CommandsOptions, request: CommandR
   const order = create(CommandOrderSchema, {
     commandId,
     kind: "exec",
-    target: where,
+    target: where.service === undefined ? where : { ...where, service: (await options.serviceId?.(where.service)) ?? where.service },
     caller,
     timeoutMs: BigInt(timeoutMs),
     readOnly,

@@ -11,6 +11,8 @@ export interface ColonyOptions {
   version: string;
   owner: FileOwner | undefined;
   peerCredentials: ControlServerOptions["peerCredentials"];
+  /** Of the machine that it runs on: agents of this boot share its clock. */
+  bootId?: string;
   /** How many further ports to try when the configured one is in use. */
   portSearch: number;
   /** Called when OTLP load justifies more memory for speed, and when it no longer does. */

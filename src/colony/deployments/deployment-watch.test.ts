@@ -23,6 +23,7 @@ let store: ColonyStore;
 let watch: DeploymentWatch;
 
 beforeEach(async () => {
+  places = [];
   nowMs = deployedMs - 120 * minuteMs;
   directory = mkdtempSync(join(tmpdir(), "coral-deployments-"));
   engine = await openEngine({ dataDirectories: [directory], memoryLimitBytes: 256 * 1024 ** 2, threads: 1, log: silentLogger });
@@ -50,17 +51,31 @@ afterEach(async () => {
 
 const timestamp = (ms: number): string => `make_timestamp(${Math.floor(ms * 1_000)})`;
 
-/** The newest scans of `api`. */
-async function running(
-  places: { agent: string; build: string; startedMs: number; environment?: string; command?: string }[],
-): Promise<void> {
+interface Place {
+  agent: string;
+  build: string;
+  startedMs: number;
+  environment?: string;
+  command?: string;
+}
+
+/** What runs from now on; each step is preceded by a scan of it. */
+let places: Place[] = [];
+const running = (next: Place[]): void => {
+  places = next;
+};
+
+/** A number of a pull for each time, as pulls of a second would have. */
+const pullAt = (storedMs: number): number => Math.floor((storedMs - deployedMs) / 1_000) + 100_000;
+
+/** Scans of all agents at a time, stored then or later. */
+async function scan(atMs: number, storedMs = atMs): Promise<void> {
   await store.write(async (transaction) => {
-    await transaction.run("DELETE FROM net.service_instances");
     for (const [index, { agent, build, startedMs, environment = "{}", command = "" }] of places.entries())
       await transaction.run(
-        `INSERT INTO net.service_instances (agent_id, service, protocol, port, address, pid, start_ticks, netns, content, named_by, confidence, method, started, build, environment, command_line, managed, first_seen)
-         VALUES (?, 'api', 'tcp', 8080, '0.0.0.0', ?, 1, 1, 1, 'script', 0.8, 'listening_socket', ${timestamp(startedMs)}, ?, ?, ?, false, ${timestamp(startedMs)})`,
-        [agent, 100 + index, build, environment, command],
+        `INSERT INTO raw.service_instance (source, ingest, stored_at, seq, "time", mono_ms, service, protocol, port, address, pid, start_ticks, netns, named_by, confidence, method, started, build, environment, command_line, user_id, managed)
+         VALUES (?, ?, ${timestamp(storedMs)}, 0, ${timestamp(atMs)}, 0, 'api', 'tcp', 8080, '0.0.0.0', ?, ${Math.floor(startedMs / 10) % 1_000_000_000}, 1, 'script', 0.8, 'listening_socket', ${timestamp(startedMs)}, ?, ?, ?, 0, false)`,
+        [agent === "web-1" ? 1 : 2, pullAt(storedMs), 100 + index, build, environment, command],
       );
   });
 }
@@ -73,10 +88,13 @@ interface Load {
   errorShare?: number;
   table?: "red" | "span_red";
   version?: string;
+  /** When the rows came; default: ten seconds after each. */
+  storedMs?: number;
 }
 
 /** 20 requests of one route every ten seconds. */
-async function load({ fromMs, untilMs, medianUs, source = 1, errorShare = 0, table = "red", version = "" }: Load): Promise<void> {
+async function load(given: Load): Promise<void> {
+  const { fromMs, untilMs, medianUs, source = 1, errorShare = 0, table = "red", version = "" } = given;
   const random = new SeededRandom(Math.round(medianUs + fromMs / 1_000));
   const uniform = (): number => (random.word() + 0.5) / 2 ** 32;
   const rows: string[] = [];
@@ -93,7 +111,8 @@ async function load({ fromMs, untilMs, medianUs, source = 1, errorShare = 0, tab
       if (requests === 0) continue;
       const { lo, counts: kept } = sparse(counts);
       const status = isError ? "500" : "200";
-      const values = `${source}, 1, ${timestamp(atMs)}, 0, ${timestamp(atMs)}, 0, 'api', 'server', 'http', 'GET', '/things/{id}', '${status}', ${isError}, 10000, ${requests}, ${requests * Math.round(medianUs)}, ${lo}, [${kept.join(", ")}]`;
+      const storedMs = given.storedMs ?? atMs + 10_000;
+      const values = `${source}, ${pullAt(storedMs)}, ${timestamp(storedMs)}, 0, ${timestamp(atMs)}, 0, 'api', 'server', 'http', 'GET', '/things/{id}', '${status}', ${isError}, 10000, ${requests}, ${requests * Math.round(medianUs)}, ${lo}, [${kept.join(", ")}]`;
       rows.push(table === "red" ? `(${values}, false, 80, '', 0, 0, 0, 0, 0, [], 0, [])` : `(${values}, ${requests}, '${version}')`);
     }
   }
@@ -107,6 +126,7 @@ async function load({ fromMs, untilMs, medianUs, source = 1, errorShare = 0, tab
 
 async function stepAt(ms: number): Promise<void> {
   nowMs = ms;
+  await scan(ms - 3_000);
   await watch.step();
 }
 
@@ -119,9 +139,9 @@ const list = () => watch.list({ sinceMs: 86_400_000, limit: 10 });
 /** Runs `a` until the deployment, `b` afterwards. */
 async function deploy(): Promise<void> {
   const old = deployedMs - 300 * minuteMs;
-  await running([{ agent: "web-1", build: "aaaa", startedMs: old }]);
+  running([{ agent: "web-1", build: "aaaa", startedMs: old }]);
   await stepAt(deployedMs - 60 * minuteMs);
-  await running([{ agent: "web-1", build: "bbbb", startedMs: deployedMs }]);
+  running([{ agent: "web-1", build: "bbbb", startedMs: deployedMs }]);
   await stepAt(deployedMs + 10_000);
 }
 
@@ -169,7 +189,7 @@ describe("DeploymentWatch", { timeout: 60_000 }, () => {
       { verdict: "no-change", isComplete: true, reason: expect.stringContaining("no significant change") },
     ]);
     await load({ fromMs: deployedMs + 40 * minuteMs, untilMs: deployedMs + 80 * minuteMs, medianUs: 10_000, errorShare: 0.2 });
-    await running([{ agent: "web-1", build: "cccc", startedMs: deployedMs + 40 * minuteMs }]);
+    running([{ agent: "web-1", build: "cccc", startedMs: deployedMs + 40 * minuteMs }]);
     await stepAt(deployedMs + 41 * minuteMs);
     await stepAt(deployedMs + 80 * minuteMs);
     const [newest] = await list();
@@ -187,12 +207,12 @@ describe("DeploymentWatch", { timeout: 60_000 }, () => {
       [2, 40_000],
     ] as const)
       await load({ fromMs: deployedMs - 70 * minuteMs, untilMs: deployedMs + 50 * minuteMs, medianUs, source });
-    await running([
+    running([
       { agent: "web-1", build: "aaaa", startedMs: old },
       { agent: "web-2", build: "aaaa", startedMs: old },
     ]);
     await stepAt(deployedMs - 60 * minuteMs);
-    await running([
+    running([
       { agent: "web-1", build: "bbbb", startedMs: deployedMs },
       { agent: "web-2", build: "aaaa", startedMs: old },
     ]);
@@ -200,7 +220,7 @@ describe("DeploymentWatch", { timeout: 60_000 }, () => {
     expect((await list())[0]?.agents).toEqual(["web-1"]);
     await stepAt(deployedMs + 4 * minuteMs);
     expect((await list())[0]).toMatchObject({ verdict: "no-change", report: { requestsBefore: 60 * 6 * 20 } });
-    await running([
+    running([
       { agent: "web-1", build: "bbbb", startedMs: deployedMs },
       { agent: "web-2", build: "bbbb", startedMs: deployedMs + 10 * minuteMs },
     ]);
@@ -229,6 +249,123 @@ describe("DeploymentWatch", { timeout: 60_000 }, () => {
       },
     ]);
     expect((await events()).filter((line) => line.startsWith("deployment:"))).toHaveLength(1);
+  });
+
+  it("follows a rollout: builds side by side with their shares, then one, each event once", async () => {
+    const old = deployedMs - 300 * minuteMs;
+    for (const source of [1, 2])
+      await load({ fromMs: deployedMs - 20 * minuteMs, untilMs: deployedMs + 20 * minuteMs, medianUs: 10_000, source });
+    running([
+      { agent: "web-1", build: "aaaa", startedMs: old },
+      { agent: "web-2", build: "aaaa", startedMs: old },
+    ]);
+    await stepAt(deployedMs - 10 * minuteMs);
+    running([
+      { agent: "web-1", build: "bbbb", startedMs: deployedMs },
+      { agent: "web-2", build: "aaaa", startedMs: old },
+    ]);
+    for (const seconds of [10, 20, 300]) await stepAt(deployedMs + seconds * 1_000);
+    const [rolling] = await list();
+    expect(rolling).toMatchObject({
+      state: "rolling",
+      endedAt: null,
+      shares: [
+        { build: "bbbb", instances: 1, agents: 1 },
+        { build: "aaaa", instances: 1, agents: 1 },
+      ],
+    });
+    // Each host runs one build, so its requests are that build's.
+    expect(rolling!.shares.map(({ requests }) => requests)).toEqual([expect.any(Number), expect.any(Number)]);
+    running([
+      { agent: "web-1", build: "bbbb", startedMs: deployedMs },
+      { agent: "web-2", build: "bbbb", startedMs: deployedMs + 6 * minuteMs },
+    ]);
+    for (const minutes of [7, 8]) await stepAt(deployedMs + minutes * minuteMs);
+    expect(await list()).toMatchObject([
+      { state: "complete", shares: [], agents: ["web-1", "web-2"], endedAt: new Date(deployedMs + 5 * minuteMs - 3_000).toISOString() },
+    ]);
+    expect(await events()).toEqual([
+      "deployment: api is rolling out build bbbb: build bbbb on 1 of 2 instances; build aaaa on 1",
+      "deployment-complete: api finished its rollout after 4m 57s: build bbbb instead of build aaaa",
+    ]);
+  });
+
+  it("turns builds that stay side by side into variants, and reports none for those that did before", async () => {
+    const old = deployedMs - 300 * minuteMs;
+    running([{ agent: "web-1", build: "aaaa", startedMs: old }]);
+    await stepAt(deployedMs - 200 * minuteMs);
+    // Another host is first seen with a build that has run there for two hours.
+    running([...places, { agent: "web-2", build: "bbbb", startedMs: deployedMs - 120 * minuteMs }]);
+    await stepAt(deployedMs);
+    expect(await list()).toEqual([]);
+    running([
+      ...places.slice(0, 1),
+      { agent: "web-2", build: "cccc", startedMs: deployedMs + minuteMs },
+      { agent: "web-2", build: "bbbb", startedMs: deployedMs - 120 * minuteMs },
+    ]);
+    await stepAt(deployedMs + 2 * minuteMs);
+    expect((await list()).map(({ build, state }) => `${build} ${state}`)).toEqual(["cccc rolling"]);
+    await stepAt(deployedMs + 70 * minuteMs);
+    expect((await list()).map(({ build, state }) => `${build} ${state}`)).toEqual(["cccc variant"]);
+    expect((await events()).at(-1)).toContain("deployment-variant: api keeps two builds side by side");
+  });
+
+  it("writes messages with the label of a service", async () => {
+    watch = new DeploymentWatch({
+      store,
+      settings: () => ({ windowMs: 30 * minuteMs, lagMs: 20_000 }),
+      clock,
+      log: silentLogger,
+      names: () => Promise.resolve({ labelOf: (service) => `label of ${service}` }),
+    });
+    await deploy();
+    expect(await events()).toEqual(["deployment: label of api was deployed: build bbbb instead of build aaaa"]);
+  });
+
+  it("dates a deployment that is pulled later by its own time, and judges it at once", async () => {
+    running([{ agent: "web-1", build: "aaaa", startedMs: deployedMs - 300 * minuteMs }]);
+    await load({ fromMs: deployedMs - 70 * minuteMs, untilMs: deployedMs - minuteMs, medianUs: 10_000 });
+    await stepAt(deployedMs - minuteMs);
+    // Away for 40 minutes; everything comes at once. Another agent goes on meanwhile.
+    const storedMs = deployedMs + 40 * minuteMs;
+    running([{ agent: "web-1", build: "bbbb", startedMs: deployedMs }]);
+    await scan(deployedMs + 10_000, storedMs);
+    await load({ fromMs: deployedMs - minuteMs, untilMs: deployedMs, medianUs: 10_000, storedMs });
+    await load({ fromMs: deployedMs, untilMs: storedMs, medianUs: 20_000, storedMs });
+    for (const seconds of [5, 15, 25]) await stepAt(storedMs + seconds * 1_000);
+    expect(await list()).toMatchObject([{ at: new Date(deployedMs).toISOString(), verdict: "regression", isComplete: true }]);
+  });
+
+  it("dates versions in spans that come late by the spans, not by their arrival", async () => {
+    await load({ fromMs: deployedMs - 60 * minuteMs, untilMs: deployedMs, medianUs: 5_000, table: "span_red", version: "1.0" });
+    await stepAt(deployedMs);
+    const storedMs = deployedMs + 25 * minuteMs;
+    await load({
+      fromMs: deployedMs + minuteMs,
+      untilMs: deployedMs + 20 * minuteMs,
+      medianUs: 5_000,
+      table: "span_red",
+      version: "1.1",
+      storedMs,
+    });
+    await stepAt(storedMs + 10_000);
+    expect(await list()).toMatchObject([{ version: "1.1", previousVersion: "1.0", at: new Date(deployedMs + minuteMs).toISOString() }]);
+  });
+
+  it("judges again when rows of the compared time come later, also after the last comparison", async () => {
+    await load({ fromMs: deployedMs - 70 * minuteMs, untilMs: deployedMs, medianUs: 10_000 });
+    await load({ fromMs: deployedMs, untilMs: deployedMs + 5 * minuteMs, medianUs: 10_000 });
+    await deploy();
+    for (const minutes of [4, 7, 17, 32]) await stepAt(deployedMs + minutes * minuteMs);
+    expect(await list()).toMatchObject([{ verdict: "no-change", isComplete: true }]);
+    const storedMs = deployedMs + 90 * minuteMs;
+    await load({ fromMs: deployedMs + 5 * minuteMs, untilMs: deployedMs + 35 * minuteMs, medianUs: 10_000, errorShare: 0.3, storedMs });
+    await stepAt(storedMs + 10_000);
+    expect(await list()).toMatchObject([{ verdict: "regression", isComplete: true, report: { afterMs: 30 * minuteMs } }]);
+    const told = await events();
+    await stepAt(storedMs + 20_000);
+    expect(await events()).toEqual(told);
+    expect(told.filter((event) => event.startsWith("deployment-regression"))).toHaveLength(1);
   });
 
   it("gives a deployment its golden id, which people and stored events refer to", async () => {
@@ -270,9 +407,9 @@ describe("DeploymentWatch", { timeout: 60_000 }, () => {
     ["the folder of a release", { command: "node /srv/releases/41/server.js" }, { command: "node /srv/releases/42/server.js" }, "41 → 42"],
     ["nothing", { command: "node /srv/server.js 1.0" }, { command: "node /srv/server.js 1.1" }, undefined],
   ])("detects versions of the same binary by %s", async (_what, old, fresh, wanted) => {
-    await running([{ agent: "web-1", build: "node", startedMs: deployedMs - 300 * minuteMs, ...old }]);
+    running([{ agent: "web-1", build: "node", startedMs: deployedMs - 300 * minuteMs, ...old }]);
     await stepAt(deployedMs - 60 * minuteMs);
-    await running([{ agent: "web-1", build: "node", startedMs: deployedMs, ...fresh }]);
+    running([{ agent: "web-1", build: "node", startedMs: deployedMs, ...fresh }]);
     await stepAt(deployedMs + 10_000);
     const [found] = await list();
     expect(found && `${found.previousVersion} → ${found.version}`).toBe(wanted);

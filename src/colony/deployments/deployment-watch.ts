@@ -1,30 +1,37 @@
-/** Detects new builds of services, and compares each with the time before at several points until its window is over. */
+/** Detects new builds of services, follows how they replace the old ones, and compares each with the time before at several points. */
 
 import { createHash } from "node:crypto";
 import type { Clock } from "../../base/clock.ts";
 import type { Logger } from "../../base/log.ts";
+import type { Resolved } from "../../model/services.ts";
 import { type ColonyStore } from "../../store/colony/index.ts";
 import {
+  type BuildShare,
   type DeploymentRecord,
+  type KnownBuild,
+  type LateRows,
   listDeployments,
+  loadBuildProgress,
   loadKnownBuilds,
   queryBuildFacts,
-  queryRunningBuilds,
-  querySpanVersions,
+  queryServedRequests,
+  readBuilds,
   saveDeployments,
 } from "../../store/queries/index.ts";
 import {
   type BuildReport,
   compareBuilds,
   type Deployment,
+  type DeploymentState,
   type DeploymentsRequest,
   type MarkDeploymentRequest,
   reasonOf,
   type Verdict,
   verdictOf,
-  whatWasDeployed,
 } from "../../tools/index.ts";
-import { type FoundDeployment, KnownBuilds } from "./known-builds.ts";
+import { type DeploymentEvent, DeploymentEvents } from "./deployment-events.ts";
+import { type FoundDeployment, KnownBuilds, placesOf } from "./known-builds.ts";
+import { type RolloutState, rolloutState, withRequests } from "./rollout-state.ts";
 
 export interface DeploymentSettings {
   /** How long after a deployment it is compared. */
@@ -38,6 +45,10 @@ export interface DeploymentWatchOptions {
   settings: () => DeploymentSettings;
   clock: Clock;
   log: Logger;
+  /** Names of services for messages; their rows hold ids. */
+  names?: () => Promise<{ labelOf: (service: string) => string }>;
+  /** An agent's clock minus the colony's; null when it is not known. */
+  clockDifferenceMs?: (agentId: string) => number | null;
 }
 
 /** Points of the window at which a deployment is evaluated; the false-alarm rate is divided among them. */
@@ -46,14 +57,23 @@ const looks = [1 / 15, 1 / 6, 1 / 2, 1];
 const sameMs = 180_000;
 /** The same for marks, which people and pipelines set somewhat earlier or later. */
 const sameMarkMs = 600_000;
-const spansBackMs = 120_000;
+/** Rows are late when they come this much later than twice the usual delay. */
+const lateAfterMs = 10_000;
+/** Requests of builds side by side are counted over this time. */
+const sharesMs = 300_000;
+/** How often the progress of reading is stored when nothing else is; after a restart the rest is read again, which changes nothing. */
+const savedEachMs = 60_000;
 const openMax = 500;
 /** A deployment detected later than this is listed but not compared: data of that time may be gone. */
 const maxAgeMs = 24 * 3_600_000;
 
 export class DeploymentWatch {
   readonly #options: DeploymentWatchOptions;
+  #labelOf: (service: string) => string = (service) => service;
+  readonly #words = new DeploymentEvents((service) => this.#labelOf(service));
   #builds: KnownBuilds | undefined;
+  #readUpTo: number | null = null;
+  #savedMs = 0;
   /** Serializes detection and marks, so that no deployment is created twice. */
   #queue: Promise<unknown> = Promise.resolve();
 
@@ -68,7 +88,7 @@ export class DeploymentWatch {
   }
 
   /** Newest first. */
-  async list({ sinceMs, ...request }: DeploymentsRequest): Promise<Deployment[]> {
+  async list({ sinceMs, ...request }: Resolved<DeploymentsRequest>): Promise<Deployment[]> {
     const records = await listDeployments(this.#options.store, { ...request, fromMs: this.#options.clock.wallMs() - sinceMs });
     return records.map(deploymentOf);
   }
@@ -79,41 +99,131 @@ export class DeploymentWatch {
   }
 
   #inTurn<T>(work: () => Promise<T>): Promise<T> {
-    const run = this.#queue.then(work, work);
+    const named = async (): Promise<T> => {
+      const names = await this.#options.names?.();
+      if (names) this.#labelOf = (service) => names.labelOf(service);
+      return await work();
+    };
+    const run = this.#queue.then(named, named);
     this.#queue = run.catch(() => undefined); // the caller gets the failure; the queue continues
     return run;
   }
 
   async #detect(): Promise<void> {
-    const { store, clock } = this.#options;
+    const { store, clock, settings, clockDifferenceMs } = this.#options;
     const nowMs = clock.wallMs();
-    this.#builds ??= new KnownBuilds(await loadKnownBuilds(store), nowMs);
-    const running = [...(await queryRunningBuilds(store)), ...(await querySpanVersions(store, { sinceMs: spansBackMs, nowMs }))];
-    const news = this.#builds.observe(running, ["process", "span"], nowMs);
-    const isUnchanged = news.found.length === 0 && news.builds.length === 0;
-    const open = isUnchanged && news.arrived.length === 0 ? [] : await this.#recent(nowMs);
+    this.#builds ??= new KnownBuilds({
+      known: await loadKnownBuilds(store),
+      nowMs,
+      ...(clockDifferenceMs === undefined ? {} : { clockDifferenceMs }),
+    });
+    this.#readUpTo ??= await loadBuildProgress(store);
+    const reading = await readBuilds(store, { after: this.#readUpTo, nowMs, lateMs: 2 * settings().lagMs + lateAfterMs });
+    const news = this.#builds.observe(reading, nowMs);
+    const recent = await this.#recent(nowMs);
     const changed = new Map<string, DeploymentRecord>();
-    const events = [];
+    const events: DeploymentEvent[] = [];
     for (const found of news.found) {
-      const joined = joinFound(open, found);
-      if (joined) {
-        changed.set(joined.id, joined);
-        continue;
+      const joined = joinFound(recent, found);
+      const record = joined ?? recordOf(found, nowMs);
+      changed.set(record.id, record);
+      if (joined) continue;
+      Object.assign(record, this.#stateOf(record, nowMs));
+      // Builds that have run side by side for long when one of them is first seen are variants, not a deployment.
+      if (record.state === "variant") changed.delete(record.id);
+      else {
+        recent.push(record);
+        events.push(this.#words.found(record));
       }
-      const record = recordOf(found, nowMs);
-      open.push(record);
-      changed.set(record.id, record);
-      events.push(eventOf(record));
     }
-    for (const arrived of news.arrived) {
-      const record = open.find((one) => !one.isComplete && one.service === arrived.service && isSameBuild(one, arrived));
-      const added = arrived.places.filter(({ agentId }) => !record?.places.some((place) => place.agentId === agentId));
-      // A record without places applies to all agents already.
-      if (!record || record.places.length === 0 || added.length === 0) continue;
-      record.places = [...record.places, ...added.map((place) => ({ ...place, atMs: Math.max(place.atMs, record.startedMs) }))];
+    for (const record of recent) {
+      if (this.#spread(record) || markLate(record, reading.late, settings().windowMs)) changed.set(record.id, record);
+      const event = await this.#follow(record, nowMs);
+      if (event === null) continue;
       changed.set(record.id, record);
+      events.push(...event);
     }
-    await saveDeployments(store, { builds: news.builds, deployments: [...changed.values()], events }, nowMs);
+    const isDue = reading.upTo !== null && (changed.size > 0 || news.builds.length > 0 || nowMs - this.#savedMs >= savedEachMs);
+    if (isDue) this.#savedMs = nowMs;
+    await saveDeployments(
+      store,
+      {
+        builds: news.builds,
+        deployments: [...changed.values()],
+        events,
+        ...(isDue && reading.upTo !== null ? { readUpTo: reading.upTo } : {}),
+      },
+      nowMs,
+    );
+    this.#readUpTo = reading.upTo ?? this.#readUpTo;
+  }
+
+  /** Adds hosts that a build has reached since; true when there were any. Rows that came late may show an earlier start. */
+  #spread(record: DeploymentRecord): boolean {
+    const build = this.#buildOf(record);
+    // A record without places applies to all agents already.
+    if (build === undefined || record.places.length === 0 || record.state === "rolled-back") return false;
+    const startedMs = Math.min(record.startedMs, build.firstSeenMs);
+    const places = placesOf(build).map(
+      (place) => record.places.find(({ agentId, atMs }) => agentId === place.agentId && atMs <= place.atMs) ?? place,
+    );
+    const added = places.filter((place) => !record.places.includes(place));
+    const isEarlier = startedMs < record.startedMs - 1_000;
+    if (added.length === 0 && !isEarlier) return false;
+    record.places = [...record.places.filter(({ agentId }) => !places.some((place) => place.agentId === agentId)), ...places];
+    if (isEarlier) {
+      record.startedMs = startedMs;
+      if (record.looks > 0) record.evaluatedMs = null;
+    }
+    return true;
+  }
+
+  /** Updates how far a deployment has come; null when nothing changed. */
+  async #follow(record: DeploymentRecord, nowMs: number): Promise<DeploymentEvent[] | null> {
+    const build = this.#buildOf(record);
+    const before = { ...record };
+    const state = build && this.#stateOf(record, nowMs);
+    if (!build || !state) return null;
+    if (state.shares.length > 0) state.shares = await this.#withRequests(record.service, build, state.shares, nowMs);
+    Object.assign(record, state);
+    const previous = this.#builds?.previousOf(build, this.#builds.buildsOf(build.service, build.foundBy), nowMs);
+    // What it replaced is known better once one of several has gone, or when late rows show a build between the two.
+    if (previous && record.startedMs === build.firstSeenMs && !record.foundBy.includes("mark")) {
+      record.previousBuild = previous.build || null;
+      record.previousVersion = previous.version || null;
+    }
+    const isSame =
+      before.state === record.state &&
+      before.previousBuild === record.previousBuild &&
+      before.previousVersion === record.previousVersion &&
+      JSON.stringify(before.shares.map(withoutRequests)) === JSON.stringify(record.shares.map(withoutRequests));
+    if (isSame) return null;
+    return before.state === record.state ? [] : this.#words.moved(record, nowMs);
+  }
+
+  #stateOf(record: DeploymentRecord, nowMs: number): RolloutState | null {
+    const build = this.#buildOf(record);
+    if (!build || !this.#builds) return null;
+    const previous = { build: record.previousBuild ?? "", version: record.previousVersion ?? "" };
+    return rolloutState(this.#builds, { build, previous, nowMs, variantMs: 2 * this.#options.settings().windowMs });
+  }
+
+  #buildOf({ service, build, version }: DeploymentRecord): KnownBuild | undefined {
+    const of = (foundBy: "process" | "span"): readonly KnownBuild[] => this.#builds?.buildsOf(service, foundBy) ?? [];
+    const processes = of("process").filter((one) => (build === null ? version !== null && one.version === version : one.build === build));
+    return processes.find((one) => one.version === (version ?? "")) ?? processes[0] ?? of("span").find((one) => one.version === version);
+  }
+
+  async #withRequests(service: string, { foundBy }: KnownBuild, shares: BuildShare[], nowMs: number): Promise<BuildShare[]> {
+    const builds = this.#builds;
+    if (!builds) return shares;
+    const served = await queryServedRequests(this.#options.store, { service, fromMs: nowMs - sharesMs, untilMs: nowMs });
+    return withRequests(shares, served, (share) => {
+      const build = builds
+        .buildsOf(service, foundBy)
+        .find((one) => one.build === (share.build ?? "") && one.version === (share.version ?? ""));
+      return (build?.places ?? []).filter((place) => build && builds.isAt(build, place, nowMs)).map(({ agentId }) => agentId);
+    });
   }
 
   #recent(nowMs: number): Promise<DeploymentRecord[]> {
@@ -150,7 +260,7 @@ export class DeploymentWatch {
       note: request.note,
       markedBy: caller ?? "unknown",
     };
-    await saveDeployments(store, { builds: [], deployments: [record], events: near ? [] : [eventOf(record)] }, nowMs);
+    await saveDeployments(store, { builds: [], deployments: [record], events: near ? [] : [this.#words.found(record)] }, nowMs);
     return { deployment: deploymentOf(record), isNew: near === undefined };
   }
 
@@ -159,16 +269,18 @@ export class DeploymentWatch {
     const nowMs = clock.wallMs();
     const open = await listDeployments(store, { open: true, limit: openMax });
     for (const record of open) {
-      const next = nextLook(record, nowMs, settings());
+      const isLate = record.looks > 0 && record.evaluatedMs === null;
+      const next = nextLook(record, nowMs, settings()) ?? (isLate ? record.looks - 1 : null);
       const siblings = await listDeployments(store, { service: record.service, limit: 200 });
       const replaced = siblings.filter((one) => one.startedMs > record.startedMs).at(-1);
       const before = siblings.find((one) => one.startedMs < record.startedMs);
-      if (next === null && !replaced) continue;
+      const isEnded = replaced !== undefined || record.state === "rolled-back";
+      if (next === null && (!isEnded || record.isComplete)) continue;
       const updated = await this.#look(record, { look: next, replaced, before }, nowMs);
       if (updated.verdict === "regression" && record.verdict !== "regression") {
-        log.info("Deployment caused a regression", { service: record.service, deployment: record.id });
+        log.info("Deployment caused a regression", { service: this.#labelOf(record.service), deployment: record.id });
       }
-      const events = verdictEvents(record, updated, nowMs);
+      const events = this.#words.judged(record, updated, nowMs);
       await saveDeployments(store, { builds: [], deployments: [updated], events }, nowMs);
     }
   }
@@ -183,12 +295,13 @@ export class DeploymentWatch {
     const [guardMs, warmUpMs] = [windowMs / 60, windowMs / 30];
     const look = found.look ?? looks.length - 1;
     const wholeMs = (looks[look] ?? 1) * windowMs;
-    const untilReplacedMs = found.replaced ? found.replaced.startedMs - guardMs - record.startedMs - warmUpMs : Number.POSITIVE_INFINITY;
+    const endedMs = Math.min(found.replaced?.startedMs ?? Number.POSITIVE_INFINITY, goneMs(record));
+    const untilReplacedMs = endedMs - guardMs - record.startedMs - warmUpMs;
     const afterMs = Math.min(wholeMs, untilReplacedMs);
     const sinceBeforeMs = found.before ? record.startedMs - guardMs - found.before.startedMs - warmUpMs : Number.POSITIVE_INFINITY;
     const beforeMs = Math.min(2 * windowMs, sinceBeforeMs);
-    const isComplete = look === looks.length - 1 || found.replaced !== undefined || nowMs - record.startedMs > maxAgeMs;
-    const base = { ...record, looks: look + 1, isComplete, evaluatedMs: nowMs };
+    const isComplete = record.isComplete || look === looks.length - 1 || Number.isFinite(endedMs) || nowMs - record.startedMs > maxAgeMs;
+    const base = { ...record, looks: Math.max(record.looks, look + 1), isComplete, evaluatedMs: nowMs };
     const cellMs = Math.max(1_000, windowMs / 180);
     if (afterMs < cellMs || beforeMs < cellMs) return { ...base, verdict: record.looks > 0 ? record.verdict : "not-enough-data" };
     const facts = await queryBuildFacts(store, { ...record, guardMs, warmUpMs, beforeMs, afterMs, cellMs });
@@ -224,8 +337,20 @@ function joinFound(records: DeploymentRecord[], found: FoundDeployment): Deploym
   return record;
 }
 
-function isSameBuild(record: DeploymentRecord, one: Pick<FoundDeployment, "build" | "version">): boolean {
-  return one.build === null ? record.build === null && record.version === one.version : record.build === one.build;
+const withoutRequests = ({ requests: _requests, ...share }: BuildShare): Omit<BuildShare, "requests"> => share;
+
+/** When a build that was rolled back was gone. */
+function goneMs({ state, endedMs }: DeploymentRecord): number {
+  return state === "rolled-back" ? (endedMs ?? Number.POSITIVE_INFINITY) : Number.POSITIVE_INFINITY;
+}
+
+/** Has a deployment compared again when rows of the compared times came late; true when so. */
+function markLate(record: DeploymentRecord, late: readonly LateRows[], windowMs: number): boolean {
+  if (record.looks === 0 || record.evaluatedMs === null) return false;
+  const [fromMs, untilMs] = [record.startedMs - 2.1 * windowMs, record.startedMs + 1.1 * windowMs];
+  if (!late.some((rows) => rows.service === record.service && rows.fromMs < untilMs && rows.untilMs >= fromMs)) return false;
+  record.evaluatedMs = null;
+  return true;
 }
 
 function recordOf(found: FoundDeployment, nowMs: number): DeploymentRecord {
@@ -242,38 +367,14 @@ function recordOf(found: FoundDeployment, nowMs: number): DeploymentRecord {
     verdict: "not-enough-data",
     evaluatedMs: null,
     report: null,
+    state: "complete",
+    shares: [],
+    endedMs: null,
   };
 }
 
 async function lastVersion(store: ColonyStore, service: string): Promise<string | null | undefined> {
   return (await listDeployments(store, { service, limit: 1 }))[0]?.version;
-}
-
-function eventOf(record: DeploymentRecord): { kind: string; atMs: number; message: string; details: Record<string, unknown> } {
-  const { id, service, foundBy, build, previousBuild, version, previousVersion, note, startedMs } = record;
-  const marked = note === "" ? "" : ` (${note})`;
-  return {
-    kind: "deployment",
-    atMs: startedMs,
-    message: `${service} was deployed: ${whatWasDeployed(record)}${marked}`,
-    details: { service, deployment: id, foundBy, build, previousBuild, version, previousVersion, note },
-  };
-}
-
-function verdictEvents(before: DeploymentRecord, after: DeploymentRecord, nowMs: number): ReturnType<typeof eventOf>[] {
-  const { service, id } = after;
-  const details = { service, deployment: id, before: before.verdict, after: after.verdict };
-  if (after.verdict === "regression" && before.verdict !== "regression") {
-    const { reason } = deploymentOf(after);
-    return [
-      { kind: "deployment-regression", atMs: nowMs, message: `${service} is worse since ${whatWasDeployed(after)}: ${reason}`, details },
-    ];
-  }
-  if (before.verdict === "regression" && after.verdict !== "regression") {
-    const message = `${service} is not worse since ${whatWasDeployed(after)} after all: later data shows no regression`;
-    return [{ kind: "deployment-recovered", atMs: nowMs, message, details }];
-  }
-  return [];
 }
 
 function deploymentOf(record: DeploymentRecord): Deployment {
@@ -295,5 +396,8 @@ function deploymentOf(record: DeploymentRecord): Deployment {
     reason: reasonOf(verdict, report, record.isComplete),
     isComplete: record.isComplete,
     report,
+    state: record.state as DeploymentState,
+    shares: record.shares,
+    endedAt: record.endedMs === null ? null : new Date(record.endedMs).toISOString(),
   };
 }

@@ -1,6 +1,9 @@
-/** Tracks the builds that services run, and detects new ones: deployments. No I/O; the caller stores the changes. */
+/**
+ * Tracks the builds that services run and where, by the times of the data and not of its arrival, and detects new ones: deployments. No I/O;
+ * the caller stores the changes.
+ */
 
-import type { DeploymentPlace, KnownBuild, RunningBuild } from "../../store/queries/index.ts";
+import type { AgentScan, BuildPlace, BuildReading, BuildSighting, DeploymentPlace, KnownBuild } from "../../store/queries/index.ts";
 
 export interface FoundDeployment {
   service: string;
@@ -17,58 +20,90 @@ export interface BuildNews {
   /** Changed builds, to be stored. */
   builds: KnownBuild[];
   found: FoundDeployment[];
-  /** Known builds that run now, with the places that a deployment has reached. */
-  arrived: Pick<FoundDeployment, "service" | "build" | "version" | "places">[];
 }
 
-/** A build unseen for this long has stopped. Processes cover two scans already; spans may be rare. */
-const goneMs: Record<KnownBuild["foundBy"], number> = { process: 60_000, span: 180_000 };
-/** Assumed bound of clock differences between agents and the colony. */
+export interface KnownBuildsOptions {
+  known: readonly KnownBuild[];
+  nowMs: number;
+  /** An agent's clock minus the colony's; null or 0 when it is not known. */
+  clockDifferenceMs?: (agentId: string) => number | null;
+}
+
+/** A version without a span for this long, while the service sends others, has stopped: spans may be rare. */
+const spanGoneMs = 180_000;
+/** An agent unheard for this long: its host may be gone, so its builds no longer count as running. Judged again when it returns. */
+const offlineMs = 600_000;
+/** Assumed bound of clock differences between agents. */
 const clockMs = 180_000;
+/** Smaller differences between clocks are the network's delay. */
+const leastDifferenceMs = 2_000;
+/** Versions that a service's first spans carry within this time existed before. */
+const firstSpansMs = 60_000;
+/** Two builds with the same start at one agent are one process whose build was read in another way. */
+const sameStartMs = 1_500;
 /** How often the last-seen time of a running build is stored. */
 const writtenMs = 600_000;
 /** Builds kept per service; beyond it, the one that stopped longest ago is evicted. */
 const buildsMax = 50;
 
-interface Group extends Pick<KnownBuild, "service" | "foundBy" | "build" | "version"> {
-  places: DeploymentPlace[];
+type BuildKey = Pick<KnownBuild, "service" | "foundBy" | "build" | "version">;
+
+interface Group extends BuildKey {
+  sightings: BuildSighting[];
+  /** By the colony's clock. */
   startedMs: number;
+  firstMs: number;
 }
 
 export class KnownBuilds {
   /** Builds by service and origin. */
   readonly #known = new Map<string, KnownBuild[]>();
   readonly #writtenMs = new Map<KnownBuild, number>();
+  readonly #scans = new Map<string, AgentScan>();
   readonly #openedMs: number;
+  readonly #differenceMs: (agentId: string) => number;
 
-  constructor(known: readonly KnownBuild[], nowMs: number) {
+  constructor({ known, nowMs, clockDifferenceMs }: KnownBuildsOptions) {
     this.#openedMs = nowMs;
-    for (const build of known) {
-      const builds = this.#of(build);
-      builds.push({ ...build });
-    }
+    this.#differenceMs = (agentId) => {
+      const ms = clockDifferenceMs?.(agentId) ?? 0;
+      return Math.abs(ms) < leastDifferenceMs ? 0 : ms;
+    };
+    for (const build of known) this.#of(build).push({ ...build, places: build.places.map((place) => ({ ...place })) });
   }
 
-  /** Processes the newest scans or spans. `origins` are those that were read: their builds missing from `running` count as stopped. */
-  observe(running: readonly RunningBuild[], origins: readonly KnownBuild["foundBy"][], nowMs: number): BuildNews {
-    const news: BuildNews = { builds: [], found: [], arrived: [] };
-    const isNewService = new Set<string>();
-    for (const group of groupsOf(running)) {
-      const builds = this.#of(group);
-      // All builds of a service seen for the first time existed before observation began.
-      if (builds.length === 0) isNewService.add(keyOf(group));
-      const known = builds.find(({ build, version }) => build === group.build && version === group.version);
-      const isNews = isDeployment(group, known, builds, isNewService.has(keyOf(group)));
-      if (isNews) news.found.push(foundOf(group, builds));
-      else if (known?.isRunning) {
-        news.arrived.push({ service: group.service, build: group.build || null, version: group.version || null, places: group.places });
-      }
-      // A redeployed build counts from now.
-      if (isNews && known) known.firstSeenMs = nowMs;
-      this.#seen(group, known, builds, nowMs, news);
+  /** Takes what agents reported since the last reading. Reading the same rows twice changes nothing. */
+  observe({ sightings, scans }: Pick<BuildReading, "sightings" | "scans">, nowMs: number): BuildNews {
+    const news: BuildNews = { builds: [], found: [] };
+    for (const scan of scans) {
+      const known = this.#scans.get(scan.agentId);
+      if (!known || scan.lastMs >= known.lastMs) this.#scans.set(scan.agentId, scan);
+      else known.storedMs = Math.max(known.storedMs, scan.storedMs);
     }
-    for (const builds of this.#known.values()) for (const build of builds) this.#expire(build, origins, nowMs, news);
+    const groups = this.#groupsOf(sightings, nowMs);
+    const firstMs = this.#firstTimes(groups);
+    for (const group of groups) this.#take(group, firstMs.get(keyOf(group)) ?? group.firstMs, nowMs, news);
+    for (const builds of this.#known.values()) for (const build of builds) this.#refresh(build, nowMs, news);
     return news;
+  }
+
+  /** Builds of a service, as they are now. */
+  buildsOf(service: string, foundBy: KnownBuild["foundBy"]): readonly KnownBuild[] {
+    return this.#known.get(keyOf({ service, foundBy })) ?? [];
+  }
+
+  /** Whether a build still runs at an agent, as far as the agent's newest scan shows. */
+  isAt(build: KnownBuild, place: BuildPlace, nowMs: number): boolean {
+    if (build.foundBy === "span") return this.#newestSpanMs(build) - this.#colonyMs(place.agentId, place.lastMs) <= spanGoneMs;
+    const scan = this.#scans.get(place.agentId);
+    if (nowMs - Math.max(scan?.storedMs ?? 0, this.#openedMs) > offlineMs) return false;
+    // Before the first scan since the colony started, what was stored counts.
+    return scan === undefined ? build.isRunning : place.lastMs >= scan.lastMs;
+  }
+
+  /** A time of an agent's clock by the colony's. */
+  #colonyMs(agentId: string, ms: number): number {
+    return ms - this.#differenceMs(agentId);
   }
 
   #of(build: Pick<KnownBuild, "service" | "foundBy">): KnownBuild[] {
@@ -78,74 +113,152 @@ export class KnownBuilds {
     return builds;
   }
 
-  #seen(group: Group, known: KnownBuild | undefined, builds: KnownBuild[], nowMs: number, news: BuildNews): void {
-    const { service, foundBy, build, version } = group;
-    const entry = known ?? { service, foundBy, build, version, firstSeenMs: nowMs, lastSeenMs: nowMs, isRunning: false };
-    const isChanged = !entry.isRunning;
-    entry.isRunning = true;
-    entry.lastSeenMs = nowMs;
-    if (!known) builds.push(entry);
-    if (builds.length > buildsMax) {
-      const oldest = builds.filter((one) => !one.isRunning).sort((a, b) => a.lastSeenMs - b.lastSeenMs)[0] ?? builds[0];
-      if (oldest) builds.splice(builds.indexOf(oldest), 1);
-    }
-    if (!isChanged && nowMs - (this.#writtenMs.get(entry) ?? this.#openedMs) < writtenMs) return;
-    this.#writtenMs.set(entry, nowMs);
-    news.builds.push({ ...entry });
+  #newestSpanMs(build: KnownBuild): number {
+    const places = this.#of(build).flatMap((one) => one.places);
+    return Math.max(...places.map(({ agentId, lastMs }) => this.#colonyMs(agentId, lastMs)));
   }
 
-  #expire(build: KnownBuild, origins: readonly KnownBuild["foundBy"][], nowMs: number, news: BuildNews): void {
-    if (!build.isRunning || !origins.includes(build.foundBy)) return;
-    // While the colony was down, nothing could be seen.
-    if (nowMs - Math.max(build.lastSeenMs, this.#openedMs) < goneMs[build.foundBy]) return;
-    build.isRunning = false;
-    this.#writtenMs.delete(build);
-    news.builds.push({ ...build });
+  #groupsOf(sightings: readonly BuildSighting[], nowMs: number): Group[] {
+    const groups = new Map<string, Group>();
+    for (const sighting of sightings) {
+      const { service, foundBy, build, version, agentId } = sighting;
+      const key = JSON.stringify([service, foundBy, build, version]);
+      const group = groups.get(key) ?? { service, foundBy, build, version, sightings: [], startedMs: nowMs, firstMs: nowMs };
+      groups.set(key, group);
+      group.sightings.push(sighting);
+      // Nothing starts in the future, whatever a clock says.
+      group.startedMs = Math.min(group.startedMs, this.#colonyMs(agentId, sighting.startedMs));
+      group.firstMs = Math.min(group.firstMs, this.#colonyMs(agentId, sighting.firstMs));
+    }
+    return [...groups.values()].sort((a, b) => a.startedMs - b.startedMs);
   }
+
+  /** Since when each service of a reading has been observed. */
+  #firstTimes(groups: readonly Group[]): Map<string, number> {
+    const times = new Map<string, number>();
+    for (const group of groups) {
+      const key = keyOf(group);
+      const known = this.#of(group);
+      const first = known.length > 0 ? Math.min(...known.map(({ firstSeenMs }) => firstSeenMs)) : group.firstMs;
+      times.set(key, Math.min(times.get(key) ?? first, first));
+    }
+    return times;
+  }
+
+  #take(group: Group, serviceFirstMs: number, nowMs: number, news: BuildNews): void {
+    const builds = this.#of(group);
+    const known = builds.find(({ build, version }) => build === group.build && version === group.version);
+    const isNews = this.#isDeployment(group, known, builds, serviceFirstMs);
+    const entry: KnownBuild = known ?? {
+      service: group.service,
+      foundBy: group.foundBy,
+      build: group.build,
+      version: group.version,
+      firstSeenMs: serviceFirstMs,
+      lastSeenMs: group.firstMs,
+      isRunning: false,
+      places: [],
+    };
+    // A build that returns counts from then; one that was there before counts as long as the service.
+    if (isNews) entry.firstSeenMs = group.startedMs;
+    for (const sighting of group.sightings) this.#arrive(entry, sighting, isNews);
+    if (!known) builds.push(entry);
+    if (isNews) news.found.push(this.#foundOf(group, entry, builds, nowMs));
+    if (builds.length > buildsMax) {
+      const oldest = builds.filter((one) => !one.isRunning && one !== entry).sort((a, b) => a.lastSeenMs - b.lastSeenMs)[0] ?? builds[0];
+      if (oldest) builds.splice(builds.indexOf(oldest), 1);
+    }
+  }
+
+  #arrive(build: KnownBuild, { agentId, startedMs, lastMs, instances }: BuildSighting, isNews: boolean): void {
+    const place = build.places.find((one) => one.agentId === agentId);
+    build.lastSeenMs = Math.max(build.lastSeenMs, this.#colonyMs(agentId, lastMs));
+    if (!place) build.places.push({ agentId, startedMs, lastMs, instances });
+    else {
+      const isReturn = isNews || (build.foundBy === "process" && startedMs > place.lastMs);
+      place.startedMs = isReturn ? startedMs : Math.min(place.startedMs, startedMs);
+      if (lastMs >= place.lastMs) place.instances = instances;
+      place.lastMs = Math.max(place.lastMs, lastMs);
+    }
+  }
+
+  /**
+   * A build whose processes started before the service was first observed is a variant, not a deployment; nor is a build that kept running or
+   * was restarted, nor a process whose build was read in another way. A build that returns after another was deployed is one: a rollback.
+   */
+  #isDeployment(group: Group, known: KnownBuild | undefined, builds: readonly KnownBuild[], serviceFirstMs: number): boolean {
+    const others = builds.filter((build) => build !== known);
+    if (others.length === 0 || known?.isRunning) return false;
+    if (known) {
+      const restMs = group.foundBy === "span" ? spanGoneMs : 0;
+      return group.startedMs > known.lastSeenMs + restMs && others.some(({ firstSeenMs }) => firstSeenMs > known.firstSeenMs);
+    }
+    if (group.foundBy === "span") {
+      const isFirst = others.every(({ isRunning }) => !isRunning);
+      return group.startedMs > serviceFirstMs + (isFirst ? firstSpansMs : 0);
+    }
+    const isReread = group.sightings.some(({ agentId, startedMs }) =>
+      others.some(({ places }) => places.some((one) => one.agentId === agentId && Math.abs(one.startedMs - startedMs) <= sameStartMs)),
+    );
+    if (isReread) return false;
+    const isKnownHere = group.sightings.some(({ agentId }) => others.some(({ places }) => places.some((one) => one.agentId === agentId)));
+    // Clocks of different agents may differ.
+    return group.startedMs > serviceFirstMs + (isKnownHere ? 0 : clockMs);
+  }
+
+  #foundOf(group: Group, entry: KnownBuild, builds: readonly KnownBuild[], nowMs: number): FoundDeployment {
+    const previous = this.previousOf(entry, builds, nowMs);
+    return {
+      service: group.service,
+      foundBy: group.build !== "" && previous?.build !== group.build ? "build" : "version",
+      startedMs: group.startedMs,
+      build: group.build || null,
+      previousBuild: previous?.build || null,
+      version: group.version || null,
+      previousVersion: previous?.version || null,
+      places: placesOf(entry),
+    };
+  }
+
+  /** What a build replaces: preferably one that went where it came; else the newest of those before. */
+  previousOf(entry: KnownBuild, builds: readonly KnownBuild[], nowMs: number): KnownBuild | undefined {
+    const hosts = new Set(entry.places.map(({ agentId }) => agentId));
+    const rank = (build: KnownBuild): number[] => [
+      Number(
+        build.places.some(
+          (place) => hosts.has(place.agentId) && !this.isAt(build, place, nowMs) && place.lastMs >= entry.firstSeenMs - clockMs,
+        ),
+      ),
+      Number(build.lastSeenMs >= entry.firstSeenMs - clockMs),
+      build.firstSeenMs,
+      build.lastSeenMs,
+    ];
+    return builds
+      .filter((build) => build !== entry && build.firstSeenMs <= entry.firstSeenMs)
+      .map((build) => ({ build, order: rank(build) }))
+      .sort((a, b) => compareRanks(b.order, a.order))[0]?.build;
+  }
+
+  #refresh(build: KnownBuild, nowMs: number, news: BuildNews): void {
+    const isRunning = build.places.some((place) => this.isAt(build, place, nowMs));
+    const isChanged = isRunning !== build.isRunning || !this.#writtenMs.has(build);
+    build.isRunning = isRunning;
+    if (!isChanged && (!isRunning || nowMs - (this.#writtenMs.get(build) ?? nowMs) < writtenMs)) return;
+    this.#writtenMs.set(build, nowMs);
+    news.builds.push({ ...build, places: build.places.map((place) => ({ ...place })) });
+  }
+}
+
+/** Where a build came, and when, by the agents' clocks. */
+export function placesOf({ places }: KnownBuild): DeploymentPlace[] {
+  return places.map(({ agentId, startedMs }) => ({ agentId, atMs: startedMs }));
+}
+
+function compareRanks(a: readonly number[], b: readonly number[]): number {
+  for (const [index, value] of a.entries()) if (value !== (b[index] ?? 0)) return value - (b[index] ?? 0);
+  return 0;
 }
 
 function keyOf({ service, foundBy }: Pick<KnownBuild, "service" | "foundBy">): string {
   return `${foundBy} ${service}`;
-}
-
-function groupsOf(running: readonly RunningBuild[]): Group[] {
-  const groups = new Map<string, Group>();
-  for (const { service, foundBy, build, version, agentId, startedMs } of running) {
-    const key = JSON.stringify([service, foundBy, build, version]);
-    const group = groups.get(key) ?? { service, foundBy, build, version, places: [], startedMs };
-    groups.set(key, group);
-    group.startedMs = Math.min(group.startedMs, startedMs);
-    group.places.push({ agentId, atMs: startedMs });
-  }
-  return [...groups.values()].sort((a, b) => a.startedMs - b.startedMs);
-}
-
-/**
- * A build that has run next to others since before the service was known is a variant, not a deployment; nor is a build that kept running or was
- * restarted. A build that returns after another was deployed is one: a rollback.
- */
-function isDeployment(group: Group, known: KnownBuild | undefined, builds: readonly KnownBuild[], isNewService: boolean): boolean {
-  if (isNewService || known?.isRunning) return false;
-  const others = builds.filter((build) => build !== known);
-  if (others.length === 0) return false;
-  const firstKnownMs = Math.min(...builds.map(({ firstSeenMs }) => firstSeenMs));
-  // Not for spans: their start is the first one in a short range, which is always after the service's first span.
-  if (group.startedMs < firstKnownMs - clockMs && group.foundBy === "process") return false;
-  return known === undefined || others.some(({ firstSeenMs }) => firstSeenMs > known.firstSeenMs);
-}
-
-function foundOf(group: Group, builds: readonly KnownBuild[]): FoundDeployment {
-  const previous = builds
-    .filter(({ build, version }) => build !== group.build || version !== group.version)
-    .sort((a, b) => Number(b.isRunning) - Number(a.isRunning) || b.lastSeenMs - a.lastSeenMs || b.firstSeenMs - a.firstSeenMs)[0];
-  return {
-    service: group.service,
-    foundBy: group.build !== "" && previous?.build !== group.build ? "build" : "version",
-    startedMs: group.startedMs,
-    build: group.build || null,
-    previousBuild: previous?.build || null,
-    version: group.version || null,
-    previousVersion: previous?.version || null,
-    places: group.places,
-  };
 }

@@ -82,6 +82,10 @@ async function report(): Promise<void> {
     ...time,
     ...{
       service: "api",
+      name: null,
+      origin: null,
+      qualifiers: null,
+      aliases: null,
       named_by: "pattern",
       confidence: 0.95,
       method: "listening_socket",
@@ -169,6 +173,23 @@ describe("DiscoveryLoop", () => {
     });
     await later.catchUp();
     expect((await queryServices(colony))[0]?.status).toBe("managed");
+  });
+
+  it("runs the next cycle at once when woken", async () => {
+    const stop = new AbortController();
+    let now = 0;
+    const clock = { ...systemClock, wallMs: () => systemClock.wallMs(), monotonicMs: () => now++ };
+    const settings = { ...config, intervalMs: 600_000 };
+    const loop = new DiscoveryLoop({ store: colony, config: () => settings, names, clock, log: silentLogger, metrics });
+    const running = loop.run(stop.signal);
+    await vi.waitFor(async () => expect(await queryServices(colony)).toEqual([]));
+    await report();
+    await vi.waitFor(async () => {
+      loop.wake();
+      expect((await queryServices(colony)).map(({ service }) => service)).toEqual(["api"]);
+    });
+    stop.abort();
+    await running;
   });
 
   it("catchUp() runs a cycle when the loop is late, not when it has just run", async () => {

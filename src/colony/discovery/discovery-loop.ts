@@ -21,6 +21,8 @@ export interface DiscoveryLoopOptions {
 
 /** When the loop is later than this, a query runs the cycle first. */
 const lateMs = 1_000;
+/** A cycle that takes longer than this is not run early. */
+const maxWokenMs = 250;
 /** An address without a name is requested again after this long; the resolver caches for longer. */
 const retryMs = 30_000;
 /** How long to check for a first answer at least, however short the interval is. */
@@ -33,6 +35,9 @@ export class DiscoveryLoop {
   readonly #cycle: DiscoveryCycle;
   readonly #requestedMs = new Map<string, number>();
   #lastFailure = "";
+  #woken: AbortController | undefined;
+  /** How long the last cycle took. */
+  #stepMs = 0;
 
   constructor(options: DiscoveryLoopOptions) {
     this.#options = options;
@@ -40,12 +45,25 @@ export class DiscoveryLoop {
     this.#cycle = new DiscoveryCycle({ store, clock, settings: config });
   }
 
+  /** Rises when names of services change. */
+  get namesVersion(): number {
+    return this.#cycle.namesVersion;
+  }
+
   /** Resolves when aborted. A failed cycle is retried; repeated equal failures are logged once. */
   async run(signal: AbortSignal): Promise<void> {
     while (!signal.aborted) {
       await this.#step(signal);
-      await sleep(this.#options.config().intervalMs, signal).catch(() => undefined); // aborted: the loop's condition ends it
+      const woken = new AbortController();
+      this.#woken = woken;
+      // Aborted: the loop's condition ends it, or the next step runs early.
+      await sleep(this.#options.config().intervalMs, AbortSignal.any([signal, woken.signal])).catch(() => undefined);
     }
+  }
+
+  /** Runs the next step at once: processes of services were reported. Not where a step takes long, as in a colony with very many agents. */
+  wake(): void {
+    if (this.#stepMs < maxWokenMs) this.#woken?.abort();
   }
 
   /** For queries: runs a cycle when the loop is late. A failure is logged, and the query answers from what is stored. */
@@ -62,7 +80,8 @@ export class DiscoveryLoop {
     const startedMs = clock.monotonicMs();
     try {
       await this.#cycle.run();
-      metrics.discoveryCycle.observe((clock.monotonicMs() - startedMs) / 1_000);
+      this.#stepMs = clock.monotonicMs() - startedMs;
+      metrics.discoveryCycle.observe(this.#stepMs / 1_000);
       if (!signal.aborted) await this.#nameEndpoints();
       if (this.#lastFailure !== "") log.info("Discovery works again");
       this.#lastFailure = "";

@@ -103,3 +103,16 @@ it("submit() rejects only the agent whose answer was malformed", async () => {
   expect(good?.status).toBe("fulfilled");
   expect(bad).toEqual({ status: "rejected", reason: error });
 });
+
+it("reports pulls after their commit", async () => {
+  const store = heldStore();
+  const reported: string[][] = [];
+  const ingest = new Ingest(store, { gatherMs: 0, onStored: (pulls) => reported.push(pulls.map(({ agentId }) => agentId)) });
+  const submitted = ingest.submit(pullOf("a"));
+  await Promise.resolve();
+  expect(reported).toEqual([]);
+  store.release[0]?.();
+  await submitted;
+  await Promise.resolve();
+  expect(reported).toEqual([["a"]]);
+});

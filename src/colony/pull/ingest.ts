@@ -18,6 +18,8 @@ export interface IngestOptions {
   maxPerTransaction?: number;
   /** Minimum time between the starts of two transactions, unless enough is queued. Default 100. */
   gatherMs?: number;
+  /** Called with the pulls of each committed transaction. */
+  onStored?: (pulls: readonly AgentPull[]) => void;
 }
 
 /** This many pulls or rows start a transaction at once. Even a small one costs 10 ms of CPU, most of it in DuckDB, per table. */
@@ -28,6 +30,7 @@ export class Ingest {
   readonly #store: Pick<ColonyStore, "applyPulls">;
   readonly #maxPerTransaction: number;
   readonly #gatherMs: number;
+  readonly #onStored: (pulls: readonly AgentPull[]) => void;
   readonly #waiting: Waiting[] = [];
   #waitingRows = 0;
   #isDraining = false;
@@ -35,10 +38,14 @@ export class Ingest {
   /** Ends the gathering early. */
   #stopGathering: (() => void) | undefined;
 
-  constructor(store: Pick<ColonyStore, "applyPulls">, { maxPerTransaction = 64, gatherMs = 100 }: IngestOptions = {}) {
+  constructor(
+    store: Pick<ColonyStore, "applyPulls">,
+    { maxPerTransaction = 64, gatherMs = 100, onStored = () => undefined }: IngestOptions = {},
+  ) {
     this.#store = store;
     this.#maxPerTransaction = maxPerTransaction;
     this.#gatherMs = gatherMs;
+    this.#onStored = onStored;
   }
 
   /** Resolves when the rows and the new checkpoint are committed; rejects when they were not, or when the answer was malformed. */
@@ -63,6 +70,7 @@ export class Ingest {
       try {
         const outcomes = await this.#store.applyPulls(group.map((waiting) => waiting.pull));
         for (const [index, waiting] of group.entries()) settle(waiting, outcomes[index]);
+        this.#onStored(group.map((waiting) => waiting.pull));
       } catch (error) {
         // Nothing was committed: every puller retries from its checkpoint.
         for (const waiting of group) waiting.reject(error);

@@ -26,6 +26,8 @@ import { createCapture } from "../commands/capture.ts";
 import type { Commands } from "../commands/commands.ts";
 import type { DeploymentWatch } from "../deployments/deployment-watch.ts";
 import type { DiscoveryLoop } from "../discovery/discovery-loop.ts";
+import { labelBackend, type ResolvedBackend } from "../identity/label-backend.ts";
+import type { ServiceDirectory } from "../identity/service-directory.ts";
 import type { AgentEntry, AgentRegistry } from "../registry/agent-registry.ts";
 import { dayOf, legacyPhase, upgradeSteps } from "../registry/legacy-policy.ts";
 import { createRuntimeContext } from "../registry/runtime-context.ts";
@@ -50,6 +52,7 @@ export interface ColonyBackendOptions {
   /** Why the last write failed; empty while writes succeed. */
   writeProblem: () => string;
   discovery: Pick<DiscoveryLoop, "catchUp">;
+  services: Pick<ServiceDirectory, "names">;
   deployments: Pick<DeploymentWatch, "list" | "mark">;
   commands: Pick<Commands, "execute">;
   audit: OpenedAudit["backend"];
@@ -60,6 +63,10 @@ export interface ColonyBackendOptions {
 }
 
 export function createColonyBackend(options: ColonyBackendOptions): ColonyBackend {
+  return labelBackend(createResolvedBackend(options), options.services);
+}
+
+function createResolvedBackend(options: ColonyBackendOptions): ResolvedBackend {
   const { store, registry, tokens, clock, config } = options;
   const sinceUs = (sinceMs: number): number => (clock.wallMs() - sinceMs) * 1_000;
   const telemetry = createTelemetryBackend({ store, clock });
@@ -88,6 +95,11 @@ export function createColonyBackend(options: ColonyBackendOptions): ColonyBacken
         .filter((gap) => request.signals === undefined || gap.signal === everything || request.signals.includes(gap.signal))
         .map((gap): LossFact => ({ agentId: gap.agentId, signal: gap.signal, rows: gap.rows, reason: gap.reason, at: isoTime(gap.at) }));
     },
+    coverage: async ({ sinceMs }) => {
+      const nowMs = clock.wallMs();
+      const [unobserved, kept] = await Promise.all([store.unobserved(nowMs - sinceMs), store.kept()]);
+      return { unobserved, kept, nowMs };
+    },
     createToken: (request) => tokens.create(request),
     tokens: () => tokens.list(),
     revokeToken: async (tokenId) => ({ tokenId, revokedAt: await tokens.revoke(tokenId) }),
@@ -99,7 +111,7 @@ export function createColonyBackend(options: ColonyBackendOptions): ColonyBacken
   };
 }
 
-type TopologyBackend = Pick<ColonyBackend, "services" | "edges" | "red" | "edgeRed" | "connections" | "trafficLosses" | "serviceCpu">;
+type TopologyBackend = Pick<ResolvedBackend, "services" | "edges" | "red" | "edgeRed" | "connections" | "trafficLosses" | "serviceCpu">;
 
 /** Services, who calls whom, and request rates. Queries that name peers first let discovery catch up: the names are its output. */
 function topologyBackend({ store, discovery, clock }: ColonyBackendOptions): TopologyBackend {

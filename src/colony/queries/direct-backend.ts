@@ -6,10 +6,11 @@
 import type { Clock } from "../../base/clock.ts";
 import { CoralError } from "../../base/errors.ts";
 import type { SpanFact, TraceFacts } from "../../model/traces.ts";
-import type { ColonyBackend, ToolCallContext } from "../../tools/index.ts";
+import type { ToolCallContext } from "../../tools/index.ts";
+import type { ResolvedBackend } from "../identity/label-backend.ts";
 import type { AgentQueries, AgentQueryKind } from "./agent-queries.ts";
 
-type DirectQueries = Pick<ColonyBackend, "traces" | "trace" | "logs" | "logPatterns" | "metric" | "metricNames">;
+type DirectQueries = Pick<ResolvedBackend, "traces" | "trace" | "logs" | "logPatterns" | "metric" | "metricNames">;
 
 export interface DirectBackendOptions {
   /** The colony's own store. */

@@ -11,11 +11,12 @@ import {
   querySpanProcesses,
   querySummary,
 } from "../../store/queries/index.ts";
-import { type ColonyBackend, serviceAliases } from "../../tools/index.ts";
+import { serviceAliases } from "../../tools/index.ts";
 import type { DeploymentWatch } from "../deployments/deployment-watch.ts";
 import type { DiscoveryLoop } from "../discovery/discovery-loop.ts";
+import type { ResolvedBackend } from "../identity/label-backend.ts";
 
-export type SummaryBackend = Pick<ColonyBackend, "summary" | "serviceDetails" | "logServices" | "deployments" | "markDeployment">;
+export type SummaryBackend = Pick<ResolvedBackend, "summary" | "serviceDetails" | "logServices" | "deployments" | "markDeployment">;
 
 export interface SummaryBackendOptions {
   store: ColonyStore;

@@ -18,7 +18,7 @@ import {
   queryTrace,
   queryTraces,
 } from "../../store/queries/index.ts";
-import type { ColonyBackend } from "../../tools/index.ts";
+import type { ResolvedBackend } from "../identity/label-backend.ts";
 
 const minuteMs = 60_000;
 /** Above this range, PromQL reads one-minute points. */
@@ -26,9 +26,9 @@ const longMs = 24 * 60 * minuteMs;
 /** The end of a PromQL range is rounded down to a multiple of this, or of the step if that is shorter. */
 const endAlignMs = 10_000;
 
-type MetricsBackend = Pick<ColonyBackend, "metricNames" | "metric" | "promql" | "metricLosses">;
-type LogsBackend = Pick<ColonyBackend, "logs" | "logPatterns">;
-type TraceBackend = Pick<ColonyBackend, "traces" | "trace" | "spanServices" | "spanProcesses" | "spanEdges" | "spanRed">;
+type MetricsBackend = Pick<ResolvedBackend, "metricNames" | "metric" | "promql" | "metricLosses">;
+type LogsBackend = Pick<ResolvedBackend, "logs" | "logPatterns">;
+type TraceBackend = Pick<ResolvedBackend, "traces" | "trace" | "spanServices" | "spanProcesses" | "spanEdges" | "spanRed">;
 
 export interface TelemetryBackendOptions {
   store: ColonyStore;

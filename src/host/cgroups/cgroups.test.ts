@@ -89,6 +89,24 @@ describe("scanCgroups()", () => {
     });
   });
 
+  it("joins v1 groups of different names that hold the same process", async () => {
+    const keep = (files: Files, hierarchy: string): Files =>
+      Object.fromEntries(Object.entries(files).filter(([name]) => name.startsWith(`sys/fs/cgroup/${hierarchy}`)));
+    const files = {
+      ...keep(v1Group("/limited"), "cpu"),
+      ...keep(v1Group("/user/42/app"), "memory"),
+      "proc/42/cgroup": "3:pids:/\n2:memory:/user/42/app\n1:cpu,cpuacct:/limited\n",
+    };
+    const { groups } = await scan(files, v1Mounts);
+    // The process is known by its deepest group; the limits of the other one are its limits, too.
+    expect(groups.find(({ path }) => path === "/user/42/app")).toMatchObject({
+      throttledPeriods: 5,
+      cpuLimitCores: 1.5,
+      memoryUsedBytes: expect.any(Number),
+    });
+    expect(groups.find(({ path }) => path === "/limited")).toMatchObject({ throttledPeriods: 5 });
+  });
+
   it("takes the controllers of a hybrid from both versions", async () => {
     const mounts = "1 1 0:2 / /sys/fs/cgroup/memory rw - cgroup cgroup rw,memory\n1 1 0:3 / /sys/fs/cgroup/unified rw - cgroup2 cgroup2 rw";
     const result = await scan(

@@ -5,7 +5,7 @@ import { createReadTally, type HostRoot, type ReadTally } from "../files/host-ro
 import type { MountEntry } from "../files/mountinfo.ts";
 import type { Pacer } from "../files/pacer.ts";
 import { type CgroupCounters, emptyCgroupCounters, readCgroupCounters } from "./cgroup-counters.ts";
-import { type CgroupHierarchy, findCgroupHierarchies } from "./cgroup-hierarchies.ts";
+import { type CgroupController, type CgroupHierarchy, findCgroupHierarchies } from "./cgroup-hierarchies.ts";
 
 export interface CgroupUsage extends CgroupCounters {
   /** `/system.slice/nginx.service`; the same text as in `/proc/<pid>/cgroup`. */
@@ -43,6 +43,7 @@ interface Candidate {
 
 interface Walk {
   root: HostRoot;
+  hierarchies: readonly CgroupHierarchy[];
   options: Required<CgroupScanOptions>;
   pacer: Pacer;
   tally: ReadTally;
@@ -89,17 +90,49 @@ async function walkHierarchy(walk: Walk, hierarchy: CgroupHierarchy): Promise<vo
 function isPopulated(walk: Walk, membership: Membership): boolean {
   const { hierarchy, directory } = membership;
   if (hierarchy.version === 2) return /^populated 1$/m.test(walk.root.readText(`${directory}/cgroup.events`, walk.tally) ?? "");
-  let found = false;
+  return firstProcess(walk, directory) !== null;
+}
+
+function firstProcess(walk: Walk, directory: string): string | null {
+  let found: string | null = null;
   walk.root.readPieces(`${directory}/cgroup.procs`, (piece) => {
-    found = /\d/.test(piece.toString("latin1", 0, 16));
+    found = /\d+/.exec(piece.toString("latin1", 0, 16))?.[0] ?? null;
     return false;
   });
   return found;
 }
 
-function readCandidate(walk: Walk, candidate: Candidate): CgroupCounters {
+/**
+ * With v1 a process may be in groups of different names, one per controller, while services know it by one of them. Where a hierarchy has no
+ * group of this name, the one that holds the same process counts: its limits apply.
+ */
+function elsewhere(walk: Walk, { path, memberships }: Candidate): Membership[] {
+  const missing = walk.hierarchies.filter((hierarchy) => !memberships.some((membership) => membership.hierarchy === hierarchy));
+  const own = memberships.find(({ hierarchy }) => hierarchy.version === 1);
+  if (missing.length === 0 || !own) return [];
+  const pid = firstProcess(walk, own.directory);
+  const groups = pid === null ? "" : (walk.root.readText(`/proc/${pid}/cgroup`) ?? "");
+  return missing.flatMap((hierarchy): Membership[] => {
+    const group = groupOf(groups, hierarchy);
+    const prefix = hierarchy.root === "/" ? "" : hierarchy.root;
+    if (group === null || group === "/" || group === path || !group.startsWith(prefix)) return [];
+    return [{ hierarchy, directory: hierarchy.mountPoint + group.slice(prefix.length), isLeaf: true }];
+  });
+}
+
+function groupOf(groups: string, { version, controllers }: CgroupHierarchy): string | null {
+  for (const line of groups.split("\n", 64)) {
+    const [, names = "", path] = /^\d+:([^:]*):(\/.*)$/.exec(line) ?? [];
+    const isThis = version === 2 ? names === "" : names.split(",").some((name) => controllers.has(name as CgroupController));
+    if (path !== undefined && isThis) return path;
+  }
+  return null;
+}
+
+function readCandidate(walk: Walk, candidate: Candidate, others: readonly Membership[] = []): CgroupCounters {
   const counters = emptyCgroupCounters();
-  for (const { hierarchy, directory } of candidate.memberships) readCgroupCounters(walk.root, hierarchy, directory, counters, walk.tally);
+  for (const { hierarchy, directory } of [...candidate.memberships, ...others])
+    readCgroupCounters(walk.root, hierarchy, directory, counters, walk.tally);
   return counters;
 }
 
@@ -145,8 +178,10 @@ export async function scanCgroups(
   options: CgroupScanOptions = {},
 ): Promise<CgroupScan> {
   const { maxGroups = 200, maxDepth = 8, maxVisited = 2000 } = options;
-  const walk: Walk = { root, options: { maxGroups, maxDepth, maxVisited }, pacer, tally: createReadTally(), candidates: new Map(), cut: 0 };
-  for (const hierarchy of findCgroupHierarchies(root, mounts)) await walkHierarchy(walk, hierarchy);
+  const hierarchies = findCgroupHierarchies(root, mounts);
+  const bounds = { maxGroups, maxDepth, maxVisited };
+  const walk: Walk = { root, hierarchies, options: bounds, pacer, tally: createReadTally(), candidates: new Map(), cut: 0 };
+  for (const hierarchy of hierarchies) await walkHierarchy(walk, hierarchy);
   const chosen: Candidate[] = [];
   for (const candidate of walk.candidates.values()) {
     if (pacer.due()) await pacer.rest();
@@ -155,7 +190,7 @@ export async function scanCgroups(
   const groups: CgroupUsage[] = [];
   for (const candidate of await chooseLargest(walk, chosen)) {
     if (pacer.due()) await pacer.rest();
-    groups.push({ path: printable(candidate.path, 512), ...readCandidate(walk, candidate) });
+    groups.push({ path: printable(candidate.path, 512), ...readCandidate(walk, candidate, elsewhere(walk, candidate)) });
   }
   return { groups, cut: walk.cut, tally: walk.tally };
 }

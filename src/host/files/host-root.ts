@@ -25,6 +25,8 @@ export interface FileFacts {
   device: number;
   inode: number;
   modifiedMs: number;
+  /** False for directories, devices and pipes. */
+  isFile: boolean;
 }
 
 /**
@@ -114,6 +116,7 @@ function factsOf(stats: Stats): FileFacts {
     device: stats.dev,
     inode: stats.ino,
     modifiedMs: stats.mtimeMs,
+    isFile: stats.isFile(),
   };
 }
 

@@ -9,8 +9,8 @@ const read = (files: Record<string, TreeEntry>): ContainerFacts => {
   using tree = createHostTree(files);
   return createContainerReader(createHostRoot(tree.root)).of({ id, runtime: "unknown" });
 };
-const docker = (labels: Record<string, string> = {}, name = "/shop-api-1"): string =>
-  JSON.stringify({ ID: id, Name: name, Config: { Labels: labels } });
+const docker = (labels: Record<string, string> = {}, name = "/shop-api-1", image?: string): string =>
+  JSON.stringify({ ID: id, Name: name, Config: { Labels: labels, Image: image } });
 const bundle = (annotations: Record<string, string>): string => JSON.stringify({ ociVersion: "1.1.0", annotations });
 
 describe("createContainerReader()", () => {
@@ -22,6 +22,17 @@ describe("createContainerReader()", () => {
     expect(
       read({ "etc/docker/daemon.json": '{"data-root":"/srv/docker"}', [`srv/docker/containers/${id}/config.v2.json`]: docker() }).name,
     ).toBe("shop-api-1");
+  });
+
+  it("reads the Compose project, and the image without tag and digest", () => {
+    const path = `var/lib/docker/containers/${id}/config.v2.json`;
+    const compose = { "com.docker.compose.service": "api", "com.docker.compose.project": "shop" };
+    expect(read({ [path]: docker(compose, "/shop-api-1", "registry:5000/acme/api:1.4@sha256:00ff") })).toMatchObject({
+      project: "shop",
+      image: "registry:5000/acme/api",
+    });
+    expect(read({ [path]: docker({}, "/x", "sha256:00ff00ff00ff") }).image).toBeNull();
+    expect(read({ [path]: docker({}, "/x", "redis") }).image).toBe("redis");
   });
 
   it("reads pods from containerd, CRI-O and Docker", () => {
@@ -61,7 +72,16 @@ describe("createContainerReader()", () => {
     using tree = createHostTree();
     const reader = createContainerReader(createHostRoot(tree.root));
     expect(reader.of({ id: "shop", runtime: "lxc" }).name).toBe("shop");
-    expect(reader.of({ id, runtime: "docker" })).toEqual({ id, runtime: "docker", name: null, service: null, pod: null, labels: {} });
+    expect(reader.of({ id, runtime: "docker" })).toEqual({
+      id,
+      runtime: "docker",
+      name: null,
+      service: null,
+      project: null,
+      image: null,
+      pod: null,
+      labels: {},
+    });
   });
 
   it("tolerates malformed files and sanitizes names", () => {

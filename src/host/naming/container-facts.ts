@@ -18,6 +18,10 @@ export interface ContainerFacts {
   name: string | null;
   /** `com.docker.compose.service` or Swarm's: what several containers of one service share. */
   service: string | null;
+  /** The Compose project or Swarm stack that the service belongs to. */
+  project: string | null;
+  /** Without tag and digest: `ghcr.io/acme/api`. */
+  image: string | null;
   pod: { name: string; namespace: string | null; container: string | null } | null;
   /** Labels of the pod, as far as the runtime keeps them. */
   labels: Readonly<Record<string, string>>;
@@ -99,6 +103,8 @@ function factsFrom(base: ContainerFacts, values: Json): ContainerFacts {
         "com.docker.swarm.service.name",
         "com.amazonaws.ecs.container-name",
       ),
+    project: base.project ?? textIn(values, "com.docker.compose.project", "io.podman.compose.project", "com.docker.stack.namespace"),
+    image: base.image ?? imageName(textIn(values, "io.kubernetes.cri.image-name", "io.kubernetes.cri-o.ImageName", "nerdctl/image-ref")),
     pod: base.pod ?? (podName === null ? null : { name: podName, namespace, container }),
     labels: { ...base.labels, ...(crioLabels === null ? {} : labelsIn(crioLabels)) },
   };
@@ -119,6 +125,12 @@ function labelsIn(text: string): Record<string, string> {
   }
 }
 
+/** `acme/api` of `acme/api:1.4@sha256:…`; null for a bare digest, which says nothing across releases. */
+function imageName(reference: string | null): string | null {
+  const name = reference?.replace(/@.*$/, "").replace(/:[\w.-]+$/, "") ?? "";
+  return name === "" || name === "sha256" || /^[0-9a-f]{12,64}$/.test(name) ? null : name;
+}
+
 const dockerRoots = ["/var/lib/docker", "/var/snap/docker/common/var-lib-docker", "/mnt/docker", "/data/docker"];
 const bundleRoots = [
   "/run/containerd/io.containerd.runtime.v2.task/k8s.io",
@@ -135,7 +147,8 @@ function readDocker(root: HostRoot, facts: ContainerFacts): ContainerFacts | nul
     const config = readJson(root, `${directory}/containers/${facts.id}/config.v2.json`);
     const name = textIn(config, "Name");
     if (name === null) continue;
-    const named = { ...facts, runtime: "docker", name: name.replace(/^\//, "") } as const;
+    const image = imageName(textIn(objectIn(config, "Config"), "Image"));
+    const named = { ...facts, runtime: "docker", name: name.replace(/^\//, ""), image } as const;
     return factsFrom(named, objectIn(objectIn(config, "Config"), "Labels"));
   }
   return null;
@@ -167,7 +180,7 @@ export function createContainerReader(root: HostRoot): ContainerReader {
   const known = new Map<string, { facts: ContainerFacts; questions: number }>();
 
   const read = ({ id, runtime }: ContainerId): ContainerFacts => {
-    const empty: ContainerFacts = { id, runtime, name: null, service: null, pod: null, labels: {} };
+    const empty: ContainerFacts = { id, runtime, name: null, service: null, project: null, image: null, pod: null, labels: {} };
     if (runtime === "lxc" || runtime === "nspawn") return { ...empty, name: printable(id, 256) };
     const found = readDocker(root, empty) ?? readBundle(root, empty) ?? empty;
     return found.name === null ? { ...found, name: readStorageName(root, id) } : found;

@@ -1,6 +1,7 @@
 import { describe, expect, it } from "vitest";
 import { createHostRoot } from "../files/host-root.ts";
 import { createHostTree, type TreeEntry } from "../host-tree.fixture.ts";
+import { createContainerReader } from "./container-facts.ts";
 import { noPodLabels, type PodLabels, type PodQuestion, parseLabels, readKubernetesFacts, workloadOf } from "./kubernetes-facts.ts";
 
 const container = {
@@ -8,14 +9,17 @@ const container = {
   runtime: "containerd" as const,
   name: null,
   service: null,
+  project: null,
+  image: null,
   pod: { name: "shop-0", namespace: null, container: null },
   labels: {},
 };
 const ask = (more: Partial<PodQuestion>, files: Record<string, TreeEntry> = {}, api: PodLabels = noPodLabels) => {
   using tree = createHostTree(files);
+  const root = createHostRoot(tree.root);
   return readKubernetesFacts(
-    createHostRoot(tree.root),
-    { pid: 42, cgroup: null, environment: new Map(), container: null, label: "app", ...more },
+    root,
+    { pid: 42, cgroup: null, environment: new Map(), container: null, label: "app", containers: createContainerReader(root), ...more },
     api,
   );
 };
@@ -45,10 +49,45 @@ describe("readKubernetesFacts()", () => {
     expect(ask({ environment: inPod }, { "proc/42/root/etc/podinfo/labels": 'app.kubernetes.io/name="c"\n' })?.app).toBe("c");
   });
 
+  it("reads the namespace from the environment, the runtime or the service account", () => {
+    const file = { "proc/42/root/var/run/secrets/kubernetes.io/serviceaccount/namespace": "prod\n" };
+    expect(ask({ environment: new Map([...inPod, ["POD_NAMESPACE", "shop"]]) }, file)?.namespace).toBe("shop");
+    expect(ask({ container: { ...container, pod: { name: "shop-0", namespace: "cri", container: null } } }, file)?.namespace).toBe("cri");
+    expect(ask({ environment: inPod }, file)?.namespace).toBe("prod");
+    expect(ask({ environment: inPod })?.namespace).toBeNull();
+  });
+
+  it("names the container only of a pod that has several", () => {
+    const [api, metrics, sandbox] = ["a", "b", "c"].map((digit) => digit.repeat(64)) as [string, string, string];
+    const bundle = (id: string, name?: string): Record<string, TreeEntry> => ({
+      [`run/containerd/io.containerd.runtime.v2.task/k8s.io/${id}/config.json`]: JSON.stringify({
+        annotations: { "io.kubernetes.cri.sandbox-name": "shop-0", ...(name ? { "io.kubernetes.cri.container-name": name } : {}) },
+      }),
+    });
+    const pod = "kubepods.slice/kubepods-pod1.slice";
+    const group = (id: string) => ({ [`sys/fs/cgroup/${pod}/cri-containerd-${id}.scope/cgroup.procs`]: "" });
+    const asked = { ...container, id: api, pod: { name: "shop-0", namespace: null, container: "api" } };
+    const question = { container: asked, cgroup: `/${pod}/cri-containerd-${api}.scope` };
+    const alone = { ...bundle(api, "api"), ...group(api), ...bundle(sandbox), ...group(sandbox) };
+    expect(ask(question, alone)?.container).toBeNull();
+    const beside = (name: string) => ask(question, { ...alone, ...bundle(metrics, name), ...group(metrics) });
+    expect(beside("metrics")).toMatchObject({ container: "api", isMainContainer: true });
+    expect(beside("istio-proxy")).toMatchObject({ container: "api", isMainContainer: true });
+    expect(beside("worker")).toMatchObject({ container: "api", isMainContainer: false });
+    const labelled = { ...question, environment: new Map([["APP_LABEL", "api"]]) };
+    expect(ask(labelled, { ...alone, ...bundle(metrics, "worker"), ...group(metrics) })).toMatchObject({
+      app: "api",
+      isMainContainer: true,
+    });
+  });
+
   it("derives the workload from the pod's name", () => {
     expect(ask({ environment: new Map([...inPod, ["HOSTNAME", "shop-api-7d9f8b6c5-x2x4z"]]) })).toEqual({
       app: null,
       workload: "shop-api",
+      namespace: null,
+      container: null,
+      isMainContainer: false,
     });
     expect(ask({ cgroup: "/kubepods/burstable/pod1/c", environment: new Map([["POD_NAME", "db-2"]]) })?.workload).toBe("db");
     expect(ask({ container })?.workload).toBe("shop");

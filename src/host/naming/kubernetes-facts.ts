@@ -2,7 +2,7 @@
 
 import { printable } from "../../base/escape-text.ts";
 import type { HostRoot } from "../files/host-root.ts";
-import type { ContainerFacts } from "./container-facts.ts";
+import { type ContainerFacts, type ContainerReader, containerOf } from "./container-facts.ts";
 
 /** Labels of the pods of this node by container id, from the cluster's API; empty when there is none to ask. */
 export interface PodLabels {
@@ -16,6 +16,11 @@ export interface KubernetesFacts {
   app: string | null;
   /** The workload behind the pod, by the form of the pod's name: `shop-api` of `shop-api-7d9f8b6c5-x2x4z`. */
   workload: string | null;
+  namespace: string | null;
+  /** The name of the container in a pod that has several; null otherwise. */
+  container: string | null;
+  /** Of several: the one that is called like the app, or the only one that is not a well-known sidecar. */
+  isMainContainer?: boolean;
 }
 
 export interface PodQuestion {
@@ -25,6 +30,7 @@ export interface PodQuestion {
   container: ContainerFacts | null;
   /** The label that names the service; `app` unless configured. */
   label: string;
+  containers: ContainerReader;
 }
 
 const labelFiles = ["/etc/podinfo/labels", "/etc/pod-info/labels", "/podinfo/labels"];
@@ -84,7 +90,39 @@ export function readKubernetesFacts(root: HostRoot, question: PodQuestion, api: 
   ];
   const app = wanted.flatMap((name) => sources.map((source) => clean(source(name)))).find((value) => value !== null) ?? null;
   const podName = environment.get("POD_NAME") ?? environment.get("K8S_POD_NAME") ?? container?.pod?.name ?? environment.get("HOSTNAME");
-  return { app, workload: podName === undefined ? null : clean(workloadOf(podName)) };
+  const namespace = environment.get("POD_NAMESPACE") ?? environment.get("K8S_NAMESPACE") ?? container?.pod?.namespace;
+  const own = clean(container?.pod?.container);
+  const siblings = own === null ? [] : siblingsOf(root, question, own);
+  return {
+    app,
+    workload: podName === undefined ? null : clean(workloadOf(podName)),
+    namespace: clean(namespace ?? root.readText(`/proc/${question.pid}/root${namespaceFile}`, undefined, 256)),
+    container: siblings.length > 0 ? own : null,
+    isMainContainer: own !== null && (own === app || (!isSidecar(own) && siblings.every(isSidecar))),
+  };
+}
+
+const namespaceFile = "/var/run/secrets/kubernetes.io/serviceaccount/namespace";
+/** Where the groups of pods are, in version 2 and, in version 1, in one of its trees. */
+const cgroupRoots = ["/sys/fs/cgroup", "/sys/fs/cgroup/memory", "/sys/fs/cgroup/pids"];
+
+/** Containers that meshes, clouds and collectors put beside a program. */
+const isSidecar = (name: string): boolean =>
+  /(?:^|-)(?:proxy|sidecar|agent|exporter|collector|init|logs?|logger|metrics)(?:-|$)|^(?:istio|linkerd|envoy|daprd|fluent|filebeat|vector|promtail|otel|oauth2|cloud-?sql|vault|consul|datadog)/.test(
+    name,
+  );
+
+/** Names of the other containers in the pod's group; the sandbox has none. */
+function siblingsOf(root: HostRoot, { cgroup, container, containers }: PodQuestion, own: string): string[] {
+  const pod = cgroup === null || !container ? undefined : /^(.*)\/[^/]*$/.exec(cgroup.slice(0, cgroup.indexOf(container.id)))?.[1];
+  if (pod === undefined) return [];
+  const names = cgroupRoots.flatMap((directory) =>
+    (root.listDirectories(directory + pod) ?? []).map((group) => {
+      const sibling = containerOf(`${pod}/${group}`);
+      return sibling === null ? null : (containers.of(sibling).pod?.container ?? null);
+    }),
+  );
+  return names.filter((name) => name !== null && name !== "POD" && name !== own) as string[];
 }
 
 function labelsOfFiles(root: HostRoot, pid: number): (name: string) => string | undefined {

@@ -187,7 +187,7 @@ function nameOfTitle(title: string, directory: string | null): string | null {
 }
 
 /** `next` of `/srv/shop/node_modules/.bin/next`, `@scope/x` of `node_modules/@scope/x/cli.js`. */
-function packageOf(path: string): string | null {
+export function packageOf(path: string): string | null {
   const start = path.lastIndexOf("node_modules/");
   return start < 0 ? null : (/^node_modules\/(?:\.bin\/)?((?:@[^/]+\/)?[^/]+)/.exec(path.slice(start))?.[1] ?? null);
 }
@@ -201,6 +201,8 @@ function nameOfFound(found: Extract<Found, { value: string }>, directory: string
     const script = rest.find((arg) => !arg.startsWith("-") && !["watch", "exec", "run"].includes(arg));
     return script ? nameOfFound({ kind: "script", value: script, rest: rest.slice(rest.indexOf(script) + 1) }, directory) : base;
   }
+  // The directory that it serves is not what it is.
+  if (base === "http.server") return base;
   if (launchers.has(base) || base.startsWith("org.springframework.boot.loader.")) {
     return withRole(base, applicationOf(rest) ?? (directory ? nameOfDirectory(directory) : null), rest) ?? base;
   }
@@ -225,4 +227,26 @@ export function scriptNameOf(interpreter: string, line: readonly string[], direc
   if (found.kind === "none") return null;
   if (found.kind === "directory") return directory ? nameOfDirectory(directory) : null;
   return nameOfFound(found, directory);
+}
+
+export const isRunner = (name: string): boolean => runners.has(name);
+export const isLauncher = (name: string): boolean => launchers.has(name) || name.startsWith("org.springframework.boot.loader.");
+
+/** What `interpreter` (from interpreterOf) was given: a script or module, code, a directory to serve, or only a title that the program set itself. */
+export type Interpreted =
+  | { kind: "script" | "module" | "inline"; value: string; rest: readonly string[] }
+  | { kind: "title"; value: string }
+  | { kind: "directory" | "none" };
+
+export function findInterpreted(interpreter: string, args: readonly string[]): Interpreted {
+  const table = interpreters[interpreter];
+  const title = args[0] ?? "";
+  if (!table || title === "") return { kind: "none" };
+  const words = args.length === 1 ? title.split(" ") : args;
+  if (args.length === 1 && interpreterOf(words[0] ?? "") === null) return { kind: "title", value: title };
+  const found = findScript(table, words);
+  if (found.kind !== "none") return found;
+  const inline = words.findIndex((word, index) => index > 0 && table.inline.includes(word));
+  const code = inline < 0 ? undefined : words[inline + 1];
+  return code === undefined ? { kind: "none" } : { kind: "inline", value: code, rest: words.slice(inline + 2) };
 }

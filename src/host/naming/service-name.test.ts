@@ -19,11 +19,51 @@ const facts = (command: string | readonly string[], more: Facts = {}): NamedProc
 const at = (workingDirectory: string): Facts => ({ workingDirectory });
 const noPatterns = { patterns: [] };
 const nameOf = (command: string | readonly string[], more?: Facts): string => {
-  const { service, namedBy } = nameInstance({ process: nameProcess(facts(command, more), noPatterns), port: 8080 });
-  return `${service} ${namedBy}`;
+  const { name, namedBy } = nameInstance({ process: nameProcess(facts(command, more), noPatterns), port: 8080 });
+  return `${name} ${namedBy}`;
 };
 
 describe("nameProcess()", () => {
+  it.each([
+    [["ledger", "-p", "80"], "/usr/local/bin/gated", "ledger executable"],
+    [["ledger"], "/srv/ledger-1.4.2", "ledger-1.4.2 executable"],
+    [["foo"], "/nix/store/x/bin/.foo-wrapped", "foo-wrapped executable"],
+    [["-gated"], "/usr/local/bin/gated", "gated executable"],
+    [["/opt/ledger"], "/usr/local/bin/gated", "gated executable"],
+    [["gated: worker process"], "/usr/local/bin/gated", "gated executable"],
+    [["ledger"], "/usr/sbin/nginx", "nginx pattern"],
+    [["main"], "/usr/local/bin/gated", "gated executable"],
+  ])("takes a plain argv[0] of %j for the name of %s", (args, exe, expected) => {
+    expect(nameOf(args, { exe })).toBe(expected);
+  });
+
+  it("asks the package for the name of a compiled program only when its own says nothing", () => {
+    const packageName = (): string => "ledger";
+    expect(nameOf("/app/target/release/server", { packageName })).toBe("ledger executable");
+    expect(nameOf("/app/target/release/gate", { packageName })).toBe("gate executable");
+  });
+
+  it.each([
+    [{ container: null, isMainContainer: true }, "shop kubernetes"],
+    [{ container: "shop", isMainContainer: true }, "shop kubernetes"],
+    [{ container: "cache", isMainContainer: false }, "cache kubernetes"],
+  ])("names the containers of one pod: %j", (more, expected) => {
+    expect(nameOf("/bin/x", { kubernetes: { app: "shop", workload: "shop", ...more } })).toBe(expected);
+  });
+
+  it.each([
+    "bob:hunter2@vault",
+    "root:hunter2@tcp(h:3306)/db",
+    "scott/tiger@//h:1521/X",
+    "api token=hunter2",
+    "sk_live_4eC39HqLyjWDarjtT1zdp7dc",
+  ])("names nothing after a secret: %j", (secret) => {
+    const environment = new Map([["SERVICE_NAME", secret]]);
+    expect(nameOf("/srv/shop-api", { environment })).toBe("shop-api executable");
+    expect(nameInstance({ process: null, port: 80, traffic: secret }).name).toBe("unknown-80");
+    expect(nameOf([secret], { exe: "/usr/bin/node" })).not.toMatch(/hunter2|tiger|sk_live/);
+  });
+
   it.each([
     ["/usr/bin/node /srv/shop/api/server.js", {}, "api script"],
     ["/usr/bin/node /srv/shop/dist/index.js", {}, "shop script"],
@@ -48,7 +88,7 @@ describe("nameProcess()", () => {
   });
 
   it.each([
-    ["/usr/bin/python3.11 -m http.server 8000", at("/srv/docs"), "docs script"],
+    ["/usr/bin/python3.11 -m http.server 8000", at("/srv/docs"), "http.server script"],
     ["/usr/bin/python3 -m http.server 8000", at("/"), "http.server script"],
     ["/usr/bin/python3 -m billing.worker", {}, "worker script"],
     ["/usr/bin/python3 -X dev -W ignore /opt/billing/main.py", {}, "billing script"],
@@ -166,9 +206,9 @@ describe("nameProcess()", () => {
         { pattern: /^\/usr\/sbin\/(ng\w+)/, name: "my-$1" },
       ],
     };
-    expect(nameProcess(facts("/usr/bin/node /srv/api.js"), rules)).toEqual({ service: "api", namedBy: "pattern", confidence: 0.8 });
-    expect(nameProcess(facts("/usr/sbin/nginx"), rules)?.service).toBe("my-nginx");
-    expect(nameProcess(facts("/usr/sbin/haproxy"), rules)?.service).toBe("haproxy");
+    expect(nameProcess(facts("/usr/bin/node /srv/api.js"), rules)).toEqual({ name: "api", namedBy: "pattern", confidence: 0.8 });
+    expect(nameProcess(facts("/usr/sbin/nginx"), rules)?.name).toBe("my-nginx");
+    expect(nameProcess(facts("/usr/sbin/haproxy"), rules)?.name).toBe("haproxy");
   });
 
   it.each([
@@ -223,34 +263,38 @@ describe("nameProcess()", () => {
         }),
         noPatterns,
       );
-      const { service } = nameInstance({ process, port: 1 });
-      expect(service).toMatch(/^[\p{L}\p{N}._@:+-]{1,64}$/u);
+      const { name } = nameInstance({ process, port: 1 });
+      expect(name).toMatch(/^[\p{L}\p{N}._@:+-]{1,64}$/u);
     }
   });
 });
 
 describe("nameInstance()", () => {
-  const process = { service: "found", namedBy: "script", confidence: 0.8 } as const;
+  const process = { name: "found", namedBy: "script", confidence: 0.8 } as const;
 
-  it("prefers connected names, then configured ones, then the highest confidence", () => {
+  it("prefers connected names, then configured ones, then the process's", () => {
     expect(nameInstance({ process, port: 1, manual: "said", mapped: "mapped", traffic: "seen" })).toMatchObject({
-      service: "said",
+      name: "said",
       namedBy: "manual",
       confidence: 1,
     });
     expect(nameInstance({ process, port: 1, mapped: "mapped", traffic: "seen" })).toMatchObject({
-      service: "mapped",
+      name: "mapped",
       namedBy: "config",
       confidence: 1,
     });
-    expect(nameInstance({ process, port: 1, traffic: "seen" })).toMatchObject({ service: "seen", namedBy: "traffic", confidence: 0.9 });
-    const label = { service: "label", namedBy: "kubernetes", confidence: 0.95 } as const;
-    expect(nameInstance({ process: label, port: 1, traffic: "seen" })).toBe(label);
     expect(nameInstance({ process, port: 1 })).toBe(process);
   });
 
+  it("lets clients name only what nothing else names", () => {
+    const unsure = { name: "node", namedBy: "process-name", confidence: 0.3 } as const;
+    expect(nameInstance({ process, port: 1, traffic: "seen" })).toBe(process);
+    expect(nameInstance({ process: unsure, port: 1, traffic: "seen" })).toBe(unsure);
+    expect(nameInstance({ process: null, port: 1, traffic: "seen" })).toEqual({ name: "seen", namedBy: "traffic", confidence: 0.2 });
+  });
+
   it("names unknown services by port", () => {
-    expect(nameInstance({ process: null, port: 4711 })).toEqual({ service: "unknown-4711", namedBy: "port", confidence: 0 });
-    expect(nameInstance({ process: null, port: null, manual: "\u0007" }).service).toBe("unknown");
+    expect(nameInstance({ process: null, port: 4711 })).toEqual({ name: "unknown-4711", namedBy: "port", confidence: 0 });
+    expect(nameInstance({ process: null, port: null, manual: "\u0007" }).name).toBe("unknown");
   });
 });

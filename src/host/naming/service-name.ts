@@ -2,10 +2,12 @@
 
 import { basename } from "node:path";
 import { printable } from "../../base/escape-text.ts";
+import { isSecretText } from "../../redact/index.ts";
 import { systemdUnitOf } from "../cgroups/cgroup-names.ts";
 import type { ContainerFacts } from "./container-facts.ts";
 import type { KubernetesFacts } from "./kubernetes-facts.ts";
-import { nameOfDirectory, nameOfFile } from "./path-name.ts";
+import { managedNameVariable } from "./managed-app.ts";
+import { isGenericName, nameOfDirectory, nameOfFile } from "./path-name.ts";
 import { interpreterOf } from "./script-name.ts";
 import { erlangNameOf, wellKnownProgramOf } from "./well-known-programs.ts";
 
@@ -15,13 +17,13 @@ export type NamedBy =
   | "config"
   | "kubernetes"
   | "environment"
-  | "traffic"
   | "systemd-unit"
   | "container"
   | "pattern"
   | "script"
   | "executable"
   | "process-name"
+  | "traffic"
   | "port";
 
 export const nameConfidence: Readonly<Record<NamedBy, number>> = {
@@ -29,13 +31,13 @@ export const nameConfidence: Readonly<Record<NamedBy, number>> = {
   config: 1,
   kubernetes: 0.95,
   environment: 0.92,
-  traffic: 0.9,
   "systemd-unit": 0.85,
   container: 0.85,
   pattern: 0.8,
   script: 0.8,
   executable: 0.7,
   "process-name": 0.3,
+  traffic: 0.2,
   port: 0,
 };
 
@@ -55,14 +57,17 @@ export interface NamedProcess {
   workingDirectory: () => string | null;
   /** From scriptNameOf: what an interpreter runs; null for other programs. */
   script: string | null;
+  /** From the manifest of a compiled program; asked for only when its own name says nothing. */
+  packageName?: () => string | null;
   environment: ReadonlyMap<string, string>;
   cgroup: string | null;
-  container: ContainerFacts | null;
-  kubernetes: KubernetesFacts | null;
+  container: Pick<ContainerFacts, "name" | "service" | "pod"> | null;
+  kubernetes: (Pick<KubernetesFacts, "app" | "workload"> & Partial<Pick<KubernetesFacts, "container" | "isMainContainer">>) | null;
 }
 
-export interface ServiceName {
-  service: string;
+/** A label; what it names is identified by its origin. */
+export interface GivenName {
+  name: string;
   namedBy: NamedBy;
   /** 0..1. */
   confidence: number;
@@ -72,16 +77,23 @@ const maxNameLength = 64;
 /** Of a command line, for configured patterns. */
 const maxLineLength = 4096;
 /** One file, many programs: argv[0] says which. */
-const multiCall = new Set(["busybox", "toybox", "coreutils"]);
+export const multiCall = new Set(["busybox", "toybox", "coreutils"]);
 /** In the order of their weight. */
-const nameVariables = ["OTEL_SERVICE_NAME", "SERVICE_NAME", "DD_SERVICE", "ELASTIC_APM_SERVICE_NAME", "SPRING_APPLICATION_NAME"];
+const nameVariables = [
+  "OTEL_SERVICE_NAME",
+  "SERVICE_NAME",
+  "DD_SERVICE",
+  "ELASTIC_APM_SERVICE_NAME",
+  "SPRING_APPLICATION_NAME",
+  managedNameVariable,
+];
 
 /** What most names are already. */
 const plainName = /^[A-Za-z0-9][\w.@:+-]{0,61}[A-Za-z0-9]$/;
 
-/** Letters, digits and `._@:+-`; everything else, blanks included, becomes a hyphen. Null when nothing is left. */
+/** Letters, digits and `._@:+-`; everything else, blanks included, becomes a hyphen. Null when nothing is left, or it holds a secret. */
 export function cleanName(name: string | null | undefined): string | null {
-  if (name === null || name === undefined || name === "") return null;
+  if (name === null || name === undefined || name === "" || isSecretText(name)) return null;
   if (plainName.test(name)) return name;
   const clean = printable(name, maxNameLength * 2)
     .replace(/[^\p{L}\p{N}._@:+-]+/gu, "-")
@@ -90,7 +102,8 @@ export function cleanName(name: string | null | undefined): string | null {
   return /[\p{L}\p{N}]/u.test(clean) ? printable(clean, maxNameLength) : null;
 }
 
-function nameOfEnvironment(environment: ReadonlyMap<string, string>): string | null {
+/** What a program's environment says it is. */
+export function nameOfEnvironment(environment: ReadonlyMap<string, string>): string | null {
   for (const variable of nameVariables) {
     const name = cleanName(environment.get(variable));
     if (name !== null) return name;
@@ -103,9 +116,16 @@ function nameOfEnvironment(environment: ReadonlyMap<string, string>): string | n
 }
 
 /** Compose and Kubernetes give each replica a name of its own; what they share is the service. */
-function nameOfContainer(container: ContainerFacts | null, kubernetes: KubernetesFacts | null): string | null {
+function nameOfContainer(container: NamedProcess["container"], kubernetes: NamedProcess["kubernetes"]): string | null {
   if (!container) return kubernetes?.workload ?? null;
+  if (kubernetes?.container && !kubernetes.isMainContainer) return kubernetes.container;
   return container.service ?? kubernetes?.workload ?? container.pod?.container ?? container.name;
+}
+
+/** Of several containers in a pod, one has the pod's name; the others have their own. */
+function nameOfPod(kubernetes: NamedProcess["kubernetes"]): string | null {
+  if (!kubernetes || kubernetes.app === null) return null;
+  return !kubernetes.container || kubernetes.isMainContainer ? kubernetes.app : kubernetes.container;
 }
 
 function nameByPattern(args: readonly string[], { patterns }: NamePatterns): string | null {
@@ -119,7 +139,17 @@ function nameByPattern(args: readonly string[], { patterns }: NamePatterns): str
 }
 
 /** `/tmp/go-build12/b001/exe/main` is what `go run` makes: the directory it was called in says more. */
-const temporaryBuild = /\/go-build\d+\//;
+export const temporaryBuild = /\/go-build\d+\//;
+
+/** `exec -a name program`: a plain word that is neither the program's name nor a title that it gave itself. Null when argv[0] is none. */
+export function givenNameOf(exe: string, args: readonly string[]): string | null {
+  const [name = ""] = args;
+  const own = basename(exe);
+  if (!/^[A-Za-z][\w.-]{1,63}$/.test(name) || interpreterOf(exe) !== null || wellKnownProgramOf(exe) !== null || isGenericName(name))
+    return null;
+  // `awk` is mawk, `gate` is gate-1.4.2, `foo` is .foo-wrapped: names of the same file.
+  return own.includes(name) || name.includes(own) ? null : name;
+}
 
 function nameOfExecutable(exe: string, args: readonly string[], workingDirectory: () => string | null): string | null {
   if (multiCall.has(basename(exe))) return basename(args[0] ?? exe);
@@ -127,62 +157,66 @@ function nameOfExecutable(exe: string, args: readonly string[], workingDirectory
     const directory = workingDirectory();
     return (directory === null ? null : nameOfDirectory(directory)) ?? basename(exe);
   }
-  return interpreterOf(exe) ?? nameOfFile(exe, null);
+  return interpreterOf(exe) ?? givenNameOf(exe, args) ?? nameOfFile(exe, null);
+}
+
+/** A name that every other program has gives way to that of the package. */
+function telling(name: string | null, packageName: NamedProcess["packageName"]): string | null {
+  return name !== null && isGenericName(name) ? (packageName?.() ?? name) : name;
 }
 
 /** From everything but the port: what was configured for one, and what traffic says, is weighed by `nameInstance`. Null when nothing names it. */
-export function nameProcess(process: NamedProcess, rules: NamePatterns): ServiceName | null {
+export function nameProcess(process: NamedProcess, rules: NamePatterns): GivenName | null {
   const { exe, cgroup, processName, container, kubernetes } = process;
   const args = process.arguments;
   const program = exe ?? processName ?? "";
   const interpreter = interpreterOf(program);
   const wellKnown = (): string | null => (basename(program) === "beam.smp" ? erlangNameOf(args) : wellKnownProgramOf(program));
   const attempts: [NamedBy, () => string | null][] = [
-    ["kubernetes", () => kubernetes?.app ?? null],
+    ["kubernetes", () => nameOfPod(kubernetes)],
     ["environment", () => nameOfEnvironment(process.environment)],
     ["systemd-unit", () => (cgroup === null ? null : systemdUnitOf(cgroup))],
     ["container", () => nameOfContainer(container, kubernetes)],
     ["pattern", () => nameByPattern(args, rules)],
     ["pattern", wellKnown],
     ["script", () => process.script],
-    ["executable", () => (exe === null ? null : nameOfExecutable(exe, args, process.workingDirectory))],
+    ["executable", () => (exe === null ? null : telling(nameOfExecutable(exe, args, process.workingDirectory), process.packageName))],
     ["process-name", () => processName],
   ];
   for (const [namedBy, attempt] of attempts) {
-    const service = cleanName(attempt());
+    const name = cleanName(attempt());
     // An interpreter without a script says no more than the name of the process would.
     const isBare = namedBy === "executable" && interpreter !== null;
-    if (service !== null) return { service, namedBy, confidence: nameConfidence[isBare ? "process-name" : namedBy] };
+    if (name !== null) return { name, namedBy, confidence: nameConfidence[isBare ? "process-name" : namedBy] };
   }
   return null;
 }
 
 export interface InstanceQuestion {
   /** From nameProcess; null when the owner is not known. */
-  process: ServiceName | null;
+  process: GivenName | null;
   /** Null for a worker that only calls out. */
   port: number | null;
   /** `coral connect`. */
   manual?: string | undefined;
   /** The config's port mapping. */
   mapped?: string | undefined;
-  /** Seen in traffic: an HTTP host or gRPC service. */
+  /** Seen in traffic: an HTTP host or gRPC service. Clients choose both, so it names only what nothing else names. */
   traffic?: string | undefined;
 }
 
-/** The name of one instance at one port: people first, then whatever is surest. */
-export function nameInstance({ process, port, manual, mapped, traffic }: InstanceQuestion): ServiceName {
+/** The name of one instance at one port: people first, then its process, then what clients call it. */
+export function nameInstance({ process, port, manual, mapped, traffic }: InstanceQuestion): GivenName {
   const candidates: [NamedBy, string | undefined][] = [
     ["manual", manual],
     ["config", mapped],
   ];
-  for (const [namedBy, name] of candidates) {
-    const service = cleanName(name);
-    if (service !== null) return { service, namedBy, confidence: nameConfidence[namedBy] };
+  for (const [namedBy, given] of candidates) {
+    const name = cleanName(given);
+    if (name !== null) return { name, namedBy, confidence: nameConfidence[namedBy] };
   }
+  if (process !== null) return process;
   const seen = cleanName(traffic);
-  if (seen !== null && (process?.confidence ?? 0) < nameConfidence.traffic) {
-    return { service: seen, namedBy: "traffic", confidence: nameConfidence.traffic };
-  }
-  return process ?? { service: port === null ? "unknown" : `unknown-${port}`, namedBy: "port", confidence: nameConfidence.port };
+  if (seen !== null) return { name: seen, namedBy: "traffic", confidence: nameConfidence.traffic };
+  return { name: port === null ? "unknown" : `unknown-${port}`, namedBy: "port", confidence: nameConfidence.port };
 }

@@ -1,4 +1,4 @@
-/** Which build of a program runs: its GNU build-id, else the SHA-256 of the file. Read once per file, however many processes run it. */
+/** Which build of a program runs: its GNU build-id, else the SHA-256 of the file. For scripts see script-builds.ts. Read once per file, however many processes run it. */
 
 import { createHash } from "node:crypto";
 import { readSync } from "node:fs";
@@ -10,7 +10,8 @@ import type { HostRoot } from "../files/host-root.ts";
 export interface ExecutableBuild {
   /** Lower-case hex. */
   id: string;
-  kind: "build-id" | "sha256";
+  /** `script`: of what an interpreter runs. */
+  kind: "build-id" | "sha256" | "script";
 }
 
 /** A file as it was at one time: another one under the same name, or the same one rewritten, has another key. */

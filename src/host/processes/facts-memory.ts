@@ -1,6 +1,6 @@
 /** Caches facts of processes until they exit or execute another program. */
 
-import { type FactsRules, type FactsSources, type ProcessFacts, readProcessFacts } from "./process-facts.ts";
+import { type FactsRules, type FactsSources, type ProcessFacts, readProcessFacts, type SettledFacts } from "./process-facts.ts";
 import type { ProcessEntry } from "./process-table.ts";
 
 /** Facts are read again after so many scans: titles, groups and labels change. */
@@ -11,6 +11,11 @@ export interface FactsContext {
   scan: number;
   /** Processes that started later are read again in the next scan. */
   youngAfterTicks: number;
+}
+
+/** A container's name may become known late; everything else is settled by the first reading. */
+function settledIn({ origin, containerId, program }: ProcessFacts): SettledFacts {
+  return { origin: origin.kind === "program" && containerId !== null ? undefined : origin, program: program ?? undefined };
 }
 
 export class FactsMemory {
@@ -40,7 +45,7 @@ export class FactsMemory {
     const memory = this.#known.get(entry.pid);
     const isSame = memory?.facts.entry.startTicks === entry.startTicks && memory.facts.entry.execMark === entry.execMark;
     if (memory && isSame && scan < memory.validUntil) return memory.facts;
-    const facts = readProcessFacts(this.#sources, entry, rules);
+    const facts = readProcessFacts(this.#sources, entry, rules, isSame && memory ? settledIn(memory.facts) : undefined);
     const isYoung = !isSame && entry.startTicks > youngAfterTicks;
     // Spread, so that not all are read again in the same scan.
     if (facts) this.#known.set(entry.pid, { facts, validUntil: scan + (isYoung ? 1 : factsScans + (entry.pid % factsScans)) });

@@ -1,8 +1,8 @@
 /** What Coral keeps of a process: what it is, who runs it and where, with its command line and environment redacted. */
 
 import { printable } from "../../base/escape-text.ts";
-import { type RedactionRules, redactEnvironment } from "../../redact/index.ts";
-import { systemdUnitIn } from "../cgroups/cgroup-names.ts";
+import { isSecretText, type RedactionRules, redactEnvironment, redactText, redactVariable } from "../../redact/index.ts";
+import { systemdUnitIn, systemdUnitOf } from "../cgroups/cgroup-names.ts";
 import { processCgroup } from "../cgroups/process-cgroup.ts";
 import { bufferBytes, type HostRoot } from "../files/host-root.ts";
 import {
@@ -12,24 +12,33 @@ import {
   type ContainerRuntime,
   containerOf,
 } from "../naming/container-facts.ts";
-import { type KubernetesFacts, type PodLabels, readKubernetesFacts } from "../naming/kubernetes-facts.ts";
-import { interpreterOf, scriptNameOf } from "../naming/script-name.ts";
-import { type NamePatterns, nameProcess, type ServiceName } from "../naming/service-name.ts";
+import { type PodLabels, readKubernetesFacts } from "../naming/kubernetes-facts.ts";
+import { type ManagedApp, managedAppOf, managedNameOf, managedNameVariable } from "../naming/managed-app.ts";
+import { isGenericName } from "../naming/path-name.ts";
+import { interpreterOf, isLauncher, scriptNameOf } from "../naming/script-name.ts";
+import { type GivenName, type NamePatterns, nameProcess } from "../naming/service-name.ts";
+import { originOfProcess, type ProcessOrigin } from "../naming/service-origin.ts";
 import type { CommandLines } from "./command-lines.ts";
 import type { ExecutableBuilds, ExecutableFile } from "./executable-builds.ts";
+import { crateNameOf, packageNameOf } from "./package-name.ts";
 import type { ProcessEntry } from "./process-table.ts";
+import type { ScriptBuilds, ScriptProgram } from "./script-builds.ts";
 import type { UserNames } from "./user-names.ts";
 
 export interface ProcessFacts {
   readonly entry: ProcessEntry;
   /** From everything but port, `coral connect` and traffic; null when nothing names it. */
-  readonly name: ServiceName | null;
+  readonly name: GivenName | null;
+  /** What the process is, without its ports; the same for its whole life. */
+  readonly origin: ProcessOrigin;
   /** Null when the agent may not look. */
   readonly exe: string | null;
   /** True when the file was replaced or removed since the process started. */
   readonly isExeGone: boolean;
   /** What runs inside an interpreter; null for other programs and when no script is to be seen. */
   readonly script: string | null;
+  /** Of a worker of Node's cluster module, whose parent listens for it: ports in its variables. Null for others. */
+  readonly clusterPorts: readonly number[] | null;
   /** Redacted. */
   readonly commandLine: string | null;
   /** JSON object of the variables that are kept, redacted; null when there are none. */
@@ -43,7 +52,9 @@ export interface ProcessFacts {
   readonly containerName: string | null;
   readonly containerRuntime: ContainerRuntime | null;
   readonly unit: string | null;
-  /** Null when the executable cannot be read; its build is null while it is being hashed. */
+  /** Of the program that an interpreter runs, as it was at the process's start; null for others, and where it cannot be found. */
+  readonly program: ScriptProgram | null;
+  /** The program's, else the executable's. Null when it cannot be read, or is unknown; its build is null while it is being hashed. */
   readonly file: ExecutableFile | null;
 }
 
@@ -58,6 +69,7 @@ export interface FactsSources {
   users: UserNames;
   containers: ContainerReader;
   builds: ExecutableBuilds;
+  scripts: ScriptBuilds;
   pods: PodLabels;
   places: PlaceMemory;
   commandLines: CommandLines;
@@ -67,6 +79,8 @@ export interface FactsSources {
 
 const maxCommandBytes = 128 * 1024;
 const maxEnvironmentBytes = 256 * 1024;
+/** Of a variable that carries a name: a list of resource attributes may be long. */
+const maxVariableLength = 4096;
 const deletedMark = / \(deleted\)$/;
 
 function argumentsOf(command: string): string[] {
@@ -95,6 +109,9 @@ interface Environment {
   text: string | null;
   /** Those that carry a name or a pod. */
   variables: ReadonlyMap<string, string>;
+  /** What PM2 runs here, or in a process above. */
+  managed: ManagedApp | null;
+  clusterPorts: readonly number[] | null;
 }
 
 /**
@@ -115,24 +132,44 @@ function isTelling(name: string): boolean {
   );
 }
 
+function imageOf({ execMark, name }: ProcessEntry, exe: string | null): string | null {
+  return execMark === 0 || exe === null ? null : `${execMark} ${exe} ${name}`;
+}
+
 function readEnvironment({ root, environments }: FactsSources, entry: ProcessEntry, exe: string | null, rules: FactsRules): Environment {
-  const key = entry.execMark === 0 || exe === null ? null : `${entry.execMark} ${exe} ${entry.name}`;
+  const key = imageOf(entry, exe);
   const known = key === null ? undefined : environments?.get(key);
   if (known) return known;
   const entries = (readSmall(root, `/proc/${entry.pid}/environ`, maxEnvironmentBytes) ?? "").split("\0");
   const variables = new Map<string, string>();
+  const raw = (name: string): string | undefined => entries.find((item) => item.startsWith(`${name}=`))?.slice(name.length + 1);
   for (const item of entries) {
     const end = item.indexOf("=");
     if (end <= 0 || end > 64) continue;
     const name = item.slice(0, end);
-    if (isTelling(name)) variables.set(name, item.slice(end + 1));
+    if (!isTelling(name)) continue;
+    const value = redactVariable(name, item.slice(end + 1), rules.redaction, maxVariableLength);
+    // Of a list the rest is told; a name that holds a secret names nothing.
+    if (name === "OTEL_RESOURCE_ATTRIBUTES" || !isSecretText(value)) variables.set(name, value);
   }
-  const environment = { text: textOf(redactEnvironment(entries, rules.redaction)), variables };
+  const isClusterWorker = raw("NODE_UNIQUE_ID") !== undefined;
+  const environment = {
+    text: textOf(redactEnvironment(entries, rules.redaction)),
+    variables,
+    managed: managedAppOf(raw),
+    clusterPorts: isClusterWorker ? portsIn([raw("PORT") ?? "", raw("pm2_env") ?? ""]) : null,
+  };
   if (environments && key !== null) {
     if (environments.size >= maxEnvironments) environments.clear();
     environments.set(key, environment);
   }
   return environment;
+}
+
+/** Of `PORT=80`, and of `"API_PORT":"80"` in what PM2 passes on. */
+function portsIn([port = "", json = ""]: readonly string[]): readonly number[] {
+  const found = [...json.matchAll(/"(?:\w{1,32}_)?PORT":"?(\d{1,5})"?[,}]/gi)].map((match) => Number(match[1]));
+  return [...(/^\d{1,5}$/.test(port) ? [Number(port)] : []), ...found].slice(0, 16);
 }
 
 /** Made once, as it goes into a row of every scan. */
@@ -162,51 +199,124 @@ function readPlace({ root, places }: FactsSources, pid: number): Place {
   return place;
 }
 
+/** Null for what must not be stored as it is. */
+function harmless(text: string | null): string | null {
+  return text === null || isSecretText(text) ? null : text;
+}
+
 function containerFields(container: ContainerFacts | null): Pick<ProcessFacts, "containerId" | "containerName" | "containerRuntime"> {
   if (!container) return { containerId: null, containerName: null, containerRuntime: null };
   const { id, runtime, name } = container;
-  return { containerId: /^[0-9a-f]{64}$/.test(id) ? id.slice(0, 12) : printable(id, 64), containerName: name, containerRuntime: runtime };
+  return {
+    containerId: /^[0-9a-f]{64}$/.test(id) ? id.slice(0, 12) : printable(id, 64),
+    containerName: harmless(name),
+    containerRuntime: runtime,
+  };
+}
+
+/** From an earlier reading of the same process; programs overwrite their command line, change their directory, and their files change. */
+export interface SettledFacts {
+  origin: ProcessOrigin | undefined;
+  /** Undefined to look for it again: a process that is just starting has no command line yet. */
+  program: ScriptProgram | undefined;
+}
+
+interface Executable {
+  exe: string | null;
+  /** True when the file was replaced or removed since the process started. */
+  isGone: boolean;
+}
+
+function readExecutable(root: HostRoot, pid: number): Executable {
+  const link = root.readLink(`/proc/${pid}/exe`);
+  const exe = link === null || link === "" ? null : printable(link.replace(deletedMark, ""), 512);
+  return { exe, isGone: link !== null && deletedMark.test(link) };
+}
+
+/** Variables that name the process, PM2's included. */
+function namingVariables({ variables, managed }: Environment, args: readonly string[], rules: FactsRules): ReadonlyMap<string, string> {
+  const name = managed && managedNameOf(managed, args);
+  if (name === null) return variables;
+  const value = redactVariable("name", name, rules.redaction);
+  return isSecretText(value) ? variables : new Map([...variables, [managedNameVariable, value]]);
+}
+
+/** A script's name that every other program has gives way to that of its package. */
+function tellingScript(root: HostRoot, script: string | null, program: ScriptProgram | null): string | null {
+  if (script === null || program === null || !(isGenericName(script) || isLauncher(script))) return script;
+  return harmless(packageNameOf(root, program)) ?? script;
+}
+
+type SeenProgram = Pick<ProcessFacts, "exe"> & { arguments: readonly string[]; container: ContainerFacts | null };
+
+/** Null for what no interpreter runs. */
+function readProgram(
+  { scripts, environments }: FactsSources,
+  entry: ProcessEntry,
+  interpreter: string | null,
+  { exe, arguments: args, container }: SeenProgram,
+  workingDirectory: () => string | null,
+): ScriptProgram | null {
+  if (interpreter === null) return null;
+  return scripts.of({
+    pid: entry.pid,
+    startTicks: entry.startTicks,
+    isContained: container !== null,
+    image: environments === null ? null : imageOf(entry, exe),
+    interpreter,
+    arguments: args,
+    workingDirectory: workingDirectory(),
+  });
 }
 
 /** Null when the process has ended. The raw command line and environment do not leave this function. */
-export function readProcessFacts(sources: FactsSources, entry: ProcessEntry, rules: FactsRules): ProcessFacts | null {
+export function readProcessFacts(
+  sources: FactsSources,
+  entry: ProcessEntry,
+  rules: FactsRules,
+  settled?: SettledFacts,
+): ProcessFacts | null {
   const { root, users, builds, pods, containers, commandLines } = sources;
   const { pid } = entry;
   const command = readSmall(root, `/proc/${pid}/cmdline`, maxCommandBytes);
   if (command === null) return null;
   const args = argumentsOf(command);
-  const link = root.readLink(`/proc/${pid}/exe`);
-  const exe = link === null || link === "" ? null : printable(link.replace(deletedMark, ""), 512);
-  const isExeGone = link !== null && deletedMark.test(link);
+  const { exe, isGone: isExeGone } = readExecutable(root, pid);
   const { cgroup, container: containerId, unit } = readPlace(sources, pid);
   const container = containerId && containers.of(containerId);
-  const { text: environment, variables } = readEnvironment(sources, entry, exe, rules);
+  const kept = readEnvironment(sources, entry, exe, rules);
+  const environment = namingVariables(kept, args, rules);
   const label = rules.kubernetesLabel;
-  const kubernetes: KubernetesFacts | null =
-    label === null ? null : readKubernetesFacts(root, { pid, cgroup, environment: variables, container, label }, pods);
+  const kubernetes = label === null ? null : readKubernetesFacts(root, { pid, cgroup, environment, container, label, containers }, pods);
   let directory: string | null | undefined;
-  const workingDirectory = (): string | null => (directory ??= root.readLink(`/proc/${pid}/cwd`));
-  const userId = readUserId(root, pid);
+  const workingDirectory = (): string | null => (directory ??= root.readLink(`/proc/${pid}/cwd`)?.replace(deletedMark, "") ?? null);
   const interpreter = interpreterOf(exe ?? entry.name);
-  const script = interpreter === null ? null : scriptNameOf(interpreter, args, workingDirectory());
-  const name = nameProcess(
-    { exe, processName: entry.name, arguments: args, workingDirectory, script, environment: variables, cgroup, container, kubernetes },
-    rules,
-  );
+  const seen = { exe, processName: entry.name, arguments: args, environment, container, kubernetes };
+  const program = settled?.program ?? readProgram(sources, entry, interpreter, seen, workingDirectory);
+  const script = interpreter && tellingScript(root, harmless(scriptNameOf(interpreter, args, workingDirectory())), program);
+  const packageName = (): string | null =>
+    exe?.startsWith("/") ? crateNameOf(root, `${container ? `/proc/${pid}/root` : ""}${exe}`) : null;
+  const unitName = cgroup === null ? null : systemdUnitOf(cgroup);
+  const redact = (text: string): string => redactText(text, rules.redaction);
+  // Through the process when another file may lie under that name: in a container, or after a replacement.
+  const executable = exe !== null && !isExeGone && !container && exe.startsWith("/") ? exe : `/proc/${pid}/exe`;
+  const userId = readUserId(root, pid);
   return {
     entry,
-    name,
+    name: nameProcess({ ...seen, workingDirectory, script, cgroup, packageName }, rules),
+    origin: settled?.origin ?? originOfProcess({ ...seen, workingDirectory: workingDirectory(), unit: unitName, redact }),
     exe,
     isExeGone,
     script,
+    clusterPorts: kept.clusterPorts,
     commandLine: command === "" ? null : commandLines.redacted(command, args, rules.redaction),
-    environment,
+    environment: kept.text,
     userId,
     userName: users.of(userId, container ? { key: container.id, rootOf: `/proc/${pid}/root` } : undefined),
     cgroup,
     ...containerFields(container),
     unit,
-    // Through the process when another file may lie under that name: in a container, or after a replacement.
-    file: exe === null ? null : builds.of(isExeGone || container || !exe.startsWith("/") ? `/proc/${pid}/exe` : exe),
+    program,
+    file: program !== null ? program.atStart : exe === null ? null : builds.of(executable),
   };
 }

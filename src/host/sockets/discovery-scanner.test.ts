@@ -55,7 +55,7 @@ describe("createDiscoveryScanner() on this machine", () => {
       expect(first.factsOf(child.pid!)).toMatchObject({
         exe: process.execPath,
         script: "pantry",
-        name: { service: "pantry", namedBy: "script" },
+        name: { name: "pantry", namedBy: "script" },
       });
 
       socket = connect(port, "127.0.0.1");
@@ -134,7 +134,7 @@ describe("createDiscoveryScanner() on this machine", () => {
       const scan = await scanner.scan(everything);
       const [listener] = at(scan.listeners, port);
       expect(scan.ownersOf(listener!)).toEqual([child.pid!, ...workers].sort((a, b) => a - b));
-      expect(scan.factsOf(workers[0]!)?.name).toMatchObject({ service: "prefork" });
+      expect(scan.factsOf(workers[0]!)?.name).toMatchObject({ name: "prefork" });
       child.stdin.write("\n");
       const [more] = (await once(child.stdout, "data")) as [Buffer];
       expect((await scanner.scan(everything)).ownersOf(listener!)).toContain(Number(more.toString()));
@@ -215,12 +215,12 @@ describe("createDiscoveryScanner() on this machine", () => {
       const facts = scan.factsOf(scan.ownersOf(listener!)[0]!)!;
       const text = JSON.stringify(facts);
       expect(text).not.toMatch(/hunter2|s3cr3tvalue/);
-      expect(`${facts.commandLine}${facts.environment}${facts.name?.service}`).not.toMatch(/[\p{Cc}\p{Cf}]/u);
+      expect(`${facts.commandLine}${facts.environment}${facts.name?.name}`).not.toMatch(/[\p{Cc}\p{Cf}]/u);
       expect(facts.commandLine!.length).toBeLessThanOrEqual(4096);
       expect(facts.commandLine).toContain("--password ***");
       expect(JSON.parse(facts.environment!)).toMatchObject({ PORT: "80" });
       expect(facts.environment).not.toContain("DATABASE_URL");
-      expect(facts.name?.service).toBe("ev-31mil");
+      expect(facts.name?.name).toBe("evil");
     } finally {
       await end(child);
     }

@@ -24,7 +24,9 @@ import {
   type ProcessEntry,
   type ProcessTable,
 } from "../processes/process-table.ts";
+import { createScriptBuilds, type ScriptBuilds } from "../processes/script-builds.ts";
 import { createUserNames, type UserNames } from "../processes/user-names.ts";
+import { clusterOwners } from "./cluster-owners.ts";
 import { readLocalAddresses } from "./local-addresses.ts";
 import { OwnerSearch } from "./owner-search.ts";
 import { createSocketOwners, type SocketOwners } from "./socket-owners.ts";
@@ -122,6 +124,7 @@ class Scanner implements DiscoveryScanner {
   readonly #search: OwnerSearch;
   readonly #reader: SocketReader;
   readonly #builds: ExecutableBuilds;
+  readonly #scripts: ScriptBuilds;
   readonly #users: UserNames;
   readonly #facts: FactsMemory;
   readonly #units = readKernelUnits();
@@ -134,12 +137,14 @@ class Scanner implements DiscoveryScanner {
     this.#search = new OwnerSearch(this.#table, this.#owners, this.#tracker);
     this.#reader = createSocketReader(root, options.dumper ?? null);
     this.#builds = createExecutableBuilds(root);
+    this.#scripts = createScriptBuilds(root);
     this.#users = createUserNames(root);
     this.#facts = new FactsMemory({
       root,
       users: this.#users,
       containers: createContainerReader(root),
       builds: this.#builds,
+      scripts: this.#scripts,
       pods: options.pods ?? noPodLabels,
       places: new Map(),
       commandLines: createCommandLines(),
@@ -216,18 +221,25 @@ class Scanner implements DiscoveryScanner {
     const root = this.#root;
     const [firstPort = 32_768, lastPort = 60_999] = fieldsOf(root.readText("/proc/sys/net/ipv4/ip_local_port_range") ?? "").map(Number);
     const addresses = new Map<number, readonly string[]>();
+    const clusters = new Map<string, readonly number[]>();
     const disk = new Map<string, ExecutableFile | null>();
     const hostNamespace = namespaceInode(root.readLink(`${root.viewpoint}/ns/net`)) ?? 0;
     return {
       number: this.#table.scan,
       listeners: this.#tracker.listeners,
       connections: this.#tracker.connections,
-      ownersOf: (socket) => this.#owners.of(socket.inode),
+      ownersOf: (socket) => {
+        const owners = this.#owners.of(socket.inode);
+        const [owner] = owners;
+        if (owner === undefined || owners.length > 1 || socket.role !== null) return owners;
+        return remembered(clusters, `${owner} ${socket.localPort}`, () => clusterOwners(owner, socket.localPort, this.#clusterSight()));
+      },
       listenersOf: (socket) => this.#tracker.index.match(localEndOf(socket)),
       processOf: (pid) => this.#table.get(pid),
       factsOf: (pid) => this.#facts.of(this.#table.get(pid)),
       buildOf: (process) => process.file?.build ?? (process.file && this.#builds.of(runningPathOf(process))?.build) ?? null,
-      fileOnDisk: ({ exe, containerId, entry }) => {
+      fileOnDisk: ({ exe, containerId, entry, program }) => {
+        if (program !== null) return this.#scripts.onDisk(program);
         if (exe === null) return null;
         const path = containerId === null ? exe : `/proc/${entry.pid}/root${exe}`;
         return remembered(disk, `${containerId} ${exe}`, () => this.#builds.of(path));
@@ -240,6 +252,17 @@ class Scanner implements DiscoveryScanner {
       hostNamespace,
       isSeenNamespace: (inode) => inode === hostNamespace || this.#table.namespaces().has(inode),
       isEphemeral: (port) => port >= firstPort && port <= lastPort,
+    };
+  }
+
+  #clusterSight(): Parameters<typeof clusterOwners>[2] {
+    return {
+      factsOf: (pid) => this.#facts.of(this.#table.get(pid)),
+      childrenOf: (pid) => this.#table.childrenOf(pid),
+      acceptedAt: (port) => {
+        const here = [...this.#tracker.connections.values()].filter(({ localPort, role }) => localPort === port && role === "server");
+        return new Set(here.flatMap(({ inode }) => this.#owners.of(inode)));
+      },
     };
   }
 

@@ -38,7 +38,7 @@ const maxListeners = 4096;
 
 function listenerOf(scan: DiscoveryScan, socket: TrackedSocket, pid: number | null): Listener {
   const facts = pid === null ? null : scan.factsOf(pid);
-  const { service, namedBy } = nameInstance({ process: facts?.name ?? null, port: socket.localPort });
+  const { name: service, namedBy } = nameInstance({ process: facts?.name ?? null, port: socket.localPort });
   return {
     service,
     namedBy,

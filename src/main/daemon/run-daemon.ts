@@ -234,7 +234,11 @@ async function openEngineFor(stack: ResourceStack, log: Logger, { colony, agent 
 }
 
 async function launchColony(config: ColonyConfig, paths: ColonyPaths, engine: Engine, log: Logger, mayMovePort: boolean): Promise<Colony> {
-  const [{ startColony }, { peerCredentials }] = await Promise.all([import("../../colony/index.ts"), import("../../bpf/index.ts")]);
+  const [{ startColony }, { peerCredentials }, { createHostReader }] = await Promise.all([
+    import("../../colony/index.ts"),
+    import("../../bpf/index.ts"),
+    import("../../host/index.ts"),
+  ]);
   const speedFor = createSpeedSwitch("colony");
   return startColony({
     config,
@@ -243,6 +247,7 @@ async function launchColony(config: ColonyConfig, paths: ColonyPaths, engine: En
     version,
     owner: sudoOwner(),
     peerCredentials,
+    bootId: createHostReader().machine().bootId,
     portSearch: mayMovePort ? portSearch : 0,
     onOtlpLoad: speedFor("otlp"),
     onCommandLoad: speedFor("commands"),

@@ -6,7 +6,7 @@ import { afterEach, beforeEach, describe, expect, it } from "vitest";
 import type { DoctorCheck } from "../../cli/index.ts";
 import type { Listener } from "../../host/index.ts";
 import { describeDaemon } from "./daemon-checks.ts";
-import { describeBpf } from "./ebpf-checks.ts";
+import { describeBpf, describeScope } from "./ebpf-checks.ts";
 import { checkCgroups, checkListeners, checkPressure, checkProcesses } from "./host-checks.ts";
 import { checkPorts, describePort } from "./port-checks.ts";
 import { checkClock, checkMemory, checkNode, checkPlatform, checkRuntime } from "./runtime-checks.ts";
@@ -120,6 +120,16 @@ describe("checkSocketLength()", () => {
     mkdirSync(deep);
     expect(await checkSocketLength(home)).toMatchObject({ state: "ok" });
     expect(await checkSocketLength(deep)).toMatchObject({ state: "unavailable", fix: expect.stringContaining("shorter") });
+  });
+});
+
+describe("describeScope()", () => {
+  it("names the scope, and how to widen it", () => {
+    expect(describeScope({ inode: 4_026_531_836, isFirst: true })).toMatchObject({ state: "ok", detail: "whole host" });
+    expect(describeScope(null).state).toBe("ok");
+    const nested = describeScope({ inode: 4_026_532_201, isFirst: false });
+    expect(nested).toMatchObject({ state: "degraded", detail: "its own pid namespace; requests of other containers are not seen" });
+    expect(nested.fix).toContain("--pid=host");
   });
 });
 

@@ -1,8 +1,21 @@
 import { type BpfReport, probeBpf } from "../../bpf/index.ts";
 import type { DoctorCheck } from "../../cli/index.ts";
+import { ownPidNamespace, type PidNamespace } from "../../host/index.ts";
 
 export async function checkEbpf(): Promise<DoctorCheck[]> {
-  return describeBpf(await probeBpf());
+  return [...describeBpf(await probeBpf()), describeScope(ownPidNamespace())];
+}
+
+/** Whose requests an agent started here would record. */
+export function describeScope(namespace: PidNamespace | null): DoctorCheck {
+  const base = { area: "ebpf", name: "scope" } as const;
+  if (namespace === null || namespace.isFirst) return { ...base, state: "ok", detail: "whole host" };
+  return {
+    ...base,
+    state: "degraded",
+    detail: "its own pid namespace; requests of other containers are not seen",
+    fix: "to observe the whole host, set hostPID: true (Kubernetes) or --pid=host (Docker)",
+  };
 }
 
 /** One check per prerequisite, then one per kernel ability. A missing prerequisite ends the list: the rest cannot be probed. */

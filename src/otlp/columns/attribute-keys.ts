@@ -3,10 +3,10 @@
  * same order, so the key that followed last time is tried first: one comparison instead of a search.
  */
 
+import { type Secrecy, secrecyOfName } from "../../redact/index.ts";
 import { ByteDictionary } from "./byte-dictionary.ts";
 import { type ByteSource, ByteWriter, sourceOf } from "./byte-writer.ts";
 import type { KnownKeys } from "./known-keys.ts";
-import { type Secrecy, secrecyOfName } from "./secret-filter.ts";
 
 /** Then all are forgotten, so that a sender of ever new ones costs time and no memory. */
 const maxRemembered = 4_096;

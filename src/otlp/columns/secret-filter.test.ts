@@ -1,7 +1,8 @@
 import { describe, expect, it } from "vitest";
+import { secrecyOfName } from "../../redact/index.ts";
 import { ByteDictionary } from "./byte-dictionary.ts";
 import { sourceOf } from "./byte-writer.ts";
-import { SecretFilter, secrecyOfName } from "./secret-filter.ts";
+import { SecretFilter } from "./secret-filter.ts";
 
 const filter = new SecretFilter();
 

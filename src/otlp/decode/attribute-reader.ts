@@ -1,11 +1,11 @@
 /** Attributes, which are the same in every kind of OTLP message: read in place, written as JSON, within limits. */
 
-import { mask } from "../../redact/index.ts";
+import { beginsLikeSecret, mask, type Secrecy } from "../../redact/index.ts";
 import { AttributeKeys } from "../columns/attribute-keys.ts";
 import { type ByteWriter, utf8Cut } from "../columns/byte-writer.ts";
 import type { KnownKeys } from "../columns/known-keys.ts";
 import { MalformedError, type ProtobufReader } from "../columns/protobuf-reader.ts";
-import { beginsLikeSecret, type Secrecy, SecretFilter } from "../columns/secret-filter.ts";
+import { SecretFilter } from "../columns/secret-filter.ts";
 
 /** Bounds per span, log record, event, link, resource or scope. What is beyond is left out and counted. */
 export interface AttributeLimits {

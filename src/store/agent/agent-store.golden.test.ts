@@ -6,7 +6,7 @@ import { silentLogger } from "../../base/log.ts";
 import type { Engine } from "../engine/engine.ts";
 import { schemaSql } from "../schema-sql.fixture.ts";
 import { segmentSignals, signals } from "../signals/index.ts";
-import { TestClock, temporaryFolder, testEngine } from "../test-support.ts";
+import { TestClock, temporaryFolder, testEngine } from "../store.fixture.ts";
 import { type AgentStore, openAgentStore } from "./agent-store.ts";
 
 const header = `-- Tables of an agent's file, as the current build makes them. Released builds have files like this.

@@ -16,7 +16,7 @@ import {
   TestClock,
   temporaryFolder,
   testEngine,
-} from "../test-support.ts";
+} from "../store.fixture.ts";
 import { type AgentStore, type AgentStoreOptions, openAgentStore } from "./agent-store.ts";
 
 const mebibyte = 1024 ** 2;
@@ -379,7 +379,7 @@ test("kill -9 during appends: every acknowledged row is there exactly once", { t
   const program = `
     const { openEngine } = await import("./engine/engine.ts");
     const { openAgentStore } = await import("./agent/agent-store.ts");
-    const { sample, sampleRows } = await import("./test-support.ts");
+    const { sample, sampleRows } = await import("./store.fixture.ts");
     const { systemClock } = await import("../base/clock.ts");
     const { silentLogger: log } = await import("../base/log.ts");
     const [, , file, folder] = process.argv;
@@ -429,7 +429,7 @@ test("kill -9 right after the commit that removed all rows: their numbers are no
   const program = `
     const { openEngine } = await import("./engine/engine.ts");
     const { openAgentStore } = await import("./agent/agent-store.ts");
-    const { sample, sampleRows, TestClock } = await import("./test-support.ts");
+    const { sample, sampleRows, TestClock } = await import("./store.fixture.ts");
     const { silentLogger: log } = await import("../base/log.ts");
     const [, , file, folder] = process.argv;
     const clock = new TestClock();

@@ -341,7 +341,14 @@ class DuckDbAgentStore implements AgentStore {
   async #close(): Promise<void> {
     await Promise.allSettled([this.#draining, this.#pruning]);
     await this.segments?.close();
+    await this.#saveLosses().catch((error: unknown) => this.#options.log.warn("loss counts are not stored", { error }));
     await this.#database.close();
+  }
+
+  /** What segments lost since the last append. */
+  async #saveLosses(): Promise<void> {
+    const losses = this.#losses.unsaved();
+    if (losses) await this.#database.write((transaction) => saveLosses(transaction, losses.counts), losses.saved);
   }
 }
 

@@ -4,7 +4,7 @@ import { readFileSync, writeFileSync } from "node:fs";
 import { describe, expect, it } from "vitest";
 import { silentLogger } from "../../base/log.ts";
 import { type AuditEntry, blankAuditEntry } from "../signals/audit.ts";
-import { temporaryFolder } from "../test-support.ts";
+import { temporaryFolder } from "../store.fixture.ts";
 import { AuditWriter } from "./audit-writer.ts";
 
 const entries: AuditEntry[] = [

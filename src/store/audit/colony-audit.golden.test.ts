@@ -10,7 +10,7 @@ import { type GoldenRow, insertGoldenRows, storedRows } from "../golden-rows.fix
 import { type AuditRow, audit, blankAuditEntry, linkAuditEntry } from "../signals/audit.ts";
 import type { Signal } from "../signals/define-signal.ts";
 import { chainStart } from "../signals/hash-chain.ts";
-import { TestClock, temporaryFolder, testEngine } from "../test-support.ts";
+import { TestClock, temporaryFolder, testEngine } from "../store.fixture.ts";
 import { openColonyAudit } from "./colony-audit.ts";
 import { verifyCopies, verifyOwnChain } from "./verify-audit.ts";
 

@@ -7,7 +7,7 @@ import { encodeBatch } from "../columns/column-codec.ts";
 import { type AuditEntry, audit, blankAuditEntry, linkAuditEntry } from "../signals/audit.ts";
 import type { Signal } from "../signals/define-signal.ts";
 import { type ChainLink, chainStart } from "../signals/hash-chain.ts";
-import { TestClock, temporaryFolder, testEngine } from "../test-support.ts";
+import { TestClock, temporaryFolder, testEngine } from "../store.fixture.ts";
 import { openColonyAudit } from "./colony-audit.ts";
 import { copiedLinks, verifyCopies, verifyOwnChain } from "./verify-audit.ts";
 

@@ -5,7 +5,7 @@ import { openColonyStore } from "../colony/colony-store.ts";
 import { type AuditEntry, audit, blankAuditEntry, linkAuditEntry } from "../signals/audit.ts";
 import type { Signal } from "../signals/define-signal.ts";
 import { type ChainLink, chainStart } from "../signals/hash-chain.ts";
-import { TestClock, temporaryFolder, testEngine } from "../test-support.ts";
+import { TestClock, temporaryFolder, testEngine } from "../store.fixture.ts";
 import { openColonyAudit } from "./colony-audit.ts";
 import { type AuditQuery, openCommands, queryAudit, queryAuditEntries } from "./query-audit.ts";
 

@@ -1,6 +1,9 @@
+import type { KeptFact } from "../../model/events.ts";
 import type { Database } from "../engine/database.ts";
 import { guessRowBytes, maxAttempts, planByteRetention } from "../tables/byte-retention.ts";
+import { noteKept, readKept } from "../tables/coverage-ledger.ts";
 import type { DeclaredTable } from "../tables/signal-tables.ts";
+import type { SignalTables } from "./colony-tables.ts";
 
 /** A table of a colony whose rows carry `ingest` and `stored_at`: they age from when the colony stored them, whatever the agent's clock showed. */
 export interface AgingTable {
@@ -68,4 +71,35 @@ async function dropOldest(database: Database, table: DeclaredTable, rows: number
     const [row] = await transaction.query(`SELECT ingest FROM ${nameOf(table)} LIMIT 1 OFFSET ${Math.floor(rows) - 1}`);
     return await transaction.run(`DELETE FROM ${nameOf(table)} WHERE ingest <= ?`, [Number(row?.["ingest"] ?? 0)]);
   });
+}
+
+/** Records since when tables that lost rows are kept. */
+export async function notePruned(
+  database: Database,
+  tables: readonly AgingTable[],
+  pruned: ReadonlyMap<string, number>,
+  nowUs: number,
+): Promise<void> {
+  await database.write(async (transaction) => {
+    for (const { table } of tables) {
+      if (!pruned.has(table.table)) continue;
+      const [row] = await transaction.query(`SELECT epoch_us(min(stored_at)) AS since FROM ${nameOf(table)}`);
+      await noteKept(transaction, table.table, Number(row?.["since"] ?? nowUs));
+    }
+  });
+}
+
+/** A signal is kept as long as its coarsest copy: one that lost rows only at a finer resolution is complete. */
+export async function readKeptSignals(database: Database, signals: readonly SignalTables[]): Promise<KeptFact[]> {
+  const kept = new Map((await readKept(database)).map(({ signal, sinceMs }) => [signal, sinceMs]));
+  const facts: KeptFact[] = [];
+  const names = new Set<string>();
+  for (const { signal, raw, rollups } of signals) {
+    const tables = [raw, ...rollups.map(({ table }) => table)].map(({ table }) => table);
+    for (const name of tables) names.add(name);
+    const since = tables.map((name) => kept.get(name));
+    const known = since.filter((sinceMs) => sinceMs !== undefined);
+    if (known.length === tables.length) facts.push({ signal: signal.name, sinceMs: Math.min(...known) });
+  }
+  return [...facts, ...[...kept].filter(([name]) => !names.has(name)).map(([signal, sinceMs]) => ({ signal, sinceMs }))];
 }

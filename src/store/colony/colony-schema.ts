@@ -170,4 +170,31 @@ export const colonyMigrations: readonly Migration[] = [
       );
     `,
   },
+  {
+    version: 6,
+    sql: `
+      -- Services by id, with the best name and what else they are called. former_names: what rows of telemetry may still say; aliases: what people may ask for.
+      CREATE TABLE net.services (
+        service VARCHAR NOT NULL, name VARCHAR NOT NULL, named_by VARCHAR NOT NULL, confidence DOUBLE NOT NULL, origin VARCHAR,
+        qualifiers VARCHAR[] NOT NULL, aliases VARCHAR[] NOT NULL, former_names VARCHAR[] NOT NULL, label VARCHAR NOT NULL
+      );
+      -- Every text that can mean one service only: its id, and names in telemetry that are its own.
+      CREATE TABLE net.service_names (text VARCHAR NOT NULL, service VARCHAR NOT NULL, label VARCHAR NOT NULL);
+      ALTER TABLE net.service_instances ADD COLUMN name VARCHAR;
+      ALTER TABLE net.service_instances ADD COLUMN origin VARCHAR;
+      ALTER TABLE net.service_instances ADD COLUMN qualifiers VARCHAR;
+      ALTER TABLE net.service_instances ADD COLUMN aliases VARCHAR;
+    `,
+  },
+  {
+    version: 7,
+    sql: `
+      -- places: where a build runs, [{agentId, startedMs, lastMs, instances}] by the agents' clocks.
+      ALTER TABLE registry.service_builds ADD COLUMN places JSON DEFAULT '[]';
+      -- state: rolling, complete, rolled-back, variant; shares: builds side by side; ended_at: when the old build, or one rolled back, was gone.
+      ALTER TABLE registry.deployments ADD COLUMN state VARCHAR DEFAULT 'complete';
+      ALTER TABLE registry.deployments ADD COLUMN shares JSON DEFAULT '[]';
+      ALTER TABLE registry.deployments ADD COLUMN ended_at TIMESTAMP;
+    `,
+  },
 ];

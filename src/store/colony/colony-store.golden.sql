@@ -60,6 +60,12 @@ CREATE TABLE IF NOT EXISTS internal."gaps" (
   "last_seq" UBIGINT
 );
 
+CREATE TABLE IF NOT EXISTS internal."kept" (
+  "name" VARCHAR NOT NULL,
+  "since" TIMESTAMP NOT NULL,
+  PRIMARY KEY("name")
+);
+
 CREATE TABLE IF NOT EXISTS internal."rollup_progress" (
   "name" VARCHAR NOT NULL,
   "ingest" UBIGINT NOT NULL
@@ -73,6 +79,13 @@ CREATE TABLE IF NOT EXISTS internal."sources" (
   "last_pull" TIMESTAMP NOT NULL,
   "cursors" VARCHAR NOT NULL,
   "losses" VARCHAR NOT NULL
+);
+
+CREATE TABLE IF NOT EXISTS internal."unobserved" (
+  "agent_id" VARCHAR NOT NULL,
+  "since" TIMESTAMP NOT NULL,
+  "until" TIMESTAMP NOT NULL,
+  "reason" VARCHAR NOT NULL
 );
 
 CREATE TABLE IF NOT EXISTS main."schema_version" (
@@ -274,7 +287,17 @@ CREATE TABLE IF NOT EXISTS net."service_instances" (
   "managed" BOOLEAN NOT NULL,
   "health" VARCHAR,
   "health_detail" VARCHAR,
-  "first_seen" TIMESTAMP NOT NULL
+  "first_seen" TIMESTAMP NOT NULL,
+  "name" VARCHAR,
+  "origin" VARCHAR,
+  "qualifiers" VARCHAR,
+  "aliases" VARCHAR
+);
+
+CREATE TABLE IF NOT EXISTS net."service_names" (
+  "text" VARCHAR NOT NULL,
+  "service" VARCHAR NOT NULL,
+  "label" VARCHAR NOT NULL
 );
 
 CREATE TABLE IF NOT EXISTS net."service_registry" (
@@ -304,6 +327,18 @@ CREATE TABLE IF NOT EXISTS net."service_registry" (
   "known_since" TIMESTAMP NOT NULL,
   "gone_since" TIMESTAMP,
   UNIQUE(service, agent_id, protocol, port)
+);
+
+CREATE TABLE IF NOT EXISTS net."services" (
+  "service" VARCHAR NOT NULL,
+  "name" VARCHAR NOT NULL,
+  "named_by" VARCHAR NOT NULL,
+  "confidence" DOUBLE NOT NULL,
+  "origin" VARCHAR,
+  "qualifiers" VARCHAR[] NOT NULL,
+  "aliases" VARCHAR[] NOT NULL,
+  "former_names" VARCHAR[] NOT NULL,
+  "label" VARCHAR NOT NULL
 );
 
 CREATE TABLE IF NOT EXISTS raw."agent_event" (
@@ -662,6 +697,10 @@ CREATE TABLE IF NOT EXISTS raw."service_instance" (
   "time" TIMESTAMP,
   "mono_ms" DOUBLE,
   "service" VARCHAR,
+  "name" VARCHAR,
+  "origin" VARCHAR,
+  "qualifiers" VARCHAR,
+  "aliases" VARCHAR,
   "named_by" VARCHAR,
   "confidence" DOUBLE,
   "method" VARCHAR,
@@ -841,7 +880,10 @@ CREATE TABLE IF NOT EXISTS registry."deployments" (
   "is_complete" BOOLEAN NOT NULL,
   "verdict" VARCHAR NOT NULL,
   "evaluated_at" TIMESTAMP,
-  "report" JSON
+  "report" JSON,
+  "state" VARCHAR DEFAULT 'complete',
+  "shares" JSON DEFAULT '[]',
+  "ended_at" TIMESTAMP
 );
 
 CREATE TABLE IF NOT EXISTS registry."events" (
@@ -859,7 +901,8 @@ CREATE TABLE IF NOT EXISTS registry."service_builds" (
   "version" VARCHAR NOT NULL,
   "first_seen" TIMESTAMP NOT NULL,
   "last_seen" TIMESTAMP NOT NULL,
-  "is_running" BOOLEAN NOT NULL
+  "is_running" BOOLEAN NOT NULL,
+  "places" JSON DEFAULT '[]'
 );
 
 CREATE TABLE IF NOT EXISTS registry."tokens" (

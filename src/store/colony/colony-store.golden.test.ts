@@ -8,7 +8,7 @@ import { openColonyAudit } from "../audit/colony-audit.ts";
 import type { Engine } from "../engine/engine.ts";
 import { schemaSql } from "../schema-sql.fixture.ts";
 import { derivedSignals, segmentSignals, signals } from "../signals/index.ts";
-import { TestClock, temporaryFolder, testEngine } from "../test-support.ts";
+import { TestClock, temporaryFolder, testEngine } from "../store.fixture.ts";
 import { colonyMigrations } from "./colony-schema.ts";
 import { type ColonyStore, openColonyStore } from "./colony-store.ts";
 
@@ -27,6 +27,8 @@ const migrationHashes: Record<number, string> = {
   3: "c1a47afa2a06622adb9b19a2820aff03a21c67e29f4ae61277d1e8d9fd2fa326",
   4: "5766d3f75bb89c316ec222baa71d6f8369bf2b8607765eaaf3ad2f386c9f3c66",
   5: "58f4e9b15b44cdd68c1b425c93157010cc61b77d0dbf37b2fe59ea586fb63ee5",
+  6: "1bddb7280c236196fce0c0935c53d38da7470003189c0560c21974b8a0cf71b4",
+  7: "6c45039673f618a2ad0f1c1a359dc9ad9d0ed8ec4fe65c253025ce5da402aa9d",
 };
 
 async function open(engine: Engine, folder: ReturnType<typeof temporaryFolder>): Promise<ColonyStore> {

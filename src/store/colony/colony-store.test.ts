@@ -5,7 +5,6 @@ import { silentLogger } from "../../base/log.ts";
 import { type AgentStore, openAgentStore } from "../agent/agent-store.ts";
 import type { Engine } from "../engine/engine.ts";
 import type { Signal } from "../signals/define-signal.ts";
-import type { AgentPull } from "../tables/pull-plan.ts";
 import {
   type SampleRow,
   sample,
@@ -16,7 +15,8 @@ import {
   TestClock,
   temporaryFolder,
   testEngine,
-} from "../test-support.ts";
+} from "../store.fixture.ts";
+import type { AgentPull } from "../tables/pull-plan.ts";
 import { type ColonyStore, type ColonyStoreOptions, openColonyStore } from "./colony-store.ts";
 import { listEvents } from "./registry-tables.ts";
 
@@ -325,7 +325,7 @@ test("kill -9 of the colony during pulls: nothing is lost and nothing is doubled
     const { openEngine } = await import("./engine/engine.ts");
     const { openAgentStore } = await import("./agent/agent-store.ts");
     const { openColonyStore } = await import("./colony/colony-store.ts");
-    const { sample, TestClock } = await import("./test-support.ts");
+    const { sample, TestClock } = await import("./store.fixture.ts");
     const { silentLogger: log } = await import("../base/log.ts");
     const [, , agentFile, colonyFile, folder] = process.argv;
     const engine = await openEngine({ dataDirectories: [folder], memoryLimitBytes: 16 * 1024 ** 2, threads: 1, log });

@@ -1,6 +1,7 @@
 import type { Clock } from "../../base/clock.ts";
 import { CoralError } from "../../base/errors.ts";
 import type { Logger } from "../../base/log.ts";
+import type { KeptFact, UnobservedFact } from "../../model/events.ts";
 import { storedColumns } from "../columns/column-batch.ts";
 import type { Database, Opened, Transaction } from "../engine/database.ts";
 import { isUnexplained } from "../engine/duckdb-errors.ts";
@@ -12,15 +13,17 @@ import { type DerivingStore, deriveSpanRed } from "../segments/derived/derive-sp
 import { DerivedProgress } from "../segments/derived/derived-progress.ts";
 import type { SegmentEntry } from "../segments/segment-manifest.ts";
 import type { Signal } from "../signals/define-signal.ts";
+import { event } from "../signals/discovery.ts";
 import { span } from "../signals/span.ts";
 import { spanEdge, spanRed } from "../signals/spans-derived.ts";
 import { type PublishedView, publishViews, viewSchema } from "../sql/published-views.ts";
 import { segmentVariables, segmentView, type ViewPreparation, type ViewUse } from "../sql/segment-views.ts";
+import { ensureCoverage, insertUnobserved, readUnobserved } from "../tables/coverage-ledger.ts";
 import { type Gap, type GapFilter, insertGap, readGaps } from "../tables/gap-ledger.ts";
 import { type AgentPull, type PullPlan, planPull } from "../tables/pull-plan.ts";
 import type { PruneResult, StoreStats } from "../tables/store-stats.ts";
 import { appendPulled } from "./append-pulled.ts";
-import { colonyRowGroupRows, pruneByAge, pruneByBytes } from "./colony-retention.ts";
+import { colonyRowGroupRows, notePruned, pruneByAge, pruneByBytes, readKeptSignals } from "./colony-retention.ts";
 import { colonyMigrations } from "./colony-schema.ts";
 import { agingTables, lastIngest, loadProgress, openTables, type SignalTables } from "./colony-tables.ts";
 import { pruneLedgers } from "./prune-ledgers.ts";
@@ -68,6 +71,10 @@ export interface ColonyStore extends AsyncDisposable {
   applyPulls(pulls: readonly AgentPull[]): Promise<PullOutcome[]>;
   /** Newest first, at most 1,000. Signal or agent `*` in a gap means all of them. */
   gaps(filter?: GapFilter): Promise<Gap[]>;
+  /** Time in which agents observed nothing, newest first, at most 1,000 that end after `sinceMs`. */
+  unobserved(sinceMs: number): Promise<UnobservedFact[]>;
+  /** Signals that lost rows to retention, and since when they are kept. `edge_totals` is that of connections between services. */
+  kept(): Promise<KeptFact[]>;
   /** Makes rows of what came in segments since the last call: `span_red` and `span_edge`. The owner calls it every few seconds. */
   derive(): Promise<void>;
   /** Consumes new raw rows into `_1m` and, each ten minutes, `_10m`. The owner calls it about once a minute. */
@@ -149,6 +156,7 @@ class DuckDbColonyStore implements ColonyStore {
   static async open(database: Database, options: ColonyStoreOptions): Promise<DuckDbColonyStore> {
     const tables = new Map<string, SignalTables>();
     for (const signal of options.signals) tables.set(signal.name, await openTables(database, signal));
+    await ensureCoverage(database);
     const { clock, log } = options;
     const products = productsOf(options);
     const derived = products.length > 0 ? await DerivedProgress.open(database) : new DerivedProgress();
@@ -193,6 +201,14 @@ class DuckDbColonyStore implements ColonyStore {
 
   gaps(filter: GapFilter = {}): Promise<Gap[]> {
     return readGaps(this.database, filter);
+  }
+
+  unobserved(sinceMs: number): Promise<UnobservedFact[]> {
+    return readUnobserved(this.database, sinceMs);
+  }
+
+  kept(): Promise<KeptFact[]> {
+    return readKeptSignals(this.database, [...this.#tables.values()]);
   }
 
   derive(): Promise<void> {
@@ -284,6 +300,8 @@ class DuckDbColonyStore implements ColonyStore {
     await appendPulled(transaction, this.#tables.values(), plans, { ingest, nowUs });
     await staged.save(transaction, nowUs);
     for (const { gaps } of plans) for (const gap of gaps) await insertGap(transaction, gap, nowUs);
+    const hasEvents = plans.some(({ rows }) => rows.some(({ signal }) => signal === event.name));
+    if (hasEvents) await insertUnobserved(transaction, ingest);
   }
 
   async #derive(): Promise<void> {
@@ -348,6 +366,7 @@ class DuckDbColonyStore implements ColonyStore {
     for (const [name, rows] of await pruneByBytes(this.database, tables, this.#options.maxBytes)) {
       pruned.set(name, (pruned.get(name) ?? 0) + rows);
     }
+    await notePruned(this.database, tables, pruned, this.#nowUs());
     await this.segments?.maintain();
     return { prunedRows: Object.fromEntries(pruned), usedBytes: (await this.database.size()).usedBytes };
   }

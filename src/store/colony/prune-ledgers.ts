@@ -6,6 +6,7 @@ const ledgerMaxRows = 100_000;
 
 const ledgers = [
   ["internal.gaps", "noticed_at"],
+  ["internal.unobserved", "until"],
   ["registry.events", "occurred_at"],
   ["registry.agent_conflicts", "noticed_at"],
 ] as const;

@@ -14,7 +14,7 @@ import {
   loadKnownBuilds,
   saveDeployments,
 } from "../queries/deployments/deployment-tables.ts";
-import { sample, sampleRow, TestClock, temporaryFolder, testEngine } from "../test-support.ts";
+import { sample, sampleRow, TestClock, temporaryFolder, testEngine } from "../store.fixture.ts";
 import { type ColonyStore, openColonyStore } from "./colony-store.ts";
 import {
   type AgentRegistration,
@@ -238,6 +238,7 @@ describe("registry.deployments and service_builds", () => {
     firstSeenMs: nowMs - hourMs,
     lastSeenMs: nowMs,
     isRunning: true,
+    places: [{ agentId: "web-1-0badcafe", startedMs: nowMs - hourMs, lastMs: nowMs, instances: 2 }],
   };
   const deployment: DeploymentRecord = {
     id: "dep-0123456789",
@@ -257,6 +258,9 @@ describe("registry.deployments and service_builds", () => {
     verdict: "no-change",
     evaluatedMs: nowMs,
     report: '{"source":"hooks"}',
+    state: "rolling",
+    shares: [{ build: "3f2a", version: "1.4.2", instances: 2, agents: 1, requests: null }],
+    endedMs: nowMs - hourMs / 2,
   };
   const golden = {
     "registry.service_builds": [
@@ -268,6 +272,7 @@ describe("registry.deployments and service_builds", () => {
         first_seen: nowUs - 3_600_000_000,
         last_seen: nowUs,
         is_running: true,
+        places: '[{"agentId":"web-1-0badcafe","startedMs":1767222000000,"lastMs":1767225600000,"instances":2}]',
       },
     ],
     "registry.deployments": [
@@ -289,6 +294,9 @@ describe("registry.deployments and service_builds", () => {
         verdict: "no-change",
         evaluated_at: nowUs,
         report: '{"source":"hooks"}',
+        state: "rolling",
+        shares: '[{"build":"3f2a","version":"1.4.2","instances":2,"agents":1,"requests":null}]',
+        ended_at: nowUs - 1_800_000_000,
       },
     ],
   };

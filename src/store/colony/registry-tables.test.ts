@@ -1,7 +1,7 @@
 import { expect, test } from "vitest";
 import { silentLogger } from "../../base/log.ts";
 import type { Engine } from "../engine/engine.ts";
-import { TestClock, temporaryFolder, testEngine } from "../test-support.ts";
+import { TestClock, temporaryFolder, testEngine } from "../store.fixture.ts";
 import { type ColonyStore, openColonyStore } from "./colony-store.ts";
 import {
   type AgentRegistration,

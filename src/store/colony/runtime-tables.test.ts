@@ -3,7 +3,7 @@ import { silentLogger } from "../../base/log.ts";
 import { sampleRuntime, sampleSidecar } from "../../model/runtime-facts.fixture.ts";
 import type { Engine } from "../engine/engine.ts";
 import { runReadOnlySql } from "../sql/read-only-sql.ts";
-import { TestClock, temporaryFolder, testEngine } from "../test-support.ts";
+import { TestClock, temporaryFolder, testEngine } from "../store.fixture.ts";
 import { type ColonyStore, openColonyStore } from "./colony-store.ts";
 import { upsertAgent } from "./registry-tables.ts";
 import { forgetRuntime, listRuntimeHistory, loadRuntimes, storeRuntime } from "./runtime-tables.ts";

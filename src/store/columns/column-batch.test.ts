@@ -1,5 +1,5 @@
 import { expect, test } from "vitest";
-import { type SampleRow, sample, sampleRow } from "../test-support.ts";
+import { type SampleRow, sample, sampleRow } from "../store.fixture.ts";
 import { batchFromRows, setInt64 } from "./column-batch.ts";
 
 test.for<[string, unknown, string]>([

@@ -1,5 +1,5 @@
 import { expect, test } from "vitest";
-import { temporaryFolder, testEngine } from "../test-support.ts";
+import { temporaryFolder, testEngine } from "../store.fixture.ts";
 import { TableAppender, type TableTarget } from "./column-chunks.ts";
 
 const migrations = [{ version: 1, sql: "CREATE TABLE t (n UBIGINT, c UINTEGER)" }];

@@ -1,7 +1,7 @@
 /** Golden bytes of `RowBatch.data`: agents and colonies of different versions exchange them. */
 
 import { describe, expect, it } from "vitest";
-import { type SampleRow, sample } from "../test-support.ts";
+import { type SampleRow, sample } from "../store.fixture.ts";
 import { batchFromRows, storedColumns } from "./column-batch.ts";
 import { decodeBatch, encodeBatch, type RowBatch } from "./column-codec.ts";
 

@@ -1,6 +1,6 @@
 import { expect, test } from "vitest";
 import { CoralError } from "../../base/errors.ts";
-import { sample, sampleRows, seededRandom } from "../test-support.ts";
+import { sample, sampleRows, seededRandom } from "../store.fixture.ts";
 import { type BatchColumn, batchFromRows, type ColumnBatch, dropRows, type StoredColumn, storedColumns } from "./column-batch.ts";
 import { decodeBatch, encodeBatch, encodedBytes, type RowBatch } from "./column-codec.ts";
 

@@ -6,7 +6,7 @@ import { cleanText, dropTables, isWildcardAddress, plainAddress, plausibleTime, 
 
 const identity = ["agent_id", "service", "protocol", "port", "address", "pid", "start_ticks", "netns"];
 const content =
-  `named_by confidence method started exe build build_kind command_line environment user_id user_name cgroup container_id container_name
+  `name origin qualifiers aliases named_by confidence method started exe build build_kind command_line environment user_id user_name cgroup container_id container_name
   unit addresses managed health health_detail`.split(/\s+/);
 const sameInstance = (a: string, b: string): string => identity.map((name) => `${a}.${name} = ${b}.${name}`).join(" AND ");
 
@@ -16,6 +16,8 @@ const instanceRows = (where: string): string => `
     ${cleanText("r.service", 200)} AS service, lower(${cleanText("r.protocol", 8)}) AS protocol,
     least(greatest(coalesce(r.port, 0), 0), 65535)::INTEGER AS port, coalesce(${plainAddress("r.address")}, '') AS address,
     coalesce(r.pid, 0) AS pid, coalesce(r.start_ticks, 0) AS start_ticks, coalesce(r.netns, 0) AS netns,
+    nullif(${cleanText("r.name", 200)}, '') AS name, ${cleanText("r.origin", 500)} AS origin,
+    CASE WHEN json_valid(r.qualifiers) THEN r.qualifiers END AS qualifiers, CASE WHEN json_valid(r.aliases) THEN r.aliases END AS aliases,
     ${cleanText("r.named_by", 64)} AS named_by, least(greatest(r.confidence, 0), 1) AS confidence, ${cleanText("r.method", 64)} AS method,
     r.started, r.exe, r.build, r.build_kind, r.command_line, r.environment, r.user_id, r.user_name, r.cgroup, r.container_id,
     r.container_name, r.unit, CASE WHEN json_valid(r.addresses) THEN r.addresses END AS addresses, r.managed, r.health, r.health_detail

@@ -289,6 +289,22 @@ describe("what is between", () => {
     expect(await watched.summary()).toEqual(["api -> nginx:80 INTERNAL 0.9", "nginx -> web:8080 INTERNAL 0.9"]);
   });
 
+  it("a load balancer's backends are one edge with the addresses of all of them", async () => {
+    const backends = ["10.0.2.8", "10.0.2.9"];
+    const outgoing = backends.map((address, index) => client("nginx", `10.0.0.2:${2_000 + index}`, `${address}:8080`));
+    await watched.scan("lb", [listens("nginx", 80, ["10.0.0.2"])], outgoing);
+    for (const [index, address] of backends.entries()) {
+      const accepted = server("web", `10.0.0.2:${2_000 + index}`, `${address}:8080`);
+      await watched.scan(`node${index}`, [listens("web", 8080, [address])], [accepted]);
+    }
+    await watched.cycle();
+    expect((await watched.edges()).edges).toMatchObject([
+      { client: { name: "nginx", addresses: ["10.0.0.2"] }, server: { name: "web", addresses: backends, agentIds: ["node0", "node1"] } },
+    ]);
+    const { page } = await watched.edges({ page: { nodes: 10, edges: 10 } });
+    expect(page?.nodes.find(({ name }) => name === "web")?.addresses).toEqual(backends);
+  });
+
   it("a NAT gateway before the outside is transparent: EGRESS to the address called", async () => {
     await watched.scan("node1", [calls("api", ["172.17.0.5"])], [client("api", "172.17.0.5:45678", "54.230.1.1:443")]);
     await watched.settle();

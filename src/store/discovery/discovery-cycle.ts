@@ -9,6 +9,7 @@ import { type DiscoverySettings, rowsPerTransaction } from "./discovery-settings
 import { flushSides } from "./flush-sides.ts";
 import { learnBuilds } from "./learn-builds.ts";
 import { ageServices, retainDiscovery } from "./maintain-discovery.ts";
+import { labelAll, nameServices } from "./name-services.ts";
 import { pairSides } from "./pair-sides.ts";
 import { readPullRange } from "./pull-range.ts";
 import { dropTables } from "./sql-parts.ts";
@@ -30,6 +31,13 @@ export interface DiscoveryCycleOptions {
   rowsPerTransaction?: number;
 }
 
+interface StepOutcome {
+  result: DiscoveryCycleResult;
+  isLast: boolean;
+  /** Names of services changed. */
+  isRelabelled: boolean;
+}
+
 const minBatchRows = 500;
 const rowsPerCheckpoint = 100_000;
 const ageIntervalMs = 30_000;
@@ -48,11 +56,17 @@ export class DiscoveryCycle {
   #agedAtMs = Number.NEGATIVE_INFINITY;
   #retainedAtMs = Number.NEGATIVE_INFINITY;
   #finishedAtMs = Number.NEGATIVE_INFINITY;
+  #namesVersion = 0;
 
   constructor(options: DiscoveryCycleOptions) {
     this.#options = options;
     this.#maxRows = options.rowsPerTransaction ?? rowsPerTransaction;
     this.#batchRows = this.#maxRows;
+  }
+
+  /** Rises when names of services change. */
+  get namesVersion(): number {
+    return this.#namesVersion;
   }
 
   /** Joins a cycle that is under way. */
@@ -88,7 +102,7 @@ export class DiscoveryCycle {
     return total;
   }
 
-  async #transact(): Promise<{ result: DiscoveryCycleResult; isLast: boolean }> {
+  async #transact(): Promise<StepOutcome> {
     const { store, clock } = this.#options;
     const startedMs = clock.monotonicMs();
     const due = { age: startedMs - this.#agedAtMs >= ageIntervalMs, retain: startedMs - this.#retainedAtMs >= retainIntervalMs };
@@ -97,6 +111,7 @@ export class DiscoveryCycle {
         const outcome = await store.write((transaction) => this.#step(transaction, due));
         if (outcome.isLast && due.age) this.#agedAtMs = startedMs;
         if (outcome.isLast && due.retain) this.#retainedAtMs = startedMs;
+        if (outcome.isRelabelled) this.#namesVersion++;
         this.#batchRows = Math.min(this.#maxRows, this.#batchRows * 2);
         return outcome;
       } catch (error) {
@@ -108,15 +123,13 @@ export class DiscoveryCycle {
     }
   }
 
-  async #step(
-    transaction: Transaction,
-    due: { age: boolean; retain: boolean },
-  ): Promise<{ result: DiscoveryCycleResult; isLast: boolean }> {
+  async #step(transaction: Transaction, due: { age: boolean; retain: boolean }): Promise<StepOutcome> {
     const { store, clock } = this.#options;
     const settings = this.#options.settings();
     const nowUs = Math.floor(clock.wallMs() * 1_000);
     const range = await readPullRange(transaction, this.#batchRows);
     const instances = range.isEmpty ? 0 : await consumeInstances(transaction, range);
+    let isRelabelled = instances > 0 && (await nameServices(transaction)) > 0 && (await labelAll(transaction, nowUs));
     if (instances > 0) await updateRegistry(transaction, nowUs);
     if (instances > 0) await learnBuilds(transaction, nowUs);
     const connections = range.isEmpty ? 0 : await consumeConnections(transaction, range);
@@ -127,9 +140,11 @@ export class DiscoveryCycle {
     if (isConsumed && due.age) await endLostSides(transaction, nowUs);
     const flushed = await flushSides(transaction, store.database.name, nowUs, this.#batchRows);
     if (isConsumed && due.age) await ageServices(transaction, settings, nowUs);
+    // Namesakes come and go: a port may tell them apart now, or only one of them may be left.
+    if (isConsumed && due.age) isRelabelled = (await labelAll(transaction, nowUs)) || isRelabelled;
     if (isConsumed && due.retain) await retainDiscovery(transaction, settings, nowUs);
     if (!range.isEmpty) await range.save(transaction);
-    await transaction.run(dropTables("new_view", "due_side", "gone_stale", "merged"));
-    return { result: { instances, connections, flushed }, isLast: isConsumed && flushed < this.#batchRows };
+    await transaction.run(dropTables("new_view", "due_side", "gone_stale", "merged", "named_now"));
+    return { result: { instances, connections, flushed }, isLast: isConsumed && flushed < this.#batchRows, isRelabelled };
   }
 }

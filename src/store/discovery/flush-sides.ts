@@ -11,7 +11,7 @@ import {
   settleAfterMs,
   settleMarginMs,
 } from "./discovery-settings.ts";
-import { dropTables, keyOf, sumOf } from "./sql-parts.ts";
+import { dropTables, keyOf, labelOf, sumOf } from "./sql-parts.ts";
 
 /** Returns how many ends were flushed; at most `limit`, the rest has its turn in the next call. */
 export async function flushSides(transaction: Transaction, database: string, nowUs: number, limit: number): Promise<number> {
@@ -130,6 +130,7 @@ async function keepEndpoints(transaction: Transaction, nowUs: number): Promise<v
  * dependency. What an agent's first two scans show is not news, and neither is one more caller of a service that many call.
  */
 async function announceEndpoints(transaction: Transaction, nowUs: number): Promise<void> {
+  const serviceLabel = labelOf("news.service");
   const label = "coalesce(r.provider || ' ' || r.product, r.resolved_name, x.address)";
   await transaction.run(
     `INSERT INTO registry.events
@@ -145,16 +146,16 @@ async function announceEndpoints(transaction: Transaction, nowUs: number): Promi
      ), news AS (
        SELECT f.*, row_number() OVER (PARTITION BY f.service, f.endpoint_type ORDER BY f.label) AS nth, count(*) OVER (PARTITION BY f.service, f.endpoint_type) AS count
        FROM fresh f ANTI JOIN known k ON k.service = f.service AND k.endpoint_type = f.endpoint_type AND k.label = f.label
-       WHERE NOT f.learning AND f.service <> 'coral' AND f.known_addresses < ${announcedEndpointsMax}
+       WHERE NOT f.learning AND f.service NOT IN ('coral', 'program:coral') AND f.known_addresses < ${announcedEndpointsMax}
      )
      SELECT make_timestamp(${nowUs}), endpoint_type || '-new', agent_id,
-       CASE WHEN endpoint_type = 'egress' THEN 'Service ' || service || ' calls ' || label || ' (' || address || ':' || port || ') for the first time'
-         ELSE 'Service ' || service || ' is called by ' || label || CASE WHEN label = address THEN '' ELSE ' (' || address || ')' END || ' on port ' || service_port || ' for the first time' END
+       CASE WHEN endpoint_type = 'egress' THEN 'Service ' || ${serviceLabel} || ' calls ' || label || ' (' || address || ':' || port || ') for the first time'
+         ELSE 'Service ' || ${serviceLabel} || ' is called by ' || label || CASE WHEN label = address THEN '' ELSE ' (' || address || ')' END || ' on port ' || service_port || ' for the first time' END
          || CASE WHEN build IS NULL THEN '' ELSE ', with build ' || left(build, 12) END,
        json_object('service', service, 'name', label, 'address', address, 'port', CASE WHEN endpoint_type = 'egress' THEN port ELSE service_port END, 'build', build)
      FROM news WHERE nth <= 20
      UNION ALL
-     SELECT make_timestamp(${nowUs}), endpoint_type || '-new', min(agent_id), 'Service ' || service || ' has ' || (max(count) - 20) || ' more new ' || endpoint_type || ' endpoints',
+     SELECT make_timestamp(${nowUs}), endpoint_type || '-new', min(agent_id), 'Service ' || ${serviceLabel} || ' has ' || (max(count) - 20) || ' more new ' || endpoint_type || ' endpoints',
        json_object('service', service, 'count', max(count) - 20) FROM news WHERE nth > 20 GROUP BY service, endpoint_type`,
   );
 }

@@ -1,8 +1,9 @@
 /** What time does to what was discovered: promotion, staleness, retention, coarser totals. */
 
 import type { Transaction } from "../engine/database.ts";
+import { edgeTotals, noteKept } from "../tables/coverage-ledger.ts";
 import { type DiscoverySettings, failures } from "./discovery-settings.ts";
-import { isLocalAddress, sumOf } from "./sql-parts.ts";
+import { isLocalAddress, labelOf, sumOf } from "./sql-parts.ts";
 
 /** Events of one kind in one run; those beyond become one. */
 const eventsMax = 20;
@@ -24,9 +25,9 @@ async function promoteServices(transaction: Transaction, { autoPromotion }: Disc
     AND known_since <= make_timestamp(${Math.floor(nowUs - autoPromotion.minObservationTimeMs * 1_000)})`;
   await transaction.run(
     `INSERT INTO registry.events
-     SELECT make_timestamp(${nowUs}), 'service-promoted', min(agent_id), 'Service ' || service || ' is managed now, by rule; it was discovered via ' || any_value(method) || '; coral connect has its health checked too',
+     SELECT make_timestamp(${nowUs}), 'service-promoted', min(agent_id), 'Service ' || ${labelOf("r.service")} || ' is managed now, by rule; it was discovered via ' || any_value(method) || '; coral connect has its health checked too',
        json_object('service', service, 'previousMethod', any_value(method), 'confidence', max(confidence), 'by', 'rule')
-     FROM net.service_registry WHERE ${due} GROUP BY service`,
+     FROM net.service_registry r WHERE ${due} GROUP BY r.service`,
   );
   await transaction.run(`UPDATE net.service_registry SET status = 'managed', promoted = true, previous_method = method WHERE ${due}`);
 }
@@ -45,7 +46,7 @@ async function markStale(transaction: Transaction, settings: DiscoverySettings, 
        SELECT g.service, min(g.agent_id) AS agent_id, list_sort(list(DISTINCT g.agent_id))[:20] AS agents, row_number() OVER (ORDER BY g.service) AS nth, count(*) OVER () AS count
        FROM gone_stale g GROUP BY g.service
      )
-     SELECT make_timestamp(${nowUs}), 'service-stale', agent_id, 'Service ' || service || ' was not seen for ' || $age, json_object('service', service, 'agents', agents)
+     SELECT make_timestamp(${nowUs}), 'service-stale', agent_id, 'Service ' || ${labelOf("stale.service")} || ' was not seen for ' || $age, json_object('service', service, 'agents', agents)
      FROM stale WHERE nth <= ${eventsMax}
      UNION ALL
      SELECT make_timestamp(${nowUs}), 'service-stale', NULL, (any_value(count) - ${eventsMax}) || ' more services were not seen for ' || $age,
@@ -80,13 +81,15 @@ export async function retainDiscovery(transaction: Transaction, settings: Discov
   await transaction.run(
     `DELETE FROM net.service_addresses WHERE agent_id IN (SELECT agent_id FROM net.agent_scans WHERE heard_at < ${cutoff})`,
   );
+  await transaction.run("DELETE FROM net.services WHERE service NOT IN (SELECT service FROM net.service_registry)");
   await transaction.run(`DELETE FROM net.agent_scans WHERE heard_at < ${cutoff}`);
   await transaction.run(`DELETE FROM net.service_endpoints WHERE updated_at < ${cutoff}`);
   await transaction.run("DELETE FROM net.network_endpoints WHERE id NOT IN (SELECT endpoint_id FROM net.service_endpoints)");
   await transaction.run(
     `DELETE FROM net.endpoint_resolution WHERE expires_at < make_timestamp(${nowUs}) AND ip_address NOT IN (SELECT ip_address FROM net.network_endpoints)`,
   );
-  await transaction.run(`DELETE FROM net.edge_totals WHERE bucket < ${cutoff}`);
+  const removed = await transaction.run(`DELETE FROM net.edge_totals WHERE bucket < ${cutoff}`);
+  if (removed > 0) await noteKept(transaction, edgeTotals, nowUs - settings.retentionMs * 1_000);
   await transaction.run(
     `DELETE FROM net.edge_views WHERE view_id NOT IN (SELECT view_id FROM net.edge_totals) AND view_id NOT IN (SELECT view_id FROM net.connection_sides)`,
   );

@@ -1,7 +1,7 @@
 /** Golden keys of connections and edges. Stored totals are joined by them, so another key would split an edge in two. */
 
 import { expect, it } from "vitest";
-import { temporaryFolder, testEngine } from "../test-support.ts";
+import { temporaryFolder, testEngine } from "../store.fixture.ts";
 import { keyOf } from "./sql-parts.ts";
 
 it("makes the golden key from texts, numbers and nulls", async () => {

@@ -4,6 +4,10 @@
 export const cleanText = (column: string, maxLength: number): string =>
   `left(regexp_replace(coalesce(${column}, ''), '[\\x00-\\x1f\\x7f]', '', 'g'), ${maxLength})`;
 
+/** What a service is called at this time, for messages. The column must be qualified: a bare name would be that of `net.services`. */
+export const labelOf = (column: string): string =>
+  `coalesce((SELECT any_value(l.label) FROM net.services l WHERE l.service = ${column}), ${column})`;
+
 /** IPv4 inside IPv6 (`::ffff:10.0.0.1`) is IPv4: the two ends of a connection may see it differently. */
 export const plainAddress = (column: string): string =>
   `left(lower(CASE WHEN starts_with(lower(${column}), '::ffff:') AND contains(${column}, '.') THEN substr(${column}, 8) ELSE ${column} END), 64)`;

@@ -1,5 +1,5 @@
 import { afterEach, beforeEach, describe, expect, it } from "vitest";
-import { seededRandom } from "../test-support.ts";
+import { seededRandom } from "../store.fixture.ts";
 import { DiscoveryCycle } from "./discovery-cycle.ts";
 import { type ConnectionValues, calls, client, listens, server, type WatchedHosts, watchHosts } from "./watched-hosts.fixture.ts";
 

@@ -1,7 +1,7 @@
 /** The service registry: which service is on which agent and port, since when, how sure, and who manages it. */
 
 import type { Transaction } from "../engine/database.ts";
-import { dropTables, plausibleTime } from "./sql-parts.ts";
+import { dropTables, labelOf, plausibleTime } from "./sql-parts.ts";
 
 /** Columns that follow the newest instance. */
 const facts = ["named_by", "confidence", "pid", "start_ticks", "exe", "build", "build_kind", "command_line", "health", "health_detail"];
@@ -29,11 +29,12 @@ export async function updateRegistry(transaction: Transaction, nowUs: number): P
        ANTI JOIN best still ON still.service = o.service AND still.agent_id = o.agent_id AND still.protocol = o.protocol AND still.port = o.port
        GROUP BY n.service, n.agent_id, n.protocol, n.port
      )
-     SELECT best.*, old.service IS NOT NULL AS known, renamed.old_name, renamed.old_names, coalesce(old.managed, false) AS was_managed,
+     SELECT best.*, ${labelOf("best.service")} AS label, old.service IS NOT NULL AS known, coalesce(renamed.old_name, named.old_name) AS old_name, renamed.old_names, coalesce(old.managed, false) AS was_managed,
        coalesce(old.promoted, false) AS promoted, old.status AS old_status,
        CASE WHEN best.managed THEN coalesce(CASE WHEN old.method <> 'manual' THEN old.method END, old.previous_method, renamed.old_method)
          WHEN old.promoted THEN old.previous_method END AS previous_method
-     FROM best LEFT JOIN net.service_registry old USING (service, agent_id, protocol, port) LEFT JOIN renamed USING (service, agent_id, protocol, port)`,
+     FROM best LEFT JOIN net.service_registry old USING (service, agent_id, protocol, port) LEFT JOIN renamed USING (service, agent_id, protocol, port)
+       LEFT JOIN (SELECT service, old_name FROM named_now) named USING (service)`,
   );
   await transaction.run(dropTables("instance_now"));
   await recordRegistryEvents(transaction, nowUs);
@@ -76,30 +77,30 @@ async function recordRegistryEvents(transaction: Transaction, nowUs: number): Pr
   await transaction.run(
     `INSERT INTO registry.events
      WITH new_service AS (
-       SELECT n.service, min(n.agent_id) AS agent_id, bool_or(c.scans <= 2) AS learning, any_value(CASE WHEN n.managed THEN 'manual' ELSE n.method END) AS method,
+       SELECT n.service, any_value(n.label) AS label, min(n.agent_id) AS agent_id, bool_or(c.scans <= 2) AS learning, any_value(CASE WHEN n.managed THEN 'manual' ELSE n.method END) AS method,
          max(n.confidence) AS confidence, min(n.port) AS port, any_value(n.build) AS build, any_value(n.old_name) AS old_name
        FROM registry_now n JOIN scan_change c USING (agent_id)
        WHERE NOT n.known AND (NOT n.managed OR n.previous_method IS NULL) AND n.service NOT IN (SELECT service FROM net.service_registry) GROUP BY n.service
      )
      SELECT make_timestamp(${nowUs}), 'service-discovered', agent_id,
-       'Service ' || service || ' was found' || CASE WHEN port > 0 THEN ' on port ' || port ELSE '' END || ' via ' || method
+       'Service ' || label || ' was found' || CASE WHEN port > 0 THEN ' on port ' || port ELSE '' END || ' via ' || method
          || CASE WHEN old_name IS NULL THEN '' ELSE '; its name was ' || old_name END,
        json_object('service', service, 'port', port, 'method', method, 'confidence', confidence, 'build', build, 'previousName', old_name)
      FROM new_service WHERE NOT learning
      UNION ALL
      SELECT make_timestamp(${nowUs}), 'service-discovered', agent_id, count(*) || ' services were found on a new agent: '
-         || list_aggregate(list_sort(list(service))[:10], 'string_agg', ', ') || CASE WHEN count(*) > 10 THEN ' and more' ELSE '' END,
+         || list_aggregate(list_sort(list(label))[:10], 'string_agg', ', ') || CASE WHEN count(*) > 10 THEN ' and more' ELSE '' END,
        json_object('services', list_sort(list(service))[:200], 'count', count(*))
      FROM new_service WHERE learning GROUP BY agent_id`,
   );
   await transaction.run(
     `INSERT INTO registry.events
      SELECT make_timestamp(${nowUs}), 'service-promoted', agent_id,
-       'Service ' || service || CASE WHEN port > 0 THEN ' on port ' || port ELSE '' END || ' is managed now; it was discovered via ' || previous_method,
+       'Service ' || label || CASE WHEN port > 0 THEN ' on port ' || port ELSE '' END || ' is managed now; it was discovered via ' || previous_method,
        json_object('service', service, 'port', port, 'previousMethod', previous_method, 'previousName', old_name, 'by', 'manual')
      FROM registry_now WHERE managed AND NOT was_managed AND previous_method IS NOT NULL
      UNION ALL
-     SELECT make_timestamp(${nowUs}), 'service-returned', min(agent_id), 'Service ' || service || ' is back',
+     SELECT make_timestamp(${nowUs}), 'service-returned', min(agent_id), 'Service ' || any_value(label) || ' is back',
        json_object('service', service, 'agents', list_sort(list(DISTINCT agent_id))[:20])
      FROM registry_now WHERE old_status = 'stale' GROUP BY service`,
   );

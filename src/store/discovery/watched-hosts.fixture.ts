@@ -1,11 +1,11 @@
 /** Made-up agents that see services and connections, over a real store, with a clock that stands still until moved. */
 
-import type { EdgeFact, NetworkFacts } from "../../model/edges.ts";
+import type { EdgeFact, EdgePageRequest, NetworkFacts } from "../../model/edges.ts";
 import { queryEdges } from "../queries/query-edges.ts";
 import { openStoredHosts, type SignalRows, type StoredHosts } from "../queries/stored-hosts.fixture.ts";
 import type { RowOf } from "../signals/define-signal.ts";
 import type { connection, serviceInstance } from "../signals/discovery.ts";
-import { TestClock } from "../test-support.ts";
+import { TestClock } from "../store.fixture.ts";
 import { DiscoveryCycle, type DiscoveryCycleResult } from "./discovery-cycle.ts";
 import { type DiscoverySettings, defaultDiscoverySettings } from "./discovery-settings.ts";
 
@@ -23,7 +23,7 @@ export interface WatchedHosts extends AsyncDisposable {
   cycle(): Promise<DiscoveryCycleResult>;
   /** Lets so much time pass that every end has settled; agents scan as before. */
   settle(): Promise<void>;
-  edges(query?: { sinceMs?: number; service?: string; agentIds?: string[] }): Promise<NetworkFacts>;
+  edges(query?: { sinceMs?: number; service?: string; agentIds?: string[]; page?: EdgePageRequest }): Promise<NetworkFacts>;
   /** `api -> postgres:5432 INTERNAL 0.9`, sorted. */
   summary(): Promise<string[]>;
   events(): Promise<{ kind: string; message: string; details: Record<string, unknown> }[]>;

@@ -13,7 +13,7 @@ import {
 } from "node:fs";
 import { expect, test } from "vitest";
 import { silentLogger } from "../../base/log.ts";
-import { seededRandom, smallDisk, spawnProgram, temporaryFolder, testEngine } from "../test-support.ts";
+import { seededRandom, smallDisk, spawnProgram, temporaryFolder, testEngine } from "../store.fixture.ts";
 import type { Database } from "./database.ts";
 import { openEngine } from "./engine.ts";
 
@@ -70,7 +70,8 @@ test("an engine keeps SQL inside its folders, its settings and UTC", async () =>
   const zone = process.env["TZ"];
   process.env["TZ"] = "America/New_York";
   await using engine = await testEngine(folder.path);
-  process.env["TZ"] = zone;
+  if (zone === undefined) delete process.env["TZ"];
+  else process.env["TZ"] = zone;
   const database = await engine.attach("t", folder.file("t.duckdb"), migrations);
   for (const sql of [
     `SELECT * FROM '${other.file("x.csv")}'`,

@@ -58,7 +58,7 @@ export function edgePageSql(
   ),
   node_addresses AS (
     SELECT node, array_to_string(min(address, ${listMax}) FILTER (address <> ''), ',') AS addresses, any_value(provider) AS provider, any_value(product) AS product
-    FROM (SELECT DISTINCT node, address, provider, product FROM place SEMI JOIN kept USING (node)) GROUP BY node
+    FROM (SELECT DISTINCT node, unnest(string_split(coalesce(address, ''), ',')) AS address, provider, product FROM place SEMI JOIN kept USING (node)) GROUP BY node
   )
   SELECT 'edge' AS part, ${sql.edgeColumns} FROM (${sql.explain("shown")})
   UNION ALL BY NAME

@@ -4,15 +4,26 @@
  */
 
 export {
+  type BuildPlace,
+  type BuildShare,
   type DeploymentPlace,
   type DeploymentRecord,
   type KnownBuild,
   listDeployments,
+  loadBuildProgress,
   loadKnownBuilds,
   saveDeployments,
 } from "./deployments/deployment-tables.ts";
 export { queryBuildFacts } from "./deployments/query-build-facts.ts";
-export { queryRunningBuilds, querySpanVersions, type RunningBuild } from "./deployments/running-builds.ts";
+export {
+  type AgentScan,
+  type BuildReading,
+  type BuildSighting,
+  type LateRows,
+  queryServedRequests,
+  readBuilds,
+  type ServedRequests,
+} from "./deployments/running-builds.ts";
 export { queryHosts } from "./host/query-hosts.ts";
 export { queryHostsNow } from "./host/query-hosts-now.ts";
 export { queryServiceCpu } from "./host/query-service-cpu.ts";
@@ -33,5 +44,6 @@ export { querySpanEdges } from "./query-span-edges.ts";
 export { querySpanRed } from "./query-span-red.ts";
 export { querySpanProcesses, querySpanServices, queryTrace, queryTraces, type TraceStore, type TracesQuery } from "./query-traces.ts";
 export { BaselineMemory } from "./summary/baseline-memory.ts";
+export { queryHealthEvents, queryNewestRequests } from "./summary/query-health-events.ts";
 export { queryServiceDetails } from "./summary/query-service-details.ts";
 export { querySummary } from "./summary/query-summary.ts";

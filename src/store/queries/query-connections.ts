@@ -1,12 +1,14 @@
 /** Connections of services: how many are open, were opened, closed and failed, and how well they go. */
 
 import type { ConnectionRow, ConnectionsFacts, ConnectionsRequest } from "../../model/connections.ts";
+import type { Resolved } from "../../model/services.ts";
 import { classifySql } from "../discovery/classify-edges.ts";
 import { failures } from "../discovery/discovery-settings.ts";
 import { isoTimeIn, numberIn, numberOrNullIn, type Queryable, textIn } from "../tables/queryable.ts";
 import { partsSql, windowStartMs } from "./query-edges.ts";
+import { namedFilter } from "./service-filter.ts";
 
-export interface ConnectionsQuery extends ConnectionsRequest {
+export interface ConnectionsQuery extends Resolved<ConnectionsRequest> {
   nowMs: number;
   /** Name under which the colony's database file is attached. */
   database: string;
@@ -15,15 +17,17 @@ export interface ConnectionsQuery extends ConnectionsRequest {
 export async function queryConnections(store: Queryable, query: ConnectionsQuery): Promise<ConnectionsFacts> {
   const startUs = Math.floor(windowStartMs(query.nowMs, query.sinceMs) * 1_000);
   const parts = partsSql(query.database, startUs, Math.floor(query.nowMs * 1_000), query.agentIds);
+  const service = query.service === undefined ? undefined : namedFilter(query.service);
+  const peer = query.peer === undefined ? undefined : namedFilter(query.peer, "peer");
   const filters = [
-    query.service === undefined ? "" : "AND service = $service",
+    service === undefined ? "" : `AND service IN (${service.list})`,
     query.role === undefined ? "" : "AND role = $role",
-    query.peer === undefined ? "" : "AND (peer = $peer OR peer_address = $peer)",
+    peer === undefined ? "" : `AND (peer IN (${peer.list}) OR peer_address IN (${peer.list}))`,
   ].join(" ");
   const parameters = {
-    ...(query.service === undefined ? {} : { service: query.service }),
+    ...service?.parameters,
     ...(query.role === undefined ? {} : { role: query.role }),
-    ...(query.peer === undefined ? {} : { peer: query.peer }),
+    ...peer?.parameters,
   };
   const rows = await store.query(
     `WITH judged AS (${classifySql(query.database, parts, true)}),

@@ -1,12 +1,14 @@
 /** Requests by edge of the topology: rate, errors and percentiles of each client and server. */
 
 import type { EdgeEndKind, EdgeRedFacts, EdgeRedKey, EdgesRequest } from "../../model/edges.ts";
+import type { Resolved } from "../../model/services.ts";
 import { classifySql } from "../discovery/classify-edges.ts";
 import { isLocalAddress } from "../discovery/sql-parts.ts";
 import { numberIn, type Queryable, textIn } from "../tables/queryable.ts";
 import { percentileIn, percentilesSql, redPartsSql, redWindow, withPeerSql } from "./red-parts.ts";
+import { namedFilter } from "./service-filter.ts";
 
-export interface EdgeRedQuery extends EdgesRequest {
+export interface EdgeRedQuery extends Resolved<EdgesRequest> {
   nowMs: number;
   /** Only these edges. */
   among?: readonly EdgeRedKey[];
@@ -71,8 +73,11 @@ export async function queryEdgeRed(store: Queryable, query: EdgeRedQuery): Promi
 
 function wanted({ service, among }: EdgeRedQuery): { where: string; parameters: Record<string, string> } {
   const conditions: string[] = [];
-  if (service !== undefined) {
-    conditions.push("((client_kind = 'service' AND client = $service) OR (server_kind = 'service' AND server = $service))");
+  const filter = service === undefined ? undefined : namedFilter(service);
+  if (filter !== undefined) {
+    conditions.push(
+      `((client_kind = 'service' AND client IN (${filter.list})) OR (server_kind = 'service' AND server IN (${filter.list})))`,
+    );
   }
   if (among !== undefined) {
     const key = ends.split(", ").join(`, '${fieldSeparator}', `);
@@ -81,7 +86,7 @@ function wanted({ service, among }: EdgeRedQuery): { where: string; parameters: 
   return {
     where: conditions.length === 0 ? "" : `WHERE ${conditions.join(" AND ")}`,
     parameters: {
-      ...(service === undefined ? {} : { service }),
+      ...filter?.parameters,
       ...(among === undefined ? {} : { among: among.map(textOfKey).join(edgeSeparator) }),
     },
   };

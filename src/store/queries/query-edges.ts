@@ -1,4 +1,5 @@
 import type { EdgeEnd, EdgeFact, EdgePageFacts, EdgePageRequest, EdgesRequest, NetworkFacts } from "../../model/edges.ts";
+import type { Resolved } from "../../model/services.ts";
 import { classifySql, evidenceBits } from "../discovery/classify-edges.ts";
 import { bucketMinutes, failures, lostSightAfterMs, settleAfterMs } from "../discovery/discovery-settings.ts";
 import { coarser } from "../discovery/maintain-discovery.ts";
@@ -13,8 +14,9 @@ import {
   type VisitableStore,
 } from "../tables/queryable.ts";
 import { EdgePageReader, edgePageSql } from "./edge-page.ts";
+import { namedFilter } from "./service-filter.ts";
 
-export interface EdgesQuery extends EdgesRequest {
+export interface EdgesQuery extends Resolved<EdgesRequest> {
   nowMs: number;
   /** Only the busiest nodes, with the edges between them. */
   page?: EdgePageRequest;
@@ -58,9 +60,12 @@ interface ReadEdges {
 
 /** One more than an answer may take when there are more. */
 async function readEdges(store: VisitableStore, { database, service }: EdgesQuery, parts: string): Promise<ReadEdges> {
+  const filter = service === undefined ? undefined : namedFilter(service);
   const wanted =
-    service === undefined ? "" : "WHERE (client_kind = 'service' AND client = $service) OR (server_kind = 'service' AND server = $service)";
-  const parameters = service === undefined ? {} : { service };
+    filter === undefined
+      ? ""
+      : `WHERE (client_kind = 'service' AND client IN (${filter.list})) OR (server_kind = 'service' AND server IN (${filter.list}))`;
+  const parameters = filter?.parameters ?? {};
   const select = `${edgeColumns} FROM (${edgesSql(database, parts, kindsOfFailure)}) ${wanted}`;
   const reader = new EdgeReader();
   const read = async (sql: string): Promise<EdgeFact[]> => {
@@ -152,6 +157,13 @@ export function edgesSql(database: string, parts: string, failed: readonly strin
   );
 }
 
+/** Addresses of one end: a service behind a load balancer has several. */
+const endAddressesMax = 5;
+
+function someOf(address: string): string {
+  return `array_to_string(list_sort(list_distinct(list(${address}) FILTER (${address} <> '')))[:${endAddressesMax}], ',')`;
+}
+
 /** Edges as they were seen, without what is known about them from elsewhere. */
 function edgeAmountsSql(database: string, parts: string, failed: readonly string[]): string {
   const larger = (expression: string): string =>
@@ -164,7 +176,7 @@ function edgeAmountsSql(database: string, parts: string, failed: readonly string
       max(confidence) AS confidence, bit_or(evidence) AS evidence, ${larger("opened")} AS opened, ${larger("greatest(closed, 0) + open")} AS connections,
       ${failed.map((name) => `${larger(name)} AS ${name}`).join(", ")}, ${larger("open")} AS open, ${larger(client("bytes_out", "bytes_in"))} AS to_server, ${larger(client("bytes_in", "bytes_out"))} AS to_client,
       sum(retransmits) AS retransmits, sum(rtt_sum) AS rtt_sum, sum(rtt_count) AS rtt_count, min(first_seen) AS first_seen, max(last_seen) AS last_seen,
-      min(${client("own_address", "peer_address")}) AS client_address, min(${server("own_address", "peer_address")}) AS server_address,
+      ${someOf(client("own_address", "peer_address"))} AS client_address, ${someOf(server("own_address", "peer_address"))} AS server_address,
       list(${client("agent_id", "peer_agent")}) AS client_agents, list(${server("agent_id", "peer_agent")}) AS server_agents
     FROM (${classifySql(database, parts)}) GROUP BY 1, 2, 3, 4, 5, 6, 7`;
 }
@@ -226,7 +238,7 @@ class EdgeReader {
     const made: EdgeEnd = {
       kind,
       name,
-      addresses: kind === "external" || address === "" ? [] : [address],
+      addresses: kind === "external" || address === "" ? [] : address.split(","),
       agentIds: kind === "host" && agentIds.length === 0 ? [name] : agentIds,
       resolved: kind === "external" ? resolvedIn(row) : null,
     };

@@ -1,7 +1,9 @@
 import type { ColonyEvent, EventsRequest } from "../../model/events.ts";
+import type { Resolved } from "../../model/services.ts";
 import { isoTimeIn, placeholders, type Queryable, type QueryParameter, textIn, textOrNullIn } from "../tables/queryable.ts";
+import { serviceTexts } from "./service-filter.ts";
 
-export interface EventsQuery extends EventsRequest {
+export interface EventsQuery extends Resolved<EventsRequest> {
   nowMs: number;
 }
 
@@ -21,13 +23,14 @@ export async function queryEvents(store: Queryable, query: EventsQuery): Promise
     parameters.push(query.kind);
   }
   if (query.service !== undefined) {
+    const texts = serviceTexts(query.service);
     conditions.push(
-      "(service = ? OR list_contains(CASE WHEN json_valid(details) THEN json_extract_string(details, '$.services[*]') END, ?))",
+      `(service_id IN (${placeholders(texts)}) OR list_has_any(CASE WHEN json_valid(details) THEN json_extract_string(details, '$.services[*]') END, [${placeholders(texts)}]))`,
     );
-    parameters.push(query.service, query.service);
+    parameters.push(...texts, ...texts);
   }
   const rows = await store.query(
-    `SELECT time, kind, severity, agent_id, service, message, details FROM events WHERE ${conditions.join(" AND ")}
+    `SELECT time, kind, severity, agent_id, service_id AS service, message, details FROM events WHERE ${conditions.join(" AND ")}
      ORDER BY time DESC, kind, agent_id, message LIMIT ?`,
     [...parameters, query.limit],
   );

@@ -2,6 +2,7 @@
 
 import { CoralError } from "../../base/errors.ts";
 import type { LogFact, LogPatternsFacts, LogsFacts, LogsRequest } from "../../model/logs.ts";
+import type { Resolved, ServiceFilter } from "../../model/services.ts";
 import { hexSql, idSql, type SegmentReader } from "../segments/segment-source.ts";
 import { logRecord } from "../signals/log.ts";
 import {
@@ -14,13 +15,14 @@ import {
   textIn,
   textOrNullIn,
 } from "../tables/queryable.ts";
+import { serviceTexts } from "./service-filter.ts";
 
 /** A store with segments; `segments` is undefined where none are kept, and the answers are then empty. */
 export interface LogsStore extends Queryable {
   readonly segments: SegmentReader | undefined;
 }
 
-export interface LogsQuery extends LogsRequest {
+export interface LogsQuery extends Resolved<LogsRequest> {
   nowMs: number;
 }
 
@@ -113,7 +115,7 @@ export async function queryLogPatterns(store: LogsStore, query: LogsQuery): Prom
   };
 }
 
-function rangeOf({ service, traceId, agentIds }: LogsQuery): { service?: string; lookup?: string; agentId?: string } {
+function rangeOf({ service, traceId, agentIds }: LogsQuery): { service?: ServiceFilter; lookup?: string; agentId?: string } {
   const [only, ...others] = agentIds ?? [];
   return {
     ...(service === undefined ? {} : { service }),
@@ -129,7 +131,7 @@ function conditionOf(query: LogsQuery): Condition {
     parts.push(sql);
     parameters.push(...values);
   };
-  if (query.service !== undefined) add("service = ?", query.service);
+  if (query.service !== undefined) add(`service IN (${placeholders(serviceTexts(query.service))})`, ...serviceTexts(query.service));
   if (query.minSeverity !== undefined) add("severity_number >= ?", query.minSeverity);
   if (query.traceId !== undefined) add(`trace_id = ${idSql("id16", "?")}`, query.traceId);
   if (query.agentIds !== undefined) {

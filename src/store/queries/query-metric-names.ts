@@ -1,10 +1,12 @@
 /** Which metrics programs sent. */
 
 import type { MetricKind, MetricNameFact, MetricNamesRequest } from "../../model/metrics.ts";
+import type { Resolved } from "../../model/services.ts";
 import { booleanIn, isoTimeIn, numberIn, placeholders, type Queryable, type QueryParameter, textIn, textsIn } from "../tables/queryable.ts";
 import { type PointSource, sentPoints } from "./metrics/choose-points.ts";
+import { serviceTexts } from "./service-filter.ts";
 
-export interface MetricNamesQuery extends MetricNamesRequest {
+export interface MetricNamesQuery extends Resolved<MetricNamesRequest> {
   nowMs: number;
   /** The points to read; default: points as they were sent. */
   points?: PointSource;
@@ -16,8 +18,9 @@ export async function queryMetricNames(store: Queryable, query: MetricNamesQuery
   const parts = [`"time" > make_timestamp(?)`];
   const parameters: QueryParameter[] = [Math.floor((query.nowMs - query.sinceMs) * 1_000)];
   if (query.service !== undefined) {
-    parts.push("service = ?");
-    parameters.push(query.service);
+    const texts = serviceTexts(query.service);
+    parts.push(`service IN (${placeholders(texts)})`);
+    parameters.push(...texts);
   }
   if (query.contains !== undefined) {
     parts.push("contains(lower(name), lower(?))");

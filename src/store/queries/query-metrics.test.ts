@@ -1,5 +1,5 @@
 import { afterAll, beforeAll, describe, expect, it } from "vitest";
-import { seededRandom, TestClock } from "../test-support.ts";
+import { seededRandom, TestClock } from "../store.fixture.ts";
 import { queryPromql } from "./promql/query-promql.ts";
 import { queryMetricNames } from "./query-metric-names.ts";
 import { type MetricQuery, queryMetric } from "./query-metrics.ts";

@@ -1,6 +1,7 @@
 /** One metric that programs sent, over time. */
 
 import type { MetricFacts, MetricRequest, MetricRowFact } from "../../model/metrics.ts";
+import type { Resolved } from "../../model/services.ts";
 import type { Queryable } from "../tables/queryable.ts";
 import type { PointSource } from "./metrics/choose-points.ts";
 import { addDistributions, type Distribution, quantileOf, scaleDistribution } from "./metrics/distribution.ts";
@@ -9,7 +10,7 @@ import { attributeText, loadSeries, type MetricSeriesPoints } from "./metrics/lo
 import { heldUs, sumOverTime } from "./metrics/sum-over-time.ts";
 import { Turn } from "./metrics/turn.ts";
 
-export interface MetricQuery extends MetricRequest {
+export interface MetricQuery extends Resolved<MetricRequest> {
   nowMs: number;
   /** The points to read; default: points as they were sent. */
   points?: PointSource;

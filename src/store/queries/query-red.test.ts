@@ -1,7 +1,7 @@
 import { afterAll, beforeAll, describe, expect, it } from "vitest";
 import { bucketMiddleNs, bucketOf, coarseLayout, fineLayout, sparse } from "../../base/latency-histogram.ts";
 import { runReadOnlySql } from "../sql/read-only-sql.ts";
-import { seededRandom, TestClock } from "../test-support.ts";
+import { seededRandom, TestClock } from "../store.fixture.ts";
 import { queryEdgeRed } from "./query-edge-red.ts";
 import { queryTrafficLosses } from "./query-losses.ts";
 import { queryRed, type RedQuery } from "./query-red.ts";

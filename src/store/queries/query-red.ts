@@ -1,6 +1,7 @@
 /** Rate, errors and durations of requests: sums and percentiles by group, with a series, and the same for the time before. */
 
 import type { RedFact, RedFacts, RedGrouping, RedRequest } from "../../model/red.ts";
+import type { Resolved } from "../../model/services.ts";
 import { numberIn, numberOrNullIn, type Queryable, type QueryRow, textIn, textOrNullIn } from "../tables/queryable.ts";
 import {
   percentileIn,
@@ -13,7 +14,7 @@ import {
   type SqlWithParameters,
 } from "./red-parts.ts";
 
-export interface RedQuery extends RedRequest {
+export interface RedQuery extends Resolved<RedRequest> {
   nowMs: number;
 }
 

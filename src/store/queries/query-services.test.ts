@@ -87,4 +87,17 @@ describe("queryServices()", () => {
     ]);
     expect(rows[1]?.processes).toMatchObject([{ pid: 7, health: "unhealthy", healthDetail: "refused" }]);
   });
+
+  it("gives a service that is gone no instances", async () => {
+    for (let round = 0; round < 2; round++) {
+      watched.clock.pass(30_000);
+      await watched.scan("web-2", [calls("worker", [])]);
+      await watched.cycle();
+    }
+    const rows = await queryServices(watched.hosts.store);
+    expect(rows.filter(({ agentId }) => agentId === "web-2").map(({ service, instances }) => [service, instances])).toEqual([
+      ["api", 0],
+      ["worker", 1],
+    ]);
+  });
 });

@@ -1,4 +1,4 @@
-import type { CheckHealth, ServiceAtAgent, ServicePort, ServiceStatus, ServicesRequest } from "../../model/services.ts";
+import type { CheckHealth, Resolved, ServiceAtAgent, ServicePort, ServiceStatus, ServicesRequest } from "../../model/services.ts";
 import {
   booleanIn,
   isoTimeIn,
@@ -10,13 +10,15 @@ import {
   textOrNullIn,
   textsIn,
 } from "../tables/queryable.ts";
+import { namedFilter } from "./service-filter.ts";
 
 const hostPort = "CASE WHEN contains(address, ':') THEN '[' || address || ']' ELSE address END || ':' || port";
 
 /** By service, then agent. */
-export async function queryServices(store: Queryable, query: ServicesRequest = { processes: false }): Promise<ServiceAtAgent[]> {
-  const chosen = query.service === undefined ? "" : "WHERE service = $service";
-  const parameters = query.service === undefined ? {} : { service: query.service };
+export async function queryServices(store: Queryable, query: Resolved<ServicesRequest> = { processes: false }): Promise<ServiceAtAgent[]> {
+  const filter = query.service === undefined ? undefined : namedFilter(query.service);
+  const chosen = filter === undefined ? "" : `WHERE service IN (${filter.list})`;
+  const parameters = filter?.parameters ?? {};
   const rows = await store.query(
     `WITH running AS (
        SELECT service, agent_id, list_sort(list(DISTINCT pid) FILTER (pid > 0)) AS pids, list_sort(list(DISTINCT ${hostPort}) FILTER (port > 0))[:50] AS addresses,
@@ -44,6 +46,11 @@ const healthOrder = [null, "healthy", "unknown", "unhealthy"] as const;
 const keyOf = (row: QueryRow): string => `${textIn(row, "agent_id")}\n${textIn(row, "service")}`;
 const healthIn = (row: QueryRow): CheckHealth | null => healthOrder.find((health) => health === textOrNullIn(row, "health")) ?? null;
 
+/** None while it is gone; at least one while it is there, even when its pids cannot be read. */
+function instancesIn(row: QueryRow): number {
+  return booleanIn(row, "present") ? Math.max(1, numberIn(row, "running"), numberIn(row, "instances")) : 0;
+}
+
 function addRow(places: Map<string, ServiceAtAgent>, row: QueryRow): void {
   const port: ServicePort = {
     port: numberIn(row, "port") || null,
@@ -64,7 +71,7 @@ function addRow(places: Map<string, ServiceAtAgent>, row: QueryRow): void {
       confidence: port.confidence,
       status: port.status,
       ports: [port],
-      instances: Math.max(1, numberIn(row, "running"), numberIn(row, "instances")),
+      instances: instancesIn(row),
       pids: Array.isArray(row["pids"]) ? row["pids"].map(Number) : [],
       exe: textOrNullIn(row, "exe"),
       build: textOrNullIn(row, "build"),
@@ -78,6 +85,7 @@ function addRow(places: Map<string, ServiceAtAgent>, row: QueryRow): void {
     return;
   }
   place.ports.push(port);
+  place.instances = Math.max(place.instances, instancesIn(row));
   if (port.confidence > place.confidence) {
     place.confidence = port.confidence;
     place.namedBy = textIn(row, "named_by");

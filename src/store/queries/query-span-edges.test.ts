@@ -1,5 +1,5 @@
 import { afterAll, beforeAll, describe, expect, it } from "vitest";
-import { seededRandom } from "../test-support.ts";
+import { seededRandom } from "../store.fixture.ts";
 import { querySpanEdges, type SpanEdgesQuery } from "./query-span-edges.ts";
 import { openStoredSpans, type SpanValues, type StoredSpans } from "./stored-spans.fixture.ts";
 

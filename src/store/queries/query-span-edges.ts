@@ -1,11 +1,13 @@
 /** Who called whom, by spans: one of a service whose parent is of another. Nothing is concluded from times. */
 
 import type { SpanEdgeFact, SpanEdgeFacts, SpanEdgesRequest } from "../../model/edges.ts";
+import type { Resolved } from "../../model/services.ts";
 import { isoTimeIn, numberIn, numberOrNullIn, type Queryable, type QueryParameter, type QueryRow, textIn } from "../tables/queryable.ts";
 import { notRolledUpSql, oldestSql, percentileIn, percentilesSql, type RedResolution, rolledUpSql } from "./red-parts.ts";
+import { namedFilter } from "./service-filter.ts";
 
 /** `sinceMs` is read in whole minutes, or ten of them when it is long. */
-export interface SpanEdgesQuery extends SpanEdgesRequest {
+export interface SpanEdgesQuery extends Resolved<SpanEdgesRequest> {
   nowMs: number;
 }
 
@@ -76,8 +78,9 @@ function partsSql(
   const parameters: Record<string, QueryParameter> = {};
   let where = "";
   if (service !== undefined) {
-    where += " AND (client = $service OR server = $service)";
-    parameters["service"] = service;
+    const filter = namedFilter(service);
+    where += ` AND (client IN (${filter.list}) OR server IN (${filter.list}))`;
+    Object.assign(parameters, filter.parameters);
   }
   if (among !== undefined) {
     const pairs = among.map((_, index) => `($client${index}, $server${index})`);

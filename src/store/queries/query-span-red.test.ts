@@ -1,7 +1,7 @@
 import { statSync, writeFileSync } from "node:fs";
 import { describe, expect, it } from "vitest";
 import { bucketMiddleNs, bucketOf, fineLayout, percentileNs, sparse } from "../../base/latency-histogram.ts";
-import { seededRandom } from "../test-support.ts";
+import { seededRandom } from "../store.fixture.ts";
 import { querySpanRed, type SpanRedQuery } from "./query-span-red.ts";
 import { openStoredSpans, type SpanValues, type StoredSpans } from "./stored-spans.fixture.ts";
 

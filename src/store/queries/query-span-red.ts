@@ -2,8 +2,10 @@
 
 import type { SparseHistogram } from "../../base/latency-histogram.ts";
 import type { SpanRedFact, SpanRedFacts } from "../../model/red.ts";
+import type { ServiceFilter } from "../../model/services.ts";
 import { numberIn, numberOrNullIn, type Queryable, type QueryParameter, type QueryRow, textIn, textOrNullIn } from "../tables/queryable.ts";
 import { notRolledUpSql, oldestSql, percentileIn, percentilesSql, type RedResolution, rolledUpSql } from "./red-parts.ts";
+import { namedFilter } from "./service-filter.ts";
 
 export type SpanRedGroupBy = "route" | "status" | "version";
 
@@ -14,7 +16,7 @@ export interface SpanRedQuery {
   endMs: number;
   /** Rows are always apart by service, role and protocol. */
   by: readonly SpanRedGroupBy[];
-  service?: string;
+  service?: ServiceFilter;
   role?: SpanRedFact["role"];
   /** Without spans of what happens inside a service. Default false. */
   onlyRequests?: boolean;
@@ -161,7 +163,12 @@ function partsSql(
 function conditions(query: SpanRedQuery): { where: string; parameters: Record<string, QueryParameter> } {
   const parameters: Record<string, QueryParameter> = {};
   let where = "";
-  for (const name of ["service", "role", "status", "version"] as const) {
+  if (query.service !== undefined) {
+    const services = namedFilter(query.service);
+    where += ` AND service IN (${services.list})`;
+    Object.assign(parameters, services.parameters);
+  }
+  for (const name of ["role", "status", "version"] as const) {
     const value = query[name];
     if (value === undefined) continue;
     where += ` AND ${name} = $${name}`;

@@ -1,5 +1,6 @@
 /** Traces: a search by what one of their spans is like, and all spans of one. Only files that can hold an answer are read. */
 
+import type { Resolved } from "../../model/services.ts";
 import type { SpanFact, SpanProcessFact, TraceFacts, TraceRequest, TraceSummary, TracesFacts, TracesRequest } from "../../model/traces.ts";
 import { hexSql, idSql, type SegmentReader } from "../segments/segment-source.ts";
 import { span } from "../signals/span.ts";
@@ -15,13 +16,14 @@ import {
   textOrNullIn,
   textsIn,
 } from "../tables/queryable.ts";
+import { serviceTexts } from "./service-filter.ts";
 
 /** Where traces are read from. Without segments there are none. */
 export interface TraceStore extends Queryable {
   readonly segments: SegmentReader | undefined;
 }
 
-export interface TracesQuery extends TracesRequest {
+export interface TracesQuery extends Resolved<TracesRequest> {
   nowMs: number;
 }
 
@@ -144,8 +146,9 @@ async function searchOf(segments: SegmentReader, query: TracesQuery, sinceMs: nu
     parameters.push(...agentIds);
   }
   if (service !== undefined) {
-    conditions.push("service = ?");
-    parameters.push(service);
+    const texts = serviceTexts(service);
+    conditions.push(`service IN (${placeholders(texts)})`);
+    parameters.push(...texts);
   }
   if (minDurationNs !== undefined) {
     conditions.push("duration_ns >= CAST(? AS BIGINT)");

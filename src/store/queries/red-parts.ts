@@ -2,8 +2,10 @@
 
 import { bucketMiddleNs, coarseLayout, fineLayout } from "../../base/latency-histogram.ts";
 import type { RedFilter } from "../../model/red.ts";
+import type { Resolved } from "../../model/services.ts";
 import { isLocalAddress } from "../discovery/sql-parts.ts";
 import { numberIn, numberOrNullIn, type Queryable, type QueryParameter, type QueryRow } from "../tables/queryable.ts";
+import { namedFilter } from "./service-filter.ts";
 
 export type RedResolution = "raw" | "1m" | "10m";
 
@@ -118,7 +120,7 @@ export interface SqlWithParameters {
  * The rows of a range that pass the filter. Roll-ups come with the raw rows that they have not consumed yet: both are read in one snapshot, so
  * that every request is there exactly once. `who` names the other end as far as it is known.
  */
-export function redPartsSql(range: RedRange, filter: RedFilter, withWho: boolean): SqlWithParameters {
+export function redPartsSql(range: RedRange, filter: Resolved<RedFilter>, withWho: boolean): SqlWithParameters {
   const { where, parameters } = conditions(filter);
   const inTime = (column: string): string => {
     const end = Number.isFinite(range.endMs) ? ` AND ${column} < make_timestamp(${Math.floor(range.endMs * 1_000)})` : "";
@@ -134,15 +136,20 @@ export function redPartsSql(range: RedRange, filter: RedFilter, withWho: boolean
          UNION ALL ${raw} AND ingest > (SELECT coalesce(max(ingest), 0) FROM internal.rollup_progress WHERE name = '${coarse}')`;
   const isWhoNeeded = withWho || filter.peer !== undefined;
   if (!isWhoNeeded) return { sql: rows, parameters };
-  const chosen = filter.peer === undefined ? "" : "WHERE who = $peer OR peer_address = $peer";
-  const named = filter.peer === undefined ? {} : { peer: filter.peer };
-  return { sql: `SELECT * FROM (${withPeerSql(rows)}) ${chosen}`, parameters: { ...parameters, ...named } };
+  const peer = filter.peer === undefined ? undefined : namedFilter(filter.peer, "peer");
+  const chosen = peer === undefined ? "" : `WHERE who IN (${peer.list}) OR peer_address IN (${peer.list})`;
+  return { sql: `SELECT * FROM (${withPeerSql(rows)}) ${chosen}`, parameters: { ...parameters, ...peer?.parameters } };
 }
 
-function conditions(filter: RedFilter): { where: string; parameters: Record<string, QueryParameter> } {
+function conditions(filter: Resolved<RedFilter>): { where: string; parameters: Record<string, QueryParameter> } {
   const parameters: Record<string, QueryParameter> = {};
   let where = "";
-  for (const name of ["service", "role", "protocol", "status"] as const) {
+  if (filter.service !== undefined) {
+    const services = namedFilter(filter.service);
+    where += ` AND service IN (${services.list})`;
+    Object.assign(parameters, services.parameters);
+  }
+  for (const name of ["role", "protocol", "status"] as const) {
     const value = filter[name];
     if (value === undefined) continue;
     where += ` AND ${name} = $${name}`;

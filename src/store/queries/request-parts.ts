@@ -64,3 +64,15 @@ export function requestPartsSql(source: RequestSource, { startMs, endMs, resolut
   return `SELECT bucket AS "time", ${keys.join(", ")}, ${version}, ${amounts("_sum")}, ${rest} FROM rollup.${coarse} WHERE ${inTime("bucket")} ${where}
     UNION ALL ${raw} AND ingest > (SELECT coalesce(max(ingest), 0) FROM internal.rollup_progress WHERE name = '${coarse}')`;
 }
+
+/** Requests that hooks saw, with what is known of the other end; `where` as above, and may name `peer`. */
+export function requestViewsSql({ startMs, endMs, resolution }: PartsRange, where = ""): string {
+  const inTime = (column: string): string =>
+    `${column} >= make_timestamp(${Math.floor(startMs * 1_000)})${Number.isFinite(endMs) ? ` AND ${column} < make_timestamp(${Math.floor(endMs * 1_000)})` : ""}`;
+  const columns = [...keys, "server_port", "peer", "peer_address"].join(", ");
+  const raw = `SELECT ${columns}, requests::DOUBLE AS requests, duration_us::DOUBLE AS duration_us FROM raw.red WHERE ${inTime('"time"')} ${where}`;
+  if (resolution === "raw") return raw;
+  const coarse = `red_${resolution}`;
+  return `SELECT ${columns}, requests_sum::DOUBLE AS requests, duration_us_sum::DOUBLE AS duration_us FROM rollup.${coarse} WHERE ${inTime("bucket")} ${where}
+    UNION ALL ${raw} AND ingest > (SELECT coalesce(max(ingest), 0) FROM internal.rollup_progress WHERE name = '${coarse}')`;
+}

@@ -12,7 +12,7 @@ import { writeSegmentFile } from "../segments/write-segment-file.ts";
 import type { SegmentSignal } from "../signals/define-segment-signal.ts";
 import type { RowOf, Signal } from "../signals/define-signal.ts";
 import { logPattern, logRecord } from "../signals/log.ts";
-import { TestClock, temporaryFolder, testEngine } from "../test-support.ts";
+import { TestClock, temporaryFolder, testEngine } from "../store.fixture.ts";
 
 type StoredLog = SegmentRow<(typeof logRecord)["columns"]>;
 type StoredPattern = RowOf<(typeof logPattern)["columns"]>;

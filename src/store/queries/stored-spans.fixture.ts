@@ -10,7 +10,7 @@ import { writeSegmentFile } from "../segments/write-segment-file.ts";
 import type { SegmentSignal } from "../signals/define-segment-signal.ts";
 import { derivedSignals } from "../signals/signal-list.ts";
 import { span } from "../signals/span.ts";
-import { TestClock, temporaryFolder, testEngine } from "../test-support.ts";
+import { TestClock, temporaryFolder, testEngine } from "../store.fixture.ts";
 
 type StoredSpan = SegmentRow<(typeof span)["columns"]>;
 

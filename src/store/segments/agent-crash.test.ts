@@ -1,9 +1,9 @@
 import { once } from "node:events";
-import { readdirSync } from "node:fs";
+import { readdirSync, statSync, truncateSync } from "node:fs";
 import { describe, expect, it } from "vitest";
 import { silentLogger } from "../../base/log.ts";
 import { openAgentStore } from "../agent/agent-store.ts";
-import { spawnProgram, TestClock, temporaryFolder, testEngine } from "../test-support.ts";
+import { spawnProgram, TestClock, temporaryFolder, testEngine } from "../store.fixture.ts";
 import type { AgentSegments } from "./agent-segments.ts";
 import type { CrashPoint } from "./crash-points.ts";
 import { sealTicks, tick } from "./segment.fixture.ts";
@@ -100,6 +100,24 @@ describe("openAgentSegments() after the process was killed", () => {
     // The body that was being written when the end came may be there too: it was not acknowledged, its sender sends it again.
     expect([acknowledged, acknowledged + 10]).toContain(rows);
     expect(tidy).toBe(true);
+  });
+
+  it("counts the rows of a torn record as lost", async () => {
+    using folder = temporaryFolder();
+    await crash(folder.path, "body-written", 7);
+    const [file = ""] = readdirSync(`${folder.path}/wal/tick`).map((name) => `${folder.path}/wal/tick/${name}`);
+    truncateSync(file, statSync(file).size - 5);
+    await using engine = await testEngine(folder.path);
+    const segments = { signals: [tick], directory: folder.path, maxBytes: 64 * mebibyte, seal: sealTicks };
+    const options = { signals: [], maxBytes: 64 * mebibyte, clock: new TestClock(), log: silentLogger, segments };
+    const store = await openAgentStore(engine, { file: `${folder.path}/agent.duckdb`, ...options });
+    await store.segments?.flush();
+    expect(store.losses()).toEqual([{ signal: "tick", reason: "torn-write-ahead", rows: 10 }]);
+    await store.close();
+    const again = await openAgentStore(engine, { file: `${folder.path}/agent.duckdb`, ...options });
+    await again.segments?.flush();
+    expect(again.losses()).toEqual([{ signal: "tick", reason: "torn-write-ahead", rows: 10 }]);
+    await again.close();
   });
 
   it("at prune-committed leaves no file behind", async () => {

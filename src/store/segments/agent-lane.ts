@@ -128,9 +128,9 @@ export class AgentLane {
         rmSync(file, { force: true });
         continue;
       }
-      const { records } = readWriteAhead(file);
+      const { records, tornRows } = readWriteAhead(file);
       const rows = records.reduce((total, record) => total + record.rows, 0);
-      cuts.push({ number, file, rows, sizeBytes: statSync(file).size, closed: Promise.resolve() });
+      cuts.push({ number, file, rows, tornRows, sizeBytes: statSync(file).size, closed: Promise.resolve() });
     }
     return cuts;
   }

@@ -5,7 +5,7 @@ import { silentLogger } from "../../base/log.ts";
 import { type AgentStore, openAgentStore } from "../agent/agent-store.ts";
 import type { Engine } from "../engine/engine.ts";
 import { defineSegmentSignal } from "../signals/define-segment-signal.ts";
-import { sample, sampleRows, smallDisk, TestClock, temporaryFolder, testEngine } from "../test-support.ts";
+import { sample, sampleRows, smallDisk, TestClock, temporaryFolder, testEngine } from "../store.fixture.ts";
 import type { AgentSegments, AgentSegmentsOptions } from "./agent-segments.ts";
 import { sealTicks, tick, tickBody, tickRow, tickRows, tickStartUs, traceOf } from "./segment.fixture.ts";
 import { hexSql, idSql } from "./segment-source.ts";

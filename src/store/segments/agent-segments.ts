@@ -264,7 +264,8 @@ class FileAgentSegments implements AgentSegments {
       }
       head.number = cut.number;
     }
-    const lost = ready.flatMap(({ sealed }) => Object.entries(sealed?.lost ?? {}));
+    const torn = ready.flatMap(({ cut }): [string, number][] => (cut.tornRows ? [["torn-write-ahead", cut.tornRows]] : []));
+    const lost = [...torn, ...ready.flatMap(({ sealed }) => Object.entries(sealed?.lost ?? {}))];
     await database.write(
       async (transaction) => {
         for (const { entry, filter } of added) await insertEntry(transaction, entry, filter);

@@ -4,7 +4,7 @@ import { describe, expect, it } from "vitest";
 import { systemClock } from "../../base/clock.ts";
 import { silentLogger } from "../../base/log.ts";
 import { openColonyStore } from "../colony/colony-store.ts";
-import { spawnProgram, temporaryFolder, testEngine } from "../test-support.ts";
+import { spawnProgram, temporaryFolder, testEngine } from "../store.fixture.ts";
 import type { ColonySegments } from "./colony-segments.ts";
 import type { CrashPoint } from "./crash-points.ts";
 import { tick } from "./segment.fixture.ts";

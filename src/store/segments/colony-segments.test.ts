@@ -8,7 +8,7 @@ import { type ColonyStore, openColonyStore } from "../colony/colony-store.ts";
 import type { Engine } from "../engine/engine.ts";
 import { defineSegmentSignal } from "../signals/define-segment-signal.ts";
 import { runReadOnlySql } from "../sql/read-only-sql.ts";
-import { TestClock, temporaryFolder, testEngine } from "../test-support.ts";
+import { TestClock, temporaryFolder, testEngine } from "../store.fixture.ts";
 import type { AgentSegments } from "./agent-segments.ts";
 import { batchFromSegmentRows } from "./batch-builder.ts";
 import type { ColonySegments, ColonySegmentsOptions } from "./colony-segments.ts";

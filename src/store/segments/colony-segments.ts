@@ -8,6 +8,7 @@ import { CoralError } from "../../base/errors.ts";
 import type { Logger } from "../../base/log.ts";
 import type { Database, Transaction } from "../engine/database.ts";
 import type { SegmentSignal } from "../signals/define-segment-signal.ts";
+import { ensureCoverage, noteKept } from "../tables/coverage-ledger.ts";
 import { insertGap } from "../tables/gap-ledger.ts";
 import type { GapEntry } from "../tables/pull-plan.ts";
 import { adoptSegments } from "./adopt-segments.ts";
@@ -109,6 +110,7 @@ const headKey = (epoch: string, signal: string): string => `${epoch} ${signal}`;
 export async function openColonySegments(host: ColonySegmentsHost, options: ColonySegmentsOptions): Promise<ColonySegments> {
   const root = join(options.directory, "segments");
   await ensureManifest(host.database);
+  await ensureCoverage(host.database);
   const catalog = await SegmentCatalog.load(host.database, root);
   const segments = new FileColonySegments(host, options, root, catalog, await loadHeads(host.database));
   await segments.recover();
@@ -143,7 +145,7 @@ class FileColonySegments implements ColonySegments {
     this.#verifier = new SegmentVerifier(catalog);
     this.#signals = new Map(options.signals.map((signal) => [signal.name, signal]));
     this.#unlinks = new LateUnlinks(options.unlinkDelayMs ?? 60_000);
-    this.#changing = { database: host.database, catalog, unlinks: this.#unlinks, crashPoints: options.crashPoints };
+    this.#changing = { database: host.database, catalog, unlinks: this.#unlinks, crashPoints: options.crashPoints, noteKept };
     for (const head of heads) this.#heads.set(headKey(head.epoch, head.signal), head);
   }
 

@@ -1,5 +1,5 @@
 import { describe, expect, it } from "vitest";
-import { seededRandom } from "../test-support.ts";
+import { seededRandom } from "../store.fixture.ts";
 import { buildLookupFilter, mayHold } from "./lookup-filter.ts";
 
 function randomIds(count: number, seed: number): Uint8Array {

@@ -1,7 +1,7 @@
 /** The manifest in memory, and the choice of files for a question. One per store; changes follow committed transactions. */
 
 import { CoralError } from "../../base/errors.ts";
-import type { Database } from "../engine/database.ts";
+import type { Database, Transaction } from "../engine/database.ts";
 import type { SegmentSignal } from "../signals/define-segment-signal.ts";
 import type { CrashPoints } from "./crash-points.ts";
 import { mayHold } from "./lookup-filter.ts";
@@ -106,6 +106,7 @@ export class SegmentCatalog {
 
   async choose(signal: SegmentSignal, range: SegmentRange = {}): Promise<FileChoice> {
     const { fromUs = Number.NEGATIVE_INFINITY, untilUs = Number.POSITIVE_INFINITY, service, agentId, lookup } = range;
+    const wanted = typeof service === "string" ? [service] : service;
     let entries = this.of(signal.name).filter(
       (entry) =>
         entry.state === "stored" &&
@@ -113,7 +114,7 @@ export class SegmentCatalog {
         entry.maxTimeUs >= fromUs &&
         entry.minTimeUs <= untilUs &&
         (agentId === undefined || entry.agentId === agentId) &&
-        (service === undefined || entry.services === null || entry.services.includes(service)),
+        (wanted === undefined || entry.services === null || entry.services.some((name) => wanted.includes(name))),
     );
     if (lookup !== undefined && signal.lookup !== undefined)
       entries = await this.#holding(entries, typeof lookup === "string" ? [lookup] : lookup);
@@ -179,6 +180,8 @@ export function quoted(text: string): string {
 /** What must change together when segments are removed or replaced: the manifest, its copy in memory, and the files. */
 export interface ChangingSegments {
   database: Database;
+  /** In the transaction that removes expired segments of a signal: since when the rest was stored. Absent: not recorded. */
+  noteKept?: (transaction: Transaction, signal: string, sinceUs: number) => Promise<void>;
   catalog: SegmentCatalog;
   unlinks: LateUnlinks;
   crashPoints: CrashPoints | undefined;

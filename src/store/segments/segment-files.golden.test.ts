@@ -4,7 +4,7 @@ import { copyFileSync, mkdirSync, readdirSync, writeFileSync } from "node:fs";
 import { dirname } from "node:path";
 import { describe, expect, it } from "vitest";
 import { silentLogger } from "../../base/log.ts";
-import { TestClock, temporaryFolder, testEngine } from "../test-support.ts";
+import { TestClock, temporaryFolder, testEngine } from "../store.fixture.ts";
 import { adoptSegments } from "./adopt-segments.ts";
 import { batchFromSegmentRows } from "./batch-builder.ts";
 import { encodeParquet } from "./parquet/encode-parquet.ts";

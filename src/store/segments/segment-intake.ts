@@ -22,6 +22,8 @@ export interface CutFile {
   file: string;
   /** As the bodies' senders counted them. */
   rows: number;
+  /** Of a record at its end that a crash left unfinished; they are lost. */
+  tornRows?: number;
   sizeBytes: number;
   /** Resolves when all writes have ended. */
   closed: Promise<void>;

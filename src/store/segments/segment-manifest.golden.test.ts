@@ -1,7 +1,7 @@
 /** Golden rows of the segment manifest and its heads: they are all that says which segment files are whole and what they hold. */
 
 import { describe, expect, it } from "vitest";
-import { TestClock, temporaryFolder, testEngine } from "../test-support.ts";
+import { TestClock, temporaryFolder, testEngine } from "../store.fixture.ts";
 import {
   ensureManifest,
   insertEntry,

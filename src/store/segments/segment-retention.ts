@@ -12,15 +12,23 @@ const slack = 0.95;
 
 /** Removes those that must go from the manifest; their files follow a while later. */
 export async function removeExpired(
-  { database, catalog, unlinks, crashPoints }: ChangingSegments,
+  { database, catalog, unlinks, crashPoints, noteKept }: ChangingSegments,
   signals: readonly RetainedSegments[],
   maxBytes: number,
   nowUs: number,
 ): Promise<void> {
   const expired = chooseExpired(signals, maxBytes, nowUs);
   if (expired.length === 0) return;
+  const gone = new Set(expired);
   await database.write(
-    (transaction) => deleteEntries(transaction, expired),
+    async (transaction) => {
+      await deleteEntries(transaction, expired);
+      for (const { entries } of signals) {
+        const signal = entries.find((entry) => gone.has(entry))?.signal;
+        const oldestUs = entries.reduce((oldest, entry) => (gone.has(entry) ? oldest : Math.min(oldest, entry.storedAtUs)), nowUs);
+        if (signal !== undefined) await noteKept?.(transaction, signal, oldestUs);
+      }
+    },
     () => catalog.remove(expired),
   );
   crashPoints?.reached("prune-committed");

@@ -1,5 +1,6 @@
 /** How questions reach the rows of segments: only the files that can hold an answer are read. */
 
+import type { ServiceFilter } from "../../model/services.ts";
 import type { SegmentSignal } from "../signals/define-segment-signal.ts";
 
 /** Narrows the files, not the rows: the query filters again. */
@@ -7,7 +8,8 @@ export interface SegmentRange {
   /** Microseconds since 1970, both inclusive. Default: everything. */
   fromUs?: number;
   untilUs?: number;
-  service?: string;
+  /** Files that may hold any of these. */
+  service?: ServiceFilter;
   /** The look-up column's value in hex, such as a trace id; several: files that may hold any of them. */
   lookup?: string | readonly string[];
   /** At the colony: only this agent's files. */

@@ -2,7 +2,7 @@
 
 import { readFileSync, writeFileSync } from "node:fs";
 import { afterAll, describe, expect, it } from "vitest";
-import { temporaryFolder } from "../test-support.ts";
+import { temporaryFolder } from "../store.fixture.ts";
 import { passWriteAhead, readWriteAhead, WriteAheadFile, type WriteAheadRecord } from "./write-ahead.ts";
 
 const folder = temporaryFolder();
@@ -38,7 +38,7 @@ describe("the write-ahead file format", () => {
   it("is read back by both readers", () => {
     const path = folder.file("golden.wal");
     writeFileSync(path, Buffer.from(golden, "hex"));
-    expect(readWriteAhead(path)).toEqual({ records, unreadBytes: 0 });
+    expect(readWriteAhead(path)).toEqual({ records, unreadBytes: 0, tornRows: 0 });
     const passed = Array.from(passWriteAhead(path), (record) => ({ ...record, body: Buffer.from(record.body) }));
     expect(passed).toEqual(records);
   });

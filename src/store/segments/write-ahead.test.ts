@@ -1,6 +1,6 @@
 import { existsSync, readFileSync, writeFileSync } from "node:fs";
 import { describe, expect, it } from "vitest";
-import { seededRandom, smallDisk, temporaryFolder } from "../test-support.ts";
+import { seededRandom, smallDisk, temporaryFolder } from "../store.fixture.ts";
 import { passWriteAhead, readWriteAhead, WriteAheadFile, type WriteAheadRecord } from "./write-ahead.ts";
 
 const record = (index: number, sizeBytes = index * 3): WriteAheadRecord => ({
@@ -61,10 +61,13 @@ describe("readWriteAhead()", () => {
     expect(whole.length).toBe(ends[3]);
     for (let length = 0; length <= whole.length; length++) {
       writeFileSync(folder.file("cut.wal"), whole.subarray(0, length));
-      const { records: read, unreadBytes } = readWriteAhead(folder.file("cut.wal"));
+      const { records: read, unreadBytes, tornRows } = readWriteAhead(folder.file("cut.wal"));
       const complete = ends.slice(1).filter((end) => end <= length).length;
       expect(read.length).toBe(complete);
       expect(unreadBytes).toBe(length < 8 ? length : length - (ends[complete] as number));
+      // A header that is not whole does not tell how many rows there were.
+      const torn = length - (ends[complete] as number);
+      expect(tornRows).toBe(torn <= 0 ? 0 : torn < 24 ? 1 : records[complete]?.rows);
     }
   });
 

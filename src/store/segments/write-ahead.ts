@@ -185,19 +185,30 @@ export interface WriteAheadContent {
   records: WriteAheadRecord[];
   /** At the end, of a record that was not finished or is damaged; nothing after it can be read. */
   unreadBytes: number;
+  /** Rows that were in it, as far as its header is readable: at least 1 when bytes are unread. */
+  tornRows: number;
 }
 
 /** All whole records. A torn end is what a crash leaves: it was not acknowledged. */
 export function readWriteAhead(file: string): WriteAheadContent {
   const data = readFileSync(file);
   const records: WriteAheadRecord[] = [];
-  if (!isWriteAhead(data)) return { records, unreadBytes: data.length };
+  if (!isWriteAhead(data)) return { records, unreadBytes: data.length, tornRows: data.length > magic.length ? 1 : 0 };
   let at = magic.length;
   for (let end = recordEnd(data, at); end > 0; end = recordEnd(data, at)) {
     records.push(recordIn(data, at, end));
     at = end;
   }
-  return { records, unreadBytes: data.length - at };
+  return { records, unreadBytes: data.length - at, tornRows: tornRowsAt(data, at) };
+}
+
+/** More than a body of this many rows is not accepted, so a larger number in a damaged header is not a number of rows. */
+const maxTornRows = 1_000_000;
+
+function tornRowsAt(data: Buffer, at: number): number {
+  if (at === data.length) return 0;
+  const rows = at + headerBytes <= data.length ? data.readUInt32LE(at + 12) : 0;
+  return rows > maxTornRows ? 1 : Math.max(1, rows);
 }
 
 /** Whole records fit into it mostly, and it stays in a processor's cache until they are decoded. */

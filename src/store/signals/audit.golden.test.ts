@@ -6,7 +6,7 @@
 import { describe, expect, it } from "vitest";
 import { silentLogger } from "../../base/log.ts";
 import { openAgentStore } from "../agent/agent-store.ts";
-import { TestClock, temporaryFolder, testEngine } from "../test-support.ts";
+import { TestClock, temporaryFolder, testEngine } from "../store.fixture.ts";
 import { type AuditEntry, type AuditRow, audit, auditChainColumns, auditChainRow, blankAuditEntry, linkAuditEntry } from "./audit.ts";
 import type { Signal } from "./define-signal.ts";
 import { ChainCheck, chainStart } from "./hash-chain.ts";

@@ -1,5 +1,5 @@
 import { expect, test } from "vitest";
-import { sample } from "../test-support.ts";
+import { sample } from "../store.fixture.ts";
 import { columnTypeOf, defineSignal } from "./define-signal.ts";
 
 const { rollup: _rollup, ...plain } = sample;

@@ -9,7 +9,16 @@ export const serviceInstance = defineSignal({
   name: "service_instance",
   description: "A process of a service, with its port, build, owner and the reason for its name",
   columns: {
+    /** The service's id, see src/model/service-identity.ts. Other signals carry it, too. */
     service: "text",
+    /** What it is called; null in rows of agents that only know names: `service` is the name there. */
+    name: "text?",
+    /** What the id was made from, for people. */
+    origin: "text?",
+    /** JSON array: what tells namesakes apart, shortest first; a port as `:5432`. */
+    qualifiers: "text?",
+    /** JSON array of further names: hosts and gRPC services that clients asked for, a package, names that were not chosen. */
+    aliases: "text?",
     /** `config`, `manual`, `kubernetes`, `environment`, `traffic`, `systemd-unit`, `container`, `pattern`, `script`, `executable`, `process-name`, `port`. */
     named_by: "text",
     /** 0..1: how sure the name is. */

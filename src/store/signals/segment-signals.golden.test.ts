@@ -3,7 +3,7 @@
 import { existsSync, writeFileSync } from "node:fs";
 import { expect, it } from "vitest";
 import { encodeParquet } from "../segments/parquet/encode-parquet.ts";
-import { temporaryFolder, testEngine } from "../test-support.ts";
+import { temporaryFolder, testEngine } from "../store.fixture.ts";
 import { segmentSignals } from "./index.ts";
 
 const header = `# Columns of segment files by signal: Parquet type and logical type as DuckDB reads them; "OPTIONAL" may be null.

@@ -38,8 +38,10 @@ function servicesView(net: string): DiscoveryView {
       ...["exe", "build", "build_kind", "command_line", "health", "health_detail"].map((name) => text(name)),
       time("first_seen"),
       time("last_seen", "CASE WHEN present THEN coalesce(last_scan, last_seen) ELSE last_seen END"),
+      text("service_id", "service"),
+      text("origin"),
     ],
-    from: `(SELECT r.*, a.last_scan FROM ${net}.service_registry r LEFT JOIN ${net}.agent_scans a USING (agent_id))`,
+    from: `(SELECT r.*, a.last_scan, n.origin FROM ${net}.service_registry r LEFT JOIN ${net}.agent_scans a USING (agent_id) LEFT JOIN ${net}.services n USING (service))`,
   };
 }
 

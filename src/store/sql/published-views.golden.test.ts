@@ -5,7 +5,7 @@ import { expect, it } from "vitest";
 import { silentLogger } from "../../base/log.ts";
 import { openColonyStore } from "../colony/colony-store.ts";
 import { derivedSignals, segmentSignals, signals } from "../signals/index.ts";
-import { TestClock, temporaryFolder, testEngine } from "../test-support.ts";
+import { TestClock, temporaryFolder, testEngine } from "../store.fixture.ts";
 
 const header = `# The published SQL views with their columns and types.
 # Views and columns may be added. Renaming, retyping or removing one breaks people's SQL: publish the new one beside the old one.

@@ -5,7 +5,7 @@ import { batchFromRows } from "../columns/column-batch.ts";
 import { encodeBatch } from "../columns/column-codec.ts";
 import { defineSignal, type Signal } from "../signals/define-signal.ts";
 import { signals } from "../signals/signal-list.ts";
-import { sample, sampleRow, TestClock, temporaryFolder, testEngine } from "../test-support.ts";
+import { sample, sampleRow, TestClock, temporaryFolder, testEngine } from "../store.fixture.ts";
 import { viewSchema } from "./published-views.ts";
 
 const options = { maxBytes: 1024 ** 3, log: silentLogger, clock: new TestClock() };

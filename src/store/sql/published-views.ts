@@ -23,6 +23,32 @@ export interface ViewDefinition extends PublishedView {
   sql: string;
 }
 
+/**
+ * Columns of what agents observe that hold ids of services: people see labels. Telemetry keeps the name that its program sent. Internal queries read
+ * tables, or `service_id`.
+ */
+const labelledColumns: Readonly<Record<string, readonly string[]>> = {
+  red: ["service", "peer"],
+  connection: ["service"],
+  service_instance: ["service"],
+  agent_event: ["service"],
+  services: ["service"],
+  service_instances: ["service"],
+  connections: ["source_service", "dest_service"],
+  edges: ["client", "server"],
+  endpoints: ["service"],
+  events: ["service"],
+  red_latencies: ["service", "peer"],
+};
+
+function withLabels(database: string, view: ViewDefinition): ViewDefinition {
+  const columns = labelledColumns[view.name.replace(/_(?:1m|10m)$/, "")];
+  if (columns === undefined) return view;
+  const labels = columns.map((name, at) => `coalesce(n${at}.label, v."${name}") AS "${name}"`).join(", ");
+  const joins = columns.map((name, at) => `LEFT JOIN "${database}".net.service_names n${at} ON n${at}.text = v."${name}"`).join(" ");
+  return { ...view, sql: `SELECT v.* REPLACE (${labels}) FROM (${view.sql}) v ${joins}` };
+}
+
 function signalViews(database: string, signal: Signal): ViewDefinition[] {
   const columns = storedColumns(signal).filter(({ name }) => name !== "mono_ms");
   const raw: ViewDefinition = {
@@ -124,7 +150,7 @@ function registryViews(database: string): ViewDefinition[] {
 
 /** What happened, at the colony and at its agents, in one order of time. */
 function eventsView(database: string, signals: readonly Signal[]): ViewDefinition {
-  const columns = ["time", "kind", "severity", "service", "agent_id", "message", "details"];
+  const columns = ["time", "kind", "severity", "service", "agent_id", "message", "details", "service_id"];
   // Details are free text from agents; a view must not fail for one that is not valid JSON.
   const agents = `UNION ALL SELECT r."time", r.kind, r.severity, r.service, s.agent_id, r.message,
       CASE WHEN json_valid(r.details) THEN r.details ELSE to_json(r.details) END
@@ -133,10 +159,10 @@ function eventsView(database: string, signals: readonly Signal[]): ViewDefinitio
     name: "events",
     description: "What happened to services, agents and the colony: restarts, updates, health, new dependencies, joins, losses",
     columns: columns.map((name) => ({ name, type: name === "time" ? "TIMESTAMP" : name === "details" ? "JSON" : "VARCHAR" })),
-    sql: `SELECT "time", kind, severity, service, agent_id, message, details::JSON AS details FROM (
+    sql: `SELECT "time", kind, severity, service, agent_id, message, details::JSON AS details, service AS service_id FROM (
       SELECT occurred_at AS "time", kind,
-        CASE WHEN kind IN ('agent-id-duplicate', 'store-recovered', 'audit-broken') THEN 'error'
-          WHEN kind IN ('rows-lost', 'agent-revoked', 'service-stale', 'egress-new', 'ingress-new', 'deployment-regression', 'agent-runtime-doubtful')
+        CASE WHEN kind IN ('agent-id-duplicate', 'store-recovered', 'audit-broken', 'service-critical') THEN 'error'
+          WHEN kind IN ('rows-lost', 'agent-revoked', 'service-stale', 'egress-new', 'ingress-new', 'deployment-regression', 'service-degraded', 'agent-runtime-doubtful')
             THEN 'warning'
           -- It can do less than before.
           WHEN kind = 'agent-runtime-changed' AND contains(message, ' yes → no') THEN 'warning'
@@ -159,7 +185,7 @@ export async function publishViews(
     ...(signals.some((signal) => signal.name === "red") ? [latenciesView(database)] : []),
     ...registryViews(database),
     eventsView(database, signals),
-  ];
+  ].map((view) => withLabels(database, view));
   const stored = await transaction.query("SELECT view_name FROM duckdb_views() WHERE database_name = ? AND schema_name = ?", [
     database,
     viewSchema,

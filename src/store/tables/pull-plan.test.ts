@@ -1,7 +1,7 @@
 import { expect, test } from "vitest";
 import { batchFromRows, storedColumns } from "../columns/column-batch.ts";
 import { encodeBatch } from "../columns/column-codec.ts";
-import { sample, sampleRows } from "../test-support.ts";
+import { sample, sampleRows } from "../store.fixture.ts";
 import type { LossCount } from "./loss-counts.ts";
 import { type AgentPull, type PullPlan, planPull, type Source } from "./pull-plan.ts";
 import type { SignalSlice } from "./signal-slice.ts";

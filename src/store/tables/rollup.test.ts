@@ -5,7 +5,7 @@ import { batchFromRows } from "../columns/column-batch.ts";
 import { encodeBatch } from "../columns/column-codec.ts";
 import type { Row } from "../engine/sql-values.ts";
 import { defineSignal, type Signal } from "../signals/define-signal.ts";
-import { type SampleRow, sample, sampleRow, seededRandom, TestClock, temporaryFolder, testEngine } from "../test-support.ts";
+import { type SampleRow, sample, sampleRow, seededRandom, TestClock, temporaryFolder, testEngine } from "../store.fixture.ts";
 import { rollupColumns } from "./rollup.ts";
 
 const minuteMs = 60_000;

@@ -3,7 +3,7 @@ import { choosePoints, type PointSource, sentPoints } from "../queries/metrics/c
 import { queryMetricNames } from "../queries/query-metric-names.ts";
 import { type MetricQuery, queryMetric } from "../queries/query-metrics.ts";
 import { openStoredHosts, type SignalRows, type StoredHosts } from "../queries/stored-hosts.fixture.ts";
-import { seededRandom, TestClock } from "../test-support.ts";
+import { seededRandom, TestClock } from "../store.fixture.ts";
 
 type Point = NonNullable<SignalRows["metricPoint"]>[number];
 

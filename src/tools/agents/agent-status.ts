@@ -64,6 +64,8 @@ export interface AgentTrafficStatus {
   state: "on" | "off" | "starting";
   /** `sockets`: socket tracepoints; `syscalls`: the slower fallback. */
   hooks: "sockets" | "syscalls" | "off";
+  /** Whose requests are recorded: those of all processes, or of the agent's pid namespace. Absent for older agents. */
+  scope?: "host" | "pid-namespace";
   /** Why it is off, or what is wrong; null when all is well. */
   reason: string | null;
   fix: string | null;

@@ -3,6 +3,7 @@ import { capabilityOf, modeLabel, runtimeTypes, sidecarModes } from "../../model
 import type { ColonyBackend } from "../contract/backend.ts";
 import { limitInput } from "../contract/common-inputs.ts";
 import { defineTool } from "../contract/define-tool.ts";
+import { currentAgents } from "../contract/match-agents.ts";
 import { cutList } from "../contract/missing-data.ts";
 import { type AgentInfo, type AgentSummary, agentHealthSchema, agentListSchema } from "../schemas/agent.ts";
 import { completenessOf } from "../schemas/completeness.ts";
@@ -32,7 +33,11 @@ export const listAgents = defineTool({
   changes: false,
   handle: async (backend: ColonyBackend, input, context) => {
     const match = input.match?.toLowerCase();
-    const found = (await backend.agents(context))
+    const known = await backend.agents(context);
+    const current = currentAgents(known);
+    const isListed = (agent: AgentInfo): boolean => agent.revoked || match !== undefined || current.includes(agent);
+    const found = known
+      .filter(isListed)
       .filter((agent) => input.health === undefined || agent.health === input.health)
       .filter((agent) => fits(agent, input))
       .filter((agent) => match === undefined || agent.agentId.toLowerCase().includes(match) || agent.hostname.toLowerCase().includes(match))

@@ -14,7 +14,7 @@ import type {
   SpanEdgeFacts,
   SpanEdgesRequest,
 } from "../../model/edges.ts";
-import type { ColonyEvent, EventsRequest } from "../../model/events.ts";
+import type { ColonyEvent, EventsRequest, KeptFact, UnobservedFact } from "../../model/events.ts";
 import type { HostFacts, HostNow, HostRequest } from "../../model/host.ts";
 import type { LogPatternsFacts, LogsFacts, LogsRequest } from "../../model/logs.ts";
 import type {
@@ -101,6 +101,15 @@ export interface LossesRequest {
   sinceMs?: number;
 }
 
+/** What a colony knows not to have of a time. */
+export interface CoverageFacts {
+  /** Newest first. */
+  unobserved: UnobservedFact[];
+  /** Signals that lost rows to retention. */
+  kept: KeptFact[];
+  nowMs: number;
+}
+
 export interface CreateTokenRequest {
   kind: TokenKind;
   name: string;
@@ -177,6 +186,8 @@ export interface ColonyBackend {
   /** Of the colony and its agents, newest first. */
   events(request: EventsRequest, context: ToolCallContext): Promise<ColonyEvent[]>;
   losses(request: LossesRequest, context: ToolCallContext): Promise<LossFact[]>;
+  /** Time that agents did not observe, and what retention removed. */
+  coverage(request: { sinceMs: number }, context: ToolCallContext): Promise<CoverageFacts>;
   createToken(request: CreateTokenRequest, context: ToolCallContext): Promise<TokenCreated>;
   tokens(context: ToolCallContext): Promise<TokenInfo[]>;
   /** Throws `not-found` for an unknown id; revoking twice is fine. */

@@ -35,6 +35,21 @@ export function activeAgents(agents: AgentInfo[]): AgentInfo[] {
   return agents.filter((agent) => !agent.revoked);
 }
 
+/**
+ * Without agents that another one on the same host took over from: a restart in a new home is a new id, but still one agent. Of two that run side by
+ * side both stay.
+ */
+export function currentAgents(agents: AgentInfo[]): AgentInfo[] {
+  const active = activeAgents(agents);
+  return active.filter((agent) => !active.some((other) => isSuccessor(other, agent)));
+}
+
+function isSuccessor(later: AgentInfo, earlier: AgentInfo): boolean {
+  const isSameHost = later.machineId !== "" && later.machineId === earlier.machineId && later.hostname === earlier.hostname;
+  if (!isSameHost || later.agentId === earlier.agentId || earlier.connected) return false;
+  return earlier.lastContactAt === null || Date.parse(later.firstSeenAt) >= Date.parse(earlier.lastContactAt);
+}
+
 /** The agents that a question is about. */
 export interface ChosenAgents {
   /** All that count. */

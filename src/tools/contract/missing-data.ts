@@ -3,19 +3,52 @@
 import { formatDurationMs } from "../../base/units.ts";
 import type { AgentInfo } from "../schemas/agent.ts";
 import type { CompletenessNote } from "../schemas/completeness.ts";
-import type { LossFact } from "./backend.ts";
+import type { ColonyBackend, LossFact } from "./backend.ts";
+import { coverageNotes } from "./coverage-notes.ts";
+import type { ToolCallContext } from "./define-tool.ts";
+import { currentAgents } from "./match-agents.ts";
 
 const notesMax = 20;
 
+/** Pulls come every few seconds; an agent without a connection for this long misses some. */
+const disconnectedMs = 15_000;
+
+export interface AskedTime {
+  /** Those that the answer is about. */
+  agents: AgentInfo[];
+  /** The same for the backend, when they were selected. */
+  which?: { agentIds?: string[] };
+  /** Signals whose losses make the answer incomplete. */
+  signals: readonly string[];
+  /** What retention must have kept for it; default: `signals`. */
+  kept?: readonly string[];
+  sinceMs: number;
+}
+
+/** What an answer over a time could not see: agents that do not report, time that nobody observed, rows that are no longer kept or were lost. */
+export async function missingNotes(backend: ColonyBackend, asked: AskedTime, context: ToolCallContext): Promise<CompletenessNote[]> {
+  const { agents, signals, sinceMs } = asked;
+  const [losses, coverage] = await Promise.all([
+    backend.losses({ signals, sinceMs, ...asked.which }, context),
+    backend.coverage({ sinceMs }, context),
+  ]);
+  const covered = coverageNotes(coverage, { agents, kept: asked.kept ?? signals, sinceMs });
+  return [...silentAgentNotes(agents), ...covered, ...lossNotes(losses)];
+}
+
 /** One note for each agent that has not reported lately. */
 export function silentAgentNotes(agents: AgentInfo[]): CompletenessNote[] {
-  const notes = agents
-    .filter((agent) => agent.health !== "healthy" && !agent.revoked)
+  const notes = currentAgents(agents)
+    .filter((agent) => agent.health !== "healthy" || isDisconnected(agent))
     .map((agent): CompletenessNote => {
       const ago = agent.lastContactAgoMs === null ? "has never reported" : `last reported ${formatDurationMs(agent.lastContactAgoMs)} ago`;
       return { kind: "agent-silent", agent: agent.agentId, message: `${agent.hostname} ${ago}: its newest rows are missing` };
     });
   return boundNotes(notes, "agent-silent", "agents are silent");
+}
+
+function isDisconnected({ connected, lastContactAgoMs }: AgentInfo): boolean {
+  return !connected && (lastContactAgoMs ?? Number.POSITIVE_INFINITY) > disconnectedMs;
 }
 
 /** One note for each agent and signal that lost rows. */

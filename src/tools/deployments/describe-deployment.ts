@@ -1,6 +1,7 @@
 /** Deployments in words, the same for events, summaries and the terminal. */
 
 import { formatBytes, formatDurationMs } from "../../base/units.ts";
+import { microseconds, share } from "../health/figures.ts";
 import type { BuildChange, BuildReport, Deployment, Verdict } from "../schemas/deployment.ts";
 import { redSubject } from "../traffic/red-findings.ts";
 
@@ -48,19 +49,6 @@ export function valueText(value: number, unit: BuildChange["unit"]): string {
   }
 }
 
-/** `850 µs`, `12.3 ms`, `4.2 s`. */
-export function microseconds(us: number): string {
-  if (us < 1_000) return `${Math.round(us)} µs`;
-  if (us < 1_000_000) return `${(us / 1_000).toFixed(us < 100_000 ? 1 : 0)} ms`;
-  return `${(us / 1_000_000).toFixed(1)} s`;
-}
-
-/** `0.25%`, `3.1%`, `42%`. */
-export function share(ratio: number): string {
-  const percent = ratio * 100;
-  return `${percent === 0 ? "0" : percent.toFixed(percent < 1 ? 2 : percent < 10 ? 1 : 0)}%`;
-}
-
 /** What decided the verdict, in words. */
 export function reasonOf(verdict: Verdict, report: BuildReport | null, isComplete: boolean): string {
   if (report === null) return isComplete ? "nothing was compared" : "the first comparison is pending";
@@ -87,13 +75,84 @@ function count(value: number): string {
   return Math.round(value).toLocaleString("en-US");
 }
 
-/** `1.4.2` or `build 3f2a…`, with what it replaced. */
-export function whatWasDeployed(one: Pick<Deployment, "build" | "previousBuild" | "version" | "previousVersion">): string {
+/** `1.4.2` or `build 3f2a…`, with what it replaced; with what it runs beside while that is not gone. */
+export function whatWasDeployed(
+  one: Pick<Deployment, "build" | "previousBuild" | "version" | "previousVersion"> & { state?: string },
+): string {
   const name = (version: string | null, build: string | null): string | null =>
     version ?? (build === null ? null : `build ${build.slice(0, 12)}`);
   const isSameVersion = one.version !== null && one.version === one.previousVersion;
   const now = isSameVersion ? name(null, one.build) : name(one.version, one.build);
   const before = isSameVersion ? name(null, one.previousBuild) : name(one.previousVersion, one.previousBuild);
   if (now === null) return "a new build";
-  return before === null || before === now ? now : `${now} instead of ${before}`;
+  return before === null || before === now
+    ? now
+    : `${now} ${one.state === "rolling" || one.state === "variant" ? "beside" : "instead of"} ${before}`;
+}
+
+type Rollout = Pick<Deployment, "build" | "previousBuild" | "version" | "previousVersion" | "state" | "shares">;
+
+/** `1.4.2`, `build 3f2a91c07712`, `a new build`. */
+export function buildName({ build, version }: { build: string | null; version: string | null }): string {
+  return version ?? (build === null ? "a new build" : `build ${build.slice(0, 12)}`);
+}
+
+/** For a list of findings: `1.4.2 was deployed 3m ago`, `1.4.2 has been rolling out for 3m (2 of 10 instances)`. */
+export function deployedAgo(one: Rollout, ago: string): string {
+  const name = buildName(one);
+  const [share] = one.shares;
+  const instances = one.shares.reduce((sum, { instances: count }) => sum + count, 0);
+  const part = share === undefined || instances === 0 ? "" : ` (${share.instances} of ${instances} instances)`;
+  switch (one.state) {
+    case "complete":
+      return `${name} was deployed ${ago} ago`;
+    case "rolling":
+      return `${name} has been rolling out for ${ago}${part}`;
+    case "rolled-back":
+      return `${name} was deployed ${ago} ago and rolled back`;
+    case "variant":
+      return `${name} has run beside the build before it for ${ago}${part}`;
+  }
+}
+
+/** After a service's name: `was deployed: 1.4.2 instead of 1.4.1`, `is rolling out 1.4.2: on 2 of 10 instances; 1.4.1 on 8`. */
+export function deployedText(one: Rollout): string {
+  switch (one.state) {
+    case "complete":
+      return `was deployed: ${whatWasDeployed(one)}`;
+    case "rolling":
+      return `is rolling out ${newName(one)}: ${sharesText(one)}`;
+    case "rolled-back":
+      return `was rolled back: ${newName(one)} is gone${one.previousBuild === null && one.previousVersion === null ? "" : `, ${oldName(one)} runs`}`;
+    case "variant":
+      return `runs builds side by side: ${sharesText(one)}`;
+  }
+}
+
+/** `1.4.2 on 2 of 10 instances, 20% of requests; 1.4.1 on 8, 80%`. */
+export function sharesText(one: Rollout): string {
+  const instances = one.shares.reduce((sum, { instances: count }) => sum + count, 0);
+  const requests = one.shares.reduce((sum, { requests: count }) => sum + (count ?? 0), 0);
+  const isSameVersion = new Set(one.shares.map(({ version }) => version)).size < one.shares.length;
+  return one.shares
+    .map(({ build, version, instances: count, requests: served }, index) => {
+      const where = instances === 0 ? "" : ` on ${count}${index === 0 ? ` of ${instances} instances` : ""}`;
+      const part =
+        served === null || requests === 0
+          ? ""
+          : `${where === "" ? " with" : ","} ${share(served / requests)}${index === 0 ? " of requests" : ""}`;
+      return `${buildName({ build, version: isSameVersion && build !== null ? null : version })}${where}${part}`;
+    })
+    .join("; ");
+}
+
+function newName({ build, previousBuild, version, previousVersion }: Rollout): string {
+  return buildName({ build, version: version === previousVersion && previousBuild !== null && build !== null ? null : version });
+}
+
+function oldName({ build, version, previousBuild, previousVersion }: Rollout): string {
+  return buildName({
+    build: previousBuild,
+    version: version === previousVersion && previousBuild !== null && build !== null ? null : previousVersion,
+  });
 }

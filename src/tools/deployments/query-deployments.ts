@@ -2,7 +2,8 @@ import * as z from "zod";
 import type { ColonyBackend } from "../contract/backend.ts";
 import { limitInput, serviceInput, sinceInput } from "../contract/common-inputs.ts";
 import { defineTool } from "../contract/define-tool.ts";
-import { cutList } from "../contract/missing-data.ts";
+import { activeAgents } from "../contract/match-agents.ts";
+import { cutList, missingNotes } from "../contract/missing-data.ts";
 import { completenessOf } from "../schemas/completeness.ts";
 import { deploymentListSchema } from "../schemas/deployment.ts";
 import { findSender } from "../services/find-service.ts";
@@ -28,6 +29,8 @@ export const queryDeployments = defineTool({
     // No result may mean a name in another case; an unknown name is an error.
     if (deployments.length === 0 && input.service !== undefined) deployments = await ask(await findSender(backend, input.service, context));
     const { items, notes } = cutList(deployments, input.limit, "or more deployments", "shorten since, name a service, or raise limit");
-    return { output: { sinceMs: input.since, deployments: items }, completeness: completenessOf(notes) };
+    const agents = activeAgents(await backend.agents(context));
+    const missing = await missingNotes(backend, { agents, signals: ["service_instance"], kept: [], sinceMs: input.since }, context);
+    return { output: { sinceMs: input.since, deployments: items }, completeness: completenessOf([...notes, ...missing]) };
   },
 });

@@ -1,7 +1,7 @@
 import { describe, expect, it } from "vitest";
 import { bucketOf, fineLayout, sparse } from "../../base/latency-histogram.ts";
 import { SeededRandom } from "../../base/seeded-random.fixture.ts";
-import { type Cell, cliffsDelta, cohensH, compareMeans, compareShares, fisherTest, holm, studentTail } from "./statistics.ts";
+import { cliffsDelta, cohensH, fisherTest, holm, studentTail } from "./statistics.ts";
 
 const seededRandom = (seed: number): (() => number) => {
   const random = new SeededRandom(seed);
@@ -30,18 +30,6 @@ describe("fisherTest()", () => {
   });
 });
 
-describe("compareMeans()", () => {
-  it("agrees with a known Welch test", () => {
-    const result = compareMeans(
-      [27.5, 21, 19, 23.6, 17, 17.9, 16.9, 20.1, 21.9, 22.6, 23.1, 19.6, 19, 21.7, 21.4],
-      [27.1, 22, 20.8, 23.4, 23.4, 23.5, 25.8, 22, 24.8, 20.2, 21.9, 22.1, 22.9, 30.5, 25.2],
-    );
-    expect(result?.pValue).toBeCloseTo(0.0101, 2);
-  });
-
-  it("needs three values on each side", () => expect(compareMeans([1, 2], [1, 2, 3])).toBeNull());
-});
-
 describe("holm()", () => {
   it("multiplies by what is left, never falling", () => expect(holm([0.01, 0.04, 0.03, 0.005])).toEqual([0.03, 0.06, 0.06, 0.02]));
 });
@@ -68,48 +56,5 @@ describe("cohensH()", () => {
     expect(cohensH(0.1, 0.1)).toBe(0);
     expect(cohensH(0.01, 0.05)).toBeCloseTo(0.2507, 3);
     expect(cohensH(0.05, 0.01)).toBeLessThan(0);
-  });
-});
-
-describe("compareShares()", () => {
-  const cellsOf = (random: () => number, cells: number, total: number, share: (cell: number) => number): Cell[] =>
-    Array.from({ length: cells }, (_, cell) => {
-      const p = share(cell);
-      let hits = 0;
-      for (let index = 0; index < total; index++) if (random() < p) hits++;
-      return { hits, total };
-    });
-
-  it("finds a share that doubled, with its size", () => {
-    const random = seededRandom(1);
-    const test = compareShares(
-      cellsOf(random, 30, 100, () => 0.05),
-      cellsOf(random, 30, 100, () => 0.1),
-    );
-    expect(test?.pValue).toBeLessThan(1e-6);
-    expect(test?.before).toBeCloseTo(0.05, 1);
-    expect(test?.after).toBeCloseTo(0.1, 1);
-  });
-
-  it("keeps to its rate of false finds, also when failures come in bursts", () => {
-    const random = seededRandom(2);
-    let [plain, bursty] = [0, 0];
-    const rounds = 1_000;
-    for (let round = 0; round < rounds; round++) {
-      const even = (): Cell[] => cellsOf(random, 12, 60, () => 0.05);
-      // Whole cells are bad together: a test that knows no cells would cry wolf half of the time.
-      const burst = (): Cell[] => cellsOf(random, 30, 60, () => (random() < 0.2 ? 0.2 : 0.01));
-      if ((compareShares(even(), even())?.pValue ?? 1) < 0.05) plain++;
-      if ((compareShares(burst(), burst())?.pValue ?? 1) < 0.05) bursty++;
-    }
-    expect(plain / rounds).toBeLessThan(0.065);
-    expect(bursty / rounds).toBeLessThan(0.07);
-  });
-
-  it("returns nothing for too few cells, and finds nothing where nothing changed", () => {
-    const cell = { hits: 1, total: 10 };
-    expect(compareShares([cell, cell], [cell, cell, cell])).toBeNull();
-    const none = { hits: 0, total: 10 };
-    expect(compareShares([none, none, none], [none, none, none])?.pValue).toBe(1);
   });
 });

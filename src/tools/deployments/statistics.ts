@@ -2,58 +2,10 @@
 
 import type { SparseHistogram } from "../../base/latency-histogram.ts";
 
-/** Part of a sample that belongs together, such as ten seconds of requests: `hits` of `total`. */
+/** `hits` of `total`. */
 export interface Cell {
   hits: number;
   total: number;
-}
-
-/** `pValue` is two-sided: how often chance alone makes such a difference or a greater one. */
-export interface ShareTest {
-  before: number;
-  after: number;
-  pValue: number;
-  /** How much more the cells vary than independent events would; at least 1. */
-  dispersion: number;
-}
-
-/**
- * Whether a share has changed. Events of one cell are not independent: they slow down and fail together. How much the cells of a side vary
- * among themselves is measured, and widens the error of the difference; Student's distribution accounts for the number of cells. For few
- * hits Fisher's exact test is made, too, and the greater of both values counts. Null with fewer than three cells on a side.
- */
-export function compareShares(before: readonly Cell[], after: readonly Cell[]): ShareTest | null {
-  const sides = [before, after].map((cells) => cells.filter(({ total }) => total > 0));
-  const [one = [], other = []] = sides;
-  if (one.length < 3 || other.length < 3) return null;
-  const [a, b] = [sumOf(one), sumOf(other)];
-  const pooled = (a.hits + b.hits) / (a.total + b.total);
-  const [shareA, shareB] = [a.hits / a.total, b.hits / b.total];
-  if (pooled <= 0 || pooled >= 1) return { before: shareA, after: shareB, pValue: 1, dispersion: 1 };
-  const freedom = one.length + other.length - 2;
-  const dispersion = Math.max(1, (pearson(one, shareA) + pearson(other, shareB)) / freedom);
-  const error = Math.sqrt(dispersion * pooled * (1 - pooled) * (1 / a.total + 1 / b.total));
-  const quasi = 2 * studentTail(Math.abs(shareB - shareA) / error, freedom);
-  const exact = a.hits + b.hits <= exactMaxHits ? fisherTest(a, b) : 0;
-  return { before: shareA, after: shareB, pValue: Math.min(1, Math.max(quasi, exact)), dispersion };
-}
-
-/** More hits than this are normal enough. */
-const exactMaxHits = 500;
-
-function sumOf(cells: readonly Cell[]): Cell {
-  let [hits, total] = [0, 0];
-  for (const cell of cells) {
-    hits += cell.hits;
-    total += cell.total;
-  }
-  return { hits, total };
-}
-
-/** Pearson's statistic of cells about their common share; about their number when events are independent. */
-function pearson(cells: readonly Cell[], share: number): number {
-  if (share <= 0 || share >= 1) return cells.length - 1;
-  return cells.reduce((sum, { hits, total }) => sum + (hits - total * share) ** 2 / (total * share * (1 - share)), 0);
 }
 
 /** Fisher's exact test, two-sided: the sum of all tables that are at most as likely as this one. */
@@ -69,27 +21,6 @@ export function fisherTest(a: Cell, b: Cell): number {
     if (value <= own + 1e-7) sum += Math.exp(value);
   }
   return Math.min(1, sum);
-}
-
-/** Welch's test of two means; null with fewer than three values on a side. */
-export function compareMeans(
-  before: readonly number[],
-  after: readonly number[],
-): { before: number; after: number; pValue: number } | null {
-  if (before.length < 3 || after.length < 3) return null;
-  const [a, b] = [momentsOf(before), momentsOf(after)];
-  const [errorA, errorB] = [a.variance / before.length, b.variance / after.length];
-  const error = errorA + errorB;
-  const base = { before: a.mean, after: b.mean };
-  if (error === 0) return { ...base, pValue: a.mean === b.mean ? 1 : 0 };
-  const freedom = error ** 2 / (errorA ** 2 / (before.length - 1) + errorB ** 2 / (after.length - 1));
-  return { ...base, pValue: 2 * studentTail(Math.abs(b.mean - a.mean) / Math.sqrt(error), freedom) };
-}
-
-function momentsOf(values: readonly number[]): { mean: number; variance: number } {
-  const mean = values.reduce((sum, value) => sum + value, 0) / values.length;
-  const squares = values.reduce((sum, value) => sum + (value - mean) ** 2, 0);
-  return { mean, variance: squares / (values.length - 1) };
 }
 
 /**

@@ -4,7 +4,7 @@ import type { ColonyBackend } from "../contract/backend.ts";
 import { agentInput, limitInput, pointsInput, sinceInput } from "../contract/common-inputs.ts";
 import { defineTool, type ToolCallContext } from "../contract/define-tool.ts";
 import { activeAgents, matchAgents } from "../contract/match-agents.ts";
-import { cutList, lossNotes, silentAgentNotes } from "../contract/missing-data.ts";
+import { cutList, missingNotes } from "../contract/missing-data.ts";
 import type { AgentInfo } from "../schemas/agent.ts";
 import { type CompletenessNote, completenessOf } from "../schemas/completeness.ts";
 import { type HostReport, hostQueryResultSchema } from "../schemas/host.ts";
@@ -32,16 +32,20 @@ export const queryHost = defineTool({
     const matched = input.agent === undefined ? await busiestFirst(backend, active, context) : matchAgents(active, input.agent);
     const shown = cutList(matched, input.limit, "hosts", "name one with agent, or raise limit");
     const agentIds = shown.items.map((agent) => agent.agentId);
-    const [facts, losses] = await Promise.all([
+    const [facts, missing] = await Promise.all([
       agentIds.length === 0 ? [] : backend.host({ agentIds, sinceMs: input.since, maxPoints: input.points }, context),
-      backend.losses({ agentIds, signals: hostSignals, sinceMs: input.since }, context),
+      missingNotes(
+        backend,
+        { agents: shown.items, which: { agentIds }, signals: hostSignals, kept: ["host"], sinceMs: input.since },
+        context,
+      ),
     ]);
     const factsOf = new Map(facts.map((fact) => [fact.agentId, fact]));
     const hosts = shown.items.flatMap((agent) => {
       const fact = factsOf.get(agent.agentId);
       return fact ? [reportOf(agent, fact)] : [];
     });
-    const notes = [...shown.notes, ...silentAgentNotes(shown.items), ...lossNotes(losses), ...emptyNotes(shown.items, factsOf)];
+    const notes = [...shown.notes, ...missing, ...emptyNotes(shown.items, factsOf)];
     return { output: { sinceMs: input.since, matched: matched.length, hosts }, completeness: completenessOf(notes) };
   },
 });

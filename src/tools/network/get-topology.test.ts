@@ -261,6 +261,44 @@ describe("coral_get_topology", () => {
     ]);
   });
 
+  it("does not walk through hosts and addresses outside: unknown programs behind them call and are called", async () => {
+    const unknown = async () =>
+      networkOf([
+        edgeOf("host:web-2", "postgres", 5432),
+        edgeOf("probe", "host:web-2", 9),
+        edgeOf("api", "postgres", 5432),
+        edgeOf("api", "external:10.9.9.9", 443),
+        edgeOf("external:10.9.9.9", "billing", 80),
+      ]);
+    const asked = (input: object): Promise<Topology> => call<Topology>("coral_get_topology", input, { edges: unknown });
+    expect(names(await asked({ service: "postgres", direction: "dependents" }))).toEqual([
+      "0 asked postgres",
+      "1 dependent web-2.example.org",
+      "1 dependent api",
+    ]);
+    expect(names(await asked({ service: "api", direction: "dependencies" }))).toEqual([
+      "0 asked api",
+      "1 dependency 10.9.9.9",
+      "1 dependency postgres",
+    ]);
+    // As the question itself it is a start.
+    expect(names(await asked({ service: "10.9.9.9", direction: "dependencies" }))).toEqual(["0 asked 10.9.9.9", "1 dependency billing"]);
+  });
+
+  it("does not call an attempt that was never answered a dependency", async () => {
+    const failed = { connections: 0, openConnections: 0, opened: 0, failures: 12 };
+    const dialled = async () =>
+      networkOf([
+        edgeOf("dialer", "postgres", 5432, failed),
+        edgeOf("cron", "dialer", 80),
+        edgeOf("api", "postgres", 5432, { connections: 3, failures: 1 }),
+        edgeOf("web", "api", 80, failed),
+      ]);
+    const answer = await call<Topology>("coral_get_topology", { service: "postgres", direction: "dependents" }, { edges: dialled });
+    expect(names(answer)).toEqual(["0 asked postgres", "1 dependent api", "1 attempt dialer"]);
+    expect(answer.edges.find(({ from }) => from === "service:dialer")).toMatchObject({ connections: 0, failures: 12 });
+  });
+
   it("finds services by part of a name, quiet ones by all of it, and nothing otherwise", async () => {
     expect((await ask({ service: "front", depth: 1 })).matched).toEqual(["service:frontend"]);
     const services = async () => [serviceOf("web-1", "cron", null)];

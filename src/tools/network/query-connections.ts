@@ -5,10 +5,11 @@ import type { ColonyBackend } from "../contract/backend.ts";
 import { agentInput, limitInput, peerInput, serviceInput, sinceInput } from "../contract/common-inputs.ts";
 import { defineTool, type ToolCallContext } from "../contract/define-tool.ts";
 import { chooseAgents } from "../contract/match-agents.ts";
-import { lossNotes, silentAgentNotes } from "../contract/missing-data.ts";
+import { missingNotes } from "../contract/missing-data.ts";
 import { completenessOf } from "../schemas/completeness.ts";
 import { connectionListSchema, trafficRoleSchema } from "../schemas/traffic.ts";
 import { findService } from "../services/find-service.ts";
+import { networkKept } from "./read-network.ts";
 
 export const queryConnections = defineTool({
   name: "coral_query_connections",
@@ -34,11 +35,10 @@ export const queryConnections = defineTool({
       ...given({ service: input.service, peer: input.peer, role: input.role }),
       ...which,
     };
-    const [facts, losses] = await Promise.all([
+    const [facts, notes] = await Promise.all([
       readConnections(backend, request, context),
-      backend.losses({ signals: ["connection"], sinceMs: input.since, ...which }, context),
+      missingNotes(backend, { agents: chosen ?? agents, which, signals: ["connection"], kept: networkKept, sinceMs: input.since }, context),
     ]);
-    const notes = [...silentAgentNotes(chosen ?? agents), ...lossNotes(losses)];
     if (agents.length === 0) notes.push({ kind: "no-data", message: "no agent has joined this colony; start one with coral agent start" });
     if (facts.total > facts.rows.length)
       notes.push({

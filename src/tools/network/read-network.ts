@@ -1,15 +1,18 @@
 import * as z from "zod";
 import type { EdgeFact, EdgePageRequest, NetworkFacts } from "../../model/edges.ts";
-import type { ColonyBackend, LossFact } from "../contract/backend.ts";
+import type { ColonyBackend } from "../contract/backend.ts";
 import { agentInput, commonInputs, serviceInput } from "../contract/common-inputs.ts";
 import type { ToolCallContext } from "../contract/define-tool.ts";
 import { chooseAgents } from "../contract/match-agents.ts";
-import { lossNotes, silentAgentNotes } from "../contract/missing-data.ts";
+import { missingNotes } from "../contract/missing-data.ts";
 import type { AgentInfo } from "../schemas/agent.ts";
 import type { CompletenessNote } from "../schemas/completeness.ts";
 
 /** Signals whose losses make answers about the network incomplete. */
 const networkSignals: string[] = ["connection", "service_instance"];
+
+/** Edges are read from totals, which are kept longer than connections. */
+export const networkKept = ["edge_totals"];
 
 /** Coral's own processes are a service of this name. */
 const ownService = "coral";
@@ -41,7 +44,7 @@ interface NetworkAsked {
 export async function readNetwork(backend: ColonyBackend, asked: NetworkAsked, context: ToolCallContext): Promise<NetworkRead> {
   const { agents, chosen, which } = await chooseAgents(backend, asked.agent, context);
   const isOwnWanted = asked.coral || asked.service === ownService;
-  const [facts, losses] = await Promise.all([
+  const [facts, missing] = await Promise.all([
     backend.edges(
       {
         sinceMs: asked.since,
@@ -51,17 +54,17 @@ export async function readNetwork(backend: ColonyBackend, asked: NetworkAsked, c
       },
       context,
     ),
-    backend.losses({ signals: networkSignals, sinceMs: asked.since, ...which }, context),
+    missingNotes(backend, { agents: chosen ?? agents, which, signals: networkSignals, kept: networkKept, sinceMs: asked.since }, context),
   ]);
   const edges = isOwnWanted ? facts.edges : facts.edges.filter((edge) => !isOwn(edge));
-  return { facts: { ...facts, edges }, agents, notes: networkNotes(facts, chosen ?? agents, losses) };
+  return { facts: { ...facts, edges }, agents, notes: [...missing, ...networkNotes(facts, chosen ?? agents)] };
 }
 
 const isOwn = ({ client, server }: EdgeFact): boolean => [client, server].some((end) => end.kind === "service" && end.name === ownService);
 
 /** What an answer about connections could not see. */
-function networkNotes(facts: NetworkFacts, agents: AgentInfo[], losses: LossFact[]): CompletenessNote[] {
-  const notes = [...silentAgentNotes(agents), ...lossNotes(losses)];
+function networkNotes(facts: NetworkFacts, agents: AgentInfo[]): CompletenessNote[] {
+  const notes: CompletenessNote[] = [];
   if (agents.length === 0) {
     notes.push({ kind: "no-data", message: "no agent has joined this colony; start one with coral agent start" });
     return notes;

@@ -63,7 +63,11 @@ export class TopologyGraph {
     return this.#nodeOf({ kind: "service", name, addresses: [], agentIds: [agentId], resolved: null });
   }
 
-  /** Everything within `depth` hops of the starts, each by its shortest way. Cycles end where they meet what was reached before. */
+  /**
+   * Everything within `depth` hops of the starts, each by its shortest way. Cycles end where they meet what was reached before. Hosts and what is
+   * outside stand for unknown programs: one that calls through them did not call what they call, so the walk ends there. An attempt that was
+   * never answered is no dependency; next to a start it is shown as an attempt.
+   */
   walk(starts: readonly string[], direction: Direction, depth: number): Map<string, Reached> {
     const reached = new Map<string, Reached>(starts.map((id) => [id, { distance: 0, relation: "asked" }]));
     if (direction !== "dependents") this.#spread(starts, depth, reached, this.#calls, "to", "dependency");
@@ -81,20 +85,26 @@ export class TopologyGraph {
   ): void {
     const seen = new Set(starts);
     let frontier = [...starts];
+    const attempts = new Set<string>();
     for (let distance = 1; distance <= depth && frontier.length > 0; distance++) {
       const next: string[] = [];
       for (const id of frontier) {
         for (const link of links.get(id) ?? []) {
           const other = link[far];
           if (seen.has(other)) continue;
+          if (!isEstablished(link)) {
+            if (distance === 1) attempts.add(other);
+            continue;
+          }
           seen.add(other);
-          next.push(other);
+          if (this.nodes.get(other)?.kind === "service") next.push(other);
           const before = reached.get(other);
           reached.set(other, before ? { distance: Math.min(before.distance, distance), relation: "both" } : { distance, relation });
         }
       }
       frontier = next;
     }
+    for (const id of attempts) if (!reached.has(id)) reached.set(id, { distance: 1, relation: "attempt" });
   }
 
   /** Links between nodes that are kept, most connections first. */
@@ -221,6 +231,11 @@ export function cutByClass(links: readonly Link[], max: number): Link[] {
     shares.set(name, share - 1);
     return share > 0;
   });
+}
+
+/** Edges of spans have no connections; they are calls nevertheless. */
+function isEstablished({ facts }: Link): boolean {
+  return facts.some(({ connections, failures }) => connections > 0 || failures === 0);
 }
 
 function connectionsOf({ facts }: Link): number {

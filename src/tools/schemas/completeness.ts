@@ -5,7 +5,18 @@ export const completenessSchema = z.object({
   complete: z.boolean().describe("true when nothing is known to be missing"),
   notes: z.array(
     z.object({
-      kind: z.enum(["agent-silent", "rows-lost", "rows-pruned", "limit", "no-data", "unavailable", "clock", "sampled", "unattributed"]),
+      kind: z.enum([
+        "agent-silent",
+        "unobserved",
+        "rows-lost",
+        "rows-pruned",
+        "limit",
+        "no-data",
+        "unavailable",
+        "clock",
+        "sampled",
+        "unattributed",
+      ]),
       message: z.string(),
       agent: z.string().optional(),
       signal: z.string().optional(),

@@ -10,6 +10,24 @@ export type Verdict = z.infer<typeof verdictSchema>;
 /** How a deployment was noticed: another binary, another version in spans or environment, or `coral deploy mark`. */
 export const foundBySchema = z.enum(["build", "version", "mark"]);
 
+/**
+ * `rolling`: the old build still runs beside it; `complete`: the old one is gone; `rolled-back`: it is gone again and an older one runs;
+ * `variant`: both run side by side to stay.
+ */
+export const deploymentStateSchema = z.enum(["rolling", "complete", "rolled-back", "variant"]);
+export type DeploymentState = z.infer<typeof deploymentStateSchema>;
+
+/** One of the builds that run side by side. */
+export const buildShareSchema = z.object({
+  build: z.string().nullable(),
+  version: z.string().nullable(),
+  /** Processes; 0 where only spans show the build. */
+  instances: z.number(),
+  agents: z.number(),
+  /** Of the last five minutes; null where the requests of builds cannot be told apart. */
+  requests: z.number().nullable(),
+});
+
 /** One measure that is worse, better or otherwise different than before. */
 export const buildChangeSchema = z.object({
   metric: z.enum(["p50", "p95", "errors", "rate", "cpu", "memory"]),
@@ -69,6 +87,11 @@ export const deploymentSchema = z.object({
   /** False while more data is awaited: the verdict may change. */
   isComplete: z.boolean(),
   report: buildReportSchema.nullable(),
+  state: deploymentStateSchema,
+  /** The new build first; empty unless several run side by side. */
+  shares: z.array(buildShareSchema),
+  /** When the old build was gone, or the new one after a rollback; null before that or when it is not known. */
+  endedAt: isoTimeSchema.nullable(),
 });
 export type Deployment = z.infer<typeof deploymentSchema>;
 

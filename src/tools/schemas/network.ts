@@ -110,8 +110,8 @@ export const topologyNodeSchema = z.object({
   product: z.string().nullable(),
   /** Hops from the selected service, 0 for itself; null without a selection. */
   distance: z.number().nullable(),
-  /** The selected service, what breaks with it, what it needs, or both; null without a selection. */
-  relation: z.enum(["asked", "dependent", "dependency", "both"]).nullable(),
+  /** The selected service, what breaks with it, what it needs, or both. `attempt`: connections to or from it all failed. Null without a selection. */
+  relation: z.enum(["asked", "dependent", "dependency", "both", "attempt"]).nullable(),
 }) satisfies z.ZodType<Omit<TopologyNodeFact, "agentIds">>;
 export type TopologyNode = z.infer<typeof topologyNodeSchema>;
 

@@ -39,7 +39,14 @@ export const serviceProcessSchema = z.object({
 }) satisfies z.ZodType<ServiceProcess>;
 
 export const serviceSchema = z.object({
+  /** Its label: a name, with what tells it apart from namesakes. */
   service: z.string(),
+  /** Stays when the name changes. */
+  id: z.string(),
+  /** What the id was made from; null when only its name is known. */
+  origin: z.string().nullable(),
+  /** Former names, and names that clients use; commands understand these, too. */
+  aliases: z.array(z.string()),
   /** `managed` when it is anywhere, `stale` when it is everywhere. */
   status: serviceStatusSchema,
   method: z.string(),

@@ -62,9 +62,23 @@ export const statusWarningSchema = z.object({
 });
 export type StatusWarning = z.infer<typeof statusWarningSchema>;
 
+/**
+ * What to look at first: a service that is critical or degraded, a host without reserves, one whose requests are not seen (`hooks`), or time in
+ * the last hour in which one observed nothing (`gap`).
+ */
+export const attentionSchema = z.object({
+  kind: z.enum(["service", "host", "hooks", "gap"]),
+  subject: z.string(),
+  severity: z.enum(["critical", "degraded"]),
+  reason: z.string(),
+});
+export type Attention = z.infer<typeof attentionSchema>;
+
 /** Output of coral_get_status. */
 export const colonyStatusSchema = z.object({
   colony: colonyInfoSchema,
+  /** Worst first, as coral_query_summary ranks services. */
+  attention: z.array(attentionSchema),
   agents: z.object({
     total: z.number(),
     healthy: z.number(),

@@ -1,16 +1,19 @@
 import { CoralError } from "../../base/errors.ts";
+import type { ServiceAtAgent } from "../../model/services.ts";
 import type { ColonyBackend } from "../contract/backend.ts";
 import type { ToolCallContext } from "../contract/define-tool.ts";
 
 const namesShown = 10;
 
-/** Resolves a service by its name, case-insensitive, or by the only name that contains the text. Throws `not-found` with some known names. */
+/** Resolves a service by its label, case-insensitive, by its id, a former name or an alias, or by the only label that contains the text. Throws `not-found` with some known names. */
 export async function findService(backend: ColonyBackend, text: string, context: ToolCallContext): Promise<string> {
-  const names = [...new Set((await backend.services({ processes: false }, context)).map((place) => place.service))].sort();
+  const places = await backend.services({ processes: false }, context);
+  const names = [...new Set(places.map((place) => place.service))].sort();
   if (names.includes(text)) return text;
   const wanted = text.toLowerCase();
   const same = names.filter((name) => name.toLowerCase() === wanted);
-  const near = same.length > 0 ? same : names.filter((name) => name.toLowerCase().includes(wanted));
+  const meant = same.length > 0 ? same : calledSo(places, wanted);
+  const near = meant.length > 0 ? meant : names.filter((name) => name.toLowerCase().includes(wanted));
   const [only] = near;
   if (only !== undefined && near.length === 1) return only;
   const listed = (near.length > 0 ? near : names).slice(0, namesShown);
@@ -20,6 +23,13 @@ export async function findService(backend: ColonyBackend, text: string, context:
       ? "no service has been found yet; agents scan every half minute"
       : `${near.length > 0 ? "several names match" : "no service has that name"}: ${listed.join(", ")}${more > 0 ? ` and ${more} more; see coral services` : ""}`;
   throw new CoralError({ code: "not-found", message: `Cannot find service "${text}": ${state}`, details: { service: text } });
+}
+
+/** Services with this id, or with this name among their former ones and aliases. */
+function calledSo(places: readonly ServiceAtAgent[], wanted: string): string[] {
+  const isCalledSo = ({ id, aliases = [] }: ServiceAtAgent): boolean =>
+    id?.toLowerCase() === wanted || aliases.some((alias) => alias.toLowerCase() === wanted);
+  return [...new Set(places.filter(isCalledSo).map(({ service }) => service))].sort();
 }
 
 const dayMs = 86_400_000;

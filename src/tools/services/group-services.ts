@@ -30,6 +30,9 @@ function addPlace(services: Map<string, Service>, place: ServiceAtAgent, agent: 
   if (!service) {
     services.set(place.service, {
       service: place.service,
+      id: place.id ?? place.service,
+      origin: place.origin ?? null,
+      aliases: place.aliases ?? [],
       status: place.status,
       method: named?.method ?? "",
       previousMethod: named?.previousMethod ?? null,

@@ -3,8 +3,8 @@ import { given } from "../../base/given.ts";
 import type { ColonyBackend } from "../contract/backend.ts";
 import { agentInput, limitInput, serviceInput, sinceInput } from "../contract/common-inputs.ts";
 import { defineTool } from "../contract/define-tool.ts";
-import { matchAgents } from "../contract/match-agents.ts";
-import { cutList } from "../contract/missing-data.ts";
+import { activeAgents, matchAgents } from "../contract/match-agents.ts";
+import { cutList, missingNotes } from "../contract/missing-data.ts";
 import { completenessOf } from "../schemas/completeness.ts";
 import { eventListSchema } from "../schemas/event.ts";
 
@@ -24,12 +24,14 @@ export const listEvents = defineTool({
   permission: "read",
   changes: false,
   handle: async (backend: ColonyBackend, input, context) => {
-    const agents = input.agent === undefined ? undefined : matchAgents(await backend.agents(context), input.agent);
+    const known = await backend.agents(context);
+    const agents = input.agent === undefined ? undefined : matchAgents(known, input.agent);
+    const which = agents === undefined ? {} : { agentIds: agents.map((agent) => agent.agentId) };
     const request = {
       sinceMs: input.since,
       // One more than requested shows whether there are more.
       limit: input.limit + 1,
-      ...(agents === undefined ? {} : { agentIds: agents.map((agent) => agent.agentId) }),
+      ...which,
       ...given({ kind: input.kind, service: input.service }),
     };
     const events = await backend.events(request, context);
@@ -39,6 +41,7 @@ export const listEvents = defineTool({
       "or more events",
       "shorten since, narrow with agent, service or kind, or raise limit",
     );
-    return { output: { events: items }, completeness: completenessOf(notes) };
+    const asked = { agents: agents ?? activeAgents(known), which, signals: ["agent_event"], sinceMs: input.since };
+    return { output: { events: items }, completeness: completenessOf([...notes, ...(await missingNotes(backend, asked, context))]) };
   },
 });

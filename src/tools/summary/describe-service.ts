@@ -1,10 +1,12 @@
 /** The details of one service: routes, callers, callees, hosts, events, and the onset of its problem. */
 
 import type { ServiceDetailsFacts } from "../../model/summary.ts";
-import { routeSubject, share } from "../deployments/describe-deployment.ts";
+import { routeSubject } from "../deployments/describe-deployment.ts";
+import { share } from "../health/figures.ts";
+import { thresholds } from "../health/thresholds.ts";
 import type { SummaryDetails, SummaryFinding, SummaryHost, SummaryPeer, SummaryRequests, SummaryRoute } from "../schemas/summary.ts";
 import { perSecond, ratio } from "../traffic/red-rows.ts";
-import { finding, thresholds } from "./finding.ts";
+import { finding } from "./finding.ts";
 import { amountsOf, baselineOf } from "./summarize-services.ts";
 import type { ServiceFacts } from "./summary-rules.ts";
 
@@ -117,12 +119,14 @@ function changeOf(
   return now.perSecond < before.perSecond / 3 ? "quieter" : "";
 }
 
-/** Callees that fail or got slower. */
+/** Callees that fail or got slower over the period shown. They explain, and never decide: verdicts are about the last windows. */
 export function calleeFindings({ callees }: Pick<SummaryDetails, "callees">, isSuffering: boolean): SummaryFinding[] {
   return callees.flatMap(({ peer, change, errorRatio, requests, p95Us, before }): SummaryFinding[] => {
     if (change === "failing") {
       const message = `${share(errorRatio)} of ${Math.round(requests).toLocaleString("en-US")} requests it sent to ${peer} failed`;
-      return [finding("callee-failing", "warning", "cause", peer, message, errorRatio, thresholds.errors.warning, "ratio")];
+      return [
+        finding("callee-failing", isSuffering ? "warning" : "info", "cause", peer, message, errorRatio, thresholds.errors.warning, "ratio"),
+      ];
     }
     if (change !== "slower" || p95Us === null || !before?.p95Us) return [];
     const times = p95Us / before.p95Us;

@@ -1,9 +1,10 @@
 /** Rules about what a service runs in: the limits of its control groups, and its hosts. */
 
 import { formatBytes } from "../../base/units.ts";
-import { share } from "../deployments/describe-deployment.ts";
+import { share } from "../health/figures.ts";
+import { thresholds } from "../health/thresholds.ts";
 import type { SummaryFinding } from "../schemas/summary.ts";
-import { finding, thresholds } from "./finding.ts";
+import { finding } from "./finding.ts";
 import type { ServiceFacts } from "./summary-rules.ts";
 
 export function cgroupFindings({ cgroups, hostname }: Pick<ServiceFacts, "cgroups" | "hostname">): SummaryFinding[] {
@@ -61,15 +62,21 @@ const hostChecks: { metric: keyof typeof thresholds.host; rule: string; text: (v
   { metric: "psiIoRatio", rule: "host-io-pressure", text: (value) => `something waits for storage ${value} of the time` },
 ];
 
-/** A busy host explains symptoms; it is not a symptom of the service by itself. */
-export function hostFindings({ hosts, hostname }: Pick<ServiceFacts, "hosts" | "hostname">, isSuffering: boolean): SummaryFinding[] {
-  const severity = isSuffering ? "warning" : "info";
+/** How much busier than usual a host must be to explain a slowdown. */
+const busier = 1.25;
+
+/** A host explains a slowdown when it is full, fuller than usual, and the slowdown is the service's own. */
+export function hostFindings({ hosts, hostname }: Pick<ServiceFacts, "hosts" | "hostname">): SummaryFinding[] {
   return hosts.flatMap((host) =>
     hostChecks.flatMap(({ metric, rule, text }): SummaryFinding[] => {
       const value = host[metric];
+      const usual = metric === "cpuStealRatio" || metric === "memUsedRatio" ? null : host.usual[metric];
       if (value === null || value <= thresholds.host[metric]) return [];
+      if (usual !== null && value < Math.min(1, busier * usual)) return [];
       const subject = hostname(host.agentId);
-      return [finding(rule, severity, "cause", subject, `host ${subject}: ${text(share(value))}`, value, thresholds.host[metric], "ratio")];
+      return [
+        finding(rule, "warning", "cause", subject, `host ${subject}: ${text(share(value))}`, value, thresholds.host[metric], "ratio"),
+      ];
     }),
   );
 }

@@ -1,12 +1,23 @@
 import { describe, expect, it } from "vitest";
-import type { ServiceDetailsFacts, SummaryFacts, SummaryPlaceFact, SummaryRequestsFact } from "../../model/summary.ts";
+import type {
+  ServiceDetailsFacts,
+  SummaryCallFact,
+  SummaryFacts,
+  SummaryHostFact,
+  SummaryPlaceFact,
+  SummaryRequestsFact,
+  SummaryRouteHealthFact,
+} from "../../model/summary.ts";
 import { colonyTools } from "../colony-tools.ts";
 import type { ColonyBackend } from "../contract/backend.ts";
 import { findTool } from "../contract/tool-list.ts";
+import { baselineOf, type MadeWindow, routeOf, steadily } from "../health/route-health.fixture.ts";
 import { agentOf, colonyOf, context, serviceOf } from "../sample-colony.fixture.ts";
 import type { Answer } from "../schemas/completeness.ts";
 import type { Deployment, DeploymentList } from "../schemas/deployment.ts";
 import type { SummaryResult } from "../schemas/summary.ts";
+import type { RedResult } from "../schemas/traffic.ts";
+import { redFact } from "../traffic/traffic-tools.fixture.ts";
 
 const nowMs = Date.UTC(2026, 0, 2);
 const minuteMs = 60_000;
@@ -31,6 +42,9 @@ const placeOf = (service: string, more: Partial<SummaryPlaceFact> = {}): Summary
   instances: 2,
   isPresent: true,
   isStale: false,
+  isListening: true,
+  isReplaced: false,
+  seenMs: 3_600_000,
   health: null,
   healthDetail: null,
   ...more,
@@ -40,6 +54,8 @@ const emptyFacts: SummaryFacts = {
   nowMs,
   windowMs: 5 * minuteMs,
   requests: [],
+  routes: [],
+  calls: [],
   places: [],
   hosts: [],
   cgroups: [],
@@ -65,6 +81,9 @@ const deploymentOf = (more: Partial<Deployment> = {}): Deployment => ({
   reason: "",
   isComplete: true,
   report: null,
+  state: "complete",
+  shares: [],
+  endedAt: null,
   ...more,
 });
 
@@ -98,15 +117,61 @@ async function ask(
 
 /** Rules that fired for `api`, as `severity rule`. */
 async function rules(given: Given): Promise<string[]> {
-  const { services } = await ask({}, given);
+  const { services } = await ask({}, { ...given, facts: { hosts: [hostOf()], ...given.facts } });
   return services.find(({ service }) => service === "api")?.findings.map(({ severity, rule }) => `${severity} ${rule}`) ?? [];
 }
 
-const withRequests = (now: Partial<SummaryRequestsFact>): Given => ({ facts: { requests: calm("api", now), places: [placeOf("api")] } });
+const withRoutes = (...routes: SummaryRouteHealthFact[]): Given => ({
+  facts: { requests: calm("api"), routes, places: [placeOf("api")] },
+});
+const withWindows = (windows: MadeWindow[], more: Partial<SummaryRouteHealthFact> = {}): Given => withRoutes(routeOf("api", windows, more));
+
+const callOf = (service: string, callee: string, now: Partial<SummaryCallFact["now"]> = {}): SummaryCallFact => ({
+  service,
+  callee,
+  now: { requests: 600, errors: 0, durationUs: 600 * 10_000, ...now },
+  before: { requests: 18_000, errors: 0, durationUs: 18_000 * 10_000 },
+});
+
+const hostOf = (more: Partial<SummaryHostFact> = {}): SummaryHostFact => ({
+  agentId: "web-1",
+  cpuBusyRatio: 0.2,
+  cpuStealRatio: 0,
+  memUsedRatio: 0.5,
+  psiCpuRatio: 0,
+  psiMemoryRatio: 0,
+  psiIoRatio: null,
+  oomKills: 0,
+  usual: { cpuBusyRatio: 0.2, psiCpuRatio: 0, psiMemoryRatio: 0, psiIoRatio: null },
+  ...more,
+});
+
+const recently = new Date(nowMs - 20_000).toISOString();
+const patternOf = (template: string) => ({
+  service: "api",
+  pattern: template,
+  template,
+  severity: "error",
+  isNew: false,
+  records: 40,
+  recordsBefore: 0,
+  coveredBeforeMs: 3_600_000,
+  firstAt: null,
+  lastAt: recently,
+});
+
+const exitOf = (service: string) => ({
+  at: "",
+  kind: "service-exited",
+  severity: "error",
+  service,
+  agentId: "web-1",
+  message: `${service} exited`,
+});
 
 describe("coral_query_summary", () => {
   it("finds nothing wrong where all is as it was", async () => {
-    const { services, totals } = await ask({}, withRequests({}));
+    const { services, totals } = await ask({}, withWindows(steadily({})));
     expect(totals).toEqual({ services: 1, critical: 0, degraded: 0, unknown: 0, ok: 1 });
     expect(services).toMatchObject([
       {
@@ -121,57 +186,74 @@ describe("coral_query_summary", () => {
   });
 
   it.each<[string, Given, string[]]>([
-    ["a quarter of the requests fails", withRequests({ errors: 900 }), ["critical errors"]],
-    ["a twentieth fails", withRequests({ errors: 200 }), ["warning errors"]],
-    ["few fail, but many more than usual", withRequests({ errors: 60 }), ["warning errors-rising"]],
-    [
-      "few fail, as few as usual",
-      { facts: { requests: calm("api", { errors: 60 }).map((row) => ({ ...row, errors: row.requests / 50 })) } },
-      [],
-    ],
-    ["six times as slow", withRequests({ p95Us: 300_000 }), ["critical latency"]],
-    ["three times as slow", withRequests({ p95Us: 150_000 }), ["warning latency"]],
-    ["slow in microseconds", { facts: { requests: calm("api").map((row) => ({ ...row, p95Us: row.period === "now" ? 900 : 100 })) } }, []],
+    ["one route fails", withRoutes(routeOf("api"), routeOf("api", steadily({ errors: 100 }), { route: "/b" })), ["critical errors"]],
+    ["a twentieth of one route fails", withWindows(steadily({ errors: 8 })), ["warning errors"]],
+    ["six times as slow", withWindows(steadily({ p95Us: 300_000 })), ["critical latency"]],
+    ["three times as slow", withWindows(steadily({ p95Us: 150_000 })), ["warning latency"]],
     [
       "slower than an hour ago, as slow as yesterday",
-      {
-        facts: {
-          requests: [
-            requestsOf("api", "now", { p95Us: 150_000 }),
-            requestsOf("api", "before"),
-            requestsOf("api", "yesterday", { p95Us: 140_000 }),
-          ],
-        },
-      },
+      withWindows(steadily({ p95Us: 150_000 }), { yesterday: baselineOf({ p95Us: 140_000 }) }),
       ["info latency-as-usual"],
     ],
+    ["requests wait", withWindows(steadily({ queueUs: 9_000 })), ["warning queueing"]],
+    ["a fifth of the requests arrives", withWindows([], { requests: 600 }), ["info rate-drop"]],
+    ["nothing arrives on a steady schedule", withWindows([]), ["warning no-requests"]],
+    ["nothing arrives, and nothing was promised", withWindows([], { yesterday: null }), []],
+    ["nothing arrives after bursts", withWindows([], { before: baselineOf({ leastRequests: 0 }) }), []],
     [
-      "ten times as slow as yesterday since more than an hour",
+      "nothing arrives since its callers ended",
       {
         facts: {
-          requests: [
-            requestsOf("api", "now", { p95Us: 500_000 }),
-            requestsOf("api", "before", { p95Us: 500_000 }),
-            requestsOf("api", "yesterday"),
-          ],
+          ...withWindows([]).facts,
+          places: [placeOf("api"), placeOf("client", { isPresent: false })],
+          calls: [callOf("client", "api", { requests: 0 })],
         },
       },
-      ["warning latency"],
-    ],
-    ["a fifth of the requests arrives", withRequests({ requests: 600 }), ["warning rate-drop"]],
-    [
-      "nothing arrives",
-      { facts: { requests: [requestsOf("api", "before"), requestsOf("api", "yesterday")], places: [placeOf("api")] } },
-      ["critical no-requests"],
-    ],
-    [
-      "nothing arrives, as yesterday",
-      { facts: { requests: [requestsOf("api", "before"), requestsOf("api", "yesterday", { requests: 3 })] } },
       [],
     ],
-    ["requests wait", withRequests({ queueMeanUs: 9_000 }), ["warning queueing"]],
-    ["too few to judge", withRequests({ requests: 10, errors: 9, p95Us: 900_000 }), ["warning rate-drop"]],
+    [
+      "nothing arrives, but callers still try",
+      {
+        facts: {
+          ...withWindows([], { yesterday: null }).facts,
+          places: [placeOf("api"), placeOf("client")],
+          calls: [callOf("client", "api", { requests: 40, errors: 40 })],
+        },
+      },
+      ["critical no-requests"],
+    ],
   ])("judges requests: %s", async (_what, given, wanted) => expect(await rules(given)).toEqual(wanted));
+
+  it("names the worst route, with what it was", async () => {
+    const given = withRoutes(
+      routeOf("api"),
+      routeOf("api", steadily({ requests: 21, errors: 21 }), { route: "/checkout", before: baselineOf({ errors: 72, errorRatio: 0.002 }) }),
+      routeOf("api", steadily({ errors: 40 }), { route: "/b" }),
+    );
+    const { services } = await ask({}, given);
+    expect(services[0]?.findings.map(({ subject, message }) => [subject, message])).toEqual([
+      ["GET /checkout", "GET /checkout fails 100% of 42 requests, was 0.20%"],
+      ["GET /b", "GET /b fails 40% of 200 requests, was 0%"],
+    ]);
+    const slow = await ask({}, withWindows(steadily({ p95Us: 300_000 })));
+    expect(slow.services[0]?.findings[0]?.message).toMatch(
+      /^GET \/a p95 is 294 ms, 5\.9 times the 50\.0 ms of the hour before and 5\.9 times the 50\.0 ms of yesterday at this time$/,
+    );
+  });
+
+  it("gives the same verdicts as coral_query_red", async () => {
+    const facts = { ...emptyFacts, ...withWindows(steadily({ errors: 100 })).facts };
+    const row = { service: "api", role: "server" as const, protocol: "http", method: "GET", route: "/a", requests: 8_162, errors: 269 };
+    const backend = colonyOf({
+      agents: async () => [agentOf("web-1")],
+      summary: async () => facts,
+      red: async () => ({ rows: [redFact("api", row)], total: 1, windowMs: 300_000, bucketMs: 0 }),
+    });
+    const red = (await findTool(colonyTools, "coral_query_red", "read").call(backend, {}, context)) as Answer<RedResult>;
+    expect(red.findings.map(({ severity, rule, subject, message }) => [severity, rule, subject, message])).toEqual([
+      ["critical", "error-share", "GET /a", "api GET /a fails 100% of 200 requests, was 0%"],
+    ]);
+  });
 
   it.each<[string, Given, string[]]>([
     [
@@ -180,22 +262,86 @@ describe("coral_query_summary", () => {
       ["critical unhealthy"],
     ],
     [
-      "no process left",
+      "no process left of what had requests",
+      {
+        facts: { routes: [routeOf("api", steadily({}))], places: [placeOf("api", { isPresent: false })], events: [exitOf("api")] },
+      },
+      ["critical down"],
+    ],
+    [
+      "no process left of what listened",
+      { facts: { places: [placeOf("api", { isPresent: false })], events: [exitOf("api")] } },
+      ["warning down"],
+    ],
+    [
+      "no process left of what was there for a moment",
       {
         facts: {
-          places: [placeOf("api", { isPresent: false })],
-          events: [{ at: "", kind: "service-exited", severity: "error", service: "api", agentId: "web-1", message: "api exited" }],
+          routes: [routeOf("api", steadily({}), { before: null })],
+          places: [placeOf("api", { isPresent: false, seenMs: 90_000 })],
+          events: [exitOf("api")],
         },
       },
-      ["warning down"],
+      ["info down"],
+    ],
+    [
+      "no process left of what is young, had requests for minutes",
+      {
+        facts: {
+          routes: [routeOf("api", steadily({}), { before: baselineOf({ isSettled: false, windows: 5 }) })],
+          places: [placeOf("api", { isPresent: false, seenMs: 400_000 })],
+          events: [exitOf("api")],
+        },
+      },
+      ["critical down"],
+    ],
+    [
+      "no process left of what failing callers need",
+      {
+        facts: {
+          routes: [routeOf("web", steadily({ errors: 100 }))],
+          places: [placeOf("web"), placeOf("api", { isPresent: false, seenMs: 90_000 })],
+          events: [exitOf("api")],
+          calls: [callOf("web", "api", { requests: 0 })],
+        },
+      },
+      ["critical down"],
+    ],
+    [
+      "a task that is done",
+      { facts: { places: [placeOf("api", { isPresent: false, isListening: false })], events: [exitOf("api")] } },
+      ["info down"],
+    ],
+    [
+      "another service on its port",
+      {
+        facts: {
+          routes: [routeOf("api", steadily({}))],
+          places: [placeOf("api", { isPresent: false, isReplaced: true })],
+          events: [exitOf("api")],
+        },
+      },
+      ["info down"],
+    ],
+    [
+      "callers that went over to another service",
+      {
+        facts: {
+          routes: [routeOf("api", steadily({}))],
+          places: [placeOf("api", { isPresent: false }), placeOf("green"), placeOf("web")],
+          events: [exitOf("api")],
+          calls: [callOf("web", "api", { requests: 0 }), { ...callOf("web", "green"), before: { requests: 0, errors: 0, durationUs: 0 } }],
+        },
+      },
+      ["info down"],
     ],
     [
       "a crash loop",
       {
         facts: {
           places: [placeOf("api")],
-          events: Array.from({ length: 6 }, () => ({
-            at: "",
+          events: Array.from({ length: 6 }, (_, index) => ({
+            at: new Date(nowMs - 20_000 - index * 60_000).toISOString(),
             kind: "service-restarted",
             severity: "warning",
             service: "api",
@@ -242,12 +388,37 @@ describe("coral_query_summary", () => {
               isNew: true,
               records: 40,
               recordsBefore: 0,
+              coveredBeforeMs: 3_600_000,
               firstAt: null,
+              lastAt: recently,
             },
           ],
         },
       },
       ["warning new-errors"],
+    ],
+    [
+      "errors of a service that is new itself",
+      {
+        facts: {
+          places: [placeOf("api")],
+          patterns: [
+            { ...patternOf("boom"), isNew: true, coveredBeforeMs: 60_000 },
+            { ...patternOf("bang"), coveredBeforeMs: 60_000 },
+          ],
+        },
+      },
+      ["info new-errors"],
+    ],
+    [
+      "many records of a service that did not exist before",
+      { facts: { places: [placeOf("api")], patterns: [{ ...patternOf("boom"), coveredBeforeMs: 0 }] } },
+      [],
+    ],
+    [
+      "errors in the log that have ended",
+      { facts: { places: [placeOf("api")], patterns: [{ ...patternOf("boom"), lastAt: new Date(nowMs - 150_000).toISOString() }] } },
+      [],
     ],
     [
       "many more errors in the log",
@@ -263,7 +434,9 @@ describe("coral_query_summary", () => {
               isNew: false,
               records: 40,
               recordsBefore: 60,
+              coveredBeforeMs: 3_600_000,
               firstAt: null,
+              lastAt: recently,
             },
           ],
         },
@@ -272,44 +445,47 @@ describe("coral_query_summary", () => {
     ],
     [
       "a build that is worse",
-      { facts: { places: [placeOf("api")] }, deployments: [deploymentOf({ verdict: "regression", reason: "GET / p95 2 ms → 4 ms" })] },
+      {
+        facts: { places: [placeOf("api")] },
+        deployments: [deploymentOf({ verdict: "regression", isComplete: false, reason: "GET / p95 2 ms → 4 ms" })],
+      },
       ["warning deployment-regression"],
+    ],
+    [
+      "a build that was worse, and nothing suffers any more",
+      { facts: { places: [placeOf("api")] }, deployments: [deploymentOf({ verdict: "regression", reason: "GET / p95 2 ms → 4 ms" })] },
+      ["info deployment-regression"],
     ],
     ["a build that has just come", { facts: { places: [placeOf("api")] }, deployments: [deploymentOf()] }, ["info deployed"]],
   ])("judges what is around requests: %s", async (_what, given, wanted) => expect(await rules(given)).toEqual(wanted));
 
-  it("takes a full host for a reason, not for an illness", async () => {
-    const host = {
-      agentId: "web-1",
-      cpuBusyRatio: 0.98,
-      cpuStealRatio: 0,
-      memUsedRatio: 0.5,
-      psiCpuRatio: 0.6,
-      psiMemoryRatio: 0,
-      psiIoRatio: null,
-      oomKills: 0,
-    };
-    const well = await ask({}, { facts: { requests: calm("api"), places: [placeOf("api")], hosts: [host] } });
-    expect(well.services[0]).toMatchObject({
-      health: "ok",
-      findings: [{ rule: "host-cpu-pressure", severity: "info" }, { rule: "host-cpu" }],
-    });
-    const ill = await ask({}, { facts: { requests: calm("api", { p95Us: 120_000 }), places: [placeOf("api")], hosts: [host] } });
-    expect(ill.services[0]?.findings.map(({ severity, kind, rule }) => `${severity} ${kind} ${rule}`)).toEqual([
-      "warning symptom latency",
-      "warning cause host-cpu-pressure",
-      "warning cause host-cpu",
-    ]);
+  it("blames a full host only for slowness of the service's own, and only when it is fuller than usual", async () => {
+    const full = hostOf({ cpuBusyRatio: 0.98, psiCpuRatio: 0.6 });
+    const slow = withWindows(steadily({ p50Us: 90_000, p95Us: 150_000 })).facts;
+    const of = async (facts: Partial<SummaryFacts>): Promise<string[]> =>
+      (await rules({ facts })).map((rule) => rule.replace("warning ", ""));
+    expect(await of({ ...slow, hosts: [full] })).toEqual(["latency", "host-cpu-pressure", "host-cpu"]);
+    expect(await of({ ...withWindows([], { requests: 3_000 }).facts, hosts: [full] })).toEqual([]);
+    const always = { cpuBusyRatio: 0.97, psiCpuRatio: 0.6, psiMemoryRatio: 0, psiIoRatio: null };
+    expect(await of({ ...slow, hosts: [hostOf({ cpuBusyRatio: 0.9, psiCpuRatio: 0.6, usual: always })] })).toEqual(["latency"]);
+    const passedOn = { ...slow, hosts: [full], calls: [callOf("api", "db", { durationUs: 600 * 150_000 })] };
+    expect(await of(passedOn)).toEqual(["latency"]);
+  });
+
+  it("allows every service on a busy host what the host adds to all of them", async () => {
+    const fast = baselineOf({ p50Us: 800, p95Us: 1_500, p95HighUs: 1_800 });
+    const routes = ["api", "b", "c", "d", "e"].map((service) =>
+      routeOf(service, steadily({ p50Us: 2_000, p95Us: 12_000 }), { before: fast, yesterday: fast, p95Us: 9_000 }),
+    );
+    const places = routes.map(({ service }) => placeOf(service));
+    expect(await rules({ facts: { routes, places, hosts: [hostOf({ cpuBusyRatio: 0.95 })] } })).toEqual([]);
+    expect(await rules({ facts: { routes, places, hosts: [hostOf()] } })).toEqual(["warning latency"]);
   });
 
   it("shows the worst first, counts them all, and cuts", async () => {
-    const requests = [
-      ...calm("fine"),
-      ...calm("failing", { errors: 2_000 }),
-      ...calm("slow", { p95Us: 150_000 }),
-      ...calm("busy", { requests: 9_000 }),
-    ];
-    const answer = await ask({ limit: 3 }, { facts: { requests, places: [placeOf("silent", { agentId: "gone" })] } });
+    const requests = ["fine", "failing", "slow", "busy"].flatMap((service) => calm(service));
+    const routes = [routeOf("failing", steadily({ errors: 90 })), routeOf("slow", steadily({ p95Us: 150_000 }))];
+    const answer = await ask({ limit: 3 }, { facts: { requests, routes, places: [placeOf("silent", { agentId: "gone" })] } });
     expect(answer.services.map(({ service, health }) => `${service} ${health}`)).toEqual([
       "failing critical",
       "slow degraded",
@@ -323,18 +499,55 @@ describe("coral_query_summary", () => {
     expect(answer.services.every(({ details }) => details === undefined)).toBe(true);
   });
 
-  it("shows a failing service before the one that calls it", async () => {
-    const failing = { errors: 300 };
-    const requests = [
-      ...calm("front", failing),
-      ...calm("front", failing).map((row) => ({ ...row, role: "client" as const })),
-      ...calm("origin", failing),
+  it("shows a cause before everything that suffers from it, however little of it fails and however busy the others are", async () => {
+    const failing = (service: string, errors: number, more = {}) => routeOf(service, steadily({ requests: 1_000, errors }), more);
+    const routes = [
+      failing("front", 400),
+      failing("front", 40, { role: "client", route: "/pay" }),
+      failing("middle", 300),
+      failing("middle", 30, { role: "client", route: "/charge" }),
+      failing("origin", 80),
     ];
-    const { services } = await ask({}, { facts: { requests } });
-    expect(services.map(({ service, findings }) => `${service} ${findings.map(({ rule }) => rule).join(" ")}`)).toEqual([
-      "origin errors",
-      "front errors calls-failing",
+    const calls = [
+      callOf("front", "middle", { requests: 6_000, errors: 2_300 }),
+      callOf("middle", "origin", { requests: 6_000, errors: 1_700 }),
+    ];
+    const { services } = await ask({}, { facts: { routes, calls, requests: ["front", "middle", "origin"].flatMap((one) => calm(one)) } });
+    expect(services.map(({ service, health }) => `${service} ${health}`)).toEqual(["origin degraded", "middle critical", "front critical"]);
+    expect(services[1]?.findings.map(({ rule, subject }) => `${rule} ${subject}`)).toContain("callee-failing origin");
+  });
+
+  it("puts what is gone before the services that called it", async () => {
+    const facts = {
+      requests: calm("web"),
+      routes: [routeOf("web", steadily({ errors: 100 })), routeOf("db", [{}])],
+      places: [placeOf("web"), placeOf("db", { isPresent: false })],
+      events: [exitOf("db")],
+      calls: [callOf("web", "db", { requests: 0 })],
+    };
+    const { services } = await ask({}, { facts });
+    expect(services.map(({ service, health }) => `${service} ${health}`)).toEqual(["db critical", "web critical"]);
+  });
+
+  it("says unknown, and why, where nothing could be seen", async () => {
+    const blind = agentOf("web-1", { capabilities: [{ name: "traffic", available: false, reason: "needs CAP_BPF; run it as root" }] });
+    const health = async (agent: typeof blind, facts: Partial<SummaryFacts>) =>
+      (await ask({}, { facts, colony: { agents: async () => [agent] } })).services.map(
+        (one) => `${one.health} ${one.findings[0]?.message ?? ""}`,
+      );
+    const sampled = { places: [placeOf("api")], hosts: [hostOf()] };
+    expect(await health(blind, sampled)).toEqual([
+      "unknown nothing was observed: the agent on web-1.example.org sees no requests (needs CAP_BPF; run it as root); fix that, or give it a check with coral connect",
     ]);
+    expect(await health(agentOf("web-1"), sampled)).toEqual(["ok "]);
+    expect(await health(agentOf("web-1"), { places: [placeOf("api")] })).toEqual([
+      expect.stringContaining("unknown nothing was observed: host web-1.example.org sends no samples"),
+    ]);
+    expect(await health(agentOf("web-1", { health: "unhealthy" }), sampled)).toEqual([
+      expect.stringContaining("unknown nothing was observed: host web-1.example.org is not heard"),
+    ]);
+    expect(await health(blind, { ...sampled, places: [placeOf("api", { health: "healthy" })] })).toEqual(["ok "]);
+    expect(await health(blind, { ...sampled, requests: calm("api") })).toEqual(["ok "]);
   });
 
   it("counts a request that hooks and spans saw once, under the name of the process", async () => {
@@ -379,7 +592,11 @@ describe("coral_query_summary", () => {
     const { services } = await ask(
       { service: "API" },
       {
-        facts: { requests: calm("api", { p95Us: 300_000 }), places: [placeOf("api")] },
+        facts: {
+          requests: calm("api", { p95Us: 300_000 }),
+          routes: [routeOf("api", steadily({ p95Us: 300_000 }))],
+          places: [placeOf("api")],
+        },
         deployments: [deploymentOf({ at: new Date(nowMs - 13 * minuteMs).toISOString() })],
         details: {
           course,
@@ -413,7 +630,7 @@ describe("coral_query_summary", () => {
       "s3 new",
     ]);
     expect(api?.findings.map(({ rule, subject }) => `${rule} ${subject}`.trim())).toEqual(
-      expect.arrayContaining(["latency", "callee-slower db", "callee-failing cache", "deployed dep-1"]),
+      expect.arrayContaining(["latency GET /a", "callee-slower db", "callee-failing cache", "deployed dep-1"]),
     );
     expect(api?.details?.load).toEqual({ cpuCores: 0.5, rssBytes: 1_000, before: null });
   });
@@ -446,7 +663,9 @@ describe("coral_query_summary", () => {
       isNew: true,
       records: 40,
       recordsBefore: 0,
+      coveredBeforeMs: 3_600_000,
       firstAt: null,
+      lastAt: recently,
     };
     const { services } = await ask({}, { facts: { ...facts, patterns: [loud] } });
     expect(services.map(({ service, health }) => `${service} ${health}`)).toEqual(["backup degraded", "cron ok", "shop ok"]);
@@ -455,11 +674,15 @@ describe("coral_query_summary", () => {
   });
 
   it("shows a named service without any data as unknown", async () => {
-    expect((await ask({ service: "shop" }, {})).services).toMatchObject([{ service: "shop", health: "unknown", findings: [] }]);
+    expect((await ask({ service: "shop" }, {})).services).toMatchObject([
+      { service: "shop", health: "unknown", findings: [{ rule: "unobserved", severity: "info" }] },
+    ]);
   });
 
   it("gives the same answer to the same facts", async () => {
-    const given = { facts: { requests: [...calm("b", { errors: 300 }), ...calm("a", { errors: 300 })] } };
+    const given = {
+      facts: { routes: ["b", "a"].map((service) => routeOf(service, steadily({ errors: 90 }))), requests: [...calm("b"), ...calm("a")] },
+    };
     expect(await ask({}, given)).toEqual(await ask({}, given));
   });
 });

@@ -3,13 +3,12 @@ import type { ColonyBackend } from "../contract/backend.ts";
 import { limitInput, serviceInput, sinceInput } from "../contract/common-inputs.ts";
 import { defineTool, type ToolCallContext } from "../contract/define-tool.ts";
 import { activeAgents } from "../contract/match-agents.ts";
-import type { AgentInfo } from "../schemas/agent.ts";
 import { type CompletenessNote, completenessOf } from "../schemas/completeness.ts";
 import { type ServiceSummary, type SummaryResult, summaryResultSchema } from "../schemas/summary.ts";
 import { findSender } from "../services/find-service.ts";
 import { trafficNotes } from "../traffic/traffic-notes.ts";
 import { calleeFindings, describeService } from "./describe-service.ts";
-import { healthOf, summarizeServices } from "./summarize-services.ts";
+import { summarizeServices } from "./summarize-services.ts";
 import { type ServiceFacts, sortFindings } from "./summary-rules.ts";
 
 const dayMs = 86_400_000;
@@ -42,7 +41,7 @@ export const querySummary = defineTool({
     const services =
       service === undefined
         ? shown.map(({ summary }) => shortened(summary))
-        : await Promise.all(shown.map((one) => inFull(backend, { ...one, agents, sinceMs: input.since }, context)));
+        : await Promise.all(shown.map((one) => inFull(backend, { ...one, sinceMs: input.since }, context)));
     const notes = await trafficNotes(backend, { agents, chosen: undefined, sinceMs: input.since, isEmpty: false }, context);
     if (all.length > shown.length && service === undefined) {
       notes.unshift({ kind: "limit", message: `${shown.length} of ${all.length} services are shown, the worst first; raise limit` });
@@ -63,18 +62,17 @@ function shortened(summary: ServiceSummary): ServiceSummary {
 
 async function inFull(
   backend: ColonyBackend,
-  { summary, facts, agents, sinceMs }: { summary: ServiceSummary; facts: ServiceFacts; agents: readonly AgentInfo[]; sinceMs: number },
+  { summary, facts, sinceMs }: { summary: ServiceSummary; facts: ServiceFacts; sinceMs: number },
   context: ToolCallContext,
 ): Promise<ServiceSummary> {
   const read = await backend.serviceDetails({ service: facts.countedAs, source: summary.requests?.source ?? "hooks", sinceMs }, context);
   const isSuffering = summary.findings.some(({ severity, kind }) => severity !== "info" && kind === "symptom");
   const described = describeService(facts, read, summary.findings);
-  const byCallee = calleeFindings(described, isSuffering);
+  const named = new Set(summary.findings.filter(({ rule }) => rule === "callee-failing").map(({ subject }) => subject));
+  const byCallee = calleeFindings(described, isSuffering).filter(({ rule, subject }) => rule !== "callee-failing" || !named.has(subject));
   // A finding that names the callee replaces those about calls in general.
-  const rest =
-    byCallee.length === 0 ? summary.findings : summary.findings.filter(({ rule }) => rule !== "calls-failing" && rule !== "calls-slower");
-  const findings = sortFindings([...rest, ...byCallee]);
-  return { ...summary, health: healthOf(findings, facts, agents), findings: findings.slice(0, findingsShown.full), details: described };
+  const rest = summary.findings.filter(({ rule }) => byCallee.length === 0 || (rule !== "calls-failing" && rule !== "calls-slower"));
+  return { ...summary, findings: sortFindings([...rest, ...byCallee]).slice(0, findingsShown.full), details: described };
 }
 
 function totalsOf(summaries: readonly ServiceSummary[]): SummaryResult["totals"] {

@@ -1,7 +1,8 @@
 /** Facts of all services become summaries, worst first. */
 
-import type { SummaryFacts, SummaryRequestsFact } from "../../model/summary.ts";
+import type { SummaryCallFact, SummaryFacts, SummaryRequestsFact } from "../../model/summary.ts";
 import { whatWasDeployed } from "../deployments/describe-deployment.ts";
+import { judgeRoutes } from "../health/judge-routes.ts";
 import type { AgentInfo } from "../schemas/agent.ts";
 import type { Deployment } from "../schemas/deployment.ts";
 import {
@@ -13,7 +14,11 @@ import {
   type SummaryRequests,
 } from "../schemas/summary.ts";
 import { perSecond, ratio } from "../traffic/red-rows.ts";
-import { type ServiceFacts, summaryFindings } from "./summary-rules.ts";
+import { trafficProblemOf } from "../traffic/traffic-notes.ts";
+import { findCauses } from "./find-causes.ts";
+import { finding } from "./finding.ts";
+import { hostFindings } from "./load-rules.ts";
+import { type ServiceFacts, sortFindings, summaryFindings } from "./summary-rules.ts";
 
 export interface SummarizeInput {
   /** Always included; absent: all services with any facts. */
@@ -25,36 +30,83 @@ export interface SummarizeInput {
   nowMs: number;
 }
 
-/** The facts of each service, and its summary without details. Worst first; of the same health those that suffer by themselves before those that may suffer from others. */
+/**
+ * The facts of each service, and its summary without details. Worst first; of the same health those that suffer by themselves before those that
+ * suffer from what they call, and a cause before everything that it explains.
+ */
 export function summarizeServices(input: SummarizeInput): { summary: ServiceSummary; facts: ServiceFacts }[] {
-  const all = factsByService(input).map((facts) => ({ summary: summaryOf(facts, input.agents), facts }));
-  return all.sort(
-    (a, b) =>
-      healthLevels.indexOf(a.summary.health) - healthLevels.indexOf(b.summary.health) ||
-      Number(isPassedOn(a.summary)) - Number(isPassedOn(b.summary)) ||
-      weight(b.summary) - weight(a.summary) ||
-      (b.summary.requests?.perSecond ?? 0) - (a.summary.requests?.perSecond ?? 0) ||
-      (a.summary.service < b.summary.service ? -1 : 1),
+  const judged = factsByService(input).map((facts) => ({ facts, findings: summaryFindings(facts) }));
+  const causes = findCauses(judged);
+  const all = judged.map(({ facts, findings }) => {
+    const cause = causes.get(facts.service) ?? null;
+    // What a full host does shows as slowness of the service's own.
+    const isSlow = findings.some(({ rule, severity }) => (rule === "latency" || rule === "queueing") && severity !== "info");
+    const complete = isSlow && cause === null ? sortFindings([...findings, ...hostFindings(facts)]) : findings;
+    return { summary: summaryOf(facts, complete, input.agents), facts };
+  });
+  const order = orderOf(
+    all.map(({ summary }) => summary),
+    causes,
   );
+  return all.sort((a, b) => order(a.summary, b.summary));
 }
 
-/** Its symptoms may come from its callees, which are the ones to look at first. */
-function isPassedOn({ findings }: ServiceSummary): boolean {
-  return findings.some(({ rule, severity }) => severity !== "info" && (rule === "calls-failing" || rule === "calls-slower"));
+/** A cause ranks with the worst of those that it explains, and before them. */
+function orderOf(
+  summaries: readonly ServiceSummary[],
+  causes: ReadonlyMap<string, string>,
+): (a: ServiceSummary, b: ServiceSummary) => number {
+  const level = ({ health }: ServiceSummary): number => healthLevels.indexOf(health);
+  const ranks = new Map(summaries.map((summary) => [summary.service, level(summary)]));
+  const isIll = (service: string): boolean => (ranks.get(service) ?? healthLevels.length) < healthLevels.indexOf("unknown");
+  for (const { service } of summaries) {
+    // Along the chain of calls; a circle ends where it began.
+    const seen = new Set([service]);
+    let cause = causes.get(service);
+    while (cause !== undefined && !seen.has(cause) && isIll(cause)) {
+      ranks.set(cause, Math.min(ranks.get(cause) ?? 0, ranks.get(service) ?? 0));
+      seen.add(cause);
+      cause = causes.get(cause);
+    }
+  }
+  const depths = new Map(summaries.map(({ service }) => [service, depthOf(service, causes, isIll)]));
+  return (a, b) =>
+    (ranks.get(a.service) ?? 0) - (ranks.get(b.service) ?? 0) ||
+    (depths.get(a.service) ?? 0) - (depths.get(b.service) ?? 0) ||
+    weight(b) - weight(a) ||
+    (a.service < b.service ? -1 : 1);
 }
 
-/** How many rules fired, by how bad they are. */
+/** Calls between a service and what explains its symptoms: 0 for one that suffers by itself. */
+function depthOf(service: string, causes: ReadonlyMap<string, string>, isIll: (service: string) => boolean): number {
+  const seen = new Set([service]);
+  let depth = 0;
+  for (let cause = causes.get(service); cause !== undefined && !seen.has(cause); cause = causes.get(cause)) {
+    depth++;
+    // A callee that nothing is known of may be to blame; its callers still come after services with a fault of their own.
+    if (!isIll(cause)) break;
+    seen.add(cause);
+  }
+  return depth;
+}
+
+/** How far the worst finding is beyond its threshold. */
 function weight({ findings }: ServiceSummary): number {
-  return findings.reduce((sum, { severity }) => sum + (severity === "critical" ? 10 : severity === "warning" ? 1 : 0), 0);
+  const [worst] = findings;
+  if (!worst || worst.severity === "info") return 0;
+  return worst.threshold > 0 ? worst.value / worst.threshold : 10;
 }
 
-function summaryOf(facts: ServiceFacts, agents: readonly AgentInfo[]): ServiceSummary {
-  const findings = summaryFindings(facts);
+function summaryOf(facts: ServiceFacts, found: readonly SummaryFinding[], agents: readonly AgentInfo[]): ServiceSummary {
+  const health = healthOf(found, facts, agents);
+  // That it has ended is reason enough.
+  const isUnexplained = health === "unknown" && !found.some(({ rule }) => rule === "down");
+  const findings = isUnexplained ? [unobserved(facts, agents), ...found] : [...found];
   const places = facts.places.filter(({ isStale }) => !isStale);
   const { deployment } = facts;
   return {
     service: facts.service,
-    health: healthOf(findings, facts, agents),
+    health,
     findings,
     requests: facts.requests,
     instances: places.reduce((sum, { instances, isPresent }) => sum + (isPresent ? instances : 0), 0),
@@ -72,31 +124,61 @@ function summaryOf(facts: ServiceFacts, agents: readonly AgentInfo[]): ServiceSu
   };
 }
 
-/** Without requests, what a service is up to is known only while its hosts are heard. */
-export function healthOf(
-  findings: readonly SummaryFinding[],
-  { requests, places, isLogging }: Pick<ServiceFacts, "requests" | "places" | "isLogging">,
-  agents: readonly AgentInfo[],
-): SummaryHealth {
+/**
+ * `ok` needs evidence: requests, records, a passing check, or a process on a host that is sampled by an agent that would see requests.
+ */
+export function healthOf(findings: readonly SummaryFinding[], facts: ServiceFacts, agents: readonly AgentInfo[]): SummaryHealth {
   if (findings.some(({ severity }) => severity === "critical")) return "critical";
   if (findings.some(({ severity }) => severity === "warning")) return "degraded";
-  if (isLogging || (requests !== null && requests.requests > 0)) return "ok";
-  const isHeard = (agentId: string): boolean => agents.some((agent) => agent.agentId === agentId && agent.health !== "unhealthy");
-  return places.some(({ isPresent, isStale, agentId }) => isPresent && !isStale && isHeard(agentId)) ? "ok" : "unknown";
+  const { requests, routes, places, hosts, isLogging } = facts;
+  if (isLogging || (requests?.requests ?? 0) > 0 || routes.some(({ fact }) => fact.requests > 0)) return "ok";
+  const isSeen = ({ health, agentId }: ServiceFacts["places"][number]): boolean => {
+    const agent = heard(agentId, agents);
+    if (!agent) return false;
+    return health === "healthy" || (trafficProblemOf(agent) === null && hosts.some((host) => host.agentId === agentId));
+  };
+  return places.some((place) => place.isPresent && !place.isStale && isSeen(place)) ? "ok" : "unknown";
+}
+
+const heard = (agentId: string, agents: readonly AgentInfo[]): AgentInfo | undefined =>
+  agents.find((agent) => agent.agentId === agentId && agent.health !== "unhealthy");
+
+/** Why nothing is known of a service, and what to do about it. */
+function unobserved({ places, hostname }: ServiceFacts, agents: readonly AgentInfo[]): SummaryFinding {
+  const present = places.filter(({ isPresent, isStale }) => isPresent && !isStale);
+  const reason = ((): string => {
+    const [place] = present;
+    if (!place) return "no process of it is known; start it, or send spans or log records";
+    const agent = heard(place.agentId, agents);
+    const host = hostname(place.agentId);
+    if (!agent) return `host ${host} is not heard; on ${host} run coral agent status`;
+    const problem = trafficProblemOf(agent);
+    if (problem !== null) return `the agent on ${host} sees no requests (${problem}); fix that, or give it a check with coral connect`;
+    return `host ${host} sends no samples; on ${host} run coral agent status`;
+  })();
+  return finding("unobserved", "info", "context", "", `nothing was observed: ${reason}`, 0, 0, "count");
+}
+
+function grouped<T extends { service: string }>(rows: readonly T[]): Map<string, T[]> {
+  const groups = new Map<string, T[]>();
+  for (const row of rows) {
+    const group = groups.get(row.service);
+    if (group) group.push(row);
+    else groups.set(row.service, [row]);
+  }
+  return groups;
 }
 
 function factsByService({ service: asked, facts, deployments, agents, nowMs }: SummarizeInput): ServiceFacts[] {
   const requests = requestsByService(facts);
-  const grouped = <T extends { service: string }>(rows: readonly T[]): Map<string, T[]> => {
-    const groups = new Map<string, T[]>();
-    for (const row of rows) {
-      const group = groups.get(row.service);
-      if (group) group.push(row);
-      else groups.set(row.service, [row]);
-    }
-    return groups;
-  };
   const [places, patterns, events] = [grouped(facts.places), grouped(facts.patterns), grouped(facts.events)];
+  const judged = judgeRoutes(facts);
+  const isGone = goneServices(facts);
+  const [callsOf, callersOf] = [new Map<string, SummaryCallFact[]>(), new Map<string, SummaryCallFact[]>()];
+  for (const call of facts.calls) {
+    callsOf.set(call.service, [...(callsOf.get(call.service) ?? []), call]);
+    callersOf.set(call.callee, [...(callersOf.get(call.callee) ?? []), call]);
+  }
   const deploymentOf = new Map([...deployments].reverse().map((deployment) => [deployment.service, deployment]));
   const hostOf = new Map(facts.hosts.map((host) => [host.agentId, host]));
   const cgroupsOf = new Map<string, SummaryFacts["cgroups"]>();
@@ -106,7 +188,9 @@ function factsByService({ service: asked, facts, deployments, agents, nowMs }: S
   const hostname = (agentId: string): string => names.get(agentId) ?? agentId;
   const logging = new Set(facts.logServices.map((service) => facts.aliases.get(service) ?? service));
   const seen = facts.places.filter(({ isStale }) => !isStale).map(({ service }) => service);
-  const live = new Set([...requests.keys(), ...seen, ...logging, ...(asked === undefined ? [] : [asked])]);
+  // Of what only yesterday knew, nothing is left to judge.
+  const asking = [...requests].filter(([, { server, client }]) => [server, client].some((one) => one && (one.requests > 0 || one.before)));
+  const live = new Set([...asking.map(([service]) => service), ...seen, ...logging, ...(asked === undefined ? [] : [asked])]);
   return [...live].map((service): ServiceFacts => {
     const own = places.get(service) ?? [];
     const answered = requests.get(service);
@@ -114,9 +198,14 @@ function factsByService({ service: asked, facts, deployments, agents, nowMs }: S
       service,
       requests: answered?.server ?? answered?.client ?? null,
       countedAs: answered?.countedAs ?? service,
-      queueMeanUs: answered?.queueMeanUs ?? null,
-      meanUs: answered?.meanUs ?? null,
-      asked: answered?.client ?? null,
+      routes: judged.get(service) ?? [],
+      calls: callsOf.get(service) ?? [],
+      calledBy: callersOf.get(service) ?? [],
+      hasFailingCallers: (callersOf.get(service) ?? []).some(
+        (call) => call.before.requests >= 10 && (judged.get(call.service) ?? []).some(({ errors }) => errors !== null && !errors.isChronic),
+      ),
+      hasLostCallers: lostCallers(callersOf.get(service) ?? [], isGone),
+      isReplaced: isTakenOver(callersOf.get(service) ?? [], callsOf),
       places: own,
       hosts: own
         .flatMap(({ agentId, isPresent }) => (isPresent && hostOf.get(agentId) ? [hostOf.get(agentId)] : []))
@@ -133,12 +222,34 @@ function factsByService({ service: asked, facts, deployments, agents, nowMs }: S
   });
 }
 
+/** Known once, with no process left anywhere. */
+function goneServices({ places }: SummaryFacts): (service: string) => boolean {
+  const present = new Set(places.filter(({ isPresent, isStale }) => isPresent && !isStale).map(({ service }) => service));
+  const known = new Set(places.map(({ service }) => service));
+  return (service) => known.has(service) && !present.has(service);
+}
+
+/** Those that made half of its requests have ended. */
+function lostCallers(callers: readonly SummaryCallFact[], isGone: (service: string) => boolean): boolean {
+  const total = callers.reduce((sum, { before }) => sum + before.requests, 0);
+  const gone = callers.filter(({ service }) => isGone(service)).reduce((sum, { before }) => sum + before.requests, 0);
+  return total > 0 && gone >= total / 2;
+}
+
+/** Its callers now send as much to a service that they did not call before. */
+function isTakenOver(callers: readonly SummaryCallFact[], callsOf: ReadonlyMap<string, SummaryCallFact[]>): boolean {
+  return callers.some((caller) => {
+    if (caller.now.requests > 0 || caller.before.requests === 0) return false;
+    const perMinute = caller.before.requests / 30;
+    const calls = callsOf.get(caller.service) ?? [];
+    return calls.some(({ callee, now, before }) => callee !== caller.callee && before.requests === 0 && now.requests >= perMinute / 2);
+  });
+}
+
 interface Requests {
   countedAs: string;
   server?: SummaryRequests;
   client?: SummaryRequests;
-  queueMeanUs: number | null;
-  meanUs: number | null;
 }
 
 /**
@@ -159,14 +270,9 @@ function requestsByService({ requests, aliases }: SummaryFacts): Map<string, Req
   const services = new Map<string, Requests>();
   for (const [key, periods] of rows) {
     const [service, role] = JSON.parse(key) as [string, "server" | "client"];
-    const one = services.get(service) ?? { countedAs: [...periods.values()][0]?.service ?? service, queueMeanUs: null, meanUs: null };
+    const one = services.get(service) ?? { countedAs: [...periods.values()][0]?.service ?? service };
     services.set(service, one);
-    const now = periods.get("now");
     one[role] = requestsOf(role, periods);
-    if (role === "server") {
-      one.queueMeanUs = now?.queueMeanUs ?? null;
-      one.meanUs = now?.meanUs ?? null;
-    }
   }
   return services;
 }

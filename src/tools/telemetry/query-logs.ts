@@ -6,7 +6,7 @@ import type { ColonyBackend } from "../contract/backend.ts";
 import { limitInput, serviceInput, sinceInput } from "../contract/common-inputs.ts";
 import { defineTool, type ToolCallContext } from "../contract/define-tool.ts";
 import { chooseAgents } from "../contract/match-agents.ts";
-import { lossNotes, silentAgentNotes } from "../contract/missing-data.ts";
+import { missingNotes } from "../contract/missing-data.ts";
 import { type CompletenessNote, completenessOf } from "../schemas/completeness.ts";
 import { type LogRecord, type LogResult, logLevels, logResultSchema } from "../schemas/logs.ts";
 import { ownStoreNotes, ownStoresOf } from "../schemas/own-stores.ts";
@@ -60,8 +60,7 @@ export const queryLogs = defineTool({
       }),
       ...which,
     };
-    const losses = await backend.losses({ signals: ["log"], sinceMs: input.since, ...which }, context);
-    const notes = [...silentAgentNotes(chosen ?? agents), ...lossNotes(losses)];
+    const notes = await missingNotes(backend, { agents: chosen ?? agents, which, signals: ["log"], sinceMs: input.since }, context);
     if (agents.length === 0) notes.push({ kind: "no-data", message: "no agent has joined this colony; start one with coral agent start" });
     const answer = input.by === "pattern" ? await byPattern(backend, request, context) : await byRecord(backend, request, context);
     return { output: answer.output, completeness: completenessOf([...notes, ...answer.notes]) };

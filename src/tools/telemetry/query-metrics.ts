@@ -7,7 +7,7 @@ import { agentInput, limitInput, pointsInput, serviceInput, sinceInput } from ".
 import { defineTool, type ToolCallContext } from "../contract/define-tool.ts";
 import { durationInput } from "../contract/duration-input.ts";
 import { chooseAgents } from "../contract/match-agents.ts";
-import { lossNotes, silentAgentNotes } from "../contract/missing-data.ts";
+import { missingNotes } from "../contract/missing-data.ts";
 import { type CompletenessNote, completenessOf } from "../schemas/completeness.ts";
 import { type MetricResult, metricResultSchema } from "../schemas/metrics.ts";
 import { ownStoreNotes, ownStoresOf } from "../schemas/own-stores.ts";
@@ -59,11 +59,11 @@ export const queryMetrics = defineTool({
           ? await listNames(backend, asked, undefined, context)
           : await oneMetric(backend, asked, name, context)
         : await expression(backend, asked, promql, context);
-    const [gaps, losses] = await Promise.all([
-      backend.losses({ signals: ["metric_point"], sinceMs: input.since, ...which }, context),
+    const [missing, losses] = await Promise.all([
+      missingNotes(backend, { agents: chosen ?? agents, which, signals: ["metric_point"], sinceMs: input.since }, context),
       backend.metricLosses({ sinceMs: input.since, ...which }, context),
     ]);
-    const notes = [...part.notes, ...silentAgentNotes(chosen ?? agents), ...lossNotes(gaps), ...notKeptNotes(losses, input.service)];
+    const notes = [...part.notes, ...missing, ...notKeptNotes(losses, input.service)];
     return { output: part.output, completeness: completenessOf(notes) };
   },
 });

@@ -6,7 +6,7 @@ import { sinceInput } from "../contract/common-inputs.ts";
 import { defineTool, type ToolCallContext } from "../contract/define-tool.ts";
 import { durationInput } from "../contract/duration-input.ts";
 import { activeAgents, matchAgents } from "../contract/match-agents.ts";
-import { lossNotes, silentAgentNotes } from "../contract/missing-data.ts";
+import { lossNotes, missingNotes, silentAgentNotes } from "../contract/missing-data.ts";
 import { type CompletenessNote, completenessOf } from "../schemas/completeness.ts";
 import { ownStoreNotes, ownStoresOf } from "../schemas/own-stores.ts";
 import { type TraceSpan, tracesResultSchema, type WholeTrace } from "../schemas/trace.ts";
@@ -40,12 +40,10 @@ export const queryTraces = defineTool({
   permission: "read",
   changes: false,
   handle: async (backend: ColonyBackend, input, context) => {
-    const [agents, losses] = await Promise.all([
-      backend.agents(context),
-      backend.losses({ signals: ["span"], ...(input.traceId === undefined && { sinceMs: input.since }) }, context),
-    ]);
-    const notes = [...silentAgentNotes(activeAgents(agents)), ...lossNotes(losses)];
+    const agents = activeAgents(await backend.agents(context));
     if (input.traceId !== undefined) {
+      const losses = await backend.losses({ signals: ["span"] }, context);
+      const notes = [...silentAgentNotes(agents), ...lossNotes(losses)];
       const wanted = { traceId: traceIdIn(input.traceId), maxSpans: input.limit ?? spansShown, details: input.details };
       const { trace, treeNotes, own } = await readTrace(backend, wanted, context);
       const output = { sinceMs: input.since, total: 1, storedSpans: trace.total, estimatedSpans: trace.total, traces: [], trace, ...own };
@@ -59,11 +57,12 @@ export const queryTraces = defineTool({
       ...(input.service !== undefined && { service: input.service }),
       ...(input.route !== undefined && { route: input.route }),
       ...(input.minDuration !== undefined && { minDurationNs: input.minDuration * 1_000_000 }),
-      ...(input.agent !== undefined && { agentIds: matchAgents(activeAgents(agents), input.agent).map(({ agentId }) => agentId) }),
+      ...(input.agent !== undefined && { agentIds: matchAgents(agents, input.agent).map(({ agentId }) => agentId) }),
     };
     const facts = await readTraces(backend, request, context);
     const { rows, traces, storedSpans, estimatedSpans } = facts;
-    notes.push(...searchNotes(facts, activeAgents(agents).length === 0), ...ownStoreNotes(facts));
+    const missing = await missingNotes(backend, { agents, signals: ["span"], sinceMs: input.since }, context);
+    const notes = [...missing, ...searchNotes(facts, agents.length === 0), ...ownStoreNotes(facts)];
     return {
       output: { sinceMs: input.since, total: traces, storedSpans, estimatedSpans, traces: rows, trace: null, ...ownStoresOf(facts) },
       completeness: completenessOf(notes),

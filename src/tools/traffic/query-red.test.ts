@@ -1,7 +1,8 @@
 import { describe, expect, it, vi } from "vitest";
 import type { SpanRedFacts } from "../../model/red.ts";
 import type { ColonyBackend } from "../contract/backend.ts";
-import { agentOf, context, serviceOf } from "../sample-colony.fixture.ts";
+import { routeOf, steadily } from "../health/route-health.fixture.ts";
+import { agentOf, colonyOf, context, serviceOf } from "../sample-colony.fixture.ts";
 import type { RedResult } from "../schemas/traffic.ts";
 import { call, messages, redFact, redOf } from "./traffic-tools.fixture.ts";
 
@@ -85,25 +86,31 @@ describe("coral_query_red", () => {
     expect((await call<RedResult>("coral_query_red", { service: "lambda" }, { red: redOf([]), spanServices })).rows).toEqual([]);
   });
 
-  it("finds what fails, what got slower and what queues; worst first, and never from a handful of requests", async () => {
+  it("finds what fails, what got slower and what queues by the rules of the summary, and only of what is shown", async () => {
+    const routes = [
+      routeOf("flaky", steadily({ errors: 10 }), { route: "/a/{id}" }),
+      routeOf("broken", steadily({ errors: 50 }), { role: "client", method: "SELECT", route: "SELECT 1", protocol: "postgres" }),
+      routeOf("slow", steadily({ p95Us: 150_000 })),
+      routeOf("queued", steadily({ queueUs: 9_000 })),
+      routeOf("hidden", steadily({ errors: 90 })),
+    ];
     const red = redOf([
-      redFact("fine"),
-      redFact("few", { requests: 19, errors: 19 }),
-      redFact("flaky", { method: "GET", route: "/a/{id}", errors: 60 }),
-      redFact("broken", { role: "client", peer: "db", errors: 300 }),
-      redFact("slow", { p95Us: 9_000, before: { requests: 600, errors: 0, p95Us: 3_000 } }),
-      redFact("fast", { p95Us: 900, before: { requests: 600, errors: 0, p95Us: 100 } }),
-      redFact("new", { p95Us: 9_000, before: { requests: 19, errors: 0, p95Us: 300 } }),
-      redFact("queued", { meanUs: 20_000, queueMeanUs: 15_000 }),
-      redFact("told", { status: "500", errors: 600 }),
+      redFact("flaky"),
+      redFact("broken", { role: "client" }),
+      redFact("slow"),
+      redFact("queued"),
+      redFact("fine", { errors: 60 }),
     ]);
-    const { findings } = await call<RedResult>("coral_query_red", {}, { red });
-    expect(findings.map((finding) => [finding.severity, finding.message])).toEqual([
-      ["critical", "broken to db: 50% of 600 requests it sent failed"],
-      ["warning", "flaky GET /a/{id}: 10% of 600 requests to it failed"],
-      ["warning", "slow (http): p95 is 9.0 ms, 3.0 times the 3.0 ms of the period before"],
-      ["warning", "queued (http): requests wait 15 ms of 20 ms before the server reads them: too few workers or not enough CPU"],
+    const summary: ColonyBackend["summary"] = async (request, one) => ({ ...(await colonyOf({}).summary(request, one)), routes });
+    const { findings } = await call<RedResult>("coral_query_red", {}, { red, summary });
+    expect(findings.map((finding) => `${finding.severity} ${finding.rule} ${finding.message}`)).toEqual([
+      "critical error-share broken calls SELECT 1 fails 50% of 200 requests, was 0%",
+      "warning error-share flaky GET /a/{id} fails 10% of 200 requests, was 0%",
+      expect.stringMatching(/^warning slower-than-before slow GET \/a p95 is 147 ms, 2\.9 times the 50\.0 ms of the hour before/),
+      expect.stringMatching(/^warning queueing queued GET \/a requests wait 9\.0 ms of 14\.0 ms/),
     ]);
+    const servers = await call<RedResult>("coral_query_red", { role: "server", route: "a/{ID" }, { red, summary });
+    expect(servers.findings.map(({ service }) => service)).toEqual(["flaky"]);
   });
 
   it("notes what hooks missed, and agents without hooks", async () => {

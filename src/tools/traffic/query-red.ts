@@ -6,6 +6,7 @@ import type { ColonyBackend } from "../contract/backend.ts";
 import { agentInput, limitInput, peerInput, pointsInput, serviceInput, sinceInput } from "../contract/common-inputs.ts";
 import { defineTool, type ToolCallContext } from "../contract/define-tool.ts";
 import { chooseAgents } from "../contract/match-agents.ts";
+import { judgeRoutes } from "../health/judge-routes.ts";
 import { completenessOf } from "../schemas/completeness.ts";
 import { redResultSchema, trafficRoleSchema } from "../schemas/traffic.ts";
 import { findSender } from "../services/find-service.ts";
@@ -13,6 +14,9 @@ import { redFindings } from "./red-findings.ts";
 import { redRowOf } from "./red-rows.ts";
 import { type SpanRedRows, spanRedRows } from "./span-red-rows.ts";
 import { trafficNotes } from "./traffic-notes.ts";
+
+/** Verdicts are about the last minutes, whatever period is shown. */
+const judgedMs = 300_000;
 
 export const queryRed = defineTool({
   name: "coral_query_red",
@@ -50,7 +54,10 @@ export const queryRed = defineTool({
       ...given({ service: input.service, peer: input.peer, route: input.route, protocol: input.protocol, role: input.role }),
       ...which,
     };
-    const { facts, spans } = await readRed(backend, request, context);
+    const [{ facts, spans }, health] = await Promise.all([
+      readRed(backend, request, context),
+      backend.summary({ sinceMs: judgedMs }, context),
+    ]);
     const rows = [...facts.rows.map((fact) => redRowOf(fact, facts)), ...spans.rows]
       .sort((a, b) => b.requests - a.requests)
       .slice(0, input.limit);
@@ -63,7 +70,7 @@ export const queryRed = defineTool({
         message: `${rows.length} of ${total} rows are shown; narrow with service, route or peer, or raise limit`,
       });
     return {
-      output: { sinceMs: input.since, windowMs, by, total, rows, findings: redFindings(rows) },
+      output: { sinceMs: input.since, windowMs, by, total, rows, findings: redFindings(rows, judgeRoutes(health), input) },
       completeness: completenessOf(notes),
     };
   },

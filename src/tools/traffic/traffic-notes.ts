@@ -3,7 +3,7 @@
 import type { TrafficLossFact } from "../../model/red.ts";
 import type { ColonyBackend } from "../contract/backend.ts";
 import type { ToolCallContext } from "../contract/define-tool.ts";
-import { lossNotes, silentAgentNotes } from "../contract/missing-data.ts";
+import { missingNotes } from "../contract/missing-data.ts";
 import type { AgentInfo } from "../schemas/agent.ts";
 import type { CompletenessNote } from "../schemas/completeness.ts";
 
@@ -72,12 +72,13 @@ export async function trafficNotes(
   const agents = asked.chosen ?? asked.agents;
   if (agents.length === 0) return [{ kind: "no-data", message: "no agent has joined this colony; start one with coral agent start" }];
   const which = asked.chosen === undefined ? {} : { agentIds: asked.chosen.map((agent) => agent.agentId) };
-  const [losses, gaps] = await Promise.all([
+  const signals = asked.signals ?? ["red", "traffic_loss"];
+  const [losses, missing] = await Promise.all([
     backend.trafficLosses({ sinceMs: asked.sinceMs, ...which }, context),
-    backend.losses({ signals: asked.signals ?? ["red", "traffic_loss"], sinceMs: asked.sinceMs, ...which }, context),
+    missingNotes(backend, { agents, which, signals, kept: ["red"], sinceMs: asked.sinceMs }, context),
   ]);
   const off = agents.filter((agent) => trafficProblemOf(agent) !== null);
-  const notes = [...silentAgentNotes(agents), ...offNotes(off), ...lossNotes(gaps), ...hookNotes(losses, agents)];
+  const notes = [...missing, ...offNotes(off), ...hookNotes(losses, agents)];
   if (asked.isEmpty && off.length < agents.length)
     notes.push({ kind: "no-data", message: "no matching request in this window; widen since" });
   return notes;

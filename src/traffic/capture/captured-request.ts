@@ -1,9 +1,9 @@
 /** Which requests a capture includes, and which of their details may leave the process. */
 
+import { escapeControls, redactBody, redactHeaders, redactTarget } from "../../redact/index.ts";
 import type { CapturedRequest, CaptureOrder } from "../core/messages.ts";
 import type { FinishedRequest, RequestDetail } from "../core/protocol-decoder.ts";
 import type { StreamEnds } from "../streams/payload-streams.ts";
-import { escapeControls, redactBody, redactHeaders, redactTarget } from "./redact-request.ts";
 
 /** A code, a class such as `5xx`, or `error`. */
 function matchesStatus(wanted: string, { status, isError }: FinishedRequest): boolean {

@@ -8,10 +8,10 @@ import { fileURLToPath } from "node:url";
 import { CoralError } from "../../base/errors.ts";
 import { type AddressTexts, createAddressTexts } from "../../base/ip-address.ts";
 import { type BpfMap, type BpfObject, explainBpfFailure, loadBpfObject } from "../../bpf/index.ts";
-import { ownPidNamespace } from "../../host/index.ts";
 import type { ConnectionEvent, ConnectionsReport, PeerConnections } from "../core/messages.ts";
 import type { PollTimer } from "../core/poll-timer.ts";
 import { readConnectionRecord, readPeerEntry } from "./connection-records.ts";
+import { scopeConstants } from "./scope-constants.ts";
 
 export interface ConnectionWatchOptions {
   /** Sockets tracked at the same time. Default 65,536. */
@@ -56,12 +56,10 @@ export async function openConnectionWatch(options: ConnectionWatchOptions): Prom
   }
   let object: BpfObject | undefined;
   try {
-    const namespace = ownPidNamespace();
-    const isNested = namespace !== null && !namespace.isFirst;
     object = await loadBpfObject({
       path,
       maxEntries: { tracked_connections: options.maxConnections ?? 65_536 },
-      ...(isNested ? { constants: { pid_namespace_device: namespace.device, pid_namespace_inode: namespace.inode } } : {}),
+      constants: scopeConstants(),
     });
     object.attach("on_state");
     return new Watch(object, options);

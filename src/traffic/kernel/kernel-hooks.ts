@@ -4,8 +4,10 @@ import { existsSync } from "node:fs";
 import { fileURLToPath } from "node:url";
 import { CoralError } from "../../base/errors.ts";
 import { type BpfObject, explainBpfFailure, loadBpfObject, uprobeSessionSection } from "../../bpf/index.ts";
+import type { PidNamespace } from "../../host/index.ts";
 import type { TrafficSettings } from "../core/messages.ts";
 import { hasLongSends } from "./kernel-controls.ts";
+import { scopeConstants } from "./scope-constants.ts";
 
 export interface KernelHooks extends AsyncDisposable {
   readonly kind: "sockets" | "syscalls";
@@ -25,6 +27,8 @@ export interface OpenHooksOptions {
   /** For tests: only this kind. */
   kinds?: readonly KernelHooks["kind"][];
   objectPath?: string;
+  /** For tests: a pid namespace other than that of this process. */
+  namespace?: PidNamespace;
 }
 
 type HookSet = "sockets" | "long-sends" | "syscalls" | "both" | "plaintext" | "on-demand";
@@ -73,7 +77,7 @@ export async function openKernelHooks(options: OpenHooksOptions): Promise<Kernel
 }
 
 async function openHooks(path: string, kind: KernelHooks["kind"], options: OpenHooksOptions): Promise<KernelHooks> {
-  const { object, sections, plaintextProblem } = await load(path, kind, options.settings);
+  const { object, sections, plaintextProblem } = await load(path, kind, options);
   try {
     if (![...sections.values()].includes(kind)) {
       throw new CoralError({ code: "unsupported", message: `Cannot read traffic at ${kind}: the object has no programs for it` });
@@ -125,7 +129,7 @@ interface Loaded {
  */
 type Plaintext = "sessions" | "probes" | "none";
 
-async function load(path: string, kind: KernelHooks["kind"], settings: TrafficSettings): Promise<Loaded> {
+async function load(path: string, kind: KernelHooks["kind"], { settings, namespace }: OpenHooksOptions): Promise<Loaded> {
   const sections = new Map<string, HookSet>();
   const slots = slotsOf(settings.maxConnections, maxConnectionSlots);
   const kindSlots = slotsOf(settings.maxRequestKinds, maxRequestSlots);
@@ -148,6 +152,7 @@ async function load(path: string, kind: KernelHooks["kind"], settings: TrafficSe
         events: settings.ringBytes,
       },
       constants: {
+        ...scopeConstants(namespace),
         connection_slot_mask: slots - 1,
         request_slot_mask: kindSlots - 1,
         has_socket_hooks: kind === "sockets" ? 1 : 0,

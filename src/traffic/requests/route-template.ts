@@ -3,7 +3,7 @@
  * parameters are removed, so that user input stays out of names. An ambiguous segment is masked: a coarse route costs less than a leaked token.
  */
 
-import { redactShapes } from "../../redact/index.ts";
+import { isBeforeSecret, redactShapes } from "../../redact/index.ts";
 
 export const idPlaceholder = "{id}";
 /** The route of requests whose target could not be read. */
@@ -31,10 +31,6 @@ const staticFile =
   /^(.+?)((?:\.(?:min|map|d|test|module|umd|esm|cjs|bundle|chunk|gz|br))*\.(?:html?|xhtml|php|aspx?|jsp|cgi|json|xml|ya?ml|txt|csv|md|js|mjs|cjs|ts|css|map|wasm|png|jpe?g|gif|svg|webp|avif|ico|bmp|tiff?|woff2?|ttf|otf|eot|mp[34]|webm|ogg|wav|mov|avi|m3u8|mpd|pdf|docx?|xlsx?|pptx?|zip|gz|tgz|tar|br|bz2|xz|7z|jar|war|whl|deb|rpm|apk|exe|dmg|iso|bin|proto|sql|log|do|action|rss|atom))$/i;
 /** Pages named after a status code. */
 const statusPage = /^[1-5]\d\d$/;
-/** A segment after one of these is personal unless it is a plain word; also as part of a word: `verify-email`, `resetPassword`. */
-const secretWord =
-  /^(?:token|tokens|reset|invite|invitation|invites|verify|verification|confirm|confirmation|activate|activation|magic|unsubscribe|password|passwords|secret|secrets|key|keys|apikeys?|session|sessions|webhook|webhooks|hook|hooks|share|shares|otp|code|signature|callback)$/i;
-const secretLetter = /^[sd]$/i;
 /** Segments that precede a version number. */
 const versionParent = /^(?:api|rest|version|ver|v)$/i;
 
@@ -122,11 +118,6 @@ function templateFile(stem: string, extension: string): string {
   const pieces = stem.split(/([-_.~])/);
   const made = pieces.map((piece) => (/^\d{4,}$/.test(piece) || isRandomRun(piece) ? idPlaceholder : piece)).join("");
   return (isId(made.replaceAll(idPlaceholder, "x")) ? idPlaceholder : made) + extension;
-}
-
-/** Whether the next segment may be a secret. */
-export function isBeforeSecret(parent: string): boolean {
-  return secretLetter.test(parent) || parent.split(/[-_.]|(?<=[a-z])(?=[A-Z])/).some((word) => secretWord.test(word));
 }
 
 function templateSegment(raw: string, parent: string, isLast: boolean): string {

@@ -22,6 +22,7 @@ import {
 
 type AgentLine = AgentList["agents"][number];
 
+/** Most terminals draw `caution` one column wide and the other two two columns wide, hence the space. */
 const marks: Readonly<Record<string, string>> = { healthy: yes, degraded: `${caution} `, unhealthy: no };
 const empty: BoxLine = { text: "" };
 
@@ -44,6 +45,7 @@ export function agentBox(agent: AgentLine, nowMs: number): BoxLine[] {
 
 function runtimeLines({ runtime, runtimeProblems, isLegacy, os, kernel, arch }: AgentInfo): BoxLine[] {
   if (!runtime) {
+    // The facts of the registration remain: an agent without a runtime context still reported its kernel.
     const why = isLegacy ? "unknown (legacy agent: upgrade it)" : "unknown (not reported by the agent)";
     return [
       fact("Platform", `${escapeText(os)} ${escapeText(arch)}`),
@@ -62,7 +64,8 @@ function runtimeLines({ runtime, runtimeProblems, isLegacy, os, kernel, arch }: 
     fact("Runtime", `${runtimeText(runtime)}${runtime.isOverridden ? ", by config" : ""}`),
     ...(containerRuntime
       ? [fact("CRI", containerRuntimeText(containerRuntime)), fact("Socket", escapeText(containerRuntime.socketPath))]
-      : isSidecar
+      : // Elsewhere a missing runtime is normal; a sidecar needs it to run commands in its neighbours.
+        isSidecar
         ? [fact("CRI", `${no} Not available`)]
         : []),
     fact("Detected", utcText(runtime.detectedAt)),
@@ -100,6 +103,7 @@ function ownLines(details: AgentInfo, agent: AgentLine, nowMs: number): BoxLine[
     ["First seen", relative(details.firstSeenAt, nowMs)],
     ["Labels", labels.length === 0 ? null : escapeText(labels.join(","))],
   ];
+  // With a runtime context, the list of capabilities above has the reasons.
   const cannot = details.runtime ? [] : details.capabilities.filter(({ available }) => !available);
   return [
     ...facts.flatMap(([name, text]) => (text === null ? [] : [fact(name, text)])),

@@ -14,12 +14,14 @@ import { agentBox } from "./agent-box.ts";
 
 type AgentLine = AgentList["agents"][number];
 
+/** Agents in one answer; filters narrow the list in larger fleets. */
 const limit = 1_000;
 
 /** `coral agent list`: a table; with --verbose a page of each agent. */
 export async function run(invocation: Invocation): Promise<void> {
   const { options, format, print } = invocation;
   const verbose = options.flag("verbose");
+  // wide and csv have columns that only the verbose answer carries.
   const detailed = verbose || format === "wide" || format === "csv";
   const { verbose: _verbose, ...filters } = toolInput(invocation, "coral_list_agents");
   const colony = await connectColony(invocation);
@@ -33,6 +35,7 @@ export async function run(invocation: Invocation): Promise<void> {
   });
 }
 
+/** All boxes have the width of the widest line, so that their frames align. */
 function boxes({ agents }: AgentList, colony: string, { style, width }: Printer, nowMs: number): string {
   if (agents.length === 0) return "";
   const connected = agents.filter((agent) => agent.connected).length;

@@ -11,9 +11,15 @@ const hookTexts: Record<AgentTrafficStatus["hooks"], string> = {
   off: "",
 };
 
+const scopeTexts: Record<NonNullable<AgentTrafficStatus["scope"]>, string> = {
+  host: "scope: whole host",
+  "pid-namespace":
+    "scope: its own pid namespace; requests of other containers are not seen; fix: hostPID: true (Kubernetes) or --pid=host (Docker)",
+};
+
 /** The lines of `coral agent status` about requests: whether they are watched, how, at which cost, and what was missed. */
 export function trafficLines(traffic: AgentTrafficStatus, style: Style, wide: boolean): string[] {
-  const { state, hooks, reason, fix, cost, step, tls, losses, restarts, lastEnd } = traffic;
+  const { state, hooks, scope, reason, fix, cost, step, tls, losses, restarts, lastEnd } = traffic;
   const facts = [
     hookTexts[hooks],
     step > 0 ? style("yellow", `less detail (step ${step})`) : "",
@@ -21,6 +27,7 @@ export function trafficLines(traffic: AgentTrafficStatus, style: Style, wide: bo
     restarts > 0 ? style("yellow", `${plural(restarts, "restart")}${lastEnd === null ? "" : `, last: ${escapeText(lastEnd)}`}`) : "",
   ].filter((fact) => fact !== "");
   const lines = [`  requests   ${[style(stateStyles[state] ?? "yellow", state), ...facts].join(", ")}`];
+  if (scope !== undefined && state !== "off") lines.push(`             ${scopeTexts[scope]}`);
   if (reason !== null) lines.push(`             ${style("yellow", escapeText(reason))}`);
   if (fix !== null) lines.push(`             fix: ${escapeText(fix)}`);
   if (cost !== null) {

@@ -47,6 +47,7 @@ export function distributionLines(answer: ColonyStatus, { style }: Printer): str
     name === "Linux" ? counts(versions) : "forced container mode",
   ]);
   const types = runtimes.types.map(({ name, agents, modes }): [string, number, string] => [name, agents, counts(modes)]);
+  // What users can do comes first; capabilities of newer agents follow.
   const commands = ["run", "exec", "shell", "connect"];
   const shown = runtimes.capabilities.toSorted((a, b) => place(commands, a.name) - place(commands, b.name));
   return [
@@ -61,6 +62,7 @@ function place(names: readonly string[], name: string): number {
   return found < 0 ? names.length : found;
 }
 
+/** Legacy agents report no capabilities and are not counted in `of`. */
 function coverage({ name, agents, of }: RuntimeDistribution["capabilities"][number]): string {
   const share = of === 0 ? 0 : Math.round((agents / of) * 100);
   return `  ${`${escapeText(name)}:`.padEnd(9)}${share}% (${agents}/${of} agents)`;

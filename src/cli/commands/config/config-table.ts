@@ -1,3 +1,5 @@
+/** The commands of `coral config`. They work on files, without a daemon. */
+
 import type { ArgumentSpec, CommandSpec } from "../../run/command-spec.ts";
 import { dataOutput, outputOptions } from "../shared-options.ts";
 

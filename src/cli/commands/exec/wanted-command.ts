@@ -12,6 +12,7 @@ export interface WantedCommand extends CommandOrderInit {
   targets?: CommandTargets;
 }
 
+// The generated types also allow a finished message in place of its fields.
 type CommandTargets = Exclude<NonNullable<CommandOrderInit["targets"]>, { $typeName: string }>;
 type CommandPlace = Exclude<NonNullable<CommandOrderInit["target"]>, { $typeName: string }>;
 
@@ -22,6 +23,7 @@ export function wantedCommand(invocation: Invocation, command: OrderKind): Wante
   const all: CommandTargets | undefined = service === undefined ? targets : { ...targets, service: oneService(service, targets?.service) };
   if (all && options.flag("local")) throw usage("--local is this machine's agent; it cannot stand beside targets");
   const target = placeOf(invocation, all?.service !== undefined);
+  // `coral run` here starts a program as the shell would; elsewhere this directory means nothing.
   const workingDirectory = options.text("cwd") ?? (command === "run" && all === undefined ? process.cwd() : undefined);
   const timeoutMs = wholeNumber(options.durationMs("timeout"));
   const maxOutputBytes = wholeNumber(sizeOption(invocation, "max-output"));
@@ -30,6 +32,7 @@ export function wantedCommand(invocation: Invocation, command: OrderKind): Wante
   return {
     kind: command,
     ...given({ argv, text }),
+    // A terminal belongs to one process: any one of the matching agents.
     ...(all === undefined ? {} : { targets: command === "shell" ? { ...all, one: true } : all }),
     ...given({ target, workingDirectory, environment, timeoutMs, maxOutputBytes, serviceName }),
     ...(options.flag("detach") ? { isDetached: true } : {}),
@@ -66,6 +69,7 @@ function wordsOf({ args, passed }: Invocation, command: OrderKind, hasTargets: b
   return second === undefined ? { text: first } : { service: first, text: second };
 }
 
+/** Undefined without any option that selects agents; an empty selection would be none of them. */
 function targetsOf({ options }: Invocation): CommandTargets | undefined {
   const agents = options.texts("agent");
   const labels = pairsOf("label", options.texts("label"));
@@ -84,6 +88,7 @@ function oneService(word: string, option: string | undefined): string {
   return word;
 }
 
+/** Where at the agent the command runs. A pid alone is a process of the service, if one is named, and of the host otherwise. */
 function placeOf({ options }: Invocation, hasService: boolean): CommandPlace | undefined {
   const container = options.text("container");
   const pid = options.integer("pid", 1, 2 ** 31 - 1);
@@ -105,6 +110,7 @@ function pairsOf(name: string, words: readonly string[]): Record<string, string>
   );
 }
 
+/** For fields that are 64-bit in the protocol. */
 function wholeNumber(value: number | undefined): bigint | undefined {
   return value === undefined ? undefined : BigInt(Math.round(value));
 }

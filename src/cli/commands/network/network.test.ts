@@ -248,6 +248,10 @@ External Egress: 2 destinations
     });
     expect(stdout).toContain("SERVICE TOPOLOGY of s3 (with");
     expect(stdout).toContain("Depends on it: api, frontend\nIt depends on: none\n");
+    for (const node of topology.nodes) if (node.name === "frontend") node.relation = "attempt";
+    colony.tool("coral_get_topology", topology);
+    const failed = await world.coral("network topology --service s3");
+    expect(failed.stdout).toContain("Depends on it: api\nIt depends on: none\nFailed attempts only: frontend\n");
   });
 
   it("draws an empty topology, and counts what it omits of a huge one", async () => {

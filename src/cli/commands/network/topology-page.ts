@@ -104,7 +104,8 @@ function relationLines({ nodes }: Topology, wide: boolean): string[] {
     const shown = (wide ? found : found.slice(0, namesMax)).map((node) => escapeText(node.name));
     return `${shown.join(", ")}${found.length > shown.length ? ` and ${found.length - shown.length} more` : ""}`;
   };
-  return [`Depends on it: ${names("dependent", "both")}`, `It depends on: ${names("dependency", "both")}`, ""];
+  const attempts = nodes.some(({ relation }) => relation === "attempt") ? [`Failed attempts only: ${names("attempt")}`] : [];
+  return [`Depends on it: ${names("dependent", "both")}`, `It depends on: ${names("dependency", "both")}`, ...attempts, ""];
 }
 
 function nameOf(id: string, nodes: ReadonlyMap<string, TopologyNode>, port: number | null = null): string {

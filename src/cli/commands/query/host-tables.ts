@@ -6,8 +6,11 @@ import { renderTable, type Table, tableOf } from "../../output/table.ts";
 import { bytes, bytesPerSecond, number, percent, plural } from "../../output/values.ts";
 import { usageCell } from "../service/health-style.ts";
 
+/** Of each list in the short form. */
 const shortRows = 5;
+/** Of a mount, its inodes or the memory limit of a cgroup. */
 const nearFullRatio = 0.8;
+/** Share of scheduling periods. */
 const throttledRatio = 0.01;
 
 type Disk = HostReport["disks"][number];
@@ -23,7 +26,9 @@ export function hostTables(host: HostReport, print: Printer, wide: boolean): str
     return [`  ${print.style("bold", title)}`, text.trimEnd()];
   };
   const rows = <T>(all: readonly T[], notable: (row: T) => boolean): readonly T[] => (wide ? all : all.filter(notable).slice(0, shortRows));
+  // One request in ten seconds: every root disk has some.
   const isBusy = (disk: Disk): boolean => disk.readsPerS + disk.writesPerS >= 0.1 || disk.busyRatio >= 0.01;
+  // Images such as squashfs are read-only and always full.
   const isNearFull = (mount: Mount): boolean => !mount.readOnly && Math.max(mount.usedRatio, mount.inodesUsedRatio ?? 0) >= nearFullRatio;
   const hasErrors = (nic: Interface): boolean => nic.rxErrors + nic.txErrors + nic.rxDrops + nic.txDrops > 0;
   return [
@@ -36,17 +41,20 @@ export function hostTables(host: HostReport, print: Printer, wide: boolean): str
   ];
 }
 
+/** Slowed by its own limits, whatever the host has left. */
 function isPressed(group: Cgroup): boolean {
   const memory = group.memUsedBytes !== null && group.memLimitBytes ? group.memUsedBytes / group.memLimitBytes : 0;
   return (group.maxThrottledRatio ?? 0) >= throttledRatio || memory >= nearFullRatio || group.oomKills > 0;
 }
 
+/** Shown when no mount is near full: that they were looked at. */
 function fullestMount(mounts: readonly Mount[]): string | undefined {
   const writable = mounts.filter((mount) => !mount.readOnly).sort((a, b) => b.usedRatio - a.usedRatio);
   const fullest = writable[0];
   return fullest && `${plural(writable.length, "mount")}, fullest ${fullest.mount} at ${percent(fullest.usedRatio)}`;
 }
 
+/** Shown when no interface has errors. */
 function traffic(interfaces: readonly Interface[]): string | undefined {
   if (interfaces.length === 0) return undefined;
   const sum = (read: (nic: Interface) => number): number => interfaces.reduce((total, nic) => total + read(nic), 0);

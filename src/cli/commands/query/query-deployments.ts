@@ -1,6 +1,6 @@
 import { escapeText } from "../../../base/escape-text.ts";
 import { formatBytes, formatDurationMs } from "../../../base/units.ts";
-import type { BuildChange, Deployment, DeploymentList } from "../../../tools/index.ts";
+import { type BuildChange, type Deployment, type DeploymentList, sharesText } from "../../../tools/index.ts";
 import type { Printer } from "../../output/printer.ts";
 import type { StyleName } from "../../output/style.ts";
 import { type Column, renderTable, tableOf } from "../../output/table.ts";
@@ -38,12 +38,25 @@ function columns(nowMs: number): Column<Deployment>[] {
       cell: ({ verdict, isComplete }) => ({ text: isComplete ? verdict : `${verdict} so far`, style: verdictStyles[verdict] }),
       raw: ({ verdict }) => verdict,
     },
+    {
+      title: "ROLLOUT",
+      key: "state",
+      cell: (row) => ({ text: rolloutText(row), ...(row.state === "complete" ? { style: "dim" as const } : {}) }),
+      raw: ({ state }) => state,
+    },
     { title: "WHY", key: "reason", cell: ({ reason }) => reason },
     { title: "FOUND BY", key: "foundBy", cell: ({ foundBy }) => foundBy.join(","), wide: true },
     { title: "HOSTS", key: "agents", cell: ({ agents }) => agents.length, wide: true },
     { title: "BUILD", key: "build", cell: ({ build }) => build, wide: true },
     { title: "ID", key: "id", cell: ({ id }) => id, wide: true },
   ];
+}
+
+/** `complete`, `rolling 2/10`, `rolled back`, `variant 1/4`. */
+function rolloutText({ state, shares }: Deployment): string {
+  const instances = shares.reduce((sum, share) => sum + share.instances, 0);
+  const part = instances === 0 ? "" : ` ${shares[0]?.instances ?? 0}/${instances}`;
+  return state === "rolled-back" ? "rolled back" : `${state}${state === "complete" ? "" : part}`;
 }
 
 /** `1.4.2 ← 1.4.1`, `3f2a91c0 ← 77aa…`, with the note of a mark. */
@@ -68,6 +81,8 @@ function onePage(deployment: Deployment, { style, width }: Printer, wide: boolea
   const lines = [
     `${style("bold", escapeText(service))}  ${localTime(at, nowMs)} · ${escapeText(deployedText(deployment))} · ${style(verdictStyles[verdict], state)} · seen by ${foundBy.join(" and ")}${escapeText(where)}`,
   ];
+  if (deployment.shares.length > 0)
+    lines.push(`  ${deployment.state === "variant" ? "side by side to stay" : "rolling out"}: ${escapeText(sharesText(deployment))}`);
   if (report === null || report.changes.length === 0) lines.push(`  ${escapeText(reason)}`);
   if (report !== null) {
     if (report.changes.length > 0)

@@ -18,6 +18,7 @@ export async function run(invocation: Invocation): Promise<void> {
       answer.by === "pattern"
         ? renderTable(tableIn(answer), { wide, width: wide ? undefined : print.width, style: print.style })
         : recordLines(answer.records, print, { wide, isOneService: args[0] !== undefined }),
+    // The line below the page names the same --page as the note of the answer.
     pageShows: ({ next }, note) => next !== null && note.kind === "limit" && note.message.includes(next),
     after: ({ next, records }) => {
       if (next !== null) print.note(`Showing the newest ${records.length} records; add --page ${next} for older ones`);
@@ -34,8 +35,10 @@ const styles: Record<string, StyleName | undefined> = {
   debug: "dim",
   trace: "dim",
 };
+/** `ERROR` and `FATAL`. */
 const levelWidth = 5;
 const longestService = 24;
+/** In a narrower terminal lines wrap: a shorter text says nothing. */
 const leastBody = 20;
 
 /** `08:12:33.123 ERROR api  connection refused`; wide adds what stands beside the text. */
@@ -44,6 +47,7 @@ function recordLines(records: readonly LogRecord[], print: Printer, shown: { wid
   const width = shown.wide ? undefined : print.width;
   const nowMs = Date.now();
   const names = new Set(records.map(({ service }) => service));
+  // A name that every line would repeat is left out.
   const isNamed = !shown.isOneService || names.size > 1;
   const nameWidth = Math.min(longestService, Math.max(0, ...[...names].map((name) => textWidth(escapeText(name)))));
   const lines = records.map((record) => {
@@ -60,13 +64,16 @@ function recordLines(records: readonly LogRecord[], print: Printer, shown: { wid
       `${isNamed ? style("cyan", name) : ""}${text}${shown.wide ? style("dim", besideText(record)) : ""}`,
     ].join(" ");
   });
+  // The newest last, next to the prompt.
   return lines.length === 0 ? "" : `${lines.reverse().join("\n")}\n`;
 }
 
+/** The sender's own word where it maps to no level. */
 function levelText({ severity, severityText }: LogRecord): string {
   return severity === "" ? truncateText(escapeText(severityText ?? "-"), levelWidth) : severity.toUpperCase();
 }
 
+/** Most exceptions repeat their type in the text; then it is not printed twice. */
 function bodyText({ body, isCut, eventName, exceptionType }: LogRecord): string {
   const head = [eventName, exceptionType].filter((text) => text !== null && !body.includes(text)).join(" ");
   return escapeText([head, body.trimEnd()].filter((text) => text !== "").join(": ")) + (isCut ? " …" : "");
@@ -82,6 +89,7 @@ function besideText({ traceId, pattern, agentId, attributes }: LogRecord): strin
   return escapeText(`  ${parts.join(" ")}`);
 }
 
+/** With milliseconds, which order records of the same second. */
 function timeText(iso: string, nowMs: number): string {
   return `${localTime(iso, nowMs)}.${iso.slice(20, 23)}`;
 }

@@ -29,7 +29,7 @@ export const queryCommands: readonly CommandSpec[] = [
     tool: "coral_query_deployments",
     summary: "List deployments and what changed with each: latency, errors, CPU, memory, new calls and errors",
     description:
-      "Coral detects a deployment when a process starts with another build or version, and compares the half hour after it with the time before.",
+      "Coral detects a deployment when a new build or version of a service replaces the old one, shows the shares of both while they run side by side, and compares the half hour after it with the time before.",
     positional: ["service"],
     fields: { service: { description: "Show its deployments in full; default: all services, one line per deployment" } },
     options: watchedOutput,

@@ -197,13 +197,16 @@ const deployment: Deployment = {
     newEgress: ["s3.example.com:443"],
     newErrors: [{ template: "boom <num>", severity: "error", records: 7 }],
   },
+  state: "complete",
+  shares: [],
+  endedAt: null,
 };
 
 describe("coral query deployments", () => {
   it("prints one line each, and one service's with every change", async () => {
     here.colony.tool("coral_query_deployments", { sinceMs: 86_400_000, deployments: [deployment] });
     const list = await here.world.coral("query deployments");
-    expect(list.stdout).toMatch(/api +bbbbbbbb ← aaaaaaaa \(new cache\) +regression so far +GET \/ p95/);
+    expect(list.stdout).toMatch(/api +bbbbbbbb ← aaaaaaaa \(new cache\) +regression so far +complete +GET \/ p95/);
     expect(here.colony.calls[0]?.body).toEqual({ since: "1d" });
     const { stdout } = await here.world.coral("query deployments api --since 7d");
     expect(here.colony.calls[1]?.body).toEqual({ since: "7d", service: "api" });

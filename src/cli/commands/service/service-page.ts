@@ -32,6 +32,7 @@ export interface ServicePageOptions {
 
 const callsShown = 20;
 const portsShown = 10;
+const aliasesShown = 5;
 const instancesShown = 20;
 
 export function servicePage(report: ServiceReport, print: Printer, options: ServicePageOptions): string {
@@ -69,6 +70,15 @@ function headLines(service: Service, { style }: Printer, { nowMs, wide }: Servic
   const facts: [string, string][] = [
     ["ports", ports === "" ? "none; it only calls out" : ports],
     ["name", `by ${escapeText(service.namedBy)}, confidence ${service.confidence}`],
+    ...(service.origin === null ? [] : [["origin", escapeText(service.origin)] satisfies [string, string]]),
+    ...(service.aliases.length === 0
+      ? []
+      : [
+          ["also", shortList(service.aliases.map(escapeText), wide ? service.aliases.length : aliasesShown, ", ")] satisfies [
+            string,
+            string,
+          ],
+        ]),
     ["found", `${escapeText(service.method)}${before}`],
     ["seen", `first ${relative(service.firstSeenAt, nowMs)}, last ${relative(service.lastSeenAt, nowMs)}`],
     ["outside", facing.length === 0 ? "nothing seen" : facing.join(", ")],

@@ -78,7 +78,7 @@ export const deployCommands: readonly CommandSpec[] = [
     tool: "coral_mark_deployment",
     summary: "Mark a deployment: a configuration, a flag, a build without a version",
     description:
-      "Coral detects a deployment by itself when a process starts with another binary or version. A mark near a detected deployment is added to it. Needs the permission debug.",
+      "Coral detects a deployment by itself when a process starts with another program or version. A mark near a detected deployment is added to it. Needs the permission debug.",
     positional: ["service"],
     options: dataOutput,
     examples: [["coral deploy mark api --version 1.4.2 --note 'new cache'", "now"]],

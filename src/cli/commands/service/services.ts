@@ -123,6 +123,7 @@ function columnsAt(nowMs: number, short: boolean): readonly Column<Service>[] {
       align: "left",
     },
     { title: "AGENTS", key: "agentHealth", cell: (service) => service.health, wide: true },
+    { title: "ORIGIN", key: "origin", cell: (service) => service.origin, wide: true },
     { title: "NAMED BY", key: "namedBy", cell: (service) => service.namedBy, wide: true },
     { title: "CONFIDENCE", key: "confidence", cell: (service) => service.confidence, wide: true },
     { title: "METHOD", key: "method", cell: (service) => service.method, wide: true },

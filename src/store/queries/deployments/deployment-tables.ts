@@ -1,9 +1,11 @@
 /** The colony's memory of builds and deployments. All times are milliseconds since 1970. */
 
+import type { ServiceFilter } from "../../../model/services.ts";
 import type { Transaction } from "../../engine/database.ts";
 import {
   numberIn,
   numberOrNullIn,
+  placeholders,
   type Queryable,
   type QueryParameter,
   type QueryRow,
@@ -11,6 +13,7 @@ import {
   textOrNullIn,
   type WritableStore,
 } from "../../tables/queryable.ts";
+import { serviceTexts } from "../service-filter.ts";
 
 /** A build that a service was seen to run. `found_by` is `process` or `span`; `build` or `version` may be empty, not both. */
 export interface KnownBuild {
@@ -21,6 +24,24 @@ export interface KnownBuild {
   firstSeenMs: number;
   lastSeenMs: number;
   isRunning: boolean;
+  places: BuildPlace[];
+}
+
+/** A build at one agent; times are of that agent's clock. `instances`: processes at the last scan that showed it, requests for spans. */
+export interface BuildPlace {
+  agentId: string;
+  startedMs: number;
+  lastMs: number;
+  instances: number;
+}
+
+/** One of the builds that run side by side. `requests`: of the last five minutes; null where builds cannot be told apart. */
+export interface BuildShare {
+  build: string | null;
+  version: string | null;
+  instances: number;
+  agents: number;
+  requests: number | null;
 }
 
 /** Where a deployment arrived, and when. */
@@ -51,18 +72,31 @@ export interface DeploymentRecord {
   evaluatedMs: number | null;
   /** JSON. */
   report: string | null;
+  /** `rolling`, `complete`, `rolled-back`, `variant`. */
+  state: string;
+  shares: BuildShare[];
+  /** When the old build was gone, or the new one after a rollback. */
+  endedMs: number | null;
 }
 
 export interface DeploymentsQuery {
-  service?: string;
+  service?: ServiceFilter;
   /** Only what started since. */
   fromMs?: number;
-  /** Only those that are still compared. */
+  /** Only those that are still compared, or must be compared again because rows came late. */
   open?: boolean;
   limit: number;
 }
 
+/** Name of the progress beside that of roll-ups: numbers of pulls continue above the highest that is written there. */
+const progressName = "deployments";
 const keptMs = 60 * 86_400_000;
+
+/** The last pull whose rows were taken into account; null when none was. */
+export async function loadBuildProgress(store: Queryable): Promise<number | null> {
+  const [row] = await store.query("SELECT max(ingest) AS ingest FROM internal.rollup_progress WHERE name = ?", [progressName]);
+  return row === undefined ? null : numberOrNullIn(row, "ingest");
+}
 
 export async function loadKnownBuilds(store: Queryable): Promise<KnownBuild[]> {
   const rows = await store.query("SELECT * FROM registry.service_builds ORDER BY first_seen, service, build, version");
@@ -74,6 +108,7 @@ export async function loadKnownBuilds(store: Queryable): Promise<KnownBuild[]> {
     firstSeenMs: millisecondsIn(row, "first_seen"),
     lastSeenMs: millisecondsIn(row, "last_seen"),
     isRunning: row["is_running"] === true,
+    places: JSON.parse(textOrNullIn(row, "places") ?? "[]") as BuildPlace[],
   }));
 }
 
@@ -82,14 +117,15 @@ export async function listDeployments(store: Queryable, query: DeploymentsQuery)
   const conditions = ["true"];
   const parameters: QueryParameter[] = [];
   if (query.service !== undefined) {
-    conditions.push("service = ?");
-    parameters.push(query.service);
+    const texts = serviceTexts(query.service);
+    conditions.push(`service IN (${placeholders(texts)})`);
+    parameters.push(...texts);
   }
   if (query.fromMs !== undefined) {
     conditions.push("started_at >= make_timestamp(?)");
     parameters.push(Math.floor(query.fromMs * 1_000));
   }
-  if (query.open) conditions.push("NOT is_complete");
+  if (query.open) conditions.push("(NOT is_complete OR (looks > 0 AND evaluated_at IS NULL))");
   const rows = await store.query(
     `SELECT * FROM registry.deployments WHERE ${conditions.join(" AND ")} ORDER BY started_at DESC, id LIMIT ?`,
     [...parameters, query.limit],
@@ -103,13 +139,19 @@ export interface DeploymentChanges {
   deployments: readonly DeploymentRecord[];
   /** Recorded with them, so that each is reported once. */
   events: readonly { kind: string; atMs: number; message: string; details: Record<string, unknown> }[];
+  /** The last pull whose rows were taken into account. */
+  readUpTo?: number;
 }
 
 /** All of it in one transaction; what is older than 60 days goes. */
 export async function saveDeployments(store: WritableStore, changes: DeploymentChanges, nowMs: number): Promise<void> {
-  const { builds, deployments, events } = changes;
-  if (builds.length + deployments.length + events.length === 0) return;
+  const { builds, deployments, events, readUpTo } = changes;
+  if (builds.length + deployments.length + events.length === 0 && readUpTo === undefined) return;
   await store.write(async (transaction) => {
+    if (readUpTo !== undefined) {
+      const changed = await transaction.run("UPDATE internal.rollup_progress SET ingest = ? WHERE name = ?", [readUpTo, progressName]);
+      if (changed === 0) await transaction.run("INSERT INTO internal.rollup_progress VALUES (?, ?)", [progressName, readUpTo]);
+    }
     for (const build of builds) await saveBuild(transaction, build);
     for (const deployment of deployments) await saveDeployment(transaction, deployment);
     for (const { kind, atMs, message, details } of events) {
@@ -134,7 +176,7 @@ async function saveBuild(transaction: Transaction, build: KnownBuild): Promise<v
     build.build,
     version,
   ]);
-  await transaction.run("INSERT INTO registry.service_builds VALUES (?, ?, ?, ?, make_timestamp(?), make_timestamp(?), ?)", [
+  await transaction.run("INSERT INTO registry.service_builds VALUES (?, ?, ?, ?, make_timestamp(?), make_timestamp(?), ?, ?)", [
     service,
     foundBy,
     build.build,
@@ -142,6 +184,7 @@ async function saveBuild(transaction: Transaction, build: KnownBuild): Promise<v
     Math.floor(firstSeenMs * 1_000),
     Math.floor(lastSeenMs * 1_000),
     isRunning,
+    JSON.stringify(build.places),
   ]);
 }
 
@@ -149,7 +192,8 @@ async function saveDeployment(transaction: Transaction, one: DeploymentRecord): 
   await transaction.run("DELETE FROM registry.deployments WHERE id = ?", [one.id]);
   await transaction.run(
     `INSERT INTO registry.deployments VALUES (?, ?, make_timestamp(?), make_timestamp(?), ?, ?, ?, ?, ?, ?, ?, ?, ?, ?, ?,
-       CASE WHEN CAST(? AS BIGINT) < 0 THEN NULL ELSE make_timestamp(CAST(? AS BIGINT)) END, ?)`,
+       CASE WHEN CAST(? AS BIGINT) < 0 THEN NULL ELSE make_timestamp(CAST(? AS BIGINT)) END, ?, ?, ?,
+       CASE WHEN CAST(? AS BIGINT) < 0 THEN NULL ELSE make_timestamp(CAST(? AS BIGINT)) END)`,
     [
       one.id,
       one.service,
@@ -168,6 +212,9 @@ async function saveDeployment(transaction: Transaction, one: DeploymentRecord): 
       one.verdict,
       ...[0, 1].map(() => (one.evaluatedMs === null ? -1 : Math.floor(one.evaluatedMs * 1_000))),
       one.report,
+      one.state,
+      JSON.stringify(one.shares),
+      ...[0, 1].map(() => (one.endedMs === null ? -1 : Math.floor(one.endedMs * 1_000))),
     ],
   );
 }
@@ -191,6 +238,9 @@ function deploymentIn(row: QueryRow): DeploymentRecord {
     verdict: textIn(row, "verdict"),
     evaluatedMs: numberOrNullIn(row, "evaluated_at") === null ? null : millisecondsIn(row, "evaluated_at"),
     report: textOrNullIn(row, "report"),
+    state: textOrNullIn(row, "state") ?? "complete",
+    shares: JSON.parse(textOrNullIn(row, "shares") ?? "[]") as BuildShare[],
+    endedMs: numberOrNullIn(row, "ended_at") === null ? null : millisecondsIn(row, "ended_at"),
   };
 }
 

@@ -27,13 +27,19 @@ const listedMax = 20;
 /** What was logged so long before is not new. */
 const patternsBackMs = 24 * 3_600_000;
 
+type RequestFacts = Pick<BuildFacts, "source" | "beforeMs" | "afterMs" | "cellMs" | "routes">;
+
 export async function queryBuildFacts(store: Queryable, query: BuildFactsQuery): Promise<BuildFacts> {
   const empty = { source: "none" as const, beforeMs: query.beforeMs, afterMs: query.afterMs, cellMs: query.cellMs, routes: [] };
-  let requests: Pick<BuildFacts, "source" | "beforeMs" | "afterMs" | "cellMs" | "routes"> = empty;
+  let requests: RequestFacts = empty;
   for (const source of ["hooks", "spans"] as const) {
     if (requests.routes.length === 0 && (await hasRequests(store, source))) requests = await readRequests(store, query, source);
   }
-  return { ...requests, ...(await readResources(store, query)), ...(await readNews(store, query)) };
+  const resources = await readResources(store, query);
+  // The time before begins with its first request.
+  const skipped = Math.round((query.beforeMs - requests.beforeMs) / 60_000);
+  const before = resources.resourceMinutes.before.map((minute) => minute - skipped);
+  return { ...requests, ...resources, resourceMinutes: { ...resources.resourceMinutes, before }, ...(await readNews(store, query)) };
 }
 
 interface Side {
@@ -48,11 +54,7 @@ function sidesOf({ guardMs, warmUpMs, beforeMs, afterMs }: BuildFactsQuery, atMs
   };
 }
 
-async function readRequests(
-  store: Queryable,
-  query: BuildFactsQuery,
-  source: RequestSource,
-): Promise<Pick<BuildFacts, "source" | "beforeMs" | "afterMs" | "cellMs" | "routes">> {
+async function readRequests(store: Queryable, query: BuildFactsQuery, source: RequestSource): Promise<RequestFacts> {
   const { sql: places, parameters, firstMs, lastMs } = placesSql(query);
   const { before } = sidesOf(query, firstMs);
   const { after } = sidesOf(query, lastMs);
@@ -147,7 +149,10 @@ function routesIn(rows: readonly QueryRow[], cellMs: number): BuildFacts["routes
 }
 
 /** Of processes that are among the busiest of their hosts: the others are not sampled. */
-async function readResources(store: Queryable, query: BuildFactsQuery): Promise<Pick<BuildFacts, "cpuCores" | "memoryBytes">> {
+async function readResources(
+  store: Queryable,
+  query: BuildFactsQuery,
+): Promise<Required<Pick<BuildFacts, "cpuCores" | "memoryBytes" | "resourceMinutes">>> {
   const { sql: places, parameters, firstMs, lastMs } = placesSql(query);
   const [fromMs, untilMs] = [sidesOf(query, firstMs).before.fromMs, sidesOf(query, lastMs).after.untilMs];
   const inTime = `"time" BETWEEN make_timestamp(${Math.floor(fromMs * 1_000)}) AND make_timestamp(${Math.floor(untilMs * 1_000)})`;
@@ -170,9 +175,11 @@ async function readResources(store: Queryable, query: BuildFactsQuery): Promise<
   const answer = {
     cpuCores: { before: [] as number[], after: [] as number[] },
     memoryBytes: { before: [] as number[], after: [] as number[] },
+    resourceMinutes: { before: [] as number[], after: [] as number[] },
   };
   for (const row of rows) {
     const side = row["is_after"] === true ? "after" : "before";
+    answer.resourceMinutes[side].push(numberIn(row, "minute"));
     answer.cpuCores[side].push(numberIn(row, "cpu"));
     answer.memoryBytes[side].push(numberIn(row, "rss"));
   }

@@ -1,5 +1,5 @@
 import { describe, expect, it } from "vitest";
-import { seededRandom } from "../../test-support.ts";
+import { seededRandom } from "../../store.fixture.ts";
 import {
   addDistributions,
   type Distribution,

@@ -6,7 +6,7 @@ import { openColonyStore } from "../../colony/colony-store.ts";
 import { type GoldenRow, insertGoldenRows } from "../../golden-rows.fixture.ts";
 import type { Signal } from "../../signals/define-signal.ts";
 import { metricPoint } from "../../signals/metrics.ts";
-import { TestClock, temporaryFolder, testEngine } from "../../test-support.ts";
+import { TestClock, temporaryFolder, testEngine } from "../../store.fixture.ts";
 import { loadSeries } from "./load-series.ts";
 
 const timeUs = 1_767_225_610_000_000;

@@ -3,6 +3,7 @@
 import { CoralError } from "../../../base/errors.ts";
 import { parseExactJson } from "../../../base/exact-json.ts";
 import type { MetricKind } from "../../../model/metrics.ts";
+import type { ServiceFilter } from "../../../model/services.ts";
 import {
   booleanIn,
   numberIn,
@@ -14,6 +15,7 @@ import {
   textIn,
   textOrNullIn,
 } from "../../tables/queryable.ts";
+import { serviceTexts } from "../service-filter.ts";
 import { type PointSource, sentPoints } from "./choose-points.ts";
 import type { Buckets, Distribution } from "./distribution.ts";
 import { Turn } from "./turn.ts";
@@ -46,7 +48,7 @@ export interface MetricSeriesPoints {
 
 export interface SeriesFilter {
   names: readonly string[];
-  service?: string;
+  service?: ServiceFilter;
   agentIds?: readonly string[];
   /** Microseconds since 1970; the end belongs to it. */
   startUs: number;
@@ -153,8 +155,9 @@ function whereOf({ names, service, agentIds, startUs, endUs }: SeriesFilter): { 
   const parts = [`name IN (${placeholders(names)})`, `"time" > make_timestamp(?)`, `"time" <= make_timestamp(?)`];
   const parameters: QueryParameter[] = [...names, Math.floor(startUs), Math.floor(endUs)];
   if (service !== undefined) {
-    parts.push("service = ?");
-    parameters.push(service);
+    const texts = serviceTexts(service);
+    parts.push(`service IN (${placeholders(texts)})`);
+    parameters.push(...texts);
   }
   if (agentIds !== undefined) {
     parts.push(agentIds.length === 0 ? "false" : `agent_id IN (${placeholders(agentIds)})`);

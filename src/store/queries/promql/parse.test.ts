@@ -1,6 +1,6 @@
 import { describe, expect, it } from "vitest";
 import { CoralError } from "../../../base/errors.ts";
-import { seededRandom } from "../../test-support.ts";
+import { seededRandom } from "../../store.fixture.ts";
 import type { Expression } from "./ast.ts";
 import { parsePromql } from "./parse.ts";
 

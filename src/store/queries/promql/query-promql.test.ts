@@ -1,5 +1,5 @@
 import { afterAll, beforeAll, describe, expect, it } from "vitest";
-import { TestClock } from "../../test-support.ts";
+import { TestClock } from "../../store.fixture.ts";
 import { openStoredHosts, type SignalRows, type StoredHosts } from "../stored-hosts.fixture.ts";
 import { prometheusNames } from "./prometheus-names.ts";
 import { type PromqlQuery, queryPromql } from "./query-promql.ts";

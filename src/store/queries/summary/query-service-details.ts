@@ -1,5 +1,6 @@
 /** What the summary of one service adds: routes, callers and callees, a time series of the last hour, CPU and memory. */
 
+import type { Resolved } from "../../../model/services.ts";
 import type {
   ServiceDetailsFacts,
   ServiceDetailsRequest,
@@ -10,10 +11,11 @@ import type {
 import { numberIn, numberOrNullIn, type Queryable, type QueryRow, textIn } from "../../tables/queryable.ts";
 import { percentileIn, percentilesSql, redPartsSql } from "../red-parts.ts";
 import { type PartsRange, requestPartsSql } from "../request-parts.ts";
-import { amountsIn, roleIn } from "./query-summary.ts";
+import { namedFilter } from "../service-filter.ts";
+import { amountsIn, roleIn } from "./period-requests.ts";
 import { type PeriodRange, summaryRanges } from "./summary-window.ts";
 
-export interface ServiceDetailsQuery extends ServiceDetailsRequest {
+export interface ServiceDetailsQuery extends Resolved<ServiceDetailsRequest> {
   nowMs: number;
 }
 
@@ -61,33 +63,35 @@ const columns =
   "requests, CASE WHEN is_error THEN requests ELSE 0 END AS errors, duration_us, queue_us, queue_samples, duration_lo, duration_counts::UBIGINT[] AS duration_counts";
 
 async function readRoutes(store: Queryable, query: ServiceDetailsQuery, periods: Periods): Promise<SummaryRouteFact[]> {
+  const service = namedFilter(query.service);
   const parts = periods.map(
     ({ range }, index) =>
-      `SELECT ${index} AS period, role, method, route, ${columns} FROM (${requestPartsSql(query.source, range, "AND service = $service AND role IN ('server', 'client') AND protocol <> 'tls'")})`,
+      `SELECT ${index} AS period, role, method, route, ${columns} FROM (${requestPartsSql(query.source, range, `AND service IN (${service.list}) AND role IN ('server', 'client') AND protocol <> 'tls'`)})`,
   );
-  const rows = await store.query(groupedSql(parts, ["role", "method", "route"]), { service: query.service });
+  const rows = await store.query(groupedSql(parts, ["role", "method", "route"]), service.parameters);
   return rows.flatMap((row) =>
     withPeriod(row, periods, () => ({ role: roleIn(row), method: textIn(row, "method"), route: textIn(row, "route"), ...amountsIn(row) })),
   );
 }
 
 async function readPeers(store: Queryable, query: ServiceDetailsQuery, periods: Periods): Promise<SummaryPeerFact[]> {
+  const service = namedFilter(query.service);
   const named = periods.map(({ range }, index) => {
     const sql =
       query.source === "hooks"
         ? `SELECT role, who, ${columns} FROM (${redPartsSql(range, { service: query.service }, true).sql}) WHERE protocol <> 'tls'`
-        : spanPeersSql(range);
+        : spanPeersSql(range, service.list);
     return `SELECT ${index} AS period, * FROM (${sql})`;
   });
-  const rows = await store.query(groupedSql(named, ["role", "who"]), { service: query.service });
+  const rows = await store.query(groupedSql(named, ["role", "who"]), service.parameters);
   return rows.flatMap((row) => withPeriod(row, periods, () => ({ role: roleIn(row), peer: textIn(row, "who"), ...amountsIn(row) })));
 }
 
 /** By calls whose both ends are known from traces; durations are the callee's. */
-function spanPeersSql({ startMs, endMs, resolution }: PartsRange): string {
+function spanPeersSql({ startMs, endMs, resolution }: PartsRange, services: string): string {
   const until = Number.isFinite(endMs) ? `make_timestamp(${Math.floor(endMs * 1_000)})` : "'infinity'::TIMESTAMP";
   const inTime = (column: string): string =>
-    `${column} >= make_timestamp(${Math.floor(startMs * 1_000)}) AND ${column} < ${until} AND (client = $service OR server = $service)`;
+    `${column} >= make_timestamp(${Math.floor(startMs * 1_000)}) AND ${column} < ${until} AND (client IN (${services}) OR server IN (${services}))`;
   const ends = "client, server, duration_lo, duration_counts::UBIGINT[] AS duration_counts";
   const raw = `SELECT ${ends}, requests, errors FROM raw.span_edge WHERE ${inTime('"time"')}`;
   const name = `span_edge_${resolution}`;
@@ -96,7 +100,7 @@ function spanPeersSql({ startMs, endMs, resolution }: PartsRange): string {
       ? raw
       : `SELECT ${ends}, requests_sum AS requests, errors_sum AS errors FROM rollup.${name} WHERE ${inTime("bucket")}
          UNION ALL ${raw} AND ingest > (SELECT coalesce(max(ingest), 0) FROM internal.rollup_progress WHERE name = '${name}')`;
-  const isServer = "server = $service";
+  const isServer = `server IN (${services})`;
   return `SELECT CASE WHEN ${isServer} THEN 'server' ELSE 'client' END AS role, CASE WHEN ${isServer} THEN client ELSE server END AS who, requests, errors,
     0 AS duration_us, 0 AS queue_us, 0 AS queue_samples, duration_lo, duration_counts FROM (${rows})`;
 }
@@ -111,6 +115,7 @@ async function readCourse(
   store: Queryable,
   { service, source, sinceMs, nowMs }: ServiceDetailsQuery,
 ): Promise<ServiceDetailsFacts["course"]> {
+  const services = namedFilter(service);
   const stepMs = Math.max(1, Math.ceil((sinceMs + hourMs) / 90 / minuteMs)) * minuteMs;
   const points = Math.ceil((sinceMs + hourMs) / stepMs);
   // The step that is not over yet would look like a fall.
@@ -120,12 +125,12 @@ async function readCourse(
   const rows = await store.query(
     `WITH part AS MATERIALIZED (
        SELECT ((epoch_us("time") - ${startMs * 1_000}) // ${stepMs * 1_000})::BIGINT AS gid, requests, is_error, duration_lo, duration_counts
-       FROM (${requestPartsSql(source, range, "AND service = $service AND role = 'server' AND protocol <> 'tls'")})
+       FROM (${requestPartsSql(source, range, `AND service IN (${services.list}) AND role = 'server' AND protocol <> 'tls'`)})
      )
      SELECT s.*, d.p95 FROM (
        SELECT gid, sum(requests) AS requests, coalesce(sum(requests) FILTER (is_error), 0) AS errors FROM part GROUP BY gid
      ) s LEFT JOIN (${percentilesSql("SELECT gid, duration_lo, duration_counts FROM part", "duration")}) d ON d.gid = s.gid`,
-    { service },
+    services.parameters,
   );
   const zeros = (): number[] => new Array<number>(points).fill(0);
   const course: ServiceDetailsFacts["course"] = {
@@ -147,18 +152,19 @@ async function readCourse(
 
 /** Of processes that are among the busiest of their hosts: the others are not sampled. */
 async function readLoad(store: Queryable, { service, sinceMs, nowMs }: ServiceDetailsQuery): Promise<ServiceDetailsFacts["load"]> {
+  const services = namedFilter(service);
   const startMs = nowMs - Math.min(sinceMs, loadMaxMs);
   const [startUs, fromUs] = [startMs, startMs - hourMs].map((ms) => Math.floor(ms * 1_000));
   const inTime = `"time" >= make_timestamp(${fromUs})`;
   const rows = await store.query(
-    `WITH own AS (SELECT DISTINCT source, pid, start_ticks FROM raw.service_instance WHERE service = $service AND pid > 0 AND ${inTime}),
+    `WITH own AS (SELECT DISTINCT source, pid, start_ticks FROM raw.service_instance WHERE service IN (${services.list}) AND pid > 0 AND ${inTime}),
      sample AS (
        SELECT source, "time" >= make_timestamp(${startUs}) AS is_now, "time", sum(cpu_cores) AS cpu, sum(rss_bytes) AS rss
        FROM raw.host_process JOIN own USING (source, pid, start_ticks) WHERE ${inTime} GROUP BY ALL
      )
      SELECT is_now, sum(cpu) AS cpu, sum(rss)::DOUBLE AS rss FROM (SELECT source, is_now, avg(cpu) AS cpu, avg(rss) AS rss FROM sample GROUP BY ALL)
      GROUP BY is_now ORDER BY is_now DESC`,
-    { service },
+    services.parameters,
   );
   return rows.map((row) => ({
     period: row["is_now"] === true ? "now" : "before",

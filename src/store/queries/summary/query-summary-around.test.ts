@@ -2,7 +2,7 @@ import { describe, expect, it } from "vitest";
 import { silentLogger } from "../../../base/log.ts";
 import { openColonyStore } from "../../colony/colony-store.ts";
 import { derivedSignals, signals } from "../../signals/signal-list.ts";
-import { TestClock, temporaryFolder, testEngine } from "../../test-support.ts";
+import { TestClock, temporaryFolder, testEngine } from "../../store.fixture.ts";
 import { queryServiceDetails } from "./query-service-details.ts";
 import { querySummary } from "./query-summary.ts";
 
@@ -59,6 +59,15 @@ describe("querySummary() of what is around requests", () => {
              VALUES ('web-1', '${service}', 'tcp', 1, '', 1, 1, 1, 1, 'script', 1, 'm', '${cgroup}', false, ${at(0)})`,
           );
       }
+      // Moved into its group after it was found.
+      await transaction.run(
+        `INSERT INTO net.service_instances (agent_id, service, protocol, port, address, pid, start_ticks, netns, content, named_by, confidence, method, cgroup, managed, first_seen)
+         VALUES ('web-1', 'moved', 'tcp', 2, '', 77, 5, 1, 1, 'script', 1, 'm', '/', false, ${at(0)})`,
+      );
+      await transaction.run(
+        `INSERT INTO raw.host_process (${names}, pid, start_ticks, name, user_id, cgroup, state, cpu_cores, rss_bytes, threads, major_faults_per_s)
+         VALUES (${head(10_000)}, 77, 5, 'moved', 0, '/api', 'R', 0.2, 1, 1, 0)`,
+      );
       for (const [agoMs, pattern, severity, isNew] of [
         [minuteMs, "p1", "error", true],
         [minuteMs, "p2", "error", false],
@@ -89,7 +98,7 @@ describe("querySummary() of what is around requests", () => {
     expect(byPeriod["now"]!.p95Us! / byPeriod["before"]!.p95Us!).toBeGreaterThan(50);
     expect(all.cgroups.map(({ cgroup, services, throttledRatio, oomKills }) => ({ cgroup, services, throttledRatio, oomKills }))).toEqual(
       expect.arrayContaining([
-        { cgroup: "/api", services: ["of-api"], throttledRatio: expect.closeTo(0.4, 6), oomKills: 0 },
+        { cgroup: "/api", services: ["moved", "of-api"], throttledRatio: expect.closeTo(0.4, 6), oomKills: 0 },
         { cgroup: "/killed", services: ["beside", "of-killed"], throttledRatio: 0, oomKills: 2 },
       ]),
     );

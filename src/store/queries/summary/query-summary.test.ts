@@ -1,5 +1,5 @@
 import { afterAll, beforeAll, describe, expect, it } from "vitest";
-import { seededRandom, TestClock } from "../../test-support.ts";
+import { seededRandom, TestClock } from "../../store.fixture.ts";
 import { isError, type MadeRequest, percentileUs, type RedRow, redRowOf } from "../red-rows.fixture.ts";
 import { openStoredHosts, type StoredHosts } from "../stored-hosts.fixture.ts";
 import { BaselineMemory } from "./baseline-memory.ts";
@@ -106,6 +106,35 @@ describe("querySummary()", () => {
     expect(ofShop(second.requests)).toEqual(ofShop(all.requests));
   });
 
+  it("has each route with its baselines, and the last windows of those that differ", async () => {
+    const { routes } = await ask();
+    const find = (service: string, route: string) => routes.find((one) => one.service === service && one.route === route);
+    const sick = find("shop", "/a");
+    expect(sick?.before).toMatchObject({
+      isSettled: true,
+      requests: 480,
+      errors: 0,
+      windows: 6,
+      windowsExpected: 6,
+      leastRequests: 80,
+      errorRatio: 0,
+    });
+    expect(sick?.before?.p95Us).toBeLessThan(16_000);
+    expect(sick?.yesterday?.windows).toBe(6);
+    expect(sick?.cells.map(({ requests, errors }) => `${errors} of ${requests}`)).toEqual(new Array(6).fill("3 of 11"));
+    expect(sick?.cells.map(({ endMs }) => endMs)).toEqual([...(sick?.cells ?? [])].map(({ endMs }) => endMs).sort((a, b) => b - a));
+    // Two baselines of ten milliseconds, one request a minute: slower, but nothing fails.
+    expect(find("other", "/x")?.cells.length).toBeGreaterThan(0);
+    expect(routes.every(({ cells }) => cells.every(({ durations }) => durations.counts.length > 0))).toBe(true);
+  });
+
+  it("has the calls of services that differ, now and before", async () => {
+    const { calls } = await ask();
+    expect(calls).toMatchObject([
+      { service: "shop", callee: "db", now: { requests: 12, errors: 0 }, before: { requests: 180, errors: 0 } },
+    ]);
+  });
+
   it("covers a longer window when requested", async () => {
     const { requests, startMs } = await ask({ sinceMs: 2 * hourMs });
     const now = requests.find(({ period, service, role }) => period === "now" && service === "shop" && role === "server");
@@ -157,5 +186,32 @@ describe("queryServiceDetails()", () => {
     });
     expect(details).toMatchObject({ routes: [], peers: [], load: [] });
     expect(details.course.requests.every((count) => count === 0)).toBe(true);
+  });
+});
+
+describe("querySummary() of a young service", () => {
+  it("compares what is not there for an hour with its first minutes", async () => {
+    const startMs = clock.wall + 200 * minuteMs;
+    const rows = Array.from({ length: 60 }, (_, index): RedRow => {
+      const isIll = index >= 54;
+      const many = Array.from(
+        { length: 20 },
+        (): MadeRequest => ({
+          atMs: startMs + index * 10_000,
+          service: "fresh",
+          role: "server",
+          route: "/f",
+          status: isIll ? "500" : "200",
+          durationNs: 1e7,
+        }),
+      );
+      return redRowOf(many);
+    });
+    await hosts.add("web-2", { red: rows });
+    const { routes } = await querySummary(hosts.store, { sinceMs: 5 * minuteMs, nowMs: startMs + 595_000 });
+    const fresh = routes.find(({ service }) => service === "fresh");
+    expect(fresh).toMatchObject({ yesterday: null, before: { isSettled: false, errorRatio: 0 } });
+    expect(fresh?.before?.windows).toBeGreaterThan(5);
+    expect(fresh?.cells.slice(0, 7).map(({ errors }) => errors)).toEqual([20, 20, 20, 20, 20, 20, 0]);
   });
 });

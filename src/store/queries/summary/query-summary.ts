@@ -1,36 +1,29 @@
 /** The facts of a summary: few statements, over what was added up when rows came. */
 
+import type { Resolved } from "../../../model/services.ts";
 import type {
   RequestSource,
+  SummaryCallFact,
   SummaryCgroupFact,
   SummaryEventFact,
   SummaryFacts,
   SummaryHostFact,
   SummaryPatternFact,
-  SummaryPeriod,
   SummaryPlaceFact,
   SummaryRequest,
   SummaryRequestsFact,
+  SummaryRouteHealthFact,
 } from "../../../model/summary.ts";
-import {
-  booleanIn,
-  isoTimeIn,
-  numberIn,
-  numberOrNullIn,
-  type Queryable,
-  type QueryParameter,
-  type QueryRow,
-  textIn,
-  textOrNullIn,
-  textsIn,
-} from "../../tables/queryable.ts";
+import { booleanIn, isoTimeIn, numberIn, numberOrNullIn, type Queryable, textIn, textOrNullIn, textsIn } from "../../tables/queryable.ts";
 import { queryLogServices } from "../query-log-services.ts";
-import { percentileIn } from "../red-parts.ts";
-import { hasRequests, requestPartsSql } from "../request-parts.ts";
+import { hasRequests } from "../request-parts.ts";
 import type { BaselineMemory } from "./baseline-memory.ts";
-import { type PeriodRange, type PeriodRanges, summaryRanges } from "./summary-window.ts";
+import { oneService, readRequests } from "./period-requests.ts";
+import { queryCalls } from "./query-calls.ts";
+import { judgedMs, queryRouteHealth } from "./query-route-health.ts";
+import { summaryRanges } from "./summary-window.ts";
 
-export interface SummaryQuery extends SummaryRequest {
+export interface SummaryQuery extends Resolved<SummaryRequest> {
   nowMs: number;
 }
 
@@ -41,17 +34,26 @@ export interface SummaryAnswer extends Omit<SummaryFacts, "nowMs" | "aliases"> {
 }
 
 const hourMs = 3_600_000;
-/** Load of hosts is read from at most this long: it is about now. */
-const loadMaxMs = 900_000;
+/** Load is sampled every 15 seconds: two or three samples, so that a limit shows at once and is forgotten soon after. */
+const loadMs = 40_000;
+/** A kill is over at once; it is news for the rest of a minute. */
+const killsMs = 55_000;
+/** The time that load is compared with: it begins this long ago, and ends `loadGapMs` ago. */
+const loadBeforeMs = 1_200_000;
+const loadGapMs = 300_000;
+/** Services whose calls are looked at. */
+const callsOfMax = 300;
 /** Events are read from at least this long. */
 const eventsMinMs = 900_000;
 /** Log records are counted once a minute: of less time there may be no count yet. */
 const logsMinMs = 180_000;
 const eventsMax = 1_000;
 const patternsMax = 2_000;
+/** Of fewer records than this of a pattern nothing is concluded. */
+const recordsOfNote = 5;
 /** Kinds that explain what a service does; captures and joins do not. */
 const eventKinds =
-  "deployment deployment-regression deployment-recovered service-restarted binary-updated service-exited service-health-changed egress-new ingress-new log-pattern-new log-burst service-stale service-returned".split(
+  "deployment deployment-complete deployment-rolled-back deployment-variant deployment-regression deployment-recovered service-restarted binary-updated service-exited service-health-changed egress-new ingress-new log-pattern-new log-burst service-stale service-returned service-degraded service-critical service-recovered".split(
     " ",
   );
 
@@ -59,22 +61,48 @@ const eventKinds =
 export async function querySummary(store: Queryable, query: SummaryQuery, memory?: BaselineMemory): Promise<SummaryAnswer> {
   const sources: RequestSource[] = ["hooks", ...((await hasRequests(store, "spans")) ? (["spans"] as const) : [])];
   const ranges = await Promise.all(sources.map((source) => summaryRanges(store, source, query)));
-  const requests = Promise.all(sources.map((source, index) => readRequests(store, query, source, ranges[index], memory)));
-  const [rows, places, hosts, cgroups, patterns, events, logServices] = await Promise.all([
+  // What the verdicts need of now is also what is shown, when the same time is asked for.
+  const isJudgedTime = query.sinceMs === judgedMs && query.service === undefined;
+  const requests = Promise.all(
+    sources.map((source, index) => readRequests(store, { ...query, withoutNow: isJudgedTime }, source, ranges[index], memory)),
+  );
+  const places = await readPlaces(store);
+  const gone = new Set(goneServices(places));
+  // Of all services, also for one: whose fault something is shows only beside the others.
+  const routes = Promise.all(sources.map((source) => queryRouteHealth(store, { source, gone, nowMs: query.nowMs }, memory?.routes)));
+  const [rows, routeRows, hosts, cgroups, patterns, events, logServices] = await Promise.all([
     requests,
-    readPlaces(store, query),
+    routes,
     readHosts(store, query),
     readCgroups(store, query),
     readPatterns(store, query),
     readEvents(store, query),
     queryLogServices(store, { ...query, sinceMs: Math.max(query.sinceMs, logsMinMs) }),
   ]);
+  const judged = routeRows.flatMap(({ routes: found }) => found);
+  const totals = !isJudgedTime
+    ? []
+    : sources.flatMap((source, index): SummaryRequestsFact[] =>
+        (routeRows[index]?.totals ?? []).map(({ service, role, ...amounts }) => ({
+          source,
+          period: "now",
+          coveredMs: ranges[index]?.now.coveredMs ?? judgedMs,
+          service,
+          role,
+          ...amounts,
+        })),
+      );
+  const differing = judged.filter(({ cells }) => cells.length > 0).map(({ service }) => service);
+  const missing = new Set([...gone, ...quietServices(judged)]);
+  const calls = await readCalls(store, [...new Set([...differing, ...missing])].slice(0, callsOfMax), missing, query.nowMs);
   // Where nothing was ever counted, nothing is covered either, and that must not decide.
   const covered = ranges.filter(({ isWatched }) => isWatched).map(({ now }) => now.coveredMs);
   return {
     windowMs: covered.length === 0 ? query.sinceMs : Math.max(...covered),
     startMs: ranges[0]?.now.startMs ?? query.nowMs - query.sinceMs,
-    requests: rows.flat(),
+    requests: [...totals, ...rows.flat()],
+    routes: judged,
+    calls,
     places,
     hosts,
     cgroups,
@@ -85,118 +113,41 @@ export async function querySummary(store: Queryable, query: SummaryQuery, memory
   };
 }
 
-const oneService = ({ service }: SummaryQuery): { where: string; parameters: Record<string, QueryParameter> } =>
-  service === undefined ? { where: "", parameters: {} } : { where: " AND service = $service", parameters: { service } };
-
-/** TLS connections known only by their server name are not requests. */
-const notRequests = "AND role IN ('server', 'client') AND protocol <> 'tls'";
-
-async function readRequests(
+/** Callers of what is missing may have gone over to something else: whatever they call counts, too. */
+async function readCalls(
   store: Queryable,
-  query: SummaryQuery,
-  source: RequestSource,
-  ranges: PeriodRanges | undefined,
-  memory: BaselineMemory | undefined,
-): Promise<SummaryRequestsFact[]> {
-  if (ranges === undefined) return [];
-  const periods = (["now", "before", "yesterday"] as const).flatMap((period): PeriodOfRange[] => {
-    const range = ranges[period];
-    return range === undefined ? [] : [{ period, range }];
-  });
-  // Of one service all is read at once: there, planning costs more than reading.
-  if (query.service !== undefined) return await readPeriods(store, query, source, periods);
-  const settled = periods.filter(({ period, range }) => period !== "now" && range.resolution === "10m");
-  const others = periods.filter((period) => !settled.includes(period));
-  const key = JSON.stringify([source, settled]);
-  const readSettled = (): Promise<SummaryRequestsFact[]> => readPeriods(store, query, source, settled);
-  const parts = await Promise.all([
-    readPeriods(store, query, source, others),
-    settled.length === 0 ? [] : memory ? memory.rows(key, query.nowMs, readSettled) : readSettled(),
-  ]);
-  return parts.flat();
-}
-
-interface PeriodOfRange {
-  period: SummaryPeriod;
-  range: PeriodRange;
-}
-
-async function readPeriods(
-  store: Queryable,
-  query: SummaryQuery,
-  source: RequestSource,
-  periods: readonly PeriodOfRange[],
-): Promise<SummaryRequestsFact[]> {
-  const { where, parameters } = oneService(query);
-  const columns = "service, role, is_error, requests, duration_us, queue_us, queue_samples, duration_lo, duration_counts";
-  const parts = periods.map(
-    ({ range }, index) => `SELECT ${index}::UTINYINT AS period, ${columns} FROM (${requestPartsSql(source, range, notRequests + where)})`,
+  services: readonly string[],
+  missing: ReadonlySet<string>,
+  nowMs: number,
+): Promise<SummaryCallFact[]> {
+  const calls = await queryCalls(store, { services, nowMs });
+  const callers = new Set(
+    calls.filter(({ callee, service }) => missing.has(callee) && !services.includes(service)).map(({ service }) => service),
   );
-  const key = "hash(period, service, role)";
-  // Groups are joined by number: joining by name would cost more than all the rest.
-  const rows = await store.query(
-    `WITH part AS NOT MATERIALIZED (${parts.join(" UNION ALL ")}),
-     bucketed AS (
-       SELECT gid, bucket, sum(n)::DOUBLE AS n FROM (
-         SELECT ${key} AS gid, unnest(range(duration_lo, duration_lo + len(duration_counts))) AS bucket, unnest(duration_counts) AS n
-         FROM part WHERE len(duration_counts) BETWEEN 1 AND 4096 AND duration_lo BETWEEN 0 AND 4096
-       ) WHERE n > 0 GROUP BY gid, bucket
-     ),
-     running AS (
-       SELECT gid, bucket, sum(n) OVER (PARTITION BY gid ORDER BY bucket) AS upto, sum(n) OVER (PARTITION BY gid) AS total FROM bucketed
-     )
-     SELECT g.*, d.p50, d.p95, d.p99 FROM (
-       SELECT ${key} AS gid, period, service, role, sum(requests) AS requests, coalesce(sum(requests) FILTER (is_error), 0) AS errors,
-         sum(duration_us) AS duration_us, sum(queue_us) AS queue_us, sum(queue_samples) AS queue_samples
-       FROM part GROUP BY period, service, role
-     ) g LEFT JOIN (
-       SELECT gid, ${[50, 95, 99].map((share) => `min(bucket) FILTER (upto >= ${share / 100} * total) AS p${share}`).join(", ")} FROM running GROUP BY gid
-     ) d ON d.gid = g.gid`,
-    parameters,
-  );
-  return rows.flatMap((row): SummaryRequestsFact[] => {
-    const found = periods[numberIn(row, "period")];
-    if (!found) return [];
-    return [
-      {
-        source,
-        period: found.period,
-        coveredMs: found.range.coveredMs,
-        service: textIn(row, "service"),
-        role: roleIn(row),
-        ...amountsIn(row),
-      },
-    ];
-  });
+  if (callers.size === 0) return calls;
+  const others = await queryCalls(store, { services: [...callers].slice(0, callsOfMax), nowMs });
+  return [...calls.filter(({ service }) => !callers.has(service)), ...others];
 }
 
-export function roleIn(row: QueryRow): "server" | "client" {
-  return textIn(row, "role") === "client" ? "client" : "server";
+/** Services that had a request a minute and more, and have none now. */
+function quietServices(routes: readonly SummaryRouteHealthFact[]): string[] {
+  const served = routes.filter(({ role }) => role === "server");
+  const busy = new Set(served.filter(({ requests }) => requests > 0).map(({ service }) => service));
+  return served.filter(({ service, before }) => !busy.has(service) && (before?.requests ?? 0) >= 60).map(({ service }) => service);
 }
 
-/** Sums and percentiles of a row that has `requests`, `errors`, `duration_us`, `queue_us`, `queue_samples` and the buckets of percentiles. */
-export function amountsIn(
-  row: QueryRow,
-): Pick<SummaryRequestsFact, "requests" | "errors" | "meanUs" | "queueMeanUs" | "p50Us" | "p95Us" | "p99Us"> {
-  const [requests, samples] = [numberIn(row, "requests"), numberIn(row, "queue_samples")];
-  return {
-    requests,
-    errors: numberIn(row, "errors"),
-    meanUs: requests > 0 ? numberIn(row, "duration_us") / requests : null,
-    queueMeanUs: samples > 0 ? numberIn(row, "queue_us") / samples : null,
-    p50Us: percentileIn(row, "p50", 0),
-    p95Us: percentileIn(row, "p95", 0),
-    p99Us: percentileIn(row, "p99", 0),
-  };
+/** Services of which no process is left, but that are not forgotten yet. */
+function goneServices(places: readonly SummaryPlaceFact[]): string[] {
+  const present = new Set(places.filter(({ isPresent }) => isPresent).map(({ service }) => service));
+  return places.filter(({ service, isStale }) => !isStale && !present.has(service)).map(({ service }) => service);
 }
 
-async function readPlaces(store: Queryable, query: SummaryQuery): Promise<SummaryPlaceFact[]> {
-  const { where, parameters } = oneService(query);
+async function readPlaces(store: Queryable): Promise<SummaryPlaceFact[]> {
   const rows = await store.query(
     `SELECT service, agent_id, max(instances) AS instances, bool_or(present) AS present, bool_and(status = 'stale') AS stale,
-       coalesce(max(health) FILTER (health = 'unhealthy'), max(health)) AS health, any_value(health_detail) FILTER (health = 'unhealthy') AS detail
-     FROM net.service_registry WHERE true ${where} GROUP BY service, agent_id ORDER BY service, agent_id`,
-    parameters,
+       coalesce(max(health) FILTER (health = 'unhealthy'), max(health)) AS health, any_value(health_detail) FILTER (health = 'unhealthy') AS detail,
+       bool_or(port > 0) AS listening, bool_or(taken) AS replaced, epoch_ms(max(last_seen)) - epoch_ms(min(first_seen)) AS seen_ms
+     FROM (SELECT *, NOT present AND port > 0 AND bool_or(present) OVER (PARTITION BY agent_id, protocol, port) AS taken FROM net.service_registry) GROUP BY service, agent_id ORDER BY service, agent_id`,
   );
   return rows.map((row) => ({
     service: textIn(row, "service"),
@@ -204,6 +155,9 @@ async function readPlaces(store: Queryable, query: SummaryQuery): Promise<Summar
     instances: numberIn(row, "instances"),
     isPresent: booleanIn(row, "present"),
     isStale: booleanIn(row, "stale"),
+    isListening: booleanIn(row, "listening"),
+    isReplaced: booleanIn(row, "replaced"),
+    seenMs: numberIn(row, "seen_ms"),
     health: textOrNullIn(row, "health"),
     healthDetail: textOrNullIn(row, "detail"),
   }));
@@ -215,40 +169,59 @@ function since(nowMs: number, backMs: number): string {
 }
 
 async function readHosts(store: Queryable, query: SummaryQuery): Promise<SummaryHostFact[]> {
-  const { parameters } = oneService(query);
-  const chosen = query.service === undefined ? "" : "AND agent_id IN (SELECT agent_id FROM net.service_registry WHERE service = $service)";
+  const { where, parameters } = oneService(query);
+  const chosen = query.service === undefined ? "" : `AND agent_id IN (SELECT agent_id FROM net.service_registry WHERE true ${where})`;
+  const isNow = since(query.nowMs, loadMs);
+  const isUsual = `NOT (${since(query.nowMs, loadGapMs)})`;
+  const compared = ["cpu_busy", "psi_cpu_some", "psi_memory_some", "psi_io_some"];
   const rows = await store.query(
-    `SELECT agent_id, avg(cpu_busy_ratio) AS cpu, avg(cpu_steal_ratio) AS steal, avg(1 - mem_available_bytes / nullif(mem_total_bytes, 0)) AS mem,
-       avg(psi_cpu_some_ratio) AS psi_cpu, avg(psi_memory_some_ratio) AS psi_memory, avg(psi_io_some_ratio) AS psi_io, sum(oom_kills)::DOUBLE AS oom
-     FROM raw.host JOIN internal.sources USING (source) WHERE ${since(query.nowMs, Math.min(query.sinceMs, loadMaxMs))} ${chosen} GROUP BY agent_id`,
+    `SELECT agent_id, ${compared.map((name) => `avg(${name}_ratio) FILTER (${isNow}) AS ${name}, avg(${name}_ratio) FILTER (${isUsual}) AS ${name}_usual`).join(", ")},
+       avg(cpu_steal_ratio) FILTER (${isNow}) AS steal, avg(1 - mem_available_bytes / nullif(mem_total_bytes, 0)) FILTER (${isNow}) AS mem,
+       coalesce(sum(oom_kills) FILTER (${since(query.nowMs, killsMs)}), 0)::DOUBLE AS oom
+     FROM raw.host JOIN internal.sources USING (source) WHERE ${since(query.nowMs, loadBeforeMs)} ${chosen} GROUP BY agent_id`,
     parameters,
   );
   return rows.map((row) => ({
     agentId: textIn(row, "agent_id"),
-    cpuBusyRatio: numberOrNullIn(row, "cpu"),
+    cpuBusyRatio: numberOrNullIn(row, "cpu_busy"),
     cpuStealRatio: numberOrNullIn(row, "steal"),
     memUsedRatio: numberOrNullIn(row, "mem"),
-    psiCpuRatio: numberOrNullIn(row, "psi_cpu"),
-    psiMemoryRatio: numberOrNullIn(row, "psi_memory"),
-    psiIoRatio: numberOrNullIn(row, "psi_io"),
+    psiCpuRatio: numberOrNullIn(row, "psi_cpu_some"),
+    psiMemoryRatio: numberOrNullIn(row, "psi_memory_some"),
+    psiIoRatio: numberOrNullIn(row, "psi_io_some"),
     oomKills: numberIn(row, "oom"),
+    usual: {
+      cpuBusyRatio: numberOrNullIn(row, "cpu_busy_usual"),
+      psiCpuRatio: numberOrNullIn(row, "psi_cpu_some_usual"),
+      psiMemoryRatio: numberOrNullIn(row, "psi_memory_some_usual"),
+      psiIoRatio: numberOrNullIn(row, "psi_io_some_usual"),
+    },
   }));
 }
 
 async function readCgroups(store: Queryable, query: SummaryQuery): Promise<SummaryCgroupFact[]> {
-  const { parameters } = oneService(query);
-  const inTime = since(query.nowMs, Math.min(query.sinceMs, loadMaxMs));
+  const { where, parameters } = oneService(query);
+  const [inTime, isNow] = [since(query.nowMs, killsMs), since(query.nowMs, loadMs)];
   // Of all services only those groups matter that were at a limit; few are, and the others are not even named.
-  const chosen =
+  const groups = `cgroup <> '/' ${
     query.service === undefined
-      ? `WHERE cgroup IN (SELECT cgroup FROM raw.host_cgroup WHERE ${inTime} AND (throttled_ratio > 0.05 OR oom_kills > 0 OR mem_used_bytes > 0.9 * mem_limit_bytes))`
-      : "WHERE (agent_id, cgroup) IN (SELECT (agent_id, cgroup) FROM net.service_instances WHERE service = $service)";
+      ? `AND cgroup IN (SELECT cgroup FROM raw.host_cgroup WHERE ${inTime} AND (throttled_ratio > 0.05 OR oom_kills > 0 OR mem_used_bytes > 0.9 * mem_limit_bytes))`
+      : ""
+  }`;
+  // A process may have been moved since it was found; the busiest are sampled with the group that they are in.
   const rows = await store.query(
-    `WITH place AS (
-       SELECT agent_id, cgroup, list_sort(list(DISTINCT service)) AS services FROM net.service_instances ${chosen} AND cgroup <> '/' GROUP BY agent_id, cgroup
+    `WITH located AS (
+       SELECT agent_id, service, cgroup FROM net.service_instances WHERE ${groups}
+       UNION SELECT i.agent_id, i.service, h.cgroup FROM (
+         SELECT DISTINCT agent_id, pid, start_ticks, cgroup FROM raw.host_process JOIN internal.sources USING (source) WHERE ${isNow} AND ${groups}
+       ) h JOIN net.service_instances i USING (agent_id, pid, start_ticks)
+     ),
+     place AS (
+       SELECT agent_id, cgroup, list_sort(list(DISTINCT service)) AS services FROM located
+       ${query.service === undefined ? "" : `WHERE (agent_id, cgroup) IN (SELECT (agent_id, cgroup) FROM located WHERE true ${where})`} GROUP BY agent_id, cgroup
      )
-     SELECT p.agent_id, p.cgroup, any_value(p.services) AS services, avg(c.cpu_cores) AS cpu, max(c.cpu_limit_cores) AS cpu_limit,
-       avg(c.throttled_ratio) AS throttled, max(c.mem_used_bytes) AS mem, max(c.mem_limit_bytes) AS mem_limit, sum(c.oom_kills)::DOUBLE AS oom
+     SELECT p.agent_id, p.cgroup, any_value(p.services) AS services, avg(c.cpu_cores) FILTER (${isNow}) AS cpu, max(c.cpu_limit_cores) AS cpu_limit,
+       avg(c.throttled_ratio) FILTER (${isNow}) AS throttled, max(c.mem_used_bytes) FILTER (${isNow}) AS mem, max(c.mem_limit_bytes) AS mem_limit, sum(c.oom_kills)::DOUBLE AS oom
      FROM (SELECT * FROM raw.host_cgroup WHERE ${inTime} AND cgroup IN (SELECT cgroup FROM place)) c
      JOIN internal.sources s USING (source) JOIN place p ON p.agent_id = s.agent_id AND p.cgroup = c.cgroup GROUP BY p.agent_id, p.cgroup`,
     parameters,
@@ -268,17 +241,20 @@ async function readCgroups(store: Queryable, query: SummaryQuery): Promise<Summa
 
 async function readPatterns(store: Queryable, query: SummaryQuery): Promise<SummaryPatternFact[]> {
   const { where, parameters } = oneService(query);
-  const startUs = Math.floor((query.nowMs - query.sinceMs) * 1_000);
+  const startMs = query.nowMs - query.sinceMs;
+  const startUs = Math.floor(startMs * 1_000);
   const isNow = `"time" >= make_timestamp(${startUs})`;
   const chosen = `severity IN ('error', 'fatal') ${query.service === undefined ? "" : "OR is_new"}`;
   const rows = await store.query(
     `SELECT service, pattern, any_value(template) AS template, any_value(severity) AS severity, coalesce(bool_or(is_new) FILTER (${isNow}), false) AS is_new,
        coalesce(sum(records) FILTER (${isNow}), 0)::DOUBLE AS records, coalesce(sum(records) FILTER (NOT (${isNow})), 0)::DOUBLE AS before,
-       min("time") FILTER (${isNow}) AS first_at
+       min("time") FILTER (${isNow}) AS first_at, max("time") FILTER (${isNow}) AS last_at
      FROM raw.log_pattern WHERE ${since(query.nowMs, query.sinceMs + hourMs)} AND (${chosen}) ${where}
      GROUP BY service, pattern HAVING records > 0 ORDER BY records DESC, service, pattern LIMIT ${patternsMax}`,
     parameters,
   );
+  const many = rows.filter((row) => numberIn(row, "records") >= recordsOfNote).map((row) => textIn(row, "service"));
+  const covered = await readLogCover(store, query, startMs, new Set(many));
   return rows.map((row) => ({
     service: textIn(row, "service"),
     pattern: textIn(row, "pattern"),
@@ -287,15 +263,33 @@ async function readPatterns(store: Queryable, query: SummaryQuery): Promise<Summ
     isNew: booleanIn(row, "is_new") && numberIn(row, "before") === 0,
     records: numberIn(row, "records"),
     recordsBefore: numberIn(row, "before"),
+    coveredBeforeMs: covered.get(textIn(row, "service")) ?? 0,
     firstAt: row["first_at"] === null ? null : isoTimeIn(row, "first_at"),
+    lastAt: row["last_at"] === null ? null : isoTimeIn(row, "last_at"),
   }));
+}
+
+/** How long before the period records of a service were counted: what did not exist then is no baseline. */
+async function readLogCover(
+  store: Queryable,
+  query: SummaryQuery,
+  startMs: number,
+  services: ReadonlySet<string>,
+): Promise<Map<string, number>> {
+  if (services.size === 0) return new Map();
+  const { where, parameters } = oneService(query);
+  const rows = await store.query(
+    `SELECT service, min("time") AS first FROM raw.log_pattern WHERE ${since(query.nowMs, query.sinceMs + hourMs)} ${where} GROUP BY service`,
+    parameters,
+  );
+  return new Map(rows.map((row) => [textIn(row, "service"), Math.max(0, startMs - numberIn(row, "first") / 1_000)]));
 }
 
 async function readEvents(store: Queryable, query: SummaryQuery): Promise<SummaryEventFact[]> {
   const { where, parameters } = oneService(query);
   const backMs = Math.max(query.sinceMs, query.service === undefined ? eventsMinMs : hourMs);
   const rows = await store.query(
-    `SELECT "time", kind, severity, service, agent_id, message FROM events
+    `SELECT "time", kind, severity, service, agent_id, message FROM (SELECT * REPLACE (service_id AS service) FROM events)
      WHERE ${since(query.nowMs, backMs)} AND service IS NOT NULL AND kind IN (${eventKinds.map((kind) => `'${kind}'`).join(", ")}) ${where}
      ORDER BY "time" DESC, kind, message LIMIT ${eventsMax}`,
     parameters,

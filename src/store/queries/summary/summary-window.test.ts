@@ -2,7 +2,7 @@ import { expect, it } from "vitest";
 import { silentLogger } from "../../../base/log.ts";
 import { openColonyStore } from "../../colony/colony-store.ts";
 import { derivedSignals, signals } from "../../signals/signal-list.ts";
-import { TestClock, temporaryFolder, testEngine } from "../../test-support.ts";
+import { TestClock, temporaryFolder, testEngine } from "../../store.fixture.ts";
 import { summaryRanges } from "./summary-window.ts";
 
 const secondMs = 1_000;

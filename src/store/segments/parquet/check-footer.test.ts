@@ -1,7 +1,7 @@
 import { writeFileSync } from "node:fs";
 import { afterAll, describe, expect, it } from "vitest";
 import { defineSegmentSignal } from "../../signals/define-segment-signal.ts";
-import { seededRandom, temporaryFolder } from "../../test-support.ts";
+import { seededRandom, temporaryFolder } from "../../store.fixture.ts";
 import { batchFromSegmentRows } from "../batch-builder.ts";
 import { tick, tickRows } from "../segment.fixture.ts";
 import { hasOwnFooter } from "./check-footer.ts";

@@ -8,7 +8,7 @@ import { readFileSync, writeFileSync } from "node:fs";
 import duckdb from "@duckdb/node-bindings";
 import { afterAll, beforeAll, describe, expect, it } from "vitest";
 import { Connection } from "../../engine/connection.ts";
-import { temporaryFolder } from "../../test-support.ts";
+import { temporaryFolder } from "../../store.fixture.ts";
 import { batchFromSegmentRows } from "../batch-builder.ts";
 import { tick, tickRows } from "../segment.fixture.ts";
 import { hasOwnFooter } from "./check-footer.ts";

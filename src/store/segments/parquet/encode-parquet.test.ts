@@ -4,7 +4,7 @@ import { afterAll, beforeAll, describe, expect, it } from "vitest";
 import { Connection } from "../../engine/connection.ts";
 import type { Row } from "../../engine/sql-values.ts";
 import { defineSegmentSignal } from "../../signals/define-segment-signal.ts";
-import { seededRandom, temporaryFolder } from "../../test-support.ts";
+import { seededRandom, temporaryFolder } from "../../store.fixture.ts";
 import { batchFromSegmentRows } from "../batch-builder.ts";
 import { type TickRow, tick, tickRow, tickRows } from "../segment.fixture.ts";
 import { hexSql } from "../segment-source.ts";

@@ -3,8 +3,10 @@
  * value is masked. The result is printable: no control character can reach a terminal.
  */
 
-import { isSecretName, mask, redactShapes } from "../../redact/index.ts";
-import { isBeforeSecret } from "../requests/route-template.ts";
+import { mask } from "./mask.ts";
+import { isSecretName } from "./secret-names.ts";
+import { isBeforeSecret } from "./secret-segments.ts";
+import { redactShapes } from "./secret-shapes.ts";
 
 /** Characters kept of each. */
 const maxTargetLength = 2048;

@@ -1,6 +1,6 @@
 import { describe, expect, it } from "vitest";
-import { startCpuClock } from "../../base/cpu-time.fixture.ts";
-import { SeededRandom } from "../../base/seeded-random.fixture.ts";
+import { startCpuClock } from "../base/cpu-time.fixture.ts";
+import { SeededRandom } from "../base/seeded-random.fixture.ts";
 import { escapeControls, redactBody, redactHeaders, redactTarget } from "./redact-request.ts";
 
 const jwt = "eyJhbGciOiJIUzI1NiJ9.eyJzdWIiOiIxMjM0In0.dozjgNryP4J3jVmNHl0w5N";

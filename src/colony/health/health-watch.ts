@@ -1,0 +1,102 @@
+/** Records when a service turns degraded, critical, and ok again. */
+
+import type { Clock } from "../../base/clock.ts";
+import type { Logger } from "../../base/log.ts";
+import { type ColonyStore, recordEvent } from "../../store/colony/index.ts";
+import { queryHealthEvents, queryNewestRequests } from "../../store/queries/index.ts";
+import { type ColonyBackend, readHealth, type ServiceSummary } from "../../tools/index.ts";
+
+export interface HealthWatchOptions {
+  store: ColonyStore;
+  backend: Pick<ColonyBackend, "agents" | "deployments" | "summary">;
+  /** The id of a service with this label. */
+  serviceId: (label: string) => Promise<string>;
+  clock: Clock;
+  log: Logger;
+}
+
+type Level = "ok" | "degraded" | "critical";
+
+interface Watched {
+  level: Level;
+  /** Seen once; it counts when the next evaluation agrees. */
+  next: Level | null;
+}
+
+/** Without new requests there is little that can change: then this often is enough. */
+const quietIntervalMs = 60_000;
+const rememberedMs = 24 * 3_600_000;
+const kinds = { ok: "service-recovered", degraded: "service-degraded", critical: "service-critical" } as const;
+
+export class HealthWatch {
+  readonly #options: HealthWatchOptions;
+  readonly #services = new Map<string, Watched>();
+  #isLoaded = false;
+  #newest = -1;
+  #evaluatedMs = Number.NEGATIVE_INFINITY;
+
+  constructor(options: HealthWatchOptions) {
+    this.#options = options;
+  }
+
+  /** Called every ten seconds. Evaluates when requests arrived, while something is wrong, and once a minute. */
+  async step(signal: AbortSignal): Promise<void> {
+    const { store, clock, backend } = this.#options;
+    if (!this.#isLoaded) await this.#load();
+    const newest = await queryNewestRequests(store, clock.wallMs());
+    const isIll = [...this.#services.values()].some(({ level, next }) => level !== "ok" || next !== null);
+    const isDue = clock.monotonicMs() - this.#evaluatedMs >= quietIntervalMs;
+    if (newest === this.#newest && !isIll && !isDue) return;
+    this.#newest = newest;
+    this.#evaluatedMs = clock.monotonicMs();
+    await this.#evaluate(await readHealth(backend, { signal }));
+  }
+
+  async #evaluate(summaries: readonly ServiceSummary[]): Promise<void> {
+    const seen = new Set<string>();
+    for (const summary of summaries) {
+      const service = await this.#options.serviceId(summary.service);
+      seen.add(service);
+      await this.#observe(service, summary);
+    }
+    // A service that is not listed any more has no health to recover.
+    for (const service of this.#services.keys()) if (!seen.has(service)) this.#services.delete(service);
+  }
+
+  async #observe(service: string, { health, findings, service: label }: ServiceSummary): Promise<void> {
+    // Nothing being seen is neither a fault nor a recovery.
+    if (health === "unknown") return;
+    const watched = this.#services.get(service) ?? { level: "ok", next: null };
+    this.#services.set(service, watched);
+    if (health === watched.level) {
+      watched.next = null;
+      return;
+    }
+    if (watched.next !== health) {
+      watched.next = health;
+      return;
+    }
+    const before = watched.level;
+    watched.level = health;
+    watched.next = null;
+    const [worst] = findings;
+    const reason = health === "ok" ? "" : (worst?.message ?? "");
+    const message = health === "ok" ? `${label} is ok again, after it was ${before}` : `${label} is ${health}: ${reason}`;
+    this.#options.log.info(message, { service });
+    await recordEvent(this.#options.store, {
+      at: this.#options.clock.wallMs() * 1_000,
+      kind: kinds[health],
+      agentId: null,
+      message,
+      details: { service, before, after: health, reason, rule: worst?.rule ?? null, subject: worst?.subject ?? null },
+    });
+  }
+
+  /** What was reported last, so that a restart reports nothing twice and does not miss a recovery. */
+  async #load(): Promise<void> {
+    const { store, clock } = this.#options;
+    for (const { service, after } of await queryHealthEvents(store, { sinceMs: rememberedMs, nowMs: clock.wallMs() }))
+      if (after === "degraded" || after === "critical") this.#services.set(service, { level: after, next: null });
+    this.#isLoaded = true;
+  }
+}

@@ -1,0 +1,275 @@
+/**
+ * The border between ids and names. People, models and tools speak of services by label; rows and store queries know ids. Names in requests
+ * become the texts that rows have, texts in answers become labels, here and nowhere else.
+ */
+
+import type { EdgeEnd, EdgeFact, EdgePageFacts, EdgeRedKey } from "../../model/edges.ts";
+import type { ColonyEvent } from "../../model/events.ts";
+import type { OwnStoreFacts } from "../../model/own-stores.ts";
+import type { Resolved } from "../../model/services.ts";
+import type { SummaryFacts } from "../../model/summary.ts";
+import type { CaptureEvent, ColonyBackend } from "../../tools/index.ts";
+import type { ServiceDirectory } from "./service-directory.ts";
+import type { ServiceNames } from "./service-names.ts";
+
+/** A backend whose requests have texts of rows in place of names, and whose answers do, too. Where one service must be meant, it is the id. */
+export type ResolvedBackend = Pick<ColonyBackend, "capture" | "markDeployment"> & {
+  [M in Exclude<keyof ColonyBackend, "capture" | "markDeployment">]: ColonyBackend[M] extends (
+    request: infer R,
+    ...rest: infer A
+  ) => infer T
+    ? (request: Resolved<R>, ...rest: A) => T
+    : never;
+};
+
+type Label = (text: string) => string;
+
+export function labelBackend(inner: ResolvedBackend, directory: Pick<ServiceDirectory, "names">): ColonyBackend {
+  return { ...inner, ...servicesBackend(inner, directory), ...trafficBackend(inner, directory), ...telemetryBackend(inner, directory) };
+}
+
+/** Names of a request as the texts of rows. */
+function resolved<R extends { service?: string; peer?: string }>(names: ServiceNames, request: R): Resolved<R> {
+  const { service, peer } = request;
+  return {
+    ...request,
+    ...(service !== undefined && { service: names.textsOf(service) }),
+    ...(peer !== undefined && { peer: names.textsOf(peer) }),
+  } as Resolved<R>;
+}
+
+type ServicesPart = "services" | "summary" | "serviceDetails" | "deployments" | "markDeployment" | "events" | "serviceCpu";
+
+function servicesBackend(inner: ResolvedBackend, directory: Pick<ServiceDirectory, "names">): Pick<ColonyBackend, ServicesPart> {
+  return {
+    services: async (request, context) => {
+      const names = await directory.names();
+      const found = await inner.services(resolved(names, request), context);
+      return found
+        .map((place) => {
+          const label = names.labelOf(place.service);
+          const known = names.serviceOf(label);
+          return {
+            ...place,
+            service: label,
+            id: place.service,
+            origin: known?.origin ?? null,
+            aliases: [...new Set([...(known?.formerNames ?? []), ...(known?.aliases ?? [])])].filter((alias) => alias !== label),
+          };
+        })
+        .sort((a, b) => compareTexts(a.service, b.service) || compareTexts(a.agentId, b.agentId));
+    },
+    summary: async (request, context) => {
+      const names = await directory.names();
+      return labelSummary(await inner.summary(resolved(names, request), context), names);
+    },
+    serviceDetails: async (request, context) => {
+      const names = await directory.names();
+      const facts = await inner.serviceDetails(resolved(names, request), context);
+      return { ...facts, peers: facts.peers.map((peer) => ({ ...peer, peer: names.labelOf(peer.peer) })) };
+    },
+    deployments: async (request, context) => {
+      const names = await directory.names();
+      return labelled(await inner.deployments(resolved(names, request), context), names);
+    },
+    markDeployment: async (request, context) => {
+      const names = await directory.names();
+      const [id = request.service] = names.textsOf(request.service);
+      const marked = await inner.markDeployment({ ...request, service: id }, context);
+      return { ...marked, deployment: { ...marked.deployment, service: names.labelOf(marked.deployment.service) } };
+    },
+    events: async (request, context) => {
+      const names = await directory.names();
+      return (await inner.events(resolved(names, request), context)).map((event) => labelEvent(event, names));
+    },
+    serviceCpu: async (context) => labelled(await inner.serviceCpu(context), await directory.names()),
+  };
+}
+
+type TrafficPart = "edges" | "edgeRed" | "red" | "connections" | "capture";
+
+function trafficBackend(inner: ResolvedBackend, directory: Pick<ServiceDirectory, "names">): Pick<ColonyBackend, TrafficPart> {
+  return {
+    edges: async (request, context) => {
+      const names = await directory.names();
+      const { page, ...rest } = resolved(names, request);
+      const [without] = page?.without === undefined ? [] : names.textsOf(page.without);
+      const facts = await inner.edges({ ...rest, ...(page && { page: { ...page, ...(without !== undefined && { without }) } }) }, context);
+      return {
+        ...facts,
+        edges: facts.edges.map(
+          (edge): EdgeFact => ({ ...edge, client: labelEnd(edge.client, names), server: labelEnd(edge.server, names) }),
+        ),
+        ...(facts.page && { page: labelPage(facts.page, names) }),
+      };
+    },
+    edgeRed: async (request, context) => {
+      const names = await directory.names();
+      const toIds = (key: EdgeRedKey): EdgeRedKey => ({ ...key, client: idEnd(key.client, names), server: idEnd(key.server, names) });
+      const facts = await inner.edgeRed(
+        { ...resolved(names, request), ...(request.among && { among: request.among.map(toIds) }) },
+        context,
+      );
+      const label = (edge: (typeof facts.edges)[number]) => ({
+        ...edge,
+        client: labelEnd(edge.client, names),
+        server: labelEnd(edge.server, names),
+      });
+      return { ...facts, edges: facts.edges.map(label) };
+    },
+    red: async (request, context) => {
+      const names = await directory.names();
+      const facts = await inner.red(resolved(names, request), context);
+      return { ...facts, rows: facts.rows.map((row) => labelEnds(row, names)) };
+    },
+    connections: async (request, context) => {
+      const names = await directory.names();
+      const facts = await inner.connections(resolved(names, request), context);
+      return { ...facts, rows: facts.rows.map((row) => ({ ...row, service: names.labelOf(row.service), peer: names.labelOf(row.peer) })) };
+    },
+    capture: async function* (request, context) {
+      const [id = request.service] = (await directory.names()).textsOf(request.service);
+      for await (const event of inner.capture({ ...request, service: id }, context)) yield labelCapture(event, request.service);
+    },
+  };
+}
+
+type TelemetryPart =
+  | "logs"
+  | "logPatterns"
+  | "metricNames"
+  | "metric"
+  | "metricLosses"
+  | "traces"
+  | "trace"
+  | "spanEdges"
+  | "spanRed"
+  | "spanProcesses"
+  | "spanServices"
+  | "logServices";
+
+function telemetryBackend(inner: ResolvedBackend, directory: Pick<ServiceDirectory, "names">): Pick<ColonyBackend, TelemetryPart> {
+  return {
+    logs: async (request, context) => {
+      const names = await directory.names();
+      return labelRows(await inner.logs(resolved(names, request), context), names);
+    },
+    logPatterns: async (request, context) => {
+      const names = await directory.names();
+      return labelRows(await inner.logPatterns(resolved(names, request), context), names);
+    },
+    metricNames: async (request, context) => {
+      const names = await directory.names();
+      const facts = await inner.metricNames(resolved(names, request), context);
+      return { ...facts, rows: facts.rows.map((row) => ({ ...row, services: labels(row.services, names) })) };
+    },
+    metric: async (request, context) => {
+      const names = await directory.names();
+      const facts = await inner.metric(resolved(names, request), context);
+      const group = (text: string | null): string | null => (request.by === "service" && text !== null ? names.labelOf(text) : text);
+      return { ...facts, rows: facts.rows.map((row) => ({ ...row, service: names.labelOf(row.service), group: group(row.group) })) };
+    },
+    metricLosses: async (request, context) => labelled(await inner.metricLosses(request, context), await directory.names()),
+    traces: async (request, context) => {
+      const names = await directory.names();
+      const facts = await inner.traces(resolved(names, request), context);
+      const label: Label = (text) => names.labelOf(text);
+      const rows = facts.rows.map((row) => ({
+        ...row,
+        service: label(row.service),
+        matchService: label(row.matchService),
+        services: labels(row.services, names),
+      }));
+      return { ...facts, rows };
+    },
+    trace: async (request, context) => {
+      const facts = await inner.trace(request, context);
+      return { ...facts, spans: labelled(facts.spans, await directory.names()) };
+    },
+    spanEdges: async (request, context) => {
+      const names = await directory.names();
+      const { among } = request;
+      const pairs = among?.flatMap(({ client, server }) =>
+        names.textsOf(client).flatMap((from) => names.textsOf(server).map((to) => ({ client: from, server: to }))),
+      );
+      const facts = await inner.spanEdges({ ...resolved(names, request), ...(pairs && { among: pairs }) }, context);
+      return {
+        ...facts,
+        edges: facts.edges.map((edge) => ({ ...edge, client: names.labelOf(edge.client), server: names.labelOf(edge.server) })),
+      };
+    },
+    spanRed: async (request, context) => {
+      const names = await directory.names();
+      const facts = await inner.spanRed(resolved(names, request), context);
+      return { ...facts, rows: labelled(facts.rows, names) };
+    },
+    spanProcesses: async (context) => labelled(await inner.spanProcesses(context), await directory.names()),
+    spanServices: async (request, context) => labels(await inner.spanServices(request, context), await directory.names()),
+    logServices: async (request, context) => labels(await inner.logServices(request, context), await directory.names()),
+  };
+}
+
+function compareTexts(a: string, b: string): number {
+  return a < b ? -1 : Number(a > b);
+}
+
+/** In the order of their first text, each once. */
+function labels(texts: readonly string[], names: ServiceNames): string[] {
+  return [...new Set(texts.map((text) => names.labelOf(text)))];
+}
+
+function labelled<T extends { service: string }>(rows: readonly T[], names: ServiceNames): T[] {
+  return rows.map((row) => ({ ...row, service: names.labelOf(row.service) }));
+}
+
+function labelRows<T extends OwnStoreFacts & { rows: { service: string }[]; services: string[] }>(facts: T, names: ServiceNames): T {
+  return { ...facts, rows: labelled(facts.rows, names), services: labels(facts.services, names) };
+}
+
+function labelEnds<T extends { service: string; peer: string | null }>(row: T, names: ServiceNames): T {
+  return { ...row, service: names.labelOf(row.service), peer: row.peer === null ? null : names.labelOf(row.peer) };
+}
+
+function labelEnd<T extends Pick<EdgeEnd, "kind" | "name">>(end: T, names: ServiceNames): T {
+  return end.kind === "service" ? { ...end, name: names.labelOf(end.name) } : end;
+}
+
+function idEnd<T extends Pick<EdgeEnd, "kind" | "name">>(end: T, names: ServiceNames): T {
+  const [id = end.name] = end.kind === "service" ? names.textsOf(end.name) : [];
+  return { ...end, name: id };
+}
+
+function labelPage(page: EdgePageFacts, names: ServiceNames): EdgePageFacts {
+  const nodes = page.nodes.map((node) => (node.kind === "service" ? { ...node, ...labelNode(node.name, names) } : node));
+  return { ...page, nodes };
+}
+
+function labelNode(text: string, names: ServiceNames): { id: string; name: string } {
+  const name = names.labelOf(text);
+  return { id: `service:${name}`, name };
+}
+
+function labelSummary(facts: SummaryFacts, names: ServiceNames): SummaryFacts {
+  return {
+    ...facts,
+    requests: labelled(facts.requests, names),
+    routes: labelled(facts.routes, names),
+    calls: facts.calls.map((call) => ({ ...call, service: names.labelOf(call.service), callee: names.labelOf(call.callee) })),
+    places: labelled(facts.places, names),
+    cgroups: facts.cgroups.map((group) => ({ ...group, services: labels(group.services, names) })),
+    patterns: labelled(facts.patterns, names),
+    events: labelled(facts.events, names),
+    logServices: labels(facts.logServices, names),
+    aliases: new Map([...facts.aliases].map(([alias, service]) => [names.labelOf(alias), names.labelOf(service)])),
+  };
+}
+
+/** Details name services by id, so that programs can follow them over renames; people read the message. */
+function labelEvent(event: ColonyEvent, names: ServiceNames): ColonyEvent {
+  return event.service === null ? event : { ...event, service: names.labelOf(event.service) };
+}
+
+function labelCapture(event: CaptureEvent, service: string): CaptureEvent {
+  if (event.kind === "started") return { ...event, service };
+  return event.kind === "request" ? { ...event, request: { ...event.request, service } } : event;
+}

@@ -1,0 +1,119 @@
+/** What services are called: the best name of each id, its label among all services, and the texts that mean it. */
+
+import type { Transaction } from "../engine/database.ts";
+import { numberIn, textIn, textsIn } from "../tables/queryable.ts";
+import { labelServices, type NamedService } from "./label-services.ts";
+
+/** Kept per service, the newest. */
+const maxAliases = 32;
+const maxQualifiers = 8;
+/** A service that is gone for so long is not being restarted: a namesake may have its name alone. */
+const restartSeconds = 60;
+/** Written with one statement. */
+const batchSize = 500;
+
+const textList = (column: string, max: number): string =>
+  `list_transform(CASE WHEN ${column} IS NULL THEN [] ELSE json_extract_string(${column}, '$[*]') END, lambda x: left(x, 200))[:${max}]`;
+
+/**
+ * After consumeInstances(), from its temporary table `instance_now`: services that are new, renamed or have other aliases. Leaves the temporary
+ * table `named_now` with them and their former names. Returns how many.
+ */
+export async function nameServices(transaction: Transaction): Promise<number> {
+  await transaction.run(
+    `CREATE OR REPLACE TEMP TABLE named_now AS
+     WITH best AS (
+       SELECT service, first(coalesce(name, service) ORDER BY managed DESC, is_latest DESC, confidence DESC, coalesce(started, scan) DESC, pid) AS name,
+         first(named_by ORDER BY managed DESC, is_latest DESC, confidence DESC, coalesce(started, scan) DESC, pid) AS named_by, max(confidence) AS confidence,
+         any_value(nullif(origin, '')) AS origin, ${textList("any_value(qualifiers)", maxQualifiers)} AS qualifiers,
+         list_sort(list_distinct(flatten(list(${textList("aliases", maxAliases)})))) AS aliases
+       FROM instance_now GROUP BY service
+     )
+     SELECT b.service, b.name, b.named_by, b.confidence, coalesce(b.origin, o.origin) AS origin, b.qualifiers, CASE WHEN o.name <> b.name THEN o.name END AS old_name, coalesce(o.label, b.name) AS label,
+       list_distinct(b.aliases || coalesce(o.aliases, []))[:${maxAliases}] AS aliases,
+       CASE WHEN o.name <> b.name THEN list_distinct([o.name] || o.former_names)[:${maxAliases}] ELSE coalesce(o.former_names, []) END AS former_names
+     FROM best b LEFT JOIN net.services o USING (service)
+     WHERE o.service IS NULL OR o.name <> b.name OR o.named_by <> b.named_by OR o.confidence <> b.confidence OR o.origin IS DISTINCT FROM coalesce(b.origin, o.origin)
+       OR o.qualifiers <> b.qualifiers OR NOT list_has_all(o.aliases, b.aliases)`,
+  );
+  await transaction.run("DELETE FROM net.services WHERE service IN (SELECT service FROM named_now)");
+  return await transaction.run(
+    `INSERT INTO net.services SELECT service, name, named_by, confidence, origin, qualifiers, aliases, former_names, label FROM named_now`,
+  );
+}
+
+/**
+ * Labels depend on which namesakes there are, so all are made again. Only those that differ are written. Returns whether any did. Before
+ * the registry has heard of a service it counts as current.
+ */
+export async function labelAll(transaction: Transaction, nowUs: number): Promise<boolean> {
+  const rows = await transaction.query(
+    `SELECT s.service, s.name, s.label, s.qualifiers, s.former_names, coalesce(r.is_current, true)::INT AS is_current, r.port
+     FROM net.services s LEFT JOIN (
+       SELECT service, bool_or(present OR gone_since > make_timestamp(${nowUs}) - INTERVAL ${restartSeconds} SECOND) AS is_current, coalesce(min(port) FILTER (port > 0 AND present), min(port) FILTER (port > 0)) AS port
+       FROM net.service_registry GROUP BY service
+     ) r USING (service) ORDER BY s.service`,
+  );
+  const services = rows.map((row): StoredService => {
+    const port = row["port"] === null ? [] : [`:${numberIn(row, "port")}`];
+    return {
+      id: textIn(row, "service"),
+      name: textIn(row, "name"),
+      qualifiers: [...new Set([...textsIn(row, "qualifiers"), ...port])],
+      isCurrent: numberIn(row, "is_current") === 1,
+      formerNames: textsIn(row, "former_names"),
+      label: textIn(row, "label"),
+    };
+  });
+  const labels = labelServices(services);
+  const changed = services.filter(({ id, label }) => labels.get(id) !== label);
+  for (const { id } of changed) await transaction.run("UPDATE net.services SET label = ? WHERE service = ?", [labels.get(id) ?? id, id]);
+  const isOther = await replaceNames(transaction, textsOf(services, labels));
+  return isOther || changed.length > 0;
+}
+
+interface StoredService extends NamedService {
+  formerNames: readonly string[];
+  label: string;
+}
+
+/** Ids, and the names that only one service has or had. */
+function textsOf(services: readonly StoredService[], labels: ReadonlyMap<string, string>): Map<string, { service: string; label: string }> {
+  const texts = new Map<string, { service: string; label: string }>();
+  const owner = (id: string): { service: string; label: string } => ({ service: id, label: labels.get(id) ?? id });
+  const add = (claims: readonly (readonly [text: string, id: string])[]): void => {
+    const owners = new Map<string, Set<string>>();
+    for (const [text, id] of claims) owners.set(text, (owners.get(text) ?? new Set()).add(id));
+    for (const [text, ids] of owners) {
+      const [only] = ids;
+      if (only !== undefined && ids.size === 1 && !texts.has(text)) texts.set(text, owner(only));
+      // A name of several means none of them, not one that had it before.
+      else if (!texts.has(text)) texts.set(text, { service: text, label: text });
+    }
+  };
+  add(services.map(({ id }) => [id, id]));
+  add(services.filter(({ isCurrent }) => isCurrent).map(({ id, name }) => [name, id]));
+  add(services.map(({ id, name }) => [name, id]));
+  add(services.flatMap(({ id, formerNames }) => formerNames.map((name) => [name, id] as const)));
+  for (const [text, { service, label }] of texts) if (text === service && text === label) texts.delete(text);
+  return texts;
+}
+
+async function replaceNames(transaction: Transaction, wanted: ReadonlyMap<string, { service: string; label: string }>): Promise<boolean> {
+  const rows = await transaction.query("SELECT text, service, label FROM net.service_names");
+  const known = new Map(rows.map((row) => [textIn(row, "text"), { service: textIn(row, "service"), label: textIn(row, "label") }]));
+  const fresh = [...wanted].filter(
+    ([text, { service, label }]) => known.get(text)?.service !== service || known.get(text)?.label !== label,
+  );
+  const gone = [...known.keys()].filter((text) => !wanted.has(text)).concat(fresh.map(([text]) => text));
+  for (let at = 0; at < gone.length; at += batchSize) {
+    const texts = gone.slice(at, at + batchSize);
+    await transaction.run(`DELETE FROM net.service_names WHERE text IN (${texts.map(() => "?").join(", ")})`, texts);
+  }
+  for (let at = 0; at < fresh.length; at += batchSize) {
+    const batch = fresh.slice(at, at + batchSize);
+    const values = batch.flatMap(([text, { service, label }]) => [text, service, label]);
+    await transaction.run(`INSERT INTO net.service_names VALUES ${batch.map(() => "(?, ?, ?)").join(", ")}`, values);
+  }
+  return gone.length > 0;
+}
