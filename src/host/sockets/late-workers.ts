@@ -15,8 +15,6 @@ export interface LateWorkersOptions {
   isAlive: (inode: number) => boolean;
 }
 
-/** Descriptors read per scan at most. */
-const descriptorsPerScan = 250;
 /** Each look costs one stat; a process without the socket after this many is not a worker. */
 const maxLooks = 60;
 /** A process that opens and closes files all the time is read this often. */
@@ -72,11 +70,11 @@ export class LateWorkers {
     }
   }
 
-  /** Reads the descriptors of those that changed, the newest first. */
-  look(): void {
+  /** Reads the descriptors of those that changed or were read in part only, the newest first; at most about `limit` descriptors. */
+  look(limit: number): void {
     const { table, owners, isAlive } = this.#options;
     this.#families.clear();
-    let left = descriptorsPerScan;
+    let left = limit;
     for (const entry of [...this.#waiting.values()].reverse()) {
       const { process } = entry;
       const isOver = entry.looks++ >= maxLooks || entry.reads >= maxReads || this.#holdsListener(process.pid);
@@ -84,7 +82,7 @@ export class LateWorkers {
         this.#waiting.delete(process.pid);
         continue;
       }
-      if (left <= 0 || !owners.hasChanged(process)) continue;
+      if (left <= 0 || (owners.isReadWhole(process) && !owners.hasChanged(process))) continue;
       const before = owners.looked;
       owners.explore([process], isAlive, left, true);
       entry.reads++;

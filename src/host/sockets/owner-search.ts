@@ -16,6 +16,8 @@ const maxBackoff = 6;
 const likelyDescriptors = 3_000;
 /** Descriptors read per scan to find owners of listeners that seem to have none. */
 const exploredPerScan = 250;
+/** Descriptors read per scan to find workers that got their socket late; the first scan starts from nothing, and a single question has no other. */
+const workerDescriptors = { first: 5_000, later: 250 };
 
 export class OwnerSearch {
   readonly #table: ProcessTable;
@@ -43,7 +45,7 @@ export class OwnerSearch {
     const sockets = this.#ownerless();
     if (this.#hasLostListener) this.#owners.explore(this.#table.values(), this.#isAlive, exploredPerScan);
     if (sockets.length > 0) await this.#search(sockets, changes, pacer);
-    this.#workers.look();
+    this.#workers.look(this.#isFirst ? workerDescriptors.first : workerDescriptors.later);
   }
 
   async #search(sockets: readonly TrackedSocket[], changes: ProcessChanges, pacer: Pacer): Promise<void> {

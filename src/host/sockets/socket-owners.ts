@@ -44,6 +44,8 @@ export interface SocketOwners {
   socketsOf(pid: number): Iterable<readonly [descriptor: number, inode: number]>;
   /** Whether the process's number of descriptors changed since the last visit; true where the kernel does not report it cheaply. */
   hasChanged(process: ProcessEntry): boolean;
+  /** Whether all descriptors of the process were read at least once; a search stops as soon as it has found what it looks for. */
+  isReadWhole(process: ProcessEntry): boolean;
   forgetProcess(pid: number): void;
   forgetSocket(inode: number): void;
   /** Starts a new budget. */
@@ -146,6 +148,10 @@ class ProcSocketOwners implements SocketOwners {
     const before = this.#holders.known(process)?.count ?? -1;
     const now = before < 0 ? -1 : this.#directory.count(process.pid);
     return now < 0 || now !== before;
+  }
+
+  isReadWhole(process: ProcessEntry): boolean {
+    return (this.#holders.known(process)?.wholeScan ?? 0) > 0;
   }
 
   forgetProcess(pid: number): void {
