@@ -32,6 +32,11 @@ export function serviceIdOf(kind: OriginKind, name: string, digest: string | nul
 }
 
 /** A name for an id that no registry knows any more: `worker` for `program:worker#3fa2c91b7d04`; other texts as they are. */
+/** True for a service of which only the port is known: the process behind it belongs to another user or pid namespace. */
+export function hasUnknownOwner(id: string): boolean {
+  return id.startsWith(`${"port" satisfies OriginKind}:`);
+}
+
 export function nameInServiceId(id: string): string {
   if (!isServiceId(id)) return id;
   const name = id.slice(id.indexOf(":") + 1).replace(/#[0-9a-f]+(?=@|$)/, "");

@@ -130,6 +130,21 @@ describe("TrafficCollector", () => {
     expect(rescans).toBe(0);
   });
 
+  it("names command-line tools at both ends although they ended before a scan", async () => {
+    scan(web);
+    report([
+      requestGroup({ peerAddress: "127.0.0.1", count: 2 }),
+      requestGroup({ pid: 71, role: "client", peerAddress: "127.0.0.1", processName: "curl" }),
+      requestGroup({ pid: 72, role: "client", peerAddress: "127.0.0.1", processName: "curl" }),
+    ]);
+    report([]);
+    const rows = (await stored("red")) as unknown as RedRow[];
+    expect(rows.map(({ service, role, peer, requests }) => [service, role, peer, requests])).toEqual([
+      ["web", "server", "curl", 2],
+      ["curl", "client", "web", 2],
+    ]);
+  });
+
   it("names a client on loopback only when it is the only one in the window", async () => {
     const connections = [socketOf("127.0.0.1:4001", "127.0.0.1:80", "client", { owners: [6] })];
     scan({ ...web, connections });

@@ -21,6 +21,7 @@ import type {
 import { CaptureHub } from "../capture/capture-hub.ts";
 import type { ConnectionRow } from "../connections/connection-tracks.ts";
 import type { KernelReports } from "../connections/kernel-connections.ts";
+import { isCommandLineTool } from "../naming/command-line-tools.ts";
 import type { ServiceNamer } from "../naming/service-namer.ts";
 import type { LearnedNames } from "./learned-names.ts";
 import { PeerNames } from "./peer-names.ts";
@@ -284,7 +285,11 @@ export class TrafficCollector implements AsyncDisposable {
     const { directory } = this.#options;
     const named: NamedGroup[] = [];
     const unknown: RequestGroup[] = [];
-    const callers = new WindowCallers(groups, (pid) => directory.serviceOf(pid, null, span)?.service ?? null);
+    const callers = new WindowCallers(groups, ({ pid, processName }) => {
+      // A tool such as curl has often ended before a scan; it is recorded under the kernel's name for it.
+      const isFinalName = processName !== undefined && (isLast || isCommandLineTool(processName));
+      return directory.serviceOf(pid, null, span)?.service ?? (isFinalName ? processName : null);
+    });
     let excluded = 0;
     for (const group of groups) {
       const known = directory.serviceOf(group.pid, group.role === "server" ? group.serverPort : null, span);

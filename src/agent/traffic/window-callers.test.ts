@@ -12,7 +12,7 @@ const names = new Map([
   [7, "worker"],
 ]);
 const peersOf = (group: RequestGroup, ...clients: RequestGroup[]) =>
-  new WindowCallers(clients, (pid) => names.get(pid) ?? null).of(group)?.map(({ peer, group: { count } }) => `${peer} ${count}`);
+  new WindowCallers(clients, ({ pid }) => names.get(pid) ?? null).of(group)?.map(({ peer, group: { count } }) => `${peer} ${count}`);
 
 describe("WindowCallers", () => {
   it("names the caller that sent requests of the same kind, among several callers of a port", () => {
@@ -32,7 +32,7 @@ describe("WindowCallers", () => {
 
   it("loses no request and no bucket of a histogram", () => {
     const group = served("/a", 7, { duration: { lo: 3, counts: [1, 2, 4] } });
-    const parts = new WindowCallers([sent(6, "/a", 3), sent(7, "/a", 4)], (pid) => names.get(pid) ?? null).of(group) ?? [];
+    const parts = new WindowCallers([sent(6, "/a", 3), sent(7, "/a", 4)], ({ pid }) => names.get(pid) ?? null).of(group) ?? [];
     expect(parts.map(({ group: { count } }) => count)).toEqual([3, 4]);
     for (const [index, count] of [1, 2, 4].entries())
       expect(parts.reduce((sum, part) => sum + (part.group.duration.counts[index] ?? 0), 0)).toBe(count);

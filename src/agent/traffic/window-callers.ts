@@ -19,10 +19,10 @@ export class WindowCallers {
   readonly #kinds = new Map<string, Map<string | null, number>>();
   readonly #ports = new Map<string, Map<string | null, number>>();
 
-  constructor(groups: readonly RequestGroup[], serviceOf: (pid: number) => string | null) {
+  constructor(groups: readonly RequestGroup[], serviceOf: (client: RequestGroup) => string | null) {
     for (const group of groups) {
       if (group.role !== "client" || !isLoopback(group.peerAddress)) continue;
-      const service = serviceOf(group.pid);
+      const service = serviceOf(group);
       for (const sums of [this.#kinds, this.#ports]) {
         const sent = remembered(sums, sums === this.#kinds ? kindOf(group) : String(group.serverPort), () => new Map());
         sent.set(service, (sent.get(service) ?? 0) + group.count);

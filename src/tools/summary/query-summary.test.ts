@@ -544,8 +544,13 @@ describe("coral_query_summary", () => {
       expect.stringContaining("unknown nothing was observed: host web-1.example.org sends no samples"),
     ]);
     expect(await health(agentOf("web-1", { health: "unhealthy" }), sampled)).toEqual([
-      expect.stringContaining("unknown nothing was observed: host web-1.example.org is not heard"),
+      expect.stringContaining("unknown nothing was observed: the agent on web-1.example.org is not connected"),
     ]);
+    const port = "port:web-1/2024";
+    expect(await health(agentOf("web-1"), { ...sampled, places: [placeOf(port)] })).toEqual([
+      expect.stringContaining("unknown nothing was observed: the agent on web-1.example.org cannot see the process behind this port"),
+    ]);
+    expect(await health(agentOf("web-1"), { ...sampled, places: [placeOf(port, { health: "healthy" })] })).toEqual(["ok "]);
     expect(await health(blind, { ...sampled, places: [placeOf("api", { health: "healthy" })] })).toEqual(["ok "]);
     expect(await health(blind, { ...sampled, requests: calm("api") })).toEqual(["ok "]);
   });

@@ -1,5 +1,6 @@
 /** Facts of all services become summaries, worst first. */
 
+import { hasUnknownOwner } from "../../model/service-identity.ts";
 import type { SummaryCallFact, SummaryFacts, SummaryRequestsFact } from "../../model/summary.ts";
 import { whatWasDeployed } from "../deployments/describe-deployment.ts";
 import { judgeRoutes } from "../health/judge-routes.ts";
@@ -132,10 +133,11 @@ export function healthOf(findings: readonly SummaryFinding[], facts: ServiceFact
   if (findings.some(({ severity }) => severity === "warning")) return "degraded";
   const { requests, routes, places, hosts, isLogging } = facts;
   if (isLogging || (requests?.requests ?? 0) > 0 || routes.some(({ fact }) => fact.requests > 0)) return "ok";
-  const isSeen = ({ health, agentId }: ServiceFacts["places"][number]): boolean => {
+  const isSeen = ({ service, health, agentId }: ServiceFacts["places"][number]): boolean => {
     const agent = heard(agentId, agents);
     if (!agent) return false;
-    return health === "healthy" || (trafficProblemOf(agent) === null && hosts.some((host) => host.agentId === agentId));
+    if (health === "healthy") return true;
+    return !hasUnknownOwner(service) && trafficProblemOf(agent) === null && hosts.some((host) => host.agentId === agentId);
   };
   return places.some((place) => place.isPresent && !place.isStale && isSeen(place)) ? "ok" : "unknown";
 }
@@ -151,9 +153,11 @@ function unobserved({ places, hostname }: ServiceFacts, agents: readonly AgentIn
     if (!place) return "no process of it is known; start it, or send spans or log records";
     const agent = heard(place.agentId, agents);
     const host = hostname(place.agentId);
-    if (!agent) return `host ${host} is not heard; on ${host} run coral agent status`;
+    if (!agent) return `the agent on ${host} is not connected; on ${host} run coral agent status`;
     const problem = trafficProblemOf(agent);
     if (problem !== null) return `the agent on ${host} sees no requests (${problem}); fix that, or give it a check with coral connect`;
+    if (hasUnknownOwner(place.service))
+      return `the agent on ${host} cannot see the process behind this port; run it as root and outside of containers, or give the port a check with coral connect`;
     return `host ${host} sends no samples; on ${host} run coral agent status`;
   })();
   return finding("unobserved", "info", "context", "", `nothing was observed: ${reason}`, 0, 0, "count");
