@@ -19,6 +19,31 @@
 #define SQL_STRING 3
 #define SQL_BLANK 4
 
+/* Characters after which a sign belongs to the number that follows: % & ( * + , - / < = > */
+#define SQL_BEFORE_SIGN                                                                                                                     \
+	(1ULL << '%' | 1ULL << '&' | 1ULL << '(' | 1ULL << '*' | 1ULL << '+' | 1ULL << ',' | 1ULL << '-' | 1ULL << '/' | 1ULL << '<' |     \
+	 1ULL << '=' | 1ULL << '>')
+
+/* Adds a character that is neither blank nor part of a literal, after the comma that was held back. */
+static always_inline void sql_code(struct path_parser *sql, u8 character)
+{
+	if (sql->length)
+		sql->segment = (sql->segment ^ ',') * HASH_PRIME;
+	sql->length = 0;
+	sql->digits = 0;
+	sql->kinds = SQL_CODE;
+	sql->last = character;
+	sql->segment = (sql->segment ^ character) * HASH_PRIME;
+}
+
+/* True if a sign may belong to a number. The next character decides. */
+static always_inline int is_sign(const struct path_parser *sql, u32 mode, u8 character)
+{
+	if ((character != '-' && character != '+') || mode != SQL_CODE)
+		return 0;
+	return sql->length || (!sql->digits && sql->last < 64 && SQL_BEFORE_SIGN >> sql->last & 1);
+}
+
 /*
  * Hashes a character of SQL that does not just continue a word. path.digits: the previous token was a literal; path.length: a comma follows
  * it.
@@ -41,6 +66,11 @@ subprogram int postgres_character(struct scratch *scratch, u32 value)
 	}
 	if (mode == SQL_NUMBER && (kind & (CHAR_DIGIT | CHAR_HEX | CHAR_LETTER | CHAR_DOT)))
 		return 0;
+	if (sql->sign && character > ' ') {
+		if (!(kind & CHAR_DIGIT))
+			sql_code(sql, sql->sign);
+		sql->sign = 0;
+	}
 	if (character == '\'' || ((kind & CHAR_DIGIT) && mode != SQL_WORD)) {
 		sql->kinds = character == '\'' ? SQL_STRING : SQL_NUMBER;
 		if (!sql->digits)
@@ -58,11 +88,16 @@ subprogram int postgres_character(struct scratch *scratch, u32 value)
 		sql->kinds = SQL_CODE;
 		return 0;
 	}
+	if (is_sign(sql, mode, character)) {
+		sql->sign = character;
+		return 0;
+	}
 	if (sql->length)
 		sql->segment = (sql->segment ^ ',') * HASH_PRIME;
 	sql->length = 0;
 	sql->digits = 0;
 	sql->kinds = SQL_CODE;
+	sql->last = character;
 	if ((kind & (CHAR_DIGIT | CHAR_HEX | CHAR_LETTER)) || character == '_' || character == '$') {
 		if (mode == SQL_BLANK)
 			sql->segment = (sql->segment ^ ' ') * HASH_PRIME;
@@ -91,6 +126,8 @@ subprogram int postgres_sql(struct scratch *scratch)
 	sql->kinds = SQL_CODE;
 	sql->digits = 0;
 	sql->length = 0;
+	sql->last = 0;
+	sql->sign = 0;
 #pragma clang loop unroll(disable)
 	for (u32 index = 0; index < POSTGRES_SQL_BYTES; index++) {
 		u8 character = text[index];

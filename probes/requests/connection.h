@@ -45,6 +45,10 @@ enum state {
 #define CONNECTION_HELLO 64 /* the ClientHello was emitted */
 #define CONNECTION_SUBSCRIBED 128 /* Redis: what follows the first response belongs to no request */
 
+/* connection.missed: 1 << RECEIVED and 1 << SENT for records that are counted; the next two bits for copies of captures. */
+#define MISSED_RECORDS 3
+#define MISSED_COPIES 12
+
 /* Bytes of a request that a connection keeps. */
 #define HEAD_KEPT 64
 
@@ -124,7 +128,7 @@ struct connection {
 	/* Server: when the oldest unread bytes arrived, and tcp_sock.copied_seq at that time. */
 	u64 ready_ns;
 	u32 ready_seq;
-	/* Directions (1 << RECEIVED, 1 << SENT) that lost records since the last one was emitted. Changed by atomic operations. */
+	/* MISSED_*: directions that lost records since the last one was emitted. Changed by atomic operations. */
 	u32 missed;
 	u8 local[16];
 	u8 reserved3[32];

@@ -42,7 +42,9 @@ struct path_parser {
 	u32 kinds;
 	u32 digits;
 	u32 length;
-	u32 reserved;
+	/* SQL: the last character that is part of no word, and a sign that may belong to a number. */
+	u16 last;
+	u16 sign;
 };
 
 /* Progress through scattered bytes: how many are still to be skipped, and how many were read. */
@@ -260,14 +262,18 @@ static always_inline void name_process(struct payload_record *record, struct con
 /* Emits a record for a decoder, with the directions that lost records before it. Not 0: it was dropped. */
 static always_inline int emit_payload(struct payload_record *record, struct connection *connection, u32 bytes)
 {
+	u32 is_copy = record->flags & PAYLOAD_CAPTURE;
 	u32 missed = connection->missed;
 
-	if (unlikely(missed))
-		missed = __sync_lock_test_and_set(&connection->missed, 0);
+	if (unlikely(missed)) {
+		u32 taken = record->kind == RECORD_CLOSED ? MISSED_RECORDS | MISSED_COPIES : is_copy ? MISSED_COPIES : MISSED_RECORDS;
+
+		missed = __sync_fetch_and_and(&connection->missed, ~taken) & taken;
+	}
 	record->missed = missed;
 	if (likely(!emit(record, bytes)))
 		return 0;
-	__sync_fetch_and_or(&connection->missed, missed | 1U << (record->direction & 1));
+	__sync_fetch_and_or(&connection->missed, missed | (is_copy ? 4U : 1U) << (record->direction & 1));
 	return 1;
 }
 
@@ -292,9 +298,6 @@ subprogram int emit_piece(struct payload *payload, struct connection *connection
 	record->length = piece->length;
 	record->offset = piece->offset;
 	name_process(record, connection);
-	/* A lost copy for a capture loses no request. */
-	if (piece->flags & PAYLOAD_CAPTURE)
-		return emit(record, sizeof(*record) + (piece->bytes & (2 * CHUNK_BYTES - 1)));
 	return emit_payload(record, connection, sizeof(*record) + (piece->bytes & (2 * CHUNK_BYTES - 1)));
 }
 

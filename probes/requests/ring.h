@@ -44,7 +44,7 @@ struct payload_record {
 	u8 role;
 	u8 flags;
 	u8 direction;
-	/* connection.missed: directions that lost records before this one. */
+	/* connection.missed: directions that lost records, or copies, before this one. */
 	u8 missed;
 	u16 bytes;
 	u32 connection;

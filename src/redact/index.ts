@@ -11,7 +11,7 @@ export { noExtraRules, type RedactionRules, redactCommandLine, redactText } from
 export { redactLogText } from "./redact-log.ts";
 export { escapeControls, redactBody, redactHeaders, redactTarget } from "./redact-request.ts";
 export { beginsLikeSecret, isSecretAttribute, mayHoldSecret, type Secrecy, secrecyOfName } from "./secret-attributes.ts";
-export { isBeforeSecret } from "./secret-segments.ts";
+export { isSecretSegment } from "./secret-segments.ts";
 export { redactShapes } from "./secret-shapes.ts";
 export { type SqlTemplate, sqlTemplate } from "./sql-template.ts";
 export { isDigit } from "./sql-words.ts";

@@ -24,6 +24,19 @@ describe("redactTarget()", () => {
     ["/a?next=https%3A%2F%2Fx%2F%3Ftoken%3Dabc", "/a?next=https://x/?token=***"],
     ["/a?card_number=4111111111111111", "/a?card_number=***"],
     ["/x\u001b[31m\n?a=\u0007", "/x\\u001b[31m\\n?a=\\u0007"],
+    ["/people/078-05-1120/taxes", "/people/***/taxes"],
+    ["/people/078%2D05%2D1120?other=219+09+9999", "/people/***?other=***"],
+    ["/find?q=jane.doe%40example.com&to=jane%2540example.com", "/find?q=***&to=***"],
+    ["/users/jane.doe@example.com/orders", "/users/***/orders"],
+    ["/users/jane%2540example.com", "/users/***"],
+    ["/unlock/correct-horse-battery-staple", "/unlock/***"],
+    ["/vault/correct%20horse%20battery%20staple?hint=gravel%20otter%20plinth%20lamp", "/vault/***?hint=***"],
+    ["/passphrase/otter", "/passphrase/***"],
+    ["/password/reset", "/password/reset"],
+    ["/pay/DE89370400440532013000", "/pay/***"],
+    ["/call/%2B49%2030%201234567", "/call/***"],
+    ["/orders/2024-01-15/items/123-45", "/orders/2024-01-15/items/123-45"],
+    ["/api/v1/update-user-profile-settings", "/api/v1/update-user-profile-settings"],
     ["*", "*"],
     ["host:443", "host:443"],
   ])("makes of %s %s", (target, expected) => {
@@ -110,6 +123,16 @@ describe("redactBody()", () => {
     ["text/plain", "password: hunter2\nhello", "password: ***\nhello"],
     ["text/plain", "bell \u0007 and \u001b[2J \u202e", "bell \\u0007 and \\u001b[2J \\u202e"],
     ["text/plain", "grüße", "grüße"],
+    ["application/json", '{"note":"SSN 078-05-1120, jane@example.com"}', '{"note":"SSN ***, ***"}'],
+    ["application/json", '{"to":"jane\\u0040example.com","n":"jane%40example.com"}', '{"to":"***","n":"***"}'],
+    [
+      "text/plain",
+      "SELECT * FROM t WHERE ssn = '078-05-1120' AND mail LIKE 'bob@x.org'",
+      "SELECT * FROM t WHERE ssn = *** AND mail LIKE '***'",
+    ],
+    ["text/xml", "<a>jane&#64;example.com</a><b>078 05 1120</b>", "<a>***</a><b>***</b>"],
+    ["text/plain", "see /x?card=4111%201111%201111%201111 at 10:15", "see /x?card=*** at 10:15"],
+    ["text/plain", "page 12 of 2024-01-15, build 1.2.3-4567, +00:00", "page 12 of 2024-01-15, build 1.2.3-4567, +00:00"],
   ])("%s: makes of %s %s", (contentType, body, expected) => {
     expect(redactBody(Buffer.from(body), { ...plain, contentType })).toBe(expected);
   });

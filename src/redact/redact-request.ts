@@ -4,8 +4,9 @@
  */
 
 import { mask } from "./mask.ts";
+import { redactPersonal } from "./personal-shapes.ts";
 import { isSecretName } from "./secret-names.ts";
-import { isBeforeSecret } from "./secret-segments.ts";
+import { isSecretSegment, looksLikePhrase } from "./secret-segments.ts";
 import { redactShapes } from "./secret-shapes.ts";
 
 /** Characters kept of each. */
@@ -17,7 +18,8 @@ const maxHeaders = 64;
 const maxDepth = 3;
 
 /** In addition to the rules for settings and command lines: payment and identity numbers. */
-const personalName = /\bcard\b|card.?(?:number|no)|\bpan\b|cvv|cvc|\bssn\b|social.?security|iban|\bbic\b|passport|tax.?id|birth/i;
+const personalName =
+  /\bcard\b|card.?(?:number|no)|\bpan\b|cvv|cvc|(?:^|[^a-z])ssn\b|social.?security|iban|\bbic\b|passport|tax.?id|birth|\bdob\b|e-?mail|phone|mobile.?(?:number|no)\b|national.?id|licen[cs]e.?(?:number|no|plate)/i;
 /** Values that authenticate their bearer: sessions, and codes exchanged for one. Short values are states and countries. */
 const sessionName =
   /^(?:[a-z]{0,4}sess(?:ion)?[._-]?(?:id|key)?|(?:connect\.)?sid|asp\.net_sessionid|code|state|nonce|ticket|assertion|saml\w+)$/i;
@@ -65,13 +67,36 @@ function cut(text: string, length: number): string {
   return text.length <= length ? text : `${text.slice(0, length)}…`;
 }
 
+/** Proxies and clients encode what is already encoded. */
+const maxEncodings = 3;
+
 function decoded(text: string): string {
-  try {
-    return decodeURIComponent(text.replaceAll("+", " "));
-  } catch {
-    // Not percent-encoded: used as it is.
-    return text;
+  let plain = text.replaceAll("+", " ");
+  for (let count = 0; count < maxEncodings && plain.includes("%"); count++) {
+    try {
+      const next = decodeURIComponent(plain);
+      if (next === plain) break;
+      plain = next;
+    } catch {
+      // Not percent-encoded: used as it is.
+      return count === 0 ? text : plain;
+    }
   }
+  return plain;
+}
+
+/** Secrets and persons by shape. */
+function redactValue(text: string): string {
+  const clean = redactPersonal(redactShapes(text));
+  return clean.includes("%") ? clean.replace(encodedRun, redactEncoded) : clean;
+}
+
+/** Text with percent-encoded characters, between those that are not part of an encoded value. */
+const encodedRun = /[^\s"'<>&=;,{}()[\]?/#]{0,256}%[0-9A-Fa-f]{2}[^\s"'<>&=;,{}()[\]?/#]{0,512}/g;
+
+function redactEncoded(run: string): string {
+  const plain = decoded(run);
+  return plain === run || redactPersonal(redactShapes(plain)) === plain ? run : mask;
 }
 
 /** `a=b&c=d`, also separated by `;`. */
@@ -79,8 +104,8 @@ function redactPairs(text: string): string {
   return text.replace(/([^&;=?#]+)=([^&;#]*)/g, (whole, name: string, value: string) => {
     if (value === "") return whole;
     const plain = decoded(value);
-    if (isSecretPair(decoded(name), plain)) return `${name}=${mask}`;
-    const clean = redactUrls(redactShapes(plain));
+    if (isSecretPair(decoded(name), plain) || looksLikePhrase(plain)) return `${name}=${mask}`;
+    const clean = redactUrls(redactValue(plain));
     return clean === plain ? whole : `${name}=${clean === mask ? mask : encodeURI(clean)}`;
   });
 }
@@ -106,9 +131,10 @@ function redactPath(path: string): string {
     .split("/")
     .map((segment) => {
       const [name = "", ...parameters] = segment.split(";");
-      const isGiven = (isSecret(parent) || isBeforeSecret(parent)) && /\d|[a-z][A-Z]/.test(name) && name.length >= 6;
-      parent = decoded(name);
-      const clean = isGiven ? mask : redactShapes(parent) === parent ? name : mask;
+      const plain = decoded(name);
+      const isGiven = isSecretSegment(parent, plain) || (isSecret(parent) && /\d|[a-z][A-Z]/.test(plain) && plain.length >= 6);
+      parent = plain;
+      const clean = isGiven || redactValue(plain) !== plain ? mask : name;
       return parameters.length === 0 ? clean : `${clean};${redactPairs(parameters.join(";"))}`;
     })
     .join("/");
@@ -121,7 +147,7 @@ function redactHeader(name: string, value: string): string {
   // Binary metadata of gRPC cannot be inspected.
   if (secretHeader.test(name) || isSecret(name) || name.endsWith("-bin")) return mask;
   const short = cut(value, maxHeaderLength);
-  return escapeLine(addressHeader.test(name) ? redactShapes(redactTarget(short)) : redactUrls(redactShapes(short)));
+  return escapeLine(addressHeader.test(name) ? redactValue(redactTarget(short)) : redactUrls(redactValue(short)));
 }
 
 /** Pseudo-headers are reported in other fields, except for the server name. */
@@ -247,7 +273,7 @@ export function redactBody(body: Buffer, { contentType, contentEncoding, isCut }
   const isPlain = contentEncoding === "" || /^identity$/i.test(contentEncoding);
   if (!isPlain || !isText(body)) return `(binary, the first ${body.length} bytes are not shown)`;
   const text = cut(body.toString("utf8").replaceAll("\r\n", "\n"), maxBodyLength);
-  const clean = redactShapes(redactByType(text, contentType));
+  const clean = redactValue(redactByType(text, contentType));
   // The first half of a secret cannot be recognised.
   return escapeControls(isCut ? clean.replace(/[^\s"'<>&,;{}[\]]{6,}$/, "…") : clean);
 }

@@ -3,6 +3,14 @@
 /** What was written last; decides about spaces and about the meaning of a sign. */
 type Token = "start" | "word" | "literal" | "open" | "close" | "comma" | "dot" | "operator" | "comparison";
 
+/** Words after which an expression starts. Most are reserved, so that a column of this name is quoted. */
+const wordsBeforeValues = new Set(
+  (
+    "SELECT DISTINCT ALL LIMIT OFFSET TOP BETWEEN AND OR XOR NOT THEN ELSE WHEN CASE WHERE HAVING ON BY RETURNING RETURN SET TO IN LIKE ILIKE RLIKE " +
+    "REGEXP SIMILAR ESCAPE IS FROM FOR FETCH DEFAULT INTERVAL DIV MOD VALUES USING WITH MINVALUE MAXVALUE START INCREMENT RESTART ANY SOME"
+  ).split(" "),
+);
+
 export class SqlTemplateWriter {
   readonly #maxLength: number;
   #out = "";
@@ -40,6 +48,8 @@ export class SqlTemplateWriter {
 
   /** A plus or minus here belongs to the number that follows. */
   get isSignNext(): boolean {
+    if (this.#isCommaPending || this.#isEndPending) return true;
+    if (this.#last === "word") return wordsBeforeValues.has(this.#lastWord);
     return this.#last === "open" || this.#last === "comma" || this.#last === "comparison" || this.#last === "operator";
   }
 

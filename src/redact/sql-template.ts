@@ -3,6 +3,8 @@
  * server's settings decide what a quote means the template ends there.
  */
 
+import { redactPersonal } from "./personal-shapes.ts";
+import { redactShapes } from "./secret-shapes.ts";
 import { SqlTemplateWriter } from "./sql-template-writer.ts";
 import { blank, classes, digit, isDigit, knownVerbs, letter, looksGenerated, mainVerbs, operator, other, valueWords } from "./sql-words.ts";
 
@@ -139,7 +141,7 @@ class SqlScanner {
       this.#writer.blank();
       return;
     }
-    if ((code === 45 || code === 43) && isDigit(next) && this.#writer.isSignNext) {
+    if ((code === 45 || code === 43) && this.#writer.isSignNext && this.#isNumberAt(this.#at + 1)) {
       this.#at++;
       return;
     }
@@ -163,12 +165,26 @@ class SqlScanner {
       const following = text.charCodeAt(at + 1);
       // A comment or a sign may follow an operator without a blank.
       if (at > from && ((code === 45 && following === 45) || (code === 47 && following === 42) || (code === 35 && this.#isMysql))) break;
-      if (at > from && (code === 45 || code === 43) && isDigit(following)) break;
+      if (at > from && (code === 45 || code === 43) && this.#isNumberAt(at + 1)) break;
       if (at > from && code === 58 && following !== 58 && following !== 61 && text.charCodeAt(at - 1) !== 58) break;
       if (code !== 61 && code !== 60 && code !== 62 && code !== 33) isComparison = false;
     }
     this.#at = at;
     this.#writer.put(text.slice(from, at), isComparison ? "comparison" : "operator");
+  }
+
+  /** Whether a number follows, after blanks and further signs. */
+  #isNumberAt(from: number): boolean {
+    let at = from;
+    for (; at < this.#end; at++) {
+      const code = this.#text.charCodeAt(at);
+      if (code === 46) return isDigit(this.#text.charCodeAt(at + 1));
+      if (isDigit(code)) return true;
+      // Two dashes are a comment.
+      const isSign = code === 43 || (code === 45 && this.#text.charCodeAt(at - 1) !== 45);
+      if (!isSign && !(code < 128 && classes[code] === blank)) return false;
+    }
+    return false;
   }
 
   #isDashComment(): boolean {
@@ -289,7 +305,9 @@ class SqlScanner {
       at++;
     }
     this.#at = at + 1;
-    this.#writer.word(this.#text.slice(from, Math.min(this.#at, this.#end)), "");
+    const name = this.#text.slice(from, Math.min(this.#at, this.#end));
+    // Some programs put values into the quotes of names.
+    this.#writer.word(redactPersonal(redactShapes(name)) === name ? name : "{id}", "");
   }
 
   #dollar(): void {

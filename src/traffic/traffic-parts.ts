@@ -123,7 +123,7 @@ class Parts implements OpenedParts {
     }
     if (kind === recordKinds.closed) {
       this.#streams.onClose(record.connectionId, record.atNs, record.missed);
-      this.#captures.onClose(record.connectionId, record.atNs);
+      this.#captures.onClose(record.connectionId, record.atNs, record.missedCopies);
       return;
     }
     this.#processNames.see(record.pid, bytes, offset + payloadRecordLayout.comm);
@@ -146,8 +146,9 @@ class Parts implements OpenedParts {
     this.#table.sweep(nowNs);
     const counted = this.#table.collect(nowNs);
     const requested = this.#requestedHosts.take();
-    const { requests, overflow } = this.#groups.take();
+    const { requests, overflow, uncounted } = this.#groups.take();
     this.#lost("routes-full", overflow);
+    this.#lost("undecoded", uncounted);
     for (const group of [...counted.requests, ...requests]) {
       group.route = this.#limiter.limit(`${group.pid} ${group.role} ${group.serverPort}`, group.route, group.count);
       const processName = this.#processNames.nameOf(group.pid);

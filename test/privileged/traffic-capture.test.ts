@@ -170,6 +170,31 @@ describe("captures", () => {
     expect(asText(capture.reports)).not.toContain("hidden-text");
   });
 
+  it("shows sizes and durations of bodies that are longer than what is copied", async () => {
+    capture = await Capture.open();
+    const { server, client, ask } = await startHttp();
+    capture.parts.startCapture(orderFor(server));
+    capture.parts.startCapture(orderFor(client, { captureId: "d" }));
+    const body = "x".repeat(100_000);
+    for (let count = 0; count < 2; count++) {
+      await ask({ path: "/bytes/20000000" });
+      await ask({ method: "POST", path: "/upload", headers: { "content-length": body.length }, body });
+    }
+    const pausedNs = process.hrtime.bigint();
+    await sleep(700);
+    await ask({ path: "/after" });
+    const requests = await capture.waitFor(10);
+    expect(requests).toHaveLength(10);
+    for (const { target, responseBytes, requestBytes, durationNs, at } of requests) {
+      if (target === "/bytes/20000000") expect(responseBytes - 20_000_000).toSatisfy((head: number) => head > 50 && head < 1_000);
+      else expect(responseBytes).toBeLessThan(1_000);
+      if (target === "/upload") expect(requestBytes - body.length).toSatisfy((head: number) => head > 50 && head < 1_000);
+      else expect(requestBytes).toBeLessThan(1_000);
+      // The pause is part of no request.
+      if (target !== "/after") expect(Number(at.monoNs) + durationNs).toBeLessThan(Number(pausedNs) + 100e6);
+    }
+  });
+
   it("applies filters and limit, then stops copying", async () => {
     capture = await Capture.open();
     const { client, ask } = await startHttp();

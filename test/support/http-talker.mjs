@@ -10,9 +10,10 @@ if (what === "server") {
     request.resume();
     request.on("end", () => {
       const status = Number(/^\/status\/(\d+)/.exec(request.url)?.[1] ?? 200);
+      const size = Number(/^\/bytes\/(\d+)/.exec(request.url)?.[1] ?? 0);
       const headers = { "content-type": "application/json", "set-cookie": "session=hidden-text" };
       setTimeout(
-        () => response.writeHead(status, headers).end('{"ok":true,"token":"hidden-text"}'),
+        () => response.writeHead(status, headers).end(size > 0 ? Buffer.alloc(size, "x") : '{"ok":true,"token":"hidden-text"}'),
         request.url.startsWith("/slow") ? 700 : 0,
       );
     });

@@ -9,6 +9,7 @@ import type { DiscoveryScan } from "../../host/index.ts";
 import { type AgentStore } from "../../store/agent/index.ts";
 import { event, type RowOf, red, type SampleTime, trafficLoss } from "../../store/signals/index.ts";
 import type {
+  LossKind,
   RequestGroup,
   SuperviseTrafficOptions,
   TrafficReport,
@@ -120,9 +121,9 @@ export class TrafficCollector implements AsyncDisposable {
     if (this.#pending.length === 0) return;
     let hasNamed = false;
     this.#pending = this.#pending.flatMap((pending) => {
-      const { named, unknown } = this.#name(pending.groups, pending.span, false);
-      hasNamed ||= named.length > 0;
-      this.#store(this.#rowsOf(named, pending), []);
+      const { unknown, ...known } = this.#name(pending.groups, pending.span, false);
+      hasNamed ||= known.named.length > 0;
+      this.#storeNamed(known, pending, new Map());
       return unknown.length === 0 ? [] : [{ ...pending, groups: unknown }];
     });
     this.#rescanPauseMs = hasNamed ? firstRescanMs : Math.min(maxRescanMs, this.#rescanPauseMs * 2);
@@ -245,7 +246,7 @@ export class TrafficCollector implements AsyncDisposable {
 
   #acceptWindow(window: TrafficWindow): void {
     const { config, directory, names } = this.#options;
-    const { maxRows, disabledProtocols } = config();
+    const { disabledProtocols } = config();
     if (this.#isScanned || this.#pending.length >= maxPendingWindows) this.#flushPending();
     this.#totals.add(window);
     this.#peers.add(window.peerNames);
@@ -255,14 +256,22 @@ export class TrafficCollector implements AsyncDisposable {
     const groups = window.requests.filter(({ protocol, count }) => count > 0 && !disabledProtocols.includes(protocol));
     const { named, unknown, excluded } = this.#name(groups, context.span, false);
     if (unknown.length > 0) this.#defer({ ...context, groups: unknown });
-    const { rows, foldedRequests } = trafficRows(named, { ...context, maxRows });
-    this.#totals.addLoss("routes-full", foldedRequests);
-    this.#totals.addLoss("tls-opaque", excluded);
-    const losses = new Map(window.losses.map(({ loss, count }) => [loss, count]));
-    losses.set("routes-full", (losses.get("routes-full") ?? 0) + foldedRequests);
-    losses.set("tls-opaque", (losses.get("tls-opaque") ?? 0) + excluded);
+    this.#storeNamed({ named, excluded }, context, new Map(window.losses.map(({ loss, count }) => [loss, count])));
+  }
+
+  /** `losses` are those of the traffic process; what is lost here is added to them. */
+  #storeNamed(
+    { named, excluded }: { named: readonly NamedGroup[]; excluded: number },
+    { time, windowMs }: Pick<PendingWindow, "time" | "windowMs">,
+    losses: Map<LossKind, number>,
+  ): void {
+    const { rows, foldedRequests } = trafficRows(named, { time, windowMs, maxRows: this.#options.config().maxRows });
+    for (const [loss, count] of [["routes-full", foldedRequests] as const, ["tls-opaque", excluded] as const]) {
+      this.#totals.addLoss(loss, count);
+      losses.set(loss, (losses.get(loss) ?? 0) + count);
+    }
     const lossRows = [...losses].flatMap(([loss, count]) =>
-      count > 0 ? [{ ...context.time, loss, count: Math.round(count), window_ms: Math.round(windowMs) }] : [],
+      count > 0 ? [{ ...time, loss, count: Math.round(count), window_ms: Math.round(windowMs) }] : [],
     );
     this.#store(rows, lossRows);
   }
@@ -317,12 +326,8 @@ export class TrafficCollector implements AsyncDisposable {
   }
 
   #flushPending(): void {
-    for (const pending of this.#pending) this.#store(this.#rowsOf(this.#name(pending.groups, pending.span, true).named, pending), []);
+    for (const pending of this.#pending) this.#storeNamed(this.#name(pending.groups, pending.span, true), pending, new Map());
     this.#pending = [];
-  }
-
-  #rowsOf(named: readonly NamedGroup[], { time, windowMs }: PendingWindow): RedRow[] {
-    return trafficRows(named, { time, windowMs, maxRows: this.#options.config().maxRows }).rows;
   }
 
   #acceptState(state: TrafficState): void {

@@ -57,6 +57,15 @@ describe("trafficRows()", () => {
     expect(rows.find((row) => row.route === "/r499")).toBeDefined();
   });
 
+  it("counts only requests that lose their route here", () => {
+    const groups = Array.from({ length: 200 }, (_, index) =>
+      named({ route: index % 2 === 0 ? "other" : `/r${index}`, status: `${index}`, count: 1 }, "shop"),
+    );
+    const { rows, foldedRequests } = trafficRows(groups, { ...options, maxRows: 50 });
+    const others = rows.filter((row) => row.route === "other").reduce((sum, row) => sum + row.requests, 0);
+    expect(foldedRequests).toBe(others - 100);
+  });
+
   it("keeps the largest services when there are more services than rows", () => {
     const groups = Array.from({ length: 300 }, (_, index) => named({ count: index + 1 }, `service-${index}`));
     const { rows } = trafficRows(groups, { ...options, maxRows: 100 });

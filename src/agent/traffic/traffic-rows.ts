@@ -15,7 +15,7 @@ export interface NamedGroup {
 
 export interface TrafficRows {
   rows: RedRow[];
-  /** Requests counted under route `other` because there were too many kinds. */
+  /** Requests that lost their route here, because there were too many kinds. */
   foldedRequests: number;
 }
 
@@ -153,16 +153,17 @@ function bounded(sums: ReadonlyMap<string, Sum>, maxRows: number): { kept: Sum[]
       for (const sum of sorted.slice(kept)) add(folded, coarse(sum));
       if (kept + folded.size > maxRows && kept > 0) continue;
       if (kept + folded.size > maxRows) break;
-      return { kept: [...sorted.slice(0, kept), ...folded.values()], foldedRequests: requestsIn(folded.values()) };
+      return { kept: [...sorted.slice(0, kept), ...folded.values()], foldedRequests: routedIn(sorted.slice(kept)) };
     }
   }
   const most = [...folded.values()].sort((a, b) => b.requests - a.requests);
-  return { kept: most.slice(0, maxRows), foldedRequests: requestsIn(most) };
+  return { kept: most.slice(0, maxRows), foldedRequests: routedIn(sorted) };
 }
 
-function requestsIn(sums: Iterable<Sum>): number {
+/** Requests that still have a route; those without one were counted where they lost it. */
+function routedIn(sums: Iterable<Sum>): number {
   let total = 0;
-  for (const { requests } of sums) total += requests;
+  for (const { requests, route } of sums) if (route !== "other") total += requests;
   return total;
 }
 

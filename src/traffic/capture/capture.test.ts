@@ -129,6 +129,58 @@ describe("Captures", () => {
     expect(kernel.requests.map((request) => request.target)).toEqual(targets);
   });
 
+  it("takes sizes and times of payloads from their lengths, although only the first 4 KiB are copied", () => {
+    const kernel = new FakeKernel();
+    kernel.captures.start(order);
+    const head = "HTTP/1.1 200 OK\r\nContent-Length: 20000000\r\n\r\n";
+    const copied = (start: string): string => start.padEnd(4096, "x");
+    kernel.copy(false, ask("/download"));
+    kernel.copy(true, copied(head), { lengthBytes: 1_000_000 });
+    kernel.copy(true, copied(""), { lengthBytes: 20_000_000 + head.length - 1_000_000 });
+    expect(kernel.requests).toMatchObject([{ target: "/download", durationNs: 2e6, responseBytes: 20_000_000 + head.length }]);
+    const upload = "POST /upload HTTP/1.1\r\nHost: shop\r\nContent-Length: 50000\r\n\r\n";
+    kernel.copy(false, copied(upload), { lengthBytes: upload.length + 50_000 });
+    kernel.copy(true, answer("201 Created"));
+    kernel.now += 800_000_000n;
+    kernel.copy(false, ask("/next"));
+    kernel.copy(true, answer("200 OK"));
+    expect(kernel.requests.map(({ target, durationNs, requestBytes }) => [target, durationNs, requestBytes])).toEqual([
+      ["/download", 2e6, ask("/download").length],
+      ["/upload", 1e6, upload.length + 50_000],
+      ["/next", 1e6, ask("/next").length],
+    ]);
+  });
+
+  it("follows chunked bodies whose writes are longer than what is copied", () => {
+    const kernel = new FakeKernel();
+    kernel.captures.start(order);
+    const head = "HTTP/1.1 200 OK\r\nTransfer-Encoding: chunked\r\n\r\n";
+    const chunk = "4000\r\n".padEnd(4096, "x");
+    kernel.copy(false, ask("/stream"));
+    kernel.copy(true, head);
+    for (let count = 0; count < 3; count++) kernel.copy(true, chunk, { lengthBytes: 0x4000 + 8 });
+    expect(kernel.requests).toEqual([]);
+    kernel.copy(true, "0\r\n\r\n");
+    expect(kernel.requests).toMatchObject([{ durationNs: 5e6, responseBytes: head.length + 3 * (0x4000 + 8) + 5 }]);
+    // Two chunks in one write: the end is unknown, but no byte is left out.
+    kernel.copy(false, ask("/stream"));
+    kernel.copy(true, head);
+    kernel.copy(true, chunk, { lengthBytes: 2 * (0x4000 + 8) + 5 });
+    kernel.captures.sweep(kernel.now + 2_000_000_000n);
+    expect(kernel.requests[1]).toMatchObject({ durationNs: 2e6, responseBytes: head.length + 2 * (0x4000 + 8) + 5 });
+  });
+
+  it("shows no request whose copies did not fit into the ring", () => {
+    const kernel = new FakeKernel();
+    kernel.captures.start(order);
+    kernel.copy(false, ask("/lost"));
+    // The response to /lost, and the request of /unseen, whose response follows.
+    kernel.copy(true, answer("500 Oops"), { missed: { received: true, sent: true } });
+    kernel.copy(false, ask("/next"));
+    kernel.copy(true, answer("200 OK"));
+    expect(kernel.requests.map(({ target, status }) => [target, status])).toEqual([["/next", "200"]]);
+  });
+
   it("captures other protocols, too", () => {
     const kernel = new FakeKernel();
     kernel.captures.start(order);

@@ -8,7 +8,7 @@ import type { TrafficProtocol } from "../../model/protocols.ts";
 import type { CaptureOrder, TrafficReport } from "../core/messages.ts";
 import type { DecoderFactory, FinishedRequest, Recognition } from "../core/protocol-decoder.ts";
 import { RequestGroups } from "../requests/request-groups.ts";
-import { type PayloadRecord, PayloadStreams, type StreamEnds } from "../streams/payload-streams.ts";
+import { type MissedRecords, type PayloadRecord, PayloadStreams, type StreamEnds } from "../streams/payload-streams.ts";
 import { matchesOrder, toCaptured } from "./captured-request.ts";
 
 export interface CapturesOptions {
@@ -82,8 +82,8 @@ export class Captures implements Disposable {
     if (this.isCapturing(record.pid)) this.#copies().onPayload(record);
   }
 
-  onClose(connectionId: number, atNs: number): void {
-    this.#streams?.onClose(connectionId, atNs);
+  onClose(connectionId: number, atNs: number, missed?: MissedRecords): void {
+    this.#streams?.onClose(connectionId, atNs, missed);
   }
 
   /** A request that is decoded without a capture, too. Takes only HTTP/2 and DNS: payloads of all other protocols are copied. */
@@ -130,6 +130,8 @@ export class Captures implements Disposable {
       onRequest: (ends, request) => this.#take(ends, request),
       isCapturing: () => true,
       maxConnections,
+      // The kernel copies the first record of a payload only.
+      maxPieces: 1,
     });
     return this.#streams;
   }

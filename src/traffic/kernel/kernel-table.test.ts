@@ -212,10 +212,15 @@ describe("KernelTable", () => {
     kernel.count(other, { durationNs: 5000 });
     kernel.count(other, { durationNs: 5000 }, "other_requests");
     kernel.count(other, { durationNs: 5000 }, "other_requests");
-    expect(kernel.table.collect(second).requests.map(({ route, count }) => [route, count])).toEqual([
+    // Once for the table of names and once for the table of kinds.
+    kernel.maps["losses"]?.set(Buffer.from([1, 0, 0, 0]), Buffer.from([6, 0, 0, 0, 0, 0, 0, 0]));
+    const { requests, losses } = kernel.table.collect(second);
+    expect(requests.map(({ route, count }) => [route, count])).toEqual([
       ["other", 1],
       ["other", 2],
     ]);
+    expect(losses.get("routes-full")).toBe(3);
+    expect(kernel.table.collect(2n * second).losses.has("routes-full")).toBe(false);
     kernel.table.collect(63n * second);
     expect(kernel.maps["other_requests"]?.entries.size).toBe(0);
   });

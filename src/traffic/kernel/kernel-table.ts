@@ -154,6 +154,10 @@ export class KernelTable {
     for (const kind of idle) this.#delete(kind);
     if (this.#emittedNames > this.#learned.maxEntries * fullShare) this.#evictUnusedNames();
     hosts.into(window);
+    // The kernel counts a request again for each table in which it found no slot.
+    const others = window.requests.reduce((sum, { route, count }) => (route === otherRoute ? sum + count : sum), 0);
+    if (others > 0) window.losses.set("routes-full", others);
+    else window.losses.delete("routes-full");
     return window;
   }
 

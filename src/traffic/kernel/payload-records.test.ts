@@ -25,7 +25,7 @@ describe("PayloadRecordView", () => {
         buffer[layout.role] = 2;
         buffer[layout.flags] = 1 | 4;
         buffer[layout.direction] = 1;
-        buffer[layout.missed] = 2;
+        buffer[layout.missed] = 8;
         buffer.writeUInt32LE(9, layout.missed_datagrams);
         buffer.writeUInt32LE(77, layout.connection);
         buffer.writeUInt32LE(4242, layout.tgid);
@@ -60,6 +60,18 @@ describe("PayloadRecordView", () => {
     expect(view?.bytes.toString()).toBe("SELECT 1");
     expect(view?.peerAddress).toBe("10.0.0.1");
     expect(view?.localAddress).toBe("2001:db8::1");
+  });
+
+  it("separates lost copies of captures from lost records", () => {
+    const both = (flags: number) =>
+      read(
+        record("", (buffer) => {
+          buffer[layout.flags] = flags;
+          buffer[layout.missed] = 1 | 8;
+        }),
+      );
+    expect(both(0)).toMatchObject({ missed: { received: true, sent: false }, missedCopies: { received: false, sent: true } });
+    expect(both(4)).toMatchObject({ missed: { received: false, sent: true } });
   });
 
   it("returns null for a protocol or role that the kernel does not set", () => {

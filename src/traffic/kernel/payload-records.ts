@@ -47,6 +47,8 @@ export class PayloadRecordView implements PayloadRecord {
   isCapture = false;
   isPrepared = false;
   missed: MissedRecords | undefined = missedRecords[0];
+  /** The same for copies of a capture. */
+  missedCopies: MissedRecords | undefined = missedRecords[0];
   missedDatagrams = 0;
   protocol: TrafficProtocol | null = null;
   role: TrafficRole | null = null;
@@ -77,7 +79,9 @@ export class PayloadRecordView implements PayloadRecord {
     this.isCapture = (flagBits & flags.capture) !== 0;
     this.isPrepared = (flagBits & flags.prepared) !== 0;
     this.isSent = view.getUint8(at + layout.direction) === 1;
-    this.missed = missedRecords[view.getUint8(at + layout.missed) & 3];
+    const missed = view.getUint8(at + layout.missed);
+    this.missedCopies = missedRecords[(missed >> 2) & 3];
+    this.missed = this.isCapture ? this.missedCopies : missedRecords[missed & 3];
     this.missedDatagrams = view.getUint32(at + layout.missed_datagrams, true);
     this.connectionId = view.getUint32(at + layout.connection, true);
     this.pid = view.getUint32(at + layout.tgid, true);

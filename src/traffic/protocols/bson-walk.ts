@@ -85,7 +85,7 @@ function valueLength(bytes: Buffer, type: number, at: number, end: number): numb
 function textOf(bytes: Buffer, type: number, at: number): string {
   if (type !== 2) return "";
   const length = bytes.readInt32LE(at) - 1;
-  return length < 0 || length > 200 ? "" : bytes.toString("latin1", at + 4, at + 4 + length);
+  return length < 0 || length > 200 ? "" : bytes.toString("utf8", at + 4, at + 4 + length);
 }
 
 function numberOf(bytes: Buffer, type: number, at: number): number {

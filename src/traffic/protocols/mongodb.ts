@@ -131,13 +131,13 @@ function isNamedAfterCollection(method: string): boolean {
 /** `users` of `shop.users`. Generated names contain numbers. */
 function collectionOf(full: string): string {
   const name = full.slice(full.indexOf(".") + 1);
-  if (name.length > 80 || !/^[\x21-\x7e]+$/.test(name)) return "";
+  if (name.length > 80 || !/^[\x21-\x7e\p{L}\p{M}\p{N}]+$/u.test(name)) return "";
   return name.replace(/[0-9a-f]{8}-[0-9a-f-]{27}|[0-9a-f]{24,}|\d{6,}/g, "{id}");
 }
 
 function cString(bytes: Buffer, from: number, to: number): string {
   const end = bytes.subarray(0, to).indexOf(0, from);
-  return end < 0 || end - from > 200 ? "" : bytes.toString("latin1", from, end);
+  return end < 0 || end - from > 200 ? "" : bytes.toString("utf8", from, end);
 }
 
 function readStatus(request: OpenRequest, bytes: Buffer, from: number, to: number): void {

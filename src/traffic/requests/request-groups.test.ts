@@ -71,6 +71,19 @@ describe("RequestGroups", () => {
     expect(requests.reduce((sum, { count }) => sum + count, 0)).toBe(5000);
   });
 
+  it("reports requests that are in no group separately from those without a route", () => {
+    const groups = new RequestGroups({ maxGroups: 4 });
+    for (let pid = 0; pid < 20; pid++) {
+      const own = groups.endpoint({ ...endpoint, pid });
+      for (let index = 0; index < 3; index++) groups.add(own, request({ route: `R${index}` }));
+    }
+    const { requests, overflow, uncounted } = groups.take();
+    const of = (isOther: boolean) =>
+      requests.filter(({ route }) => (route === "other") === isOther).reduce((sum, { count }) => sum + count, 0);
+    expect(uncounted).toBeGreaterThan(0);
+    expect([of(true), of(true) + of(false) + uncounted]).toEqual([overflow, 60]);
+  });
+
   it("drops unused groups, and re-creates a dropped endpoint", () => {
     const groups = new RequestGroups({ maxIdleWindows: 2 });
     const own = groups.endpoint(endpoint);

@@ -86,6 +86,7 @@ export class RequestGroups {
   readonly #maxIdleWindows: number;
   #groupCount = 0;
   #overflow = 0;
+  #uncounted = 0;
 
   constructor(options: RequestGroupsOptions = {}) {
     this.#maxGroups = options.maxGroups ?? 4096;
@@ -125,8 +126,8 @@ export class RequestGroups {
     if (request.firstByteNs !== null) group.firstByte.add(coarseLayout, request.firstByteNs);
   }
 
-  /** Returns the groups of the window that ends now, and how many requests lost their route or were not counted at all. */
-  take(): { requests: RequestGroup[]; overflow: number } {
+  /** Returns the groups of the window that ends now, how many of their requests lost their route, and how many are in no group. */
+  take(): { requests: RequestGroup[]; overflow: number; uncounted: number } {
     const requests: RequestGroup[] = [];
     for (const [key, groups] of this.#endpoints) {
       for (const [route, methods] of groups.routes) {
@@ -146,9 +147,10 @@ export class RequestGroups {
       groups.isDropped = true;
       this.#endpoints.delete(key);
     }
-    const overflow = this.#overflow;
+    const [overflow, uncounted] = [this.#overflow, this.#uncounted];
     this.#overflow = 0;
-    return { requests, overflow };
+    this.#uncounted = 0;
+    return { requests, overflow, uncounted };
   }
 
   /**
@@ -159,7 +161,6 @@ export class RequestGroups {
     let { route, method, status } = request;
     let own = groups;
     if (this.#groupCount >= this.#maxGroups) {
-      this.#overflow++;
       route = otherRoute;
       method = "";
       if (this.#groupCount >= this.#maxGroups * 1.25) {
@@ -167,8 +168,12 @@ export class RequestGroups {
         if (own.endpoint.peerAddress !== "") own = this.endpoint({ ...own.endpoint, peerAddress: "" });
       }
       const other = find(own, route, method, status, request.isError);
+      if (other === undefined && this.#groupCount >= this.#maxGroups * 2) {
+        this.#uncounted++;
+        return null;
+      }
+      this.#overflow++;
       if (other !== undefined) return other;
-      if (this.#groupCount >= this.#maxGroups * 2) return null;
     }
     const group = createGroup(own.endpoint, method, route, status, request.isError);
     const methods = ensure(own.routes, route, () => new Map<string, Map<string, Group>>());

@@ -41,6 +41,13 @@ describe("RouteLimiter", () => {
     expect(limiter.takeOverflow()).toBe(0);
   });
 
+  it("does not count again what has lost its route before", () => {
+    const limiter = new RouteLimiter({ maxRoutesPerService: 1 });
+    limiter.limit("s", "a");
+    expect(limiter.limit("s", otherRoute, 7)).toBe(otherRoute);
+    expect(limiter.takeOverflow()).toBe(0);
+  });
+
   it("bounds the routes of each service separately", () => {
     const limiter = new RouteLimiter({ maxRoutesPerService: 2 });
     expect(["a", "b", "c"].map((route) => limiter.limit("1", route))).toEqual(["a", "b", otherRoute]);

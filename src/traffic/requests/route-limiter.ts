@@ -53,8 +53,12 @@ export class RouteLimiter {
     return this.#services.size;
   }
 
-  /** `service` identifies what has its own set of routes, such as process and port. `requests` count as overflow if the route becomes `other`. */
+  /**
+   * `service` identifies what has its own set of routes, such as process and port. `requests` count as overflow if the route becomes `other`; those
+   * that have lost their route before were counted there.
+   */
   limit(service: string, route: string, requests = 1): string {
+    if (route === otherRoute) return route;
     const entry = this.#serviceOf(service);
     if (entry.routes.has(route)) {
       entry.routes.set(route, this.#window);

@@ -3,7 +3,7 @@
  * parameters are removed, so that user input stays out of names. An ambiguous segment is masked: a coarse route costs less than a leaked token.
  */
 
-import { isBeforeSecret, redactShapes } from "../../redact/index.ts";
+import { isSecretSegment, redactShapes } from "../../redact/index.ts";
 
 export const idPlaceholder = "{id}";
 /** The route of requests whose target could not be read. */
@@ -128,9 +128,8 @@ function templateSegment(raw: string, parent: string, isLast: boolean): string {
   if (text === "" || text === idPlaceholder) return text;
   // Most ids are numbers, and most paths have some.
   if (/^\d+$/.test(text)) return !isLast && text.length === 1 && versionParent.test(parent) ? text : idPlaceholder;
-  if (isBeforeSecret(parent) && text.length >= 6 && (/\d/.test(text) || text.length >= 20 || /[a-z][A-Z]{2}/.test(text)))
-    return idPlaceholder;
   const file = text.includes(".") ? staticFile.exec(text) : null;
+  if (isSecretSegment(parent, file === null ? text : (file[1] ?? ""))) return idPlaceholder;
   if (file !== null && !numeric.test(text)) return templateFile(file[1] ?? "", file[2] ?? "");
   // Verbs of Google APIs: projects/12:cancel.
   const verb = text.includes(":") ? /^([^:]+):([a-z][A-Za-z]{2,30})$/.exec(text) : null;
@@ -165,7 +164,7 @@ function templatePath(path: string, isCut: boolean): string {
     if (made === "") continue;
     if (index >= maxRouteSegments || route.length + made.length + 1 > maxRouteLength - 2) return `${route}/…`;
     route += `/${made}`;
-    parent = segment;
+    parent = decodeSegment(segment) ?? segment;
   }
   if (isCut) return `${route}/…`;
   return route === "" ? "/" : route;

@@ -53,9 +53,8 @@ export interface MissedRecords {
   sent: boolean;
 }
 
-/** A record of this size is followed by another one of the same payload, up to `maxPieces` (CHUNK_BYTES and MAX_CHUNKS in probes/requests/payload.h). */
+/** A record of this size is followed by another one of the same payload, up to `maxPieces` of them (CHUNK_BYTES in probes/requests/payload.h). */
 const pieceBytes = 4096;
-const maxPieces = 8;
 
 /** Both ends of a connection, for consumers of single requests. */
 export interface StreamEnds extends Endpoint {
@@ -76,6 +75,8 @@ export interface PayloadStreamsOptions {
   isCapturing?: (pid: number) => boolean;
   /** Default 16384. */
   maxConnections?: number;
+  /** Most records per payload. Default 8: MAX_CHUNKS in probes/requests/payload.h. */
+  maxPieces?: number;
 }
 
 const noBytes = Buffer.alloc(0);
@@ -147,6 +148,7 @@ function hasMissed(missed: MissedRecords | undefined): missed is MissedRecords {
 export class PayloadStreams {
   readonly #options: PayloadStreamsOptions;
   readonly #maxConnections: number;
+  readonly #maxPieces: number;
   readonly #connections = new Map<number, Connection>();
   readonly #datagrams: DnsDatagrams;
   readonly #chunk: Chunk = { bytes: noBytes, fullLength: 0, atNs: 0, startNs: 0 };
@@ -154,6 +156,7 @@ export class PayloadStreams {
   constructor(options: PayloadStreamsOptions) {
     this.#options = options;
     this.#maxConnections = options.maxConnections ?? 16_384;
+    this.#maxPieces = options.maxPieces ?? 8;
     this.#datagrams = new DnsDatagrams(options);
   }
 
@@ -267,7 +270,7 @@ export class PayloadStreams {
       else decoder.onReplyBytes(chunk);
     }
     const leftBytes = Math.max(0, record.lengthBytes - record.offsetBytes - record.bytes.length);
-    const isContinued = record.bytes.length === pieceBytes && record.offsetBytes < pieceBytes * (maxPieces - 1);
+    const isContinued = record.bytes.length === pieceBytes && record.offsetBytes < pieceBytes * (this.#maxPieces - 1);
     connection.awaited[side] = isContinued ? leftBytes : 0;
     connection.awaitedFrom[side] = isContinued ? record.offsetBytes + record.bytes.length : 0;
     chunk.bytes = record.bytes;

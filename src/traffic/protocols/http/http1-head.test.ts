@@ -141,4 +141,13 @@ describe("headerOf(), hostName(), methodName()", () => {
     ]);
     expect(["get", "PROPFIND", "HACK"].map(methodName)).toEqual(["GET", "PROPFIND", "OTHER"]);
   });
+
+  it("reads targets in raw UTF-8, and others as Latin-1", () => {
+    const targetOf = (bytes: Buffer) =>
+      parseRequestHead(Buffer.concat([Buffer.from("GET "), bytes, Buffer.from(" HTTP/1.1\r\n\r\n")]))?.target;
+    expect(targetOf(Buffer.from("/produits/été/日本語"))).toBe("/produits/été/日本語");
+    expect(targetOf(Buffer.from("/caf\u00e9\u0093", "latin1"))).toBe("/caf\u00e9\u0093");
+    const cut = parseRequestHead(Buffer.from("GET /menü/日本").subarray(0, -1));
+    expect(cut).toMatchObject({ target: "/menü/日", isTargetCut: true });
+  });
 });

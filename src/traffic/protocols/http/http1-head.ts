@@ -3,6 +3,8 @@
  * bare line feeds, folded lines, empty lines before the first one. Returns null for anything else.
  */
 
+import { targetText } from "./target-text.ts";
+
 export type HeaderField = [name: string, value: string];
 
 export interface RequestHead {
@@ -35,7 +37,11 @@ const maxHeadBytes = 16_384;
 const maxHeaders = 128;
 const maxMethodLength = 24;
 
-const latin1 = new TextDecoder("latin1");
+/** Not by TextDecoder, whose "latin1" is windows-1252. */
+function latin1Text(bytes: Uint8Array): string {
+  return Buffer.from(bytes.buffer, bytes.byteOffset, Math.min(bytes.length, maxHeadBytes)).toString("latin1");
+}
+
 const requestLine = /^([A-Za-z!#$%&'*+.^_`|~-]+)[ \t]+([^ \t\r\n]*)(?:[ \t]+HTTP\/(\d(?:\.\d)?))?/;
 const statusLine = /^HTTP\/(\d(?:\.\d)?)[ \t]+(\d{3})(?![\d])/;
 
@@ -108,7 +114,7 @@ function hostOf(method: string, target: string, headers: readonly HeaderField[])
 }
 
 export function parseRequestHead(bytes: Uint8Array): RequestHead | null {
-  const text = latin1.decode(bytes.subarray(0, maxHeadBytes));
+  const text = latin1Text(bytes);
   const start = skipEmptyLines(text);
   const lineEnd = text.indexOf("\n", start);
   const line = text.slice(start, lineEnd === -1 ? undefined : lineEnd).replace(/\r$/, "");
@@ -122,7 +128,7 @@ export function parseRequestHead(bytes: Uint8Array): RequestHead | null {
   const fields = lineEnd === -1 ? { headers: [], isComplete: false, end: text.length } : readFields(text, lineEnd + 1);
   return {
     method,
-    target,
+    target: targetText(target, isTargetCut),
     isTargetCut,
     version: version ?? "",
     host: hostOf(method, target, fields.headers),
@@ -133,7 +139,7 @@ export function parseRequestHead(bytes: Uint8Array): RequestHead | null {
 }
 
 export function parseResponseHead(bytes: Uint8Array): ResponseHead | null {
-  const text = latin1.decode(bytes.subarray(0, maxHeadBytes));
+  const text = latin1Text(bytes);
   const start = skipEmptyLines(text);
   const match = statusLine.exec(text.slice(start, start + 32));
   if (match === null) return null;

@@ -202,11 +202,17 @@ export class MessageReader {
     }
     if (this.#mode === "tunnel") return;
     if (this.#mode === "length" || this.#mode === "chunk") {
+      // The line end after a chunk is often part of the same write.
+      const lineEnd = this.#mode === "chunk" && missingBytes === this.#leftBytes + 2 ? 2 : 0;
       const size = Math.min(this.#leftBytes, missingBytes);
       this.#leftBytes -= size;
-      this.#events.onBytes(size, chunk);
+      this.#events.onBytes(size + lineEnd, chunk);
       if (this.#leftBytes === 0) this.#endPart(chunk);
-      if (size === missingBytes) return;
+      if (lineEnd > 0) this.#mode = "chunk-size";
+      const restBytes = missingBytes - size - lineEnd;
+      if (restBytes === 0) return;
+      // After a body of known length the message has ended, and the rest belongs to the next ones.
+      if (this.#mode !== "head") this.#events.onBytes(restBytes, chunk);
       this.#lose();
       return;
     }

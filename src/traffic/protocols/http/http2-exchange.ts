@@ -6,6 +6,7 @@ import type { RequestStart } from "../../requests/requests-in-flight.ts";
 import { maxRouteLength, unknownRoute } from "../../requests/route-template.ts";
 import { grpcCodeOfHttp, grpcCodeOfReset, grpcTimeoutNs, isGrpcError, isHttpError } from "./http-status.ts";
 import { methodName } from "./http1-head.ts";
+import { targetText } from "./target-text.ts";
 
 export interface Exchange {
   streamId: number;
@@ -80,7 +81,7 @@ export function addRequestField(exchange: Exchange, name: string, value: string)
       exchange.method = value;
       break;
     case ":path":
-      exchange.path = value;
+      exchange.path = targetText(value);
       break;
     case ":authority":
       exchange.authority = value;
