@@ -51,6 +51,21 @@ describe("Postgres at sockets", () => {
     expect(observer.of(port, "server").filter(({ isError }) => isError).length).toBe(2);
   });
 
+  it("counts statements under one fingerprint, whatever the signs of their numbers", async () => {
+    const port = server?.port ?? 0;
+    await using observer = await RequestObserver.open();
+    const signed = (index: number) => [1, 2, 4, 8, 16].map((bit) => ((index & bit) === 0 ? "5" : "-5")).join(", ");
+    const statements = Array.from({ length: 32 }, (_, index) => `select ${signed(index)} = (${signed(index)}) from pgbench_branches`);
+    psql(...statements.map((text) => text.replace(/select .* =/, "select 1 where (1, 2, 3, 4, 5) =")));
+    await observer.waitForCount(port, 32);
+    for (const role of ["server", "client"] as const) {
+      const groups = observer.of(port, role);
+      expect(new Set(groups.map(({ route }) => route)).size).toBe(1);
+      // One kind per processor and look.
+      expect(Math.max(...groups.map(({ count }) => count))).toBeGreaterThanOrEqual(8);
+    }
+  });
+
   it("tolerates COPY in both directions", async () => {
     const port = server?.port ?? 0;
     await using observer = await RequestObserver.open();

@@ -207,12 +207,13 @@ export class MessageReader {
       const size = Math.min(this.#leftBytes, missingBytes);
       this.#leftBytes -= size;
       this.#events.onBytes(size + lineEnd, chunk);
+      const isChunk = this.#mode === "chunk";
       if (this.#leftBytes === 0) this.#endPart(chunk);
       if (lineEnd > 0) this.#mode = "chunk-size";
       const restBytes = missingBytes - size - lineEnd;
       if (restBytes === 0) return;
       // After a body of known length the message has ended, and the rest belongs to the next ones.
-      if (this.#mode !== "head") this.#events.onBytes(restBytes, chunk);
+      if (isChunk) this.#events.onBytes(restBytes, chunk);
       this.#lose();
       return;
     }
