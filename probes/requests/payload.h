@@ -152,10 +152,10 @@ static always_inline u32 read_bytes(struct payload *payload, struct scratch *scr
 	size = payload->length - offset;
 	if (size > wanted)
 		size = wanted;
-	if (payload->vectors && offset + size > payload->first_bytes)
-		return gather_bytes(payload, scratch, kept, offset, size);
 	if (size > CHUNK_BYTES)
 		size = CHUNK_BYTES;
+	if (payload->vectors && offset + size > payload->first_bytes)
+		return gather_bytes(payload, scratch, kept, offset, size);
 	if (read_buffer(payload, scratch->bytes + kept, size, payload->buffer + offset))
 		return 0;
 	return size;

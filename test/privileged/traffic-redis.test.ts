@@ -57,6 +57,27 @@ describe("Redis at sockets", () => {
     for (const role of ["server", "client"] as const) expect(observer.counts(port, role)["INCR INCR"]).toBe(300);
   });
 
+  it.each([
+    [3, 10],
+    // The server writes up to 80 KB at once, scattered, of which 32 KiB are copied.
+    [5_000, 16],
+    [50_000, 8],
+    [200, 200],
+  ])("measures pipelined replies of %i bytes, %i at a time", async (size, pipelined) => {
+    const port = server?.port ?? 0;
+    const count = pipelined * 10;
+    cli("SET", "key:__rand_int__", "x".repeat(size));
+    await using observer = await RequestObserver.open();
+    benchmark("-n", String(count), "-c", "2", "-P", String(pipelined), "-t", "get");
+    await observer.waitForCount(port, count);
+    for (const role of ["server", "client"] as const) {
+      const groups = observer.of(port, role).filter(({ method }) => method === "GET");
+      expect(groups.reduce((sum, group) => sum + group.count, 0)).toBe(count);
+      const bytes = groups.reduce((sum, { responseBytes }) => sum + responseBytes, 0);
+      expect(bytes / count).toBe(`$${size}\r\n`.length + size + 2);
+    }
+  });
+
   it("counts all commands of a long pipeline that the server reads in pieces of 20 KiB", async () => {
     const port = server?.port ?? 0;
     await using observer = await RequestObserver.open();

@@ -79,7 +79,7 @@ export class PairedByOrder implements ProtocolDecoder {
   }
 
   onReplyBytes(chunk: Chunk): void {
-    if (this.#isReplyLost) this.loseReplies(chunk);
+    if (this.#isReplyLost) this.loseReplies(chunk, chunk.fullLength);
     else this.#replies.push(chunk);
   }
 
@@ -101,9 +101,9 @@ export class PairedByOrder implements ProtocolDecoder {
     this.#inFlight.close(atNs);
   }
 
-  /** Called by the reader of replies. */
-  loseReplies(chunk: Chunk): void {
+  /** Called by the reader of replies. The open requests share `lostBytes`: together they got as many. */
+  loseReplies(chunk: Chunk, lostBytes = 0): void {
     this.#isReplyLost = true;
-    this.#inFlight.respondedAll(chunk.atNs);
+    this.#inFlight.respondedAll(chunk.atNs, lostBytes);
   }
 }

@@ -114,8 +114,9 @@ class PostgresDecoder implements ProtocolDecoder {
       return;
     }
     if (this.#isOpaque) return;
+    const wasLost = this.#replies.isLost;
     this.#replies.push(chunk);
-    if (this.#replies.isLost) this.#inFlight.respondedAll(chunk.atNs);
+    if (this.#replies.isLost) this.#inFlight.respondedAll(chunk.atNs, wasLost ? chunk.fullLength : 0);
   }
 
   onPrepared(bytes: Buffer, isCut: boolean): void {

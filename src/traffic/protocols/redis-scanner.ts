@@ -31,7 +31,8 @@ const maxBulkBytes = 2 ** 32;
 
 export class RedisScanner {
   readonly #onValue: (value: RedisValue, chunk: Chunk) => void;
-  readonly #onLost: (chunk: Chunk) => void;
+  /** The rest of a payload is missing, and what follows may start anywhere. `lostBytes`: of no value that was reported. */
+  readonly #onLost: (chunk: Chunk, lostBytes: number) => void;
   readonly #wanted: RedisTexts;
   readonly #value: RedisValue = { type: 0, first: "", second: "", atNs: 0, startNs: 0, lengthBytes: 0 };
   /** Elements left of each open aggregate, outermost first. */
@@ -45,7 +46,7 @@ export class RedisScanner {
   #texts = 0;
   #isInValue = false;
 
-  constructor(wanted: RedisTexts, onValue: (value: RedisValue, chunk: Chunk) => void, onLost: (chunk: Chunk) => void) {
+  constructor(wanted: RedisTexts, onValue: (value: RedisValue, chunk: Chunk) => void, onLost: (chunk: Chunk, lostBytes: number) => void) {
     this.#wanted = wanted;
     this.#onValue = onValue;
     this.#onLost = onLost;
@@ -76,8 +77,9 @@ export class RedisScanner {
   #skip(missingBytes: number, chunk: Chunk): void {
     if (missingBytes <= 0) return;
     if (this.#bulkLeft < missingBytes) {
+      const lostBytes = missingBytes - this.#endWithinLoss(chunk);
       this.reset();
-      this.#onLost(chunk);
+      this.#onLost(chunk, lostBytes);
       return;
     }
     this.#bulkLeft -= missingBytes;
@@ -86,6 +88,18 @@ export class RedisScanner {
       this.#endBulk();
       this.#settle(chunk);
     }
+  }
+
+  /** Reports a string whose end is among missing bytes: its length is known. Returns how many of them it has. */
+  #endWithinLoss(chunk: Chunk): number {
+    if (!this.#isInValue) return 0;
+    const size = this.#bulkLeft;
+    if (this.#left.length > 0 || size === 0) return -this.#value.lengthBytes;
+    this.#value.lengthBytes += size;
+    this.#bulkLeft = 0;
+    this.#endBulk();
+    this.#settle(chunk);
+    return size;
   }
 
   #beginValue(chunk: Chunk): void {
@@ -239,7 +253,7 @@ export class RedisScanner {
   #settle(chunk: Chunk): boolean {
     if (this.#lineBytes < 0) {
       this.reset();
-      this.#onLost(chunk);
+      this.#onLost(chunk, 0);
       return false;
     }
     if (this.#left.length > 0 || this.#bulkLeft > 0) return true;

@@ -70,6 +70,15 @@ describe("createRedisDecoder()", () => {
     expect(replay.undecodedCount).toBe(3);
   });
 
+  it("divides the bytes of replies that were not copied among their commands", () => {
+    const replay = new Replay(createRedisDecoder).request("*2\r\n$3\r\nGET\r\n$1\r\na\r\n".repeat(4));
+    const one = 5000 + 9;
+    replay.reply(`$5000\r\n${"x".repeat(5000)}\r\n$5000\r\nxxx`, 3 * one).reply("x".repeat(1000), one);
+    replay.request("*1\r\n$4\r\nPING\r\n").reply("+PONG\r\n").close();
+    const gets = replay.requests.filter(({ method }) => method === "GET");
+    expect(gets.map(({ responseBytes }) => responseBytes)).toEqual([one, one, one, one]);
+  });
+
   it("ends truncated replies with the next command", () => {
     const replay = new Replay(createRedisDecoder).request("*1\r\n$4\r\nKEYS\r\n*1\r\n$4\r\nPING\r\n").reply("*2000\r\n$1\r\na\r\n", 9000);
     replay.request("*1\r\n$4\r\nPING\r\n").reply("+PONG\r\n").close();

@@ -61,7 +61,7 @@ class RedisExchange {
     const replies = new RedisScanner(
       { isFirstWanted: () => this.#isListening, isSecondWanted: () => false },
       (value, chunk) => this.#onReply(value, chunk),
-      (chunk) => this.decoder.loseReplies(chunk),
+      (chunk, lostBytes) => this.decoder.loseReplies(chunk, lostBytes),
     );
     this.decoder = new PairedByOrder(this.#inFlight, requests, replies);
   }

@@ -107,9 +107,13 @@ export class RequestsInFlight {
     request.responseBytes += responseBytes;
   }
 
-  /** Replies passed that cannot be attributed to single requests. */
-  respondedAll(atNs: number): void {
-    for (const request of this.#open) if (!request.isHole) this.responded(request, 0, atNs);
+  /** Replies passed that cannot be attributed to single requests: each gets an equal share of their bytes. */
+  respondedAll(atNs: number, bytes = 0): void {
+    const open = this.#open.filter(({ isHole }) => !isHole);
+    const share = Math.floor(bytes / Math.max(1, open.length));
+    for (const [index, request] of open.entries()) {
+      this.responded(request, index === 0 ? bytes - share * (open.length - 1) : share, atNs);
+    }
   }
 
   /** Emits the request and removes it. */
