@@ -1,4 +1,5 @@
 import { describe, expect, it } from "vitest";
+import { SeededRandom } from "../../base/seeded-random.fixture.ts";
 import { buildTraceTree, type TreeNode, type TreeSpan } from "./trace-tree.ts";
 
 /** `id<parent service:kind start+duration`, times in milliseconds, `!` behind what failed; service and kind may be left out. */
@@ -54,11 +55,11 @@ const cases: Case[] = [
     critical: { a: 20, c: 80 },
   },
   {
-    what: "overlapping: what ran beside the last one is not critical",
+    what: "overlapping: each is critical until the next one starts",
     spans: "a 0+100\nb<a 0+30\nc<a 20+40\nd<a 50+50",
     shape: "a .b .c .d",
     self: { a: 0, b: 30, c: 40, d: 50 },
-    critical: { a: 20, b: 30, d: 50 },
+    critical: { a: 0, b: 20, c: 30, d: 50 },
   },
   {
     what: "nested",
@@ -71,8 +72,43 @@ const cases: Case[] = [
     what: "not waited for: it goes on after its parent, in the same service",
     spans: "a 0+50\nb<a 10+90\nc<a 10+20",
     shape: "a .b .c",
-    self: { a: 10, b: 90, c: 20 },
+    self: { a: 30, b: 90, c: 20 },
     critical: { a: 30, c: 20 },
+  },
+  {
+    what: "overlapping: the parent has no more of the path than its self time",
+    spans: "a 0+100\nb<a 20+40\nc<a 50+30",
+    shape: "a .b .c",
+    self: { a: 40, b: 40, c: 30 },
+    critical: { a: 40, b: 30, c: 30 },
+  },
+  {
+    what: "beside a longer one: the first to end at that time is critical",
+    spans: "a 0+100\nb<a 0+99\nc<a 20+31\nd<a 50+50",
+    shape: "a .b .c .d",
+    self: { a: 0, b: 99, c: 31, d: 50 },
+    critical: { a: 0, b: 20, c: 30, d: 50 },
+  },
+  {
+    what: "microseconds longer than its parent in the same service",
+    spans: "a 0+50\nb<a 1+49.02\nc<b 2+40",
+    shape: "a .b ..c",
+    self: { a: 1, b: 9.02, c: 40 },
+    critical: { a: 1, b: 9, c: 40 },
+  },
+  {
+    what: "up to a hundredth longer than its parent in the same service",
+    spans: "a 0+1000\nb<a 500+510\nc<a 100+911",
+    shape: "a .c .b",
+    self: { a: 500, b: 510, c: 911 },
+    critical: { a: 500, b: 500 },
+  },
+  {
+    what: "not waited for: more of it lies after its parent than within",
+    spans: "a 0+50\nb<a 49.9+0.5",
+    shape: "a .b",
+    self: { a: 50, b: 0.5 },
+    critical: { a: 50 },
   },
   {
     what: "a little longer than its parent on another host",
@@ -85,7 +121,7 @@ const cases: Case[] = [
     what: "a message that is worked on later",
     spans: "a web:producer 0+5\nb<a worker:consumer 4+100",
     shape: "a .b",
-    self: { a: 4, b: 100 },
+    self: { a: 5, b: 100 },
     critical: { a: 5 },
   },
   {
@@ -187,22 +223,18 @@ describe("buildTraceTree()", () => {
     expect(fan.nodes[0]?.selfNs).toBe(1_000_000_000 - 99_999 * 500);
   });
 
-  it("adds up for any tree: the critical path is as long as the root, no self time is negative", () => {
-    let state = 7;
-    const random = (): number => {
-      state = (state * 1_103_515_245 + 12_345) % 2 ** 31;
-      return state / 2 ** 31;
-    };
-    for (let round = 0; round < 200; round++) {
-      const count = 1 + Math.floor(random() * 40);
+  it("adds up for any tree: the path is as long as the root, no part exceeds the self time, and the root has all of its own", () => {
+    const random = new SeededRandom(7);
+    for (let round = 0; round < 500; round++) {
+      const count = 1 + random.below(40);
       const spans: TreeSpan[] = Array.from({ length: count }, (_, index) => ({
         spanId: `${index}`,
-        parentSpanId: index === 0 ? null : `${Math.floor(random() * index)}`,
-        service: `s${Math.floor(random() * 3)}`,
-        kind: ["internal", "client", "server", "consumer"][Math.floor(random() * 4)] ?? "",
+        parentSpanId: index === 0 ? null : `${random.below(index)}`,
+        service: `s${random.below(3)}`,
+        kind: random.pick(["internal", "client", "server", "consumer"]),
         status: "unset",
-        startUs: index === 0 ? 1_000 : Math.floor(random() * 3_000),
-        durationNs: index === 0 ? 1_000_000 : Math.floor(random() * 1_500_000),
+        startUs: index === 0 ? 1_000 : random.below(3_000),
+        durationNs: index === 0 ? 1_000_000 : random.below(1_500_000),
       }));
       const { nodes } = buildTraceTree(spans);
       expect(nodes).toHaveLength(count);
@@ -211,7 +243,32 @@ describe("buildTraceTree()", () => {
         expect(selfNs).toBeGreaterThanOrEqual(0);
         expect(selfNs).toBeLessThanOrEqual(span.durationNs);
         expect(criticalNs ?? 0).toBeGreaterThanOrEqual(0);
+        expect(criticalNs ?? 0).toBeLessThanOrEqual(selfNs);
+        if (span.spanId === "0") expect(criticalNs).toBe(selfNs);
       }
+    }
+  });
+
+  it("keeps every span of a sequence on the path when each ends microseconds after its parent", () => {
+    const random = new SeededRandom(11);
+    for (let round = 0; round < 100; round++) {
+      const depth = 2 + random.below(6);
+      const spans: TreeSpan[] = Array.from({ length: depth }, (_, index) => {
+        const startUs = 1_000 + index * 50;
+        const endUs = 101_000 + index * (1 + random.below(100));
+        return {
+          spanId: `${index}`,
+          parentSpanId: index === 0 ? null : `${index - 1}`,
+          service: "s",
+          kind: "internal",
+          status: "unset",
+          startUs,
+          durationNs: (endUs - startUs) * 1_000,
+        };
+      });
+      const { nodes } = buildTraceTree(spans);
+      expect(nodes.filter(({ criticalNs }) => criticalNs === null)).toEqual([]);
+      expect(nodes.reduce((sum, { criticalNs }) => sum + (criticalNs ?? 0), 0)).toBe(100_000_000);
     }
   });
 });

@@ -26,7 +26,7 @@ export interface TreeNode<S extends TreeSpan = TreeSpan> {
   descendants: number;
   /** After the start of the trace, with `clockShiftNs` in it. */
   startNs: number;
-  /** Time in which none of its children ran. */
+  /** Time in which none of the children that it waited for ran. */
   selfNs: number;
   /** Its part of the critical path; null for spans that are not on it. */
   criticalNs: number | null;
@@ -178,36 +178,67 @@ function mainRoot<S extends TreeSpan>(roots: readonly Branch<S>[]): Branch<S> | 
 }
 
 /**
- * From the end back: the child that ended last held its parent up until then; before it started, the one that had ended last by then, and so
- * on. What is left is the parent's own. The parts add up to the root's duration.
+ * From the end back: the child that ended last held its parent up until then; before it started, the one that ran at that time and ended first, else the
+ * one that had ended last. Times at which no child ran are the parent's own. So the parts add up to the root's duration, and none exceeds the self time.
  */
 function markCritical<S extends TreeSpan>(root: Branch<S>): void {
-  const waiting: { branch: Branch<S>; fromNs: number; untilNs: number }[] = [{ branch: root, fromNs: root.startNs, untilNs: root.endNs }];
+  const waiting: Stretch<S>[] = [{ branch: root, fromNs: root.startNs, untilNs: root.endNs }];
   for (let next = waiting.pop(); next; next = waiting.pop()) {
-    const { branch, fromNs, untilNs } = next;
-    let cursorNs = untilNs;
-    let ownNs = 0;
-    for (const { child, endNs } of waitedFor(branch)) {
-      if (endNs > cursorNs || endNs <= fromNs) continue;
-      const startNs = Math.max(child.startNs, fromNs);
-      ownNs += cursorNs - endNs;
-      waiting.push({ branch: child, fromNs: startNs, untilNs: endNs });
-      cursorNs = startNs;
-    }
-    branch.criticalNs = ownNs + (cursorNs - fromNs);
+    const parts = childStretches(next);
+    for (const part of parts) waiting.push(part);
+    const childrenNs = parts.reduce((sum, { fromNs, untilNs }) => sum + untilNs - fromNs, 0);
+    next.branch.criticalNs = next.untilNs - next.fromNs - childrenNs;
   }
 }
 
-/** Children that their parent can have waited for, the last to end first. */
-function waitedFor<S extends TreeSpan>(branch: Branch<S>): { child: Branch<S>; endNs: number }[] {
-  const waited: { child: Branch<S>; endNs: number }[] = [];
-  for (const child of branch.children) {
-    // Within one service clocks agree: what goes on after its parent was not waited for. Between hosts they may differ a little.
-    const isOutliving = child.endNs > branch.endNs && child.span.service === branch.span.service;
-    if (isOutliving || child.span.kind === "consumer" || child.startNs >= branch.endNs || child.endNs <= child.startNs) continue;
-    waited.push({ child, endNs: Math.min(child.endNs, branch.endNs) });
+/** A time in which a span was on the critical path, with those below it. */
+interface Stretch<S extends TreeSpan> {
+  branch: Branch<S>;
+  fromNs: number;
+  untilNs: number;
+}
+
+function childStretches<S extends TreeSpan>({ branch, fromNs, untilNs }: Stretch<S>): Stretch<S>[] {
+  const ending = waitedFor(branch).sort((a, b) => b.endNs - a.endNs || b.child.startNs - a.child.startNs);
+  const stretches: Stretch<S>[] = [];
+  /** Children that end at the cursor or later; the first to end is on top. */
+  const running: Branch<S>[] = [];
+  let cursorNs = untilNs;
+  let index = 0;
+  while (cursorNs > fromNs) {
+    for (let next = ending[index]; next && next.endNs >= cursorNs; next = ending[++index]) running.push(next.child);
+    const child = running.pop();
+    if (child === undefined) {
+      cursorNs = Math.max(fromNs, ending[index]?.endNs ?? fromNs);
+    } else if (child.startNs < cursorNs) {
+      const startNs = Math.max(child.startNs, fromNs);
+      stretches.push({ branch: child, fromNs: startNs, untilNs: cursorNs });
+      cursorNs = startNs;
+    }
   }
-  return waited.sort((a, b) => b.endNs - a.endNs || a.child.startNs - b.child.startNs);
+  return stretches;
+}
+
+/** How far a span may outlive its parent within one service and still count as awaited: instrumentation often ends the parent first. */
+const toleratedOverrunNs = 1_000_000;
+const toleratedOverrunShare = 0.01;
+
+/** Children that their parent can have waited for, with their end within it. Unsorted. */
+function waitedFor<S extends TreeSpan>(parent: Branch<S>): { child: Branch<S>; endNs: number }[] {
+  const waited: { child: Branch<S>; endNs: number }[] = [];
+  for (const child of parent.children) {
+    if (child.span.kind === "consumer" || child.startNs >= parent.endNs || child.endNs <= child.startNs || outlives(child, parent)) continue;
+    waited.push({ child, endNs: Math.min(child.endNs, parent.endNs) });
+  }
+  return waited;
+}
+
+/** Within one service clocks agree: what goes on well after its parent was not waited for. Between hosts clocks may differ a little. */
+function outlives<S extends TreeSpan>(child: Branch<S>, parent: Branch<S>): boolean {
+  if (child.span.service !== parent.span.service) return false;
+  const overrunNs = child.endNs - parent.endNs;
+  const toleratedNs = Math.max(toleratedOverrunNs, (parent.endNs - parent.startNs) * toleratedOverrunShare);
+  return overrunNs > Math.min(toleratedNs, parent.endNs - child.startNs);
 }
 
 function flatten<S extends TreeSpan>(roots: readonly Branch<S>[], originNs: number): TreeNode<S>[] {
@@ -236,16 +267,16 @@ function flatten<S extends TreeSpan>(roots: readonly Branch<S>[], originNs: numb
   return nodes;
 }
 
-/** Children are sorted by start. Times that several run at once count once. */
-function selfTimeNs<S extends TreeSpan>({ startNs, endNs, children }: Branch<S>): number {
+/** Times that several children run at once count once. */
+function selfTimeNs<S extends TreeSpan>(branch: Branch<S>): number {
+  const { startNs, endNs } = branch;
   let coveredNs = 0;
   let reachedNs = startNs;
-  for (const child of children) {
-    const from = Math.max(reachedNs, child.startNs);
-    const until = Math.min(endNs, child.endNs);
-    if (until <= from) continue;
-    coveredNs += until - from;
-    reachedNs = until;
+  for (const waited of waitedFor(branch).sort((a, b) => a.child.startNs - b.child.startNs)) {
+    const from = Math.max(reachedNs, waited.child.startNs);
+    if (waited.endNs <= from) continue;
+    coveredNs += waited.endNs - from;
+    reachedNs = waited.endNs;
   }
   return endNs - startNs - coveredNs;
 }
