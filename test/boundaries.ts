@@ -67,7 +67,7 @@ export const rooms: Readonly<Record<string, Room>> = {
   },
   store: {
     rooms: ["base", "model"],
-    packages: ["@duckdb/node-bindings"],
+    packages: ["@duckdb/node-bindings", "@prometheus-io/lezer-promql"],
     folders: {
       engine: [],
       signals: ["engine"],
@@ -89,7 +89,7 @@ export const rooms: Readonly<Record<string, Room>> = {
   },
   otlp: {
     rooms: ["base", "redact", "store", "transport"],
-    packages: [],
+    packages: ["fzstd"],
     folders: {
       columns: [],
       decode: ["columns"],

@@ -5,6 +5,7 @@ import { type ColonyStore } from "../../store/colony/index.ts";
 import {
   choosePoints,
   metricStepMs,
+  type PromqlQuery,
   queryLogPatterns,
   queryLogs,
   queryMetric,
@@ -58,7 +59,8 @@ function metricsBackend({ store, clock }: TelemetryBackendOptions): MetricsBacke
       const endMs = Math.floor(clock.wallMs() / alignMs) * alignMs;
       const startMs = endMs - Math.floor(sinceMs / stepMs) * stepMs;
       // A range such as [5m] needs several points, so ten-minute points are too coarse; short ranges read the points as sent.
-      const points = await choosePoints(store, { startMs, endMs, finestMs: sinceMs > longMs ? minuteMs : 0 });
+      const points: PromqlQuery["points"] = (window) =>
+        choosePoints(store, { ...window, finestMs: window.endMs - window.startMs > longMs ? minuteMs : 0 });
       const answer = await queryPromql(store, { points, ...request, startMs, endMs, stepMs, signal: context.signal });
       return { ...answer, startMs, stepMs };
     },

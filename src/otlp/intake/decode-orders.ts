@@ -11,7 +11,8 @@ export type DecodeWork =
   /** Templates of log records that are known already. */
   | { kind: "teach"; templates: readonly { service: string; template: string }[] }
   | { kind: "metrics"; body: Uint8Array; receivedAtUs: number }
-  | { kind: "json"; signal: OtlpSignal; body: Uint8Array };
+  | { kind: "json"; signal: OtlpSignal; body: Uint8Array }
+  | { kind: "zstd"; body: Uint8Array; maxBytes: number };
 
 export interface DecodeOrder {
   id: number;
@@ -28,6 +29,8 @@ export interface DecodeResults {
   metrics: DecodedMetrics;
   /** The request as protobuf. */
   json: Uint8Array;
+  /** The content; null when it is larger than allowed. */
+  zstd: Uint8Array | null;
 }
 
 export type DecodeReport =

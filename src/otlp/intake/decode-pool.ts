@@ -17,6 +17,7 @@ import { jsonToProtobuf } from "../json/json-request.ts";
 import type { PatternCount } from "../logs/annotate-logs.ts";
 import type { DecodeReport, DecodeResults, DecodeWork } from "./decode-orders.ts";
 import type { SamplingBudget } from "./sampling-budget.ts";
+import { unpackZstd, zstdContentBound } from "./unpack-zstd.ts";
 
 export interface DecodePoolOptions {
   /** Threads at most; default 1. */
@@ -119,6 +120,12 @@ export class DecodePool implements AsyncDisposable {
   async jsonToProtobuf(signal: OtlpSignal, body: Uint8Array): Promise<Uint8Array> {
     if (body.length <= inlineBytes) return jsonToProtobuf(signal, body);
     return this.#run({ kind: "json", signal, body });
+  }
+
+  /** Null when the content is larger than `maxBytes`. Throws MalformedError. */
+  async unpackZstd(body: Uint8Array, maxBytes: number): Promise<Uint8Array | null> {
+    if (zstdContentBound(body, maxBytes) <= inlineBytes) return unpackZstd(body, maxBytes);
+    return this.#run({ kind: "zstd", body, maxBytes });
   }
 
   async [Symbol.asyncDispose](): Promise<void> {

@@ -11,6 +11,7 @@ import { type Field, logRequest, metricRequest, type TestSpan, traceRequest } fr
 import { bundleWorker, openTestReceiver } from "./receiver.fixture.ts";
 import type { OtlpRequest } from "./receiver.ts";
 import { SamplingBudget } from "./sampling-budget.ts";
+import { zstdRepeated, zstdStored } from "./zstd.fixture.ts";
 
 const folder = mkdtempSync(join(tmpdir(), "coral-otlp-worker-"));
 let workerFile = "";
@@ -39,7 +40,7 @@ const protobuf = (body: Uint8Array, over: Partial<OtlpRequest> = {}): OtlpReques
 const any = (signal: unknown) => signal as SegmentSignal;
 
 describe("OtlpReceiver", () => {
-  it("makes spans of protobuf, gzip and JSON queryable with all they had", async () => {
+  it("makes spans of protobuf, gzip, zstd and JSON queryable with all they had", async () => {
     await using test = await openTestReceiver({ workerFile });
     const json = {
       resourceSpans: [
@@ -54,15 +55,16 @@ describe("OtlpReceiver", () => {
       test.receiver.accept(protobuf(traces(spanOf(0, { attributes: { "http.route": "/a", own: [1n, "x"] } })))),
       test.receiver.accept(protobuf(gzipSync(traces(spanOf(1))), { encoding: "gzip" })),
       test.receiver.accept(protobuf(deflateSync(traces(spanOf(2))), { encoding: "deflate" })),
+      test.receiver.accept(protobuf(zstdStored(traces(spanOf(3))), { encoding: "zstd" })),
       test.receiver.accept(protobuf(Buffer.from(JSON.stringify(json)), { format: "json" })),
     ]);
-    expect(replies).toEqual(Array.from({ length: 4 }, () => ({ kind: "accepted", rejected: 0, message: "" })));
+    expect(replies).toEqual(Array.from({ length: 5 }, () => ({ kind: "accepted", rejected: 0, message: "" })));
     const rows = await test.rows(any(span), "name, service, duration_ns, http_route, attributes, weight");
-    expect(rows.map((row) => row["name"]).sort()).toEqual(["json", "op-0", "op-1", "op-2"]);
+    expect(rows.map((row) => row["name"]).sort()).toEqual(["json", "op-0", "op-1", "op-2", "op-3"]);
     const [first] = rows.filter((row) => row["name"] === "op-0");
     expect(first).toMatchObject({ service: "api", http_route: "/a", attributes: '{"own":[1,"x"]}', weight: 1 });
     expect(Number(first?.["duration_ns"])).toBe(5_000);
-    expect(test.receiver.counts.traces).toMatchObject({ requests: 4, rows: 4, rejected: 0, refused: 0 });
+    expect(test.receiver.counts.traces).toMatchObject({ requests: 5, rows: 5, rejected: 0, refused: 0 });
   });
 
   it("stores and forwards a retransmitted request once", async () => {
@@ -126,6 +128,7 @@ describe("OtlpReceiver", () => {
   it.each<[string, Partial<OtlpRequest>]>([
     ["bytes that are not a request", { body: Buffer.from("hello, world") }],
     ["gzip that is none", { body: Buffer.from("hello, world"), encoding: "gzip" }],
+    ["zstd that is none", { body: Buffer.from("hello, world"), encoding: "zstd" }],
     ["JSON that is none", { body: Buffer.from("{]"), format: "json" }],
   ])("refuses %s as malformed", async (_name, over) => {
     await using test = await openTestReceiver({ workerFile });
@@ -140,6 +143,8 @@ describe("OtlpReceiver", () => {
       protobuf(zeros),
       protobuf(gzipSync(zeros), { encoding: "gzip" }),
       protobuf(gzipSync(Buffer.alloc(20_000_000)), { encoding: "gzip" }),
+      protobuf(zstdRepeated(1), { encoding: "zstd" }),
+      protobuf(zstdRepeated(1_000), { encoding: "zstd" }),
     ]) {
       expect(await test.receiver.accept(request)).toMatchObject({ kind: "refused", reason: "too-large" });
     }

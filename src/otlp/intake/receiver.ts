@@ -21,7 +21,7 @@ const unzipLater = promisify(unzip);
 export interface OtlpRequest {
   signal: OtlpSignal;
   format: "protobuf" | "json";
-  encoding: "identity" | "gzip" | "deflate";
+  encoding: "identity" | "gzip" | "deflate" | "zstd";
   /** As it was sent. Must not change before the reply; who wants it afterwards copies it. */
   body: Uint8Array;
 }
@@ -157,7 +157,12 @@ export class OtlpReceiver {
   }
 
   async #unpack({ encoding, body }: OtlpRequest): Promise<Uint8Array> {
-    const { maxBodyBytes } = this.#options;
+    const { maxBodyBytes, pool } = this.#options;
+    if (encoding === "zstd") {
+      const content = await pool.unpackZstd(body, maxBodyBytes);
+      if (content === null) throw tooLarge(maxBodyBytes);
+      return content;
+    }
     try {
       const options = { maxOutputLength: maxBodyBytes };
       // Detects gzip and deflate by their first bytes.

@@ -13,6 +13,7 @@ import { annotateLogs, type PatternCount } from "../logs/annotate-logs.ts";
 import { LogTemplates } from "../logs/log-templates.ts";
 import type { DecodeOrder, DecodeReport, DecodeResults, DecodeWork, SamplingCounts } from "./decode-orders.ts";
 import { SpanSampler } from "./sampling.ts";
+import { unpackZstd } from "./unpack-zstd.ts";
 
 /** Receives orders and sends reports: a worker's port, or a double in tests. */
 export interface DecodePort {
@@ -51,6 +52,8 @@ function perform(work: DecodeWork, memory: Memory): DecodeResults[keyof DecodeRe
       return decodeMetricRequest(work.body, work.receivedAtUs);
     case "json":
       return jsonToProtobuf(work.signal, work.body);
+    case "zstd":
+      return unpackZstd(work.body, work.maxBytes);
   }
 }
 

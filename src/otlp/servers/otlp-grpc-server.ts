@@ -27,6 +27,7 @@ import {
   type OtlpExport,
   type OtlpHandler,
   type OtlpSignalName,
+  otlpEncodings,
   retryAfterMsOf,
 } from "./otlp-messages.ts";
 
@@ -168,7 +169,7 @@ class Call {
     else if (!isOtlpEncoding(encoding)) {
       this.#fail(
         grpcStatus.unimplemented,
-        `Cannot read the request: encoding "${encoding.slice(0, 40)}" is not known; use gzip, deflate or identity`,
+        `Cannot read the request: encoding "${encoding.slice(0, 40)}" is not known; use ${otlpEncodings.join(", ")}`,
       );
     } else this.#read(signal, encoding);
   }
@@ -274,7 +275,7 @@ class Call {
       "content-type": "application/grpc+proto",
       "grpc-status": String(status),
       "grpc-message": percentEncoded(message),
-      "grpc-accept-encoding": "identity,gzip,deflate",
+      "grpc-accept-encoding": otlpEncodings.join(","),
     };
     if (retryAfterMs !== undefined) {
       headers["grpc-status-details-bin"] = encodeStatus(status, message, retryAfterMs).toString("base64").replace(/=+$/, "");

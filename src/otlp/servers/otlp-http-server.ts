@@ -16,6 +16,7 @@ import {
   type OtlpEncoding,
   type OtlpExport,
   type OtlpSignalName,
+  otlpEncodings,
   retryAfterMsOf,
 } from "./otlp-messages.ts";
 
@@ -108,8 +109,8 @@ class Exchange {
     else if (type !== protobufType && !this.#isJson) {
       this.#fail(415, grpcStatus.invalidArgument, `Cannot read "${type?.slice(0, 100)}": send ${protobufType} or ${jsonType}`);
     } else if (!isOtlpEncoding(encoding)) {
-      this.#fail(415, grpcStatus.invalidArgument, `Cannot read encoding "${encoding.slice(0, 40)}": send gzip, deflate or identity`, {
-        "accept-encoding": "gzip, deflate",
+      this.#fail(415, grpcStatus.invalidArgument, `Cannot read encoding "${encoding.slice(0, 40)}": send ${otlpEncodings.join(", ")}`, {
+        "accept-encoding": otlpEncodings.join(", "),
       });
     } else if (length !== undefined && length > maxBodyBytes) this.#tooLarge();
     else {

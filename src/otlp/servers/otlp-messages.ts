@@ -1,11 +1,14 @@
 /** OTLP's requests as the servers see them, and its answers as bytes. What is inside a request is not this room's business. */
 
 export type OtlpSignalName = "traces" | "logs" | "metrics";
-/** How bodies are packed; deflate is what exporters for Python offer beside gzip. */
-export type OtlpEncoding = "identity" | "gzip" | "deflate";
+/** How bodies are packed. Exporters for Python also offer deflate, the Collector zstd. */
+const encodings = ["identity", "gzip", "deflate", "zstd"] as const;
+export type OtlpEncoding = (typeof encodings)[number];
+/** For `accept-encoding`. */
+export const otlpEncodings: readonly string[] = encodings;
 
 export function isOtlpEncoding(text: string): text is OtlpEncoding {
-  return text === "identity" || text === "gzip" || text === "deflate";
+  return otlpEncodings.includes(text);
 }
 
 export interface OtlpExport {

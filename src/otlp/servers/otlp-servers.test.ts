@@ -294,7 +294,7 @@ describe("the HTTP server", () => {
     expect(budget.usedBytes).toBe(0);
   });
 
-  it.each(["gzip", "deflate"] as const)("gives %s on as it is", async (encoding) => {
+  it.each(["gzip", "deflate", "zstd"] as const)("gives %s on as it is", async (encoding) => {
     const body = gzipSync("hello");
     await post(body, { headers: { "content-encoding": encoding } });
     expect(seen[0]).toEqual({ signal: "traces", format: "protobuf", encoding, body });

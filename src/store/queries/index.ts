@@ -28,7 +28,7 @@ export { queryHosts } from "./host/query-hosts.ts";
 export { queryHostsNow } from "./host/query-hosts-now.ts";
 export { queryServiceCpu } from "./host/query-service-cpu.ts";
 export { choosePoints } from "./metrics/choose-points.ts";
-export { queryPromql } from "./promql/query-promql.ts";
+export { type PromqlQuery, queryPromql } from "./promql/query-promql.ts";
 export { queryConnections } from "./query-connections.ts";
 export { queryEdgeRed } from "./query-edge-red.ts";
 export { queryEdges } from "./query-edges.ts";

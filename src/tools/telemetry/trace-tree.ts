@@ -227,7 +227,8 @@ const toleratedOverrunShare = 0.01;
 function waitedFor<S extends TreeSpan>(parent: Branch<S>): { child: Branch<S>; endNs: number }[] {
   const waited: { child: Branch<S>; endNs: number }[] = [];
   for (const child of parent.children) {
-    if (child.span.kind === "consumer" || child.startNs >= parent.endNs || child.endNs <= child.startNs || outlives(child, parent)) continue;
+    if (child.span.kind === "consumer" || child.startNs >= parent.endNs || child.endNs <= child.startNs || outlives(child, parent))
+      continue;
     waited.push({ child, endNs: Math.min(child.endNs, parent.endNs) });
   }
   return waited;

@@ -1,7 +1,7 @@
 /** PromQL as a tree. Durations in milliseconds. */
 
 export type Comparison = "==" | "!=" | ">" | "<" | ">=" | "<=";
-export type Arithmetic = "+" | "-" | "*" | "/" | "%" | "^";
+export type Arithmetic = "+" | "-" | "*" | "/" | "%" | "^" | "atan2";
 export type SetOperator = "and" | "or" | "unless";
 export type BinaryOperator = Comparison | Arithmetic | SetOperator;
 
@@ -11,13 +11,27 @@ export interface Matcher {
   value: string;
 }
 
-export interface Selector {
+/** When a selector or subquery is read, other than at the time of evaluation. */
+export interface Timing {
+  /** Positive: earlier. */
+  offsetMs: number;
+  /** Milliseconds since 1970, or an end of the whole query, whatever the time of evaluation. */
+  at?: number | "start" | "end";
+}
+
+export interface Selector extends Timing {
   type: "selector";
   matchers: Matcher[];
   /** Present: all samples of so long a time instead of the newest one. */
   rangeMs?: number;
-  /** Positive: earlier. */
-  offsetMs: number;
+}
+
+/** The values of an expression at equal steps, as a range. */
+export interface Subquery extends Timing {
+  type: "subquery";
+  expression: Expression;
+  rangeMs: number;
+  stepMs: number;
 }
 
 export interface Aggregation {
@@ -29,6 +43,15 @@ export interface Aggregation {
   expression: Expression;
 }
 
+/** Which labels must be equal on both sides. */
+export interface Matching {
+  /** Only these labels, else all but these. */
+  on: boolean;
+  labels: string[];
+  /** The side on which several series may match one of the other side, and the labels that they take over from it. */
+  group?: { side: "left" | "right"; include: string[] };
+}
+
 export interface Binary {
   type: "binary";
   operator: BinaryOperator;
@@ -36,8 +59,8 @@ export interface Binary {
   right: Expression;
   /** Comparisons answer 0 or 1 instead of dropping what is false. */
   isBool: boolean;
-  /** Labels that must be equal on both sides; absent: all. */
-  matching?: { on: boolean; labels: string[] };
+  /** Absent: all labels must be equal. */
+  matching?: Matching;
 }
 
 export interface Call {
@@ -48,8 +71,10 @@ export interface Call {
 
 export type Expression =
   | { type: "number"; value: number }
+  | { type: "text"; value: string }
   | { type: "negation"; expression: Expression }
   | Selector
+  | Subquery
   | Aggregation
   | Binary
   | Call;

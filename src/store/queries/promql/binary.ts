@@ -1,7 +1,7 @@
 import { CoralError } from "../../../base/errors.ts";
 import type { Arithmetic, Binary, Comparison } from "./ast.ts";
 import type { Labels } from "./samples.ts";
-import { keyOf, onlyLabels, type VectorValue, withoutLabels, withoutName } from "./vector.ts";
+import { keyOf, onlyLabels, type VectorValue, withLabel, withoutLabels, withoutName } from "./vector.ts";
 
 /** True or false for comparisons. */
 export function calculate(operator: Arithmetic | Comparison, left: number, right: number): number | boolean {
@@ -18,6 +18,8 @@ export function calculate(operator: Arithmetic | Comparison, left: number, right
       return left % right;
     case "^":
       return left ** right;
+    case "atan2":
+      return Math.atan2(left, right);
     case "==":
       return left === right;
     case "!=":
@@ -35,37 +37,61 @@ export function calculate(operator: Arithmetic | Comparison, left: number, right
 
 /** Each value with the one on the other side that has the same labels. */
 export function combineVectors(expression: Binary, left: readonly VectorValue[], right: readonly VectorValue[]): VectorValue[] {
-  const { operator, isBool } = expression;
-  const keyed = (labels: Labels): string => keyOf(matchedLabels(expression, labels));
+  const { operator } = expression;
+  const keyed = ({ labels }: VectorValue): string => keyOf(matchedLabels(expression, labels));
   if (operator === "and" || operator === "unless") {
-    const keys = new Set(right.map(({ labels }) => keyed(labels)));
-    return left.filter(({ labels }) => keys.has(keyed(labels)) === (operator === "and"));
+    const keys = new Set(right.map(keyed));
+    return left.filter((each) => keys.has(keyed(each)) === (operator === "and"));
   }
   if (operator === "or") {
-    const keys = new Set(left.map(({ labels }) => keyed(labels)));
-    return [...left, ...right.filter(({ labels }) => !keys.has(keyed(labels)))];
+    const keys = new Set(left.map(keyed));
+    return [...left, ...right.filter((each) => !keys.has(keyed(each)))];
   }
-  const others = new Map<string, VectorValue>();
-  for (const each of right) {
-    const key = keyed(each.labels);
-    if (others.has(key)) throw ambiguous("right", operator, each.labels);
-    others.set(key, each);
+  return pair(expression, operator, left, right, keyed);
+}
+
+/** One value on the left with one on the right; with group_left or group_right several on that side. */
+function pair(
+  expression: Binary,
+  operator: Arithmetic | Comparison,
+  left: readonly VectorValue[],
+  right: readonly VectorValue[],
+  keyed: (value: VectorValue) => string,
+): VectorValue[] {
+  const group = expression.matching?.group;
+  const [many, one] = group?.side === "right" ? [right, left] : [left, right];
+  const ones = new Map<string, VectorValue>();
+  for (const each of one) {
+    const key = keyed(each);
+    if (ones.has(key)) throw ambiguous(group?.side === "right" ? "left" : "right", operator, each.labels);
+    ones.set(key, each);
   }
   const found: VectorValue[] = [];
   const seen = new Set<string>();
-  for (const each of left) {
-    const key = keyed(each.labels);
-    const other = others.get(key);
+  for (const each of many) {
+    const key = keyed(each);
+    const other = ones.get(key);
     if (other === undefined) continue;
-    if (seen.has(key)) throw ambiguous("left", operator, each.labels);
-    seen.add(key);
-    const value = calculate(operator, each.value, other.value);
-    const labels = expression.matching ? matchedLabels(expression, each.labels) : withoutName(each.labels);
-    if (typeof value === "number") found.push({ labels, value });
-    else if (isBool) found.push({ labels, value: Number(value) });
-    else if (value) found.push({ labels: expression.matching ? labels : each.labels, value: each.value });
+    const [leftValue, rightValue] = group?.side === "right" ? [other.value, each.value] : [each.value, other.value];
+    const value = calculate(operator, leftValue, rightValue);
+    if (value === false && !expression.isBool) continue;
+    const isFilter = typeof value === "boolean" && !expression.isBool;
+    const labels = pairLabels(expression, each.labels, other.labels, isFilter);
+    const identity = group ? keyOf(labels) : key;
+    if (seen.has(identity)) throw ambiguous(group?.side ?? "left", operator, each.labels);
+    seen.add(identity);
+    found.push({ labels, value: isFilter ? leftValue : Number(value) });
   }
   return found;
+}
+
+/** A comparison that only filters is still that metric. */
+function pairLabels({ matching }: Binary, many: Labels, one: Labels, isFilter: boolean): Labels {
+  const named = isFilter ? many : withoutName(many);
+  if (matching === undefined) return named;
+  if (matching.group === undefined)
+    return matching.on ? onlyLabels(named, matching.labels) : withoutLabels(named, new Set(matching.labels));
+  return matching.group.include.reduce((labels, name) => withLabel(labels, name, one[name] ?? ""), named);
 }
 
 function matchedLabels({ matching }: Binary, labels: Labels): Labels {
@@ -76,6 +102,6 @@ function matchedLabels({ matching }: Binary, labels: Labels): Labels {
 function ambiguous(side: string, operator: string, labels: Labels): CoralError {
   return new CoralError({
     code: "invalid",
-    message: `Cannot evaluate "${operator}": several series on its ${side} side match the same one, such as ${JSON.stringify(labels)}; aggregate them first`,
+    message: `Cannot evaluate "${operator}": several series on its ${side} side match the same one, such as ${JSON.stringify(labels)}; aggregate them first, or use group_left or group_right`,
   });
 }

@@ -1,125 +1,225 @@
 /** What an expression is at one time. */
 
 import { CoralError } from "../../../base/errors.ts";
-import { aggregate } from "./aggregate.ts";
-import type { Binary, Call, Expression, Selector } from "./ast.ts";
+import { aggregate, sortedByValue } from "./aggregate.ts";
+import type { Aggregation, Binary, Call, Expression, Selector, Subquery, Timing } from "./ast.ts";
 import { calculate, combineVectors } from "./binary.ts";
 import { functions } from "./functions.ts";
 import { histogramQuantile } from "./histogram-quantile.ts";
-import { instantValue, type Labels, type PromSeries, rangeSamples } from "./samples.ts";
-import { type VectorValue, withoutName } from "./vector.ts";
+import type { LabelReplacer } from "./label-replacer.ts";
+import { instantSample, type Labels, type PromSeries, rangeSamples } from "./samples.ts";
+import { type VectorValue, withLabel, withoutName } from "./vector.ts";
 
-export type Value = number | VectorValue[];
+export type Value = number | string | VectorValue[];
 
-/** The series that each selector of the expression chose. */
-export type ChosenSeries = ReadonlyMap<Selector, readonly PromSeries[]>;
+export interface Evaluation {
+  /** The series that each selector chose, and that each subquery gave. */
+  series: ReadonlyMap<Selector | Subquery, readonly PromSeries[]>;
+  /** Of the whole query; milliseconds since 1970. */
+  startMs: number;
+  endMs: number;
+  replacer: LabelReplacer;
+}
 
-export function evaluate(expression: Expression, chosen: ChosenSeries, atMs: number): Value {
+/** When a selector or subquery is read in an evaluation at `atMs`. */
+export function readingTime({ at, offsetMs }: Timing, query: Pick<Evaluation, "startMs" | "endMs">, atMs: number): number {
+  const base = at === "start" ? query.startMs : at === "end" ? query.endMs : (at ?? atMs);
+  return base - offsetMs;
+}
+
+export async function evaluate(expression: Expression, query: Evaluation, atMs: number): Promise<Value> {
   switch (expression.type) {
     case "number":
+    case "text":
       return expression.value;
     case "negation": {
-      const value = evaluate(expression.expression, chosen, atMs);
-      return typeof value === "number" ? -value : value.map((each) => ({ labels: withoutName(each.labels), value: -each.value }));
+      const value = await evaluate(expression.expression, query, atMs);
+      if (typeof value === "number") return -value;
+      return seriesIn(value).map((each) => ({ labels: withoutName(each.labels), value: -each.value }));
     }
     case "selector":
-      return select(expression, chosen, atMs);
+      return select(expression, query, atMs).map(({ labels, value }) => ({ labels, value }));
     case "call":
-      return call(expression, chosen, atMs);
-    case "aggregation": {
-      const parameter = expression.parameter === undefined ? Number.NaN : scalarOf(expression.parameter, chosen, atMs);
-      return aggregate(expression, vectorOf(expression.expression, chosen, atMs), parameter);
-    }
+      return await call(expression, query, atMs);
+    case "aggregation":
+      return await aggregation(expression, query, atMs);
     case "binary":
-      return binary(expression, chosen, atMs);
+      return await binary(expression, query, atMs);
+    case "subquery":
+      throw unexpected("a range");
   }
 }
 
-function select(selector: Selector, chosen: ChosenSeries, atMs: number): VectorValue[] {
-  const found: VectorValue[] = [];
-  for (const series of chosen.get(selector) ?? []) {
-    const value = instantValue(series, atMs - selector.offsetMs);
-    if (value !== null) found.push({ labels: series.labels, value });
+async function aggregation(expression: Aggregation, query: Evaluation, atMs: number): Promise<Value> {
+  const parameter = expression.parameter ? await evaluate(expression.parameter, query, atMs) : Number.NaN;
+  const vector = await vectorOf(expression.expression, query, atMs);
+  return aggregate(expression, vector, typeof parameter === "object" ? Number.NaN : parameter);
+}
+
+function select(selector: Selector, query: Evaluation, atMs: number): (VectorValue & { timeMs: number })[] {
+  const timeMs = readingTime(selector, query, atMs);
+  const found: (VectorValue & { timeMs: number })[] = [];
+  for (const series of query.series.get(selector) ?? []) {
+    const sample = instantSample(series, timeMs);
+    if (sample !== null) found.push({ labels: series.labels, ...sample });
   }
   return found;
 }
 
-function call(expression: Call, chosen: ChosenSeries, atMs: number): Value {
+async function call(expression: Call, query: Evaluation, atMs: number): Promise<Value> {
   const { name, args } = expression;
   const known = functions[name];
+  if (known?.overRange) return await overRange(expression, query, atMs);
+  if (known?.ofValue) return await ofValue(expression, known.ofValue, query, atMs);
   const [first, second] = args;
-  if (known?.overRange && first?.type === "selector") return overRange(first, known.overRange, chosen, atMs);
-  if (known?.ofValue && first) {
-    const value = evaluate(first, chosen, atMs);
-    const scalars = args.slice(1).map((arg) => scalarOf(arg, chosen, atMs));
-    const read = known.ofValue;
-    return typeof value === "number"
-      ? read(value, ...scalars)
-      : value.map((each) => ({ labels: withoutName(each.labels), value: read(each.value, ...scalars) }));
-  }
   if (name === "time") return atMs / 1_000;
-  if (first && second && name === "histogram_quantile")
-    return histogramQuantile(scalarOf(first, chosen, atMs), vectorOf(second, chosen, atMs));
-  if (first && name === "vector") return [{ labels: {}, value: scalarOf(first, chosen, atMs) }];
-  if (first && name === "scalar") {
-    const [only, ...others] = vectorOf(first, chosen, atMs);
-    return only !== undefined && others.length === 0 ? only.value : Number.NaN;
+  if (name === "pi") return Math.PI;
+  if (first === undefined) throw unexpected("nothing");
+  switch (name) {
+    case "histogram_quantile":
+      return histogramQuantile(await scalarOf(first, query, atMs), second ? await vectorOf(second, query, atMs) : []);
+    case "vector":
+      return [{ labels: {}, value: await scalarOf(first, query, atMs) }];
+    case "scalar": {
+      const [only, ...others] = await vectorOf(first, query, atMs);
+      return only !== undefined && others.length === 0 ? only.value : Number.NaN;
+    }
+    case "absent":
+      return (await vectorOf(first, query, atMs)).length === 0 ? [{ labels: labelsOfAbsent(first), value: 1 }] : [];
+    case "absent_over_time":
+      return rangesOf(first, query, atMs).some(({ samples }) => samples.values.length > 0)
+        ? []
+        : [{ labels: labelsOfAbsent(first), value: 1 }];
+    case "timestamp":
+      return await timestamps(first, query, atMs);
+    case "sort":
+    case "sort_desc":
+      return sortedByValue(await vectorOf(first, query, atMs), name === "sort_desc");
+    case "label_replace":
+    case "label_join":
+      return await relabelled(expression, query, atMs);
+    default:
+      throw new CoralError({ code: "unsupported", message: `Cannot evaluate ${name}(): it is not supported here` });
   }
-  if (first && name === "absent") return vectorOf(first, chosen, atMs).length === 0 ? [{ labels: labelsOfAbsent(first), value: 1 }] : [];
-  throw new CoralError({ code: "unsupported", message: `Cannot evaluate ${name}(): it is not supported here` });
 }
 
-function overRange(
-  selector: Selector,
-  read: NonNullable<(typeof functions)[string]["overRange"]>,
-  chosen: ChosenSeries,
-  atMs: number,
-): VectorValue[] {
-  const endMs = atMs - selector.offsetMs;
+async function overRange({ name, args }: Call, query: Evaluation, atMs: number): Promise<VectorValue[]> {
+  const known = functions[name];
+  const range = args.find(({ type }, index) => known?.args[index] === "range" && (type === "selector" || type === "subquery"));
+  if (known?.overRange === undefined || range === undefined) throw unexpected("no range");
+  const scalars: number[] = [];
+  for (const arg of args) if (arg !== range) scalars.push(await scalarOf(arg, query, atMs));
+  checkSmoothing(name, scalars);
   const found: VectorValue[] = [];
-  for (const series of chosen.get(selector) ?? []) {
-    const value = read(rangeSamples(series, endMs - (selector.rangeMs ?? 0), endMs));
-    if (value !== null) found.push({ labels: withoutName(series.labels), value });
+  for (const { labels, samples } of rangesOf(range, query, atMs)) {
+    const value = known.overRange(samples, scalars, atMs);
+    if (value !== null) found.push({ labels: known.keepsName === true ? labels : withoutName(labels), value });
   }
   return found;
 }
 
-function labelsOfAbsent(expression: Expression): Labels {
-  if (expression.type !== "selector") return {};
-  const equal = expression.matchers.filter(({ label, operator }) => operator === "=" && label !== "__name__");
-  return Object.fromEntries(equal.map(({ label, value }) => [label, value]));
+function checkSmoothing(name: string, factors: readonly number[]): void {
+  if (name === "double_exponential_smoothing" && factors.some((factor) => !(factor > 0 && factor < 1)))
+    throw new CoralError({ code: "invalid", message: `Cannot evaluate ${name}(): both factors must be between 0 and 1` });
 }
 
-function binary(expression: Binary, chosen: ChosenSeries, atMs: number): Value {
-  const { operator, isBool } = expression;
-  const left = evaluate(expression.left, chosen, atMs);
-  const right = evaluate(expression.right, chosen, atMs);
-  if (typeof left !== "number" && typeof right !== "number") return combineVectors(expression, left, right);
-  if (operator === "and" || operator === "or" || operator === "unless")
-    throw new CoralError({ code: "invalid", message: `Cannot evaluate "${operator}": both sides must be series, not numbers` });
-  if (typeof left === "number" && typeof right === "number") {
-    const value = calculate(operator, left, right);
-    return typeof value === "boolean" ? Number(value) : value;
+function rangesOf(expression: Expression, query: Evaluation, atMs: number): { labels: Labels; samples: ReturnType<typeof rangeSamples> }[] {
+  if (expression.type !== "selector" && expression.type !== "subquery") throw unexpected("no range");
+  const endMs = readingTime(expression, query, atMs);
+  const startMs = endMs - (expression.rangeMs ?? 0);
+  return (query.series.get(expression) ?? []).map((series) => ({
+    labels: series.labels,
+    samples: rangeSamples(series, startMs, endMs),
+  }));
+}
+
+async function ofValue(
+  { name, args }: Call,
+  read: NonNullable<(typeof functions)[string]["ofValue"]>,
+  query: Evaluation,
+  atMs: number,
+): Promise<VectorValue[]> {
+  const [first, ...rest] = args;
+  const vector = first ? await vectorOf(first, query, atMs) : [{ labels: {}, value: atMs / 1_000 }];
+  const scalars: number[] = [];
+  for (const arg of rest) scalars.push(await scalarOf(arg, query, atMs));
+  const [low = 0, high = 0] = scalars;
+  if (name === "clamp" && low > high) return [];
+  return vector.map(({ labels, value }) => ({ labels: withoutName(labels), value: read(value, ...scalars) }));
+}
+
+/** Of a selector the times of its samples, else that of the evaluation. */
+async function timestamps(expression: Expression, query: Evaluation, atMs: number): Promise<VectorValue[]> {
+  if (expression.type === "selector")
+    return select(expression, query, atMs).map(({ labels, timeMs }) => ({ labels: withoutName(labels), value: timeMs / 1_000 }));
+  return (await vectorOf(expression, query, atMs)).map(({ labels }) => ({ labels: withoutName(labels), value: atMs / 1_000 }));
+}
+
+async function relabelled({ name, args }: Call, query: Evaluation, atMs: number): Promise<VectorValue[]> {
+  const [first, ...rest] = args;
+  const vector = first ? await vectorOf(first, query, atMs) : [];
+  const [label = "", second = "", ...others] = rest.map((arg) => (arg.type === "text" ? arg.value : ""));
+  if (!/^[A-Za-z_][A-Za-z0-9_.:/-]*$/.test(label))
+    throw new CoralError({ code: "invalid", message: `Cannot evaluate ${name}(): "${label}" is not a label name` });
+  if (name === "label_join")
+    return vector.map(({ labels, value }) => ({
+      labels: withLabel(labels, label, others.map((source) => labels[source] ?? "").join(second)),
+      value,
+    }));
+  const [source = "", pattern = ""] = others;
+  const texts = vector.map(({ labels }) => labels[source] ?? "");
+  const replaced = await query.replacer.replace(texts, pattern, second);
+  return vector.map(({ labels, value }, index) => {
+    const text = replaced[index];
+    return { labels: text === undefined || text === null ? labels : withLabel(labels, label, text), value };
+  });
+}
+
+/** What the selector says about the series that are not there. A label that is matched in two ways is unknown. */
+function labelsOfAbsent(expression: Expression): Labels {
+  if (expression.type !== "selector") return {};
+  const labels: Record<string, string> = {};
+  const unclear = new Set(["__name__"]);
+  for (const { label, operator, value } of expression.matchers) {
+    if (operator !== "=" || label in labels) unclear.add(label);
+    else labels[label] = value;
   }
-  const vector = typeof left === "number" ? (right as VectorValue[]) : left;
+  return Object.fromEntries(Object.entries(labels).filter(([label, value]) => !unclear.has(label) && value !== ""));
+}
+
+async function binary(expression: Binary, query: Evaluation, atMs: number): Promise<Value> {
+  const { operator, isBool } = expression;
+  const left = await evaluate(expression.left, query, atMs);
+  const right = await evaluate(expression.right, query, atMs);
+  if (typeof left !== "number" && typeof right !== "number") return combineVectors(expression, seriesIn(left), seriesIn(right));
+  if (operator === "and" || operator === "or" || operator === "unless") throw unexpected("a number");
+  if (typeof left === "number" && typeof right === "number") return Number(calculate(operator, left, right));
+  const vector = seriesIn(typeof left === "number" ? right : left);
   const found: VectorValue[] = [];
   for (const each of vector) {
     const value = calculate(operator, typeof left === "number" ? left : each.value, typeof right === "number" ? right : each.value);
-    if (typeof value === "number") found.push({ labels: withoutName(each.labels), value });
-    else if (isBool) found.push({ labels: withoutName(each.labels), value: Number(value) });
+    if (typeof value === "number" || isBool) found.push({ labels: withoutName(each.labels), value: Number(value) });
     else if (value) found.push(each);
   }
   return found;
 }
 
-function vectorOf(expression: Expression, chosen: ChosenSeries, atMs: number): VectorValue[] {
-  const value = evaluate(expression, chosen, atMs);
-  if (typeof value !== "number") return value;
-  throw new CoralError({ code: "invalid", message: `Cannot evaluate the expression: series are needed where the number ${value} is` });
+async function vectorOf(expression: Expression, query: Evaluation, atMs: number): Promise<VectorValue[]> {
+  return seriesIn(await evaluate(expression, query, atMs));
 }
 
-function scalarOf(expression: Expression, chosen: ChosenSeries, atMs: number): number {
-  const value = evaluate(expression, chosen, atMs);
+async function scalarOf(expression: Expression, query: Evaluation, atMs: number): Promise<number> {
+  const value = await evaluate(expression, query, atMs);
   if (typeof value === "number") return value;
-  throw new CoralError({ code: "invalid", message: "Cannot evaluate the expression: a number is needed where series are" });
+  throw unexpected("series");
+}
+
+function seriesIn(value: Value): VectorValue[] {
+  if (typeof value === "object") return value;
+  throw unexpected("no series");
+}
+
+/** The parser has checked the types. */
+function unexpected(what: string): CoralError {
+  return new CoralError({ code: "internal", message: `Cannot evaluate the expression: unexpected ${what}` });
 }

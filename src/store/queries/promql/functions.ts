@@ -1,54 +1,85 @@
 /** Functions by name: what they take, and what they make of it. */
 
+import type { ValueType } from "./check-types.ts";
+import { datePart } from "./date-parts.ts";
 import { extrapolated, lastStep, type RangeSamples } from "./samples.ts";
+import { changes, least, linearFit, mean, most, quantile, resets, smoothed, variance } from "./statistics.ts";
 
-export type ArgumentKind = "range" | "vector" | "scalar";
+/** `atMs`: the time of evaluation. */
+type OverRange = (samples: RangeSamples, scalars: readonly number[], atMs: number) => number | null;
+type OfValue = (value: number, ...scalars: number[]) => number;
 
 export interface PromFunction {
-  args: readonly ArgumentKind[];
+  args: readonly ValueType[];
   /** How many of the last arguments may be left out. */
   optional?: number;
-  /** Of one series over a range. */
-  overRange?: (samples: RangeSamples) => number | null;
-  /** Of one value, with the scalars after or before it. */
-  ofValue?: (value: number, ...scalars: number[]) => number;
+  /** The last argument may be repeated, or left out. */
+  isVariadic?: boolean;
+  /** Default: series. */
+  returns?: ValueType;
+  /** Of one series over a range; null: no value. */
+  overRange?: OverRange;
+  /** The result is still that metric. */
+  keepsName?: boolean;
+  /** Of one value, with the numbers after it. Where the series may be left out, it is the time of evaluation. */
+  ofValue?: OfValue;
 }
 
-const sum = (values: readonly number[]): number => values.reduce((total, value) => total + value, 0);
-const nonEmpty =
-  (read: (values: readonly number[]) => number) =>
-  ({ values }: RangeSamples): number | null =>
-    values.length === 0 ? null : read(values);
-const overRange = (read: (samples: RangeSamples) => number | null): PromFunction => ({ args: ["range"], overRange: read });
-const ofValue = (
-  read: (value: number, ...scalars: number[]) => number,
-  args: readonly ArgumentKind[] = ["vector"],
-  optional = 0,
-): PromFunction => ({
-  args,
-  optional,
-  ofValue: read,
-});
+const overRange = (read: OverRange, args: readonly ValueType[] = ["range"]): PromFunction => ({ args, overRange: read });
+const nonEmpty = (read: (values: readonly number[], scalars: readonly number[]) => number): OverRange => {
+  return ({ values }, scalars) => (values.length === 0 ? null : read(values, scalars));
+};
+const ofValue = (read: OfValue, args: readonly ValueType[] = ["vector"], optional = 0): PromFunction => ({ args, optional, ofValue: read });
+const ofDate = (part: keyof typeof datePart): PromFunction => ofValue((seconds) => datePart[part](seconds), ["vector"], 1);
 
 function perSecond(samples: RangeSamples): number | null {
   const risen = extrapolated(samples, true);
   return risen === null ? null : (risen * 1_000) / (samples.endMs - samples.startMs);
 }
 
-/** The evaluator knows those without a body. */
-export const functions: Readonly<Record<string, PromFunction>> = {
+const ofRanges: Readonly<Record<string, PromFunction>> = {
   rate: overRange(perSecond),
   increase: overRange((samples) => extrapolated(samples, true)),
   irate: overRange((samples) => lastStep(samples, true, true)),
   delta: overRange((samples) => extrapolated(samples, false)),
   idelta: overRange((samples) => lastStep(samples, false, false)),
-  sum_over_time: overRange(nonEmpty(sum)),
-  avg_over_time: overRange(nonEmpty((values) => sum(values) / values.length)),
-  min_over_time: overRange(nonEmpty((values) => values.reduce((least, value) => Math.min(least, value)))),
-  max_over_time: overRange(nonEmpty((values) => values.reduce((most, value) => Math.max(most, value)))),
+  deriv: overRange((samples) => linearFit(samples, samples.timesMs[0] ?? 0)?.slope ?? null),
+  predict_linear: overRange(
+    (samples, [aheadS = 0], atMs) => {
+      const fit = linearFit(samples, atMs);
+      return fit && fit.slope * aheadS + fit.intercept;
+    },
+    ["range", "scalar"],
+  ),
+  double_exponential_smoothing: overRange(
+    ({ values }, [smoothing = 0, trend = 0]) => smoothed(values, smoothing, trend),
+    ["range", "scalar", "scalar"],
+  ),
+  changes: overRange(nonEmpty(changes)),
+  resets: overRange(nonEmpty(resets)),
+  sum_over_time: overRange(nonEmpty((values) => values.reduce((total, value) => total + value, 0))),
+  avg_over_time: overRange(nonEmpty(mean)),
+  min_over_time: overRange(nonEmpty(least)),
+  max_over_time: overRange(nonEmpty(most)),
   count_over_time: overRange(nonEmpty((values) => values.length)),
-  last_over_time: overRange(nonEmpty((values) => values.at(-1) ?? Number.NaN)),
-  histogram_quantile: { args: ["scalar", "vector"] },
+  stdvar_over_time: overRange(nonEmpty(variance)),
+  stddev_over_time: overRange(nonEmpty((values) => Math.sqrt(variance(values)))),
+  quantile_over_time: overRange(
+    nonEmpty((values, [share = Number.NaN]) => quantile(values, share)),
+    ["scalar", "range"],
+  ),
+  present_over_time: overRange(nonEmpty(() => 1)),
+  last_over_time: { ...overRange(nonEmpty((values) => values.at(-1) ?? Number.NaN)), keepsName: true },
+  first_over_time: { ...overRange(nonEmpty((values) => values[0] ?? Number.NaN)), keepsName: true },
+};
+
+/** Halves go up. By the inverse as Prometheus does, so that multiples of 0.1 come out alike. */
+function round(value: number, to = 1): number {
+  const inverse = 1 / to;
+  return Math.floor(value * inverse + 0.5) / inverse;
+}
+
+const ofValues: Readonly<Record<string, PromFunction>> = {
   abs: ofValue(Math.abs),
   ceil: ofValue(Math.ceil),
   floor: ofValue(Math.floor),
@@ -57,11 +88,49 @@ export const functions: Readonly<Record<string, PromFunction>> = {
   ln: ofValue(Math.log),
   log2: ofValue(Math.log2),
   log10: ofValue(Math.log10),
-  round: ofValue((value, to = 1) => Math.floor(value / to + 0.5) * to, ["vector", "scalar"], 1),
-  clamp_min: ofValue((value, least = 0) => Math.max(value, least), ["vector", "scalar"]),
-  clamp_max: ofValue((value, most = 0) => Math.min(value, most), ["vector", "scalar"]),
-  scalar: { args: ["vector"] },
+  sgn: ofValue(Math.sign),
+  sin: ofValue(Math.sin),
+  cos: ofValue(Math.cos),
+  tan: ofValue(Math.tan),
+  asin: ofValue(Math.asin),
+  acos: ofValue(Math.acos),
+  atan: ofValue(Math.atan),
+  sinh: ofValue(Math.sinh),
+  cosh: ofValue(Math.cosh),
+  tanh: ofValue(Math.tanh),
+  asinh: ofValue(Math.asinh),
+  acosh: ofValue(Math.acosh),
+  atanh: ofValue(Math.atanh),
+  deg: ofValue((value) => (value * 180) / Math.PI),
+  rad: ofValue((value) => (value * Math.PI) / 180),
+  round: ofValue(round, ["vector", "scalar"], 1),
+  clamp: ofValue((value, low = 0, high = 0) => Math.max(low, Math.min(high, value)), ["vector", "scalar", "scalar"]),
+  clamp_min: ofValue((value, low = 0) => Math.max(value, low), ["vector", "scalar"]),
+  clamp_max: ofValue((value, high = 0) => Math.min(value, high), ["vector", "scalar"]),
+  year: ofDate("year"),
+  month: ofDate("month"),
+  day_of_month: ofDate("dayOfMonth"),
+  day_of_week: ofDate("dayOfWeek"),
+  day_of_year: ofDate("dayOfYear"),
+  days_in_month: ofDate("daysInMonth"),
+  hour: ofDate("hour"),
+  minute: ofDate("minute"),
+};
+
+/** Those that the evaluator knows. */
+const special: Readonly<Record<string, PromFunction>> = {
+  histogram_quantile: { args: ["scalar", "vector"] },
+  label_replace: { args: ["vector", "text", "text", "text", "text"] },
+  label_join: { args: ["vector", "text", "text", "text"], optional: 1, isVariadic: true },
+  scalar: { args: ["vector"], returns: "scalar" },
   vector: { args: ["scalar"] },
   absent: { args: ["vector"] },
-  time: { args: [] },
+  absent_over_time: { args: ["range"] },
+  timestamp: { args: ["vector"] },
+  sort: { args: ["vector"] },
+  sort_desc: { args: ["vector"] },
+  time: { args: [], returns: "scalar" },
+  pi: { args: [], returns: "scalar" },
 };
+
+export const functions: Readonly<Record<string, PromFunction>> = { ...ofRanges, ...ofValues, ...special };

@@ -1,20 +1,32 @@
 import { describe, expect, it } from "vitest";
 import { CoralError } from "../../../base/errors.ts";
 import { seededRandom } from "../../store.fixture.ts";
-import type { Expression } from "./ast.ts";
+import type { Expression, Matching, Timing } from "./ast.ts";
 import { parsePromql } from "./parse.ts";
+
+function timing({ offsetMs, at }: Timing): string {
+  return `${offsetMs === 0 ? "" : ` offset ${offsetMs}`}${at === undefined ? "" : ` @ ${at}`}`;
+}
+
+function grouped({ group }: Matching): string {
+  return group ? ` group_${group.side}(${group.include.join(",")})` : "";
+}
 
 /** Written with all brackets, so that precedence can be read. */
 function written(expression: Expression): string {
   switch (expression.type) {
     case "number":
       return String(expression.value);
+    case "text":
+      return JSON.stringify(expression.value);
+    case "subquery":
+      return `${written(expression.expression)}[${expression.rangeMs}:${expression.stepMs}]${timing(expression)}`;
     case "negation":
       return `(-${written(expression.expression)})`;
     case "selector": {
-      const { matchers, rangeMs, offsetMs } = expression;
+      const { matchers, rangeMs } = expression;
       const labels = matchers.map(({ label, operator, value }) => `${label}${operator}${value}`).join(",");
-      return `{${labels}}${rangeMs === undefined ? "" : `[${rangeMs}]`}${offsetMs === 0 ? "" : `@${offsetMs}`}`;
+      return `{${labels}}${rangeMs === undefined ? "" : `[${rangeMs}]`}${timing(expression)}`;
     }
     case "call":
       return `${expression.name}(${expression.args.map(written).join(", ")})`;
@@ -25,7 +37,7 @@ function written(expression: Expression): string {
     }
     case "binary": {
       const { operator, isBool, matching } = expression;
-      const how = `${isBool ? " bool" : ""}${matching ? ` ${matching.on ? "on" : "ignoring"}(${matching.labels.join(",")})` : ""}`;
+      const how = `${isBool ? " bool" : ""}${matching ? ` ${matching.on ? "on" : "ignoring"}(${matching.labels.join(",")})${grouped(matching)}` : ""}`;
       return `(${written(expression.left)} ${operator}${how} ${written(expression.right)})`;
     }
   }
@@ -40,11 +52,35 @@ describe("parsePromql()", () => {
     [String.raw`m{a="x\"y\\z\n\u00e9"}`, '{__name__=m,a=x"y\\z\né}'],
     ["m{a=`raw\\n`}", "{__name__=m,a=raw\\n}"],
     ["rate(m[5m])", "rate({__name__=m}[300000])"],
-    ["rate(m[1h30m] offset 1d)", "rate({__name__=m}[5400000]@86400000)"],
-    ["m offset -5m", "{__name__=m}@-300000"],
+    ["rate(m[1h30m] offset 1d)", "rate({__name__=m}[5400000] offset 86400000)"],
+    ["m offset -5m", "{__name__=m} offset -300000"],
     ["1 + 2 * 3 ^ 2 ^ 2 - 4", "((1 + (2 * (3 ^ (2 ^ 2)))) - 4)"],
     ["-2 ^ 2", "(-(2 ^ 2))"],
-    ["2 ^ -1", "(2 ^ (-1))"],
+    ["-a ^ b", "(-({__name__=a} ^ {__name__=b}))"],
+    ["a - -2 ^ 2", "({__name__=a} - (-(2 ^ 2)))"],
+    ["-a * b", "((-{__name__=a}) * {__name__=b})"],
+    ["2 ^ -1", "(2 ^ -1)"],
+    ["1 -2", "(1 - 2)"],
+    ["a + b offset 5m", "({__name__=a} + {__name__=b} offset 300000)"],
+    ["a + b offset 1m * c", "({__name__=a} + ({__name__=b} offset 60000 * {__name__=c}))"],
+    ["a == b offset 1m + c", "({__name__=a} == ({__name__=b} offset 60000 + {__name__=c}))"],
+    ["-m offset 5m", "(-{__name__=m} offset 300000)"],
+    ["a or b @ 5", "({__name__=a} or {__name__=b} @ 5000)"],
+    ["rate(m[5m] offset 1h @ end())", "rate({__name__=m}[300000] offset 3600000 @ end)"],
+    ["m @ -1.5", "{__name__=m} @ -1500"],
+    ["rate(m[300]) # seconds", "rate({__name__=m}[300000])"],
+    [
+      "max_over_time(rate(m[5m])[1h:1m] @ start() offset 5m)",
+      "max_over_time(rate({__name__=m}[300000])[3600000:60000] offset 300000 @ start)",
+    ],
+    ["a + sum_over_time(b[5m:])", "({__name__=a} + sum_over_time({__name__=b}[300000:60000]))"],
+    ["a * on(x) group_left(y, z) b", "({__name__=a} * on(x) group_left(y,z) {__name__=b})"],
+    ["a / ignoring(x) group_right b", "({__name__=a} / ignoring(x) group_right() {__name__=b})"],
+    ['label_replace(m, "a", "$1", "b", "(.*)")', 'label_replace({__name__=m}, "a", "$1", "b", "(.*)")'],
+    ["count_values('v', m)", 'count_values by() ("v", {__name__=m})'],
+    ["m * 5m", "({__name__=m} * 300)"],
+    ["a atan2 b", "({__name__=a} atan2 {__name__=b})"],
+    ["SUM BY (x) (a) AND b", "(sum by(x) ({__name__=a}) and {__name__=b})"],
     ["a / b / c", "(({__name__=a} / {__name__=b}) / {__name__=c})"],
     ["a > bool 1 and b or c unless d", "((({__name__=a} > bool 1) and {__name__=b}) or ({__name__=c} unless {__name__=d}))"],
     ["a + on(x, y) b", "({__name__=a} + on(x,y) {__name__=b})"],
@@ -66,23 +102,45 @@ describe("parsePromql()", () => {
   it.each([
     ["", "it is empty"],
     ["m[5m]", "a range has no single value"],
-    ["rate(m)", "needs a range"],
-    ["abs(m[5m])", "takes no range"],
-    ["sum(m[5m])", "takes no range"],
-    ["foo(m)", "unknown function"],
-    ["constructor(m)", "unknown function"],
-    ["m{a=b}", "a text in quotes is expected"],
+    ["'a'", "a text alone has no series"],
+    ["rate(m)", "rate() needs a range such as metric[5m] as argument 1, not series"],
+    ["abs(m[5m])", "abs() needs series as argument 1, not a range"],
+    ["abs(1)", "abs() needs series as argument 1, not a number"],
+    ["sum(m[5m])", "sum needs series, not a range"],
+    ["sum(1)", "sum needs series, not a number"],
+    ["topk(m)", "topk takes 2 arguments, not 1"],
+    ["topk(m, m)", "topk needs a number as argument 1, not series"],
+    ["clamp(m, 1)", "clamp() takes 3 arguments, not 2"],
+    ["label_join(m)", "label_join() takes 3 or more arguments, not 1"],
+    ["histogram_quantile(m, m)", "needs a number as argument 1, not series"],
+    ["foo(m)", "unknown function foo()"],
+    ["constructor(m)", "unexpected text"],
+    ["histogram_count(m)", "histogram_count() is not supported here"],
+    ["limitk(2, m)", "limitk is not supported here"],
+    ["m{a=b}", "a text in quotes"],
+    ['m{a="b}', "at its end"],
     ['{a!="b"}', "a selector needs a name"],
-    ["m[5]", "a duration such as 5m is expected"],
-    ["rate(m[5m:1m])", "subqueries are not supported"],
     ["(a + b)[5m]", "a range belongs to a selector"],
-    ["m @ 5", "@ is not supported here"],
-    ["a + on(x) group_left b", "group_left and group_right are not supported"],
-    ["1 +", "a metric, a number or a function is expected"],
-    ["(1", ") is expected"],
-    ["1 2", "unexpected text after the expression"],
-    ["a ; b", "not valid PromQL"],
+    ["m offset 5m [5m]", "offset and @ come after the range"],
+    ["m[10m * 2]", "calculated durations are not supported"],
+    ["m[0s]", "longer than zero"],
+    ["sum(m) offset 5m", "offset belongs to a selector or a subquery"],
+    ["(m) @ 5", "@ belongs to a selector or a subquery"],
+    ["m offset 5m offset 6m", "offset is given twice"],
+    ["rate(m[5m:1m][5m:1m])", "a subquery needs series before its range"],
+    ["1[5m:1m]", "a subquery needs series before its range"],
+    ["-m[5m]", "a sign belongs to numbers and series"],
+    ["1 +", "it is not complete"],
+    ["(1", "it is not complete"],
+    ["1 2", "unexpected text"],
+    ["a ; b", "unexpected text"],
     ["a + bool b", "bool belongs to comparisons"],
+    ["1 > 2", "needs bool"],
+    ["1 and a", '"and" needs series on both sides'],
+    ["1 + on(x) a", "on and ignoring need series on both sides"],
+    ["a and on(x) group_left b", "remove group_left"],
+    ["a + on(x) group_left(x) b", 'the label "x" is in on() and in group_left()'],
+    ["a + 'b'", "not a text in quotes"],
     [`${"(".repeat(1_000)}1${")".repeat(1_000)}`, "nested too deeply"],
     [`${"-".repeat(1_000)}1`, "nested too deeply"],
     ["x".repeat(5_000), "more than 4096 characters"],
@@ -118,6 +176,10 @@ describe("parsePromql()", () => {
       "'",
       "\\",
       "on",
+      "@",
+      "[1h:1m]",
+      "group_left",
+      "#",
       "é",
     ];
     for (let round = 0; round < 20_000; round++) {

@@ -1,280 +1,360 @@
-/** PromQL's common part: selectors, ranges, offset, functions, aggregations, arithmetic, comparison and set operators. */
+/**
+ * PromQL to a tree. Prometheus' own grammar for editors (`@prometheus-io/lezer-promql`) recognises the text. It is lenient about what binds to what:
+ * `a + b offset 5m` is read as if the sum had the offset, `-2 ^ 2` as if the sign belonged to the number. So operators and operands are put in a row
+ * again and combined by the precedence of Prometheus' server.
+ */
 
+import { parser } from "@prometheus-io/lezer-promql";
 import type { CoralError } from "../../../base/errors.ts";
-import type { Aggregation, Binary, BinaryOperator, Expression, Matcher, Selector } from "./ast.ts";
+import type { Aggregation, Binary, BinaryOperator, Expression, Matcher, Matching, Selector, Timing } from "./ast.ts";
+import { typeOf, wrongAggregation, wrongBinary, wrongCall } from "./check-types.ts";
 import { functions } from "./functions.ts";
-import { durationTokenMs, promqlError, type Token, textTokenValue, tokensOf } from "./tokens.ts";
+import { durationMs, numberValue, promqlError, textValue } from "./literals.ts";
 
-export const aggregators: ReadonlySet<string> = new Set([
-  "sum",
-  "avg",
-  "min",
-  "max",
-  "count",
-  "stddev",
-  "stdvar",
-  "group",
-  "topk",
-  "bottomk",
-  "quantile",
-]);
-const withParameter: ReadonlySet<string> = new Set(["topk", "bottomk", "quantile"]);
+type SyntaxNode = ReturnType<ReturnType<typeof parser.parse>["resolve"]>;
 
-/** Loosest first; those in one row bind alike. */
-const precedence: readonly (readonly BinaryOperator[])[] = [
-  ["or"],
-  ["and", "unless"],
-  ["==", "!=", ">", "<", ">=", "<="],
-  ["+", "-"],
-  ["*", "/", "%"],
-];
-const comparisons: ReadonlySet<string> = new Set(["==", "!=", ">", "<", ">=", "<="]);
-const maxDepth = 40;
+const maxLength = 4_096;
+const maxDepth = 250;
+/** Step of a subquery that names none: Prometheus' default evaluation interval. */
+const defaultStepMs = 60_000;
 
-/** Throws `invalid` with the place. */
+/** Higher binds tighter. A sign binds like multiplication: `-2 ^ 2` is `-(2 ^ 2)`, `-2 * 3` is `(-2) * 3`. */
+const precedence: Readonly<Record<BinaryOperator, number>> = {
+  or: 1,
+  and: 2,
+  unless: 2,
+  "==": 3,
+  "!=": 3,
+  ">": 3,
+  "<": 3,
+  ">=": 3,
+  "<=": 3,
+  "+": 4,
+  "-": 4,
+  "*": 5,
+  "/": 5,
+  "%": 5,
+  atan2: 5,
+  "^": 6,
+};
+const signPrecedence = 6;
+
+type Operation = Pick<Binary, "operator" | "isBool" | "matching"> & { at: number };
+type Piece =
+  | { kind: "operand"; expression: Expression; isOpen: boolean }
+  | { kind: "operation"; operation: Operation }
+  | { kind: "sign"; isNegative: boolean; at: number };
+
+/** Throws `invalid` with the position. */
 export function parsePromql(source: string): Expression {
-  return new Parser(source).parse();
+  if (source.length > maxLength) throw promqlError(source, 0, `it has more than ${maxLength} characters`);
+  if (source.trim() === "") throw promqlError(source, 0, "it is empty");
+  const tree = parser.parse(source);
+  const { topNode } = tree;
+  throwSyntaxError(source, topNode);
+  const node = topNode.firstChild;
+  if (node === null) throw promqlError(source, 0, "it is empty");
+  const expression = new TreeReader(source).read(node);
+  const type = typeOf(expression);
+  if (type === "range") throw promqlError(source, 0, "a range has no single value; put it into rate() or another function of ranges");
+  if (type === "text") throw promqlError(source, 0, "a text alone has no series");
+  return expression;
 }
 
-class Parser {
+function throwSyntaxError(source: string, top: SyntaxNode): void {
+  let at: SyntaxNode | undefined;
+  const cursor = top.cursor();
+  do {
+    if (cursor.type.isError && (at === undefined || cursor.from < at.from)) at = cursor.node;
+  } while (cursor.next());
+  if (at === undefined) return;
+  const rest = source.slice(at.from).trimStart();
+  const word = /([A-Za-z_:][A-Za-z0-9_:]*)\s*$/.exec(source.slice(0, at.from))?.[1];
+  if (rest.startsWith("(") && word !== undefined)
+    throw promqlError(source, at.from, `unknown function ${word}(); docs/metrics.md lists the supported ones`);
+  const within = at.parent?.name ?? "";
+  if (within.startsWith("LabelMatchers") || within.endsWith("LabelMatcher"))
+    throw promqlError(source, at.from, 'labels are matched with a text in quotes, such as {route="/a"}');
+  throw promqlError(source, at.from, rest === "" ? "it is not complete" : "unexpected text");
+}
+
+class TreeReader {
   readonly #source: string;
-  readonly #tokens: Token[];
-  #at = 0;
   #depth = 0;
 
   constructor(source: string) {
     this.#source = source;
-    this.#tokens = tokensOf(source);
   }
 
-  parse(): Expression {
-    if (this.#now().kind === "end") throw this.#error("it is empty");
-    const expression = this.#expression();
-    if (this.#now().kind !== "end") throw this.#error("unexpected text after the expression");
-    if (expression.type === "selector" && expression.rangeMs !== undefined)
-      throw promqlError(this.#source, 0, "a range has no single value; put it into rate() or another function of ranges");
-    return expression;
+  read(node: SyntaxNode): Expression {
+    const pieces: Piece[] = [];
+    this.#flatten(node, pieces);
+    return new Combiner(this.#source, pieces).combine();
   }
 
-  #now(): Token {
-    return this.#tokens[this.#at] ?? { kind: "end", text: "", at: this.#source.length };
-  }
-
-  #expression(): Expression {
-    if (++this.#depth > maxDepth) throw this.#error("it is nested too deeply");
-    const expression = this.#binary(0);
+  /** Operands, operators and signs from left to right. Brackets of all kinds stay one operand. */
+  #flatten(node: SyntaxNode, into: Piece[]): void {
+    if (++this.#depth > maxDepth) throw this.#error(node, "it is nested too deeply");
+    this.#flattenAny(node, into);
     this.#depth--;
-    return expression;
   }
 
-  #binary(level: number): Expression {
-    const operators = precedence[level];
-    if (operators === undefined) return this.#unary();
-    let left = this.#binary(level + 1);
-    for (;;) {
-      const operator = operators.find((one) => one === this.#now().text.toLowerCase() && ["symbol", "word"].includes(this.#now().kind));
-      if (operator === undefined) return left;
-      this.#at++;
-      const { isBool, matching } = this.#modifiers(operator);
-      const right = this.#binary(level + 1);
-      left = { type: "binary", operator, left, right, isBool, ...(matching && { matching }) };
-    }
-  }
-
-  #modifiers(operator: BinaryOperator): Pick<Binary, "isBool" | "matching"> {
-    const isBool = this.#takeWord("bool");
-    if (isBool && !comparisons.has(operator)) throw this.#error("bool belongs to comparisons");
-    const word = this.#now().kind === "word" ? this.#now().text : "";
-    if (word !== "on" && word !== "ignoring") return { isBool };
-    this.#at++;
-    const labels = this.#labelList();
-    if (/^group_(left|right)$/.test(this.#now().text)) throw this.#error("group_left and group_right are not supported here");
-    return { isBool, matching: { on: word === "on", labels } };
-  }
-
-  #unary(): Expression {
-    if (this.#takeSymbol("+")) return this.#nested(() => this.#unary());
-    // -2^2 is -(2^2).
-    if (this.#takeSymbol("-")) return { type: "negation", expression: this.#nested(() => this.#unary()) };
-    const base = this.#postfix(this.#primary());
-    if (!this.#takeSymbol("^")) return base;
-    const right = this.#nested(() => this.#unary());
-    return { type: "binary", operator: "^", left: base, right, isBool: false };
-  }
-
-  #nested<T>(read: () => T): T {
-    if (++this.#depth > maxDepth) throw this.#error("it is nested too deeply");
-    const result = read();
-    this.#depth--;
-    return result;
-  }
-
-  #primary(): Expression {
-    const token = this.#now();
-    if (token.kind === "number") {
-      this.#at++;
-      return { type: "number", value: Number(token.text) };
-    }
-    if (this.#takeSymbol("(")) {
-      const inner = this.#expression();
-      this.#expectSymbol(")");
-      return inner;
-    }
-    if (token.kind === "symbol" && token.text === "{") return this.#selector(undefined);
-    if (token.kind !== "word") throw this.#error("a metric, a number or a function is expected");
-    return this.#wordExpression(token.text);
-  }
-
-  #wordExpression(word: string): Expression {
-    const next = this.#tokens[this.#at + 1];
-    const lower = word.toLowerCase();
-    const isAggregation = aggregators.has(lower) && (next?.text === "(" || next?.text === "by" || next?.text === "without");
-    if (isAggregation) return this.#aggregation(lower);
-    if (next?.kind === "symbol" && next.text === "(") return this.#call(word);
-    if (lower === "inf" || lower === "nan") {
-      this.#at++;
-      return { type: "number", value: lower === "inf" ? Number.POSITIVE_INFINITY : Number.NaN };
-    }
-    this.#at++;
-    return this.#selector(word);
-  }
-
-  #call(name: string): Expression {
-    const known = functions[name];
-    if (known === undefined || !Object.hasOwn(functions, name))
-      throw this.#error(`unknown function; supported: ${Object.keys(functions).join(", ")}`);
-    this.#at++;
-    const args = this.#arguments();
-    if (args.length < known.args.length - (known.optional ?? 0) || args.length > known.args.length)
-      throw this.#error(`${name}() takes ${known.args.length} arguments`);
-    for (const [index, arg] of args.entries()) {
-      const isRange = arg.type === "selector" && arg.rangeMs !== undefined;
-      if ((known.args[index] === "range") !== isRange)
-        throw this.#error(isRange ? `${name}() takes no range` : `${name}() needs a range, such as ${name}(metric[5m])`);
-    }
-    return { type: "call", name, args };
-  }
-
-  #aggregation(operator: string): Aggregation {
-    this.#at++;
-    let grouping = this.#grouping();
-    const args = this.#arguments();
-    grouping ??= this.#grouping() ?? { without: false, labels: [] };
-    const expected = withParameter.has(operator) ? 2 : 1;
-    const expression = args.at(-1);
-    if (args.length !== expected || expression === undefined) throw this.#error(`${operator} takes ${expected} arguments`);
-    if (args.some((arg) => arg.type === "selector" && arg.rangeMs !== undefined)) throw this.#error(`${operator} takes no range`);
-    const [parameter] = args;
-    return { type: "aggregation", operator, grouping, expression, ...(expected === 2 && parameter ? { parameter } : {}) };
-  }
-
-  #grouping(): Aggregation["grouping"] | undefined {
-    const word = this.#now().text;
-    if (this.#now().kind !== "word" || (word !== "by" && word !== "without")) return undefined;
-    this.#at++;
-    return { without: word === "without", labels: this.#labelList() };
-  }
-
-  #labelList(): string[] {
-    this.#expectSymbol("(");
-    const labels: string[] = [];
-    while (!this.#takeSymbol(")")) {
-      labels.push(this.#label());
-      if (!this.#takeSymbol(",") && this.#now().text !== ")") throw this.#error("a comma or ) is expected");
-    }
-    return labels;
-  }
-
-  #arguments(): Expression[] {
-    this.#expectSymbol("(");
-    const args: Expression[] = [];
-    while (!this.#takeSymbol(")")) {
-      args.push(this.#expression());
-      if (!this.#takeSymbol(",") && this.#now().text !== ")") throw this.#error("a comma or ) is expected");
-    }
-    return args;
-  }
-
-  #selector(name: string | undefined): Selector {
-    const matchers: Matcher[] = name === undefined ? [] : [{ label: "__name__", operator: "=", value: name }];
-    if (this.#takeSymbol("{")) {
-      while (!this.#takeSymbol("}")) {
-        matchers.push(this.#matcher());
-        if (!this.#takeSymbol(",") && this.#now().text !== "}") throw this.#error("a comma or } is expected");
+  #flattenAny(node: SyntaxNode, into: Piece[]): void {
+    const parts = childrenOf(node);
+    switch (node.name) {
+      case "BinaryExpr": {
+        this.#flatten(this.#part(node, parts[0]), into);
+        into.push({ kind: "operation", operation: this.#operation(node, parts.slice(1, -1)) });
+        return this.#flatten(this.#part(node, parts.at(-1)), into);
       }
+      case "UnaryExpr":
+        into.push({ kind: "sign", isNegative: this.#text(this.#part(node, parts[0])) === "-", at: node.from });
+        return this.#flatten(this.#part(node, parts[1]), into);
+      case "NumberDurationLiteral":
+        return this.#number(node, into);
+      case "OffsetExpr":
+      case "StepInvariantExpr":
+      case "MatrixSelector":
+      case "SubqueryExpr": {
+        this.#flatten(this.#part(node, parts[0]), into);
+        const last = into.at(-1);
+        if (last?.kind !== "operand") throw this.#error(node, "unexpected text");
+        last.expression = this.#postfixed(node, parts, last);
+        last.isOpen = true;
+        return;
+      }
+      default:
+        into.push({ kind: "operand", expression: this.#operand(node, parts), isOpen: node.name !== "ParenExpr" });
+    }
+  }
+
+  #number(node: SyntaxNode, into: Piece[]): void {
+    const [, sign = "", digits = ""] = /^([-+]?)\s*(.*)$/s.exec(this.#text(node)) ?? [];
+    if (sign !== "") into.push({ kind: "sign", isNegative: sign === "-", at: node.from });
+    into.push({ kind: "operand", expression: { type: "number", value: numberValue(digits) }, isOpen: true });
+  }
+
+  #operand(node: SyntaxNode, parts: readonly SyntaxNode[]): Expression {
+    switch (node.name) {
+      case "ParenExpr":
+        return this.read(this.#part(node, parts[0]));
+      case "StringLiteral":
+        return { type: "text", value: this.#quoted(node) };
+      case "VectorSelector":
+        return this.#selector(node, parts);
+      case "FunctionCall":
+        return this.#call(node, parts);
+      case "AggregateExpr":
+        return this.#aggregation(node, parts);
+      default:
+        throw this.#error(node, "it is not supported here");
+    }
+  }
+
+  #operation(node: SyntaxNode, parts: readonly SyntaxNode[]): Operation {
+    const [sign, ...modifiers] = parts;
+    const operator = this.#text(this.#part(node, sign)).toLowerCase();
+    if (!Object.hasOwn(precedence, operator)) throw this.#error(sign ?? node, "this operator is not supported here");
+    const found: Operation = { operator: operator as BinaryOperator, isBool: false, at: sign?.from ?? node.from };
+    for (const modifier of modifiers) {
+      if (modifier.name === "BoolModifier") found.isBool = true;
+      else if (modifier.name === "MatchingModifierClause") found.matching = this.#matching(modifier);
+      else throw this.#error(modifier, "this modifier is not supported here");
+    }
+    return found;
+  }
+
+  #matching(node: SyntaxNode): Matching {
+    const [word, labels, group, include] = childrenOf(node);
+    return {
+      on: word?.name === "On",
+      labels: this.#labels(labels),
+      ...(group && { group: { side: group.name === "GroupLeft" ? "left" : "right", include: this.#labels(include) } }),
+    };
+  }
+
+  #labels(node: SyntaxNode | undefined): string[] {
+    return node ? childrenOf(node).map((label) => (label.name === "LabelName" ? this.#text(label) : this.#quoted(label))) : [];
+  }
+
+  #call(node: SyntaxNode, parts: readonly SyntaxNode[]): Expression {
+    const name = this.#text(this.#part(node, parts[0]));
+    if (!Object.hasOwn(functions, name)) throw this.#error(node, `${name}() is not supported here; docs/metrics.md lists what is`);
+    const call: Expression = { type: "call", name, args: childrenOf(this.#part(node, parts[1])).map((arg) => this.#nested(arg)) };
+    const why = wrongCall(call);
+    if (why !== undefined) throw this.#error(node, why);
+    return call;
+  }
+
+  #nested(node: SyntaxNode): Expression {
+    if (++this.#depth > maxDepth) throw this.#error(node, "it is nested too deeply");
+    const expression = this.read(node);
+    this.#depth--;
+    return expression;
+  }
+
+  #aggregation(node: SyntaxNode, parts: readonly SyntaxNode[]): Expression {
+    const operator = this.#text(this.#part(node, parts[0])).toLowerCase();
+    if (operator === "limitk" || operator === "limit_ratio") throw this.#error(node, `${operator} is not supported here`);
+    const modifier = parts.find(({ name }) => name === "AggregateModifier");
+    const [word, labels] = modifier ? childrenOf(modifier) : [];
+    const body = parts.find(({ name }) => name === "FunctionCallBody");
+    const args = childrenOf(this.#part(node, body)).map((arg) => this.#nested(arg));
+    const expression = args.at(-1);
+    if (expression === undefined) throw this.#error(node, `${operator} needs series`);
+    const aggregation: Aggregation = {
+      type: "aggregation",
+      operator,
+      grouping: { without: word?.name === "Without", labels: this.#labels(labels) },
+      expression,
+      ...(args.length > 1 && args[0] && { parameter: args[0] }),
+    };
+    const why = wrongAggregation(aggregation, args.length);
+    if (why !== undefined) throw this.#error(node, why);
+    return aggregation;
+  }
+
+  #selector(node: SyntaxNode, parts: readonly SyntaxNode[]): Selector {
+    const matchers: Matcher[] = [];
+    for (const part of parts) {
+      if (part.name === "Identifier") matchers.push({ label: "__name__", operator: "=", value: this.#text(part) });
+      else matchers.push(...childrenOf(part).map((matcher) => this.#matcher(matcher)));
     }
     if (!matchers.some(({ operator, value }) => operator === "=" && value !== "") && !matchers.some(({ label }) => label === "__name__"))
-      throw this.#error("a selector needs a name or a label that is equal to something");
+      throw this.#error(node, "a selector needs a name or a label that is equal to something");
     return { type: "selector", matchers, offsetMs: 0 };
   }
 
   /** `label="value"`; a text alone is a metric's name, for names such as "http.server.duration". */
-  #matcher(): Matcher {
-    const isText = this.#now().kind === "text";
-    const label = this.#label();
-    const operator = this.#now().text;
-    if (isText && (operator === "," || operator === "}")) return { label: "__name__", operator: "=", value: label };
-    if (operator !== "=" && operator !== "!=" && operator !== "=~" && operator !== "!~") throw this.#error("one of = != =~ !~ is expected");
-    this.#at++;
-    if (this.#now().kind !== "text") throw this.#error("a text in quotes is expected");
-    const value = textTokenValue(this.#now().text);
-    this.#at++;
-    return { label, operator, value };
+  #matcher(node: SyntaxNode): Matcher {
+    if (node.name === "QuotedLabelName") return { label: "__name__", operator: "=", value: this.#quoted(node) };
+    const [label, operator, value] = childrenOf(node);
+    return {
+      label: label?.name === "LabelName" ? this.#text(label) : this.#quoted(this.#part(node, label)),
+      operator: this.#text(this.#part(node, operator)) as Matcher["operator"],
+      value: this.#quoted(this.#part(node, value)),
+    };
   }
 
-  #label(): string {
-    const token = this.#now();
-    if (token.kind !== "word" && token.kind !== "text") throw this.#error("a label is expected");
-    this.#at++;
-    return token.kind === "text" ? textTokenValue(token.text) : token.text;
+  /** `[5m]`, `[1h:1m]`, `offset 1h`, `@ end()` after an operand. */
+  #postfixed(node: SyntaxNode, parts: readonly SyntaxNode[], { expression, isOpen }: Piece & { kind: "operand" }): Expression {
+    const type = typeOf(expression);
+    if (node.name === "MatrixSelector") {
+      if (expression.type !== "selector" || type !== "vector" || !isOpen)
+        throw this.#error(node, "a range belongs to a selector; a range of anything else is a subquery, such as [1h:1m]");
+      if (expression.offsetMs !== 0 || expression.at !== undefined) throw this.#error(node, "offset and @ come after the range");
+      return { ...expression, rangeMs: this.#rangeMs(parts[1], node) };
+    }
+    if (node.name === "SubqueryExpr") {
+      if (type !== "vector") throw this.#error(node, "a subquery needs series before its range");
+      const stepMs = parts[2] ? this.#rangeMs(parts[2], node) : defaultStepMs;
+      return { type: "subquery", expression, rangeMs: this.#rangeMs(parts[1], node), stepMs, offsetMs: 0 };
+    }
+    const word = node.name === "OffsetExpr" ? "offset" : "@";
+    if ((expression.type !== "selector" && expression.type !== "subquery") || !isOpen)
+      throw this.#error(node, `${word} belongs to a selector or a subquery`);
+    if (word === "offset") {
+      if (expression.offsetMs !== 0) throw this.#error(node, "offset is given twice");
+      return { ...expression, offsetMs: this.#duration(this.#part(node, parts[2])) };
+    }
+    if (expression.at !== undefined) throw this.#error(node, "@ is given twice");
+    return { ...expression, at: this.#at(this.#part(node, parts[2])) };
   }
 
-  /** What may follow a selector: `[5m] offset 1h`. */
-  #postfix(expression: Expression): Expression {
-    let result = expression;
+  #at(node: SyntaxNode): NonNullable<Timing["at"]> {
+    if (node.name === "AtModifierPreprocessors") return node.firstChild?.name === "AtStart" ? "start" : "end";
+    const [, sign = "", digits = ""] = /^([-+]?)\s*(.*)$/s.exec(this.#text(node)) ?? [];
+    const seconds = numberValue(digits) * (sign === "-" ? -1 : 1);
+    if (!Number.isFinite(seconds)) throw this.#error(node, "@ needs a time in seconds since 1970, start() or end()");
+    return seconds * 1_000;
+  }
+
+  #rangeMs(node: SyntaxNode | undefined, parent: SyntaxNode): number {
+    const rangeMs = this.#duration(this.#part(parent, node));
+    if (rangeMs <= 0) throw this.#error(parent, "a range and a step must be longer than zero");
+    return rangeMs;
+  }
+
+  #duration(node: SyntaxNode): number {
+    const parts = childrenOf(node);
+    const [first, second] = parts;
+    if (first?.name === "UnaryOp" && second && parts.length === 2) return this.#duration(second) * (this.#text(first) === "-" ? -1 : 1);
+    if (first?.name !== "NumberDurationLiteralInDurationContext" || parts.length !== 1)
+      throw this.#error(node, "a duration such as 5m is expected; calculated durations are not supported here");
+    const ms = durationMs(this.#text(first));
+    if (!Number.isFinite(ms)) throw this.#error(node, "a duration such as 5m is expected");
+    return ms;
+  }
+
+  #quoted(node: SyntaxNode): string {
+    const text = this.#text(node);
+    // The grammar also accepts a text whose end is missing.
+    if (text.length < 2 || text.at(-1) !== text[0]) throw this.#error(node, "the quote that ends this text is missing");
+    return textValue(text);
+  }
+
+  #text(node: SyntaxNode): string {
+    return this.#source.slice(node.from, node.to);
+  }
+
+  #part(parent: SyntaxNode, part: SyntaxNode | undefined): SyntaxNode {
+    if (part === undefined) throw this.#error(parent, "it is not complete");
+    return part;
+  }
+
+  #error(node: SyntaxNode, why: string): CoralError {
+    return promqlError(this.#source, node.from, why);
+  }
+}
+
+/** Precedence climbing over operands, operators and signs. */
+class Combiner {
+  readonly #source: string;
+  readonly #pieces: readonly Piece[];
+  #at = 0;
+
+  constructor(source: string, pieces: readonly Piece[]) {
+    this.#source = source;
+    this.#pieces = pieces;
+  }
+
+  combine(): Expression {
+    return this.#climb(0);
+  }
+
+  #climb(least: number): Expression {
+    let left = this.#prefixed();
     for (;;) {
-      if (this.#now().kind === "symbol" && this.#now().text === "[") {
-        if (result.type !== "selector" || result.rangeMs !== undefined)
-          throw this.#error("a range belongs to a selector; subqueries are not supported here");
-        this.#at++;
-        const rangeMs = this.#duration();
-        if (this.#now().text.startsWith(":")) throw this.#error("subqueries are not supported here");
-        this.#expectSymbol("]");
-        if (rangeMs <= 0) throw this.#error("a range must be longer than zero");
-        result = { ...result, rangeMs };
-      } else if (this.#takeWord("offset")) {
-        if (result.type !== "selector") throw this.#error("offset belongs to a selector");
-        const sign = this.#takeSymbol("-") ? -1 : 1;
-        result = { ...result, offsetMs: sign * this.#duration() };
-      } else if (this.#now().text === "@") throw this.#error("@ is not supported here");
-      else return result;
+      const next = this.#pieces[this.#at];
+      if (next?.kind !== "operation") return left;
+      const { at, ...operation } = next.operation;
+      const level = precedence[operation.operator];
+      if (level < least) return left;
+      this.#at++;
+      // Only powers are grouped from the right: 2 ^ 3 ^ 2 is 2 ^ 9.
+      const right = this.#climb(operation.operator === "^" ? level : level + 1);
+      const binary: Binary = { type: "binary", left, right, ...operation };
+      const why = wrongBinary(binary);
+      if (why !== undefined) throw promqlError(this.#source, at, why);
+      left = binary;
     }
   }
 
-  #duration(): number {
-    const { kind, text } = this.#now();
-    if (kind !== "duration") throw this.#error("a duration such as 5m is expected");
-    this.#at++;
-    return durationTokenMs(text);
+  #prefixed(): Expression {
+    const piece = this.#pieces[this.#at++];
+    if (piece?.kind === "operand") return piece.expression;
+    if (piece?.kind !== "sign") throw promqlError(this.#source, this.#source.length, "it is not complete");
+    const expression = this.#climb(signPrecedence);
+    const type = typeOf(expression);
+    if (type === "range" || type === "text") throw promqlError(this.#source, piece.at, "a sign belongs to numbers and series");
+    if (!piece.isNegative) return expression;
+    return expression.type === "number" ? { type: "number", value: -expression.value } : { type: "negation", expression };
   }
+}
 
-  #takeSymbol(text: string): boolean {
-    if (this.#now().kind !== "symbol" || this.#now().text !== text) return false;
-    this.#at++;
-    return true;
-  }
-
-  #takeWord(text: string): boolean {
-    if (this.#now().kind !== "word" || this.#now().text !== text) return false;
-    this.#at++;
-    return true;
-  }
-
-  #expectSymbol(text: string): void {
-    if (!this.#takeSymbol(text)) throw this.#error(`${text} is expected`);
-  }
-
-  #error(why: string): CoralError {
-    return promqlError(this.#source, this.#now().at, why);
-  }
+/** Named nodes; the grammar's punctuation has none. */
+function childrenOf(node: SyntaxNode): SyntaxNode[] {
+  const found: SyntaxNode[] = [];
+  for (let child = node.firstChild; child; child = child.nextSibling) if (child.name !== "LineComment") found.push(child);
+  return found;
 }

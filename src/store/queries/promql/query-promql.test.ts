@@ -180,7 +180,7 @@ describe("queryPromql()", () => {
     ["absent(mem)", {}],
     ["nothing", {}],
     ["1 + 2 * 3", { "": 7 }],
-    ["1 > 2", { "": 0 }],
+    ["1 > bool 2", { "": 0 }],
     ["vector(3) or vector(4)", { "": 3 }],
     ["mem{pool='x'} and mem", { "pool=x,service=api": 79 }],
     ["mem unless mem{pool='x'}", { "pool=y,service=api": 7 }],
@@ -197,6 +197,17 @@ describe("queryPromql()", () => {
     expect((await ask("increase(jobs[10m])"))[0]?.points[0]).toBeCloseTo(60, 9);
   });
 
+  it("reads what a subquery, an offset and @ need before the window", async () => {
+    expect((await ask("max_over_time(mem{pool='x'}[5m:15s] offset 10m)"))[0]?.points[0]).toBe(39);
+    expect((await ask(`mem{pool='x'} @ ${(nowMs - 15 * minuteMs) / 1_000}`))[0]?.points[0]).toBe(19);
+    const rows = await ask("avg_over_time(mem{pool='x'}[2m:1m] @ start())", { startMs: nowMs - 10 * minuteMs, stepMs: 5 * minuteMs });
+    expect(rows[0]?.points).toEqual([37, 37, 37]);
+  });
+
+  it("sorts ascending for sort()", async () => {
+    expect((await ask("sort(mem)")).map(({ points: [value] }) => value)).toEqual([7, 79]);
+  });
+
   it("answers at every step, with holes where there is nothing", async () => {
     const rows = await ask("mem{pool='x'}", { startMs: nowMs - 30 * minuteMs, stepMs: 5 * minuteMs });
     expect(rows[0]?.points).toEqual([null, null, null, 19, 39, 59, 79]);
@@ -204,6 +215,7 @@ describe("queryPromql()", () => {
 
   it("has a bound on everything", async () => {
     await expect(ask("mem", { startMs: 0, stepMs: 1 })).rejects.toThrow("steps");
+    await expect(ask("max_over_time(mem[1d:1s])")).rejects.toThrow("Cannot evaluate a subquery in 86400 steps");
     await expect(ask(Array.from({ length: 21 }, () => "mem").join(" + "))).rejects.toThrow("selectors");
     expect((await queryPromql(hosts.store, { expression: "mem", startMs: nowMs, endMs: nowMs, stepMs: 1, limit: 1 })).total).toBe(2);
     const aborted = AbortSignal.abort(new Error("enough"));
@@ -213,8 +225,11 @@ describe("queryPromql()", () => {
   it("says what is wrong", async () => {
     await expect(ask("mem{pool=~'('}")).rejects.toThrow('Cannot use the regular expression "("');
     await expect(ask("http_requests_total / on(service) http_requests_total")).rejects.toThrow("several series on its right side");
-    await expect(ask("histogram_quantile(mem, mem)")).rejects.toThrow("a number is needed");
-    await expect(ask("sum(1)")).rejects.toThrow("series are needed");
+    await expect(ask("rate({__name__=~'mem|jobs'}[5m]) * on(service) group_left mem")).rejects.toThrow("several series on its right side");
+    await expect(ask("label_replace(mem, 'pool', '', 'pool', '.*')")).rejects.toThrow("have the same labels");
+    await expect(ask("label_replace(mem, 'a', '', 'pool', '(')")).rejects.toThrow('Cannot use the regular expression "("');
+    await expect(ask("label_replace(mem, '0', '', 'pool', '')")).rejects.toThrow('"0" is not a label name');
+    await expect(ask("double_exponential_smoothing(mem[5m], 2, 0.5)")).rejects.toThrow("between 0 and 1");
     // A pattern that takes other engines an eternity.
     expect(await ask(`mem{pool=~'(x+x+)+y${"x".repeat(30)}'}`)).toEqual([]);
   });

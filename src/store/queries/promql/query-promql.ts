@@ -3,61 +3,77 @@
 import { CoralError } from "../../../base/errors.ts";
 import type { MetricKind, PromqlFacts, PromqlRequest, PromqlSeriesFact } from "../../../model/metrics.ts";
 import { booleanIn, type Queryable, textIn } from "../../tables/queryable.ts";
-import type { PointSource } from "../metrics/choose-points.ts";
+import { type PointSource, sentPoints } from "../metrics/choose-points.ts";
 import { loadSeries, type MetricSeriesPoints } from "../metrics/load-series.ts";
 import { Turn } from "../metrics/turn.ts";
-import type { Expression, Matcher, Selector } from "./ast.ts";
-import { evaluate } from "./evaluate.ts";
+import type { Expression, Matcher, Selector, Subquery } from "./ast.ts";
+import { type Evaluation, evaluate, readingTime } from "./evaluate.ts";
+import { LabelReplacer } from "./label-replacer.ts";
 import { parsePromql } from "./parse.ts";
 import { type MetricName, type NamedPart, prometheusNames } from "./prometheus-names.ts";
-import type { Labels, PromSeries } from "./samples.ts";
+import { type Labels, lookBackMs, type PromSeries } from "./samples.ts";
 import { promSeriesOf } from "./series-of-metric.ts";
 import { keyOf } from "./vector.ts";
 
-export interface PromqlQuery extends Omit<PromqlRequest, "sinceMs"> {
-  /** Milliseconds since 1970; both are evaluated. */
+/** Milliseconds since 1970; the end belongs to it. */
+interface TimeWindow {
   startMs: number;
   endMs: number;
-  /** The points to read; default: points as they were sent. */
-  points?: PointSource;
+}
+
+export interface PromqlQuery extends Omit<PromqlRequest, "sinceMs">, TimeWindow {
+  /** The points to read for a selector; default: points as they were sent. */
+  points?: (window: TimeWindow) => Promise<PointSource>;
   signal?: AbortSignal;
 }
 
-const lookBackMs = 5 * 60_000;
 /** Of all selectors of an expression. */
 const maxPointsRead = 500_000;
 const maxSelectors = 20;
+/** Of the answer, and of each subquery. */
 const maxSteps = 11_000;
-/** Series times steps in the answer. */
+/** Series times steps in the answer, and of each subquery. */
 const maxValues = 1_000_000;
 
 /** Throws `invalid` with the position when the expression is not valid or not supported. */
 export async function queryPromql(store: Queryable, query: PromqlQuery): Promise<Pick<PromqlFacts, "rows" | "total">> {
   const expression = parsePromql(query.expression);
   const steps = Math.floor((query.endMs - query.startMs) / query.stepMs) + 1;
-  if (!(steps >= 1 && steps <= maxSteps))
-    throw new CoralError({
-      code: "invalid",
-      message: `Cannot evaluate PromQL in ${steps} steps: at most ${maxSteps} are allowed; use a longer step`,
-    });
-  const selectors = selectorsIn(expression);
+  checkSteps(steps, "PromQL");
+  const parts = partsOf(expression, query, query);
+  const selectors = parts.filter((part) => part.node.type === "selector");
   if (selectors.length > maxSelectors)
     throw new CoralError({ code: "invalid", message: `Cannot evaluate PromQL with more than ${maxSelectors} selectors` });
-  const chosen = new Map<Selector, PromSeries[]>();
-  for (const selector of selectors) chosen.set(selector, await chooseSeries(store, selector, query));
-  const found = new Map<string, PromqlSeriesFact>();
+  const series = new Map<Selector | Subquery, PromSeries[]>();
+  const evaluation: Evaluation = { series, startMs: query.startMs, endMs: query.endMs, replacer: new LabelReplacer(store) };
+  // What a subquery reads comes before it.
+  for (const { node, window } of parts)
+    series.set(
+      node,
+      node.type === "selector" ? await chooseSeries(store, node, window, query) : await runSubquery(node, window, evaluation, query),
+    );
+  const found = new Map<string, PromqlSeriesFact & { step: number }>();
   const turn = new Turn();
   for (let step = 0; step < steps; step++) {
     if (await turn.yield()) query.signal?.throwIfAborted();
-    const value = evaluate(expression, chosen, query.startMs + step * query.stepMs);
-    for (const each of typeof value === "number" ? [{ labels: {}, value }] : value) put(found, each, step, steps);
+    const value = await evaluate(expression, evaluation, query.startMs + step * query.stepMs);
+    for (const each of typeof value === "object" ? value : [{ labels: {}, value: Number(value) }]) put(found, each, step, steps);
   }
-  const rows = [...found.values()].sort((a, b) => newestOf(b) - newestOf(a));
-  return { rows: rows.slice(0, query.limit), total: rows.length };
+  const isRising = expression.type === "call" && expression.name === "sort";
+  const rows = [...found.values()].sort((a, b) => (isRising ? newestOf(a) - newestOf(b) : newestOf(b) - newestOf(a)));
+  return { rows: rows.slice(0, query.limit).map(({ labels, points }) => ({ labels, points })), total: rows.length };
+}
+
+function checkSteps(steps: number, what: string): void {
+  if (steps >= 0 && steps <= maxSteps) return;
+  throw new CoralError({
+    code: "invalid",
+    message: `Cannot evaluate ${what} in ${steps} steps: at most ${maxSteps} are allowed; use a longer step`,
+  });
 }
 
 function put(
-  found: Map<string, PromqlSeriesFact>,
+  found: Map<string, PromqlSeriesFact & { step: number }>,
   { labels, value }: { labels: Labels; value: number },
   step: number,
   steps: number,
@@ -65,43 +81,98 @@ function put(
   const key = keyOf(labels);
   let row = found.get(key);
   if (row === undefined) {
-    if ((found.size + 1) * steps > maxValues)
-      throw new CoralError({
-        code: "exhausted",
-        message: "Cannot answer: the expression has too many series and steps; aggregate, or use a longer step",
-      });
-    row = { labels, points: new Array<null>(steps).fill(null) };
+    if ((found.size + 1) * steps > maxValues) throw tooManyValues("the expression");
+    row = { labels, points: new Array<null>(steps).fill(null), step: -1 };
     found.set(key, row);
   }
+  if (row.step === step) throw sameLabels(labels);
+  row.step = step;
   row.points[step] = Number.isFinite(value) ? value : null;
+}
+
+function tooManyValues(what: string): CoralError {
+  return new CoralError({
+    code: "exhausted",
+    message: `Cannot answer: ${what} has too many series and steps; aggregate, or use a longer step`,
+  });
+}
+
+function sameLabels(labels: Labels): CoralError {
+  return new CoralError({
+    code: "invalid",
+    message: `Cannot evaluate PromQL: several series of the result have the same labels ${JSON.stringify(labels)}; aggregate them, or keep a label that differs`,
+  });
 }
 
 function newestOf({ points }: PromqlSeriesFact): number {
   return points.findLast((point) => point !== null) ?? Number.NEGATIVE_INFINITY;
 }
 
-function selectorsIn(expression: Expression): Selector[] {
+interface Part {
+  node: Selector | Subquery;
+  /** The data that a selector needs; the times at which the expression of a subquery is evaluated, without the start. */
+  window: TimeWindow;
+}
+
+/** Selectors and subqueries, each after those within it. `times`: when the expression is evaluated. */
+function partsOf(expression: Expression, times: TimeWindow, query: TimeWindow): Part[] {
   switch (expression.type) {
     case "number":
+    case "text":
       return [];
     case "selector":
-      return [expression];
+    case "subquery": {
+      const rangeMs = expression.rangeMs ?? lookBackMs;
+      const endMs = readingTime(expression, query, times.endMs);
+      const window = { startMs: readingTime(expression, query, times.startMs) - rangeMs, endMs };
+      const within = expression.type === "subquery" ? partsOf(expression.expression, window, query) : [];
+      return [...within, { node: expression, window }];
+    }
     case "negation":
-      return selectorsIn(expression.expression);
+      return partsOf(expression.expression, times, query);
     case "call":
-      return expression.args.flatMap(selectorsIn);
+      return expression.args.flatMap((arg) => partsOf(arg, times, query));
     case "binary":
-      return [...selectorsIn(expression.left), ...selectorsIn(expression.right)];
+      return [...partsOf(expression.left, times, query), ...partsOf(expression.right, times, query)];
     case "aggregation":
-      return [...(expression.parameter ? selectorsIn(expression.parameter) : []), ...selectorsIn(expression.expression)];
+      return [expression.parameter, expression.expression].flatMap((part) => (part ? partsOf(part, times, query) : []));
   }
 }
 
-async function chooseSeries(store: Queryable, selector: Selector, query: PromqlQuery): Promise<PromSeries[]> {
-  const { rangeMs = lookBackMs, offsetMs } = selector;
-  const startUs = (query.startMs - offsetMs - rangeMs) * 1_000;
-  const endUs = (query.endMs - offsetMs) * 1_000;
-  const wanted = await chooseNames(store, selector.matchers, startUs, endUs);
+/** Evaluates at multiples of the step, whenever the query is asked, so that a later query sees the same values. */
+async function runSubquery(
+  { expression, stepMs }: Subquery,
+  { startMs, endMs }: TimeWindow,
+  evaluation: Evaluation,
+  { signal }: PromqlQuery,
+): Promise<PromSeries[]> {
+  const firstMs = (Math.floor(startMs / stepMs) + 1) * stepMs;
+  const steps = Math.max(0, Math.floor((endMs - firstMs) / stepMs) + 1);
+  checkSteps(steps, "a subquery");
+  const found = new Map<string, PromSeries>();
+  const turn = new Turn();
+  for (let step = 0; step < steps; step++) {
+    if (await turn.yield()) signal?.throwIfAborted();
+    const atMs = firstMs + step * stepMs;
+    const value = await evaluate(expression, evaluation, atMs);
+    for (const { labels, value: number } of typeof value === "object" ? value : []) {
+      const key = keyOf(labels);
+      const series = found.get(key) ?? { labels, timesMs: [], values: [] };
+      if (series.timesMs.at(-1) === atMs) throw sameLabels(labels);
+      series.timesMs.push(atMs);
+      series.values.push(number);
+      found.set(key, series);
+    }
+    if (found.size * steps > maxValues) throw tooManyValues("a subquery");
+  }
+  return [...found.values()];
+}
+
+async function chooseSeries(store: Queryable, selector: Selector, window: TimeWindow, query: PromqlQuery): Promise<PromSeries[]> {
+  const startUs = window.startMs * 1_000;
+  const endUs = window.endMs * 1_000;
+  const points = await query.points?.(window);
+  const wanted = await chooseNames(store, selector.matchers, { startUs, endUs, from: (points ?? sentPoints).sql });
   if (wanted.size === 0) return [];
   const service = selector.matchers.find(
     ({ label, operator, value }) => (label === "service" || label === "job") && operator === "=" && value !== "",
@@ -113,7 +184,7 @@ async function chooseSeries(store: Queryable, selector: Selector, query: PromqlQ
     startUs,
     endUs,
     maxPoints: maxPointsRead,
-    ...(query.points && { points: query.points }),
+    ...(points && { points }),
   });
   const made = loaded.flatMap((series) => {
     const named = wanted.get(metricKey(series));
@@ -139,11 +210,10 @@ function metricKey({ name, unit, kind, isMonotonic }: MetricName | MetricSeriesP
 async function chooseNames(
   store: Queryable,
   matchers: readonly Matcher[],
-  startUs: number,
-  endUs: number,
+  { startUs, endUs, from }: { startUs: number; endUs: number; from: string },
 ): Promise<Map<string, WantedMetric>> {
   const rows = await store.query(
-    `SELECT DISTINCT name, unit, kind, is_monotonic FROM metric_point WHERE "time" > make_timestamp(?) AND "time" <= make_timestamp(?)`,
+    `SELECT DISTINCT name, unit, kind, is_monotonic FROM ${from} WHERE "time" > make_timestamp(?) AND "time" <= make_timestamp(?)`,
     [Math.floor(startUs), Math.floor(endUs)],
   );
   const metrics = rows.map(

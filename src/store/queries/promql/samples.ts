@@ -19,13 +19,14 @@ export interface RangeSamples {
 }
 
 /** How old the newest value may be to count as the value of now. */
-const lookBackMs = 5 * 60_000;
+export const lookBackMs = 5 * 60_000;
 
-export function instantValue({ timesMs, values }: PromSeries, atMs: number): number | null {
+/** The newest value at a time, with its own time. */
+export function instantSample({ timesMs, values }: PromSeries, atMs: number): { value: number; timeMs: number } | null {
   const index = lastAtOrBefore(timesMs, atMs);
   const timeMs = timesMs[index];
-  if (timeMs === undefined || timeMs <= atMs - lookBackMs) return null;
-  return values[index] ?? null;
+  const value = values[index];
+  return timeMs === undefined || value === undefined || value === null || timeMs <= atMs - lookBackMs ? null : { value, timeMs };
 }
 
 export function rangeSamples({ timesMs, values }: PromSeries, startMs: number, endMs: number): RangeSamples {

@@ -6,9 +6,19 @@ export interface VectorValue {
   value: number;
 }
 
+/** Labels are never changed, and the same ones come at every step: what follows from them is kept with them. */
+const unnamed = new WeakMap<Labels, Labels>();
+const keys = new WeakMap<Labels, string>();
+
 /** What is calculated from a metric is that metric no more. */
 export function withoutName(labels: Labels): Labels {
-  return withoutLabels(labels, nameOnly);
+  if (labels["__name__"] === undefined) return labels;
+  let found = unnamed.get(labels);
+  if (found === undefined) {
+    found = withoutLabels(labels, nameOnly);
+    unnamed.set(labels, found);
+  }
+  return found;
 }
 
 const nameOnly: ReadonlySet<string> = new Set(["__name__"]);
@@ -22,8 +32,18 @@ export function onlyLabels(labels: Labels, kept: readonly string[]): Labels {
   return Object.fromEntries(kept.flatMap((name) => (labels[name] ? [[name, labels[name]]] : [])));
 }
 
+/** An empty value removes the label. */
+export function withLabel(labels: Labels, name: string, value: string): Labels {
+  if ((labels[name] ?? "") === value) return labels;
+  return value === "" ? withoutLabels(labels, new Set([name])) : { ...labels, [name]: value };
+}
+
 /** The same for the same labels, in whatever order. */
 export function keyOf(labels: Labels): string {
-  const entries = Object.entries(labels).sort(([a], [b]) => (a < b ? -1 : 1));
-  return JSON.stringify(entries);
+  let key = keys.get(labels);
+  if (key === undefined) {
+    key = JSON.stringify(Object.entries(labels).sort(([a], [b]) => (a < b ? -1 : 1)));
+    keys.set(labels, key);
+  }
+  return key;
 }
