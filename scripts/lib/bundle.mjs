@@ -12,6 +12,7 @@ const entryPoints = {
   "traffic-process": "src/main/traffic-process.ts",
   "tls-plan-child": "src/traffic/tls/plan-child.ts",
   "decode-worker": "src/main/decode-worker.ts",
+  "sql-process": "src/main/sql-process.ts",
 };
 const stamp = "dist/.stamp";
 /** Old chunks stay for an hour: a daemon that has just started from them may still load one lazily. */

@@ -1,3 +1,4 @@
+import { dirname, resolve } from "node:path";
 import type { Clock } from "../../base/clock.ts";
 import { CoralError } from "../../base/errors.ts";
 import type { Logger } from "../../base/log.ts";
@@ -16,6 +17,7 @@ import type { Signal } from "../signals/define-signal.ts";
 import { event } from "../signals/discovery.ts";
 import { span } from "../signals/span.ts";
 import { spanEdge, spanRed } from "../signals/spans-derived.ts";
+import { SqlProcesses } from "../sql/process/sql-processes.ts";
 import { type PublishedView, publishViews, viewSchema } from "../sql/published-views.ts";
 import { segmentVariables, segmentView, type ViewPreparation, type ViewUse } from "../sql/segment-views.ts";
 import { ensureCoverage, insertUnobserved, readUnobserved } from "../tables/coverage-ledger.ts";
@@ -65,6 +67,8 @@ export interface ColonyStore extends AsyncDisposable {
   readonly database: Database;
   /** Present when the options have segments. */
   readonly segments: ColonySegments | undefined;
+  /** Where people's SQL runs. */
+  readonly sqlProcesses: SqlProcesses;
   /** From memory. With an epoch: where that one stands; without: the one that the agent last answered with. */
   checkpoints(agentId: string, epoch?: string): AgentCheckpoint;
   /** Rows, checkpoints, gaps and losses of all agents in one transaction. A malformed answer fails only its own agent. */
@@ -103,11 +107,17 @@ export async function openColonyStore(engine: Engine, options: ColonyStoreOption
     readSchema: viewSchema,
   });
   try {
-    return await DuckDbColonyStore.open(database, options);
+    return await DuckDbColonyStore.open(database, options, sqlProcessesOf(engine, options));
   } catch (error) {
     await database.close();
     throw error;
   }
+}
+
+function sqlProcessesOf(engine: Engine, { file, log }: ColonyStoreOptions): SqlProcesses {
+  const { dataDirectories, memoryLimitBytes, threads, tempDirectory } = engine.options;
+  const scratchDirectory = tempDirectory ?? dirname(resolve(file));
+  return new SqlProcesses({ dataDirectories, memoryLimitBytes, threads, scratchDirectory, maySpill: tempDirectory !== undefined, log });
 }
 
 interface Opening {
@@ -118,11 +128,13 @@ interface Opening {
   progress: Map<string, number>;
   segments: ColonySegments | undefined;
   derived: DerivedProgress;
+  sqlProcesses: SqlProcesses;
 }
 
 class DuckDbColonyStore implements ColonyStore {
   readonly database: Database;
   readonly segments: ColonySegments | undefined;
+  readonly sqlProcesses: SqlProcesses;
   readonly #options: ColonyStoreOptions;
   readonly #tables: Map<string, SignalTables>;
   readonly #columns: ReadonlyMap<string, ReturnType<typeof storedColumns>>;
@@ -150,10 +162,11 @@ class DuckDbColonyStore implements ColonyStore {
       opening.progress,
     );
     this.segments = opening.segments;
+    this.sqlProcesses = opening.sqlProcesses;
     this.#derived = opening.derived;
   }
 
-  static async open(database: Database, options: ColonyStoreOptions): Promise<DuckDbColonyStore> {
+  static async open(database: Database, options: ColonyStoreOptions, sqlProcesses: SqlProcesses): Promise<DuckDbColonyStore> {
     const tables = new Map<string, SignalTables>();
     for (const signal of options.signals) tables.set(signal.name, await openTables(database, signal));
     await ensureCoverage(database);
@@ -168,7 +181,7 @@ class DuckDbColonyStore implements ColonyStore {
     const sources = new SourceRegistry(await database.query("SELECT * FROM internal.sources ORDER BY last_pull, source"));
     const progress = await loadProgress(database, tables);
     const ingest = await lastIngest(database, tables, progress);
-    const store = new DuckDbColonyStore(database, options, { tables, sources, views, ingest, progress, segments, derived });
+    const store = new DuckDbColonyStore(database, options, { tables, sources, views, ingest, progress, segments, derived, sqlProcesses });
     if (database.opened.how === "recovered") await store.#recordRecovery(database.opened);
     return store;
   }
@@ -263,6 +276,7 @@ class DuckDbColonyStore implements ColonyStore {
 
   async close(): Promise<void> {
     this.#isClosed = true;
+    await this.sqlProcesses.close();
     await Promise.allSettled([this.#maintenance, this.#deriving]);
     await this.segments?.close();
     await this.database.close();

@@ -136,6 +136,25 @@ test("a write that needs more than the memory limit is `exhausted`, and the next
   expect(await count(database)).toBe(30_000);
 });
 
+test("close() does not wait for a long query", async () => {
+  using folder = temporaryFolder();
+  await using engine = await testEngine(folder.path);
+  const database = await engine.attach("t", folder.file("t.duckdb"), migrations);
+  await insert(database, 10);
+  let isRunning: (() => void) | undefined;
+  const running = new Promise<void>((resolve) => {
+    isRunning = resolve;
+  });
+  const long = database.withConnection((connection) => {
+    isRunning?.();
+    return connection.query("SELECT count(*) FROM range(100000000000) a WHERE md5(a.range::VARCHAR) = ''");
+  });
+  const failed = expect(long).rejects.toMatchObject({ code: "cancelled" });
+  await running;
+  await database.close();
+  await failed;
+});
+
 test("a closed database says so", async () => {
   using folder = temporaryFolder();
   await using engine = await testEngine(folder.path);

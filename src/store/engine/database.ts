@@ -78,6 +78,7 @@ export const corruptMark = (file: string): string => `${file}.corrupt`;
 const maxReaders = 2;
 const maxWaitingReads = 500;
 const maxWaitingWrites = 1_000;
+const interruptEveryMs = 20;
 
 export class AttachedDatabase implements Database {
   readonly name: string;
@@ -89,6 +90,7 @@ export class AttachedDatabase implements Database {
   readonly #writeSlot = new Semaphore(1);
   readonly #active = new Set<Promise<unknown>>();
   #idleReaders: Connection[] = [];
+  readonly #busyReaders = new Set<Connection>();
   #writer: Connection | undefined;
   /** Set when DuckDB refuses the file until it is attached again, such as after a checkpoint on a full disk. */
   #invalidated = false;
@@ -178,12 +180,16 @@ export class AttachedDatabase implements Database {
     try {
       connection = this.#idleReaders.pop() ?? (await this.#connect(this.#readSchema));
       signal?.throwIfAborted();
+      this.#busyReaders.add(connection);
       return await work(connection);
     } catch (error) {
       throw this.#failed(error);
     } finally {
       signal?.removeEventListener("abort", onAbort);
-      if (connection) this.#idleReaders.push(connection);
+      if (connection) {
+        this.#busyReaders.delete(connection);
+        this.#idleReaders.push(connection);
+      }
     }
   }
 
@@ -310,7 +316,12 @@ export class AttachedDatabase implements Database {
   }
 
   async #close(): Promise<void> {
+    // A long query must not hold up the end. Again and again: an interrupt between two statements is forgotten.
+    const interrupting = setInterval(() => {
+      for (const connection of this.#busyReaders) connection.interrupt();
+    }, interruptEveryMs);
     await Promise.allSettled(this.#active);
+    clearInterval(interrupting);
     // Without this the next start would replay the log; a full disk must not prevent closing.
     if (!this.#invalidated) {
       await this.#checkpoint().catch((error: unknown) => {

@@ -28,8 +28,11 @@ export interface AttachOptions extends Partial<FileOptions> {
 
 /** The one DuckDB instance of this process. */
 export interface Engine extends AsyncDisposable {
+  readonly options: EngineOptions;
   /** Opens or makes a file and brings its schema up to date. See Database.opened for what was found. */
   attach(name: string, file: string, migrations: readonly Migration[], options?: AttachOptions): Promise<Database>;
+  /** A connection to no file. The engine's end closes it. */
+  connect(): Promise<Connection>;
   /** Closes every database first. */
   close(): Promise<void>;
 }
@@ -68,14 +71,14 @@ class DuckDbEngine implements Engine {
   readonly #instance: duckdb.Database;
   readonly #admin: Connection;
   readonly #adminSlot = new Semaphore(1);
-  readonly #log: Logger;
+  readonly options: EngineOptions;
   readonly #databases = new Map<string, Database>();
   #closed: Promise<void> | undefined;
 
-  private constructor(instance: duckdb.Database, admin: Connection, log: Logger) {
+  private constructor(instance: duckdb.Database, admin: Connection, options: EngineOptions) {
     this.#instance = instance;
     this.#admin = admin;
-    this.#log = log;
+    this.options = options;
   }
 
   static async open(options: EngineOptions): Promise<DuckDbEngine> {
@@ -104,7 +107,7 @@ class DuckDbEngine implements Engine {
     await admin.run(`SET allowed_directories = [${directories.join(", ")}]`);
     await admin.run("SET enable_external_access = false");
     await admin.run("SET lock_configuration = true");
-    return new DuckDbEngine(instance, admin, options.log);
+    return new DuckDbEngine(instance, admin, options);
   }
 
   async attach(name: string, file: string, migrations: readonly Migration[], options: AttachOptions = {}): Promise<Database> {
@@ -117,14 +120,14 @@ class DuckDbEngine implements Engine {
       keepCheckpoint: options.keepCheckpoint ?? false,
       ...(options.discard === undefined ? {} : { discard: options.discard }),
     };
-    const opened = await this.#adminSlot.run(() => attachFile(this.#admin, target, this.#log));
+    const opened = await this.#adminSlot.run(() => attachFile(this.#admin, target, this.options.log));
     const database = new AttachedDatabase({
       name,
       file: target.file,
       opened,
       readSchema: options.readSchema ?? "main",
       host: {
-        log: this.#log,
+        log: this.options.log,
         connect: () => Connection.open(this.#instance),
         attach: () => this.#administer(attachSql(target)),
         detach: () => this.#administer(`DETACH "${name}"`),
@@ -139,6 +142,10 @@ class DuckDbEngine implements Engine {
       throw error;
     }
     return database;
+  }
+
+  connect(): Promise<Connection> {
+    return Connection.open(this.#instance);
   }
 
   close(): Promise<void> {

@@ -3,4 +3,6 @@
  * @module
  */
 
+export { runSqlProcess } from "./process/run-sql-process.ts";
+export type { SqlOrder } from "./process/sql-orders.ts";
 export { runReadOnlySql } from "./read-only-sql.ts";

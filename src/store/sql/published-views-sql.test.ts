@@ -21,6 +21,9 @@ describe("runReadOnlySql() over a colony's store", () => {
     for (const { name, columns } of views) {
       const result = await run(`SELECT * FROM ${name}`);
       expect([name, result.columns]).toEqual([name, columns]);
+      // Not plain: the same rows, read by another process.
+      const copied = await run(`SELECT * FROM ${name} WHERE 'a' ILIKE 'A'`);
+      expect([name, copied.columns, copied.rows]).toEqual([name, columns, result.rows]);
       expect((await run(`DESCRIBE ${name}`)).rows).toEqual(columns.map((column) => [column.name, column.type]));
     }
   });

@@ -1,13 +1,15 @@
 /** A database with views that are published, and a secret that no query may show: in a table, a macro, an inner view and a file. */
 
-import { mkdtempSync, rmSync, writeFileSync } from "node:fs";
+import { mkdtempSync, rmSync, symlinkSync, writeFileSync } from "node:fs";
 import { tmpdir } from "node:os";
 import { join } from "node:path";
+import { build } from "esbuild";
 import { CoralError } from "../../base/errors.ts";
 import { createLogger } from "../../base/log.ts";
 import type { SqlResult } from "../../model/sql.ts";
 import type { Database } from "../engine/database.ts";
 import { type Engine, openEngine } from "../engine/engine.ts";
+import { SqlProcesses } from "./process/sql-processes.ts";
 import type { PublishedView } from "./published-views.ts";
 import { type ReadOnlySqlOptions, type ReadOnlySqlSource, runReadOnlySql } from "./read-only-sql.ts";
 
@@ -21,7 +23,15 @@ const views: readonly PublishedView[] = [
       { name: "cpu_busy_ratio", type: "DOUBLE" },
     ],
   },
-  { name: "host_mount", description: "mounts", columns: [{ name: "mount", type: "VARCHAR" }] },
+  {
+    name: "host_mount",
+    description: "mounts",
+    columns: [
+      { name: "mount", type: "VARCHAR" },
+      { name: "used_bytes", type: "INTEGER" },
+      { name: "agent_id", type: "VARCHAR" },
+    ],
+  },
 ];
 
 const migrations = [
@@ -40,20 +50,39 @@ const migrations = [
   },
 ];
 
+/** As of now, where dist/ may be older. */
+async function bundleSqlProcess(directory: string): Promise<string> {
+  const file = join(directory, "sql-process.mjs");
+  await build({
+    entryPoints: [join(import.meta.dirname, "../../main/sql-process.ts")],
+    outfile: file,
+    bundle: true,
+    platform: "node",
+    format: "esm",
+    external: ["@duckdb/*"],
+    logLevel: "error",
+  });
+  // Beside the program, where Node looks for packages.
+  symlinkSync(join(import.meta.dirname, "../../../node_modules"), join(directory, "node_modules"));
+  return file;
+}
+
 export class PublishedDatabase implements AsyncDisposable {
   readonly database: Database;
   /** Inside the folder that DuckDB may read. */
   readonly secretFile: string;
+  readonly sqlProcesses: SqlProcesses;
   readonly #directory: string;
   readonly #engine: Engine;
   /** One for all, as how many wait is counted by it. */
   readonly #source: ReadOnlySqlSource;
 
-  private constructor(directory: string, engine: Engine, database: Database) {
+  private constructor(directory: string, engine: Engine, database: Database, sqlProcesses: SqlProcesses) {
+    this.sqlProcesses = sqlProcesses;
     this.#directory = directory;
     this.#engine = engine;
     this.database = database;
-    this.#source = { publishedViews: () => views, database };
+    this.#source = { publishedViews: () => views, database, sqlProcesses };
     this.secretFile = join(directory, "secret.csv");
     writeFileSync(this.secretFile, "secret\nhidden\n");
   }
@@ -63,7 +92,15 @@ export class PublishedDatabase implements AsyncDisposable {
     const log = createLogger("test", "error", () => {});
     const engine = await openEngine({ dataDirectories: [directory], memoryLimitBytes: 128 * 1024 ** 2, threads: 1, log });
     const database = await engine.attach("colony", join(directory, "colony.duckdb"), migrations, { readSchema: "views" });
-    return new PublishedDatabase(directory, engine, database);
+    const settings = { dataDirectories: [directory], memoryLimitBytes: 128 * 1024 ** 2, threads: 1 };
+    const processes = new SqlProcesses({
+      ...settings,
+      scratchDirectory: directory,
+      maySpill: false,
+      file: await bundleSqlProcess(directory),
+      log,
+    });
+    return new PublishedDatabase(directory, engine, database, processes);
   }
 
   run(sql: string, options: Partial<ReadOnlySqlOptions> = {}): Promise<SqlResult> {
@@ -82,6 +119,7 @@ export class PublishedDatabase implements AsyncDisposable {
   }
 
   async [Symbol.asyncDispose](): Promise<void> {
+    await this.sqlProcesses.close();
     await this.#engine.close();
     rmSync(this.#directory, { recursive: true });
   }

@@ -1,18 +1,16 @@
 /** SQL from people and assistants: one reading statement over the published views, with limits of rows, bytes, time and memory. */
 
-import duckdb from "@duckdb/node-bindings";
-import { CoralError } from "../../base/errors.ts";
-import { Semaphore } from "../../base/semaphore.ts";
-import { formatDurationMs } from "../../base/units.ts";
 import type { SqlRequest, SqlResult } from "../../model/sql.ts";
 import type { Connection } from "../engine/connection.ts";
-import { failureOf, isUnexplained } from "../engine/duckdb-errors.ts";
-import { approveStatement } from "./guard/approve-statement.ts";
-import { BudgetSpent, ByteBudget, jsonReader } from "./guard/json-reader.ts";
-import { typeName } from "./guard/type-name.ts";
+import { isUnexplained } from "../engine/duckdb-errors.ts";
+import { endedError, explainFailure } from "./explain-failure.ts";
+import { type ApprovedQuery, refuseInternalNames } from "./guard/approve-statement.ts";
 import { type SqlWatch, watchSql } from "./guard/watch-sql.ts";
-import type { PublishedView } from "./published-views.ts";
+import { type SnapshotView, snapshotViews } from "./process/snapshot-views.ts";
+import { SqlFailure, type SqlProcess, type SqlProcesses } from "./process/sql-processes.ts";
+import { type PublishedView, viewSchema } from "./published-views.ts";
 import type { ViewPreparation, ViewUse } from "./segment-views.ts";
+import { type SqlRows, streamRows } from "./stream-rows.ts";
 
 export interface ReadOnlySqlOptions extends SqlRequest {
   signal?: AbortSignal;
@@ -21,155 +19,146 @@ export interface ReadOnlySqlOptions extends SqlRequest {
 /** The part of a store that this needs: a read connection whose unqualified names are the published views. */
 export interface ReadOnlySqlSource {
   publishedViews(): readonly PublishedView[];
+  readonly sqlProcesses: SqlProcesses;
   /** What the connection needs before these views are read. */
   prepareViews?(views: readonly ViewUse[]): Promise<ViewPreparation>;
-  /** Told of failures that are not the statement's. */
+  /** Notified of failures that are not the statement's. */
   readonly segments?: { suspect(): void } | undefined;
   database: { withConnection<T>(work: (connection: Connection) => Promise<T>, signal?: AbortSignal): Promise<T> };
 }
 
-/** One at a time: a store has two readers, and the other one must stay free for Coral's own questions. */
-const maxRunning = 1;
-const maxWaiting = 16;
-const gates = new WeakMap<ReadOnlySqlSource, Semaphore>();
+/** A text that took longer to parse is parsed only where that can be ended: DuckDB's parser takes cubic time for `SELECT ++++…`. */
+const quickParseMs = 500;
+/** Rows of tables that are copied for one statement, in compressed files. */
+const snapshotMaxBytes = 512 * 1024 ** 2;
 
 /** Throws `not-permitted` for a statement outside what is allowed, `invalid` for wrong SQL, `timeout`, `exhausted` or `cancelled`. */
 export async function runReadOnlySql(source: ReadOnlySqlSource, options: ReadOnlySqlOptions): Promise<SqlResult> {
-  const gate = gates.get(source) ?? new Semaphore(maxRunning);
-  gates.set(source, gate);
-  if (gate.waiting >= maxWaiting) {
-    throw new CoralError({
-      code: "unavailable",
-      message: `Cannot run SQL: ${gate.waiting} statements are waiting already; try again in a moment`,
-    });
-  }
-  return await gate.run(async () => {
-    options.signal?.throwIfAborted();
-    return await source.database.withConnection((connection) => runGuarded(connection, source, options));
+  return await source.sqlProcesses.use(async (process) => {
+    const { signal } = options;
+    const startMs = performance.now();
+    const remainingMs = (): number => Math.max(1, options.timeoutMs - (performance.now() - startMs));
+    try {
+      signal?.throwIfAborted();
+      const order = { kind: "approve", sql: options.sql, timeoutMs: options.timeoutMs, views: source.publishedViews() } as const;
+      const approved = await process.order(order, { timeoutMs: options.timeoutMs, signal });
+      if (approved.kind === "answered") return finished(bounded(approved, options.maxRows), approved.views, startMs);
+      const isPlain = approved.isPlain && performance.now() - startMs < quickParseMs;
+      const statement: Statement = { approved, options, remainingMs };
+      const rows = isPlain ? await runInEngine(source, statement) : await runInProcess(source, process, statement);
+      return finished(rows, approved.views, startMs);
+    } catch (error) {
+      if (!(error instanceof SqlFailure)) throw error;
+      if (error.isUnexplained) source.segments?.suspect();
+      // The last step had what was left of the time.
+      throw error.error.code === "timeout" ? endedError("timeout", options.timeoutMs, error.error) : error.error;
+    }
   });
 }
 
-async function runGuarded(connection: Connection, source: ReadOnlySqlSource, options: ReadOnlySqlOptions): Promise<SqlResult> {
-  const startMs = performance.now();
-  const watch = watchSql(connection, options);
-  let prepared: ViewPreparation | undefined;
-  try {
-    const approved = await approveStatement(connection, source.publishedViews(), options.sql);
-    if (approved.kind === "query") prepared = await source.prepareViews?.(approved.uses);
-    for (const statement of prepared?.before ?? []) await connection.run(statement);
-    const result = approved.kind === "answered" ? bounded(approved, options.maxRows) : await stream(connection, options);
-    return { ...result, views: approved.views, elapsedMs: Math.round(performance.now() - startMs) };
-  } catch (error) {
-    if (prepared !== undefined && prepared.before.length > 0 && watch.ended === undefined && isUnexplained(error))
-      source.segments?.suspect();
-    throw explained(error, watch, options);
-  } finally {
-    watch.stop();
-    for (const statement of prepared?.after ?? []) await connection.run(statement);
-  }
+interface Statement {
+  approved: ApprovedQuery;
+  options: ReadOnlySqlOptions;
+  remainingMs(): number;
 }
 
-type Rows = Pick<SqlResult, "columns" | "rows" | "truncated">;
+function finished(rows: SqlRows, views: string[], startMs: number): SqlResult {
+  return { ...rows, views, elapsedMs: Math.round(performance.now() - startMs) };
+}
 
-function bounded({ columns, rows }: Omit<Rows, "truncated">, maxRows: number): Rows {
+function bounded({ columns, rows }: Omit<SqlRows, "truncated">, maxRows: number): SqlRows {
   return { columns, rows: rows.slice(0, maxRows), truncated: rows.length > maxRows };
 }
 
-/** Takes rows as they are made and leaves when there is one too many. */
-async function stream(connection: Connection, { sql, maxRows, maxBytes }: ReadOnlySqlOptions): Promise<Rows> {
-  const statement = await duckdb.prepare(connection.handle, sql);
-  let isDone = false;
-  try {
-    const result = await duckdb.execute_prepared_streaming(statement);
-    const columns = columnsOf(result);
-    const budget = new ByteBudget(maxBytes);
-    const rows: unknown[][] = [];
-    let truncated = false;
-    while (!truncated) {
-      const chunk = await duckdb.fetch_chunk(result);
-      if (chunk === null || duckdb.data_chunk_get_size(chunk) === 0) {
-        isDone = true;
-        break;
-      }
-      truncated = !appendRows(rows, chunk, columns.length, maxRows, budget);
-    }
-    if (truncated && rows.length === 0) {
-      throw new CoralError({
-        code: "exhausted",
-        message: `Cannot return the result: its first row alone is longer than ${maxBytes} bytes; select fewer or shorter columns`,
-      });
-    }
-    return { columns, rows, truncated };
-  } finally {
-    duckdb.destroy_prepare_sync(statement);
-    // The next statement ends a stream that was left early; without one it would hold its memory until then.
-    if (!isDone) await connection.query("SELECT 1");
-  }
+/** Where the tables are, without a copy of their rows. */
+async function runInEngine(source: ReadOnlySqlSource, statement: Statement): Promise<SqlRows> {
+  const { approved, options } = statement;
+  return await source.sqlProcesses.engineSlot.run(() =>
+    source.database.withConnection((connection) =>
+      watched(connection, statement, async (watch) => {
+        await refuseInternalNames(connection, source.publishedViews(), approved.cteNames);
+        const prepared = await source.prepareViews?.(approved.uses);
+        try {
+          for (const text of prepared?.before ?? []) await connection.run(text);
+          return await streamRows(connection, options);
+        } catch (error) {
+          if (prepared !== undefined && prepared.before.length > 0 && watch.ended === undefined && isUnexplained(error))
+            source.segments?.suspect();
+          throw error;
+        } finally {
+          for (const text of prepared?.after ?? []) await connection.run(text);
+        }
+      }),
+    ),
+  );
 }
 
-/** False when a limit was reached. */
-function appendRows(rows: unknown[][], chunk: duckdb.DataChunk, columnCount: number, maxRows: number, budget: ByteBudget): boolean {
-  const count = duckdb.data_chunk_get_size(chunk);
+/** Over the files of segments, and over copies of the rows of tables. */
+async function runInProcess(source: ReadOnlySqlSource, process: SqlProcess, statement: Statement): Promise<SqlRows> {
+  const { options, remainingMs } = statement;
+  const run = async (isEmpty: boolean): Promise<SqlRows> => {
+    const { before, after } = await prepare(source, process, statement, isEmpty);
+    const timeoutMs = remainingMs();
+    const { sql, maxRows, maxBytes, signal } = options;
+    return await process.order({ kind: "run", sql, maxRows, maxBytes, timeoutMs, before, after }, { timeoutMs, signal });
+  };
   try {
-    const readers = Array.from({ length: columnCount }, (_, column) =>
-      jsonReader(duckdb.data_chunk_get_vector(chunk, column), count, budget),
-    );
-    for (let index = 0; index < count; index++) {
-      if (rows.length >= maxRows) return false;
-      rows.push(readers.map((read) => read(index)));
-    }
+    return await run(false);
   } catch (error) {
-    if (error instanceof BudgetSpent) return false;
+    if (statement.approved.columns === "all" || !(error instanceof SqlFailure) || error.error.code !== "invalid") throw error;
+    // DuckDB suggests columns that it knows: with all of them the hint is the right one.
+    await run(true);
     throw error;
   }
-  return true;
 }
 
-function columnsOf(result: duckdb.Result): SqlResult["columns"] {
-  return Array.from({ length: duckdb.column_count(result) }, (_, index) => ({
-    name: duckdb.column_name(result, index),
-    type: typeName(duckdb.column_logical_type(result, index)),
-  }));
+async function prepare(source: ReadOnlySqlSource, process: SqlProcess, statement: Statement, isEmpty: boolean): Promise<ViewPreparation> {
+  const { approved } = statement;
+  const used = source.publishedViews().filter(({ name }) => approved.views.includes(name.toLowerCase()));
+  const wanted = used
+    .filter((view) => !view.isSegmented)
+    .map(
+      (view): SnapshotView => ({
+        view,
+        columns: isEmpty ? "all" : approved.columns,
+        range: approved.uses.find(({ name }) => name === view.name.toLowerCase())?.range,
+      }),
+    );
+  const segments = (await source.prepareViews?.(approved.uses)) ?? { before: [], after: [] };
+  const made = await source.database.withConnection((connection) =>
+    watched(connection, statement, async () => {
+      await refuseInternalNames(connection, source.publishedViews(), approved.cteNames);
+      const own = await viewStatements(connection, used);
+      const copied =
+        wanted.length === 0
+          ? []
+          : await snapshotViews(connection, wanted, { directory: process.directory, maxBytes: snapshotMaxBytes, isEmpty });
+      return [...own, ...copied];
+    }),
+  );
+  const before = [`CREATE SCHEMA IF NOT EXISTS ${viewSchema}`, `USE memory.${viewSchema}`, ...made, ...segments.before];
+  const drop = used.map(({ name }) => `DROP VIEW IF EXISTS ${viewSchema}."${name}"`);
+  return { before, after: [...segments.after, ...drop] };
 }
 
-const messageMaxLength = 1_000;
+/** Views over segments name files and no tables, so they mean the same in another process. */
+async function viewStatements(connection: Connection, used: readonly PublishedView[]): Promise<string[]> {
+  const names = used.filter(({ isSegmented }) => isSegmented).map(({ name }) => name);
+  if (names.length === 0) return [];
+  const rows = await connection.query(
+    `SELECT sql FROM duckdb_views() WHERE schema_name = ? AND view_name IN (${names.map(() => "?").join(", ")})`,
+    [viewSchema, ...names],
+  );
+  return rows.map(({ sql }) => String(sql));
+}
 
-/** Says what happened and what to do; what is wrong with the store rather than the statement goes up as it is. */
-function explained(error: unknown, watch: SqlWatch, options: ReadOnlySqlOptions): unknown {
-  if (error instanceof CoralError) return error;
-  const failure = failureOf(error);
-  if (failure === "interrupted" || watch.ended !== undefined) {
-    switch (watch.ended) {
-      case "timeout":
-        return new CoralError({
-          code: "timeout",
-          message: `Cannot finish the SQL statement: it took longer than ${formatDurationMs(options.timeoutMs)}; narrow it with WHERE time > …, or raise the time limit`,
-          cause: error,
-        });
-      case "memory":
-        return outOfMemory(error);
-      default:
-        return new CoralError({ code: "cancelled", message: "Cannot finish the SQL statement: it was cancelled", cause: error });
-    }
+async function watched<T>(connection: Connection, { options, remainingMs }: Statement, work: (watch: SqlWatch) => Promise<T>): Promise<T> {
+  const watch = watchSql(connection, { timeoutMs: remainingMs(), ...(options.signal && { signal: options.signal }) });
+  try {
+    return await work(watch);
+  } catch (error) {
+    throw explainFailure(error, watch.ended, options.timeoutMs);
+  } finally {
+    watch.stop();
   }
-  if (failure === "out-of-memory") return outOfMemory(error);
-  if (failure !== "statement") return error;
-  const text = oneLine(error instanceof Error ? error.message : String(error)).slice(0, messageMaxLength);
-  return new CoralError({ code: "invalid", message: `Cannot run SQL: ${text}`, cause: error });
-}
-
-/** The engine's words without its headline and its drawing of the statement: `Referenced column "x" not found; Candidate bindings: …`. */
-function oneLine(text: string): string {
-  const message = (text.split(/\n+LINE \d+:/, 1)[0] ?? text).replace(/^[A-Z][A-Za-z ]* Error: /, "");
-  return message
-    .split("\n")
-    .map((line) => line.trim().replace(/[!.]$/, ""))
-    .filter((line) => line !== "")
-    .join("; ");
-}
-
-function outOfMemory(cause: unknown): CoralError {
-  const message =
-    "Cannot finish the SQL statement: it needs more memory than the store may use; filter earlier, aggregate, or sort and join less";
-  return new CoralError({ code: "exhausted", message, cause });
 }

@@ -5,11 +5,26 @@ import { type PublishedView, viewSchema } from "../published-views.ts";
 import type { ViewUse } from "../segment-views.ts";
 import { type AstNode, type AstValue, isAstNode, nodesOf, textOf } from "./ast.ts";
 import { checkStatement } from "./check-statement.ts";
+import { isPlain } from "./plain-statement.ts";
+import { usedColumns } from "./used-columns.ts";
 import { viewRanges } from "./view-ranges.ts";
 
+/** Run the text as it is. */
+export interface ApprovedQuery {
+  kind: "query";
+  /** Lower case. */
+  views: string[];
+  uses: ViewUse[];
+  /** For `refuseInternalNames`. */
+  cteNames: string[];
+  /** It may run inside the daemon. */
+  isPlain: boolean;
+  /** Columns that it may read, of whichever view. */
+  columns: "all" | ReadonlySet<string>;
+}
+
 export type ApprovedStatement =
-  /** Run the text as it is. */
-  | { kind: "query"; views: string[]; uses: ViewUse[] }
+  | ApprovedQuery
   /** SHOW TABLES and DESCRIBE of a view are answered from what is published. */
   | { kind: "answered"; views: string[]; columns: { name: string; type: string }[]; rows: unknown[][] };
 
@@ -24,9 +39,14 @@ export async function approveStatement(connection: Connection, views: readonly P
   if (answered) return answered;
   const verdict = checkStatement(node, { views: new Set(views.map((view) => view.name.toLowerCase())), viewSchema });
   if (!verdict.allowed) throw refusal(views, verdict.reason);
-  await refuseInternalNames(connection, views, verdict.cteNames);
-  const segmented = verdict.views.filter((name) => views.some((view) => view.name.toLowerCase() === name && view.isSegmented));
-  return { kind: "query", views: verdict.views, uses: await viewRanges(connection, node, segmented) };
+  return {
+    kind: "query",
+    views: verdict.views,
+    uses: await viewRanges(connection, node, verdict.views),
+    cteNames: verdict.cteNames,
+    isPlain: isPlain(node),
+    columns: usedColumns(node, verdict.views),
+  };
 }
 
 async function parseStatement(connection: Connection, views: readonly PublishedView[], sql: string): Promise<AstNode> {
@@ -62,7 +82,11 @@ function refusal(views: readonly PublishedView[], reason: string): CoralError {
 }
 
 /** Wherever a CTE is out of scope its name is looked up in the catalog, so it may not be that of a table there. */
-async function refuseInternalNames(connection: Connection, views: readonly PublishedView[], cteNames: string[]): Promise<void> {
+export async function refuseInternalNames(
+  connection: Connection,
+  views: readonly PublishedView[],
+  cteNames: readonly string[],
+): Promise<void> {
   // The name of a view is found as that view, which comes first in the search path.
   const names = cteNames.filter((name) => !views.some((view) => view.name === name));
   if (names.length === 0) return;
