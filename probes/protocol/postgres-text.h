@@ -20,8 +20,8 @@
 #define SQL_BLANK 4
 
 /* Characters after which a sign belongs to the number that follows: % & ( * + , - / < = > */
-#define SQL_BEFORE_SIGN                                                                                                                     \
-	(1ULL << '%' | 1ULL << '&' | 1ULL << '(' | 1ULL << '*' | 1ULL << '+' | 1ULL << ',' | 1ULL << '-' | 1ULL << '/' | 1ULL << '<' |     \
+#define SQL_BEFORE_SIGN                                                                                                                \
+	(1ULL << '%' | 1ULL << '&' | 1ULL << '(' | 1ULL << '*' | 1ULL << '+' | 1ULL << ',' | 1ULL << '-' | 1ULL << '/' | 1ULL << '<' | \
 	 1ULL << '=' | 1ULL << '>')
 
 /* Adds a character that is neither blank nor part of a literal, after the comma that was held back. */

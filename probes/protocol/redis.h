@@ -282,8 +282,12 @@ static always_inline void redis_on_response(struct payload *payload, struct conn
 		scratch->total = total;
 		*(u64 *)(scratch->bytes + (total & 63)) = 0;
 		/* RESP3: a push message. */
-		if (total && scratch->bytes[0] == '>')
+		if (total && scratch->bytes[0] == '>') {
+			/* Seen, though it is not the reply: see note_replies_read(). */
+			if (connection->role == ROLE_CLIENT)
+				connection->ready_seq += payload->length;
 			return;
+		}
 		if (total && scratch->bytes[0] == '-')
 			status = redis_status(payload, connection, scratch);
 		begin_response(payload, connection, status);

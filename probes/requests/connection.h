@@ -91,7 +91,9 @@ struct connection {
 	u8 deferred_misses;
 	/* tls/: 1 after a send failed for lack of buffer space; the returns of writes are probed then. */
 	u8 tls_was_full;
-	u8 reserved[2];
+	/* 1: the connection is closed, but the process still has the socket. */
+	u8 is_closed;
+	u8 reserved;
 	/* Number of this connection in records. */
 	u32 id;
 	u32 tgid;
@@ -125,13 +127,15 @@ struct connection {
 	u64 extra[4];
 	u8 response_prefix[16];
 
-	/* Server: when the oldest unread bytes arrived, and tcp_sock.copied_seq at that time. */
+	/* Server: when the oldest unread bytes arrived, and tcp_sock.copied_seq at that time. Client: copied_seq at the last send. */
 	u64 ready_ns;
 	u32 ready_seq;
 	/* MISSED_*: directions that lost records since the last one was emitted. Changed by atomic operations. */
 	u32 missed;
 	u8 local[16];
-	u8 reserved3[32];
+	/* tcp_sock.copied_seq after the last read, while socket_drained() is attached; 0: unknown. */
+	u32 read_seq;
+	u8 reserved3[28];
 
 	/* tls/: where the current read puts its plaintext, and where its byte count (0: it is the result). */
 	u64 tls_buffer;
@@ -166,6 +170,9 @@ struct {
 
 /* 1 once a connection went to `connections`; until then it is not searched. */
 u32 has_overflowed = 0;
+
+/* 1 if the hooks of hooks-socket.h are attached. They stamp sent responses, so that uprobes need not read the clock. */
+const volatile u32 has_socket_hooks = 0;
 
 /* Why something was not seen; kernel-layout.ts repeats the order. */
 enum loss {
@@ -207,7 +214,8 @@ struct controls {
 	u32 tls_unbound;
 	/* Set by the programs: a client makes long sends, so user space must attach socket_sending(). */
 	u32 long_sends;
-	u32 reserved;
+	/* Set by the programs: a client's replies are read in ways that no hook sees, so user space must attach socket_drained(). */
+	u32 hidden_reads;
 };
 
 struct {

@@ -251,6 +251,50 @@ static always_inline void request_send_stamps(void)
 }
 
 /*
+ * A client's reply was read in part or in whole where sock_recv_length() is not called: by splice(2), by TCP_ZEROCOPY_RECEIVE, or in the
+ * kernel. Without its first bytes the reply is neither an answer nor missing.
+ */
+subprogram int on_hidden_reply(struct connection *connection, u32 bytes)
+{
+	struct controls *control = controls_now();
+
+	if (!connection)
+		return 0;
+	if (control && !control->hidden_reads)
+		control->hidden_reads = 1;
+	if (connection->state == STATE_PENDING) {
+		if (take_request(connection) == STATE_PENDING)
+			count_loss(LOSS_UNREADABLE);
+	} else if (connection->state == STATE_RESPONDING && connection->protocol == PROTOCOL_HTTP) {
+		connection->response_bytes += bytes;
+	}
+	return 0;
+}
+
+/* Bytes that were read since the last send and that no hook saw. A FIN that was read counts as 1. */
+static always_inline s32 hidden_bytes(const struct connection *connection, u32 copied_seq)
+{
+	return copied_seq - connection->ready_seq - (u32)connection->response_bytes;
+}
+
+static always_inline int is_plain_client(const struct connection *connection)
+{
+	return !(connection->flags & (CONNECTION_TLS | CONNECTION_TLS_BOUND)) &&
+	       (connection->role ? connection->role == ROLE_CLIENT : connection->side == SIDE_CONNECTED);
+}
+
+/* At the start of each send of a client: what it has read until now was the reply to the request before. */
+static always_inline void note_replies_read(struct tcp_sock *tcp, struct connection *connection)
+{
+	u32 copied_seq = tcp->copied_seq;
+	s32 hidden = hidden_bytes(connection, copied_seq);
+
+	if (unlikely(connection->state != STATE_IDLE && hidden > 1))
+		on_hidden_reply(connection, hidden);
+	connection->ready_seq = copied_seq;
+}
+
+/*
  * When a send started: the stamp of a long one, else the time at which TCP sent it. On loopback the receiver may acknowledge or respond
  * before the send returns, and TCP's clock then holds the time of that. Once everything is acknowledged, first_tx_mstamp is the time at
  * which the last bytes were sent.
@@ -261,6 +305,8 @@ static always_inline void take_send_stamp(struct payload *payload, struct connec
 	u64 first_ns;
 
 	take_stamp(payload, connection);
+	if (is_plain_client(connection))
+		note_replies_read(tcp, connection);
 	if (payload->start_ns || (connection->flags & CONNECTION_TLS_BOUND) ||
 	    (connection->role ? connection->role != ROLE_CLIENT : connection->side != SIDE_CONNECTED))
 		return;
@@ -309,6 +355,21 @@ subprogram int on_data(struct payload *payload)
 	return 0;
 }
 
+/*
+ * The connection is closed, and a process still has its socket. It may be in a send that has not returned: a blocking server that is
+ * sending a long response when its client resets the connection. The end comes with the last close, or with the sweep.
+ */
+static always_inline void note_closed(u64 sk)
+{
+	struct connection *connection = find_connection(sk);
+
+	if (!connection)
+		return;
+	connection->is_closed = 1;
+	if (connection->state == STATE_PENDING)
+		connection->end_ns = bpf_ktime_get_ns();
+}
+
 /* The connection has ended. Counts the open request: by its status if the response had started, else as one without a reply. */
 static always_inline int end_connection(u64 sk)
 {
@@ -317,10 +378,21 @@ static always_inline int end_connection(u64 sk)
 
 	if (!connection)
 		return 0;
+	if (has_socket_hooks && connection->state != STATE_IDLE && is_plain_client(connection)) {
+		struct tcp_sock *tcp = (struct tcp_sock *)sk;
+		u32 copied_seq = 0;
+		s32 hidden;
+
+		core_read(&copied_seq, &tcp->copied_seq);
+		hidden = hidden_bytes(connection, copied_seq);
+		if (hidden > 1)
+			on_hidden_reply(connection, hidden);
+	}
 	state = take_request(connection);
 	if (state == STATE_PENDING) {
 		connection->status = STATUS_NO_REPLY;
-		connection->end_ns = bpf_ktime_get_ns();
+		if (!connection->is_closed || !connection->end_ns)
+			connection->end_ns = bpf_ktime_get_ns();
 	}
 	if (state != STATE_IDLE)
 		count_request(connection);

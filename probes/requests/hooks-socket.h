@@ -205,6 +205,34 @@ int socket_sending(u64 *context)
 	return 0;
 }
 
+/*
+ * Bytes were read from a socket, by any means. sock_recv_length() reports them as well, except those that went to a pipe. Attached on
+ * demand, because every read pays for it: see note_replies_read().
+ */
+SEC("tp_btf/tcp_rcv_space_adjust")
+int socket_drained(u64 *context)
+{
+	struct sock *sk = (struct sock *)context[0];
+	struct connection *connection = find_connection((u64)sk);
+	struct pt_regs *registers;
+	u32 before, after;
+
+	if (!connection || connection->protocol == PROTOCOL_IGNORED)
+		return 0;
+	after = kernel_cast(struct tcp_sock, sk)->copied_seq;
+	before = connection->read_seq;
+	/* The first read since this program was attached. */
+	if (!before && is_plain_client(connection))
+		before = connection->ready_seq + (u32)connection->response_bytes;
+	else if (!before && connection->ready_ns)
+		before = connection->ready_seq;
+	connection->read_seq = after;
+	registers = registers_of(bpf_get_current_task_btf());
+	if (!before || (s32)(after - before) <= 0 || SYSCALL_NUMBER(registers) != NR_SPLICE || !SYSCALL_IS_RUNNING(registers))
+		return 0;
+	return on_socket(sk, connection, after - before, RECEIVED, MSG_TRUNC);
+}
+
 /* True if bytes are left to read; a FIN counts as 1. Reads fields by helper: also attached on kernels without kernel_cast(). */
 static always_inline int has_unread(struct sock *sk)
 {
@@ -223,8 +251,15 @@ int socket_state(u64 *context)
 	s32 before = (s32)context[1], after = (s32)context[2];
 
 	if (after == TCP_CLOSE) {
+		struct socket *held = 0;
+
+		core_read(&held, &sk->sk_socket);
 		/* After a half-close, the response may still be unread when the peer's FIN arrives. */
-		if (!has_unread(sk))
+		if (has_unread(sk))
+			return 0;
+		if (held)
+			note_closed((u64)sk);
+		else
 			end_connection((u64)sk);
 	} else if (after == TCP_ESTABLISHED && (before == TCP_SYN_RECV || before == TCP_SYN_SENT || before == TCP_LISTEN))
 		add_connection(sk, before == TCP_SYN_SENT ? SIDE_CONNECTED : SIDE_ACCEPTED);

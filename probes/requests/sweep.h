@@ -24,6 +24,17 @@ static long sweep_connection(void *map, u64 *key, struct connection *connection,
 		return 0;
 	sweep->connections++;
 	tls_note_opaque(connection);
+	if (connection->state == STATE_PENDING && connection->is_closed && connection->end_ns &&
+	    connection->end_ns < sweep->responded_before_ns) {
+		struct connection copy = *connection;
+
+		copy.status = STATUS_NO_REPLY;
+		if (__sync_val_compare_and_swap(&connection->state, STATE_PENDING, STATE_IDLE) == STATE_PENDING) {
+			count_request(&copy);
+			sweep->finished++;
+		}
+		return 0;
+	}
 	if (connection->state == STATE_RESPONDING && connection->end_ns < sweep->responded_before_ns) {
 		/* Copied before the request is taken: afterwards the connection may start its next request. */
 		struct connection copy = *connection;

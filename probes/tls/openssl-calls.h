@@ -83,9 +83,6 @@ static always_inline int tls_handles(struct payload *payload, struct connection 
 	return connection->protocol == PROTOCOL_IGNORED || http1_fast_path(payload, connection);
 }
 
-/* 1 if the hooks of hooks-socket.h are attached. They stamp sent responses, so that uprobes need not read the clock. */
-const volatile u32 has_socket_hooks = 0;
-
 /* RFC 8446, 5.1: most plaintext in a record. A library may accept this much of a longer write and leave the rest to the next one. */
 #define MAX_RECORD_PLAINTEXT 16384
 

@@ -1,7 +1,7 @@
 import { describe, expect, it } from "vitest";
 import type { BpfMap } from "../../bpf/index.ts";
 import { trafficProtocols } from "../../model/protocols.ts";
-import { controlsLayout, controlsOf, hasLongSends, raiseControl, writeControls } from "./kernel-controls.ts";
+import { controlsLayout, controlsOf, raiseControl, readFindings, writeControls } from "./kernel-controls.ts";
 
 const names = (bits: number): string[] => trafficProtocols.filter((_, index) => (bits & (1 << (index + 1))) !== 0);
 
@@ -55,11 +55,13 @@ describe("raiseControl()", () => {
   });
 });
 
-describe("hasLongSends()", () => {
-  it("returns the kernel's flag", () => {
+describe("readFindings()", () => {
+  it("returns the kernel's flags", () => {
     const { map, stored } = storedControls();
-    expect(hasLongSends(map)).toBe(false);
+    expect(readFindings(map)).toEqual({ longSends: false, hiddenReads: false });
     stored.writeUInt32LE(1, controlsLayout.longSends);
-    expect(hasLongSends(map)).toBe(true);
+    expect(readFindings(map)).toEqual({ longSends: true, hiddenReads: false });
+    stored.writeUInt32LE(1, controlsLayout.hiddenReads);
+    expect(readFindings(map)).toEqual({ longSends: true, hiddenReads: true });
   });
 });

@@ -15,6 +15,7 @@ export const controlsLayout = {
   generation: 24,
   tlsUnbound: 28,
   longSends: 32,
+  hiddenReads: 36,
 } as const;
 
 /** One connection in eight. */
@@ -68,11 +69,15 @@ export function raiseControl(map: BpfMap, number: "generation" | "tlsUnbound"): 
   change(map, (value) => value.writeUInt32LE((value.readUInt32LE(at) + 1) >>> 0, at));
 }
 
-/** Whether a client has sent so much at once that only a hook at the start of sends can time it. */
-export function hasLongSends(map: BpfMap): boolean {
+/**
+ * What the programs have found out. `longSends`: a client has sent so much at once that only a hook at the start of sends can time it; `hiddenReads`: a
+ * client reads replies in ways that only a hook inside TCP sees.
+ */
+export function readFindings(map: BpfMap): { longSends: boolean; hiddenReads: boolean } {
   const value = Buffer.alloc(controlsLayout.sizeBytes);
   map.lookup(Buffer.alloc(4), value);
-  return value.readUInt32LE(controlsLayout.longSends) !== 0;
+  const isSet = (at: number): boolean => value.readUInt32LE(at) !== 0;
+  return { longSends: isSet(controlsLayout.longSends), hiddenReads: isSet(controlsLayout.hiddenReads) };
 }
 
 function change(map: BpfMap, write: (value: Buffer) => void): void {

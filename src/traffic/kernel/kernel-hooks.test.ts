@@ -6,6 +6,7 @@ describe("hookSetOf()", () => {
     ["tp_btf/sock_recv_length", "sockets"],
     ["raw_tracepoint/sock_send_length", "sockets"],
     ["tp_btf/tcp_sendmsg_locked", "long-sends"],
+    ["tp_btf/tcp_rcv_space_adjust", "hidden-reads"],
     ["tp_btf/sk_data_ready", "both"],
     ["tp_btf/inet_sock_set_state", "both"],
     ["tp_btf/tcp_destroy_sock", "both"],

@@ -6,7 +6,7 @@ import { CoralError } from "../../base/errors.ts";
 import { type BpfObject, explainBpfFailure, loadBpfObject, uprobeSessionSection } from "../../bpf/index.ts";
 import type { PidNamespace } from "../../host/index.ts";
 import type { TrafficSettings } from "../core/messages.ts";
-import { hasLongSends } from "./kernel-controls.ts";
+import { readFindings } from "./kernel-controls.ts";
 import { scopeConstants } from "./scope-constants.ts";
 
 export interface KernelHooks extends AsyncDisposable {
@@ -31,16 +31,20 @@ export interface OpenHooksOptions {
   namespace?: PidNamespace;
 }
 
-type HookSet = "sockets" | "long-sends" | "syscalls" | "both" | "plaintext" | "on-demand";
+type HookSet = "sockets" | "long-sends" | "hidden-reads" | "syscalls" | "both" | "plaintext" | "on-demand";
 
 /** Without them, times are missing or less exact; counts are the same. */
-const optionalSections: ReadonlySet<string> = new Set(["tp_btf/sk_data_ready", "tp_btf/tcp_sendmsg_locked"]);
+const optionalSections: ReadonlySet<string> = new Set(["tp_btf/sk_data_ready", "tp_btf/tcp_sendmsg_locked", "tp_btf/tcp_rcv_space_adjust"]);
+
+/** Attached once the programs ask for them. */
+const wantedSets: ReadonlySet<HookSet> = new Set(["long-sends", "hidden-reads"]);
 
 /** The set of hooks that a program belongs to, by its ELF section, which says where it is attached. */
 export function hookSetOf(section: string): HookSet {
   if (section.startsWith("uprobe") || section.startsWith("uretprobe")) return "plaintext";
   if (section === "syscall") return "on-demand";
   if (section.endsWith("/tcp_sendmsg_locked")) return "long-sends";
+  if (section.endsWith("/tcp_rcv_space_adjust")) return "hidden-reads";
   if (/\/sock_(?:recv|send)_length$/.test(section)) return "sockets";
   return /\/(?:syscalls\/)?sys_(?:enter|exit)/.test(section) ? "syscalls" : "both";
 }
@@ -140,7 +144,7 @@ async function load(path: string, kind: KernelHooks["kind"], { settings, namespa
         const set = hookSetOf(section);
         sections.set(name, set);
         if (set === "plaintext") return plaintext === "sessions" || (plaintext === "probes" && section !== uprobeSessionSection);
-        return set === kind || set === "both" || set === "on-demand" || (set === "long-sends" && kind === "sockets");
+        return set === kind || set === "both" || set === "on-demand" || (wantedSets.has(set) && kind === "sockets");
       },
       isOptional: (_name, section) => optionalSections.has(section),
       maxEntries: {
@@ -178,7 +182,7 @@ class AttachedHooks implements KernelHooks {
   readonly plaintextProblem: string | null;
   readonly #sections: ReadonlyMap<string, HookSet>;
   #links: AsyncDisposable[] = [];
-  #hasWanted = false;
+  readonly #attachedSets = new Set<HookSet>();
 
   constructor({ kind, object, sections, plaintextProblem }: Loaded & { kind: KernelHooks["kind"] }) {
     this.kind = kind;
@@ -199,9 +203,16 @@ class AttachedHooks implements KernelHooks {
   }
 
   attachWanted(): void {
-    if (this.#hasWanted || this.#links.length === 0 || !hasLongSends(this.object.map("controls"))) return;
-    this.#hasWanted = true;
-    this.#attachSet("long-sends");
+    if (this.#attachedSets.size === wantedSets.size || this.#links.length === 0) return;
+    const { longSends, hiddenReads } = readFindings(this.object.map("controls"));
+    if (longSends) this.#attachOnce("long-sends");
+    if (hiddenReads) this.#attachOnce("hidden-reads");
+  }
+
+  #attachOnce(set: HookSet): void {
+    if (this.#attachedSets.has(set)) return;
+    this.#attachedSets.add(set);
+    this.#attachSet(set);
   }
 
   #attachSet(set: HookSet): void {
@@ -213,7 +224,7 @@ class AttachedHooks implements KernelHooks {
   async detach(): Promise<void> {
     const links = this.#links;
     this.#links = [];
-    this.#hasWanted = false;
+    this.#attachedSets.clear();
     await Promise.all(links.map((link) => link[Symbol.asyncDispose]()));
   }
 
