@@ -18,6 +18,9 @@ import { fastAgentConfig, fastColonyConfig } from "../support/watched-host.ts";
 const run = promisify(execFile);
 const skipReason = process.getuid?.() !== 0 ? "needs root" : !hasProgram("cc") ? "needs a C compiler" : undefined;
 const service = "pricing";
+/** How long the two builds sleep in each request. */
+const [fastUs, slowUs] = [2_000, 60_000];
+const comparedSeconds = 25;
 let home: TestHome;
 let colony: ColonyDaemon;
 let agent: AgentDaemon;
@@ -70,7 +73,15 @@ function load(): { stop: () => Promise<void> } {
 
 const deployments = async (): Promise<Deployment[]> =>
   (await colony.tool<DeploymentList>("coral_query_deployments", { service, since: "1h" }).catch(() => ({ deployments: [] }))).deployments;
-const passes = (ms: number): Promise<void> => new Promise((done) => setTimeout(done, ms));
+const changeOf = (report: Deployment["report"], metric: string) => report?.changes.find((change) => change.metric === metric);
+
+/** Seconds in which the service served requests, as the colony knows them. */
+const servedSeconds = async (): Promise<number> => {
+  const [row] = await colony.sql(
+    `SELECT count(DISTINCT epoch("time")::BIGINT) AS n FROM red WHERE role = 'server' AND route = '/prices/{id}'`,
+  );
+  return Number(row?.["n"] ?? 0);
+};
 
 // New daemons with each test: a deployment of an earlier test would count too.
 beforeEach(async (context) => {
@@ -82,7 +93,7 @@ beforeEach(async (context) => {
   colony = await startColony({ home: home.path, config: `${fastColonyConfig}\ndeployments:\n  window: 1m\n` });
   agent = await startAgent({ home: home.path, config: `${fastAgentConfig}\ntraffic:\n  interval: 1s\n  cpu_budget: 50%\n`, traffic: true });
   await agent.waitUntilConnected();
-  await install("one", 2_000);
+  await install("one", fastUs);
   await restart();
   await waitFor("hooks to be attached", async () => ((await agent.status()) as unknown as AgentStatus).traffic?.state === "on", {
     details: () => agent.lastLines(),
@@ -99,38 +110,39 @@ describe("a service that is replaced by a slower build", () => {
   it("is detected, compared with the time before, and reported by events, deployments and summary", async () => {
     const traffic = load();
     try {
-      await waitFor("requests to be seen", async () => {
-        const { services } = await colony.tool<SummaryResult>("coral_query_summary", {});
-        return services.some((one) => one.service === service && (one.requests?.requests ?? 0) > 500);
+      // The comparison needs at least six blocks of a few seconds before the deployment.
+      await waitFor("requests to compare with", async () => (await servedSeconds()) >= comparedSeconds, {
+        timeoutMs: 180_000,
+        intervalMs: 500,
       });
-      // What is to be compared with has to have happened.
-      await passes(45_000);
       expect(await deployments()).toEqual([]);
-      await install("two", 6_000, 10);
+      // So much slower, and with so many errors, that a busy machine cannot hide it.
+      await install("two", slowUs, 4);
       await restart();
       const [noticed] = await waitFor("the deployment", async () => (await deployments()).length > 0 && deployments());
       expect(noticed).toMatchObject({ service, foundBy: ["build"], version: null });
       expect(noticed?.build).toMatch(/^[0-9a-f]{8,}$/);
       expect(noticed?.previousBuild).not.toBe(noticed?.build);
       let seen: Deployment[] = [];
+      // A deployment is compared four times. The first comparisons may see too few requests.
       const judged = await waitFor(
         "the verdict",
         async () => {
           seen = await deployments();
-          return seen.find(({ isComplete }) => isComplete);
+          return seen.find(
+            ({ verdict, report }) => verdict === "regression" && ["p50", "errors"].every((metric) => changeOf(report, metric)),
+          );
         },
-        { timeoutMs: 120_000, details: () => JSON.stringify(seen, undefined, 1) },
+        { timeoutMs: 180_000, intervalMs: 500, details: () => JSON.stringify(seen, undefined, 1) },
       );
-      expect(judged.verdict).toBe("regression");
-      const changes = judged.report?.changes ?? [];
       // Only the median: on a busy machine, the slowest requests are slow before the deployment, too.
-      const p50 = changes.find(({ metric }) => metric === "p50");
+      const p50 = changeOf(judged.report, "p50");
       expect(p50).toMatchObject({ outcome: "worse", subject: "GET /prices/{id}" });
-      // The server sleeps 2 ms and 6 ms; the rest is overhead.
-      expect(p50!.before).toBeGreaterThan(2_000);
-      expect(p50!.after).toBeGreaterThan(6_000);
+      // The server sleeps this long; the rest is overhead.
+      expect(p50!.before).toBeGreaterThan(fastUs);
+      expect(p50!.after).toBeGreaterThan(slowUs);
       expect(p50!.pValue).toBeLessThan(0.0025);
-      expect(changes.find(({ metric }) => metric === "errors")).toMatchObject({ outcome: "worse", before: 0 });
+      expect(changeOf(judged.report, "errors")).toMatchObject({ outcome: "worse", before: 0 });
       const { events } = await colony.tool<EventList>("coral_list_events", { service });
       const kinds = events.map(({ kind }) => kind);
       expect(kinds).toEqual(expect.arrayContaining(["deployment", "deployment-regression", "service-restarted"]));
@@ -144,7 +156,7 @@ describe("a service that is replaced by a slower build", () => {
           rules = services[0]?.findings.map(({ rule }) => rule) ?? [];
           return services[0]?.health !== "ok" && rules.includes("deployment-regression") && rules.includes("errors");
         },
-        { timeoutMs: 60_000, details: () => rules.join(" ") },
+        { timeoutMs: 120_000, intervalMs: 500, details: () => rules.join(" ") },
       );
       const page = await runCoral(["query", "summary", service, "--since", "1m"], { home: home.path });
       expect(page.stdout).toContain("worse since build");

@@ -223,7 +223,11 @@ export class TlsClient {
   async ask(path: string, count: number): Promise<void> {
     const before = this.#answers;
     this.#child.stdin?.write(`${path} ${count}\n`);
-    await waitFor("the client to be done", () => this.#answers > before, { intervalMs: 5 });
+    // A client may get no processor for a minute on a busy machine. One that exited will never finish, so it ends the wait.
+    const isOver = (): boolean => this.#answers > before || this.#child.exitCode !== null || this.#child.signalCode !== null;
+    await waitFor("the client to be done", isOver, { intervalMs: 5, timeoutMs: 240_000 });
+    if (this.#answers <= before)
+      throw new Error(`the client exited (${this.#child.signalCode ?? this.#child.exitCode}) before ${path} was done`);
   }
 
   end(): void {
