@@ -30,7 +30,9 @@ describe("OTLP while the agent is killed", () => {
       await using load = new OtlpLoad({ address: await otlpAddress(agent), spansPerRequest, connections: 4, notes });
       const before = count(notes, "acknowledged");
       // Enough for several segments, so that kills hit every stage of writing them.
-      await waitFor("acknowledged requests", () => count(notes, "acknowledged") > before + 60 + round * 17);
+      await waitFor("acknowledged requests", () => count(notes, "acknowledged") > before + 60 + round * 17, {
+        details: () => agent.lastLines(),
+      });
       await agent.kill("SIGKILL");
       await load.stop();
     }
@@ -39,7 +41,8 @@ describe("OTLP while the agent is killed", () => {
     await expectSendings(colony, notes, spansPerRequest);
     expect(count(notes, "acknowledged")).toBeGreaterThan(8 * 60);
     expect(count(notes, "refused")).toBe(0);
-    expect((await agent.status()).losses).toEqual([]);
+    // Other signals may lose rows where a busy machine makes the store reach its memory limit; the losses name them.
+    expect((await agent.status()).losses.filter(({ signal }) => signal === "span")).toEqual([]);
   });
 });
 
@@ -118,7 +121,7 @@ describe("OTLP during many concurrent queries", () => {
     );
     try {
       await waitFor("acknowledged requests", () => count(notes, "acknowledged") > 600 && answered.every((times) => times > 5), {
-        timeoutMs: 90_000,
+        timeoutMs: 180_000,
         details: () => `${count(notes, "acknowledged")} acknowledged, answers ${answered.join(" ")}\n${agent.lastLines()}`,
       });
     } finally {
