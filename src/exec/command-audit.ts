@@ -7,7 +7,7 @@ export interface CommandCaller {
   /** Address or socket it came by. */
   from: string;
   through: "cli" | "mcp" | "http" | "llm";
-  /** Of a question to a model; empty otherwise. */
+  /** Id of the question to a model that led to the command; empty otherwise. */
   questionId: string;
 }
 
@@ -28,7 +28,7 @@ export interface CommandAuditEntry {
   command: string;
   /** Name of the rule of the policy that decided. */
   rule: string;
-  /** It runs as. */
+  /** The user it runs as. */
   user: string;
   /** exited, signalled, timeout, output-limit, cancelled, failed, or why it was denied; empty while it runs. */
   reason: string;
@@ -38,11 +38,11 @@ export interface CommandAuditEntry {
   durationMs: number;
   /** Name of the recording of a terminal; empty without one. */
   recording: string;
-  /** Of the recording's file, hex, when it is closed: what is replayed later is compared with it. */
+  /** SHA-256 of the closed recording, hex; a replay compares the file with it. */
   recordingSha256?: string;
 }
 
 export interface CommandAudit {
-  /** Resolves when the entry is on disk: a command does not begin before. Throws when it cannot be kept, and then nothing is run. */
+  /** Resolves when the entry is on disk; a command starts only then. Throws if the entry cannot be written, and the command is not run. */
   write(entry: CommandAuditEntry): Promise<void>;
 }

@@ -142,7 +142,7 @@ export function useRunners(): Pick<TestRunners, "create" | "directory"> {
   };
 }
 
-/** For commands that nobody stops, and that wait for no approval. */
+/** For commands without a stop signal or an approval. */
 export const never: AbortSignal = new AbortController().signal;
 export const noHold = (): void => undefined;
 

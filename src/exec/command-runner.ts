@@ -1,4 +1,4 @@
-/** A command from its order to its audited end: what it means, where it runs, whether it may, and then that it does. */
+/** Runs a command from the request to its audited end: parse, find the target, check the policy, launch. */
 
 import { background } from "../base/background.ts";
 import type { Clock } from "../base/clock.ts";
@@ -32,12 +32,12 @@ export interface CommandOrder {
   target: PlaceWanted;
   workingDirectory: string;
   environment: Readonly<Record<string, string>>;
-  /** 0: what the settings say. */
+  /** 0: the configured limit. */
   timeoutMs: number;
   maxOutputBytes: number;
   terminal: TerminalShape | undefined;
   caller: CommandCaller;
-  /** Of run; empty: the program's name. */
+  /** Service name for `run`; empty: the program's name. */
   serviceName: string;
   isDetached: boolean;
   isReadOnly: boolean;
@@ -55,15 +55,15 @@ export interface CommandRunnerOptions {
   environment: () => string;
   audit: CommandAudit;
   pidsOf: (service: string) => Promise<readonly number[]>;
-  /** Names of the services that have a process which is meant. Default: none is known. */
+  /** Names of the services that one of these processes belongs to. Default: unknown. */
   servicesOf?: (isMeant: (pid: number) => boolean) => readonly string[];
-  /** Why nothing of this kind can be run where the agent is, and what helps; null when it can. Default: it can. */
+  /** Why the agent's runtime does not support this kind of command, with the fix; null if it does. Default: supported. */
   absent?: (kind: CommandOrder["kind"]) => { reason: string; fix: string } | null;
   containers: ContainerDirectory | undefined;
   recordingsDirectory: string;
-  /** A program of `run` begins; the returned function is called at its end. */
+  /** Called when a program of `run` starts; the returned function is called when it ends. */
   onLaunched?: (program: LaunchedProgram) => () => void;
-  /** Default: those of this machine, as far as the agent may use them. */
+  /** Default: control groups of this machine, if the agent may create any. */
   groups?: CommandGroups;
   clock: Clock;
   log: Logger;
@@ -79,7 +79,7 @@ export interface StartedCommand {
   timeoutMs: number;
   maxOutputBytes: number;
   recording: string;
-  /** Resolves when the end is in the audit. */
+  /** Resolves when the audit log has the end. */
   ended: Promise<CommandEnd>;
 }
 
@@ -89,7 +89,7 @@ export interface HeldCommand {
   expiresAtMs: number;
 }
 
-/** What is known of a command so far, for its audit. */
+/** What is known about a command so far, for its audit entries. */
 interface Known {
   order: CommandOrder;
   command: string;
@@ -114,23 +114,23 @@ export class CommandRunner implements AsyncDisposable {
     this.#recordings = new Recordings(options.recordingsDirectory, () => options.settings().recordings, options.log);
   }
 
-  /** Commands that run now. */
+  /** Number of running commands. */
   get running(): number {
     return this.#running.size;
   }
 
-  /** Which limits a command has here: `memory`, `cpu`, `pids`. */
+  /** Limits that are enforced here: `memory`, `cpu`, `pids`. */
   get limited(): readonly string[] {
     return this.#launcher.limited;
   }
 
-  /** Throws if it may not or cannot run; the audit has the refusal by then. `onHeld` is called when it waits for an approval. */
+  /** Throws if the command is denied or cannot start; the refusal is already audited. `onHeld` is called when it waits for an approval. */
   async start(order: CommandOrder, signal: AbortSignal, onHeld: (held: HeldCommand) => void): Promise<StartedCommand> {
     const known: Known = { order, command: wordsOf(order), where: "", rule: "", user: "" };
     let prepared = await this.#prepareAudited(known, signal);
     if (prepared.decision.action === "require_approval") {
       await this.#hold(known, signal, onHeld);
-      // The wait may have been long: what was allowed then must still be.
+      // The wait may have been long: check the policy again.
       prepared = await this.#prepareAudited(known, signal);
     }
     return this.#begin(known, prepared, signal);
@@ -168,7 +168,7 @@ export class CommandRunner implements AsyncDisposable {
     const settings = this.#options.settings();
     if (!/^[0-9a-f]{8}(?:-[0-9a-f]{4}){3}-[0-9a-f]{12}$/.test(order.commandId))
       throw new CoralError({ code: "invalid", message: "Cannot run a command: its id is not a UUID" });
-    // The sender may have resolved another place than this one.
+    // The sender may have resolved another agent than this one.
     const absent = this.#options.absent?.(order.kind) ?? null;
     if (absent) throw new CoralError({ code: "unsupported", message: `Cannot ${order.kind} here: ${absent.reason}; ${absent.fix}` });
     if (settings.profile === "off") {
@@ -184,7 +184,7 @@ export class CommandRunner implements AsyncDisposable {
       kind: order.kind,
       caller: order.caller.name,
       targets: ruleTargets(order.target, place),
-      // Every process of every service is looked at for it, so only where a rule asks.
+      // Expensive: it reads every process of every service. So only if a rule needs it.
       neighbours: settings.rules.some(({ target }) => target.length > 0) ? neighbourTargets(place, this.#options) : [],
       isUnnamed: place.isUnnamed,
       environment: this.#options.environment(),
@@ -201,7 +201,7 @@ export class CommandRunner implements AsyncDisposable {
     known.user = isByRuntime ? "of the container" : user.name;
     const requested = commandEnvironment({
       requested: order.environment,
-      // What a rule allows is bound by it; a variable could undo that, unless the rule names it.
+      // A variable could widen what a rule allows, unless the rule names it.
       allowed: settings.environmentAllow.filter((pattern) => pattern !== "*" || !decision.stages.some(({ isByRule }) => isByRule)),
       isDiagnostic: decision.stages.some(({ isDiagnostic }) => isDiagnostic),
       user,
@@ -239,7 +239,7 @@ export class CommandRunner implements AsyncDisposable {
     });
   }
 
-  /** The audit comes first: nothing runs that is not written down. */
+  /** The audit entry comes first: nothing runs without one. */
   async #begin(known: Known, prepared: PreparedCommand, signal: AbortSignal): Promise<StartedCommand> {
     const { order } = known;
     this.#reserved++;
@@ -374,7 +374,7 @@ function checkRuntimeFit({ workingDirectory, environment }: CommandOrder): void 
   });
 }
 
-/** Discovery takes a process's name from this variable, and so do the libraries that trace it. */
+/** Discovery and OpenTelemetry SDKs take the service name from this variable. */
 function serviceVariables(order: CommandOrder, stages: readonly Stage[]): Record<string, string> {
   return order.kind === "run" ? { OTEL_SERVICE_NAME: order.serviceName || nameOfFirst(stages) } : {};
 }

@@ -1,6 +1,6 @@
 /**
- * Commands at the agent: what they mean, whether they may run, and how they run and end. No shell reads a command's text. The agent loads this room when the
- * first command comes.
+ * Commands at the agent: parsing, policy, execution and audit. No shell ever parses a command's text. The agent loads this room when the
+ * first command arrives.
  * @module
  */
 

@@ -1,4 +1,4 @@
-/** From a command that may run to one that runs: by the container's runtime, at a terminal, as a pipeline, or by a process that waits for it. */
+/** Starts an allowed command: through the container's runtime, at a terminal, as a pipeline, or in a prepared process. */
 
 import type { Logger } from "../base/log.ts";
 import { type ContainerDirectory, mayGiveCapability } from "../host/index.ts";
@@ -18,7 +18,7 @@ import type { CommandBounds, RunningCommand } from "./processes/running-command.
 import { createSpawner, type Spawner } from "./processes/spawner.ts";
 import { startWatchdog, type Watchdog } from "./processes/watchdog.ts";
 
-/** What was found out about a command, and decided. */
+/** What was resolved and decided about a command. */
 export interface PreparedCommand {
   place: Place;
   decision: Decision;
@@ -30,7 +30,7 @@ export interface PreparedCommand {
 export interface CommandLauncherOptions {
   limits: () => GroupLimits;
   containers: ContainerDirectory | undefined;
-  /** Default: those of this machine, as far as the agent may use them. */
+  /** Default: control groups of this machine, if the agent may create any. */
   groups?: CommandGroups;
   log: Logger;
 }
@@ -50,12 +50,12 @@ export class CommandLauncher implements AsyncDisposable {
     this.#ready = new ReadyLaunches({ spawner: this.#spawner, groups: () => this.#keeper().groups, log: options.log });
   }
 
-  /** Which limits a command has here: `memory`, `cpu`, `pids`. */
+  /** Limits that are enforced here: `memory`, `cpu`, `pids`. */
   get limited(): readonly string[] {
     return this.#keeper().groups.limited;
   }
 
-  /** Throws when it could not be started; then nothing of it runs. */
+  /** Throws if the command cannot be started; no process of it is left then. */
   async launch(order: LaunchedOrder, prepared: PreparedCommand): Promise<RunningCommand> {
     const { place, decision, user, bounds } = prepared;
     const { containers } = this.#options;
@@ -73,7 +73,7 @@ export class CommandLauncher implements AsyncDisposable {
     this.#groups?.close();
   }
 
-  /** By a process that waits; undefined when none does, and when this command needs more than the plain way. */
+  /** Uses a prepared process. Undefined if none is ready, or if the command needs more than a prepared process supports. */
   #launchReady(order: LaunchedOrder, { place, decision, user, environment, bounds }: PreparedCommand): RunningCommand | undefined {
     const [stage, another] = decision.stages;
     if (order.kind !== "exec" || order.terminal || place.target || !stage || another) return undefined;
@@ -87,7 +87,7 @@ export class CommandLauncher implements AsyncDisposable {
     if (!ready) return undefined;
     const tree = new ProcessTree(ready.group, order.commandId, this.#keeper().watchdog, ready.markGroupId);
     const { log } = this.#options;
-    // It begins while the rest is made; nothing that it says is read before the next turn.
+    // The program starts while the rest is set up; its output is not read before the next turn of the event loop.
     ready.begin(words);
     return runPipeline({ spawned: ready.spawned, tree, bounds, interruptMs: [stopAfterMs], isWrapped: false, log });
   }
@@ -96,7 +96,7 @@ export class CommandLauncher implements AsyncDisposable {
     const { place, decision, user, environment, bounds } = prepared;
     const { limits, log } = this.#options;
     const { groups, watchdog } = this.#keeper();
-    // What `run` starts is an application, not a command: it is kept together but not bounded.
+    // A program of `run` is an application: its processes are grouped, but without limits.
     const group = await groups.create(order.commandId, order.kind === "run" ? undefined : limits());
     const markGroupId = group === undefined && mayMark(user, place) ? newMarkGroup() : undefined;
     const tree = new ProcessTree(group, order.commandId, watchdog, markGroupId);
@@ -134,12 +134,12 @@ export class CommandLauncher implements AsyncDisposable {
   }
 }
 
-/** Whether it runs as another user than root, where the agent is root, outside of containers. */
+/** Whether a root agent runs it as another user than root, outside of containers. */
 function mayMark(user: CommandUser, place: Place): boolean {
   return user.ids !== undefined && user.ids.uid !== 0 && place.target === undefined;
 }
 
-/** The container's runtime runs the command where the agent may not enter the container, and for root (also as the container's user): then the container's own limits apply. */
+/** The container's runtime runs the command if the agent may not enter the container, or if it runs as root or the container's user: the container's limits apply then. */
 export function usesRuntime({ isRuntimeOnly, container, target }: Place, user: CommandUser): boolean {
   if (isRuntimeOnly) return true;
   if (!container || !target) return false;

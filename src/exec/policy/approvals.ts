@@ -1,4 +1,4 @@
-/** Commands that wait for an approval, held here at the agent: only a decision that reaches the agent lets one run. */
+/** Commands that wait for an approval. They are held at the agent: only a decision that reaches it lets one run. */
 
 import { CoralError } from "../../base/errors.ts";
 
@@ -9,7 +9,7 @@ export interface ApprovalDecision {
   reason: string;
 }
 
-/** More that wait at the same time are refused. */
+/** Further commands are refused while this many wait. */
 const maxHeld = 100;
 
 export class Approvals {
@@ -19,7 +19,7 @@ export class Approvals {
     return this.#held.size;
   }
 
-  /** Resolves with the decision, or with a refusal when the time is over. Rejects when the caller leaves. */
+  /** Resolves with the decision, or with a refusal on timeout. Rejects if the caller disconnects. */
   wait(id: string, timeoutMs: number, signal: AbortSignal): Promise<ApprovalDecision> {
     if (this.#held.size >= maxHeld)
       throw new CoralError({ code: "exhausted", message: `Cannot hold the command: ${maxHeld} wait for an approval already` });
@@ -48,7 +48,7 @@ export class Approvals {
     });
   }
 
-  /** Throws `not-found` when it does not wait (any more). */
+  /** Throws `not-found` if the command is not waiting, or no longer. */
   decide(id: string, decision: ApprovalDecision): void {
     const resolve = this.#held.get(id);
     if (!resolve)

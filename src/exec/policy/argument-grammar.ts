@@ -1,12 +1,12 @@
 /**
- * Whether a program's arguments are among those that are known to be harmless, read the way getopt reads them. What is not named is refused: an
- * unknown option, an abbreviated one, an operand that does not fit.
+ * Checks that a program's arguments are known to be harmless, parsed as getopt parses them. Everything else is refused: an
+ * unknown or abbreviated option, an operand that does not match.
  */
 
-/** What is wrong with a value, ready to print behind it; undefined when nothing is. */
+/** The problem with a value, to be printed after it; undefined if it is valid. */
 export type ValueCheck = (value: string) => string | undefined;
 
-/** `flag` stands alone, `optional` may have a value attached, a check takes the value that must follow. */
+/** `flag` takes no value, `optional` may have one attached, a check validates the value that must follow. */
 export type OptionRule = "flag" | { value: ValueCheck } | { optional: ValueCheck };
 
 export interface ArgumentGrammar {
@@ -16,10 +16,10 @@ export interface ArgumentGrammar {
   short?: Readonly<Record<string, OptionRule>>;
   /** By name, without the two hyphens. */
   long?: Readonly<Record<string, OptionRule>>;
-  /** Absent: there are none. */
+  /** Absent: no operands are allowed. */
   operand?: ValueCheck;
   maxOperands?: number;
-  /** For what several arguments mean together. Options are given as `-x` or `--name`. */
+  /** Checks combinations of arguments. Options are given as `-x` or `--name`. */
   whole?: (used: UsedArguments) => string | undefined;
 }
 
@@ -28,7 +28,7 @@ export interface UsedArguments {
   operands: readonly string[];
 }
 
-/** What is wrong, ready to print; undefined when nothing is. */
+/** The problem, ready to print; undefined if there is none. */
 export function checkArguments(args: readonly string[], grammar: ArgumentGrammar): string | undefined {
   return new Reader(args, grammar).check();
 }
@@ -138,5 +138,5 @@ export const plainWord = matching(/^[\w.:@,%=*^~#][\w.:@,+%=*^~#-]{0,255}$/, "is
 
 export const anyText: ValueCheck = (value) => (value.length <= 4_096 ? undefined : "is too long");
 
-/** A name, not a content: absolute, so that no option or variable can hide in it. */
+/** Only the name of a file is used, never its content. Absolute, so that it cannot be read as an option or a variable. */
 export const absolutePath: ValueCheck = (value) => (value.startsWith("/") && value.length <= 4_096 ? undefined : "is not an absolute path");

@@ -2,13 +2,13 @@
 
 export type RuleAction = "allow" | "deny" | "require_approval";
 
-/** Lists are patterns in which `*` stands for anything; an empty list means all. */
+/** Lists hold patterns in which `*` matches any text; an empty list matches everything. */
 export interface ExecRule {
   name: string;
   action: RuleAction;
   /** Names, or paths when they hold a slash. */
   program: readonly string[];
-  /** To allow, every argument must fit one of these; to deny or to hold back, one that fits is enough. */
+  /** `allow` needs every argument to match one of these; for `deny` and `hold`, one match is enough. */
   args: readonly string[];
   /** Of the caller: `token:ci*`, `local:uid=0`. */
   user: readonly string[];
@@ -18,7 +18,7 @@ export interface ExecRule {
   environment: readonly string[];
   /** exec, shell, run. */
   kind: readonly string[];
-  /** A user's name or number; `target`: that of the process whose namespaces are entered. */
+  /** A user's name or uid; `target`: the user of the process whose namespaces are entered. */
   runAs: string | undefined;
 }
 
@@ -27,11 +27,11 @@ export type ExecProfile = "off" | "diagnostics" | "full";
 export interface ExecSettings {
   profile: ExecProfile;
   rules: readonly ExecRule[];
-  /** Undefined: nobody when the agent is root, else the agent's own user. */
+  /** Undefined: the user `nobody` for a root agent, else the agent's own user. */
   runAs: string | undefined;
   timeoutMs: number;
   maxOutputBytes: number;
-  /** At the same time. */
+  /** Concurrent commands. */
   maxRunning: number;
   limits: { memoryBytes: number; cpus: number; processes: number };
   recordings: { enabled: boolean; maxSizeBytes: number; maxAgeMs: number };

@@ -1,6 +1,6 @@
 /**
- * Reads a command text as a list of programs joined by pipes. It knows words, quotes, backslashes, `|`, and where standard error goes. Nothing is
- * ever expanded: what a shell would expand is refused, so that a text means here what it seems to mean, or nothing.
+ * Parses a command text into programs joined by pipes. Supports words, quotes, backslashes, `|` and redirections of standard error. Nothing is
+ * ever expanded: text that a shell would expand is refused, so that a command means exactly what it says.
  */
 
 import { CoralError } from "../../base/errors.ts";
@@ -12,7 +12,7 @@ export interface Redirections {
   dropStdout: boolean;
   /** `2>/dev/null`, and `2>&1` behind `>/dev/null`. */
   dropStderr: boolean;
-  /** `2>&1`: to where standard output went before it was dropped. */
+  /** `2>&1` before `>/dev/null`: to the original standard output. */
   stderrToStdout: boolean;
 }
 
@@ -21,15 +21,15 @@ export interface Stage extends Redirections {
   argv: readonly [string, ...string[]];
 }
 
-/** Bytes of a whole command, and of its words together with them: far below what the kernel takes. */
+/** Limit for a whole command and for the sum of its words, far below the kernel's limit for argv. */
 export const maxCommandBytes = 64 * 1024;
 const maxStages = 16;
 const maxWords = 1_024;
 
-/** Spaces that are not ASCII's, marks that have no width or turn text around: a reader of an approval or an audit would not see them. */
+/** Non-ASCII spaces, zero-width characters and bidirectional marks: invisible to the reader of an approval or an audit entry. */
 const invisible = /\u034f|[\p{Cf}\p{Zl}\p{Zp}\u00a0\u1680\u2000-\u200a\u202f\u205f\u3000\u115f\u1160\u3164\uffa0\u180e]/u;
 const loneSurrogate = /\p{Cs}/u;
-/** What a shell would read as more than a character, outside of quotes; `|` and `>` are looked at before. */
+/** Characters with a meaning for a shell outside of quotes. `|` and `>` are handled earlier. */
 const shellOnly: Readonly<Record<string, string>> = {
   "&": "programs do not run in the background or one after the other here",
   ";": "one command is run at a time",
@@ -45,7 +45,7 @@ const shellOnly: Readonly<Record<string, string>> = {
 };
 
 const redirections: readonly { text: string; apply: (stage: Redirections) => void }[] = [
-  // As in a shell, it goes to where standard output goes by then.
+  // As in a shell: to wherever standard output goes at this point.
   { text: "2>&1", apply: (stage) => Object.assign(stage, { stderrToStdout: !stage.dropStdout, dropStderr: stage.dropStdout }) },
   { text: "2>/dev/null", apply: (stage) => Object.assign(stage, { dropStderr: true, stderrToStdout: false }) },
   { text: "2> /dev/null", apply: (stage) => Object.assign(stage, { dropStderr: true, stderrToStdout: false }) },
@@ -58,13 +58,13 @@ export function plainStage(argv: readonly [string, ...string[]]): Stage {
   return { argv, dropStdout: false, dropStderr: false, stderrToStdout: false };
 }
 
-/** Throws `usage` with what was wrong and where. */
+/** Throws `usage` with the problem and its position. */
 export function parseCommand(text: string): Stage[] {
   checkCharacters(text);
   return new Parser(text).parse();
 }
 
-/** The same checks for a program that came as a list of words: each is taken as it is. */
+/** The same checks for an argv; each word is taken literally. */
 export function stageOfWords(words: readonly string[]): Stage {
   const [program, ...rest] = words;
   if (program === undefined || program === "") throw refused("it is empty");
@@ -88,11 +88,11 @@ function refused(why: string, at?: number): CoralError {
 
 function checkCharacters(text: string): void {
   if (Buffer.byteLength(text) > maxCommandBytes) throw refused(`it is longer than ${maxCommandBytes} bytes`);
-  // Tabs separate words; every other control, a line's end before all, has no meaning in one command.
+  // Tabs separate words. Other control characters, line ends above all, have no place in one command.
   const control = /[^\P{Cc}\t]/u.exec(text);
   if (control) throw refused(`it holds ${escapeText(control[0])}, and a command is one line of visible characters`, control.index);
   const hidden = invisible.exec(text);
-  if (hidden) throw refused(`it holds ${codePoint(hidden[0])}, which is invisible or no ordinary space`, hidden.index);
+  if (hidden) throw refused(`it holds ${codePoint(hidden[0])}, which is invisible or not an ordinary space`, hidden.index);
   const half = loneSurrogate.exec(text);
   if (half) throw refused("it is not valid Unicode", half.index);
 }
@@ -147,7 +147,7 @@ class Parser {
     this.#redirected = { dropStdout: false, dropStderr: false, stderrToStdout: false };
   }
 
-  /** Only the known forms, each standing alone. */
+  /** Only the supported forms, each as a word of its own. */
   #readRedirection(): boolean {
     const found = redirections.find(({ text }) => this.#text.startsWith(text, this.#at) && this.#isBoundary(this.#at + text.length));
     if (!found) return false;
@@ -168,7 +168,7 @@ class Parser {
     if (this.#text[start] === "~") throw refused("~ is not expanded; write the whole path", start);
     if (this.#text[start] === "#") throw refused("there are no comments; put a literal # in quotes", start);
     let word = "";
-    // What stood in quotes or after a backslash is literal; braces and assignments count only where nothing was quoted.
+    // Quoted and escaped text is literal; braces and assignments matter only in words without quotes.
     let bare = "";
     while (!this.#isBoundary(this.#at)) {
       const character = this.#text[this.#at] ?? "";
@@ -237,7 +237,7 @@ class Parser {
   }
 }
 
-/** A command as people would type it, for audits and screens: quoted where a word needs it. */
+/** Formats a command as people would type it, for audits and screens; quotes words that need it. */
 export function formatCommand(stages: readonly Stage[]): string {
   return stages
     .map((stage) => [...stage.argv.map((word, index) => quoteWord(word, index === 0)), ...redirectionsOf(stage)].join(" "))

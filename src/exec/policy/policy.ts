@@ -1,4 +1,4 @@
-/** Whether a command may run: each program of it by itself, and the command only when all of them may. Deny is the default. */
+/** Decides whether a command may run. Each program is checked by itself; all must be allowed. Deny is the default. */
 
 import { posix } from "node:path";
 import { CoralError } from "../../base/errors.ts";
@@ -13,16 +13,16 @@ import { nameOfPath, type RootFiles } from "./root-files.ts";
 export interface PolicyQuestion {
   stages: readonly Stage[];
   kind: "exec" | "shell" | "run";
-  /** As the audit names them. */
+  /** As in audit entries. */
   caller: string;
-  /** Every name that it has: one that a rule fits is enough. */
+  /** All names of the target; a rule needs to match only one. */
   targets: readonly string[];
-  /** What else may be meant by a rule that denies or holds back. Default: nothing. */
+  /** Further names that only rules with `deny` or `hold` match. Default: none. */
   neighbours?: readonly string[];
-  /** It is a container whose name is not known, so every rule that denies or holds back a container may mean it. Default false. */
+  /** The target is a container of unknown name: every `deny` or `hold` rule about containers applies. Default false. */
   isUnnamed?: boolean;
   environment: string;
-  /** Nothing but the read-only profile, and what is denied or held back stays so. */
+  /** Only the read-only profile may allow; `deny` and `hold` rules still apply. */
   isReadOnly: boolean;
   /** Of the target. */
   files: RootFiles;
@@ -36,11 +36,11 @@ export interface AllowedStage {
   program: Program;
   /** What is executed, in the target. */
   file: string;
-  /** With what the profile puts in front of the arguments; the first is the name it is called by. */
+  /** argv, including arguments that the profile adds; the first is the name that the program is called by. */
   argv: readonly [string, ...string[]];
-  /** By the read-only profile, so with its environment and capabilities. */
+  /** Allowed by the read-only profile: runs with the profile's environment and capabilities. */
   isDiagnostic: boolean;
-  /** By a rule, which may bound its arguments or give it another user: then variables and directories must not undo that. */
+  /** Allowed by a rule that restricts arguments or sets a user; variables and directories must not undo that. */
   isByRule: boolean;
   capabilities: readonly string[];
   groups: readonly string[];
@@ -59,7 +59,7 @@ export interface Decision {
   stages: readonly AllowedStage[];
 }
 
-/** Throws only when a program cannot be found; what may not run is a decision. */
+/** Throws only if a program cannot be found; a denial is a decision, not an error. */
 export function decide(settings: ExecSettings, question: PolicyQuestion): Decision {
   if (settings.profile === "off") return denied("profile off", "commands are switched off here (exec.profile: off)");
   const decisions = question.stages.map((stage) => decideStage(settings, question, stage));
@@ -96,13 +96,13 @@ function decideStage(settings: ExecSettings, question: PolicyQuestion, stage: St
   if (bound !== undefined) return denied(rule?.name ?? "", `${program.name}: ${bound}`);
   if (rule?.action === "allow") return openly(stage, program, rule);
   if (!isStrict) return rule ? openly(stage, program, rule) : { ...openly(stage, program, undefined), rule: "profile full" };
-  // To hold a command back allows nothing by itself: what the profile refuses is refused, unless a program was named.
+  // `hold` allows nothing by itself: the profile still applies, unless the rule names a program.
   if (rule && rule.program.length > 0 && !question.isReadOnly) return openly(stage, program, rule);
   const decision = byDiagnostics(question, stage, program);
   return rule && decision.action === "allow" ? { ...decision, action: "require_approval", rule: rule.name, runAs: rule.runAs } : decision;
 }
 
-/** A program may read settings from its working directory, so a command bound by a rule does not choose it. */
+/** A program may read settings from its working directory, so a command restricted by a rule cannot choose it. */
 function boundProblem(rule: ExecRule, workingDirectory: string): string | undefined {
   const isBound = rule.args.length > 0 || rule.runAs !== undefined;
   return isBound && workingDirectory !== "" && workingDirectory !== "/"
@@ -114,7 +114,7 @@ function openly(stage: Stage, program: Program, rule: ExecRule | undefined): Dec
   const allowed: AllowedStage = {
     stage,
     program,
-    // A multi-call program goes by the name of the link; other links were followed, so that nothing else can be put in their place.
+    // A multi-call program is called by the link's name. Other links were resolved, so that they cannot be swapped before the start.
     file: program.isMultiCall ? program.path : program.realPath,
     argv: stage.argv,
     isDiagnostic: false,
@@ -176,7 +176,7 @@ function isMatch(rule: ExecRule, question: PolicyQuestion, stage: Stage, program
   );
 }
 
-/** What is not sure does not allow, and does deny. */
+/** An uncertain match denies but does not allow. */
 function isTarget(rule: ExecRule, question: PolicyQuestion): boolean {
   if (isNamed(rule, question)) return true;
   return rule.action !== "allow" && question.isUnnamed === true && rule.target.some((name) => !/^(?:host|service )/.test(name));
@@ -190,7 +190,7 @@ function fits(patterns: readonly string[], value: string): boolean {
   return patterns.length === 0 || matcherOf(patterns)(value);
 }
 
-/** A name allows what is found by it where only root can put programs; a path allows that file. */
+/** A name allows a program in directories that only root can write; a path allows that file. */
 function allowsProgram({ program: patterns }: ExecRule, program: Program): boolean {
   if (patterns.length === 0) return true;
   const paths = matcherOf(patterns.filter((pattern) => pattern.includes("/") || pattern === "*"));
@@ -200,13 +200,13 @@ function allowsProgram({ program: patterns }: ExecRule, program: Program): boole
   if (isPlainLink && paths(program.path)) return true;
   const names = matcherOf(patterns.filter((pattern) => !pattern.includes("/")));
   if (!program.isTrusted || !isInSearchPath(program.path)) return false;
-  // A link to a multi-call program or to a launcher is not allowed by the name that it was given, unless that very name was meant.
+  // The name of a link to a multi-call program or launcher does not allow it, unless the rule has that very name.
   return (
     names(program.name) && (program.isMultiCall || !isLauncher(program.realName) || isLauncher(program.name) || names(program.realName))
   );
 }
 
-/** Denying and holding back look at every name that the program has. */
+/** `deny` and `hold` match every name of the program. */
 function touchesProgram({ program: patterns }: ExecRule, program: Program): boolean {
   if (patterns.length === 0) return true;
   const matches = matcherOf(patterns);
@@ -219,7 +219,7 @@ function fitsArguments({ action, args: patterns }: ExecRule, args: readonly stri
   return action === "allow" ? args.every(matches) : args.some(matches);
 }
 
-/** Rules that allow more than their writer may have meant, ready to print. */
+/** Warnings about rules that allow more than intended, ready to print. */
 export function ruleWarnings(rules: readonly ExecRule[]): string[] {
   return rules.flatMap((rule) => {
     if (rule.action === "deny" || rule.args.length > 0) return [];
@@ -230,7 +230,7 @@ export function ruleWarnings(rules: readonly ExecRule[]): string[] {
   });
 }
 
-/** What a refused command is answered with. */
+/** The error for a denied command. */
 export function refusal({ rule, why }: Pick<Decision, "rule" | "why">): CoralError {
   return new CoralError({ code: "not-permitted", message: `Cannot run this command: ${why}`, details: { rule } });
 }

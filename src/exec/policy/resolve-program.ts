@@ -1,28 +1,28 @@
-/** From the word that a command calls a program by to the file that would run. */
+/** Resolves the program name of a command to the file that would run. */
 
 import { CoralError } from "../../base/errors.ts";
 import { nameOfPath, type RootFiles } from "./root-files.ts";
 
 export interface Program {
-  /** As the command says it. */
+  /** As written in the command. */
   requested: string;
-  /** The last part of that: what a multi-call program takes for its name. */
+  /** Base name, which selects the function of a multi-call program. */
   name: string;
-  /** Where it was found, links not followed. */
+  /** Where it was found, without following links. */
   path: string;
   /** The file itself. */
   realPath: string;
   realName: string;
-  /** Only root could have put it there; see ResolvedFile. */
+  /** Only root can change it; see ResolvedFile. */
   isTrusted: boolean;
   /** Machine code, not a script that an interpreter reads. */
   isNative: boolean;
-  /** One file that is many programs, selected by the name it is called by. */
+  /** A multi-call program such as busybox: one file, many programs, selected by name. */
   isMultiCall: boolean;
   isSetuid: boolean;
 }
 
-/** Looked through in this order; the caller's PATH never counts. */
+/** Searched in this order; the caller's PATH is ignored. */
 export const searchPath: readonly string[] = ["/usr/local/sbin", "/usr/local/bin", "/usr/sbin", "/usr/bin", "/sbin", "/bin"];
 
 const multiCall = /^(?:busybox(?:\.\w+)?|toybox|coreutils|sbase-box|ubase-box|kmod|uutils|hush)$/;
@@ -69,7 +69,7 @@ export function resolveProgram(requested: string, { files, workingDirectory }: R
   });
 }
 
-/** The runtime looks it up itself. Whether its file is what its name says is then for the container's image to answer. */
+/** The runtime resolves the name itself; the container's image decides which file it is. */
 function unseenProgram(requested: string): Program {
   const name = nameOfPath(requested);
   const path = requested.includes("/") ? requested : `/bin/${requested}`;

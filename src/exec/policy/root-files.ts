@@ -14,9 +14,9 @@ export interface ResolvedFile {
 export interface RootFiles {
   /** Where it is on this machine; empty for `/`. */
   readonly prefix: string;
-  /** Nothing of them can be read from here. */
+  /** The files cannot be read from here. */
   readonly isUnseen: boolean;
-  /** Null when it is not there or may not be looked at. The path must be absolute. */
+  /** Null if it does not exist or may not be inspected. The path must be absolute. */
   resolve(path: string): ResolvedFile | null;
   /** The file's first bytes; null when it cannot be read. */
   head(path: string, bytes: number): Buffer | null;
@@ -55,7 +55,7 @@ export function createRootFiles(prefix = ""): RootFiles {
         done.push(name);
         continue;
       }
-      // A link's own mode is meaningless: its directory decides who may replace it, its owner who made it.
+      // A link's own mode is meaningless: its directory determines who may replace it, its owner who created it.
       isTrusted &&= stats.uid === 0 || stats.uid === ownerUid;
       const to = attempt(() => readlinkSync(prefix + next));
       if (to === null || ++links > maxLinks) return null;
@@ -85,10 +85,10 @@ export function createRootFiles(prefix = ""): RootFiles {
   };
 }
 
-/** Files that cannot be looked at, because only a container runtime reaches them: programs are known by their names alone. */
+/** Files that only a container runtime can reach: programs are known by name alone. */
 export const unseenFiles: RootFiles = { prefix: "", isUnseen: true, resolve: () => null, head: () => null };
 
-/** The part of a path behind its last slash. */
+/** The part of a path after its last slash. */
 export function nameOfPath(path: string): string {
   return posix.basename(path);
 }
@@ -97,7 +97,7 @@ function attempt<T>(read: () => T): T | null {
   try {
     return read();
   } catch (error) {
-    // Not there, or not ours to look at: both mean that it cannot be used. Anything else is a mistake of this code.
+    // Missing or not readable: either way it cannot be used. Anything else is a bug.
     if (error instanceof Error && "syscall" in error) return null;
     throw error;
   }

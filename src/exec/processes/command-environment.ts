@@ -5,11 +5,11 @@ import { matcherOf } from "../../base/name-pattern.ts";
 import { searchPath } from "../policy/resolve-program.ts";
 
 export interface CommandEnvironmentOptions {
-  /** What the caller wants to add. */
+  /** Variables requested by the caller. */
   requested: Readonly<Record<string, string>>;
-  /** Patterns of names that it may. */
+  /** Patterns of names that the caller may set. */
   allowed: readonly string[];
-  /** By the read-only profile: only what cannot change which code runs or which file is read, whatever the config allows. */
+  /** Under the read-only profile: only variables that cannot change which code runs or which file is read, whatever the config allows. */
   isDiagnostic: boolean;
   user: { name: string; home: string };
   /** TERM; empty without a terminal. */
@@ -17,21 +17,21 @@ export interface CommandEnvironmentOptions {
   commandId: string;
 }
 
-/** Marks every process of a command, so that one that went its own way can be found. */
+/** Marks every process of a command, so that daemonized ones can be found. */
 export const commandVariable = "CORAL_COMMAND_ID";
 
 const maxVariables = 256;
 const maxBytes = 64 * 1024;
 const harmless = matcherOf(["LANG", "LANGUAGE", "LC_*", "TZ", "TERM", "COLUMNS", "LINES", "NO_COLOR"]);
 /**
- * Read by the loader, the C library or a shell before a program's own code: they would act on the steps that start it, which are root's. Whoever may run anything
+ * Read by the loader, the C library or a shell before the program's own code. They would affect the launch steps, which run as root. A caller that may run anything
  * can set them with `env`.
  */
 const startup = matcherOf(
   `LD_* DYLD_* GCONV_PATH GETCONF_DIR GLIBC_TUNABLES HOSTALIASES LOCALDOMAIN LOCPATH MALLOC_* NIS_PATH NLSPATH RESOLV_HOST_CONF RES_OPTIONS TZDIR
    BASH_ENV BASHOPTS BASH_FUNC_* ENV SHELLOPTS PS4 IFS LIBMOUNT_* ASAN_OPTIONS UBSAN_OPTIONS PERF_*`.split(/\s+/),
 );
-/** No path, so that no file is read for it: locales and terminals are looked up by name. */
+/** No slashes, so that no file is read: locales and terminals are looked up by name. */
 const harmlessValue = /^[\w.@:,+=-]{0,128}$/;
 const timeZone = /^[A-Za-z][\w+-]{0,31}(?:\/[A-Za-z][\w+-]{0,31}){0,2}$/;
 
@@ -45,7 +45,7 @@ export function commandEnvironment(options: CommandEnvironmentOptions): Record<s
     LOGNAME: user.name,
     SHELL: "/bin/sh",
     LANG: "C.UTF-8",
-    // Nothing may wait for a key or start an editor.
+    // No pager, no editor.
     PAGER: "cat",
     SYSTEMD_PAGER: "",
     SYSTEMD_PAGERSECURE: "1",

@@ -1,6 +1,6 @@
 /**
- * A control group for each command, where the agent may make some: it bounds the command, and holds every process that comes of it, however it forks away.
- * All groups of an agent lie in one directory that names it, so that what a killed agent left behind is found by the next one.
+ * A control group per command, if the agent may create any. It limits the command and contains all its processes, also daemonized ones.
+ * All groups of an agent are in one directory named after it, so that the next agent finds what a killed one left behind.
  */
 
 import { randomBytes } from "node:crypto";
@@ -16,21 +16,21 @@ export interface GroupLimits {
 }
 
 export interface CommandGroup {
-  /** To be written `0` to by a process that joins. */
+  /** A process joins by writing `0` to these files. */
   readonly joinFiles: readonly string[];
   pids(): number[];
-  /** Ends everything in it at once; true when nothing is left. */
+  /** Kills all processes in the group; true when it is empty. */
   kill(): boolean;
-  /** False while something runs in it. */
+  /** False while a process is in it. */
   remove(): Promise<boolean>;
 }
 
 export interface CommandGroups {
-  /** Directories that hold this agent's groups; empty when it may make none. */
+  /** Directories of this agent's groups; empty if it may not create any. */
   readonly parents: readonly string[];
-  /** Which limits hold: `memory`, `cpu`, `pids`. */
+  /** Limits that are enforced: `memory`, `cpu`, `pids`. */
   readonly limited: readonly string[];
-  /** Undefined limits: none. Resolves with undefined when none can be made. */
+  /** Undefined limits: unlimited. Resolves with undefined if no group can be created. */
   create(name: string, limits: GroupLimits | undefined): Promise<CommandGroup | undefined>;
   close(): void;
 }
@@ -50,9 +50,9 @@ export interface OpenGroupsOptions {
   mounts?: ReturnType<typeof readCgroupMounts>;
 }
 
-/** Makes the directory of this agent, and ends and removes what agents left behind that do not run any more. */
+/** Creates this agent's directory; kills and removes what agents that no longer run left behind. */
 export function openCommandGroups({ log, mounts = readCgroupMounts() }: OpenGroupsOptions): CommandGroups {
-  // The last part distinguishes several groups of one process.
+  // The suffix distinguishes several groups of one process.
   const own = [prefix, pidNamespaceId(), process.pid, startTicksOf(process.pid) ?? "0", randomBytes(3).toString("hex")].join(".");
   const trees: Tree[] = [];
   for (const { version, directory, controllers } of mounts) {
@@ -75,7 +75,7 @@ export function openCommandGroups({ log, mounts = readCgroupMounts() }: OpenGrou
   };
 }
 
-/** A group of version 2 hands its controllers down only when that is written, and only while no process is in it itself. */
+/** A cgroup v2 passes controllers to its children only if `cgroup.subtree_control` names them, and only while it contains no process itself. */
 function enableControllers(directory: string, parent: string, controllers: readonly string[]): void {
   for (const controller of controllers) {
     attempt(() => writeFileSync(`${directory}/cgroup.subtree_control`, `+${controller}`));
@@ -87,7 +87,7 @@ function enabledIn(parent: string): string[] {
   return (readText(`${parent}/cgroup.subtree_control`) ?? "").split(/\s+/).filter((word) => word !== "");
 }
 
-/** Groups are made and removed beside the agent's own work: the kernel lets that wait for every process that joins one meanwhile, which takes milliseconds. */
+/** Groups are created and removed asynchronously: the kernel makes that wait, for milliseconds, while a process joins one. */
 async function createGroup(trees: readonly Tree[], name: string, limits: GroupLimits | undefined): Promise<CommandGroup | undefined> {
   const made: { directory: string; version: 1 | 2 }[] = [];
   for (const tree of trees) {
@@ -102,7 +102,7 @@ async function createGroup(trees: readonly Tree[], name: string, limits: GroupLi
     joinFiles: made.map(({ directory }) => `${directory}/cgroup.procs`),
     pids,
     kill: () => {
-      // Nothing can come into it by itself.
+      // No process can enter it on its own.
       const left = pids();
       if (left.length === 0) return true;
       for (const { directory, version } of made) if (version === 2) attempt(() => writeFileSync(`${directory}/cgroup.kill`, "1"));
@@ -124,7 +124,7 @@ function limitFiles({ version, controllers }: Tree, { memoryBytes, cpus, process
           memory: [
             ["memory.max", String(memoryBytes)],
             ["memory.swap.max", "0"],
-            // One that is over its bounds ends as a whole.
+            // Out of memory kills the whole group.
             ["memory.oom.group", "1"],
           ],
           cpu: [["cpu.max", `${quotaUs} ${periodUs}`]],
@@ -171,7 +171,7 @@ function listDirectory(path: string): string[] {
       .filter((entry) => entry.isDirectory())
       .map(({ name }) => name);
   } catch {
-    // Gone or not readable: then there is nothing to do there.
+    // Gone or not readable: nothing to do.
     return [];
   }
 }
@@ -196,7 +196,7 @@ function readText(path: string): string | undefined {
   }
 }
 
-/** As `attempt`, for what takes a while. */
+/** `attempt` for asynchronous work. */
 async function isDone(work: Promise<unknown>): Promise<boolean> {
   try {
     await work;
@@ -207,7 +207,7 @@ async function isDone(work: Promise<unknown>): Promise<boolean> {
   }
 }
 
-/** False when the system refused; what it means is the caller's to know. */
+/** False if the system refused; the caller knows what that means. */
 function attempt(act: () => unknown): boolean {
   try {
     act();

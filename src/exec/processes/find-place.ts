@@ -1,4 +1,4 @@
-/** Where a command is to run: on the host, beside the processes of a service, or in a container. Never beside a process that was only guessed. */
+/** Resolves where a command runs: on the host, beside the processes of a service, or in a container. Never guesses a process. */
 
 import { CoralError } from "../../base/errors.ts";
 import { type ContainerDirectory, type ContainerInfo, containerTitle, type ProcessView, viewProcess } from "../../host/index.ts";
@@ -8,7 +8,7 @@ export interface PlaceWanted {
   kind: "host" | "service" | "container";
   service: string;
   container: string;
-  /** 0: not given. */
+  /** 0: not specified. */
   pid: number;
 }
 
@@ -18,20 +18,20 @@ export interface Place {
   files: RootFiles;
   /** Whose namespaces are entered; undefined: none. */
   target: ProcessView | undefined;
-  /** The container, when it is one. */
+  /** The container, if it is one. */
   container: ContainerInfo | undefined;
-  /** It is in a container whose name is unknown now: a rule that names one may mean it. */
+  /** It is in a container whose name is currently unknown: a rule that names a container may apply. */
   isUnnamed: boolean;
-  /** The target's processes cannot be seen from here: only its runtime can run something there. */
+  /** The target's processes are not visible here: only its runtime can run something there. */
   isRuntimeOnly: boolean;
 }
 
 export interface FindPlaceOptions {
-  /** Processes of a service now. */
+  /** Current processes of a service. */
   pidsOf: (service: string) => Promise<readonly number[]>;
-  /** Names of the services that have a process which is meant. Default: none is known. */
+  /** Names of the services that one of these processes belongs to. Default: unknown. */
   servicesOf?: (isMeant: (pid: number) => boolean) => readonly string[];
-  /** Undefined: no container can be named here. */
+  /** Undefined: this agent sees no containers. */
   containers: ContainerDirectory | undefined;
   view?: typeof viewProcess;
 }
@@ -44,7 +44,7 @@ export function targetText({ kind, service, container, pid }: PlaceWanted): stri
 }
 
 /**
- * All that the rules may call it: a container by any of its names, however it was asked for; and a process that shares the host's files and processes
+ * All names by which rules may match it: a container by any of its names, however it was requested; a process that shares the host's files and processes
  * is the host.
  */
 export function ruleTargets(wanted: PlaceWanted, { target, container }: Place): string[] {
@@ -54,15 +54,15 @@ export function ruleTargets(wanted: PlaceWanted, { target, container }: Place): 
 }
 
 /**
- * The services that run in the same place, as `service api`: a rule that denies a service means the place, however it is addressed. Who runs there says how it is
- * called, so that these names close and never open.
+ * The services that run in the same place, as `service api`: a rule that denies a service covers the place, however it is addressed. Processes choose these names
+ * themselves, so they are used to deny and never to allow.
  */
 export function neighbourTargets({ target }: Place, { servicesOf, view = viewProcess }: FindPlaceOptions): string[] {
   if (!target || !servicesOf) return [];
   return servicesOf((pid) => view(pid)?.place === target.place).map((service) => `service ${service}`);
 }
 
-/** Throws `not-found`, `usage` when several fit, and `unsupported` when it cannot be reached. */
+/** Throws `not-found`, `usage` if it is ambiguous, and `unsupported` if it cannot be reached. */
 export async function findPlace(wanted: PlaceWanted, options: FindPlaceOptions, signal: AbortSignal): Promise<Place> {
   if (wanted.kind === "container") return containerPlace(wanted, options, signal);
   if (wanted.kind === "service") return servicePlace(wanted, options, signal);
@@ -82,7 +82,7 @@ function viewOf(pid: number, { view = viewProcess }: FindPlaceOptions): ProcessV
   });
 }
 
-/** One that shares the agent's own view of files and processes is on the host: there is nothing to enter. */
+/** A process that shares the agent's mount and pid namespaces is on the host: there is nothing to enter. */
 function processPlace(view: ProcessView, what: string, container?: ContainerInfo): Place {
   const isElsewhere = view.rootPrefix !== "" || view.namespaces.some((kind) => kind !== "cgroup");
   const base = { container, isUnnamed: container?.name === "", isRuntimeOnly: false, files: createRootFiles(view.rootPrefix) };
@@ -118,7 +118,7 @@ async function servicePlace(wanted: PlaceWanted, options: FindPlaceOptions, sign
   const pids = await options.pidsOf(service);
   const views = pids.flatMap((pid) => view(pid) ?? []);
   if (views.length === 0) {
-    // Its processes may be invisible while its container has its name.
+    // Its processes may be invisible although its container is known by name.
     const named = await containerNamed(wanted.container || service, options, signal);
     if (named) return containerPlace({ ...wanted, container: named.id }, options, signal);
     throw new CoralError({
@@ -139,14 +139,14 @@ async function servicePlace(wanted: PlaceWanted, options: FindPlaceOptions, sign
   return contained(processPlace(onlyPlace(service, fitting), `service ${service}`), options, signal);
 }
 
-/** Names the container that the process is in: its runtime can do there what the agent may not, such as to run something as its root. */
+/** Adds the process's container: its runtime can do what the agent may not, such as run something as the container's root. */
 async function contained(place: Place, { containers }: FindPlaceOptions, signal: AbortSignal): Promise<Place> {
   if (!place.target || !containers) return place;
   try {
     const container = await containers.of(place.target.pid, signal);
     return container === null ? place : { ...place, container, isUnnamed: container.name === "" };
   } catch (error) {
-    // A runtime that does not answer is not needed to enter the process's namespaces.
+    // Entering namespaces works without the runtime.
     if (error instanceof CoralError && (error.code === "unavailable" || error.code === "timeout")) return { ...place, isUnnamed: true };
     throw error;
   }
@@ -156,7 +156,7 @@ async function containerNamed(name: string, { containers }: FindPlaceOptions, si
   try {
     return await containers?.find(name, signal);
   } catch (error) {
-    // There is none of that name: the service's own message says more. Anything else is worth telling.
+    // No container of that name: the service's own message says more. Any other error is reported.
     if (error instanceof CoralError && error.code === "not-found") return undefined;
     throw error;
   }
@@ -177,7 +177,7 @@ async function inContainer(
   });
 }
 
-/** The process that was there first of the only place that the service runs in. Several places are several answers, so one must be named. */
+/** The oldest process of the only place where the service runs. With several places the caller must choose one. */
 function onlyPlace(service: string, views: readonly ProcessView[]): ProcessView {
   const places = new Map<string, ProcessView>();
   for (const view of views) {

@@ -28,7 +28,7 @@ interface Entry {
   home: string;
 }
 
-/** Throws `unsupported` when the agent may not become that user, and `invalid` when there is none of that name. */
+/** Throws `unsupported` if the agent may not switch to that user, and `invalid` if it does not exist. */
 export function findUser(options: FindUserOptions): CommandUser {
   const { runAs, target, ownUid = process.getuid?.() ?? 0, passwordFile = "/etc/passwd" } = options;
   const users = readUsers(passwordFile);
@@ -52,7 +52,7 @@ export function findUser(options: FindUserOptions): CommandUser {
     ? (users.find(({ uid }) => uid === Number(wanted)) ?? unnamed(Number(wanted)))
     : users.find(({ name }) => name === wanted);
   if (found) return userOf(found);
-  // Systems without the name have the number all the same.
+  // The number works on systems without the name.
   if (wanted === "nobody") return userOf({ name: "nobody", uid: 65_534, gid: 65_534, home: "/nonexistent" });
   throw new CoralError({
     code: "invalid",
@@ -75,7 +75,7 @@ function readUsers(file: string): Entry[] {
   });
 }
 
-/** Numbers of the groups that exist here; others are left out. */
+/** Ids of the groups that exist here; others are skipped. */
 export function findGroups(names: readonly string[], file = "/etc/group"): number[] {
   if (names.length === 0) return [];
   const known = new Map(linesOf(file).map((line) => [line.split(":")[0] ?? "", Number(line.split(":")[2])]));
@@ -89,7 +89,7 @@ function linesOf(file: string): string[] {
   try {
     return readFileSync(file, "utf8").split("\n");
   } catch {
-    // A host without the file has no names; numbers work all the same.
+    // A host without the file has no names; numbers still work.
     return [];
   }
 }

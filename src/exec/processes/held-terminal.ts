@@ -1,22 +1,22 @@
 /**
- * Keeps the other end of a terminal open until its program has ended. When the last descriptor of that end is closed the terminal counts as gone, is closed
- * here, and the kernel sends SIGHUP to every program still at it: a program that closes its output a moment before it ends, as `cat` does, would be ended by a signal.
+ * Keeps the slave side of a terminal open until its program has ended. When its last descriptor closes, the terminal hangs up, is closed
+ * here, and the kernel sends SIGHUP to its programs: one that closes its output just before it exits, such as `cat`, would die of a signal.
  */
 
 import { closeSync, constants, openSync } from "node:fs";
 import { processStateOf } from "../../host/index.ts";
 
-/** Of all terminals that are held; a process has one listener of a signal for them all. */
+/** All held terminals share one signal listener. */
 const looks = new Set<() => void>();
 
-/** `path` is the terminal's name, such as /dev/pts/3. The returned function lets go of it, as does the end of `pid`, a child of this process. */
+/** `path` is the terminal's name, such as /dev/pts/3. It is released by the returned function or when `pid`, a child of this process, ends. */
 export function holdTerminal(path: string, pid: number): () => void {
   let descriptor: number | undefined;
   try {
-    // Not as the agent's own terminal: then its Ctrl-C would be the agent's.
+    // Not as the agent's controlling terminal: its Ctrl-C would reach the agent.
     descriptor = openSync(path, constants.O_RDWR | constants.O_NOCTTY);
   } catch {
-    // It is gone already, or has no name here: what happens then is what happens without this.
+    // Already gone, or not visible here: continue without holding it.
     return () => undefined;
   }
   const letGo = (): void => {
@@ -28,7 +28,7 @@ export function holdTerminal(path: string, pid: number): () => void {
   const look = (): void => {
     if ((processStateOf(pid) ?? "Z") === "Z") letGo();
   };
-  // The library waits for the terminal's end before it reports the program's, so ask the kernel.
+  // The library reports the exit only after the terminal has closed, so ask the kernel.
   if (looks.size === 0) process.on("SIGCHLD", lookAtAll);
   looks.add(look);
   look();

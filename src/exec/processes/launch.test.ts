@@ -86,7 +86,7 @@ describe.runIf(hasTools)("launchWords()", () => {
 
   it("reports the capability missing to enter namespaces", () => {
     expect(() => launchWords(options({ target, user: undefined }))).toThrow(
-      "Cannot enter the namespaces of process 42: the agent has not the right to",
+      "Cannot enter the namespaces of process 42: the agent lacks permission; run it",
     );
   });
 });

@@ -1,6 +1,6 @@
 /**
- * The words that start a program: into its control groups, into the namespaces of its target, down to its user, without a way back up. Every step is a fixed
- * program with arguments of ours; the command's own words come last and are read by nobody on the way.
+ * Builds the argv that starts a program: joins its control groups, enters the target's namespaces, drops to its user for good. Every step is a fixed
+ * program with fixed arguments; the command's own argv comes last and is not parsed by any step.
  */
 
 import { existsSync } from "node:fs";
@@ -31,7 +31,7 @@ export interface LaunchOptions {
   workingDirectory: string;
 }
 
-/** Becomes `$@`, with output where `$coral_mode` says. Variables have names that no program minds, as they may be in its environment. */
+/** Executes `$@`, with output redirected by `$coral_mode`. The variable names are unlikely to clash, as they may reach the program's environment. */
 const become = `
 case $coral_mode in
   n) exec "$@" 3<&- ;;
@@ -43,7 +43,7 @@ case $coral_mode in
 esac
 exit 125
 `;
-/** `$1` says where output goes, then come the groups to join until `--`, then what to become. */
+/** `$1` is the output mode, followed by the groups to join, `--`, and the argv to execute. */
 const script = `
 coral_mode=$1; shift
 while [ "$1" != -- ]; do echo 0 >"$1" || exit 125; shift; done
@@ -51,9 +51,9 @@ shift
 ulimit -c 0
 umask 022
 ${become.replaceAll(" 3<&-", "")}`;
-/** After the change of user, so that directory permissions of that user apply. */
+/** After the user switch, so that this user's permissions apply to the directory. */
 const changeDirectory = 'cd -- "$1" || exit 125; shift; exec "$@"';
-/** Waits for lines of `launchOrder`. They are taken as they are: nothing in them is expanded or obeyed. Without the last one nothing is run. */
+/** Waits for the lines of `launchOrder`. They are taken literally; nothing in them is expanded. Nothing runs before the last one. */
 const waiting = `
 coral_mode=
 while IFS= read -r coral_line <&3; do
@@ -69,13 +69,13 @@ export ${commandVariable}="$1"
 shift 2
 ${become}`;
 
-/** A file to run and its arguments. Throws `unsupported` when the tools for it are missing here. */
+/** The argv. Throws `unsupported` if the required tools are missing on this host. */
 export function launchWords(options: LaunchOptions): [string, ...string[]] {
   const shell = tool(["/bin/sh", "/usr/bin/sh"], "run commands", "a shell at /bin/sh");
   return [shell, "-c", script, "coral-launch", modeOf(options.redirections), ...options.joinFiles, "--", ...chainOf(options, shell)];
 }
 
-/** Goes all the way that does not depend on the program, and waits for it: see `launchOrder`. */
+/** Does every step that does not depend on the program, then waits for it: see `launchOrder`. */
 export function waitingWords(options: Pick<LaunchOptions, "joinFiles" | "user" | "groups">): [string, ...string[]] {
   const shell = tool(["/bin/sh", "/usr/bin/sh"], "run commands", "a shell at /bin/sh");
   const redirections = { dropStdout: false, dropStderr: false, stderrToStdout: false };
@@ -83,11 +83,11 @@ export function waitingWords(options: Pick<LaunchOptions, "joinFiles" | "user" |
   return launchWords({ ...options, file: shell, args, redirections, capabilities: [], target: undefined, workingDirectory: "" });
 }
 
-/** Lines are read byte by byte, and each word is appended to the ones before. */
+/** Shells read lines byte by byte and append each word to `$@`, which is quadratic. */
 const maxOrderBytes = 16 * 1024;
 const maxOrderWords = 256;
 
-/** Input that turns a waiting process into the program; undefined if it cannot be expressed in lines. */
+/** Input that makes a waiting process execute the program; undefined if it cannot be expressed in lines. */
 export function launchOrder(
   commandId: string,
   options: Pick<LaunchOptions, "file" | "args" | "redirections" | "workingDirectory">,
@@ -110,7 +110,7 @@ function modeOf({ dropStdout, dropStderr, stderrToStdout }: Redirections): strin
   return `${dropStdout ? "o" : ""}${stderrToStdout ? "m" : dropStderr ? "e" : ""}` || "n";
 }
 
-/** Gives up rights for good. Before namespaces are entered the user stays: entering needs root. */
+/** Drops privileges for good. The user is kept until namespaces are entered, which needs root. */
 function confine({ user, groups, capabilities }: LaunchOptions, isEntering: boolean): string[] {
   if (user === undefined) return [];
   const setpriv = tool(["/usr/bin/setpriv", "/bin/setpriv"], `run commands as user ${user.uid}`, "setpriv of util-linux");
@@ -146,11 +146,11 @@ function enter(target: ProcessView, { user, workingDirectory }: LaunchOptions): 
   if (user === undefined || !mayEnterNamespaces()) {
     throw new CoralError({
       code: "unsupported",
-      message: `Cannot enter the namespaces of process ${target.pid}: the agent has not the right to; run it as root with CAP_SYS_ADMIN and CAP_SYS_CHROOT, or name the container so that its runtime can`,
+      message: `Cannot enter the namespaces of process ${target.pid}: the agent lacks permission; run it as root with CAP_SYS_ADMIN and CAP_SYS_CHROOT, or name the container so that its runtime can`,
     });
   }
   if (user.uid === 0) {
-    // With the agent's capabilities it would have more rights than anything in the container.
+    // With the agent's capabilities it would have more privileges than anything in the container.
     throw new CoralError({
       code: "unsupported",
       message: "Cannot run as root inside the namespaces of another process: only a container runtime can do that safely",
@@ -167,7 +167,7 @@ function enter(target: ProcessView, { user, workingDirectory }: LaunchOptions): 
     `--target=${target.pid}`,
     ...target.namespaces.flatMap((kind) => namespaceFlags[kind] ?? []),
     ...(target.rootPrefix === "" ? [] : ["--root"]),
-    // Looked up inside: a link there could lead out otherwise.
+    // Resolved inside the target: otherwise a link could lead out.
     ...(workingDirectory === "" ? [] : [`--wdns=${workingDirectory}`]),
     `--setgid=${user.gid}`,
     `--setuid=${user.uid}`,
@@ -175,7 +175,7 @@ function enter(target: ProcessView, { user, workingDirectory }: LaunchOptions): 
   ];
 }
 
-/** Whether this agent can enter other processes' namespaces at all. */
+/** Whether this agent can enter the namespaces of other processes. */
 export function mayEnterNamespaces(): boolean {
   return process.getuid?.() === 0 && mayGiveCapability("sys_admin") && mayGiveCapability("sys_chroot");
 }

@@ -1,9 +1,9 @@
-/** Counts what a command writes, hands it over piece by piece, and cuts it where its bound is. */
+/** Counts a command's output, delivers it in chunks, and truncates it at the output limit. */
 
 import { BoundedChannel } from "../../base/bounded-channel.ts";
 import type { CommandOutput } from "./running-command.ts";
 
-/** Pieces of at most 64 KiB that wait for a slow reader; then the command waits. */
+/** Chunks of at most 64 KiB queued for a slow reader; when full, the command blocks. */
 const maxWaiting = 16;
 const maxPieceBytes = 256 * 1024;
 
@@ -20,7 +20,7 @@ export class OutputMeter {
     this.#onLimit = onLimit;
   }
 
-  /** What waits while the reader is busy is handed over in one piece: each costs the same on its way, whatever its size. */
+  /** Queued chunks are merged while the reader is busy: each delivery costs the same, whatever its size. */
   async *[Symbol.asyncIterator](): AsyncGenerator<CommandOutput> {
     for await (const first of this.#channel) {
       let sizeBytes = first.data.byteLength;
@@ -32,7 +32,7 @@ export class OutputMeter {
     }
   }
 
-  /** From now on it is counted and dropped. */
+  /** From now on output is counted and dropped. */
   drain(): void {
     this.#isDrained = true;
     this.#channel.end();
@@ -42,7 +42,7 @@ export class OutputMeter {
     this.#channel.end();
   }
 
-  /** Resolves when the next piece can be taken; false when nothing more is wanted. */
+  /** Resolves when the next chunk can be queued; false if no more output is wanted. */
   async take(stream: CommandOutput["stream"], data: Uint8Array): Promise<boolean> {
     const left = this.#maxBytes - this.stdoutBytes - this.stderrBytes;
     const piece = data.byteLength > left ? data.subarray(0, Math.max(0, left)) : data;

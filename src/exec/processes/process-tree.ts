@@ -1,6 +1,6 @@
 /**
- * All processes of one command, also those that forked away: by its control group where there is one; else by a supplementary group that nobody else has, which
- * an unprivileged process cannot give up; and for an agent that may not give groups, by session and by a mark in the environment.
+ * All processes of one command, also daemonized ones: by its control group if it has one; else by a unique supplementary group, which
+ * an unprivileged process cannot drop; and for an agent without root, by session and a mark in the environment.
  */
 
 import { randomInt } from "node:crypto";
@@ -12,11 +12,11 @@ import type { Watchdog } from "./watchdog.ts";
 
 const killRounds = 200;
 const killPauseMs = 10;
-/** Above what systems and user namespaces give out, below what a signed number holds. */
+/** Above the group ids of systems and user namespaces, below the signed 32-bit limit. */
 const firstMarkId = 2_100_000_000;
 const markIds = 47_000_000;
 
-/** For a command that runs as another user than root, at an agent that is root and may make no control groups. */
+/** For a command that a root agent without control groups runs as another user. */
 export function newMarkGroup(): number {
   return firstMarkId + randomInt(markIds);
 }
@@ -26,7 +26,7 @@ export class ProcessTree {
   readonly #commandId: string;
   readonly #watchdog: Watchdog;
   readonly #leaders = new Set<number>();
-  /** The supplementary group that its programs were given; undefined: none. */
+  /** The supplementary group of its programs; undefined: none. */
   readonly markGroupId: number | undefined;
 
   /** `markGroupId`: see newMarkGroup. */
@@ -44,12 +44,12 @@ export class ProcessTree {
     if (!this.#group) this.#watchdog.add(pid, this.#commandId);
   }
 
-  /** One program and what shares its session. */
+  /** One program and its session. */
   signalOne(leader: number, name: NodeJS.Signals): void {
     if (this.#leaders.has(leader)) sendTo(-leader, name);
   }
 
-  /** `wrappers`: processes that only wait for another one, which is to get the signal. */
+  /** `wrappers`: processes that only wait for a child, which gets the signal instead. */
   signal(name: NodeJS.Signals, wrappers: ReadonlySet<number> = new Set()): void {
     const inGroup = this.#group?.pids() ?? [];
     if (wrappers.size === 0 || inGroup.length === 0) {
@@ -59,7 +59,7 @@ export class ProcessTree {
     for (const pid of inGroup) if (!wrappers.has(pid)) sendTo(pid, name);
   }
 
-  /** Ends all of them for good, and waits until they are gone. */
+  /** Kills all processes and waits until they are gone. */
   async kill(): Promise<void> {
     for (let round = 0; round < killRounds; round++) {
       if (this.#killOnce()) break;
@@ -82,7 +82,7 @@ export class ProcessTree {
   }
 }
 
-/** The kernel needs a moment to release an empty group; the caller of the command does not wait for that. */
+/** The kernel needs a moment to release an empty group; the command's caller does not wait for it. */
 export async function removeGroup(group: CommandGroup): Promise<void> {
   for (let round = 0; round < killRounds; round++) {
     await sleep(killPauseMs);
@@ -94,6 +94,6 @@ function sendTo(pid: number, name: NodeJS.Signals): void {
   try {
     process.kill(pid, name);
   } catch {
-    // It has ended by itself meanwhile, or is another user's by now: there is nothing left to signal.
+    // It has exited, or the pid belongs to another user by now: nothing left to signal.
   }
 }

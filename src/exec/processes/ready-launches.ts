@@ -1,6 +1,6 @@
 /**
- * Processes that wait to become a command. To start one takes several times as long as `true` does: a copy of a process, a shell, a change of user; and the kernel may
- * need more than ten milliseconds to take a process into a control group. All of that is the same for most commands, so it is done before the next one comes.
+ * Pre-forked processes that wait to become a command. Starting one takes several times as long as `true` runs: a fork, a shell, a user switch; and the kernel may
+ * need more than ten milliseconds to move a process into a control group. These steps are the same for most commands, so they are done in advance.
  */
 
 import { randomBytes } from "node:crypto";
@@ -11,10 +11,10 @@ import { type LaunchUser, waitingWords } from "./launch.ts";
 import { newMarkGroup, removeGroup } from "./process-tree.ts";
 import type { SpawnedPrograms, Spawner } from "./spawner.ts";
 
-/** What is known of a command before it is requested. */
+/** What is known about a command before it is requested. */
 export interface ExpectedCommand {
   user: LaunchUser | undefined;
-  /** Without what differs between commands. */
+  /** The launch without the parts that differ between commands. */
   environment: Readonly<Record<string, string>>;
   limits: GroupLimits | undefined;
   /** Whether its processes are identified by a supplementary group where there is no control group. */
@@ -35,12 +35,12 @@ interface Waiting extends ReadyLaunch {
   letGo(): Promise<void>;
 }
 
-/** For commands that follow each other at once. */
+/** For commands in quick succession. */
 const maxAlike = 3;
 const maxWaiting = 6;
 /** Delay after a command started: preparing the next one must not slow it down. */
 const refillDelayMs = 15;
-/** They go when no command came for this long. */
+/** Idle processes are released after this time without a command. */
 const idleMs = 60_000;
 
 export interface ReadyLaunchesOptions {
@@ -62,12 +62,12 @@ export class ReadyLaunches implements AsyncDisposable {
     this.#options = options;
   }
 
-  /** How many wait now. */
+  /** Number of waiting processes. */
   get size(): number {
     return this.#waiting.length;
   }
 
-  /** Undefined when none is ready; the next ones like this will find one. */
+  /** Undefined if none is ready; one is then prepared for later commands of this shape. */
   take(expected: ExpectedCommand): ReadyLaunch | undefined {
     if (this.#isClosed) return undefined;
     const key = JSON.stringify(expected);
@@ -75,7 +75,7 @@ export class ReadyLaunches implements AsyncDisposable {
     const [taken] = index < 0 ? [] : this.#waiting.splice(index, 1);
     this.#refill ??= setTimeout(() => {
       this.#refill = undefined;
-      // One after the other, as each counts what is there.
+      // In turn: each call counts the existing ones.
       this.#making = this.#making.catch(() => undefined).then(() => this.#makeReady(expected, key));
       this.#work(this.#making);
     }, refillDelayMs).unref();
@@ -103,7 +103,7 @@ export class ReadyLaunches implements AsyncDisposable {
 
   async #makeReady(expected: ExpectedCommand, key: string): Promise<void> {
     const missing = maxAlike - this.#waiting.filter((waiting) => waiting.key === key).length;
-    // At once: most of it is waiting for the kernel.
+    // Concurrently: most of the time is spent waiting for the kernel.
     await Promise.all(Array.from({ length: Math.max(0, missing) }, () => this.#add(expected, key)));
     await this.#clear(maxWaiting);
   }
@@ -111,7 +111,7 @@ export class ReadyLaunches implements AsyncDisposable {
   async #add(expected: ExpectedCommand, key: string): Promise<void> {
     const waiting = await this.#start(expected, key);
     this.#waiting.push(waiting);
-    // One that ends by itself was killed, or failed in a way that the command will report better.
+    // A process that exits was killed, or failed in a way that the command itself will report better.
     void waiting.spawned.programs[0]?.exited.then(() => {
       const index = this.#waiting.indexOf(waiting);
       if (index < 0) return;
@@ -134,14 +134,14 @@ export class ReadyLaunches implements AsyncDisposable {
     }
   }
 
-  /** Until no more than `left` wait; the oldest go. */
+  /** Releases the oldest until `left` remain. */
   async #clear(left: number): Promise<void> {
     const many = this.#waiting.splice(0, Math.max(0, this.#waiting.length - left));
     await Promise.all(many.map((waiting) => waiting.letGo()));
   }
 }
 
-/** It ends when nothing can come any more. */
+/** It exits when its input is closed. */
 async function letGo({ programs, orders, stdin, stdout }: SpawnedPrograms, group: CommandGroup | undefined): Promise<void> {
   orders?.destroy();
   group?.kill();

@@ -1,4 +1,4 @@
-/** Programs that a container runtime starts, where this agent cannot enter the container itself. They run as the container's own user, confined as it is. */
+/** Programs started by a container runtime, for containers that this agent cannot enter. They run as the container's user, with its confinement. */
 
 import { sleep } from "../../base/clock.ts";
 import { CoralError } from "../../base/errors.ts";
@@ -17,16 +17,16 @@ export interface ContainerRunOptions {
   bounds: CommandBounds;
 }
 
-/** Runtimes cannot end a program's input. So it is waited for this long, and this much of it, to know whether there is any and where it ends. */
+/** Runtimes cannot close a program's input. So input is read ahead, up to this time and size, to learn whether there is any and where it ends. */
 const inputWaitMs = 300;
 const maxHeldBytes = 4 * 1024 * 1024;
 
-/** What is known of the input when the program is started. */
+/** What is known about the input when the program starts. */
 type KnownInput = { kind: "none" } | { kind: "whole"; data: Buffer } | { kind: "open"; data: Buffer };
 
 /**
- * One program as it is; a pipeline, or one whose input must end, through the container's shell. The shell is given no word of the command to read: its
- * script is made of the numbers of words, and the words are its arguments.
+ * A single program is passed unchanged; a pipeline, or a program whose input must end, runs through the container's shell. The shell never parses the command: its
+ * script refers to words as positional parameters.
  */
 export function containerWords(programs: ContainerRunOptions["programs"], inputBytes: number | undefined): string[] {
   const [only] = programs;
@@ -105,7 +105,7 @@ class ContainerRun implements RunningCommand {
     this.#exec?.resize(columns, rows);
   }
 
-  /** The runtime passes no signals on. At a terminal the key does what the signal would; else to end it is all there is. */
+  /** The runtime forwards no signals. At a terminal the control character has the same effect; otherwise the program can only be killed. */
   signal(name: string): void {
     const short = name.toUpperCase().replace(/^SIG/, "");
     if (["INT", "TERM", "KILL", "HUP", "QUIT"].includes(short)) this.stop("cancelled");

@@ -1,4 +1,4 @@
-/** Programs joined by pipes of the kernel, as processes of this host. */
+/** Programs joined by kernel pipes, as processes of this host. */
 
 import { constants } from "node:os";
 import type { Readable } from "node:stream";
@@ -13,9 +13,9 @@ export interface PipelineOptions {
   spawned: SpawnedPrograms;
   tree: ProcessTree;
   bounds: CommandBounds;
-  /** For each program: when it is interrupted, which is then an ordinary end. */
+  /** Per program: when SIGINT is sent, which counts as a normal exit. */
   interruptMs?: readonly (number | undefined)[];
-  /** The launched process waits for another one that is the program: so it is when a pid namespace is entered. */
+  /** The launched process only waits for the program, which is its child: so when a pid namespace is entered. */
   isWrapped: boolean;
   log: Logger;
 }
@@ -23,7 +23,7 @@ export interface PipelineOptions {
 /** Between SIGTERM and SIGKILL. */
 const graceMs = 2_000;
 
-/** Reads, bounds and ends programs that were started. */
+/** Reads the output of started programs, enforces limits and ends them. */
 export function runPipeline(options: PipelineOptions): RunningCommand {
   return new Pipeline(options);
 }
@@ -112,7 +112,7 @@ class Pipeline implements RunningCommand {
     try {
       for await (const data of source as AsyncIterable<Buffer>) if (!(await this.#meter.take(stream, data))) break;
     } catch {
-      // The stream was closed under it because the command was ended.
+      // The stream was closed because the command was ended.
     }
     source.destroy();
   }
@@ -123,7 +123,7 @@ class Pipeline implements RunningCommand {
     for (const [index, delayMs] of interruptMs.entries()) {
       const pid = this.#spawned.programs[index]?.pid;
       if (delayMs === undefined || pid === undefined) continue;
-      // The others continue: they still have to print what this one outputs at its end.
+      // The others continue: they still have to process its last output.
       this.#timers.push(setTimeout(() => (isWrapped ? this.signal("INT") : tree.signalOne(pid, "SIGINT")), delayMs));
     }
   }
@@ -132,7 +132,7 @@ class Pipeline implements RunningCommand {
     const ends = await Promise.all(exits);
     this.#isGone = true;
     for (const timer of this.#timers) clearTimeout(timer);
-    // What forked away goes with the command; it also holds its output open.
+    // Daemonized processes end with the command; they also keep its output open.
     await this.#options.tree.kill();
     this.#spawned.stdin.destroy();
     await Promise.all(outputs);
@@ -148,7 +148,7 @@ class Pipeline implements RunningCommand {
   }
 }
 
-/** What the command was ended for counts more than how its last program took it. */
+/** The reason for ending the command takes precedence over its last program's exit status. */
 export function endOf(
   reason: CommandEnd["reason"] | undefined,
   code: number | null,

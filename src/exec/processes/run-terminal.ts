@@ -1,4 +1,4 @@
-/** A program at a terminal of its own. The terminal library is loaded with the first one. */
+/** A program at its own terminal. The terminal library is loaded with the first one. */
 
 import { constants } from "node:os";
 import type { IPty } from "@lydell/node-pty";
@@ -51,7 +51,7 @@ export async function runTerminal(options: TerminalOptions): Promise<RunningComm
     rows,
     cwd: "/",
     env: { ...options.environment },
-    // Bytes, not text: what a program writes need not be UTF-8.
+    // Bytes, not text: output need not be UTF-8.
     encoding: null,
   });
   return new Terminal(options, pty);
@@ -65,7 +65,7 @@ class Terminal implements RunningCommand {
   readonly #startedMs = performance.now();
   readonly #timers: NodeJS.Timeout[] = [];
   #reason: CommandEnd["reason"] | undefined;
-  /** Pieces are handed over one after the other. */
+  /** Chunks are delivered in order, one at a time. */
   #lastTaken: Promise<unknown> = Promise.resolve();
   #waiting = 0;
   #isGone = false;
@@ -99,11 +99,11 @@ class Terminal implements RunningCommand {
   }
 
   async write(data: Uint8Array): Promise<void> {
-    // Its types know texts only; bytes go through as they are.
+    // The types declare strings only; bytes are passed unchanged.
     if (!this.#isGone) this.#pty.write(Buffer.from(data) as unknown as string);
   }
 
-  /** What Ctrl-D does; again and again, since every read is at the end from now on, and a key that comes while a program sets up its terminal is lost. */
+  /** Sends Ctrl-D repeatedly: every later read must see the end, and a key sent while a program sets up its terminal is lost. */
   endInput(): void {
     if (this.#isGone || this.#inputEnd !== undefined) return;
     this.#pty.write("\x04");
@@ -116,7 +116,7 @@ class Terminal implements RunningCommand {
     try {
       this.#pty.resize(size.columns, size.rows);
     } catch {
-      // It ended a moment ago, and its end is on its way.
+      // It has just exited; the exit event is on its way.
     }
   }
 
@@ -131,7 +131,7 @@ class Terminal implements RunningCommand {
     this.#reason = reason;
     this.#meter.drain();
     this.#pty.resume();
-    // As a terminal that hangs up signals its programs.
+    // The signal of a terminal that hangs up.
     this.signal("HUP");
     const kill = (): void => background(this.#options.log, "The end of a terminal", this.#options.tree.kill());
     if (reason === "output-limit") kill();
@@ -145,7 +145,7 @@ class Terminal implements RunningCommand {
 
   #take(data: Buffer): void {
     this.#waiting++;
-    // The program waits while a slow reader takes what is there.
+    // A slow reader blocks the program.
     if (this.#waiting === 4) this.#pty.pause();
     this.#lastTaken = this.#lastTaken
       .then(() => this.#meter.take("stdout", data))

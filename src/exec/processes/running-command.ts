@@ -1,4 +1,4 @@
-/** A command that runs, whatever keeps it: processes of this host, a terminal, or a container runtime. */
+/** A running command, whatever runs it: processes of this host, a terminal, or a container runtime. */
 
 /** Why and how it ended. */
 export interface CommandEnd {
@@ -7,7 +7,7 @@ export interface CommandEnd {
   exitCode: number;
   /** `SIGTERM`; empty when it exited by itself. */
   signal: string;
-  /** For `failed`: what to print. */
+  /** For `failed`: the message. */
   problem: string;
   stdoutBytes: number;
   stderrBytes: number;
@@ -20,36 +20,36 @@ export interface CommandOutput {
 }
 
 export interface RunningCommand extends AsyncDisposable {
-  /** Of the first program; 0 when a runtime keeps it. */
+  /** Pid of the first program; 0 if a container runtime runs it. */
   readonly pid: number;
   /** Read at most once. A reader that stops blocks the command; `drain` lets it run unread. */
   output(): AsyncIterable<CommandOutput>;
   drain(): void;
-  /** Resolves when more can be written. What comes after its end is dropped. */
+  /** Resolves when more can be written. Input after its end is dropped. */
   write(data: Uint8Array): Promise<void>;
   endInput(): void;
-  /** Of a terminal; nothing without one. */
+  /** Resizes the terminal; no effect without one. */
   resize(columns: number, rows: number): void;
-  /** `INT`, `TERM` …: to all its programs. */
+  /** Sends `INT`, `TERM` … to all programs. */
   signal(name: string): void;
-  /** Asks it to end, and a moment later ends it with all that came of it. */
+  /** Sends SIGTERM, then kills all its processes after a grace period. */
   stop(reason: CommandEnd["reason"]): void;
-  /** After the last output was taken and its last process is gone. */
+  /** Resolves after the last output was read and the last process is gone. */
   readonly ended: Promise<CommandEnd>;
 }
 
-/** What bounds a command. */
+/** Limits of a command. */
 export interface CommandBounds {
-  /** Undefined: as long as it likes. */
+  /** Undefined: no timeout. */
   timeoutMs: number | undefined;
   maxOutputBytes: number | undefined;
-  /** It is interrupted then, which is not a failure. */
+  /** SIGINT is sent after this time, which is not a failure. */
   stopAfterMs: number | undefined;
 }
 
 const signals = ["HUP", "INT", "QUIT", "TERM", "KILL", "USR1", "USR2", "CONT", "STOP", "TSTP", "WINCH", "PIPE"] as const;
 
-/** `INT` or `SIGINT`; undefined for one that is not passed on. */
+/** `INT` or `SIGINT`; undefined for a signal that is not forwarded. */
 export function signalOf(name: string): NodeJS.Signals | undefined {
   const short = name.toUpperCase().replace(/^SIG/, "");
   const found = signals.find((known) => known === short);

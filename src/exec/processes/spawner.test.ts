@@ -39,7 +39,7 @@ test("createSpawner() loses nothing of a program that has ended before anyone re
   expect(await textOf(stdout)).toHaveLength(50_002);
 });
 
-test("createSpawner() joins programs by pipes and tells of each how it ended", async () => {
+test("createSpawner() joins programs by pipes and reports how each ended", async () => {
   using spawner = createSpawner(silentLogger);
   const words: [string, ...string[]][] = [
     ["/bin/sh", "-c", "cat; echo first >&2; kill -TERM $$"],
@@ -80,7 +80,7 @@ test("createSpawner() starts none when one cannot be started", async () => {
   expect(await next.programs[0]!.exited).toEqual({ code: 0, signal: null });
 });
 
-test("createSpawner() tells that programs are lost when its process is killed, and starts another one", async () => {
+test("createSpawner() reports programs as lost when its process is killed, and starts another one", async () => {
   using spawner = createSpawner(silentLogger);
   const { programs, stdout } = await spawner.start({
     programs: [["/bin/sh", "-c", "echo $PPID; exec sleep 97532"]],
@@ -94,7 +94,7 @@ test("createSpawner() tells that programs are lost when its process is killed, a
   expect(await next.programs[0]!.exited).toEqual({ code: 0, signal: null });
 });
 
-test("createSpawner() ends its process when it is let go", async () => {
+test("createSpawner() ends its process when it is closed", async () => {
   const spawner = createSpawner(silentLogger);
   const { programs, stdout } = await spawner.start({ programs: [["/bin/sh", "-c", "echo $PPID"]], environment: {} });
   const helper = Number(await textOf(stdout));

@@ -1,7 +1,7 @@
 /**
- * Starts programs from a small process of its own. A process is copied to make another one, and copying an agent with its store takes tens of
- * milliseconds in which it does nothing else; copying the small one takes two. Pipes of the programs are handed over to the agent: no byte goes through
- * the process in between.
+ * Starts programs from a small helper process. fork() copies the page tables of its process, and for an agent with its store that takes tens of
+ * milliseconds in which the agent does nothing else; for the helper it takes two. The helper passes the programs' pipes to the agent: no byte goes through
+ * the helper.
  */
 
 import { type ChildProcess, spawn } from "node:child_process";
@@ -27,29 +27,29 @@ export interface SpawnedPrograms {
   stdin: Writable;
   /** Of the last. */
   stdout: Readable;
-  /** What the first program reads at descriptor 3; undefined if not requested. */
+  /** Descriptor 3 of the first program; undefined if not requested. */
   orders: Writable | undefined;
 }
 
 export interface StartOptions {
-  /** Each is a file and its arguments, and leads a session of its own. */
+  /** One argv per program; each leads its own session. */
   programs: readonly (readonly [string, ...string[]])[];
   environment: Readonly<Record<string, string>>;
-  /** The first program has one more input, at descriptor 3. Default false. */
+  /** The first program gets a second input, at descriptor 3. Default false. */
   takesOrders?: boolean;
 }
 
 export interface Spawner extends Disposable {
-  /** Throws when a program cannot be started; then none runs. */
+  /** Throws if a program cannot be started; then none runs. */
   start(options: StartOptions): Promise<SpawnedPrograms>;
 }
 
-/** The process goes when nothing was started for this long. */
+/** The helper exits after this idle time. */
 const idleMs = 60_000;
 
 /**
- * What runs in it. Streams are taken from the child objects, and not read, before anything can come: what was read here would be lost. It ends with its
- * channel, however the agent ends.
+ * The helper's code. Streams are taken from the child objects before any data arrives and are never read: data read here would be lost. It exits when its
+ * channel closes, however the agent ends.
  */
 const source = `
 const { spawn } = require("node:child_process");
@@ -114,7 +114,7 @@ class HelpedSpawner implements Spawner {
     const id = ++this.#lastId;
     const order = new StartOrder(programs.length, () => this.#forget(id));
     this.#orders.set(id, order);
-    // What runs keeps the agent there; a process that only waits does not.
+    // Running programs keep the agent alive; an idle helper does not.
     this.#helper.channel?.ref();
     this.#helper.send({ id, programs, environment, takesOrders }, (error) => {
       if (error) order.lose(error.message);
@@ -142,7 +142,7 @@ class HelpedSpawner implements Spawner {
     const helper = spawn(process.execPath, ["--max-semi-space-size=1", "--v8-pool-size=0", "-e", source], {
       stdio: ["ignore", "ignore", "ignore", "ipc"],
       cwd: "/",
-      // Nothing of the agent's own environment, in which there may be a token.
+      // Not the agent's environment, which may contain a token.
       env: {},
       detached: true,
     });
@@ -162,7 +162,7 @@ class HelpedSpawner implements Spawner {
   }
 }
 
-/** One pipeline, from its order to the exit of its last program. */
+/** One pipeline, from the request to the exit of its last program. */
 class StartOrder {
   readonly started: Promise<SpawnedPrograms>;
   readonly #count: number;
@@ -221,7 +221,7 @@ class StartOrder {
       const stderr = this.#stderrs.get(place);
       return stderr ? [{ pid: this.#pids[place] ?? 0, stderr, exited: promise }] : [];
     });
-    // The orders, if any, came first.
+    // Requests, if any, came first.
     this.#resolve({ programs, stdin: this.#stdin, stdout: this.#stdout, orders: this.#orders });
   }
 

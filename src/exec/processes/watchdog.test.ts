@@ -69,7 +69,7 @@ describe("the watchdog", () => {
     for (const pid of watchdogs()) if (!before.has(pid)) process.kill(Number(pid), "SIGKILL");
     child.kill("SIGKILL");
     await once(child, "exit");
-    // Those that are traced by nobody now run on.
+    // Without agent and watchdog they keep running.
     expect(left(commandId).length).toBeGreaterThan(0);
     const warnings: string[] = [];
     const log = createLogger("test", "warn", ({ message }) => warnings.push(message));

@@ -1,4 +1,4 @@
-/** One small process that outlives the agent: when the agent is gone, it ends every command that the agent ran. */
+/** A small process that outlives the agent: when the agent is gone, it kills every command that the agent ran. */
 
 import { type ChildProcess, spawn } from "node:child_process";
 import { existsSync } from "node:fs";
@@ -6,19 +6,19 @@ import type { Logger } from "../../base/log.ts";
 import { commandVariable } from "./command-environment.ts";
 
 export interface Watchdog extends Disposable {
-  /** Its number; undefined when it could not be started. */
+  /** Pid; undefined if it could not be started. */
   readonly pid: number | undefined;
-  /** A command that is not in a control group: its session, and the mark of its processes. */
+  /** Registers a command without a control group: its session and the mark of its processes. */
   add(pid: number, commandId: string): void;
-  /** By a group that only its processes have; see ProcessTree. */
+  /** Registers a command by a supplementary group that only its processes have; see ProcessTree. */
   addGroup(groupId: number): void;
   removeGroup(groupId: number): void;
   remove(pid: number, commandId: string): void;
 }
 
 /**
- * Waits at its input, which ends when the agent ends, however it ends. Its arguments are the directories of the agent's groups; it sits in a group of
- * its own beside them, so that ending the agent's whole group does not end it, too. Numbers and marks come as lines.
+ * Reads its input, which ends when the agent ends, however it ends. Its arguments are the directories of the agent's groups; it is in its own group
+ * beside them, so that killing the agent's whole group does not kill it. Pids and marks arrive as lines.
  */
 const script = `
 trap '' TERM INT HUP QUIT PIPE
@@ -82,7 +82,7 @@ export function startWatchdog(parents: readonly string[], log: Logger): Watchdog
     env: { PATH: "/usr/sbin:/usr/bin:/sbin:/bin", COMMAND_VARIABLE: commandVariable },
   });
   child.on("error", (error) => log.warn(`The watchdog of commands did not start: ${error.message}`));
-  // Its end of the pipe may be gone before ours.
+  // Its end of the pipe may close before ours.
   child.stdin?.on("error", () => undefined);
   child.unref();
   const send = (line: string): void => {

@@ -1,7 +1,7 @@
 import type { CommandOutput, RunningCommand } from "../processes/running-command.ts";
 import type { Recording } from "./recordings.ts";
 
-/** The same command, with what its terminal shows written down on its way to the reader. */
+/** Wraps a command so that its terminal output is recorded on its way to the reader. */
 export function recorded(running: RunningCommand, recording: Recording): RunningCommand {
   async function* output(): AsyncGenerator<CommandOutput> {
     for await (const piece of running.output()) {

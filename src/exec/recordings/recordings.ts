@@ -1,4 +1,4 @@
-/** What terminals showed, as asciicast v2 files in one directory, bounded each and together. What was typed is not kept: it may be a password. */
+/** Terminal output as asciicast v2 files in one directory, with limits per file and in total. Input is not recorded: it may be a password. */
 
 import { createHash } from "node:crypto";
 import { createWriteStream, type WriteStream } from "node:fs";
@@ -9,7 +9,7 @@ import type { Logger } from "../../base/log.ts";
 
 export interface RecordingSettings {
   enabled: boolean;
-  /** Of all together. */
+  /** Total of all recordings. */
   maxSizeBytes: number;
   maxAgeMs: number;
 }
@@ -19,7 +19,7 @@ export interface Recording {
   readonly name: string;
   output(data: Uint8Array): void;
   resize(columns: number, rows: number): void;
-  /** Resolves when it is on disk, with the SHA-256 of the file in hex; empty when there is none, or it could not be written. */
+  /** Resolves when the file is on disk, with its SHA-256 in hex; empty if there is no recording or it could not be written. */
   close(): Promise<string>;
 }
 
@@ -32,9 +32,9 @@ export interface RecordingStart {
 }
 
 const validName = /^[0-9a-f-]{8,64}\.cast$/;
-/** Of one recording, of what all may take. */
+/** Limit of one recording, as a share of the total. */
 const shareOfAll = 0.25;
-/** Bytes waiting for a slow disk; beyond this the recording ends and the terminal continues. */
+/** Bytes queued for a slow disk; beyond this the recording stops and the terminal continues. */
 const maxWaitingBytes = 8 * 1024 * 1024;
 const pieceBytes = 64 * 1024;
 
@@ -62,7 +62,7 @@ export class Recordings {
     return new CastFile(name, join(this.#directory, name), what, maxSizeBytes * shareOfAll, this.#log);
   }
 
-  /** The file in pieces. Throws `not-found` when it was never made or has been removed. */
+  /** The file in chunks. Throws `not-found` if it never existed or was removed. */
   async *read(name: string): AsyncGenerator<Uint8Array> {
     const problem = new CoralError({
       code: "not-found",
@@ -83,7 +83,7 @@ export class Recordings {
     }
   }
 
-  /** Too old, and then the oldest until the rest fits. */
+  /** Removes expired recordings, then the oldest until the rest fits. */
   async #prune(): Promise<void> {
     const { maxSizeBytes, maxAgeMs } = this.#settings();
     const names = (await readdir(this.#directory)).filter((name) => validName.test(name));

@@ -1,14 +1,14 @@
 /**
- * curl, of which only requests are left: GET and HEAD by http and https. A body is shown only from addresses that are written as numbers and are not
+ * curl, restricted to GET and HEAD over http and https. A body is shown only from numeric addresses that are not
  * link-local, or from localhost: a name could lead to the metadata service of a cloud, which answers GET with credentials. HEAD may go anywhere.
  */
 
 import { checkArguments, matching, oneOf, type UsedArguments, upTo, type ValueCheck } from "../argument-grammar.ts";
 
-/** No user part, no brackets but those of an address, no braces, no backslash: nothing that two parsers could read in two ways. */
+/** No user part, no brackets except around an address, no braces, no backslash: nothing that parsers disagree about. */
 const url = /^https?:\/\/([a-z0-9](?:[a-z0-9.-]{0,251}[a-z0-9])?|\[[0-9a-f:.]{2,45}\])(?::\d{1,5})?(?:[/?][\w\-.~%!$&'()*+,;=:@/?]*)?$/i;
 const quad = /^(?:(?:25[0-5]|2[0-4]\d|1\d\d|[1-9]?\d)\.){3}(?:25[0-5]|2[0-4]\d|1\d\d|[1-9]?\d)$/;
-/** A method can be changed by a header, and a metadata service asks for one: only those that do neither. */
+/** Some headers override the method, and metadata services require one; only headers that do neither are allowed. */
 const harmlessHeader =
   /^(?:accept|accept-encoding|accept-language|user-agent|cache-control|range|if-none-match|if-modified-since|traceparent): ?[\x20-\x7e]{0,512}$/i;
 
@@ -83,5 +83,5 @@ export function checkCurl(args: readonly string[]): string | undefined {
   });
 }
 
-/** No file of settings, no globbing, no other protocol, no proxy, no redirect, not for ever. */
+/** No config file, no globbing, no other protocol, no proxy, no redirects, bounded time. */
 export const curlFirst: readonly string[] = ["-q", "--globoff", "--proto", "=http,https", "--noproxy", "*", "--max-time", "60"];

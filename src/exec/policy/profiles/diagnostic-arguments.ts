@@ -12,26 +12,26 @@ import {
   type ValueCheck,
 } from "../argument-grammar.ts";
 
-/** Fields of `ps -o`; those that show an environment are not among them. */
+/** Fields of `ps -o`, without those that show environments. */
 const fields = matching(/^(?!.*env)[\w%,=:. +-]{1,512}$/i, "is not a list of fields");
-/** `--sort=-%mem`: a hyphen turns the order around. */
+/** `--sort=-%mem`: a hyphen reverses the order. */
 const order: ValueCheck = (value) => fields(value.replace(/^[-+]/, ""));
 const bsdLetters = /^[aAxuwfljvsmHrTcLhnS]{1,16}$/;
 const classicDash = /^-aux(?:w{1,2}|f)?$/;
 
 const modernFlags = "AaedfFljLTHMwyNZc";
-/** As a word of its own it would show environments, were it read as BSD letters. */
+/** As a separate word it would show environments if `ps` read it as BSD letters. */
 const showsEnvironments = /^(?=.*e)[acefghjlmnrsuvwxAHLSTXZ]+$/;
 
 /**
- * The BSD letter `e` shows environments, and when `ps` cannot make sense of its options it reads them all again as BSD letters. So `-e` is run as
- * `-A` (see rewritePs), and nothing else that could be read so may hold an `e`.
+ * The BSD letter `e` shows environments, and `ps` re-reads all options as BSD letters if it cannot parse them. So `-e` is run as
+ * `-A` (see rewritePs), and no other word that could be read as BSD letters may contain an `e`.
  */
 export function checkPs(args: readonly string[]): string | undefined {
   const names = { value: matching(/^[\w.,@-]{1,256}$/) };
   const numbers = { value: matching(/^\d{1,10}(?:,\d{1,10})*$/, "is not a list of numbers") };
   const modern = args.filter((arg) => !classicDash.test(arg));
-  // `-aux` is such a case itself: nothing that could be read in two ways may stand beside it.
+  // `-aux` is itself ambiguous: no other ambiguous word may accompany it.
   const beside = modern.length === args.length ? undefined : modern.find((arg) => !/^--(?:sort|cols|no-headers)\b/.test(arg));
   if (beside !== undefined) return `"${beside}" does not go with -aux; write aux`;
   const attached = modern.find((arg, index) => /^-[^-]*[uUgGtC].+/.test(arg) && modern[index - 1] !== "--sort");
@@ -73,7 +73,7 @@ export function checkPs(args: readonly string[]): string | undefined {
   });
 }
 
-/** `-e` means the same as `-A`, which has no meaning as a BSD letter: then `ps` fails instead of showing what it should not. */
+/** `-A` means the same as `-e` but is not a BSD letter: `ps` fails instead of showing environments. */
 export function rewritePs(args: readonly string[]): string[] {
   const leading = new RegExp(`^-[${modernFlags}]+`);
   return args.map((arg, index) => (args[index - 1] === "--sort" ? arg : arg.replace(leading, (flags) => flags.replaceAll("e", "A"))));
@@ -99,7 +99,7 @@ const ipObjects = [
 ];
 const ipWord = matching(/^[A-Za-z0-9][\w.:/@%-]{0,64}$/, "is not allowed");
 
-/** Objects and verbs are written out: `ip` takes beginnings of words, and some of those mean a change. */
+/** Objects and verbs must be written out: `ip` accepts prefixes, and some of them change something. */
 export function checkIp(args: readonly string[]): string | undefined {
   let at = 0;
   for (; args[at]?.startsWith("-") === true; at++) {
@@ -120,7 +120,7 @@ export function checkIp(args: readonly string[]): string | undefined {
   if (!isGet && verb !== "show" && verb !== "list") return `"${verb}" is not allowed; only show and list are, and get of routes`;
   for (const word of rest) {
     const wrong = ipWord(word);
-    // The word behind `type` becomes part of a library's name.
+    // The word after `type` becomes part of a library's file name.
     if (wrong !== undefined || word.includes("..") || word === "save" || word === "restore" || word === "showdump")
       return `"${word}" ${wrong ?? "is not allowed"}`;
   }
@@ -128,10 +128,10 @@ export function checkIp(args: readonly string[]): string | undefined {
 }
 
 const maxPackets = 10_000;
-/** Not the other things that can be listened to (D-Bus, USB, Bluetooth, netfilter's logs and queues), nor the numbers by which all of them go. */
+/** No other capture sources (D-Bus, USB, Bluetooth, netfilter logs and queues), and no interface numbers, which include them. */
 const networkInterface: ValueCheck = (value) =>
   /^\d+$|^(?:dbus|usbmon|bluetooth|nflog|nfqueue|rdma|netmap|rpcap|dag|snf)/i.test(value) ? "is not a network interface" : plainWord(value);
-/** Few packets and their headers: no file is written, read or named, no payload is dumped. */
+/** A few packet headers: no files, no payload dumps. */
 const tcpdumpGrammar: ArgumentGrammar = {
   flags: "DefKlnNOpqStuv#J",
   short: {
@@ -157,12 +157,12 @@ export function checkTcpdump(args: readonly string[]): string | undefined {
   });
 }
 
-/** Of queries for names, and nothing else. */
+/** DNS only. */
 const namesOnly = /^(?:udp |tcp )?port (?:53|domain)(?: and (?:src |dst )?host [\w.:]+)?$/;
 
 /**
- * By itself tcpdump shows what it understands: passwords and values of Redis, of FTP, SMTP and SNMP, lines of HTTP. Payload that it is told to take for CARP, which
- * is a protocol beside TCP, is not looked at in TCP; of other packets `-q` leaves addresses, ports and lengths.
+ * By default tcpdump prints what it decodes: passwords and values of Redis, FTP, SMTP and SNMP, lines of HTTP. With `-T carp`, a protocol beside TCP,
+ * it does not decode TCP payload; for other packets `-q` leaves addresses, ports and lengths.
  */
 export function rewriteTcpdump(args: readonly string[]): string[] {
   let filter = "";
@@ -179,7 +179,7 @@ export function rewriteTcpdump(args: readonly string[]): string[] {
   return [...(isTcpOnly(filter) ? ["-T", "carp"] : ["-q"]), ...args];
 }
 
-/** What it does not understand it would dump, so nothing else may come along. */
+/** It dumps what it cannot decode, so the filter must match nothing else. */
 function isTcpOnly(filter: string): boolean {
   let outer = filter;
   for (let inner = ""; inner !== outer; ) {
@@ -189,7 +189,7 @@ function isTcpOnly(filter: string): boolean {
   return /^tcp\b/.test(outer) && !/\bor\b|\|\||[()]/.test(outer);
 }
 
-/** Only the table of counts of processes that run. */
+/** Only the summary table (-c) of running processes. */
 export function checkStrace(args: readonly string[]): string | undefined {
   return checkArguments(args, {
     flags: "cfw",
@@ -244,11 +244,11 @@ const findValues: Readonly<Record<string, (value: string) => string | undefined>
   "-perm": (value) => (/^[-/]?[0-7augorwxst+=,]{1,32}$/.test(value) ? undefined : "is not a mode"),
   "-newer": absolutePath,
   "-newermt": matching(/^[\w:. +-]{1,64}$/),
-  // Its directives show facts about files and nothing of their contents.
+  // Its directives show metadata of files, never contents.
   "-printf": anyText,
 };
 
-/** Names of files and facts about them: nothing is run, removed or written, so -exec, -ok, -delete, -fprint and -files0-from are not here. */
+/** Names and metadata of files. Without -exec, -ok, -delete, -fprint and -files0-from, which run, remove, write or read. */
 export function checkFind(args: readonly string[]): string | undefined {
   let at = 0;
   for (; at < args.length && !/^[-(!),]/.test(args[at] ?? ""); at++) {

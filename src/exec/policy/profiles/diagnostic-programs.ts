@@ -14,7 +14,7 @@ export const diagnosticPrograms: Readonly<Record<string, DiagnosticProgram>> = {
   ...textFilters,
 };
 
-/** What is refused and why; undefined when the profile lets it run. */
+/** The reason for a refusal; undefined if the profile allows it. */
 export function checkDiagnostic(name: string, args: readonly string[], files: RootFiles): string | undefined {
   const program = findDiagnostic(name);
   return program === undefined ? "it is not in the diagnostics profile" : program.check(args, files);

@@ -21,7 +21,7 @@ export const hostPrograms: Readonly<Record<string, DiagnosticProgram>> = {
   who: simple({ flags: "abdlqrstuTHm" }),
   // An operand sets the name.
   hostname: simple({ flags: "fiIdsaA", long: { fqdn: "flag", "all-ip-addresses": "flag", short: "flag" } }),
-  // Without + the operand sets the clock; -f reads a file aloud.
+  // Without + the operand sets the clock; -f prints lines of a file in its errors.
   date: simple({
     flags: "uR",
     short: { I: { optional: oneOf("date", "hours", "minutes", "seconds", "ns") }, d: { value: matching(/^[\w:. +@-]{1,64}$/) } },
@@ -94,7 +94,7 @@ export const hostPrograms: Readonly<Record<string, DiagnosticProgram>> = {
   lsblk: simple({ flags: "abdDfiJlmnOpPrStTz", short: { o: word, e: word, I: word, x: word }, operand: matching(/^\/dev\/[\w/-]+$/) }),
   lsmod: simple({}),
   findmnt: simple({ flags: "abcDefiJklmnPrRuUv", short: { o: word, t: word, T: { value: absolutePath } }, operand: absolutePath }),
-  // With slashes instead of dots a name is a path, and .. in it leads to any file.
+  // A name with slashes is used as a path, and .. in it reaches any file.
   sysctl: simple({
     flags: "aneNb",
     operand: matching(/^\w[\w-]*(?:\.[\w-]+)*$/, "is not the name of a value"),
@@ -114,7 +114,7 @@ export const hostPrograms: Readonly<Record<string, DiagnosticProgram>> = {
         F: { optional: plainWord },
         g: { optional: plainWord },
       },
-      // -i, -s and -g also take the word behind them; as an operand that would be a file's name.
+      // -i, -s and -g also take the next word; as an operand it would be a file name.
       operand: matching(/^(?:\/[^\0]{0,1024}|[\w.:@,[\]-]{1,128})$/),
     },
     { capabilities: seesOwners },

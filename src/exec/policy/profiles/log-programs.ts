@@ -69,7 +69,7 @@ export const logPrograms: Readonly<Record<string, DiagnosticProgram>> = {
         facility: word,
         "output-fields": word,
       },
-      // The word behind -n, -b; and fields.
+      // The value of -n or -b, or a field match.
       operand: matching(/^(?:[A-Z_][A-Z0-9_]{0,63}=[^\0]{0,512}|\+|\d{1,7}|[a-f0-9]{32})$/, "is not FIELD=value"),
     },
     { prepend: ["--no-pager"], groups: logReaders },

@@ -1,4 +1,4 @@
-/** Programs that show the network, and ask others on it. */
+/** Programs that show the network or query other hosts. */
 
 import { type ArgumentGrammar, matching, plainWord, upTo } from "../argument-grammar.ts";
 import { checkCurl, curlFirst } from "./curl-arguments.ts";
@@ -34,7 +34,7 @@ export const networkPrograms: Readonly<Record<string, DiagnosticProgram>> = {
         "ipv4",
         "ipv6",
       ),
-      // A filter's words: `state established '( sport = :80 )'`.
+      // Words of a filter: `state established '( sport = :80 )'`.
       operand: matching(/^[\w.:*/[\]()=<>!&|, -]{1,512}$/, "is not a word of a filter"),
     },
     { capabilities: seesOwners },
@@ -65,7 +65,7 @@ export const networkPrograms: Readonly<Record<string, DiagnosticProgram>> = {
     },
     { capabilities: seesOwners },
   ),
-  // Without both of these it keeps a file of what it showed last.
+  // Without both of these it writes a history file.
   nstat: simple({ flags: "asznjp", operand: plainWord }, { prepend: ["-a", "-s"] }),
   ip: { check: checkIp },
   ping: simple(

@@ -1,4 +1,4 @@
-/** The words that the tables of programs are written in. */
+/** Helpers for the tables of programs. */
 
 import { type ArgumentGrammar, anyText, checkArguments, type OptionRule, plainWord, upTo } from "../argument-grammar.ts";
 import type { DiagnosticProgram } from "./diagnostic-program.ts";
@@ -8,12 +8,12 @@ export const text: OptionRule = { value: anyText };
 export const small: OptionRule = { value: upTo(1_000) };
 export const large: OptionRule = { value: upTo(1_000_000) };
 
-/** Two capabilities that together show whose a socket or a file is. They would also read any file, so no file may be named to be read. */
+/** Two capabilities that together reveal the owner of a socket or file. They also allow reading any file, so such a program must not read files by name. */
 export const seesOwners: readonly string[] = ["sys_ptrace", "dac_read_search"];
-/** Who may read logs. */
+/** Groups that may read logs. */
 export const logReaders: readonly string[] = ["adm", "systemd-journal"];
 
-/** A program of which only the arguments are looked at. */
+/** A program that needs nothing but an argument check. */
 export function simple(grammar: ArgumentGrammar, rest: Omit<DiagnosticProgram, "check"> = {}): DiagnosticProgram {
   return { check: (args) => checkArguments(args, grammar), ...rest };
 }

@@ -1,4 +1,4 @@
-/** Files whose contents the read-only profile may show: counters of the kernel, logs, and a few that every host has and that hold no secrets. */
+/** Files whose contents the read-only profile may show: kernel counters, logs, and a few standard files without secrets. */
 
 import type { ValueCheck } from "../argument-grammar.ts";
 import type { RootFiles } from "../root-files.ts";
@@ -28,7 +28,7 @@ export function readablePath(files: RootFiles): ValueCheck {
     const own = plain.replace(/^(\/proc\/)(?:self|thread-self)(?=\/)/, "$11");
     if (!allowed.some((pattern) => pattern.test(own))) return "is not among the files that may be read";
     const real = files.resolve(plain);
-    // One that is not there is the program's to report.
+    // The program itself reports a missing file.
     if (real === null) return undefined;
     if (!real.stats.isFile() && !real.stats.isDirectory()) return "is not a plain file";
     return allowed.some((pattern) => pattern.test(real.path))

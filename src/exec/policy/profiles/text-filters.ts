@@ -1,4 +1,4 @@
-/** Programs that make less of a text, so that a pipeline can end in them. They read standard input, and of files only those that may be read. */
+/** Text filters for the end of a pipeline. They read standard input and readable files only. */
 
 import {
   type ArgumentGrammar,
