@@ -23,6 +23,7 @@ export const testSettings: ExecSettings = {
   limits: { memoryBytes: 256 * 1024 ** 2, cpus: 2, processes: 128 },
   recordings: { enabled: true, maxSizeBytes: 16 * 1024 ** 2, maxAgeMs: 86_400_000 },
   environmentAllow: ["*"],
+  modelHosts: [],
   approvalTimeoutMs: 5_000,
 };
 

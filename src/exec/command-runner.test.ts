@@ -1,5 +1,5 @@
 import { createHash } from "node:crypto";
-import { chmod, readFile, writeFile } from "node:fs/promises";
+import { chmod, mkdir, readFile, writeFile } from "node:fs/promises";
 import { join } from "node:path";
 import { describe, expect, it } from "vitest";
 import { CoralError } from "../base/errors.ts";
@@ -214,6 +214,42 @@ describe("CommandRunner", () => {
     expect(left(bomb.commandId)).toEqual([]);
     const hog = await runner.run({ argv: ["sh", "-c", "head -c 300m /dev/zero | tail -c 300m | wc -c"] });
     expect(hog.stdout).not.toBe("314572800\n");
+  });
+
+  it("lets no program of the read-only profile write a file, temporary ones included", async () => {
+    const temporary = join(runners.directory, "temporary");
+    await mkdir(temporary, { mode: 0o777 });
+    await chmod(temporary, 0o777);
+    const { run } = create({ profile: "diagnostics" });
+    const numbers = Array.from({ length: 20_000 }, (_, index) => `${(index * 7_919) % 20_000}\n`).join("");
+    const sorted = await run({ text: "sort -n | tail -n 1" }, numbers);
+    expect(sorted).toMatchObject({ stdout: "19999\n", stderr: "", exitCode: 0 });
+    await expect(run({ text: "sort -S 1K" })).rejects.toThrow('option "-S" is not allowed');
+    await expect(run({ text: "ps aux | tac" })).rejects.toThrow("temporary file");
+    // Both ways of starting a program: from scratch, and from a process that waits.
+    for (let round = 0; round < 2; round++) {
+      const { stdout } = await run({ text: "cat /proc/self/limits" });
+      expect(stdout).toMatch(/^Max file size\s+0\s+0\s+bytes/m);
+      expect(stdout).toMatch(/^Max data size\s+268435456\s+268435456\s+bytes/m);
+    }
+    const open = await create().run({ argv: ["sh", "-c", `echo x >${join(temporary, "x")}; ulimit -f`] });
+    expect(open.stdout).toBe("unlimited\n");
+  });
+
+  it("fails a sort that is too large for its memory, instead of filling a disk", async () => {
+    const { runner } = create({ profile: "diagnostics", limits: { memoryBytes: 24 * 1024 ** 2, cpus: 2, processes: 64 } });
+    const { running, ended } = await runner.start(testOrder({ argv: ["sort"] }), never, noHold);
+    const feed = async (): Promise<void> => {
+      const block = Buffer.from("0123456789abcdef\n".repeat(4_096));
+      for (let at = 0; at < 600; at++) await running.write(block);
+      running.endInput();
+    };
+    const fed = feed().catch(() => undefined);
+    let stderr = "";
+    for await (const { stream, data } of running.output()) if (stream === "stderr") stderr += Buffer.from(data).toString();
+    await fed;
+    expect((await ended).exitCode).not.toBe(0);
+    expect(stderr).toMatch(/no-temporary-files-in-the-read-only-profile|memory/);
   });
 
   it("uses the requested working directory, as the user", async () => {

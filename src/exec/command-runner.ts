@@ -188,6 +188,7 @@ export class CommandRunner implements AsyncDisposable {
       neighbours: settings.rules.some(({ target }) => target.length > 0) ? neighbourTargets(place, this.#options) : [],
       isUnnamed: place.isUnnamed,
       environment: this.#options.environment(),
+      isModel: order.caller.through !== "cli",
       isReadOnly: order.isReadOnly,
       files: place.files,
       workingDirectory: order.workingDirectory,
@@ -197,7 +198,7 @@ export class CommandRunner implements AsyncDisposable {
     checkFit(order, stages);
     const user = findUser({ runAs: decision.runAs ?? settings.runAs, target: place.target });
     const isByRuntime = usesRuntime(place, user);
-    if (isByRuntime) checkRuntimeFit(order);
+    if (isByRuntime) checkRuntimeFit(order, decision.stages);
     known.user = isByRuntime ? "of the container" : user.name;
     const requested = commandEnvironment({
       requested: order.environment,
@@ -366,7 +367,13 @@ function checkFit(order: CommandOrder, stages: readonly Stage[]): void {
     throw new CoralError({ code: "usage", message: `Cannot work in "${workingDirectory}": write an absolute path` });
 }
 
-function checkRuntimeFit({ workingDirectory, environment }: CommandOrder): void {
+function checkRuntimeFit({ workingDirectory, environment }: CommandOrder, stages: readonly AllowedStage[]): void {
+  const spilling = stages.find(({ spills }) => spills);
+  if (spilling)
+    throw new CoralError({
+      code: "unsupported",
+      message: `Cannot run ${spilling.program.name} in this container: it could fill the disk with temporary files, and a container runtime sets no limit on them; pipe the output through it outside of the container`,
+    });
   if (workingDirectory === "" && Object.keys(environment).length === 0) return;
   throw new CoralError({
     code: "unsupported",

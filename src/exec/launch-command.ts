@@ -3,7 +3,7 @@
 import type { Logger } from "../base/log.ts";
 import { type ContainerDirectory, mayGiveCapability } from "../host/index.ts";
 import type { CommandOrder } from "./command-runner.ts";
-import type { Decision } from "./policy/policy.ts";
+import type { AllowedStage, Decision } from "./policy/policy.ts";
 import { commandVariable } from "./processes/command-environment.ts";
 import { type CommandGroups, type GroupLimits, openCommandGroups } from "./processes/command-groups.ts";
 import type { Place } from "./processes/find-place.ts";
@@ -82,7 +82,9 @@ export class CommandLauncher implements AsyncDisposable {
     const words = launchOrder(order.commandId, { file, args: argv.slice(1), redirections, workingDirectory: order.workingDirectory });
     if (words === undefined) return undefined;
     const { [commandVariable]: _, ...shared } = environment;
-    const expected = { user: user.ids, environment: shared, limits: this.#options.limits(), mayMark: mayMark(user, place) };
+    const limits = this.#options.limits();
+    const readOnly = readOnlyLimits(stage, limits);
+    const expected = { user: user.ids, environment: shared, limits, readOnly, mayMark: mayMark(user, place) };
     const ready = this.#ready.take(expected);
     if (!ready) return undefined;
     const tree = new ProcessTree(ready.group, order.commandId, this.#keeper().watchdog, ready.markGroupId);
@@ -102,12 +104,13 @@ export class CommandLauncher implements AsyncDisposable {
     const tree = new ProcessTree(group, order.commandId, watchdog, markGroupId);
     const isWrapped = place.target?.namespaces.includes("pid") === true;
     try {
-      const programs = decision.stages.map(({ file, argv, stage, capabilities, groups: groupNames }) =>
+      const programs = decision.stages.map(({ file, argv, stage, isDiagnostic, capabilities, groups: groupNames }) =>
         launchWords({
           file,
           args: argv.slice(1),
           redirections: stage,
           joinFiles: group?.joinFiles ?? [],
+          readOnly: readOnlyLimits({ isDiagnostic }, limits()),
           user: user.ids,
           groups: place.target ? [] : [...findGroups(groupNames), ...(markGroupId === undefined ? [] : [markGroupId])],
           capabilities: place.target ? [] : capabilities.filter((name) => mayGiveCapability(name)),
@@ -132,6 +135,10 @@ export class CommandLauncher implements AsyncDisposable {
     this.#watchdog ??= startWatchdog(this.#groups.parents, this.#options.log);
     return { groups: this.#groups, watchdog: this.#watchdog };
   }
+}
+
+function readOnlyLimits({ isDiagnostic }: Pick<AllowedStage, "isDiagnostic">, { memoryBytes }: GroupLimits) {
+  return isDiagnostic ? { memoryBytes } : undefined;
 }
 
 /** Whether a root agent runs it as another user than root, outside of containers. */

@@ -41,6 +41,7 @@ const settings: ExecSettings = {
   limits: { memoryBytes: 256 * 1024 ** 2, cpus: 1, processes: 64 },
   recordings: { enabled: true, maxSizeBytes: 1024 ** 2, maxAgeMs: 60_000 },
   environmentAllow: ["*"],
+  modelHosts: [],
   approvalTimeoutMs: 5_000,
 };
 

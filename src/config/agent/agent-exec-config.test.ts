@@ -29,6 +29,7 @@ describe("agent config: exec", () => {
       limits: { memoryBytes: 512 * 1024 ** 2, cpus: 1, processes: 256 },
       recordings: { enabled: true, maxSizeBytes: 256 * 1024 ** 2, maxAgeMs: 30 * 86_400_000 },
       environmentAllow: ["*"],
+      modelHosts: [],
       approvalTimeoutMs: 900_000,
     });
   });

@@ -69,6 +69,9 @@ export const agentExecSection = section({
   environment_allow: patterns(
     "Environment variables that a caller may set; * matches anything. A bare `*` does not apply to commands allowed by a rule; the read-only profile allows only locale, time zone and terminal variables",
   ).prefault(["*"]),
+  model_hosts: patterns(
+    "Hosts that MCP and HTTP callers may contact or look up with programs of the read-only profile (curl, dig, ping and similar): names or addresses, * matches anything. Loopback is always allowed; rules and profile full are not affected",
+  ),
   approval_timeout: duration("How long a command waits for approval", { min: "10s", max: "24h" }).prefault("15m"),
 });
 
@@ -93,6 +96,7 @@ export interface AgentExecConfig {
   limits: { memoryBytes: number; cpus: number; processes: number };
   recordings: { enabled: boolean; maxSizeBytes: number; maxAgeMs: number };
   environmentAllow: string[];
+  modelHosts: string[];
   approvalTimeoutMs: number;
 }
 
@@ -107,6 +111,7 @@ export function toAgentExec(file: z.output<typeof agentExecSection>): AgentExecC
     limits: { memoryBytes: file.limits.memory, cpus: file.limits.cpus, processes: file.limits.processes },
     recordings: { enabled: file.recordings.enabled, maxSizeBytes: file.recordings.max_size, maxAgeMs: file.recordings.max_age },
     environmentAllow: file.environment_allow,
+    modelHosts: file.model_hosts.map((pattern) => pattern.toLowerCase()),
     approvalTimeoutMs: file.approval_timeout,
   };
 }

@@ -165,6 +165,7 @@ describe("loadAgentConfig()", () => {
         limits: { memoryBytes: 512 * 1024 ** 2, cpus: 1, processes: 256 },
         recordings: { enabled: true, maxSizeBytes: 256 * 1024 ** 2, maxAgeMs: 30 * 86_400_000 },
         environmentAllow: ["*"],
+        modelHosts: [],
         approvalTimeoutMs: 900_000,
       },
       runtime: {

@@ -26,6 +26,8 @@ export interface ArgumentGrammar {
 export interface UsedArguments {
   options: ReadonlyMap<string, readonly string[]>;
   operands: readonly string[];
+  /** The options in their order, each as words of its own: `-nc5` is `-n`, `-c`, `5`. */
+  words: readonly string[];
 }
 
 /** The problem, ready to print; undefined if there is none. */
@@ -33,11 +35,25 @@ export function checkArguments(args: readonly string[], grammar: ArgumentGrammar
   return new Reader(args, grammar).check();
 }
 
+/** The same arguments, read but not judged: for a program whose arguments were checked before. */
+export function readArguments(args: readonly string[], grammar: ArgumentGrammar): UsedArguments {
+  let used: UsedArguments = { options: new Map(), operands: [], words: [] };
+  checkArguments(args, {
+    ...grammar,
+    whole: (all) => {
+      used = all;
+      return undefined;
+    },
+  });
+  return used;
+}
+
 class Reader {
   readonly #args: readonly string[];
   readonly #grammar: ArgumentGrammar;
   readonly #options = new Map<string, string[]>();
   readonly #operands: string[] = [];
+  readonly #words: string[] = [];
   #at = 0;
 
   constructor(args: readonly string[], grammar: ArgumentGrammar) {
@@ -55,7 +71,7 @@ class Reader {
       else problem = word.startsWith("--") ? this.#takeLong(word) : this.#takeShort(word);
       if (problem !== undefined) return problem;
     }
-    return this.#grammar.whole?.({ options: this.#options, operands: this.#operands });
+    return this.#grammar.whole?.({ options: this.#options, operands: this.#operands, words: this.#words });
   }
 
   #takeOperand(word: string): string | undefined {
@@ -112,6 +128,8 @@ class Reader {
     const values = this.#options.get(option) ?? [];
     if (value !== undefined) values.push(value);
     this.#options.set(option, values);
+    if (value === undefined) this.#words.push(option);
+    else this.#words.push(...(option.startsWith("--") ? [`${option}=${value}`] : [option, value]));
   }
 }
 

@@ -37,6 +37,8 @@ export interface ExecSettings {
   recordings: { enabled: boolean; maxSizeBytes: number; maxAgeMs: number };
   /** Names of variables that a caller may set. */
   environmentAllow: readonly string[];
+  /** Hosts that models may contact or look up with programs of the read-only profile; those of this host itself they always may. */
+  modelHosts: readonly string[];
   /** How long a command waits for an approval. */
   approvalTimeoutMs: number;
 }

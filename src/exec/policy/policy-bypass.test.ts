@@ -173,7 +173,7 @@ describe("the read-only profile", () => {
     "strace -f -c -p 1 -e trace=%network",
     "tcpdump -i any -c 100 -nn port 80",
     "tcpdump -c 20 'host 10.0.0.1 and tcp'",
-    "tcpdump -qvc 20 icmp",
+    "tcpdump -qc 20 icmp",
     "cat /proc/meminfo",
     "cat /proc/1/status",
     "cat /proc/net/tcp",

@@ -9,6 +9,7 @@ import { parseCommand, stageOfWords } from "./parse-command.ts";
 import { type Decision, decide, type PolicyQuestion, ruleWarnings } from "./policy.ts";
 import { createRootFiles, type RootFiles, unseenFiles } from "./root-files.ts";
 
+const contacting = ["curl", "dig", "host", "nslookup", "ping", "traceroute", "tracepath", "getent", "ss", "tcpdump", "lsof", "ip"];
 let root: string;
 let files: RootFiles;
 
@@ -18,7 +19,7 @@ beforeAll(async () => {
   await mkdir(join(root, "usr/bin"), { recursive: true });
   await mkdir(join(root, "opt/tools"), { recursive: true });
   await mkdir(join(root, "home/user"), { recursive: true });
-  for (const name of ["ps", "cat", "systemctl", "bash", "env", "curl", "mawk", "busybox"])
+  for (const name of ["ps", "cat", "systemctl", "bash", "env", "mawk", "busybox", ...contacting])
     await writeFile(join(root, "usr/bin", name), "\x7fELF", { mode: 0o755 });
   await writeFile(join(root, "opt/tools/report"), "\x7fELF", { mode: 0o755 });
   await writeFile(join(root, "home/user/systemctl"), "\x7fELF", { mode: 0o755 });
@@ -191,5 +192,67 @@ describe("isLauncher()", () => {
 
   it.each(["ps", "ss", "top", "traceroute.db", "cat", "journalctl", "dig"])("leaves %s alone", (name) => {
     expect(isLauncher(name)).toBe(false);
+  });
+});
+
+describe("hosts that models contact", () => {
+  const model: Partial<PolicyQuestion> = { isModel: true, isReadOnly: true };
+
+  it.each([
+    "curl -I https://leak.example.com/secret",
+    "curl -s http://10.0.0.5/health",
+    "dig secret.example.com",
+    "dig @192.0.2.1 localhost",
+    "dig -x 192.0.2.1",
+    "dig -q secret.example.com",
+    "host secret.example.com",
+    "nslookup secret.example.com",
+    "nslookup localhost 192.0.2.1",
+    "ping -c 1 secret.example.com",
+    "traceroute secret.example.com",
+    "tracepath secret.example.com",
+    "getent ahosts secret.example.com",
+    "ss -tn dst secret.example.com",
+    "ss -tn 'dst = secret.example.com:443'",
+    "tcpdump -c 1 host secret.example.com",
+    "lsof -i @secret.example.com:443",
+    "lsof -iTCP@secret.example.com",
+    "ip -r route get 2001:db8::1",
+  ])("are refused by default: %s", (text) => {
+    expect(action(text, [])).toBe("allow");
+    const decision = ask(text, [], {}, model);
+    expect(decision).toMatchObject({ action: "deny", rule: "profile diagnostics" });
+    expect(decision.why).toContain("exec.model_hosts");
+    expect(action(text, [], { modelHosts: ["*"] }, model)).toBe("allow");
+    expect(action(text, [], { modelHosts: ["*.internal"] }, model)).toBe("deny");
+  });
+
+  it.each([
+    "curl -s http://localhost:8080/health",
+    "curl -s http://127.0.0.1:8080/ 'http://[::1]/'",
+    "dig @127.0.0.1 localhost A +short",
+    "ping -c 1 127.0.0.1",
+    "getent services http",
+    "ss -tnlp state established '( sport = :80 or dport = :https )'",
+    "ss -tn dst 127.0.0.1:443 and not src '[::1]:80'",
+    "tcpdump -c 10 -i lo 'tcp port 80 and (tcp[tcpflags] & tcp-syn != 0)'",
+    "tcpdump -c 10 udp portrange 1000-2000",
+    "lsof -i :8080 -n -P",
+    "ip route get 192.0.2.1",
+  ])("may be those of the machine itself: %s", (text) => {
+    expect(ask(text, [], {}, model).why).toBe("");
+  });
+
+  it("are those that the agent's config names", () => {
+    const settings = { modelHosts: ["*.svc.internal", "10.0.*"] };
+    expect(action("curl -I https://Api.svc.internal/health", [], settings, model)).toBe("allow");
+    expect(action("curl -s http://10.0.3.4/health", [], settings, model)).toBe("allow");
+    expect(action("curl -s http://10.0.3.4/ http://192.0.2.1/", [], settings, model)).toBe("deny");
+  });
+
+  it("are not limited where a rule allows the program", () => {
+    const rules = [testRule({ action: "allow", program: ["curl"] })];
+    expect(action("curl -I https://example.com", rules, {}, { isModel: true })).toBe("allow");
+    expect(action("curl -I https://example.com", rules, {}, model)).toBe("deny");
   });
 });

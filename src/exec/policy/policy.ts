@@ -6,6 +6,7 @@ import { matcherOf } from "../../base/name-pattern.ts";
 import type { ExecRule, ExecSettings, RuleAction } from "./exec-settings.ts";
 import { isLauncher } from "./launchers.ts";
 import type { Stage } from "./parse-command.ts";
+import { isLoopbackHost } from "./profiles/contacted-hosts.ts";
 import { checkDiagnostic, findDiagnostic } from "./profiles/diagnostic-programs.ts";
 import { type Program, resolveProgram, searchPath } from "./resolve-program.ts";
 import { nameOfPath, type RootFiles } from "./root-files.ts";
@@ -22,6 +23,8 @@ export interface PolicyQuestion {
   /** The target is a container of unknown name: every `deny` or `hold` rule about containers applies. Default false. */
   isUnnamed?: boolean;
   environment: string;
+  /** A model, or a program: anything but a person at the CLI. Default false. */
+  isModel?: boolean;
   /** Only the read-only profile may allow; `deny` and `hold` rules still apply. */
   isReadOnly: boolean;
   /** Of the target. */
@@ -45,6 +48,8 @@ export interface AllowedStage {
   capabilities: readonly string[];
   groups: readonly string[];
   stopAfterMs: number | undefined;
+  /** Of the read-only profile: it would keep large input in temporary files. */
+  spills: boolean;
 }
 
 export interface Decision {
@@ -98,7 +103,7 @@ function decideStage(settings: ExecSettings, question: PolicyQuestion, stage: St
   if (!isStrict) return rule ? openly(stage, program, rule) : { ...openly(stage, program, undefined), rule: "profile full" };
   // `hold` allows nothing by itself: the profile still applies, unless the rule names a program.
   if (rule && rule.program.length > 0 && !question.isReadOnly) return openly(stage, program, rule);
-  const decision = byDiagnostics(question, stage, program);
+  const decision = byDiagnostics(settings, question, stage, program);
   return rule && decision.action === "allow" ? { ...decision, action: "require_approval", rule: rule.name, runAs: rule.runAs } : decision;
 }
 
@@ -122,11 +127,12 @@ function openly(stage: Stage, program: Program, rule: ExecRule | undefined): Dec
     capabilities: [],
     groups: [],
     stopAfterMs: undefined,
+    spills: false,
   };
   return { action: rule?.action ?? "allow", rule: rule?.name ?? "", why: "", runAs: rule?.runAs, stages: [allowed] };
 }
 
-function byDiagnostics(question: PolicyQuestion, stage: Stage, program: Program): Decision {
+function byDiagnostics(settings: ExecSettings, question: PolicyQuestion, stage: Stage, program: Program): Decision {
   const rule = "profile diagnostics";
   const no = (why: string): Decision => denied(rule, `${program.name}: ${why}`);
   if (question.kind !== "exec") {
@@ -143,6 +149,9 @@ function byDiagnostics(question: PolicyQuestion, stage: Stage, program: Program)
   const args = stage.argv.slice(1);
   const problem = checkDiagnostic(program.name, args, question.files);
   if (problem !== undefined) return no(problem);
+  const host = question.isModel === true ? entry.hosts?.(args).find((name) => !isReachableByModels(name, settings)) : undefined;
+  if (host !== undefined)
+    return no(`"${host}" is a host that models may not contact or look up; exec.model_hosts in the agent's config can allow it`);
   const allowed: AllowedStage = {
     stage,
     program,
@@ -153,8 +162,13 @@ function byDiagnostics(question: PolicyQuestion, stage: Stage, program: Program)
     capabilities: entry.capabilities ?? [],
     groups: entry.groups ?? [],
     stopAfterMs: entry.stopAfterMs,
+    spills: entry.spills === true,
   };
   return { action: "allow", rule, why: "", runAs: undefined, stages: [allowed] };
+}
+
+function isReachableByModels(host: string, { modelHosts }: ExecSettings): boolean {
+  return isLoopbackHost(host) || (modelHosts.length > 0 && matcherOf(modelHosts)(host.toLowerCase()));
 }
 
 function denied(rule: string, why: string): Decision {

@@ -53,6 +53,7 @@ export function commandEnvironment(options: CommandEnvironmentOptions): Record<s
     LESSSECURE: "1",
     [commandVariable]: commandId,
   };
+  if (isDiagnostic) environment["TMPDIR"] = "/nonexistent/no-temporary-files-in-the-read-only-profile";
   if (terminalType !== "") environment["TERM"] = checkedTerminal(terminalType);
   const names = Object.keys(requested);
   if (names.length > maxVariables) throw refused(names[maxVariables] ?? "", `there are more than ${maxVariables}`);

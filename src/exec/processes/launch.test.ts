@@ -9,6 +9,7 @@ const options = (change: Partial<LaunchOptions> = {}): LaunchOptions => ({
   args: ["aux", "$(id)", "--"],
   redirections: { dropStdout: false, dropStderr: false, stderrToStdout: false },
   joinFiles: [],
+  readOnly: undefined,
   user: { uid: 65_534, gid: 65_534 },
   groups: [],
   capabilities: [],
@@ -29,7 +30,7 @@ const target: ProcessView = {
 describe.runIf(hasTools)("launchWords()", () => {
   it("puts the command's argv last, after every option of the wrappers", () => {
     const words = launchWords(options({ joinFiles: ["/g/cgroup.procs"] }));
-    expect(words.slice(3, 7)).toEqual(["coral-launch", "n", "/g/cgroup.procs", "--"]);
+    expect(words.slice(3, 8)).toEqual(["coral-launch", "n", "", "/g/cgroup.procs", "--"]);
     expect(words.slice(-5)).toEqual(["--", "/usr/bin/ps", "aux", "$(id)", "--"]);
     // The shell script is the same for every command.
     expect(words[2]).toBe(launchWords(options({ file: "/bin/x", args: [] }))[2]);
@@ -53,7 +54,7 @@ describe.runIf(hasTools)("launchWords()", () => {
   });
 
   it("adds no wrapper for an agent without root", () => {
-    expect(launchWords(options({ user: undefined })).slice(4)).toEqual(["n", "--", "/usr/bin/ps", "aux", "$(id)", "--"]);
+    expect(launchWords(options({ user: undefined })).slice(4)).toEqual(["n", "", "--", "/usr/bin/ps", "aux", "$(id)", "--"]);
   });
 
   it("changes the directory after switching the user", () => {

@@ -21,6 +21,8 @@ export interface LaunchOptions {
   args: readonly string[];
   redirections: Redirections;
   joinFiles: readonly string[];
+  /** By the read-only profile: it writes no file, and takes no more memory than this, with control groups or without. Undefined: not limited here. */
+  readOnly: { memoryBytes: number } | undefined;
   /** Undefined: as the agent itself. */
   user: LaunchUser | undefined;
   groups: readonly number[];
@@ -43,12 +45,17 @@ case $coral_mode in
 esac
 exit 125
 `;
-/** `$1` is the output mode, followed by the groups to join, `--`, and the argv to execute. */
+/**
+ * `$1` is the output mode, `$2` the memory limit of a read-only program in KiB (empty: not read-only), followed by the groups to join, `--`, and the argv to execute.
+ * Every file that a read-only program writes is limited to zero bytes, temporary files included; pipes and devices are not affected. Its memory is limited here
+ * as well, because there may be no control group.
+ */
 const script = `
-coral_mode=$1; shift
+coral_mode=$1; coral_memory=$2; shift 2
 while [ "$1" != -- ]; do echo 0 >"$1" || exit 125; shift; done
 shift
 ulimit -c 0
+[ -z "$coral_memory" ] || { ulimit -f 0 && ulimit -d "$coral_memory"; } || exit 125
 umask 022
 ${become.replaceAll(" 3<&-", "")}`;
 /** After the user switch, so that this user's permissions apply to the directory. */
@@ -72,11 +79,13 @@ ${become}`;
 /** The argv. Throws `unsupported` if the required tools are missing on this host. */
 export function launchWords(options: LaunchOptions): [string, ...string[]] {
   const shell = tool(["/bin/sh", "/usr/bin/sh"], "run commands", "a shell at /bin/sh");
-  return [shell, "-c", script, "coral-launch", modeOf(options.redirections), ...options.joinFiles, "--", ...chainOf(options, shell)];
+  const memoryKib = options.readOnly ? String(Math.ceil(options.readOnly.memoryBytes / 1_024)) : "";
+  const limits = [modeOf(options.redirections), memoryKib];
+  return [shell, "-c", script, "coral-launch", ...limits, ...options.joinFiles, "--", ...chainOf(options, shell)];
 }
 
 /** Does every step that does not depend on the program, then waits for it: see `launchOrder`. */
-export function waitingWords(options: Pick<LaunchOptions, "joinFiles" | "user" | "groups">): [string, ...string[]] {
+export function waitingWords(options: Pick<LaunchOptions, "joinFiles" | "user" | "groups" | "readOnly">): [string, ...string[]] {
   const shell = tool(["/bin/sh", "/usr/bin/sh"], "run commands", "a shell at /bin/sh");
   const redirections = { dropStdout: false, dropStderr: false, stderrToStdout: false };
   const args = ["-c", waiting, "coral-wait"];

@@ -15,6 +15,7 @@ const expected = (change: Partial<ExpectedCommand> = {}): ExpectedCommand => ({
   user: isRoot ? nobody : undefined,
   environment: { PATH: "/usr/bin:/bin", A: "b" },
   limits: { memoryBytes: 512 * 1024 ** 2, cpus: 1, processes: 32 },
+  readOnly: undefined,
   mayMark: isRoot,
   ...change,
 });

@@ -17,6 +17,8 @@ export interface ExpectedCommand {
   /** The launch without the parts that differ between commands. */
   environment: Readonly<Record<string, string>>;
   limits: GroupLimits | undefined;
+  /** Limits of the read-only profile; undefined: it runs by a rule. */
+  readOnly: { memoryBytes: number } | undefined;
   /** Whether its processes are identified by a supplementary group where there is no control group. */
   mayMark: boolean;
 }
@@ -120,12 +122,13 @@ export class ReadyLaunches implements AsyncDisposable {
     });
   }
 
-  async #start({ user, environment, limits, mayMark }: ExpectedCommand, key: string): Promise<Waiting> {
+  async #start({ user, environment, limits, readOnly, mayMark }: ExpectedCommand, key: string): Promise<Waiting> {
     const { spawner, groups } = this.#options;
     const group = await groups().create(`ready-${randomBytes(6).toString("hex")}`, limits);
     const markGroupId = group === undefined && mayMark ? newMarkGroup() : undefined;
     try {
-      const words = waitingWords({ joinFiles: group?.joinFiles ?? [], user, groups: markGroupId === undefined ? [] : [markGroupId] });
+      const groupIds = markGroupId === undefined ? [] : [markGroupId];
+      const words = waitingWords({ joinFiles: group?.joinFiles ?? [], user, groups: groupIds, readOnly });
       const spawned = await spawner.start({ programs: [words], environment, takesOrders: true });
       return { key, spawned, group, markGroupId, begin: (order) => spawned.orders?.end(order), letGo: () => letGo(spawned, group) };
     } catch (error) {

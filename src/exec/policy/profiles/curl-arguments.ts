@@ -3,7 +3,16 @@
  * link-local, or from localhost: a name could lead to the metadata service of a cloud, which answers GET with credentials. HEAD may go anywhere.
  */
 
-import { checkArguments, matching, oneOf, type UsedArguments, upTo, type ValueCheck } from "../argument-grammar.ts";
+import {
+  type ArgumentGrammar,
+  checkArguments,
+  matching,
+  oneOf,
+  readArguments,
+  type UsedArguments,
+  upTo,
+  type ValueCheck,
+} from "../argument-grammar.ts";
 
 /** No user part, no brackets except around an address, no braces, no backslash: nothing that parsers disagree about. */
 const url = /^https?:\/\/([a-z0-9](?:[a-z0-9.-]{0,251}[a-z0-9])?|\[[0-9a-f:.]{2,45}\])(?::\d{1,5})?(?:[/?][\w\-.~%!$&'()*+,;=:@/?]*)?$/i;
@@ -45,42 +54,48 @@ function wholeProblem({ options, operands }: UsedArguments): string | undefined 
   return undefined;
 }
 
+const grammar: ArgumentGrammar = {
+  flags: "IsSvik46",
+  short: {
+    H: { value: matching(harmlessHeader, "is not among the headers that may be sent") },
+    m: { value: upTo(60) },
+    o: { value: oneOf("/dev/null") },
+    w: { value: format },
+    A: { value: matching(/^[\x20-\x7e]{1,256}$/) },
+    X: { value: oneOf("GET", "HEAD") },
+  },
+  long: {
+    head: "flag",
+    silent: "flag",
+    "show-error": "flag",
+    verbose: "flag",
+    include: "flag",
+    insecure: "flag",
+    ipv4: "flag",
+    ipv6: "flag",
+    compressed: "flag",
+    fail: "flag",
+    "http1.1": "flag",
+    http2: "flag",
+    header: { value: matching(harmlessHeader, "is not among the headers that may be sent") },
+    "max-time": { value: upTo(60) },
+    "connect-timeout": { value: upTo(60) },
+    output: { value: oneOf("/dev/null") },
+    "write-out": { value: format },
+    request: { value: oneOf("GET", "HEAD") },
+    "user-agent": { value: matching(/^[\x20-\x7e]{1,256}$/) },
+  },
+  operand: urlProblem,
+  maxOperands: 4,
+  whole: wholeProblem,
+};
+
 export function checkCurl(args: readonly string[]): string | undefined {
-  return checkArguments(args, {
-    flags: "IsSvik46",
-    short: {
-      H: { value: matching(harmlessHeader, "is not among the headers that may be sent") },
-      m: { value: upTo(60) },
-      o: { value: oneOf("/dev/null") },
-      w: { value: format },
-      A: { value: matching(/^[\x20-\x7e]{1,256}$/) },
-      X: { value: oneOf("GET", "HEAD") },
-    },
-    long: {
-      head: "flag",
-      silent: "flag",
-      "show-error": "flag",
-      verbose: "flag",
-      include: "flag",
-      insecure: "flag",
-      ipv4: "flag",
-      ipv6: "flag",
-      compressed: "flag",
-      fail: "flag",
-      "http1.1": "flag",
-      http2: "flag",
-      header: { value: matching(harmlessHeader, "is not among the headers that may be sent") },
-      "max-time": { value: upTo(60) },
-      "connect-timeout": { value: upTo(60) },
-      output: { value: oneOf("/dev/null") },
-      "write-out": { value: format },
-      request: { value: oneOf("GET", "HEAD") },
-      "user-agent": { value: matching(/^[\x20-\x7e]{1,256}$/) },
-    },
-    operand: urlProblem,
-    maxOperands: 4,
-    whole: wholeProblem,
-  });
+  return checkArguments(args, grammar);
+}
+
+export function curlHosts(args: readonly string[]): string[] {
+  return readArguments(args, grammar).operands.map((value) => url.exec(value)?.[1] ?? value);
 }
 
 /** No config file, no globbing, no other protocol, no proxy, no redirects, bounded time. */

@@ -1,16 +1,6 @@
 /** Programs of the read-only profile whose arguments have a grammar of their own. */
 
-import {
-  type ArgumentGrammar,
-  absolutePath,
-  anyText,
-  checkArguments,
-  matching,
-  oneOf,
-  plainWord,
-  upTo,
-  type ValueCheck,
-} from "../argument-grammar.ts";
+import { absolutePath, anyText, checkArguments, matching, oneOf, plainWord, upTo, type ValueCheck } from "../argument-grammar.ts";
 
 /** Fields of `ps -o`, without those that show environments. */
 const fields = matching(/^(?!.*env)[\w%,=:. +-]{1,512}$/i, "is not a list of fields");
@@ -125,68 +115,6 @@ export function checkIp(args: readonly string[]): string | undefined {
       return `"${word}" ${wrong ?? "is not allowed"}`;
   }
   return undefined;
-}
-
-const maxPackets = 10_000;
-/** No other capture sources (D-Bus, USB, Bluetooth, netfilter logs and queues), and no interface numbers, which include them. */
-const networkInterface: ValueCheck = (value) =>
-  /^\d+$|^(?:dbus|usbmon|bluetooth|nflog|nfqueue|rdma|netmap|rpcap|dag|snf)/i.test(value) ? "is not a network interface" : plainWord(value);
-/** A few packet headers: no files, no payload dumps. */
-const tcpdumpGrammar: ArgumentGrammar = {
-  flags: "DefKlnNOpqStuv#J",
-  short: {
-    c: { value: upTo(maxPackets) },
-    i: { value: networkInterface },
-    s: { value: upTo(512) },
-    Q: { value: oneOf("in", "out", "inout") },
-    B: { value: upTo(32_768) },
-  },
-  long: { count: "flag", "list-interfaces": "flag", interface: { value: networkInterface }, "immediate-mode": "flag", number: "flag" },
-  operand: matching(/^[\w.:/()!&|<>=+*[\]%, -]{1,1024}$/, "is not a word of a filter"),
-};
-
-export function checkTcpdump(args: readonly string[]): string | undefined {
-  return checkArguments(args, {
-    ...tcpdumpGrammar,
-    whole: ({ options }) => {
-      if (options.has("-v") && !options.has("-q")) return "-v would show what packets hold; add -q";
-      return options.has("-c") || options.has("-D") || options.has("--list-interfaces")
-        ? undefined
-        : `it needs -c with at most ${maxPackets}`;
-    },
-  });
-}
-
-/** DNS only. */
-const namesOnly = /^(?:udp |tcp )?port (?:53|domain)(?: and (?:src |dst )?host [\w.:]+)?$/;
-
-/**
- * By default tcpdump prints what it decodes: passwords and values of Redis, FTP, SMTP and SNMP, lines of HTTP. With `-T carp`, a protocol beside TCP,
- * it does not decode TCP payload; for other packets `-q` leaves addresses, ports and lengths.
- */
-export function rewriteTcpdump(args: readonly string[]): string[] {
-  let filter = "";
-  let isQuiet = false;
-  checkArguments(args, {
-    ...tcpdumpGrammar,
-    whole: ({ options, operands }) => {
-      filter = operands.join(" ").trim();
-      isQuiet = options.has("-q");
-      return undefined;
-    },
-  });
-  if (isQuiet || namesOnly.test(filter)) return [...args];
-  return [...(isTcpOnly(filter) ? ["-T", "carp"] : ["-q"]), ...args];
-}
-
-/** It dumps what it cannot decode, so the filter must match nothing else. */
-function isTcpOnly(filter: string): boolean {
-  let outer = filter;
-  for (let inner = ""; inner !== outer; ) {
-    inner = outer;
-    outer = inner.replaceAll(/\([^()]*\)/g, " ");
-  }
-  return /^tcp\b/.test(outer) && !/\bor\b|\|\||[()]/.test(outer);
 }
 
 /** Only the summary table (-c) of running processes. */

@@ -6,6 +6,10 @@ export interface DiagnosticProgram {
   check(args: readonly string[], files: RootFiles): string | undefined;
   /** Rewrites the checked arguments into an unambiguous form with the same meaning. */
   rewrite?(args: readonly string[]): readonly string[];
+  /** Hosts that it contacts or looks up because these arguments name them. Default: none. */
+  hosts?(args: readonly string[]): readonly string[];
+  /** It keeps large input in temporary files, so it runs only where the agent can forbid them. Default false. */
+  spills?: true;
   /** Prepended arguments that disable interaction and configuration files. */
   prepend?: readonly string[];
   /** The only capabilities it gets, if the agent has them: `net_raw`. */

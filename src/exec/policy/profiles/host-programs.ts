@@ -1,6 +1,7 @@
 /** Programs that show the machine, its processes and its files. */
 
 import { absolutePath, matching, oneOf, plainWord, upTo } from "../argument-grammar.ts";
+import { getentHosts, lsofHosts } from "./contacted-hosts.ts";
 import { checkFind, checkPs, checkStrace, rewritePs } from "./diagnostic-arguments.ts";
 import type { DiagnosticProgram } from "./diagnostic-program.ts";
 import { seesOwners, simple, small, text, word } from "./option-rules.ts";
@@ -100,7 +101,7 @@ export const hostPrograms: Readonly<Record<string, DiagnosticProgram>> = {
     operand: matching(/^\w[\w-]*(?:\.[\w-]+)*$/, "is not the name of a value"),
     long: { all: "flag", values: "flag", names: "flag" },
   }),
-  getent: simple({ operand: plainWord, whole: ({ operands }) => oneOfDatabases(operands[0]) }),
+  getent: simple({ operand: plainWord, whole: ({ operands }) => oneOfDatabases(operands[0]) }, { hosts: getentHosts }),
   lsof: simple(
     {
       flags: "anPtUlbhvRNwQ",
@@ -117,7 +118,7 @@ export const hostPrograms: Readonly<Record<string, DiagnosticProgram>> = {
       // -i, -s and -g also take the next word; as an operand it would be a file name.
       operand: matching(/^(?:\/[^\0]{0,1024}|[\w.:@,[\]-]{1,128})$/),
     },
-    { capabilities: seesOwners },
+    { capabilities: seesOwners, hosts: lsofHosts },
   ),
   strace: { check: checkStrace, capabilities: ["sys_ptrace", "kill"], stopAfterMs: 10_000 },
 };

@@ -1,10 +1,12 @@
 /** Programs that show the network or query other hosts. */
 
 import { type ArgumentGrammar, matching, plainWord, upTo } from "../argument-grammar.ts";
-import { checkCurl, curlFirst } from "./curl-arguments.ts";
-import { checkIp, checkTcpdump, rewriteTcpdump } from "./diagnostic-arguments.ts";
+import { digHosts, ipHosts, operandHosts, socketHosts } from "./contacted-hosts.ts";
+import { checkCurl, curlFirst, curlHosts } from "./curl-arguments.ts";
+import { checkIp } from "./diagnostic-arguments.ts";
 import type { DiagnosticProgram } from "./diagnostic-program.ts";
 import { flags, large, seesOwners, simple, small, word } from "./option-rules.ts";
+import { checkTcpdump, rewriteTcpdump, tcpdumpHosts } from "./tcpdump-arguments.ts";
 
 /** Host names and addresses. */
 const hostName = matching(/^[A-Za-z0-9_][\w.:%-]{0,252}$/, "is not a host or an address");
@@ -37,7 +39,7 @@ export const networkPrograms: Readonly<Record<string, DiagnosticProgram>> = {
       // Words of a filter: `state established '( sport = :80 )'`.
       operand: matching(/^[\w.:*/[\]()=<>!&|, -]{1,512}$/, "is not a word of a filter"),
     },
-    { capabilities: seesOwners },
+    { capabilities: seesOwners, hosts: socketHosts },
   ),
   netstat: simple(
     {
@@ -67,7 +69,7 @@ export const networkPrograms: Readonly<Record<string, DiagnosticProgram>> = {
   ),
   // Without both of these it writes a history file.
   nstat: simple({ flags: "asznjp", operand: plainWord }, { prepend: ["-a", "-s"] }),
-  ip: { check: checkIp },
+  ip: { check: checkIp, hosts: ipHosts },
   ping: simple(
     {
       flags: "nqDR46OUv",
@@ -85,7 +87,7 @@ export const networkPrograms: Readonly<Record<string, DiagnosticProgram>> = {
       maxOperands: 1,
       whole: needs("-c", "-c with at most 20"),
     },
-    { capabilities: ["net_raw"] },
+    { capabilities: ["net_raw"], hosts: operandHosts() },
   ),
   traceroute: simple(
     {
@@ -94,9 +96,12 @@ export const networkPrograms: Readonly<Record<string, DiagnosticProgram>> = {
       operand: hostName,
       maxOperands: 2,
     },
-    { capabilities: ["net_raw"] },
+    { capabilities: ["net_raw"], hosts: operandHosts(1) },
   ),
-  tracepath: simple({ flags: "nb46", short: { m: { value: upTo(64) }, l: large, p: large }, operand: hostName, maxOperands: 1 }),
+  tracepath: simple(
+    { flags: "nb46", short: { m: { value: upTo(64) }, l: large, p: large }, operand: hostName, maxOperands: 1 },
+    { hosts: operandHosts() },
+  ),
   // Not -f and -k, which read files.
   dig: simple(
     {
@@ -105,21 +110,27 @@ export const networkPrograms: Readonly<Record<string, DiagnosticProgram>> = {
       operand: matching(/^(?:@?[\w.:*/-]{1,253}|\+[\w=.-]{1,64})$/, "is not a name, a type, a server or a +option"),
       maxOperands: 12,
     },
-    { prepend: ["-r"] },
+    { prepend: ["-r"], hosts: digHosts },
   ),
-  host: simple({
-    flags: "aCdlrsTUvwi46",
-    short: { t: word, W: { value: upTo(60) }, R: { value: upTo(10) }, c: word, N: small },
-    operand: hostName,
-    maxOperands: 2,
-  }),
-  nslookup: simple({
-    operand: hostName,
-    maxOperands: 2,
-    whole: ({ operands }) => (operands.length === 0 ? "a name is missing" : undefined),
-  }),
-  curl: { check: checkCurl, prepend: curlFirst },
-  tcpdump: { check: checkTcpdump, rewrite: rewriteTcpdump, capabilities: ["net_raw"], stopAfterMs: 60_000 },
+  host: simple(
+    {
+      flags: "aCdlrsTUvwi46",
+      short: { t: word, W: { value: upTo(60) }, R: { value: upTo(10) }, c: word, N: small },
+      operand: hostName,
+      maxOperands: 2,
+    },
+    { hosts: operandHosts() },
+  ),
+  nslookup: simple(
+    {
+      operand: hostName,
+      maxOperands: 2,
+      whole: ({ operands }) => (operands.length === 0 ? "a name is missing" : undefined),
+    },
+    { hosts: operandHosts() },
+  ),
+  curl: { check: checkCurl, prepend: curlFirst, hosts: curlHosts },
+  tcpdump: { check: checkTcpdump, rewrite: rewriteTcpdump, hosts: tcpdumpHosts, capabilities: ["net_raw"], stopAfterMs: 60_000 },
 };
 
 function atLeast(min: number) {

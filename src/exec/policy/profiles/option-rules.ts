@@ -1,6 +1,15 @@
 /** Helpers for the tables of programs. */
 
-import { type ArgumentGrammar, anyText, checkArguments, type OptionRule, plainWord, upTo } from "../argument-grammar.ts";
+import {
+  type ArgumentGrammar,
+  anyText,
+  checkArguments,
+  type OptionRule,
+  plainWord,
+  readArguments,
+  type UsedArguments,
+  upTo,
+} from "../argument-grammar.ts";
 import type { DiagnosticProgram } from "./diagnostic-program.ts";
 
 export const word: OptionRule = { value: plainWord };
@@ -14,8 +23,12 @@ export const seesOwners: readonly string[] = ["sys_ptrace", "dac_read_search"];
 export const logReaders: readonly string[] = ["adm", "systemd-journal"];
 
 /** A program that needs nothing but an argument check. */
-export function simple(grammar: ArgumentGrammar, rest: Omit<DiagnosticProgram, "check"> = {}): DiagnosticProgram {
-  return { check: (args) => checkArguments(args, grammar), ...rest };
+export function simple(
+  grammar: ArgumentGrammar,
+  { hosts, ...rest }: Omit<DiagnosticProgram, "check" | "hosts"> & { hosts?: (used: UsedArguments) => string[] } = {},
+): DiagnosticProgram {
+  const contacts = hosts && { hosts: (args: readonly string[]) => hosts(readArguments(args, grammar)) };
+  return { check: (args) => checkArguments(args, grammar), ...contacts, ...rest };
 }
 
 /** Long options without a value. */

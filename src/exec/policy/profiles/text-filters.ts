@@ -1,15 +1,6 @@
 /** Text filters for the end of a pipeline. They read standard input and readable files only. */
 
-import {
-  type ArgumentGrammar,
-  anyText,
-  checkArguments,
-  matching,
-  type OptionRule,
-  oneOf,
-  upTo,
-  type ValueCheck,
-} from "../argument-grammar.ts";
+import { type ArgumentGrammar, anyText, checkArguments, type OptionRule, oneOf, upTo, type ValueCheck } from "../argument-grammar.ts";
 import type { DiagnosticProgram } from "./diagnostic-program.ts";
 import { flags, logReaders, small, text, word } from "./option-rules.ts";
 import { readablePath } from "./readable-path.ts";
@@ -92,7 +83,16 @@ export const textFilters: Readonly<Record<string, DiagnosticProgram>> = {
     long: { lines: many, bytes: many, follow: { optional: oneOf("name", "descriptor") }, retry: "flag" },
   }),
   wc: reader({ flags: "clmwL", long: { lines: "flag", words: "flag", bytes: "flag" } }),
-  tac: reader({}),
+  // Of a pipe it makes a temporary file; of a regular file it does not.
+  tac: {
+    ...reader({
+      whole: ({ operands }) =>
+        operands.length === 0 || operands.includes("-")
+          ? "it would keep its input in a temporary file; name a file of /var/log"
+          : undefined,
+    }),
+    spills: true,
+  },
   nl: reader({ short: { b: word, w: small } }),
   cut: reader({
     flags: "nsz",
@@ -100,20 +100,25 @@ export const textFilters: Readonly<Record<string, DiagnosticProgram>> = {
     long: { delimiter: text, fields: word, characters: word, "output-delimiter": text, complement: "flag", "only-delimited": "flag" },
   }),
   grep,
-  // Not -o, which writes, not -T, and not --compress-program, which starts a program.
-  sort: filter({
-    flags: "bcCdfghiMmnRrsuVz",
-    short: { k: word, t: text, S: { value: matching(/^\d{1,3}[KMG%]?$/) } },
-    long: {
-      key: word,
-      "field-separator": text,
-      reverse: "flag",
-      "numeric-sort": "flag",
-      "human-numeric-sort": "flag",
-      unique: "flag",
-      "version-sort": "flag",
-    },
-  }),
+  // Not -o, which writes, not -S, -T, and not --compress-program, which starts a program.
+  sort: {
+    ...filter({
+      flags: "bcCdfghiMmnRrsuVz",
+      short: { k: word, t: text },
+      long: {
+        key: word,
+        "field-separator": text,
+        reverse: "flag",
+        "numeric-sort": "flag",
+        "human-numeric-sort": "flag",
+        unique: "flag",
+        "version-sort": "flag",
+      },
+    }),
+    // More than that fails: temporary files are forbidden (see `launch.ts`).
+    prepend: ["-S", "128M"],
+    spills: true,
+  },
   // Its second operand is written to.
   uniq: filter({
     flags: "cdDiuz",
