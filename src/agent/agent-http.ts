@@ -48,7 +48,12 @@ export function createAgentHttp(parts: AgentHttpParts): HttpHandler {
           collectors.rescan();
         },
       }),
-      localCommandRoute({ agent: { agentId, hostname }, execute: (requests, signal) => commands.execute(requests, signal) }),
+      localCommandRoute({
+        agent: { agentId, hostname },
+        execute: (requests, signal) => commands.execute(requests, signal),
+        refused: ({ commandId, kind, command, through, reason }, { name, from }) =>
+          parts.audit.note({ kind, phase: "denied", command_id: commandId, caller: name, caller_from: from, through, command, reason }),
+      }),
       ...auditRoutes({ agentId, hostname, log: parts.audit, store, clock }),
     ],
     authorize: localOnly,

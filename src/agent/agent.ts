@@ -122,7 +122,7 @@ interface LinkSources extends Required<Pick<ColonyLinkOptions, "describe" | "isB
 
 function openLink(context: AgentContext, { store, auditLog }: AgentData, { describe, isBusy, service }: LinkSources): ColonyLink {
   const { agentId, config, paths, owner, clock } = context;
-  return new ColonyLink({
+  const link: ColonyLink = new ColonyLink({
     agentId,
     identityDirectory: paths.identityDirectory,
     owner,
@@ -133,11 +133,13 @@ function openLink(context: AgentContext, { store, auditLog }: AgentData, { descr
     describe,
     isBusy,
     files: (name) => findSegmentFile(store, name),
-    routes: (router, sessionId) => addAgentService(router, { agentId, sessionId, store, audit: auditLog, ...service(), clock }),
+    routes: (router, sessionId) =>
+      addAgentService(router, { agentId, sessionId, colonyId: () => link.colonyId ?? "", store, audit: auditLog, ...service(), clock }),
     endpointFile: openEndpointFile(`${paths.identityDirectory}/endpoint`),
     clock,
     log: context.log.child("link"),
   });
+  return link;
 }
 
 function reload(context: AgentContext, { watch, observers }: AgentParts, next: AgentConfig): string[] {

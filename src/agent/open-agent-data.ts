@@ -37,6 +37,7 @@ export async function openAgentData(context: AgentContext, onReplaced: () => voi
       journalFile: `${paths.directory}/audit-journal.jsonl`,
       owner,
       headFile: `${paths.directory}/audit-head.json`,
+      colonyHeadsFile: `${paths.directory}/audit-colony-heads.json`,
       redaction: () => redactionOf(context.config),
       clock,
       log: log.child("audit"),

@@ -90,7 +90,8 @@ async function assemble(options: ColonyOptions, stack: ResourceStack): Promise<C
 function openAuditFor(context: ColonyContext, store: ColonyStore, { registry }: Members): Promise<OpenedAudit> {
   const { paths, owner, clock, log } = context;
   const journalFile = `${paths.dataDirectory}/audit-journal.jsonl`;
-  return openAudit({ journalFile, owner, store, registry, config: () => context.config, clock, log: log.child("audit") });
+  const { id: colonyId } = context.config;
+  return openAudit({ journalFile, colonyId, owner, store, registry, config: () => context.config, clock, log: log.child("audit") });
 }
 
 interface HttpParts {

@@ -14,6 +14,7 @@ export {
   commandServiceRoute,
   endReasonOf,
   localCommandRoute,
+  type RefusedOrder,
   relayResponses,
   routedOrder,
   runCommand,

@@ -1,6 +1,6 @@
 /** The audit with real daemons, and tampering with its files. */
 
-import { rmSync } from "node:fs";
+import { cpSync, readFileSync, rmSync } from "node:fs";
 import { dirname, join } from "node:path";
 import { describe, expect, it } from "vitest";
 import { silentLogger } from "../../src/base/log.ts";
@@ -152,6 +152,37 @@ describe("the audit", () => {
     const { code, problems } = await verify(world);
     expect(code).toBe(1);
     expect(problems.map((problem) => problem.replace(/\d+$/, "n"))).toContain("agent at agent: rewritten n");
+  });
+
+  it("detects that the colony's store was rolled back, and that it was removed", async () => {
+    await using world = await startWorld();
+    const { port } = world.colony;
+    const { dataDirectory } = world.colony.paths;
+    const restart = async (change: () => void): Promise<void> => {
+      await world.colony.stop();
+      change();
+      world.colony = await startColony({ home: world.home, port });
+      await waitFor("the agent to be checked", async () => (await verify(world)).answer.chains.some(({ where }) => where === "agent"));
+    };
+    const snapshot = `${dataDirectory}.snapshot`;
+    await exec(world, "uptime");
+    await restart(() => cpSync(dataDirectory, snapshot, { recursive: true }));
+    await exec(world, "uptime");
+    const { answer, code } = await verify(world);
+    expect(code).toBe(0);
+    const last = answer.chains.find(({ agentId }) => agentId === null)?.lastEntry ?? 0;
+    const heads = join(agentPaths(world.home).directory, "audit-colony-heads.json");
+    await waitFor("the agent to hear of it", async () =>
+      (JSON.parse(readFileSync(heads, "utf8")) as { entry: number }[]).some(({ entry }) => entry >= last),
+    );
+    await restart(() => {
+      rmSync(dataDirectory, { recursive: true });
+      cpSync(snapshot, dataDirectory, { recursive: true });
+    });
+    expect(await verify(world)).toMatchObject({ code: 1, problems: [expect.stringMatching(/^colony at colony: (?:cut|rewritten) \d+$/)] });
+    await restart(() => rmSync(dataDirectory, { recursive: true }));
+    const wiped = await runCoral(["audit", "verify"], { home: world.home });
+    expect(wiped).toMatchObject({ code: 1, stdout: expect.stringContaining("the colony's store was removed or replaced") });
   });
 
   it("is kept while the colony is stopped, and pulled after its restart", async () => {

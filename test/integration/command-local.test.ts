@@ -49,6 +49,7 @@ beforeEach(async () => {
           localCommandRoute({
             agent: { agentId: "a-1", hostname: "here" },
             execute: agent.execute,
+            refused: () => Promise.resolve(),
           }),
         ],
         authorize: () => ({ name: "local:uid=7" }),

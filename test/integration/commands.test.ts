@@ -6,7 +6,7 @@ import { BoundedChannel } from "../../src/base/bounded-channel.ts";
 import { ResourceStack } from "../../src/base/resource-stack.ts";
 import { type CliRuntime, runCli } from "../../src/cli/index.ts";
 import type { ExecuteRequestSchema, ExecuteResponse } from "../../src/proto/coral/agent/v1/commands_pb.ts";
-import type { CommandResult, ResolvedTargets } from "../../src/tools/index.ts";
+import type { AuditList, CommandResult, ResolvedTargets } from "../../src/tools/index.ts";
 import { connectCommandService } from "../../src/transport/commands/command-client.ts";
 import { reviveConnectError } from "../../src/transport/http/rpc-errors.ts";
 import type { CommandOrderInit } from "../../src/transport/index.ts";
@@ -271,6 +271,24 @@ describe("CommandService.Execute", () => {
   ])("refuses %s", async (_name, request, code) => {
     const { refusal } = await call(request);
     expect(await refusal()).toMatchObject({ code });
+  });
+
+  it("audits orders that cannot be read", async () => {
+    for (const request of [order(["cat", "/etc/sha\0dow"], { caller: { through: "cli" } }), order(["x"], { kind: "fly" })]) {
+      const { refusal } = await call(request);
+      await refusal();
+    }
+    const { records } = await colony.tool<AuditList>("coral_list_audit", {});
+    expect(records.map(({ phase, caller, through, reason }) => [phase, caller, through, reason])).toEqual([
+      ["denied", expect.stringMatching(/^local:/), "http", "Cannot read the command: kind must be one of exec, shell, run"],
+      ["denied", expect.stringMatching(/^local:/), "cli", "Cannot read the command: argv[1] contains a zero byte"],
+    ]);
+  });
+
+  it("exits with 75 when the agent runs as many commands as it may", async () => {
+    await startAgent("web-1");
+    await allConnected(1);
+    expect(await coral(["exec", "--all", "exhausted"])).toMatchObject({ code: 75, stderr: expect.stringContaining("exec.max_running") });
   });
 
   it("refuses input beyond the credit", async () => {

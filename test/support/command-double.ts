@@ -25,7 +25,7 @@ const ended = (reason: string, more: { exitCode?: number; signal?: string; probl
 
 /**
  * Programs: `echo words`, `cat` (copies its input), `exit n`, `fail` (writes to stderr, exits with 1), `flood bytes`, `wait` (until a signal ends it), `stubborn` (ignores
- * signals), `deny`, `bytes` (writes all 256), `hold` (needs an approval that never comes).
+ * signals), `deny`, `exhausted`, `bytes` (writes all 256), `hold` (needs an approval that never comes).
  */
 export function playCommands(name: string): PlayedCommands {
   const played: PlayedCommands = {
@@ -70,6 +70,11 @@ async function* play(argv: string[], name: string, input: AsyncIterable<ExecuteR
   const [program = "", ...args] = argv;
   if (program === "deny")
     return yield ended("denied", { problem: `Cannot run "deny" at ${name}: no rule allows it`, code: "not-permitted" });
+  if (program === "exhausted")
+    return yield ended("failed", {
+      problem: "Cannot run a command: 16 commands run on this host already (exec.max_running)",
+      code: "exhausted",
+    });
   if (program === "hold")
     yield { event: { case: "approvalNeeded", value: { approvalId: "ap-1", rule: "careful", expiresAtMs: 4_102_444_800_000n } } };
   else yield { event: { case: "started", value: { pid: 42, programs: [program], where: "host", rule: "diagnostics", user: "nobody" } } };

@@ -44,6 +44,7 @@ function openLog(storeEpoch = epoch): Promise<AuditLog> {
   return AuditLog.open({
     store: { epoch: storeEpoch, append: store.append.bind(store), query: store.query.bind(store), heads: store.heads.bind(store) },
     headFile: headFile(),
+    colonyHeadsFile: `${headFile()}.colony`,
     journalFile: `${headFile()}.journal`,
     redaction: () => noExtraRules,
     clock,
@@ -71,7 +72,7 @@ async function writeChain(): Promise<void> {
     recording: "0b0e1f4c-8f1e-4f0e-a2ce-6c1a3d1f7a01.cast",
     recordingSha256: "00ff",
   });
-  await log.anchor("colony-chain", colonyLink);
+  await log.anchor({ colonyId: "", chainId: "colony-chain", ...colonyLink });
   await log.settled();
   await log.beforePrune({ firstSeq: 1, lastSeq: 1 });
 }
@@ -100,7 +101,7 @@ describe("the agent's audit chain", () => {
     await store.query("DELETE FROM audit WHERE seq = 1");
     await using log = await openLog();
     expect(await log.verify()).toMatchObject({ entries: 2, firstEntry: 2, head: { entry: 3 }, problems: [] });
-    expect(await log.anchors(10)).toEqual([{ chainId: "colony-chain", ...colonyLink }]);
+    expect(await log.anchors(10)).toEqual([{ colonyId: "", chainId: "colony-chain", ...colonyLink }]);
   });
 
   it("reports a chain that ends before the entry of a golden head file", async () => {

@@ -41,6 +41,7 @@ function openLog(store: AgentStore): Promise<AuditLog> {
   return AuditLog.open({
     store,
     headFile: headFile(),
+    colonyHeadsFile: `${headFile()}.colony`,
     journalFile: `${headFile()}.journal`,
     redaction: () => noExtraRules,
     clock,
@@ -154,6 +155,7 @@ describe("AuditLog", () => {
     const log = await AuditLog.open({
       store: failing,
       headFile: headFile(),
+      colonyHeadsFile: `${headFile()}.colony`,
       journalFile: `${headFile()}.journal`,
       redaction: () => noExtraRules,
       clock,
@@ -313,6 +315,7 @@ describe("AuditLog", () => {
     const log = await AuditLog.open({
       store: swapping,
       headFile: headFile(),
+      colonyHeadsFile: `${headFile()}.colony`,
       journalFile: `${headFile()}.journal`,
       redaction: () => noExtraRules,
       clock,
@@ -347,19 +350,42 @@ describe("AuditLog", () => {
     expect(await store.query("SELECT details FROM audit")).toEqual([{ details: expect.stringContaining('"entry":4') }]);
   });
 
-  it("anchors the colony's chain at most every ten minutes", async () => {
+  const anchorsOf = async (store: AgentStore) => (await store.query("SELECT details FROM audit WHERE kind = 'anchor' ORDER BY seq")).length;
+  const colonyHead = (entry: number, hash: string, chainId = "chain") => ({ colonyId: "shop", chainId, entry, hash });
+
+  it("keeps every head of the colony's chain, and records one in its own chain every ten minutes", async () => {
+    await using store = await openStore();
+    {
+      await using log = await openLog(store);
+      await log.anchor(colonyHead(0, "none yet"));
+      await log.anchor(colonyHead(5, "five"));
+      await log.anchor(colonyHead(5, "five"));
+      await log.anchor(colonyHead(6, "six"));
+      await log.settled();
+      expect(await anchorsOf(store)).toBe(1);
+      clock.nowMs += 11 * 60_000;
+      await log.anchor(colonyHead(7, "seven"));
+    }
+    await using log = await openLog(store);
+    expect(await anchorsOf(store)).toBe(2);
+    expect(await log.anchors(10)).toEqual([colonyHead(7, "seven"), colonyHead(6, "six"), colonyHead(5, "five")]);
+  });
+
+  it.each([
+    ["ends earlier", colonyHead(3, "three")],
+    ["has another entry in its place", colonyHead(6, "other")],
+    ["is another chain", colonyHead(0, "start", "new-chain")],
+  ])("records the last head at once when the colony's chain %s", async (_case, next) => {
     await using store = await openStore();
     await using log = await openLog(store);
-    await log.anchor("colony", { entry: 0, hash: "none yet" });
-    await log.anchor("colony", { entry: 5, hash: "five" });
-    await log.anchor("colony", { entry: 6, hash: "six" });
-    clock.nowMs += 11 * 60_000;
-    await log.anchor("colony", { entry: 5, hash: "five" });
-    await log.anchor("colony", { entry: 7, hash: "seven" });
-    expect(await log.anchors(10)).toEqual([
-      { chainId: "colony", entry: 7, hash: "seven" },
-      { chainId: "colony", entry: 5, hash: "five" },
-    ]);
+    await log.anchor(colonyHead(5, "five"));
+    await log.anchor(colonyHead(6, "six"));
+    await log.anchor(next);
+    await log.settled();
+    // The file is gone: what the chain has must do.
+    rmSync(`${headFile()}.colony`);
+    await using again = await openLog(store);
+    expect(await again.anchors(10)).toContainEqual(colonyHead(6, "six"));
   });
 
   it("lets the colony's pull skip a deleted row", async () => {

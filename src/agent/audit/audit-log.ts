@@ -26,6 +26,7 @@ import {
   linkAuditEntry,
 } from "../../store/signals/index.ts";
 import { type SeqRange } from "../../store/tables/index.ts";
+import { type ColonyHead, ColonyHeads } from "./colony-heads.ts";
 
 export interface AuditLogOptions {
   store: Pick<AgentStore, "epoch" | "append" | "query" | "heads">;
@@ -35,6 +36,8 @@ export interface AuditLogOptions {
   owner?: FileOwner | undefined;
   /** Records the last entry outside the database, so that a truncated chain is found without the colony. */
   headFile: string;
+  /** Keeps the last entries of the colony's chain that this agent heard of. */
+  colonyHeadsFile: string;
   /** Applied on top of the built-in rules. */
   redaction: () => RedactionRules;
   clock: Clock;
@@ -56,10 +59,12 @@ export class AuditLog implements CommandAudit, AsyncDisposable {
   #head: ChainLink;
   #writer: AuditWriter | undefined;
   #writingHead: Promise<void> | undefined;
+  readonly #colonyHeads: ColonyHeads;
   #anchoredAtMs = Number.NEGATIVE_INFINITY;
   #anchored = "";
 
-  private constructor(options: AuditLogOptions, head: ChainLink) {
+  private constructor(options: AuditLogOptions, head: ChainLink, colonyHeads: ColonyHeads) {
+    this.#colonyHeads = colonyHeads;
     this.#options = options;
     this.#chainId = options.store.epoch;
     this.#head = head;
@@ -70,7 +75,8 @@ export class AuditLog implements CommandAudit, AsyncDisposable {
     const { store, headFile, log } = options;
     const recorded = await readHeadFile(headFile);
     const last = await lastLink(store);
-    const opened = new AuditLog(options, headOf(store, last, recorded));
+    const colonyHeads = await ColonyHeads.open(options.colonyHeadsFile, log);
+    const opened = new AuditLog(options, headOf(store, last, recorded), colonyHeads);
     opened.#writer = await AuditWriter.open({
       file: options.journalFile,
       owner: options.owner,
@@ -124,14 +130,30 @@ export class AuditLog implements CommandAudit, AsyncDisposable {
     await this.#writer?.write(this.#entryOf(note));
   }
 
-  /** Records the head of the colony's chain, at most every ten minutes: the colony cannot rewrite entries before it unnoticed. */
-  async anchor(chainId: string, link: ChainLink): Promise<void> {
-    const text = `${chainId} ${link.entry} ${link.hash}`;
+  /**
+   * Keeps the head of the colony's chain, which comes with every pull: the colony cannot rewrite or remove entries up to it unnoticed. The chain here gets one every
+   * ten minutes, and the last good one as soon as the colony's head does not follow it.
+   */
+  async anchor(head: ColonyHead): Promise<void> {
+    const lost = this.#colonyHeads.hear(head);
+    if (lost && lost.entry > 0) {
+      const now = lost.chainId === head.chainId ? `ends at entry ${head.entry}` : `was replaced by chain ${head.chainId}`;
+      this.#options.log.error(
+        `The audit of colony ${head.colonyId} lost entries: chain ${lost.chainId} had entry ${lost.entry}, and now ${now}; run coral audit verify`,
+      );
+      await this.#noteAnchor(lost);
+    }
+    const text = `${head.chainId} ${head.entry} ${head.hash}`;
     const nowMs = this.#options.clock.monotonicMs();
-    if (link.entry === 0 || text === this.#anchored || nowMs - this.#anchoredAtMs < anchorIntervalMs) return;
+    if (head.entry === 0 || text === this.#anchored || nowMs - this.#anchoredAtMs < anchorIntervalMs) return;
     this.#anchoredAtMs = nowMs;
     this.#anchored = text;
-    await this.note({ kind: "anchor", phase: "noted", target: "colony", details: JSON.stringify({ chainId, ...link }) });
+    await this.#noteAnchor(head);
+  }
+
+  #noteAnchor({ colonyId, chainId, entry, hash }: ColonyHead): Promise<void> {
+    const details = JSON.stringify({ chainId, entry, hash, ...(colonyId === "" ? {} : { colonyId }) });
+    return this.note({ kind: "anchor", phase: "noted", target: "colony", details });
   }
 
   /** Called by the store's retention: the entry that states how far rows were pruned is on disk before any row goes. */
@@ -186,27 +208,35 @@ export class AuditLog implements CommandAudit, AsyncDisposable {
     return rows.map((row) => ({ entry: Number(row["entry"]), hash: String(row["hash"]) }));
   }
 
-  /** Recorded heads of the colony's chain, newest first. */
-  async anchors(limit: number): Promise<(ChainLink & { chainId: string })[]> {
+  /** Heads of colonies' chains that this agent heard of, newest first, without repetition. */
+  async anchors(limit: number): Promise<ColonyHead[]> {
     await this.settled();
     const rows = await this.#options.store.query(
       `SELECT details FROM "${audit.name}" WHERE kind = 'anchor' ORDER BY seq DESC LIMIT ${Math.floor(limit)}`,
     );
-    return rows.flatMap((row) => {
+    const recorded = rows.flatMap((row) => {
       const link = linkIn(row["details"]);
-      return link ? [link] : [];
+      return link ? [{ ...link, colonyId: colonyIn(row["details"]) }] : [];
     });
+    const heads = new Map<string, ColonyHead>();
+    for (const head of [...this.#colonyHeads.list(), ...recorded]) {
+      const key = `${head.chainId} ${head.entry} ${head.hash}`;
+      if (head.entry > 0 && !heads.has(key)) heads.set(key, head);
+    }
+    return [...heads.values()].slice(0, limit);
   }
 
   /** Resolves when everything written so far can be queried. */
   async settled(): Promise<void> {
     await this.#writer?.settled();
     await this.#writingHead;
+    await this.#colonyHeads.settled();
   }
 
   async close(): Promise<void> {
     await this.#writer?.close();
     await this.#writingHead;
+    await this.#colonyHeads.settled();
   }
 
   [Symbol.asyncDispose](): Promise<void> {
@@ -379,6 +409,11 @@ function linkIn(text: unknown): (ChainLink & { chainId: string }) | undefined {
     // Not written by this program.
     return undefined;
   }
+}
+
+function colonyIn(details: unknown): string {
+  const { colonyId } = JSON.parse(String(details)) as { colonyId?: unknown };
+  return typeof colonyId === "string" ? colonyId : "";
 }
 
 async function readHeadFile(file: string): Promise<(ChainLink & { chainId: string }) | undefined> {

@@ -27,6 +27,7 @@ async function openWorld() {
   const log = await AuditLog.open({
     store,
     headFile: join(directory, "head"),
+    colonyHeadsFile: join(directory, "colony-heads"),
     journalFile: join(directory, "journal"),
     redaction: () => noExtraRules,
     clock: systemClock,

@@ -21,7 +21,7 @@ export async function verifyAudit(
   return {
     head: wire(log.head),
     links: links.map((link) => wire(link)),
-    colonyLinks: anchors.map((link) => wire(link, link.chainId)),
+    colonyLinks: anchors.map((head) => ({ ...wire(head, head.chainId), colonyId: head.colonyId })),
     ...(report
       ? {
           firstEntry: BigInt(report.firstEntry),
@@ -34,7 +34,7 @@ export async function verifyAudit(
 }
 
 /** Runs after a pull is answered; an anchor that fails is recorded with a later pull. */
-export async function recordAnchor(log: RemoteAudit, link: AuditLink | undefined): Promise<void> {
+export async function recordAnchor(log: RemoteAudit, link: AuditLink | undefined, colonyId: string): Promise<void> {
   if (!link || !/^[0-9a-f]{64}$/.test(link.hash) || link.chainId.length > 64) return;
-  await log.anchor(link.chainId, { entry: Number(link.entry), hash: link.hash });
+  await log.anchor({ colonyId, chainId: link.chainId, entry: Number(link.entry), hash: link.hash });
 }

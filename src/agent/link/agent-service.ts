@@ -28,6 +28,8 @@ export interface AgentServiceOptions {
   captures?: CaptureService;
   /** Absent: the agent's store cannot be queried. */
   queries?: QueryService;
+  /** The colony that calls; empty while it is unknown. */
+  colonyId?: () => string;
   /** Absent: the agent has no audit log. */
   audit?: RemoteAudit;
   /** Absent: the agent does not report its runtime context. */
@@ -74,9 +76,9 @@ function commandMethods(commands: ExecuteService) {
   };
 }
 
-async function answerPull({ store, clock, audit }: AgentServiceOptions, request: PullRequest) {
+async function answerPull({ store, clock, audit, colonyId }: AgentServiceOptions, request: PullRequest) {
   // A store that rejects the entry shows in the losses of this answer.
-  if (audit) await recordAnchor(audit, request.colonyAudit).catch(() => undefined);
+  if (audit) await recordAnchor(audit, request.colonyAudit, colonyId?.() ?? "").catch(() => undefined);
   const heads = store.heads();
   let remainingBytes = Math.min(Number(request.maxBytes), maxAnswerBytes);
   let more = false;

@@ -12,7 +12,7 @@ const context = { signal: new AbortController().signal, caller: "local:uid=0" };
 const hash = (character: string): string => character.repeat(64);
 
 /** An agent that reports no problems whatever its file holds: only a comparison can find any. */
-function claiming({ agent }: World, anchors: { chainId: string; entry: number; hash: string }[] = []) {
+function claiming({ agent }: World, anchors: { colonyId?: string; chainId: string; entry: number; hash: string }[] = []) {
   return {
     verifyAudit: async ({ entries }: VerifyAuditRequest) => {
       const rows = await agent.query("SELECT entry, hash FROM audit ORDER BY seq");
@@ -37,7 +37,15 @@ function backendOf(world: World, agents: Parameters<typeof registryOf>[0]) {
   const registry = registryOf(agents);
   const { store, chain, clock, recorder } = world;
   const approvals = new PendingApprovals({ store, registry, audit: recorder, allowsOwn: () => false, clock, log: silentLogger });
-  return createAuditBackend({ settled: () => recorder.settled(), store, chain, registry, approvals, wallMs: clock.wallMs });
+  return createAuditBackend({
+    settled: () => recorder.settled(),
+    store,
+    chain,
+    colonyId: "shop",
+    registry,
+    approvals,
+    wallMs: clock.wallMs,
+  });
 }
 
 async function filled(entries: number): Promise<World> {
@@ -141,14 +149,23 @@ test("verifyAudit() finds a rewritten or truncated chain of the colony from the 
   const { chainId } = world.chain;
   const [row] = (await world.entries()).slice(2, 3);
   const honest = { chainId, entry: 3, hash: String(row?.["hash"]) };
-  const check = async (...anchors: { chainId: string; entry: number; hash: string }[]) =>
+  const check = async (...anchors: { colonyId?: string; chainId: string; entry: number; hash: string }[]) =>
     await backendOf(world, { "web-1": claiming(world, anchors) }).verifyAudit({}, context);
   expect((await check(honest)).isWhole).toBe(true);
   expect(problemsOf((await check(honest, { chainId, entry: 2, hash: hash("b") })).chains)).toEqual(["colony colony: rewritten 2"]);
   expect(problemsOf((await check({ chainId, entry: 9, hash: hash("b") })).chains)).toEqual(["colony colony: cut 9"]);
   const other = await check({ chainId: "another", entry: 9, hash: hash("b") });
   expect(other.isWhole).toBe(true);
-  expect(other.notes).toEqual([expect.stringContaining("it has links of another audit chain of this colony")]);
+  expect(other.notes).toEqual([expect.stringContaining("it has links of another audit chain")]);
+  // The agent was part of another colony before.
+  expect(await check({ colonyId: "another", chainId: "another", entry: 9, hash: hash("b") })).toMatchObject({ isWhole: true, notes: [] });
+  const wiped = await check(
+    { colonyId: "shop", chainId: "former", entry: 9, hash: hash("b") },
+    { colonyId: "shop", chainId: "former", entry: 7, hash: hash("c") },
+  );
+  expect(wiped.isWhole).toBe(false);
+  expect(problemsOf(wiped.chains)).toEqual(["colony colony: cut 9"]);
+  expect(wiped.chains[0]?.problems[0]?.message).toContain("the colony's store was removed or replaced (according to web-1.host)");
 });
 
 test("verifyAudit() compares with hashes that the caller kept elsewhere", async () => {

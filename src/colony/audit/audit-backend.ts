@@ -26,6 +26,8 @@ export interface AuditBackendOptions {
   settled: () => Promise<void>;
   store: ColonyStore;
   chain: ColonyAudit;
+  /** Of this colony: agents name it in what they heard of its chain. */
+  colonyId: string;
   registry: Pick<AgentRegistry, "find" | "entries">;
   approvals: PendingApprovals;
   wallMs: () => number;
@@ -93,7 +95,14 @@ async function verify(
     }
     try {
       const client = createClient(AgentService, tunnel.transport);
-      const found = await compareWithAgent({ client, store, chain, copy: current.get(agentId), signal: context.signal });
+      const found = await compareWithAgent({
+        client,
+        store,
+        chain,
+        colonyId: options.colonyId,
+        copy: current.get(agentId),
+        signal: context.signal,
+      });
       chains.push({ ...found.chain, agentId, hostname: hostnameOf(agentId), where: "agent" });
       for (const problem of found.ownProblems)
         ownChain.problems.push({ ...problem, message: `${problem.message} (according to ${hostnameOf(agentId)})` });

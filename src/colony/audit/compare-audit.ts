@@ -15,6 +15,7 @@ export interface CompareAuditOptions {
   client: Pick<Client<typeof AgentService>, "verifyAudit">;
   store: ColonyStore;
   chain: ColonyAudit;
+  colonyId: string;
   /** Absent when nothing was pulled from this agent. */
   copy: CopiedChain | undefined;
   signal: AbortSignal;
@@ -35,6 +36,7 @@ const linksTimeoutMs = 10_000;
 /** Hashes requested per step of the search for the first difference. */
 const probes = 64;
 const maxProblems = 50;
+const maxLostChains = 5;
 
 export async function compareWithAgent(options: CompareAuditOptions): Promise<AuditComparison> {
   const { client, copy, signal } = options;
@@ -121,7 +123,7 @@ async function firstDifference(
 }
 
 async function compareOwn(
-  { store, chain }: CompareAuditOptions,
+  { store, chain, colonyId }: CompareAuditOptions,
   links: readonly AuditLink[],
 ): Promise<{ problems: ChainProblem[]; notes: string[] }> {
   const remembered = links.filter((link) => link.chainId === chain.chainId).map(({ entry, hash }) => ({ entry: Number(entry), hash }));
@@ -141,8 +143,22 @@ async function compareOwn(
     else if (entry > chain.head.entry)
       problems.push({ kind: "cut", entry, message: `entry ${entry} is missing: the chain ends before it` });
   }
-  const others = new Set(links.filter((link) => link.chainId !== chain.chainId).map((link) => link.chainId));
-  const notes =
-    others.size > 0 ? ["it has links of another audit chain of this colony: the colony's store was recreated, or the agent has moved"] : [];
-  return { problems: problems.slice(-1), notes };
+  const others = links.filter((link) => link.chainId !== chain.chainId);
+  const notes = others.some((link) => link.colonyId === "")
+    ? [
+        "it has links of another audit chain, recorded before links named their colony: the colony's store was recreated, or the agent has moved",
+      ]
+    : [];
+  return { problems: [...problems.slice(-1), ...lostChains(others.filter((link) => link.colonyId === colonyId))], notes };
+}
+
+/** Chains that this colony had, as far as the agent heard of them. */
+function lostChains(links: readonly AuditLink[]): ChainProblem[] {
+  const ends = new Map<string, number>();
+  for (const { chainId, entry } of links) ends.set(chainId, Math.max(ends.get(chainId) ?? 0, Number(entry)));
+  return [...ends].slice(0, maxLostChains).map(([chainId, entry]) => ({
+    kind: "cut" as const,
+    entry,
+    message: `chain ${chainId.slice(0, 64)}, which this colony had up to entry ${entry}, is gone: the colony's store was removed or replaced`,
+  }));
 }

@@ -16,6 +16,7 @@ import { QueryBudget } from "./query-budget.ts";
 export interface OpenAuditOptions {
   /** Holds entries until they are committed. */
   journalFile: string;
+  colonyId: string;
   owner: { uid: number; gid: number } | undefined;
   store: ColonyStore;
   registry: Pick<AgentRegistry, "find" | "entries">;
@@ -30,7 +31,7 @@ const entryBytes = 300;
 const storeShare = 0.1;
 const minRows = 50_000;
 
-export async function openAudit({ journalFile, owner, store, registry, config, clock, log }: OpenAuditOptions) {
+export async function openAudit({ journalFile, colonyId, owner, store, registry, config, clock, log }: OpenAuditOptions) {
   const maxAgeMs = config().retentionMs[audit.name] ?? audit.retention.colony.maxAgeMs;
   const maxRows = Math.max(minRows, Math.floor((config().store.maxSizeBytes * storeShare) / entryBytes));
   const chain = await openColonyAudit(store, { maxAgeMs, maxRows, clock });
@@ -40,6 +41,7 @@ export async function openAudit({ journalFile, owner, store, registry, config, c
     settled: () => recorder.settled(),
     store,
     chain,
+    colonyId,
     registry,
     approvals,
     wallMs: () => clock.wallMs(),

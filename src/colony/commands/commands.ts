@@ -13,7 +13,15 @@ import {
   type ToolCallContext,
   usableTargets,
 } from "../../tools/index.ts";
-import { type CommandCall, orderKindOf, routedOrder, runCommand, type SendResponse, throughOf } from "../../transport/index.ts";
+import {
+  type CommandCall,
+  orderKindOf,
+  type RefusedOrder,
+  routedOrder,
+  runCommand,
+  type SendResponse,
+  throughOf,
+} from "../../transport/index.ts";
 import { auditedRun, type CommandCaller, type CommandsOptions, type RoutedCommand } from "../audit/routed-command.ts";
 import { executeCommand } from "./execute-command.ts";
 import { followCommand } from "./follow-command.ts";
@@ -21,12 +29,18 @@ import { followCommand } from "./follow-command.ts";
 export interface Commands {
   /** Runs a client's command to the end of all its agents. */
   serve(call: CommandCall, backend: ColonyBackend, caller: Omit<CommandCaller, "through" | "questionId">): Promise<void>;
+  /** Records an order that breaks the protocol's limits. */
+  refused(order: RefusedOrder, caller: Omit<CommandCaller, "through" | "questionId">): Promise<void>;
   execute: ColonyBackend["execute"];
 }
 
 export function createCommands(options: CommandsOptions): Commands {
   return {
     serve: (call, backend, caller) => serveCommand(options, call, backend, caller),
+    refused: async ({ reason, through, ...order }, caller) => {
+      const command = { ...order, caller: { ...caller, through, questionId: "" }, target: "none", agentIds: [] };
+      await options.audit?.refused(command, reason);
+    },
     execute: (request, context) => executeCommand(options, request, context),
   };
 }

@@ -30,7 +30,7 @@ import type { ColonyMetrics } from "../core/colony-metrics.ts";
 
 export interface ColonyRoutesOptions {
   backend: ColonyBackend;
-  commands: Pick<Commands, "serve">;
+  commands: Pick<Commands, "serve" | "refused">;
   authorize: Authorize;
   metrics: ColonyMetrics;
   notReady: () => string | undefined;
@@ -118,7 +118,11 @@ function recordingRoute({ backend }: ColonyRoutesOptions): Route {
 }
 
 function commandRoute({ backend, commands }: ColonyRoutesOptions): Route {
-  return commandServiceRoute((call, { principal, from }) => commands.serve(call, backend, { name: principal?.name ?? "", from }));
+  const callerOf = ({ principal, from }: RouteContext) => ({ name: principal?.name ?? "", from });
+  return commandServiceRoute({
+    serve: (call, context) => commands.serve(call, backend, callerOf(context)),
+    refused: (order, context) => commands.refused(order, callerOf(context)),
+  });
 }
 
 function mcpRoute({ version }: ColonyRoutesOptions, call: CallTool): Route {

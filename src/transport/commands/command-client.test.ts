@@ -34,7 +34,8 @@ const endless = (onAbort: () => void): LocalCommandOptions["execute"] =>
     onAbort();
   };
 
-const localRoute = (execute = cat): Route => localCommandRoute({ agent: { agentId: "a-1", hostname: "here" }, execute });
+const localRoute = (execute = cat): Route =>
+  localCommandRoute({ agent: { agentId: "a-1", hostname: "here" }, execute, refused: () => Promise.resolve() });
 
 function httpOf(options: Partial<HttpRoutesOptions> = {}) {
   return createHttpRoutes({

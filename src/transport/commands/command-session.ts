@@ -20,7 +20,7 @@ import {
   ExecuteResponseSchema,
 } from "../../proto/coral/agent/v1/commands_pb.ts";
 import { type Route, type RouteContext, routeContextOf } from "../http/http-routes.ts";
-import { checkOrder, checkTerminal, throughOf } from "./check-order.ts";
+import { checkOrder, checkTerminal, type OrderKind, throughOf } from "./check-order.ts";
 import { CommandInput, inputCreditBytes, type TargetInput } from "./command-input.ts";
 
 /** A client sends its order within this time. */
@@ -43,8 +43,23 @@ export interface CommandCall {
   send: SendResponse;
 }
 
+/** An order that cannot be run, as the audit records it: its fields are unchecked, so only texts are taken from it. */
+export interface RefusedOrder {
+  commandId: string;
+  kind: OrderKind;
+  command: string;
+  through: "cli" | "http";
+  reason: string;
+}
+
+export interface CommandServiceOptions {
+  serve: (call: CommandCall, context: RouteContext) => Promise<unknown>;
+  /** Records an order that breaks the protocol's limits, before the client is answered. */
+  refused: (order: RefusedOrder, context: RouteContext) => Promise<void>;
+}
+
 /** The route of CommandService, for colony and agent. */
-export function commandServiceRoute(serve: (call: CommandCall, context: RouteContext) => Promise<unknown>): Route {
+export function commandServiceRoute({ serve, refused }: CommandServiceOptions): Route {
   return {
     kind: "rpc",
     permission: "exec",
@@ -52,7 +67,16 @@ export function commandServiceRoute(serve: (call: CommandCall, context: RouteCon
       router.service(CommandService, {
         execute: (requests, { values, signal }) => {
           const context = routeContextOf({ values });
-          return responsesOf(async (send) => serve(await readOrder(requests, signal, send), context));
+          return responsesOf(async (send) => {
+            const call = await readOrder(requests, signal, send);
+            try {
+              checkOrder(call.order);
+            } catch (error) {
+              await refused(refusedOrder(call.order, CoralError.from(error).message), context);
+              throw error;
+            }
+            return serve(call, context);
+          });
         },
       });
     },
@@ -81,8 +105,21 @@ async function readOrder(requests: AsyncIterable<ExecuteRequest>, signal: AbortS
   const { message } = first.value;
   if (message.case !== "order")
     throw new CoralError({ code: "invalid", message: "Cannot run a command: the first message is not an order" });
-  checkOrder(message.value);
   return { order: message.value, rest, signal, send };
+}
+
+/** Of the command at most this many arguments are recorded. */
+const maxRecordedArguments = 100;
+
+function refusedOrder(order: CommandOrder, reason: string): RefusedOrder {
+  const { kind, text, argv, caller } = order;
+  return {
+    commandId: randomUUID(),
+    kind: kind === "shell" || kind === "run" ? kind : "exec",
+    command: text === "" ? argv.slice(0, maxRecordedArguments).join(" ") : text,
+    through: caller?.through === "cli" ? "cli" : "http",
+    reason,
+  };
 }
 
 export interface RunCommandOptions {
@@ -184,20 +221,21 @@ export interface LocalCommandOptions {
   agent: { agentId: string; hostname: string };
   /** The same function that serves the tunnel's Execute. */
   execute: (requests: AsyncIterable<ExecuteRequest>, signal: AbortSignal) => AsyncIterable<ResponseInit>;
+  refused: (order: RefusedOrder, caller: { name: string; from: string }) => Promise<void>;
 }
 
 /** CommandService of an agent, for its own control socket. */
-export function localCommandRoute({ agent, execute }: LocalCommandOptions): Route {
-  return commandServiceRoute(async (call, { principal, from }) => {
+export function localCommandRoute({ agent, execute, refused }: LocalCommandOptions): Route {
+  const callerOf = ({ principal, from }: RouteContext) => ({ name: principal?.name ?? "", from });
+  const serve = async (call: CommandCall, context: RouteContext): Promise<void> => {
     const { order } = call;
     if (order.targets) {
-      throw new CoralError({
-        code: "invalid",
-        message: "Cannot run a command: an agent runs commands on itself only; send commands with targets to the colony",
-      });
+      const message = "Cannot run a command: an agent runs commands on itself only; send commands with targets to the colony";
+      await refused(refusedOrder(order, message), callerOf(context));
+      throw new CoralError({ code: "invalid", message });
     }
     const commandId = randomUUID();
-    const own = routedOrder(order, commandId, { name: principal?.name ?? "", from });
+    const own = routedOrder(order, commandId, callerOf(context));
     await runCommand(call, {
       routed: { commandId, targets: [agent] },
       execute: async (index, input, signal) => {
@@ -210,7 +248,8 @@ export function localCommandRoute({ agent, execute }: LocalCommandOptions): Rout
         }
       },
     });
-  });
+  };
+  return commandServiceRoute({ serve, refused: (order, context) => refused(order, callerOf(context)) });
 }
 
 /** A client's order as an agent gets it: with its id and caller, without what only routing needs. The agent checks it again. */

@@ -4,7 +4,8 @@ import { constants } from "node:os";
 import { exitCodeOf, isErrorCode } from "../../../base/errors.ts";
 import type { CommandEnded } from "../../../proto/coral/agent/v1/commands_pb.ts";
 
-export const exitCodes = { timeout: 124, outputLimit: 125, signalBase: 128, lost: 255 } as const;
+/** 75 is EX_TEMPFAIL of sysexits.h: the same command may work later. */
+export const exitCodes = { busy: 75, timeout: 124, outputLimit: 125, signalBase: 128, lost: 255 } as const;
 
 /** Of one agent: the command's own where it has one. */
 export function exitCodeOfEnd(end: CommandEnded | undefined): number {
@@ -25,6 +26,7 @@ export function exitCodeOfEnd(end: CommandEnded | undefined): number {
     case "denied":
       return exitCodeOf("not-permitted");
     default:
+      if (end.code === "exhausted") return exitCodes.busy;
       return isErrorCode(end.code) ? exitCodeOf(end.code) : 1;
   }
 }
@@ -53,9 +55,9 @@ export function endText(end: CommandEnded | undefined): string {
     case "signalled":
       return `killed by ${end.signal}`;
     case "timeout":
-      return "its time was over";
+      return "timed out";
     case "output-limit":
-      return "it wrote more than is allowed";
+      return "wrote more output than allowed";
     case "cancelled":
       return "cancelled";
     case "denied":

@@ -10,7 +10,7 @@ import type { Message } from "@bufbuild/protobuf";
  * Describes the file coral/agent/v1/audit.proto.
  */
 export const file_coral_agent_v1_audit: GenFile = /*@__PURE__*/
-  fileDesc("Chpjb3JhbC9hZ2VudC92MS9hdWRpdC5wcm90bxIOY29yYWwuYWdlbnQudjEiOgoJQXVkaXRMaW5rEhAKCGNoYWluX2lkGAEgASgJEg0KBWVudHJ5GAIgASgEEgwKBGhhc2gYAyABKAkiMwoSVmVyaWZ5QXVkaXRSZXF1ZXN0EgwKBHdhbGsYASABKAgSDwoHZW50cmllcxgCIAMoBCKGAgoTVmVyaWZ5QXVkaXRSZXNwb25zZRInCgRoZWFkGAEgASgLMhkuY29yYWwuYWdlbnQudjEuQXVkaXRMaW5rEhMKC2ZpcnN0X2VudHJ5GAIgASgEEg8KB2VudHJpZXMYAyABKAQSLgoIcHJvYmxlbXMYBCADKAsyHC5jb3JhbC5hZ2VudC52MS5BdWRpdFByb2JsZW0SFQoNbW9yZV9wcm9ibGVtcxgFIAEoBBIoCgVsaW5rcxgGIAMoCzIZLmNvcmFsLmFnZW50LnYxLkF1ZGl0TGluaxIvCgxjb2xvbnlfbGlua3MYByADKAsyGS5jb3JhbC5hZ2VudC52MS5BdWRpdExpbmsiPAoMQXVkaXRQcm9ibGVtEgwKBGtpbmQYASABKAkSDQoFZW50cnkYAiABKAQSDwoHbWVzc2FnZRgDIAEoCWIGcHJvdG8z");
+  fileDesc("Chpjb3JhbC9hZ2VudC92MS9hdWRpdC5wcm90bxIOY29yYWwuYWdlbnQudjEiTQoJQXVkaXRMaW5rEhAKCGNoYWluX2lkGAEgASgJEg0KBWVudHJ5GAIgASgEEgwKBGhhc2gYAyABKAkSEQoJY29sb255X2lkGAQgASgJIjMKElZlcmlmeUF1ZGl0UmVxdWVzdBIMCgR3YWxrGAEgASgIEg8KB2VudHJpZXMYAiADKAQihgIKE1ZlcmlmeUF1ZGl0UmVzcG9uc2USJwoEaGVhZBgBIAEoCzIZLmNvcmFsLmFnZW50LnYxLkF1ZGl0TGluaxITCgtmaXJzdF9lbnRyeRgCIAEoBBIPCgdlbnRyaWVzGAMgASgEEi4KCHByb2JsZW1zGAQgAygLMhwuY29yYWwuYWdlbnQudjEuQXVkaXRQcm9ibGVtEhUKDW1vcmVfcHJvYmxlbXMYBSABKAQSKAoFbGlua3MYBiADKAsyGS5jb3JhbC5hZ2VudC52MS5BdWRpdExpbmsSLwoMY29sb255X2xpbmtzGAcgAygLMhkuY29yYWwuYWdlbnQudjEuQXVkaXRMaW5rIjwKDEF1ZGl0UHJvYmxlbRIMCgRraW5kGAEgASgJEg0KBWVudHJ5GAIgASgEEg8KB21lc3NhZ2UYAyABKAliBnByb3RvMw");
 
 /**
  * A place in a chain of audit entries, each of which holds the hash of the one before.
@@ -36,6 +36,13 @@ export type AuditLink = Message<"coral.agent.v1.AuditLink"> & {
    * @generated from field: string hash = 3;
    */
   hash: string;
+
+  /**
+   * The colony whose chain it is, in what an agent heard of it; empty from agents that did not record it yet, and elsewhere.
+   *
+   * @generated from field: string colony_id = 4;
+   */
+  colonyId: string;
 };
 
 /**
@@ -110,7 +117,7 @@ export type VerifyAuditResponse = Message<"coral.agent.v1.VerifyAuditResponse"> 
   links: AuditLink[];
 
   /**
-   * What this agent was told of the colony's chain, newest first.
+   * Heads of the colony's chain that this agent heard of, newest first.
    *
    * @generated from field: repeated coral.agent.v1.AuditLink colony_links = 7;
    */
