@@ -1,6 +1,7 @@
 import { ProtocolError, ProtocolErrorCode, Server, type Tool as WireTool } from "@modelcontextprotocol/server";
 import { commonInstructions } from "./brief-schema.ts";
 import { failedAnswer, toolAnswer } from "./tool-answer.ts";
+import { callToolName, listedTools, searchToolName, searchTools } from "./tool-catalog.ts";
 
 /** A tool as MCP shows it. */
 export interface McpTool {
@@ -13,7 +14,7 @@ export interface McpTool {
 
 export interface McpServerOptions {
   version: string;
-  /** Asked for each list and call, so that tools may come and go. */
+  /** All that may be called. Asked for each list and call, so that tools may come and go. */
   listTools: () => Promise<readonly McpTool[]>;
   /** Throws a CoralError when the call fails. */
   callTool: (name: string, input: Record<string, unknown>, signal: AbortSignal) => Promise<Record<string, unknown>>;
@@ -21,26 +22,44 @@ export interface McpServerOptions {
 
 const instructions =
   "Coral observes the hosts and services of one application. Start with coral_query_summary; dig with requests, traces, logs, host and SQL. " +
-  `Each result has \`completeness\`: what it could not see. Say so when you conclude from an incomplete one. In inputs ${commonInstructions}`;
+  `Each result has \`completeness\`: what it could not see. Say so when you conclude from an incomplete one. ` +
+  `A long result has \`nextCursor\`: repeat the call with it as \`cursor\` for the next page. In inputs ${commonInstructions}`;
 
 /** A server for one connection or one request, of any protocol version that the library speaks. */
 export function createMcpServer({ version, listTools, callTool }: McpServerOptions): Server {
   const server = new Server({ name: "coral", title: "Coral", version }, { capabilities: { tools: {} }, instructions });
-  server.setRequestHandler("tools/list", async () => ({ tools: (await listTools()).map(wireTool) }));
+  server.setRequestHandler("tools/list", async () => ({ tools: listedTools(await listTools()).map(wireTool) }));
   server.setRequestHandler("tools/call", async (request, context) => {
-    const { name, arguments: input = {} } = request.params;
     const tools = await listTools();
-    if (!tools.some((tool) => tool.name === name)) {
-      const names = tools.map((tool) => tool.name).join(", ");
+    const { name, input, cursor } = wantedCall(request.params.name, request.params.arguments ?? {});
+    if (name === searchToolName) return toolAnswer(searchTools(tools, String(input["query"] ?? "")), { isRepeatable: false });
+    const tool = tools.find((candidate) => candidate.name === name);
+    if (!tool) {
+      const names = tools.map((candidate) => candidate.name).join(", ");
       throw new ProtocolError(ProtocolErrorCode.InvalidParams, `Cannot call tool "${name}": unknown tool; available: ${names}`);
     }
     try {
-      return toolAnswer(await callTool(name, input, context.mcpReq.signal));
+      return toolAnswer(await callTool(name, input, context.mcpReq.signal), { cursor, isRepeatable: !tool.changes });
     } catch (error) {
       return failedAnswer(error);
     }
   });
   return server;
+}
+
+interface WantedCall {
+  name: string;
+  input: Record<string, unknown>;
+  cursor?: string | undefined;
+}
+
+/** The tool itself, also when it is called by way of coral_call_tool. No tool has an input `cursor` of its own. */
+function wantedCall(name: string, { cursor, ...input }: Record<string, unknown>): WantedCall {
+  const page = cursor === undefined || cursor === null || cursor === "" ? undefined : String(cursor);
+  if (name !== callToolName) return { name, input, cursor: page };
+  const inner = input["input"];
+  const { cursor: innerCursor, ...rest } = (typeof inner === "object" && inner !== null ? inner : {}) as Record<string, unknown>;
+  return { name: String(input["name"] ?? ""), input: rest, cursor: page ?? (innerCursor === undefined ? undefined : String(innerCursor)) };
 }
 
 /** Output schemas are left out: they would take four times the room of all the rest in a model's context. */

@@ -1,10 +1,19 @@
-import { listTools, type Permission, type Tool } from "../tools/index.ts";
+import { listTools, type Permission, permits, type Tool, type ToolListEntry } from "../tools/index.ts";
 import { briefSchema } from "./brief-schema.ts";
 import type { McpTool } from "./mcp-server.ts";
 
 /** The tools that MCP offers: those that read, unless the caller has more permission. */
 export function mcpTools<Backend>(tools: readonly Tool<Backend>[], permission: Permission = "read"): McpTool[] {
-  return listTools(tools, permission).map(({ name, title, description, changes, inputSchema }) => ({
+  return briefTools(listTools(tools, permission).filter((tool) => isForModels(tool, true)));
+}
+
+/** Tools for administrators are for people: with them a model could approve its own command, read the audit, or create itself a token. */
+export function isForModels({ permission }: Pick<ToolListEntry, "permission">, allowsChanges: boolean): boolean {
+  return permission === "read" || (allowsChanges && !permits(permission, "admin"));
+}
+
+export function briefTools(tools: readonly ToolListEntry[]): McpTool[] {
+  return tools.map(({ name, title, description, changes, inputSchema }) => ({
     name,
     title,
     description,

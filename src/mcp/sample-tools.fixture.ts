@@ -50,7 +50,7 @@ export const sampleTools: readonly Tool<SampleBackend>[] = [
     description: "Changes something.",
     input: z.object({}),
     output,
-    permission: "admin",
+    permission: "exec",
     changes: true,
     handle: async (backend: SampleBackend) => {
       backend.calls.push("changed");

@@ -3,7 +3,7 @@ import { StdioServerTransport, serveStdio } from "@modelcontextprotocol/server/s
 import { CoralError } from "../base/errors.ts";
 import { colonyTools, type ToolListEntry } from "../tools/index.ts";
 import { createMcpServer, type McpTool } from "./mcp-server.ts";
-import { mcpTools } from "./mcp-tools.ts";
+import { briefTools, isForModels, mcpTools } from "./mcp-tools.ts";
 
 export interface McpProxyOptions {
   version: string;
@@ -46,10 +46,10 @@ export async function runMcpProxy(options: McpProxyOptions): Promise<void> {
 async function offeredTools({ listTools, signal, allowChanges }: McpProxyOptions): Promise<readonly McpTool[]> {
   try {
     const tools = await listTools(signal);
-    return tools.filter((tool) => tool.permission === "read" || (allowChanges ?? false));
+    return briefTools(tools.filter((tool) => isForModels(tool, allowChanges ?? false)));
   } catch (error) {
     if (CoralError.from(error).code !== "unavailable") throw error;
-    return mcpTools(colonyTools, (allowChanges ?? false) ? "admin" : "read");
+    return mcpTools(colonyTools, (allowChanges ?? false) ? "exec" : "read");
   }
 }
 

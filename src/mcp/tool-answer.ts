@@ -1,23 +1,26 @@
 import type { CallToolResult } from "@modelcontextprotocol/server";
 import { CoralError } from "../base/errors.ts";
 import type { Completeness } from "../tools/index.ts";
+import { type BoundOptions, boundResult } from "./bound-result.ts";
 
-/** Characters of text beside the structured result: some clients show only that to the model, and its context is small. */
-const textMaxLength = 24_000;
-
-/** The result as structured content, and as text for clients that read nothing else: what is missing first, then the JSON. */
-export function toolAnswer(result: Record<string, unknown>): CallToolResult {
-  const json = JSON.stringify(result);
-  const text =
-    json.length <= textMaxLength
-      ? json
-      : `${json.slice(0, textMaxLength)}\n… cut at ${textMaxLength} of ${json.length} characters; narrow the question`;
-  return { content: [{ type: "text", text: `${missingText(result["completeness"])}${text}` }], structuredContent: result };
+/** The bounded result as structured content, and as text for clients that read nothing else: what is missing first, then the JSON. */
+export function toolAnswer(result: Record<string, unknown>, options: BoundOptions): CallToolResult {
+  const bounded = boundResult(result, options);
+  const { nextCursor } = bounded;
+  const page = nextCursor === undefined ? bounded.result : { ...bounded.result, nextCursor };
+  const text = `${missingText(page["completeness"])}${cutText(bounded)}${JSON.stringify(page)}`;
+  return { content: [{ type: "text", text }], structuredContent: page };
 }
 
 function missingText(completeness: unknown): string {
   const { complete, notes } = (completeness ?? { complete: true, notes: [] }) as Completeness;
   return complete ? "" : `Incomplete: ${notes.map((note) => note.message).join("; ")}\n`;
+}
+
+function cutText({ cut, nextCursor }: { cut: string; nextCursor?: string }): string {
+  if (cut === "") return "";
+  const fix = nextCursor === undefined ? "narrow the question" : `for the rest, repeat the call with cursor "${nextCursor}", or narrow it`;
+  return `Cut: ${cut}; ${fix}\n`;
 }
 
 /** A failed call is an answer to the model, which can then mend its input, and not a failure of the protocol. */

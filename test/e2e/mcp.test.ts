@@ -51,8 +51,15 @@ function textOf(result: { content?: unknown }): string {
 async function checkClient(client: Client): Promise<void> {
   const { tools } = await client.listTools();
   expect(tools.map((tool) => tool.name)).toEqual(
-    expect.arrayContaining(["coral_get_status", "coral_list_agents", "coral_list_services", "coral_query_host", "coral_query_sql"]),
+    expect.arrayContaining(["coral_get_status", "coral_search_tools", "coral_list_services", "coral_query_host", "coral_query_sql"]),
   );
+  expect(JSON.stringify(tools).length / 4).toBeLessThan(3_000);
+  const found = await client.callTool({ name: "coral_search_tools", arguments: { query: "list agents" } });
+  expect(found.structuredContent).toMatchObject({
+    tools: expect.arrayContaining([expect.objectContaining({ name: "coral_list_agents" })]),
+  });
+  const agents = await client.callTool({ name: "coral_call_tool", arguments: { name: "coral_list_agents", input: {} } });
+  expect(agents.structuredContent).toMatchObject({ agents: [expect.objectContaining({ connected: true })] });
   for (const tool of tools) {
     expect(tool.description?.length, tool.name).toBeGreaterThan(20);
     expect(tool.inputSchema.type).toBe("object");
@@ -63,6 +70,13 @@ async function checkClient(client: Client): Promise<void> {
   expect(status.structuredContent).toMatchObject({ colony: { colonyId: colony.colonyId }, completeness: { complete: true } });
   const sql = await client.callTool({ name: "coral_query_sql", arguments: { sql: "SELECT 41 + 1 AS answer" } });
   expect(textOf(sql)).toContain("42");
+  const large = { sql: "SELECT unnest(range(900)) AS i, repeat('x', 100) AS text", maxRows: 900 };
+  const first = await client.callTool({ name: "coral_query_sql", arguments: large });
+  const { nextCursor: cursor } = first.structuredContent as { nextCursor: string };
+  expect(JSON.stringify(first.structuredContent).length).toBeLessThan(24_000);
+  const next = await client.callTool({ name: "coral_query_sql", arguments: { ...large, cursor } });
+  expect((next.structuredContent as { rows: unknown[] }).rows.length).toBeGreaterThan(10);
+  expect(JSON.stringify(next.structuredContent)).not.toContain('[0,"');
   const refused = await client.callTool({ name: "coral_query_sql", arguments: { sql: "SELECT * FROM '/etc/passwd'" } });
   expect(refused.isError).toBe(true);
   expect(textOf(refused)).toContain("is not a published view");
@@ -83,7 +97,9 @@ describe("coral mcp proxy", () => {
   it("offers tools with side effects only when enabled", async () => {
     const client = await stdioClient(proxy("--allow-changes"));
     const { tools } = await client.listTools();
-    expect(tools.find((tool) => tool.name === "coral_create_token")?.annotations).toMatchObject({ readOnlyHint: false });
+    expect(tools.find((tool) => tool.name === "coral_agent_exec")?.annotations).toMatchObject({ readOnlyHint: false });
+    for (const name of ["coral_create_token", "coral_decide_approval", "coral_list_audit"])
+      await expect(client.callTool({ name: "coral_call_tool", arguments: { name, input: {} } })).rejects.toThrow("unknown tool");
     await client.close();
   });
 
@@ -137,7 +153,7 @@ describe("commands over MCP", () => {
   }
   const namesOf = async (client: Client): Promise<string[]> => (await client.listTools()).tools.map((tool) => tool.name);
 
-  it("are offered to callers with exec permission; the agent's runtime to all readers", async () => {
+  it("are offered to callers with exec permission", async () => {
     const clients = [
       await httpClient("exec"),
       await httpClient("read"),
@@ -145,7 +161,6 @@ describe("commands over MCP", () => {
       await stdioClient(proxy()),
     ];
     const lists = await Promise.all(clients.map(namesOf));
-    for (const names of lists) expect(names).toContain("coral_get_runtime_context");
     expect(lists.map((names) => names.includes("coral_agent_exec"))).toEqual([true, false, true, false]);
     const context = await clients[1]?.callTool({ name: "coral_get_runtime_context", arguments: {} });
     expect(context?.structuredContent).toMatchObject({ agents: [{ runtime: { capabilities: expect.any(Array) }, source: "agent" }] });
@@ -172,12 +187,14 @@ describe("commands over MCP", () => {
     expect(textOf(smuggled)).toContain("it is not in the diagnostics profile");
     const openly = await exec({ argv: ["sh", "-c", "echo written"], readOnly: false });
     expect(openly.structuredContent).toMatchObject({ outcomes: [{ rule: "profile full", stdout: "written\n" }] });
+    const sent = await exec({ command: "curl -I https://example.com/secret" });
+    expect(textOf(sent)).toContain("exec.model_hosts");
     await client.close();
 
     let own: AuditRecordFact[] = [];
     await waitFor("the agent's entries", async () => {
       own = (await agentsEntries()).filter(({ id }) => !known.has(id));
-      return own.filter(({ phase }) => phase === "ended" || phase === "denied").length === 3;
+      return own.filter(({ phase }) => phase === "ended" || phase === "denied").length === 4;
     });
     const recorded = own.map(({ command, phase, through, rule }) => ({ command, phase, through, rule }));
     expect(recorded).toEqual(

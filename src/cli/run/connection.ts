@@ -17,7 +17,7 @@ export interface ColonyConnection {
   /** Calls a tool; a daemon that is not running becomes an error that names what to start. */
   call<Name extends ToolName>(tool: Name, input: ToolInput<Name>): Promise<ToolAnswer<Name>>;
   /** Calls a tool that only the colony needs to know. */
-  callByName(tool: string, input: Record<string, unknown>): Promise<Record<string, unknown>>;
+  callByName(tool: string, input: Record<string, unknown>, client?: "cli" | "mcp"): Promise<Record<string, unknown>>;
   get<Reply>(path: string): Promise<Reply>;
   /** A reply of one value per line, as they come; until `signal`, too. */
   stream<Line>(path: string, body: unknown, signal: AbortSignal): AsyncGenerator<Line>;
@@ -114,9 +114,9 @@ async function controlTargetOf(colony: ColonyTarget): Promise<ControlTarget> {
 function connectionOf(invocation: Invocation, target: ControlTarget, colonyId: string, contextName: string | undefined): ColonyConnection {
   const name = contextName ?? colonyId;
   const { signal } = invocation.io;
-  const request = async (method: "GET" | "POST", path: string, body?: unknown): Promise<unknown> => {
+  const request = async (method: "GET" | "POST", path: string, body?: unknown, client: "cli" | "mcp" = "cli"): Promise<unknown> => {
     try {
-      return await requestJson({ target, method, path, signal, ...(body === undefined ? {} : { body }) });
+      return await requestJson({ target, method, path, client, signal, ...(body === undefined ? {} : { body }) });
     } catch (error) {
       throw notRunningError(error, target, name);
     }
@@ -127,7 +127,7 @@ function connectionOf(invocation: Invocation, target: ControlTarget, colonyId: s
     target,
     call: <Name extends ToolName>(tool: Name, input: ToolInput<Name>) =>
       request("POST", `/v1/tools/${tool}`, input) as Promise<ToolAnswer<Name>>,
-    callByName: (tool, input) => request("POST", `/v1/tools/${tool}`, input) as Promise<Record<string, unknown>>,
+    callByName: (tool, input, client) => request("POST", `/v1/tools/${tool}`, input, client) as Promise<Record<string, unknown>>,
     get: <Reply>(path: string) => request("GET", path) as Promise<Reply>,
     stream: async function* <Line>(path: string, body: unknown, ended: AbortSignal) {
       try {

@@ -83,6 +83,11 @@ function toolRoutes(call: CallTool): Route[] {
       permission: "read",
       handle: async (context) => {
         const tool = findTool(colonyTools, context.params["name"] ?? "", "admin");
+        if (isModel(context) && permits(tool.permission, "admin"))
+          throw new CoralError({
+            code: "not-permitted",
+            message: `Cannot call ${tool.name}: models cannot decide approvals, read the audit or manage tokens and agents; a person can, with the CLI`,
+          });
         const principal = await context.authorize(tool.permission);
         return { kind: "json", value: await call(tool, context.body ?? {}, principal, about(context)) };
       },
@@ -141,6 +146,11 @@ function mcpRoute({ version }: ColonyRoutesOptions, call: CallTool): Route {
       });
     },
   };
+}
+
+/** The client said so itself. MCP over HTTP does not offer these tools at all. */
+function isModel({ through: { client } }: RouteContext): boolean {
+  return client === "mcp" || client === "llm";
 }
 
 type CallContext = Omit<ToolCallContext, "caller">;

@@ -14,6 +14,8 @@ export interface RawRequest {
   /** With its query. */
   path: string;
   headers?: Record<string, string>;
+  /** Which program asks, for the audit and for what models may call. Default: the CLI. */
+  client?: "cli" | "mcp";
   body?: string;
   /** Until the headers of the reply. Default 30 s. */
   timeoutMs?: number;
@@ -138,7 +140,7 @@ function valueOf(line: string, target: ControlTarget): unknown {
 
 /** The reply as it comes, whatever its status; the caller reads or destroys it. For streams, such as MCP. */
 export async function requestRaw(request: RawRequest): Promise<IncomingMessage> {
-  const { target, method, path, body, headers = {}, timeoutMs = 30_000, signal } = request;
+  const { target, method, path, body, headers = {}, client = "cli", timeoutMs = 30_000, signal } = request;
   if (signal?.aborted) throw cancelled(target, signal);
   const connection = await connectionTo(target, timeoutMs, signal);
   return new Promise((resolve, reject) => {
@@ -149,7 +151,7 @@ export async function requestRaw(request: RawRequest): Promise<IncomingMessage> 
       path,
       headers: {
         host: target.kind === "unix" ? "localhost" : target.endpoint,
-        "coral-client": "cli",
+        "coral-client": client,
         ...(target.kind === "https" ? { authorization: `Bearer ${target.token}` } : {}),
         ...headers,
         ...(bytes ? { "content-length": bytes.length } : {}),

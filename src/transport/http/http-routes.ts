@@ -40,7 +40,7 @@ export interface RouteContext {
   /** Where the request comes from, for the audit: `socket pid=42`, `10.0.0.7:50123`. */
   from: string;
   /** What the caller claims to be, for the audit; `llm` comes with the id of the question that the model is answering. */
-  through: { client: "cli" | "http" | "llm"; questionId: string };
+  through: { client: "cli" | "mcp" | "http" | "llm"; questionId: string };
   /** Values of `:name` parts of the path, decoded. */
   params: Readonly<Record<string, string>>;
   query: URLSearchParams;
@@ -250,7 +250,8 @@ function withBearer(caller: Caller, request: HttpRequest): Caller {
 function throughOf({ headers }: HttpRequest): RouteContext["through"] {
   const questionId = String(headers["coral-question"] ?? "");
   if (/^[\w-]{1,64}$/.test(questionId)) return { client: "llm", questionId };
-  return { client: headers["coral-client"] === "cli" ? "cli" : "http", questionId: "" };
+  const client = headers["coral-client"];
+  return { client: client === "cli" || client === "mcp" ? client : "http", questionId: "" };
 }
 
 function urlOf(request: HttpRequest): URL {

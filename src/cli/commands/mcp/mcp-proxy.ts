@@ -21,7 +21,7 @@ export async function run(invocation: Invocation): Promise<void> {
           throw asAway(error);
         }
       },
-      callTool: async (name, input, signal) => (await connect(signal)).callByName(name, input),
+      callTool: async (name, input, signal) => (await connect(signal)).callByName(name, input, "mcp"),
       stdin: process.stdin,
       stdout: process.stdout,
       signal: AbortSignal.any([invocation.io.signal, stop.signal]),

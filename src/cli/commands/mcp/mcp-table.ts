@@ -22,7 +22,9 @@ export const mcpCommands: readonly CommandSpec[] = [
   {
     name: "proxy",
     summary: "Serve MCP on stdin and stdout, for an assistant that starts this command",
-    options: [{ name: "allow-changes", description: "Also offer tools that make changes" }],
+    options: [
+      { name: "allow-changes", description: "Also offer tools that capture requests and run commands; never those for administrators" },
+    ],
     load: () => import("./mcp-proxy.ts"),
   },
   {
