@@ -155,7 +155,10 @@ export class CommandRunner implements AsyncDisposable {
       const prepared = await this.#prepare(known, signal);
       const { maxRunning } = this.#options.settings();
       if (this.#running.size + this.#reserved < maxRunning) return prepared;
-      throw new CoralError({ code: "exhausted", message: `Cannot run a command: ${maxRunning} commands run on this host already (exec.max_running); try again` });
+      throw new CoralError({
+        code: "exhausted",
+        message: `Cannot run a command: ${maxRunning} commands run on this host already (exec.max_running); try again`,
+      });
     } catch (error) {
       const problem = CoralError.from(error);
       await this.#audit(known, "denied", { reason: problem.message });
