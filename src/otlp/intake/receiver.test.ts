@@ -55,7 +55,7 @@ describe("OtlpReceiver", () => {
       test.receiver.accept(protobuf(traces(spanOf(0, { attributes: { "http.route": "/a", own: [1n, "x"] } })))),
       test.receiver.accept(protobuf(gzipSync(traces(spanOf(1))), { encoding: "gzip" })),
       test.receiver.accept(protobuf(deflateSync(traces(spanOf(2))), { encoding: "deflate" })),
-      test.receiver.accept(protobuf(zstdStored(traces(spanOf(3))), { encoding: "zstd" })),
+      test.receiver.accept(protobuf(zstdStored(traces(spanOf(3, { name: "op-3" }))), { encoding: "zstd" })),
       test.receiver.accept(protobuf(Buffer.from(JSON.stringify(json)), { format: "json" })),
     ]);
     expect(replies).toEqual(Array.from({ length: 5 }, () => ({ kind: "accepted", rejected: 0, message: "" })));
