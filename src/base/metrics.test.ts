@@ -72,6 +72,14 @@ it("processFigures report what this process uses", () => {
   expect(read("process_start_time_seconds") * 1_000).toBeGreaterThan(Date.now() - 3_600_000);
 });
 
+it("processFigures report how busy and how late the event loop is", () => {
+  expect(read("nodejs_eventloop_lag_max_seconds")).toBeGreaterThanOrEqual(0);
+  const untilMs = performance.now() + 350;
+  while (performance.now() < untilMs);
+  expect(read("nodejs_eventloop_lag_max_seconds")).toBeGreaterThan(0.1);
+  expect(read("nodejs_eventloop_utilization_ratio")).toBeGreaterThan(0);
+});
+
 it("processFigures report rising CPU time", () => {
   const before = read("process_cpu_seconds_total");
   const untilMs = performance.now() + 30;

@@ -3,6 +3,8 @@
  * are kept here. Label values must come from a bounded set; the caller that adds a metric guarantees it.
  */
 
+import { EventLoopLag } from "./event-loop-lag.ts";
+
 type Labels = Readonly<Record<string, string>>;
 
 /** One line: labels and value. */
@@ -135,10 +137,9 @@ export interface ProcessFigure {
   read: () => number;
 }
 
-/**
- * Process metrics of a daemon. No event-loop monitor: it would wake the process a hundred times
- * a second, which is a third of what an idle agent may use.
- */
+const eventLoopLag = new EventLoopLag();
+
+/** Process metrics of a daemon, under the names that Prometheus users expect. */
 export const processFigures: readonly ProcessFigure[] = [
   {
     name: "process_cpu_seconds_total",
@@ -163,5 +164,17 @@ export const processFigures: readonly ProcessFigure[] = [
     help: "Memory that JavaScript objects hold outside the heap",
     kind: "gauge",
     read: () => process.memoryUsage().external,
+  },
+  {
+    name: "nodejs_eventloop_lag_max_seconds",
+    help: "Longest time that a timer was late since the last scrape; 0 at the first",
+    kind: "gauge",
+    read: () => eventLoopLag.takeMaxSeconds(),
+  },
+  {
+    name: "nodejs_eventloop_utilization_ratio",
+    help: "Share of its life in which the event loop was busy",
+    kind: "gauge",
+    read: () => performance.eventLoopUtilization().utilization,
   },
 ];

@@ -8,6 +8,7 @@ export { type CgroupLayout, readCgroupLayout } from "./cgroups/cgroup-layout.ts"
 export { type CgroupMount, readCgroupMounts } from "./cgroups/cgroup-mounts.ts";
 export type { CgroupScan, CgroupUsage } from "./cgroups/cgroups.ts";
 export { createHostReader, type HostReader, type HostReaderOptions, type HostSnapshot } from "./host-reader.ts";
+export { continuesRecord } from "./logs/continues-record.ts";
 export { expandPaths } from "./logs/expand-paths.ts";
 export { FileTail, type FileTailCounts, type FileTailOptions, type TailPosition } from "./logs/file-tail.ts";
 export { type JournalRecord, JournalTail, type JournalTailOptions } from "./logs/journal-tail.ts";

@@ -11,7 +11,7 @@ import { CoralError } from "../../base/errors.ts";
 import type { Logger } from "../../base/log.ts";
 import { formatBytes } from "../../base/units.ts";
 import { type FileOwner, type ServiceLogsConfig, writePrivateFile } from "../../config/index.ts";
-import { expandPaths, FileTail, type JournalRecord, JournalTail, type TailPosition } from "../../host/index.ts";
+import { continuesRecord, expandPaths, FileTail, type JournalRecord, JournalTail, type TailPosition } from "../../host/index.ts";
 import { encodeLogLines, type LogLine, parseLogLine, severityOfPriority } from "../../otlp/index.ts";
 import { type AgentSegments } from "../../store/segments/index.ts";
 import { logRecord } from "../../store/signals/index.ts";
@@ -39,8 +39,6 @@ const maxInodes = 1_000;
 const saveIntervalMs = 1_000;
 const expandIntervalMs = 5_000;
 const maxRecordCharacters = 64 * 1024;
-/** Lines that continue the previous record: indented ones, and the rest of a stack trace. */
-const continuation = /^(?:[ \t]+\S|Caused by: |\.\.\. \d+ more)/;
 
 interface Positions {
   files: Record<string, TailPosition & { service: string }>;
@@ -66,6 +64,8 @@ export class LogTails implements AsyncDisposable {
   #saved = "";
   #savedAtMs = Number.NEGATIVE_INFINITY;
   #expandedAtMs = Number.NEGATIVE_INFINITY;
+  /** Wall time of the last expansion. */
+  #lookedAtMs = 0;
 
   constructor(options: LogTailsOptions) {
     this.#options = options;
@@ -129,6 +129,8 @@ export class LogTails implements AsyncDisposable {
 
   /** Opens files that match now, and closes those that no longer do. */
   async #expand(services: readonly ServiceLogsConfig[]): Promise<void> {
+    const lookedAtMs = this.#lookedAtMs;
+    this.#lookedAtMs = this.#options.clock.wallMs();
     const wanted = new Map<string, ServiceLogsConfig & { isExpanded: boolean }>();
     const expanded = new Set<string>();
     for (const service of services) {
@@ -156,7 +158,11 @@ export class LogTails implements AsyncDisposable {
       await before?.tail.close();
       // A file that appeared since the last expansion, or in a known directory of its service, is read from its first line.
       const isNew = isExpanded || known.has(folderOf(service, path));
-      this.#tails.set(path, { service, path, tail: new FileTail({ path, position, fromStart: fromStart || isNew }) });
+      this.#tails.set(path, {
+        service,
+        path,
+        tail: new FileTail({ path, position, fromStart: fromStart || isNew, ...(isExpanded && { appearedAfterMs: lookedAtMs }) }),
+      });
     }
     this.#openJournals(services);
   }
@@ -201,7 +207,7 @@ export class LogTails implements AsyncDisposable {
     const before = tail.position;
     let texts: string[];
     try {
-      texts = joinLines((await tail.read(roundBytes, nowMs)).map(({ text }) => text));
+      texts = (await tail.read(roundBytes, nowMs)).map(({ text }) => text);
       this.#problems.delete(path);
     } catch (error) {
       // Files come and go, and some are not readable: report it in the status and retry.
@@ -224,7 +230,7 @@ export class LogTails implements AsyncDisposable {
   async #readJournal(key: string, service: string, tail: JournalTail, nowMs: number): Promise<void> {
     const observedUs = this.#nowUs();
     try {
-      await this.#store(service, {}, tail.take(roundRecords, nowMs), (record) => journalLine(record, observedUs));
+      await this.#store(service, {}, joinRecords(tail.take(roundRecords, nowMs)), (record) => journalLine(record, observedUs));
     } catch (error) {
       tail.undo();
       throw error;
@@ -283,6 +289,22 @@ function folderOf(service: string, path: string): string {
   return `${service}\n${dirname(path)}`;
 }
 
+/** The journal has a record for each line that a program prints: a stack trace is put together again. */
+function joinRecords(records: readonly JournalRecord[]): JournalRecord[] {
+  const joined: JournalRecord[] = [];
+  for (const record of records) {
+    const last = joined.at(-1);
+    if (
+      last?.pid === record.pid &&
+      continuesRecord(last.message, record.message) &&
+      last.message.length + record.message.length < maxRecordCharacters
+    )
+      joined[joined.length - 1] = { ...last, message: `${last.message}\n${record.message}` };
+    else joined.push(record);
+  }
+  return joined;
+}
+
 function journalLine(record: JournalRecord, observedUs: number): LogLine {
   const parsed = parseLogLine(record.message);
   const severityNumber = parsed.severityNumber || (record.priority === null ? 0 : severityOfPriority(record.priority));
@@ -290,28 +312,17 @@ function journalLine(record: JournalRecord, observedUs: number): LogLine {
 }
 
 /** Lines and bytes of a file that were not stored as they are; empty when there are none. */
-function skippedText({ cutLines, binaryLines, skippedBytes }: FileTail["counts"]): string {
+function skippedText({ cutLines, binaryLines, skippedBytes, packedFiles }: FileTail["counts"]): string {
   return [
     ...(cutLines > 0 ? [`${linesOf(cutLines)} truncated at 64 KiB`] : []),
     ...(binaryLines > 0 ? [`${linesOf(binaryLines)} skipped as binary`] : []),
+    ...(packedFiles > 0
+      ? [`${packedFiles} rotated ${packedFiles === 1 ? "file was" : "files were"} compressed before they were read; delay compression`]
+      : []),
     ...(skippedBytes > 0 ? [`${formatBytes(skippedBytes)} skipped because they were written faster than they can be read`] : []),
   ].join("; ");
 }
 
 function linesOf(count: number): string {
   return count === 1 ? "1 line" : `${count} lines`;
-}
-
-/** Joins a stack trace with the line before it into one record. */
-function joinLines(lines: readonly string[]): string[] {
-  const records: string[] = [];
-  for (const line of lines) {
-    const last = records.at(-1);
-    if (last !== undefined && continuation.test(line) && last.length + line.length < maxRecordCharacters) {
-      records[records.length - 1] = `${last}\n${line}`;
-    } else {
-      records.push(line);
-    }
-  }
-  return records;
 }

@@ -75,6 +75,33 @@ describe("Scraper", () => {
     expect(scraper.notes().sort()).toEqual([expect.stringContaining("ECONNREFUSED"), `Cannot read ${broken}: it answered 500`]);
   });
 
+  it("ends series that a target no longer exposes, all of them when it fails, and those of a target that is no longer listed", async () => {
+    let body =
+      '# TYPE a gauge\na{x="1"} 1\na{x="2"} 2\n# TYPE h histogram\nh_bucket{le="+Inf"} 1\nh_count 1\nh_sum 1\nold 1 1700000000000\n';
+    const url = await serve((_request, answer) => (body === "" ? answer.writeHead(500).end() : answer.end(body)));
+    const urls = [url];
+    const { scraper, points } = scraperOf(urls);
+    const ends = async (): Promise<string[]> => {
+      points.length = 0;
+      await scraper.collect(signal);
+      for (const point of points.filter(({ hasNoValue }) => hasNoValue)) expect([point.value, point.count]).toEqual([undefined, undefined]);
+      return points.filter(({ hasNoValue }) => hasNoValue).map(({ name, attributes }) => `${name}${attributes}`);
+    };
+    expect(await ends()).toEqual([]);
+    expect(await ends()).toEqual([]);
+    body = '# TYPE a gauge\na{x="2"} 3\n';
+    expect((await ends()).sort()).toEqual(['a{"x":"1"}', "h{}"]);
+    expect(await ends()).toEqual([]);
+    body = "";
+    expect(await ends()).toEqual(['a{"x":"2"}']);
+    expect(await ends()).toEqual([]);
+    body = "b 1\n";
+    expect(await ends()).toEqual([]);
+    urls.length = 0;
+    expect((await ends()).sort()).toEqual(["b{}", "scrape_duration_seconds{}", "up{}"]);
+    expect(await ends()).toEqual([]);
+  });
+
   it("enforces the timeout and the size limit", async () => {
     const slow = await serve(() => undefined);
     const endless = await serve((_request, answer) => {

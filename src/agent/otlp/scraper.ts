@@ -28,6 +28,8 @@ export class Scraper {
   readonly #limit = new Semaphore(concurrency);
   /** By URL; absent while scrapes succeed. */
   readonly #problems = new Map<string, string>();
+  /** By service and URL. */
+  readonly #live = new Map<string, LiveTarget>();
 
   constructor(options: ScraperOptions) {
     this.#options = options;
@@ -43,6 +45,7 @@ export class Scraper {
     const { targets } = this.#options.config();
     const urls = new Set(targets.map(({ url }) => url));
     for (const url of this.#problems.keys()) if (!urls.has(url)) this.#problems.delete(url);
+    await this.#endRemoved(new Set(targets.map(keyOf)));
     await Promise.all(targets.map((target) => this.#limit.run(() => this.#scrape(target, signal))));
   }
 
@@ -71,11 +74,26 @@ export class Scraper {
     const durationSeconds = (clock.monotonicMs() - startMs) / 1_000;
     const source = { service: target.service, instance, atUs };
     // First, so that a target with more series than the limit still has these two.
-    await intake.store([
-      ownGauge("up", "1", problem === "" ? 1 : 0, source),
-      ownGauge("scrape_duration_seconds", "s", durationSeconds, source),
-      ...points,
-    ]);
+    const own = [ownGauge("up", "1", problem === "" ? 1 : 0, source), ownGauge("scrape_duration_seconds", "s", durationSeconds, source)];
+    // Points with times of their own are not from now: their target decides when they end.
+    const current = new Map(points.filter(({ timeUs }) => timeUs === atUs).map((point) => [seriesKey(point), point]));
+    const before = this.#live.get(keyOf(target))?.series;
+    const ended = [...(before ?? [])].filter(([key]) => !current.has(key)).map(([, point]) => endOf(point, atUs));
+    await intake.store([...own, ...points, ...ended]);
+    this.#live.set(keyOf(target), {
+      own: own.map(withoutValues),
+      series: new Map([...current].map(([key, point]) => [key, withoutValues(point)])),
+    });
+  }
+
+  /** A target that is no longer listed has no values any more, not those of its last scrape. */
+  async #endRemoved(listed: ReadonlySet<string>): Promise<void> {
+    const atUs = Math.round(this.#options.clock.wallMs() * 1_000);
+    for (const [key, { own, series }] of this.#live) {
+      if (listed.has(key)) continue;
+      await this.#options.intake.store([...own, ...series.values()].map((point) => endOf(point, atUs)));
+      this.#live.delete(key);
+    }
   }
 
   #logChange({ url }: ScrapeTarget, problem: string): void {
@@ -86,6 +104,31 @@ export class Scraper {
     if (problem !== "" && before === "") this.#options.log.warn(`Scrape failed: ${problem}; retrying at the next interval`);
     else if (problem === "" && before !== "") this.#options.log.info(`Scraping ${url} again`);
   }
+}
+
+/** What the last scrape of a target gave, without values. At most `maxSamples` series. */
+interface LiveTarget {
+  own: MetricPoint[];
+  series: Map<string, MetricPoint>;
+}
+
+function keyOf({ service, url }: ScrapeTarget): string {
+  return JSON.stringify([service, url]);
+}
+
+function seriesKey({ name, kind, unit, attributes }: MetricPoint): string {
+  return JSON.stringify([name, kind, unit, attributes]);
+}
+
+/** What all points of a series share. */
+function withoutValues(point: MetricPoint): MetricPoint {
+  const { service, serviceInstance: instance, name, description, unit, kind, temporality, isMonotonic, attributes, timeUs } = point;
+  return { ...scrapedFrom({ service, instance }), name, description, unit, kind, temporality, isMonotonic, attributes, timeUs };
+}
+
+/** Marks the end of a series, as Prometheus' staleness markers do: from then on it has no value, instead of its last one for five minutes. */
+function endOf(point: MetricPoint, timeUs: number): MetricPoint {
+  return { ...point, timeUs, hasNoValue: true };
 }
 
 function ownGauge(name: string, unit: string, value: number, source: { service: string; instance: string; atUs: number }): MetricPoint {

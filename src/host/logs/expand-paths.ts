@@ -1,9 +1,28 @@
 import { readdir } from "node:fs/promises";
-import { join } from "node:path";
+import { basename, dirname, extname, join } from "node:path";
 import { matcherOf } from "../../base/name-pattern.ts";
 
+const packed = /\.(?:gz|bz2|xz|zst|lz4|zip|tgz|Z)$/;
 /** What rotation leaves: packed, or under a name with a number or a date at its end. Its lines were read under its first name. */
 const rotated = /\.(?:gz|bz2|xz|zst|lz4|zip|tgz|Z)$|\.\d{1,3}$|[-.]\d{8}(?:[-.]\d+)?$|\.old$/;
+
+/** Whether a file beside `path` has the name that rotation gives to it: `app.log.1`, `app.log-20261115`, `app-20261115.log`, `app.1.log`, also packed. */
+export function isRotatedName(path: string, beside: string): boolean {
+  const name = basename(path);
+  const other = basename(beside);
+  if (other === name || dirname(path) !== dirname(beside)) return false;
+  if (other.startsWith(name)) return rotated.test(other);
+  const ending = extname(name);
+  const stem = basename(name, ending);
+  if (ending === "" || !other.startsWith(stem)) return false;
+  const [, middle] = /^(.*?)(?:\.(?:gz|bz2|xz|zst|lz4|zip|Z))?$/.exec(other.slice(stem.length)) ?? [];
+  return middle !== undefined && middle.endsWith(ending) && /^[-._]\d[-._\dT:]*$/.test(middle.slice(0, -ending.length));
+}
+
+/** Whether its lines cannot be read as they are. */
+export function isPacked(path: string): boolean {
+  return packed.test(path);
+}
 
 /** Existing files of a pattern (not those that rotation has renamed) whose `*` stand for anything but a slash, and the path itself when there is none. At most `limit`, by name. */
 export async function expandPaths(pattern: string, limit: number): Promise<string[]> {

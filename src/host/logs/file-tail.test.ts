@@ -2,6 +2,7 @@ import {
   appendFileSync,
   chmodSync,
   copyFileSync,
+  existsSync,
   mkdirSync,
   mkdtempSync,
   renameSync,
@@ -41,6 +42,13 @@ async function linesOf(tail: FileTail, passMs = 0): Promise<string[]> {
     lines.push(...read.map(({ text }) => text));
     if (read.length === 0 && tail.position?.offsetBytes === before) return lines;
   }
+}
+
+/** As logrotate does it: every file gets the next number. */
+function rotate(count: number): void {
+  for (let number = count - 1; number >= 1; number--)
+    if (existsSync(`${path}.${number}`)) renameSync(`${path}.${number}`, `${path}.${number + 1}`);
+  renameSync(path, `${path}.1`);
 }
 
 /** In a file whose first byte was a zero. */
@@ -117,6 +125,121 @@ describe("FileTail", () => {
     expect(await linesOf(second)).toEqual([]);
     expect(await linesOf(second, 3_000)).toEqual(["new"]);
     await second.close();
+  });
+
+  it("reads every file of several rotations between two reads, in order", async () => {
+    writeFileSync(path, "2026-01-01 first file\n");
+    const tail = tailOf();
+    expect(await linesOf(tail)).toEqual(["2026-01-01 first file"]);
+    appendFileSync(path, "end of the first\n");
+    rotate(3);
+    writeFileSync(path, "2026-01-02 second file\n");
+    rotate(3);
+    writeFileSync(path, "2026-01-03 third file\n");
+    rotate(3);
+    writeFileSync(path, "now\n");
+    const lines: string[] = [];
+    for (let round = 0; round < 10; round++) lines.push(...(await linesOf(tail, 3_000)));
+    expect(lines).toEqual(["end of the first", "2026-01-02 second file", "2026-01-03 third file", "now"]);
+    expect(tail.counts).toMatchObject({ rotations: 3, packedFiles: 0 });
+    await tail.close();
+  });
+
+  it("goes on with the file between after a restart", async () => {
+    writeFileSync(path, "2026-01-01 first file\n");
+    const first = tailOf();
+    expect(await linesOf(first)).toEqual(["2026-01-01 first file"]);
+    await first.close();
+    rotate(2);
+    writeFileSync(path, "2026-01-02 second file\n");
+    rotate(2);
+    writeFileSync(path, "now\n");
+    const second = tailOf({ position: first.position });
+    const lines: string[] = [];
+    for (let round = 0; round < 8; round++) lines.push(...(await linesOf(second, 3_000)));
+    expect(lines).toEqual(["2026-01-02 second file", "now"]);
+    await second.close();
+  });
+
+  it("counts a rotated file that was packed before it was read", async () => {
+    writeFileSync(path, "2026-01-01 first file\n");
+    const tail = tailOf();
+    await linesOf(tail);
+    renameSync(path, `${path}.2`);
+    writeFileSync(`${path}.1.gz`, "not a text");
+    writeFileSync(path, "now\n");
+    expect([...(await linesOf(tail, 3_000)), ...(await linesOf(tail, 3_000))]).toEqual(["now"]);
+    expect(tail.counts.packedFiles).toBe(1);
+    await tail.close();
+  });
+
+  it.each(["", "a\n"])("reads the copy of a file that was emptied when only %j of it was read", async (start) => {
+    writeFileSync(`${path}.2`, "of another day\n");
+    writeFileSync(path, start);
+    const tail = tailOf();
+    const lines = await linesOf(tail);
+    appendFileSync(path, "one\ntwo\n");
+    // Not of this file, whatever its name begins with.
+    writeFileSync(join(directory, "app-errors.log"), "errors\n");
+    copyFileSync(path, `${path}.1`);
+    truncateSync(path);
+    appendFileSync(path, "three\nfour and more\n");
+    for (let round = 0; round < 4; round++) lines.push(...(await linesOf(tail, 3_000)));
+    expect(lines).toEqual([...(start === "" ? [] : ["a"]), "one", "two", "three", "four and more"]);
+    await tail.close();
+  });
+
+  it("does not read a copy of a file that was not emptied", async () => {
+    writeFileSync(path, "");
+    const tail = tailOf();
+    expect(await linesOf(tail)).toEqual([]);
+    appendFileSync(path, "one\n");
+    copyFileSync(path, `${path}.1`);
+    expect(await linesOf(tail)).toEqual(["one"]);
+    expect(await linesOf(tail, 3_000)).toEqual([]);
+    await tail.close();
+  });
+
+  it.each(["rename", "copy"])("reads what a new file was before its first look, when rotated by %s", async (how) => {
+    const appearedAfterMs = Date.now() - 1_000;
+    writeFileSync(path, "one\n");
+    if (how === "rename") renameSync(path, `${path}.1`);
+    else copyFileSync(path, `${path}.1`);
+    writeFileSync(path, "two\n");
+    const tail = tailOf({ appearedAfterMs });
+    const lines = await linesOf(tail);
+    for (let round = 0; round < 3; round++) lines.push(...(await linesOf(tail, 3_000)));
+    expect(lines).toEqual(["one", "two"]);
+    const later = tailOf({ appearedAfterMs: Date.now() + 1_000 });
+    expect(await linesOf(later)).toEqual(["two"]);
+    await later.close();
+    await tail.close();
+  });
+
+  it("keeps a stack trace together that arrives in parts, and its offset before it until it is complete", async () => {
+    writeFileSync(path, "INFO fine\nERROR failed\n");
+    const tail = tailOf();
+    expect(await linesOf(tail)).toEqual(["INFO fine"]);
+    expect(tail.position?.offsetBytes).toBe("INFO fine\n".length);
+    appendFileSync(path, "java.lang.Error: x\n\tat a.b(C.java:1)\n\tat d.");
+    expect(await linesOf(tail, 500)).toEqual([]);
+    appendFileSync(path, "e(F.java:2)\nINFO next\n");
+    expect(await linesOf(tail, 500)).toEqual(["ERROR failed\njava.lang.Error: x\n\tat a.b(C.java:1)\n\tat d.e(F.java:2)", "INFO next"]);
+    appendFileSync(path, "ERROR alone\n");
+    expect(await linesOf(tail)).toEqual([]);
+    expect(await linesOf(tail, 1_000)).toEqual(["ERROR alone"]);
+    expect(tail.position?.offsetBytes).toBe(statSync(path).size);
+    await tail.close();
+  });
+
+  it("gives a record that was waiting when the file is emptied", async () => {
+    writeFileSync(path, "ERROR that may go on\n");
+    const tail = tailOf();
+    expect(await linesOf(tail)).toEqual([]);
+    truncateSync(path);
+    appendFileSync(path, "new\n");
+    expect(await linesOf(tail)).toEqual(["ERROR that may go on", "new"]);
+    await tail.close();
   });
 
   it("restarts after truncation, even if the file has since outgrown its old offset", async () => {

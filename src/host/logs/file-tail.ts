@@ -1,12 +1,15 @@
 /**
  * Lines that are written to a file, from where it was left, across rotation (the file is renamed and a new one begun) and truncation (it is
- * copied and emptied: what was not read by then is in the copy). A line is given once its end was written, or when nothing follows for some seconds.
+ * copied and emptied: what was not read by then is in the copy), also when both happen several times between two reads. A line is given once its end was
+ * written, or when nothing follows for some seconds; one that may begin a stack trace once the next record began, or after a second.
  */
 
 import { constants, type Stats } from "node:fs";
 import { type FileHandle, open, readdir, stat } from "node:fs/promises";
 import { basename, dirname, extname, join } from "node:path";
-import { LineSplitter, type SplitLine } from "./line-splitter.ts";
+import { isPacked, isRotatedName } from "./expand-paths.ts";
+import type { SplitLine } from "./line-splitter.ts";
+import { RecordSplitter } from "./record-splitter.ts";
 
 /** Where reading goes on after a restart. */
 export interface TailPosition {
@@ -26,6 +29,8 @@ export interface FileTailOptions {
   position: TailPosition | undefined;
   /** Of a file that was never read; otherwise only what is written from now on. */
   fromStart: boolean;
+  /** Of a file that appeared after this time (milliseconds since 1970) and was never read: what rotation made of it since is read first. */
+  appearedAfterMs?: number;
   /** Default 64 KiB. */
   maxLineBytes?: number;
   /** Further behind than this, the older half is passed over. Default 64 MiB. */
@@ -40,6 +45,8 @@ export interface FileTailCounts {
   truncations: number;
   /** Passed over because they came faster than they may be read. */
   skippedBytes: number;
+  /** Rotated files that were packed before they could be read. */
+  packedFiles: number;
 }
 
 const headBytes = 64;
@@ -49,7 +56,12 @@ const lastBytes = 128;
 const lastMinBytes = 16;
 /** Of the files beside, the newest. */
 const maxCopies = 10;
+const maxRead = 100;
+/** Of a file and its copy that are compared. */
+const sampleBytes = 4_096;
 const partialWaitMs = 5_000;
+/** For more of a record that may be a stack trace. */
+const recordWaitMs = 1_000;
 /** Writers may still have the old file open for a moment. */
 const rotationWaitMs = 2_000;
 
@@ -61,18 +73,27 @@ interface OpenFile {
   head: Buffer;
   /** Up to `readBytes`. */
   last: Buffer;
-  splitter: LineSplitter;
+  splitter: RecordSplitter;
   changedAtMs: number;
+  /** Rotated files beside it when it was opened, by device and inode; undefined once enough was read to recognise a copy. */
+  besideAtStart: ReadonlySet<string> | undefined;
   /** Since when another file has its name; undefined while it has it. */
   rotatedAtMs: number | undefined;
 }
 
 export class FileTail {
-  readonly #options: Required<FileTailOptions>;
+  readonly #options: Required<Omit<FileTailOptions, "appearedAfterMs">> & Pick<FileTailOptions, "appearedAfterMs">;
   #open: OpenFile | undefined;
   #position: TailPosition | undefined;
   #isFirst = true;
-  readonly counts: FileTailCounts = { lines: 0, cutLines: 0, binaryLines: 0, rotations: 0, truncations: 0, skippedBytes: 0 };
+  /** Files that were read to their end, by device and inode. */
+  readonly #read = new Set<string>();
+  /** Records that were complete when reading had to go on elsewhere. */
+  #released: SplitLine[] = [];
+  readonly counts: FileTailCounts = {
+    ...{ lines: 0, cutLines: 0, binaryLines: 0, rotations: 0, truncations: 0, skippedBytes: 0 },
+    packedFiles: 0,
+  };
 
   constructor(options: FileTailOptions) {
     this.#options = { maxLineBytes: 64 * 1024, maxLagBytes: 64 * 1024 ** 2, ...options };
@@ -94,6 +115,7 @@ export class FileTail {
     let file = this.#open;
     if (file === undefined) return [];
     if (await wasEmptied(file)) file = await this.#restart(file, nowMs);
+    else file = await this.#checkShort(file, nowMs);
     const { size } = await file.handle.stat();
     if (size - file.readBytes > this.#options.maxLagBytes) this.#skip(file, size);
     const chunk = await readAt(file.handle, file.readBytes, Math.min(maxBytes, size - file.readBytes));
@@ -101,6 +123,7 @@ export class FileTail {
     file.readBytes += chunk.length;
     file.last = Buffer.from(Buffer.concat([file.last, chunk.subarray(-lastBytes)]).subarray(-lastBytes));
     file.changedAtMs = nowMs;
+    if (file.readBytes >= lastMinBytes) file.besideAtStart = undefined;
     if (file.head.length < headBytes) file.head = await readAt(file.handle, 0, Math.min(headBytes, file.readBytes));
     return this.#count(file, file.splitter.push(chunk));
   }
@@ -113,12 +136,12 @@ export class FileTail {
   }
 
   #count(file: OpenFile, lines: SplitLine[]): SplitLine[] {
-    this.counts.lines += lines.length;
-    this.counts.cutLines += file.splitter.cutLines;
-    this.counts.binaryLines += file.splitter.binaryLines;
-    file.splitter.cutLines = 0;
-    file.splitter.binaryLines = 0;
-    return lines;
+    const records = [...this.#released.splice(0), ...lines];
+    const { cutLines, binaryLines } = file.splitter.takeCounts();
+    this.counts.lines += records.length;
+    this.counts.cutLines += cutLines;
+    this.counts.binaryLines += binaryLines;
+    return records;
   }
 
   /** Nothing new: perhaps it is another file by now, or its last line has no end. */
@@ -129,28 +152,90 @@ export class FileTail {
       if (nowMs - file.rotatedAtMs < rotationWaitMs) return [];
       const lines = file.splitter.flush();
       this.counts.rotations++;
+      const { mtimeMs } = await file.handle.stat();
+      const next = (await this.#nextAfter(file, mtimeMs)) ?? named;
       this.#open = undefined;
-      this.#position = { device: named.dev, inode: named.ino, offsetBytes: 0, head: "" };
+      this.#position = { device: next.dev, inode: next.ino, offsetBytes: 0, head: "" };
       await file.handle.close();
       return lines;
     }
     file.rotatedAtMs = undefined;
-    return file.splitter.pendingBytes > 0 && nowMs - file.changedAtMs >= partialWaitMs ? file.splitter.flush() : [];
+    const waitMs = file.splitter.isInsideLine ? partialWaitMs : recordWaitMs;
+    return file.splitter.pendingBytes > 0 && nowMs - file.changedAtMs >= waitMs ? file.splitter.flush() : [];
+  }
+
+  /**
+   * Of several rotations between two reads: the oldest rotated file that was written to after this one. Rotation keeps the time of the last write.
+   * Packed ones are counted. Copies of this file are none.
+   */
+  async #nextAfter(file: OpenFile, mtimeMs: number): Promise<Stats | undefined> {
+    this.#keepRead(file);
+    const isLater = (facts: Stats): boolean => facts.mtimeMs >= mtimeMs && !this.#read.has(identityOf(facts));
+    for (const { path, facts } of await this.#rotatedBeside(isLater)) {
+      if (isPacked(path)) {
+        this.counts.packedFiles++;
+        continue;
+      }
+      const opened = await this.#openAt(path, 0).catch(() => undefined); // not readable: nothing of it can be read
+      const isCopy = opened === undefined || (await standAt(opened, positionIn(file)).catch(() => true));
+      await opened?.handle.close();
+      if (!isCopy || file.readBytes === 0) return facts;
+    }
+    return undefined;
+  }
+
+  /** A file of the same time is not read twice. */
+  #keepRead({ device, inode }: OpenFile): void {
+    this.#read.add(`${device}:${inode}`);
+    const [oldest] = this.#read;
+    if (this.#read.size > maxRead && oldest !== undefined) this.#read.delete(oldest);
+  }
+
+  /** The last written last. */
+  async #rotatedBeside(isWanted: (facts: Stats) => boolean): Promise<{ path: string; facts: Stats }[]> {
+    const { path } = this.#options;
+    const found: { path: string; facts: Stats }[] = [];
+    for (const beside of await pathsBeside(path)) {
+      const facts = isRotatedName(path, beside) ? await statOf(beside) : undefined;
+      if (facts?.isFile() && facts.size > 0 && isWanted(facts)) found.push({ path: beside, facts });
+    }
+    // Times of files may be as coarse as ten milliseconds: of the same time, the one with the higher number is older.
+    return found.sort((one, other) => one.facts.mtimeMs - other.facts.mtimeMs || numberOf(other.path) - numberOf(one.path));
+  }
+
+  /** Too little was read of a file to notice that it was emptied: a copy that appeared beside it shows it. */
+  async #checkShort(file: OpenFile, nowMs: number): Promise<OpenFile> {
+    if (file.besideAtStart === undefined || file.readBytes >= lastMinBytes) return file;
+    const copy = await this.#findCopy(positionIn(file), nowMs, file.besideAtStart);
+    if (copy === undefined) return file;
+    const sample = await readAt(copy.handle, 0, sampleBytes);
+    if ((await readAt(file.handle, 0, sample.length)).equals(sample)) {
+      // It was copied and not emptied.
+      file.besideAtStart = await this.#identitiesBeside();
+      await copy.handle.close();
+      return file;
+    }
+    this.counts.truncations++;
+    return await this.#replace(file, copy);
+  }
+
+  async #replace(file: OpenFile, by: OpenFile): Promise<OpenFile> {
+    by.splitter = file.splitter;
+    await file.handle.close();
+    this.#open = by;
+    return by;
   }
 
   /** The file to go on with: the copy that was made before this one was emptied, then this one from its beginning. */
   async #restart(file: OpenFile, nowMs: number): Promise<OpenFile> {
     this.counts.truncations++;
-    const { device, inode, readBytes, head, last, splitter } = file;
-    const position = { device, inode, offsetBytes: readBytes, head: head.toString("hex"), last: last.toString("hex") };
-    const copy = await this.#findCopy(position, nowMs);
-    if (copy !== undefined) {
-      copy.splitter = splitter;
-      await file.handle.close();
-      this.#open = copy;
-      return copy;
-    }
-    Object.assign(file, { readBytes: 0, head: Buffer.alloc(0), last: Buffer.alloc(0), splitter: this.#splitter(false) });
+    const copy = await this.#findCopy(positionIn(file), nowMs, file.besideAtStart);
+    if (copy !== undefined) return await this.#replace(file, copy);
+    this.#released.push(...file.splitter.flush());
+    Object.assign(file, {
+      ...{ readBytes: 0, head: Buffer.alloc(0), last: Buffer.alloc(0), splitter: this.#splitter(false) },
+      besideAtStart: await this.#identitiesBeside(),
+    });
     return file;
   }
 
@@ -159,11 +244,16 @@ export class FileTail {
     this.counts.skippedBytes += nextBytes - file.readBytes;
     file.readBytes = nextBytes;
     file.last = Buffer.alloc(0);
+    this.#released.push(...file.splitter.flush());
     file.splitter = this.#splitter(true);
   }
 
-  #splitter(startsInside: boolean): LineSplitter {
-    return new LineSplitter({ maxLineBytes: this.#options.maxLineBytes, startsInside });
+  async #identitiesBeside(): Promise<Set<string>> {
+    return new Set((await this.#rotatedBeside(() => true)).map(({ facts }) => identityOf(facts)));
+  }
+
+  #splitter(startsInside: boolean): RecordSplitter {
+    return new RecordSplitter({ maxLineBytes: this.#options.maxLineBytes, startsInside });
   }
 
   async #find(nowMs: number): Promise<OpenFile | undefined> {
@@ -185,10 +275,24 @@ export class FileTail {
     const position = this.#position;
     if (position === undefined) {
       if (file !== undefined && isFirst && !this.#options.fromStart) await this.#toEnd(file);
-      return file;
+      return (isFirst ? await this.#findEarlier(nowMs) : undefined) ?? file;
     }
     if (file !== undefined && (await resume(file, position))) return file;
     return (await this.#findMoved(position, nowMs)) ?? (await this.#findCopy(position, nowMs)) ?? file;
+  }
+
+  /** What a file that appeared lately was before rotation: the oldest part of it. */
+  async #findEarlier(nowMs: number): Promise<OpenFile | undefined> {
+    const { appearedAfterMs } = this.#options;
+    if (appearedAfterMs === undefined) return undefined;
+    // Not every file system keeps the time of creation.
+    const isNew = ({ birthtimeMs, ctimeMs, mtimeMs }: Stats): boolean => Math.min(birthtimeMs || ctimeMs, mtimeMs) > appearedAfterMs;
+    for (const { path } of await this.#rotatedBeside(isNew)) {
+      const file = isPacked(path) ? undefined : await this.#openIf(path, nowMs, async () => true);
+      if (file !== undefined) return file;
+      this.counts.packedFiles++;
+    }
+    return undefined;
   }
 
   /** Only what is written from now on; when that begins inside of a line, after it. */
@@ -212,7 +316,7 @@ export class FileTail {
   }
 
   /** A copy of what the file of a position was before it was emptied, as `copytruncate` of logrotate leaves it; it stands at the position. */
-  async #findCopy(position: TailPosition, nowMs: number): Promise<OpenFile | undefined> {
+  async #findCopy(position: TailPosition, nowMs: number, besideBefore?: ReadonlySet<string>): Promise<OpenFile | undefined> {
     const { path } = this.#options;
     const stem = basename(path, extname(path));
     const found: { path: string; mtimeMs: number }[] = [];
@@ -224,7 +328,11 @@ export class FileTail {
     }
     found.sort((one, other) => other.mtimeMs - one.mtimeMs);
     for (const each of found.slice(0, maxCopies)) {
-      const isCopy = async (opened: OpenFile): Promise<boolean> => (await standAt(opened, position)) && opened.last.length >= lastMinBytes;
+      // Too little to compare: only a rotated name that was not there before.
+      const isNew = (opened: OpenFile): boolean =>
+        besideBefore !== undefined && isRotatedName(path, each.path) && !besideBefore.has(`${opened.device}:${opened.inode}`);
+      const isCopy = async (opened: OpenFile): Promise<boolean> =>
+        !isPacked(each.path) && (await standAt(opened, position)) && (opened.last.length >= lastMinBytes || isNew(opened));
       const file = await this.#openIf(each.path, nowMs, isCopy);
       if (file !== undefined) return file;
     }
@@ -258,6 +366,7 @@ export class FileTail {
         splitter: this.#splitter(false),
         changedAtMs: nowMs,
         rotatedAtMs: undefined,
+        besideAtStart: path === this.#options.path ? await this.#identitiesBeside() : undefined,
       };
       return { handle, device: facts.dev, inode: facts.ino, ...start };
     } catch (error) {
@@ -283,6 +392,20 @@ async function standAt(file: OpenFile, { offsetBytes, head, last = "" }: TailPos
   if (!(await readAt(file.handle, offsetBytes - before.length, before.length)).equals(before)) return false;
   Object.assign(file, { readBytes: offsetBytes, head: found, last: before });
   return true;
+}
+
+/** Where reading stands, with all that was read. */
+function positionIn({ device, inode, readBytes, head, last }: OpenFile): TailPosition {
+  return { device, inode, offsetBytes: readBytes, head: head.toString("hex"), last: last.toString("hex") };
+}
+
+/** Of `app.log.2` and `app.log.2.gz`. */
+function numberOf(path: string): number {
+  return Number(/\.(\d{1,3})(?:\.[a-z0-9]+)?$/i.exec(path)?.[1] ?? 0);
+}
+
+function identityOf({ dev, ino }: Stats): string {
+  return `${dev}:${ino}`;
 }
 
 async function wasEmptied({ handle, readBytes, head }: OpenFile): Promise<boolean> {

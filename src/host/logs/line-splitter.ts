@@ -4,6 +4,8 @@ export interface SplitLine {
   text: string;
   /** Only the beginning; the rest was skipped. */
   isCut: boolean;
+  /** Where it begins, after the first byte that the splitter was given. */
+  startBytes: number;
 }
 
 const newline = 0x0a;
@@ -16,6 +18,10 @@ export class LineSplitter {
   readonly #maxLineBytes: number;
   #pending: Buffer[] = [];
   #pendingBytes = 0;
+  /** Where the line begins that has no end yet. */
+  #startBytes = 0;
+  /** All bytes so far. */
+  passedBytes = 0;
   /** Skips everything up to the next end of a line. */
   #isSkipping: boolean;
   cutLines = 0;
@@ -33,6 +39,8 @@ export class LineSplitter {
 
   push(chunk: Buffer): SplitLine[] {
     const lines: SplitLine[] = [];
+    const beforeBytes = this.passedBytes;
+    this.passedBytes += chunk.length;
     let from = 0;
     while (from < chunk.length) {
       const end = chunk.indexOf(newline, from);
@@ -48,6 +56,7 @@ export class LineSplitter {
         else this.#emit(lines, false);
       }
       from = end + 1;
+      this.#startBytes = beforeBytes + from;
     }
     return lines;
   }
@@ -56,6 +65,7 @@ export class LineSplitter {
   flush(): SplitLine[] {
     const lines: SplitLine[] = [];
     if (this.#pendingBytes > 0) this.#emit(lines, false);
+    this.#startBytes = this.passedBytes;
     return lines;
   }
 
@@ -78,7 +88,7 @@ export class LineSplitter {
     if (bytes === undefined) return;
     const text = textOf(bytes);
     if (text === undefined) this.binaryLines++;
-    else if (text.trim() !== "") lines.push({ text, isCut });
+    else if (text.trim() !== "") lines.push({ text, isCut, startBytes: this.#startBytes });
   }
 }
 

@@ -5,7 +5,12 @@
 
 /** The bytes are not a message of this kind. The reader's position is undefined afterwards. */
 export class MalformedError extends Error {
-  override readonly name = "MalformedError";
+  override readonly name: string = "MalformedError";
+}
+
+/** Readable, but not acceptable: `inspectRequest` counts it alike, so that the sender hears of it. */
+export class RejectedError extends MalformedError {
+  override readonly name = "RejectedError";
 }
 
 /** Groups are obsolete, but a sender may use them in fields that this reader does not know. */

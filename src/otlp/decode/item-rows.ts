@@ -2,7 +2,7 @@
 
 import type { SegmentBatch } from "../../store/segments/index.ts";
 import type { ByteDictionary } from "../columns/byte-dictionary.ts";
-import { MalformedError, type ProtobufReader } from "../columns/protobuf-reader.ts";
+import { MalformedError, type ProtobufReader, RejectedError } from "../columns/protobuf-reader.ts";
 import type { AttributeReader } from "./attribute-reader.ts";
 import type { ColumnSet, OwnerColumns } from "./owner-columns.ts";
 import { type ItemOwner, walkGroups } from "./request-groups.ts";
@@ -12,6 +12,8 @@ export interface DecodeCounts {
   rows: number;
   /** Rows that could not be read; whole groups of them count as one. */
   malformed: number;
+  /** Of them, those that the sender heard about when the request was acknowledged. */
+  rejected: number;
   /** Values that were shortened or left out because of a limit. */
   cut: number;
 }
@@ -32,13 +34,14 @@ export class ItemRows {
   #receivedAtUs = 0;
   #rows = 0;
   #malformed = 0;
+  #rejected = 0;
 
   constructor(options: ItemRowsOptions) {
     this.#options = options;
   }
 
   get counts(): DecodeCounts {
-    return { rows: this.#rows, malformed: this.#malformed, cut: this.#options.attributes.cut };
+    return { rows: this.#rows, malformed: this.#malformed, rejected: this.#rejected, cut: this.#options.attributes.cut };
   }
 
   /** Adds the items of a request. One that cannot be read is counted and left out; so is the rest of a body that ends too early. */
@@ -62,6 +65,7 @@ export class ItemRows {
     attributes.cut = 0;
     this.#rows = 0;
     this.#malformed = 0;
+    this.#rejected = 0;
   }
 
   #visit(end: number, owner: ItemOwner): void {
@@ -76,6 +80,7 @@ export class ItemRows {
       if (!(error instanceof MalformedError)) throw error;
       columns.set.clear(row);
       this.#malformed++;
+      if (error instanceof RejectedError) this.#rejected++;
     }
   }
 }

@@ -354,7 +354,7 @@ describe("SpanDecoder", () => {
     const bodies = groups.map((group) => traceRequest([group]));
     const { rows, counts } = decode(...bodies);
     const sent = groups.flatMap((group) => group.items.map((item) => ({ group, item })));
-    expect(counts).toEqual({ rows: sent.length, malformed: 0, cut: 0 });
+    expect(counts).toEqual({ rows: sent.length, malformed: 0, rejected: 0, cut: 0 });
     for (const [index, { group, item }] of sent.entries()) {
       const row = rows[index] ?? {};
       expect(row).toMatchObject({

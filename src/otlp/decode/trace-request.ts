@@ -4,7 +4,7 @@ import type { SegmentBatch } from "../../store/segments/index.ts";
 import { ByteDictionary } from "../columns/byte-dictionary.ts";
 import { utf8Cut } from "../columns/byte-writer.ts";
 import type { CodeBuilder } from "../columns/column-builders.ts";
-import { MalformedError, ProtobufReader } from "../columns/protobuf-reader.ts";
+import { MalformedError, ProtobufReader, RejectedError } from "../columns/protobuf-reader.ts";
 import { microseconds, nanosecondsBetween } from "../columns/split-time.ts";
 import { StatementMasker } from "../columns/statement-masker.ts";
 import { type AttributeLimits, AttributeReader, anyValue, defaultAttributeLimits } from "./attribute-reader.ts";
@@ -177,7 +177,7 @@ export class SpanDecoder {
       }
     }
     if (reader.at > end) throw new MalformedError("a field is longer than the message around it");
-    if (hasIds !== 3) throw new MalformedError("a span has no valid ids");
+    if (hasIds !== 3) throw new RejectedError("a span has no valid ids");
     json.byte(0x7d);
     if (json.size === jsonStart + 2) json.size = jsonStart;
     columns.attributes.end(row, json.size > jsonStart);

@@ -123,6 +123,8 @@ describe("OtlpReceiver", () => {
     expect(reply).toEqual({ kind: "accepted", rejected: 1, message: "a span has no valid trace id" });
     expect(await test.rows(any(span), "name")).toHaveLength(2);
     expect(test.receiver.counts.traces).toMatchObject({ rows: 2, rejected: 1 });
+    // The sender has heard of it: later answers are complete.
+    expect(test.store.losses()).toEqual([]);
   });
 
   it.each<[string, Partial<OtlpRequest>]>([

@@ -85,7 +85,9 @@ function seal({ job, plan }: DecodeWork & { kind: "seal" }, memory: Memory): Dec
 function decode(records: Iterable<WriteAheadRecord>, decoder: SpanDecoder | LogDecoder): DecodedBodies {
   decoder.reset();
   for (const { body, receivedUs } of records) decoder.add(body, receivedUs);
-  return { batch: decoder.finish(), ...lostOf(decoder.counts.malformed) };
+  const { malformed, rejected } = decoder.counts;
+  // Rejected rows are not lost: their senders have the number in the reply.
+  return { batch: decoder.finish(), ...lostOf(malformed - rejected) };
 }
 
 function lostOf(malformed: number): Pick<DecodedBodies, "lost"> {

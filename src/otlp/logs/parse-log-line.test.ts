@@ -11,6 +11,15 @@ describe("parseLogLine()", () => {
     ["2026-11-15T09:44:41.123Z ERROR it broke", { timeUs: us("2026-11-15T09:44:41.123Z"), severityNumber: 17, severityText: "ERROR" }],
     ["2026-11-15 09:44:41,5 [main] WARN  Foo - slow", { severityNumber: 13 }],
     ["[2026-11-15T09:44:41+02:00] [info] hello", { timeUs: us("2026-11-15T07:44:41Z"), severityNumber: 9, severityText: "info" }],
+    [
+      "2026-11-15T09:44:41Z INFO handled\njava.lang.Error: ERROR\n\tat a.B",
+      {
+        timeUs: us("2026-11-15T09:44:41Z"),
+        severityNumber: 9,
+        body: "2026-11-15T09:44:41Z INFO handled\njava.lang.Error: ERROR\n\tat a.B",
+      },
+    ],
+    ["Traceback (most recent call last):\n  ERROR", { severityNumber: 0 }],
     ["no error at all", { timeUs: null, severityNumber: 0, severityText: "" }],
     ['ts=2026-01-02T03:04:05.678Z level=warn msg="x"', { timeUs: 1_767_323_045_678_000, severityNumber: 13 }],
     ['msg="x" time="2026-01-02 03:04:05Z"', { timeUs: 1_767_323_045_000_000 }],

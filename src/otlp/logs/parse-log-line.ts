@@ -52,10 +52,13 @@ export function severityOfWord(word: string): number {
 }
 
 function parsePlain(line: string): ParsedLine {
-  const level = plainLevel.exec(line.slice(0, levelReach));
-  const ownLevel = logfmtLevel.exec(line)?.[1];
+  // Of a record of several lines the first one counts: a level within a stack trace is not that of the record.
+  const end = line.indexOf("\n");
+  const first = end < 0 ? line : line.slice(0, end);
+  const level = plainLevel.exec(first.slice(0, levelReach));
+  const ownLevel = logfmtLevel.exec(first)?.[1];
   const severityText = level?.[1] ?? level?.[2] ?? ownLevel ?? "";
-  const logfmt = ownLevel !== undefined || logfmtMessage.test(line) ? logfmtTime.exec(line) : null;
+  const logfmt = ownLevel !== undefined || logfmtMessage.test(first) ? logfmtTime.exec(first) : null;
   const time = startTime.exec(line)?.[1] ?? logfmt?.[1] ?? logfmt?.[2];
   return {
     timeUs: time === undefined ? null : timeOf(time),

@@ -41,6 +41,7 @@ beforeAll(async () => {
         service: "web",
       }),
       ...points("mem", "g1", { pool: "x" }, (index) => index, gauge),
+      ...points("ended", "g3", {}, () => 1, gauge).map((point, index) => (index < 78 ? point : { ...point, value: null, special: "none" })),
       ...points("mem", "g2", { pool: "y" }, () => 7, gauge),
       ...times.map(
         (atMs, index): Point => ({
@@ -202,6 +203,12 @@ describe("queryPromql()", () => {
     expect((await ask(`mem{pool='x'} @ ${(nowMs - 15 * minuteMs) / 1_000}`))[0]?.points[0]).toBe(19);
     const rows = await ask("avg_over_time(mem{pool='x'}[2m:1m] @ start())", { startMs: nowMs - 10 * minuteMs, stepMs: 5 * minuteMs });
     expect(rows[0]?.points).toEqual([37, 37, 37]);
+  });
+
+  it("has no value after the mark of a series' end, within five minutes too", async () => {
+    const rows = await ask("ended", { startMs: nowMs - minuteMs, stepMs: 15_000 });
+    expect(rows[0]?.points).toEqual([1, 1, 1, null, null]);
+    expect(await values("count_over_time(ended[1m])")).toEqual({ "service=api": 2 });
   });
 
   it("sorts ascending for sort()", async () => {
