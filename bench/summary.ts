@@ -13,6 +13,7 @@ import { openEngine } from "../src/store/engine/index.ts";
 import { BaselineMemory, listDeployments, queryServiceDetails, querySummary } from "../src/store/queries/index.ts";
 import { derivedSignals, signals } from "../src/store/signals/index.ts";
 import { figureOf, isSmall, report, single } from "./lib/report.ts";
+import { fillHosts, fillRequests } from "./lib/request-world.ts";
 
 const services = isSmall ? 200 : 1_000;
 const agents = isSmall ? 20 : 100;
@@ -20,109 +21,8 @@ const rounds = isSmall ? 10 : 40;
 const mebibyte = 1024 ** 2;
 const minuteMs = 60_000;
 const nowMs = Date.UTC(2026, 0, 2, 12, 7, 13);
+const world = { services, agents, nowMs };
 const clock: Clock = { wallMs: () => nowMs, monotonicMs: () => nowMs };
-
-const timestamp = (ms: number): string => `make_timestamp(${Math.floor(ms) * 1_000})`;
-
-/** One row per service, route and step; each service has three routes, one of which fails occasionally. */
-function rowsSql(stepMs: number, fromMs: number, untilMs: number, first: number, until: number): string {
-  const counts = `list_transform(range(20), lambda i: 1 + (hash(s, t, r, i) % 40)::UINTEGER)`;
-  return `SELECT 1 + s % ${agents} AS source, ${timestamp(Math.floor(fromMs / stepMs) * stepMs)} + t * INTERVAL ${stepMs / 1_000} SECOND AS moment, 'service-' || s AS service,
-    '/api/v1/things/{id}/' || r AS route, CASE WHEN hash(s, t, r) % 50 = 0 THEN '500' ELSE '200' END AS status, hash(s, t, r) % 50 = 0 AS failed,
-    400 AS n, 800000 AS us, 120 + (hash(s) % 60)::BIGINT AS lo, ${counts} AS d, s
-    FROM range(0, ${Math.floor((untilMs - fromMs) / stepMs)}) a(t), range(${first}, ${until}) b(s), range(3) c(r)`;
-}
-
-const common = "service, role, protocol, method, route, status, is_error";
-const commonValues = "service, 'server', 'http', 'GET', route, status, failed";
-const hookKeys = "is_tls, server_port, peer_address, peer";
-const hookValues = "false, 8080, '10.0.0.7', 'service-' || ((s * 7) % 100)";
-
-async function fillRequests(store: ColonyStore): Promise<void> {
-  const half = services / 2;
-  const hours = (count: number): number => nowMs - count * 60 * minuteMs;
-  const coarse = [
-    ["1m", minuteMs, hours(6)],
-    ["10m", 10 * minuteMs, hours(26)],
-  ] as const;
-  for (const [suffix, stepMs, fromMs] of coarse) {
-    const meta = `1, ${timestamp(nowMs)}, moment`;
-    await store.write(async (transaction) => {
-      await transaction.run(
-        `INSERT INTO rollup.red_${suffix} (source, ingest, stored_at, bucket, ${common}, ${hookKeys}, sample_count, last_seq, requests_sum, request_bytes_sum, response_bytes_sum, duration_us_sum, queue_us_sum, queue_samples_sum,
-           duration_lo, duration_counts, queue_lo, queue_counts, first_byte_lo, first_byte_counts)
-         SELECT source, ${meta}, ${commonValues}, ${hookValues}, 6, 0, n, n, n, us, us // 10, n, lo, d, 0, [], 0, [] FROM (${rowsSql(stepMs, fromMs, nowMs, 0, half)})`,
-      );
-      await transaction.run(
-        `INSERT INTO rollup.span_red_${suffix} (source, ingest, stored_at, bucket, ${common}, version, sample_count, last_seq, spans_sum, requests_sum, duration_us_sum, duration_lo, duration_counts)
-         SELECT source, ${meta}, ${commonValues}, '1.0', 6, 0, n, n, us, lo, d FROM (${rowsSql(stepMs, fromMs, nowMs, half, services)})`,
-      );
-    });
-  }
-  // The last minute is not rolled up yet.
-  for (let hour = 2; hour > 0; hour--) {
-    await store.write(async (transaction) => {
-      const meta = `CASE WHEN moment > ${timestamp(nowMs - minuteMs)} THEN 2 ELSE 1 END, ${timestamp(nowMs)}, 0, moment, 0`;
-      await transaction.run(
-        `INSERT INTO raw.red (source, ingest, stored_at, seq, "time", mono_ms, ${common}, ${hookKeys}, window_ms, requests, request_bytes, response_bytes, duration_us, queue_us, queue_samples,
-           duration_lo, duration_counts, queue_lo, queue_counts, first_byte_lo, first_byte_counts)
-         SELECT source, ${meta}, ${commonValues}, ${hookValues}, 10000, n, n, n, us, us // 10, n, lo, d, 0, [], 0, [] FROM (${rowsSql(10_000, hours(hour), hours(hour - 1), 0, half)})`,
-      );
-      await transaction.run(
-        `INSERT INTO raw.span_red (source, ingest, stored_at, seq, "time", mono_ms, ${common}, version, window_ms, spans, requests, duration_us, duration_lo, duration_counts)
-         SELECT source, ${meta}, ${commonValues}, '1.0', 10000, n, n, us, lo, d FROM (${rowsSql(10_000, hours(hour), hours(hour - 1), half, services)})`,
-      );
-    });
-  }
-  await store.write((transaction) => transaction.run("UPDATE internal.rollup_progress SET ingest = 1"));
-}
-
-async function fillRest(store: ColonyStore): Promise<void> {
-  const steps = (stepMs: number, hours: number): string =>
-    `range(${Math.floor((hours * 60 * minuteMs) / stepMs)}) a(t), (SELECT ${timestamp(nowMs - hours * 60 * minuteMs)} + t * INTERVAL ${stepMs / 1_000} SECOND AS moment)`;
-  await store.write(async (transaction) => {
-    await transaction.run(
-      `INSERT INTO internal.sources SELECT 1 + a, 'agent-' || a, 'epoch', ${timestamp(nowMs)}, ${timestamp(nowMs)}, '{}', '{}' FROM range(${agents}) r(a)`,
-    );
-    const columns = [
-      "cpu_busy_ratio",
-      "cpu_steal_ratio",
-      "mem_total_bytes",
-      "mem_available_bytes",
-      "psi_cpu_some_ratio",
-      "psi_io_some_ratio",
-      "oom_kills",
-    ];
-    await transaction.run(
-      `INSERT INTO raw.host (source, ingest, stored_at, seq, "time", mono_ms, ${columns.join(", ")})
-       SELECT 1 + a, 1, moment, 0, moment, 0, 0.3, 0, 1000, 500, 0.01, 0.02, 0 FROM ${steps(15_000, 6)}, range(${agents}) r(a)`,
-    );
-    await transaction.run(
-      `INSERT INTO raw.host_cgroup (source, ingest, stored_at, seq, "time", mono_ms, cgroup, cpu_cores, throttled_ratio, mem_used_bytes)
-       SELECT 1 + s % ${agents}, 1, moment, 0, moment, 0, '/system.slice/service-' || s || '.service', 0.2, 0, 1000 FROM ${steps(15_000, 1)}, range(${services}) r(s)`,
-    );
-    await transaction.run(
-      `INSERT INTO net.service_registry SELECT 'service-' || s, 'agent-' || s % ${agents}, 'tcp', 8080, 'listening_socket', NULL, 'systemd-unit', 0.85, 'discovered', false, false, true, 2, 1, 1,
-         NULL, NULL, NULL, NULL, NULL, NULL, ${timestamp(0)}, ${timestamp(nowMs)}, ${timestamp(0)}, NULL FROM range(${services}) r(s)`,
-    );
-    await transaction.run(
-      `INSERT INTO net.service_instances (agent_id, service, protocol, port, address, pid, start_ticks, netns, content, named_by, confidence, method, build, cgroup, managed, first_seen)
-       SELECT 'agent-' || s % ${agents}, 'service-' || s, 'tcp', 8080, '0.0.0.0', s * 2 + i, 1, 1, 1, 'systemd-unit', 0.85, 'listening_socket', 'b', '/system.slice/service-' || s || '.service', false, ${timestamp(0)}
-       FROM range(${services}) r(s), range(2) q(i)`,
-    );
-    await transaction.run(
-      `INSERT INTO raw.log_pattern (source, ingest, stored_at, seq, "time", mono_ms, service, pattern, template, severity, records, is_new)
-       SELECT 1 + s % ${agents}, 1, moment, 0, moment, 0, 'service-' || s, 'p' || p, 'a pattern of <num> words', CASE WHEN p = 0 THEN 'error' ELSE 'info' END, 3, false
-       FROM ${steps(minuteMs, 2)}, range(${services}) r(s), range(5) q(p) WHERE hash(s, t, p) % 4 = 0`,
-    );
-    await transaction.run(
-      `INSERT INTO registry.events SELECT ${timestamp(nowMs)} - e * INTERVAL 7 SECOND, 'egress-new', 'agent-1', 'Service calls something', json_object('service', 'service-' || e % ${services}) FROM range(20000) r(e)`,
-    );
-    await transaction.run(
-      `INSERT INTO registry.deployments SELECT 'dep-' || e, 'service-' || e % ${services}, ${timestamp(nowMs)} - e * INTERVAL 7 MINUTE, ${timestamp(nowMs)}, 'build', 'b', 'a', NULL, NULL, '', NULL, '[]', 4, true, 'no-change', NULL, NULL, 'complete', '[]', NULL FROM range(500) r(e)`,
-    );
-  });
-}
 
 async function timeMs(work: () => Promise<unknown>): Promise<number[]> {
   await work();
@@ -151,8 +51,8 @@ try {
     openColonyStore(engine, { file, signals: [...signals, ...derivedSignals], maxBytes: 16 * 1024 * mebibyte, clock, log: silentLogger });
   const filling = await open();
   const startMs = performance.now();
-  await fillRest(filling);
-  await fillRequests(filling);
+  await fillHosts(filling, world);
+  await fillRequests(filling, world, { hooks: [0, services / 2], spans: [services / 2, services] });
   const filledMs = performance.now() - startMs;
   await filling.close();
   await using store = await open();

@@ -249,7 +249,18 @@ function labelNode(text: string, names: ServiceNames): { id: string; name: strin
   return { id: `service:${name}`, name };
 }
 
+/** The facts of all services are shared among tools, and so is what they are under their labels. */
+const labelledSummaries = new WeakMap<SummaryFacts, { names: ServiceNames; labelled: SummaryFacts }>();
+
 function labelSummary(facts: SummaryFacts, names: ServiceNames): SummaryFacts {
+  const known = labelledSummaries.get(facts);
+  if (known?.names === names) return known.labelled;
+  const labelled = labelledSummary(facts, names);
+  labelledSummaries.set(facts, { names, labelled });
+  return labelled;
+}
+
+function labelledSummary(facts: SummaryFacts, names: ServiceNames): SummaryFacts {
   return {
     ...facts,
     requests: labelled(facts.requests, names),

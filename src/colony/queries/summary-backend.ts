@@ -2,6 +2,8 @@
 
 import type { Clock } from "../../base/clock.ts";
 import type { Logger } from "../../base/log.ts";
+import { SharedResults } from "../../base/shared-results.ts";
+import type { SummaryFacts } from "../../model/summary.ts";
 import { type ColonyStore } from "../../store/colony/index.ts";
 import {
   BaselineMemory,
@@ -28,22 +30,31 @@ export interface SummaryBackendOptions {
 
 /** How long span-name aliases are cached: processes seldom change their name. */
 const aliasesKeptMs = 60_000;
+/** Less than the interval of the health watch, which must not see the same facts twice. Rows are of ten seconds each. */
+const summaryMaxAgeMs = 5_000;
+const summariesKept = 8;
 
 export function createSummaryBackend({ store, discovery, deployments, clock, log }: SummaryBackendOptions): SummaryBackend {
   const aliases = new Aliases(store, clock, log);
   const baselines = new BaselineMemory();
+  const shared = new SharedResults<SummaryFacts>({ clock, maxAgeMs: summaryMaxAgeMs, maxKept: summariesKept });
+  const readSummary: SummaryBackend["summary"] = async (request) => {
+    const nowMs = clock.wallMs();
+    const facts = await querySummary(store, { ...request, nowMs }, baselines);
+    const isUnseen = request.service !== undefined && facts.requests.length === 0 && facts.hasSpans;
+    const known = isUnseen || facts.requests.some(({ source }) => source === "spans") ? await aliases.current() : new Map<string, string>();
+    // Its spans may use another name than its process.
+    const [name] = isUnseen ? ([...known].find(([, service]) => service === request.service) ?? []) : [];
+    const requests = name === undefined ? facts.requests : (await querySummary(store, { ...request, service: name, nowMs })).requests;
+    return { ...facts, requests, nowMs, aliases: known };
+  };
   return {
-    summary: async (request) => {
+    summary: async (request, context) => {
       await discovery.catchUp();
-      const nowMs = clock.wallMs();
-      const facts = await querySummary(store, { ...request, nowMs }, baselines);
-      const isUnseen = request.service !== undefined && facts.requests.length === 0 && facts.hasSpans;
-      const known =
-        isUnseen || facts.requests.some(({ source }) => source === "spans") ? await aliases.current() : new Map<string, string>();
-      // Its spans may use another name than its process.
-      const [name] = isUnseen ? ([...known].find(([, service]) => service === request.service) ?? []) : [];
-      const requests = name === undefined ? facts.requests : (await querySummary(store, { ...request, service: name, nowMs })).requests;
-      return { ...facts, requests, nowMs, aliases: known };
+      // Verdicts need the facts of all services, whatever is asked for: by far the most expensive part of several tools.
+      return request.service === undefined
+        ? await shared.get(String(request.sinceMs), () => readSummary(request, context))
+        : await readSummary(request, context);
     },
     serviceDetails: (request) => queryServiceDetails(store, { ...request, nowMs: clock.wallMs() }),
     logServices: (request) => queryLogServices(store, { ...request, nowMs: clock.wallMs() }),

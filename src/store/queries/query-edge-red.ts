@@ -5,7 +5,7 @@ import type { Resolved } from "../../model/services.ts";
 import { classifySql } from "../discovery/classify-edges.ts";
 import { isLocalAddress } from "../discovery/sql-parts.ts";
 import { numberIn, type Queryable, textIn } from "../tables/queryable.ts";
-import { percentileIn, percentilesSql, redPartsSql, redWindow, withPeerSql } from "./red-parts.ts";
+import { percentileIn, percentilesSql, redSumsSql, redWindow, withPeerSql } from "./red-parts.ts";
 import { namedFilter } from "./service-filter.ts";
 
 export interface EdgeRedQuery extends Resolved<EdgesRequest> {
@@ -27,7 +27,7 @@ export async function queryEdgeRed(store: Queryable, query: EdgeRedQuery): Promi
   const windowMs = Math.min(window.coveredMs, query.sinceMs);
   // Resolving the other ends reads all connections; skip it when no hook has seen a request.
   if (!window.hasRows || query.among?.length === 0) return { edges: [], windowMs };
-  const { sql, parameters } = redPartsSql(window, query.agentIds === undefined ? {} : { agentIds: query.agentIds }, false);
+  const { sql, parameters } = redSumsSql(window, query.nowMs, query.agentIds === undefined ? {} : { agentIds: query.agentIds });
   const { where, parameters: chosen } = wanted(query);
   const rows = await store.query(
     // Sum before resolving ends, and unnest only histograms of returned edges: both cost more than all the rest.

@@ -5,6 +5,7 @@ import { seededRandom, TestClock } from "../store.fixture.ts";
 import { queryEdgeRed } from "./query-edge-red.ts";
 import { queryTrafficLosses } from "./query-losses.ts";
 import { queryRed, type RedQuery } from "./query-red.ts";
+import { redPartsSql, redSumsSql, type SqlWithParameters } from "./red-parts.ts";
 import { type MadeRequest, percentileUs, type RedRow, redRowOf } from "./red-rows.fixture.ts";
 import { openStoredHosts, type StoredHosts } from "./stored-hosts.fixture.ts";
 
@@ -175,6 +176,32 @@ describe("queryRed()", () => {
     const { rows } = await ask({ service: "shop", agentIds: ["web-1"] });
     expect(rows[0]?.requests).toBeLessThan(server(hourMs).length);
     expect((await ask({ service: "shop", agentIds: [] })).rows).toEqual([]);
+  });
+});
+
+describe("redSumsSql()", () => {
+  const sumsOf = async ({ sql, parameters }: SqlWithParameters) =>
+    await hosts.store.query(
+      `SELECT service, route, status, sum(requests) AS requests, sum(duration_us) AS us, sum(list_sum(duration_counts)) AS counted FROM (${sql}) GROUP BY ALL ORDER BY ALL`,
+      parameters,
+    );
+
+  it.each([10, 45, 60, 75, 89])("adds up to the same as rows of minutes, over %i minutes", async (minutes) => {
+    const range = {
+      startMs: Math.ceil((clock.wall - minutes * minuteMs) / minuteMs) * minuteMs,
+      endMs: Number.POSITIVE_INFINITY,
+      resolution: "1m" as const,
+    };
+    const byMinute = await sumsOf(redPartsSql(range, {}, false));
+    expect(byMinute.length).toBeGreaterThan(0);
+    expect(await sumsOf(redSumsSql(range, clock.wall, {}))).toEqual(byMinute);
+  });
+
+  it("reads fewer rows than minutes have", async () => {
+    const range = { startMs: clock.wall - hourMs, endMs: Number.POSITIVE_INFINITY, resolution: "1m" as const };
+    const rowsOf = async ({ sql, parameters }: SqlWithParameters) =>
+      Number((await hosts.store.query(`SELECT count(*) AS n FROM (${sql})`, parameters))[0]?.["n"]);
+    expect(await rowsOf(redSumsSql(range, clock.wall, {}))).toBeLessThan(0.7 * (await rowsOf(redPartsSql(range, {}, false))));
   });
 });
 

@@ -138,9 +138,9 @@ async function searchOf(segments: SegmentReader, query: TracesQuery, sinceMs: nu
   const { service, route, minDurationNs, error, agentIds, nowMs } = query;
   const fromUs = Math.floor((nowMs - sinceMs) * 1_000);
   const untilUs = Math.floor((nowMs + clockAheadMs) * 1_000);
-  const source = await segments.segmentSource(span, { fromUs, untilUs, ...(service !== undefined && { service }) });
-  const conditions = [`"time" BETWEEN make_timestamp(?) AND make_timestamp(?)`];
-  const parameters: (string | number)[] = [fromUs, untilUs];
+  const source = await segments.segmentSource(span, { fromUs, untilUs, isExact: true, ...(service !== undefined && { service }) });
+  const conditions: string[] = [];
+  const parameters: (string | number)[] = [];
   if (agentIds !== undefined) {
     conditions.push(`agent_id IN (${agentIds.length === 0 ? "NULL" : placeholders(agentIds)})`);
     parameters.push(...agentIds);
@@ -159,7 +159,7 @@ async function searchOf(segments: SegmentReader, query: TracesQuery, sinceMs: nu
     conditions.push(`(${routeColumns.map((column) => `contains(lower(${column}), lower(?))`).join(" OR ")})`);
     parameters.push(...routeColumns.map(() => route));
   }
-  return { fitting: `FROM ${source.sql} WHERE ${conditions.join(" AND ")}`, parameters, rows: source.rows };
+  return { fitting: `FROM ${source.sql} WHERE ${conditions.join(" AND ") || "true"}`, parameters, rows: source.rows };
 }
 
 interface FoundTrace {

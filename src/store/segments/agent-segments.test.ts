@@ -117,6 +117,31 @@ describe("openAgentSegments()", () => {
     await aged.store.close();
   });
 
+  it("excludes rows of another time, and reads times only where a file reaches out of it", async () => {
+    using folder = temporaryFolder();
+    await using engine = await testEngine(folder.path);
+    const opened = await openStore(engine, folder.path);
+    for (let index = 0; index < 4; index++) {
+      await opened.segments.append("tick", tickBody(tickRows(30, index * 30)));
+      await opened.segments.flush();
+    }
+    const at = (row: number): number => tickStartUs + row * 1_000;
+    for (const [first, last] of [
+      [0, 119],
+      [30, 59],
+      [31, 58],
+      [10, 100],
+      [45, 45],
+    ] as const) {
+      const range = { fromUs: at(first), untilUs: at(last), isExact: true };
+      expect(await countOf(opened, "true", range)).toBe(last - first + 1);
+      const { sql } = await opened.segments.segmentSource(tick, range);
+      expect(sql.includes("make_timestamp")).toBe(first % 30 !== 0 || last % 30 !== 29);
+    }
+    expect(await countOf(opened, "true", { fromUs: at(500), isExact: true })).toBe(0);
+    await opened.store.close();
+  });
+
   it("chooses files by time, service and look-up, and never one too few", async () => {
     using folder = temporaryFolder();
     await using engine = await testEngine(folder.path);

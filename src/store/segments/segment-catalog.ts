@@ -121,21 +121,33 @@ export class SegmentCatalog {
     return {
       entries,
       files: entries.map((entry) => this.fileOf(entry)),
-      isMixed: entries.some(({ schemaVersion }) => schemaVersion !== signal.version),
+      isMixed: isOfOtherVersion(signal, entries),
     };
   }
 
   /** `emptyFile` is used when there is no file, and supplies the columns that older files lack. */
-  async source(signal: SegmentSignal, range: SegmentRange | undefined, emptyFile: string): Promise<SegmentSource> {
-    const { entries, files, isMixed } = await this.choose(signal, range);
+  async source(signal: SegmentSignal, range: SegmentRange = {}, emptyFile: string): Promise<SegmentSource> {
+    const { entries } = await this.choose(signal, range);
+    const { fromUs = Number.NEGATIVE_INFINITY, untilUs = Number.POSITIVE_INFINITY, isExact = false } = range;
+    const isCut = (entry: SegmentEntry): boolean => isExact && (entry.minTimeUs < fromUs || entry.maxTimeUs > untilUs);
+    const cut = entries.filter(isCut);
+    const whole = entries.filter((entry) => !isCut(entry));
+    const parts = whole.length > 0 || cut.length === 0 ? [this.#read(signal, whole, emptyFile)] : [];
+    if (cut.length > 0) parts.push(`${this.#read(signal, cut, emptyFile)} WHERE ${timeSql(fromUs, untilUs)}`);
+    return {
+      sql: `(${parts.join(" UNION ALL ")})`,
+      files: entries.length,
+      rows: entries.reduce((total, { rows }) => total + rows, 0),
+    };
+  }
+
+  #read(signal: SegmentSignal, entries: readonly SegmentEntry[], emptyFile: string): string {
+    const isMixed = isOfOtherVersion(signal, entries);
+    const files = entries.map((entry) => this.fileOf(entry));
     const listed = isMixed || files.length === 0 ? [emptyFile, ...files] : files;
     const options = `filename = true${isMixed ? ", union_by_name = true" : ""}`;
     const columns = schemaOf(signal).map(({ name }) => `"${name}"`);
-    return {
-      sql: `(SELECT ${agentColumns}, ${columns.join(", ")} FROM read_parquet([${listed.map(quoted).join(", ")}], ${options}))`,
-      files: files.length,
-      rows: entries.reduce((total, { rows }) => total + rows, 0),
-    };
+    return `SELECT ${agentColumns}, ${columns.join(", ")} FROM read_parquet([${listed.map(quoted).join(", ")}], ${options})`;
   }
 
   async #holding(entries: readonly SegmentEntry[], lookups: readonly string[]): Promise<SegmentEntry[]> {
@@ -167,6 +179,19 @@ export class SegmentCatalog {
     this.#filterBytes -= this.#filters.get(entry)?.length ?? 0;
     this.#filters.delete(entry);
   }
+}
+
+function isOfOtherVersion(signal: SegmentSignal, entries: readonly SegmentEntry[]): boolean {
+  return entries.some(({ schemaVersion }) => schemaVersion !== signal.version);
+}
+
+/** At least one of the two is finite. */
+function timeSql(fromUs: number, untilUs: number): string {
+  const conditions = [
+    ...(Number.isFinite(fromUs) ? [`"time" >= make_timestamp(${Math.ceil(fromUs)})`] : []),
+    ...(Number.isFinite(untilUs) ? [`"time" <= make_timestamp(${Math.floor(untilUs)})`] : []),
+  ];
+  return conditions.join(" AND ");
 }
 
 /** From the folder's name; both are empty at an agent, whose folders are those of signals. */

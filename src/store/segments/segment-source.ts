@@ -3,11 +3,13 @@
 import type { ServiceFilter } from "../../model/services.ts";
 import type { SegmentSignal } from "../signals/define-segment-signal.ts";
 
-/** Narrows the files, not the rows: the query filters again. */
+/** Narrows the files, and not the rows unless `isExact`: the query filters again. */
 export interface SegmentRange {
   /** Microseconds since 1970, both inclusive. Default: everything. */
   fromUs?: number;
   untilUs?: number;
+  /** Rows of another time are excluded: the times of files that lie within it whole are not even read. */
+  isExact?: boolean;
   /** Files that may hold any of these. */
   service?: ServiceFilter;
   /** The look-up column's value in hex, such as a trace id; several: files that may hold any of them. */

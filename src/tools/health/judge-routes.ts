@@ -2,8 +2,16 @@ import type { SummaryFacts } from "../../model/summary.ts";
 import { hostNoise } from "./host-noise.ts";
 import { type JudgedRoute, judgeRoute } from "./judge-route.ts";
 
-/** Each route against its baselines, under the name of the service that its process was found by. */
-export function judgeRoutes(facts: SummaryFacts): Map<string, JudgedRoute[]> {
+const known = new WeakMap<SummaryFacts, ReadonlyMap<string, readonly JudgedRoute[]>>();
+
+/** Each route against its baselines, under the name of the service that its process was found by. Facts are shared among tools: judged once. */
+export function judgeRoutes(facts: SummaryFacts): ReadonlyMap<string, readonly JudgedRoute[]> {
+  const judged = known.get(facts) ?? judgeAll(facts);
+  known.set(facts, judged);
+  return judged;
+}
+
+function judgeAll(facts: SummaryFacts): Map<string, JudgedRoute[]> {
   const noise = hostNoise(facts);
   const noiseOf = new Map<string, number>();
   for (const { service, agentId } of noise.size === 0 ? [] : facts.places)

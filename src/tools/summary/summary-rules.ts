@@ -29,7 +29,7 @@ export interface ServiceFacts {
   /** The name that its requests are counted under: what its spans call it, where that is another one. */
   countedAs: string;
   /** What it served and sent, by route, judged. */
-  routes: JudgedRoute[];
+  routes: readonly JudgedRoute[];
   /** What it asked of others, and others of it; only known while something differs. */
   calls: SummaryCallFact[];
   calledBy: SummaryCallFact[];

@@ -1,0 +1,61 @@
+import { expect, test } from "vitest";
+import { SharedResults } from "./shared-results.ts";
+
+function setUp(maxKept = 8) {
+  let nowMs = 0;
+  const clock = { wallMs: () => nowMs, monotonicMs: () => nowMs };
+  const shared = new SharedResults<string>({ clock, maxAgeMs: 5_000, maxKept });
+  let computed = 0;
+  const get = (key: string, tookMs: number): Promise<string> =>
+    shared.get(key, async () => {
+      const number = ++computed;
+      nowMs += tookMs;
+      await Promise.resolve();
+      return `${key} ${number}`;
+    });
+  return {
+    shared,
+    get,
+    pass: (ms: number): void => {
+      nowMs += ms;
+    },
+  };
+}
+
+test("shares an expensive result for ten times what it took", async () => {
+  const { get, pass } = setUp();
+  expect(await get("a", 100)).toBe("a 1");
+  pass(999);
+  expect(await get("a", 100)).toBe("a 1");
+  pass(1);
+  expect(await get("a", 100)).toBe("a 2");
+});
+
+test("shares nothing for longer than the limit, counted from the begin", async () => {
+  const { get, pass } = setUp();
+  expect(await get("a", 2_000)).toBe("a 1");
+  pass(2_999);
+  expect(await get("a", 2_000)).toBe("a 1");
+  pass(1);
+  expect(await get("a", 2_000)).toBe("a 2");
+});
+
+test("computes once for callers that come while it is under way", async () => {
+  const { get } = setUp();
+  const [first, second] = [get("a", 10), get("a", 10)];
+  expect(await Promise.all([first, second, get("b", 10)])).toEqual(["a 1", "a 1", "b 2"]);
+});
+
+test("does not share a failure", async () => {
+  const { shared } = setUp();
+  const fail = (): Promise<string> => Promise.reject(new Error("no"));
+  await expect(shared.get("a", fail)).rejects.toThrow("no");
+  expect(await shared.get("a", () => Promise.resolve("yes"))).toBe("yes");
+});
+
+test("evicts the oldest results", async () => {
+  const { get } = setUp(1);
+  expect(await get("a", 100)).toBe("a 1");
+  expect(await get("b", 1)).toBe("b 2");
+  expect(await get("a", 100)).toBe("a 3");
+});
