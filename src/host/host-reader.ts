@@ -26,7 +26,7 @@ export interface HostReaderOptions extends MountReaderOptions, CgroupScanOptions
   root?: string;
 }
 
-/** One look at the machine. The system-wide counters are read first and at once; the scans follow within some milliseconds. */
+/** One snapshot of the machine. System-wide counters are read first, together; the scans follow within milliseconds. */
 export interface HostSnapshot {
   stat: ProcStat;
   memory: MemInfo;
@@ -54,7 +54,7 @@ export interface HostReader {
   /** Null when the process has ended. */
   processDetail(process: ProcessStat): ProcessDetail | null;
   listeners(signal?: AbortSignal): Promise<ListenerScan>;
-  /** A scanner that remembers; the caller keeps it. */
+  /** A scanner with state; the caller keeps it. */
   discovery(options?: DiscoveryScannerOptions): DiscoveryScanner;
 }
 

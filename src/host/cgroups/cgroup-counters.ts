@@ -1,18 +1,18 @@
-/** The numbers of one control group. Null: the controller is not there, or this kernel does not say. */
+/** Counters of one control group. Null: the controller is absent, or this kernel does not report it. */
 
 import type { HostRoot, ReadTally } from "../files/host-root.ts";
 import { fieldsOf, parseKeyValues, toSafeInteger } from "../files/kernel-text.ts";
 import type { CgroupHierarchy } from "./cgroup-hierarchies.ts";
 
 export interface CgroupCounters {
-  /** CPU time used since the group was made. */
+  /** CPU time used since the group was created. */
   cpuUsageUs: number | null;
   /** Quota divided by period; null without a limit. */
   cpuLimitCores: number | null;
   /** Quota periods that passed, and those in which the group had to wait. */
   periods: number | null;
   throttledPeriods: number | null;
-  /** Without file pages that were not used lately: what an out-of-memory decision looks at. */
+  /** Without inactive file pages: the working set, which decides about out-of-memory kills. */
   memoryUsedBytes: number | null;
   memoryLimitBytes: number | null;
   oomKills: number | null;
@@ -94,7 +94,7 @@ function readV2(read: ReadFile, controllers: CgroupHierarchy["controllers"], int
   if (controllers.has("pids")) into.pids = parseNumber(read("pids.current"));
 }
 
-/** Fills in what this hierarchy knows about the group in `directory`. */
+/** Fills in the counters of this hierarchy for the group in `directory`. */
 export function readCgroupCounters(
   root: HostRoot,
   hierarchy: CgroupHierarchy,

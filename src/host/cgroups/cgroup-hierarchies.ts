@@ -1,4 +1,4 @@
-/** Where the controllers are: cgroup v2 in one tree, v1 in a tree per controller or pair, hybrid in both. */
+/** Locates the controllers: cgroup v2 has one tree, v1 a tree per controller or pair, hybrid both. */
 
 import type { HostRoot } from "../files/host-root.ts";
 import { fieldsOf } from "../files/kernel-text.ts";

@@ -1,18 +1,18 @@
 import { createHostRoot } from "../files/host-root.ts";
 import { parseMountInfo } from "../files/mountinfo.ts";
 
-/** A tree of control groups, where groups can be made when it is writable. */
+/** A cgroup tree; groups can be created if it is writable. */
 export interface CgroupMount {
   version: 1 | 2;
   /** Absolute, on this machine. */
   directory: string;
-  /** Of `memory`, `cpu`, `pids`: those that limit in this tree. */
+  /** Controllers that enforce limits in this tree: `memory`, `cpu`, `pids`. */
   controllers: string[];
 }
 
 const known = ["memory", "cpu", "pids"];
 
-/** The trees that can limit a command, and that of version 2 also when it limits nothing: it can end a group at once. */
+/** The trees that can limit a command. The v2 tree is included even without controllers: it can kill a whole group. */
 export function readCgroupMounts(root = "/"): CgroupMount[] {
   const host = createHostRoot(root);
   const mounts: CgroupMount[] = [];

@@ -1,14 +1,14 @@
-/** What a cgroup path tells about its owner: a systemd unit, a container. */
+/** Reads the owner of a cgroup from its path: a systemd unit, a container. */
 
 import { printable } from "../../base/escape-text.ts";
 import { wordSet } from "../files/kernel-text.ts";
 
-/** Units whose children are other people's services: their name says nothing about a process inside. */
+/** Units that start unrelated services: their name does not describe the processes inside. */
 const supervisors = wordSet(`
   cron crond anacron atd rc-local supervisor supervisord monit runit runsvdir s6-svscan docker containerd crio cri-o podman
   kubelet k3s k3s-agent snap.docker.dockerd buildkit lxc lxd incus getty user display-manager gdm systemd-logind
 `);
-/** Made up at run time: `systemd-run`, pm2 of one user, numbered or hashed transient units. */
+/** Generated at run time: `systemd-run`, pm2 of one user, numbered or hashed transient units. */
 const transientUnit = /^(?:run-[ru]?[0-9a-f]+|run-p\d+-i\d+|pm2(?:-.*)?)$/;
 
 function decodeUnit(name: string): string {

@@ -1,4 +1,4 @@
-/** The control groups worth a row: units, containers and pods that hold processes, whatever version of cgroups they are in. */
+/** The control groups that get a row: units, containers and pods with processes, in any cgroup version. */
 
 import { printable } from "../../base/escape-text.ts";
 import { createReadTally, type HostRoot, type ReadTally } from "../files/host-root.ts";
@@ -14,17 +14,17 @@ export interface CgroupUsage extends CgroupCounters {
 
 export interface CgroupScan {
   groups: CgroupUsage[];
-  /** Groups that were left out because there are too many or they are too deep. */
+  /** Groups skipped because there are too many or they are too deep. */
   cut: number;
   tally: ReadTally;
 }
 
 export interface CgroupScanOptions {
-  /** Default 200; the groups that use the least memory go. */
+  /** Default 200; groups that use the least memory are dropped. */
   maxGroups?: number;
   /** Default 8 levels below the mounted group. */
   maxDepth?: number;
-  /** Directories looked at per hierarchy; default 2000. */
+  /** Directories read per hierarchy; default 2000. */
   maxVisited?: number;
 }
 
@@ -51,7 +51,7 @@ interface Walk {
   cut: number;
 }
 
-/** The root of the whole tree is the host itself and has no row; what a container sees as root is a group like others. */
+/** The root of the whole tree is the host itself and gets no row; a container's root is a group like any other. */
 function isTrueRoot(walk: Walk, hierarchy: CgroupHierarchy): boolean {
   if (hierarchy.version === 1) return hierarchy.root === "/";
   return walk.root.stat(`${hierarchy.mountPoint}/cgroup.type`) === null;
@@ -86,7 +86,7 @@ async function walkHierarchy(walk: Walk, hierarchy: CgroupHierarchy): Promise<vo
   }
 }
 
-/** v2 says it for the whole subtree; in v1 only the group's own processes can be seen cheaply. */
+/** v2 reports it for the whole subtree; in v1 only the group's own processes are cheap to read. */
 function isPopulated(walk: Walk, membership: Membership): boolean {
   const { hierarchy, directory } = membership;
   if (hierarchy.version === 2) return /^populated 1$/m.test(walk.root.readText(`${directory}/cgroup.events`, walk.tally) ?? "");

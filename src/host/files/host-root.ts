@@ -4,13 +4,13 @@ import { closeSync, type Dirent, openSync, readdirSync, readlinkSync, readSync, 
 
 /** What could not be read during one scan, so that an answer can say so. */
 export interface ReadTally {
-  /** EACCES or EPERM: the agent may not look. */
+  /** EACCES or EPERM: the agent lacks permission. */
   denied: number;
   /** Gone between listing and reading; normal for processes. */
   vanished: number;
-  /** Any other failure, such as EOPNOTSUPP of a switched-off kernel feature. */
+  /** Any other failure, such as EOPNOTSUPP of a disabled kernel feature. */
   failed: number;
-  /** Cut at the byte limit. */
+  /** Truncated at the byte limit. */
   truncated: number;
 }
 
@@ -48,9 +48,9 @@ export interface HostRoot {
   readText(path: string, tally?: ReadTally, maxBytes?: number): string | null;
   /** The first bytes of a file: a view that the next read overwrites. For small files that are read for every process. */
   readBytes(path: string, tally?: ReadTally): Buffer | null;
-  /** Hands over the file piece by piece, each a view that the next one overwrites, until `wantsMore` says no. False when it could not be read. */
+  /** Passes the file in chunks, each a view that the next one overwrites, until `wantsMore` returns false. False if it could not be read. */
   readPieces(path: string, wantsMore: (piece: Buffer) => boolean, tally?: ReadTally): boolean;
-  /** What `use` makes of the open file, which is closed afterwards. */
+  /** Returns what `use` returns for the open file, then closes it. */
   withOpen<T>(path: string, use: (descriptor: number) => T, tally?: ReadTally): T | null;
   list(path: string, tally?: ReadTally): string[] | null;
   listDirectories(path: string, tally?: ReadTally): string[] | null;
@@ -58,12 +58,12 @@ export interface HostRoot {
   stat(path: string, tally?: ReadTally): FileFacts | null;
 }
 
-/** Most that readBytes gives. */
+/** Maximum size of a readBytes result. */
 export const bufferBytes = 64 * 1024;
 const defaultMaxBytes = 4 * 1024 * 1024;
 
 function count(tally: ReadTally | undefined, error: unknown): null {
-  // A mistake in a caller's callback, not an answer of the file system.
+  // A bug in a caller's callback, not an error of the file system.
   if (!(error instanceof Error && "syscall" in error)) throw error;
   const code = "code" in error ? error.code : undefined;
   if (!tally) return null;
@@ -129,7 +129,7 @@ export function createHostRoot(root = "/"): HostRoot {
     try {
       return read();
     } catch (error) {
-      // Files under /proc come and go, and some are not ours to read: both are answers, not failures.
+      // Files under /proc come and go, and some are not readable: both are expected results.
       return count(tally, error);
     }
   };
@@ -161,12 +161,12 @@ export function createHostRoot(root = "/"): HostRoot {
           .filter(isDirectory)
           .map((entry) => entry.name),
       ),
-    // Written out: links are read by the ten thousand.
+    // Inlined: a scan reads tens of thousands of links.
     readLink: (path, tally) => {
       try {
         return readlinkSync(prefix + path);
       } catch (error) {
-        // As everywhere here: an answer, not a failure.
+        // As above: an expected result.
         return count(tally, error);
       }
     },

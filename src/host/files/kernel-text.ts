@@ -1,4 +1,4 @@
-/** Small pieces that all parsers of kernel text share. */
+/** Helpers shared by the parsers of kernel text. */
 
 /** A counter as the kernel prints it. Anything that is not a non-negative number is 0: a damaged field must not poison a row with NaN. */
 export function toCount(text: string | undefined): number {

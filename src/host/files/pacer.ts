@@ -1,9 +1,9 @@
-/** Keeps long scans from blocking the event loop: they ask now and then whether their time slice is over, and rest if so. */
+/** Keeps long scans from blocking the event loop: they check now and then whether their time slice is over, and yield if so. */
 
 import { setImmediate } from "node:timers/promises";
 
 export interface Pacer {
-  /** True when the current slice is used up. Cheap enough to ask for every process. */
+  /** True when the current slice is used up. Cheap enough to call for every process. */
   due(): boolean;
   /** Lets the event loop turn once and starts a new slice. Rejects with the signal's reason when it is aborted. */
   rest(): Promise<void>;

@@ -3,7 +3,7 @@ import { basename, dirname, extname, join } from "node:path";
 import { matcherOf } from "../../base/name-pattern.ts";
 
 const packed = /\.(?:gz|bz2|xz|zst|lz4|zip|tgz|Z)$/;
-/** What rotation leaves: packed, or under a name with a number or a date at its end. Its lines were read under its first name. */
+/** Rotated files: compressed, or with a number or date at the end of their name. Their lines were read under the original name. */
 const rotated = /\.(?:gz|bz2|xz|zst|lz4|zip|tgz|Z)$|\.\d{1,3}$|[-.]\d{8}(?:[-.]\d+)?$|\.old$/;
 
 /** Whether a file beside `path` has the name that rotation gives to it: `app.log.1`, `app.log-20261115`, `app-20261115.log`, `app.1.log`, also packed. */
@@ -24,7 +24,7 @@ export function isPacked(path: string): boolean {
   return packed.test(path);
 }
 
-/** Existing files of a pattern (not those that rotation has renamed) whose `*` stand for anything but a slash, and the path itself when there is none. At most `limit`, by name. */
+/** Existing files that match a pattern, without rotated ones; `*` matches anything but a slash. A path without `*` is returned as is. At most `limit`, by name. */
 export async function expandPaths(pattern: string, limit: number): Promise<string[]> {
   if (!pattern.includes("*")) return [pattern];
   let found = ["/"];
@@ -44,7 +44,7 @@ export async function expandPaths(pattern: string, limit: number): Promise<strin
 
 async function namesIn(directory: string, pattern: string, isLast: boolean): Promise<string[]> {
   const matches = matcherOf([pattern]);
-  // A folder that is gone or closed to us has no files for us.
+  // A missing or unreadable directory has no files.
   const entries = await readdir(directory, { withFileTypes: true }).catch(() => []);
   return entries
     .filter((entry) => matches(entry.name) && (isLast ? !entry.isDirectory() && !rotated.test(entry.name) : !entry.isFile()))

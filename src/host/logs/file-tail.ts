@@ -1,5 +1,5 @@
 /**
- * Lines that are written to a file, from where it was left, across rotation (the file is renamed and a new one begun) and truncation (it is
+ * Follows a file line by line from a saved position, across rotation (the file is renamed and a new one created) and truncation (it is
  * copied and emptied: what was not read by then is in the copy), also when both happen several times between two reads. A line is given once its end was
  * written, or when nothing follows for some seconds; one that may begin a stack trace once the next record began, or after a second.
  */
@@ -11,29 +11,29 @@ import { isPacked, isRotatedName } from "./expand-paths.ts";
 import type { SplitLine } from "./line-splitter.ts";
 import { RecordSplitter } from "./record-splitter.ts";
 
-/** Where reading goes on after a restart. */
+/** Where reading resumes after a restart. */
 export interface TailPosition {
   device: number;
   inode: number;
-  /** After the last line that was given. */
+  /** After the last returned line. */
   offsetBytes: number;
-  /** The first bytes of the file in hex: inodes are used again. */
+  /** The first bytes of the file in hex, because inodes are reused. */
   head: string;
-  /** The bytes before the offset in hex: a copy of the file has them, too. Absent or empty: not known. */
+  /** The bytes before the offset in hex, which a copy of the file has, too. Absent or empty: unknown. */
   last?: string;
 }
 
 export interface FileTailOptions {
   path: string;
-  /** Undefined: it was never read. */
+  /** Undefined: the file was never read. */
   position: TailPosition | undefined;
-  /** Of a file that was never read; otherwise only what is written from now on. */
+  /** Read a new file from its beginning; otherwise only lines written from now on. */
   fromStart: boolean;
   /** Of a file that appeared after this time (milliseconds since 1970) and was never read: what rotation made of it since is read first. */
   appearedAfterMs?: number;
   /** Default 64 KiB. */
   maxLineBytes?: number;
-  /** Further behind than this, the older half is passed over. Default 64 MiB. */
+  /** When further behind than this, the older half is skipped. Default 64 MiB. */
   maxLagBytes?: number;
 }
 
@@ -43,18 +43,18 @@ export interface FileTailCounts {
   binaryLines: number;
   rotations: number;
   truncations: number;
-  /** Passed over because they came faster than they may be read. */
+  /** Skipped because the file grows faster than it may be read. */
   skippedBytes: number;
   /** Rotated files that were packed before they could be read. */
   packedFiles: number;
 }
 
 const headBytes = 64;
-/** Bytes before the offset that tell a copy of the file from other files that begin the same. */
+/** Bytes before the offset that distinguish a copy of the file from others with the same beginning. */
 const lastBytes = 128;
 /** With fewer a copy cannot be recognised. */
 const lastMinBytes = 16;
-/** Of the files beside, the newest. */
+/** Number of neighbouring files to search, newest first. */
 const maxCopies = 10;
 const maxRead = 100;
 /** Of a file and its copy that are compared. */
@@ -77,7 +77,7 @@ interface OpenFile {
   changedAtMs: number;
   /** Rotated files beside it when it was opened, by device and inode; undefined once enough was read to recognise a copy. */
   besideAtStart: ReadonlySet<string> | undefined;
-  /** Since when another file has its name; undefined while it has it. */
+  /** When another file took its name; undefined while it still has it. */
   rotatedAtMs: number | undefined;
 }
 
@@ -109,7 +109,7 @@ export class FileTail {
     return { device, inode, offsetBytes: readBytes - pendingBytes, head: head.toString("hex"), last: given.toString("hex") };
   }
 
-  /** The next lines, of at most so many bytes; none when there are none. Throws what the file system says, such as EACCES; ENOENT is no failure. */
+  /** The next lines, up to this many bytes. Throws file system errors such as EACCES, but not ENOENT. */
   async read(maxBytes: number, nowMs: number): Promise<SplitLine[]> {
     this.#open ??= await this.#find(nowMs);
     let file = this.#open;
@@ -144,7 +144,7 @@ export class FileTail {
     return records;
   }
 
-  /** Nothing new: perhaps it is another file by now, or its last line has no end. */
+  /** No new bytes: the file may have been replaced, or its last line is incomplete. */
   async #idle(file: OpenFile, nowMs: number): Promise<SplitLine[]> {
     const named = await statOf(this.#options.path);
     if (named !== undefined && (named.ino !== file.inode || named.dev !== file.device)) {
@@ -226,7 +226,7 @@ export class FileTail {
     return by;
   }
 
-  /** The file to go on with: the copy that was made before this one was emptied, then this one from its beginning. */
+  /** The next file to read: the copy made before truncation, then this file from its beginning. */
   async #restart(file: OpenFile, nowMs: number): Promise<OpenFile> {
     this.counts.truncations++;
     const copy = await this.#findCopy(positionIn(file), nowMs, file.besideAtStart);
@@ -270,7 +270,7 @@ export class FileTail {
     }
   }
 
-  /** The file that has the name, where it is to be read from; or the one of the position, when that is another by now. */
+  /** The file at the path, at its start position; or the saved position's file, if that was renamed. */
   async #choose(file: OpenFile | undefined, isFirst: boolean, nowMs: number): Promise<OpenFile | undefined> {
     const position = this.#position;
     if (position === undefined) {
@@ -295,7 +295,7 @@ export class FileTail {
     return undefined;
   }
 
-  /** Only what is written from now on; when that begins inside of a line, after it. */
+  /** Starts at the end; if that is inside a line, after that line. */
   async #toEnd(file: OpenFile): Promise<void> {
     const { size } = await file.handle.stat();
     file.readBytes = size;
@@ -304,7 +304,7 @@ export class FileTail {
     file.splitter = this.#splitter(size > 0 && file.last.at(-1) !== 0x0a);
   }
 
-  /** The file of a position under another name, as rotation leaves it. */
+  /** The file of a position under its rotated name. */
   async #findMoved(position: TailPosition, nowMs: number): Promise<OpenFile | undefined> {
     for (const path of await pathsBeside(this.#options.path)) {
       const found = await statOf(path);
@@ -315,7 +315,7 @@ export class FileTail {
     return undefined;
   }
 
-  /** A copy of what the file of a position was before it was emptied, as `copytruncate` of logrotate leaves it; it stands at the position. */
+  /** The copy of a truncated file, as `copytruncate` of logrotate leaves it, opened at the position. */
   async #findCopy(position: TailPosition, nowMs: number, besideBefore?: ReadonlySet<string>): Promise<OpenFile | undefined> {
     const { path } = this.#options;
     const stem = basename(path, extname(path));
@@ -339,7 +339,7 @@ export class FileTail {
     return undefined;
   }
 
-  /** A file beside the one to read. When that may not be read it is passed over: the one that has the name is worth more than what came before it. */
+  /** A neighbouring file. An unreadable one is skipped: following the current file matters more than the rest of the old one. */
   async #openIf(path: string, nowMs: number, isRight: (file: OpenFile) => Promise<boolean>): Promise<OpenFile | undefined> {
     const file = await this.#openAt(path, nowMs).catch(() => undefined);
     if (file !== undefined && (await isRight(file).catch(() => false))) return file;
@@ -350,7 +350,7 @@ export class FileTail {
   async #openAt(path: string, nowMs: number): Promise<OpenFile | undefined> {
     let handle: FileHandle;
     try {
-      // Without it a named pipe would be waited for.
+      // Without O_NONBLOCK, opening a named pipe would block.
       handle = await open(path, constants.O_RDONLY | constants.O_NONBLOCK);
     } catch (error) {
       if ((error as NodeJS.ErrnoException).code === "ENOENT") return undefined;
@@ -376,12 +376,12 @@ export class FileTail {
   }
 }
 
-/** Whether the file is the one of the position, and now stands there. */
+/** Whether this is the position's file; if so, seeks to the position. */
 async function resume(file: OpenFile, position: TailPosition): Promise<boolean> {
   return file.device === position.device && file.inode === position.inode && (await standAt(file, position));
 }
 
-/** Whether the file has what the position says; then it is there now. */
+/** Whether the file's bytes match the position; if so, seeks to it. */
 async function standAt(file: OpenFile, { offsetBytes, head, last = "" }: TailPosition): Promise<boolean> {
   const { size } = await file.handle.stat();
   if (size < offsetBytes) return false;
@@ -413,9 +413,9 @@ async function wasEmptied({ handle, readBytes, head }: OpenFile): Promise<boolea
   return size < readBytes || (head.length > 0 && !(await readAt(handle, 0, head.length)).equals(head));
 }
 
-/** What lies in the folder of a file, itself included. */
+/** Entries of the file's directory, including itself. */
 async function pathsBeside(path: string): Promise<string[]> {
-  const names = await readdir(dirname(path)).catch(() => []); // no folder, no file: the same as not found
+  const names = await readdir(dirname(path)).catch(() => []); // no directory: the same as not found
   return names.slice(0, 1_000).map((name) => join(dirname(path), name));
 }
 

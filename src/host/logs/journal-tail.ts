@@ -1,4 +1,4 @@
-/** Records of the systemd journal, followed with `journalctl`: its format on disk is systemd's own business. */
+/** Follows the systemd journal with `journalctl`: its on-disk format is internal to systemd. */
 
 import { type ChildProcess, spawn } from "node:child_process";
 import { createInterface } from "node:readline";
@@ -22,7 +22,7 @@ export interface JournalTailOptions {
   maxLineBytes?: number;
 }
 
-/** Records that wait to be taken; then the journal is not read. */
+/** Maximum number of queued records; the journal is not read while the queue is full. */
 const maxWaiting = 2_000;
 const restartWaitMs = 5_000;
 
@@ -32,14 +32,14 @@ export class JournalTail {
   #pause: (() => void) | undefined;
   #resume: (() => void) | undefined;
   #waiting: { record: JournalRecord; cursor: string }[] = [];
-  /** By the last `take`, with the cursor before it. */
+  /** Records of the last `take`, with the cursor before it. */
   #taken: { records: { record: JournalRecord; cursor: string }[]; before: string | undefined } = { records: [], before: undefined };
   #startedAtMs = Number.NEGATIVE_INFINITY;
-  /** After the last record that was given. */
+  /** Cursor after the last returned record. */
   cursor: string | undefined;
-  /** Lines that were no records, or not text. */
+  /** Lines that were not valid records or not text. */
   unreadable = 0;
-  /** Why there are no records; empty when it works. */
+  /** Why the journal cannot be read; empty if it can. */
   problem = "";
 
   constructor(options: JournalTailOptions) {
@@ -47,7 +47,7 @@ export class JournalTail {
     this.cursor = options.cursor;
   }
 
-  /** What has arrived since the last call, at most so many. Starts `journalctl`, also again when it has ended. */
+  /** Records since the last call, up to a limit. Starts `journalctl`, and restarts it when it has exited. */
   take(max: number, nowMs: number): JournalRecord[] {
     if (this.#child === undefined && nowMs - this.#startedAtMs >= restartWaitMs) {
       this.#startedAtMs = nowMs;
@@ -60,7 +60,7 @@ export class JournalTail {
     return taken.map(({ record }) => record);
   }
 
-  /** What the last `take` gave is given again: it could not be kept. */
+  /** Returns the records of the last `take` again: they could not be stored. */
   undo(): void {
     this.#waiting.unshift(...this.#taken.records);
     this.cursor = this.#taken.before;
@@ -76,7 +76,7 @@ export class JournalTail {
 
   #start(): void {
     const { units, program = "journalctl" } = this.#options;
-    // What waits has been read already: after it, not after what was given.
+    // Resume after the queued records, not after the returned ones.
     const cursor = this.#waiting.at(-1)?.cursor ?? this.cursor;
     const from = cursor === undefined ? ["--lines=0"] : [`--after-cursor=${cursor}`, "--no-tail"];
     const args = ["--follow", "--output=json", "--no-pager", "--quiet", ...from, ...units.map((unit) => `--unit=${unit}`)];
@@ -116,13 +116,13 @@ export class JournalTail {
   }
 }
 
-/** Undefined for anything that is not a record with a text. */
+/** Undefined for anything but a record with text. */
 export function recordIn(line: string, maxBytes: number): { record: JournalRecord; cursor: string } | undefined {
   let fields: unknown;
   try {
     fields = JSON.parse(line);
   } catch {
-    // Half a line, when journalctl was ended.
+    // A partial line of a killed journalctl.
     return undefined;
   }
   if (typeof fields !== "object" || fields === null) return undefined;

@@ -1,4 +1,4 @@
-/** Bytes of a growing file into lines: partial ones wait for their end, long ones are cut, binary ones are left out and counted. */
+/** Splits the bytes of a growing file into lines: partial lines are kept until complete, long ones truncated, binary ones dropped and counted. */
 
 export interface SplitLine {
   text: string;
@@ -22,7 +22,7 @@ export class LineSplitter {
   #startBytes = 0;
   /** All bytes so far. */
   passedBytes = 0;
-  /** Skips everything up to the next end of a line. */
+  /** Skips to the next line end. */
   #isSkipping: boolean;
   cutLines = 0;
   binaryLines = 0;
@@ -32,7 +32,7 @@ export class LineSplitter {
     this.#isSkipping = options.startsInside ?? false;
   }
 
-  /** Bytes of the line that has no end yet. */
+  /** Bytes of the incomplete line. */
   get pendingBytes(): number {
     return this.#pendingBytes;
   }
@@ -61,7 +61,7 @@ export class LineSplitter {
     return lines;
   }
 
-  /** The line without an end, for a writer that does not end its last one. */
+  /** The incomplete line, for writers that do not terminate their last one. */
   flush(): SplitLine[] {
     const lines: SplitLine[] = [];
     if (this.#pendingBytes > 0) this.#emit(lines, false);
@@ -72,7 +72,7 @@ export class LineSplitter {
   #hold(part: Buffer, lines: SplitLine[]): void {
     if (this.#isSkipping || part.length === 0) return;
     const room = this.#maxLineBytes - this.#pendingBytes;
-    // A copy: the chunk's memory is used again.
+    // A copy: the chunk's memory is reused.
     this.#pending.push(Buffer.from(part.subarray(0, room)));
     this.#pendingBytes += Math.min(room, part.length);
     if (part.length <= room) return;

@@ -1,4 +1,4 @@
-/** Space of the mounted file systems. A server that is gone must not block a sample, nor use up the threads that all file calls share. */
+/** Space of mounted file systems. A dead NFS server must not block a sample or exhaust the thread pool of file calls. */
 
 import { statfs } from "node:fs/promises";
 import { printable } from "../../base/escape-text.ts";
@@ -29,7 +29,7 @@ export interface MountScan {
   cut: number;
 }
 
-/** What statfs(2) says, as Node hands it over. */
+/** The result of statfs(2), as Node returns it. */
 export interface FileSystemStats {
   bsize: number;
   blocks: number;
@@ -111,7 +111,7 @@ type Outcome = { kind: "stats"; stats: FileSystemStats } | { kind: "failed" } | 
 export function createMountReader(root: HostRoot, options: MountReaderOptions = {}): MountReader {
   const timeoutMs = options.timeoutMs ?? 500;
   const statFileSystem = options.statFileSystem ?? ((path: string) => statfs(path));
-  /** Mount points with a call under way; an entry outlives the sample when the call hangs. At most maxHanging of those. */
+  /** Mount points with a pending call; the entry of a hanging call outlives the sample. At most maxHanging of them. */
   const pending = new Set<string>();
 
   const ask = async (mountPoint: string): Promise<Outcome> => {

@@ -1,4 +1,4 @@
-/** The configuration file or data directory that a program was given: it tells copies of one program apart. */
+/** The configuration file or data directory in a program's arguments, which distinguishes copies of one program. */
 
 import { posix } from "node:path";
 
@@ -26,7 +26,7 @@ function isPath(value: string | undefined): value is string {
   );
 }
 
-/** `args` without the program and its script. Looks at flags with their values, then at plain words that end like a configuration file. */
+/** `args` without the program and its script. Checks flags with their values, then operands that end like a configuration file. */
 export function configArgumentsOf(args: readonly string[], directory: string | null): ConfigArguments {
   const absolute = (path: string): string =>
     path.startsWith("/") || directory === null ? posix.normalize(path) : posix.join(directory, path);

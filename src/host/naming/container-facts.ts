@@ -33,7 +33,7 @@ export interface ContainerReader {
 
 const maxContainers = 2048;
 const maxFileBytes = 1024 * 1024;
-/** A container that nothing was found about is looked for again after as many questions. */
+/** An unknown container is looked up again after this many requests. */
 const askAgainAfter = 512;
 
 const runtimeMarks: readonly [RegExp, ContainerRuntime][] = [
@@ -80,7 +80,7 @@ function readJson(root: HostRoot, path: string): unknown {
   try {
     return JSON.parse(text) as unknown;
   } catch {
-    // Half written, or not what we know: the next question reads it again.
+    // Partially written or of an unknown format: the next request reads it again.
     return null;
   }
 }
@@ -120,7 +120,7 @@ function labelsIn(text: string): Record<string, string> {
         .slice(0, 64),
     );
   } catch {
-    // Cut by our own limit, or written by something else: no labels then.
+    // Truncated by our own limit, or written by another program: no labels.
     return {};
   }
 }

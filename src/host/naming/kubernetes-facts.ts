@@ -4,7 +4,7 @@ import { printable } from "../../base/escape-text.ts";
 import type { HostRoot } from "../files/host-root.ts";
 import { type ContainerFacts, type ContainerReader, containerOf } from "./container-facts.ts";
 
-/** Labels of the pods of this node by container id, from the cluster's API; empty when there is none to ask. */
+/** Labels of this node's pods by container id, from the cluster's API; empty without one. */
 export interface PodLabels {
   of(containerId: string): Readonly<Record<string, string>> | null;
 }

@@ -1,18 +1,18 @@
-/** What PM2 calls a program. It passes the name on in the environment, and with it everything else: only what is named here is taken. */
+/** The name that PM2 gives a program. PM2 passes it in the environment together with everything else; only the variables listed here are read. */
 
 import { basename } from "node:path";
 import { isGenericName } from "./path-name.ts";
 
 export interface ManagedApp {
   name: string;
-  /** What PM2 was told to run. */
+  /** The script that PM2 runs. */
   path: string;
 }
 
 /** The variable under which `nameOfEnvironment` finds it. */
 export const managedNameVariable = "PM2_APP_NAME";
 
-/** PM2 hands a plain environment to what it starts by itself, and one text of JSON to workers of its cluster. Null for what PM2 does not run. */
+/** PM2 passes plain variables to programs it starts directly, and one JSON text to cluster workers. Null for programs that PM2 does not run. */
 export function managedAppOf(variable: (name: string) => string | undefined): ManagedApp | null {
   const json = variable("pm2_env");
   const [name, path] =
@@ -22,13 +22,13 @@ export function managedAppOf(variable: (name: string) => string | undefined): Ma
   return name && path ? { name, path } : null;
 }
 
-/** Of JSON that may be cut at its end. */
+/** Reads JSON that may be truncated. */
 function textIn(json: string, key: string): string | undefined {
   return new RegExp(`[{,]"${key}":"([^"\\\\]{1,512})"`).exec(json)?.[1];
 }
 
 /**
- * Null when the name says nothing, as `server` of `pm2 start server.js`, or when another program runs: whatever an app starts inherits its
+ * Null if the name is generic, such as `server` of `pm2 start server.js`, or if another program runs: children of an app inherit its
  * environment.
  */
 export function managedNameOf({ name, path }: ManagedApp, args: readonly string[]): string | null {

@@ -21,7 +21,7 @@ function isGenericDirectory(name: string, parent: string | undefined): boolean {
   return genericDirectories.has(name.toLowerCase()) || versionLike.test(name) || parent === "home" || parent === "Users";
 }
 
-/** The innermost directory whose name means something; null when all are of the kind that every server has. */
+/** The innermost directory with a specific name; null if all have generic names such as `src` or `app`. */
 export function nameOfDirectory(directory: string): string | null {
   const segments = posix.normalize(directory).split("/").filter(Boolean);
   for (let index = segments.length - 1; index >= 0; index--) {
@@ -31,12 +31,12 @@ export function nameOfDirectory(directory: string): string | null {
   return null;
 }
 
-/** True for names such as `server` or `main`, which every other service has too. */
+/** True for generic names such as `server` or `main`. */
 export function isGenericName(name: string): boolean {
   return genericNames.has(name.toLowerCase());
 }
 
-/** The file's own name without its extension, or its directory's when that says more. `directory` resolves relative paths. */
+/** The file's name without its extension, or its directory's if the file's is generic. `directory` resolves relative paths. */
 export function nameOfFile(path: string, directory: string | null): string {
   const full = path.startsWith("/") || directory === null ? path : posix.join(directory, path);
   const name = basename(full).replace(scriptExtension, "");

@@ -1,4 +1,4 @@
-/** What an interpreter runs, as part of a service's identity: unlike its name, it has to tell programs apart. */
+/** What an interpreter runs, as part of a service's identity: unlike a name, it must distinguish programs. */
 
 import { hash } from "node:crypto";
 import { basename, posix } from "node:path";
@@ -23,7 +23,7 @@ const maxArguments = 512;
 const maxArgumentLength = 4096;
 const roles = new Set(["worker", "beat", "flower", "multi"]);
 
-/** Null when the interpreter runs nothing that is to be seen. `line`: argv. */
+/** Null if no script is visible. `line`: argv. */
 export function scriptEntryOf(interpreter: string, line: readonly string[], directory: string | null): ScriptEntry | null {
   const args = line.slice(0, maxArguments).map((arg) => arg.slice(0, maxArgumentLength));
   const found = findInterpreted(interpreter, args);
@@ -67,13 +67,13 @@ function entryOf(kind: "script" | "module", value: string, rest: readonly string
   return { key: `script ${path}`, path, name: nameOfFile(path, directory), text: basename(value), rest };
 }
 
-/** `worker` of `billing.worker`, `shop` of `shop.wsgi`; null when every part is of the kind that all programs have. */
+/** `worker` of `billing.worker`, `shop` of `shop.wsgi`; null if every part is generic. */
 function tellingPart(module: string, from: "first" | "last" = "last"): string | null {
   const parts = module.split(/[./]/).filter((part) => part !== "" && !isGenericName(part));
   return (from === "first" ? parts[0] : parts.at(-1)) ?? null;
 }
 
-/** The launcher's own place does not count, what it launches does. */
+/** The launched program counts, not the launcher's path. */
 function launcherEntry(launcher: string, rest: readonly string[]): ScriptEntry {
   const name = launcher === "next-server" ? "next" : launcher;
   const flag = rest.findIndex((arg) => arg === "--app" || arg === "-A");

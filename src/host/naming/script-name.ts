@@ -89,13 +89,13 @@ const runners = wordSet(`
   tsx ts-node ts-node-dev ts-node-esm nodemon babel-node vite-node bundle pm2-runtime dumb-init tini newrelic-admin ddtrace-run
   opentelemetry-instrument
 `);
-/** Servers that many services share. What they serve names them: an application spec, or the directory they were started in. */
+/** Servers that many services use. They are named after what they serve: an application spec, or the directory they were started in. */
 const launchers = wordSet(`
   gunicorn uvicorn hypercorn daphne granian waitress-serve waitress flask celery django-admin streamlit fastapi puma unicorn
   rackup rails thin passenger artisan npm npx yarn pnpm corepack next next-server nuxt nuxi vite astro remix-serve
   react-scripts ng strapi nest gatsby serve http-server http.server sidekiq resque delayed_job rq huey dramatiq
 `);
-/** Of these, web server and workers are services of their own though they share the application. */
+/** With these, web server and workers are separate services although they share the application. */
 const workerRoles: Readonly<Record<string, string>> = {
   celery: "worker",
   sidekiq: "sidekiq",
@@ -140,7 +140,7 @@ function findScript(interpreter: Interpreter, args: readonly string[]): Found {
   return { kind: servesDirectory ? "directory" : "none" };
 }
 
-/** `shop` of `shop.wsgi:application`, of `--app shop` and of `-A shop`. Addresses such as `0.0.0.0:8000` look alike and are not meant. */
+/** `shop` of `shop.wsgi:application`, of `--app shop` and of `-A shop`. Addresses such as `0.0.0.0:8000` look similar and are excluded. */
 function applicationOf(args: readonly string[]): string | null {
   for (const [index, arg] of args.entries()) {
     const spec = /^([A-Za-z_][\w.]*):[A-Za-z_][\w.]*(?:\(.*\))?$/.exec(arg)?.[1] ?? /^--app=([\w.]+)/.exec(arg)?.[1];
@@ -156,7 +156,7 @@ function withoutVersion(name: string): string {
   return name.replace(/[-_.]v?\d+(?:\.\d+)*(?:[-.](?:SNAPSHOT|RELEASE|FINAL|all|boot|exec|[a-z]+\.?\d*))*$/i, "") || name;
 }
 
-/** The last part of a class or module that says something: `ShopApplication` of `com.acme.ShopApplication`, `kafka` of `kafka.Main`. */
+/** The last specific part of a class or module: `ShopApplication` of `com.acme.ShopApplication`, `kafka` of `kafka.Main`. */
 function nameOfModule(module: string): string {
   const known = wellKnownClassOf(module);
   if (known !== null) return known;
@@ -201,7 +201,7 @@ function nameOfFound(found: Extract<Found, { value: string }>, directory: string
     const script = rest.find((arg) => !arg.startsWith("-") && !["watch", "exec", "run"].includes(arg));
     return script ? nameOfFound({ kind: "script", value: script, rest: rest.slice(rest.indexOf(script) + 1) }, directory) : base;
   }
-  // The directory that it serves is not what it is.
+  // A file server is not named after the directory that it serves.
   if (base === "http.server") return base;
   if (launchers.has(base) || base.startsWith("org.springframework.boot.loader.")) {
     return withRole(base, applicationOf(rest) ?? (directory ? nameOfDirectory(directory) : null), rest) ?? base;
@@ -214,7 +214,7 @@ function nameOfFound(found: Extract<Found, { value: string }>, directory: string
 const maxArguments = 512;
 const maxArgumentLength = 4096;
 
-/** Name of what `interpreter` (from interpreterOf) runs with these arguments (argv[0] first); null when no script is to be seen. */
+/** Name of what `interpreter` (from interpreterOf) runs with these arguments (argv[0] first); null if no script is visible. */
 export function scriptNameOf(interpreter: string, line: readonly string[], directory: string | null): string | null {
   const table = interpreters[interpreter];
   const args = line.slice(0, maxArguments).map((arg) => (arg.length > maxArgumentLength ? arg.slice(0, maxArgumentLength) : arg));

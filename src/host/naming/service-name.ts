@@ -1,4 +1,4 @@
-/** The name that Coral gives to a process, what it comes from, and how sure it is. */
+/** The name of a process, its source, and the confidence in it. */
 
 import { basename } from "node:path";
 import { printable } from "../../base/escape-text.ts";
@@ -11,7 +11,7 @@ import { isGenericName, nameOfDirectory, nameOfFile } from "./path-name.ts";
 import { interpreterOf } from "./script-name.ts";
 import { erlangNameOf, wellKnownProgramOf } from "./well-known-programs.ts";
 
-/** What a name comes from, best first. */
+/** Sources of names, best first. */
 export type NamedBy =
   | "manual"
   | "config"
@@ -41,7 +41,7 @@ export const nameConfidence: Readonly<Record<NamedBy, number>> = {
   port: 0,
 };
 
-/** What people configure. */
+/** Configured by users. */
 export interface NamePatterns {
   /** Tried on the command line, in order; `$1` in the name is what the first group matched. */
   patterns: readonly { pattern: RegExp; name: string }[];
@@ -51,13 +51,13 @@ export interface NamedProcess {
   exe: string | null;
   /** The kernel's name of the process, at most 15 characters. */
   processName: string | null;
-  /** argv; only looked at, never kept. */
+  /** argv; read but never stored. */
   arguments: readonly string[];
-  /** Asked for only when the name needs it. */
+  /** Called only if the name needs it. */
   workingDirectory: () => string | null;
   /** From scriptNameOf: what an interpreter runs; null for other programs. */
   script: string | null;
-  /** From the manifest of a compiled program; asked for only when its own name says nothing. */
+  /** From the manifest of a compiled program; called only if its own name is generic. */
   packageName?: () => string | null;
   environment: ReadonlyMap<string, string>;
   cgroup: string | null;
@@ -78,7 +78,7 @@ const maxNameLength = 64;
 const maxLineLength = 4096;
 /** One file, many programs: argv[0] says which. */
 export const multiCall = new Set(["busybox", "toybox", "coreutils"]);
-/** In the order of their weight. */
+/** In order of precedence. */
 const nameVariables = [
   "OTEL_SERVICE_NAME",
   "SERVICE_NAME",
@@ -88,7 +88,7 @@ const nameVariables = [
   managedNameVariable,
 ];
 
-/** What most names are already. */
+/** Most names need no change. */
 const plainName = /^[A-Za-z0-9][\w.@:+-]{0,61}[A-Za-z0-9]$/;
 
 /** Letters, digits and `._@:+-`; everything else, blanks included, becomes a hyphen. Null when nothing is left, or it holds a secret. */
@@ -102,12 +102,12 @@ export function cleanName(name: string | null | undefined): string | null {
   return /[\p{L}\p{N}]/u.test(clean) ? printable(clean, maxNameLength) : null;
 }
 
-/** What a program's environment says it is. */
+/** The name in a program's environment. */
 export function nameOfEnvironment(environment: ReadonlyMap<string, string>): string | null {
   for (const variable of nameVariables) {
     const name = cleanName(environment.get(variable));
     if (name !== null) return name;
-    // OpenTelemetry's second way to say it comes right after its first.
+    // OTEL_RESOURCE_ATTRIBUTES ranks right after OTEL_SERVICE_NAME.
     const attributes = variable === "OTEL_SERVICE_NAME" ? environment.get("OTEL_RESOURCE_ATTRIBUTES") : undefined;
     const attribute = cleanName(/(?:^|,)\s*service\.name=([^,]+)/.exec(attributes ?? "")?.[1]);
     if (attribute !== null) return attribute;
@@ -115,7 +115,7 @@ export function nameOfEnvironment(environment: ReadonlyMap<string, string>): str
   return null;
 }
 
-/** Compose and Kubernetes give each replica a name of its own; what they share is the service. */
+/** Compose and Kubernetes give each replica its own name; the shared part is the service. */
 function nameOfContainer(container: NamedProcess["container"], kubernetes: NamedProcess["kubernetes"]): string | null {
   if (!container) return kubernetes?.workload ?? null;
   if (kubernetes?.container && !kubernetes.isMainContainer) return kubernetes.container;
@@ -160,12 +160,12 @@ function nameOfExecutable(exe: string, args: readonly string[], workingDirectory
   return interpreterOf(exe) ?? givenNameOf(exe, args) ?? nameOfFile(exe, null);
 }
 
-/** A name that every other program has gives way to that of the package. */
+/** The package's name replaces a generic one. */
 function telling(name: string | null, packageName: NamedProcess["packageName"]): string | null {
   return name !== null && isGenericName(name) ? (packageName?.() ?? name) : name;
 }
 
-/** From everything but the port: what was configured for one, and what traffic says, is weighed by `nameInstance`. Null when nothing names it. */
+/** From everything but the port; `nameInstance` weighs configured ports and traffic. Null if there is no name. */
 export function nameProcess(process: NamedProcess, rules: NamePatterns): GivenName | null {
   const { exe, cgroup, processName, container, kubernetes } = process;
   const args = process.arguments;
@@ -185,7 +185,7 @@ export function nameProcess(process: NamedProcess, rules: NamePatterns): GivenNa
   ];
   for (const [namedBy, attempt] of attempts) {
     const name = cleanName(attempt());
-    // An interpreter without a script says no more than the name of the process would.
+    // An interpreter without a script is no better than the process name.
     const isBare = namedBy === "executable" && interpreter !== null;
     if (name !== null) return { name, namedBy, confidence: nameConfidence[isBare ? "process-name" : namedBy] };
   }

@@ -1,5 +1,5 @@
 /**
- * What a service is, from the facts of its process: the id that all rows carry. Ids are stored: a change of any rule here makes new services
+ * The identity of a service, from the facts of its process: the id in all rows. Ids are stored: changing any rule here makes new services
  * of old ones.
  */
 
@@ -21,7 +21,7 @@ export interface OriginFacts {
   exe: string | null;
   /** The kernel's name of the process. */
   processName: string;
-  /** argv; only looked at, never kept. */
+  /** argv; read but never stored. */
   arguments: readonly string[];
   workingDirectory: string | null;
   environment: ReadonlyMap<string, string>;
@@ -29,7 +29,7 @@ export interface OriginFacts {
   unit: string | null;
   container: ContainerFacts | null;
   kubernetes: KubernetesFacts | null;
-  /** Takes secrets out of paths before they are shown. */
+  /** Redacts secrets in paths before they are shown. */
   redact: (text: string) => string;
 }
 

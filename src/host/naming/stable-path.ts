@@ -1,4 +1,4 @@
-/** Paths without what a deployment changes: `/opt/api/releases/20240101/server.js` and `/opt/api/current/server.js` are one place. */
+/** Paths without the parts that a deployment changes: `/opt/api/releases/20240101/server.js` and `/opt/api/current/server.js` are one place. */
 
 import { posix } from "node:path";
 import { wordSet } from "../files/kernel-text.ts";

@@ -1,4 +1,4 @@
-/** Programs that everybody runs, by the name people know them by. Their workers, helpers and renamed copies count as the same service. */
+/** Well-known programs by their common names. Their workers, helpers and renamed copies count as the same service. */
 
 import { basename } from "node:path";
 

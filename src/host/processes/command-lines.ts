@@ -1,7 +1,7 @@
 import { hash } from "node:crypto";
 import { type RedactionRules, redactCommandLine } from "../../redact/index.ts";
 
-/** Redacted command lines, remembered: the workers of a service share theirs, and a long one takes its time. */
+/** A cache of redacted command lines: workers of a service share theirs, and redacting a long one is expensive. */
 export interface CommandLines {
   /** `command` as the kernel has it, `args` its parts. */
   redacted(command: string, args: readonly string[], rules: RedactionRules): string;
@@ -9,7 +9,7 @@ export interface CommandLines {
 
 const maxRemembered = 4096;
 
-/** Only a digest of the text is kept beside what became of it. */
+/** The key is a digest: the unredacted text is not kept. */
 export function createCommandLines(): CommandLines {
   const lines = new Map<string, string>();
   let rules: RedactionRules | undefined;

@@ -2,11 +2,11 @@
 
 /** Input, output and errors are sockets only for programs that inetd and its kin start. */
 const standardStreams = 3;
-/** Missing numbers that are tried before all are listed: a miss costs about as much as listing twenty. */
+/** Missing numbers tried before all descriptors are listed: a miss costs about as much as listing twenty. */
 const maxGaps = 2;
 
 export class DescriptorWalk {
-  /** Null while they are taken to be all from 0 on, which saves listing them. */
+  /** Null while the numbers are assumed to be contiguous from 0, which saves listing them. */
   #numbers: readonly number[] | null;
   #count: number;
   #gaps = 0;
@@ -17,7 +17,7 @@ export class DescriptorWalk {
     this.#count = count;
   }
 
-  /** Over so many descriptors that are taken to have no gaps. */
+  /** A walk over this many descriptors, assumed to be contiguous. */
   static counted(count: number): DescriptorWalk {
     return new DescriptorWalk(null, count);
   }
@@ -43,12 +43,12 @@ export class DescriptorWalk {
   skipGap(list: () => readonly number[]): boolean {
     if (this.#numbers) return false;
     if (this.#gaps < maxGaps) {
-      // One number is missing, so there is one more behind.
+      // One number is missing, so there is one more at the end.
       this.#gaps++;
       this.#count++;
       return true;
     }
-    // Too many are missing, so they have to be listed; those before were read.
+    // Too many are missing: list them; the ones before were read.
     const missing = this.current;
     this.#numbers = standardStreamsLast(list()).filter((number) => number > missing || number < standardStreams);
     this.#count = this.#numbers.length;

@@ -22,21 +22,21 @@ export interface ExecutableFile {
 }
 
 export interface ExecutableBuilds {
-  /** Files are looked at once between two calls of this, however many processes run them. */
+  /** Each file is checked once between two calls of this, however many processes run it. */
   beginScan(): void;
-  /** Of `path` on the host, such as `/proc/42/exe`, which also opens files that were deleted. Null when it cannot be read. */
+  /** The build of `path` on the host, such as `/proc/42/exe`, which also opens deleted files. Null if it cannot be read. */
   of(path: string): ExecutableFile | null;
-  /** Hashes what `of` could not name; call it between scans. Resolves with how many files it did. */
+  /** Hashes files without a build-id; call it between scans. Resolves with the number of hashed files. */
   hashWaiting(signal?: AbortSignal): Promise<number>;
-  /** Files that wait, and those that were too large or there were too many of. */
+  /** Files waiting to be hashed, and files skipped because they are too large or too many. */
   readonly waiting: number;
   readonly skipped: number;
 }
 
-/** Files remembered; the oldest goes first. */
+/** Cached files; the oldest is evicted first. */
 const maxFiles = 2048;
 const maxWaiting = 256;
-/** Larger ones are data with a program in front. */
+/** Larger files are data with a program in front. */
 const maxHashedBytes = 1024 ** 3;
 const pieceBytes = 1024 * 1024;
 /** A pause per MiB: hashing takes about a tenth of one core at most. */
@@ -101,7 +101,7 @@ class ScannedBuilds implements ExecutableBuilds {
     const { key, sizeBytes } = file;
     const known = this.#builds.get(key);
     if (known !== undefined) {
-      // The process that was to be read from may have ended: this one runs the same file.
+      // The process it was to be read from may have exited; this one runs the same file.
       if (known === null && this.#waiting.has(key)) this.#waiting.set(key, path);
       return { key, build: known };
     }

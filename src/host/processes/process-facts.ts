@@ -1,4 +1,4 @@
-/** What Coral keeps of a process: what it is, who runs it and where, with its command line and environment redacted. */
+/** Facts about a process that Coral keeps: program, user, container, with redacted command line and environment. */
 
 import { printable } from "../../base/escape-text.ts";
 import { isSecretText, type RedactionRules, redactEnvironment, redactText, redactVariable } from "../../redact/index.ts";
@@ -27,15 +27,15 @@ import type { UserNames } from "./user-names.ts";
 
 export interface ProcessFacts {
   readonly entry: ProcessEntry;
-  /** From everything but port, `coral connect` and traffic; null when nothing names it. */
+  /** From everything but port, `coral connect` and traffic; null without a name. */
   readonly name: GivenName | null;
   /** What the process is, without its ports; the same for its whole life. */
   readonly origin: ProcessOrigin;
-  /** Null when the agent may not look. */
+  /** Null if the agent lacks permission. */
   readonly exe: string | null;
   /** True when the file was replaced or removed since the process started. */
   readonly isExeGone: boolean;
-  /** What runs inside an interpreter; null for other programs and when no script is to be seen. */
+  /** What an interpreter runs; null for other programs and if no script is visible. */
   readonly script: string | null;
   /** Of a worker of Node's cluster module, whose parent listens for it: ports in its variables. Null for others. */
   readonly clusterPorts: readonly number[] | null;
@@ -149,7 +149,7 @@ function readEnvironment({ root, environments }: FactsSources, entry: ProcessEnt
     const name = item.slice(0, end);
     if (!isTelling(name)) continue;
     const value = redactVariable(name, item.slice(end + 1), rules.redaction, maxVariableLength);
-    // Of a list the rest is told; a name that holds a secret names nothing.
+    // In a list of attributes only the secret is masked; a single value that contains a secret is dropped.
     if (name === "OTEL_RESOURCE_ATTRIBUTES" || !isSecretText(value)) variables.set(name, value);
   }
   const isClusterWorker = raw("NODE_UNIQUE_ID") !== undefined;
@@ -172,7 +172,7 @@ function portsIn([port = "", json = ""]: readonly string[]): readonly number[] {
   return [...(/^\d{1,5}$/.test(port) ? [Number(port)] : []), ...found].slice(0, 16);
 }
 
-/** Made once, as it goes into a row of every scan. */
+/** Built once, as every scan writes it to a row. */
 function textOf(environment: Record<string, string>): string | null {
   const text = JSON.stringify(environment);
   return text === "{}" ? null : text;
@@ -199,7 +199,7 @@ function readPlace({ root, places }: FactsSources, pid: number): Place {
   return place;
 }
 
-/** Null for what must not be stored as it is. */
+/** Null for values that must not be stored unchanged. */
 function harmless(text: string | null): string | null {
   return text === null || isSecretText(text) ? null : text;
 }
@@ -241,7 +241,7 @@ function namingVariables({ variables, managed }: Environment, args: readonly str
   return isSecretText(value) ? variables : new Map([...variables, [managedNameVariable, value]]);
 }
 
-/** A script's name that every other program has gives way to that of its package. */
+/** The package's name replaces a generic script name. */
 function tellingScript(root: HostRoot, script: string | null, program: ScriptProgram | null): string | null {
   if (script === null || program === null || !(isGenericName(script) || isLauncher(script))) return script;
   return harmless(packageNameOf(root, program)) ?? script;
@@ -249,7 +249,7 @@ function tellingScript(root: HostRoot, script: string | null, program: ScriptPro
 
 type SeenProgram = Pick<ProcessFacts, "exe"> & { arguments: readonly string[]; container: ContainerFacts | null };
 
-/** Null for what no interpreter runs. */
+/** Null for programs without an interpreter. */
 function readProgram(
   { scripts, environments }: FactsSources,
   entry: ProcessEntry,
@@ -298,7 +298,7 @@ export function readProcessFacts(
     exe?.startsWith("/") ? crateNameOf(root, `${container ? `/proc/${pid}/root` : ""}${exe}`) : null;
   const unitName = cgroup === null ? null : systemdUnitOf(cgroup);
   const redact = (text: string): string => redactText(text, rules.redaction);
-  // Through the process when another file may lie under that name: in a container, or after a replacement.
+  // Through the process if another file may have that name: in a container, or after a replacement.
   const executable = exe !== null && !isExeGone && !container && exe.startsWith("/") ? exe : `/proc/${pid}/exe`;
   const userId = readUserId(root, pid);
   return {

@@ -1,4 +1,4 @@
-/** The processes of the host from scan to scan: who is new, who is gone, who became another program, and in which network namespace each is. */
+/** Tracks the host's processes from scan to scan: started, exited, replaced by exec(2), and the network namespace of each. */
 
 import { printable } from "../../base/escape-text.ts";
 import { remembered } from "../../base/remembered.ts";
@@ -9,7 +9,7 @@ export interface ProcessEntry {
   readonly pid: number;
   /** Together with pid an identity: start time since boot, clock ticks. */
   readonly startTicks: number;
-  /** Another one after exec(2): where the kernel put the stack, which is random. */
+  /** Changes with exec(2): the random address of the stack. */
   readonly execMark: number;
   readonly parentPid: number;
   /** The kernel's name of the process, at most 15 characters. */
@@ -36,7 +36,7 @@ export interface ProcessTable {
   get(pid: number): ProcessEntry | undefined;
   values(): IterableIterator<ProcessEntry>;
   childrenOf(pid: number): readonly ProcessEntry[];
-  /** A few members for each namespace, those that live longest first. */
+  /** A few members of each namespace, longest-running first. */
   namespaces(): ReadonlyMap<number, readonly ProcessEntry[]>;
   readonly scan: number;
 }
@@ -133,7 +133,7 @@ class ProcTable implements ProcessTable {
     for (const entry of this.#entries.values()) {
       if (entry.networkNamespace === null) continue;
       const members = remembered(namespaces, entry.networkNamespace, () => []);
-      // A few to fall back on when the first has ended by the time its table is read.
+      // Several, in case the first has exited when its table is read.
       if (members.length < membersPerNamespace) members.push(entry);
     }
     return namespaces;
@@ -165,7 +165,7 @@ class ProcTable implements ProcessTable {
     return changes;
   }
 
-  /** Null for what has ended, and for what holds no descriptors. */
+  /** Null for processes that have exited or have no descriptors. */
   #look(pid: number, changes: ProcessChanges, tally: ReadTally): ProcessEntry | null {
     const bytes = this.#root.readBytes(`/proc/${pid}/stat`);
     const fields = bytes && parseStatFields(bytes);

@@ -1,11 +1,11 @@
-/** What is needed to run something beside a process: where its files are, which namespaces it is in, and as whom it runs. */
+/** What is needed to run a command beside a process: its root directory, namespaces and user. */
 
 import { createHostRoot } from "../files/host-root.ts";
 import { fieldsOf } from "../files/kernel-text.ts";
 
 export interface ProcessView {
   pid: number;
-  /** Tells it from another process that gets its number later. */
+  /** Distinguishes it from a later process with the same pid. */
   startTicks: string;
   /** Its root directory, as a path of this machine; empty when it is the agent's own. */
   rootPrefix: string;

@@ -13,7 +13,7 @@ export interface ProgramFile {
 
 export interface ProgramQuestion {
   interpreter: string;
-  /** argv; only looked at, never kept. */
+  /** argv; read but never stored. */
   arguments: readonly string[];
   workingDirectory: string | null;
   /** Where the process sees its file system: `/proc/42/root`, or nothing. */
@@ -30,7 +30,7 @@ const lockfiles = wordSet(`
   package-lock.json npm-shrinkwrap.json yarn.lock pnpm-lock.yaml bun.lock bun.lockb deno.lock poetry.lock uv.lock pdm.lock Pipfile.lock
   requirements.txt Gemfile.lock composer.lock Cargo.lock
 `);
-/** Directories above a script that are looked at. */
+/** Directories above a script that are searched. */
 const maxLevels = 6;
 /** Of a class path. */
 const maxArchives = 64;
@@ -83,7 +83,7 @@ class ProgramSearch {
     let isManifestFound = false;
     let place = directory;
     for (let level = 0; level < levels; level++) {
-      // What lies in `/tmp` or `/home` belongs to nothing below it.
+      // A manifest in `/tmp` or `/home` does not belong to programs below it.
       if (level > 0 && place.split("/").filter(Boolean).length < 2) break;
       const manifest: string | undefined = isManifestFound ? undefined : this.#in(place, manifests);
       if (manifest !== undefined) found.push({ path: manifest, use: "version" });
@@ -127,7 +127,7 @@ class ProgramSearch {
       return script === undefined ? null : this.#ofScript(script, rest.slice(at + 1));
     }
     if (isLauncher(base)) return this.#ofLauncher(rest);
-    // It becomes the program that it loads, with another title, in a moment.
+    // A launcher that is about to exec the program, with another title.
     if (base === "pm2") return null;
     return this.#first(...scriptEndings.map((ending) => value + ending));
   }

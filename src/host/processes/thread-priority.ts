@@ -1,4 +1,4 @@
-/** `nice`, by thread: that is how Linux keeps it, although every interface speaks of processes. Where it is refused nothing is lost but order. */
+/** `nice` by thread: Linux keeps it per thread, although every interface speaks of processes. If refused, only scheduling order is lost. */
 
 import { readlinkSync } from "node:fs";
 import { getPriority, setPriority } from "node:os";

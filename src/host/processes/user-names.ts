@@ -11,7 +11,7 @@ export interface UserNames {
 
 const maxFileBytes = 1024 * 1024;
 const maxUsers = 10_000;
-/** Containers remembered; all are forgotten when there are more. */
+/** Cached containers; the cache is cleared when full. */
 const maxPlaces = 1024;
 
 /** `name:x:uid:gid:…` lines. */

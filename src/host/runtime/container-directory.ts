@@ -1,4 +1,4 @@
-/** The containers that this agent can see and aim at, whichever runtime keeps them. */
+/** The containers that this agent can see and target, of any runtime. */
 
 import { CoralError } from "../../base/errors.ts";
 import { processCgroup } from "../cgroups/process-cgroup.ts";
@@ -13,13 +13,13 @@ export interface ContainerInfo {
   /** The name people use: the container's name in its pod, or Docker's name. Empty when unknown. */
   name: string;
   pod: { name: string; namespace: string; uid: string } | null;
-  /** `com.docker.compose.service` and its kin; empty without. */
+  /** `com.docker.compose.service` and similar labels; empty without one. */
   service: string;
   image: string;
   /** containerd, crio, docker, podman; `processes` when only its processes are visible. */
   runtime: string;
   isRunning: boolean;
-  /** The one that this agent runs in. */
+  /** The container that this agent runs in. */
   isOwn: boolean;
 }
 
@@ -75,7 +75,7 @@ export interface ContainerDirectoryOptions {
   nowMs?: () => number;
 }
 
-/** A runtime that answered is not looked for again before. */
+/** A runtime that answered is not searched for again before this time. */
 const runtimeKeptMs = 30_000;
 const shownMax = 12;
 const leastPrefix = 8;
@@ -155,7 +155,7 @@ export function containerTitle({ name, pod, id }: ContainerInfo): string {
 }
 
 function pick(containers: readonly ContainerInfo[], text: string): ContainerInfo {
-  // A container about which nothing is known has no name, so it cannot be the requested one.
+  // A container without facts has no name, so it cannot be the requested one.
   if (text === "") throw new CoralError({ code: "usage", message: "Cannot choose a container: its name is empty" });
   const fits: ((container: ContainerInfo) => boolean)[] = [
     ({ id }) => id === text,

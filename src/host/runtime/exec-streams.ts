@@ -1,8 +1,8 @@
-/** Output of a program as its two streams arrive, with a bound: the reader's pace is the sender's. */
+/** Output of a program as its two streams arrive, bounded: a slow reader slows the sender down. */
 
 export type OutputPiece = { stream: "stdout" | "stderr"; data: Uint8Array };
 
-/** Bytes that may wait before the sender is held back. */
+/** Buffered bytes before the sender is paused. */
 const highWaterBytes = 1024 * 1024;
 
 export class OutputQueue {
@@ -18,7 +18,7 @@ export class OutputQueue {
     this.#onRoom = onRoom;
   }
 
-  /** False: hold the sender back. */
+  /** False: pause the sender. */
   push(piece: OutputPiece): boolean {
     this.#pieces.push(piece);
     this.#waitingBytes += piece.data.length;

@@ -15,7 +15,7 @@ export interface FoundRuntime {
 
 export interface RuntimeSearch {
   runtime: FoundRuntime | null;
-  /** Sockets that are there and do not help, with why; for people. */
+  /** Sockets that exist but cannot be used, with the reason; for messages. */
   problems: string[];
 }
 
@@ -57,7 +57,7 @@ export async function findRuntime(
       return { runtime: { socketPath: path, api, ...(await askVersion(root.resolve(path), api, signal)) }, problems };
     } catch (error) {
       signal.throwIfAborted();
-      // Docker's own containerd serves no CRI, other sockets are not for us: the next one may answer.
+      // Docker's own containerd serves no CRI, and other sockets may be closed to us: try the next one.
       problems.push(CoralError.from(error).message);
     }
   }

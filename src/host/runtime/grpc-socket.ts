@@ -26,7 +26,7 @@ export function openGrpcSocket(path: string): GrpcSocket {
   const open = (): ClientHttp2Session => {
     if (session && !session.destroyed) return session;
     const opened = connect("http://localhost", { createConnection: () => connectSocket(path) });
-    // Without a listener it would end the process; each call hears of it by itself.
+    // Without a listener it would end the process; each call gets its own error.
     opened.on("error", () => undefined);
     session = opened;
     return opened;
@@ -125,7 +125,7 @@ function decode(text: string): string {
   try {
     return decodeURIComponent(text);
   } catch {
-    // Not encoded as it should be: as it came, then.
+    // Not percent-encoded: use it unchanged.
     return text;
   }
 }

@@ -1,4 +1,4 @@
-/** Where this very process runs, by what its kernel and its files say: on a machine, in a container, in a pod. */
+/** Detects from kernel and files where this process runs: on a machine, in a container, in a pod. */
 
 import { printable } from "../../base/escape-text.ts";
 import { processCgroup } from "../cgroups/process-cgroup.ts";
@@ -53,7 +53,7 @@ export function readOwnPlace(root: HostRoot, env: Readonly<Record<string, string
   const evidence: string[] = [];
   const isHostPid = root.readLink("/proc/self/ns/pid") === firstPidNamespace || comm(root, 2) === "kthreadd";
   const containerId = ownContainerId(cgroup, mounts);
-  // A virtual machine that was made of a container's image has a container's files, and still no container around it.
+  // A virtual machine built from a container image has a container's files but is not one.
   const isBoxed = !(isHostPid && isFirstMountNamespace(root)) && isInContainer(root, env, { cgroup, mounts, containerId }, evidence);
   const pod = readPod(root, env, { cgroup, mounts, isBoxed }, evidence);
   const isContainer = isBoxed || pod !== null;
@@ -88,7 +88,7 @@ function readPod(
   if (byCgroup !== undefined && !evidence.includes(finding)) evidence.push(finding);
   if (byMount !== undefined) evidence.push("files of the kubelet are mounted here");
   if (hasAccount) evidence.push("service account of a pod");
-  // The variable may have come to a host by any shell: it counts only in a container.
+  // Any shell may export the variable on a host: it counts only in a container.
   if (byCgroup === undefined && byMount === undefined && !hasAccount && !(hasVariable && isBoxed)) return null;
   if (hasVariable) evidence.push("KUBERNETES_SERVICE_HOST");
   return {

@@ -22,7 +22,7 @@ interface Member {
 
 const maxProcesses = 100_000;
 
-/** All that are visible, the agent's own among them; a pod's pause is none. */
+/** All visible containers, including the agent's own, without pause containers. */
 export function listProcessContainers(root: HostRoot, place: Pick<OwnPlace, "isHostPid" | "pod">): ProcessContainer[] {
   const own = processCgroup(root.readText("/proc/self/cgroup") ?? "") ?? "/";
   const groups = new Map<string, Member[]>();
@@ -70,8 +70,8 @@ export function listProcessContainers(root: HostRoot, place: Pick<OwnPlace, "isH
 }
 
 /**
- * Of `ctr`, `runc` and their like, whose ids are names that anybody chose: the first process of its own pid and mount namespaces, in a cgroup that is no
- * unit of systemd. Two of one name differ by their cgroup.
+ * Containers of `ctr`, `runc` and the like, whose ids are arbitrary names: the first process of its own pid and mount namespaces, in a cgroup that is not a
+ * systemd unit. Two with the same name differ by cgroup.
  */
 function namedContainer(root: HostRoot, pid: number, cgroup: string): ProcessContainer | null {
   const name = /\/(?:[\w-]*?runc-)?([\w.-]+?)(?:\.scope)?$/.exec(cgroup)?.[1] ?? "";
@@ -93,13 +93,13 @@ function namedContainer(root: HostRoot, pid: number, cgroup: string): ProcessCon
   };
 }
 
-/** On a host only what looks like a container; in a pod's namespace everything that is not in the agent's own group. */
+/** On a host only cgroups that look like containers; in a pod's namespace every group but the agent's own. */
 function isContainerCgroup(cgroup: string, own: string, place: Pick<OwnPlace, "isHostPid" | "pod">): boolean {
   if (containerOf(cgroup) !== null) return true;
   return !place.isHostPid && place.pod !== null && (cgroup === own || cgroup.startsWith("/.."));
 }
 
-/** The one whose parent is outside; of several, such as those that were put in by exec, the eldest. */
+/** The process whose parent is outside; of several, such as exec sessions, the oldest. */
 function firstOf(members: readonly Member[]): Member | undefined {
   const pids = new Set(members.map(({ pid }) => pid));
   const roots = members.filter(({ parentPid }) => !pids.has(parentPid));
@@ -110,7 +110,7 @@ function isPause(root: HostRoot, pid: number): boolean {
   return (root.readText(`/proc/${pid}/comm`, undefined, 64) ?? "").trim() === "pause";
 }
 
-/** The kubelet mounts a file into each container from a directory that bears the container's name. */
+/** The kubelet mounts a file into each container from a directory with the container's name. */
 function kubeletName(root: HostRoot, pid: number): string {
   const mounts = parseMountInfo(root.readText(`/proc/${pid}/mountinfo`) ?? "");
   const log = mounts.find((mount) => mount.mountPoint === "/dev/termination-log");

@@ -1,4 +1,4 @@
-/** Operating system and processor in the words that people use: Linux from its files, macOS from its property list, Windows from its kernel. */
+/** Names of operating system and architecture: Linux from its files, macOS from its property list, Windows from its kernel. */
 
 import { arch, platform, release, version } from "node:os";
 import { printable } from "../../base/escape-text.ts";
@@ -15,7 +15,7 @@ export interface PlatformFacts {
   kernel: string;
 }
 
-/** What Node says of the machine; a test says something else. */
+/** Node's view of the machine; tests replace it. */
 export interface OsFacts {
   platform: string;
   arch: string;

@@ -11,7 +11,7 @@ export interface RuntimeScope {
   root: HostRoot;
   place: Pick<OwnPlace, "pod" | "containerId">;
   runtime: FoundRuntime;
-  /** Nothing beyond the agent's own pod. */
+  /** Only containers of the agent's own pod. */
   podScope: boolean;
 }
 
@@ -24,7 +24,7 @@ export async function listRuntimeContainers(
   const isOurs = (container: Omit<ContainerInfo, "isOwn">): boolean => {
     if (!podScope) return true;
     if (pod === null || container.pod === null) return false;
-    // A pod of the same name that was deleted and made again has another uid.
+    // A pod that was deleted and recreated under the same name has another uid.
     return pod.uid === "" ? container.pod.name === pod.name && container.pod.namespace === pod.namespace : container.pod.uid === pod.uid;
   };
   const isOwn = (container: Omit<ContainerInfo, "isOwn">): boolean => {

@@ -1,9 +1,9 @@
-/** Number of a version without what builders add to it: `v1.7.0` of `v1.7.0-12-gabc`, `1.6.20` of `1.6.20~ds1`. */
+/** A version without build suffixes: `v1.7.0` of `v1.7.0-12-gabc`, `1.6.20` of `1.6.20~ds1`. */
 export function shortVersion(text: string): string {
   return /^v?(\d{1,6}(?:\.\d{1,6}){0,3}(?:-(?:alpha|beta|rc)\.?\d{1,4})?)/.exec(text.trim())?.[1] ?? "";
 }
 
-/** `containerd`, `crio`, `docker`, or what it calls itself. */
+/** `containerd`, `crio`, `docker`, or the name that it reports. */
 export function runtimeTypeOf(name: string): string {
   const word = name
     .toLowerCase()

@@ -1,4 +1,4 @@
-/** As much of a WebSocket client (RFC 6455) as the streams of a container runtime need: binary messages over plain HTTP. */
+/** A minimal WebSocket client (RFC 6455) for the streams of container runtimes: binary messages over plain HTTP. */
 
 import { createHash, randomBytes } from "node:crypto";
 import { request } from "node:http";

@@ -1,5 +1,5 @@
 /**
- * Who serves a port of Node's cluster module. The parent listens and hands connections over, so that the kernel shows only the parent: of a
+ * Attributes a port of Node's cluster module. The parent listens and passes connections on, so the kernel shows only the parent: of a
  * program that forks itself both serve, of PM2 only the workers of one app do.
  */
 
@@ -12,7 +12,7 @@ interface ClusterSight {
   acceptedAt(port: number): ReadonlySet<number>;
 }
 
-/** Workers of this listener's owner; the owner as it is when it has none, or it cannot be told which ones serve. */
+/** Workers of this listener's owner; the owner itself if it has none, or if it is unknown which ones serve. */
 export function clusterOwners(owner: number, port: number, sight: ClusterSight): readonly number[] {
   const parent = sight.factsOf(owner);
   if (!parent?.exe || !/\/(?:node|nodejs|bun)$/.test(parent.exe)) return [owner];

@@ -1,4 +1,4 @@
-/** One look at everything that listens, serves and calls on this host. Keeps what it knows from scan to scan: what has not changed costs nothing. */
+/** Scans everything that listens, serves and calls on this host. Keeps state between scans: what has not changed costs nothing. */
 
 import { remembered } from "../../base/remembered.ts";
 import { createReadTally, type HostRoot } from "../files/host-root.ts";
@@ -79,15 +79,15 @@ export interface DiscoveryScan extends SocketChanges {
   /** Null when the process has ended. */
   factsOf(pid: number): ProcessFacts | null;
   buildOf(facts: ProcessFacts): ExecutableBuild | null;
-  /** The file that lies where the process was started from; null when there is none any more. */
+  /** The file now at the path that the process was started from; null if there is none. */
   fileOnDisk(facts: ProcessFacts): ExecutableFile | null;
   /** Addresses of the host in a namespace, without loopback and link-local. */
   addressesIn(networkNamespace: number): readonly string[];
   /** The host's own namespace, among those of containers. */
   hostNamespace: number;
-  /** Whether it was looked into: processes that may be seen are in it. */
+  /** Whether it was scanned: it contains visible processes. */
   isSeenNamespace(networkNamespace: number): boolean;
-  /** Whether the kernel gives out this port by itself: a socket on it may be a caller's. */
+  /** Whether the port is in the ephemeral range: a socket on it may be a client's. */
   isEphemeral(port: number): boolean;
   /** Seconds since the machine was booted, to turn start ticks into a time. */
   uptimeS: number;
@@ -110,7 +110,7 @@ export function createDiscoveryScanner(root: HostRoot, options: DiscoveryScanner
   return new Scanner(root, options);
 }
 
-/** What reading the sockets of all namespaces left out. */
+/** What was skipped while reading the sockets of all namespaces. */
 interface LeftOut {
   unreadNamespaces: number;
   cutNamespaces: number;

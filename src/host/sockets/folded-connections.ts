@@ -1,7 +1,7 @@
 import type { SocketProtocol } from "./socket-source.ts";
 import type { TrackedSocket } from "./tracked-socket.ts";
 
-/** Connections above the limit, counted by their ends instead of kept one by one. */
+/** Connections above the limit, aggregated by endpoints instead of tracked one by one. */
 export interface FoldedConnections {
   networkNamespace: number;
   protocol: SocketProtocol;
@@ -19,7 +19,7 @@ export interface FoldedConnections {
 
 const maxFolded = 5_000;
 
-/** Their roles are to be set. `cut` counts those for which no row was left. */
+/** Roles must be set already. `cut` counts connections beyond the last row. */
 export function foldConnections(sockets: readonly TrackedSocket[]): { folded: FoldedConnections[]; cut: number } {
   const rows = new Map<string, FoldedConnections>();
   let cut = 0;

@@ -1,9 +1,9 @@
-/** Listeners that several processes hold: one that was opened before a fork stands under the same descriptor in the child. */
+/** Listeners held by several processes: a socket opened before a fork has the same descriptor in the child. */
 
 import type { ProcessEntry, ProcessTable } from "../processes/process-table.ts";
 import type { SocketOwners } from "./socket-owners.ts";
 
-/** Asks parents and children of the listener's known owners, and theirs in turn, whether they hold it too. */
+/** Checks parents and children of the listener's known owners, recursively, for the same socket. */
 export function findFamily(inode: number, table: ProcessTable, owners: SocketOwners): void {
   const queue = [...owners.of(inode)];
   const visited = new Set(queue);

@@ -1,7 +1,7 @@
 /**
- * Workers that get the socket they serve after their start: their parent hands it over (node's cluster), or they open it when they are ready.
- * The socket has an owner by then, so nobody would look for another one. Relatives of an owner that run the same program are looked at again
- * when their number of descriptors changes, for a while.
+ * Workers that get their socket after they started: their parent passes it on (Node's cluster), or they open it when they are ready.
+ * The socket already has an owner then, so a plain search would not look for another one. Relatives of an owner that run the same program are read again
+ * for a while when their number of descriptors changes.
  */
 
 import type { ProcessEntry, ProcessTable } from "../processes/process-table.ts";
@@ -15,9 +15,9 @@ export interface LateWorkersOptions {
   isAlive: (inode: number) => boolean;
 }
 
-/** Each look costs one stat; a process without the socket after this many is not a worker. */
+/** Each check costs one stat; a process without the socket after this many is not a worker. */
 const maxLooks = 60;
-/** A process that opens and closes files all the time is read this often. */
+/** Limit for processes that constantly open and close files. */
 const maxReads = 12;
 const maxWaiting = 2_000;
 const maxFamily = 10_000;
@@ -39,7 +39,7 @@ export class LateWorkers {
     this.#options = options;
   }
 
-  /** A process that may get what its relatives hold. */
+  /** A process that may receive a socket of its relatives. */
   expect(process: ProcessEntry): void {
     const waiting = this.#waiting;
     const known = waiting.get(process.pid);
@@ -70,7 +70,7 @@ export class LateWorkers {
     }
   }
 
-  /** Reads the descriptors of those that changed or were read in part only, the newest first; at most about `limit` descriptors. */
+  /** Reads the descriptors of candidates that changed or were only partially read, newest first; at most about `limit` descriptors. */
   look(limit: number): void {
     const { table, owners, isAlive } = this.#options;
     this.#families.clear();

@@ -1,18 +1,18 @@
-/** Who probably holds a socket that has no owner yet, the likeliest first. */
+/** Candidate owners of a socket without a known owner, most likely first. */
 
 import type { ProcessChanges, ProcessEntry, ProcessTable } from "../processes/process-table.ts";
 import type { SocketOwners } from "./socket-owners.ts";
 import type { SocketTracker } from "./socket-tracker.ts";
 import { localEndOf, type TrackedSocket } from "./tracked-socket.ts";
 
-/** Endpoints whose last caller is remembered. */
+/** Cached endpoints with their last caller. */
 const maxCallers = 20_000;
 
 export class LikelyOwners {
   readonly #table: ProcessTable;
   readonly #owners: SocketOwners;
   readonly #tracker: SocketTracker;
-  /** Who called an address and port last: likely to be the one who calls it again. */
+  /** The last caller of an address and port, likely to call it again. */
   readonly #callers = new Map<string, number>();
 
   constructor(table: ProcessTable, owners: SocketOwners, tracker: SocketTracker) {
@@ -21,7 +21,7 @@ export class LikelyOwners {
     this.#tracker = tracker;
   }
 
-  /** Each process once: who is likely by the sockets themselves, who started since, who has opened or closed something since. */
+  /** Each process once: candidates by socket, then processes that started since, then those whose descriptors changed. */
   *of(sockets: readonly TrackedSocket[], changes: ProcessChanges): Generator<ProcessEntry> {
     const given = new Set<number>();
     for (const pid of this.#candidates(sockets, changes, given)) {
@@ -42,7 +42,7 @@ export class LikelyOwners {
     for (const entry of this.#table.values()) if (!given.has(entry.pid)) yield entry;
   }
 
-  /** Remembers who calls what, of the sockets whose owner is known now. */
+  /** Records the callers of sockets with known owners. */
   remember(sockets: readonly TrackedSocket[]): void {
     for (const socket of sockets) {
       const [pid] = this.#owners.of(socket.inode);
@@ -52,7 +52,7 @@ export class LikelyOwners {
     }
   }
 
-  /** Pids, some more than once. `given`: those that are not worth asking the kernel about any more. */
+  /** Pids, possibly repeated. `given`: processes that need no further system call. */
   *#candidates(sockets: readonly TrackedSocket[], changes: ProcessChanges, given: ReadonlySet<number>): Generator<number> {
     for (const socket of sockets) {
       if (socket.role === "server") yield* this.#servers(socket);
@@ -63,7 +63,7 @@ export class LikelyOwners {
       if (!given.has(entry.pid) && this.#isHolder(entry) && this.#owners.hasChanged(entry)) yield entry.pid;
   }
 
-  /** Who listens where it came in, and the children, to whom accepted connections are handed. */
+  /** The listener's owner, and its children, to which accepted connections are passed. */
   *#servers(socket: TrackedSocket): Generator<number> {
     for (const listener of this.#tracker.index.match(localEndOf(socket))) {
       for (const pid of this.#owners.of(listener.inode)) {

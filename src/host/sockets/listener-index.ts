@@ -1,4 +1,4 @@
-/** Which ports are, or were, listened on: what makes one end of a connection the server. */
+/** Ports that are, or were, listened on; they determine the server end of a connection. */
 
 import { isWildcard } from "../../base/ip-address.ts";
 import type { SocketProtocol } from "./socket-source.ts";
@@ -14,7 +14,7 @@ export interface LocalEnd {
 
 export interface ListenerIndex {
   add(listener: TrackedSocket): void;
-  /** It stopped listening: connections that it accepted may continue, so it is kept. */
+  /** The listener closed. Connections that it accepted may continue, so it is kept. */
   retire(listener: TrackedSocket): void;
   /** Listeners of the address and port, those of all addresses included. Empty when there is none. */
   match(end: LocalEnd): readonly TrackedSocket[];
@@ -26,7 +26,7 @@ export interface ListenerIndex {
 const maxRetired = 4096;
 const none: readonly TrackedSocket[] = [];
 
-/** Asked for every new connection: numbers as keys, and for most ports no second look. */
+/** Called for every new connection: numeric keys, and a single lookup for most ports. */
 function keyOf(protocol: SocketProtocol, port: number): number {
   return port * 2 + (protocol === "udp" ? 1 : 0);
 }

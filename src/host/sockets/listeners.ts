@@ -1,4 +1,4 @@
-/** Who listens on TCP right now, for a single question; the agent's discovery keeps a scanner instead. */
+/** Current TCP listeners, for one-off queries; the agent's discovery uses a scanner instead. */
 
 import { noExtraRules } from "../../redact/index.ts";
 import type { HostRoot } from "../files/host-root.ts";

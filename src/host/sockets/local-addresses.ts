@@ -1,4 +1,4 @@
-/** The addresses that the host itself answers on, in one network namespace. */
+/** The host's own addresses in one network namespace. */
 
 import { decodeAddress, isLinkLocal, isLoopback, withoutMapping } from "../../base/ip-address.ts";
 import type { HostRoot } from "../files/host-root.ts";

@@ -1,4 +1,4 @@
-/** Decides where to look for the owners of sockets that have none yet, so that a scan in which little changed reads few descriptors. */
+/** Decides which processes to search for the owners of sockets, so that a scan with few changes reads few descriptors. */
 
 import type { Pacer } from "../files/pacer.ts";
 import type { ProcessChanges, ProcessEntry, ProcessTable } from "../processes/process-table.ts";
@@ -9,10 +9,10 @@ import type { SocketOwners } from "./socket-owners.ts";
 import type { SocketTracker } from "./socket-tracker.ts";
 import type { TrackedSocket } from "./tracked-socket.ts";
 
-/** All processes are looked into for the sake of a connection at most this often; a listener is always worth it. */
+/** Minimum interval between searches of all processes for a connection's owner; a listener always justifies one. */
 const scansBetweenSweeps = 4;
 const maxBackoff = 6;
-/** Descriptors of likely owners that are read to the end when something new was not found where sockets usually stand. */
+/** Descriptors of likely owners that are read completely if a new socket was not found where sockets usually are. */
 const likelyDescriptors = 3_000;
 /** Descriptors read per scan to find owners of listeners that seem to have none. */
 const exploredPerScan = 250;
@@ -37,7 +37,7 @@ export class OwnerSearch {
     this.#workers = new LateWorkers({ table, owners, isListener: this.#isListener, isAlive: this.#isAlive });
   }
 
-  /** Finds owners for what has none, as far as is worth it now. */
+  /** Searches owners of sockets without one, within this scan's budget. */
   async run(changes: ProcessChanges, pacer: Pacer): Promise<void> {
     this.#owners.beginScan();
     for (const process of changes.removed) this.#owners.forgetProcess(process.pid);
@@ -54,7 +54,7 @@ export class OwnerSearch {
     if (isSweep) this.#lastSweep = this.#table.scan;
     const processes = isSweep ? this.#likely.everyProcess(sockets, changes) : this.#likely.of(sockets, changes);
     const isWorthTheRest = (unfound: number): boolean =>
-      // Processes that may not be looked into explain as many lost listeners.
+      // Each unreadable process may own one of the listeners without an owner.
       isSweep ? unfound > this.#owners.denied : this.#owners.looked < likelyDescriptors;
     await this.#owners.find({ wanted, processes, isSweep, isAlive: this.#isAlive, isWorthTheRest }, pacer);
     for (const socket of sockets) {
@@ -75,14 +75,14 @@ export class OwnerSearch {
     return sockets.some((socket) => socket.searches > 0) && this.#table.scan - this.#lastSweep >= scansBetweenSweeps;
   }
 
-  /** After a sweep there is nowhere else to look for a while. */
+  /** After a sweep of all processes, another one is pointless for a while. */
   #postpone(socket: TrackedSocket, wasSweep: boolean): void {
     const pause = wasSweep ? scansBetweenSweeps * 2 ** Math.min(maxBackoff, socket.searches) : 1;
     socket.searches++;
     socket.nextSearchScan = this.#table.scan + pause;
   }
 
-  /** Children that started since and hold what their parent listens on; a worker that is handed its socket has it under another descriptor. */
+  /** New children that inherited their parent's listener; a worker that receives its socket later has it under another descriptor. */
   #adoptChildren(added: readonly ProcessEntry[]): void {
     for (const child of added) {
       const parent = this.#table.get(child.parentPid);

@@ -1,18 +1,18 @@
-/** What is known of who holds which socket. Bounded by the living processes and their sockets: both are forgotten when they end. */
+/** Which process holds which socket, as far as known. Bounded by running processes and open sockets: both are removed when they end. */
 
 import type { ProcessEntry } from "../processes/process-table.ts";
 
-/** One process and the sockets that were found in it. */
+/** One process and its known sockets. */
 export interface Holder {
   readonly pid: number;
   readonly startTicks: number;
   /** Inodes by descriptor. */
   readonly sockets: Map<number, number>;
-  /** Its descriptors may not be looked at. */
+  /** Its descriptors are not readable. */
   isDenied: boolean;
   /** The scan that read all of its descriptors; 0 for none so far. */
   wholeScan: number;
-  /** Descriptors at the last look; -1 when unknown. */
+  /** Number of descriptors at the last check; -1 if unknown. */
   count: number;
 }
 
@@ -22,13 +22,13 @@ export class SocketHolders {
   readonly #byPid = new Map<number, Holder>();
   readonly #byInode = new Map<number, number[]>();
 
-  /** Undefined when nothing is known, or only of an earlier process of this pid. */
+  /** Undefined if unknown, or known only for an earlier process with this pid. */
   known(process: ProcessEntry): Holder | undefined {
     const holder = this.#byPid.get(process.pid);
     return holder?.startTicks === process.startTicks ? holder : undefined;
   }
 
-  /** What is known of the process, from now on. */
+  /** Starts tracking the process. */
   of(process: ProcessEntry): Holder {
     const known = this.known(process);
     if (known) return known;
@@ -72,7 +72,7 @@ export class SocketHolders {
     this.#byInode.delete(inode);
   }
 
-  /** Processes that may not be looked into. */
+  /** Unreadable processes. */
   get denied(): number {
     let count = 0;
     for (const holder of this.#byPid.values()) if (holder.isDenied) count++;

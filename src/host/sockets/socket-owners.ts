@@ -1,6 +1,6 @@
 /**
- * Which processes hold which sockets. The kernel tells it only descriptor by descriptor, so the work is in not asking: sockets whose owner
- * is known are not looked for again, likely owners come first, and looking ends when all are found.
+ * Maps sockets to processes. The kernel exposes this only descriptor by descriptor, so the point is to read few: sockets whose owner
+ * is known are not searched again, likely owners come first, and the search ends when all are found.
  */
 
 import { createReadTally, type HostRoot } from "../files/host-root.ts";
@@ -11,32 +11,32 @@ import type { ProcessEntry } from "../processes/process-table.ts";
 import { type Holder, SocketHolders } from "./socket-holders.ts";
 
 export interface SocketOwnerLimits {
-  /** Descriptors looked at per scan; default 100,000. */
+  /** Descriptors read per scan; default 100,000. */
   perScan?: number;
 }
 
 export interface SocketSearch {
-  /** Inodes that are looked for; found ones are taken out. */
+  /** Inodes to find; found ones are removed. */
   wanted: Set<number>;
   /** Likely owners first. */
   processes: Iterable<ProcessEntry>;
-  /** True when they are all processes: then those of which nothing is known have most to tell. */
+  /** True if the list contains all processes: unread ones come first then. */
   isSweep: boolean;
-  /** True for sockets that are still there: a descriptor that held one before is not read again. */
+  /** True for sockets that still exist: their known descriptors are not read again. */
   isAlive: (inode: number) => boolean;
-  /** Asked when some were not found where sockets usually stand: whether all other descriptors are worth reading for so many. */
+  /** Called if some sockets were not found where sockets usually are: whether to read all other descriptors for this many. */
   isWorthTheRest: (unfound: number) => boolean;
 }
 
 export interface SocketOwners {
-  /** Looks into the processes until all wanted sockets are found. */
+  /** Reads processes until all wanted sockets are found. */
   find(search: SocketSearch, pacer: Pacer): Promise<void>;
   /**
-   * Reads what was left out of these processes so far, at most about `limit` descriptors: a little in every scan finds everything in time.
-   * `again`: also those that were read to the end before.
+   * Reads descriptors of these processes that were skipped so far, at most about `limit`: a few in every scan eventually cover all.
+   * `again`: also processes that were read completely before.
    */
   explore(processes: Iterable<ProcessEntry>, isAlive: (inode: number) => boolean, limit: number, again?: boolean): void;
-  /** Asks one process about one descriptor: whether it holds this socket too, as a child does that inherited it. */
+  /** Checks one descriptor of one process for this socket, which a child may have inherited. */
   probe(process: ProcessEntry, descriptor: number, inode: number): boolean;
   /** Pids that hold the socket, ascending. */
   of(inode: number): readonly number[];
@@ -52,22 +52,22 @@ export interface SocketOwners {
   beginScan(): void;
   /** Processes whose descriptors may not be listed. */
   readonly denied: number;
-  /** Descriptors that were not looked at in this scan because of the limit. */
+  /** Descriptors skipped in this scan because of the limit. */
   readonly cut: number;
   /** Descriptors read in this scan. */
   readonly looked: number;
 }
 
-/** Sockets stand together in the table of descriptors: after this many other things in a row, the rest of the process waits for a second turn. */
+/** Sockets are adjacent in descriptor tables: after this many other descriptors in a row, the rest of the process is deferred. */
 const patience = 5;
-/** Before the first: runtimes open a dozen pipes and event descriptors when they start. */
+/** The same before the first socket: runtimes open a dozen pipes and event descriptors at start. */
 const initialPatience = 24;
 
 export function createSocketOwners(root: HostRoot, limits: SocketOwnerLimits = {}): SocketOwners {
   return new ProcSocketOwners(root, limits.perScan ?? 100_000);
 }
 
-/** What is to be learned from a process, and when it is enough. */
+/** What to read from a process, and when to stop. */
 type Aim = Pick<SocketSearch, "wanted" | "isAlive">;
 
 /** A process that is being read. */
@@ -81,7 +81,7 @@ class ProcSocketOwners implements SocketOwners {
   readonly #holders = new SocketHolders();
   readonly #perScan: number;
   #scan = 0;
-  /** Descriptors that may still be looked at in this scan. */
+  /** Remaining budget of descriptors in this scan. */
   #budget: number;
   #cut = 0;
 
@@ -115,7 +115,7 @@ class ProcSocketOwners implements SocketOwners {
   }
 
   explore(processes: Iterable<ProcessEntry>, isAlive: (inode: number) => boolean, limit: number, again = false): void {
-    // Never found, so that reading goes to the end.
+    // Matches nothing, so that all descriptors are read.
     const aim: Aim = { wanted: new Set([-1]), isAlive };
     const end = this.#budget - limit;
     for (const process of processes) {
@@ -174,7 +174,7 @@ class ProcSocketOwners implements SocketOwners {
     return this.#perScan - this.#budget;
   }
 
-  /** Null when the process has ended or may not be looked into. */
+  /** Null if the process has exited or is not readable. */
   #begin(process: ProcessEntry): Visit | null {
     const holder = this.#holders.of(process);
     if (holder.isDenied) return null;
@@ -201,7 +201,7 @@ class ProcSocketOwners implements SocketOwners {
       if (before !== undefined && aim.isAlive(before)) continue;
       this.#budget--;
       const inode = this.#directory.socketAt(holder.pid, descriptor, tally);
-      // May be listed but not looked at: so are all others of this process, and each refusal costs more than a read.
+      // Listable but not readable: so are all others of this process, and each refusal costs more than a read.
       if (inode === null && tally.denied > 0) {
         holder.isDenied = true;
         return true;
@@ -217,7 +217,7 @@ class ProcSocketOwners implements SocketOwners {
     return true;
   }
 
-  /** Only those of the kernel's tables are remembered: unix sockets come and go unseen, and would pile up. */
+  /** Only sockets in the kernel's TCP and UDP tables are kept: the end of a unix socket would go unnoticed, so they would accumulate. */
   #note(holder: Holder, descriptor: number, inode: number, aim: Aim): void {
     if (inode > 0 && (aim.wanted.delete(inode) || aim.isAlive(inode))) this.#holders.add(holder, descriptor, inode);
     else holder.sockets.delete(descriptor);

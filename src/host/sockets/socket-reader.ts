@@ -34,7 +34,7 @@ const inUse = {
 } as const;
 
 export function createSocketReader(root: HostRoot, dumper: SocketDumper | null): SocketReader {
-  /** What netlink refused, by protocol and whether it was the own namespace: it will refuse again. */
+  /** Dumps that netlink refused, by protocol and namespace (own or other): it would refuse again. */
   const refused = new Set<string>();
   let fallback: string | null = dumper ? null : "netlink is not used";
 
@@ -81,7 +81,7 @@ export function createSocketReader(root: HostRoot, dumper: SocketDumper | null):
         const found = usedFamilies(member, request.protocol).map((family) =>
           readSocketTable(root, `${member}/net/${request.protocol}${suffixes[family]}`, request.states, visit, tally),
         );
-        // None in use is an answer, too.
+        // Zero sockets is a valid result.
         if (found.length === 0 || found.some(Boolean)) return true;
       }
       return false;

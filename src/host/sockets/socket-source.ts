@@ -5,19 +5,19 @@ export type SocketProtocol = "tcp" | "udp";
 /** States of the kernel that matter here, as `/proc/net/tcp` and netlink number them. */
 export const socketStates = { established: 1, synSent: 2, close: 7, closeWait: 8, listen: 10 } as const;
 
-/** One socket while it is visited. The object is used again for the next one: copy what must stay. */
+/** One socket while it is visited. The object is reused for the next one: copy values to keep. */
 export interface SocketView {
   readonly inode: number;
   readonly state: number;
   readonly localPort: number;
   readonly remotePort: number;
-  /** Owner at the time the socket was made. */
+  /** Uid that created the socket. */
   readonly userId: number;
   /** Null where the source does not report it. */
   readonly bytesSent: number | null;
   readonly bytesReceived: number | null;
   readonly rttUs: number | null;
-  /** Segments sent again since the connection began. */
+  /** Retransmitted segments since the connection began. */
   readonly retransmits: number | null;
   /** IPv4 in IPv6 comes as IPv4. */
   localAddress(): string;
@@ -26,14 +26,14 @@ export interface SocketView {
 
 export type VisitSocket = (socket: SocketView) => void;
 
-/** One dump under way; see SocketDumper. */
+/** A dump in progress; see SocketDumper. */
 export interface SocketDump {
-  /** Visits the next piece; false when that was the last. Throws when the kernel refuses. */
+  /** Visits the next chunk; false if it was the last. Throws if the kernel refuses. */
   next(visit: VisitSocket): boolean;
   close(): void;
 }
 
-/** Reads sockets faster and with counters (sock_diag). Comes from outside, as this room makes no foreign calls. */
+/** Reads sockets faster and with counters (sock_diag). Injected, because this room makes no FFI calls. */
 export interface SocketDumper {
   /** False while the text tables are preferred; checked at each read. Default true. */
   isWanted?: () => boolean;

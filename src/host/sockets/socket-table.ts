@@ -16,7 +16,7 @@ for (const [index, digit] of [..."0123456789abcdef"].entries()) {
   hexValues[digit.toUpperCase().charCodeAt(0)] = index;
 }
 
-/** -1 when a digit is not one. */
+/** -1 for anything but hex digits. */
 function hexAt(bytes: Uint8Array, start: number, digits: number): number {
   let value = 0;
   for (let index = start; index < start + digits; index++) {
@@ -40,14 +40,14 @@ function decimalAt(bytes: Uint8Array, start: number, end: number): { value: numb
   return { value, next: index };
 }
 
-/** The line under the reader's finger. */
+/** The current line. */
 class TableLine implements SocketView {
   inode = 0;
   state = 0;
   localPort = 0;
   remotePort = 0;
   userId = 0;
-  /** The tables do not count: netlink does. */
+  /** Text tables have no counters; netlink does. */
   readonly bytesSent = null;
   readonly bytesReceived = null;
   readonly rttUs = null;
@@ -139,7 +139,7 @@ export function readSocketTable(root: HostRoot, path: string, states: readonly n
         start = end + 1;
       }
       const left = rest.length + piece.length - start;
-      // The piece is overwritten by the next one, so what is left of it is copied.
+      // The next chunk overwrites this one, so copy the rest of it.
       rest = isDone || left > maxLineBytes ? Buffer.alloc(0) : Buffer.concat([rest, piece.subarray(start)]);
       return !isDone;
     },

@@ -1,4 +1,4 @@
-/** All sockets of the host from scan to scan: what is new, what has ended, who listens and which end of a connection called. */
+/** Tracks the host's sockets from scan to scan: opened, closed, listeners, and which end of a connection is the client. */
 
 import { isLoopback } from "../../base/ip-address.ts";
 import { type FoldedConnections, foldConnections } from "./folded-connections.ts";
@@ -27,13 +27,13 @@ export interface SocketTracker {
   readonly listeners: ReadonlyMap<number, TrackedSocket>;
   readonly connections: ReadonlyMap<number, TrackedSocket>;
   readonly index: ListenerIndex;
-  /** Listeners that were left out because there are too many. */
+  /** Listeners above the limit. */
   readonly cutListeners: number;
   beginScan(scan: number): void;
   see(view: SocketView, protocol: SocketProtocol, networkNamespace: number): void;
-  /** A namespace that could not be read this time: its sockets are taken to be as they were. */
+  /** A namespace could not be read this time: its sockets are assumed to be unchanged. */
   keep(networkNamespace: number): void;
-  /** What was not seen has ended. `forget` is called for each. */
+  /** Closes sockets that were not seen; `forget` is called for each. */
   endScan(forget: (socket: TrackedSocket) => void): SocketChanges;
 }
 
@@ -88,7 +88,7 @@ class Tracker implements SocketTracker {
   }
 
   endScan(forget: (socket: TrackedSocket) => void): SocketChanges {
-    // A listener that came with this scan counts too, so roles are given when all tables were read.
+    // Listeners of this scan count too, so roles are assigned after all tables were read.
     for (const socket of [...this.#opened, ...this.#beyond]) socket.role = this.#roleOf(socket);
     const { folded, cut } = foldConnections(this.#beyond);
     const closed = this.#takeUnseen(this.connections);
@@ -123,7 +123,7 @@ class Tracker implements SocketTracker {
     const local = localEndOf(socket);
     if (this.index.match(local).length > 0) return "server";
     if (!this.index.wasListening(local)) return "client";
-    // A port that was listened on once may be given to a caller later: then it is the other end that listens now.
+    // A former listening port may become a client's ephemeral port: the end that listens now is the server.
     const { remoteAddress, remotePort } = socket;
     const isOnHost = isLoopback(remoteAddress) || remoteAddress === socket.localAddress;
     return isOnHost && this.index.match({ ...local, address: remoteAddress, port: remotePort }).length > 0 ? "client" : "server";

@@ -12,7 +12,7 @@ export interface TrackedSocket {
   readonly localPort: number;
   readonly remoteAddress: string;
   readonly remotePort: number;
-  /** Owner at the time the socket was made. */
+  /** Uid that created the socket. */
   readonly userId: number;
   readonly sinceScan: number;
   lastScan: number;
@@ -24,7 +24,7 @@ export interface TrackedSocket {
   bytesReceived: number | null;
   rttUs: number | null;
   retransmits: number | null;
-  /** How often its owner was looked for in vain, and the scan that looks again. */
+  /** Failed searches for its owner, and the scan of the next attempt. */
   searches: number;
   nextSearchScan: number;
 }
@@ -52,7 +52,7 @@ export function trackSocket(view: SocketView, protocol: SocketProtocol, networkN
   };
 }
 
-/** False when the inode was given to another socket meanwhile. */
+/** False if the inode belongs to another socket by now. */
 export function updateSocket(socket: TrackedSocket, view: SocketView, scan: number): boolean {
   if (socket.localPort !== view.localPort || socket.remotePort !== view.remotePort) return false;
   socket.lastScan = scan;
