@@ -26,8 +26,14 @@ const settings: TrafficSettings = {
 };
 
 /** Skips the benchmark with a message where BPF programs cannot be loaded. */
+export function bpfProblem(): string | undefined {
+  if (process.getuid?.() !== 0) return "needs root";
+  return existsSync(objectPath) ? undefined : "the BPF objects are not built (no clang)";
+}
+
+/** Ends the benchmark where hooks cannot be loaded. */
 export function requireBpf(): void {
-  const problem = process.getuid?.() !== 0 ? "needs root" : existsSync(objectPath) ? undefined : "the BPF objects are not built (no clang)";
+  const problem = bpfProblem();
   if (problem === undefined) return;
   process.stdout.write(`  skipped: ${problem}\n`);
   process.exit(0);

@@ -1,0 +1,71 @@
+/** Roles of the live world and their names and ports, which a seed chooses: nothing may depend on what a service is called. */
+
+import { Dice } from "../health-world.ts";
+
+export const roles = [
+  "nginx",
+  "gateway",
+  "catalog",
+  "redis",
+  "orders",
+  "postgres",
+  "payments",
+  "provider",
+  "worker",
+  "mailer",
+  "load",
+] as const;
+
+export type Role = (typeof roles)[number];
+
+/** Who calls whom: a fault shows at the callers, too. */
+export const calls: Partial<Record<Role, readonly Role[]>> = {
+  load: ["nginx"],
+  nginx: ["gateway"],
+  gateway: ["catalog", "orders", "payments"],
+  catalog: ["redis"],
+  orders: ["postgres", "redis"],
+  payments: ["provider"],
+  worker: ["redis", "mailer"],
+};
+
+/** All that call it, directly or through others. */
+export function callersOf(role: Role): Set<Role> {
+  const found = new Set<Role>();
+  const visit = (callee: Role): void => {
+    for (const caller of roles)
+      if (calls[caller]?.includes(callee) && !found.has(caller)) {
+        found.add(caller);
+        visit(caller);
+      }
+  };
+  visit(role);
+  return found;
+}
+
+const words = ["amber", "basil", "cedar", "delta", "ember", "fjord", "grove", "heron", "indigo", "juniper", "kestrel", "larch", "maple"];
+
+/** Well-known servers keep their names: their program is what they are. */
+const ownName: ReadonlySet<Role> = new Set(["nginx", "redis", "postgres"]);
+
+export function namesOf(seed: number): Record<Role, string> {
+  const dice = new Dice(seed);
+  const left = [...words];
+  const pick = (): string => left.splice(Math.floor(dice.between(0, left.length)), 1)[0] ?? "";
+  return Object.fromEntries(roles.map((role) => [role, ownName.has(role) ? role : `${pick()}-${suffix[role] ?? role}`])) as Record<
+    Role,
+    string
+  >;
+}
+
+/** Names that do not give the role away. */
+const suffix: Partial<Record<Role, string>> = { gateway: "web", catalog: "items", orders: "desk", payments: "till", provider: "bank" };
+
+/** Distinct, outside the ephemeral range; whether one is free shows when its program starts. */
+export function portsOf(seed: number): Record<Role, number> {
+  const dice = new Dice(seed + 1);
+  const chosen = new Set<number>();
+  while (chosen.size < roles.length) chosen.add(Math.floor(dice.between(20_000, 30_000)));
+  const list = [...chosen];
+  return Object.fromEntries(roles.map((role, index) => [role, list[index] ?? 0])) as Record<Role, number>;
+}

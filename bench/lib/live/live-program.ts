@@ -1,0 +1,115 @@
+/** One real process of the live world. It can be killed, paused, restarted, and told to misbehave by a file that it reads. */
+
+import { type ChildProcess, spawn } from "node:child_process";
+import { once } from "node:events";
+import { renameSync, writeFileSync } from "node:fs";
+import { connect } from "node:net";
+import { until } from "../coral-process.ts";
+import type { ControlGroup } from "./control-group.ts";
+
+export interface ProgramStart {
+  file: string;
+  args: readonly string[];
+  directory: string;
+  env: NodeJS.ProcessEnv;
+  user?: { uid: number; gid: number };
+}
+
+/** What a fault asks of a program that reads its behaviour. Routes are `POST /charge`. */
+export interface Behaviour {
+  routes?: Record<string, { errorRatio?: number; delayMs?: number; burnMs?: number; part?: number }>;
+  /** Five times a second its only thread is busy for this long. */
+  blockMs?: number;
+  /** Five times a second so much more memory is kept. */
+  leakBytes?: number;
+  leakConnections?: number;
+  exit?: boolean;
+}
+
+export class LiveProgram implements AsyncDisposable {
+  readonly name: string;
+  readonly port: number;
+  readonly #start: ProgramStart;
+  readonly #behaviourFile: string;
+  readonly group: ControlGroup | null;
+  #child: ChildProcess | undefined;
+  #isEnding = false;
+  /** As a container runtime does: what ends is started again. */
+  isSupervised = false;
+
+  constructor(name: string, port: number, start: ProgramStart, group: ControlGroup | null = null) {
+    this.name = name;
+    this.port = port;
+    this.#start = start;
+    this.#behaviourFile = `${start.directory}/behaviour.json`;
+    this.group = group;
+  }
+
+  get pid(): number {
+    return this.#child?.pid ?? 0;
+  }
+
+  get child(): ChildProcess | undefined {
+    return this.#child;
+  }
+
+  async start(): Promise<this> {
+    this.behave({});
+    this.#spawn();
+    if (this.port > 0) await until(`${this.name} listens`, 30_000, () => canConnect(this.port));
+    return this;
+  }
+
+  #spawn(): void {
+    this.#isEnding = false;
+    const { file, args, directory, env, user } = this.#start;
+    const child = spawn(file, args, { cwd: directory, env, ...user, stdio: ["pipe", "pipe", "ignore"] });
+    this.#child = child;
+    this.group?.add(child.pid ?? 0);
+    child.on("error", () => undefined);
+    child.stdin?.on("error", () => undefined);
+    child.once("exit", () => {
+      if (!this.#isEnding && this.isSupervised) setTimeout(() => !this.#isEnding && this.#spawn(), 1_000);
+    });
+  }
+
+  /** Replaced in one step: the program never reads half of it. */
+  behave(behaviour: Behaviour): void {
+    writeFileSync(`${this.#behaviourFile}.new`, JSON.stringify(behaviour));
+    renameSync(`${this.#behaviourFile}.new`, this.#behaviourFile);
+  }
+
+  signal(name: NodeJS.Signals): void {
+    this.#child?.kill(name);
+  }
+
+  async stop(): Promise<void> {
+    this.#isEnding = true;
+    const child = this.#child;
+    if (!child || child.exitCode !== null || child.signalCode !== null) return;
+    const ended = once(child, "exit");
+    child.kill("SIGCONT");
+    child.kill("SIGKILL");
+    await ended;
+  }
+
+  async restart(): Promise<void> {
+    await this.stop();
+    await this.start();
+  }
+
+  async [Symbol.asyncDispose](): Promise<void> {
+    await this.stop();
+    this.group?.[Symbol.dispose]();
+  }
+}
+
+function canConnect(port: number): Promise<void> {
+  return new Promise((resolve, reject) => {
+    const socket = connect(port, "127.0.0.1", () => {
+      socket.destroy();
+      resolve();
+    });
+    socket.once("error", reject);
+  });
+}

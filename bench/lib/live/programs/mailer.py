@@ -1,0 +1,13 @@
+"""Accepts mails and keeps none."""
+
+import time
+
+from program import serve
+
+
+def send():
+    time.sleep(0.005)
+    return {}
+
+
+serve([("POST", "/send", send)])

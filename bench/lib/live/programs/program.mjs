@@ -1,0 +1,94 @@
+// What the Node programs of the live world share: a small HTTP server, calls to other programs, and the behaviour that a fault changes.
+
+import { readFileSync } from "node:fs";
+import { Agent, createServer, request } from "node:http";
+
+/** Set by the world: ports of the other programs by role. */
+export const ports = JSON.parse(process.env.PORTS ?? "{}");
+const behaviourFile = process.env.BEHAVIOUR ?? "";
+let behaviour = {};
+let heldBytes = [];
+
+/** A fault writes this file; it names routes, and what differs in them. */
+function readBehaviour() {
+  try {
+    behaviour = JSON.parse(readFileSync(behaviourFile, "utf8"));
+  } catch {
+    // Being replaced right now: the next reading finds it.
+  }
+  if (behaviour.exit) process.exit(1);
+  if (behaviour.blockMs) burn(behaviour.blockMs);
+  if (behaviour.leakBytes) heldBytes.push(Buffer.alloc(behaviour.leakBytes, 1));
+  else heldBytes = [];
+}
+setInterval(readBehaviour, 200);
+readBehaviour();
+
+function burn(ms) {
+  for (const end = performance.now() + ms; performance.now() < end; );
+}
+
+const sleep = (ms) => new Promise((resolve) => setTimeout(resolve, ms));
+
+export class Failure extends Error {
+  constructor(status, message) {
+    super(message);
+    this.status = status;
+  }
+}
+
+/** Applies what a fault asks of this route. Throws what the route responds with. */
+async function misbehave(route) {
+  const { errorRatio = 0, part = 1, delayMs = 0, burnMs = 0 } = behaviour.routes?.[route] ?? {};
+  if (Math.random() < part) {
+    if (delayMs > 0) await sleep(delayMs * (0.8 + 0.4 * Math.random()));
+    if (burnMs > 0) burn(burnMs);
+  }
+  if (Math.random() < errorRatio) throw new Failure(500, "internal error");
+}
+
+/** Routes are `GET /items/:id`; handlers get the path's parts and return what is sent as JSON. */
+export function serve(routes) {
+  const table = Object.entries(routes).map(([route, handle]) => {
+    const [method, path] = route.split(" ");
+    return { route, method, pattern: new RegExp(`^${path.replace(/:\w+/g, "([^/]+)")}$`), handle };
+  });
+  const respond = async (incoming, response) => {
+    const path = (incoming.url ?? "/").split("?")[0];
+    const found = table.find(({ method, pattern }) => method === incoming.method && pattern.test(path));
+    let [status, body] = [200, {}];
+    try {
+      if (!found) throw new Failure(404, "not found");
+      for await (const _ of incoming);
+      await misbehave(found.route);
+      body = await found.handle(...found.pattern.exec(path).slice(1));
+    } catch (error) {
+      status = error.status ?? 500;
+      body = { error: String(error.message) };
+    }
+    const text = JSON.stringify(body);
+    response.writeHead(status, { "content-type": "application/json", "content-length": Buffer.byteLength(text) }).end(text);
+  };
+  createServer({ keepAliveTimeout: 60_000 }, respond).listen(Number(process.env.PORT), "127.0.0.1");
+}
+
+const agent = new Agent({ keepAlive: true, maxSockets: 64 });
+
+/** Calls another program; its failure becomes ours, as gateways do it. */
+export function call(role, method, path, { timeoutMs = 2_000 } = {}) {
+  return new Promise((resolve, reject) => {
+    const outgoing = request({ host: "127.0.0.1", port: ports[role], method, path, agent, timeout: timeoutMs }, (response) => {
+      let text = "";
+      response.setEncoding("utf8").on("data", (part) => (text += part));
+      response.once("end", () => {
+        if (response.statusCode >= 500) reject(new Failure(502, `upstream responded ${response.statusCode}`));
+        else if (response.statusCode >= 400) reject(new Failure(response.statusCode, text));
+        else resolve(JSON.parse(text));
+      });
+      response.once("error", (error) => reject(new Failure(502, error.message)));
+    });
+    outgoing.once("timeout", () => outgoing.destroy(new Failure(504, "upstream timed out")));
+    outgoing.once("error", (error) => reject(error instanceof Failure ? error : new Failure(502, error.message)));
+    outgoing.end();
+  });
+}

@@ -1,0 +1,45 @@
+/** Starts the live world with a colony that observes it, and gives it one fault after the other. */
+
+import { bpfProblem } from "../request-watch.ts";
+import { liveFaults } from "./faults/fault-list.ts";
+import { LiveColony } from "./live-colony.ts";
+import { LiveWorld, missingPrograms } from "./live-world.ts";
+import { type LiveResult, watchFault } from "./watch-fault.ts";
+
+/** Until every route has a baseline: minutes that ended 90 seconds ago. */
+const warmUpMs = 300_000;
+
+export interface LiveRun {
+  /** Why nothing was tried. */
+  skipped?: string;
+  results: LiveResult[];
+}
+
+/** `only`: parts of the names of the faults to try. */
+export async function runLiveFaults(seed: number, only: readonly string[]): Promise<LiveRun> {
+  const skipped = missingPrograms() ?? bpfProblem();
+  if (skipped !== undefined) return { skipped, results: [] };
+  const faults = liveFaults.filter(({ name }) => only.length === 0 || only.some((part) => name.includes(part)));
+  await using colony = await LiveColony.start();
+  await using world = await new LiveWorld(seed).start();
+  progress(`world ${Object.entries(world.names).flat().join(" ")}; ${faults.length} faults after ${warmUpMs / 1_000} s`);
+  await colony.wait(warmUpMs);
+  const results: LiveResult[] = [];
+  for (const fault of faults) {
+    const result = await watchFault(world, colony, fault);
+    progress(describeLive(result));
+    results.push(result);
+  }
+  return { results };
+}
+
+export function describeLive({ name, skipped, foundMs, goneMs, accused, seen, left }: LiveResult): string {
+  if (skipped !== undefined) return `${name}: skipped, ${skipped}`;
+  const seconds = (ms: number | null): string => (ms === null ? "never" : `after ${Math.round(ms / 1_000)} s`);
+  const others = accused.size === 0 ? "" : `; accused ${[...accused.values()].join(" | ")}`;
+  return `${name}: found ${seconds(foundMs)}, gone ${seconds(goneMs)}; first line ${seen}${others}${left === "" ? "" : `; left ${left}`}`;
+}
+
+function progress(line: string): void {
+  process.stderr.write(`${new Date().toISOString().slice(11, 19)} ${line}\n`);
+}

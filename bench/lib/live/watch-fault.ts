@@ -1,0 +1,96 @@
+/** Injects a fault, reads the summary until its first line is right, repairs it, and reads on until all is well. */
+
+import type { ServiceSummary } from "../../../src/tools/schemas/summary.ts";
+import type { LiveColony } from "./live-colony.ts";
+import type { LiveFault } from "./live-fault.ts";
+import { callersOf, type Role, roles } from "./live-names.ts";
+import type { LiveWorld } from "./live-world.ts";
+
+const windowMs = 10_000;
+const pollMs = 3_000;
+/** How long a fault lasts: until it has been found for `steadyMs`, at most `faultMaxMs`. */
+const faultMaxMs = 100_000;
+const steadyMs = 25_000;
+const repairMaxMs = 120_000;
+const calmMs = 20_000;
+
+export interface LiveResult {
+  name: string;
+  kind: string;
+  skipped?: string;
+  /** From the end of the second bad window until the first line is right and stays so; null: never. */
+  foundMs: number | null;
+  /** From the repair until nothing is wrong any more; null: not within two minutes. */
+  goneMs: number | null;
+  /** Services that neither have the fault nor call the one that does, by what they were accused of. */
+  accused: Map<string, string>;
+  /** The last first line while the fault lasted. */
+  seen: string;
+  /** What was still wrong at the end. */
+  left: string;
+}
+
+interface Ill {
+  role: Role;
+  health: string;
+  message: string;
+}
+
+/** Services of the world that are not well, worst first. Other programs of the host are not what is tried here. */
+async function readIll(world: LiveWorld, colony: LiveColony): Promise<Ill[]> {
+  const roleOf = new Map(roles.map((role) => [world.names[role], role]));
+  return (await colony.summary()).flatMap(({ service, health, findings }: ServiceSummary): Ill[] => {
+    const role = roleOf.get(service) ?? roleOf.get(service.replace(/[ :(].*$/, ""));
+    const isIll = health === "critical" || health === "degraded";
+    return isIll && role !== undefined ? [{ role, health, message: findings[0]?.message ?? "" }] : [];
+  });
+}
+
+const text = ({ role, health, message }: Ill): string => `${role} ${health}: ${message}`;
+
+/** Waits until nothing is wrong; returns what is left after the time. */
+async function settle(world: LiveWorld, colony: LiveColony, maxMs: number): Promise<{ calmAfterMs: number | null; left: string }> {
+  const startMs = performance.now();
+  let [calmSinceMs, left]: [number | null, string] = [null, ""];
+  for (;;) {
+    const ill = await readIll(world, colony);
+    const atMs = performance.now() - startMs;
+    calmSinceMs = ill.length > 0 ? null : (calmSinceMs ?? atMs);
+    if (ill.length > 0) left = ill.map(text).join(" | ");
+    if (calmSinceMs !== null && atMs - calmSinceMs >= calmMs) return { calmAfterMs: calmSinceMs, left: "" };
+    if (atMs > maxMs) return { calmAfterMs: null, left };
+    await colony.wait(pollMs);
+  }
+}
+
+export async function watchFault(world: LiveWorld, colony: LiveColony, fault: LiveFault): Promise<LiveResult> {
+  const { name, kind } = fault;
+  const result: LiveResult = { name, kind, foundMs: null, goneMs: null, accused: new Map(), seen: "", left: "" };
+  const skipped = fault.skipReason?.(world);
+  if (skipped !== undefined) return { ...result, skipped };
+  await settle(world, colony, repairMaxMs);
+  await fault.inject(world);
+  await observe(world, colony, fault, result);
+  await fault.repair(world);
+  const { calmAfterMs, left } = await settle(world, colony, repairMaxMs);
+  return { ...result, goneMs: calmAfterMs, left };
+}
+
+async function observe(world: LiveWorld, colony: LiveColony, fault: LiveFault, result: LiveResult): Promise<void> {
+  const startMs = Date.now();
+  // The first window that is bad from its start to its end, and the one after it.
+  const badMs = Math.max(windowMs, (fault.windowSeconds ?? 0) * 1_000);
+  const secondBadMs = Math.ceil(startMs / windowMs) * windowMs + 2 * badMs;
+  const suffering = new Set<Role>([fault.service, ...callersOf(fault.service), ...(fault.alsoSuffer ?? [])]);
+  let rightMs: number | null = null;
+  while (Date.now() - startMs < faultMaxMs && (rightMs === null || Date.now() - rightMs < steadyMs)) {
+    await colony.wait(pollMs);
+    const ill = await readIll(world, colony);
+    const [first] = ill;
+    result.seen = first ? text(first) : "nothing is wrong";
+    const isRight = first?.role === fault.service && fault.pointers.some((pointer) => first.message.includes(pointer));
+    rightMs = isRight ? (rightMs ?? Date.now()) : null;
+    for (const one of ill) if (!suffering.has(one.role)) result.accused.set(one.role, text(one));
+  }
+  result.foundMs = rightMs === null ? null : Math.max(0, rightMs - secondBadMs);
+}
