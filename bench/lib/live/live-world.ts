@@ -197,9 +197,9 @@ http { access_log off; keepalive_requests 1000000000; ${temporary}
   }
 }
 
-/** 200,000 orders of 2,000 users: without its index, a statement reads them all. */
+/** 400,000 orders of 2,000 users: without its index, a statement reads them all. */
 const schema = `CREATE TABLE orders (id bigserial PRIMARY KEY, user_id int NOT NULL, total int NOT NULL);
-  INSERT INTO orders (user_id, total) SELECT n % 2000, n % 100 FROM generate_series(1, 200000) n;
+  INSERT INTO orders (user_id, total) SELECT n % 2000, n % 100 FROM generate_series(1, 400000) n;
   CREATE INDEX orders_user ON orders (user_id);
   CREATE TABLE stock (item int PRIMARY KEY, units int NOT NULL);
   INSERT INTO stock SELECT n, 1000000 FROM generate_series(0, 19) n;

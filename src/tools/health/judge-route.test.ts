@@ -60,6 +60,9 @@ describe("judgeRoute()", () => {
     const unknown = { before: null, yesterday: null };
     expect(verdictOf([bad, bad], unknown)).toBe("critical errors");
     expect(verdictOf([slow, slow], unknown)).toBe("");
+    const few = { before: baselineOf({ requests: 19 }), yesterday: null };
+    expect(verdictOf([slow, slow], few)).toBe("");
+    expect(verdictOf([slow, slow], { ...few, before: baselineOf({ requests: 20 }) })).toBe("critical slow");
   });
 
   it("ignores milliseconds, the spread of the baseline and what a busy host adds", () => {

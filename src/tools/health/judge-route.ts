@@ -49,6 +49,8 @@ export interface JudgedRoute {
 const leastInWindow = { errors: 5, slow: 10, queue: 10 };
 /** Bad requests that it takes, however few there are in all. */
 const leastBad = { errors: 6, errorsWithoutBaseline: 10, slow: 8 };
+/** Fewer requests have no p95 to compare with. */
+const leastInBaseline = 20;
 /** Dense traffic is judged by what is at most this old. */
 const staleMs = 60_000;
 /** A wait that is as long as this at the median is what the request is for: long polls, event streams. */
@@ -168,7 +170,7 @@ function slowAgainst(
   noiseUs: number,
 ): { p95Us: number; usualUs: number } | null {
   const usualUs = baseline?.p95Us ?? null;
-  if (baseline === null || usualUs === null || (baseline.p50Us ?? 0) >= waitingUs) return null;
+  if (baseline === null || usualUs === null || baseline.requests < leastInBaseline || (baseline.p50Us ?? 0) >= waitingUs) return null;
   const { warning, leastUs, soonUs, critical } = thresholds.latency;
   const spreadUs = Math.min(baseline.p95HighUs ?? usualUs, 3 * usualUs) - usualUs;
   const above = (times: number, floorUs: number): number =>

@@ -22,7 +22,7 @@ export const storeFaults: readonly LiveFault[] = [
     name: "an index is gone",
     kind: "missing-index",
     service: "postgres",
-    pointers: ["SELECT orders", "SELECT id, total FROM orders"],
+    pointers: ["SELECT orders", "FROM orders"],
     inject: (world) => void world.psql("DROP INDEX orders_user"),
     repair: (world) => void world.psql("CREATE INDEX orders_user ON orders (user_id)"),
   },

@@ -58,7 +58,7 @@ def create():
 
 
 def show(order):
-    return {"orders": run(f"SELECT id, total FROM orders WHERE user_id = {int(order)} LIMIT 20")[0]}
+    return {"orders": run(f"SELECT sum(total) FROM orders WHERE user_id = {int(order)}")[0]}
 
 
 def report():

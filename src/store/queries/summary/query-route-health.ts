@@ -26,8 +26,10 @@ export const judgedMs = 5 * minuteMs;
 const recentMs = 90_000;
 /** A baseline for what has not been there for an hour. */
 const youngMs = 30 * minuteMs;
-/** Baselines of fewer windows than this are not used. */
+/** Baselines of fewer full windows than this are not used. */
 const leastWindows = 2;
+/** Of the requests of the median window: with fewer, a window at the edge of what was observed says nothing of what is usual. */
+const fullPart = 0.25;
 const cellMs = 10_000;
 /** Routes whose windows are read; the worst are kept. */
 const suspectsMax = 500;
@@ -255,18 +257,21 @@ async function readBaselines(
          SELECT gid, any_value(period) AS period, ${names.map((name) => `any_value(${name}) AS ${name}`).join(", ")}, sum(requests) AS n,
            coalesce(sum(requests) FILTER (is_error), 0) AS e, sum(duration_us) AS us FROM part GROUP BY gid
        ) g LEFT JOIN (${sharesSql("gid", bucketedSql("gid"), [50, 95])}) d ON d.gid = g.gid
+     ),
+     weighed AS (
+       SELECT *, n >= ${fullPart} * quantile_cont(n, 0.5) OVER (PARTITION BY hash(period, ${kind})) AS is_full FROM win WHERE n > 0
      )
      SELECT any_value(period) AS period, ${names.map((name) => `any_value(${name}) AS ${name}`).join(", ")}, sum(n) AS requests, sum(e) AS errors, sum(us) AS us,
-       count(*) AS windows, min(n) AS least, quantile_cont(e / n, 0.5) AS ratio, quantile_disc(p50, 0.5) AS p50, quantile_disc(p95, 0.5) AS p95,
-       max(p95) AS high
-     FROM win WHERE n > 0 GROUP BY hash(period, ${kind})`,
+       count(*) AS windows, count(*) FILTER (is_full) AS full_windows, min(n) AS least, quantile_cont(e / n, 0.5) FILTER (is_full) AS ratio,
+       quantile_disc(p50, 0.5) FILTER (is_full) AS p50, quantile_disc(p95, 0.5) FILTER (is_full) AS p95, max(p95) AS high
+     FROM weighed GROUP BY hash(period, ${kind})`,
     parameters,
   );
   const found: Baselines = new Map();
   for (const row of rows) {
     const { period, range } = periods[numberIn(row, "period")] ?? {};
     const windows = numberIn(row, "windows");
-    if (period === undefined || range === undefined || windows < leastWindows) continue;
+    if (period === undefined || range === undefined || numberIn(row, "full_windows") < leastWindows) continue;
     const one = kindIn(row);
     const entry = found.get(idOf(one)) ?? { kind: one };
     found.set(idOf(one), entry);

@@ -214,4 +214,26 @@ describe("querySummary() of a young service", () => {
     expect(fresh?.before?.windows).toBeGreaterThan(5);
     expect(fresh?.cells.slice(0, 7).map(({ errors }) => errors)).toEqual([20, 20, 20, 20, 20, 20, 0]);
   });
+
+  it("does not count a window at the edge, with hardly any requests, as what is usual", async () => {
+    const startMs = Math.ceil((clock.wall + 400 * minuteMs) / (10 * minuteMs)) * 10 * minuteMs;
+    const sent = (atMs: number, count: number, durationNs: number): RedRow =>
+      redRowOf(
+        Array.from(
+          { length: count },
+          (): MadeRequest => ({ atMs, service: "edge", role: "server", route: "/e", status: "200", durationNs }),
+        ),
+      );
+    // One fast request just before a window's end, then a full window of slower ones, which makes no baseline alone.
+    await hosts.add("web-3", {
+      red: [sent(startMs - 5_000, 1, 1e6), sent(startMs + minuteMs, 40, 3e7), sent(startMs + 28 * minuteMs, 20, 3e7)],
+    });
+    const ofEdge = async (nowMs: number) =>
+      (await querySummary(hosts.store, { sinceMs: 5 * minuteMs, nowMs })).routes.find(({ service }) => service === "edge")?.before;
+    expect(await ofEdge(startMs + 29 * minuteMs)).toBeNull();
+    await hosts.add("web-3", { red: [sent(startMs + 11 * minuteMs, 40, 3e7), sent(startMs + 38 * minuteMs, 20, 3e7)] });
+    const before = await ofEdge(startMs + 39 * minuteMs);
+    expect(before).toMatchObject({ isSettled: true, windows: 3 });
+    expect(before?.p95Us).toBeGreaterThan(25_000);
+  });
 });
