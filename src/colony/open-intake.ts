@@ -40,6 +40,7 @@ export async function openIntake(
     clock,
     log: log.child("pull"),
     metrics,
+    countedBy: (agentId) => registry.recorders.countedBy(agentId),
     onContact: (agentId, lagMs) => registry.contact(agentId, lagMs),
   });
   const segmentPuller =

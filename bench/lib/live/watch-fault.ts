@@ -56,7 +56,7 @@ async function settle(world: LiveWorld, colony: LiveColony, maxMs: number): Prom
     const ill = await readIll(world, colony);
     const atMs = performance.now() - startMs;
     calmSinceMs = ill.length > 0 ? null : (calmSinceMs ?? atMs);
-    if (ill.length > 0) left = ill.map(text).join(" | ");
+    left = ill.length > 0 ? ill.map(text).join(" | ") : left;
     if (calmSinceMs !== null && atMs - calmSinceMs >= calmMs) return { calmAfterMs: calmSinceMs, left: "" };
     if (atMs > maxMs) return { calmAfterMs: null, left };
     await colony.wait(pollMs);

@@ -2,7 +2,7 @@
 
 import type { Clock } from "../../base/clock.ts";
 import type { AgentConfig } from "../../config/index.ts";
-import type { HostReader } from "../../host/index.ts";
+import { type HostReader, ownPidNamespace } from "../../host/index.ts";
 import { runtimeProtocolVersion } from "../../model/runtime-facts.ts";
 import type { AgentStore } from "../../store/agent/index.ts";
 import { runtimeToWire } from "../../transport/index.ts";
@@ -40,7 +40,7 @@ export class SelfDescription {
     return {
       protocolVersion: runtimeProtocolVersion,
       version,
-      host: machine,
+      host: { ...machine, pidNamespace: BigInt(ownPidNamespace()?.inode ?? 0) },
       epoch: store.epoch,
       labels: config().labels,
       capabilities: capabilities(),

@@ -11,6 +11,7 @@ import { createBackoff } from "../../base/retry.ts";
 import { Semaphore } from "../../base/semaphore.ts";
 import { AgentService, type PullResponse } from "../../proto/coral/agent/v1/agent_pb.ts";
 import type { ColonyStore } from "../../store/colony/index.ts";
+import { red } from "../../store/signals/index.ts";
 import type { AgentPull, SignalSlice } from "../../store/tables/index.ts";
 import { fromConnectError, type Tunnel } from "../../transport/index.ts";
 import type { ColonyMetrics } from "../core/colony-metrics.ts";
@@ -35,6 +36,8 @@ export interface PullSchedulerOptions {
   clock: Clock;
   log: Logger;
   metrics: ColonyMetrics;
+  /** Whether requests that this agent recorded at a time count; undefined: all do. */
+  countedBy?: (agentId: string) => ((timeMs: number) => boolean) | undefined;
   /** Called after each answer, with the lag of its oldest row when it had any. */
   onContact: (agentId: string, lagMs: number | undefined) => void;
 }
@@ -122,7 +125,7 @@ export class PullScheduler {
 
   /** True when the agent has more rows ready. */
   async #pullOnce(target: PullTarget, signal: AbortSignal): Promise<boolean> {
-    const { store, ingest, clock, metrics, onContact, signals, settings, auditHead } = this.#options;
+    const { store, ingest, clock, metrics, onContact, signals, settings, auditHead, countedBy } = this.#options;
     const { client, agentId, epoch, reported } = target;
     if (signal.aborted) return false;
     const { timeoutMs, maxBatchBytes } = settings();
@@ -144,7 +147,9 @@ export class PullScheduler {
       onContact(agentId, undefined);
       return false;
     }
-    const outcome = await ingest.submit(pull).catch((error: unknown) => {
+    const isCounted = countedBy?.(agentId);
+    const kept = isCounted === undefined ? {} : { kept: new Map([[red.name, isCounted]]) };
+    const outcome = await ingest.submit({ ...pull, ...kept }).catch((error: unknown) => {
       // The agent did answer: a full disk of the colony is not the agent's silence.
       target.isStoreFailing = CoralError.from(error).code !== "invalid";
       if (target.isStoreFailing) onContact(agentId, undefined);

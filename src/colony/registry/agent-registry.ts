@@ -23,6 +23,7 @@ import {
 import { type NamingLimits, storeNamingLimits } from "../../store/discovery/index.ts";
 import type { Tunnel } from "../../transport/index.ts";
 import { type AgentHealth, type HealthThresholds, HealthTracker, silenceBeforeRestartMs } from "./agent-health.ts";
+import { RequestRecorders } from "./request-recorders.ts";
 import type { Revocations } from "./revocations.ts";
 import type { RuntimeRegistry } from "./runtime-registry.ts";
 
@@ -30,6 +31,7 @@ export interface Session {
   readonly id: string;
   readonly agentId: string;
   readonly host: AgentHost;
+  readonly pidNamespace: number;
   readonly epoch: string;
   /** Absent until the agent has dialled its tunnel. */
   tunnel?: Tunnel;
@@ -80,6 +82,8 @@ const firstTunnelMs = 10_000;
 export interface RegistrationFacts extends AgentRegistration {
   /** The agent's wall clock. */
   wallMs: number;
+  /** Inode of the namespace whose processes it observes; absent or 0: unknown. */
+  pidNamespace?: number;
   /** Limits on naming the external addresses that it reports; absent or null for none. */
   naming?: NamingLimits | null;
   /** Absent or null when the agent does not report its runtime. */
@@ -96,6 +100,8 @@ export class AgentRegistry {
   /** The latest registration in progress of each agent id. */
   readonly #registering = new Map<string, Promise<Session>>();
   #touched = new Set<string>();
+  /** Which agents count the requests of a kernel that several observe. */
+  readonly recorders = new RequestRecorders();
 
   private constructor(options: AgentRegistryOptions) {
     this.#options = options;
@@ -185,13 +191,32 @@ export class AgentRegistry {
     Object.assign(entry.record, registration, { lastSeenAt: nowUs, registeredAt: nowUs });
     entry.clockDifferenceMs = this.#clockDifferenceMs(facts);
     entry.tracker.contact(this.#options.clock.monotonicMs());
+    this.#updateRecorder(entry);
     return session;
+  }
+
+  /** An agent records requests while it is connected and its hooks are on. */
+  #updateRecorder({ record, session, clockDifferenceMs }: AgentEntry): void {
+    const { agentId, bootId, capabilities } = record;
+    const nowMs = this.#options.clock.wallMs();
+    const isRecording = session?.tunnel !== undefined && capabilities.some(({ name, available }) => name === "traffic" && available);
+    if (isRecording)
+      this.recorders.add({ agentId, bootId, pidNamespace: session.pidNamespace, clockDifferenceMs: clockDifferenceMs ?? 0 }, nowMs);
+    else this.recorders.remove(agentId, nowMs);
   }
 
   /** Stores the facts of a registration; returns those that are columns of the agent's row. */
   async #store(facts: RegistrationFacts, nowUs: number): Promise<AgentRegistration> {
     const { store, runtimes } = this.#options;
-    const { wallMs: _wallMs, naming = null, runtime = null, sessionId: _session, changeReason = "", ...registration } = facts;
+    const {
+      wallMs: _wallMs,
+      pidNamespace: _namespace,
+      naming = null,
+      runtime = null,
+      sessionId: _session,
+      changeReason = "",
+      ...registration
+    } = facts;
     await upsertAgent(store, registration, nowUs);
     // Stored before the agent's first row can arrive.
     await storeNamingLimits(store, facts.agentId, naming);
@@ -209,7 +234,8 @@ export class AgentRegistry {
     const registration = await this.#store(facts, nowUs);
     const known = this.#entries.get(facts.agentId);
     const expectedUntilMs = clock.monotonicMs() + firstTunnelMs;
-    const session: Session = { id: randomUUID(), agentId: facts.agentId, host, epoch: facts.epoch, expectedUntilMs };
+    const { agentId, epoch, pidNamespace = 0 } = facts;
+    const session: Session = { id: randomUUID(), agentId, host, pidNamespace, epoch, expectedUntilMs };
     const record: AgentRecord = {
       ...registration,
       firstSeenAt: known?.record.firstSeenAt ?? nowUs,
@@ -253,7 +279,10 @@ export class AgentRegistry {
     session.tunnel = tunnel;
     session.expectedUntilMs = Number.NEGATIVE_INFINITY;
     const entry = this.#entries.get(session.agentId);
-    if (entry) entry.certificateExpiresAtMs = tunnel.certificateNotAfterMs;
+    if (entry) {
+      entry.certificateExpiresAtMs = tunnel.certificateNotAfterMs;
+      this.#updateRecorder(entry);
+    }
     this.contact(session.agentId);
     return session;
   }
@@ -261,6 +290,9 @@ export class AgentRegistry {
   detach(session: Session, tunnel: Tunnel): void {
     if (session.tunnel !== tunnel) return;
     delete session.tunnel;
+    const entry = this.#entries.get(session.agentId);
+    // A newer session may have taken its place.
+    if (entry?.session === session) this.#updateRecorder(entry);
   }
 
   contact(agentId: string, pullLagMs?: number): void {
@@ -326,6 +358,7 @@ export class AgentRegistry {
     entry.record.revokedAt ??= nowUs;
     this.#dropSession(entry.session, "revoked");
     delete entry.session;
+    this.#updateRecorder(entry);
     // The agent is refused from here on, even if the store cannot be written.
     await revokeAgent(store, agentId, nowUs);
     await recordEvent(store, { at: nowUs, kind: "agent-revoked", agentId, message: `Agent ${agentId} was revoked`, details: {} });

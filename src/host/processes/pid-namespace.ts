@@ -1,4 +1,5 @@
 import { statSync } from "node:fs";
+import { initialPidNamespace } from "../../model/pid-namespace.ts";
 
 export interface PidNamespace {
   inode: number;
@@ -6,14 +7,11 @@ export interface PidNamespace {
   isFirst: boolean;
 }
 
-/** <linux/proc_ns.h>, PROC_PID_INIT_INO. */
-const firstInode = 0xefff_fffc;
-
 /** The pid namespace of this process; null where the kernel does not report it. */
 export function ownPidNamespace(path = "/proc/self/ns/pid"): PidNamespace | null {
   try {
     const { ino } = statSync(path);
-    return { inode: ino, isFirst: ino === firstInode };
+    return { inode: ino, isFirst: ino === initialPidNamespace };
   } catch {
     // No /proc, or no namespaces: then there is only one.
     return null;

@@ -62,6 +62,23 @@ test("planPull() keeps the right rows of an overlap", () => {
   expect(amounts?.kind === "fixed" && Number(Buffer.from(amounts.values).readBigInt64LE(0))).toBe(14 - 5);
 });
 
+test("planPull() passes over rows of times that are not kept, and counts them as pulled", () => {
+  const rows = sampleRows(10, (index) => index * 1_000, 1);
+  const answer: SignalSlice = { signal: "sample", oldestSeq: 1, nextSeq: 11, batch: encodeBatch(batchFromRows(sample, rows), 1) };
+  const kept = new Map([["sample", (timeMs: number) => timeMs < 3 || (timeMs >= 5 && timeMs <= 8)]]);
+  const planned = planPull({ agentId: "a", epoch: "e", slices: [answer], losses: [], kept }, source(), undefined, columnsOf);
+  expect(outcome(planned)).toEqual([
+    [
+      [1, 2],
+      [5, 8],
+    ],
+    10,
+    [],
+  ]);
+  const amounts = planned.rows[1]?.batch.columns.find(({ name }) => name === "amount");
+  expect(amounts?.kind === "fixed" && Number(Buffer.from(amounts.values).readBigInt64LE(0))).toBe(5 - 5);
+});
+
 test("planPull() ignores signals it does not know", () => {
   expect(plan(source(), [{ ...slice(1, 11, 1, 10), signal: "later" }]).rows).toEqual([]);
 });

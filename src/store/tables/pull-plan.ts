@@ -12,6 +12,8 @@ export interface AgentPull {
   epoch: string;
   slices: readonly SignalSlice[];
   losses: readonly LossCount[];
+  /** Of signals by name: whether rows of this time, milliseconds since 1970, are stored. Others count as pulled. Absent: all are. */
+  kept?: ReadonlyMap<string, (timeMs: number) => boolean>;
 }
 
 export interface Cursor {
@@ -78,7 +80,7 @@ export function planPull(
     if (columns === undefined) continue;
     const planned = planSlice(slice, cursors.get(slice.signal) ?? { seq: 0, nextSeq: 1 }, columns);
     cursors.set(slice.signal, planned.cursor);
-    if (planned.rows) rows.push(planned.rows);
+    if (planned.rows) rows.push(...keptRows(planned.rows, pull.kept?.get(slice.signal)));
     if (planned.lost) {
       const reason = known.cursors.has(slice.signal) ? "pruned" : "before-first-pull";
       gaps.push({ agentId: pull.agentId, epoch: pull.epoch, signal: slice.signal, reason, ...planned.lost });
@@ -86,6 +88,23 @@ export function planPull(
   }
   const { losses, gaps: lossGaps } = planLosses(pull, known);
   return { source: { ...known, cursors, losses }, rows, gaps: [...gaps, ...lossGaps] };
+}
+
+/** Runs of rows whose time is kept: each continues the sequence where it was. */
+function keptRows(rows: NewRows, isKept: ((timeMs: number) => boolean) | undefined): NewRows[] {
+  if (isKept === undefined) return [rows];
+  const { signal, firstSeq, batch } = rows;
+  const times = batch.columns.find(({ name }) => name === "time");
+  if (times?.kind !== "fixed") return [rows];
+  const view = new DataView(times.values.buffer, times.values.byteOffset, times.values.byteLength);
+  const isKeptAt = (row: number): boolean => row < batch.rows && isKept(Number(view.getBigInt64(row * 8, true)) / 1_000);
+  const runs: NewRows[] = [];
+  for (let row = 0; row < batch.rows; row++) {
+    const start = row;
+    while (isKeptAt(row)) row++;
+    if (row > start) runs.push({ signal, firstSeq: firstSeq + start, batch: { ...dropRows(batch, start), rows: row - start } });
+  }
+  return runs;
 }
 
 interface PlannedSlice {

@@ -42,7 +42,8 @@ describe("judgeRoute()", () => {
     ["slow since the second window", [slow, slow, good, good], "critical slow"],
     ["slow for one window", [slow, good, good, good], ""],
     ["three times as slow", steadily({ p95Us: 150_000 }), "warning slow"],
-    ["requests wait", steadily({ queueUs: 9_000 }), "queueing"],
+    ["requests wait", steadily({ p50Us: 40_000, queueUs: 30_000 }), "queueing"],
+    ["requests wait, and take no longer than usual", steadily({ queueUs: 9_000 }), ""],
   ])("%s", (_what, windows, wanted) => expect(verdictOf(windows)).toBe(wanted));
 
   it("compares with each baseline that is known", () => {
@@ -73,6 +74,12 @@ describe("judgeRoute()", () => {
     expect(verdictOf(steadily({ p50Us: 2_000, p95Us: 9_000 }), fastRoute, 4_000)).toBe("");
     const noisy = baselineOf({ p95HighUs: 140_000 });
     expect(verdictOf(steadily({ p95Us: 150_000 }), { before: noisy, yesterday: null })).toBe("");
+  });
+
+  it("does not take waiting for a CPU of a busy host for waiting for a worker", () => {
+    const waiting = steadily({ p50Us: 40_000, queueUs: 30_000 });
+    expect(verdictOf(waiting, {}, 9_000)).toBe("queueing");
+    expect(verdictOf(waiting, {}, 11_000)).toBe("");
   });
 
   it("does not take waiting for slowness", () => {

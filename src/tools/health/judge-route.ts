@@ -57,7 +57,7 @@ const staleMs = 60_000;
 const waitingUs = 5_000_000;
 
 export function judgeRoute(fact: SummaryRouteHealthFact, nowMs: number, noiseUs = 0): JudgedRoute {
-  return { fact, errors: judgeErrors(fact, nowMs), slow: judgeSlowness(fact, nowMs, noiseUs), queueing: judgeQueue(fact, nowMs) };
+  return { fact, errors: judgeErrors(fact, nowMs), slow: judgeSlowness(fact, nowMs, noiseUs), queueing: judgeQueue(fact, nowMs, noiseUs) };
 }
 
 /** Windows of at least so many requests each, newest first. */
@@ -188,8 +188,11 @@ function countAbove({ lo, counts }: SparseHistogram, bucket: number): number {
   return counts.reduce((sum, count, index) => sum + (lo + index > bucket ? count : 0), 0);
 }
 
-function judgeQueue(fact: SummaryRouteHealthFact, nowMs: number): QueueVerdict | null {
+/** Waiting for a worker shows as slowness. As slow as before is how it is, and on a busy host everything waits for a CPU. */
+function judgeQueue(fact: SummaryRouteHealthFact, nowMs: number, noiseUs: number): QueueVerdict | null {
   if (fact.role === "client") return null;
+  const usualUs = Math.max(0, ...[fact.before, fact.yesterday].map((baseline) => baseline?.meanUs ?? 0));
+  const leastUs = Math.max(thresholds.queue.leastUs, 3 * noiseUs);
   const windows = windowsOf(fact.cells, leastInWindow.queue, nowMs);
   const of = (window: RouteCell): QueueVerdict => {
     const queueUs = window.queueSamples > 0 ? window.queueUs / window.queueSamples : 0;
@@ -197,8 +200,8 @@ function judgeQueue(fact: SummaryRouteHealthFact, nowMs: number): QueueVerdict |
     return { queueUs, meanUs, part: meanUs > 0 ? queueUs / meanUs : 0 };
   };
   // More time in the queue than in all: both were not measured of the same requests.
-  const isBad = ({ queueUs, part }: QueueVerdict): boolean =>
-    queueUs >= thresholds.queue.leastUs && part > thresholds.queue.part && part <= 1;
+  const isBad = ({ queueUs, meanUs, part }: QueueVerdict): boolean =>
+    queueUs >= leastUs && part > thresholds.queue.part && part <= 1 && meanUs >= thresholds.queue.times * usualUs;
   const found = evidence(windows, (window) => isBad(of(window)));
   const verdict = found === null || found.requests < 20 ? null : of(found);
   return verdict !== null && isBad(verdict) ? verdict : null;

@@ -8,7 +8,8 @@ export const thresholds = {
   latency: { warning: 2, critical: 5, leastUs: 10_000, soonUs: 5_000, criticalUs: 20_000 },
   /** Of the requests that were to be expected. */
   rate: { expected: 100, left: 0.3 },
-  queue: { part: 0.5, leastUs: 5_000 },
+  /** Of its time in the queue, and times as long as usual in all. */
+  queue: { part: 0.5, leastUs: 5_000, times: 2 },
   restarts: { warning: 3, critical: 5 },
   throttled: { warning: 0.1, critical: 0.5 },
   cgroupMemory: 0.95,

@@ -195,7 +195,7 @@ describe("coral_query_summary", () => {
       withWindows(steadily({ p95Us: 150_000 }), { yesterday: baselineOf({ p95Us: 140_000 }) }),
       ["info latency-as-usual"],
     ],
-    ["requests wait", withWindows(steadily({ queueUs: 9_000 })), ["warning queueing"]],
+    ["requests wait", withWindows(steadily({ p50Us: 40_000, queueUs: 30_000 })), ["warning queueing"]],
     ["a fifth of the requests arrives", withWindows([], { requests: 600 }), ["info rate-drop"]],
     ["nothing arrives on a steady schedule", withWindows([]), ["warning no-requests"]],
     ["nothing arrives, and nothing was promised", withWindows([], { yesterday: null }), []],

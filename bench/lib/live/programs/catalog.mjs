@@ -5,7 +5,7 @@ import { serve } from "./program.mjs";
 import { Redis } from "./redis.mjs";
 
 const redis = new Redis();
-const text = Buffer.alloc(256 * 1024, "coral");
+const text = Buffer.alloc(4 * 1024 * 1024, "coral");
 
 serve({
   "GET /items/:id": async (id) => {
