@@ -92,7 +92,8 @@ async function openParts(context: AgentContext, stack: ResourceStack): Promise<A
     isBusy: () => traffic.collector.captures.running > 0 || commands.running > 0,
     service: () => ({ captures: traffic.captures, queries, runtime: watch, commands }),
   });
-  const observers = await openObservers(context, data, stack);
+  const askForPull = (): void => background(log, "Asking for a pull", link.askForPull(context.stopped));
+  const observers = await openObservers(context, data, stack, askForPull);
   const { traffic, managed, collectors } = observers;
   const runtime = await openRuntimeReporter(context, config, () => traffic.collector.readings(), context.stopped);
   const watch = new RuntimeWatch({ reporter: runtime, link, description, clock, log: log.child("runtime") });

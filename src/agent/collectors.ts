@@ -48,6 +48,8 @@ export interface CollectorsOptions {
   watcher?: ScanWatcher;
   /** Connection events from the kernel; absent: scans only. */
   kernel?: KernelConnections;
+  /** Called when the rows of a rescan are stored: a user waits for them. */
+  onRescanned?: () => void;
 }
 
 export interface Collectors {
@@ -100,6 +102,7 @@ export function createCollectors(options: CollectorsOptions): Collectors {
       appendInBatches(store, connection, rows.connections, batchSize),
       appendInBatches(store, event, rows.events, batchSize),
     ]);
+    if (reportAll) options.onRescanned?.();
     // Hashing large files takes seconds: the next scan does not wait for it.
     hash(signal);
   };

@@ -15,7 +15,13 @@ import { openTraffic } from "./open-traffic.ts";
 import { Scraper } from "./otlp/scraper.ts";
 
 /** Requests are observed after `traffic.collector.reconfigure()`, everything else when the loops run. */
-export async function openObservers(context: AgentContext, { store, auditLog, metricIntake }: AgentData, stack: ResourceStack) {
+/** `onRescanned` is called when rows that a user waits for are stored. */
+export async function openObservers(
+  context: AgentContext,
+  { store, auditLog, metricIntake }: AgentData,
+  stack: ResourceStack,
+  onRescanned: () => void,
+) {
   const { reader, hostname, paths, owner, clock, log } = context;
   const identities = new ServiceIdentities(hostname);
   const managed = await openManaged({
@@ -53,6 +59,7 @@ export async function openObservers(context: AgentContext, { store, auditLog, me
   const collectors = createCollectors({
     store,
     reader,
+    onRescanned,
     clock,
     log: log.child("collect"),
     config: () => context.config,

@@ -43,6 +43,7 @@ export async function openIntake(
     countedBy: (agentId) => registry.recorders.countedBy(agentId),
     onContact: (agentId, lagMs) => registry.contact(agentId, lagMs),
   });
+  registry.onPullWanted = (agentId) => scheduler.pullNow(agentId);
   const segmentPuller =
     store.segments &&
     new SegmentPuller({

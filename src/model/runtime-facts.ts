@@ -49,6 +49,9 @@ export interface RuntimeFacts {
   isOverridden: boolean;
 }
 
+/** Reason of a registration by which a connected agent asks for a pull: it has rows that a user waits for. */
+export const pullReason = "services";
+
 /** First protocol version with a runtime context; agents below are legacy. */
 export const runtimeProtocolVersion = 2;
 

@@ -11,7 +11,7 @@ import { CoralError, type ErrorCode } from "../../base/errors.ts";
 import type { Logger } from "../../base/log.ts";
 import { createBackoff } from "../../base/retry.ts";
 import { writePrivateFile } from "../../config/index.ts";
-import { runtimeProtocolVersion } from "../../model/runtime-facts.ts";
+import { pullReason, runtimeProtocolVersion } from "../../model/runtime-facts.ts";
 import type { HostIdentitySchema, OutsideNamesSchema } from "../../proto/coral/colony/v1/colony_pb.ts";
 import type { RuntimeContextSchema } from "../../proto/coral/runtime/v1/runtime_pb.ts";
 import {
@@ -152,6 +152,11 @@ export class ColonyLink {
       log.warn(`Cannot report changes to the colony: ${CoralError.from(error).message}; retrying`);
       return false;
     }
+  }
+
+  /** Asks the colony to pull now: it has rows that a user waits for. Older colonies pull at their interval. */
+  async askForPull(signal: AbortSignal): Promise<void> {
+    if ((this.#session?.protocolVersion ?? 0) >= runtimeProtocolVersion) await this.reregister(pullReason, signal);
   }
 
   /** Runs until aborted; a failure sets the state, is logged and retried. */

@@ -21,8 +21,8 @@ export interface DiscoveryLoopOptions {
 
 /** When the loop is later than this, a query runs the cycle first. */
 const lateMs = 1_000;
-/** A cycle that takes longer than this is not run early. */
-const maxWokenMs = 250;
+/** Cycles that are run early take at most a fifth of the time: the loop rests for so many times as long as the last one took. */
+const restTimes = 4;
 /** An address without a name is requested again after this long; the resolver caches for longer. */
 const retryMs = 30_000;
 /** How long to check for a first answer at least, however short the interval is. */
@@ -35,7 +35,7 @@ export class DiscoveryLoop {
   readonly #cycle: DiscoveryCycle;
   readonly #requestedMs = new Map<string, number>();
   #lastFailure = "";
-  #woken: AbortController | undefined;
+  #woken = new AbortController();
   /** How long the last cycle took. */
   #stepMs = 0;
 
@@ -53,17 +53,21 @@ export class DiscoveryLoop {
   /** Resolves when aborted. A failed cycle is retried; repeated equal failures are logged once. */
   async run(signal: AbortSignal): Promise<void> {
     while (!signal.aborted) {
-      await this.#step(signal);
+      // What is reported while a step runs may have come too late for it.
       const woken = new AbortController();
       this.#woken = woken;
+      await this.#step(signal);
+      const { intervalMs } = this.#options.config();
+      const restMs = Math.min(intervalMs, restTimes * this.#stepMs);
       // Aborted: the loop's condition ends it, or the next step runs early.
-      await sleep(this.#options.config().intervalMs, AbortSignal.any([signal, woken.signal])).catch(() => undefined);
+      await sleep(restMs, signal).catch(() => undefined);
+      if (!signal.aborted) await sleep(intervalMs - restMs, AbortSignal.any([signal, woken.signal])).catch(() => undefined);
     }
   }
 
-  /** Runs the next step at once: processes of services were reported. Not where a step takes long, as in a colony with very many agents. */
+  /** Runs the next step soon: processes of services were reported. */
   wake(): void {
-    if (this.#stepMs < maxWokenMs) this.#woken?.abort();
+    this.#woken.abort();
   }
 
   /** For queries: runs a cycle when the loop is late. A failure is logged, and the query answers from what is stored. */

@@ -67,6 +67,8 @@ export class PullScheduler {
   readonly #options: PullSchedulerOptions;
   readonly #pool: Semaphore;
   readonly #slowLane = new Semaphore(slowLaneSlots);
+  /** Ends the pause of an agent's loop. */
+  readonly #pauses = new Map<string, AbortController>();
 
   constructor(options: PullSchedulerOptions) {
     this.#options = options;
@@ -93,7 +95,7 @@ export class PullScheduler {
         failures = 0;
         backoff.reset();
         if (more) continue;
-        await this.#pause(waitAtMostMs, signal);
+        await this.#pauseOf(target.agentId, waitAtMostMs, signal);
         waitAtMostMs = Number.POSITIVE_INFINITY;
       } catch (error) {
         if (signal.aborted) return;
@@ -108,6 +110,23 @@ export class PullScheduler {
         const delayMs = target.isStoreFailing ? settings().intervalMs * storeFailureIntervals * jitter() : backoff.nextMs();
         await sleep(delayMs, signal).catch(() => undefined); // aborted: the loop's condition ends it
       }
+    }
+  }
+
+  /** Pulls from the agent at once, unless it is being pulled or the last pull failed. */
+  pullNow(agentId: string): void {
+    this.#pauses.get(agentId)?.abort();
+  }
+
+  async #pauseOf(agentId: string, atMostMs: number, signal: AbortSignal): Promise<void> {
+    const early = new AbortController();
+    this.#pauses.set(agentId, early);
+    try {
+      await this.#pause(atMostMs, AbortSignal.any([signal, early.signal]));
+    } catch (error) {
+      if (!early.signal.aborted) throw error;
+    } finally {
+      if (this.#pauses.get(agentId) === early) this.#pauses.delete(agentId);
     }
   }
 

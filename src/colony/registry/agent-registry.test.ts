@@ -6,6 +6,7 @@ import { systemClock } from "../../base/clock.ts";
 import { silentLogger } from "../../base/log.ts";
 import { openColonyStore } from "../../store/colony/index.ts";
 import { openEngine } from "../../store/engine/index.ts";
+import type { Tunnel } from "../../transport/index.ts";
 import { AgentRegistry, type RegistrationFacts } from "./agent-registry.ts";
 
 const lateMs = 9_000;
@@ -17,7 +18,7 @@ function factsOf(agentId: string, bootId: string): RegistrationFacts {
   return { agentId, ...host, ...rest, wallMs: systemClock.wallMs() - lateMs };
 }
 
-test("an agent of the colony's own boot has the colony's clock, however late its registration is handled", async () => {
+async function withRegistry(use: (registry: AgentRegistry) => Promise<void>): Promise<void> {
   const directory = mkdtempSync(join(tmpdir(), "coral-registry-"));
   const engine = await openEngine({ dataDirectories: [directory], memoryLimitBytes: 128 * 1024 ** 2, threads: 1, log: silentLogger });
   const file = join(directory, "c.duckdb");
@@ -32,6 +33,16 @@ test("an agent of the colony's own boot has the colony's clock, however late its
       log: silentLogger,
       isAlive: () => Promise.resolve(true),
     });
+    await use(registry);
+  } finally {
+    await store.close();
+    await engine.close();
+    rmSync(directory, { recursive: true, force: true });
+  }
+}
+
+test("an agent of the colony's own boot has the colony's clock, however late its registration is handled", () =>
+  withRegistry(async (registry) => {
     const session = await registry.register(factsOf("here", "boot-1"));
     await registry.register(factsOf("there", "boot-2"));
     expect(registry.find("here")?.clockDifferenceMs).toBe(0);
@@ -39,9 +50,38 @@ test("an agent of the colony's own boot has the colony's clock, however late its
     await registry.register({ ...factsOf("here", "boot-1"), sessionId: session.id });
     expect(registry.find("here")?.clockDifferenceMs).toBe(0);
     expect([...registry.entries()]).toHaveLength(2);
-  } finally {
-    await store.close();
-    await engine.close();
-    rmSync(directory, { recursive: true, force: true });
-  }
-});
+  }));
+
+test("a connected agent asks to be pulled at once by registering again for its services", () =>
+  withRegistry(async (registry) => {
+    const wanted: string[] = [];
+    registry.onPullWanted = (agentId) => wanted.push(agentId);
+    const facts = factsOf("here", "boot-1");
+    const { id: sessionId } = await registry.register({ ...facts, changeReason: "services" });
+    await registry.register({ ...facts, sessionId, changeReason: "refresh" });
+    expect(wanted).toEqual([]);
+    await registry.register({ ...facts, sessionId, changeReason: "services" });
+    expect(wanted).toEqual(["here"]);
+  }));
+
+test("of two connected agents on one kernel one counts requests, and the other when that one leaves or its hooks are off", () =>
+  withRegistry(async (registry) => {
+    const capabilities = [{ name: "traffic", available: true, reason: "" }];
+    const connect = async (agentId: string) => {
+      const session = await registry.register({ ...factsOf(agentId, "boot-1"), capabilities, pidNamespace: 4026531836 });
+      const tunnel = { agentId, certificateNotAfterMs: 0, close: () => Promise.resolve() } as unknown as Tunnel;
+      registry.attach(session.id, tunnel);
+      return { session, tunnel };
+    };
+    const counting = (): string[] =>
+      ["a", "b"].filter((agentId) => registry.recorders.countedBy(agentId)?.(systemClock.wallMs() + 1) ?? true);
+    const first = await connect("a");
+    await connect("b");
+    expect(counting()).toEqual(["a"]);
+    registry.detach(first.session, first.tunnel);
+    expect(counting()).toEqual(["b"]);
+    const again = await connect("a");
+    expect(counting()).toEqual(["a"]);
+    await registry.register({ ...factsOf("a", "boot-1"), sessionId: again.session.id, capabilities: [] });
+    expect(counting()).toEqual(["b"]);
+  }));

@@ -8,7 +8,7 @@ import { background } from "../../base/background.ts";
 import type { Clock } from "../../base/clock.ts";
 import { CoralError } from "../../base/errors.ts";
 import type { Logger } from "../../base/log.ts";
-import type { RuntimeFacts } from "../../model/runtime-facts.ts";
+import { pullReason, type RuntimeFacts } from "../../model/runtime-facts.ts";
 import {
   type AgentRecord,
   type AgentRegistration,
@@ -100,6 +100,8 @@ export class AgentRegistry {
   /** The latest registration in progress of each agent id. */
   readonly #registering = new Map<string, Promise<Session>>();
   #touched = new Set<string>();
+  /** Called when a connected agent has rows that a user waits for; set by what pulls. */
+  onPullWanted: (agentId: string) => void = () => undefined;
   /** Which agents count the requests of a kernel that several observe. */
   readonly recorders = new RequestRecorders();
 
@@ -192,6 +194,7 @@ export class AgentRegistry {
     entry.clockDifferenceMs = this.#clockDifferenceMs(facts);
     entry.tracker.contact(this.#options.clock.monotonicMs());
     this.#updateRecorder(entry);
+    if (facts.changeReason === pullReason) this.onPullWanted(facts.agentId);
     return session;
   }
 

@@ -215,7 +215,7 @@ export type RegisterRequest = Message<"coral.colony.v1.RegisterRequest"> & {
   sessionId: string;
 
   /**
-   * Why it registers again: `refresh`, `config`, `requested`; empty for a new session.
+   * Why it registers again: `refresh`, `config`, `requested`, `capabilities`, or `services` to be pulled at once; empty for a new session.
    *
    * @generated from field: string change_reason = 13;
    */
