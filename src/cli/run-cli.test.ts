@@ -43,6 +43,15 @@ describe("usage", () => {
     expect(colony.calls).toEqual([]);
   });
 
+  it.each(["ask why is checkout slow", "ask --help", "debug attach api", "profile api", "reef list"])(
+    "says that a planned command is not available yet: coral %s",
+    async (args) => {
+      const ran = await world.coral(args);
+      expect(ran.stderr).toMatch(new RegExp(`^error: "coral ${args.split(" ")[0]}" is not available yet; `));
+      expect(ran).toMatchObject({ code: 2, stdout: "" });
+    },
+  );
+
   it("shows help on stdout for --help, and on stderr for a group without a command", async () => {
     for (const args of ["", "--help", "help", "help agent", "agent list --help", "colony token --help"]) {
       const ran = await world.coral(args);

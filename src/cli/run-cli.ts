@@ -10,6 +10,7 @@ import { colourStyle, plainStyle, wantsColour } from "./output/style.ts";
 import type { Invocation } from "./run/invocation.ts";
 import { Options } from "./run/options.ts";
 import type { OutputFormat } from "./run/output-format.ts";
+import { checkPlanned } from "./run/planned-commands.ts";
 import { formatError } from "./run/print-error.ts";
 import { createCommandNamer, programName } from "./run/program-name.ts";
 import type { CliRuntime } from "./run/runtime.ts";
@@ -41,6 +42,7 @@ export async function runCli(processArgv: readonly string[], runtime: CliRuntime
       program.outputHelp();
       return 0;
     }
+    checkPlanned(commandTable, argv);
     await program.parseAsync(argv, { from: "user" });
     return exitCode;
   } catch (error) {

@@ -82,6 +82,8 @@ export interface RedFacts {
   windowMs: number;
   /** Length of one bucket of `points`; 0 without. */
   bucketMs: number;
+  /** How many of `points` are complete: rows of the last ones are still on their way. Absent: all. */
+  settledPoints?: number;
 }
 
 export interface SpanRedRequest {

@@ -99,7 +99,7 @@ describe("coral up", () => {
     expect(ran.code).toBe(0);
     expect(seen[0]).toContain("  colony    https://127.0.0.1:9000\n\nNot available here:\n  ! ebpf: needs CAP_BPF; run with sudo\n");
     expect(ran.stdout).toContain("  web-1  healthy");
-    expect(ran.stdout).toMatch(/CORAL_HOME=\S+ coral status +this overview again\n.* coral query host web-2 .*\n.* coral services /);
+    expect(ran.stdout).toMatch(/CORAL_HOME=\S+ coral query summary +service health.*\n.* coral top .*\n.* coral query host web-2 /);
   });
 
   it("ends cleanly when stopped before anything was seen", async () => {

@@ -49,9 +49,9 @@ async function firstLook(invocation: Invocation, signal: AbortSignal): Promise<v
     const status = await untilSeen(invocation, signal);
     const host = status.hosts[0]?.hostname;
     const next = [
-      ["coral status", "this overview again"],
+      ["coral query summary", "service health, worst first, with reasons"],
+      ["coral top", "the busiest services, live"],
       [`coral query host${host === undefined ? "" : ` ${escapeText(host)}`}`, "CPU, memory, disks, network and processes"],
-      ["coral services", "what listens on this machine"],
     ].map(([command = "", what = ""]) => [commandHere(invocation, command), what] as const);
     const width = Math.max(...next.map(([command]) => command.length));
     const hints = next.map(([command, what]) => `  ${print.style("cyan", command.padEnd(width))}  ${what}`);

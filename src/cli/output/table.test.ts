@@ -95,4 +95,42 @@ describe("renderCsv()", () => {
     expect(renderCsv(tableOf([] as Row[], columns))).toBe("name,size,note,more\n");
     expect(renderCsv(tableOf([] as Row[], columns), false)).toBe("");
   });
+
+  it("does not pad every line to one very long cell where nothing is cut", () => {
+    const long = "x".repeat(4_000);
+    const text = renderTable(tableOf([...rows, { name: long, size: 7, note: "fourth" }], columns));
+    const lines = text.trimEnd().split("\n");
+    expect(lines.at(-1)).toBe(`${long}     7  fourth`);
+    for (const line of lines.slice(0, -1)) expect(line.length).toBeLessThan(100);
+  });
+
+  describe("with a last column that wraps", () => {
+    const reasons: Column<Row>[] = [columns[0] as Column<Row>, { title: "WHY", key: "note", cell: (row) => row.note, wraps: true }];
+    const why = "POST /charge fails 34% of 86 requests, was 0%; worse since 1.4.2 was deployed 16m ago";
+
+    it("continues a long text beside the others where there is room", () => {
+      const text = renderTable(tableOf([{ name: "payments", size: null, note: why }, ...rows], reasons), { width: 60 });
+      expect(text.split("\n").slice(0, 3)).toEqual([
+        "NAME      WHY",
+        "payments  POST /charge fails 34% of 86 requests, was 0%;",
+        "          worse since 1.4.2 was deployed 16m ago",
+      ]);
+    });
+
+    it("continues it under its row on a narrow terminal; nothing is cut", () => {
+      const name = "a-service-with-a-long-name";
+      const text = renderTable(tableOf([{ name, size: null, note: why }, ...rows], reasons), { width: 50 });
+      expect(text.split("\n").slice(0, 5)).toEqual([
+        "NAME",
+        name,
+        "    POST /charge fails 34% of 86 requests, was 0%;",
+        "    worse since 1.4.2 was deployed 16m ago",
+        "a",
+      ]);
+    });
+
+    it("stays on one line elsewhere", () => {
+      expect(renderTable(tableOf([{ name: "payments", size: null, note: why }], reasons))).toContain(why);
+    });
+  });
 });

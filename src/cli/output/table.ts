@@ -2,7 +2,7 @@
 
 import { escapeText } from "../../base/escape-text.ts";
 import { plainStyle, type Style, type StyleName } from "./style.ts";
-import { padText, textWidth, truncateText } from "./text-width.ts";
+import { padText, textWidth, truncateText, wrapText } from "./text-width.ts";
 
 export type CellValue = string | number | boolean | null | undefined;
 /** `null` and `undefined` print as a dash. */
@@ -21,11 +21,13 @@ export interface Column<Row> {
   align?: "left" | "right";
   /** Only with -o wide and -o csv. */
   wide?: boolean;
+  /** As the last column: a text that does not fit continues on the next lines instead of being cut. */
+  wraps?: boolean;
 }
 
 /** Rows with their columns, types erased: what the renderers take. */
 export interface Table {
-  columns: { title: string; key: string; align: "left" | "right"; wide: boolean }[];
+  columns: { title: string; key: string; align: "left" | "right"; wide: boolean; wraps: boolean }[];
   cells: { text: string; style: StyleName | undefined }[][];
   raw: CellValue[][];
 }
@@ -37,6 +39,7 @@ export function tableOf<Row>(rows: readonly Row[], columns: readonly Column<Row>
     key: column.key,
     align: column.align ?? (isNumericColumn(values, index) ? "right" : "left"),
     wide: column.wide ?? false,
+    wraps: column.wraps ?? false,
   });
   return {
     columns: columns.map(columnOf),
@@ -62,6 +65,8 @@ export interface RenderTableOptions {
 }
 
 const gap = "  ";
+/** Where nothing is cut, one very long cell must not pad every other line to its length. */
+const maxPadWidth = 60;
 /** A text column is not cut below this, nor below its title. */
 const leastCutWidth = 8;
 
@@ -69,12 +74,15 @@ const leastCutWidth = 8;
 export function renderTable(table: Table, options: RenderTableOptions = {}): string {
   if (table.cells.length === 0) return "";
   const { style = plainStyle, indent = "", header = true, rule } = options;
-  const shown = table.columns.map((column, index) => ({ ...column, index })).filter((column) => options.wide || !column.wide);
-  const widths = shown.map((column) => {
+  const all = table.columns.map((column, index) => ({ ...column, index })).filter((column) => options.wide || !column.wide);
+  const naturalWidth = (column: (typeof all)[number]): number => {
     let width = header ? textWidth(column.title) : 0;
     for (const row of table.cells) width = Math.max(width, textWidth(row[column.index]?.text ?? ""));
     return width;
-  });
+  };
+  const wrapped = wrappedColumn(all, all.map(naturalWidth), options);
+  const shown = wrapped?.isBelow ? all.slice(0, -1) : all;
+  const widths = shown.map((column) => (wrapped?.index === column.index ? wrapped.width : naturalWidth(column)));
   if (options.width !== undefined) {
     const fixed = indent.length + gap.length * (shown.length - 1);
     const floors = shown.map((column) =>
@@ -82,22 +90,61 @@ export function renderTable(table: Table, options: RenderTableOptions = {}): str
     );
     shrink(widths, floors, options.width - fixed);
   }
+  const padWidths = options.width === undefined ? widths.map((width) => Math.min(width, maxPadWidth)) : widths;
   const line = (texts: { text: string; style?: StyleName | undefined }[]): string => {
     const parts = texts.map(({ text, style: name }, place) => {
       const cut = truncateText(text, widths[place] ?? 0);
       const isLast = place === texts.length - 1 && shown[place]?.align !== "right";
-      const padded = isLast ? cut : padText(cut, widths[place] ?? 0, shown[place]?.align ?? "left");
+      const padded = isLast ? cut : padText(cut, padWidths[place] ?? 0, shown[place]?.align ?? "left");
       return name && cut !== "" ? padded.replace(cut, () => style(name, cut)) : padded;
     });
     return `${indent}${parts.join(gap)}`.trimEnd();
   };
   const lines = header ? [line(shown.map((column) => ({ text: column.title, style: "dim" as const })))] : [];
   if (header && rule !== undefined) {
-    const width = widths.reduce((sum, cells) => sum + cells, gap.length * (shown.length - 1));
+    const width = padWidths.reduce((sum, cells) => sum + cells, gap.length * (shown.length - 1));
     lines.push(`${indent}${style("dim", rule.repeat(Math.max(1, width)))}`);
   }
-  for (const row of table.cells) lines.push(line(shown.map((column) => row[column.index] ?? { text: "" })));
+  for (const row of table.cells) {
+    const cells = shown.map((column) => row[column.index] ?? { text: "" });
+    if (!wrapped) {
+      lines.push(line(cells));
+      continue;
+    }
+    const { text, style: name } = row[wrapped.index] ?? { text: "", style: undefined };
+    const [first = "", ...rest] = text === "-" && wrapped.isBelow ? [] : wrapText(text, wrapped.width);
+    const below = wrapped.isBelow ? [first, ...rest].filter((part) => part !== "") : rest;
+    lines.push(line(wrapped.isBelow ? cells : cells.with(-1, { text: first, style: name })));
+    lines.push(...below.map((part) => `${" ".repeat(wrapped.indent)}${name ? style(name, part) : part}`));
+  }
   return `${lines.join("\n")}\n`;
+}
+
+interface WrappedColumn {
+  index: number;
+  width: number;
+  indent: number;
+  /** Under each row instead of beside it. */
+  isBelow: boolean;
+}
+
+/** Beside the others a text needs this many cells to be readable. */
+const leastWrapWidth = 36;
+
+/** How the last column is wrapped; undefined when it is not to be, or fits. */
+function wrappedColumn(
+  columns: readonly (Table["columns"][number] & { index: number })[],
+  widths: readonly number[],
+  { width, indent = "" }: RenderTableOptions,
+): WrappedColumn | undefined {
+  const last = columns.at(-1);
+  if (!last?.wraps || width === undefined) return undefined;
+  const before = indent.length + widths.slice(0, -1).reduce((sum, cells) => sum + cells + gap.length, 0);
+  const room = width - before;
+  if ((widths.at(-1) ?? 0) <= room) return undefined;
+  if (room >= leastWrapWidth) return { index: last.index, width: room, indent: before, isBelow: false };
+  const under = indent.length + 2 * gap.length;
+  return { index: last.index, width: Math.max(leastWrapWidth, width - under), indent: under, isBelow: true };
 }
 
 /** Takes cells from the widest column that may be cut, again and again, until the table fits or nothing can be cut. */

@@ -28,6 +28,29 @@ export function truncateText(text: string, width: number): string {
   return `${kept}…`;
 }
 
+/** Lines of at most `width` cells, broken between words; a word that is longer is broken itself. At least one line. */
+export function wrapText(text: string, width: number): string[] {
+  const lines: string[] = [];
+  let line = "";
+  for (const word of text.split(" ")) {
+    const longer = line === "" ? word : `${line} ${word}`;
+    if (textWidth(longer) <= width) {
+      line = longer;
+      continue;
+    }
+    if (line !== "") lines.push(line);
+    line = "";
+    for (const character of charactersOf(word)) {
+      if (textWidth(line + character) > width) {
+        lines.push(line);
+        line = "";
+      }
+      line += character;
+    }
+  }
+  return [...lines, line];
+}
+
 export function padText(text: string, width: number, align: "left" | "right"): string {
   const padding = " ".repeat(Math.max(0, width - textWidth(text)));
   return align === "right" ? padding + text : text + padding;

@@ -7,6 +7,8 @@ import { parseDurationMs } from "../../base/units.ts";
 import type { Completeness } from "../../tools/index.ts";
 import { renderCsv } from "../output/csv.ts";
 import { renderTable, type Table } from "../output/table.ts";
+import { renderWatchFrame } from "../output/watch-frame.ts";
+import type { CommandSpec } from "./command-spec.ts";
 import type { Invocation } from "./invocation.ts";
 
 export interface AnswerView<T> {
@@ -87,8 +89,29 @@ function printNotes<T extends object>(invocation: Invocation, answer: T, view: A
   if (format === "json" || format === "yaml") return;
   if (view.empty !== undefined && (view.isEmpty?.(answer) ?? view.table(answer).cells.length === 0)) print.note(view.empty);
   view.after?.(answer);
+  for (const note of shownNotes(invocation, answer, view)) print.warning(note);
+}
+
+/** Notes that the page does not contain. */
+function shownNotes<T extends object>({ format, spec }: Invocation, answer: T, view: AnswerView<T>): string[] {
   const isShown = format === "csv" ? undefined : view.pageShows;
-  for (const note of notesOf(answer).filter((item) => isShown?.(answer, item) !== true)) print.warning(escapeText(note.message));
+  return notesOf(answer)
+    .filter((item) => isShown?.(answer, item) !== true)
+    .map(({ message }) => escapeText(withFlags(message, spec)));
+}
+
+/** A tool's note advises by the names of its inputs: on the command line these are flags. The advice follows the last semicolon. */
+export function withFlags(message: string, { tool = [] }: Pick<CommandSpec, "tool">): string {
+  const at = message.lastIndexOf("; ");
+  if (at < 0) return message;
+  const options = new Map(tool.flatMap(({ field, from }) => (typeof from === "number" ? [] : [[field, from.option] as const])));
+  return (
+    message.slice(0, at) +
+    message.slice(at).replaceAll(/(?<![\w-])[A-Za-z]+(?![\w-])/g, (word) => {
+      const option = options.get(word);
+      return option === undefined ? word : `--${option}`;
+    })
+  );
 }
 
 function notesOf(answer: object): Completeness["notes"] {
@@ -126,8 +149,16 @@ async function watch<T extends object>(
         const text = await render(invocation, answer, view, { compact: true, header: round === 0 });
         const time = new Date().toTimeString().slice(0, 8);
         const head = print.style("dim", `coral ${invocation.command} · every ${intervalMs / 1_000}s · ${time} · Ctrl-C ends`);
-        print.answer(redraws ? `${clearScreen}${head}\n\n${text}` : text);
-        if (redraws || round === 0) printNotes(invocation, answer, view);
+        if (redraws) {
+          const isEmpty = view.empty !== undefined && text === "";
+          const page = isEmpty ? (view.empty ?? "") : text;
+          const notes = shownNotes(invocation, answer, view).map((note) => print.commands(note));
+          const frame = { head, page, notes, rows: io.stdout.rows || 24, columns: print.width ?? 80, style: print.style };
+          print.answer(`${clearScreen}${renderWatchFrame(frame)}`);
+        } else {
+          print.answer(text);
+          if (round === 0) printNotes(invocation, answer, view);
+        }
       } catch (error) {
         const failure = CoralError.from(error);
         const isPassing = failure.code === "unavailable" || failure.code === "timeout";

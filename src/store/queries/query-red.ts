@@ -36,7 +36,7 @@ export async function queryRed(store: Queryable, query: RedQuery): Promise<RedAn
     one: query.service !== undefined,
     before: query.compare,
   });
-  const { bucketMs, points } = redBuckets(window, query.nowMs, query.maxPoints);
+  const { bucketMs, points, settledPoints } = redBuckets(window, query.nowMs, query.maxPoints);
   const keys = ["service", "role", "protocol", ...groupColumns[query.by]];
   const parts = redPartsSql(window, query, query.by === "peer");
   const found = await store.query(groupsSql(query, parts, keys), parts.parameters);
@@ -50,6 +50,7 @@ export async function queryRed(store: Queryable, query: RedQuery): Promise<RedAn
     total: numberIn(found[0] ?? {}, "total"),
     windowMs: Math.min(window.coveredMs, query.sinceMs),
     bucketMs,
+    settledPoints,
     resolution: window.resolution,
   };
 }

@@ -98,13 +98,24 @@ export function rolledUpSql(name: string): string {
   return `(SELECT coalesce(max(ingest), 0) FROM internal.rollup_progress WHERE name = '${name}')`;
 }
 
+/** Rows have ten seconds each, and arrive with a pull, every five seconds by default: younger buckets would look like a fall. */
+export const settleMs = 15_000;
+
+export interface RedBuckets {
+  bucketMs: number;
+  points: number;
+  /** Buckets that are over, and whose rows have arrived. */
+  settledPoints: number;
+}
+
 /** Steps of a series over a window: at most `maxPoints`, never finer than the rows. */
-export function redBuckets({ startMs, resolution }: RedRange, nowMs: number, maxPoints: number): { bucketMs: number; points: number } {
-  if (maxPoints <= 0) return { bucketMs: 0, points: 0 };
+export function redBuckets({ startMs, resolution }: RedRange, nowMs: number, maxPoints: number): RedBuckets {
+  if (maxPoints <= 0) return { bucketMs: 0, points: 0, settledPoints: 0 };
   const step = stepMs[resolution];
   const spanMs = Math.max(step, nowMs - startMs);
   const bucketMs = Math.max(step, Math.ceil(spanMs / maxPoints / step) * step);
-  return { bucketMs, points: Math.ceil(spanMs / bucketMs) };
+  const points = Math.ceil(spanMs / bucketMs);
+  return { bucketMs, points, settledPoints: Math.min(points, Math.max(0, Math.floor((spanMs - settleMs) / bucketMs))) };
 }
 
 const keys = "source, service, role, protocol, is_tls, server_port, peer, peer_address, method, route, status, is_error";

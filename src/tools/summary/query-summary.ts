@@ -42,7 +42,7 @@ export const querySummary = defineTool({
       service === undefined
         ? shown.map(({ summary }) => shortened(summary))
         : await Promise.all(shown.map((one) => inFull(backend, { ...one, sinceMs: input.since }, context)));
-    const notes = await trafficNotes(backend, { agents, chosen: undefined, sinceMs: input.since, isEmpty: false }, context);
+    const notes = await trafficNotes(backend, { agents, chosen: undefined, service, sinceMs: input.since, isEmpty: false }, context);
     if (all.length > shown.length && service === undefined) {
       notes.unshift({ kind: "limit", message: `${shown.length} of ${all.length} services are shown, the worst first; raise limit` });
     }

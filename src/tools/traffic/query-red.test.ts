@@ -21,6 +21,32 @@ describe("coral_query_red", () => {
     expect(answer.completeness.complete).toBe(true);
   });
 
+  it("leaves out points whose rows are still on their way, which would look like a fall", async () => {
+    const red: ColonyBackend["red"] = async (...given) => ({
+      ...(await redOf([redFact("api", { points: [50, 50, 12] })])(...given)),
+      settledPoints: 2,
+    });
+    expect((await call<RedResult>("coral_query_red", {}, { red })).rows[0]?.points).toEqual([10, 10]);
+  });
+
+  it("notes only what the agents of the named service did not see", async () => {
+    const losses = [
+      { agentId: "web-1", loss: "ring-full", count: 7 },
+      { agentId: "db-1", loss: "ring-full", count: 9 },
+    ];
+    const backend: Partial<ColonyBackend> = {
+      agents: async () => [agentOf("web-1"), agentOf("db-1")],
+      services: async () => [serviceOf("web-1", "checkout-api", 80), serviceOf("db-1", "db", 5432)],
+      trafficLosses: async ({ agentIds }) => losses.filter(({ agentId }) => agentIds?.includes(agentId) ?? true),
+      red: async ({ service }, given) => redOf(service === "Checkout" ? [] : [redFact("checkout-api")])({} as never, given),
+    };
+    expect(messages(await call("coral_query_red", {}, backend)).join()).toContain("16 records on web-1.example.org, db-1.example.org");
+    for (const service of ["checkout-api", "Checkout"])
+      expect(messages(await call("coral_query_red", { service }, backend)), service).toEqual([
+        expect.stringContaining("7 records on web-1.example.org "),
+      ]);
+  });
+
   it("groups by route when a service is named, and passes every filter on", async () => {
     const red = vi.fn<ColonyBackend["red"]>(redOf([redFact("api")]));
     await call("coral_query_red", { service: "api", route: "/u", peer: "web", protocol: "http", role: "server", agent: "web-1" }, { red });
@@ -72,7 +98,7 @@ describe("coral_query_red", () => {
       ["lambda", "spans", 1, 0.1],
     ]);
     expect(total).toBe(3);
-    expect(rows.at(-1)).toMatchObject({ before: { perSecond: 5 }, points: [1, 1], queueMeanUs: null });
+    expect(rows.at(-1)).toMatchObject({ before: { perSecond: 5 }, points: [1], queueMeanUs: null });
     const shop = await call<RedResult>("coral_query_red", { service: "shop" }, { ...over, red: redOf([]) });
     expect(shop.rows).toMatchObject([{ service: "shop", source: "spans", requests: 600 }]);
     // Hooks saw it, if not on this route: then its spans do not count.

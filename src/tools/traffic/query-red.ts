@@ -54,7 +54,7 @@ export const queryRed = defineTool({
       ...given({ service: input.service, peer: input.peer, route: input.route, protocol: input.protocol, role: input.role }),
       ...which,
     };
-    const [{ facts, spans }, health] = await Promise.all([
+    const [{ service, facts, spans }, health] = await Promise.all([
       readRed(backend, request, context),
       backend.summary({ sinceMs: judgedMs }, context),
     ]);
@@ -63,7 +63,7 @@ export const queryRed = defineTool({
       .slice(0, input.limit);
     const total = facts.total + spans.total;
     const windowMs = facts.rows.length === 0 && spans.rows.length > 0 ? spans.windowMs : facts.windowMs;
-    const notes = await trafficNotes(backend, { agents, chosen, sinceMs: input.since, isEmpty: rows.length === 0 }, context);
+    const notes = await trafficNotes(backend, { agents, chosen, service, sinceMs: input.since, isEmpty: rows.length === 0 }, context);
     if (total > rows.length)
       notes.unshift({
         kind: "limit",
@@ -81,13 +81,14 @@ async function readRed(
   backend: ColonyBackend,
   request: RedRequest,
   context: ToolCallContext,
-): Promise<{ facts: RedFacts; spans: SpanRedRows }> {
+): Promise<{ service: string | undefined; facts: RedFacts; spans: SpanRedRows }> {
   const read = async (asked: RedRequest): Promise<{ facts: RedFacts; spans: SpanRedRows }> => {
     const facts = await backend.red(asked, context);
     return { facts, spans: await spanRedRows(backend, asked, facts, context) };
   };
   const found = await read(request);
-  if (found.facts.rows.length + found.spans.rows.length > 0 || request.service === undefined) return found;
-  const service = await findSender(backend, request.service, context);
-  return service === request.service ? found : await read({ ...request, service });
+  const { service: asked } = request;
+  if (found.facts.rows.length + found.spans.rows.length > 0 || asked === undefined) return { service: asked, ...found };
+  const service = await findSender(backend, asked, context);
+  return { service, ...(service === asked ? found : await read({ ...request, service })) };
 }

@@ -2,7 +2,7 @@ import type { RedFact, RedFacts } from "../../model/red.ts";
 import type { RedRow } from "../schemas/traffic.ts";
 
 /** Rates and shares of the sums. */
-export function redRowOf(fact: RedFact, facts: Pick<RedFacts, "windowMs" | "bucketMs">): RedRow {
+export function redRowOf(fact: RedFact, facts: Pick<RedFacts, "windowMs" | "bucketMs" | "settledPoints">): RedRow {
   const { before, points, ...amounts } = fact;
   const { queueMeanUs, meanUs } = fact;
   return {
@@ -20,7 +20,7 @@ export function redRowOf(fact: RedFact, facts: Pick<RedFacts, "windowMs" | "buck
             errorRatio: ratio(before.errors, before.requests),
             p95Us: before.p95Us,
           },
-    points: points.map((requests) => perSecond(requests, facts.bucketMs)),
+    points: points.slice(0, facts.settledPoints ?? points.length).map((requests) => perSecond(requests, facts.bucketMs)),
   };
 }
 

@@ -114,6 +114,9 @@ const notInSpans = {
   serviceMeanUs: null,
 };
 
+/** Exporters send a batch every five seconds by default, and the colony pulls every five. */
+const exportMs = 15_000;
+
 function rowOf(row: SpanRow, { now, before }: Part, service: string): RedRow {
   const was = before?.rows.find((other) => keyOf(other) === keyOf(row));
   const pointMs = row.points.length === 0 ? 0 : (now.endMs - now.startMs) / row.points.length;
@@ -144,7 +147,8 @@ function rowOf(row: SpanRow, { now, before }: Part, service: string): RedRow {
             errorRatio: ratio(was.errors, was.requests),
             p95Us: was.p95Us,
           },
-    points: row.points.map((count) => perSecond(count, pointMs)),
+    // Spans of the last seconds are still at their exporters.
+    points: row.points.slice(0, Math.floor((now.endMs - now.startMs - exportMs) / pointMs)).map((count) => perSecond(count, pointMs)),
   };
 }
 

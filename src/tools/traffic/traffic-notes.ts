@@ -63,15 +63,23 @@ export function trafficProblemOf(agent: AgentInfo): string | null {
   return capability.reason === "" ? "its kernel hooks are off" : capability.reason;
 }
 
-/** Reads what is missing. `isEmpty`: nothing was found, which needs a reason, too. */
+/** Reads what is missing. `isEmpty`: nothing was found, which needs a reason, too. `service`: only what its own agents did not see. */
 export async function trafficNotes(
   backend: ColonyBackend,
-  asked: { agents: AgentInfo[]; chosen: AgentInfo[] | undefined; sinceMs: number; isEmpty: boolean; signals?: string[] },
+  asked: {
+    agents: AgentInfo[];
+    chosen: AgentInfo[] | undefined;
+    service?: string | undefined;
+    sinceMs: number;
+    isEmpty: boolean;
+    signals?: string[];
+  },
   context: ToolCallContext,
 ): Promise<CompletenessNote[]> {
-  const agents = asked.chosen ?? asked.agents;
+  const chosen = asked.chosen ?? (asked.service === undefined ? undefined : await agentsOf(backend, asked.service, asked.agents, context));
+  const agents = chosen ?? asked.agents;
   if (agents.length === 0) return [{ kind: "no-data", message: "no agent has joined this colony; start one with coral agent start" }];
-  const which = asked.chosen === undefined ? {} : { agentIds: asked.chosen.map((agent) => agent.agentId) };
+  const which = chosen === undefined ? {} : { agentIds: chosen.map((agent) => agent.agentId) };
   const signals = asked.signals ?? ["red", "traffic_loss"];
   const [losses, missing] = await Promise.all([
     backend.trafficLosses({ sinceMs: asked.sinceMs, ...which }, context),
@@ -82,6 +90,19 @@ export async function trafficNotes(
   if (asked.isEmpty && off.length < agents.length)
     notes.push({ kind: "no-data", message: "no matching request in this window; widen since" });
   return notes;
+}
+
+/** Where the service runs; undefined when that is not known, as of one that only sends spans. */
+async function agentsOf(
+  backend: ColonyBackend,
+  service: string,
+  agents: readonly AgentInfo[],
+  context: ToolCallContext,
+): Promise<AgentInfo[] | undefined> {
+  const places = await backend.services({ service, processes: false }, context);
+  const ids = new Set(places.filter((place) => place.service === service).map(({ agentId }) => agentId));
+  const own = agents.filter(({ agentId }) => ids.has(agentId));
+  return own.length === 0 ? undefined : own;
 }
 
 function offNotes(agents: AgentInfo[]): CompletenessNote[] {

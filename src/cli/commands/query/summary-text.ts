@@ -68,7 +68,7 @@ export const summaryColumns: readonly Column<ServiceSummary>[] = [
   latencyColumn("P95", "p95Us", ({ requests }) => requests?.p95Us ?? null),
   latencyColumn("BEFORE", "before.p95Us", ({ requests }) => requests?.before?.p95Us ?? null),
   latencyColumn("YESTERDAY", "yesterday.p95Us", ({ requests }) => requests?.yesterday?.p95Us ?? null),
-  { title: "WHY", key: "why", cell: whyText },
+  { title: "WHY", key: "why", cell: whyText, wraps: true },
   { title: "BY", key: "source", cell: ({ requests }) => requests?.source, wide: true },
   { title: "PROCESSES", key: "instances", cell: (row) => row.instances, wide: true },
   { title: "HOSTS", key: "hosts", cell: (row) => row.hosts, wide: true },

@@ -9,7 +9,7 @@ import type {
   SummaryRouteFact,
 } from "../../../model/summary.ts";
 import { numberIn, numberOrNullIn, type Queryable, type QueryRow, textIn } from "../../tables/queryable.ts";
-import { percentileIn, percentilesSql, redPartsSql } from "../red-parts.ts";
+import { percentileIn, percentilesSql, redPartsSql, settleMs } from "../red-parts.ts";
 import { type PartsRange, requestPartsSql } from "../request-parts.ts";
 import { namedFilter } from "../service-filter.ts";
 import { amountsIn, roleIn } from "./period-requests.ts";
@@ -118,8 +118,8 @@ async function readCourse(
   const services = namedFilter(service);
   const stepMs = Math.max(1, Math.ceil((sinceMs + hourMs) / 90 / minuteMs)) * minuteMs;
   const points = Math.ceil((sinceMs + hourMs) / stepMs);
-  // The step that is not over yet would look like a fall.
-  const endMs = Math.floor(nowMs / stepMs) * stepMs;
+  // A step that is not over yet, or whose last rows have not arrived, would look like a fall.
+  const endMs = Math.floor((nowMs - settleMs) / stepMs) * stepMs;
   const startMs = endMs - points * stepMs;
   const range: PartsRange = { startMs, endMs, resolution: sinceMs <= 3 * hourMs ? "1m" : "10m" };
   const rows = await store.query(

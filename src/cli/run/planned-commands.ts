@@ -1,0 +1,21 @@
+/** Commands that are announced and not built yet: they get an answer of their own, not a guess at a misspelt one. */
+
+import { CoralError } from "../../base/errors.ts";
+import type { CommandSpec } from "./command-spec.ts";
+
+/** What to use meanwhile. */
+const planned: Readonly<Record<string, string>> = {
+  ask: "coral mcp config connects an assistant, which can ask the same questions",
+  debug: "coral capture shows live requests, coral exec runs diagnostic programs",
+  diagnose: "coral query summary <service> shows what is wrong, since when, and where",
+  profile: 'coral exec <service> "top -b -n 1" shows what uses the CPU now',
+  reef: "each colony has a context; see coral config get-contexts",
+  dashboard: "coral top and coral query summary --watch show the same live",
+};
+
+/** Throws `unsupported` for a planned command that the table does not have. Words before it may only be options. */
+export function checkPlanned(root: CommandSpec, argv: readonly string[]): void {
+  const word = argv.find((text) => !text.startsWith("-"));
+  if (word === undefined || !Object.hasOwn(planned, word) || root.commands?.some(({ name }) => name === word)) return;
+  throw new CoralError({ code: "unsupported", message: `"coral ${word}" is not available yet; ${planned[word]}` });
+}

@@ -1,0 +1,16 @@
+import { expect, it } from "vitest";
+import { withFlags } from "./show-answer.ts";
+import type { ToolFieldBinding } from "./tool-command.ts";
+
+it("advises by the names of flags, in the advice only", () => {
+  const tool = [
+    { field: "service", from: 0 },
+    { field: "limit", from: { option: "limit" } },
+    { field: "level", from: { option: "min-level" } },
+  ] as unknown as ToolFieldBinding[];
+  expect(withFlags("5 of 9 rows are shown, at the limit; narrow with service or level, or raise limit", { tool })).toBe(
+    "5 of 9 rows are shown, at the limit; narrow with service or --min-level, or raise --limit",
+  );
+  expect(withFlags("the limit was reached", { tool })).toBe("the limit was reached");
+  expect(withFlags("cut; raise limit", {})).toBe("cut; raise limit");
+});
