@@ -459,3 +459,44 @@ test("kill -9 right after the commit that removed all rows: their numbers are no
   expect(await seqs(store)).toEqual([]);
   expect(await store.append(sample, nowRows(new TestClock(), 1))).toEqual({ firstSeq: 51, lastSeq: 51 });
 });
+
+test("rows wait for memory that a merge or a query holds, and are not lost", async () => {
+  using folder = temporaryFolder();
+  await using engine = await testEngine(folder.path);
+  const clock = new TestClock();
+  let failures = 0;
+  // DuckDB's own words; a real shortage in a temporary table ends its whole instance.
+  const short = new Error("Out of Memory Error: failed to allocate data of size 256.0 KiB (63.9 MiB/64.0 MiB used)");
+  const scarce: Engine = Object.create(engine, {
+    attach: {
+      value: async (...given: Parameters<Engine["attach"]>) => {
+        const database = await engine.attach(...given);
+        const write: typeof database.write = (work, committed) =>
+          database.write(async (transaction) => {
+            if (failures-- > 0) {
+              clock.pass(10_000);
+              throw short;
+            }
+            return await work(transaction);
+          }, committed);
+        return new Proxy(database, {
+          get: (target, name) => {
+            if (name === "write") return write;
+            const value: unknown = Reflect.get(target, name, target);
+            return typeof value === "function" ? value.bind(target) : value;
+          },
+        });
+      },
+    },
+  });
+  await using store = await open(scarce, { file: folder.file("agent.duckdb"), clock });
+  failures = 2;
+  expect(await store.append(sample, nowRows(clock, 10))).toEqual({ firstSeq: 1, lastSeq: 10 });
+  expect(failures).toBeLessThan(0);
+  expect(store.losses()).toEqual([]);
+  // Memory that does not come back: refused and counted.
+  failures = Number.POSITIVE_INFINITY;
+  await expect(store.append(sample, nowRows(clock, 7))).rejects.toMatchObject({ code: "exhausted" });
+  failures = 0;
+  expect(store.losses()).toEqual([{ signal: "sample", reason: "store-error", rows: 7 }]);
+});

@@ -1,5 +1,5 @@
 import { randomUUID } from "node:crypto";
-import type { Clock } from "../../base/clock.ts";
+import { type Clock, sleep } from "../../base/clock.ts";
 import { CoralError } from "../../base/errors.ts";
 import type { Logger } from "../../base/log.ts";
 import { batchFromRows, type ColumnBatch } from "../columns/column-batch.ts";
@@ -103,6 +103,10 @@ export async function openAgentStore(engine: Engine, options: AgentStoreOptions)
 const agingIntervalMs = 5 * 60_000;
 /** Each pruning of a chain is an entry of it, so that there should be few: rows may get so much older than they should. */
 const chainSlackMs = 86_400_000;
+
+/** How long rows wait for memory that something else uses. */
+const memoryWaitMs = 30_000;
+const memoryRetryMs = 200;
 
 interface Waiting {
   state: SignalState;
@@ -245,13 +249,30 @@ class DuckDbAgentStore implements AgentStore {
     while (this.#queue.length > 0) {
       const group = this.#queue;
       this.#queue = [];
-      const outcome = await this.#commit(group).catch((error: unknown) => CoralError.from(error));
+      const outcome = await this.#commitInTime(group).catch((error: unknown) => CoralError.from(error));
       for (const { batch } of group) this.#queuedRows -= batch.rows;
       if (outcome instanceof CoralError) this.#refuse(group, outcome);
       else for (const [index, waiting] of group.entries()) waiting.resolve(outcome[index] as SeqRange);
     }
     // In the same turn as the last look at the queue, so that no append can fall between.
     this.#draining = undefined;
+  }
+
+  /**
+   * A merge or a query may hold the memory that both share with the writer. It gives it back when it ends, so the rows wait for that instead of
+   * being lost; meanwhile the queue takes more, up to its bound.
+   */
+  async #commitInTime(group: readonly Waiting[]): Promise<SeqRange[]> {
+    const deadlineMs = this.#options.clock.monotonicMs() + memoryWaitMs;
+    for (;;) {
+      try {
+        return await this.#commit(group);
+      } catch (error) {
+        const isOver = this.#closed !== undefined || this.#options.clock.monotonicMs() >= deadlineMs;
+        if (isOver || CoralError.from(error).details["failure"] !== "out-of-memory") throw error;
+        await sleep(memoryRetryMs);
+      }
+    }
   }
 
   #refuse(group: readonly Waiting[], failure: CoralError): void {

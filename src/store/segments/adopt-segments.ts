@@ -26,7 +26,7 @@ export interface AdoptionHost {
   nowUs: number;
 }
 
-type FoundFile = Pick<SegmentEntry, "agentId" | "epoch" | "signal" | "firstNumber" | "number">;
+export type FoundFile = Pick<SegmentEntry, "agentId" | "epoch" | "signal" | "firstNumber" | "number">;
 
 export interface Adopted {
   entries: SegmentEntry[];
@@ -61,7 +61,7 @@ async function adoptEpoch(
   const taken: { entry: SegmentEntry; filter: Uint8Array | undefined }[] = [];
   let rowsBefore = 0;
   for (const found of files) {
-    const read = await readFile(host, signal, found, rowsBefore);
+    const read = await readFoundFile(host, signal, found, rowsBefore);
     if (read === undefined) continue;
     taken.push(read);
     rowsBefore += read.entry.rows;
@@ -78,25 +78,32 @@ async function adoptEpoch(
   return { entries: taken.map(({ entry }) => entry), head };
 }
 
-/** By agent and epoch, in order of number. Of a merged segment and its parts, which may be left beside it, the merged one. */
+/** By agent and epoch. */
 function unknownFiles(root: string, signal: string, isKnown: (epoch: string, signal: string) => boolean): FoundFile[][] {
   const groups: FoundFile[][] = [];
   for (const folder of readdirSync(join(root, signal), { withFileTypes: true })) {
     const [, agentId, epoch] = /^([A-Za-z0-9][A-Za-z0-9._-]{0,127})~([0-9A-Za-z-]{1,64})$/.exec(folder.name) ?? [];
     if (!folder.isDirectory() || agentId === undefined || epoch === undefined || isKnown(epoch, signal)) continue;
-    const files = readdirSync(join(root, signal, folder.name)).flatMap((name): FoundFile[] => {
-      const [, first, last] = /^(\d{9,15})(?:-(\d{9,15}))?\.parquet$/.exec(name) ?? [];
-      return first === undefined ? [] : [{ agentId, epoch, signal, firstNumber: Number(first), number: Number(last ?? first) }];
-    });
-    files.sort((a, b) => a.firstNumber - b.firstNumber || b.number - a.number);
-    const apart: FoundFile[] = [];
-    for (const file of files) if (file.firstNumber > (apart.at(-1)?.number ?? 0)) apart.push(file);
-    if (apart.length > 0) groups.push(apart);
+    const files = filesOf(join(root, signal, folder.name), { agentId, epoch, signal });
+    if (files.length > 0) groups.push(files);
   }
   return groups;
 }
 
-async function readFile(
+/** Segments in one folder, in order of number. Of a merged segment and its parts, which may be left beside it, the merged one. */
+export function filesOf(folder: string, source: Pick<FoundFile, "agentId" | "epoch" | "signal">): FoundFile[] {
+  const files = readdirSync(folder).flatMap((name): FoundFile[] => {
+    const [, first, last] = /^(\d{9,15})(?:-(\d{9,15}))?\.parquet$/.exec(name) ?? [];
+    return first === undefined ? [] : [{ ...source, firstNumber: Number(first), number: Number(last ?? first) }];
+  });
+  files.sort((a, b) => a.firstNumber - b.firstNumber || b.number - a.number);
+  const apart: FoundFile[] = [];
+  for (const file of files) if (file.firstNumber > (apart.at(-1)?.number ?? 0)) apart.push(file);
+  return apart;
+}
+
+/** What the manifest says of a file, read from the file itself; undefined for one that cannot be read, which is moved aside. */
+export async function readFoundFile(
   { database, root, log, nowUs }: AdoptionHost,
   signal: SegmentSignal,
   found: FoundFile,

@@ -9,6 +9,7 @@ import { sample, sampleRows, smallDisk, TestClock, temporaryFolder, testEngine }
 import type { AgentSegments, AgentSegmentsOptions } from "./agent-segments.ts";
 import { sealTicks, tick, tickBody, tickRow, tickRows, tickStartUs, traceOf } from "./segment.fixture.ts";
 import { hexSql, idSql } from "./segment-source.ts";
+import { WriteAheadFile } from "./write-ahead.ts";
 
 const mebibyte = 1024 ** 2;
 
@@ -248,6 +249,53 @@ describe("openAgentSegments()", () => {
       [3, 10],
     ]);
     await store.close();
+  });
+
+  it("takes in segments and write-ahead files when the database is lost, and offers a colony only what it does not have", async () => {
+    using folder = temporaryFolder();
+    await using engine = await testEngine(folder.path);
+    const first = await openStore(engine, folder.path);
+    for (let index = 0; index < 3; index++) {
+      await first.segments.append("tick", tickBody(tickRows(10, index * 10)));
+      await first.segments.flush();
+    }
+    // The colony has the first two.
+    expect(first.segments.listAfter("tick", 2, 10).entries.map(({ number }) => number)).toEqual([3]);
+    await first.store.close();
+    // Acknowledged, and not yet a segment when the process ended; one of them below the last segment.
+    for (const [number, from] of [
+      [4, 30],
+      [5, 40],
+    ] as const) {
+      const writeAhead = new WriteAheadFile(folder.file(`wal/tick/00000000${number}.wal`));
+      await writeAhead.append(tickBody(tickRows(5, from)));
+      await writeAhead.close();
+    }
+    writeFileSync(folder.file("segments/tick/000000005.parquet"), "made again of its write-ahead file");
+    writeFileSync(folder.file("agent.duckdb.corrupt"), "a block is damaged");
+    const second = await openStore(engine, folder.path);
+    expect(second.store.opened.how).toBe("recovered");
+    expect(second.store.epoch).not.toBe(first.store.epoch);
+    await second.segments.flush();
+    expect(await countOf(second)).toBe(40);
+    const { entries, lastNumber, totalRows } = second.segments.listAfter("tick", 0, 10);
+    expect(entries.map(({ number, rowsBefore, rows }) => [number, rowsBefore, rows])).toEqual([
+      [3, 0, 10],
+      [4, 10, 5],
+      [5, 15, 5],
+    ]);
+    expect([lastNumber, totalRows]).toEqual([5, 20]);
+    await second.store.close();
+    const third = await openStore(engine, folder.path);
+    expect(await countOf(third)).toBe(40);
+    expect(third.segments.listAfter("tick", 3, 10).entries).toHaveLength(2);
+    await third.store.close();
+    // A database that is gone altogether.
+    rmSync(folder.file("agent.duckdb"));
+    const fourth = await openStore(engine, folder.path);
+    expect(await countOf(fourth)).toBe(40);
+    expect(fourth.segments.listAfter("tick", 0, 10).entries.map(({ number }) => number)).toEqual([4, 5]);
+    await fourth.store.close();
   });
 
   it("moves damaged segments aside and counts their rows as lost", async () => {

@@ -8,12 +8,14 @@ import { Semaphore } from "../../base/semaphore.ts";
 import type { Database } from "../engine/database.ts";
 import type { SegmentSignal } from "../signals/define-segment-signal.ts";
 import type { LossCounts } from "../tables/loss-counts.ts";
+import { adoptOwnSegments } from "./adopted/adopt-own-segments.ts";
+import { writePulledMark } from "./adopted/pulled-mark.ts";
 import { AgentLane, type LaneHost, type LaneSettings } from "./agent-lane.ts";
 import { chooseMerge, replaceByMerged } from "./merge-segments.ts";
 import { readSegmentFile } from "./read-segment-file.ts";
 import type { ChangingSegments } from "./segment-catalog.ts";
 import { SegmentCatalog } from "./segment-catalog.ts";
-import { damageOf, LateUnlinks, moveAside, removeOrphans } from "./segment-files.ts";
+import { damageOf, LateUnlinks, lateUnlinkShare, moveAside, removeOrphans } from "./segment-files.ts";
 import {
   ensureManifest,
   insertEntry,
@@ -100,6 +102,10 @@ const silentColonyMs = 10 * 60_000;
 export async function openAgentSegments(host: AgentSegmentsHost, options: AgentSegmentsOptions): Promise<AgentSegments> {
   const segmentsRoot = join(options.directory, "segments");
   await ensureManifest(host.database);
+  if (host.database.opened.how !== "existing") {
+    const nowUs = Math.floor(host.clock.wallMs() * 1_000);
+    await adoptOwnSegments({ ...host, root: segmentsRoot, writeAheadRoot: join(options.directory, "wal"), nowUs }, options.signals);
+  }
   const catalog = await SegmentCatalog.load(host.database, segmentsRoot);
   const segments = new FileAgentSegments(host, options, catalog, await loadHeads(host.database));
   await segments.recover();
@@ -124,7 +130,7 @@ class FileAgentSegments implements AgentSegments {
     this.#catalog = catalog;
     this.#verifier = new SegmentVerifier(catalog);
     this.#segmentsRoot = join(options.directory, "segments");
-    this.#unlinks = new LateUnlinks(options.unlinkDelayMs ?? 60_000);
+    this.#unlinks = new LateUnlinks(options.unlinkDelayMs ?? 60_000, options.maxBytes * lateUnlinkShare);
     this.#changing = { database: host.database, catalog, unlinks: this.#unlinks, crashPoints: options.crashPoints };
     const laneHost: LaneHost = {
       epoch: host.epoch,
@@ -169,9 +175,9 @@ class FileAgentSegments implements AgentSegments {
   listAfter(signal: string, afterNumber: number, maxEntries: number): SegmentListing {
     const lane = this.#lane(signal);
     lane.askedAtMs = this.#host.clock.monotonicMs();
-    // What a colony asks after, it has.
-    lane.head.known = Math.max(lane.head.known, Math.min(afterNumber, lane.head.number));
-    const entries = this.#catalog.of(signal).filter(({ number }) => number > afterNumber);
+    this.#notePulled(lane, afterNumber);
+    // Those of a former epoch were pulled in that one.
+    const entries = this.#catalog.of(signal).filter(({ epoch, number }) => epoch === lane.head.epoch && number > afterNumber);
     const listed = entries.slice(0, maxEntries);
     lane.offered = Math.max(lane.offered, listed.at(-1)?.number ?? 0);
     return {
@@ -220,6 +226,20 @@ class FileAgentSegments implements AgentSegments {
 
   [Symbol.asyncDispose](): Promise<void> {
     return this.close();
+  }
+
+  /** What a colony asks after, it has. */
+  #notePulled(lane: AgentLane, afterNumber: number): void {
+    const known = Math.min(afterNumber, lane.head.number);
+    if (known <= lane.head.known) return;
+    lane.head.known = known;
+    try {
+      const pulled = Object.fromEntries([...this.#lanes].map(([name, { head }]) => [name, head.known]));
+      writePulledMark(this.#segmentsRoot, { epoch: this.#host.epoch, pulled });
+    } catch (error) {
+      // On a full disk the mark stays behind: it matters only if the database is lost before the next one.
+      this.#host.log.debug("cannot note how far segments were pulled", { error });
+    }
   }
 
   /** Puts files in order with the manifest after whatever ended the former process, and takes up what it left. */

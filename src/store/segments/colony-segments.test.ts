@@ -1,5 +1,5 @@
 import { createHash } from "node:crypto";
-import { existsSync, mkdirSync, readdirSync, readFileSync, rmSync, truncateSync, writeFileSync } from "node:fs";
+import { existsSync, mkdirSync, readdirSync, readFileSync, rmSync, statSync, truncateSync, writeFileSync } from "node:fs";
 import { dirname, join } from "node:path";
 import { describe, expect, it } from "vitest";
 import { silentLogger } from "../../base/log.ts";
@@ -83,6 +83,11 @@ async function pull(agent: Agent, colony: Colony, { agentId = "a1", max = 100, u
   const isAll = !listing.more && offers.length === listing.entries.length;
   const signal: PulledSignal = { signal: "tick", lastNumber: listing.lastNumber, totalRows: listing.totalRows, offers, isAll };
   return await colony.segments.commit({ agentId, epoch, signals: [signal] });
+}
+
+function bytesBelow(path: string): number {
+  const files = readdirSync(path, { withFileTypes: true, recursive: true }).filter((entry) => entry.isFile());
+  return files.reduce((total, { parentPath, name }) => total + statSync(join(parentPath, name)).size, 0);
 }
 
 async function counts({ store, segments }: Colony): Promise<{ rows: number; distinct: number }> {
@@ -185,6 +190,48 @@ describe("openColonySegments()", () => {
     await colony.store.close();
   });
 
+  it("has each row once when an agent lost its database before it knew what was pulled", async () => {
+    using folder = temporaryFolder();
+    await using engine = await testEngine(folder.path);
+    const colony = await openColony(engine, folder.file("colony"));
+    const agent = await openAgent(engine, folder.path);
+    await put(agent, 10, 0);
+    await pull(agent, colony);
+    await put(agent, 20, 10);
+    // The agent learns of this pull from the next one, which never comes.
+    await pull(agent, colony);
+    await put(agent, 5, 30);
+    await agent.store.close();
+    writeFileSync(folder.file("agent.duckdb.corrupt"), "a block is damaged");
+    const again = await openAgent(engine, folder.path);
+    expect(again.segments.listAfter("tick", 0, 9).entries.map(({ number }) => number)).toEqual([2, 3]);
+    await pull(again, colony);
+    expect(await counts(colony)).toEqual({ rows: 35, distinct: 35 });
+    expect(await colony.store.gaps()).toEqual([]);
+    await pull(again, colony);
+    expect(await counts(colony)).toEqual({ rows: 35, distinct: 35 });
+    await again.store.close();
+    await colony.store.close();
+  });
+
+  it("takes at most a fifth more than its limit, files of removed segments included", async () => {
+    using folder = temporaryFolder();
+    await using engine = await testEngine(folder.path);
+    const agent = await openAgent(engine, folder.path);
+    const maxBytes = 256 * 1024;
+    const colony = await openColony(engine, folder.file("colony"), { maxBytes, unlinkDelayMs: 60_000 });
+    let most = 0;
+    for (let index = 0; index < 40; index++) {
+      await put(agent, 500, index * 500);
+      await pull(agent, colony);
+      most = Math.max(most, bytesBelow(folder.file("colony/segments")));
+    }
+    expect(most).toBeGreaterThan(maxBytes * 0.8);
+    expect(most).toBeLessThanOrEqual(maxBytes * 1.2);
+    await agent.store.close();
+    await colony.store.close();
+  });
+
   it("knows what a new epoch has cost", async () => {
     using folder = temporaryFolder();
     await using engine = await testEngine(folder.path);
@@ -193,7 +240,7 @@ describe("openColonySegments()", () => {
     for (let index = 0; index < 3; index++) await put(first, 10, index * 10);
     await pull(first, colony, { upTo: 1 });
     await first.store.close();
-    for (const name of readdirSync(folder.path)) if (name.startsWith("agent.duckdb")) rmSync(folder.file(name));
+    for (const name of readdirSync(folder.path)) if (name !== "colony") rmSync(folder.file(name), { recursive: true });
     const second = await openAgent(engine, folder.path);
     await put(second, 4, 50);
     expect(await pull(second, colony)).toEqual({ storedRows: 4, lostRows: 20 });

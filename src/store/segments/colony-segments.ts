@@ -23,6 +23,7 @@ import {
   damageOf,
   giveToFolderOwner,
   LateUnlinks,
+  lateUnlinkShare,
   makeFolder,
   moveAside,
   removeOrphans,
@@ -144,7 +145,7 @@ class FileColonySegments implements ColonySegments {
     this.#catalog = catalog;
     this.#verifier = new SegmentVerifier(catalog);
     this.#signals = new Map(options.signals.map((signal) => [signal.name, signal]));
-    this.#unlinks = new LateUnlinks(options.unlinkDelayMs ?? 60_000);
+    this.#unlinks = new LateUnlinks(options.unlinkDelayMs ?? 60_000, options.maxBytes * lateUnlinkShare);
     this.#changing = { database: host.database, catalog, unlinks: this.#unlinks, crashPoints: options.crashPoints, noteKept };
     for (const head of heads) this.#heads.set(headKey(head.epoch, head.signal), head);
   }
@@ -183,6 +184,12 @@ class FileColonySegments implements ColonySegments {
         const plan = planSegments(pull, {
           headOf: (epoch, signal) => this.#heads.get(headKey(epoch, signal)),
           formerHeads: (agentId, signal) => this.#formerHeads(agentId, signal, pull.epoch),
+          hasFormer: (agentId, epoch, offer) =>
+            this.#catalog
+              .of(offer.signal)
+              .some(
+                (entry) => entry.sha256 === offer.sha256 && entry.agentId === agentId && entry.epoch !== epoch && entry.rows === offer.rows,
+              ),
           storedOf: (epoch, signal) => this.#catalog.of(signal).filter((entry) => entry.epoch === epoch),
           nowUs,
         });
@@ -194,6 +201,8 @@ class FileColonySegments implements ColonySegments {
     this.#options.crashPoints?.reached("pull-committed");
     for (const offer of plan.refused) this.#removeUnused(pull, offer);
     for (const entry of plan.replaced) this.#unlinks.add(this.#catalog.fileOf(entry));
+    // Not with the next maintenance, minutes later: a fast sender would have filled the disk by then.
+    if (this.#catalog.storedBytes() > this.#options.maxBytes) await this.#removeExpired();
     return {
       storedRows:
         plan.added.reduce((total, { entry }) => total + entry.rows, 0) - plan.replaced.reduce((total, { rows }) => total + rows, 0),
@@ -343,12 +352,16 @@ class FileColonySegments implements ColonySegments {
     if (!isNamed && existsSync(file)) rmSync(file);
   }
 
-  async #maintain(): Promise<void> {
+  async #removeExpired(): Promise<void> {
     const retained = [...this.#signals.values()].map((signal) => ({
       entries: this.#catalog.of(signal.name),
       retention: signal.retention.colony,
     }));
     await removeExpired(this.#changing, retained, this.#options.maxBytes, this.#nowUs());
+  }
+
+  async #maintain(): Promise<void> {
+    await this.#removeExpired();
     for (const { entry, reason } of await this.#verifier.verifySome(verifyBytes)) {
       await this.#lose(entry, this.#catalog.fileOf(entry), reason);
     }

@@ -47,6 +47,8 @@ export interface SegmentFacts {
   /** Of the agent's other epochs. */
   formerHeads(agentId: string, signal: string): StoredHead[];
   storedOf(epoch: string, signal: string): readonly SegmentEntry[];
+  /** Whether the agent sent these bytes in another epoch: one that lost its database offers again what it does not know to be pulled. */
+  hasFormer(agentId: string, epoch: string, offer: SegmentOffer): boolean;
   nowUs: number;
 }
 
@@ -67,7 +69,12 @@ function planSignal({ agentId, epoch }: SegmentPull, pulled: PulledSignal, facts
   // Files were found without their manifest: how many rows came before them is unknown.
   let isRowCountKnown = known === undefined || known.known >= known.rows;
   checkSignal(pulled);
-  if (known === undefined) planFormer(facts.formerHeads(agentId, signal), plan);
+  if (known === undefined)
+    planFormer(
+      facts.formerHeads(agentId, signal),
+      isContinued(pulled, (offer) => facts.hasFormer(agentId, epoch, offer)),
+      plan,
+    );
   const stored = facts.storedOf(epoch, signal);
   for (const offer of pulled.offers) {
     if (offer.number <= head.number) {
@@ -85,7 +92,8 @@ function planSignal({ agentId, epoch }: SegmentPull, pulled: PulledSignal, facts
       if (offer.passOver !== undefined) {
         gap(offer.passOver, offer.rows);
         plan.refused.push(offer);
-      } else if (!offer.isLost) take(offer, { agentId, epoch, nowUs: facts.nowUs }, overlapping, plan);
+      } else if (facts.hasFormer(agentId, epoch, offer)) plan.refused.push(offer);
+      else if (!offer.isLost) take(offer, { agentId, epoch, nowUs: facts.nowUs }, overlapping, plan);
     }
     head.number = offer.number;
     head.rows = offer.rowsBefore + offer.rows;
@@ -129,12 +137,19 @@ function take(
   plan.added.push({ entry, filter: lookupFilter, replaces });
 }
 
-/** A new epoch: what the agent had of an old one and was not pulled is gone. */
-function planFormer(formers: readonly StoredHead[], plan: SegmentPlan): void {
+/** An agent that lost its database and kept its segments counts rows anew and numbers on: what was not pulled is among its offers. */
+function isContinued({ offers: [first], lastNumber, totalRows }: PulledSignal, hasFormer: (offer: SegmentOffer) => boolean): boolean {
+  if (first === undefined) return lastNumber > 0 && totalRows === 0;
+  return (first.firstNumber > 1 && first.rowsBefore === 0) || hasFormer(first);
+}
+
+/** A new epoch: what the agent had of an old one and was not pulled is gone, unless it continues with it. */
+function planFormer(formers: readonly StoredHead[], continues: boolean, plan: SegmentPlan): void {
   for (const former of formers) {
     if (former.known <= former.rows) continue;
     const { agentId, epoch, signal } = former;
-    plan.gaps.push({ agentId, epoch, signal, reason: "epoch-changed", rows: former.known - former.rows, firstSeq: null, lastSeq: null });
+    if (!continues)
+      plan.gaps.push({ agentId, epoch, signal, reason: "epoch-changed", rows: former.known - former.rows, firstSeq: null, lastSeq: null });
     plan.heads.push({ ...former, rows: former.known });
   }
 }

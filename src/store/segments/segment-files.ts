@@ -133,30 +133,48 @@ export function removeOrphans(folder: string, wanted: ReadonlySet<string>): stri
   return removed;
 }
 
-/** Files whose manifest row is gone stay a while for the queries that were planned with them. What waits is removed at the next start too. */
+/**
+ * Files whose manifest row is gone stay a while for the queries that were planned with them, as long as they take little: what retention removes
+ * must not take as much space as what it keeps. What waits is removed at the next start too.
+ */
 export class LateUnlinks {
   readonly #delayMs: number;
-  readonly #waiting = new Map<string, NodeJS.Timeout>();
+  readonly #maxBytes: number;
+  /** Oldest first. */
+  readonly #waiting = new Map<string, { timer: NodeJS.Timeout; sizeBytes: number }>();
+  #waitingBytes = 0;
 
-  constructor(delayMs: number) {
+  constructor(delayMs: number, maxBytes: number) {
     this.#delayMs = delayMs;
+    this.#maxBytes = maxBytes;
   }
 
   add(file: string): void {
-    const timer = setTimeout(() => {
-      this.#waiting.delete(file);
-      rmSync(file, { force: true });
-    }, this.#delayMs);
+    const timer = setTimeout(() => this.#remove(file), this.#delayMs);
     timer.unref();
-    this.#waiting.set(file, timer);
+    const sizeBytes = statSync(file, { throwIfNoEntry: false })?.size ?? 0;
+    this.#waiting.set(file, { timer, sizeBytes });
+    this.#waitingBytes += sizeBytes;
+    for (const oldest of this.#waiting.keys()) {
+      if (this.#waitingBytes <= this.#maxBytes) return;
+      this.#remove(oldest);
+    }
   }
 
   /** All of them now: on a full disk, and at the end. */
   flush(): void {
-    for (const [file, timer] of this.#waiting) {
-      clearTimeout(timer);
-      rmSync(file, { force: true });
-    }
-    this.#waiting.clear();
+    for (const file of this.#waiting.keys()) this.#remove(file);
+  }
+
+  #remove(file: string): void {
+    const waiting = this.#waiting.get(file);
+    if (waiting === undefined) return;
+    clearTimeout(waiting.timer);
+    this.#waiting.delete(file);
+    this.#waitingBytes -= waiting.sizeBytes;
+    rmSync(file, { force: true });
   }
 }
+
+/** Of the budget of segments, for files that only wait to be removed. */
+export const lateUnlinkShare = 0.1;
