@@ -2,12 +2,23 @@
 
 import type { OwnStoreFacts } from "./own-stores.ts";
 
+/** Compares an attribute of a span or of its sender. */
+export interface AttributeFilter {
+  /** By any convention: `http.status_code` and `http.response.status_code` are the same. */
+  name: string;
+  operator: "=" | "!=" | ">" | ">=" | "<" | "<=" | "~" | "!~";
+  /** A number where the operator orders; a regular expression for `~` and `!~`. */
+  value: string;
+}
+
 /** A trace matches when one of its spans matches every given field. */
 export interface TracesRequest {
   service?: string;
   /** Part of a route, name, path, method, statement or destination, case-insensitive. */
   route?: string;
   minDurationNs?: number;
+  /** All of them. A span without the attribute does not match. */
+  where?: readonly AttributeFilter[];
   /** Only spans that failed. */
   error: boolean;
   /** From now back, milliseconds. */

@@ -105,6 +105,7 @@ export const toolInputs = {
     route: { type: "text", description: "only with a span whose route, name, path or statement contains this" },
     minDuration: { type: "duration", description: "only with a span at least this long: 250ms, 2s" },
     error: { type: "switch", description: "only with a failed span" },
+    where: { type: "list", description: "attributes of that span or its resource: http.status_code>=500, user.id=42, url.full~/cart; = != > >= < <= ~ !~" },
     since: { type: "duration", description: "how far back to look: 5m, 2h, 7d", default: "1h" },
     agent: { type: "text", description: "only this agent (id or host name), from its own store" },
     order: { type: "text", description: "which come first", choices: ["newest","slowest"], default: "newest" },

@@ -1,5 +1,6 @@
 /** The span columns of a growing batch, and the attributes that fill them. */
 
+import { promotedInt, promotedText } from "../../store/signals/index.ts";
 import type { ByteDictionary } from "../columns/byte-dictionary.ts";
 import {
   CodeBuilder,
@@ -13,38 +14,6 @@ import {
 } from "../columns/column-builders.ts";
 import { KnownKeys } from "../columns/known-keys.ts";
 import { ColumnSet, OwnerColumns } from "./owner-columns.ts";
-
-/**
- * Text attributes with a column of their own, by current and older semantic conventions. The first that a span has wins; another one with a
- * different value stays among the attributes, as does one of another type.
- */
-export const promotedText = {
-  http_method: ["http.request.method", "http.method"],
-  http_route: ["http.route"],
-  url_path: ["url.path", "http.target"],
-  server_address: ["server.address", "net.peer.name", "net.host.name", "http.host", "net.sock.peer.name"],
-  peer_service: ["service.peer.name", "peer.service"],
-  db_system: ["db.system.name", "db.system"],
-  db_name: ["db.namespace", "db.name"],
-  db_operation: ["db.operation.name", "db.operation"],
-  db_statement: ["db.query.text", "db.statement"],
-  rpc_system: ["rpc.system.name", "rpc.system"],
-  rpc_service: ["rpc.service"],
-  rpc_method: ["rpc.method"],
-  messaging_system: ["messaging.system"],
-  messaging_destination: ["messaging.destination.name", "messaging.destination"],
-  messaging_operation: ["messaging.operation.name", "messaging.operation.type", "messaging.operation"],
-  error_type: ["error.type"],
-  exception_type: ["exception.type"],
-  user_agent: ["user_agent.original", "http.user_agent"],
-} as const;
-
-/** Whole numbers with a column of their own; text of digits counts, too. */
-export const promotedInt = {
-  http_status_code: ["http.response.status_code", "http.status_code"],
-  rpc_status_code: ["rpc.response.status_code", "rpc.grpc.status_code"],
-  server_port: ["server.port", "net.peer.port", "net.host.port"],
-} as const;
 
 export type PromotedText = keyof typeof promotedText;
 export type PromotedInt = keyof typeof promotedInt;

@@ -16,6 +16,7 @@ import {
   textOrNullIn,
   textsIn,
 } from "../tables/queryable.ts";
+import { attributeCondition, checkPatterns } from "./attribute-filter.ts";
 import { serviceTexts } from "./service-filter.ts";
 
 /** Where traces are read from. Without segments there are none. */
@@ -47,6 +48,7 @@ const routeColumns = ["name", "http_route", "url_path", "rpc_service", "rpc_meth
 export async function queryTraces(store: TraceStore, query: TracesQuery): Promise<TracesFacts> {
   const { segments } = store;
   if (segments === undefined) return { rows: [], traces: 0, storedSpans: 0, estimatedSpans: 0 };
+  await checkPatterns(store, query.where ?? []);
   const all = await searchOf(segments, query, query.sinceMs);
   const oneIn = oneInOf(all.rows);
   const [totals = {}] = await store.query(
@@ -135,7 +137,7 @@ interface Search {
 
 /** Matching spans of the last `sinceMs`. */
 async function searchOf(segments: SegmentReader, query: TracesQuery, sinceMs: number): Promise<Search> {
-  const { service, route, minDurationNs, error, agentIds, nowMs } = query;
+  const { service, route, minDurationNs, error, agentIds, nowMs, where = [] } = query;
   const fromUs = Math.floor((nowMs - sinceMs) * 1_000);
   const untilUs = Math.floor((nowMs + clockAheadMs) * 1_000);
   const source = await segments.segmentSource(span, { fromUs, untilUs, isExact: true, ...(service !== undefined && { service }) });
@@ -158,6 +160,10 @@ async function searchOf(segments: SegmentReader, query: TracesQuery, sinceMs: nu
   if (route !== undefined) {
     conditions.push(`(${routeColumns.map((column) => `contains(lower(${column}), lower(?))`).join(" OR ")})`);
     parameters.push(...routeColumns.map(() => route));
+  }
+  for (const condition of where.map(attributeCondition)) {
+    conditions.push(condition.sql);
+    parameters.push(...condition.parameters);
   }
   return { fitting: `FROM ${source.sql} WHERE ${conditions.join(" AND ") || "true"}`, parameters, rows: source.rows };
 }

@@ -13,4 +13,5 @@ export { logPattern, logRecord } from "./log.ts";
 export { metricLoss, metricPoint, metricSeries } from "./metrics.ts";
 export { derivedSignals, segmentSignals, signals } from "./signal-list.ts";
 export { span } from "./span.ts";
+export { promotedInt, promotedText } from "./span-attributes.ts";
 export { red, trafficLoss } from "./traffic.ts";

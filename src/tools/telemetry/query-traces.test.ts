@@ -68,7 +68,16 @@ describe("coral_query_traces, a search", () => {
   it("passes the filters on and shows the matches", async () => {
     const asked: TracesRequest[] = [];
     const answer = await call(
-      { service: "web", route: "/x", minDuration: "250ms", error: true, since: "2h", order: "slowest", limit: 3 },
+      {
+        service: "web",
+        route: "/x",
+        minDuration: "250ms",
+        where: ["http.status_code>=500"],
+        error: true,
+        since: "2h",
+        order: "slowest",
+        limit: 3,
+      },
       {
         traces: async (request) => {
           asked.push(request);
@@ -77,7 +86,16 @@ describe("coral_query_traces, a search", () => {
       },
     );
     expect(asked).toEqual([
-      { service: "web", route: "/x", minDurationNs: 250_000_000, error: true, sinceMs: 7_200_000, order: "slowest", limit: 3 },
+      {
+        service: "web",
+        route: "/x",
+        minDurationNs: 250_000_000,
+        where: [{ name: "http.status_code", operator: ">=", value: "500" }],
+        error: true,
+        sinceMs: 7_200_000,
+        order: "slowest",
+        limit: 3,
+      },
     ]);
     expect(answer).toMatchObject({ total: 1, traces: [{ traceId }], trace: null, completeness: { complete: true } });
   });

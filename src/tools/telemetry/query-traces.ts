@@ -10,6 +10,7 @@ import { lossNotes, missingNotes, silentAgentNotes } from "../contract/missing-d
 import { type CompletenessNote, completenessOf } from "../schemas/completeness.ts";
 import { ownStoreNotes, ownStoresOf } from "../schemas/own-stores.ts";
 import { type TraceSpan, tracesResultSchema, type WholeTrace } from "../schemas/trace.ts";
+import { parseAttributeFilter } from "./attribute-filter.ts";
 import { buildTraceTree, type TraceTree } from "./trace-tree.ts";
 
 const dayMs = 86_400_000;
@@ -30,6 +31,11 @@ export const queryTraces = defineTool({
     route: z.string().min(1).optional().describe("only with a span whose route, name, path or statement contains this"),
     minDuration: durationInput({ minMs: 0, maxMs: dayMs }).optional().describe("only with a span at least this long: 250ms, 2s"),
     error: z.boolean().default(false).describe("only with a failed span"),
+    where: z
+      .array(z.string().min(1).max(2_000))
+      .max(10)
+      .optional()
+      .describe("attributes of that span or its resource: http.status_code>=500, user.id=42, url.full~/cart; = != > >= < <= ~ !~"),
     since: sinceInput("1h", { maxMs: 90 * dayMs }),
     agent: z.string().min(1).optional().describe("only this agent (id or host name), from its own store"),
     order: z.enum(["newest", "slowest"]).default("newest").describe("which come first"),
@@ -56,6 +62,7 @@ export const queryTraces = defineTool({
       limit: Math.min(maxTraces, input.limit ?? tracesShown),
       ...(input.service !== undefined && { service: input.service }),
       ...(input.route !== undefined && { route: input.route }),
+      ...(input.where !== undefined && { where: input.where.map(parseAttributeFilter) }),
       ...(input.minDuration !== undefined && { minDurationNs: input.minDuration * 1_000_000 }),
       ...(input.agent !== undefined && { agentIds: matchAgents(agents, input.agent).map(({ agentId }) => agentId) }),
     };

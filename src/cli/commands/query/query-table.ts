@@ -84,10 +84,14 @@ export const queryCommands: readonly CommandSpec[] = [
     tool: "coral_query_traces",
     summary: "Search traces, or draw one as a waterfall with its critical path",
     description:
-      "Lists a trace when one of its spans matches every filter. In a waterfall, SELF is the time in which no child of the span ran, and * marks the spans on the critical path.",
+      "Lists a trace when one of its spans matches every filter. In a waterfall, SELF is the time in which no child that the span waited for ran, and * marks the spans on the critical path.",
     positional: ["service"],
     fields: {
       service: { description: "Only traces with a span of this service; default: all services" },
+      where: {
+        value: "filter",
+        description: "Only with an attribute of that span or its resource: name, one of = != > >= < <= ~ !~, value; may be repeated",
+      },
       order: { name: "sort" },
       limit: { description: "Maximum number of traces (default 20), or lines of one trace (default 200)" },
     },
@@ -95,6 +99,7 @@ export const queryCommands: readonly CommandSpec[] = [
     examples: [
       ["coral query traces api --min-duration 500ms", "slow ones"],
       ["coral query traces --error --route /checkout", "failed ones of one route"],
+      ["coral query traces --where 'http.status_code>=500' --where user.id=42", "by attributes"],
       [`coral query traces --trace-id ${traceId}`, "one as a waterfall"],
       [`coral query traces --trace-id ${traceId} --details`, "with attributes, events and links"],
     ],

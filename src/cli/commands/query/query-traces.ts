@@ -33,6 +33,7 @@ export async function run(invocation: Invocation): Promise<void> {
           service: first,
           route: options.text("route"),
           minDuration: options.durationText("min-duration"),
+          where: options.texts("where").length > 0 ? options.texts("where") : undefined,
           error: options.flag("error") ? true : undefined,
           agent: options.text("agent"),
           order: options.text("sort"),
