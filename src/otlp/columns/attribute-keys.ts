@@ -1,5 +1,5 @@
 /**
- * What is known of the keys of attributes, by code: each key is looked at once, however often it comes. Spans of one kind have the same keys in the
+ * Caches attribute keys by code: each key is analysed once, however often it occurs. Spans of one kind have the same keys in the
  * same order, so the key that followed last time is tried first: one comparison instead of a search.
  */
 
@@ -8,7 +8,7 @@ import { ByteDictionary } from "./byte-dictionary.ts";
 import { type ByteSource, ByteWriter, sourceOf } from "./byte-writer.ts";
 import type { KnownKeys } from "./known-keys.ts";
 
-/** Then all are forgotten, so that a sender of ever new ones costs time and no memory. */
+/** The cache is cleared when full, so that a sender of ever new keys costs time but no memory. */
 const maxRemembered = 4_096;
 
 export class AttributeKeys {
@@ -29,7 +29,7 @@ export class AttributeKeys {
     this.#forget();
   }
 
-  /** The code of a key, good until the next call. */
+  /** The code of a key, valid until the next call. */
   codeOf(source: ByteSource, start: number, end: number): number {
     const expected = this.#followers[this.#last] as number;
     if (!this.#names.isAt(expected, source, start, end)) return this.#find(source, start, end);
@@ -37,7 +37,7 @@ export class AttributeKeys {
     return expected;
   }
 
-  /** Its number among the known ones, or -1. */
+  /** Its number among the known keys, or -1. */
   idOf(code: number): number {
     return this.#ids[code] as number;
   }

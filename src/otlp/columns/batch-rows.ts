@@ -1,8 +1,8 @@
-/** Batches with fewer rows, or with those of two. */
+/** Selects rows of a batch, or concatenates two batches. */
 
 import type { BatchColumn, SegmentBatch } from "../../store/segments/index.ts";
 
-/** The rows with these numbers, in this order. Dictionaries are shared with the batch that they came from. */
+/** The rows with these numbers, in this order. Dictionaries are shared with the source batch. */
 export function selectRows(batch: SegmentBatch, rows: Uint32Array): SegmentBatch {
   const columns = Object.entries(batch.columns).map(([name, column]) => [name, selectColumn(column, rows)] as const);
   return { rows: rows.length, columns: Object.fromEntries(columns) };
@@ -59,7 +59,7 @@ function selectBits(bits: Uint8Array, rows: Uint32Array): Uint8Array {
   return selected;
 }
 
-/** The dictionaries of these rows only, so that the batch that they came from can be given back. */
+/** Copies only the dictionary entries that these rows use, so that the source batch can be released. */
 export function compact(batch: SegmentBatch): SegmentBatch {
   const columns = Object.entries(batch.columns).map(([name, column]) => [name, compactColumn(column, batch.rows)] as const);
   return { rows: batch.rows, columns: Object.fromEntries(columns) };
@@ -78,7 +78,7 @@ function compactColumn(column: BatchColumn, rows: number): BatchColumn {
   return { ...column, codes, ...selectText(column, Uint32Array.from(codeOf.keys())) };
 }
 
-/** Bytes that a batch holds, as far as they are its own. */
+/** Bytes that a batch owns. */
 export function batchBytes(batch: SegmentBatch): number {
   const buffers = new Set<ArrayBufferLike>();
   for (const column of Object.values(batch.columns)) {
@@ -89,7 +89,7 @@ export function batchBytes(batch: SegmentBatch): number {
   return total;
 }
 
-/** The rows of both, those of `first` first. Columns that only one has are null in the other's rows. */
+/** The rows of `first`, then those of `second`. A column that only one batch has is null in the other's rows. */
 export function concatBatches(first: SegmentBatch, second: SegmentBatch): SegmentBatch {
   if (second.rows === 0) return first;
   if (first.rows === 0) return second;

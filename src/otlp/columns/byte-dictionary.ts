@@ -30,7 +30,7 @@ export class ByteDictionary {
     return this.#batch;
   }
 
-  /** Forgets all codes. What was made for very many of them is not kept. */
+  /** Drops all codes, and shrinks oversized arrays. */
   reset(): void {
     this.#batch++;
     this.#count = 0;
@@ -53,7 +53,7 @@ export class ByteDictionary {
     return this.#writer.size;
   }
 
-  /** The code of these bytes; a new one when they were not seen before. */
+  /** The code of these bytes; a new one for new bytes. */
   codeOf(source: ByteSource, start: number, end: number): number {
     const hash = hashOf(source, start, end);
     const mask = this.#slots.length - 1;
@@ -67,13 +67,13 @@ export class ByteDictionary {
     return this.#add(source, start, end, hash, -1);
   }
 
-  /** For texts that are not part of a request. */
+  /** The code of a text that is not part of a request. */
   codeOfText(text: string): number {
     const bytes = Buffer.from(text);
     return this.codeOf(sourceOf(bytes), 0, bytes.length);
   }
 
-  /** The text of a code; made once. */
+  /** The text of a code; decoded once. */
   textOf(code: number): string {
     const known = this.#texts[code];
     if (known !== undefined) return known;
@@ -87,7 +87,7 @@ export class ByteDictionary {
     return { bytes: this.#writer.bytes.subarray(0, this.#writer.size), offsets: this.#offsets.subarray(0, this.#count + 1) };
   }
 
-  /** Whether a code that was given stands for these bytes. */
+  /** Whether a code means these bytes. */
   isAt(code: number, source: ByteSource, start: number, end: number): boolean {
     const from = this.#offsets[code] as number;
     const length = end - start;
@@ -99,7 +99,7 @@ export class ByteDictionary {
       return true;
     }
     for (let at = 0; at < length - 4; at += 4) if (own.getInt32(from + at, true) !== view.getInt32(start + at, true)) return false;
-    // The last four, some of them perhaps for the second time.
+    // The last four bytes; some may be compared twice.
     return own.getInt32(from + length - 4, true) === view.getInt32(end - 4, true);
   }
 

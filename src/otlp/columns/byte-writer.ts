@@ -1,11 +1,11 @@
-/** Bytes that grow: the text of one column, row after row. JSON is written as bytes, straight from the bytes of the request. */
+/** A growing buffer for the text of one column, row after row. JSON is written as bytes, directly from the bytes of the request. */
 
 const hexDigits = Buffer.from("0123456789abcdef");
-/** 1 for bytes that stand for themselves in JSON. */
+/** 1 for bytes that JSON does not escape. */
 const isPlain = Uint8Array.from({ length: 256 }, (_, byte) => (byte >= 0x20 && byte < 0x80 && byte !== 0x22 && byte !== 0x5c ? 1 : 0));
 const replacement = [0xef, 0xbf, 0xbd] as const;
 const maxEscapedBytes = 6;
-/** More than this is not kept for the next batch. */
+/** A larger buffer is not kept for the next batch. */
 const maxKeptBytes = 32 * 1024 * 1024;
 
 /** High bits of the four bytes of a word. */
@@ -49,7 +49,7 @@ export class ByteWriter implements ByteSource {
     if (this.bytes.length > maxKeptBytes) this.#use(Buffer.allocUnsafeSlow(maxKeptBytes));
   }
 
-  /** Makes room; call before a run of writes. */
+  /** Ensures capacity; call before a run of writes. */
   ensure(more: number): void {
     if (this.size + more > this.bytes.length) this.#grow(this.size + more);
   }
@@ -96,7 +96,7 @@ export class ByteWriter implements ByteSource {
     this.size = shift + end;
   }
 
-  /** UTF-8 as it is, with a replacement character for what is not UTF-8, and for NUL: readers of Parquet refuse a whole file for one bad byte. */
+  /** UTF-8, with replacement characters for invalid bytes and NUL: Parquet readers reject a whole file for one bad byte. */
   utf8(source: Uint8Array, start: number, end: number): void {
     this.ensure((end - start) * 3);
     for (let index = start; index < end; ) {
@@ -135,7 +135,7 @@ export class ByteWriter implements ByteSource {
     } while (at > this.size - digits);
   }
 
-  /** A number as JSON. One without a fraction keeps `.0`, so that its type survives; what JSON cannot express becomes a string. */
+  /** A number as JSON. A double without a fraction keeps `.0`, so that its type survives; NaN and infinities become strings. */
   double(value: number): void {
     if (!Number.isFinite(value)) this.ascii(`"${value}"`);
     else if (Number.isInteger(value) && Math.abs(value) < 1e21) this.ascii(Object.is(value, -0) ? "-0.0" : `${value}.0`);
@@ -174,8 +174,8 @@ export class ByteWriter implements ByteSource {
   }
 
   /**
-   * A JSON string of bytes that stand for themselves, as most values are: ids, numbers, names. False, and nothing written, when there is any other in
-   * it, or one that may stand around a secret: a space, `=` or `@`. Words of four bytes, three times as fast as byte by byte.
+   * A JSON string of bytes that need no escape, which most values are: ids, numbers, names. Returns false and writes nothing if any byte needs an escape,
+   * or may be next to a secret: a space, `=` or `@`. Four bytes at a time, three times as fast as byte by byte.
    */
   plainString({ view: source }: ByteSource, start: number, end: number): boolean {
     this.ensure(end - start + 2);
@@ -216,7 +216,7 @@ export class ByteWriter implements ByteSource {
     return 1;
   }
 
-  /** One character of several bytes, or a replacement for one byte that begins none. Returns how many bytes of the source it took. */
+  /** Copies one multi-byte character, or a replacement for one invalid byte. Returns the number of source bytes. */
   #sequence(source: Uint8Array, index: number, end: number): number {
     const length = sequenceLength(source, index, end);
     if (length === 0) {
@@ -242,7 +242,7 @@ function sequenceLength(source: Uint8Array, index: number, end: number): number 
   return length;
 }
 
-/** The longest beginning of at most `maxBytes` that does not cut a character. Returns its end. */
+/** The end of the longest prefix of at most `maxBytes` that does not split a character. */
 export function utf8Cut(source: Uint8Array, start: number, end: number, maxBytes: number): number {
   if (end - start <= maxBytes) return end;
   let cut = start + maxBytes;

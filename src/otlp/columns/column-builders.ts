@@ -1,4 +1,4 @@
-/** Columns of a batch while it grows. A row is written cell by cell; cells that are not written are null, or zero where null is not allowed. */
+/** Builders for the columns of a batch. A row is written cell by cell; unwritten cells are null, or zero in columns without nulls. */
 
 import type { BatchColumn } from "../../store/segments/index.ts";
 import type { ByteDictionary } from "./byte-dictionary.ts";
@@ -6,13 +6,13 @@ import { ByteWriter } from "./byte-writer.ts";
 
 /** What all builders of a batch share. */
 export interface ColumnBuilder {
-  /** Room for this many rows. */
+  /** Ensures capacity for this many rows. */
   grow(capacity: number): void;
-  /** Takes back what was written to the last row. */
+  /** Undoes the last row. */
   clear(row: number): void;
-  /** After the last row. Undefined when all of a nullable column is null. The column's arrays are those of the builder. */
+  /** Call after the last row. Undefined if a nullable column has only nulls. The column shares the builder's arrays. */
   finish(rows: number): BatchColumn | undefined;
-  /** Empty again, with the room that it has. What `finish` gave must not be used any more. */
+  /** Clears the builder but keeps its memory. Results of `finish` must not be used afterwards. */
   reset(): void;
 }
 
@@ -57,7 +57,7 @@ class Presence {
   }
 }
 
-/** Whole numbers of 64 bits, written as two halves: no bigint is made for a cell. */
+/** 64-bit integers, written as two halves, without a bigint per cell. */
 export class Int64Builder implements ColumnBuilder {
   #words = new Uint32Array(0);
 
@@ -160,7 +160,7 @@ export class DoubleBuilder implements ColumnBuilder {
   }
 }
 
-/** Text that repeats, by its code in the batch's dictionary. */
+/** Repeating text, by its code in the batch's dictionary. */
 export class CodeBuilder implements ColumnBuilder {
   #codes = new Uint32Array(0);
   readonly #presence: Presence | undefined;
@@ -208,7 +208,7 @@ export class CodeBuilder implements ColumnBuilder {
   }
 }
 
-/** Text that seldom repeats. `writer` takes the row's text, `end` closes it; a row without either is null. */
+/** Text that rarely repeats. `writer` takes the row's text, `end` completes it; a row without either is null. */
 export class TextBuilder implements ColumnBuilder {
   readonly writer: ByteWriter;
   #offsets = new Uint32Array(1);
@@ -266,7 +266,7 @@ export class FixedBuilder implements ColumnBuilder {
     this.#presence?.grow(capacity);
   }
 
-  /** False for a value of another width, or of zeros only, which stands for none. */
+  /** False for a value of another width, or all zeros, which means absent. */
   set(row: number, source: Uint8Array, start: number, end: number): boolean {
     const width = this.#widthBytes;
     if (end - start !== width) return false;

@@ -1,7 +1,7 @@
 import { type ByteDictionary, hashOf } from "./byte-dictionary.ts";
 import type { ByteSource } from "./byte-writer.ts";
 
-/** Larger ones have many rows, compared to which reading them again costs little. */
+/** Larger resources come with many rows, so reading them again costs little in comparison. */
 const maxOwnerBytes = 2_048;
 /** At most 2 MiB of them; more are read each time. */
 const maxOwners = 1_024;
@@ -12,7 +12,7 @@ interface KnownOwner<Codes> {
   codes: Codes;
 }
 
-/** What was read from resources or scopes, by their bytes, for as long as the codes of a dictionary are good: small requests repeat theirs each time. */
+/** Caches resources or scopes by their bytes while the codes of a dictionary are valid: small requests repeat theirs every time. */
 export class KnownOwners<Codes> {
   readonly #dictionary: ByteDictionary;
   readonly #known = new Map<number, KnownOwner<Codes>>();
@@ -22,7 +22,7 @@ export class KnownOwners<Codes> {
     this.#dictionary = dictionary;
   }
 
-  /** What was kept for the bytes in [start, end) of this batch. */
+  /** The cached value for the bytes in [start, end) of this batch. */
   find(source: ByteSource, start: number, end: number): Codes | undefined {
     if (end - start > maxOwnerBytes) return undefined;
     this.#forgetOld();

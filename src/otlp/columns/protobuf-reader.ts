@@ -1,5 +1,5 @@
 /**
- * Reads protobuf's wire format in place: no objects, no strings, no recursion. Every length is checked against the message that it lies in,
+ * Reads protobuf's wire format in place: no objects, no strings, no recursion. Every length is checked against the enclosing message,
  * so a reader of a nested message can never leave it.
  */
 

@@ -7,7 +7,7 @@ import { isSecretAttribute, mask, mayHoldSecret, redactLogText, type Secrecy } f
 import type { ByteDictionary } from "./byte-dictionary.ts";
 import type { ByteSource } from "./byte-writer.ts";
 
-/** Texts that are remembered; then all are forgotten, so that a sender of ever new ones costs time and no memory. */
+/** Cached texts. The cache is cleared when full, so that a sender of ever new texts costs time but no memory. */
 const maxRemembered = 4_096;
 const maxRememberedLength = 1_024;
 
@@ -15,11 +15,11 @@ const notLookedAt = -1;
 
 export class SecretFilter {
   readonly #texts = new Map<string, string>();
-  /** Of the texts of one batch of a dictionary: what is stored for them. */
+  /** Stored codes by code of the batch's dictionary. */
   #kept = new Int32Array(1_024).fill(notLookedAt);
   #keptOf: { dictionary: ByteDictionary; batch: number } | undefined;
 
-  /** What is to be stored instead of the text in [start, end) that has a name of this secrecy; undefined: the text itself. */
+  /** The replacement for the text in [start, end), given the secrecy of its name; undefined: store it unchanged. */
   instead(bytes: Uint8Array, start: number, end: number, secrecy: Secrecy): string | undefined {
     if (end === start) return undefined;
     if (secrecy === "all") return mask;
@@ -31,8 +31,8 @@ export class SecretFilter {
   }
 
   /**
-   * The code of a text without a name, as it is stored. A text is looked at once in a batch; one with a secret has a code of its own, but of a
-   * dictionary only what rows have is stored.
+   * The stored code of a text without a name. Each text is checked once per batch. A text with a secret keeps its own code in the dictionary, but
+   * only entries that rows refer to are stored.
    */
   codeIn(dictionary: ByteDictionary, source: ByteSource, start: number, end: number): number {
     const code = dictionary.codeOf(source, start, end);

@@ -1,15 +1,15 @@
-/** Database statements without their values, by code: each statement is looked at once in a batch. */
+/** Database statements without their values, by code: each statement is masked once per batch. */
 
 import { sqlTemplate } from "../../redact/index.ts";
 import type { ByteDictionary } from "./byte-dictionary.ts";
 
-/** Of a statement that is looked at. */
+/** Prefix of a statement that is parsed. */
 const maxLength = 1_024;
 
 export class StatementMasker {
   readonly #masked = new Map<number, number>();
 
-  /** With a new dictionary. */
+  /** Call with a new dictionary. */
   reset(): void {
     this.#masked.clear();
   }

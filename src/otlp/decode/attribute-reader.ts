@@ -7,7 +7,7 @@ import type { KnownKeys } from "../columns/known-keys.ts";
 import { MalformedError, type ProtobufReader } from "../columns/protobuf-reader.ts";
 import { SecretFilter } from "../columns/secret-filter.ts";
 
-/** Bounds per span, log record, event, link, resource or scope. What is beyond is left out and counted. */
+/** Limits per span, log record, event, link, resource or scope. Anything beyond is dropped and counted. */
 export interface AttributeLimits {
   /** Attributes of one owner. */
   maxCount: number;
@@ -15,7 +15,7 @@ export interface AttributeLimits {
   maxValueBytes: number;
   /** Of one owner's attributes as JSON. */
   maxBytes: number;
-  /** Arrays and maps within each other. */
+  /** Nesting depth of arrays and maps. */
   maxDepth: number;
 }
 
@@ -42,7 +42,7 @@ export class AttributeReader {
   valueKind = 0;
   valueStart = 0;
   valueEnd = 0;
-  /** Values that were shortened or left out because of a limit. */
+  /** Values truncated or dropped because of a limit. */
   cut = 0;
 
   /** `known`: keys that `keyId` returns numbers for. */
@@ -52,12 +52,12 @@ export class AttributeReader {
     this.#keys = new AttributeKeys(known);
   }
 
-  /** Of the opened key among the known ones, or -1. */
+  /** Number of the opened key among the known ones, or -1. */
   get keyId(): number {
     return this.#keys.idOf(this.#key);
   }
 
-  /** Reads a KeyValue that ends at `end`; the reader is then behind it. */
+  /** Reads a KeyValue that ends at `end` and moves past it. */
   open(end: number): void {
     const reader = this.#reader;
     this.keyStart = 0;
@@ -83,7 +83,7 @@ export class AttributeReader {
     reader.at = end;
   }
 
-  /** Which of the value's kinds is set; the last one counts. */
+  /** The set field of the oneof; the last one wins. */
   #openValue(start: number, end: number): void {
     const reader = this.#reader;
     this.valueKind = 0;
@@ -119,7 +119,7 @@ export class AttributeReader {
     }
   }
 
-  /** An AnyValue in [start, end), for what `open` is not needed: a log's body. */
+  /** An AnyValue in [start, end) without a key: a log's body. */
   openValue(start: number, end: number): void {
     this.#openValue(start, end);
     this.#reader.at = end;

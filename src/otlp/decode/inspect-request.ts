@@ -12,9 +12,9 @@ export type OtlpSignal = "traces" | "logs" | "metrics";
 export interface Inspection {
   /** Spans, log records or data points. */
   rows: number;
-  /** Of them, those that cannot be kept. */
+  /** Items that cannot be stored. */
   rejected: number;
-  /** Why the first of them cannot; empty when all can. */
+  /** Why the first of them is rejected; empty if none is. */
   reason: string;
   /** No item has a time, so that two different requests may have equal bytes. Logs only: spans have ids, points have times. */
   isTimeless: boolean;
@@ -75,7 +75,7 @@ class Inspector {
     if (this.#reader.at !== body.length) throw new MalformedError("the message ends inside a field");
   }
 
-  /** Items and their owner, whose attributes are read through: with a broken one all items would be lost. */
+  /** Items and their owner. The owner's attributes are checked too: a malformed one would lose all items. */
   #group(end: number, attributeTag: number, visit: (end: number) => void): void {
     const reader = this.#reader;
     while (reader.at < end) {

@@ -1,4 +1,4 @@
-/** The attributes that one log record has for itself: a JSON object in its row, within limits. */
+/** The attributes of one log record: a JSON object in its row, within limits. */
 
 import type { Int32Builder, TextBuilder } from "../columns/column-builders.ts";
 import type { AttributeReader } from "./attribute-reader.ts";
@@ -22,7 +22,7 @@ export class ItemAttributes {
     this.#column.writer.byte(0x7b);
   }
 
-  /** Reads the next attribute, which ends at `end`; it is then written, left out, or kept elsewhere. */
+  /** Reads the next attribute, which ends at `end`; the caller then writes it, drops it, or stores it in a column. */
   open(end: number): void {
     this.#count++;
     this.#reader.open(end);
@@ -47,13 +47,13 @@ export class ItemAttributes {
     this.#column.end(row, !isEmpty);
   }
 
-  /** Values of the record that were shortened or left out because of a limit, since `begin`. */
+  /** Values of the record truncated or dropped because of a limit, since `begin`. */
   get cut(): number {
     return this.#reader.cut - this.#cutBefore;
   }
 }
 
-/** Remembers how much of a record is missing, if any. */
+/** Records how many values of a record are missing, if any. */
 export function setDropped(column: Int32Builder, row: number, count: number): void {
   if (count > 0) column.set(row, Math.min(count, 0x7fff_ffff));
 }

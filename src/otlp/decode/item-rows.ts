@@ -1,4 +1,4 @@
-/** The part of a decoder that spans and log records share: requests in, a batch of rows out, what cannot be read counted and left out. */
+/** The decoder part shared by spans and log records: requests in, a batch of rows out; malformed items are dropped and counted. */
 
 import type { SegmentBatch } from "../../store/segments/index.ts";
 import type { ByteDictionary } from "../columns/byte-dictionary.ts";
@@ -10,11 +10,11 @@ import type { ResourceReader } from "./resource-reader.ts";
 
 export interface DecodeCounts {
   rows: number;
-  /** Rows that could not be read; whole groups of them count as one. */
+  /** Malformed rows; a malformed group counts as one. */
   malformed: number;
   /** Of them, those that the sender heard about when the request was acknowledged. */
   rejected: number;
-  /** Values that were shortened or left out because of a limit. */
+  /** Values truncated or dropped because of a limit. */
   cut: number;
 }
 
@@ -24,7 +24,7 @@ export interface ItemRowsOptions {
   attributes: AttributeReader;
   dictionary: ByteDictionary;
   columns: { set: ColumnSet; owner: OwnerColumns };
-  /** Writes the item between the reader's position and `end` to a row; throws MalformedError for what is none. */
+  /** Writes the item between the reader's position and `end` to a row; throws MalformedError if it is not one. */
   readItem: (row: number, end: number, receivedAtUs: number) => void;
 }
 
@@ -44,7 +44,7 @@ export class ItemRows {
     return { rows: this.#rows, malformed: this.#malformed, rejected: this.#rejected, cut: this.#options.attributes.cut };
   }
 
-  /** Adds the items of a request. One that cannot be read is counted and left out; so is the rest of a body that ends too early. */
+  /** Adds the items of a request. A malformed item is dropped and counted; so is the rest of a truncated body. */
   add(body: Uint8Array, receivedAtUs: number): void {
     const { reader, owners } = this.#options;
     this.#receivedAtUs = receivedAtUs;
@@ -52,12 +52,12 @@ export class ItemRows {
     this.#malformed += unread;
   }
 
-  /** After the last request. The batch is good until `reset`. */
+  /** Call after the last request. The batch is valid until `reset`. */
   finish(): SegmentBatch {
     return this.#options.columns.set.finish(this.#rows);
   }
 
-  /** For the next batch, with the memory of this one. */
+  /** Starts the next batch, reusing the memory of this one. */
   reset(): void {
     const { dictionary, columns, attributes } = this.#options;
     dictionary.reset();

@@ -37,7 +37,7 @@ const exceptionKey = 0;
 const eventNameKey = 1;
 const logKeys = new KnownKeys([
   ["exception.type", exceptionKey],
-  // Where event names were before they had a field.
+  // The attribute for event names before they had a field.
   ["event.name", eventNameKey],
 ]);
 
@@ -93,15 +93,15 @@ export class LogDecoder {
   readonly #rows: ItemRows;
   #severityCodes: number[] = [];
   #lastObservedUs = 0;
-  /** Records before this one with the same time of observation. */
+  /** Earlier records with the same observed time. */
   #ties = 0;
-  // Of the record that is read.
+  // State of the current record.
   readonly #own: ItemAttributes;
   #timeUs = 0;
   #observedUs = 0;
   #severityNumber = 0;
   #hasBody = false;
-  /** Attributes that its sender left out. */
+  /** Attributes that the sender dropped. */
   #dropped = 0;
 
   constructor(limits: AttributeLimits = defaultAttributeLimits) {
@@ -126,7 +126,7 @@ export class LogDecoder {
     this.#rows.add(body, receivedAtUs);
   }
 
-  /** After the last request. The batch is good until `reset`. */
+  /** Call after the last request. The batch is valid until `reset`. */
   finish(): SegmentBatch {
     return this.#rows.finish();
   }
@@ -212,8 +212,8 @@ export class LogDecoder {
   }
 
   /**
-   * A record without a time of its own has that of its observation, or of its arrival. Records that were observed together are one microsecond
-   * apart: lines of a file are read many at a time, have times of whole seconds or none, and must stay in order.
+   * A record without a time gets its observed time, or its arrival time. Records with the same observed time are spaced one microsecond
+   * apart: lines of a file are read in bulk, have times of whole seconds or none, and must stay in order.
    */
   #times(row: number, timeUs: number, observedUs: number): void {
     const time = timeUs || observedUs;
@@ -242,7 +242,7 @@ export class LogDecoder {
     reader.at = end;
   }
 
-  /** Text as it is, anything else as JSON. */
+  /** Text unchanged, anything else as JSON. */
   #body(end: number): void {
     const reader = this.#reader;
     const attributes = this.#attributes;

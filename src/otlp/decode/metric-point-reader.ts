@@ -48,7 +48,7 @@ const timeField = 3;
 
 /** Of one histogram or summary. */
 const maxBuckets = 4_096;
-/** Of one point; more are counted as cut. */
+/** Exemplars of one point; more are counted as cut. */
 const maxExemplars = 16;
 const noRecordedValue = 1;
 
@@ -57,7 +57,7 @@ export class PointReader {
   readonly #attributes: AttributeReader;
   readonly #receivedAtUs: number;
   readonly #json = new ByteWriter(1_024);
-  /** JSON of each attribute of the point at hand, with its key. */
+  /** JSON of each attribute of the current point, with its key. */
   #entries: { key: string; json: string }[] = [];
 
   constructor(reader: ProtobufReader, attributes: AttributeReader, receivedAtUs: number) {

@@ -4,7 +4,7 @@ export type MetricKind = "gauge" | "sum" | "histogram" | "exponential_histogram"
 /** What a point of a sum or histogram covers: since the last point, or since its start. */
 export type Temporality = "unspecified" | "delta" | "cumulative";
 
-/** A measurement that stands for many, with the trace it was made in. */
+/** An exemplar: one sampled measurement, with its trace. */
 export interface Exemplar {
   /** Microseconds since 1970. */
   timeUs: number;
@@ -12,7 +12,7 @@ export interface Exemplar {
   /** Hex; empty when there is none. */
   traceId: string;
   spanId: string;
-  /** Attributes that the point itself no longer has; canonical JSON. */
+  /** Attributes that aggregation removed from the point; canonical JSON. */
   attributes: string;
 }
 

@@ -1,4 +1,4 @@
-/** OTLP metric requests (protobuf) into points. Points are few beside spans and logs, and go to a table: they are objects. */
+/** OTLP metric requests (protobuf) into points. There are few points compared to spans and logs, and they go to a table: they are objects. */
 
 import { ByteDictionary } from "../columns/byte-dictionary.ts";
 import { MalformedError, ProtobufReader } from "../columns/protobuf-reader.ts";
@@ -33,7 +33,7 @@ export interface DecodedMetrics {
   points: MetricPoint[];
   /** Points, or whole metrics, that could not be read. */
   malformed: number;
-  /** Values that were shortened or left out because of a limit. */
+  /** Values truncated or dropped because of a limit. */
   cut: number;
 }
 

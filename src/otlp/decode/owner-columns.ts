@@ -52,7 +52,7 @@ export class OwnerColumns {
   }
 }
 
-/** 0 stands for none. */
+/** 0 means none. */
 export function setCode(column: CodeBuilder | undefined, row: number, code: number): void {
   if (code !== 0) column?.set(row, code);
 }
@@ -68,7 +68,7 @@ export class ColumnSet {
     this.#columns = new Map(columns);
   }
 
-  /** Room for row number `row`. */
+  /** Ensures capacity for row number `row`. */
   ensure(row: number): void {
     if (row < this.#capacity) return;
     this.#capacity = Math.max(initialRows, this.#capacity * 2);
@@ -80,7 +80,7 @@ export class ColumnSet {
     for (const column of this.#columns.values()) column.reset();
   }
 
-  /** Takes back the last row. */
+  /** Undoes the last row. */
   clear(row: number): void {
     for (const column of this.#columns.values()) column.clear(row);
   }

@@ -15,8 +15,8 @@ const groupsTag = 10;
 const groupTag = { owner: 10, items: 18, schemaUrl: 26 } as const;
 
 /**
- * Calls `visit` for each item with the reader at its first byte. What `visit` cannot read it counts itself; returns how many parts around
- * items could not be read. The body's rest after such a part is left out.
+ * Calls `visit` for each item with the reader at its first byte. `visit` counts malformed items itself; returns how many groups
+ * were malformed. The rest of the body after such a group is skipped.
  */
 export function walkGroups(
   reader: ProtobufReader,

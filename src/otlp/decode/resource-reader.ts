@@ -1,4 +1,4 @@
-/** Resource and scope: who sent the rows that follow. Both become JSON text by code, and what questions ask for becomes text of its own. */
+/** Resource and scope of the rows that follow. Both are stored as JSON text by code; frequently queried attributes get columns of their own. */
 
 import type { ByteDictionary } from "../columns/byte-dictionary.ts";
 import { ByteWriter, utf8Cut } from "../columns/byte-writer.ts";
@@ -35,7 +35,7 @@ export interface ResourceCodes {
   serviceInstance: number;
   environment: number;
   hostName: number;
-  /** All of it, as a JSON object; 0 when it is empty. */
+  /** The whole resource as a JSON object; 0 if it is empty. */
   json: number;
 }
 

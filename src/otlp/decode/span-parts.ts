@@ -11,7 +11,7 @@ const linkTag = { traceId: 10, spanId: 18, traceState: 26, attribute: 34, droppe
 /** Events, and links, of one span; more are counted only. */
 const maxParts = 128;
 const maxNameBytes = 1_024;
-/** Of all events, or all links, of one span. */
+/** JSON bytes of all events, or all links, of one span. */
 const maxPartBytes = 256 * 1_024;
 const exceptionTypeId = textId("exception_type");
 
@@ -20,7 +20,7 @@ export class SpanParts {
   readonly #attributes: AttributeReader;
   readonly #dictionary: ByteDictionary;
   readonly #columns: SpanColumns;
-  /** Beginnings and ends in the request, one after the other. */
+  /** Start and end offsets in the request, alternating. */
   readonly #events: number[] = [];
   readonly #links: number[] = [];
 
@@ -134,7 +134,7 @@ export class SpanParts {
     out.ascii("}");
   }
 
-  /** The string field of a message in [start, end), empty when it is not there. */
+  /** The string field of a message in [start, end); empty if absent. */
   #string(out: ByteWriter, start: number, end: number, field: number): void {
     const reader = this.#reader;
     let from = start;

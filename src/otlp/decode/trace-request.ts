@@ -83,7 +83,7 @@ export class SpanDecoder {
     this.#rows.add(body, receivedAtUs);
   }
 
-  /** After the last request. The batch is good until `reset`. */
+  /** Call after the last request. The batch is valid until `reset`. */
   finish(): SegmentBatch {
     return this.#rows.finish();
   }
@@ -223,7 +223,7 @@ export class SpanDecoder {
     attributes.open(end);
     const id = attributes.keyId;
     if (id < 0 || !this.#promote(row, id)) {
-      // A second statement, or one of an odd type, has values that would not be masked.
+      // A second statement, or one of an unexpected type, would keep its values.
       if (count > attributes.maxCount || id === statementId) attributes.cut++;
       else attributes.writeTo(this.#columns.attributes.writer, jsonStart);
     }
@@ -238,7 +238,7 @@ export class SpanDecoder {
     if (valueKind !== anyValue.string) return false;
     const column = this.#columns.texts[id] as CodeBuilder;
     let end = utf8Cut(bytes, valueStart, valueEnd, maxPromotedBytes);
-    // Queries hold secrets as often as not, and are as many as there are requests.
+    // Query strings often contain secrets, and there are as many as requests.
     if (id === urlPathId) end = endOfPath(bytes, valueStart, end);
     const code = this.#attributes.secrets.codeIn(this.#dictionary, this.#reader, valueStart, end);
     if (column.has(row)) return column.get(row) === code;

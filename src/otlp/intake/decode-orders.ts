@@ -8,7 +8,7 @@ import type { SampledSpans, SamplingPlan } from "./sampling.ts";
 
 export type DecodeWork =
   | { kind: "seal"; job: SealJob; plan?: SamplingPlan }
-  /** Templates of log records that are known already. */
+  /** Known templates of log records. */
   | { kind: "teach"; templates: readonly { service: string; template: string }[] }
   | { kind: "metrics"; body: Uint8Array; receivedAtUs: number }
   | { kind: "json"; signal: OtlpSignal; body: Uint8Array }

@@ -29,31 +29,31 @@ export interface DecodePoolOptions {
   log: Logger;
   /** Called with the patterns of log records when they are stored. */
   onPatterns?: (patterns: readonly PatternCount[]) => void;
-  /** Templates of log records that a worker begins with. */
+  /** Templates of log records that a worker starts with. */
   knownTemplates?: () => readonly { service: string; template: string }[];
-  /** A worker without work ends after this. Default 60 s. */
+  /** An idle worker exits after this time. Default 60 s. */
   idleMs?: number;
-  /** Work that takes longer ends its worker. Default 60 s. */
+  /** A job that takes longer ends its worker. Default 60 s. */
   jobTimeoutMs?: number;
 }
 
 export interface DecodePoolStats {
-  /** Threads that run now. */
+  /** Running threads. */
   workers: number;
   /** Unexpected ends of workers. */
   restarts: number;
-  /** Spans that sampling let go. */
+  /** Spans dropped by sampling. */
   sampledOut: number;
 }
 
-/** Smaller requests are decoded where they are: crossing threads would cost more. */
+/** Smaller requests are decoded on the receiver's thread: crossing threads would cost more. */
 const inlineBytes = 256 * 1024;
-/** Half of a file that is full. */
+/** Half of a full file. */
 const largeFileRows = 10_000;
 const maxAttempts = 3;
 /** JavaScript's heap of a worker; columns are outside of it. */
 const heapLimitMb = 256;
-/** Of it, for young objects. A decoder makes few: with V8's 48 a worker would only take longer to begin again. */
+/** Its young generation. A decoder creates few objects: V8's default of 48 MiB would only slow a restart down. */
 const youngHeapMb = 12;
 
 interface Job {
@@ -155,7 +155,7 @@ export class DecodePool implements AsyncDisposable {
     });
   }
 
-  /** The least busy worker. One more is begun only when all are busy and the work is worth it: a small file is done before a worker has begun. */
+  /** The least busy worker. Another one is started only if all are busy and the job is large: a small file is done before a new worker is up. */
   #slotFor(work: DecodeWork): Slot {
     const isLarge = work.kind === "seal" ? work.job.rows >= largeFileRows : true;
     const running = this.#slots.filter(({ worker }) => worker !== undefined);

@@ -1,4 +1,4 @@
-/** The same requests to another OTLP endpoint, so that Coral can stand before it. Never delays the sender: what does not fit is dropped and counted. */
+/** Forwards requests to another OTLP endpoint, so that Coral can be placed in front of it. Never delays the sender: when the queue is full, requests are dropped and counted. */
 
 import type { Clock } from "../../base/clock.ts";
 import type { Logger } from "../../base/log.ts";
@@ -15,7 +15,7 @@ export interface ForwarderOptions {
   maxQueueBytes: number;
   /** Concurrent requests. Default 4. */
   concurrency?: number;
-  /** A request that could not be sent for so long is dropped. Default 5 min. */
+  /** A request that could not be sent within this time is dropped. Default 5 min. */
   maxAgeMs?: number;
   clock: Clock;
   log: Logger;
@@ -25,10 +25,10 @@ export interface ForwardStats {
   sent: number;
   /** Requests that did not fit the queue, or became too old. */
   dropped: number;
-  /** Requests that the endpoint did not want. */
+  /** Requests that the endpoint rejected. */
   refused: number;
   queuedBytes: number;
-  /** Of the last failure; empty while all is well. */
+  /** The last failure; empty while sending works. */
   problem: string;
 }
 
@@ -62,7 +62,7 @@ export class Forwarder implements AsyncDisposable {
       return;
     }
     this.#stats.queuedBytes += request.body.length;
-    // The body is its sender's, and gone when the request was answered.
+    // The body belongs to the sender and is released when the request is answered.
     this.#queue.push({ request: { ...request, body: Buffer.from(request.body) }, queuedAtMs: clock.monotonicMs() });
     const [wake] = this.#sleepers;
     wake?.();
@@ -119,7 +119,7 @@ export class Forwarder implements AsyncDisposable {
     }
   }
 
-  /** Until the time is over, or, without one, until there is something to do; in any case until the end. */
+  /** Waits until the given time, or until there is work; ends early on shutdown. */
   #sleep(ms?: number): Promise<void> {
     return new Promise((resolve) => {
       if (this.#stopped.signal.aborted) {

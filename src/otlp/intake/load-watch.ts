@@ -1,4 +1,4 @@
-/** Whether so much is sent that being fast is worth memory. */
+/** Detects load that justifies trading memory for speed. */
 
 import type { Clock } from "../../base/clock.ts";
 
@@ -12,7 +12,7 @@ const windowMs = 1_000;
 /** In one window. A request costs about as much as ten rows. */
 const busyRows = 5_000;
 const rowsOfRequest = 10;
-/** Busy until there was less in every window for so long. */
+/** Busy until every window stayed below the limit for this long. */
 const calmMs = 60_000;
 
 /** Checks on requests, and once after the last: no timer runs while it is quiet. */
@@ -30,7 +30,7 @@ export class LoadWatch implements Disposable {
     return this.#calmTimer !== undefined;
   }
 
-  /** A request with so many rows was accepted. */
+  /** Counts an accepted request and its rows. */
   took(rows: number): void {
     const nowMs = this.#options.clock.monotonicMs();
     if (nowMs - this.#windowStartMs >= windowMs) {
@@ -39,7 +39,7 @@ export class LoadWatch implements Disposable {
     }
     const before = this.#rows;
     this.#rows += rows + rowsOfRequest;
-    // Once in a window.
+    // Once per window.
     if (before < busyRows && this.#rows >= busyRows) this.#busy();
   }
 

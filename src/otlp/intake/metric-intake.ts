@@ -20,20 +20,20 @@ export interface MetricIntakeCounts {
   series: number;
   /** Points of series beyond a bound. */
   overSeries: number;
-  /** Points from the future, or with numbers that cannot be kept. */
+  /** Points from the future, or with numbers that cannot be stored. */
   unusable: number;
 }
 
-/** What of a request was not kept, for the reply to its sender. */
+/** Points of a request that were rejected, for the reply to its sender. */
 export interface NotKept {
   rejected: number;
   message: string;
 }
 
 const hourMs = 3_600_000;
-/** A series that nothing came of for so long makes room. */
+/** A series without points for this long may be evicted. */
 const idleMs = hourMs;
-/** How often what is known of a series is written again: well within the age of the points. */
+/** How often the description of a series is written again: well within the retention of its points. */
 const describeEveryMs = 3 * hourMs;
 /** Clocks differ; a time further ahead would keep its row from ageing. */
 const maxAheadMs = hourMs;
@@ -66,7 +66,7 @@ export class MetricIntake {
     return this.#counts;
   }
 
-  /** Resolves when the points are durable, with those that are not kept; rejects as the store does. */
+  /** Resolves when the points are durable, with the rejected ones; rejects as the store does. */
   async store(points: readonly MetricPoint[]): Promise<NotKept> {
     const { store, clock } = this.#options;
     const nowMs = clock.monotonicMs();

@@ -22,21 +22,21 @@ export interface OtlpRequest {
   signal: OtlpSignal;
   format: "protobuf" | "json";
   encoding: "identity" | "gzip" | "deflate" | "zstd";
-  /** As it was sent. Must not change before the reply; who wants it afterwards copies it. */
+  /** As it was sent. Must not change before the reply; copy it to keep it longer. */
   body: Uint8Array;
 }
 
 export type OtlpReply =
-  /** Durable, but for `rejected` rows that cannot be kept, for the reason in `message`. */
+  /** Durable, except for `rejected` rows, for the reason in `message`. */
   | { kind: "accepted"; rejected: number; message: string }
-  /** Nothing was kept. `busy` and `unavailable` may be tried again after `retryAfterMs`. */
+  /** Nothing was stored. `busy` and `unavailable` may be retried after `retryAfterMs`. */
   | { kind: "refused"; reason: "malformed" | "too-large"; message: string }
   | { kind: "refused"; reason: "busy" | "unavailable"; message: string; retryAfterMs: number };
 
 export interface OtlpReceiverOptions {
   segments: Pick<AgentSegments, "append">;
   pool: DecodePool;
-  /** Resolves when the points are durable, with those that are not kept. Absent: metrics are rejected. */
+  /** Resolves when the points are durable, with the rejected ones. Absent: metrics are rejected. */
   storeMetrics?: (points: readonly MetricPoint[]) => Promise<NotKept | undefined>;
   /** Called for each accepted request. */
   forward?: (request: OtlpRequest) => void;
@@ -65,7 +65,7 @@ export interface SignalCounts {
 /** Neither gzip nor deflate can shrink more than a thousandfold: such a body unpacks to at most 4 MiB, on the spot. */
 const inlineZipBytes = 4 * 1024;
 const retryAfterMs = 1_000;
-/** One for all: replies are remembered. */
+/** Shared, because replies are cached. */
 const allKept: NotKept = Object.freeze({ rejected: 0, message: "" });
 
 export class OtlpReceiver {

@@ -9,9 +9,9 @@ import type { OtlpSignal } from "../decode/inspect-request.ts";
 
 export interface RepeatedRequestsOptions {
   clock: Pick<Clock, "monotonicMs">;
-  /** How long one is remembered at least, if there are not too many. Exporters give up after about a minute. Default 5 min. */
+  /** Minimum time in the cache, unless it is full. Exporters give up after about a minute. Default 5 min. */
   keepMs?: number;
-  /** Remembered at least; up to twice as many are. About 50 B each. Default 65,536. */
+  /** Minimum capacity; up to twice as many are kept. About 50 B each. Default 65,536. */
   maxKept?: number;
 }
 
@@ -25,7 +25,7 @@ interface Known<Reply> {
 
 export class RepeatedRequests<Reply> {
   readonly #options: Required<RepeatedRequestsOptions>;
-  /** Forgotten as a whole, the older one each time. */
+  /** Two generations; the older one is dropped as a whole. */
   #newer = new Map<number, Known<Reply>>();
   #older = new Map<number, Known<Reply>>();
   #turnedAtMs: number;
@@ -37,7 +37,7 @@ export class RepeatedRequests<Reply> {
     this.#turnedAtMs = clock.monotonicMs();
   }
 
-  /** What `take` made of these bytes, now or when they came before; also while it is still at work. A failure is not remembered. */
+  /** The result of `take` for these bytes, from now or an earlier call, also while that is pending. Failures are not cached. */
   async once(signal: OtlpSignal, body: Uint8Array, take: () => Promise<Reply>): Promise<Reply> {
     this.#turn();
     const key = keyOf(signal, body);
@@ -69,7 +69,7 @@ export class RepeatedRequests<Reply> {
 
 const signalCodes: Readonly<Record<OtlpSignal, number>> = { traces: 0, logs: 1, metrics: 2 };
 
-/** 51 bits of a hash and two of the signal: with 100,000 remembered, one in 10^10 others is mispending for a known one. */
+/** 51 bits of a hash and two of the signal: with 100,000 remembered, one in 10^10 others is mistaken for a known one. */
 function keyOf(signal: OtlpSignal, body: Uint8Array): number {
   const digest = hash("sha1", body.length <= 2 * lookedAtBytes ? body : sampleOf(body), "hex");
   return Math.floor(Number.parseInt(digest.slice(0, 13), 16) / 2) * 4 + signalCodes[signal];

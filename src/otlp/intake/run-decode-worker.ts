@@ -36,7 +36,7 @@ export function runDecodeWorker(port: DecodePort): void {
 interface Memory {
   sampler: SpanSampler;
   templates: LogTemplates;
-  /** Made when they are needed: their memory is used again for each file. */
+  /** Created on demand; their memory is reused for each file. */
   spans: SpanDecoder | undefined;
   logs: LogDecoder | undefined;
 }
@@ -81,7 +81,7 @@ function seal({ job, plan }: DecodeWork & { kind: "seal" }, memory: Memory): Dec
   return { sealed, ...(sampling && { sampling }) };
 }
 
-/** At the beginning, not at the end: whatever ended the file before this one may have left something. */
+/** At the beginning, not at the end: a failed file may have left state behind. */
 function decode(records: Iterable<WriteAheadRecord>, decoder: SpanDecoder | LogDecoder): DecodedBodies {
   decoder.reset();
   for (const { body, receivedUs } of records) decoder.add(body, receivedUs);

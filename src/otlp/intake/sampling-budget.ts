@@ -1,15 +1,15 @@
-/** Finds the share of ordinary traces that keeps stored spans within a budget of bytes, and remembers which traces are wanted. */
+/** Finds the share of ordinary traces that keeps stored spans within a byte budget, and tracks which traces are wanted. */
 
 import type { SamplingPlan } from "./sampling.ts";
 import { TraceSet, traceIdBytes } from "./trace-set.ts";
 
 export interface SamplingBudgetOptions {
-  /** Of segments, per second; undefined keeps everything. */
+  /** Segment bytes per second; undefined keeps everything. */
   bytesPerSecond: number | undefined;
   slowMs: number;
 }
 
-/** What became of one segment. */
+/** The outcome for one segment. */
 export interface SegmentOutcome {
   /** Stored. */
   rows: number;
@@ -22,7 +22,7 @@ export interface SegmentOutcome {
 
 /** Over which the rates are averaged. */
 const averageMs = 10_000;
-/** Shares are halves of halves: a trace that is chosen at one share is chosen at all greater ones. */
+/** Shares are powers of one half: a trace chosen at one share is chosen at all greater ones. */
 const maxHalvings = 12;
 const maxWanted = 16_384;
 
@@ -73,7 +73,7 @@ export class SamplingBudget {
     this.#adjust(this.#bytesPerSecond);
   }
 
-  /** Down as soon as it is needed, up only with room to spare, so that it does not swing. */
+  /** Decreases at once, increases only with headroom, so that it does not oscillate. */
   #adjust(bytesPerSecond: number): void {
     const room = Math.max(0, bytesPerSecond / this.#bytesPerRow - this.#wantedPerSecond);
     const needed = (halvings: number): number => this.#ordinaryPerSecond * 2 ** -halvings;

@@ -1,10 +1,10 @@
 /**
- * Which traces are kept when not all can be. All with an error or a slow span are; of the others a share, by trace id, so that a trace is kept
- * whole. Every kept span records how many it stands for:
+ * Decides which traces are kept when not all can be: all with an error or a slow span, and a share of the others, by trace id, so that a trace is kept
+ * whole. Every kept span records its weight:
  *
- * - of a trace that is kept for what it is: 1;
- * - of a trace that was chosen: 1 / share;
- * - of a trace that turned out to be wanted after the span was let go: 0. The span is shown, but its kind was counted by those chosen then.
+ * - in a trace with an error or a slow span: 1;
+ * - in a trace chosen by its id: 1 / share;
+ * - in a trace that turned out to be wanted after the span was dropped: 0. The span is shown, but the spans chosen then already count for it.
  *
  * So sums of weights are right on average whatever was decided when, and exact for errors and slow spans.
  */
@@ -13,32 +13,32 @@ import type { SegmentBatch } from "../../store/segments/index.ts";
 import { batchBytes, compact, concatBatches, selectRows } from "../columns/batch-rows.ts";
 import { TraceSet, traceHash, traceIdBytes } from "./trace-set.ts";
 
-/** What is decided for one segment. */
+/** The sampling decision for one segment. */
 export interface SamplingPlan {
-  /** 0..1 of the traces that nothing speaks for. 1 keeps everything. */
+  /** Share of ordinary traces, 0..1. 1 keeps everything. */
   share: number;
   /** A span of at least this duration makes its trace a slow one. */
   slowNs: number;
-  /** Traces that are wanted, as other segments have shown: ids one after the other. */
+  /** Traces wanted because of other segments: concatenated ids. */
   wanted: Uint8Array;
 }
 
 export interface SampledSpans {
   batch: SegmentBatch;
-  /** Spans of this segment that were let go. */
+  /** Dropped spans of this segment. */
   dropped: number;
-  /** Spans of former segments that were fetched back. */
+  /** Spans of earlier segments that were recovered. */
   rescued: number;
-  /** Spans that are kept for what they are. */
+  /** Spans kept because of an error or a slow span in their trace. */
   wantedRows: number;
-  /** Traces that this segment shows to be wanted: ids one after the other. */
+  /** Traces wanted because of this segment: concatenated ids. */
   wanted: Uint8Array;
 }
 
 export interface SpanSamplerOptions {
-  /** How long spans that were let go can be fetched back. Default 10 s. */
+  /** How long dropped spans can be recovered. Default 10 s. */
   windowMs?: number;
-  /** What they may take. Default 32 MiB. */
+  /** Memory for dropped spans. Default 32 MiB. */
   windowBytes?: number;
 }
 
@@ -50,7 +50,7 @@ interface LetGo {
 
 const maxWantedPerSegment = 8_192;
 
-/** Remembers the spans that it let go. One for each thread that decodes. */
+/** Buffers dropped spans. One per decoding thread. */
 export class SpanSampler {
   readonly #windowMs: number;
   readonly #windowBytes: number;
@@ -62,7 +62,7 @@ export class SpanSampler {
     this.#windowBytes = options.windowBytes ?? 32 * 1024 * 1024;
   }
 
-  /** What of a segment's spans is stored. `nowMs` is monotonic. */
+  /** Selects the spans of a segment to store. `nowMs` is monotonic. */
   sample(batch: SegmentBatch, plan: SamplingPlan, nowMs: number): SampledSpans {
     const traceIds = idsOf(batch);
     const wanted = wantedTraces(batch, plan);
@@ -138,11 +138,11 @@ function withWeights(batch: SegmentBatch, weights: Float64Array): SegmentBatch {
   return { rows: batch.rows, columns: { ...batch.columns, weight: { kind: "double", values: weights } } };
 }
 
-/** Traces with a span that speaks for them. */
+/** Traces with an error or a slow span. */
 function wantedTraces(batch: SegmentBatch, plan: SamplingPlan): { all: TraceSet; own: TraceSet } {
   const { duration_ns: duration, status, http_status_code: http } = batch.columns;
   const traceIds = idsOf(batch);
-  // Room for all that could be found: none is evicted before the rows are checked.
+  // Large enough for all: none is evicted before the rows are checked.
   const all = new TraceSet(Math.max(1, batch.rows + plan.wanted.length / traceIdBytes));
   const own = new TraceSet(maxWantedPerSegment);
   const slowNs = BigInt(Math.round(plan.slowNs));
@@ -158,7 +158,7 @@ function wantedTraces(batch: SegmentBatch, plan: SamplingPlan): { all: TraceSet;
   return { all, own };
 }
 
-/** Whether a code stands for this text; each code is looked at once. */
+/** Whether a code means this text; each code is checked once. */
 function entriesEqual({ bytes, offsets }: { bytes: Uint8Array; offsets: Uint32Array }, text: string): (code: number) => boolean {
   const known = new Map<number, boolean>();
   return (code) => {

@@ -1,4 +1,4 @@
-/** Trace ids by their bytes, with a bound: the newest stay. */
+/** A bounded set of trace ids; the oldest are evicted. */
 
 export const traceIdBytes = 16;
 
@@ -17,7 +17,7 @@ export function traceHash(ids: Uint8Array, at: number): number {
 export class TraceSet {
   readonly #maxIds: number;
   readonly #ids: Uint8Array;
-  /** By hash: the newest place of an id with that hash. Two ids of one hash are as good as one: a trace more is kept. */
+  /** By hash: the newest index of an id with that hash. A collision only keeps one trace more. */
   readonly #places = new Map<number, number>();
   #next = 0;
   #count = 0;
@@ -36,7 +36,7 @@ export class TraceSet {
     return place !== undefined && this.#isAt(place, ids, at);
   }
 
-  /** False when it was there already. */
+  /** False if it was already in the set. */
   add(ids: Uint8Array, at: number): boolean {
     const hash = traceHash(ids, at);
     const known = this.#places.get(hash);

@@ -83,7 +83,7 @@ class Transcoder {
     }
   }
 
-  /** A field whose length is known when its content was written: room is left for it. Numbers may have needless bytes, as parsers allow. */
+  /** A field whose length is known only after its content: space for it is reserved. Varints may be padded, which parsers allow. */
   #sized(number: number, write: () => void): void {
     const { out } = this;
     this.#varint(BigInt((number << 3) | wire.bytes));
@@ -175,7 +175,7 @@ class Transcoder {
     if (scanner.kind() !== "string") return this.#integer();
     const text = scanner.numberText();
     if (/^-?\d{1,10}$/.test(text)) return BigInt(text);
-    // Names of a newer version are not known; 0 is what unknown stands for.
+    // A name of a newer version: 0 means unknown.
     return BigInt(Math.max(0, names.indexOf(text.startsWith(prefix) ? text.slice(prefix.length) : text)));
   }
 

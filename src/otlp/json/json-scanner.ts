@@ -1,6 +1,6 @@
 /**
- * Reads JSON byte by byte, as a stream of what the caller asks for: no objects are made, numbers of 64 bits stay exact, and depth is bounded by
- * the caller's own. Strings are given as ranges of unescaped bytes.
+ * A pull parser for JSON, byte by byte: creates no objects, keeps 64-bit numbers exact, and leaves the depth limit to
+ * the caller. Strings are returned as ranges of unescaped bytes.
  */
 
 import { MalformedError } from "../columns/protobuf-reader.ts";
@@ -8,7 +8,7 @@ import { MalformedError } from "../columns/protobuf-reader.ts";
 const quote = 0x22;
 const backslash = 0x5c;
 
-/** What stands at the scanner's position. */
+/** The kind of value at the scanner's position. */
 export type JsonKind = "object" | "array" | "string" | "number" | "true" | "false" | "null";
 
 export class JsonScanner {

@@ -1,4 +1,4 @@
-/** What is done to decoded log records before they are stored: secrets go out, the pattern of each is found, patterns are counted. */
+/** Prepares decoded log records for storage: redacts secrets, finds the pattern of each, counts patterns. */
 
 import { redactLogText } from "../../redact/index.ts";
 import { type DictionaryColumn, isPresent, type SegmentBatch, type TextColumn } from "../../store/segments/index.ts";
@@ -13,7 +13,7 @@ export interface PatternCount {
   records: number;
   /** One of them, shortened. */
   example: string;
-  /** Patterns that this one stands for now. */
+  /** Patterns that this one replaces. */
   replaces: readonly string[];
 }
 
@@ -78,7 +78,7 @@ function textsOf(column: DictionaryColumn): (row: number) => string {
   };
 }
 
-/** Copies only when something had to go, which is seldom. `visit` sees each text as it is kept. */
+/** Copies only if something was redacted, which is rare. `visit` sees each text as stored. */
 function redactColumn(column: TextColumn, rows: number, visit?: (text: string, row: number) => void): TextColumn {
   const bytes = bufferOf(column.bytes);
   const changed = new Map<number, Buffer>();

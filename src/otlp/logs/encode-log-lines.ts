@@ -14,7 +14,7 @@ export interface LogLine extends ParsedLine {
   observedUs: number;
 }
 
-/** Lines as the request that an exporter would send, without their secrets. */
+/** Encodes lines as the request that an exporter would send, with secrets redacted. */
 export function encodeLogLines({ service, attributes, hostName }: LineSource, lines: readonly LogLine[]): Uint8Array {
   const pairs = (map: Readonly<Record<string, string>>) =>
     Object.entries(map).map(([key, stringValue]) => ({ key, value: { stringValue } }));

@@ -14,7 +14,7 @@ export interface LogPatternRegistryOptions {
   maxNews?: number;
 }
 
-/** A pattern that was seen before, as the store remembers it. */
+/** A known pattern, as stored. */
 export interface KnownPattern {
   service: string;
   pattern: string;
@@ -73,7 +73,7 @@ export class LogPatternRegistry {
     this.#options = { learningMs: 10 * 60_000, maxPatterns: 20_000, maxNews: 5, ...options };
   }
 
-  /** Loads what a former process stored. */
+  /** Loads the patterns that an earlier process stored. */
   load(known: readonly KnownPattern[]): void {
     for (const { service, pattern, template, firstMs } of known) {
       this.#services.set(service, Math.min(firstMs, this.#services.get(service) ?? Number.POSITIVE_INFINITY));
@@ -161,7 +161,7 @@ export class LogPatternRegistry {
     return [...named, { kind: "log-pattern-new", severity: severityOf(rest), service, message, details: { patterns, count: rest.length } }];
   }
 
-  /** A template that stands for others now is nothing new, and as frequent as they were together. */
+  /** A template that replaces others is not new, and as frequent as they were together. */
   #inherit(entry: Entry, replaces: readonly string[]): void {
     for (const pattern of replaces) {
       const before = this.#entries.get(keyOf(entry.service, pattern));

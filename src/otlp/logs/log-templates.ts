@@ -7,12 +7,12 @@
 import { createHash } from "node:crypto";
 import { maskLogText } from "./mask-log-text.ts";
 
-/** What a line was found to be. */
+/** The template of a line. */
 export interface LogTemplate {
   /** 12 hex digits; the same for the same text, wherever it was found. */
   readonly id: string;
   readonly text: string;
-  /** Ids of templates that this one stands for now. */
+  /** Ids of templates that this one replaces. */
   readonly replaces: readonly string[];
 }
 
@@ -23,9 +23,9 @@ export interface LogTemplatesOptions {
   maxShelf?: number;
   /** Templates of one service. Default 500. */
   maxTemplates?: number;
-  /** Services; the rest share one place. Default 200. */
+  /** Services; the rest share one slot. Default 200. */
   maxServices?: number;
-  /** Masked lines that are remembered with their template. Default 5,000. */
+  /** Cached masked lines with their template. Default 5,000. */
   maxRemembered?: number;
 }
 
@@ -143,7 +143,7 @@ export class LogTemplates {
     return cluster;
   }
 
-  /** One template per shelf for what is like nothing else; it does not count. */
+  /** One catch-all template per shelf, which does not count towards the limits. */
   #rest(shelf: Cluster[], tokens: readonly string[]): Cluster {
     const merged = tokens.map((token, index) => (index === 0 ? token : anything));
     const cluster = new Cluster(merged);

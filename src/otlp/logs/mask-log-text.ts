@@ -1,6 +1,6 @@
 /** The words of a log line without its variable parts: numbers, ids, times, addresses, paths, quoted values. */
 
-/** Looked at of a text. */
+/** Prefix of a text that is read. */
 const maxCharacters = 1_000;
 const maxTokens = 40;
 const maxTokenCharacters = 80;
@@ -22,7 +22,7 @@ const masks: readonly (readonly [RegExp, string])[] = [
 const wordWithDigit = /[\p{L}\d_.-]*\d[\p{L}\d_.-]*/gu;
 const numbers = /\d+(?:[.,]\d+)*/g;
 
-/** At most 40 words; `…` stands for the rest. Empty for a text without words. */
+/** At most 40 words, then `…`. Empty for a text without words. */
 export function maskLogText(text: string): string[] {
   let line = messageOf(text).slice(0, maxCharacters);
   for (const [expression, name] of masks) line = line.replace(expression, name);

@@ -10,7 +10,7 @@ export interface ParsedLine {
   body: string;
   traceId: string | null;
   spanId: string | null;
-  /** Fields of a line of JSON that have no place of their own; values as text or JSON. */
+  /** Other fields of a JSON line; values as text or JSON. */
   attributes: Record<string, string>;
 }
 

@@ -21,7 +21,7 @@ const labelForm = /[ \t]*([A-Za-z_][A-Za-z0-9_.]*|"(?:[^"\\]|\\.)*")[ \t]*=[ \t]
 /** What follows a # is an exemplar. */
 const restForm = /[ \t]*([^\s#]+)(?:[ \t]+([-+]?[0-9.]+(?:[eE][-+]?\d+)?))?[ \t]*(?:#.*)?$/y;
 
-/** Undefined for what is none. */
+/** Undefined if the line is not a sample. */
 export function parseSample(line: string): TextSample | undefined {
   if (line.length > maxLineLength) return undefined;
   let at = 0;
@@ -35,7 +35,7 @@ export function parseSample(line: string): TextSample | undefined {
   const labels: [string, string][] = [];
   if (take(openForm)) {
     while (!take(closeForm)) {
-      // The name may stand among the labels, in quotes.
+      // The name may be among the labels, in quotes.
       const quoted = name === undefined ? take(quotedNameForm) : null;
       if (quoted) name = unescapeText(quoted[1] ?? "");
       else {

@@ -1,4 +1,4 @@
-/** What Prometheus reads: the text format of its client libraries, and OpenMetrics, as data points. Anything may stand in it. */
+/** Parses Prometheus' text format and OpenMetrics into data points. The input is untrusted. */
 
 import type { MetricKind, MetricPoint } from "../decode/metric-point.ts";
 import { parseFloatText, parseSample, type TextSample } from "./prometheus-sample.ts";
@@ -7,16 +7,16 @@ export interface ScrapeSource {
   service: string;
   /** `host:port` of the target. */
   instance: string;
-  /** When it was read, microseconds since 1970: the time of all values that have none of their own. */
+  /** Scrape time, microseconds since 1970: the time of all values without a timestamp. */
   atUs: number;
   isOpenMetrics: boolean;
-  /** Beyond it lines are left out and counted. */
+  /** Further lines are dropped and counted. */
   maxSamples: number;
 }
 
 export interface ScrapedPoints {
   points: MetricPoint[];
-  /** Lines that could not be read, and histograms that make no sense. */
+  /** Malformed lines, and inconsistent histograms. */
   malformed: number;
   /** Samples beyond the bound. */
   cut: number;
@@ -180,7 +180,7 @@ class TextReader {
   }
 }
 
-/** What is the same in all points of a target. */
+/** Fields that all points of a target share. */
 export function scrapedFrom({ service, instance }: Pick<ScrapeSource, "service" | "instance">) {
   return {
     service,
@@ -197,7 +197,7 @@ export function scrapedFrom({ service, instance }: Pick<ScrapeSource, "service" 
   };
 }
 
-/** Counts up to each bound as counts of each bucket. Undefined when they do not rise, or when the total is unknown. */
+/** Converts cumulative counts to counts per bucket. Undefined if they decrease, or if the total is unknown. */
 function bucketsOf({ parts, count }: Grouped): Pick<MetricPoint, "bounds" | "counts" | "count"> | undefined {
   const sorted = parts.sort(([a], [b]) => a - b);
   const total = sorted.at(-1)?.[0] === Number.POSITIVE_INFINITY ? sorted.pop()?.[1] : count;

@@ -1,4 +1,4 @@
-/** Sends OTLP requests on to another endpoint over HTTP or HTTPS. */
+/** Forwards OTLP requests to another endpoint over HTTP or HTTPS. */
 
 import { Agent as HttpAgent, request as httpRequest, type IncomingMessage } from "node:http";
 import { Agent as HttpsAgent, request as httpsRequest } from "node:https";
@@ -65,7 +65,7 @@ async function readOutcome(response: IncomingMessage): Promise<OtlpSendOutcome> 
   const { statusCode: status = 0, headers } = response;
   let text = "";
   response.setEncoding("latin1");
-  // Read to the end, so that the connection can be used again; kept as far as it is of use.
+  // Read to the end, so that the connection can be reused; only the beginning is kept.
   for await (const chunk of response) if (text.length < maxMessageBytes) text += String(chunk);
   if (status >= 200 && status < 300) return { kind: "sent" };
   const message = `the endpoint answered ${status} ${text

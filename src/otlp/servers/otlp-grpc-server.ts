@@ -1,6 +1,6 @@
 /**
- * gRPC without TLS, as OTLP uses it: unary calls of three methods on HTTP/2. Bodies are bounded one by one and all together, and a client that
- * dawdles is cut.
+ * gRPC without TLS, as OTLP uses it: unary calls of three methods on HTTP/2. Bodies are limited individually and in total, and a client that
+ * is too slow is disconnected.
  */
 
 import {
@@ -53,7 +53,7 @@ export interface OtlpServerOptions {
   /** Absent: every client that can reach the port may send. */
   authorize?: OtlpAuthorize;
   limits: OtlpLimits;
-  /** For bodies while they arrive and are worked on. */
+  /** For bodies from their arrival to the reply. */
   budget: ByteBudget;
   log: Logger;
 }
@@ -99,7 +99,7 @@ export async function startOtlpGrpcServer(options: OtlpServerOptions): Promise<O
     session.once("close", () => sessions.delete(session));
     session.setLocalWindowSize(sessionWindowBytes);
     session.setTimeout(limits.idleTimeoutMs, () => session.close());
-    // A client that speaks no HTTP/2, or hangs up, is its own affair.
+    // A client that does not speak HTTP/2, or disconnects, is not our error.
     session.on("error", () => session.destroy());
   });
   server.on("stream", (stream, headers) => new Call(stream, headers, options).begin());
@@ -151,7 +151,7 @@ class Call {
 
   begin(): void {
     const stream = this.#stream;
-    // Resets and broken connections end here; "close" follows in any case.
+    // Resets and broken connections end here; "close" always follows.
     stream.on("error", () => {});
     stream.once("close", () => this.#closed());
     const contentType = this.#headers["content-type"] ?? "";
@@ -284,14 +284,14 @@ class Call {
     this.#hangUp();
   }
 
-  /** The answer is given: what the client still sends is not wanted. */
+  /** The reply is sent: discard further data of the client. */
   #hangUp(): void {
     if (!this.#stream.readableEnded) this.#stream.close(constants.NGHTTP2_NO_ERROR);
   }
 
   #closed(): void {
     clearTimeout(this.#timer);
-    // While the handler works with the body, it stays counted.
+    // The body counts towards the budget while the handler uses it.
     if (!this.#isHandled) this.#giveBack();
     this.#isAnswered = true;
     this.#chunks.length = 0;

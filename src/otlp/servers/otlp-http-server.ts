@@ -35,7 +35,7 @@ export async function startOtlpHttpServer(options: OtlpServerOptions): Promise<O
     headersTimeout,
     requestTimeout: limits.bodyTimeoutMs,
     keepAliveTimeout: limits.idleTimeoutMs,
-    // Each look wakes the process, whether anybody is connected or not.
+    // Each check wakes the process, even without connections.
     connectionsCheckingInterval: headersTimeout / 2,
   });
   server.maxConnections = limits.maxConnections;
@@ -104,7 +104,7 @@ class Exchange {
       const message = "Cannot accept the request: send the token in the authorization header";
       this.#fail(401, grpcStatus.unauthenticated, message, { "www-authenticate": "Bearer" });
     }
-    // A page that a browser shows has no business with this port, whatever name it was reached by.
+    // Web pages must not use this port, whatever host name they reached it by.
     else if (headers.origin !== undefined) this.#fail(403, grpcStatus.invalidArgument, "Cannot accept requests from web pages");
     else if (type !== protobufType && !this.#isJson) {
       this.#fail(415, grpcStatus.invalidArgument, `Cannot read "${type?.slice(0, 100)}": send ${protobufType} or ${jsonType}`);
@@ -123,7 +123,7 @@ class Exchange {
     const request = this.#request;
     request.on("data", (chunk: Buffer) => this.#data(chunk));
     request.on("end", () => this.#end(signal, encoding));
-    // A client that hangs up, or is cut for being slow.
+    // A client that disconnected, or was disconnected for being slow.
     request.on("error", () => this.#abandon());
     request.on("close", () => {
       if (!request.complete) this.#abandon();
@@ -203,14 +203,14 @@ class Exchange {
       this.#answerUnread(body);
       return;
     }
-    // Most answers are empty: a head by itself leaves with one plain write.
+    // Most replies are empty: headers alone need a single write.
     if (body.length > 0) this.#response.end(body);
     else this.#response.end();
   }
 
   /**
-   * The answer is all there without `end()`, which would close the connection under a sender that still writes: it would see a reset instead of the
-   * answer. So the rest is read and forgotten for a moment first.
+   * The reply is complete without `end()`, which would close the connection while the sender still writes: it would see a reset instead of the
+   * reply. So the rest is read and discarded for a moment first.
    */
   #answerUnread(body: Buffer): void {
     const { socket } = this.#request;

@@ -1,7 +1,7 @@
-/** OTLP's requests as the servers see them, and its answers as bytes. What is inside a request is not this room's business. */
+/** OTLP requests as the servers see them, and replies as bytes. The servers do not look inside a request. */
 
 export type OtlpSignalName = "traces" | "logs" | "metrics";
-/** How bodies are packed. Exporters for Python also offer deflate, the Collector zstd. */
+/** Content encodings. Python exporters also offer deflate, the Collector zstd. */
 const encodings = ["identity", "gzip", "deflate", "zstd"] as const;
 export type OtlpEncoding = (typeof encodings)[number];
 /** For `accept-encoding`. */
@@ -52,7 +52,7 @@ type Refused = Extract<OtlpAnswer, { kind: "refused" }>;
 
 const noBytes = Buffer.alloc(0);
 
-/** An Export…ServiceResponse: empty when all was kept. */
+/** An Export…ServiceResponse: empty if everything was stored. */
 export function encodeAccepted({ rejected, message }: Accepted): Buffer {
   if (rejected === 0 && message === "") return noBytes;
   return sized(1, Buffer.concat([Buffer.from([0x08]), varint(rejected), sized(2, Buffer.from(message))]));
