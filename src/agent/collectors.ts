@@ -72,7 +72,6 @@ const connectionsDelayMs = 500;
 
 export function createCollectors(options: CollectorsOptions): Collectors {
   const { store, reader, clock, log, config } = options;
-  const hosts = createHostCollector({ reader, clock, topProcesses: () => config().host.topProcesses, log });
   const dumper = createSocketDumper(() => config().serviceDiscovery.backend);
   const discovery = createDiscoveryCollector({
     scanner: reader.discovery({ dumper, ...(options.pods ? { pods: options.pods } : {}) }),
@@ -84,6 +83,13 @@ export function createCollectors(options: CollectorsOptions): Collectors {
     ...(options.kernel ? { kernel: options.kernel } : {}),
     ticksPerS: reader.units.ticksPerS,
     clock,
+    log,
+  });
+  const hosts = createHostCollector({
+    reader,
+    clock,
+    topProcesses: () => config().host.topProcesses,
+    servicePids: () => discovery.instancePids(),
     log,
   });
   const alarm = new Alarm();

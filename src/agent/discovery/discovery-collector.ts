@@ -60,6 +60,8 @@ export interface DiscoveryCollector {
   hashBuilds(signal?: AbortSignal): Promise<void>;
   /** True when a process of the last scan's instances has exited and a scan may show it; limited like scans for new peers. */
   hasExits(): boolean;
+  /** Processes of the last scan's instances. */
+  instancePids(): ReadonlySet<number>;
   /** Delay before the next scan: short while a process that exited may be restarting. */
   nextDelayMs(): number;
   /** Sentences about what the last scan could not see. */
@@ -145,6 +147,10 @@ class ScanCollector implements DiscoveryCollector {
     const { isRunning = isProcessRunning } = this.#options;
     for (const pid of this.#instancePids) if (!isRunning(pid)) return this.#exitScans.take();
     return false;
+  }
+
+  instancePids(): ReadonlySet<number> {
+    return new Set(this.#instancePids);
   }
 
   nextDelayMs(): number {

@@ -39,6 +39,8 @@ export interface HostCollectorOptions {
   clock: Clock;
   /** Top processes by each of CPU, memory, threads and open files; read before each sample, clamped to 1..100. */
   topProcesses: () => number;
+  /** Processes of services, sampled every minute whether they are among the top ones or not. Default: none. */
+  servicePids?: () => ReadonlySet<number>;
   log: Logger;
   /** Interval of the very first sample; default 250 ms. */
   baselineMs?: number;
@@ -57,7 +59,19 @@ interface TimedSnapshot {
   snapshot: HostSnapshot;
 }
 
+/** Services are many, and idle for the most part: each sample would store hundreds of rows of nothing. */
+const servicesIntervalMs = 60_000;
+const noPids: ReadonlySet<number> = new Set();
+
 export function createHostCollector(options: HostCollectorOptions): HostCollector {
+  let servicesAtMs = Number.NEGATIVE_INFINITY;
+  /** Empty between two minutes. */
+  const servicesDue = (nowMs: number): ReadonlySet<number> => {
+    if (nowMs - servicesAtMs < servicesIntervalMs) return noPids;
+    const pids = options.servicePids?.() ?? noPids;
+    if (pids.size > 0) servicesAtMs = nowMs;
+    return pids;
+  };
   const { reader, clock, log, baselineMs = 250 } = options;
   let last: TimedSnapshot | undefined;
   let notes: string[] = [];
@@ -95,7 +109,7 @@ export function createHostCollector(options: HostCollectorOptions): HostCollecto
       hostDisk: diskRows(pair),
       hostInterface: interfaceRows(pair),
       hostCgroup: cgroupRows(pair),
-      hostProcess: processRows(pair, reader, topProcesses),
+      hostProcess: processRows(pair, reader, topProcesses, servicesDue(now.monotonicMs)),
     };
     notes = hostNotes(now.snapshot, rows.hostProcess, deltas.resets);
     reportMounts(now.snapshot.mounts.unresponsive);

@@ -6,7 +6,13 @@ import { largest, processRows } from "./process-rows.ts";
 
 const scan = (processes: ProcessStat[]): Partial<HostSnapshot> => ({ processes: { ...snapshotOf().processes, processes } });
 
-function rowsOf(before: ProcessStat[], now: ProcessStat[], count = 10, openFiles = new Map<number, number>()) {
+function rowsOf(
+  before: ProcessStat[],
+  now: ProcessStat[],
+  count = 10,
+  openFiles = new Map<number, number>(),
+  services = new Set<number>(),
+) {
   const pair = {
     before: snapshotOf({ ...scan(before), uptimeS: 1000 }),
     now: snapshotOf({ ...scan(now), uptimeS: 1010, openFiles }),
@@ -14,7 +20,7 @@ function rowsOf(before: ProcessStat[], now: ProcessStat[], count = 10, openFiles
     intervalMs: 10_000,
     deltas: createCounterDeltas(10),
   };
-  return processRows(pair, scriptedReader([]), count);
+  return processRows(pair, scriptedReader([]), count, services);
 }
 
 describe("largest()", () => {
@@ -33,6 +39,17 @@ describe("largest()", () => {
 });
 
 describe("processRows()", () => {
+  it("has every process of a service, whether it is among the top ones or not", () => {
+    const idle = [1, 2, 3, 4].map((pid) => processOf(pid, { cpuTicks: 0, rssPages: pid, threads: 1 }));
+    expect(rowsOf(idle, idle, 1).map(({ pid }) => pid)).not.toContain(2);
+    const rows = rowsOf(idle, idle, 1, new Map(), new Set([2, 3, 999]));
+    expect(rows.filter(({ pid }) => pid === 2 || pid === 3)).toMatchObject([
+      { pid: 2, cpu_cores: 0 },
+      { pid: 3, cpu_cores: 0 },
+    ]);
+    expect(new Set(rows.map(({ pid }) => pid)).size).toBe(rows.length);
+  });
+
   it("makes a row", () => {
     expect(
       rowsOf(

@@ -39,8 +39,18 @@ function candidatesOf({ before, now }: SnapshotPair, ticksPerS: number): Candida
   });
 }
 
-/** The union of the top `count` by CPU, resident memory, threads and open files; processes that exit meanwhile are skipped. */
-export function processRows(pair: SnapshotPair, reader: HostReader, count: number): HostProcessRow[] {
+/** Of services, in one sample. */
+const maxServiceProcesses = 1_000;
+
+/**
+ * The union of the top `count` by CPU, resident memory, threads and open files, and of `servicePids`. Processes that exit meanwhile are skipped.
+ */
+export function processRows(
+  pair: SnapshotPair,
+  reader: HostReader,
+  count: number,
+  servicePids: ReadonlySet<number> = new Set(),
+): HostProcessRow[] {
   const { ticksPerS, pageBytes } = reader.units;
   const intervalS = pair.intervalMs / 1_000;
   const candidates = candidatesOf(pair, ticksPerS);
@@ -49,6 +59,7 @@ export function processRows(pair: SnapshotPair, reader: HostReader, count: numbe
     ...largest(candidates, count, (candidate) => candidate.process.rssPages),
     ...largest(candidates, count, (candidate) => candidate.process.threads),
     ...largest(candidates, count, (candidate) => candidate.openFiles),
+    ...candidates.filter(({ process }) => servicePids.has(process.pid)).slice(0, maxServiceProcesses),
   ]);
   const rows: HostProcessRow[] = [];
   for (const { process, cpuTicks, majorFaults } of chosen) {

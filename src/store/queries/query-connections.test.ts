@@ -176,10 +176,13 @@ describe("requests between hosts", () => {
   });
 });
 
-it("queryServiceCpu() sums the busiest processes of a service", async () => {
+it("queryServiceCpu() sums the processes of a service, also of samples before the newest", async () => {
   await twoHosts();
   const atMs = watched.clock.wallMs();
   const sample = { atMs, start_ticks: 1, rss_bytes: 1_000 };
+  const idle = { ...sample, pid: 5432, cpu_cores: 0.01, rss_bytes: 7_000 };
+  await watched.hosts.add("node2", { hostProcess: [{ ...idle, atMs: atMs - 45_000 }] });
+  expect(await queryServiceCpu(watched.hosts.store, { nowMs: atMs })).toEqual([{ service: "postgres", cpuCores: 0.01, rssBytes: 7_000 }]);
   await watched.hosts.add("node2", {
     hostProcess: [
       { ...sample, pid: 5432, cpu_cores: 0.5 },
