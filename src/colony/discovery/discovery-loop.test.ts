@@ -202,6 +202,36 @@ describe("DiscoveryLoop", () => {
     expect(write).not.toHaveBeenCalled();
   });
 
+  it("runs every third step while no rows arrive, and the next one when some do", async () => {
+    let ingest = 5;
+    let steps = "";
+    const store = Object.create(colony, {
+      database: { value: colony.database },
+      query: { value: colony.query.bind(colony) },
+      lastIngest: {
+        value: () => {
+          steps += "?";
+          return ingest;
+        },
+      },
+      write: {
+        value: async (work: Parameters<ColonyStore["write"]>[0]) => {
+          steps += "!";
+          // Rows arrive while the second step runs.
+          if (steps.split("!").length === 3) ingest++;
+          return await colony.write(work);
+        },
+      },
+    }) as ColonyStore;
+    const loop = loopOf(silentLogger, store);
+    const stop = new AbortController();
+    const running = loop.run(stop.signal);
+    await vi.waitFor(() => expect(steps.split("!").length).toBeGreaterThan(4));
+    stop.abort();
+    await running;
+    expect(steps).toMatch(/^\?\?!\?\?\?\?!\?\?!\?\?\?\?!/);
+  });
+
   it("reports a failure once, continues, and lets queries answer meanwhile", async () => {
     const lines: string[] = [];
     const log = createLogger("test", "info", ({ level, message }) => lines.push(`${level} ${message}`));
@@ -209,6 +239,7 @@ describe("DiscoveryLoop", () => {
     const store = Object.create(colony, {
       database: { value: colony.database },
       query: { value: colony.query.bind(colony) },
+      lastIngest: { value: colony.lastIngest.bind(colony) },
       write: {
         value: (work: Parameters<ColonyStore["write"]>[0]) => (isBroken ? Promise.reject(new Error("no space left")) : colony.write(work)),
       },

@@ -23,6 +23,8 @@ export interface DiscoveryLoopOptions {
 const lateMs = 1_000;
 /** Cycles that are run early take at most a fifth of the time: the loop rests for so many times as long as the last one took. */
 const restTimes = 4;
+/** While no rows arrive only what waits for time is left to do: then every third step is enough. */
+const idleSteps = 3;
 /** An address without a name is requested again after this long; the resolver caches for longer. */
 const retryMs = 30_000;
 /** How long to check for a first answer at least, however short the interval is. */
@@ -38,6 +40,11 @@ export class DiscoveryLoop {
   #woken = new AbortController();
   /** How long the last cycle took. */
   #stepMs = 0;
+  /** What was stored when the last cycle began, and steps that were skipped since. */
+  #seenIngest = -1;
+  #skipped = 0;
+  /** Whether names were requested by the last step; the next ones store them. */
+  #isNaming = false;
 
   constructor(options: DiscoveryLoopOptions) {
     this.#options = options;
@@ -56,7 +63,8 @@ export class DiscoveryLoop {
       // What is reported while a step runs may have come too late for it.
       const woken = new AbortController();
       this.#woken = woken;
-      await this.#step(signal);
+      if (this.#isIdle()) this.#skipped++;
+      else await this.#step(signal);
       const { intervalMs } = this.#options.config();
       const restMs = Math.min(intervalMs, restTimes * this.#stepMs);
       // Aborted: the loop's condition ends it, or the next step runs early.
@@ -67,6 +75,7 @@ export class DiscoveryLoop {
 
   /** Runs the next step soon: processes of services were reported. */
   wake(): void {
+    this.#skipped = idleSteps;
     this.#woken.abort();
   }
 
@@ -79,14 +88,22 @@ export class DiscoveryLoop {
     }
   }
 
+  #isIdle(): boolean {
+    return this.#options.store.lastIngest() === this.#seenIngest && !this.#isNaming && this.#skipped < idleSteps - 1;
+  }
+
   async #step(signal: AbortSignal): Promise<void> {
-    const { clock, log, metrics } = this.#options;
+    const { clock, log, metrics, store } = this.#options;
     const startedMs = clock.monotonicMs();
+    const ingest = store.lastIngest();
+    this.#skipped = 0;
+    this.#seenIngest = -1;
     try {
       await this.#cycle.run();
       this.#stepMs = clock.monotonicMs() - startedMs;
       metrics.discoveryCycle.observe(this.#stepMs / 1_000);
       if (!signal.aborted) await this.#nameEndpoints();
+      this.#seenIngest = ingest;
       if (this.#lastFailure !== "") log.info("Discovery works again");
       this.#lastFailure = "";
     } catch (error) {
@@ -99,7 +116,8 @@ export class DiscoveryLoop {
     const { store, names, clock } = this.#options;
     const nowMs = clock.wallMs();
     const due = (await addressesWithoutName(store, nowMs)).filter(({ address }) => this.#isDue(address));
-    if (due.length === 0) return;
+    this.#isNaming = due.length > 0;
+    if (!this.#isNaming) return;
     const limited = new Map(due.flatMap(({ address, limits }): [string, NameLimits][] => (limits ? [[address, limits]] : [])));
     names.request(
       due.map(({ address }) => address),

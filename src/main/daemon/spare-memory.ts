@@ -9,16 +9,22 @@ const releaseIntervalMs = 60_000;
 /** Joining, the first scan and loading BPF programs take a few seconds. */
 const startUpMs = 15_000;
 
+const allocatorSettings = {
+  agent: "dirty_decay_ms:0,muzzy_decay_ms:0,narenas:1,tcache:false",
+  up: "dirty_decay_ms:200,muzzy_decay_ms:0,narenas:1,tcache:false",
+} as const;
+
 /** V8's own default in Node 20. */
 const defaultInterruptBudget = 66 * 1024;
 
 /** Call it before loading anything heavy. Node 20 to 24 know these flags; V8 reports an unknown one on stderr and continues. */
 export function spareMemory(kind: DaemonKind): void {
   preferMemory(kind, true);
-  if (kind !== "agent") return;
+  if (kind === "colony") return;
   // DuckDB's allocator keeps freed pages for a second of activity and a cache per thread, but an agent is only active for moments.
+  // `coral up` shares its host with what it observes, and its colony is active more often: there freed pages stay for a moment.
   // Read when DuckDB is loaded.
-  process.env["DUCKDB_JE_MALLOC_CONF"] ??= "dirty_decay_ms:0,muzzy_decay_ms:0,narenas:1,tcache:false";
+  process.env["DUCKDB_JE_MALLOC_CONF"] ??= allocatorSettings[kind];
   shareHeap();
 }
 
@@ -26,13 +32,13 @@ export function spareMemory(kind: DaemonKind): void {
 export function preferMemory(kind: DaemonKind, isPreferred: boolean): void {
   // V8 collects when the heap has grown by about a third instead of up to fourfold.
   setFlagsFromString(isPreferred ? "--optimize-for-size" : "--no-optimize-for-size");
+  // The young generation could grow to three times 16 MiB, a third of an agent; its few objects fit into the first 1 MiB.
+  if (kind !== "colony") setFlagsFromString(`--semi-space-growth-factor=${isPreferred ? 1 : 2}`);
   if (kind !== "agent") return;
   // An agent runs much code, all of it rarely: baseline code for functions that run every 15 s wastes memory. A hot loop still reaches the
   // optimising compiler, a few milliseconds later.
   setFlagsFromString(isPreferred ? "--no-sparkplug" : "--sparkplug");
   setFlagsFromString(`--interrupt-budget=${isPreferred ? 4_000_000 : defaultInterruptBudget}`);
-  // The young generation could grow to three times 16 MiB, a third of an agent; its few objects fit into the first 1 MiB.
-  setFlagsFromString(`--semi-space-growth-factor=${isPreferred ? 1 : 2}`);
 }
 
 /** Switches to speed while at least one reason wants it, and back to memory when none does. */

@@ -73,6 +73,8 @@ export interface ColonyStore extends AsyncDisposable {
   checkpoints(agentId: string, epoch?: string): AgentCheckpoint;
   /** Rows, checkpoints, gaps and losses of all agents in one transaction. A malformed answer fails only its own agent. */
   applyPulls(pulls: readonly AgentPull[]): Promise<PullOutcome[]>;
+  /** Number of the last transaction that stored rows; it rises with each. From memory. */
+  lastIngest(): number;
   /** Newest first, at most 1,000. Signal or agent `*` in a gap means all of them. */
   gaps(filter?: GapFilter): Promise<Gap[]>;
   /** Time in which agents observed nothing, newest first, at most 1,000 that end after `sinceMs`. */
@@ -158,7 +160,7 @@ class DuckDbColonyStore implements ColonyStore {
     this.#views = opening.views;
     this.#ingest = opening.ingest;
     this.#rollups = new Rollups(
-      { database, tables: opening.tables, clock: options.clock, lastIngest: () => this.#ingest },
+      { database, tables: opening.tables, clock: options.clock, lastIngest: () => this.lastIngest() },
       opening.progress,
     );
     this.segments = opening.segments;
@@ -210,6 +212,10 @@ class DuckDbColonyStore implements ColonyStore {
       ({ staged }) => this.#sources.commit(staged),
     );
     return outcomes;
+  }
+
+  lastIngest(): number {
+    return this.#ingest;
   }
 
   gaps(filter: GapFilter = {}): Promise<Gap[]> {

@@ -72,11 +72,19 @@ export class Rollups {
     }
   }
 
-  /** The last transaction that one step takes in: rows of a long absence must not be merged in memory at once. Rows lie in that order. */
+  /**
+   * The last transaction that one step takes in, or `after` if there is none: planning the merge of no rows would be most of what an idle colony
+   * does. Rows of a long absence must not be merged in memory at once; they lie in the order of transactions.
+   */
   async #stepEnd(transaction: Transaction, signal: Signal, after: number): Promise<number> {
     const atOnce = signal.rollup?.histograms || signal.isThinned ? stepRows.histograms : stepRows.plain;
-    const [row] = await transaction.query(`SELECT ingest FROM raw."${signal.name}" WHERE ingest > ? LIMIT 1 OFFSET ${atOnce}`, [after]);
-    const next = row?.["ingest"];
-    return next === undefined ? this.#host.lastIngest() : Math.max(Number(next) - 1, after + 1);
+    const table = `raw."${signal.name}"`;
+    const [row] = await transaction.query(
+      `SELECT (SELECT ingest FROM ${table} WHERE ingest > $after LIMIT 1) AS first, (SELECT ingest FROM ${table} WHERE ingest > $after LIMIT 1 OFFSET ${atOnce}) AS next`,
+      { after },
+    );
+    if ((row?.["first"] ?? null) === null) return after;
+    const next = row?.["next"] ?? null;
+    return next === null ? this.#host.lastIngest() : Math.max(Number(next) - 1, after + 1);
   }
 }
