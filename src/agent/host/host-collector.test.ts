@@ -54,16 +54,20 @@ describe("createHostCollector()", () => {
     expect((await collector.sample()).hostProcess).toHaveLength(2);
   });
 
-  it("samples the processes of services every minute", async () => {
+  it("samples the processes of services every minute, and new ones at once", async () => {
     const processes = Array.from({ length: 50 }, (_, index) => processOf(index + 1, { rssPages: index + 1, threads: 1 }));
     const reader = scriptedReader([snapshotOf({ processes: { ...snapshotOf().processes, processes } })]);
-    const servicePids = () => new Set([20, 21]);
+    const pids = new Set([20, 21]);
+    const servicePids = () => new Set(pids);
     const options = { reader, clock: steppingClock(), topProcesses: () => 1, servicePids, log: silentLogger, baselineMs: 1 };
     const collector = createHostCollector(options);
     const counts: number[] = [];
-    for (let sample = 0; sample < 6; sample++) counts.push((await collector.sample()).hostProcess.length);
-    // A sample every 15 seconds: the largest by memory and the first by threads, and two of services.
-    expect(counts).toEqual([4, 2, 2, 2, 4, 2]);
+    for (let sample = 0; sample < 6; sample++) {
+      if (sample === 2) pids.add(22);
+      counts.push((await collector.sample()).hostProcess.length);
+    }
+    // A sample every 15 seconds: the largest by memory and the first by threads, and those of services.
+    expect(counts).toEqual([4, 2, 3, 2, 5, 2]);
   });
 
   it("notes what it could not see, and warns once about a file system that does not respond", async () => {

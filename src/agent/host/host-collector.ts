@@ -65,12 +65,15 @@ const noPids: ReadonlySet<number> = new Set();
 
 export function createHostCollector(options: HostCollectorOptions): HostCollector {
   let servicesAtMs = Number.NEGATIVE_INFINITY;
-  /** Empty between two minutes. */
+  let sampledPids = noPids;
+  /** All of them every minute; in between, those that are new. */
   const servicesDue = (nowMs: number): ReadonlySet<number> => {
-    if (nowMs - servicesAtMs < servicesIntervalMs) return noPids;
     const pids = options.servicePids?.() ?? noPids;
-    if (pids.size > 0) servicesAtMs = nowMs;
-    return pids;
+    const isDue = pids.size > 0 && nowMs - servicesAtMs >= servicesIntervalMs;
+    const due = isDue ? pids : new Set([...pids].filter((pid) => !sampledPids.has(pid)));
+    if (isDue) servicesAtMs = nowMs;
+    sampledPids = pids;
+    return due;
   };
   const { reader, clock, log, baselineMs = 250 } = options;
   let last: TimedSnapshot | undefined;

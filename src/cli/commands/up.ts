@@ -54,7 +54,11 @@ async function firstLook(invocation: Invocation, signal: AbortSignal): Promise<v
       [`coral query host${host === undefined ? "" : ` ${escapeText(host)}`}`, "CPU, memory, disks, network and processes"],
     ].map(([command = "", what = ""]) => [commandHere(invocation, command), what] as const);
     const width = Math.max(...next.map(([command]) => command.length));
-    const hints = next.map(([command, what]) => `  ${print.style("cyan", command.padEnd(width))}  ${what}`);
+    // A line that wraps is hard to copy: the explanation gives way to the command.
+    const hints = next.map(([command, what]) => {
+      const isFitting = print.width === undefined || width + 4 + what.length <= print.width;
+      return isFitting ? `  ${print.style("cyan", command.padEnd(width))}  ${what}` : `  ${print.style("cyan", command)}`;
+    });
     print.answer(`\n${statusPage(status, print, false, Date.now())}\nTry in another terminal:\n${hints.join("\n")}\n\nCtrl-C ends it.\n`);
   } catch (error) {
     if (!signal.aborted) print.warning(`nothing to show yet: ${escapeText(CoralError.from(error).message)}; try "coral status"`);

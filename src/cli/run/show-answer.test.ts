@@ -12,5 +12,8 @@ it("advises by the names of flags, in the advice only", () => {
     "5 of 9 rows are shown, at the limit; narrow with service or --min-level, or raise --limit",
   );
   expect(withFlags("the limit was reached", { tool })).toBe("the limit was reached");
+  expect(withFlags("not decrypted; see coral service status", { tool: [{ field: "service", from: { option: "service" } }] as never })).toBe(
+    "not decrypted; see coral service status",
+  );
   expect(withFlags("cut; raise limit", {})).toBe("cut; raise limit");
 });

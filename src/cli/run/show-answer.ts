@@ -102,16 +102,14 @@ function shownNotes<T extends object>({ format, spec }: Invocation, answer: T, v
 
 /** A tool's note advises by the names of its inputs: on the command line these are flags. The advice follows the last semicolon. */
 export function withFlags(message: string, { tool = [] }: Pick<CommandSpec, "tool">): string {
-  const at = message.lastIndexOf("; ");
-  if (at < 0) return message;
+  const [, state, advice, command = ""] = /^(.*; )(.*?)(\bcoral .*)?$/s.exec(message) ?? [];
+  if (state === undefined || advice === undefined) return message;
   const options = new Map(tool.flatMap(({ field, from }) => (typeof from === "number" ? [] : [[field, from.option] as const])));
-  return (
-    message.slice(0, at) +
-    message.slice(at).replaceAll(/(?<![\w-])[A-Za-z]+(?![\w-])/g, (word) => {
-      const option = options.get(word);
-      return option === undefined ? word : `--${option}`;
-    })
-  );
+  const flagged = advice.replaceAll(/(?<![\w-])[A-Za-z]+(?![\w-])/g, (word) => {
+    const option = options.get(word);
+    return option === undefined ? word : `--${option}`;
+  });
+  return `${state}${flagged}${command}`;
 }
 
 function notesOf(answer: object): Completeness["notes"] {

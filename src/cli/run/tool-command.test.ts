@@ -44,7 +44,7 @@ describe("toolCommand()", () => {
 
   it("makes options from the tool's fields, in the order of its schema, before those of the command", () => {
     expect(spec.options?.map(({ name }) => name)).toEqual([
-      ...["trace-id", "min-duration", "error", "since", "agent", "sort", "limit", "details", "once"],
+      ...["trace-id", "min-duration", "error", "where", "since", "agent", "sort", "limit", "details", "once"],
     ]);
     expect(option("error")).toEqual({ name: "error", description: "Only with a failed span" });
     expect(option("agent")).toMatchObject({ value: "agent", completes: "agents" });

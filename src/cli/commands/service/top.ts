@@ -6,6 +6,7 @@ import type { Answer, TopResult, TopRow } from "../../../tools/index.ts";
 import { LiveScreen } from "../../output/live-screen.ts";
 import type { Printer } from "../../output/printer.ts";
 import { type Column, renderTable, tableOf } from "../../output/table.ts";
+import { truncateText } from "../../output/text-width.ts";
 import { bytes, percent, plural, rate } from "../../output/values.ts";
 import { type ColonyConnection, connectColony } from "../../run/connection.ts";
 import type { Invocation } from "../../run/invocation.ts";
@@ -107,7 +108,7 @@ function draw(screen: LiveScreen, { print }: Invocation, colony: ColonyConnectio
   if (answer) {
     lines.push(...pageLines(answer, print, screen.columns, false, sort));
     for (const note of answer.completeness.notes.filter(({ kind }) => kind !== "limit"))
-      lines.push(`${style("yellow", "note:")} ${escapeText(print.commands(note.message))}`);
+      lines.push(`${style("yellow", "note:")} ${truncateText(escapeText(print.commands(note.message)), screen.columns - 6)}`);
   }
   const keys = Object.entries(sortKeys).map(([key, name]) => {
     const text = `${key} ${name === "cpu" ? "CPU" : name}`;
