@@ -1,13 +1,22 @@
 import * as z from "zod";
+import type { SqlResult } from "../../model/sql.ts";
 import type { ColonyBackend } from "../contract/backend.ts";
 import { defineTool } from "../contract/define-tool.ts";
 import { durationInput } from "../contract/duration-input.ts";
 import { activeAgents } from "../contract/match-agents.ts";
 import { lossNotes, silentAgentNotes } from "../contract/missing-data.ts";
 import { type CompletenessNote, completenessOf } from "../schemas/completeness.ts";
-import { sqlResultSchema } from "../schemas/sql.ts";
 
 const resultMaxBytes = 4 * 1024 ** 2;
+
+/** Output of coral_query_sql. */
+const sqlResultSchema = z.object({
+  columns: z.array(z.object({ name: z.string(), type: z.string() })),
+  rows: z.array(z.array(z.unknown())),
+  truncated: z.boolean(),
+  elapsedMs: z.number(),
+  views: z.array(z.string()),
+}) satisfies z.ZodType<SqlResult>;
 
 export const querySql = defineTool({
   name: "coral_query_sql",

@@ -1,10 +1,15 @@
+/** Tokens that let agents join and people call tools. */
+
 import * as z from "zod";
 import { CoralError } from "../../base/errors.ts";
 import type { ColonyBackend } from "../contract/backend.ts";
 import { defineTool, permissions } from "../contract/define-tool.ts";
 import { durationInput } from "../contract/duration-input.ts";
+import { cutList } from "../contract/missing-data.ts";
 import { completenessOf } from "../schemas/completeness.ts";
-import { tokenCreatedSchema, tokenKindSchema } from "../schemas/token.ts";
+import { tokenCreatedSchema, tokenKindSchema, tokenListSchema, tokenRevokedSchema } from "../schemas/token.ts";
+
+const tokensMax = 500;
 
 export const createToken = defineTool({
   name: "coral_create_token",
@@ -41,4 +46,32 @@ export const createToken = defineTool({
     const output = await backend.createToken({ kind, name, permission, validForMs, uses }, context);
     return { output, completeness: completenessOf([]) };
   },
+});
+
+export const listTokens = defineTool({
+  name: "coral_list_tokens",
+  title: "List tokens",
+  description: "List the tokens of this colony with permission, expiry and remaining uses; never their secrets.",
+  input: z.object({}),
+  output: tokenListSchema,
+  permission: "admin",
+  changes: false,
+  handle: async (backend: ColonyBackend, _input, context) => {
+    const { items, notes } = cutList(await backend.tokens(context), tokensMax, "tokens", "revoke unused ones");
+    return { output: { tokens: items }, completeness: completenessOf(notes) };
+  },
+});
+
+export const revokeToken = defineTool({
+  name: "coral_revoke_token",
+  title: "Revoke a token",
+  description: "Revoke a token immediately. Agents that joined with it keep their certificates.",
+  input: z.object({ tokenId: z.string().min(1).describe("id of the token, as coral colony token list shows it") }),
+  output: tokenRevokedSchema,
+  permission: "admin",
+  changes: true,
+  handle: async (backend: ColonyBackend, input, context) => ({
+    output: await backend.revokeToken(input.tokenId, context),
+    completeness: completenessOf([]),
+  }),
 });
