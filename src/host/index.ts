@@ -27,6 +27,7 @@ export { type AddressRange, cleanCodeRanges } from "./processes/clean-code.ts";
 export type { ExecutableBuild, ExecutableFile } from "./processes/executable-builds.ts";
 export { closeInheritedFiles } from "./processes/inherited-files.ts";
 export { type CodeMaps, createCodeMaps, type MappedCode, type MappedFile, type OpenedFile } from "./processes/mapped-code.ts";
+export { preferForOutOfMemoryKill } from "./processes/oom-score.ts";
 export { ownPidNamespace, type PidNamespace } from "./processes/pid-namespace.ts";
 export type { ProcessFacts } from "./processes/process-facts.ts";
 export { decodeProcessName, readProcessName } from "./processes/process-name.ts";

@@ -2,7 +2,6 @@
 
 import type { Clock } from "../../base/clock.ts";
 import type { Logger } from "../../base/log.ts";
-import { SharedResults } from "../../base/shared-results.ts";
 import type { SummaryFacts } from "../../model/summary.ts";
 import { type ColonyStore } from "../../store/colony/index.ts";
 import {
@@ -17,6 +16,7 @@ import { serviceAliases } from "../../tools/index.ts";
 import type { DeploymentWatch } from "../deployments/deployment-watch.ts";
 import type { DiscoveryLoop } from "../discovery/discovery-loop.ts";
 import type { ResolvedBackend } from "../identity/label-backend.ts";
+import { SharedResults } from "./shared-results.ts";
 
 export type SummaryBackend = Pick<ResolvedBackend, "summary" | "serviceDetails" | "logServices" | "deployments" | "markDeployment">;
 

@@ -3,9 +3,9 @@
 import { closeSync, constants, lchownSync, openSync } from "node:fs";
 import { isatty } from "node:tty";
 import { createLogger, formatJsonLine, formatTerminalLine, type Logger, streamSink } from "../../base/log.ts";
-import { RotatingFile } from "../../base/rotating-file.ts";
 import { type LogConfig, sudoOwner } from "../../config/index.ts";
 import { backgroundVariable } from "./background-daemon.ts";
+import { RotatingFile } from "./rotating-file.ts";
 
 export interface DaemonLog extends Disposable {
   log: Logger;

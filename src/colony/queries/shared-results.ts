@@ -1,6 +1,6 @@
 /** Results that several callers want at nearly the same time, computed once. */
 
-import type { Clock } from "./clock.ts";
+import type { Clock } from "../../base/clock.ts";
 
 export interface SharedResultsOptions {
   clock: Clock;
