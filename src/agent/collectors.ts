@@ -112,10 +112,9 @@ export function createCollectors(options: CollectorsOptions): Collectors {
     // Hashing large files takes seconds: the next scan does not wait for it.
     hash(signal);
   };
-  let connectionsTimer: NodeJS.Timeout | undefined;
-  const storeConnections = async (): Promise<void> => {
-    await appendInBatches(store, connection, discovery.kernelConnections(), config().serviceDiscovery.batchSize);
-  };
+  const storeConnectionsSoon = delayed(log, "Storing connections", connectionsDelayMs, () =>
+    appendInBatches(store, connection, discovery.kernelConnections(), config().serviceDiscovery.batchSize),
+  );
   return {
     run: (signal) => [
       runCollectLoop({ name: "host samples", intervalMs: () => config().host.intervalMs, collect: collectHost, clock, log }, signal),
@@ -127,13 +126,19 @@ export function createCollectors(options: CollectorsOptions): Collectors {
       alarm.ring();
     },
     scanSoon: () => alarm.ring(),
-    storeConnectionsSoon: () => {
-      connectionsTimer ??= setTimeout(() => {
-        connectionsTimer = undefined;
-        background(log, "Storing connections", storeConnections());
-      }, connectionsDelayMs).unref();
-    },
+    storeConnectionsSoon,
     notes: () => [...hosts.notes(), ...discovery.notes()],
+  };
+}
+
+/** Calls during the delay share one run. */
+function delayed(log: Logger, name: string, delayMs: number, run: () => Promise<void>): () => void {
+  let timer: NodeJS.Timeout | undefined;
+  return () => {
+    timer ??= setTimeout(() => {
+      timer = undefined;
+      background(log, name, run());
+    }, delayMs).unref();
   };
 }
 

@@ -14,8 +14,10 @@ import { openManaged } from "./open-managed.ts";
 import { openTraffic } from "./open-traffic.ts";
 import { Scraper } from "./otlp/scraper.ts";
 
-/** Requests are observed after `traffic.collector.reconfigure()`, everything else when the loops run. */
-/** `onRescanned` is called when rows that a user waits for are stored. */
+/**
+ * Requests are observed after `traffic.collector.reconfigure()`, everything else when the loops run. `onRescanned` is called when rows that
+ * a user waits for are stored.
+ */
 export async function openObservers(
   context: AgentContext,
   { store, auditLog, metricIntake }: AgentData,
@@ -71,15 +73,18 @@ export async function openObservers(
     ...(pods ? { pods } : {}),
   });
   const scraper = new Scraper({ config: () => context.config.scrape, intake: metricIntake, clock, log: log.child("scrape") });
-  const observed = new ObservedTime({
-    file: `${paths.directory}/observed.json`,
-    owner,
+  return { managed, pods, kernel, traffic, collectors, scraper, observed: observedTime(context, store) };
+}
+
+function observedTime(context: AgentContext, store: AgentData["store"]): ObservedTime {
+  return new ObservedTime({
+    file: `${context.paths.directory}/observed.json`,
+    owner: context.owner,
     bootId: context.machine.bootId,
     store,
     unstoredMs: () => context.config.traffic.intervalMs,
-    clock,
+    clock: context.clock,
   });
-  return { managed, pods, kernel, traffic, collectors, scraper, observed };
 }
 
 function startTicksNow(pid: number): number | null {

@@ -91,7 +91,12 @@ export class FileTail {
   /** Records that were complete when reading had to go on elsewhere. */
   #released: SplitLine[] = [];
   readonly counts: FileTailCounts = {
-    ...{ lines: 0, cutLines: 0, binaryLines: 0, rotations: 0, truncations: 0, skippedBytes: 0 },
+    lines: 0,
+    cutLines: 0,
+    binaryLines: 0,
+    rotations: 0,
+    truncations: 0,
+    skippedBytes: 0,
     packedFiles: 0,
   };
 
@@ -233,7 +238,10 @@ export class FileTail {
     if (copy !== undefined) return await this.#replace(file, copy);
     this.#released.push(...file.splitter.flush());
     Object.assign(file, {
-      ...{ readBytes: 0, head: Buffer.alloc(0), last: Buffer.alloc(0), splitter: this.#splitter(false) },
+      readBytes: 0,
+      head: Buffer.alloc(0),
+      last: Buffer.alloc(0),
+      splitter: this.#splitter(false),
       besideAtStart: await this.#identitiesBeside(),
     });
     return file;

@@ -149,10 +149,13 @@ test("close() does not wait for a long query", async () => {
     isRunning?.();
     return connection.query("SELECT count(*) FROM range(100000000000) a WHERE md5(a.range::VARCHAR) = ''");
   });
-  const failed = expect(long).rejects.toMatchObject({ code: "cancelled" });
+  const failure = long.then(
+    () => null,
+    (error: unknown) => error,
+  );
   await running;
   await database.close();
-  await failed;
+  expect(await failure).toMatchObject({ code: "cancelled" });
 });
 
 test("a closed database says so", async () => {

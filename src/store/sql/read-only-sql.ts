@@ -59,7 +59,7 @@ export async function runReadOnlySql(source: ReadOnlySqlSource, options: ReadOnl
 interface Statement {
   approved: ApprovedQuery;
   options: ReadOnlySqlOptions;
-  remainingMs(): number;
+  remainingMs: () => number;
 }
 
 function finished(rows: SqlRows, views: string[], startMs: number): SqlResult {

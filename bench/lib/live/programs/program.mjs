@@ -69,7 +69,10 @@ export function serve(routes) {
     const text = JSON.stringify(body);
     response.writeHead(status, { "content-type": "application/json", "content-length": Buffer.byteLength(text) }).end(text);
   };
-  createServer({ keepAliveTimeout: 60_000 }, respond).listen(Number(process.env.PORT), "127.0.0.1");
+  createServer({ keepAliveTimeout: 60_000 }, (incoming, response) => void respond(incoming, response)).listen(
+    Number(process.env.PORT),
+    "127.0.0.1",
+  );
 }
 
 const agent = new Agent({ keepAlive: true, maxSockets: 64 });

@@ -84,7 +84,7 @@ export class SqlProcesses implements AsyncDisposable {
     giveToFolderOwner(directory);
     const started = new SqlProcess(file ?? programFile(), directory, log);
     this.#running.add(started);
-    started.ended.then(() => {
+    void started.ended.then(() => {
       this.#running.delete(started);
       const at = this.#idle.indexOf(started);
       if (at >= 0) this.#idle.splice(at, 1);
