@@ -23,6 +23,7 @@ export async function openAgentData(context: AgentContext, onReplaced: () => voi
       config: context.config.otlp,
       network: { listen: startOtlpServers, connect: createOtlpClient },
       patterns: logPatterns.intake,
+      directory: dirname(paths.databaseFile),
       ...(context.onOtlpLoad && { onLoad: context.onOtlpLoad }),
       clock,
       log: log.child("otlp"),

@@ -54,7 +54,9 @@ export async function openInbox(options: InboxOptions, target: Target, rowTarget
   await mkdir(directory, { recursive: true, mode: 0o700 });
   return ResourceStack.assemble(async (stack) => {
     const network = { listen: startOtlpServers, connect: createOtlpClient };
-    const intake = stack.use(new OtlpIntake({ config, network, ...(options.onOtlpLoad && { onLoad: options.onOtlpLoad }), clock, log }));
+    const intake = stack.use(
+      new OtlpIntake({ config, network, directory, ...(options.onOtlpLoad && { onLoad: options.onOtlpLoad }), clock, log }),
+    );
     const store = await openAgentStore(engine, {
       name: "inbox",
       file: `${directory}/inbox.duckdb`,

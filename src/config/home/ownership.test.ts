@@ -1,4 +1,4 @@
-import { chmod, lstat, mkdir, mkdtemp, readdir, readFile, rm, stat, symlink, writeFile } from "node:fs/promises";
+import { chmod, lchown, lstat, mkdir, mkdtemp, readdir, readFile, rm, stat, symlink, writeFile } from "node:fs/promises";
 import { tmpdir } from "node:os";
 import { join } from "node:path";
 import { afterEach, beforeEach, describe, expect, it } from "vitest";
@@ -83,4 +83,24 @@ it("makePrivateDirectory() is idempotent and safe to call concurrently", async (
   await Promise.all(Array.from({ length: 8 }, () => makePrivateDirectory(path)));
   await makePrivateDirectory(path);
   expect((await stat(path)).isDirectory()).toBe(true);
+});
+
+describe.runIf(isRoot)("as root for the user who ran sudo", () => {
+  const owner = { uid: 65_534, gid: 65_534 };
+
+  it("creates nothing behind a link of that user", async () => {
+    await mkdir(join(home, "elsewhere"));
+    await symlink(join(home, "elsewhere"), join(home, "link"));
+    await lchown(join(home, "link"), owner.uid, owner.gid);
+    await expect(makePrivateDirectory(join(home, "link/data"), owner)).rejects.toThrow("symbolic link");
+    await expect(writePrivateFile(join(home, "link/file"), "x", { owner })).rejects.toThrow("symbolic link");
+    await expect(writePrivateFile(join(home, "link/deep/file"), "x", { owner })).rejects.toThrow("symbolic link");
+    expect(await readdir(join(home, "elsewhere"))).toEqual([]);
+    expect((await stat(join(home, "elsewhere"))).uid).toBe(0);
+  });
+
+  it("gives that user what it makes", async () => {
+    await writePrivateFile(join(home, "a/b/file"), "x", { owner });
+    for (const path of ["a", "a/b", "a/b/file"]) expect([path, (await stat(join(home, path))).uid]).toEqual([path, owner.uid]);
+  });
 });

@@ -1,14 +1,13 @@
 /** Files and directories of Coral: private (0700, 0600), written atomically, and owned by the invoking user even under sudo. */
 
 import { randomBytes } from "node:crypto";
-import { lchown, mkdir, open, rename, rm, stat } from "node:fs/promises";
+import { closeSync, constants, mkdirSync, openSync } from "node:fs";
+import { mkdir, open, rename, rm, stat } from "node:fs/promises";
 import { basename, dirname, join } from "node:path";
 import { CoralError } from "../../base/errors.ts";
+import { type FileOwner, handOver, inDirectory } from "../../base/open-owned.ts";
 
-export interface FileOwner {
-  uid: number;
-  gid: number;
-}
+export type { FileOwner };
 
 export interface WriteOptions {
   /** Default 0600. */
@@ -31,6 +30,7 @@ export function sudoOwner(
 
 /** Creates the directory and its missing parents, each 0700 and owned by the user. Existing directories keep mode and owner. */
 export async function makePrivateDirectory(path: string, owner: FileOwner | undefined = sudoOwner()): Promise<void> {
+  if (owner) return makeOwnedDirectory(path, owner);
   const missing: string[] = [];
   for (let current = path; ; current = dirname(current)) {
     if (await isDirectory(current)) break;
@@ -45,7 +45,46 @@ export async function makePrivateDirectory(path: string, owner: FileOwner | unde
       if (codeOf(error) === "EEXIST" && (await isDirectory(directory))) continue;
       throw fileError("create directory", directory, error);
     }
-    await setOwner(directory, owner);
+  }
+}
+
+/** As root in directories of another user: see `openOwned`. */
+function makeOwnedDirectory(path: string, owner: FileOwner): void {
+  const missing: string[] = [];
+  let existing = path;
+  for (; dirname(existing) !== existing; existing = dirname(existing)) {
+    try {
+      inDirectory(existing, () => undefined);
+      break;
+    } catch (error) {
+      if (codeOf(error) !== "ENOENT") throw fileError("use directory", existing, error);
+      missing.unshift(basename(existing));
+    }
+  }
+  for (const name of missing) {
+    const directory = join(existing, name);
+    try {
+      inDirectory(existing, (parent) => makeOwned(`${parent}/${name}`, directory, owner));
+    } catch (error) {
+      throw fileError("create directory", directory, error);
+    }
+    existing = directory;
+  }
+}
+
+function makeOwned(at: string, path: string, owner: FileOwner): void {
+  try {
+    mkdirSync(at, { mode: 0o700 });
+  } catch (error) {
+    // Another process may have created it since the check; that process sets the owner.
+    if (codeOf(error) === "EEXIST") return;
+    throw error;
+  }
+  const descriptor = openSync(at, constants.O_RDONLY | constants.O_DIRECTORY | constants.O_NOFOLLOW);
+  try {
+    handOver(path, descriptor, owner);
+  } finally {
+    closeSync(descriptor);
   }
 }
 
@@ -54,7 +93,18 @@ export async function writePrivateFile(path: string, content: string | Uint8Arra
   const owner = "owner" in options ? options.owner : sudoOwner();
   const mode = options.mode ?? 0o600;
   await makePrivateDirectory(dirname(path), owner);
-  const temporary = join(dirname(path), `.${basename(path)}.${randomBytes(6).toString("hex")}`);
+  if (!owner) return await replaceFile(dirname(path), path, content, mode, owner);
+  await inDirectory(dirname(path), (directory) => replaceFile(directory, path, content, mode, owner));
+}
+
+async function replaceFile(
+  directory: string,
+  path: string,
+  content: string | Uint8Array,
+  mode: number,
+  owner: FileOwner | undefined,
+): Promise<void> {
+  const temporary = join(directory, `.${basename(path)}.${randomBytes(6).toString("hex")}`);
   try {
     const file = await open(temporary, "wx", mode);
     try {
@@ -66,16 +116,11 @@ export async function writePrivateFile(path: string, content: string | Uint8Arra
     } finally {
       await file.close();
     }
-    await rename(temporary, path);
+    await rename(temporary, join(directory, basename(path)));
   } catch (error) {
     await rm(temporary, { force: true });
     throw fileError("write", path, error);
   }
-}
-
-async function setOwner(path: string, owner: FileOwner | undefined): Promise<void> {
-  // lchown: a symbolic link put in our place must not hand the file behind it to the user.
-  if (owner) await lchown(path, owner.uid, owner.gid);
 }
 
 async function isDirectory(path: string): Promise<boolean> {

@@ -1,10 +1,11 @@
 /** Starts and stops daemons in the background. The child is `bin/coral … start`, detached, with its own log file. */
 
 import { type ChildProcess, spawn } from "node:child_process";
-import { closeSync, fchownSync, openSync, readFileSync } from "node:fs";
+import { closeSync, constants, readFileSync } from "node:fs";
 import { fileURLToPath } from "node:url";
 import { sleep } from "../../base/clock.ts";
 import { CoralError, type ErrorCode } from "../../base/errors.ts";
+import { openOwned } from "../../base/open-owned.ts";
 import type { DaemonStarted, DaemonStopped } from "../../cli/index.ts";
 import { sudoOwner } from "../../config/index.ts";
 import { processStateOf } from "../../host/index.ts";
@@ -59,10 +60,9 @@ export async function startInBackground(target: BackgroundTarget): Promise<Daemo
 
 function spawnDaemon(target: BackgroundTarget): ChildProcess {
   // Captures output from before the log is set up, such as a missing module or a usage error.
-  const output = openSync(startFileOf(target), "w", 0o600);
+  const flags = constants.O_WRONLY | constants.O_CREAT | constants.O_TRUNC;
+  const output = openOwned(startFileOf(target), flags, 0o600, sudoOwner());
   try {
-    const owner = sudoOwner();
-    if (owner) fchownSync(output, owner.uid, owner.gid);
     const entry = fileURLToPath(new URL("../bin/coral", import.meta.url));
     return spawn(process.execPath, [entry, ...target.args], {
       detached: true,

@@ -1,6 +1,6 @@
 /** Log and signal handling of daemon processes. */
 
-import { closeSync, constants, lchownSync, openSync } from "node:fs";
+import { closeSync, constants, openSync } from "node:fs";
 import { isatty } from "node:tty";
 import { createLogger, formatJsonLine, formatTerminalLine, type Logger, streamSink } from "../../base/log.ts";
 import { type LogConfig, sudoOwner } from "../../config/index.ts";
@@ -25,7 +25,7 @@ export function openDaemonLog(scope: string, config: LogConfig, file: string): D
     return { log: createLogger(scope, config.level, streamSink(process.stderr, format)), [Symbol.dispose]: () => undefined };
   }
   const owner = sudoOwner();
-  const output = new RotatingFile({ path: file, onOpen: (path) => (owner ? lchownSync(path, owner.uid, owner.gid) : undefined) });
+  const output = new RotatingFile({ path: file, owner });
   return { log: createLogger(scope, config.level, streamSink(output, format)), [Symbol.dispose]: () => output[Symbol.dispose]() };
 }
 

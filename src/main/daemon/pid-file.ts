@@ -3,9 +3,10 @@
  * kill -9 is unlocked and gets overwritten.
  */
 
-import { closeSync, constants, fchownSync, ftruncateSync, openSync, readdirSync, readFileSync, writeSync } from "node:fs";
+import { closeSync, constants, ftruncateSync, readdirSync, readFileSync, writeSync } from "node:fs";
 import { sleep } from "../../base/clock.ts";
 import { CoralError } from "../../base/errors.ts";
+import { type FileOwner, openOwned } from "../../base/open-owned.ts";
 import { tryLockFile } from "../../bpf/index.ts";
 import { colonyPaths, homePaths, sudoOwner } from "../../config/index.ts";
 
@@ -39,7 +40,7 @@ export class PidFile implements Disposable {
 
   /** Throws `already-exists`, naming the pid, when another process holds the lock. */
   static async acquire(path: string, kind: string, version: string): Promise<PidFile> {
-    const fd = openPidFile(path, constants.O_RDWR | constants.O_CREAT);
+    const fd = openPidFile(path, constants.O_RDWR | constants.O_CREAT, sudoOwner());
     const deadlineMs = performance.now() + lockTimeoutMs;
     while (!tryLockFile(fd)) {
       if (performance.now() > deadlineMs) {
@@ -48,8 +49,6 @@ export class PidFile implements Disposable {
       }
       await sleep(lockPollMs);
     }
-    const owner = sudoOwner();
-    if (owner) fchownSync(fd, owner.uid, owner.gid);
     return new PidFile(fd, path, { pid: process.pid, kind, version, startedAt: new Date().toISOString(), endpoints: {} });
   }
 
@@ -122,10 +121,11 @@ export function runningColonyPids(home: string): number[] {
   }
 }
 
-function openPidFile(path: string, flags: number): number {
+function openPidFile(path: string, flags: number, owner?: FileOwner): number {
   try {
-    return openSync(path, flags, 0o600);
+    return openOwned(path, flags, 0o600, owner);
   } catch (error) {
+    if (error instanceof CoralError) throw error;
     const code = (error as NodeJS.ErrnoException).code;
     if (code === "ENOENT" || code === "ENOTDIR") {
       throw new CoralError({ code: "not-found", message: `Cannot open pid file "${path}": no such file`, cause: error });

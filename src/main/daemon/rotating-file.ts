@@ -1,6 +1,7 @@
 /** An append-only file that renames itself when full: `x.log` → `x.log.1` → … Writes are synchronous, so the last lines before a crash survive. */
 
-import { closeSync, fstatSync, openSync, renameSync, rmSync, writeSync } from "node:fs";
+import { closeSync, constants, fstatSync, renameSync, rmSync, writeSync } from "node:fs";
+import { type FileOwner, openOwned } from "./open-owned.ts";
 
 export interface RotatingFileOptions {
   path: string;
@@ -8,8 +9,8 @@ export interface RotatingFileOptions {
   maxBytes?: number;
   /** Old files kept besides the current one. Default 3. */
   keep?: number;
-  /** Called after a file was opened, so that its owner can be set. */
-  onOpen?: (path: string) => void;
+  /** Who gets the file when root writes it in another user's directory. */
+  owner?: FileOwner | undefined;
 }
 
 export class RotatingFile implements Disposable {
@@ -20,7 +21,7 @@ export class RotatingFile implements Disposable {
   lost = 0;
 
   constructor(options: RotatingFileOptions) {
-    this.#options = { maxBytes: 10 * 1024 * 1024, keep: 3, onOpen: () => undefined, ...options };
+    this.#options = { maxBytes: 10 * 1024 * 1024, keep: 3, owner: undefined, ...options };
     this.#open();
   }
 
@@ -36,9 +37,9 @@ export class RotatingFile implements Disposable {
   }
 
   #open(): void {
-    this.#fd = openSync(this.#options.path, "a", 0o600);
+    const flags = constants.O_WRONLY | constants.O_CREAT | constants.O_APPEND;
+    this.#fd = openOwned(this.#options.path, flags, 0o600, this.#options.owner);
     this.#sizeBytes = fstatSync(this.#fd).size;
-    this.#options.onOpen(this.#options.path);
   }
 
   #rotate(): void {

@@ -32,6 +32,7 @@ import { createTokenSource } from "./join-token-source.ts";
 import { keepOwner } from "./keep-owner.ts";
 import { PidFile, runningColonyPids, runningHolder } from "./pid-file.ts";
 import { type CapabilityReport, type HostAbilities, readCapabilities } from "./read-capabilities.ts";
+import { refuseLinks } from "./refuse-links.ts";
 import { createSpeedSwitch, keepReleasingMemory } from "./spare-memory.ts";
 
 /** How many further ports to try when the default is in use. A port given by the user is used as is. */
@@ -219,6 +220,7 @@ async function openEngineFor(stack: ResourceStack, log: Logger, { colony, agent 
   const { openEngine } = await import("../../store/engine/index.ts");
   const dataDirectories = [colony?.paths.dataDirectory, agent?.paths.dataDirectory].filter((directory) => directory !== undefined);
   const owner = sudoOwner();
+  if (owner) for (const directory of dataDirectories) refuseLinks(directory);
   if (owner) for (const directory of dataDirectories) stack.use(keepOwner(directory, owner, log.child("files")));
   const tempDirectory = join(dataDirectories[0] ?? "", "spill");
   await makePrivateDirectory(tempDirectory, owner);

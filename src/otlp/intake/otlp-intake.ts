@@ -2,6 +2,7 @@
 
 import { createHash, timingSafeEqual } from "node:crypto";
 import { readFile } from "node:fs/promises";
+import { join } from "node:path";
 import { ByteBudget } from "../../base/byte-budget.ts";
 import type { Clock } from "../../base/clock.ts";
 import { CoralError } from "../../base/errors.ts";
@@ -12,7 +13,9 @@ import { DecodePool, type DecodePoolOptions } from "./decode-pool.ts";
 import { Forwarder, type ForwardOutcome, type ForwardStats } from "./forward.ts";
 import { LoadWatch } from "./load-watch.ts";
 import { OtlpReceiver, type OtlpReceiverOptions, type OtlpReply, type OtlpRequest, type SignalCounts } from "./receiver.ts";
+import { RequestJournal } from "./request-journal.ts";
 import { SamplingBudget } from "./sampling-budget.ts";
+import { unsealedRequests } from "./unsealed-requests.ts";
 
 interface Address {
   host: string;
@@ -55,6 +58,8 @@ export interface OtlpIntakeOptions {
   network: OtlpNetwork;
   /** What is made of the patterns of log records. Absent: they are stored with the records, and that is all. */
   patterns?: Pick<DecodePoolOptions, "onPatterns" | "knownTemplates">;
+  /** Of the store: keys of recent requests are kept there, so that one repeated across a restart is stored once. Absent: a restart forgets them. */
+  directory?: string;
   /** Called when the load becomes high enough to trade memory for speed, and when it drops again. */
   onLoad?: (isBusy: boolean) => void;
   clock: Clock;
@@ -97,6 +102,7 @@ export class OtlpIntake implements AsyncDisposable {
   readonly #stack = new ResourceStack();
   readonly #sampling: SamplingBudget;
   readonly #budget: ByteBudget;
+  readonly #journal: RequestJournal | undefined;
   readonly pool: DecodePool;
   #receiver: OtlpReceiver | undefined;
   #servers: { grpc: Address | undefined; http: Address | undefined } | undefined;
@@ -108,6 +114,8 @@ export class OtlpIntake implements AsyncDisposable {
     this.#options = options;
     this.#sampling = new SamplingBudget(config.sampling);
     this.#budget = new ByteBudget(config.maxInFlightBytes);
+    this.#journal = config.enabled && options.directory !== undefined ? openJournal(options.directory, options) : undefined;
+    if (this.#journal) this.#stack.use(this.#journal);
     this.pool = new DecodePool({ workers: config.workers, sampling: this.#sampling, ...options.patterns, clock, log });
   }
 
@@ -211,6 +219,7 @@ export class OtlpIntake implements AsyncDisposable {
       ...(load && { onRows: (rows) => load.took(rows) }),
       maxBodyBytes: config.maxBodyBytes,
       budget: this.#budget,
+      journal: this.#journal,
       clock,
       log,
     });
@@ -222,6 +231,11 @@ export class OtlpIntake implements AsyncDisposable {
       address ? `${address.host.includes(":") ? `[${address.host}]` : address.host}:${address.port}` : null;
     return { grpc: text(this.#servers?.grpc), http: text(this.#servers?.http) };
   }
+}
+
+function openJournal(directory: string, { clock, log }: OtlpIntakeOptions): RequestJournal {
+  const file = join(directory, "otlp-requests.bin");
+  return new RequestJournal({ file, unsealed: unsealedRequests(directory), nowMs: () => clock.wallMs(), log });
 }
 
 /** Compares without telling by its duration how much of a token was right. */

@@ -15,6 +15,8 @@ import type { MetricPoint } from "../decode/metric-point.ts";
 import type { DecodePool } from "./decode-pool.ts";
 import type { NotKept } from "./metric-intake.ts";
 import { RepeatedRequests } from "./repeated-requests.ts";
+import type { RequestJournal } from "./request-journal.ts";
+import { requestKind } from "./unsealed-requests.ts";
 
 const unzipLater = promisify(unzip);
 
@@ -42,6 +44,8 @@ export interface OtlpReceiverOptions {
   forward?: (request: OtlpRequest) => void;
   /** Called with the rows of each request before they are stored. */
   onRows?: (rows: number) => void;
+  /** Recognises requests that come again after a restart. */
+  journal?: RequestJournal | undefined;
   /** Of a body after it was unpacked. */
   maxBodyBytes: number;
   /** For decompressed bodies; shared with the servers that read bodies from sockets. */
@@ -76,7 +80,7 @@ export class OtlpReceiver {
 
   constructor(options: OtlpReceiverOptions) {
     this.#options = options;
-    this.#repeated = new RepeatedRequests({ clock: options.clock });
+    this.#repeated = new RepeatedRequests({ clock: options.clock, journal: options.journal }, allKept);
   }
 
   /** Never rejects. */
@@ -135,7 +139,7 @@ export class OtlpReceiver {
     const { segments, clock } = this.#options;
     const receivedUs = Math.round(clock.wallMs() * 1_000);
     if (signal !== "metrics") {
-      await segments.append(signal === "traces" ? span.name : logRecord.name, { kind: 0, rows, receivedUs, body });
+      await segments.append(signal === "traces" ? span.name : logRecord.name, { kind: requestKind, rows, receivedUs, body });
       return allKept;
     }
     return this.#storeMetrics(body, rows, receivedUs);

@@ -1,5 +1,12 @@
-import { describe, expect, it, vi } from "vitest";
+import { appendFileSync, mkdirSync, mkdtempSync, rmSync, writeFileSync } from "node:fs";
+import { tmpdir } from "node:os";
+import { join } from "node:path";
+import { crc32 } from "node:zlib";
+import { afterEach, beforeEach, describe, expect, it, vi } from "vitest";
+import { silentLogger } from "../../base/log.ts";
 import { RepeatedRequests } from "./repeated-requests.ts";
+import { RequestJournal } from "./request-journal.ts";
+import { unsealedRequests } from "./unsealed-requests.ts";
 
 let nowMs = 0;
 const clock = { monotonicMs: () => nowMs };
@@ -53,3 +60,69 @@ describe("RepeatedRequests", () => {
     expect(await requests.once("traces", body("n29"), async () => 5)).toBe(0);
   });
 });
+
+describe("RepeatedRequests across a restart", () => {
+  let directory: string;
+  let wallMs = 1_700_000_000_000;
+  const journalOf = (): RequestJournal => {
+    const file = join(directory, "otlp-requests.bin");
+    return new RequestJournal({ file, unsealed: unsealedRequests(directory), nowMs: () => wallMs, log: silentLogger });
+  };
+  const accept = async (journal: RequestJournal, ...texts: string[]): Promise<string[]> => {
+    const requests = new RepeatedRequests<string>({ clock, journal }, "former");
+    const replies: string[] = [];
+    for (const text of texts) replies.push(await requests.once("traces", body(text), async () => "new"));
+    return replies;
+  };
+  beforeEach(() => {
+    directory = mkdtempSync(join(tmpdir(), "coral-journal-"));
+  });
+  afterEach(() => rmSync(directory, { recursive: true }));
+
+  it("knows what a former process accepted, for five minutes", async () => {
+    using first = journalOf();
+    expect(await accept(first, "a", "b")).toEqual(["new", "new"]);
+    wallMs += 60_000;
+    using second = journalOf();
+    expect(await accept(second, "b", "c", "a")).toEqual(["former", "new", "former"]);
+    wallMs += 299_000;
+    using third = journalOf();
+    expect(await accept(third, "a", "c")).toEqual(["new", "former"]);
+  });
+
+  it("forgets with the older of two files, and reads a file that a crash cut short", async () => {
+    using first = journalOf();
+    await accept(first, "a");
+    first.turn();
+    await accept(first, "b");
+    using second = journalOf();
+    expect(await accept(second, "a", "b")).toEqual(["former", "former"]);
+    second.turn();
+    second.turn();
+    appendFileSync(join(directory, "otlp-requests.bin"), Buffer.alloc(7));
+    using third = journalOf();
+    expect(await accept(third, "a", "b")).toEqual(["new", "new"]);
+  });
+
+  it("knows what is in write-ahead files, which may never have been acknowledged", async () => {
+    mkdirSync(join(directory, "wal/span"), { recursive: true });
+    writeFileSync(join(directory, "wal/span/000000001.wal"), writeAheadOf(body("a")));
+    using journal = journalOf();
+    expect(await accept(journal, "a", "b")).toEqual(["former", "new"]);
+  });
+
+  it("accepts requests when the journal cannot be written", async () => {
+    using journal = new RequestJournal({ file: join(directory, "none/x"), unsealed: [], nowMs: () => wallMs, log: silentLogger });
+    expect(await accept(journal, "a")).toEqual(["new"]);
+  });
+});
+
+/** One record, as docs of write-ahead.ts have it. */
+function writeAheadOf(content: Buffer): Buffer {
+  const header = Buffer.alloc(24);
+  header.writeUInt32LE(content.length, 0);
+  header.writeUInt32LE(1, 12);
+  const record = Buffer.concat([header, content]);
+  record.writeUInt32LE(crc32(record.subarray(8)), 4);
+  return Buffer.concat([Buffer.from("coralwa1"), record]);
+}

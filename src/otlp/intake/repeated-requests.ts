@@ -6,6 +6,7 @@
 import { hash } from "node:crypto";
 import type { Clock } from "../../base/clock.ts";
 import type { OtlpSignal } from "../decode/inspect-request.ts";
+import type { RequestJournal } from "./request-journal.ts";
 
 export interface RepeatedRequestsOptions {
   clock: Pick<Clock, "monotonicMs">;
@@ -13,6 +14,8 @@ export interface RepeatedRequestsOptions {
   keepMs?: number;
   /** Minimum capacity; up to twice as many are kept. About 50 B each. Default 65,536. */
   maxKept?: number;
+  /** Requests of a former process, and what to do with those of this one. Absent: a restart forgets. */
+  journal?: Pick<RequestJournal, "recent" | "add" | "turn"> | undefined;
 }
 
 /** Hashed at the beginning and the end: enough to cover ids and times of a batch, and cheap for a large one. */
@@ -24,7 +27,8 @@ interface Known<Reply> {
 }
 
 export class RepeatedRequests<Reply> {
-  readonly #options: Required<RepeatedRequestsOptions>;
+  readonly #options: Required<Omit<RepeatedRequestsOptions, "journal">>;
+  readonly #journal: RepeatedRequestsOptions["journal"];
   /** Two generations; the older one is dropped as a whole. */
   #newer = new Map<number, Known<Reply>>();
   #older = new Map<number, Known<Reply>>();
@@ -32,15 +36,18 @@ export class RepeatedRequests<Reply> {
   /** Retransmitted requests that were acknowledged and not processed again. */
   repeated = 0;
 
-  constructor({ clock, keepMs = 300_000, maxKept = 65_536 }: RepeatedRequestsOptions) {
+  /** `former`: the reply to requests that a former process accepted. */
+  constructor({ clock, keepMs = 300_000, maxKept = 65_536, journal }: RepeatedRequestsOptions, former?: Reply) {
     this.#options = { clock, keepMs, maxKept };
+    this.#journal = journal;
+    if (former !== undefined) for (const key of journal?.recent(keepMs) ?? []) this.#older.set(key, { reply: former });
     this.#turnedAtMs = clock.monotonicMs();
   }
 
   /** The result of `take` for these bytes, from now or an earlier call, also while that is pending. Failures are not cached. */
   async once(signal: OtlpSignal, body: Uint8Array, take: () => Promise<Reply>): Promise<Reply> {
     this.#turn();
-    const key = keyOf(signal, body);
+    const key = requestKey(signal, body);
     const known = this.#newer.get(key) ?? this.#older.get(key);
     if (known !== undefined) {
       this.repeated++;
@@ -49,7 +56,9 @@ export class RepeatedRequests<Reply> {
     const pending: Known<Reply> = { reply: take() };
     this.#newer.set(key, pending);
     try {
-      return (pending.reply = await pending.reply);
+      const reply = await pending.reply;
+      await this.#journal?.add(key);
+      return (pending.reply = reply);
     } catch (error) {
       this.#newer.delete(key);
       this.#older.delete(key);
@@ -64,13 +73,14 @@ export class RepeatedRequests<Reply> {
     this.#older = this.#newer;
     this.#newer = new Map();
     this.#turnedAtMs = nowMs;
+    this.#journal?.turn();
   }
 }
 
 const signalCodes: Readonly<Record<OtlpSignal, number>> = { traces: 0, logs: 1, metrics: 2 };
 
 /** 51 bits of a hash and two of the signal: with 100,000 remembered, one in 10^10 others is mistaken for a known one. */
-function keyOf(signal: OtlpSignal, body: Uint8Array): number {
+export function requestKey(signal: OtlpSignal, body: Uint8Array): number {
   const digest = hash("sha1", body.length <= 2 * lookedAtBytes ? body : sampleOf(body), "hex");
   return Math.floor(Number.parseInt(digest.slice(0, 13), 16) / 2) * 4 + signalCodes[signal];
 }

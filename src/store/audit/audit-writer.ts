@@ -4,10 +4,12 @@
  * the file still holds is committed first.
  */
 
+import { closeSync, constants } from "node:fs";
 import { type FileHandle, open } from "node:fs/promises";
 import { sleep } from "../../base/clock.ts";
 import { CoralError } from "../../base/errors.ts";
 import type { Logger } from "../../base/log.ts";
+import { openOwned } from "../../base/open-owned.ts";
 import type { AuditEntry } from "../signals/audit.ts";
 
 export interface AuditWriterOptions {
@@ -61,9 +63,8 @@ export class AuditWriter implements AsyncDisposable {
 
   /** Commits what a former process left; throws when that cannot be done. */
   static async open(options: AuditWriterOptions): Promise<AuditWriter> {
-    const file = await open(options.file, "a+", 0o600);
+    const file = await openJournal(options);
     try {
-      if (options.owner) await file.chown(options.owner.uid, options.owner.gid);
       const left: AuditEntry[] = [];
       for (const entry of entriesIn(await file.readFile("utf8"))) if (!(await options.isCommitted(entry))) left.push(entry);
       if (left.length > 0) await options.commit(left);
@@ -200,4 +201,14 @@ function entriesIn(text: string): AuditEntry[] {
       return [];
     }
   });
+}
+
+async function openJournal({ file, owner }: AuditWriterOptions): Promise<FileHandle> {
+  const descriptor = openOwned(file, constants.O_RDWR | constants.O_CREAT | constants.O_APPEND, 0o600, owner);
+  try {
+    // The same file, whatever its name leads to by now.
+    return await open(owner ? `/proc/self/fd/${descriptor}` : file, "a+", 0o600);
+  } finally {
+    closeSync(descriptor);
+  }
 }

@@ -12,5 +12,5 @@ export type { SealedSegment, SealJob, SegmentSummary } from "./seal-segment.ts";
 export { type DecodedBodies, sealSegment } from "./seal-segment.ts";
 export type { SegmentEntry } from "./segment-manifest.ts";
 export { hexSql } from "./segment-source.ts";
-export { readWriteAhead, type WriteAheadRecord } from "./write-ahead.ts";
+export { passWriteAhead, readWriteAhead, type WriteAheadRecord } from "./write-ahead.ts";
 export { writeSegmentFile } from "./write-segment-file.ts";

@@ -1,21 +1,9 @@
 /** Names and life of segment files. A name says what the file holds, so that a folder can be put in order with the manifest alone. */
 
-import {
-  closeSync,
-  constants,
-  fchownSync,
-  fstatSync,
-  fsyncSync,
-  mkdirSync,
-  openSync,
-  readdirSync,
-  readSync,
-  renameSync,
-  rmSync,
-  statSync,
-} from "node:fs";
-import { dirname, join } from "node:path";
+import { closeSync, constants, fsyncSync, mkdirSync, openSync, readdirSync, readSync, renameSync, rmSync, statSync } from "node:fs";
+import { basename, dirname, join } from "node:path";
 import type { Logger } from "../../base/log.ts";
+import { handOver, inDirectory } from "../../base/open-owned.ts";
 import type { SegmentEntry } from "./segment-manifest.ts";
 
 /** Numbers are padded so that names sort as numbers do, as far as people look at them. */
@@ -59,15 +47,16 @@ export function makeFolder(path: string): void {
  */
 export function giveToFolderOwner(path: string): void {
   if (process.getuid?.() !== 0) return;
-  const { uid, gid } = statSync(dirname(path));
-  if (uid === 0) return;
-  const descriptor = openSync(path, constants.O_RDONLY | constants.O_NOFOLLOW | constants.O_NONBLOCK);
-  try {
-    const found = fstatSync(descriptor);
-    if (found.isDirectory() || found.nlink === 1) fchownSync(descriptor, uid, gid);
-  } finally {
-    closeSync(descriptor);
-  }
+  inDirectory(dirname(path), (directory) => {
+    const { uid, gid } = statSync(directory);
+    if (uid === 0) return;
+    const descriptor = openSync(`${directory}/${basename(path)}`, constants.O_RDONLY | constants.O_NOFOLLOW | constants.O_NONBLOCK);
+    try {
+      handOver(path, descriptor, { uid, gid });
+    } finally {
+      closeSync(descriptor);
+    }
+  });
 }
 
 /** Durable: the new name is on disk when this returns. */

@@ -3,7 +3,8 @@
  * that stream in both directions.
  */
 
-import { chmod, lchown, lstat, mkdir, unlink } from "node:fs/promises";
+import { constants } from "node:fs";
+import { chmod, chown, lstat, mkdir, open, unlink } from "node:fs/promises";
 import { connect, createServer, type Server, type Socket } from "node:net";
 import { dirname } from "node:path";
 import { CoralError } from "../../base/errors.ts";
@@ -93,9 +94,7 @@ export async function startControlServer(options: ControlServerOptions): Promise
 
   await listenOnPath(server, path);
   try {
-    await chmod(path, 0o600);
-    // lchown: must not follow a symbolic link that was put in place of the socket.
-    if (owner) await lchown(path, owner.uid, owner.gid);
+    await protectSocket(path, owner);
   } catch (error) {
     server.close();
     throw new CoralError({ code: "unavailable", message: `Cannot protect the socket "${path}": ${String(error)}`, cause: error });
@@ -108,6 +107,23 @@ export async function startControlServer(options: ControlServerOptions): Promise
     return closing;
   };
   return { path, close, [Symbol.asyncDispose]: close };
+}
+
+/** open(2): a descriptor of the socket itself, without access to it. */
+const openPath = 0o10000000;
+
+/** By descriptor: a link that was put in place of the socket must not have another file changed. */
+async function protectSocket(path: string, owner: FileOwner | undefined): Promise<void> {
+  if (process.platform !== "linux") return await chmod(path, 0o600);
+  const socket = await open(path, openPath | constants.O_NOFOLLOW);
+  try {
+    if (!(await socket.stat()).isSocket()) throw new Error("it was replaced while it was opened");
+    const same = `/proc/self/fd/${socket.fd}`;
+    await chmod(same, 0o600);
+    if (owner) await chown(same, owner.uid, owner.gid);
+  } finally {
+    await socket.close();
+  }
 }
 
 /** The first bytes that an HTTP/2 client sends; no HTTP/1.1 request begins so. */

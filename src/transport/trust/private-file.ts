@@ -1,23 +1,60 @@
 /** Key and certificate files: 0600 in a 0700 directory, written whole or not at all. */
 
 import { randomBytes } from "node:crypto";
-import { lchown, mkdir, open, rename, rm } from "node:fs/promises";
-import { dirname } from "node:path";
+import { closeSync, constants, openSync } from "node:fs";
+import { mkdir, open, rename, rm } from "node:fs/promises";
+import { basename, dirname, join } from "node:path";
 import { CoralError } from "../../base/errors.ts";
+import { type FileOwner, handOver, inDirectory } from "../../base/open-owned.ts";
 
-/** Who is to own a file that root writes for a user (sudo). */
-export interface FileOwner {
-  uid: number;
-  gid: number;
-}
+export type { FileOwner };
 
 /** Replaces the file in one step and makes it durable. Makes missing directories, 0700. */
 export async function writePrivateFile(path: string, content: string, owner?: FileOwner): Promise<void> {
-  const directory = dirname(path);
-  const temporary = `${path}.${randomBytes(6).toString("hex")}.tmp`;
   try {
-    const made = await mkdir(directory, { recursive: true, mode: 0o700 });
-    if (made && owner) await lchown(directory, owner.uid, owner.gid);
+    await makeDirectory(dirname(path), owner);
+    // For a user, without following that user's links: see `openOwned`.
+    if (owner) await inDirectory(dirname(path), (directory) => replaceFile(directory, basename(path), content, owner));
+    else await replaceFile(dirname(path), basename(path), content);
+  } catch (error) {
+    if (error instanceof CoralError) throw error;
+    const denied = error instanceof Error && "code" in error && /^(?:EACCES|EPERM|EROFS)$/.test(String(error.code));
+    throw new CoralError({
+      code: denied ? "not-permitted" : "unavailable",
+      message: `Cannot write "${path}": ${messageOf(error)}`,
+      cause: error,
+      details: { path },
+    });
+  }
+}
+
+async function makeDirectory(path: string, owner: FileOwner | undefined): Promise<void> {
+  if (owner === undefined) {
+    await mkdir(path, { recursive: true, mode: 0o700 });
+    return;
+  }
+  try {
+    await inDirectory(dirname(path), (parent) => mkdir(`${parent}/${basename(path)}`, { mode: 0o700 }));
+  } catch (error) {
+    const { code } = error as NodeJS.ErrnoException;
+    if (code === "EEXIST") return;
+    if (code !== "ENOENT" || dirname(path) === path) throw error;
+    await makeDirectory(dirname(path), owner);
+    return await makeDirectory(path, owner);
+  }
+  inDirectory(path, (directory) => {
+    const descriptor = openSync(directory, constants.O_RDONLY | constants.O_DIRECTORY);
+    try {
+      handOver(path, descriptor, owner);
+    } finally {
+      closeSync(descriptor);
+    }
+  });
+}
+
+async function replaceFile(directory: string, name: string, content: string, owner?: FileOwner): Promise<void> {
+  const temporary = join(directory, `${name}.${randomBytes(6).toString("hex")}.tmp`);
+  try {
     const file = await open(temporary, "wx", 0o600);
     try {
       await file.writeFile(content);
@@ -26,17 +63,11 @@ export async function writePrivateFile(path: string, content: string, owner?: Fi
     } finally {
       await file.close();
     }
-    await rename(temporary, path);
+    await rename(temporary, join(directory, name));
     await syncDirectory(directory);
   } catch (error) {
     await rm(temporary, { force: true });
-    const denied = error instanceof Error && "code" in error && /^(?:EACCES|EPERM|EROFS)$/.test(String(error.code));
-    throw new CoralError({
-      code: denied ? "not-permitted" : "unavailable",
-      message: `Cannot write "${path}": ${messageOf(error)}`,
-      cause: error,
-      details: { path },
-    });
+    throw error;
   }
 }
 

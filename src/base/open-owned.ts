@@ -1,0 +1,94 @@
+/**
+ * Files that root opens in directories of another user (sudo). That user can put a symbolic link in place of any name at any time, so paths are
+ * walked one name at a time, by descriptor, and no link of that user is followed: it would make root create, overwrite or give away other files.
+ */
+
+import { closeSync, constants, fchownSync, fstatSync, lstatSync, openSync, readlinkSync } from "node:fs";
+import { basename, dirname, resolve } from "node:path";
+import { CoralError } from "./errors.ts";
+
+export interface FileOwner {
+  uid: number;
+  gid: number;
+}
+
+const maxLinks = 40;
+const directoryFlags = constants.O_RDONLY | constants.O_DIRECTORY | constants.O_NOFOLLOW;
+
+/** Opens with `flags` of open(2). With an owner, follows no link that someone other than root made, and hands the file over. */
+export function openOwned(path: string, flags: number, mode: number, owner: FileOwner | undefined): number {
+  if (owner === undefined) return openSync(path, flags, mode);
+  const descriptor = inDirectory(dirname(path), (directory) => openAt(path, `${directory}/${basename(path)}`, flags, mode));
+  try {
+    handOver(path, descriptor, owner);
+    return descriptor;
+  } catch (error) {
+    closeSync(descriptor);
+    throw error;
+  }
+}
+
+/** Gives an open file or directory to the owner, unless it could be another one's: a second name of it may be anywhere. */
+export function handOver(path: string, descriptor: number, owner: FileOwner): void {
+  const found = fstatSync(descriptor);
+  if (found.uid === owner.uid) return;
+  const isOurs = found.uid === process.geteuid?.() && (found.isDirectory() || found.nlink === 1);
+  if (!isOurs) throw refused(path, "it belongs to another user, or has a second name");
+  fchownSync(descriptor, owner.uid, owner.gid);
+}
+
+/** Calls `work` with a path that stays this directory until it has ended, whatever is renamed meanwhile. */
+export function inDirectory<T>(path: string, work: (directory: string) => T): T {
+  const descriptor = openDirectory(path);
+  let result: T | undefined;
+  try {
+    result = work(`/proc/self/fd/${descriptor}`);
+  } finally {
+    if (!(result instanceof Promise)) closeSync(descriptor);
+  }
+  return result instanceof Promise ? (result.finally(() => closeSync(descriptor)) as T) : result;
+}
+
+function openDirectory(path: string): number {
+  let names = resolve(path).split("/").filter(Boolean);
+  let descriptor = openSync("/", directoryFlags);
+  try {
+    for (let links = 0; names.length > 0; ) {
+      const name = names.shift() as string;
+      const at = `/proc/self/fd/${descriptor}/${name}`;
+      const found = lstatSync(at);
+      if (found.isSymbolicLink()) {
+        // Root's own, such as /var/run, lead where root wants.
+        if (found.uid !== 0 || ++links > maxLinks) throw refused(path, `"${name}" is a symbolic link`);
+        const target = readlinkSync(at);
+        names = [...target.split("/").filter((part) => part !== "" && part !== "."), ...names];
+        if (!target.startsWith("/")) continue;
+      }
+      const next = openSync(found.isSymbolicLink() ? "/" : at, directoryFlags);
+      closeSync(descriptor);
+      descriptor = next;
+    }
+    return descriptor;
+  } catch (error) {
+    closeSync(descriptor);
+    throw error;
+  }
+}
+
+function openAt(path: string, at: string, flags: number, mode: number): number {
+  try {
+    // Not blocked by a FIFO of that name.
+    return openSync(at, flags | constants.O_NOFOLLOW | constants.O_NONBLOCK, mode);
+  } catch (error) {
+    if ((error as NodeJS.ErrnoException).code === "ELOOP") throw refused(path, "it is a symbolic link");
+    throw error;
+  }
+}
+
+function refused(path: string, reason: string): CoralError {
+  return new CoralError({
+    code: "not-permitted",
+    message: `Cannot use "${path}" as root: ${reason}; remove it, or start without sudo`,
+    details: { path },
+  });
+}

@@ -1,0 +1,25 @@
+import { existsSync, readdirSync } from "node:fs";
+import { join } from "node:path";
+import { passWriteAhead } from "../../store/segments/index.ts";
+import { logRecord, span } from "../../store/signals/index.ts";
+import { requestKey } from "./repeated-requests.ts";
+
+/** As the receiver appends them; log lines that the agent reads itself are of another kind. */
+export const requestKind = 0;
+
+/** Keys of the requests in write-ahead files. To be called before the store is opened, which makes segments of them. */
+export function unsealedRequests(directory: string): number[] {
+  const keys: number[] = [];
+  for (const [signal, name] of [
+    ["traces", span.name],
+    ["logs", logRecord.name],
+  ] as const) {
+    const folder = join(directory, "wal", name);
+    if (!existsSync(folder)) continue;
+    for (const file of readdirSync(folder)) {
+      if (!file.endsWith(".wal")) continue;
+      for (const { kind, body } of passWriteAhead(join(folder, file))) if (kind === requestKind) keys.push(requestKey(signal, body));
+    }
+  }
+  return keys;
+}
