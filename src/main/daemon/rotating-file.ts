@@ -1,7 +1,7 @@
 /** An append-only file that renames itself when full: `x.log` → `x.log.1` → … Writes are synchronous, so the last lines before a crash survive. */
 
 import { closeSync, constants, fstatSync, renameSync, rmSync, writeSync } from "node:fs";
-import { type FileOwner, openOwned } from "./open-owned.ts";
+import { type FileOwner, openOwned } from "../../base/open-owned.ts";
 
 export interface RotatingFileOptions {
   path: string;
