@@ -21,8 +21,8 @@ export interface DiscoveryLoopOptions {
 
 /** When the loop is later than this, a query runs the cycle first. */
 const lateMs = 1_000;
-/** Cycles that are run early take at most a fifth of the time: the loop rests for so many times as long as the last one took. */
-const restTimes = 4;
+/** Cycles that are run early take at most a third of the time: the loop rests for so many times as long as the last one took. */
+const restTimes = 2;
 /** While no rows arrive only what waits for time is left to do: then every third step is enough. */
 const idleSteps = 3;
 /** An address without a name is requested again after this long; the resolver caches for longer. */
