@@ -1,4 +1,5 @@
 import { afterEach, beforeEach, describe, expect, it } from "vitest";
+import { redRowOf } from "../queries/red-rows.fixture.ts";
 import { type InstanceValues, listens, type WatchedHosts, watchHosts } from "./watched-hosts.fixture.ts";
 
 let watched: WatchedHosts;
@@ -43,6 +44,34 @@ describe("names of services", () => {
     expect(await services()).toEqual(["program:worker#01 = worker (billing); was []", "program:worker#02 = worker (images); was []"]);
     expect(await meant("worker")).toBeUndefined();
     expect(await meant("program:worker#02")).toBe("worker (images)");
+  });
+
+  it("of two services mean the one that sends telemetry, until the other one does, too", async () => {
+    const both = [
+      worker("program:worker#01", "worker", ["billing"]),
+      worker("program:worker#02", "worker", ["images"], { port: 8_081, pid: 2 }),
+    ];
+    const exports = async (service: string, kind: { protocol: string; method: string; route: string }): Promise<void> => {
+      const request = { atMs: watched.clock.wall, service, role: "client", status: "200", durationNs: 1e6, route: kind.route };
+      await watched.hosts.add("agent-1", { red: [redRowOf([request], { ...kind, peer: "coral" })] });
+    };
+    await exports("program:worker#01", { protocol: "http", method: "POST", route: "/api/orders" });
+    await scan(...both);
+    expect(await meant("worker")).toBeUndefined();
+    await exports("program:worker#01", { protocol: "http", method: "POST", route: "/v1/traces" });
+    await scan(...both);
+    await scan(...both);
+    expect(await meant("worker")).toBe("worker (billing)");
+    // It has nothing to send for an hour.
+    watched.clock.pass(3_600_000);
+    await scan(...both);
+    expect(await meant("worker")).toBe("worker (billing)");
+    const grpc = { protocol: "grpc", method: "POST", route: "opentelemetry.proto.collector.trace.v1.TraceService/Export" };
+    await exports("program:worker#01", grpc);
+    await exports("program:worker#02", grpc);
+    await scan(...both);
+    await scan(...both);
+    expect(await meant("worker")).toBeUndefined();
   });
 
   it("are left to the service that is there once a namesake is gone for a minute", async () => {

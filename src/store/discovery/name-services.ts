@@ -3,6 +3,7 @@
 import type { Transaction } from "../engine/database.ts";
 import { numberIn, textIn, textsIn } from "../tables/queryable.ts";
 import { labelServices, type NamedService } from "./label-services.ts";
+import { telemetrySenders } from "./telemetry-senders.ts";
 
 /** Kept per service, the newest. */
 const maxAliases = 32;
@@ -68,8 +69,46 @@ export async function labelAll(transaction: Transaction, nowUs: number): Promise
   const labels = labelServices(services);
   const changed = services.filter(({ id, label }) => labels.get(id) !== label);
   for (const { id } of changed) await transaction.run("UPDATE net.services SET label = ? WHERE service = ?", [labels.get(id) ?? id, id]);
-  const isOther = await replaceNames(transaction, textsOf(services, labels));
+  const known = await readNames(transaction);
+  const senders = await senderOfNames(transaction, services, known, nowUs);
+  const isOther = await replaceNames(transaction, known, textsOf(services, labels, senders));
   return isOther || changed.length > 0;
+}
+
+/**
+ * Of names that several services have: the one that sends telemetry, which has the bare name. It keeps it when it falls silent, until another
+ * one sends. Where several send, the name means none of them.
+ */
+async function senderOfNames(
+  transaction: Transaction,
+  services: readonly StoredService[],
+  known: ReadonlyMap<string, MeantService>,
+  nowUs: number,
+): Promise<Map<string, string>> {
+  const byName = new Map<string, StoredService[]>();
+  for (const service of services) if (service.isCurrent) byName.set(service.name, [...(byName.get(service.name) ?? []), service]);
+  const contested = [...byName].filter(([, namesakes]) => namesakes.length > 1);
+  const sending = await telemetrySenders(
+    transaction,
+    contested.flatMap(([, namesakes]) => namesakes.map(({ id }) => id)),
+    nowUs,
+  );
+  const found = new Map<string, string>();
+  for (const [name, namesakes] of contested) {
+    const meant = known.get(name);
+    // A name that one service had alone was its label, too.
+    const before = meant?.label === name ? undefined : namesakes.find(({ id }) => id === meant?.service);
+    const [only, ...others] = namesakes.filter(({ id }) => sending.has(id));
+    const sender = only ?? before;
+    if (sender && others.length === 0) found.set(name, sender.id);
+  }
+  return found;
+}
+
+/** What a text means. */
+interface MeantService {
+  service: string;
+  label: string;
 }
 
 interface StoredService extends NamedService {
@@ -77,10 +116,14 @@ interface StoredService extends NamedService {
   label: string;
 }
 
-/** Ids, and the names that only one service has or had. */
-function textsOf(services: readonly StoredService[], labels: ReadonlyMap<string, string>): Map<string, { service: string; label: string }> {
-  const texts = new Map<string, { service: string; label: string }>();
-  const owner = (id: string): { service: string; label: string } => ({ service: id, label: labels.get(id) ?? id });
+/** Ids, and the names that only one service has, had, or sends telemetry under. */
+function textsOf(
+  services: readonly StoredService[],
+  labels: ReadonlyMap<string, string>,
+  senders: ReadonlyMap<string, string>,
+): Map<string, MeantService> {
+  const texts = new Map<string, MeantService>();
+  const owner = (id: string): MeantService => ({ service: id, label: labels.get(id) ?? id });
   const add = (claims: readonly (readonly [text: string, id: string])[]): void => {
     const owners = new Map<string, Set<string>>();
     for (const [text, id] of claims) owners.set(text, (owners.get(text) ?? new Set()).add(id));
@@ -92,6 +135,7 @@ function textsOf(services: readonly StoredService[], labels: ReadonlyMap<string,
     }
   };
   add(services.map(({ id }) => [id, id]));
+  add([...senders]);
   add(services.filter(({ isCurrent }) => isCurrent).map(({ id, name }) => [name, id]));
   add(services.map(({ id, name }) => [name, id]));
   add(services.flatMap(({ id, formerNames }) => formerNames.map((name) => [name, id] as const)));
@@ -99,9 +143,16 @@ function textsOf(services: readonly StoredService[], labels: ReadonlyMap<string,
   return texts;
 }
 
-async function replaceNames(transaction: Transaction, wanted: ReadonlyMap<string, { service: string; label: string }>): Promise<boolean> {
+async function readNames(transaction: Transaction): Promise<Map<string, MeantService>> {
   const rows = await transaction.query("SELECT text, service, label FROM net.service_names");
-  const known = new Map(rows.map((row) => [textIn(row, "text"), { service: textIn(row, "service"), label: textIn(row, "label") }]));
+  return new Map(rows.map((row) => [textIn(row, "text"), { service: textIn(row, "service"), label: textIn(row, "label") }]));
+}
+
+async function replaceNames(
+  transaction: Transaction,
+  known: ReadonlyMap<string, MeantService>,
+  wanted: ReadonlyMap<string, MeantService>,
+): Promise<boolean> {
   const fresh = [...wanted].filter(
     ([text, { service, label }]) => known.get(text)?.service !== service || known.get(text)?.label !== label,
   );
