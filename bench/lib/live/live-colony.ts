@@ -5,6 +5,8 @@ import { setTimeout as sleep } from "node:timers/promises";
 import type { ServiceSummary, SummaryResult } from "../../../src/tools/schemas/summary.ts";
 import { type CoralDaemon, CoralHome, coralFile, until } from "../coral-process.ts";
 
+const attemptsMax = 3;
+
 export class LiveColony implements AsyncDisposable {
   readonly home: CoralHome;
   readonly #daemon: CoralDaemon;
@@ -30,11 +32,16 @@ export class LiveColony implements AsyncDisposable {
     }
   }
 
-  /** What `coral query summary --json` prints: worst first. */
+  /** What `coral query summary --json` prints: worst first. A command that failed is repeated: on a full machine one may get no answer in time. */
   async summary(): Promise<ServiceSummary[]> {
-    this.#daemon.check();
-    const text = await this.run("query", "summary", "--json", "--limit", "1000");
-    return (JSON.parse(text) as SummaryResult).services;
+    for (let attempt = 1; ; attempt++) {
+      this.#daemon.check();
+      try {
+        return (JSON.parse(await this.run("query", "summary", "--json", "--limit", "1000")) as SummaryResult).services;
+      } catch (error) {
+        if (attempt === attemptsMax) throw error;
+      }
+    }
   }
 
   /** Without blocking: the load's counts are read meanwhile. */
