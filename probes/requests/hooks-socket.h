@@ -10,6 +10,7 @@
 
 #include "protocol/dns-udp.h"
 #include "protocol/redis-socket.h"
+#include "requests/unseen.h"
 
 /* Lower end of net.ipv4.ip_local_port_range; the loader sets it. */
 const volatile u32 first_client_port = 32768;
@@ -43,6 +44,8 @@ static always_inline struct connection *new_connection(struct sock *sk, s32 leng
 {
 	u16 family = sk->__sk_common.skc_family;
 
+	if (family == AF_UNIX)
+		on_unix_socket(length);
 	if (family != AF_INET && family != AF_INET6)
 		return 0;
 	if (sk->sk_protocol != IPPROTO_UDP)
@@ -84,6 +87,8 @@ static always_inline int on_socket(struct sock *sk, struct connection *connectio
 		find_buffer(&payload, registers);
 		if (flags & MSG_TRUNC || !SYSCALL_IS_RUNNING(registers))
 			payload.buffer = 0;
+		if (unlikely(!SYSCALL_IS_RUNNING(registers) || SYSCALL_NUMBER(registers) == NR_IO_URING_ENTER))
+			note_unseen(payload.tgid, UNSEEN_IO_URING);
 		if (direction == SENT && !page_base)
 			learn_page_base(&payload);
 		if (http1_fast_path(&payload, connection))

@@ -163,6 +163,7 @@ struct user_message {
 #define NR_SPLICE 275
 #define NR_RECVMMSG 299
 #define NR_SENDMMSG 307
+#define NR_IO_URING_ENTER 426
 #elif defined(__TARGET_ARCH_arm64)
 #define SYSCALL_NUMBER(registers) ((u32)(registers)->syscallno)
 #define SYSCALL_IS_RUNNING(registers) ((registers)->regs[0] == (registers)->orig_x0)
@@ -184,6 +185,7 @@ struct user_message {
 #define NR_RECVMSG 212
 #define NR_RECVMMSG 243
 #define NR_SENDMMSG 269
+#define NR_IO_URING_ENTER 426
 #endif
 
 /*

@@ -136,6 +136,9 @@ export interface TrafficLossFact {
   agentId: string;
   loss: string;
   count: number;
+  /** Whose requests are not seen; null for losses of the whole host. */
+  service: string | null;
+  detail: string | null;
 }
 
 /** Load of the processes of one service, from the newest samples of its hosts. */

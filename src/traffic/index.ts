@@ -20,6 +20,7 @@ export type {
   TrafficSettings,
   TrafficState,
   TrafficWindow,
+  UnseenRequests,
 } from "./core/messages.ts";
 export { runTrafficProcess, type TrafficChannel } from "./run-traffic-process.ts";
 export { type SuperviseTrafficOptions, superviseTraffic, type TrafficStatus, type TrafficSupervisor } from "./supervise-traffic.ts";

@@ -14,6 +14,7 @@ import { learnRecordLayout } from "./kernel/kernel-layout.ts";
 import { KernelTable } from "./kernel/kernel-table.ts";
 import { PayloadRecordView, payloadRecordLayout, recordKinds } from "./kernel/payload-records.ts";
 import { ProcessNames } from "./kernel/process-names.ts";
+import { UnseenProcesses } from "./kernel/unseen-requests.ts";
 import { createHttp1Decoder } from "./protocols/http/http1-stream.ts";
 import { createHttp2Decoder } from "./protocols/http/http2-stream.ts";
 import { RequestGroups } from "./requests/request-groups.ts";
@@ -60,6 +61,7 @@ class Parts implements OpenedParts {
   readonly #requestedHosts = new RequestedHosts((loss, count) => this.#lost(loss, count));
   readonly #captures: Captures;
   readonly #tls: TlsProbes | null;
+  readonly #unseen: UnseenProcesses;
   readonly #losses = new Map<LossKind, number>();
   #settings: TrafficSettings;
   #step = 0;
@@ -101,6 +103,7 @@ class Parts implements OpenedParts {
       isCapturing: (pid) => this.#captures.isCapturing(pid),
       maxConnections: settings.maxConnections,
     });
+    this.#unseen = new UnseenProcesses({ map: hooks.object.map("unseen_requests") });
     this.#tls =
       hooks.plaintextProblem === null ? this.#resources.use(createTlsProbes({ object: hooks.object, settings: settings.tls })) : null;
     this.#control();
@@ -159,6 +162,7 @@ class Parts implements OpenedParts {
     this.#limiter.age();
     draft.names.push(...counted.names, ...requested.names);
     draft.peerNames.push(...counted.peerNames, ...requested.peerNames);
+    draft.unseen = [...this.#unseen.take(nowNs), ...(this.#tls?.unreadable() ?? [])];
     for (const losses of [counted.losses, this.#losses]) {
       for (const [loss, count] of losses) draft.losses.set(loss, (draft.losses.get(loss) ?? 0) + count);
     }

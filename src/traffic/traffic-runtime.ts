@@ -15,6 +15,7 @@ import type {
   TrafficSettings,
   TrafficState,
   TrafficWindow,
+  UnseenRequests,
 } from "./core/messages.ts";
 import type { PollTimer } from "./core/poll-timer.ts";
 import { BpfCostMeter, type CountedPrograms } from "./kernel/bpf-cost.ts";
@@ -25,6 +26,7 @@ export interface WindowDraft {
   losses: Map<LossKind, number>;
   names: TrafficName[];
   peerNames: PeerName[];
+  unseen?: UnseenRequests[];
 }
 
 /** Turns ring records and kernel tables into requests. */
@@ -180,6 +182,7 @@ export class TrafficRuntime implements Disposable {
       losses: [...draft.losses].filter(([, count]) => count > 0).map(([loss, count]) => ({ loss, count })),
       names: draft.names,
       peerNames: draft.peerNames,
+      unseen: draft.unseen ?? [],
       cost: { bpfNs: bpf.ns, bpfRuns: bpf.runs, cpuNs, rssBytes: process.memoryUsage.rss(), mapBytes: mapBytes() },
     };
     report(window);

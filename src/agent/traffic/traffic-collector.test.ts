@@ -104,6 +104,25 @@ const web: TestScan = {
 };
 
 describe("TrafficCollector", () => {
+  it("names the services whose requests cannot be seen", async () => {
+    scan(web);
+    nowMs += 500;
+    const java = "Java's own TLS is not supported";
+    const unseen = [
+      { pid: 5, reason: "tls-unreadable", detail: java, count: 1 },
+      { pid: 6, reason: "unix-socket", detail: "", count: 4 },
+      { pid: 6, reason: "unix-socket", detail: "", count: 2 },
+      { pid: 99, reason: "io-uring", detail: "", count: 1 },
+    ] as const;
+    traffic.options?.onReport(trafficWindow(nowMs - 500, [], { unseen: [...unseen], losses: [{ loss: "undecoded", count: 3 }] }));
+    const rows = await stored("traffic_loss");
+    expect(rows.map(({ loss, service, detail, count }) => [loss, service, detail, count])).toEqual([
+      ["undecoded", null, null, 3],
+      ["tls-unreadable", "web", java, 1],
+      ["unix-socket", "shop", "", 6],
+    ]);
+  });
+
   it("names both ends of requests, and stores them with the time of their window", async () => {
     scan(web);
     nowMs += 500;

@@ -18,6 +18,7 @@ import type {
   TrafficStatus,
   TrafficSupervisor,
   TrafficWindow,
+  UnseenRequests,
 } from "../../traffic/index.ts";
 import { CaptureHub } from "../capture/capture-hub.ts";
 import type { ConnectionRow } from "../connections/connection-tracks.ts";
@@ -51,6 +52,8 @@ export interface TrafficCollectorOptions {
   clock: Clock;
   log: Logger;
 }
+
+type LossRow = RowOf<typeof trafficLoss.columns>;
 
 /** For status and metrics. */
 export interface TrafficReadings {
@@ -241,7 +244,7 @@ export class TrafficCollector implements AsyncDisposable {
     const { clock } = this.#options;
     this.#totals.addLoss("connections-full", count);
     const time = { at: Math.round(clock.wallMs() * 1_000), mono_ms: Math.round(clock.monotonicMs()) };
-    this.#store([], [{ ...time, loss: "connections-full", count, window_ms: 0 }]);
+    this.#store([], [{ ...time, loss: "connections-full", count, window_ms: 0, service: null, detail: null }]);
   }
 
   #acceptWindow(window: TrafficWindow): void {
@@ -257,6 +260,20 @@ export class TrafficCollector implements AsyncDisposable {
     const { named, unknown, excluded } = this.#name(groups, context.span, false);
     if (unknown.length > 0) this.#defer({ ...context, groups: unknown });
     this.#storeNamed({ named, excluded }, context, new Map(window.losses.map(({ loss, count }) => [loss, count])));
+    this.#store([], this.#unseenRows(window.unseen ?? [], context));
+  }
+
+  /** One row per service and reason. Processes without a service are left out: there is no answer about them. */
+  #unseenRows(unseen: readonly UnseenRequests[], { time, windowMs, span }: Omit<PendingWindow, "groups">): LossRow[] {
+    const rows = new Map<string, LossRow>();
+    for (const { pid, reason, detail, count } of unseen) {
+      const known = this.#options.directory.serviceOf(pid, null, span);
+      if (known === undefined || (reason === "tls-unreadable" && this.#isExcluded(known.name))) continue;
+      const key = `${reason} ${known.service} ${detail}`;
+      const total = (rows.get(key)?.count ?? 0) + count;
+      rows.set(key, { ...time, loss: reason, count: total, window_ms: Math.round(windowMs), service: known.service, detail });
+    }
+    return [...rows.values()];
   }
 
   /** `losses` are those of the traffic process; what is lost here is added to them. */
@@ -271,7 +288,7 @@ export class TrafficCollector implements AsyncDisposable {
       losses.set(loss, (losses.get(loss) ?? 0) + count);
     }
     const lossRows = [...losses].flatMap(([loss, count]) =>
-      count > 0 ? [{ ...time, loss, count: Math.round(count), window_ms: Math.round(windowMs) }] : [],
+      count > 0 ? [{ ...time, loss, count: Math.round(count), window_ms: Math.round(windowMs), service: null, detail: null }] : [],
     );
     this.#store(rows, lossRows);
   }
@@ -376,7 +393,7 @@ export class TrafficCollector implements AsyncDisposable {
     this.#write(() => store.append(event, [row]));
   }
 
-  #store(rows: readonly RedRow[], losses: readonly RowOf<typeof trafficLoss.columns>[]): void {
+  #store(rows: readonly RedRow[], losses: readonly LossRow[]): void {
     const { store } = this.#options;
     if (rows.length === 0 && losses.length === 0) return;
     this.#write(() =>

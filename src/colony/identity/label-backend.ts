@@ -86,7 +86,7 @@ function servicesBackend(inner: ResolvedBackend, directory: Pick<ServiceDirector
   };
 }
 
-type TrafficPart = "edges" | "edgeRed" | "red" | "connections" | "capture";
+type TrafficPart = "edges" | "edgeRed" | "red" | "connections" | "trafficLosses" | "capture";
 
 function trafficBackend(inner: ResolvedBackend, directory: Pick<ServiceDirectory, "names">): Pick<ColonyBackend, TrafficPart> {
   return {
@@ -126,6 +126,10 @@ function trafficBackend(inner: ResolvedBackend, directory: Pick<ServiceDirectory
       const names = await directory.names();
       const facts = await inner.connections(resolved(names, request), context);
       return { ...facts, rows: facts.rows.map((row) => ({ ...row, service: names.labelOf(row.service), peer: names.labelOf(row.peer) })) };
+    },
+    trafficLosses: async (request, context) => {
+      const [losses, names] = await Promise.all([inner.trafficLosses(request, context), directory.names()]);
+      return losses.map((loss) => ({ ...loss, service: loss.service === null ? null : names.labelOf(loss.service) }));
     },
     capture: async function* (request, context) {
       const [id = request.service] = (await directory.names()).textsOf(request.service);

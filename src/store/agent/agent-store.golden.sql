@@ -373,7 +373,9 @@ CREATE TABLE IF NOT EXISTS main."traffic_loss" (
   "mono_ms" DOUBLE,
   "loss" VARCHAR,
   "count" BIGINT,
-  "window_ms" BIGINT
+  "window_ms" BIGINT,
+  "service" VARCHAR,
+  "detail" VARCHAR
 );
 
 CREATE TABLE IF NOT EXISTS segment."heads" (

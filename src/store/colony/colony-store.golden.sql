@@ -798,7 +798,9 @@ CREATE TABLE IF NOT EXISTS raw."traffic_loss" (
   "mono_ms" DOUBLE,
   "loss" VARCHAR,
   "count" BIGINT,
-  "window_ms" BIGINT
+  "window_ms" BIGINT,
+  "service" VARCHAR,
+  "detail" VARCHAR
 );
 
 CREATE TABLE IF NOT EXISTS registry."agent_conflicts" (

@@ -1,6 +1,6 @@
 import type { MetricLossFact } from "../../model/metrics.ts";
 import type { TrafficLossFact } from "../../model/red.ts";
-import { numberIn, placeholders, type Queryable, textIn } from "../tables/queryable.ts";
+import { numberIn, placeholders, type Queryable, textIn, textOrNullIn } from "../tables/queryable.ts";
 
 interface LossesQuery {
   agentIds?: readonly string[];
@@ -13,10 +13,16 @@ export async function queryTrafficLosses(store: Queryable, query: LossesQuery): 
   const { agentIds } = query;
   const chosen = agentIds === undefined ? "" : `AND agent_id IN (${placeholders(["", ...agentIds])})`;
   const rows = await store.query(
-    `SELECT agent_id, loss, sum("count")::DOUBLE AS lost FROM traffic_loss WHERE "time" >= make_timestamp(?) ${chosen} GROUP BY ALL ORDER BY ALL`,
+    `SELECT agent_id, loss, service, detail, sum("count")::DOUBLE AS lost FROM traffic_loss WHERE "time" >= make_timestamp(?) ${chosen} GROUP BY ALL ORDER BY ALL`,
     [Math.floor((query.nowMs - query.sinceMs) * 1_000), ...(agentIds === undefined ? [] : ["", ...agentIds])],
   );
-  return rows.map((row) => ({ agentId: textIn(row, "agent_id"), loss: textIn(row, "loss"), count: numberIn(row, "lost") }));
+  return rows.map((row) => ({
+    agentId: textIn(row, "agent_id"),
+    loss: textIn(row, "loss"),
+    count: numberIn(row, "lost"),
+    service: textOrNullIn(row, "service"),
+    detail: textOrNullIn(row, "detail"),
+  }));
 }
 
 /** Metric points that were dropped, by service and kind, most first. */

@@ -68,10 +68,17 @@ export const trafficLoss = defineSignal({
   name: "traffic_loss",
   description: "What was not seen of the traffic in one window, and why",
   columns: {
-    /** `ring-full`, `routes-full`, `connections-full`, `unknown-protocol`, `undecoded`, `unreadable`, `tls-opaque`, `sampled-out`, `away-seconds`. */
+    /**
+     * `ring-full`, `routes-full`, `connections-full`, `unknown-protocol`, `undecoded`, `unreadable`, `tls-opaque`, `sampled-out`, `away-seconds`; of one
+     * service: `tls-unreadable`, `unix-socket`, `io-uring`.
+     */
     loss: "text",
     count: "int",
     window_ms: "int",
+    /** Whose requests are not seen; null for losses of the whole host. */
+    service: "text?",
+    /** `Java's own TLS is not supported`; empty where the loss says it all. */
+    detail: "text?",
   },
   retention: {
     agent: { maxAgeMs: 24 * hourMs, weight: 1 },

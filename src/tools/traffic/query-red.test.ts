@@ -145,12 +145,13 @@ describe("coral_query_red", () => {
       agentOf("web-2", { capabilities: [{ name: "traffic", available: false, reason: "needs CAP_BPF; run it as root" }] }),
       agentOf("web-3", { capabilities: [{ name: "ebpf", available: true, reason: "" }] }),
     ];
+    const ofHost = { service: null, detail: null };
     const trafficLosses = async () => [
-      { agentId: "web-1", loss: "tls-opaque", count: 2 },
-      { agentId: "web-3", loss: "tls-opaque", count: 1 },
-      { agentId: "web-1", loss: "ring-full", count: 0 },
-      { agentId: "web-3", loss: "sampled-out", count: 16 },
-      { agentId: "web-1", loss: "away-seconds", count: 1 },
+      { agentId: "web-1", loss: "tls-opaque", count: 2, ...ofHost },
+      { agentId: "web-3", loss: "tls-opaque", count: 1, ...ofHost },
+      { agentId: "web-1", loss: "ring-full", count: 0, ...ofHost },
+      { agentId: "web-3", loss: "sampled-out", count: 16, ...ofHost },
+      { agentId: "web-1", loss: "away-seconds", count: 1, ...ofHost },
     ];
     const answer = await call<RedResult>("coral_query_red", {}, { agents, trafficLosses, red: redOf([redFact("api")]) });
     expect(messages(answer)).toEqual([
@@ -160,6 +161,28 @@ describe("coral_query_red", () => {
       "1 second on web-1.example.org unobserved: the traffic process was not running",
     ]);
     expect(answer.completeness.notes.map((note) => note.kind)).toEqual(["unavailable", "unavailable", "sampled", "rows-lost"]);
+  });
+
+  it("names services whose requests cannot be seen, and only the one that was asked for", async () => {
+    const java = "Java's own TLS is not supported";
+    const trafficLosses = async () => [
+      { agentId: "a", loss: "tls-unreadable", count: 3, service: "payments", detail: java },
+      { agentId: "a", loss: "tls-unreadable", count: 1, service: "billing", detail: java },
+      { agentId: "a", loss: "unix-socket", count: 9, service: "shop", detail: "" },
+      { agentId: "a", loss: "io-uring", count: 9, service: "shop", detail: "" },
+    ];
+    const agents = async () => [agentOf("a")];
+    const ask = async (service?: string) =>
+      messages(
+        await call("coral_query_red", service === undefined ? {} : { service }, { agents, trafficLosses, red: redOf([redFact("shop")]) }),
+      );
+    const shop = [
+      "requests of shop over unix sockets are not seen on a.example.org",
+      "requests of shop by io_uring are not seen or have no status on a.example.org",
+    ];
+    expect(await ask()).toEqual([`requests of billing, payments inside TLS are not seen on a.example.org: ${java}`, ...shop]);
+    expect(await ask("payments")).toEqual([`requests of payments inside TLS are not seen on a.example.org: ${java}`]);
+    expect(await ask("shop")).toEqual(shop);
   });
 
   it("notes cut rows, agents that see nothing, and a colony without agents", async () => {

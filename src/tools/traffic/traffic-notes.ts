@@ -8,6 +8,7 @@ import type { AgentInfo } from "../schemas/agent.ts";
 import type { CompletenessNote } from "../schemas/completeness.ts";
 
 const hostsShown = 3;
+const servicesShown = 5;
 
 interface LossText {
   kind: CompletenessNote["kind"];
@@ -55,6 +56,13 @@ const lossTexts: Record<string, LossText> = {
   "away-seconds": { kind: "rows-lost", what: of("second", "seconds"), meaning: "unobserved: the traffic process was not running" },
 };
 
+/** Losses of single services: what is missing, by the names of the services. */
+const unseenTexts: Record<string, (services: string) => string> = {
+  "tls-unreadable": (services) => `requests of ${services} inside TLS are not seen`,
+  "unix-socket": (services) => `requests of ${services} over unix sockets are not seen`,
+  "io-uring": (services) => `requests of ${services} by io_uring are not seen or have no status`,
+};
+
 /** Whether an agent sees requests; the reason when it does not. */
 export function trafficProblemOf(agent: AgentInfo): string | null {
   const capability =
@@ -86,7 +94,9 @@ export async function trafficNotes(
     missingNotes(backend, { agents, which, signals, kept: ["red"], sinceMs: asked.sinceMs }, context),
   ]);
   const off = agents.filter((agent) => trafficProblemOf(agent) !== null);
-  const notes = [...missing, ...offNotes(off), ...hookNotes(losses, agents)];
+  const hostLosses = losses.filter(({ service }) => service === null);
+  const unseen = losses.filter(({ service }) => service !== null && (asked.service === undefined || service === asked.service));
+  const notes = [...missing, ...offNotes(off), ...unseenNotes(unseen, agents), ...hookNotes(hostLosses, agents)];
   if (asked.isEmpty && off.length < agents.length)
     notes.push({ kind: "no-data", message: "no matching request in this window; widen since" });
   return notes;
@@ -118,13 +128,36 @@ function offNotes(agents: AgentInfo[]): CompletenessNote[] {
   }));
 }
 
+/** One note per reason, with the services and hosts that it is about. */
+function unseenNotes(losses: readonly TrafficLossFact[], agents: readonly AgentInfo[]): CompletenessNote[] {
+  const byReason = new Map<string, TrafficLossFact[]>();
+  for (const loss of losses) {
+    const key = `${loss.loss} ${loss.detail ?? ""}`;
+    byReason.set(key, [...(byReason.get(key) ?? []), loss]);
+  }
+  return [...byReason.values()].flatMap((group) => {
+    const { loss, detail } = group[0] ?? { loss: "", detail: null };
+    const services = [...new Set(group.map(({ service }) => service ?? ""))].sort();
+    const more = services.length - servicesShown;
+    const names = more > 0 ? `${services.slice(0, servicesShown).join(", ")} and ${more} more services` : services.join(", ");
+    const text = unseenTexts[loss]?.(names);
+    const reason = detail === null || detail === "" ? "" : `: ${detail}`;
+    if (text === undefined) return [];
+    return [{ kind: "unavailable" as const, signal: "traffic_loss", message: `${text} on ${hostList(hostsOf(group, agents))}${reason}` }];
+  });
+}
+
+function hostsOf(losses: readonly TrafficLossFact[], agents: readonly AgentInfo[]): string[] {
+  return [...new Set(losses.map(({ agentId }) => agents.find((agent) => agent.agentId === agentId)?.hostname ?? agentId))];
+}
+
 function hookNotes(losses: readonly TrafficLossFact[], agents: readonly AgentInfo[]): CompletenessNote[] {
   const byLoss = new Map<string, TrafficLossFact[]>();
   for (const loss of losses) if (loss.count > 0) byLoss.set(loss.loss, [...(byLoss.get(loss.loss) ?? []), loss]);
   return [...byLoss].map(([name, group]) => {
     const count = group.reduce((sum, loss) => sum + loss.count, 0);
     const text = lossTexts[name] ?? { kind: "rows-lost", what: of("item", "items"), meaning: `lost (${name})` };
-    const hosts = [...new Set(group.map(({ agentId }) => agents.find((agent) => agent.agentId === agentId)?.hostname ?? agentId))];
+    const hosts = hostsOf(group, agents);
     return { kind: text.kind, signal: "traffic_loss", rows: count, message: `${text.what(count)} on ${hostList(hosts)} ${text.meaning}` };
   });
 }

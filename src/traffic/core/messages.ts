@@ -66,6 +66,19 @@ export const lossKinds = [
 ] as const;
 export type LossKind = (typeof lossKinds)[number];
 
+/** Why requests of one process are not seen, although it exchanges some. */
+export const unseenReasons = ["tls-unreadable", "unix-socket", "io-uring"] as const;
+export type UnseenReason = (typeof unseenReasons)[number];
+
+export interface UnseenRequests {
+  pid: number;
+  reason: UnseenReason;
+  /** Which TLS library cannot be read, or why; empty for other reasons. */
+  detail: string;
+  /** What was noticed in the window; how many requests that were is unknown. */
+  count: number;
+}
+
 export interface TrafficCost {
   /** Time that the kernel spent in Coral's BPF programs in this window; null if the kernel does not measure it. */
   bpfNs: number | null;
@@ -103,6 +116,8 @@ export interface TrafficWindow {
   losses: { loss: LossKind; count: number }[];
   names: TrafficName[];
   peerNames: PeerName[];
+  /** Default: none. */
+  unseen?: UnseenRequests[];
   cost: TrafficCost;
 }
 

@@ -169,7 +169,8 @@ class Finder implements LibraryFinder {
     const before = process.files;
     process.files = new Map(code.files.map((file) => [file.key, file]));
     for (const file of code.files) {
-      if (before.has(file.key)) continue;
+      // A file that could not be opened, or whose library was dropped, is inspected again.
+      if (before.has(file.key) && this.#files.has(file.key)) continue;
       const entry = this.#files.get(file.key) ?? this.#inspect(pid, file, code.executable === file.path, changes);
       if (entry === null) continue;
       entry.users++;

@@ -21,6 +21,8 @@ class Machine implements CodeMaps {
   readonly files = new Map<string, { source: string; key: string; identity?: string }>();
   reads = 0;
   opens = 0;
+  /** Processes through which nothing can be opened: they end, or are being set up. */
+  readonly closed = new Set<number>();
 
   run(pid: number, executable: string, ...libraries: string[]): void {
     this.processes.set(pid, { executable, files: [executable, ...libraries] });
@@ -38,7 +40,8 @@ class Machine implements CodeMaps {
     return { executable: process.executable, files };
   }
 
-  open(_pid: number, file: MappedFile): OpenedFile | null {
+  open(pid: number, file: MappedFile): OpenedFile | null {
+    if (this.closed.has(pid)) return null;
     const known = [...this.files.values()].find(({ key }) => key === file.key);
     if (known === undefined) return null;
     this.opens++;
@@ -233,6 +236,74 @@ describe.skipIf(process.arch !== "x64")("createTlsProbes()", () => {
     expect(probes.linkCount).toBe(0);
   });
 
+  it("tries again when another process runs the file", async () => {
+    const host = machine();
+    host.run(1, "/usr/bin/node");
+    const planner = createPlanner();
+    const plan = planner.plan;
+    // The process ends while its file is planned.
+    planner.plan = async (files) => {
+      const plans = await plan(files);
+      host.closed.add(1);
+      return plans;
+    };
+    const fake = fakeObject();
+    let nowMs = 0;
+    await using probes = createTlsProbes({ object: fake.object, settings, maps: host, planner, now: () => nowMs });
+    await probes.refresh();
+    expect(probes.state()).toMatchObject([{ problem: "it cannot be opened through any running process" }]);
+    host.processes.delete(1);
+    host.run(2, "/usr/bin/node");
+    nowMs += 100;
+    await probes.refresh();
+    expect(probes.linkCount).toBeGreaterThan(0);
+    expect(probes.state()).toMatchObject([{ problem: null }]);
+  });
+
+  it("tries again after growing pauses", async () => {
+    const host = machine();
+    host.run(1, "/usr/bin/node");
+    let attempts = 0;
+    const fake = fakeObject(() => ++attempts <= 2);
+    let nowMs = 0;
+    await using probes = createTlsProbes({ object: fake.object, settings, maps: host, planner: createPlanner(), now: () => nowMs });
+    const attemptsAt: number[] = [];
+    for (; nowMs <= 8_000; nowMs += 1_000) {
+      const before = attempts;
+      await probes.refresh();
+      if (attempts > before) attemptsAt.push(nowMs);
+    }
+    expect(attemptsAt).toEqual([0, 2_000, 6_000]);
+    expect(probes.linkCount).toBeGreaterThan(0);
+  });
+
+  it("tries again at once with a new process", async () => {
+    const host = machine();
+    host.run(1, "/usr/bin/node");
+    let refusals = 1;
+    const fake = fakeObject(() => refusals-- > 0);
+    await using probes = createTlsProbes({ object: fake.object, settings, maps: host, planner: createPlanner(), now: () => 0 });
+    await probes.refresh();
+    expect(probes.linkCount).toBe(0);
+    host.run(2, "/usr/bin/node");
+    await probes.refresh();
+    expect(probes.linkCount).toBeGreaterThan(0);
+  });
+
+  it("inspects files again that could not be opened through their process at first", async () => {
+    const host = machine();
+    host.run(1, "/usr/bin/node");
+    host.closed.add(1);
+    const fake = fakeObject();
+    let nowMs = 0;
+    await using probes = createTlsProbes({ object: fake.object, settings, maps: host, planner: createPlanner(), now: () => nowMs });
+    await probes.refresh();
+    host.closed.clear();
+    nowMs = 2_000;
+    await probes.refresh();
+    expect(probes.linkCount).toBeGreaterThan(0);
+  });
+
   it("reads neither excluded programs nor unknown processes", async () => {
     const host = machine();
     host.run(1, "/usr/bin/node");
@@ -334,6 +405,10 @@ describe.skipIf(process.arch !== "x64")("createTlsProbes() on unsupported TLS", 
       expect(others()).toEqual([
         { path: "/bin/sh", library: "other", processes: 1, problem: "GnuTLS is not supported" },
         { path: "/opt/linked", library: "other", processes: 1, problem: "BoringSSL is linked into it without symbols" },
+      ]);
+      expect(probes.unreadable()).toEqual([
+        { pid: 2, reason: "tls-unreadable", detail: "GnuTLS is not supported", count: 1 },
+        { pid: 3, reason: "tls-unreadable", detail: "BoringSSL is linked into it without symbols", count: 1 },
       ]);
       host.processes.delete(3);
       await probes.refresh();

@@ -7,7 +7,7 @@ import { basename } from "node:path";
 import { matcherOf } from "../../base/name-pattern.ts";
 import type { BpfLink, BpfObject, UprobeSites } from "../../bpf/index.ts";
 import { type CodeMaps, createCodeMaps } from "../../host/index.ts";
-import type { TrafficSettings, TrafficState } from "../core/messages.ts";
+import type { TrafficSettings, TrafficState, UnseenRequests } from "../core/messages.ts";
 import { raiseControl } from "../kernel/kernel-controls.ts";
 import { createLibraryFinder, type LibraryFinder, type TlsLibrary } from "./library-finder.ts";
 import { OpaquePrograms } from "./opaque-programs.ts";
@@ -38,6 +38,8 @@ export interface TlsProbes extends AsyncDisposable {
   /** Detaches everything at the next `refresh`, or attaches it again. */
   setPaused(isPaused: boolean): void;
   state(): TlsProbesState;
+  /** Processes with TLS connections whose plaintext cannot be read, and why. */
+  unreadable(): UnseenRequests[];
   /** Currently attached links. */
   readonly linkCount: number;
 }
@@ -45,11 +47,17 @@ export interface TlsProbes extends AsyncDisposable {
 /** Same as in `probes/tls/binding.h`. */
 const processReadable = 1;
 const maxShown = 64;
+const maxUnreadable = 1_024;
 const switchedOff = "switched off by config";
+
+/** Pauses after attempts that failed; the last one repeats. A process that was not there before is tried at once. */
+const retryAfterMs = [2_000, 4_000, 8_000, 16_000, 32_000, 60_000];
 
 interface Attachment {
   links: BpfLink[];
   problem: string | null;
+  /** After a failure that may pass; null: it will not. */
+  retry: { failures: number; atMs: number; users: ReadonlySet<number> } | null;
 }
 
 export function createTlsProbes(options: TlsProbesOptions): TlsProbes {
@@ -68,6 +76,8 @@ class Probes implements TlsProbes {
   #isStrict: boolean | undefined;
   /** Processes that the kernel may read. */
   #readable = new Set<number>();
+  /** Processes with a known library that had connections which no probe saw. */
+  readonly #opaqueUsers = new Set<number>();
   #isPaused = false;
   readonly #stop = new AbortController();
   #running: Promise<void> | undefined;
@@ -117,6 +127,7 @@ class Probes implements TlsProbes {
       this.#writeProcesses();
       const gone = new Set(changes.gone);
       this.#opaque.drop((pid) => gone.has(pid) || this.#finder.hasLibrary(pid));
+      for (const pid of gone) this.#opaqueUsers.delete(pid);
       await this.#explainOpaque();
     }
     for (const library of this.#finder.libraries()) {
@@ -132,16 +143,17 @@ class Probes implements TlsProbes {
     for (const pid of pids) {
       const executable = this.#finder.executableOf(pid);
       const files = this.#finder.filesOf(pid);
-      if (executable === null || files === null || this.#finder.hasLibrary(pid)) continue;
-      await this.#opaque.add(pid, executable, files);
+      if (executable === null || files === null) continue;
+      if (this.#finder.hasLibrary(pid)) this.#opaqueUsers.add(pid);
+      else await this.#opaque.add(pid, executable, files);
     }
   }
 
   async #settle(library: TlsLibrary, nowMs: number): Promise<void> {
     const attachment = this.#attachments.get(library);
     const isWanted = this.#isActive && !this.#isOff(library);
-    if (isWanted && attachment === undefined && library.users.size > 0) {
-      this.#attachments.set(library, await this.#attach(library));
+    if (isWanted && library.users.size > 0 && (attachment === undefined || isDue(attachment, library, nowMs))) {
+      this.#attachments.set(library, await this.#attach(library, nowMs, attachment?.retry?.failures ?? 0));
       return;
     }
     if (isWanted && !this.#isLongUnused(library, nowMs)) return;
@@ -178,20 +190,22 @@ class Probes implements TlsProbes {
     return nowMs - library.unusedSinceMs > (library.isOnHost ? this.#unusedMs.host : this.#unusedMs.elsewhere);
   }
 
-  async #attach(library: TlsLibrary): Promise<Attachment> {
-    if ("problem" in library.plan) return { links: [], problem: library.plan.problem };
+  async #attach(library: TlsLibrary, nowMs: number, failures: number): Promise<Attachment> {
+    if ("problem" in library.plan) return { links: [], problem: library.plan.problem, retry: null };
+    const pauseMs = retryAfterMs[Math.min(failures, retryAfterMs.length - 1)] ?? 0;
+    const retry = { failures: failures + 1, atMs: nowMs + pauseMs, users: new Set(library.users) };
     // The plan is for these bytes: attach by descriptor, since another file may have taken the name.
     using file = this.#finder.open(library);
-    if (file === null) return { links: [], problem: "it cannot be opened through any running process" };
+    if (file === null) return { links: [], problem: "it cannot be opened through any running process", retry };
     const links: BpfLink[] = [];
     try {
       for (const [program, sites] of groupSites(this.#probesOf(library.plan), file.path))
         links.push(await this.#object.attachUprobes(program, sites));
-      return { links, problem: null };
+      return { links, problem: null, retry: null };
     } catch (error) {
       // All or none: half of the probes would count half of the traffic.
       for (const link of links) await link[Symbol.asyncDispose]();
-      return { links: [], problem: error instanceof Error ? error.message : String(error) };
+      return { links: [], problem: error instanceof Error ? error.message : String(error), retry };
     }
   }
 
@@ -260,6 +274,16 @@ class Probes implements TlsProbes {
     return shown;
   }
 
+  unreadable(): UnseenRequests[] {
+    const unseen = (pid: number, detail: string): UnseenRequests => ({ pid, reason: "tls-unreadable", detail, count: 1 });
+    const found = [...this.#opaque.values()].flatMap(({ pids, problem }) => [...pids].map((pid) => unseen(pid, problem)));
+    for (const [{ users }, { problem }] of this.#attachments) {
+      if (problem === null) continue;
+      for (const pid of users) if (this.#opaqueUsers.has(pid)) found.push(unseen(pid, problem));
+    }
+    return found.slice(0, maxUnreadable);
+  }
+
   [Symbol.asyncDispose](): Promise<void> {
     this.#closing ??= this.#close();
     return this.#closing;
@@ -273,6 +297,14 @@ class Probes implements TlsProbes {
     this.#attachments.clear();
     await Promise.all(links.map((link) => link[Symbol.asyncDispose]()));
   }
+}
+
+/** Whether a failed attempt is repeated: a process runs the file that did not do so then, or the pause is over. */
+function isDue({ retry }: Attachment, { users }: TlsLibrary, nowMs: number): boolean {
+  if (retry === null) return false;
+  if (nowMs >= retry.atMs) return true;
+  for (const pid of users) if (!retry.users.has(pid)) return true;
+  return false;
 }
 
 function kindOf({ plan, path, isExecutable }: TlsLibrary): TlsProbesState[number]["library"] {
