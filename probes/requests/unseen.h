@@ -44,9 +44,10 @@ subprogram int note_unseen(u32 tgid, u32 reason)
 }
 
 /* True if these 16 bytes start a payload of a protocol that would be followed over TCP. */
-static always_inline int starts_known_protocol(const u8 *bytes, u32 length)
+static always_inline int starts_known_protocol(const u64 *words, u32 length)
 {
-	u32 word = *(u32 *)bytes, big = __builtin_bswap32(*(u32 *)(bytes + 1));
+	const u8 *bytes = (void *)words;
+	u32 word = words[0], big = __builtin_bswap32((u32)(words[0] >> 8));
 
 	switch (word) {
 	case 0x20544547: /* GET */
@@ -78,7 +79,7 @@ subprogram int on_unix_socket(u32 length)
 	struct task_struct *task = bpf_get_current_task_btf();
 	struct payload payload = { .length = length };
 	struct pt_regs *registers;
-	u64 words[3] = {};
+	u64 words[2] = {};
 	u32 tgid;
 
 	if (length < 16 || bpf_get_prandom_u32() & (UNIX_SAMPLE - 1))
@@ -90,7 +91,7 @@ subprogram int on_unix_socket(u32 length)
 	find_buffer(&payload, registers);
 	if (!payload.buffer || payload.first_bytes < 16 || bpf_probe_read_user(words, 16, (void *)payload.buffer))
 		return 0;
-	if (starts_known_protocol((u8 *)words, length))
+	if (starts_known_protocol(words, length))
 		note_unseen(tgid, UNSEEN_UNIX_SOCKET);
 	return 0;
 }

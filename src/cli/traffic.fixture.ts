@@ -73,6 +73,7 @@ export function capturedRequest(change: Partial<CapturedRequest> = {}): Captured
     isTls: false,
     client: "10.0.0.5:41234",
     server: "10.0.0.1:8080",
+    peer: null,
     method: "GET",
     target: "/users/7?token=***",
     route: "/users/{id}",

@@ -1,6 +1,7 @@
 /** Requests by unusual system calls: they are counted correctly, or reported as lost or unknown. */
 
-import { execFileSync } from "node:child_process";
+import { execFileSync, spawn } from "node:child_process";
+import { once } from "node:events";
 import { mkdtempSync, rmSync } from "node:fs";
 import { tmpdir } from "node:os";
 import { join } from "node:path";
@@ -8,7 +9,7 @@ import { fileURLToPath } from "node:url";
 import { afterAll, beforeAll, beforeEach, describe, expect, it, type TestContext } from "vitest";
 import type { LossKind } from "../../src/traffic/core/messages.ts";
 import { probesSkipReason } from "../support/bpf-skip-reason.ts";
-import { programsSkipReason } from "../support/has-program.ts";
+import { hasProgram, programsSkipReason } from "../support/has-program.ts";
 import { freePort } from "../support/held-port.ts";
 import { RequestObserver } from "../support/request-observer.ts";
 import { runProgram } from "../support/run-program.ts";
@@ -88,6 +89,39 @@ describe("requests by unusual system calls", () => {
     await observer.waitForCount(port, 20);
     expect(observer.counts(port, "server")).toEqual({ "GET /asked 200": 10, "GET /asked": 10 });
     expect(observer.counts(port, "client")).toEqual(seen);
+    const [server] = observer.of(port, "server");
+    expect(observer.unseen).toContainEqual(expect.objectContaining({ pid: server?.pid, reason: "io-uring" }));
+  });
+
+  it("are reported for the processes that exchange them over unix sockets", async (context) => {
+    context.skip(!hasProgram("python3"), "needs python3");
+    const script = `import http.client, http.server, os, socket, socketserver, sys, tempfile, threading
+path = os.path.join(tempfile.mkdtemp(), "socket")
+class Handler(http.server.BaseHTTPRequestHandler):
+    def do_GET(self):
+        self.send_response(204)
+        self.end_headers()
+    def address_string(self): return "unix"
+    def log_message(self, *words): pass
+server = socketserver.ThreadingUnixStreamServer(path, Handler)
+threading.Thread(target=server.serve_forever, daemon=True).start()
+for turn in range(400):
+    connection = http.client.HTTPConnection("localhost")
+    connection.sock = socket.socket(socket.AF_UNIX)
+    connection.sock.connect(path)
+    connection.request("GET", "/over/unix")
+    connection.getresponse().read()
+    connection.close()
+print("done", flush=True)
+sys.stdin.read()`;
+    const program = spawn("python3", ["-c", script], { stdio: ["pipe", "pipe", "inherit"] });
+    try {
+      await once(program.stdout, "data");
+      observer.look();
+      expect(observer.unseen).toContainEqual(expect.objectContaining({ pid: program.pid, reason: "unix-socket" }));
+    } finally {
+      program.kill();
+    }
   });
 
   it.for<[way: string, loss: LossKind]>([

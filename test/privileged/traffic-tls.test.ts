@@ -301,6 +301,8 @@ sys.stdin.read()`;
         return observer.tls().some(({ path, problem }) => /python3/.test(path) && problem?.includes("no known TLS library") === true);
       };
       await waitFor("the program without a library", isReported, { intervalMs: 200 });
+      const unread = { pid: program.pid, reason: "tls-unreadable", detail: "no known TLS library was found in it", count: 1 };
+      expect(observer.unseen).toContainEqual(unread);
       // The count is of the whole host: another program whose TLS cannot be read may add to it.
       const isAlone = !observer.tls().some(({ path, problem }) => problem !== undefined && !/python3/.test(path));
       if (isAlone) expect(observer.losses.get("tls-opaque") ?? 0).toBe(0);

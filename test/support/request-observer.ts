@@ -2,7 +2,7 @@
 
 import { createLogger } from "../../src/base/log.ts";
 import type { PidNamespace } from "../../src/host/index.ts";
-import type { LossKind, RequestGroup, TrafficSettings, TrafficState } from "../../src/traffic/core/messages.ts";
+import type { LossKind, RequestGroup, TrafficSettings, TrafficState, UnseenRequests } from "../../src/traffic/core/messages.ts";
 import { type KernelHooks, openKernelHooks } from "../../src/traffic/kernel/kernel-hooks.ts";
 import { type OpenedParts, openTrafficParts } from "../../src/traffic/traffic-parts.ts";
 import type { WindowDraft } from "../../src/traffic/traffic-runtime.ts";
@@ -20,6 +20,7 @@ export interface ObserverOptions {
 export class RequestObserver implements AsyncDisposable {
   readonly requests: RequestGroup[] = [];
   readonly losses = new Map<LossKind, number>();
+  readonly unseen: UnseenRequests[] = [];
   readonly hooks: KernelHooks;
   readonly #parts: OpenedParts;
 
@@ -49,6 +50,7 @@ export class RequestObserver implements AsyncDisposable {
     this.#parts.sweep(nowNs);
     this.#parts.collect(draft, nowNs);
     this.requests.push(...draft.requests);
+    this.unseen.push(...(draft.unseen ?? []));
     for (const [loss, count] of draft.losses) this.losses.set(loss, (this.losses.get(loss) ?? 0) + count);
   }
 

@@ -188,6 +188,7 @@ class CaptureRun {
       route,
       status,
       isError,
+      peer: request.peer ?? "",
       atUs: BigInt(Math.round((clock.wallMs() - agoMs) * 1_000)),
       requestHeaders: headers(request.requestHeaders),
       responseHeaders: headers(request.responseHeaders),

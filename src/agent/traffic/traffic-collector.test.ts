@@ -104,6 +104,36 @@ const web: TestScan = {
 };
 
 describe("TrafficCollector", () => {
+  it("names the other end of captured requests", () => {
+    scan(web);
+    const peers: (string | null | undefined)[] = [];
+    const order = {
+      captureId: "c",
+      pids: [6],
+      route: null,
+      status: null,
+      minDurationMs: 0,
+      limit: 9,
+      durationMs: 1_000,
+      includeBody: false,
+    };
+    collector.captures.start(order, (report) => {
+      if (report.kind === "captured") peers.push(report.peer);
+    });
+    for (const [serverAddress, serverPort] of [
+      ["127.0.0.1", 80],
+      ["203.0.113.7", 443],
+    ] as const) {
+      traffic.options?.onReport({
+        ...{ kind: "captured", captureId: "c", at: { monoNs: 0n }, pid: 6, role: "client", protocol: "http", isTls: false },
+        ...{ clientAddress: "127.0.0.1", clientPort: 40_000, serverAddress, serverPort, method: "GET", target: "/", route: "/" },
+        ...{ status: "200", isError: false, requestHeaders: [], responseHeaders: [], requestBytes: 1, responseBytes: 1 },
+        ...{ durationNs: 1, firstByteNs: null, queueNs: null, requestBody: null, responseBody: null },
+      });
+    }
+    expect(peers).toEqual(["web", null]);
+  });
+
   it("names the services whose requests cannot be seen", async () => {
     scan(web);
     nowMs += 500;

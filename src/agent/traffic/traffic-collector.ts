@@ -9,6 +9,7 @@ import type { DiscoveryScan } from "../../host/index.ts";
 import { type AgentStore } from "../../store/agent/index.ts";
 import { event, type RowOf, red, type SampleTime, trafficLoss } from "../../store/signals/index.ts";
 import type {
+  CapturedRequest,
   LossKind,
   RequestGroup,
   SuperviseTrafficOptions,
@@ -227,7 +228,7 @@ export class TrafficCollector implements AsyncDisposable {
       case "captured":
         // The exclusion may have reached the traffic process after it read this request.
         if (report.isTls && this.#isExcluded(this.#options.directory.serviceOf(report.pid, null)?.name ?? "")) return;
-        return this.captures.accept(report);
+        return this.captures.accept({ ...report, peer: this.#peerOf({ ...report, peerAddress: otherAddress(report) }) });
       case "capture-ended":
         return this.captures.accept(report);
       case "connections":
@@ -328,7 +329,7 @@ export class TrafficCollector implements AsyncDisposable {
     return { named, unknown, excluded };
   }
 
-  #peerOf({ pid, role, peerAddress, serverPort }: RequestGroup): string | null {
+  #peerOf({ pid, role, peerAddress, serverPort }: Pick<RequestGroup, "pid" | "role" | "peerAddress" | "serverPort">): string | null {
     const { directory } = this.#options;
     if (role === "server") return directory.callerOf(pid, serverPort, peerAddress);
     return directory.listenerAt(pid, peerAddress, serverPort) ?? this.#peers.nameOf(peerAddress, serverPort);
@@ -421,4 +422,8 @@ export class TrafficCollector implements AsyncDisposable {
       }
     });
   }
+}
+
+function otherAddress({ role, clientAddress, serverAddress }: CapturedRequest): string {
+  return role === "server" ? clientAddress : serverAddress;
 }

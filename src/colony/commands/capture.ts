@@ -156,6 +156,7 @@ function requestOf(wire: WireRequest, { agentId, hostname }: Target, service: st
     isError,
     client: joinAddress(wire.clientAddress, wire.clientPort),
     server: joinAddress(wire.serverAddress, wire.serverPort),
+    peer: wire.peer === "" ? null : wire.peer,
     requestHeaders: headers(wire.requestHeaders),
     responseHeaders: headers(wire.responseHeaders),
     requestBytes: Number(wire.requestBytes),

@@ -132,8 +132,9 @@ function trafficBackend(inner: ResolvedBackend, directory: Pick<ServiceDirectory
       return losses.map((loss) => ({ ...loss, service: loss.service === null ? null : names.labelOf(loss.service) }));
     },
     capture: async function* (request, context) {
-      const [id = request.service] = (await directory.names()).textsOf(request.service);
-      for await (const event of inner.capture({ ...request, service: id }, context)) yield labelCapture(event, request.service);
+      const names = await directory.names();
+      const [id = request.service] = names.textsOf(request.service);
+      for await (const event of inner.capture({ ...request, service: id }, context)) yield labelCapture(event, request.service, names);
     },
   };
 }
@@ -284,7 +285,9 @@ function labelEvent(event: ColonyEvent, names: ServiceNames): ColonyEvent {
   return event.service === null ? event : { ...event, service: names.labelOf(event.service) };
 }
 
-function labelCapture(event: CaptureEvent, service: string): CaptureEvent {
+function labelCapture(event: CaptureEvent, service: string, names: ServiceNames): CaptureEvent {
   if (event.kind === "started") return { ...event, service };
-  return event.kind === "request" ? { ...event, request: { ...event.request, service } } : event;
+  if (event.kind !== "request") return event;
+  const { peer } = event.request;
+  return { ...event, request: { ...event.request, service, peer: peer === null ? null : names.labelOf(peer) } };
 }

@@ -19,6 +19,8 @@ export const capturedRequestSchema = z.object({
   /** `10.0.0.5:41234` */
   client: z.string(),
   server: z.string(),
+  /** The service at the other end, or the host name by which it was addressed; null when unknown. */
+  peer: z.string().nullable(),
   method: z.string(),
   /** As sent, secrets masked. */
   target: z.string(),

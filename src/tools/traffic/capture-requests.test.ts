@@ -19,6 +19,7 @@ describe("coral_capture_requests", () => {
     isTls: false,
     client: "127.0.0.1:5",
     server: "127.0.0.1:80",
+    peer: null,
     method: "GET",
     target: "/users/7?token=***",
     route: "/users/{id}",

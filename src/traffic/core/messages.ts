@@ -146,6 +146,8 @@ export interface CapturedRequest {
   clientPort: number;
   serverAddress: string;
   serverPort: number;
+  /** The service at the other end, or its host name; added by the agent. */
+  peer?: string | null;
   method: string;
   /** As sent, with secrets in the query masked. */
   target: string;

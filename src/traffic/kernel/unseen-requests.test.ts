@@ -32,6 +32,7 @@ it("reports processes while they run: unix sockets for five minutes, io_uring al
   expect(unseen.take(second)).toEqual([
     { pid: 7, reason: "unix-socket", detail: "", count: 5 },
     { pid: 8, reason: "io-uring", detail: "", count: 3 },
+    { pid: 9, reason: "unix-socket", detail: "", count: 1 },
   ]);
   expect(unseen.take(200n * second).map(({ pid, count }) => [pid, count])).toEqual([
     [7, 1],

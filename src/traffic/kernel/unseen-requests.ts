@@ -49,9 +49,10 @@ export class UnseenProcesses {
       if (known === undefined && this.#noticed.size >= maxProcesses) return;
       this.#noticed.set(key, { pid, reason, count: (known?.count ?? 0) + count, lastNs: nowNs });
     });
-    for (const [key, { pid, reason, lastNs }] of this.#noticed) {
+    for (const [key, { pid, reason, count, lastNs }] of this.#noticed) {
       const isOld = reason === "unix-socket" && nowNs - lastNs > unixKeptNs;
-      if (isOld || !this.#isRunning(pid)) this.#noticed.delete(key);
+      // One that was noticed just now may have ended since.
+      if (count === 0 && (isOld || !this.#isRunning(pid))) this.#noticed.delete(key);
     }
     return [...this.#noticed.values()].map(({ pid, reason, count }) => ({ pid, reason, detail: "", count: Math.max(1, count) }));
   }

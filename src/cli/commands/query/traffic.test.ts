@@ -303,7 +303,10 @@ describe("coral capture", () => {
       { kind: "request", request: capturedRequest() },
       {
         kind: "request",
-        request: capturedRequest({ role: "client", method: "POST", target: "/pay\u001b[2J", status: "503", isError: true }),
+        request: capturedRequest({
+          ...{ role: "client", method: "POST", target: "/pay\u001b[2J", status: "503", isError: true },
+          ...{ peer: "payments", isTls: true },
+        }),
       },
       captureEnd({ requests: 2, dropped: 5 }),
       { kind: "ended", requests: 2 },
@@ -322,8 +325,8 @@ describe("coral capture", () => {
       agent: "web-1",
     });
     expect(stdout).toBe(
-      "08:12:33.007  GET    /users/7?token=***  200    12ms  120 B → 3.40 KiB  from 10.0.0.5:41234\n" +
-        "08:12:33.007  POST   /pay\\x1b[2J  503    12ms  120 B → 3.40 KiB  to 10.0.0.1:8080\n",
+      "08:12:33.007  http      GET    /users/7?token=***  200    12ms  120 B → 3.40 KiB  10.0.0.5:41234 → api\n" +
+        "08:12:33.007  http+tls  POST   /pay\\x1b[2J  503    12ms  120 B → 3.40 KiB  api → payments\n",
     );
     expect(stderr.split("\n")).toEqual([
       "watching 2 processes of api on web-1, at most 100 requests within 30s; Ctrl-C ends",

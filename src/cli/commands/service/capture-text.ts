@@ -11,18 +11,22 @@ import { latency } from "../../output/values.ts";
 
 const leastTarget = 16;
 const methodWidth = 6;
+const protocolWidth = 8;
+/** Narrower terminals have no room for the protocol. */
+const narrowWidth = 60;
 
-/** `08:12:33.123  GET    /users/7?token=***   200  12.3ms  1.2 KiB → 3.4 KiB  from 10.0.0.5:41234`. */
+/** `08:12:33.123  http  GET    /users/7?token=***   200  12.3ms  1.2 KiB → 3.4 KiB  web → shop`. */
 export function captureLine(request: CapturedRequest, print: Printer): string {
   const { style, width } = print;
   const time = timeText(request.at);
   const status = request.status === "" ? "-" : request.status;
-  const other = request.role === "server" ? `from ${request.client}` : `to ${request.server}`;
+  const [client, server] = endsOf(request);
   const sizes = `${formatBytes(request.requestBytes)} → ${formatBytes(request.responseBytes)}`;
   const took = padText(latency(request.durationUs) ?? "-", 6, "right");
-  const head = `${time}  ${padText(escapeText(request.method), methodWidth, "left")} `;
+  const protocol = width !== undefined && width < narrowWidth ? "" : `${padText(protocolText(request), protocolWidth, "left")}  `;
+  const head = `${time}  ${protocol}${padText(escapeText(request.method), methodWidth, "left")} `;
   const before = `  ${padText(escapeText(status), 3, "right")}  ${took}`;
-  const details = `  ${sizes}  ${escapeText(other)}`;
+  const details = `  ${sizes}  ${escapeText(`${client} → ${server}`)}`;
   const target = escapeText(targetText(request));
   if (width === undefined) return `${head}${target}${before}${details}`;
   const used = textWidth(head) + textWidth(before);
@@ -32,6 +36,15 @@ export function captureLine(request: CapturedRequest, print: Printer): string {
   const shown = padText(truncateText(target, room), room, "left");
   const styled = request.isError ? style(statusStyle(request), before) : before;
   return `${style("dim", head)}${shown}${styled}${isRoom ? style("dim", details) : ""}`;
+}
+
+/** Both ends by their services, the other one by its address where that is unknown. */
+function endsOf({ role, service, peer, client, server }: CapturedRequest): [client: string, server: string] {
+  return role === "server" ? [peer ?? client, service] : [service, peer ?? server];
+}
+
+function protocolText({ protocol, isTls }: CapturedRequest): string {
+  return escapeText(isTls ? `${protocol}+tls` : protocol);
 }
 
 /** A statement begins with its verb, a command is one: the method stands before it already. */
