@@ -31,8 +31,8 @@ describe("coral_query_red", () => {
 
   it("notes only what the agents of the named service did not see", async () => {
     const losses = [
-      { agentId: "web-1", loss: "ring-full", count: 7 },
-      { agentId: "db-1", loss: "ring-full", count: 9 },
+      { agentId: "web-1", loss: "ring-full", count: 7, service: null, detail: null },
+      { agentId: "db-1", loss: "ring-full", count: 9, service: null, detail: null },
     ];
     const backend: Partial<ColonyBackend> = {
       agents: async () => [agentOf("web-1"), agentOf("db-1")],
