@@ -380,7 +380,7 @@ function checkRuntimeFit({ workingDirectory, environment }: CommandOrder, stages
   if (workingDirectory === "" && Object.keys(environment).length === 0) return;
   throw new CoralError({
     code: "unsupported",
-    message: "Cannot set a directory or variables: in this container programs are started by its runtime, which takes neither",
+    message: "Cannot set a directory or variables: the container's runtime starts programs here, and accepts neither",
   });
 }
 

@@ -162,7 +162,7 @@ describe("coral exec", () => {
     expect(unable.stderr).toContain("Error: Command 'exec' not supported by any target agents");
     expect(unable.stderr).toContain(`Target: label=${kind} (1 agent resolved)`);
     const partial = await coral("exec", "--all", "echo hi");
-    expect(partial).toMatchObject({ code: 0, stdout: "hi\n", stderr: expect.stringContaining("is left out: ") });
+    expect(partial).toMatchObject({ code: 0, stdout: "hi\n", stderr: expect.stringContaining("was skipped: ") });
     expect((await runCoral(["exec", "df"], { home: other.path })).code).toBe(3);
   });
 });

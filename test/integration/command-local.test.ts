@@ -228,6 +228,6 @@ describe("coral run", () => {
     const terminal = new Terminal();
     expect(await terminal.run(["run", "--detach", "--", "wait"])).toBe(0);
     expect(agent.orders[0]).toMatchObject({ isDetached: true });
-    expect(terminal.stderr).toContain("wait runs as pid 42 and goes on");
+    expect(terminal.stderr).toContain("wait keeps running as pid 42");
   });
 });

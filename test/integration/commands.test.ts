@@ -190,7 +190,7 @@ describe("coral exec", () => {
     await agent.tunnel.close("gone");
     await allConnected(1);
     const ran = await coral(["exec", "--all", "echo hi"]);
-    expect(ran).toMatchObject({ code: 0, stdout: "hi from web-1\n", stderr: expect.stringContaining("web-2 is left out: not connected") });
+    expect(ran).toMatchObject({ code: 0, stdout: "hi from web-1\n", stderr: expect.stringContaining("web-2 was skipped: not connected") });
   });
 
   it("ends the command when its caller disconnects", async () => {

@@ -82,7 +82,7 @@ test("verifyAudit() reports no problem for intact chains, and notes agents that 
   ]);
   expect(answer.notes).toEqual([
     "away.host is not connected: only the colony's copy of its audit was checked",
-    "old.host keeps no audit: its version is too old; update it",
+    "old.host has no audit: its version is too old; update the agent",
   ]);
 });
 

@@ -110,7 +110,7 @@ async function verify(
     } catch (error) {
       const { code, message } = fromConnectError(error);
       notes.push(
-        `${hostnameOf(agentId)} ${code === "unsupported" ? "keeps no audit: its version is too old; update it" : `did not answer: ${message}`}`,
+        `${hostnameOf(agentId)} ${code === "unsupported" ? "has no audit: its version is too old; update the agent" : `did not answer: ${message}`}`,
       );
     }
   });

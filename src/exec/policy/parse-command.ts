@@ -38,7 +38,7 @@ const shellOnly: Readonly<Record<string, string>> = {
   "(": "there are no subshells",
   ")": "there are no subshells",
   "`": "there is no command substitution",
-  $: "variables and $(…) are not expanded; a literal $ stands in single quotes",
+  $: "variables and $(…) are not expanded; put a literal $ in single quotes",
   "*": "file patterns are not expanded; put a literal * in quotes",
   "?": "file patterns are not expanded; put a literal ? in quotes",
   "[": "file patterns are not expanded; put a literal [ in quotes",
@@ -72,12 +72,12 @@ export function stageOfWords(words: readonly string[]): Stage {
   let bytes = 0;
   for (const word of words) {
     bytes += Buffer.byteLength(word) + 1;
-    if (word.includes("\0")) throw refused("it holds a NUL");
+    if (word.includes("\0")) throw refused("it contains a NUL byte");
     if (loneSurrogate.test(word)) throw refused("it is not valid Unicode");
   }
   if (bytes > maxCommandBytes) throw refused(`it is longer than ${maxCommandBytes} bytes`);
   if (/\p{Cc}/u.test(program) || invisible.test(program))
-    throw refused(`the program's name ${JSON.stringify(program)} holds invisible characters`);
+    throw refused(`the program's name ${JSON.stringify(program)} contains invisible characters`);
   return plainStage([program, ...rest]);
 }
 
@@ -90,9 +90,9 @@ function checkCharacters(text: string): void {
   if (Buffer.byteLength(text) > maxCommandBytes) throw refused(`it is longer than ${maxCommandBytes} bytes`);
   // Tabs separate words. Other control characters, line ends above all, have no place in one command.
   const control = /[^\P{Cc}\t]/u.exec(text);
-  if (control) throw refused(`it holds ${escapeText(control[0])}, and a command is one line of visible characters`, control.index);
+  if (control) throw refused(`it contains ${escapeText(control[0])}, and a command is one line of visible characters`, control.index);
   const hidden = invisible.exec(text);
-  if (hidden) throw refused(`it holds ${codePoint(hidden[0])}, which is invisible or not an ordinary space`, hidden.index);
+  if (hidden) throw refused(`it contains ${codePoint(hidden[0])}, which is invisible or not an ordinary space`, hidden.index);
   const half = loneSurrogate.exec(text);
   if (half) throw refused("it is not valid Unicode", half.index);
 }
@@ -177,7 +177,7 @@ class Parser {
       else if (character === "\\") word += this.#readEscaped();
       else {
         const why = shellOnly[character];
-        if (why !== undefined) throw refused(`it holds an unquoted ${character}: ${why}`, this.#at);
+        if (why !== undefined) throw refused(`it contains an unquoted ${character}: ${why}`, this.#at);
         word += character;
         bare += character;
         this.#at++;
@@ -193,7 +193,7 @@ class Parser {
     if (word === "") throw refused("the program has no name", start);
     if (bare === "!" || bare === "{" || bare === "}") throw refused(`${bare} has no meaning here`, start);
     if (/^[A-Za-z_]\w*\+?=/.test(bare)) throw refused("variables are not set in front of a program; give them with --setenv", start);
-    if (/[^\P{Cc}]/u.test(word)) throw refused("the program's name holds invisible characters", start);
+    if (/[^\P{Cc}]/u.test(word)) throw refused("the program's name contains invisible characters", start);
   }
 
   #readSingleQuoted(): string {
@@ -213,7 +213,7 @@ class Parser {
       if (character === undefined) throw refused('a " is not closed', start);
       if (character === '"') break;
       if (character === "$" || character === "`")
-        throw refused(`it holds a ${character} in double quotes: ${shellOnly[character]}`, this.#at);
+        throw refused(`it contains a ${character} in double quotes: ${shellOnly[character]}`, this.#at);
       if (character === "\\") {
         const next = this.#text[this.#at + 1] ?? "";
         // Inside double quotes a backslash protects these only; before others it stays.

@@ -224,7 +224,7 @@ describe("the read-only profile", () => {
     await symlink("/root/key", join(directory, "root/var/log/innocent.log"));
     await symlink("real.log", join(directory, "root/var/log/current.log"));
     await writeFile(join(directory, "root/var/log/real.log"), "x");
-    expect(refusedBecause({ text: "cat /var/log/innocent.log" })).toContain("leads to /root/key");
+    expect(refusedBecause({ text: "cat /var/log/innocent.log" })).toContain("is a link to /root/key");
     expect(refusedBecause({ text: "cat /var/log/current.log" })).toBeUndefined();
   });
 
@@ -243,7 +243,7 @@ describe("the read-only profile", () => {
 
 describe("programs of the read-only profile", () => {
   it.each<[string, (root: string) => Promise<void>, string | undefined]>([
-    ["a link to a shell", (root) => symlink("bash", join(root, "usr/bin/ps")), "leads to /usr/bin/bash"],
+    ["a link to a shell", (root) => symlink("bash", join(root, "usr/bin/ps")), "is a link to /usr/bin/bash"],
     [
       "a link to env by another link",
       async (root) => {
@@ -251,7 +251,7 @@ describe("programs of the read-only profile", () => {
         await mkdir(join(root, "etc/alternatives"), { recursive: true });
         await symlink("/usr/bin/env", join(root, "etc/alternatives/ps"));
       },
-      "leads to /usr/bin/env",
+      "is a link to /usr/bin/env",
     ],
     ["a script", (root) => writeFile(join(root, "usr/bin/ps"), "#!/bin/sh\n", { mode: 0o755 }), "not a program in machine code"],
     [

@@ -144,7 +144,7 @@ function byDiagnostics(settings: ExecSettings, question: PolicyQuestion, stage: 
   if (!program.isTrusted) return no(`${program.realPath}, or a directory on the way there, can be changed by others than root`);
   if (!program.isNative) return no(`${program.realPath} is not a program in machine code`);
   if (!program.isMultiCall && program.realName !== program.name && isLauncher(program.realName))
-    return no(`it leads to ${program.realPath}`);
+    return no(`it is a link to ${program.realPath}`);
   if (question.workingDirectory !== "" && question.workingDirectory !== "/") return no("the read-only profile works in / only");
   const args = stage.argv.slice(1);
   const problem = checkDiagnostic(program.name, args, question.files);
@@ -240,7 +240,9 @@ export function ruleWarnings(rules: readonly ExecRule[]): string[] {
     const launchers = rule.program.map(nameOfPath).filter(isLauncher);
     return launchers.length === 0
       ? []
-      : [`The rule "${rule.name}" of exec.rules lets ${launchers.join(", ")} run with any arguments, which can start every other program`];
+      : [
+          `The rule "${rule.name}" of exec.rules lets ${launchers.join(", ")} run with any arguments, which can start any program; add args to the rule`,
+        ];
   });
 }
 

@@ -64,7 +64,7 @@ export function commandEnvironment(options: CommandEnvironmentOptions): Record<s
     bytes += name.length + Buffer.byteLength(value);
     if (bytes > maxBytes) throw refused(name, `the variables are longer than ${maxBytes} bytes`);
     if (!/^[A-Za-z_][A-Za-z0-9_]{0,255}$/.test(name)) throw refused(name, "it is not a variable's name");
-    if (value.includes("\0")) throw refused(name, "its value holds a NUL");
+    if (value.includes("\0")) throw refused(name, "its value contains a NUL byte");
     if (name === commandVariable) throw refused(name, "Coral sets it itself");
     if (startup(name)) throw refused(name, "it acts before the program itself does; set it with env where that may be run");
     if (isDiagnostic || harmless(name)) checkHarmless(name, value);

@@ -4,7 +4,7 @@ import * as z from "zod";
 import { isoTimeSchema } from "./agent.ts";
 import { verdictSchema } from "./deployment.ts";
 
-/** `unknown`: nothing is heard of it. Worst first. */
+/** `unknown`: no signals received. Worst first. */
 export const healthLevels = ["critical", "degraded", "unknown", "ok"] as const;
 export const summaryHealthSchema = z.enum(healthLevels);
 export type SummaryHealth = z.infer<typeof summaryHealthSchema>;

@@ -92,7 +92,7 @@ function excess({ value, threshold }: SummaryFinding): number {
 }
 
 function downFindings(facts: ServiceFacts): SummaryFinding[] {
-  const { service, places, events } = facts;
+  const { places, events } = facts;
   const findings: SummaryFinding[] = [];
   const unhealthy = places.filter(({ health, isStale }) => health === "unhealthy" && !isStale);
   if (unhealthy.length > 0) {
@@ -106,7 +106,7 @@ function downFindings(facts: ServiceFacts): SummaryFinding[] {
   if (live.length > 0 && gone.length === live.length && exit) {
     const severity = downSeverity(facts);
     const kind = severity === "info" ? "context" : "symptom";
-    findings.push(finding("down", severity, kind, "", `no process of ${service} is left: ${exit.message}`, gone.length, 0, "count"));
+    findings.push(finding("down", severity, kind, "", `not running: ${exit.message}`, gone.length, 0, "count"));
   } else if (gone.length > 0 && exit && gone.some(({ isReplaced }) => !isReplaced)) {
     // Where others go on, a host that stopped is a loss only while requests come.
     const isServing = facts.routes.some(({ fact }) => fact.role === "server" && fact.requests > 0);

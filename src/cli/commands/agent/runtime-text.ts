@@ -109,8 +109,8 @@ const where: Readonly<Record<string, { connect: string; exec: string; shell: str
 const purposes: Readonly<Record<string, string>> = {
   run: "Launch programs under this agent",
   ebpf: "Hooks in the kernel",
-  profile: "The kernel lets programs be sampled (no command for it yet)",
-  debug: "The kernel lets programs be probed (no command for it yet)",
+  profile: "The kernel supports sampling; no command uses it yet",
+  debug: "The kernel supports probes; no command uses them yet",
   capture: "Live requests of services",
   mesh: "Reached by the colony through a tunnel",
 };

@@ -49,7 +49,7 @@ function pageOf({ isWhole, chains }: AuditVerification, print: Printer): string 
   const broken = chains.filter(({ problems }) => problems.length > 0).length;
   const verdict = isWhole
     ? print.style("green", `The audit is whole: ${plural(chains.length, "chain")} checked`)
-    : print.style("red", `The audit is not whole: something is wrong with ${broken} of ${plural(chains.length, "chain")}`);
+    : print.style("red", `The audit is not whole: problems in ${broken} of ${plural(chains.length, "chain")}`);
   const own = chains.find(({ agentId, lastEntry }) => agentId === null && lastEntry > 0);
   const place = own ? [print.style("dim", `Keep elsewhere, for --expect: ${own.chainId}:${own.lastEntry}:${own.head}`)] : [];
   return `${[...lines, "", verdict, ...(isWhole ? place : [])].join("\n")}\n`;

@@ -146,7 +146,7 @@ describe("coral audit verify", () => {
     expect(code).toBe(1);
     expect(stdout).toContain("✗ web-1, at the agent");
     expect(stdout).toContain("    entry 3 was changed\n    and 2 more\n");
-    expect(stdout).toContain("The audit is not whole: something is wrong with 1 of 2 chains");
+    expect(stdout).toContain("The audit is not whole: problems in 1 of 2 chains");
     expect((await here.world.coral("audit verify -o json")).code).toBe(1);
   });
 });

@@ -153,14 +153,14 @@ class Conversation implements CommandEvents {
     if (event.case === "approvalNeeded") {
       const { rule, approvalId, expiresAtMs } = event.value;
       const until = new Date(Number(expiresAtMs)).toISOString();
-      const text = `${this.#nameOf(target)}rule "${rule}" wants an approval, until ${until}: coral approval approve ${approvalId}`;
+      const text = `${this.#nameOf(target)}rule "${rule}" requires approval until ${until}; approve with coral approval approve ${approvalId}`;
       print.note(escapeText(text));
     }
     if (event.case === "started") this.#startInput?.();
     if (event.case === "started" && this.#order.isDetached) {
       const { programs, pid } = event.value;
       const name = this.#order.serviceName ?? programs[0] ?? "it";
-      print.note(escapeText(`${this.#nameOf(target)}${name} runs as pid ${pid} and goes on; see coral services`));
+      print.note(escapeText(`${this.#nameOf(target)}${name} keeps running as pid ${pid}; see coral services`));
       this.#detach();
     }
   }

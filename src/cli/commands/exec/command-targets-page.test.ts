@@ -37,11 +37,11 @@ it("skippedLines() counts the targets and names the skipped agents with reason a
   ];
   expect(skippedLines(targets, skipped)).toEqual([
     "the command goes to 2 of 5 agents",
-    `vm-2 is left out: ${reason}`,
-    `api-002 is left out: ${reason}`,
-    "api-003 is left out: not connected",
+    `vm-2 was skipped: ${reason}`,
+    `api-002 was skipped: ${reason}`,
+    "api-003 was skipped: not connected",
     `fix: ${fix}`,
   ]);
   expect(skippedLines(targets, [])).toEqual([]);
-  expect(skippedLines(targets.slice(1), skipped.slice(2), true)).toEqual(["api-003 is left out: not connected"]);
+  expect(skippedLines(targets.slice(1), skipped.slice(2), true)).toEqual(["api-003 was skipped: not connected"]);
 });

@@ -49,7 +49,7 @@ export function skippedLines(
   const fixes = [...new Set(shown.flatMap(({ fix }) => (fix === "" ? [] : [fix])))];
   return [
     ...(isOneOfMany ? [] : [`the command goes to ${targets.length} of ${total} agents`]),
-    ...shown.map(({ reason }, index) => `${names[index]} is left out: ${reason}`),
+    ...shown.map(({ reason }, index) => `${names[index]} was skipped: ${reason}`),
     ...(skipped.length > shown.length ? [`… and ${skipped.length - shown.length} more are left out`] : []),
     ...fixes.map((fix) => `fix: ${fix}`),
   ];

@@ -21,7 +21,7 @@ export function wantedCommand(invocation: Invocation, command: OrderKind): Wante
   const targets = targetsOf(invocation);
   const { service, text, argv } = wordsOf(invocation, command, targets !== undefined);
   const all: CommandTargets | undefined = service === undefined ? targets : { ...targets, service: oneService(service, targets?.service) };
-  if (all && options.flag("local")) throw usage("--local is this machine's agent; it cannot stand beside targets");
+  if (all && options.flag("local")) throw usage("--local selects this machine's agent and cannot be combined with targets");
   const target = placeOf(invocation, all?.service !== undefined);
   // `coral run` here starts a program as the shell would; elsewhere this directory means nothing.
   const workingDirectory = options.text("cwd") ?? (command === "run" && all === undefined ? process.cwd() : undefined);
@@ -52,8 +52,8 @@ function wordsOf({ args, passed }: Invocation, command: OrderKind, hasTargets: b
   const before = passed === undefined ? given : given.slice(0, given.length - passed.length);
   const [first, second] = before;
   if (passed !== undefined) {
-    if (passed.length === 0) throw usage(`nothing stands after --; write the program there`);
-    if (before.length > 1) throw usage(`"${second}" stands before --; write the whole command after it`);
+    if (passed.length === 0) throw usage(`there is no program after --`);
+    if (before.length > 1) throw usage(`"${second}" is before --; write the whole command after it`);
     return { argv: [...passed], ...(first === undefined ? {} : { service: first }) };
   }
   if (command === "shell") {
@@ -93,7 +93,7 @@ function placeOf({ options }: Invocation, hasService: boolean): CommandPlace | u
   const container = options.text("container");
   const pid = options.integer("pid", 1, 2 ** 31 - 1);
   const isHost = options.flag("host");
-  if (isHost && (container !== undefined || pid !== undefined)) throw usage("--host cannot stand beside --container and --pid");
+  if (isHost && (container !== undefined || pid !== undefined)) throw usage("--host cannot be combined with --container or --pid");
   if (isHost) return { kind: "host" };
   if (container !== undefined) return { kind: "container", container, ...(pid === undefined ? {} : { pid }) };
   return pid === undefined ? undefined : { kind: hasService ? "service" : "host", pid };

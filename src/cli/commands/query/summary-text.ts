@@ -25,7 +25,7 @@ function whyText({ findings, health }: ServiceSummary): string {
     const cause = first.kind === "symptom" && findings.find(({ severity, kind }) => severity !== "info" && kind === "cause");
     return cause ? `${first.message}; ${cause.message}` : first.message;
   }
-  return health === "unknown" ? "nothing is heard of it" : "";
+  return health === "unknown" ? "no signals received" : "";
 }
 
 /** `+58%`, `−20%`, `3.1×`; empty when there is nothing to compare with, or no notable difference. */

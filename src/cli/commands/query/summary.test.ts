@@ -82,7 +82,7 @@ describe("coral query summary", () => {
         "SERVICE   HEALTH    REQ/S  ERRORS    P95  BEFORE  WHY",
         "checkout  critical     41    0.1%  4.2ms   4.1ms  p95 is 240 ms",
         "api       ok           41    0.1%  4.2ms   4.1ms  -",
-        "worker    unknown       -       -      -       -  nothing is heard of it",
+        "worker    unknown       -       -      -       -  no signals received",
         "",
       ].join("\n"),
     );

@@ -23,7 +23,7 @@ const allowed: readonly RegExp[] = [
 export function readablePath(files: RootFiles): ValueCheck {
   return (path) => {
     if (!path.startsWith("/")) return "is not an absolute path";
-    if (path.split("/").some((part) => part === ".." || part === ".")) return "holds . or ..";
+    if (path.split("/").some((part) => part === ".." || part === ".")) return "contains . or ..";
     const plain = path.replace(/\/+/g, "/");
     const own = plain.replace(/^(\/proc\/)(?:self|thread-self)(?=\/)/, "$11");
     if (!allowed.some((pattern) => pattern.test(own))) return "is not among the files that may be read";
@@ -33,6 +33,6 @@ export function readablePath(files: RootFiles): ValueCheck {
     if (!real.stats.isFile() && !real.stats.isDirectory()) return "is not a plain file";
     return allowed.some((pattern) => pattern.test(real.path))
       ? undefined
-      : `leads to ${real.path}, which is not among the files that may be read`;
+      : `is a link to ${real.path}, which is not among the files that may be read`;
   };
 }

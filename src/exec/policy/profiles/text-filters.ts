@@ -18,7 +18,7 @@ function reader(grammar: ArgumentGrammar): DiagnosticProgram {
   };
 }
 
-const noFile: ValueCheck = (value) => (value === "-" ? undefined : "is a file, and only standard input is read here");
+const noFile: ValueCheck = (value) => (value === "-" ? undefined : "is a file, but this program reads only standard input");
 
 /** Standard input only. */
 function filter(grammar: ArgumentGrammar): DiagnosticProgram {
