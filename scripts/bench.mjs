@@ -12,7 +12,9 @@ const { filesBelow } = await import("./lib/stamps.mjs");
 
 async function main() {
   const available = filesBelow("bench", (file) => /^bench[/\\][a-z0-9-]+\.ts$/.test(file)).map((file) => basename(file, ".ts"));
-  const wanted = process.argv.slice(2).filter((argument) => !argument.startsWith("-"));
+  // What follows --with are arguments of the benchmark itself: `npm run bench:rca -- <folder>`.
+  const [own, passed] = splitAt(process.argv.slice(2), "--with");
+  const wanted = own.filter((argument) => !argument.startsWith("-"));
   const unknown = wanted.filter((name) => !available.includes(name));
   if (unknown.length > 0)
     throw new SetupError(`Cannot run benchmark "${unknown.join('", "')}": unknown name; available: ${available.join(", ")}`);
@@ -25,9 +27,18 @@ async function main() {
     const outfile = join(root, "build/bench", `${name}.js`);
     await build({ ...bundleOptions, absWorkingDir: root, entryPoints: [`bench/${name}.ts`], outfile, sourcemap: "inline" });
     say(`benchmark ${name}`);
-    const code = await runVisibly(process.execPath, ["--enable-source-maps", "--expose-gc", outfile]);
+    const code = await runVisibly(process.execPath, ["--enable-source-maps", "--expose-gc", outfile, ...passed]);
     if (code !== 0) process.exitCode = code;
   }
+}
+
+/**
+ * @param {string[]} words
+ * @param {string} mark
+ */
+function splitAt(words, mark) {
+  const at = words.indexOf(mark);
+  return at < 0 ? /** @type {const} */ ([words, []]) : /** @type {const} */ ([words.slice(0, at), words.slice(at + 1)]);
 }
 
 await main().catch(reportFailure);

@@ -25,6 +25,7 @@ export const rooms: Readonly<Record<string, Room>> = {
   base: { rooms: [], packages: [] },
   proto: { rooms: ["base"], packages: ["@bufbuild/protobuf"], node: false },
   model: { rooms: ["base"], packages: [], node: false },
+  diagnosis: { rooms: ["base", "model"], packages: [], node: false },
   config: {
     rooms: ["base", "model"],
     packages: ["yaml", "zod"],
@@ -101,7 +102,7 @@ export const rooms: Readonly<Record<string, Room>> = {
     },
   },
   tools: {
-    rooms: ["base", "proto", "model"],
+    rooms: ["base", "proto", "model", "diagnosis"],
     packages: ["zod"],
     node: false,
     folders: {
@@ -119,6 +120,7 @@ export const rooms: Readonly<Record<string, Room>> = {
       network: ["contract", "schemas", "services", "traffic"],
       deployments: ["contract", "health", "schemas", "services", "traffic"],
       summary: ["contract", "deployments", "health", "schemas", "services", "traffic"],
+      diagnosis: ["contract", "schemas", "services", "traffic"],
       status: ["agents", "contract", "health", "schemas", "summary", "traffic"],
     },
   },
@@ -147,6 +149,7 @@ export const rooms: Readonly<Record<string, Room>> = {
     folders: {
       core: [],
       deployments: [],
+      diagnosis: [],
       health: [],
       inbox: [],
       registry: ["core"],
@@ -155,7 +158,7 @@ export const rooms: Readonly<Record<string, Room>> = {
       identity: ["discovery"],
       audit: ["registry"],
       commands: ["audit", "registry"],
-      queries: ["audit", "commands", "deployments", "discovery", "identity", "registry"],
+      queries: ["audit", "commands", "deployments", "diagnosis", "discovery", "identity", "registry"],
       http: ["commands", "core", "registry"],
     },
   },
@@ -175,6 +178,7 @@ export const rooms: Readonly<Record<string, Room>> = {
       "base",
       "proto",
       "model",
+      "diagnosis",
       "config",
       "redact",
       "code",

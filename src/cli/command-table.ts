@@ -5,6 +5,7 @@ import { agentCommands } from "./commands/agent/agent-table.ts";
 import { approvalCommands, auditCommands } from "./commands/audit/audit-table.ts";
 import { colonyCommands } from "./commands/colony/colony-table.ts";
 import { configCommands } from "./commands/config/config-table.ts";
+import { diagnoseCommand, evidenceCommand } from "./commands/diagnosis/diagnosis-table.ts";
 import { execCommand, runCommand, shellCommand } from "./commands/exec/exec-table.ts";
 import { mcpCommands, toolCommands } from "./commands/mcp/mcp-table.ts";
 import { networkCommands } from "./commands/network/network-table.ts";
@@ -72,6 +73,8 @@ export const commandTable: CommandSpec = {
       ],
       load: () => import("./commands/status.ts"),
     },
+    { ...diagnoseCommand, group: look },
+    { ...evidenceCommand, group: look },
     { ...topCommand, group: look },
     { name: "query", group: look, summary: "Query stored signals", commands: queryCommands },
     { ...captureCommand, group: look },

@@ -27,6 +27,8 @@ describe("colonyTools", () => {
       "coral_get_external_dependencies",
       "coral_get_ingress",
       "coral_get_egress",
+      "coral_diagnose",
+      "coral_evidence",
       "coral_query_summary",
       "coral_query_deployments",
       "coral_query_top",

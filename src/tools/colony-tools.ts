@@ -9,6 +9,8 @@ import type { ColonyBackend } from "./contract/backend.ts";
 import type { Tool } from "./contract/define-tool.ts";
 import { markDeployment } from "./deployments/mark-deployment.ts";
 import { queryDeployments } from "./deployments/query-deployments.ts";
+import { diagnoseTool } from "./diagnosis/diagnose-tool.ts";
+import { getEvidence } from "./diagnosis/get-evidence.ts";
 import { queryHost } from "./host/query-host.ts";
 import { getEgress, getIngress } from "./network/get-endpoints.ts";
 import { getExternalDependencies } from "./network/get-external-dependencies.ts";
@@ -37,6 +39,8 @@ export const colonyTools = [
   getExternalDependencies,
   getIngress,
   getEgress,
+  diagnoseTool,
+  getEvidence,
   querySummary,
   queryDeployments,
   queryTop,

@@ -30,6 +30,7 @@ export type { InputField } from "./contract/input-fields.ts";
 export { findTool, listTools, type ToolListEntry } from "./contract/tool-list.ts";
 export { compareBuilds, verdictOf } from "./deployments/compare-builds.ts";
 export { deployedText, reasonOf, sharesText, whatWasDeployed } from "./deployments/describe-deployment.ts";
+export { runDiagnosis } from "./diagnosis/run-diagnosis.ts";
 export { maxRangesFileBytes, type ProviderRanges, parseProviderRanges } from "./network/ranges/provider-ranges.ts";
 export { findPublishedLink, type PublishedRanges, parsePublishedRanges, publishedRanges } from "./network/ranges/published-ranges.ts";
 export type { RangeFormat } from "./network/ranges/range-formats.ts";
@@ -62,6 +63,7 @@ export type {
   MarkDeploymentRequest,
   Verdict,
 } from "./schemas/deployment.ts";
+export type { DiagnosisResult, EvidenceResult } from "./schemas/diagnosis.ts";
 export type { EventList } from "./schemas/event.ts";
 export type { HostQueryResult, HostReport } from "./schemas/host.ts";
 export type { LogPattern, LogRecord, LogResult } from "./schemas/logs.ts";

@@ -3,6 +3,7 @@
  * become the texts that rows have, texts in answers become labels, here and nowhere else.
  */
 
+import type { DiagnosisFacts } from "../../model/diagnosis.ts";
 import type { EdgeEnd, EdgeFact, EdgePageFacts, EdgeRedKey } from "../../model/edges.ts";
 import type { ColonyEvent } from "../../model/events.ts";
 import type { OwnStoreFacts } from "../../model/own-stores.ts";
@@ -13,11 +14,9 @@ import type { ServiceDirectory } from "./service-directory.ts";
 import type { ServiceNames } from "./service-names.ts";
 
 /** A backend whose requests have texts of rows in place of names, and whose answers do, too. Where one service must be meant, it is the id. */
-export type ResolvedBackend = Pick<ColonyBackend, "capture" | "markDeployment"> & {
-  [M in Exclude<keyof ColonyBackend, "capture" | "markDeployment">]: ColonyBackend[M] extends (
-    request: infer R,
-    ...rest: infer A
-  ) => infer T
+type Unresolved = "capture" | "markDeployment" | "nowMs" | "diagnosisOnset" | "diagnosisFacts" | "keepEvidence" | "evidence";
+export type ResolvedBackend = Pick<ColonyBackend, Unresolved> & {
+  [M in Exclude<keyof ColonyBackend, Unresolved>]: ColonyBackend[M] extends (request: infer R, ...rest: infer A) => infer T
     ? (request: Resolved<R>, ...rest: A) => T
     : never;
 };
@@ -38,7 +37,15 @@ function resolved<R extends { service?: string; peer?: string }>(names: ServiceN
   } as Resolved<R>;
 }
 
-type ServicesPart = "services" | "summary" | "serviceDetails" | "deployments" | "markDeployment" | "events" | "serviceCpu";
+type ServicesPart =
+  | "diagnosisFacts"
+  | "services"
+  | "summary"
+  | "serviceDetails"
+  | "deployments"
+  | "markDeployment"
+  | "events"
+  | "serviceCpu";
 
 function servicesBackend(inner: ResolvedBackend, directory: Pick<ServiceDirectory, "names">): Pick<ColonyBackend, ServicesPart> {
   return {
@@ -63,6 +70,7 @@ function servicesBackend(inner: ResolvedBackend, directory: Pick<ServiceDirector
       const names = await directory.names();
       return labelSummary(await inner.summary(resolved(names, request), context), names);
     },
+    diagnosisFacts: async (request, context) => labelDiagnosis(await inner.diagnosisFacts(request, context), await directory.names()),
     serviceDetails: async (request, context) => {
       const names = await directory.names();
       const facts = await inner.serviceDetails(resolved(names, request), context);
@@ -211,6 +219,26 @@ function telemetryBackend(inner: ResolvedBackend, directory: Pick<ServiceDirecto
     spanProcesses: async (context) => labelled(await inner.spanProcesses(context), await directory.names()),
     spanServices: async (request, context) => labels(await inner.spanServices(request, context), await directory.names()),
     logServices: async (request, context) => labels(await inner.logServices(request, context), await directory.names()),
+  };
+}
+
+/** Of what has several texts, each keeps its own facts under the one label. */
+function labelDiagnosis(facts: DiagnosisFacts, names: ServiceNames): DiagnosisFacts {
+  const label: Label = (text) => names.labelOf(text);
+  const pair = <T extends { caller: string; callee: string }>(one: T): T => ({
+    ...one,
+    caller: label(one.caller),
+    callee: label(one.callee),
+  });
+  return {
+    ...facts,
+    measures: labelled(facts.measures, names),
+    operations: labelled(facts.operations, names),
+    links: facts.links.map(pair),
+    steps: facts.steps.map((step) => ({ ...step, service: label(step.service), childService: label(step.childService) })),
+    calls: facts.calls.map(pair),
+    externals: labels(facts.externals, names),
+    changes: labelled(facts.changes, names),
   };
 }
 

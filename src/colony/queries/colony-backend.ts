@@ -25,6 +25,7 @@ import type { OpenedAudit } from "../audit/open-audit.ts";
 import { createCapture } from "../commands/capture.ts";
 import type { Commands } from "../commands/commands.ts";
 import type { DeploymentWatch } from "../deployments/deployment-watch.ts";
+import { createDiagnosisBackend } from "../diagnosis/diagnosis-backend.ts";
 import type { DiscoveryLoop } from "../discovery/discovery-loop.ts";
 import { labelBackend, type ResolvedBackend } from "../identity/label-backend.ts";
 import type { ServiceDirectory } from "../identity/service-directory.ts";
@@ -77,6 +78,7 @@ function createResolvedBackend(options: ColonyBackendOptions): ResolvedBackend {
     hostsNow: () => queryHostsNow(store, { nowMs: clock.wallMs() }),
     host: (request) => queryHosts(store, { ...request, nowMs: clock.wallMs() }),
     ...topologyBackend(options),
+    ...createDiagnosisBackend({ store, clock }),
     ...createSummaryBackend({ store, discovery: options.discovery, deployments: options.deployments, clock, log: options.log }),
     ...telemetry,
     ...createDirectBackend({ own: telemetry, agents: new AgentQueries(registry), clock }),

@@ -24,6 +24,8 @@ export {
   readBuilds,
   type ServedRequests,
 } from "./deployments/running-builds.ts";
+export { queryDiagnosis } from "./diagnosis/query-diagnosis.ts";
+export { queryOnset } from "./diagnosis/query-onset.ts";
 export { queryHosts } from "./host/query-hosts.ts";
 export { queryHostsNow } from "./host/query-hosts-now.ts";
 export { queryServiceCpu } from "./host/query-service-cpu.ts";

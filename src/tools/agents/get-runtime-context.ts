@@ -12,7 +12,7 @@ export const getRuntimeContext = defineTool({
   name: "coral_get_runtime_context",
   title: "Where an agent runs and what it can do",
   description:
-    "Show where an agent runs (native, container, Kubernetes) and its capabilities, each with reason and fix when absent: why a command fails there.",
+    "Show where an agent runs (native, container, Kubernetes) and its capabilities, with reason and fix when absent.",
   input: z.object({
     agent: z.string().min(1).optional().describe("id or host; default: all"),
     refresh: z.boolean().default(false).describe("look again"),

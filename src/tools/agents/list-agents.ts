@@ -23,8 +23,8 @@ export const listAgents = defineTool({
     mode: z
       .enum([...sidecarModes, "host-ns"])
       .optional()
-      .describe("only sidecars in this mode, or containers in the host's namespaces"),
-    capability: z.string().min(1).optional().describe("only agents that can do this, such as exec, shell, ebpf"),
+      .describe("how a container sees its host"),
+    capability: z.string().min(1).optional().describe("such as exec, shell, ebpf"),
     verbose: z.boolean().default(false),
     limit: limitInput(100, 1000),
   }),

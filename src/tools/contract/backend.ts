@@ -5,6 +5,7 @@
 
 import type { AuditRequest } from "../../model/audit.ts";
 import type { ConnectionsFacts, ConnectionsRequest } from "../../model/connections.ts";
+import type { DiagnosisFacts, DiagnosisTimesRequest, EvidenceFact, OnsetFact } from "../../model/diagnosis.ts";
 import type {
   EdgePageRequest,
   EdgeRedFacts,
@@ -145,6 +146,15 @@ export interface ColonyBackend {
   /** Newest first. */
   deployments(request: DeploymentsRequest, context: ToolCallContext): Promise<Deployment[]>;
   markDeployment(request: MarkDeploymentRequest, context: ToolCallContext): Promise<DeploymentMarked>;
+  /** By the colony's clock. */
+  nowMs(): number;
+  /** When the trouble of the time before `untilMs` began. */
+  diagnosisOnset(request: { untilMs: number }, context: ToolCallContext): Promise<OnsetFact>;
+  /** What all signals say of the two times. */
+  diagnosisFacts(request: DiagnosisTimesRequest, context: ToolCallContext): Promise<DiagnosisFacts>;
+  /** Keeps the newest 2,000, for `evidence`. */
+  keepEvidence(facts: readonly EvidenceFact[]): void;
+  evidence(id: string): EvidenceFact | undefined;
   /** What agents' hooks missed. */
   trafficLosses(request: { agentIds?: readonly string[]; sinceMs: number }, context: ToolCallContext): Promise<TrafficLossFact[]>;
   /** Log records, newest first. */

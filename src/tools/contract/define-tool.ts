@@ -19,7 +19,7 @@ export function permits(held: Permission, needed: Permission): boolean {
 }
 
 interface ToolDefinition<Name extends string, Input extends z.ZodObject, Output extends z.ZodObject, Backend> {
-  /** `coral_<verb>_<noun>`. */
+  /** `coral_<verb>_<noun>`, or the verb alone. */
   name: Name;
   title: string;
   /** One or two sentences for people and language models: what it answers and when to use it. */
@@ -71,7 +71,8 @@ export function defineTool<const Name extends string, Input extends z.ZodObject,
   definition: ToolDefinition<Name, Input, Output, Backend>,
 ): Tool<Backend, Name, Answer<z.infer<Output>>> {
   const { name, title, description, permission, changes } = definition;
-  if (!/^coral_[a-z]+(_[a-z]+)+$/.test(name)) throw new Error(`Cannot define tool "${name}": names have the form coral_<verb>_<noun>`);
+  if (!/^coral_[a-z]+(_[a-z]+)*$/.test(name))
+    throw new Error(`Cannot define tool "${name}": names have the form coral_<verb>_<noun> or coral_<verb>`);
   const inputSchema = definition.input.strict();
   const outputSchema = definition.output.extend({ completeness: completenessSchema });
   let inputJson: Record<string, unknown> | undefined;

@@ -17,7 +17,7 @@ export const queryHost = defineTool({
   name: "coral_query_host",
   title: "Host health",
   description:
-    "Show CPU, memory, load, pressure, disks, mounts, network, control groups and top processes of hosts, with findings (rules that fired), worst first. Without agent: the busiest hosts.",
+    "Show CPU, memory, load, pressure, disks, mounts, network, control groups and top processes of hosts, with findings, worst first. Without agent: the busiest.",
   input: z.object({
     agent: agentInput(),
     since: sinceInput("5m", { maxMs: 90 * dayMs }),

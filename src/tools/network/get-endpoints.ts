@@ -24,7 +24,7 @@ export const getIngress = defineTool({
   name: "coral_get_ingress",
   title: "Ingress endpoints",
   description:
-    "List who calls which service from outside: address, name, scope (public = from the internet), connections, rates. Answers: which services face the internet?",
+    "List who calls which service from outside: address, name, scope (public = from the internet), connections, rates.",
   input,
   output: endpointListSchema,
   permission: "read",

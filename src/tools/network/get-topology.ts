@@ -23,7 +23,7 @@ export const getTopology = defineTool({
   name: "coral_get_topology",
   title: "Service topology",
   description:
-    "Show who calls whom: services, external callers and dependencies, with request rate, error share, p95, connections and confidence. With service: what it needs and what breaks if it goes down, transitively; also for external names such as s3.",
+    "Show who calls whom: services, external callers and dependencies, with request rate, error share, p95, connections and confidence. With service: what it needs and what breaks if it goes down, transitively.",
   input: z.object({
     ...networkInput,
     service: z.string().min(1).optional().describe("only around this service or external name, provider or address"),

@@ -12,7 +12,7 @@ export const listEvents = defineTool({
   name: "coral_list_events",
   title: "List events",
   description:
-    "List what happened, newest first: services found, restarted, updated or unhealthy, new external callers (ingress-new) and dependencies (egress-new), new log patterns (log-pattern-new) and bursts (log-burst), agents, losses.",
+    "List what happened, newest first: services restarted, updated or unhealthy, new external callers (ingress-new) and dependencies (egress-new), log patterns (log-pattern-new, log-burst), agents, losses.",
   input: z.object({
     agent: agentInput(),
     service: serviceInput(),

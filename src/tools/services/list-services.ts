@@ -19,18 +19,18 @@ export const listServices = defineTool({
   name: "coral_list_services",
   title: "List services",
   description:
-    "List every service found or connected: name with origin and confidence, status, ports, instances, hosts, build, health, ingress (called from outside), egress (calls outside).",
+    "List every service found or connected: name with origin and confidence, status, ports, instances, hosts, build, health, ingress, egress.",
   input: z.object({
     service: z.string().min(1).optional().describe("only the service of this exact name"),
-    match: z.string().min(1).optional().describe("only names that contain this text"),
+    match: z.string().min(1).optional().describe("part of a name"),
     agent: agentInput(),
     status: serviceStatusSchema.optional(),
-    method: z.enum(discoveryMethods).optional().describe("only those discovered this way"),
-    class: z.enum(["ingress", "egress"]).optional().describe("only those called from outside, or calling outside"),
+    method: z.enum(discoveryMethods).optional().describe("found this way"),
+    class: z.enum(["ingress", "egress"]).optional().describe("called from outside, or calling outside"),
     since: durationInput({ minMs: 1_000, maxMs: 366 * 86_400_000 })
       .optional()
       .describe("only those seen within: 5m, 2h, 7d"),
-    processes: z.boolean().default(false).describe("add pid, executable, build and command line of each process"),
+    processes: z.boolean().default(false).describe("with pid, executable, build and command line"),
     limit: limitInput(100, 10_000),
   }),
   output: serviceListSchema,

@@ -23,7 +23,7 @@ const severity: Record<AgentHealth, number> = { unhealthy: 0, degraded: 1, healt
 export const getStatus = defineTool({
   name: "coral_get_status",
   title: "Colony status",
-  description: "Show an overview of the colony: agents by health, current CPU and memory of each host, warnings with fixes. Start here.",
+  description: "Show an overview of the colony: agents by health, current CPU and memory of each host, warnings with fixes.",
   input: z.object({}),
   output: colonyStatusSchema,
   permission: "read",

@@ -19,7 +19,7 @@ export const querySummary = defineTool({
   name: "coral_query_summary",
   title: "Health summary",
   description:
-    "Start here. Show service health, worst first: rules that fired, requests compared with the hour before and yesterday. With service: onset, routes, callers, callees, hosts, logs, events.",
+    "Show service health, worst first: rules that fired, requests compared with the hour before and yesterday. With service: onset, routes, callers, callees, hosts, logs, events.",
   input: z.object({
     service: serviceInput(),
     since: sinceInput("5m", { minMs: 60_000, maxMs: 7 * dayMs }),

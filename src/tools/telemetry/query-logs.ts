@@ -20,7 +20,7 @@ export const queryLogs = defineTool({
   name: "coral_query_logs",
   title: "Logs",
   description:
-    "Search log records, newest first, by service, minimum severity, text, pattern or trace. by=pattern groups them by template with counts: start there, then pass a pattern.",
+    "Search log records, newest first, by service, minimum severity, text, pattern or trace. by=pattern groups them by template: start there, then pass a pattern.",
   input: z.object({
     service: serviceInput(),
     level: z.enum(logLevels).optional().describe("minimum severity"),
@@ -29,7 +29,7 @@ export const queryLogs = defineTool({
       .min(1)
       .max(1_000)
       .optional()
-      .describe("only with this text in body or attributes, ignoring case; /regex/ for a regular expression"),
+      .describe("text in body or attributes, ignoring case; or /regex/"),
     pattern: z.string().min(1).max(1_000).optional().describe("only this pattern: its id, or text of its template"),
     traceId: z
       .string()
@@ -37,7 +37,7 @@ export const queryLogs = defineTool({
       .optional()
       .describe("only this trace: 32 hex digits"),
     by: z.enum(["record", "pattern"]).default("record").describe("one row per record or pattern"),
-    agent: z.string().min(1).optional().describe("only this agent (id or host name), from its own store"),
+    agent: z.string().min(1).optional().describe("one agent, from its own store"),
     since: sinceInput("15m", { maxMs: 90 * 86_400_000 }),
     limit: limitInput(50, 1_000),
     page: z.string().max(40).optional().describe('"next" of an answer, for older records'),

@@ -27,9 +27,9 @@ export const queryTraces = defineTool({
   description: "Find distributed traces (OTLP), or with traceId show one whole trace as a tree of spans with self time and critical path.",
   input: z.object({
     traceId: z.string().optional().describe("one whole trace: 32 hex digits, or a traceparent header"),
-    service: z.string().min(1).optional().describe("only traces with a span of this service; one span must match all filters"),
-    route: z.string().min(1).optional().describe("only with a span whose route, name, path or statement contains this"),
-    minDuration: durationInput({ minMs: 0, maxMs: dayMs }).optional().describe("only with a span at least this long: 250ms, 2s"),
+    service: z.string().min(1).optional().describe("of a span; one span must match all filters"),
+    route: z.string().min(1).optional().describe("part of a span's route, name, path or statement"),
+    minDuration: durationInput({ minMs: 0, maxMs: dayMs }).optional().describe("of a span, at least: 250ms, 2s"),
     error: z.boolean().default(false).describe("only with a failed span"),
     where: z
       .array(z.string().min(1).max(2_000))
@@ -37,7 +37,7 @@ export const queryTraces = defineTool({
       .optional()
       .describe("attributes of that span or its resource: http.status_code>=500, user.id=42, url.full~/cart; = != > >= < <= ~ !~"),
     since: sinceInput("1h", { maxMs: 90 * dayMs }),
-    agent: z.string().min(1).optional().describe("only this agent (id or host name), from its own store"),
+    agent: z.string().min(1).optional().describe("one agent, from its own store"),
     order: z.enum(["newest", "slowest"]).default("newest").describe("which come first"),
     limit: z.int().min(1).max(20_000).optional().describe("traces (default 20), or spans of one trace (default 500, longest first)"),
     details: z.boolean().default(false).describe("include attributes, events and links of one trace"),

@@ -22,7 +22,7 @@ export const queryRed = defineTool({
   name: "coral_query_red",
   title: "Rate, errors, duration",
   description:
-    "Show rate, error share, p50/p95/p99, queue and service time, first byte and bytes of requests that services served (server) and sent (client), by service, route, peer or status, with findings. HTTP, gRPC, SQL, Redis, DNS and more without instrumentation; from spans where no hook saw a service.",
+    "Show rate, error share, percentiles, queue time and bytes of requests that services served or sent, by service, route, peer or status, with findings. Without instrumentation; from spans where no hook saw a service.",
   input: z.object({
     service: serviceInput(),
     peer: peerInput(),

@@ -1,0 +1,71 @@
+/** Incidents in the form of a folder per suite: cases.json, metrics.parquet and, where there are any, spans.parquet, logs.parquet and edges.json. */
+
+import { existsSync, readdirSync, readFileSync } from "node:fs";
+import { join } from "node:path";
+import type { TimeRange } from "../../src/model/diagnosis.ts";
+
+export interface RcaCase {
+  id: string;
+  /** Seconds. */
+  anomaly_ts: number;
+  /** Ids of the series with normal data. */
+  baseline: string[];
+  entry: string;
+  slo_metric?: string;
+}
+
+export interface RcaSuite {
+  name: string;
+  directory: string;
+  cases: RcaCase[];
+  edges: [caller: string, callee: string][];
+  has: (file: string) => boolean;
+}
+
+export function readSuites(directory: string): RcaSuite[] {
+  const names = existsSync(join(directory, "cases.json"))
+    ? ["."]
+    : readdirSync(directory).filter((name) => existsSync(join(directory, name, "cases.json")));
+  return names.sort().map((name) => {
+    const folder = join(directory, name);
+    const edges = join(folder, "edges.json");
+    return {
+      name,
+      directory: folder,
+      cases: JSON.parse(readFileSync(join(folder, "cases.json"), "utf8")) as RcaCase[],
+      edges: existsSync(edges) ? (JSON.parse(readFileSync(edges, "utf8")) as RcaSuite["edges"]) : [],
+      has: (file) => existsSync(join(folder, file)),
+    };
+  });
+}
+
+/** Seconds at which series begin and end. */
+export type SeriesTimes = ReadonlyMap<string, { first: number; last: number }>;
+
+/** Before the onset, and after the fault: neither is normal. */
+const guardMs = 60_000;
+/** A fault in a recording of a whole day lasts so long, and is over some time later. */
+const faultMs = 180_000;
+const recoveryMs = 300_000;
+
+/** What `coral diagnose --between … --baseline …` would be given. */
+export function timesOf(one: RcaCase, series: SeriesTimes, shiftMs: (series: string) => number): { before: TimeRange[]; after: TimeRange } {
+  const rangeOf = (id: string): TimeRange => {
+    const { first, last } = series.get(id) ?? { first: 0, last: 0 };
+    return { fromMs: first * 1_000 + shiftMs(id), untilMs: last * 1_000 + shiftMs(id) + 1 };
+  };
+  const isDay = !series.has(one.id);
+  const own = isDay ? one.baseline[0] : one.id;
+  if (own === undefined) throw new Error(`Cannot use case ${one.id}: it has no series`);
+  const onsetMs = one.anomaly_ts * 1_000 + shiftMs(own);
+  const after = { fromMs: onsetMs, untilMs: isDay ? onsetMs + faultMs : rangeOf(own).untilMs };
+  const before = one.baseline.flatMap((id) => {
+    const whole = rangeOf(id);
+    if (id !== own) return [whole];
+    return [
+      { fromMs: whole.fromMs, untilMs: isDay ? onsetMs - guardMs : onsetMs },
+      ...(isDay ? [{ fromMs: onsetMs + recoveryMs, untilMs: whole.untilMs }] : []),
+    ];
+  });
+  return { before: before.filter(({ fromMs, untilMs }) => untilMs > fromMs), after };
+}

@@ -1,0 +1,83 @@
+/** A diagnosis on one screen: the answer first, then the evidence, then what to do. */
+
+import { escapeText } from "../../../base/escape-text.ts";
+import { formatDurationMs } from "../../../base/units.ts";
+import type { DiagnosisResult, EvidenceResult } from "../../../tools/index.ts";
+import type { Printer } from "../../output/printer.ts";
+import { textWidth, truncateText } from "../../output/text-width.ts";
+import { localTime, percent } from "../../output/values.ts";
+
+/** Where the width of the terminal is unknown. */
+const pageWidth = 80;
+const shown = { evidence: 3, others: 3 };
+
+export function diagnosisPage(answer: DiagnosisResult, print: Printer, nowMs: number): string {
+  const { style } = print;
+  const [first, ...others] = answer.causes;
+  if (!first)
+    return `${style(answer.verdict === "no-issue" ? "green" : "yellow", answer.verdict.replaceAll("-", " "))}\n${wrapped(answer.summary, print)}\n${timesText(answer, nowMs)}\n`;
+  const lines = [
+    style("bold", wrapped(`${answer.summary} (${percent(first.confidence)} sure)`, print)),
+    ...first.evidence.slice(0, shown.evidence).map(({ id, statement }) => evidenceLine(id, statement, print)),
+    timesText(answer, nowMs),
+  ];
+  if (first.chain.length > 1) lines.push(wrapped(`path: ${first.chain.join(" → ")}`, print));
+  if (first.change !== null) lines.push(wrapped(`changed just before: ${first.change}`, print));
+  if (others.length > 0) {
+    lines.push("", "Less likely");
+    for (const cause of others.slice(0, shown.others)) {
+      lines.push(cut(`  ${cause.summary} (${percent(cause.confidence)})`, print));
+      const [evidence] = cause.evidence;
+      if (evidence) lines.push(evidenceLine(evidence.id, evidence.statement, print));
+    }
+  }
+  if (answer.ruledOut.length > 0) {
+    lines.push("", "Ruled out");
+    for (const { service, reason } of answer.ruledOut) lines.push(cut(`  ${service}: ${reason}`, print));
+  }
+  lines.push("");
+  for (const { command, why } of answer.next) lines.push(cut(`next: ${command}  (${why})`, print));
+  return `${lines.join("\n")}\n`;
+}
+
+export function evidencePage(evidence: EvidenceResult, print: Printer, nowMs: number): string {
+  const { style } = print;
+  const compared = evidence.comparedWith.map(({ from, until }) => `${localTime(from, nowMs)} to ${localTime(until, nowMs)}`).join(", ");
+  return `${[
+    `${style("bold", escapeText(evidence.service))}  ${evidence.kind} · ${evidence.id}`,
+    wrapped(evidence.statement, print),
+    wrapped(`${evidence.name}: usual ${evidence.usual}, now ${evidence.now}${evidence.unit === "" ? "" : ` (${evidence.unit})`}`, print),
+    `time in question: ${localTime(evidence.from, nowMs)} to ${localTime(evidence.until, nowMs)}`,
+    `compared with: ${compared}`,
+    ...evidence.commands.map((command) => `more: ${escapeText(command)}`),
+  ].join("\n")}\n`;
+}
+
+function timesText({ from, until, comparedWith, isOnsetFound }: DiagnosisResult, nowMs: number): string {
+  const usualMs = comparedWith.reduce((sum, one) => sum + Date.parse(one.until) - Date.parse(one.from), 0);
+  const lasted = formatDurationMs(Math.round((Date.parse(until) - Date.parse(from)) / 1_000) * 1_000);
+  const usual =
+    usualMs === 0 ? "nothing to compare with" : `compared with ${formatDurationMs(Math.round(usualMs / 60_000) * 60_000)} before`;
+  return `${isOnsetFound ? "since" : "from"} ${localTime(from, nowMs)} (${lasted}), ${usual}`;
+}
+
+function evidenceLine(id: string, statement: string, print: Printer): string {
+  const width = (print.width ?? pageWidth) - textWidth(id) - 5;
+  return `  ${truncateText(escapeText(statement), width)}  ${print.style("dim", id)}`;
+}
+
+function cut(text: string, print: Printer): string {
+  return truncateText(escapeText(text), print.width ?? pageWidth);
+}
+
+/** Broken between words. */
+function wrapped(text: string, print: Printer): string {
+  const width = print.width ?? pageWidth;
+  const lines = [""];
+  for (const word of escapeText(text).split(" ")) {
+    const line = lines.at(-1) ?? "";
+    if (line !== "" && textWidth(line) + 1 + textWidth(word) > width) lines.push(word);
+    else lines[lines.length - 1] = line === "" ? word : `${line} ${word}`;
+  }
+  return lines.join("\n");
+}

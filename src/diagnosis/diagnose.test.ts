@@ -1,0 +1,144 @@
+import { describe, expect, it } from "vitest";
+import { requestMeasures, type StepFact } from "../model/diagnosis.ts";
+import { diagnose } from "./diagnose.ts";
+import { facts, measure, steady, stepCounts, times } from "./diagnosis.fixture.ts";
+
+const ask = { entry: "web", symptom: null };
+const calls = [
+  { caller: "web", callee: "orders" },
+  { caller: "orders", callee: "db" },
+];
+
+const operation = (service: string, name: string, usualUs: number, nowUs: number) => ({
+  service,
+  operation: name,
+  isCall: false,
+  before: { self: times(usualUs), wholeUs: usualUs },
+  after: { self: times(nowUs), wholeUs: nowUs },
+});
+
+const step = (service: string, child: string, before: [number, number], after: [number, number], values: Partial<StepFact> = {}): StepFact => ({
+  service,
+  operation: `${service}.handle`,
+  kind: "log",
+  childService: service,
+  child,
+  severity: "info",
+  before: stepCounts(...before),
+  after: stepCounts(...after),
+  ...values,
+});
+
+describe("diagnose()", () => {
+  it("finds no issue when everything is as usual", () => {
+    const quiet = ["web", "orders", "db"].map((service) => measure({ service, before: steady(100), after: steady(103) }));
+    const { causes, nearest, services } = diagnose(facts({ measures: quiet, calls }), ask);
+    expect(causes).toEqual([]);
+    expect(services).toBe(3);
+    expect(nearest?.score).toBeLessThan(0.3);
+  });
+
+  it("blames the callee that is slow, and rules out callers that suffer from it", () => {
+    const slow = ["web", "orders", "db"].map((service) => measure({ service, before: steady(100), after: steady(1_100) }));
+    const { causes, ruledOut } = diagnose(facts({ measures: slow, calls }), ask);
+    expect(causes[0]).toMatchObject({ service: "db", kind: "slow", chain: ["web", "orders", "db"] });
+    expect(causes[0]?.confidence).toBeGreaterThan(0.7);
+    expect(ruledOut.map(({ service }) => service)).toEqual(["orders", "web"]);
+    expect(ruledOut[0]?.reason).toContain("suffers from db");
+  });
+
+  it("blames the service that is slower than its callees explain", () => {
+    const measures = [
+      measure({ service: "web", before: steady(100), after: steady(1_100) }),
+      measure({ service: "orders", before: steady(80), after: steady(1_080) }),
+      measure({ service: "db", before: steady(20), after: steady(60) }),
+    ];
+    expect(diagnose(facts({ measures, calls }), ask).causes[0]?.service).toBe("orders");
+  });
+
+  it("reads an availability as failures", () => {
+    const measures = ["web", "orders"].map((service) =>
+      measure({ service, name: "availability", unit: "%", kind: "errors", before: steady(100, 0), after: steady(95, 0) }),
+    );
+    expect(diagnose(facts({ measures, calls }), ask).causes[0]).toMatchObject({ service: "orders", kind: "failing" });
+  });
+
+  it("blames what uses a resource up", () => {
+    const measures = [
+      measure({ service: "web", before: steady(100), after: steady(180) }),
+      ...["web", "orders", "db"].map((service) =>
+        measure({
+          service,
+          name: "cpu",
+          unit: "cores",
+          kind: "resource",
+          before: steady(0.2),
+          after: steady(service === "orders" ? 3 : 0.2),
+        }),
+      ),
+    ];
+    expect(diagnose(facts({ measures, calls }), ask).causes[0]).toMatchObject({ service: "orders", kind: "resource" });
+  });
+
+  it("finds code that takes longer by itself", () => {
+    const operations = [operation("web", "GET /", 50_000, 50_000), operation("orders", "total", 5_000, 90_000)];
+    const { causes } = diagnose(facts({ operations }), ask);
+    expect(causes[0]).toMatchObject({ service: "orders", kind: "slow-code", pointer: "total" });
+  });
+
+  it("blames the end whose links are all slow", () => {
+    const link = (caller: string, callee: string, nowUs: number) => ({ caller, callee, before: times(3_000), after: times(nowUs) });
+    const slowCaller = [link("web", "orders", 90_000), link("web", "stock", 90_000), link("stock", "db", 3_000)];
+    expect(diagnose(facts({ links: slowCaller }), ask).causes[0]).toMatchObject({ service: "web", kind: "slow-link" });
+    const slowCallee = [link("web", "orders", 3_000), link("web", "db", 90_000), link("stock", "db", 90_000), link("stock", "cache", 3_000)];
+    expect(diagnose(facts({ links: slowCallee }), ask).causes[0]).toMatchObject({ service: "db", kind: "slow-link" });
+  });
+
+  it("notices log records that are absent although the operation ran", () => {
+    const steps = [step("orders", "order <num> stored", [500, 500], [40, 0]), step("web", "sent", [500, 500], [40, 40])];
+    const { causes } = diagnose(facts({ steps }), ask);
+    expect(causes[0]).toMatchObject({ service: "orders", kind: "changed-path", pointer: "order <num> stored" });
+    expect(causes[0]?.evidence[0]?.statement).toContain("is absent per orders.handle although it ran 40 times");
+  });
+
+  it("blames the operation further down when both do something unusual", () => {
+    const steps = [
+      step("web", "orders.handle", [500, 500], [40, 40], { kind: "span", childService: "orders" }),
+      step("web", "answer failed", [500, 0], [40, 40], { severity: "error" }),
+      step("orders", "price missing", [500, 0], [40, 40], { severity: "error" }),
+    ];
+    const { causes, ruledOut } = diagnose(facts({ steps }), ask);
+    expect(causes.map(({ service }) => service)).toEqual(["orders"]);
+    expect(ruledOut).toMatchObject([{ service: "web" }]);
+  });
+
+  it("takes few traces for chance", () => {
+    expect(diagnose(facts({ steps: [step("orders", "cache miss", [500, 100], [10, 5])] }), ask).causes).toEqual([]);
+  });
+
+  it("counts a change near the start in, and never alone", () => {
+    const changes = [{ timeMs: 3_600_000, service: "orders", kind: "deployment", message: "orders was deployed" }];
+    const quiet = ["web", "orders"].map((service) => measure({ service, before: steady(100), after: steady(101) }));
+    const alone = diagnose(facts({ measures: quiet, changes, calls }), ask);
+    expect(alone.causes).toEqual([]);
+    expect(alone.ruledOut).toMatchObject([{ service: "orders" }]);
+    const slow = ["orders", "stock"].map((service) => measure({ service, before: steady(100), after: steady(900) }));
+    const { causes } = diagnose(facts({ measures: slow, changes }), { entry: null, symptom: null });
+    expect(causes[0]).toMatchObject({ service: "orders", change: changes[0] });
+  });
+
+  it("answers with more traffic when that is what is unusual", () => {
+    const measures = [
+      measure({ service: "web", name: requestMeasures.rate, unit: "/s", kind: "traffic", before: steady(20), after: steady(90) }),
+      measure({ service: "web", before: steady(100), after: steady(110) }),
+    ];
+    expect(diagnose(facts({ measures, calls }), ask).causes[0]).toMatchObject({ service: "web", kind: "more-traffic" });
+  });
+
+  it("sees the service behind a load balancer's address", () => {
+    const measures = ["lb.example.com", "orders"].map((service) => measure({ service, before: steady(100), after: steady(1_000) }));
+    const all = [{ caller: "web", callee: "lb.example.com" }, ...calls];
+    const { causes } = diagnose(facts({ measures, calls: all, externals: ["lb.example.com"] }), ask);
+    expect(causes[0]?.service).toBe("orders");
+  });
+});

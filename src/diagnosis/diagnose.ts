@@ -1,0 +1,154 @@
+/** Facts of all services become ranked causes. The same facts always give the same answer. */
+
+import type { ChangeFact, DiagnosisFacts } from "../model/diagnosis.ts";
+import { CallGraph } from "./call-graph.ts";
+import { judgeMeasures } from "./judge-measures.ts";
+import { judgeSpans } from "./judge-spans.ts";
+import { judgeSteps } from "./judge-steps.ts";
+import { judgeTraffic } from "./judge-traffic.ts";
+import type { CauseKind, Suspicion } from "./suspicion.ts";
+
+interface DiagnosisQuestion {
+  /** The service whose requests suffer; null: any. */
+  entry: string | null;
+  /** What the question is about; null: any. */
+  symptom: "latency" | "errors" | null;
+}
+
+export interface Cause {
+  service: string;
+  kind: CauseKind;
+  pointer: string;
+  score: number;
+  /** 0..1: how often a first cause with such a lead is the right one. */
+  confidence: number;
+  /** All statistics that point at this service, strongest first. */
+  evidence: Suspicion[];
+  /** Services from the entry to this one. */
+  chain: string[];
+  /** The nearest change of this service before or at the start of the trouble. */
+  change: ChangeFact | null;
+}
+
+interface RuledOut {
+  service: string;
+  reason: string;
+}
+
+export interface Diagnosis {
+  /** At most `maxCauses`, most likely first; empty: no issue. */
+  causes: Cause[];
+  /** Services with symptoms that others explain, or with changes that did nothing. */
+  ruledOut: RuledOut[];
+  /** Strongest suspicion below the limit when there is no issue. */
+  nearest: Suspicion | null;
+  services: number;
+}
+
+/** Weaker suspicions occur in ordinary times: nine in ten windows without a fault stay below. */
+const leastScore = 0.62;
+const maxCauses = 5;
+/** Evidence for the other symptom than the one in question, and of services that the entry does not need. */
+const otherSymptom = 0.3;
+const unrelated = 0.5;
+/** A change near the start makes a suspicion likelier and is never one by itself. */
+const changeFactor = 1.25;
+const changeReachMs = 15 * 60_000;
+const evidenceShown = 4;
+
+export function diagnose(facts: DiagnosisFacts, { entry, symptom }: DiagnosisQuestion): Diagnosis {
+  const graph = new CallGraph([...facts.calls, ...facts.links]);
+  const externals = new Set(facts.externals);
+  const withSpans = new Set(
+    facts.operations.filter(({ after, before }) => after.self.count >= 3 && before.self.count >= 5).map(({ service }) => service),
+  );
+  const needed = entry !== null && graph.calleesOf(entry).length > 0 ? graph.reachableFrom(entry) : null;
+  const weighed = [
+    ...judgeMeasures(facts.measures, { graph, isExternal: (one) => externals.has(one), hasSpans: (one) => withSpans.has(one) }),
+    ...judgeSpans(facts.operations, facts.links, entry),
+    ...judgeSteps(facts.steps),
+    ...judgeTraffic(facts.measures, entry),
+  ].map((suspicion) => weighedBy(suspicion, { symptom, needed, changes: facts.changes, startMs: facts.after.fromMs }));
+  const byService = new Map<string, Suspicion[]>();
+  for (const suspicion of weighed) byService.set(suspicion.service, [...(byService.get(suspicion.service) ?? []), suspicion]);
+  for (const own of byService.values()) own.sort((a, b) => b.score - a.score);
+  const ranked = [...byService].sort(([nameA, [a]], [nameB, [b]]) => (b?.score ?? 0) - (a?.score ?? 0) || (nameA < nameB ? -1 : 1));
+  const causes = ranked
+    .filter(([, [first]]) => (first?.score ?? 0) >= leastScore)
+    .slice(0, maxCauses)
+    .map(([service, own], place, all) => causeOf(service, own, all[place === 0 ? 1 : 0]?.[1][0]?.score ?? 0, { graph, entry, facts }));
+  return {
+    causes,
+    ruledOut: ruledOut(ranked, causes, facts.changes),
+    nearest: causes.length > 0 ? null : (ranked[0]?.[1][0] ?? null),
+    services: byService.size,
+  };
+}
+
+function weighedBy(
+  suspicion: Suspicion,
+  {
+    symptom,
+    needed,
+    changes,
+    startMs,
+  }: { symptom: DiagnosisQuestion["symptom"]; needed: ReadonlySet<string> | null; changes: readonly ChangeFact[]; startMs: number },
+): Suspicion {
+  const { kind, service } = suspicion;
+  const isOther = (symptom === "errors" && kind === "slow") || (symptom === "latency" && kind === "failing");
+  const isUnrelated = needed !== null && !needed.has(service) && kind !== "host";
+  const isChanged = changeOf(service, changes, startMs) !== null;
+  const factor = (isOther ? otherSymptom : 1) * (isUnrelated ? unrelated : 1) * (isChanged ? changeFactor : 1);
+  return factor === 1 ? suspicion : { ...suspicion, score: suspicion.score * factor };
+}
+
+/** The last one in the quarter of an hour before the start, or shortly after: clocks differ, and the start is an estimate. */
+function changeOf(service: string, changes: readonly ChangeFact[], startMs: number): ChangeFact | null {
+  const near = changes.filter((one) => one.service === service && one.timeMs > startMs - changeReachMs && one.timeMs < startMs + 60_000);
+  return near.reduce<ChangeFact | null>((last, one) => (last && last.timeMs >= one.timeMs ? last : one), null);
+}
+
+function causeOf(
+  service: string,
+  own: readonly Suspicion[],
+  rival: number,
+  { graph, entry, facts }: { graph: CallGraph; entry: string | null; facts: DiagnosisFacts },
+): Cause {
+  const [first] = own;
+  const score = first?.score ?? 0;
+  return {
+    service,
+    kind: first?.kind ?? "slow",
+    pointer: first?.pointer ?? "",
+    score,
+    confidence: confidenceOf(score, rival),
+    evidence: own.filter((one) => one.score >= leastScore / 2).slice(0, evidenceShown),
+    chain: entry === null || entry === service ? [service] : graph.path(entry, service),
+    change: changeOf(service, facts.changes, facts.after.fromMs),
+  };
+}
+
+/** The share of the evidence that is for this cause; what is usual in quiet times counts against it. */
+function confidenceOf(score: number, rival: number): number {
+  const [own, other, none] = [score ** 2, Math.max(0, rival) ** 2, (leastScore * 0.7) ** 2];
+  return own / (own + other / 2 + none);
+}
+
+function ruledOut(
+  ranked: readonly (readonly [string, readonly Suspicion[]])[],
+  causes: readonly Cause[],
+  changes: readonly ChangeFact[],
+): RuledOut[] {
+  const blamed = new Set(causes.map(({ service }) => service));
+  const found: RuledOut[] = [];
+  for (const [service, own] of ranked) {
+    if (blamed.has(service)) continue;
+    const explained = own.find((one) => one.explainedBy !== "" && one.rawScore >= leastScore && one.score < leastScore);
+    if (explained) found.push({ service, reason: `suffers from ${explained.explainedBy}: ${explained.statement}` });
+  }
+  for (const { service, message } of changes) {
+    const isSteady = !blamed.has(service) && !found.some((one) => one.service === service);
+    if (isSteady) found.push({ service, reason: `changed (${message}), but its requests, spans and resources are as usual` });
+  }
+  return found.slice(0, maxCauses);
+}

@@ -1,0 +1,45 @@
+/** Facts for tests of the statistics: quiet unless said otherwise. */
+
+import type { DiagnosisFacts, MeasureFact, Spread, StepCounts, TimesFact } from "../model/diagnosis.ts";
+
+export const steady = (median: number, spread = median * 0.1, count = 60): Spread => ({
+  count,
+  q05: median - spread,
+  q25: median - spread / 2,
+  median,
+  q75: median + spread / 2,
+  q95: median + spread,
+});
+
+export const measure = (values: Partial<MeasureFact> & Pick<MeasureFact, "service" | "before" | "after">): MeasureFact => ({
+  name: "latency",
+  subject: "",
+  unit: "ms",
+  kind: "latency",
+  ...values,
+});
+
+export const times = (median: number, count = 100): TimesFact => ({ count, q25: median * 0.9, median, q75: median * 1.1, q90: median * 1.2 });
+
+/** Each trace has one span of the operation; so many of them have one record. */
+export const stepCounts = (traces: number, records: number): StepCounts => ({
+  traces,
+  spans: traces,
+  spansSquared: traces,
+  records,
+  recordsSquared: records,
+  recordsTimesSpans: records,
+});
+
+export const facts = (values: Partial<DiagnosisFacts>): DiagnosisFacts => ({
+  before: [{ fromMs: 0, untilMs: 3_600_000 }],
+  after: { fromMs: 3_660_000, untilMs: 3_960_000 },
+  measures: [],
+  operations: [],
+  links: [],
+  steps: [],
+  calls: [],
+  externals: [],
+  changes: [],
+  ...values,
+});

@@ -1,0 +1,8 @@
+/**
+ * The statistics behind `coral diagnose`: facts of the usual state and of the time in question become ranked causes. Pure and deterministic.
+ *
+ * @module
+ */
+
+export { type Cause, type Diagnosis, diagnose } from "./diagnose.ts";
+export type { CauseKind, Suspicion } from "./suspicion.ts";

@@ -1,0 +1,93 @@
+/** Time in spans: what an operation takes by itself is its own code; what a call takes beyond its callee is the link. */
+
+import type { LinkFact, OperationFact } from "../model/diagnosis.ts";
+import { figure, times } from "./figure-text.ts";
+import { scoreOf, timeShift } from "./robust-shift.ts";
+import type { Suspicion } from "./suspicion.ts";
+
+const leastSpans = { before: 5, after: 3 };
+/** A median of fewer spans than this counts for less. */
+const fullWeightSpans = 8;
+/** A movement matters when it is this part of what requests of the entry take. */
+const entryPart = 0.02;
+const leastFloorUs = 500;
+/** What a caller's other links have as well is the caller's. */
+const sharedPart = 0.9;
+/** Of two ends with the same links, the one called. */
+const calleeBonus = 0.01;
+const singlePart = 0.5;
+
+export function judgeSpans(operations: readonly OperationFact[], links: readonly LinkFact[], entry: string | null): Suspicion[] {
+  const ofEntry = operations.filter(({ service, before }) => service === entry && before.self.count >= leastSpans.before);
+  const floorUs = Math.max(leastFloorUs, entryPart * ofEntry.reduce((most, { before }) => Math.max(most, before.wholeUs), 0));
+  return [...judgeSelfTime(operations, floorUs), ...judgeLinks(links, floorUs)];
+}
+
+function judgeSelfTime(operations: readonly OperationFact[], floorUs: number): Suspicion[] {
+  return operations.flatMap(({ service, operation, isCall, before, after }) => {
+    if (isCall || before.self.count < leastSpans.before || after.self.count < leastSpans.after) return [];
+    const score = weightOf(after.self.count) * scoreOf(timeShift(before.self, after.self, floorUs));
+    const [usual, now] = [before.self.median, after.self.median];
+    return {
+      service,
+      kind: "slow-code" as const,
+      score,
+      rawScore: score,
+      pointer: operation,
+      statement: `${operation} takes ${figure(now, "us")} by itself, was ${figure(usual, "us")}${times(usual, now)}`,
+      figures: { name: `self time of ${operation}`, unit: "us", before: usual, after: now },
+      explainedBy: "",
+    };
+  });
+}
+
+interface JudgedLink extends LinkFact {
+  score: number;
+}
+
+/** Each link belongs to both of its ends. The end whose links are all slow is the one to blame. */
+function judgeLinks(links: readonly LinkFact[], floorUs: number): Suspicion[] {
+  const judged = links
+    .filter(({ before, after }) => before.count >= leastSpans.before && after.count >= leastSpans.after)
+    // Tails of usual gaps hold earlier trouble of the same network: the middle decides.
+    .map((link): JudgedLink => {
+      const score = weightOf(link.after.count) * scoreOf(timeShift(link.before, link.after, floorUs, false));
+      return { ...link, score };
+    });
+  const services = new Set(judged.flatMap(({ caller, callee }) => [caller, callee]));
+  return [...services].flatMap((service) => {
+    const incoming = judged.filter(({ callee }) => callee === service);
+    const outgoing = judged.filter(({ caller }) => caller === service);
+    const asCallee = mean(incoming.map((link) => link.score - sharedPart * meanScore(siblings(link, judged, "caller"))));
+    const [only] = outgoing;
+    // With a single link both ends look the same; the callee is likelier.
+    const asCaller =
+      outgoing.length > 1 || only === undefined
+        ? meanScore(outgoing)
+        : singlePart * (only.score - sharedPart * meanScore(siblings(only, judged, "callee")));
+    const isCallee = incoming.length > 0 && asCallee >= asCaller;
+    const worst = (isCallee ? incoming : [...incoming, ...outgoing]).reduce((most, one) => (most.score >= one.score ? most : one));
+    const [usual, now] = [worst.before.median, worst.after.median];
+    return {
+      service,
+      kind: "slow-link" as const,
+      score: Math.max(asCallee, asCaller) + (isCallee ? calleeBonus : 0),
+      rawScore: worst.score,
+      pointer: `${worst.caller} → ${worst.callee}`,
+      statement: `calls ${worst.caller} → ${worst.callee} wait ${figure(now, "us")} outside ${worst.callee}, was ${figure(usual, "us")}${times(usual, now)}`,
+      figures: { name: `gap of ${worst.caller} → ${worst.callee}`, unit: "us", before: usual, after: now },
+      explainedBy: "",
+    };
+  });
+}
+
+/** Other links with the same end. */
+function siblings(link: JudgedLink, all: readonly JudgedLink[], end: "caller" | "callee"): JudgedLink[] {
+  return all.filter((other) => other !== link && other[end] === link[end]);
+}
+
+const mean = (values: readonly number[]): number => (values.length === 0 ? 0 : values.reduce((sum, one) => sum + one, 0) / values.length);
+
+const meanScore = (links: readonly JudgedLink[]): number => mean(links.map(({ score }) => score));
+
+const weightOf = (spans: number): number => Math.min(1, Math.sqrt(spans / fullWeightSpans));

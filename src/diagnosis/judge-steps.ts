@@ -1,0 +1,111 @@
+/**
+ * What operations do: child spans and log records by pattern, per span of the operation. A step that appears, or that is absent although the
+ * operation ran, points at the code of the service, unless an operation further down does something unusual too.
+ */
+
+import type { StepCounts, StepFact } from "../model/diagnosis.ts";
+import type { Suspicion } from "./suspicion.ts";
+
+const leastSpans = { before: 10, after: 3 };
+/** Rates that differ by less are a shifted mix of requests. */
+const leastChange = 0.3;
+/** Deviations up to here are common among thousands of steps; half of the greatest score is reached so far beyond. */
+const common = 2;
+const halfway = 3;
+/** Beyond a clear deviation, more of it means more requests and not more certainty. */
+const greatest = 2;
+const explainedPart = 0.9;
+/** In records squared: one record more or less is never a deviation. */
+const leastVariance = 1;
+
+interface Deviation {
+  fact: StepFact;
+  score: number;
+}
+
+export function judgeSteps(steps: readonly StepFact[]): Suspicion[] {
+  const worst = new Map<string, Deviation>();
+  const children = new Map<string, Set<string>>();
+  for (const fact of steps) {
+    const key = keyOf(fact.service, fact.operation);
+    if (fact.kind === "span") children.set(key, (children.get(key) ?? new Set()).add(keyOf(fact.childService, fact.child)));
+    const score = deviationScore(fact);
+    if (score > 0 && score > (worst.get(key)?.score ?? 0)) worst.set(key, { fact, score });
+  }
+  const best = new Map<string, Suspicion>();
+  for (const [key, { fact, score }] of worst) {
+    const further = worstBelow(key, fact.service, children, worst);
+    const left = score - (further === undefined ? 0 : explainedPart * further.score * reachOf(fact, further.fact));
+    if (left > (best.get(fact.service)?.score ?? Number.NEGATIVE_INFINITY)) {
+      best.set(fact.service, { ...suspicionOf(fact), score: left, rawScore: score, explainedBy: further?.fact.service ?? "" });
+    }
+  }
+  return [...best.values()];
+}
+
+/** In standard deviations of what whole traces usually do. */
+export function stepDeviation(before: StepCounts, after: StepCounts): number {
+  const usual = before.records / before.spans;
+  const squared = before.recordsSquared - 2 * usual * before.recordsTimesSpans + usual * usual * before.spansSquared;
+  const perTrace = Math.max(0, squared) / before.traces;
+  return (after.records - usual * after.spans) / Math.sqrt(after.traces * perTrace + leastVariance);
+}
+
+function deviationScore({ before, after }: StepFact): number {
+  if (before.spans < leastSpans.before || after.spans < leastSpans.after) return 0;
+  const [usual, now] = [before.records / before.spans, after.records / after.spans];
+  if (Math.abs(now - usual) < leastChange * Math.max(now, usual)) return 0;
+  const beyond = Math.abs(stepDeviation(before, after)) - common;
+  return beyond <= 0 ? 0 : (greatest * beyond) / (beyond + halfway);
+}
+
+/** Among operations of other services that this one leads to. */
+function worstBelow(
+  key: string,
+  service: string,
+  children: ReadonlyMap<string, ReadonlySet<string>>,
+  worst: ReadonlyMap<string, Deviation>,
+): Deviation | undefined {
+  let found: Deviation | undefined;
+  const seen = new Set([key]);
+  for (const one of seen) {
+    for (const child of children.get(one) ?? []) {
+      seen.add(child);
+      const deviation = worst.get(child);
+      if (deviation && deviation.fact.service !== service && deviation.score > (found?.score ?? 0)) found = deviation;
+    }
+  }
+  return found;
+}
+
+/** The part of the unusual traces that the other operation can have to do with: it must have run in them. */
+function reachOf({ before, after }: StepFact, other: StepFact): number {
+  const unusual = Math.min(after.traces, Math.abs(after.records - (before.records / before.spans) * after.spans));
+  return Math.min(1, other.after.traces / Math.max(1, unusual));
+}
+
+const keyOf = (service: string, operation: string): string => `${service}\n${operation}`;
+
+function suspicionOf({ service, operation, kind, childService, child, before, after }: StepFact): Suspicion {
+  const [usual, now] = [before.records / before.spans, after.records / after.spans];
+  const what = kind === "log" ? `log "${shortened(child)}"` : childService === service ? child : `calls to ${childService} (${child})`;
+  const per = `per ${operation}`;
+  const statement =
+    now < usual
+      ? `${what} ${now === 0 ? "is absent" : `fell to ${rate(now)}`} ${per} although it ran ${after.spans} times; usual ${rate(usual)}`
+      : `${what} ${before.records === 0 ? "is new" : `rose from ${rate(usual)}`}: ${rate(now)} ${per}`;
+  return {
+    service,
+    kind: "changed-path",
+    score: 0,
+    rawScore: 0,
+    pointer: kind === "log" ? shortened(child) : operation,
+    statement,
+    figures: { name: `${what} ${per}`, unit: "", before: usual, after: now },
+    explainedBy: "",
+  };
+}
+
+const rate = (value: number): string => String(Number(value.toPrecision(2)));
+
+const shortened = (text: string): string => (text.length > 90 ? `${text.slice(0, 89)}…` : text);

@@ -1,0 +1,52 @@
+/** Metrics that programs sent or that were scraped: the spread of each series in both times. */
+
+import type { DiagnosisTimesRequest, MeasureFact } from "../../../model/diagnosis.ts";
+import { measureKindOf } from "../../../model/measure-kind.ts";
+import { type Queryable, textIn } from "../../tables/queryable.ts";
+import { rangesSql } from "./ranges-sql.ts";
+import { spreadIn, spreadSql } from "./spread-sql.ts";
+
+/** Series with the most points are kept. */
+const seriesMax = 20_000;
+/** A counter that was not read for so long says nothing about a rate. */
+const longestStepMs = 15 * 60_000;
+
+/**
+ * Gauges and deltas as they are; what counts from a start by its rate; histograms by their mean. Series of several processes of a service are
+ * one, because processes come and go.
+ */
+export async function queryDiagnosisMetrics(store: Queryable, { before, after }: DiagnosisTimesRequest): Promise<MeasureFact[]> {
+  const inTime = rangesSql('"time"', [...before, after]);
+  const rows = await store.query(
+    `WITH points AS (
+       SELECT service, name, unit, attributes, series, kind, temporality, is_monotonic, "time", value, count, sum, ${rangesSql('"time"', [after])} AS is_after
+       FROM raw.metric_point WHERE ${inTime} AND special IS NULL
+     ), counted AS (
+       SELECT *, lag(value) OVER w AS last_value, lag(count) OVER w AS last_count, lag(sum) OVER w AS last_sum, epoch("time" - lag("time") OVER w) AS step
+       FROM points WHERE temporality = 'cumulative' AND (is_monotonic OR kind = 'histogram') WINDOW w AS (PARTITION BY series, is_after ORDER BY "time")
+     ), readings AS (
+       SELECT service, name, unit, attributes, is_after, value AS reading FROM points
+       WHERE value IS NOT NULL AND (kind = 'gauge' OR (kind = 'sum' AND NOT (temporality = 'cumulative' AND is_monotonic)))
+       UNION ALL SELECT service, name, unit, attributes, is_after, (value - last_value) / step FROM counted
+       WHERE kind = 'sum' AND value >= last_value AND step > 0 AND step < ${longestStepMs / 1_000}
+       UNION ALL SELECT service, name, unit, attributes, is_after, (sum - last_sum) / (count - last_count) FROM counted
+       WHERE kind = 'histogram' AND count > last_count AND step < ${longestStepMs / 1_000}
+       UNION ALL SELECT service, name, unit, attributes, is_after, sum / count FROM points WHERE kind = 'histogram' AND temporality = 'delta' AND count > 0
+     )
+     SELECT service, name, unit, attributes, ${spreadSql("reading", "NOT is_after")} AS before, ${spreadSql("reading", "is_after")} AS after
+     FROM readings GROUP BY ALL HAVING count(*) FILTER (is_after) > 0 AND count(*) FILTER (NOT is_after) > 0
+     ORDER BY count(*) DESC, service, name, attributes LIMIT ${seriesMax}`,
+  );
+  return rows.map((row) => {
+    const [name, unit, attributes] = [textIn(row, "name"), textIn(row, "unit"), textIn(row, "attributes")];
+    return {
+      service: textIn(row, "service"),
+      name,
+      subject: attributes === "{}" ? "" : attributes,
+      unit,
+      kind: measureKindOf(name, unit).kind,
+      before: spreadIn(row, "before"),
+      after: spreadIn(row, "after"),
+    };
+  });
+}

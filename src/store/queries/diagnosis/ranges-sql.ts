@@ -1,0 +1,9 @@
+import type { TimeRange } from "../../../model/diagnosis.ts";
+
+/** Whether a TIMESTAMP column lies in one of the ranges. */
+export function rangesSql(column: string, ranges: readonly TimeRange[]): string {
+  if (ranges.length === 0) return "false";
+  const one = ({ fromMs, untilMs }: TimeRange): string =>
+    `(${column} >= make_timestamp(${Math.floor(fromMs * 1_000)}) AND ${column} < make_timestamp(${Math.floor(untilMs * 1_000)}))`;
+  return `(${ranges.map(one).join(" OR ")})`;
+}

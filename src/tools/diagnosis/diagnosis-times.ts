@@ -1,0 +1,64 @@
+/** Which time a diagnosis is about, and what it is compared with. */
+
+import { CoralError } from "../../base/errors.ts";
+import { parseDurationMs } from "../../base/units.ts";
+import type { OnsetFact, TimeRange } from "../../model/diagnosis.ts";
+
+export interface TimesInput {
+  since: number;
+  at?: string | undefined;
+  between?: string | undefined;
+  baseline?: string | undefined;
+}
+
+export interface DiagnosedTimes {
+  before: TimeRange[];
+  after: TimeRange;
+  isOnsetFound: boolean;
+}
+
+/** Between what is usual and the onset: the trouble may have begun a little earlier than it showed. */
+const guardMs = 60_000;
+const usualMs = 60 * 60_000;
+/** With less before the onset there is nothing to compare with. */
+export const leastUsualMs = 2 * 60_000;
+const leastAfterMs = 60_000;
+
+export async function timesOf(
+  input: TimesInput,
+  nowMs: number,
+  onset: (request: { untilMs: number }) => Promise<OnsetFact>,
+): Promise<DiagnosedTimes> {
+  const given = input.between === undefined ? undefined : rangeIn(input.between, nowMs, "between");
+  const untilMs = given?.untilMs ?? (input.at === undefined ? nowMs : timeIn(input.at, nowMs, "at"));
+  const found = await onset({ untilMs });
+  const fromMs = given?.fromMs ?? Math.min(found.onsetMs ?? untilMs - input.since, untilMs - leastAfterMs);
+  const usualEndMs = fromMs - guardMs;
+  const usual = input.baseline === undefined ? undefined : rangeIn(input.baseline, nowMs, "baseline");
+  const before = usual ?? { fromMs: Math.max(usualEndMs - usualMs, found.seenSinceMs ?? 0), untilMs: usualEndMs };
+  return {
+    before: before.untilMs > before.fromMs ? [before] : [],
+    after: { fromMs, untilMs },
+    isOnsetFound: given === undefined && found.onsetMs !== null,
+  };
+}
+
+/** `14:05..14:20`, `2026-01-02T03:04:05Z..10m`. */
+function rangeIn(text: string, nowMs: number, name: string): TimeRange {
+  const [from = "", until = "", ...rest] = text.split("..");
+  if (until === "" || rest.length > 0) throw invalid(text, name, "write two times with .. between them, such as 40m..25m");
+  const range = { fromMs: timeIn(from, nowMs, name), untilMs: timeIn(until, nowMs, name) };
+  if (range.untilMs <= range.fromMs) throw invalid(text, name, "the second time is not after the first");
+  return range;
+}
+
+/** A time of ISO 8601, or a duration before now: `20m`. */
+function timeIn(text: string, nowMs: number, name: string): number {
+  const atMs = /^\d+(?:\.\d+)?(?:ms|s|m|h|d)$/.test(text) ? nowMs - parseDurationMs(text) : Date.parse(text);
+  if (!Number.isFinite(atMs)) throw invalid(text, name, "write a time such as 2026-01-02T03:04:05Z, or how long ago: 20m");
+  return Math.min(atMs, nowMs);
+}
+
+function invalid(text: string, name: string, fix: string): CoralError {
+  return new CoralError({ code: "invalid", message: `Cannot use ${name} "${text}": ${fix}`, details: { field: name } });
+}
