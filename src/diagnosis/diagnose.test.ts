@@ -17,7 +17,13 @@ const operation = (service: string, name: string, usualUs: number, nowUs: number
   after: { self: times(nowUs), wholeUs: nowUs },
 });
 
-const step = (service: string, child: string, before: [number, number], after: [number, number], values: Partial<StepFact> = {}): StepFact => ({
+const step = (
+  service: string,
+  child: string,
+  before: [number, number],
+  after: [number, number],
+  values: Partial<StepFact> = {},
+): StepFact => ({
   service,
   operation: `${service}.handle`,
   kind: "log",
@@ -90,7 +96,12 @@ describe("diagnose()", () => {
     const link = (caller: string, callee: string, nowUs: number) => ({ caller, callee, before: times(3_000), after: times(nowUs) });
     const slowCaller = [link("web", "orders", 90_000), link("web", "stock", 90_000), link("stock", "db", 3_000)];
     expect(diagnose(facts({ links: slowCaller }), ask).causes[0]).toMatchObject({ service: "web", kind: "slow-link" });
-    const slowCallee = [link("web", "orders", 3_000), link("web", "db", 90_000), link("stock", "db", 90_000), link("stock", "cache", 3_000)];
+    const slowCallee = [
+      link("web", "orders", 3_000),
+      link("web", "db", 90_000),
+      link("stock", "db", 90_000),
+      link("stock", "cache", 3_000),
+    ];
     expect(diagnose(facts({ links: slowCallee }), ask).causes[0]).toMatchObject({ service: "db", kind: "slow-link" });
   });
 

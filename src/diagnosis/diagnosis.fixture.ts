@@ -19,7 +19,13 @@ export const measure = (values: Partial<MeasureFact> & Pick<MeasureFact, "servic
   ...values,
 });
 
-export const times = (median: number, count = 100): TimesFact => ({ count, q25: median * 0.9, median, q75: median * 1.1, q90: median * 1.2 });
+export const times = (median: number, count = 100): TimesFact => ({
+  count,
+  q25: median * 0.9,
+  median,
+  q75: median * 1.1,
+  q90: median * 1.2,
+});
 
 /** Each trace has one span of the operation; so many of them have one record. */
 export const stepCounts = (traces: number, records: number): StepCounts => ({

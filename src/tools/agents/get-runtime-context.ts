@@ -11,8 +11,7 @@ const agentsMax = 20;
 export const getRuntimeContext = defineTool({
   name: "coral_get_runtime_context",
   title: "Where an agent runs and what it can do",
-  description:
-    "Show where an agent runs (native, container, Kubernetes) and its capabilities, with reason and fix when absent.",
+  description: "Show where an agent runs (native, container, Kubernetes) and its capabilities, with reason and fix when absent.",
   input: z.object({
     agent: z.string().min(1).optional().describe("id or host; default: all"),
     refresh: z.boolean().default(false).describe("look again"),

@@ -35,7 +35,8 @@ export async function timesOf(
   const fromMs = given?.fromMs ?? Math.min(found.onsetMs ?? untilMs - input.since, untilMs - leastAfterMs);
   const usualEndMs = fromMs - guardMs;
   const usual = input.baseline === undefined ? undefined : rangeIn(input.baseline, nowMs, "baseline");
-  const before = usual ?? { fromMs: Math.max(usualEndMs - usualMs, found.seenSinceMs ?? 0), untilMs: usualEndMs };
+  // What was never seen is not usual.
+  const before = usual ?? { fromMs: Math.max(usualEndMs - usualMs, found.seenSinceMs ?? Number.POSITIVE_INFINITY), untilMs: usualEndMs };
   return {
     before: before.untilMs > before.fromMs ? [before] : [],
     after: { fromMs, untilMs },

@@ -23,8 +23,7 @@ const input = z.object({
 export const getIngress = defineTool({
   name: "coral_get_ingress",
   title: "Ingress endpoints",
-  description:
-    "List who calls which service from outside: address, name, scope (public = from the internet), connections, rates.",
+  description: "List who calls which service from outside: address, name, scope (public = from the internet), connections, rates.",
   input,
   output: endpointListSchema,
   permission: "read",

@@ -24,12 +24,7 @@ export const queryLogs = defineTool({
   input: z.object({
     service: serviceInput(),
     level: z.enum(logLevels).optional().describe("minimum severity"),
-    grep: z
-      .string()
-      .min(1)
-      .max(1_000)
-      .optional()
-      .describe("text in body or attributes, ignoring case; or /regex/"),
+    grep: z.string().min(1).max(1_000).optional().describe("text in body or attributes, ignoring case; or /regex/"),
     pattern: z.string().min(1).max(1_000).optional().describe("only this pattern: its id, or text of its template"),
     traceId: z
       .string()

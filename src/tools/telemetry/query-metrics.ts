@@ -18,8 +18,7 @@ const namesShown = 10;
 export const queryMetrics = defineTool({
   name: "coral_query_metrics",
   title: "Application metrics",
-  description:
-    "List application metrics (OTLP or Prometheus), or with name show one by service or attribute; or evaluate PromQL.",
+  description: "List application metrics (OTLP or Prometheus), or with name show one by service or attribute; or evaluate PromQL.",
   input: z.object({
     name: z.string().min(1).max(500).optional().describe("exact name, or part of one to list the metrics that match"),
     promql: z.string().min(1).max(4_096).optional().describe("instead of name"),
