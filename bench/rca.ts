@@ -8,7 +8,7 @@ import { basename } from "node:path";
 import { parseArgs } from "node:util";
 import { queryDiagnosis } from "../src/store/queries/index.ts";
 import { runDiagnosis } from "../src/tools/index.ts";
-import { readSuites, timesOf } from "./lib/rca-cases.ts";
+import { quietTimesOf, readSuites, timesOf } from "./lib/rca-cases.ts";
 import { loadSuite } from "./lib/rca-colony.ts";
 import { scoreText, type Truth } from "./lib/rca-score.ts";
 
@@ -34,8 +34,9 @@ async function run(directory: string): Promise<void> {
     const startMs = performance.now();
     await using loaded = await loadSuite(suite);
     console.log(`${suite.name}: ${suite.cases.length} cases loaded in ${((performance.now() - startMs) / 1_000).toFixed(1)} s`);
-    for (const one of suite.cases) {
-      const times = timesOf(one, loaded.series, loaded.shiftMs);
+    for (const [index, one] of suite.cases.entries()) {
+      const times = values.normal ? quietTimesOf(one, index, loaded.series, loaded.shiftMs) : timesOf(one, loaded.series, loaded.shiftMs);
+      if (times === null) continue;
       const askedMs = performance.now();
       const symptom = one.slo_metric === undefined ? null : /avail|success|err/i.test(one.slo_metric) ? "errors" : "latency";
       const { result } = await runDiagnosis({ ...times, isOnsetFound: false }, { service: one.entry, symptom }, (asked) =>
@@ -50,7 +51,13 @@ async function run(directory: string): Promise<void> {
   console.log(
     `${predictions.length} cases, median ${(sorted[sorted.length >> 1] ?? 0).toFixed(0)} ms, slowest ${(sorted.at(-1) ?? 0).toFixed(0)} ms`,
   );
-  if (values.truth !== undefined) {
+  if (values.normal) {
+    const quiet = predictions.filter(({ verdict }) => verdict === "no-issue").length;
+    console.log(`no issue in ${quiet} of ${predictions.length} quiet windows`);
+    for (const { id, ranked } of predictions)
+      for (const { service, kind, pointer, confidence } of ranked.slice(0, 1))
+        console.log(`  ${id}: ${service} ${kind} ${pointer} ${confidence}`);
+  } else if (values.truth !== undefined) {
     console.log(scoreText(predictions, JSON.parse(readFileSync(values.truth, "utf8")) as Truth));
   } else if (basename(directory) !== "") console.log("give --truth <file> for scores");
 }

@@ -47,6 +47,7 @@ const guardMs = 60_000;
 /** A fault in a recording of a whole day lasts so long, and is over some time later. */
 const faultMs = 180_000;
 const recoveryMs = 300_000;
+const dayMs = 86_400_000;
 
 /** What `coral diagnose --between … --baseline …` would be given. */
 export function timesOf(one: RcaCase, series: SeriesTimes, shiftMs: (series: string) => number): { before: TimeRange[]; after: TimeRange } {
@@ -68,4 +69,27 @@ export function timesOf(one: RcaCase, series: SeriesTimes, shiftMs: (series: str
     ];
   });
   return { before: before.filter(({ fromMs, untilMs }) => untilMs > fromMs), after };
+}
+
+/** A quiet time of the same case: before its onset, or within the recording of normal data. Null when there is none. */
+export function quietTimesOf(
+  one: RcaCase,
+  index: number,
+  series: SeriesTimes,
+  shiftMs: (series: string) => number,
+): { before: TimeRange[]; after: TimeRange } | null {
+  const { before, after } = timesOf(one, series, shiftMs);
+  const [usual] = before;
+  if (usual === undefined) return null;
+  const lengthMs = Math.min(after.untilMs - after.fromMs, (usual.untilMs - usual.fromMs) / 3);
+  const isApart = usual.untilMs < after.fromMs - dayMs || usual.fromMs > after.untilMs + dayMs;
+  // Recordings apart from the case are cut into slices, one for each case.
+  const slices = Math.max(1, Math.floor((usual.untilMs - usual.fromMs) / lengthMs));
+  const fromMs = isApart ? usual.fromMs + ((index * 7) % slices) * lengthMs : usual.untilMs - lengthMs;
+  const quiet = { fromMs, untilMs: fromMs + lengthMs };
+  const rest = before.flatMap((range) => [
+    { fromMs: range.fromMs, untilMs: Math.min(range.untilMs, quiet.fromMs - guardMs / 2) },
+    { fromMs: Math.max(range.fromMs, quiet.untilMs + guardMs), untilMs: range.untilMs },
+  ]);
+  return { before: rest.filter((range) => range.untilMs - range.fromMs > guardMs / 2), after: quiet };
 }

@@ -32,7 +32,9 @@ export async function timesOf(
   const given = input.between === undefined ? undefined : rangeIn(input.between, nowMs, "between");
   const untilMs = given?.untilMs ?? (input.at === undefined ? nowMs : timeIn(input.at, nowMs, "at"));
   const found = await onset({ untilMs });
-  const fromMs = given?.fromMs ?? Math.min(found.onsetMs ?? untilMs - input.since, untilMs - leastAfterMs);
+  // A young colony keeps two thirds of what it has seen to compare with.
+  const sinceMs = Math.min(input.since, (untilMs - (found.seenSinceMs ?? 0)) / 3);
+  const fromMs = given?.fromMs ?? Math.min(found.onsetMs ?? untilMs - sinceMs, untilMs - leastAfterMs);
   const usualEndMs = fromMs - guardMs;
   const usual = input.baseline === undefined ? undefined : rangeIn(input.baseline, nowMs, "baseline");
   // What was never seen is not usual.

@@ -11,6 +11,7 @@ const lookBackMs = 90 * 60_000;
 const stillMs = 3 * 60_000;
 /** Steps that must be bad, and requests in each, before anything is concluded. */
 const leastBadSteps = 2;
+const leastBetterSteps = 4;
 const leastRequests = 3;
 /** A step is bad that is this many spreads above the median, half as slow again, and slower by what people notice. */
 const spreads = 4;
@@ -63,6 +64,7 @@ function firstBadStep(
       bad++;
     } else if (++good > 1) break;
   }
-  // When all of it is bad, nothing is known of how it was before.
-  return bad >= leastBadSteps && bad < steps.length - 1 ? onset : null;
+  // When nearly all of it is bad, nothing is known of how it was before.
+  const better = steps.filter((row) => onset !== null && numberIn(row, "step") < onset).length;
+  return bad >= leastBadSteps && better >= leastBetterSteps ? onset : null;
 }
