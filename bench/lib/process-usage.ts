@@ -16,8 +16,7 @@ const tickMs = 10;
 
 export function usageOf(pid: number): ProcessUsage {
   const atMs = performance.now();
-  // The name, in parentheses, may contain anything; fields after the last parenthesis are plain.
-  const stat = readFileSync(`/proc/${pid}/stat`, "utf8").replace(/^.*\)/s, "").trim().split(" ");
+  const stat = statOf(pid);
   const status = readFileSync(`/proc/${pid}/status`, "utf8");
   const kibibytes = (key: string): number => Number(new RegExp(`^${key}:\\s+(\\d+) kB`, "m").exec(status)?.[1] ?? Number.NaN);
   return {
@@ -40,4 +39,54 @@ export function cpuNsOf(pid: number): number {
     sum += Number(readFileSync(`/proc/${pid}/task/${task}/schedstat`, "utf8").split(" ")[0]);
   }
   return sum;
+}
+
+/** A process and all of its descendants. */
+export interface TreeUsage {
+  atMs: number;
+  /** Those of children that ended and were waited for are in it. */
+  cpuMs: number;
+  rssBytes: number;
+  /** Pages that several processes map count once in all. */
+  pssBytes: number;
+}
+
+export function treeUsageOf(pid: number): TreeUsage {
+  const usage: TreeUsage = { atMs: performance.now(), cpuMs: 0, rssBytes: 0, pssBytes: 0 };
+  for (const one of treeOf(pid)) {
+    try {
+      // Both its own and its ended children's user and system time.
+      const times = statOf(one).slice(11, 15).map(Number);
+      usage.cpuMs += times.reduce((sum, ticks) => sum + ticks, 0) * tickMs;
+      const memory = readFileSync(`/proc/${one}/smaps_rollup`, "utf8");
+      const bytes = (key: string): number => Number(new RegExp(`^${key}:\\s+(\\d+) kB`, "m").exec(memory)?.[1] ?? 0) * 1024;
+      usage.rssBytes += bytes("Rss");
+      usage.pssBytes += bytes("Pss");
+    } catch (error) {
+      // It ended meanwhile, and its parent has its time; the first one must be there.
+      if (one === pid) throw error;
+    }
+  }
+  return usage;
+}
+
+/** Fields after the name, which may contain anything and is in parentheses. */
+function statOf(pid: number): string[] {
+  return readFileSync(`/proc/${pid}/stat`, "utf8").replace(/^.*\)/s, "").trim().split(" ");
+}
+
+function treeOf(root: number): number[] {
+  const children = new Map<number, number[]>();
+  for (const name of readdirSync("/proc")) {
+    if (!/^\d+$/.test(name)) continue;
+    try {
+      const parent = Number(statOf(Number(name))[1]);
+      children.set(parent, [...(children.get(parent) ?? []), Number(name)]);
+    } catch {
+      // It ended between the listing and the reading.
+    }
+  }
+  const tree = [root];
+  for (const pid of tree) tree.push(...(children.get(pid) ?? []));
+  return tree;
 }
