@@ -23,7 +23,8 @@ export interface Behaviour {
   /** Five times a second so much more memory is kept. */
   leakBytes?: number;
   leakConnections?: number;
-  exit?: boolean;
+  /** It ends so long after its start. */
+  exitAfterMs?: number;
 }
 
 export class LiveProgram implements AsyncDisposable {

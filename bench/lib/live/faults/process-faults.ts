@@ -74,11 +74,11 @@ export const processFaults: readonly LiveFault[] = [
     name: "ends soon after each start",
     kind: "crash-loop",
     service: "mailer",
-    pointers: ["restarted"],
+    pointers: ["restarted", "no process"],
     inject: (world) => {
       const program = world.program("mailer");
       program.isSupervised = true;
-      program.behave({ exit: true });
+      program.behave({ exitAfterMs: 3_000 });
     },
     repair: async (world) => {
       const program = world.program("mailer");

@@ -16,7 +16,7 @@ function readBehaviour() {
   } catch {
     // Being replaced right now: the next reading finds it.
   }
-  if (behaviour.exit) process.exit(1);
+  if (behaviour.exitAfterMs && process.uptime() * 1_000 > behaviour.exitAfterMs) process.exit(1);
   if (behaviour.blockMs) burn(behaviour.blockMs);
   if (behaviour.leakBytes) heldBytes.push(Buffer.alloc(behaviour.leakBytes, 1));
   else heldBytes = [];

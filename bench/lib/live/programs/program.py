@@ -12,6 +12,7 @@ from http.server import BaseHTTPRequestHandler, ThreadingHTTPServer
 
 PORTS = json.loads(os.environ.get("PORTS", "{}"))
 BEHAVIOUR = os.environ.get("BEHAVIOUR", "")
+STARTED = time.monotonic()
 behaviour = {}
 held = []
 
@@ -31,7 +32,7 @@ def read_behaviour():
                 behaviour = json.load(file)
         except (OSError, ValueError):
             pass  # Being replaced right now: the next reading finds it.
-        if behaviour.get("exit"):
+        if behaviour.get("exitAfterMs") and (time.monotonic() - STARTED) * 1000 > behaviour["exitAfterMs"]:
             os._exit(1)
         if behaviour.get("leakBytes"):
             held.append(bytearray(os.urandom(1)) * behaviour["leakBytes"])
