@@ -7,7 +7,7 @@ import { Rollups } from "./rollups.ts";
 
 /** Two resolutions of one signal, over a database that has these rows and remembers what was merged. */
 function setUp(row: { first: number | null; next: number | null }) {
-  const merged = vi.fn(() => Promise.resolve(1));
+  const merged = vi.fn<() => Promise<number>>(() => Promise.resolve(1));
   const transaction = { query: () => Promise.resolve([row]), run: merged } as unknown as Transaction;
   const database = {
     name: "colony",
