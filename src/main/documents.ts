@@ -3,6 +3,7 @@
 import { renderCliDocument } from "../cli/index.ts";
 import { renderConfigDocument } from "../config/index.ts";
 import { renderProtocolTable } from "../model/protocols.ts";
+import { renderViewsDocument } from "../store/sql/index.ts";
 
 /**
  * Text by path relative to the checkout.
@@ -12,6 +13,7 @@ export function renderDocuments(read: (path: string) => string): Record<string, 
   return {
     "docs/cli.md": renderCliDocument(),
     "docs/config.md": renderConfigDocument(),
+    "docs/sql.md": renderViewsDocument(),
     "docs/traffic.md": replacePart(read("docs/traffic.md"), "protocols", renderProtocolTable()),
   };
 }

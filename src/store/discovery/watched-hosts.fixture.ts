@@ -30,9 +30,9 @@ export interface WatchedHosts extends AsyncDisposable {
   reopen(): Promise<void>;
 }
 
-export async function watchHosts(settings: Partial<DiscoverySettings> = {}): Promise<WatchedHosts> {
+export async function watchHosts(settings: Partial<DiscoverySettings> = {}, options: { hasDerived?: boolean } = {}): Promise<WatchedHosts> {
   const clock = new TestClock();
-  const hosts = await openStoredHosts(clock);
+  const hosts = await openStoredHosts(clock, options);
   const current = { ...defaultDiscoverySettings, ...settings };
   const newCycle = (): DiscoveryCycle => new DiscoveryCycle({ store: hosts.store, settings: () => current, clock });
   let cycle = newCycle();

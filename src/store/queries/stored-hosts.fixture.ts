@@ -13,7 +13,7 @@ import type { Columns, RowOf, Signal } from "../signals/define-signal.ts";
 import { connection, event, serviceInstance } from "../signals/discovery.ts";
 import { host, hostCgroup, hostCpu, hostDisk, hostInterface, hostMount, hostProcess } from "../signals/host.ts";
 import { metricLoss, metricPoint } from "../signals/metrics.ts";
-import { signals } from "../signals/signal-list.ts";
+import { derivedSignals, signals } from "../signals/signal-list.ts";
 import { red, trafficLoss } from "../signals/traffic.ts";
 import type { SignalSlice } from "../tables/signal-slice.ts";
 
@@ -65,12 +65,19 @@ const byName: Record<keyof SignalRows, Signal> = {
 };
 const zeros: Record<string, unknown> = { text: "", int: 0, float: 0, bool: false, time: 0, uints: [] };
 
-export async function openStoredHosts(clock: Clock = systemClock): Promise<StoredHosts> {
+/** `hasDerived`: with the signals that a colony makes of spans. */
+export async function openStoredHosts(clock: Clock = systemClock, options: { hasDerived?: boolean } = {}): Promise<StoredHosts> {
   const directory = mkdtempSync(join(tmpdir(), "coral-queries-"));
   const log = createLogger("test", "error", () => {});
   const engine = await openEngine({ dataDirectories: [directory], memoryLimitBytes: 256 * 1024 ** 2, threads: 1, log });
   const open = (): Promise<ColonyStore> =>
-    openColonyStore(engine, { file: join(directory, "colony.duckdb"), signals, maxBytes: 1024 ** 3, clock, log });
+    openColonyStore(engine, {
+      file: join(directory, "colony.duckdb"),
+      signals: options.hasDerived === true ? [...signals, ...derivedSignals] : signals,
+      maxBytes: 1024 ** 3,
+      clock,
+      log,
+    });
   let store = await open();
   const nextSeq = new Map<string, number>();
   const slicesOf = (agentId: string, rows: SignalRows, epoch: string): SignalSlice[] =>

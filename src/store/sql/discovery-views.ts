@@ -18,9 +18,10 @@ const int = (name: string, sql = name): DiscoveryView["columns"][number] => ({ n
 const float = (name: string, sql = name): DiscoveryView["columns"][number] => ({ name, type: "DOUBLE", sql: `(${sql})::DOUBLE` });
 const bool = (name: string, sql = name): DiscoveryView["columns"][number] => ({ name, type: "BOOLEAN", sql });
 
-export function discoveryViews(database: string): DiscoveryView[] {
+/** `hasSpanEdges`: the colony stores calls by spans. */
+export function discoveryViews(database: string, hasSpanEdges: boolean): DiscoveryView[] {
   const net = `"${database}".net`;
-  return [servicesView(net), instancesView(net), connectionsView(database), edgesView(database), endpointsView(net)];
+  return [servicesView(net), instancesView(net), connectionsView(database), edgesView(database, hasSpanEdges), endpointsView(net)];
 }
 
 function servicesView(net: string): DiscoveryView {
@@ -113,14 +114,14 @@ function connectionsView(database: string): DiscoveryView {
   };
 }
 
-function edgesView(database: string): DiscoveryView {
+function edgesView(database: string, hasSpanEdges: boolean): DiscoveryView {
   return {
     name: "edges",
     description: "Who calls whom, with all that is kept of it; a client or server is a service, an external address or a host",
     columns: [
       text("class"),
       float("confidence"),
-      texts("evidence", evidenceNames("evidence")),
+      texts("evidence", `list_concat(${evidenceNames("evidence")}, CASE WHEN requests IS NULL THEN [] ELSE ['spans'] END)`),
       text("client_kind"),
       text("client"),
       text("server_kind"),
@@ -138,9 +139,48 @@ function edgesView(database: string): DiscoveryView {
       time("first_seen"),
       time("last_seen"),
       text("first_build"),
+      float("requests"),
+      float("errors"),
     ],
-    from: `(${edgesSql(database, partsSql(database, 0, "now"))})`,
+    from: `(${hasSpanEdges ? withSpansSql(database) : `SELECT *, NULL AS requests, NULL AS errors FROM (${edgesSql(database, partsSql(database, 0, "now"))})`})`,
   };
+}
+
+/** How sure an edge from spans alone is, as in the answers of the topology. */
+const spanConfidence = 0.95;
+
+/**
+ * Edges by connections, with the calls that spans show between the same services, and edges that only spans show. Programs name themselves in spans, so
+ * both are compared by label. Several ports of one edge have their calls once, where most connections are.
+ */
+function withSpansSql(database: string): string {
+  const names = `"${database}".net.service_names`;
+  const label = (of: string): string => `coalesce((SELECT any_value(n.label) FROM ${names} n WHERE n.text = ${of}), ${of})`;
+  const isNew = `ingest > (SELECT coalesce(max(ingest), 0) FROM "${database}".internal.rollup_progress WHERE name = 'span_edge_10m')`;
+  return `
+    WITH edge AS (
+      SELECT *, CASE WHEN client_kind = 'service' AND server_kind = 'service' THEN ${label("client")} END AS from_label, ${label("server")} AS to_label,
+        row_number() OVER (PARTITION BY client, server ORDER BY connections DESC, server_port) AS place
+      FROM (${edgesSql(database, partsSql(database, 0, "now"))})
+    ), called AS (
+      SELECT client, server, arg_max(protocol, requests) AS protocol, sum(requests) AS requests, sum(errors) AS errors, min(first_seen) AS first_seen,
+        max(last_seen) AS last_seen
+      FROM (
+        SELECT client, server, protocol, requests_sum AS requests, errors_sum AS errors, first_seen_min AS first_seen, last_seen_max AS last_seen
+        FROM "${database}".rollup.span_edge_10m
+        UNION ALL SELECT client, server, protocol, requests, errors, first_seen, last_seen FROM "${database}".raw.span_edge WHERE ${isNew}
+      ) GROUP BY client, server
+    ), labelled AS (
+      SELECT ${label("client")} AS from_label, ${label("server")} AS to_label, arg_max(protocol, requests) AS protocol, sum(requests) AS requests,
+        sum(errors) AS errors, min(first_seen) AS first_seen, max(last_seen) AS last_seen
+      FROM called GROUP BY ALL
+    )
+    SELECT e.* EXCLUDE (from_label, to_label, place), s.requests, s.errors
+    FROM edge e LEFT JOIN labelled s ON s.from_label = e.from_label AND s.to_label = e.to_label AND e.place = 1
+    UNION ALL BY NAME
+    SELECT 'INTERNAL' AS class, ${spanConfidence} AS confidence, 0 AS evidence, 'service' AS client_kind, s.from_label AS client, 'service' AS server_kind,
+      s.to_label AS server, s.protocol, 0 AS connections, 0 AS "open", s.first_seen, s.last_seen, s.requests, s.errors
+    FROM labelled s WHERE NOT EXISTS (SELECT 1 FROM edge e WHERE e.from_label = s.from_label AND e.to_label = s.to_label)`;
 }
 
 function endpointsView(net: string): DiscoveryView {

@@ -6,3 +6,4 @@
 export { runSqlProcess } from "./process/run-sql-process.ts";
 export type { SqlOrder } from "./process/sql-orders.ts";
 export { runReadOnlySql } from "./read-only-sql.ts";
+export { renderViewsDocument } from "./views-document.ts";

@@ -3,10 +3,13 @@ import { silentLogger } from "../../base/log.ts";
 import { openColonyStore } from "../colony/colony-store.ts";
 import { batchFromRows } from "../columns/column-batch.ts";
 import { encodeBatch } from "../columns/column-codec.ts";
+import type { SegmentSignal } from "../signals/define-segment-signal.ts";
 import { defineSignal, type Signal } from "../signals/define-signal.ts";
-import { signals } from "../signals/signal-list.ts";
+import { derivedSignals, segmentSignals, signals } from "../signals/signal-list.ts";
 import { sample, sampleRow, TestClock, temporaryFolder, testEngine } from "../store.fixture.ts";
-import { viewSchema } from "./published-views.ts";
+import { columnMeaning, describedColumns } from "./column-meanings.ts";
+import { viewDefinitions, viewSchema } from "./published-views.ts";
+import { segmentView } from "./segment-views.ts";
 
 const options = { maxBytes: 1024 ** 3, log: silentLogger, clock: new TestClock() };
 
@@ -31,6 +34,21 @@ test("every published view exists with the columns it names, for all signals of 
     );
     expect(stored).toEqual(columns);
   }
+});
+
+test("every column of every published view has a meaning, and every meaning a column", async () => {
+  const all = [...new Set([...signals, ...derivedSignals])];
+  const views = viewDefinitions(
+    "colony",
+    all,
+    segmentSignals.map((signal) => segmentView(signal as SegmentSignal, "")),
+  );
+  const columns = views.flatMap((view) => view.columns.map((column) => [view.name, column.name] as const));
+  expect(columns.filter(([view, column]) => columnMeaning(view, column) === "").map((path) => path.join("."))).toEqual([]);
+  const unused = describedColumns().filter(
+    ([view, column]) => !columns.some(([name, other]) => other === column && (view === "*" || view === name)),
+  );
+  expect(unused).toEqual([]);
 });
 
 test("views of signals that are gone are removed, and new columns appear", async () => {

@@ -115,7 +115,7 @@ function runtimeViews(database: string): ViewDefinition[] {
   ];
 }
 
-function registryViews(database: string): ViewDefinition[] {
+function registryViews(database: string, hasSpanEdges: boolean): ViewDefinition[] {
   const text = (name: string): ViewColumn => ({ name, type: "VARCHAR" });
   const time = (name: string): ViewColumn => ({ name, type: "TIMESTAMP" });
   const agents = [
@@ -139,7 +139,7 @@ function registryViews(database: string): ViewDefinition[] {
       columns: [time("time"), text("agent_id"), text("signal"), text("reason"), { name: "rows", type: "UBIGINT" }],
       sql: `SELECT noticed_at AS "time", agent_id, signal, reason, rows FROM "${database}".internal.gaps`,
     },
-    ...discoveryViews(database).map(({ name, description, columns: shown, from }) => ({
+    ...discoveryViews(database, hasSpanEdges).map(({ name, description, columns: shown, from }) => ({
       name,
       description,
       columns: shown.map((column) => ({ name: column.name, type: column.type })),
@@ -172,6 +172,18 @@ function eventsView(database: string, signals: readonly Signal[]): ViewDefinitio
   };
 }
 
+/** All views of a colony with these signals; `more` are those over segments. */
+export function viewDefinitions(database: string, signals: readonly Signal[], more: readonly ViewDefinition[] = []): ViewDefinition[] {
+  const has = (name: string): boolean => signals.some((signal) => signal.name === name);
+  return [
+    ...more,
+    ...signals.filter((signal) => !signal.isPrivate).flatMap((signal) => signalViews(database, signal)),
+    ...(has("red") ? [latenciesView(database)] : []),
+    ...registryViews(database, has("span_edge")),
+    eventsView(database, signals),
+  ].map((view) => withLabels(database, view));
+}
+
 /** Creates the views at every start, because declarations may have changed, and drops those that are gone. */
 export async function publishViews(
   transaction: Transaction,
@@ -179,13 +191,7 @@ export async function publishViews(
   signals: readonly Signal[],
   more: readonly ViewDefinition[] = [],
 ): Promise<PublishedView[]> {
-  const definitions = [
-    ...more,
-    ...signals.filter((signal) => !signal.isPrivate).flatMap((signal) => signalViews(database, signal)),
-    ...(signals.some((signal) => signal.name === "red") ? [latenciesView(database)] : []),
-    ...registryViews(database),
-    eventsView(database, signals),
-  ].map((view) => withLabels(database, view));
+  const definitions = viewDefinitions(database, signals, more);
   const stored = await transaction.query("SELECT view_name FROM duckdb_views() WHERE database_name = ? AND schema_name = ?", [
     database,
     viewSchema,

@@ -76,8 +76,8 @@ describe("runReadOnlySql() answers", () => {
     ]);
     expect((await run("SHOW ALL TABLES;")).rows).toHaveLength(2);
     const described = await run("DESCRIBE host");
-    expect(described.columns.map((column) => column.name)).toEqual(["column_name", "column_type"]);
-    expect(described.rows[1]).toEqual(["time", "TIMESTAMP"]);
+    expect(described.columns.map((column) => column.name)).toEqual(["column_name", "column_type", "meaning"]);
+    expect(described.rows[1]).toEqual(["time", "TIMESTAMP", "When it was observed, by the agent's clock, in UTC"]);
     expect((await run("describe select count(*) as n from host")).rows[0]?.slice(0, 2)).toEqual(["n", "BIGINT"]);
     expect((await run("SUMMARIZE host")).rows.map((row) => row[0])).toEqual(["agent_id", "time", "cpu_busy_ratio"]);
   });

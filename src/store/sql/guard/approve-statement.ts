@@ -1,6 +1,7 @@
 import { closest } from "../../../base/closest.ts";
 import { CoralError } from "../../../base/errors.ts";
 import type { Connection } from "../../engine/connection.ts";
+import { columnMeaning } from "../column-meanings.ts";
 import { type PublishedView, viewSchema } from "../published-views.ts";
 import type { ViewUse } from "../segment-views.ts";
 import { type AstNode, type AstValue, isAstNode, nodesOf, textOf } from "./ast.ts";
@@ -115,8 +116,10 @@ function answerFromCatalog(node: AstNode, views: readonly PublishedView[]): Appr
   const columns = [
     { name: "column_name", type: "VARCHAR" },
     { name: "column_type", type: "VARCHAR" },
+    { name: "meaning", type: "VARCHAR" },
   ];
-  return { kind: "answered", views: [], columns, rows: view.columns.map((column) => [column.name, column.type]) };
+  const rows = view.columns.map(({ name, type }) => [name, type, columnMeaning(view.name, name)]);
+  return { kind: "answered", views: [], columns, rows };
 }
 
 /** DESCRIBE host is parsed as DESCRIBE SELECT * FROM host. */
