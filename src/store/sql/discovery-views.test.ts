@@ -32,11 +32,11 @@ const edges = () =>
 it("edges have the calls that spans show, on the row with most connections, and those that only spans show", async () => {
   const ports = [5432, 5433];
   const listening = ports.map((port) => listens("postgres", port, ["10.0.2.8"]));
-  const ends = [
+  const ends: readonly (readonly [string, string])[] = [
     ["10.0.1.5:45678", "10.0.2.8:5432"],
     ["10.0.1.5:45679", "10.0.2.8:5433"],
     ["10.0.1.5:45680", "10.0.2.8:5433"],
-  ] as const;
+  ];
   await watched.scan(
     "node1",
     [calls("api", ["10.0.1.5"])],
