@@ -86,6 +86,26 @@ describe("diagnose()", () => {
     expect(diagnose(facts({ measures, calls }), ask).causes[0]).toMatchObject({ service: "orders", kind: "resource" });
   });
 
+  it("does not accuse a bystander that uses more of a resource while others suffer", () => {
+    const cores = (service: string, now: number) =>
+      measure({ service, name: "cpu", unit: "cores", kind: "resource", before: steady(0.3), after: steady(now) });
+    const measures = [
+      measure({ service: "web", before: steady(100), after: steady(900) }),
+      measure({ service: "orders", before: steady(80), after: steady(880) }),
+      cores("web", 0.3),
+      cores("backup", 2),
+      cores("orders", 0.3),
+    ];
+    const { causes } = diagnose(facts({ measures, calls }), { entry: null, symptom: null });
+    expect(causes[0]?.service).toBe("orders");
+    const backup = causes.find(({ service }) => service === "backup");
+    const alone = diagnose(facts({ measures: [cores("backup", 2), cores("web", 0.3), cores("orders", 0.3)] }), {
+      entry: null,
+      symptom: null,
+    });
+    expect(backup?.score ?? 0).toBeCloseTo((alone.causes[0]?.score ?? 0) / 2);
+  });
+
   it("finds code that takes longer by itself", () => {
     const operations = [operation("web", "GET /", 50_000, 50_000), operation("orders", "total", 5_000, 90_000)];
     const { causes } = diagnose(facts({ operations }), ask);

@@ -62,13 +62,14 @@ export function diagnose(facts: DiagnosisFacts, { entry, symptom }: DiagnosisQue
   const withSpans = new Set(
     facts.operations.filter(({ after, before }) => after.self.count >= 3 && before.self.count >= 5).map(({ service }) => service),
   );
-  const needed = entry !== null && graph.calleesOf(entry).length > 0 ? graph.reachableFrom(entry) : null;
-  const weighed = [
+  const found = [
     ...judgeMeasures(facts.measures, { graph, isExternal: (one) => externals.has(one), hasSpans: (one) => withSpans.has(one) }),
     ...judgeSpans(facts.operations, facts.links, entry),
     ...judgeSteps(facts.steps),
     ...judgeTraffic(facts.measures, entry),
-  ].map((suspicion) => weighedBy(suspicion, { symptom, needed, changes: facts.changes, startMs: facts.after.fromMs }));
+  ];
+  const needed = neededBy(entry, found, graph);
+  const weighed = found.map((suspicion) => weighedBy(suspicion, { symptom, needed, changes: facts.changes, startMs: facts.after.fromMs }));
   const byService = new Map<string, Suspicion[]>();
   for (const suspicion of weighed) byService.set(suspicion.service, [...(byService.get(suspicion.service) ?? []), suspicion]);
   for (const own of byService.values()) own.sort((a, b) => b.score - a.score);
@@ -83,6 +84,14 @@ export function diagnose(facts: DiagnosisFacts, { entry, symptom }: DiagnosisQue
     nearest: causes.length > 0 ? null : (ranked[0]?.[1][0] ?? null),
     services: byService.size,
   };
+}
+
+/** What the entry needs; without one, what services with symptoms need. Null: nothing is known of who needs whom. */
+function neededBy(entry: string | null, found: readonly Suspicion[], graph: CallGraph): ReadonlySet<string> | null {
+  if (entry !== null) return graph.calleesOf(entry).length > 0 ? graph.reachableFrom(entry) : null;
+  const suffering = found.filter(({ kind, rawScore }) => (kind === "slow" || kind === "failing") && rawScore >= leastScore);
+  if (suffering.length === 0) return null;
+  return new Set(suffering.flatMap(({ service }) => [...graph.reachableFrom(service)]));
 }
 
 function weighedBy(

@@ -1,6 +1,6 @@
 /** Metrics and requests: resources stay where they are used up, slowness and failures travel from callee to caller. */
 
-import type { MeasureFact, Spread } from "../model/diagnosis.ts";
+import { type MeasureFact, requestMeasures, type Spread } from "../model/diagnosis.ts";
 import { measureKindOf } from "../model/measure-kind.ts";
 import type { CallGraph } from "./call-graph.ts";
 import { figure, times } from "./figure-text.ts";
@@ -12,7 +12,7 @@ const leastBefore = 3;
 /** A movement of a resource matters when it is this part of what other services of the system use. */
 const peerPart = { resource: 0.5, latency: 0.1 };
 /** Movements that do not matter, by unit; of metrics in other units only peers tell. */
-const leastMovement: Readonly<Record<string, number>> = { ratio: 0.05, cores: 0.1, By: 16 * 1024 ** 2, us: 2_000 };
+const leastMovement: Readonly<Record<string, number>> = { ratio: 0.05, cores: 0.1, By: 64 * 1024 ** 2, us: 2_000 };
 /** 0.2 percentage points of requests. */
 const leastFailures = 0.002;
 /** A callee with less than this explains nothing. */
@@ -141,8 +141,15 @@ function suspicionOf(measure: MeasureFact, kind: "resource" | "slow" | "failing"
     score: 0,
     rawScore: 0,
     pointer: subject === "" ? name : subject,
-    statement: `${shown}: ${figure(before.median, unit)} → ${figure(after.median, unit)}${times(before.median, after.median)}`,
+    statement: statementOf(measure, shown),
     figures: { name: what, unit, before: before.median, after: after.median },
     explainedBy: "",
   };
+}
+
+function statementOf({ name, subject, unit, before, after }: MeasureFact, shown: string): string {
+  const [usual, now, ratio] = [figure(before.median, unit), figure(after.median, unit), times(before.median, after.median)];
+  if (name === requestMeasures.duration) return `${subject} takes ${now}, was ${usual}${ratio}`;
+  if (name === requestMeasures.failed) return `${subject} fails ${now} of its requests, was ${usual}`;
+  return `${shown}: ${usual} → ${now}${ratio}`;
 }

@@ -85,7 +85,8 @@ const kindWords: Record<CauseKind, string> = {
 };
 
 function headline({ service, kind }: Cause, externals: ReadonlySet<string>): string {
-  if (externals.has(service)) return `External dependency ${service} ${kind === "failing" ? "fails" : "is slow"}`;
+  if (externals.has(service) && (kind === "slow" || kind === "failing"))
+    return `External dependency ${service} ${kind === "failing" ? "fails" : "is slow"}`;
   return `${service} ${kindWords[kind]}`;
 }
 

@@ -36,7 +36,7 @@ export function diagnosisPage(answer: DiagnosisResult, print: Printer, nowMs: nu
     for (const { service, reason } of answer.ruledOut) lines.push(cut(`  ${service}: ${reason}`, print));
   }
   lines.push("");
-  for (const { command, why } of answer.next) lines.push(cut(`next: ${command}  (${why})`, print));
+  for (const { command, why } of answer.next) lines.push(cut(`next: ${command}`, print), style("dim", cut(`      ${why}`, print)));
   return `${lines.join("\n")}\n`;
 }
 
@@ -46,7 +46,10 @@ export function evidencePage(evidence: EvidenceResult, print: Printer, nowMs: nu
   return `${[
     `${style("bold", escapeText(evidence.service))}  ${evidence.kind} · ${evidence.id}`,
     wrapped(evidence.statement, print),
-    wrapped(`${evidence.name}: usual ${evidence.usual}, now ${evidence.now}${evidence.unit === "" ? "" : ` (${evidence.unit})`}`, print),
+    wrapped(
+      `${evidence.name}: usual ${Number(evidence.usual.toPrecision(3))}, now ${Number(evidence.now.toPrecision(3))}${evidence.unit === "" ? "" : ` (${evidence.unit})`}`,
+      print,
+    ),
     `time in question: ${localTime(evidence.from, nowMs)} to ${localTime(evidence.until, nowMs)}`,
     `compared with: ${compared}`,
     ...evidence.commands.map((command) => `more: ${escapeText(command)}`),

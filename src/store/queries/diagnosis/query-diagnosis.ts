@@ -1,6 +1,6 @@
 /** Everything that a diagnosis compares, from all signals. */
 
-import type { ChangeFact, DiagnosisFacts, DiagnosisTimesRequest } from "../../../model/diagnosis.ts";
+import type { ChangeFact, DiagnosisFacts, DiagnosisTimesRequest, MeasureFact } from "../../../model/diagnosis.ts";
 import type { SegmentReader } from "../../segments/segment-source.ts";
 import { numberIn, type Queryable, textIn } from "../../tables/queryable.ts";
 import { queryDiagnosisLoad } from "./query-diagnosis-load.ts";
@@ -32,9 +32,16 @@ export async function queryDiagnosis(
     measures: [...metrics, ...requests.measures, ...load],
     ...spans,
     calls: [...edges, ...requests.calls],
-    externals: [...new Set([...requests.externals, ...metrics.map(({ service }) => service).filter(isHostName)])],
+    externals: externalsOf(requests.externals, metrics, load),
     changes,
   };
+}
+
+/** Not what has processes here, whether or not their requests were seen. */
+function externalsOf(peers: readonly string[], metrics: readonly MeasureFact[], load: readonly MeasureFact[]): string[] {
+  const own = new Set(load.map(({ service }) => service));
+  const named = metrics.map(({ service }) => service).filter(isHostName);
+  return [...new Set([...peers, ...named])].filter((service) => !own.has(service));
 }
 
 /** A metric whose sender is named like a host is what a client measured of a peer. */
