@@ -144,7 +144,8 @@ function createHttp(
     commands,
     authorize: createAuthorize(tokens),
     metrics,
-    notReady: () => (context.endpoint === "" ? "starting" : undefined),
+    notReady: () =>
+      context.endpoint === "" ? "starting" : context.writeProblem === "" ? undefined : `cannot store rows: ${context.writeProblem}`,
     version,
     log: log.child("http"),
   });

@@ -138,6 +138,19 @@ describe("coral_get_status", () => {
     for (const warning of answer.warnings) expect(warning.fix).not.toBe("");
   });
 
+  it.each([
+    ['no space left on the file system of "/x"; free some space and writing resumes', "Free space"],
+    ["the store's memory limit is reached; ask about less, or raise store.memory in its config", "store.memory"],
+    ["no permission to read and write it, or its folder", "write access"],
+    ["process 42 (coral) has it open", "other process"],
+    ["something else", "log"],
+  ])("names the fix for the cause: %s", async (problem, fix) => {
+    const facts = await colonyOf().status(context);
+    const store = { ...facts.store, writeProblem: `Cannot use store "/x": ${problem}` };
+    const answer = await call<ColonyStatus>("coral_get_status", {}, { status: async () => ({ ...facts, store }) });
+    expect(answer.warnings.find(({ kind }) => kind === "store-write")?.fix).toContain(fix);
+  });
+
   it("shows hosts whose requests are not seen, and gaps, among what needs attention", async () => {
     const nowMs = Date.UTC(2026, 0, 2, 12);
     const hooks = { name: "traffic", available: false, reason: "CAP_BPF is missing; run as root" };

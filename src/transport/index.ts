@@ -49,9 +49,11 @@ export {
   type RouteContext,
 } from "./http/http-routes.ts";
 export { listen } from "./http/listen.ts";
+export { isLoopbackUrl } from "./http/loopback-guard.ts";
 export { type ProbeOutcome, type ProbeRequest, probeEndpoint } from "./http/probe-endpoint.ts";
 export { type ReadUrlOptions, type ReadUrlResult, readUrl } from "./http/read-url.ts";
 export { fromConnectError, toConnectError } from "./http/rpc-errors.ts";
+export { limitConnections } from "./http/waiting-connections.ts";
 export { type Authority, createAuthority, openAuthority } from "./trust/authority.ts";
 export { requireAgent } from "./trust/caller.ts";
 export { checkIdentity, createKey, generateKey, type Identity, isProofValid, saveIdentity } from "./trust/identity.ts";

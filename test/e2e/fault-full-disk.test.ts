@@ -117,6 +117,9 @@ describe("a full disk", () => {
     });
     const kinds = (await statusOf(colony)).warnings.map(({ kind }) => kind);
     expect(kinds).toContain("store-write");
+    const ready = await fetch(`http://${colony.endpoint}/readyz`);
+    expect([ready.status, await ready.text()]).toEqual([503, expect.stringContaining("cannot store rows: ")]);
+    expect((await fetch(`http://${colony.endpoint}/healthz`)).status).toBe(200);
     expect(kinds).toContain("disk-full");
     expect(colony.output).toContain("no space left");
     // The agent still answers; only the colony's disk is full.

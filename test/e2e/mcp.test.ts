@@ -1,9 +1,11 @@
 /** MCP with the official client over stdio and HTTP, and the config blocks for assistants. */
 
 import { spawnSync } from "node:child_process";
+import { request } from "node:http";
 import { Client, StreamableHTTPClientTransport } from "@modelcontextprotocol/client";
 import { StdioClientTransport } from "@modelcontextprotocol/client/stdio";
 import { afterAll, beforeAll, describe, expect, it } from "vitest";
+import { colonyPaths, listLocalColonies } from "../../src/config/index.ts";
 import type { AuditList, AuditRecordFact } from "../../src/tools/index.ts";
 import { type AgentDaemon, type ColonyDaemon, startAgent, startColony } from "../support/daemon.ts";
 import { coralFile, coralJson, runCoral } from "../support/run-coral.ts";
@@ -139,6 +141,24 @@ describe("/mcp on the colony", () => {
     const anonymous = new Client({ name: "e2e", version: "1" });
     await expect(anonymous.connect(new StreamableHTTPClientTransport(url))).rejects.toThrow();
     await anonymous.close();
+  });
+
+  it("refuses web pages, also those with the right to call", async () => {
+    const [colonyId = ""] = await listLocalColonies(home.path);
+    const { socketFile } = colonyPaths(home.path, colonyId);
+    const statusFor = (origin: string) =>
+      new Promise<number | undefined>((resolve, reject) => {
+        const headers = { origin, "content-type": "application/json", accept: "application/json, text/event-stream" };
+        const asked = request({ socketPath: socketFile, path: "/mcp", method: "POST", headers }, (response) => {
+          response.resume();
+          resolve(response.statusCode);
+        });
+        asked.on("error", reject);
+        asked.end(JSON.stringify({ jsonrpc: "2.0", id: 1, method: "ping" }));
+      });
+    expect(await statusFor("https://evil.example")).toBe(403);
+    expect(await statusFor("null")).toBe(403);
+    expect(await statusFor("http://localhost:3000")).not.toBe(403);
   });
 });
 

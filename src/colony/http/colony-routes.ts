@@ -21,6 +21,7 @@ import {
   commandServiceRoute,
   createHttpRoutes,
   type HttpHandler,
+  isLoopbackUrl,
   type Principal,
   type Route,
   type RouteContext,
@@ -137,6 +138,7 @@ function mcpRoute({ version }: ColonyRoutesOptions, call: CallTool): Route {
     path: "/mcp",
     permission: "read",
     handle: async (request, context) => {
+      refuseForeignOrigin(request);
       const permission = await strongestPermission(context);
       return await handleMcpRequest(request, {
         tools: colonyTools.filter((tool) => isOfferedByMcp(tool, permission)),
@@ -146,6 +148,16 @@ function mcpRoute({ version }: ColonyRoutesOptions, call: CallTool): Route {
       });
     },
   };
+}
+
+/** The MCP specification requires it: a web page must not use a browser's way to a colony, whatever token it got hold of. */
+function refuseForeignOrigin({ headers }: Request): void {
+  const origin = headers.get("origin");
+  if (origin === null || isLoopbackUrl(origin)) return;
+  throw new CoralError({
+    code: "not-permitted",
+    message: `Cannot serve MCP: requests from web pages of "${origin.slice(0, 200)}" are not accepted`,
+  });
 }
 
 /** The client said so itself. MCP over HTTP does not offer these tools at all. */

@@ -98,9 +98,9 @@ async function isReady(socketFile: string): Promise<boolean> {
   try {
     await requestJson({ target: { kind: "unix", path: socketFile }, method: "GET", path: "/readyz", timeoutMs: 1_000 });
     return true;
-  } catch {
-    // Not listening or not ready yet: the caller retries until its deadline.
-    return false;
+  } catch (error) {
+    // Not listening or not ready yet: the caller retries until its deadline. One that only cannot store rows has started, and says so itself.
+    return String(CoralError.from(error).details["text"] ?? "").includes("cannot store rows");
   }
 }
 

@@ -11,6 +11,7 @@ import {
   type ServerHttp2Session,
   type ServerHttp2Stream,
 } from "node:http2";
+import type { Socket } from "node:net";
 import type { ByteBudget } from "../../base/byte-budget.ts";
 import type { Logger } from "../../base/log.ts";
 import { releaseBytes } from "../../base/release-bytes.ts";
@@ -90,9 +91,23 @@ export async function startOtlpGrpcServer(options: OtlpServerOptions): Promise<O
   });
   const connections = new ConnectionSet(limits.maxConnections);
   const sessions = new Set<ServerHttp2Session>();
+  /** Connections without a call, by their peer, oldest first. */
+  const quiet = new Map<string, Socket>();
   server.on("connection", (socket) => {
-    if (connections.isFull) socket.destroy();
-    else connections.add(socket);
+    // One that has not sent HTTP/2's preface, or has no calls, makes room for it.
+    const [oldest] = quiet;
+    if (connections.isFull && oldest) {
+      quiet.delete(oldest[0]);
+      connections.drop(oldest[1]);
+    }
+    if (connections.isFull) {
+      socket.destroy();
+      return;
+    }
+    connections.add(socket);
+    const key = peerOf(socket);
+    quiet.set(key, socket);
+    socket.once("close", () => quiet.delete(key));
   });
   server.on("session", (session) => {
     sessions.add(session);
@@ -102,7 +117,17 @@ export async function startOtlpGrpcServer(options: OtlpServerOptions): Promise<O
     // A client that does not speak HTTP/2, or disconnects, is not our error.
     session.on("error", () => session.destroy());
   });
-  server.on("stream", (stream, headers) => new Call(stream, headers, options).begin());
+  server.on("stream", (stream, headers) => {
+    const key = stream.session ? peerOf(stream.session.socket) : "";
+    const socket = quiet.get(key);
+    if (socket) {
+      quiet.delete(key);
+      stream.once("close", () => {
+        if (!socket.destroyed) quiet.set(key, socket);
+      });
+    }
+    new Call(stream, headers, options).begin();
+  });
   server.on("sessionError", (error) => log.debug("a gRPC connection failed", { error }));
   const port = await listen(server, host, options.port, options.portSearch);
   server.on("error", (error) => log.error("cannot accept connections", { error }));
@@ -315,4 +340,9 @@ export function timeoutMsOf(header: string | string[] | undefined): number {
 
 function percentEncoded(message: string): string {
   return encodeURIComponent(message).replace(/%(?:20|22|2C|3A|3B|2F|28|29)/g, (escape) => decodeURIComponent(escape));
+}
+
+/** A session's socket is another object than the server's, with the same peer. */
+function peerOf({ remoteAddress, remotePort }: Pick<Socket, "remoteAddress" | "remotePort">): string {
+  return `${remoteAddress ?? ""} ${remotePort ?? ""}`;
 }

@@ -2,7 +2,7 @@
 
 import { createServer, type IncomingMessage, type OutgoingHttpHeaders, type ServerResponse } from "node:http";
 import { releaseBytes } from "../../base/release-bytes.ts";
-import { listen } from "../../transport/index.ts";
+import { limitConnections, listen } from "../../transport/index.ts";
 import type { OtlpServer, OtlpServerOptions } from "./otlp-grpc-server.ts";
 import {
   acceptedJson,
@@ -38,7 +38,7 @@ export async function startOtlpHttpServer(options: OtlpServerOptions): Promise<O
     // Each check wakes the process, even without connections.
     connectionsCheckingInterval: headersTimeout / 2,
   });
-  server.maxConnections = limits.maxConnections;
+  limitConnections(server, limits.maxConnections);
   server.on("request", (request, response) => new Exchange(request, response, options).begin());
   // Expect: 100-continue. The client may send its body only if the request would be accepted.
   server.on("checkContinue", (request, response) => new Exchange(request, response, options).begin(() => response.writeContinue()));

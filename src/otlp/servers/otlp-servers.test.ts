@@ -241,9 +241,15 @@ describe("the gRPC server", () => {
   });
 
   it("takes no more connections than allowed", async () => {
-    const sockets = Array.from({ length: 12 }, () => connect(servers.grpc?.port ?? 0, "127.0.0.1").on("error", () => {}));
+    const sockets = Array.from({ length: 12 }, () =>
+      connect(servers.grpc?.port ?? 0, "127.0.0.1")
+        .on("error", () => {})
+        .resume(),
+    );
     await expect.poll(() => sockets.filter((socket) => socket.destroyed || socket.readableEnded).length).toBe(4);
     expect(servers.grpc?.connections).toBe(8);
+    // The silent ones do not keep a client out.
+    expect((await call(Buffer.from("x"))).error).toBeNull();
     for (const socket of sockets) socket.destroy();
   });
 });

@@ -29,7 +29,7 @@ function storeWarnings({ store }: ColonyFacts): StatusWarning[] {
     warnings.push({
       kind: "store-write",
       message: `Cannot store rows: ${store.writeProblem}`,
-      fix: "Free space or fix the data directory; agents buffer rows until the colony catches up",
+      fix: writeFix(store.writeProblem),
     });
   }
   if (store.damage !== "") {
@@ -54,6 +54,15 @@ function storeWarnings({ store }: ColonyFacts): StatusWarning[] {
     });
   }
   return warnings;
+}
+
+/** By the words of the store's own errors; agents buffer rows until the colony stores them again. */
+function writeFix(problem: string): string {
+  if (/no space left/i.test(problem)) return "Free space on that file system; agents buffer rows until the colony catches up";
+  if (/memory limit/i.test(problem)) return "Raise store.memory in colony.yaml and restart the colony; agents buffer rows until then";
+  if (/no permission/i.test(problem)) return "Give the colony's user write access to its data directory; agents buffer rows until then";
+  if (/has it open/i.test(problem)) return "Stop the other process that has the store open; agents buffer rows until then";
+  return "See the colony's log for the cause, and check the disk; agents buffer rows until the colony catches up";
 }
 
 function duplicateWarnings({ duplicates }: ColonyFacts): StatusWarning[] {

@@ -24,6 +24,12 @@ export class ConnectionSet {
     socket.once("close", () => this.#open.delete(socket));
   }
 
+  /** Counts no longer from now on. */
+  drop(socket: Socket): void {
+    this.#open.delete(socket);
+    socket.destroy();
+  }
+
   destroyAll(): void {
     for (const socket of this.#open) socket.destroy();
   }

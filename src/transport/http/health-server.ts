@@ -7,6 +7,9 @@ import { isLoopbackAddress } from "../trust/endpoint.ts";
 import { type HttpHandler, sendError } from "./http-handler.ts";
 import { listen } from "./listen.ts";
 import { loopbackProblem } from "./loopback-guard.ts";
+import { limitConnections } from "./waiting-connections.ts";
+
+const maxConnections = 64;
 
 export interface HealthServerOptions {
   host: string;
@@ -26,7 +29,7 @@ export interface HealthServer extends AsyncDisposable {
 export async function startHealthServer(options: HealthServerOptions): Promise<HealthServer> {
   const { host, http, log } = options;
   const server = createServer({ maxHeaderSize: 16 * 1024, headersTimeout: 10_000, requestTimeout: 10_000, keepAliveTimeout: 5_000 });
-  server.maxConnections = 64;
+  limitConnections(server, maxConnections);
   server.on("request", (request, response) => {
     const loopback = isLoopbackAddress(request.socket.remoteAddress ?? "");
     const problem = loopback ? loopbackProblem(request) : undefined;

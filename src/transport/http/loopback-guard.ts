@@ -16,7 +16,7 @@ export function loopbackProblem(request: HttpRequest): string | undefined {
 }
 
 /** True for `http(s)://localhost…`, `127.x.x.x` and `[::1]`, with any port and without path or user. */
-function isLoopbackUrl(text: string): boolean {
+export function isLoopbackUrl(text: string): boolean {
   if (!/^https?:\/\/[^/?#@\\\s]+$/i.test(text) || !URL.canParse(text)) return false;
   const { hostname } = new URL(text);
   return hostname === "localhost" || isLoopbackAddress(hostname.replace(/^\[(.*)\]$/, "$1"));

@@ -80,8 +80,7 @@ export class SqlProcesses implements AsyncDisposable {
   async #start(): Promise<SqlProcess> {
     const { file, log, scratchDirectory, maySpill, ...settings } = this.#options;
     const directory = join(scratchDirectory, `${folderPrefix}${this.#nextNumber++}`);
-    mkdirSync(directory, { recursive: true, mode: 0o700 });
-    giveToFolderOwner(directory);
+    const hasDirectory = this.#makeDirectory(directory);
     const started = new SqlProcess(file ?? programFile(), directory, log);
     this.#running.add(started);
     void started.ended.then(() => {
@@ -91,10 +90,22 @@ export class SqlProcesses implements AsyncDisposable {
       rmSync(directory, { recursive: true, force: true });
     });
     await started.order(
-      { kind: "open", settings: { ...settings, ...(maySpill && { tempDirectory: directory }) } },
+      { kind: "open", settings: { ...settings, ...(maySpill && hasDirectory && { tempDirectory: directory }) } },
       { timeoutMs: startTimeoutMs },
     );
     return started;
+  }
+
+  /** On a full disk there may be none: plain statements need it as little as those over segments. */
+  #makeDirectory(directory: string): boolean {
+    try {
+      mkdirSync(directory, { recursive: true, mode: 0o700 });
+      giveToFolderOwner(directory);
+      return true;
+    } catch (error) {
+      this.#options.log.warn("no folder for an SQL process; statements that need one fail", { directory, error });
+      return false;
+    }
   }
 
   async close(): Promise<void> {
