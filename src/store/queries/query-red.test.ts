@@ -231,7 +231,7 @@ describe("queryEdgeRed()", () => {
 describe("queryTrafficLosses()", () => {
   it("sums by agent and kind", async () => {
     expect(await queryTrafficLosses(hosts.store, { sinceMs: hourMs, nowMs: clock.wall })).toEqual([
-      { agentId: "web-3", loss: "ring-full", count: 7 },
+      { agentId: "web-3", loss: "ring-full", count: 7, service: null, detail: null },
     ]);
     expect(await queryTrafficLosses(hosts.store, { sinceMs: hourMs, nowMs: clock.wall, agentIds: ["web-1"] })).toEqual([]);
   });
