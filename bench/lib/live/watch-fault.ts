@@ -42,7 +42,11 @@ async function readIll(world: LiveWorld, colony: LiveColony): Promise<Ill[]> {
   return (await colony.summary()).flatMap(({ service, health, findings }: ServiceSummary): Ill[] => {
     const role = roleOf.get(service) ?? roleOf.get(service.replace(/[ :(].*$/, ""));
     const isIll = health === "critical" || health === "degraded";
-    return isIll && role !== undefined ? [{ role, health, message: findings[0]?.message ?? "" }] : [];
+    // The line of a service shows its worst finding, and what causes it.
+    const [first, ...others] = findings.filter(({ severity }) => severity !== "info");
+    const cause = others.find(({ kind }) => kind === "cause");
+    const shown = [first, cause].flatMap((finding) => (finding === undefined ? [] : [finding.message]));
+    return isIll && role !== undefined ? [{ role, health, message: shown.join("; ") }] : [];
   });
 }
 

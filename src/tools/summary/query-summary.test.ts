@@ -241,6 +241,23 @@ describe("coral_query_summary", () => {
     );
   });
 
+  it("shows the cause among the worst findings, however many routes suffer", async () => {
+    const slow = ["/a", "/b", "/c"].map((route) => routeOf("api", steadily({ p95Us: 150_000 }), { route }));
+    const cgroup = {
+      agentId: "web-1",
+      cgroup: "/api",
+      services: ["api"],
+      cpuCores: 0.5,
+      cpuLimitCores: 0.5,
+      throttledRatio: 0.4,
+      memUsedBytes: 1,
+      memLimitBytes: null,
+      oomKills: 0,
+    };
+    const { services } = await ask({}, { facts: { ...withRoutes(...slow).facts, cgroups: [cgroup] } });
+    expect(services[0]?.findings.map(({ rule }) => rule)).toEqual(["latency", "latency", "throttled"]);
+  });
+
   it("gives the same verdicts as coral_query_red", async () => {
     const facts = { ...emptyFacts, ...withWindows(steadily({ errors: 100 })).facts };
     const row = { service: "api", role: "server" as const, protocol: "http", method: "GET", route: "/a", requests: 8_162, errors: 269 };

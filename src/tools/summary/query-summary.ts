@@ -56,8 +56,13 @@ export const querySummary = defineTool({
   },
 });
 
+/** The worst findings. A cause is among them, however many symptoms it has. */
 function shortened(summary: ServiceSummary): ServiceSummary {
-  return { ...summary, findings: summary.findings.slice(0, findingsShown.short) };
+  const { findings } = summary;
+  const shown = findings.slice(0, findingsShown.short);
+  const isCause = ({ kind, severity }: ServiceSummary["findings"][number]): boolean => kind === "cause" && severity !== "info";
+  const cause = shown.some(isCause) ? undefined : findings.find(isCause);
+  return { ...summary, findings: cause === undefined ? shown : [...shown.slice(0, -1), cause] };
 }
 
 async function inFull(
