@@ -235,7 +235,7 @@ describe("coral run", () => {
     const sleep = namedSleep();
     const { code, stderr } = await coral("run", "--detach", "--name", "later", "--", "sh", "-c", `sleep 2; ${sleep.command}`);
     expect(code).toBe(0);
-    expect(stderr).toContain("later runs as pid");
+    expect(stderr).toContain("later keeps running as pid");
     const [pid] = await waitFor("its second part", () => sleep.pids().length > 0 && sleep.pids());
     process.kill(pid ?? 0, "SIGKILL");
   });
