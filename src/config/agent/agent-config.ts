@@ -41,7 +41,11 @@ export const agentConfigSchema = z.strictObject({
   }),
   host: section({
     interval: duration("How often the host is sampled", { min: "1s", max: "10m" }).prefault("15s"),
-    top_processes: integer("Processes kept per sample and ranking (CPU, memory, threads, open files); those of services are kept every minute as well", 0, 100).prefault(10),
+    top_processes: integer(
+      "Processes kept per sample and ranking (CPU, memory, threads, open files); those of services are kept every minute as well",
+      0,
+      100,
+    ).prefault(10),
   }),
   runtime: agentRuntimeSection,
   exec: agentExecSection,
