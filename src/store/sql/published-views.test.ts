@@ -3,7 +3,6 @@ import { silentLogger } from "../../base/log.ts";
 import { openColonyStore } from "../colony/colony-store.ts";
 import { batchFromRows } from "../columns/column-batch.ts";
 import { encodeBatch } from "../columns/column-codec.ts";
-import type { SegmentSignal } from "../signals/define-segment-signal.ts";
 import { defineSignal, type Signal } from "../signals/define-signal.ts";
 import { derivedSignals, segmentSignals, signals } from "../signals/signal-list.ts";
 import { sample, sampleRow, TestClock, temporaryFolder, testEngine } from "../store.fixture.ts";
@@ -41,7 +40,7 @@ test("every column of every published view has a meaning, and every meaning a co
   const views = viewDefinitions(
     "colony",
     all,
-    segmentSignals.map((signal) => segmentView(signal as SegmentSignal, "")),
+    segmentSignals.map((signal) => segmentView(signal, "")),
   );
   const columns = views.flatMap((view) => view.columns.map((column) => [view.name, column.name] as const));
   expect(columns.filter(([view, column]) => columnMeaning(view, column) === "").map((path) => path.join("."))).toEqual([]);

@@ -1,4 +1,3 @@
-import type { SegmentSignal } from "../signals/define-segment-signal.ts";
 import { derivedSignals, segmentSignals, signals } from "../signals/signal-list.ts";
 import { columnMeaning } from "./column-meanings.ts";
 import { viewDefinitions } from "./published-views.ts";
@@ -22,7 +21,7 @@ This page is generated from the declarations of the views by \`npm run docs\`.
 
 /** docs/sql.md: every published view with the meaning of every column. */
 export function renderViewsDocument(): string {
-  const overSegments = segmentSignals.map((signal) => segmentView(signal as SegmentSignal, ""));
+  const overSegments = segmentSignals.map((signal) => segmentView(signal, ""));
   const views = viewDefinitions("colony", [...new Set([...signals, ...derivedSignals])], overSegments).sort((a, b) =>
     a.name < b.name ? -1 : 1,
   );
