@@ -108,6 +108,11 @@ describe("findViolations()", () => {
     ["export * in an index", { path: "src/base/index.ts", text: 'export * from "./a.ts";' }, "names each export"],
     ["a long file", { path: "src/base/a.ts", text: "//\n".repeat(801) }, "longer than 800 lines"],
     ["/proc outside host", { path: "src/agent/a.ts", text: 'readFileSync("/proc/stat")' }, "only host reads /proc"],
+    [
+      "another file of /proc/self",
+      { path: "src/base/a.ts", text: "open(`/proc/self/fd/${fd}`); open(`/proc/self/maps`)" },
+      "only host reads /proc",
+    ],
     ["an unknown room", { path: "src/utils/a.ts", text: "" }, "not in the import table"],
     ["the test runner in the product", { path: "src/base/a.ts", text: 'import { it } from "vitest";' }, "may not import this package"],
   ])("reports %s", (_name, file, message) => {

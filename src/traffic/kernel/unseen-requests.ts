@@ -1,7 +1,7 @@
 /** Processes that exchange requests which hooks cannot follow: `unseen_requests` of probes/requests/unseen.h. */
 
-import { existsSync } from "node:fs";
 import type { BpfMap } from "../../bpf/index.ts";
+import { processStateOf } from "../../host/index.ts";
 import type { UnseenReason, UnseenRequests } from "../core/messages.ts";
 
 /** UNSEEN_* of probes/requests/unseen.h. */
@@ -30,7 +30,7 @@ export class UnseenProcesses {
 
   constructor({ map, isRunning }: UnseenProcessesOptions) {
     this.#map = map;
-    this.#isRunning = isRunning ?? ((pid) => existsSync(`/proc/${pid}`));
+    this.#isRunning = isRunning ?? ((pid) => processStateOf(pid) !== undefined);
   }
 
   /**
