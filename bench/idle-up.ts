@@ -69,12 +69,12 @@ function figuresOf(name: string, usages: readonly TreeUsage[], limits?: { cpu: n
       `${name}: PSS of all processes`,
       "MiB",
       usages.slice(1).map(({ pssBytes }) => pssBytes / mebibyte),
-      target(limits?.rss),
     ),
     figureOf(
       `${name}: RSS, added up`,
       "MiB",
       usages.slice(1).map(({ rssBytes }) => rssBytes / mebibyte),
+      target(limits?.rss),
     ),
   ];
 }
