@@ -1,0 +1,44 @@
+import { expect, it } from "vitest";
+import type { DiagnosisResult } from "../../../tools/index.ts";
+import type { Printer } from "../../output/printer.ts";
+import { plainStyle } from "../../output/style.ts";
+import { diagnosisPage } from "./diagnosis-page.ts";
+
+const print = { width: 80, style: plainStyle } as Printer;
+const answer: DiagnosisResult = {
+  verdict: "issue",
+  summary: "stock is slow by itself",
+  entry: null,
+  from: "2026-01-02T10:00:00.000Z",
+  until: "2026-01-02T10:05:00.000Z",
+  comparedWith: [{ from: "2026-01-02T09:00:00.000Z", until: "2026-01-02T09:59:00.000Z" }],
+  isOnsetFound: true,
+  causes: [
+    {
+      service: "stock",
+      kind: "slow",
+      pointer: "GET /reserve/{id}",
+      confidence: 0.87,
+      summary: "stock is slow by itself",
+      chain: ["shop", "stock"],
+      evidence: [{ id: "ev-8200f310", statement: `GET /reserve/{id} takes 193 ms, was 37.1 ms (5.2×) ${"and so on ".repeat(20)}` }],
+      change: null,
+    },
+  ],
+  ruledOut: [{ service: "shop", reason: "suffers from stock: GET /buy takes 203 ms, was 63.5 ms (3.2×)" }],
+  next: [{ command: "coral query red stock --since 11m", why: "look at it" }],
+};
+
+it("diagnosisPage() answers in the first line and fits 80 columns", () => {
+  const lines = diagnosisPage(answer, print, Date.parse(answer.until)).split("\n");
+  expect(lines[0]).toBe("stock is slow by itself (87% sure)");
+  expect(lines[1]).toMatch(/^ {2}GET \/reserve\/\{id\} takes 193 ms, was 37\.1 ms \(5\.2×\) .*… {2}ev-8200f310$/);
+  expect(lines).toContain("path: shop → stock");
+  expect(lines).toContain("next: coral query red stock --since 11m");
+  for (const line of lines) expect(line.length).toBeLessThanOrEqual(80);
+});
+
+it("diagnosisPage() says that there is no issue", () => {
+  const quiet = { ...answer, verdict: "no-issue" as const, summary: "No issue: all is as usual.", causes: [], ruledOut: [], next: [] };
+  expect(diagnosisPage(quiet, print, Date.parse(answer.until)).split("\n").slice(0, 2)).toEqual(["no issue", "No issue: all is as usual."]);
+});
