@@ -310,7 +310,11 @@ const meanings: Readonly<Record<string, Meanings>> = {
     us: "Middle of the bucket in microseconds, at most 3 to 6 % off",
     requests: "Requests in the bucket",
   },
-  traffic_loss: { loss: "Why: ring-full, routes-full, connections-full, unknown-protocol, undecoded, tls-opaque, sampled-out, …" },
+  traffic_loss: {
+    loss: "Why: ring-full, routes-full, connections-full, unknown-protocol, undecoded, tls-opaque, sampled-out, …; of one service: tls-unreadable, unix-socket, io-uring",
+    service: "Service whose requests are not seen; NULL for losses of the whole host",
+    detail: "Which TLS library cannot be read, or why; empty for other losses of a service",
+  },
   span: {
     time: "Start of the span, by the sender's clock, in UTC",
     parent_span_id: "Span id of the parent; null for a root",
