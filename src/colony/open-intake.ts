@@ -3,7 +3,7 @@
 import { CoralError } from "../base/errors.ts";
 import type { ResourceStack } from "../base/resource-stack.ts";
 import { addOtlpMetrics } from "../otlp/index.ts";
-import { type ColonyStore } from "../store/colony/index.ts";
+import { type ColonyStore, recordEvent } from "../store/colony/index.ts";
 import { segmentSignals, serviceInstance, signals } from "../store/signals/index.ts";
 import type { AgentPull } from "../store/tables/index.ts";
 import type { OpenedAudit } from "./audit/open-audit.ts";
@@ -74,16 +74,34 @@ async function openConfiguredInbox(
   return inbox;
 }
 
-/** The store, with the error of the last failed write kept for status. */
-function trackingWrites(store: ColonyStore, context: Pick<ColonyContext, "writeProblem">): Pick<ColonyStore, "applyPulls"> {
+/** The store, with the error of the last failed write kept for status. An event, which needs the store too, records it once that works again. */
+function trackingWrites(
+  store: ColonyStore,
+  context: Pick<ColonyContext, "writeProblem" | "clock" | "log">,
+): Pick<ColonyStore, "applyPulls"> {
+  let failedSinceMs: number | undefined;
   return {
     applyPulls: async (pulls) => {
       try {
         const outcomes = await store.applyPulls(pulls);
+        if (failedSinceMs !== undefined) {
+          const since = new Date(failedSinceMs).toISOString();
+          const message = `The colony could not store rows since ${since}: ${context.writeProblem}`;
+          failedSinceMs = undefined;
+          const event = {
+            at: Math.floor(context.clock.wallMs() * 1_000),
+            kind: "store-write-failed",
+            agentId: null,
+            message,
+            details: { since },
+          };
+          await recordEvent(store, event).catch((error: unknown) => context.log.warn("event not stored", { error }));
+        }
         context.writeProblem = "";
         return outcomes;
       } catch (error) {
         context.writeProblem = CoralError.from(error).message;
+        failedSinceMs ??= context.clock.wallMs();
         throw error;
       }
     },

@@ -131,6 +131,8 @@ describe("a full disk", () => {
     disk.free();
     await waitFor("rows again", async () => (await countRows()) > stored, { details: () => colony.lastLines() });
     await waitFor("the problem gone from status", async () => (await statusOf(colony)).store.writeProblem === "");
+    const events = await colony.sql("SELECT message FROM events WHERE kind = 'store-write-failed'");
+    expect(events[0]?.["message"]).toContain("no space left");
     disk.fill();
     await waitFor("the problem again", async () => (await statusOf(colony)).store.writeProblem !== "");
     await colony.kill("SIGKILL");
