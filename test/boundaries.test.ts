@@ -110,7 +110,7 @@ describe("findViolations()", () => {
     ["/proc outside host", { path: "src/agent/a.ts", text: 'readFileSync("/proc/stat")' }, "only host reads /proc"],
     [
       "another file of /proc/self",
-      { path: "src/base/a.ts", text: "open(`/proc/self/fd/${fd}`); open(`/proc/self/maps`)" },
+      { path: "src/base/a.ts", text: "open(`/proc/self/fd/3`); open(`/proc/self/maps`)" },
       "only host reads /proc",
     ],
     ["an unknown room", { path: "src/utils/a.ts", text: "" }, "not in the import table"],

@@ -6,6 +6,7 @@
 import {
   constants,
   createServer,
+  type Http2Server,
   type IncomingHttpHeaders,
   type OutgoingHttpHeaders,
   type ServerHttp2Session,
@@ -91,24 +92,7 @@ export async function startOtlpGrpcServer(options: OtlpServerOptions): Promise<O
   });
   const connections = new ConnectionSet(limits.maxConnections);
   const sessions = new Set<ServerHttp2Session>();
-  /** Connections without a call, by their peer, oldest first. */
-  const quiet = new Map<string, Socket>();
-  server.on("connection", (socket) => {
-    // One that has not sent HTTP/2's preface, or has no calls, makes room for it.
-    const [oldest] = quiet;
-    if (connections.isFull && oldest) {
-      quiet.delete(oldest[0]);
-      connections.drop(oldest[1]);
-    }
-    if (connections.isFull) {
-      socket.destroy();
-      return;
-    }
-    connections.add(socket);
-    const key = peerOf(socket);
-    quiet.set(key, socket);
-    socket.once("close", () => quiet.delete(key));
-  });
+  const quiet = limitConnections(server, connections);
   server.on("session", (session) => {
     sessions.add(session);
     session.once("close", () => sessions.delete(session));
@@ -151,6 +135,28 @@ export async function startOtlpGrpcServer(options: OtlpServerOptions): Promise<O
     },
     [Symbol.asyncDispose]: close,
   };
+}
+
+/** Drops connections above the limit. Returns the connections without a call, by their peer, oldest first: they make room for new ones. */
+function limitConnections(server: Http2Server, connections: ConnectionSet): Map<string, Socket> {
+  const quiet = new Map<string, Socket>();
+  server.on("connection", (socket) => {
+    // One that has not sent HTTP/2's preface, or has no calls, makes room for it.
+    const [oldest] = quiet;
+    if (connections.isFull && oldest) {
+      quiet.delete(oldest[0]);
+      connections.drop(oldest[1]);
+    }
+    if (connections.isFull) {
+      socket.destroy();
+      return;
+    }
+    connections.add(socket);
+    const key = peerOf(socket);
+    quiet.set(key, socket);
+    socket.once("close", () => quiet.delete(key));
+  });
+  return quiet;
 }
 
 /** One call, from its headers to its trailers. */
