@@ -72,9 +72,9 @@ describe("coral exec", () => {
     const killed = await coral("exec", "--all", "--", "sh", "-c", "kill -TERM $$");
     expect(killed.code).toBe(143);
     const late = await coral("exec", "--all", "--timeout", "1s", "--", "sleep", "60");
-    expect(late).toMatchObject({ code: 124, stderr: expect.stringContaining("its time was over") });
+    expect(late).toMatchObject({ code: 124, stderr: expect.stringContaining("timed out") });
     const much = await coral("exec", "--all", "--max-output", "1KiB", "--", "yes");
-    expect(much).toMatchObject({ code: 125, stderr: expect.stringContaining("it wrote more than is allowed") });
+    expect(much).toMatchObject({ code: 125, stderr: expect.stringContaining("wrote more output than allowed") });
     expect((await coral("exec", "--all", "--", "/no/such/program")).code).toBe(4);
   });
 

@@ -1,7 +1,7 @@
 /** CORAL_HOME: unusual paths, other users, sudo, several colonies in one home, and unusable homes. */
 
 import { spawn } from "node:child_process";
-import { chmodSync, existsSync, lstatSync, mkdirSync, readdirSync, readFileSync, writeFileSync } from "node:fs";
+import { chmodSync, existsSync, linkSync, lstatSync, mkdirSync, readdirSync, readFileSync, symlinkSync, writeFileSync } from "node:fs";
 import { join } from "node:path";
 import { beforeAll, describe, expect, it } from "vitest";
 import { agentPaths, colonyPaths, listLocalColonies } from "../../src/config/index.ts";
@@ -243,12 +243,15 @@ describe("sudo", () => {
     mkdirSync(dataDirectory, { recursive: true });
     const secret = join(home.path, "roots-own");
     writeFileSync(secret, "secret", { mode: 0o600 });
-    const { linkSync, symlinkSync } = await import("node:fs");
     linkSync(secret, join(dataDirectory, "hard"));
-    symlinkSync(secret, join(dataDirectory, "soft"));
     await using agent = await startAgent({ home: home.path, env });
     expect(agent.hasEnded).toBe(false);
     await agent.stop();
+    expect(lstatSync(secret).uid).toBe(0);
+
+    const soft = join(dataDirectory, "soft");
+    symlinkSync(secret, soft);
+    await expect(startAgent({ home: home.path, env })).rejects.toThrow(`Cannot use "${soft}" as root: it is a symbolic link`);
     expect(lstatSync(secret).uid).toBe(0);
   });
 });
