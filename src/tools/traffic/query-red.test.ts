@@ -117,7 +117,7 @@ describe("coral_query_red", () => {
       routeOf("flaky", steadily({ errors: 10 }), { route: "/a/{id}" }),
       routeOf("broken", steadily({ errors: 50 }), { role: "client", method: "SELECT", route: "SELECT 1", protocol: "postgres" }),
       routeOf("slow", steadily({ p95Us: 150_000 })),
-      routeOf("queued", steadily({ queueUs: 9_000 })),
+      routeOf("queued", steadily({ p50Us: 40_000, queueUs: 30_000 })),
       routeOf("hidden", steadily({ errors: 90 })),
     ];
     const red = redOf([
@@ -133,7 +133,7 @@ describe("coral_query_red", () => {
       "critical error-share broken calls SELECT 1 fails 50% of 200 requests, was 0%",
       "warning error-share flaky GET /a/{id} fails 10% of 200 requests, was 0%",
       expect.stringMatching(/^warning slower-than-before slow GET \/a p95 is 147 ms, 2\.9 times the 50\.0 ms of the hour before/),
-      expect.stringMatching(/^warning queueing queued GET \/a requests wait 9\.0 ms of 14\.0 ms/),
+      expect.stringMatching(/^warning queueing queued GET \/a requests wait 30\.0 ms of/),
     ]);
     const servers = await call<RedResult>("coral_query_red", { role: "server", route: "a/{ID" }, { red, summary });
     expect(servers.findings.map(({ service }) => service)).toEqual(["flaky"]);
