@@ -4,7 +4,7 @@ import { SharedResults } from "./shared-results.ts";
 function setUp(maxKept = 8) {
   let nowMs = 0;
   const clock = { wallMs: () => nowMs, monotonicMs: () => nowMs };
-  const shared = new SharedResults<string>({ clock, maxAgeMs: 5_000, maxKept });
+  const shared = new SharedResults<string>({ clock, maxAgeMs: 5_000, maxKept, isShared: (result) => !result.startsWith("empty") });
   let computed = 0;
   const get = (key: string, tookMs: number): Promise<string> =>
     shared.get(key, async () => {
@@ -51,6 +51,12 @@ test("does not share a failure", async () => {
   const fail = (): Promise<string> => Promise.reject(new Error("no"));
   await expect(shared.get("a", fail)).rejects.toThrow("no");
   expect(await shared.get("a", () => Promise.resolve("yes"))).toBe("yes");
+});
+
+test("does not share a result that the rule excludes", async () => {
+  const { get } = setUp();
+  expect(await get("empty", 100)).toBe("empty 1");
+  expect(await get("empty", 100)).toBe("empty 2");
 });
 
 test("evicts the oldest results", async () => {

@@ -2,12 +2,14 @@
 
 import type { Clock } from "../../base/clock.ts";
 
-export interface SharedResultsOptions {
+export interface SharedResultsOptions<Result> {
   clock: Clock;
   /** No result is shared for longer than this after it was begun. */
   maxAgeMs: number;
   /** Results at hand; the oldest are evicted. */
   maxKept: number;
+  /** False for a result that the next caller must not get. */
+  isShared: (result: Result) => boolean;
 }
 
 /**
@@ -22,16 +24,16 @@ interface Shared<Result> {
 }
 
 export class SharedResults<Result> {
-  readonly #options: SharedResultsOptions;
+  readonly #options: SharedResultsOptions<Result>;
   readonly #kept = new Map<string, Shared<Result>>();
 
-  constructor(options: SharedResultsOptions) {
+  constructor(options: SharedResultsOptions<Result>) {
     this.#options = options;
   }
 
   /** What `compute` resolved to for an earlier caller with this key, or resolves to now. */
   get(key: string, compute: () => Promise<Result>): Promise<Result> {
-    const { clock, maxAgeMs, maxKept } = this.#options;
+    const { clock, maxAgeMs, maxKept, isShared } = this.#options;
     const startedMs = clock.monotonicMs();
     const known = this.#kept.get(key);
     if (known !== undefined && startedMs < known.untilMs) return known.result;
@@ -44,9 +46,9 @@ export class SharedResults<Result> {
       this.#kept.delete(oldest);
     }
     shared.result.then(
-      () => {
+      (result) => {
         const nowMs = clock.monotonicMs();
-        shared.untilMs = Math.min(shared.untilMs, nowMs + (nowMs - startedMs) * shareFor);
+        shared.untilMs = isShared(result) ? Math.min(shared.untilMs, nowMs + (nowMs - startedMs) * shareFor) : Number.NEGATIVE_INFINITY;
       },
       () => {
         shared.untilMs = Number.NEGATIVE_INFINITY;

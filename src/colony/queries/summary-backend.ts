@@ -31,13 +31,19 @@ export interface SummaryBackendOptions {
 /** How long span-name aliases are cached: processes seldom change their name. */
 const aliasesKeptMs = 60_000;
 /** Less than the interval of the health watch, which must not see the same facts twice. Rows are of ten seconds each. */
-const summaryMaxAgeMs = 5_000;
+const summaryMaxAgeMs = 2_000;
 const summariesKept = 8;
 
 export function createSummaryBackend({ store, discovery, deployments, clock, log }: SummaryBackendOptions): SummaryBackend {
   const aliases = new Aliases(store, clock, log);
   const baselines = new BaselineMemory();
-  const shared = new SharedResults<SummaryFacts>({ clock, maxAgeMs: summaryMaxAgeMs, maxKept: summariesKept });
+  const shared = new SharedResults<SummaryFacts>({
+    clock,
+    maxAgeMs: summaryMaxAgeMs,
+    maxKept: summariesKept,
+    // At the start of a colony the first services are a matter of milliseconds.
+    isShared: ({ places }) => places.length > 0,
+  });
   const readSummary: SummaryBackend["summary"] = async (request) => {
     const nowMs = clock.wallMs();
     const facts = await querySummary(store, { ...request, nowMs }, baselines);
