@@ -53,10 +53,10 @@ const edgesTo = async (port: number): Promise<TopologyEdge[]> => {
 describe("an agent with connection events", () => {
   it("reports 2,000 short connections, long ones and refused ones, each once", async () => {
     const [port, closed] = [await freePort(), await freePort()];
-    const kitchen = host.spawn([process.execPath, "-e", serverCode, String(port)], { env: { SERVICE_NAME: "kitchen" } });
+    const kitchen = host.spawn([process.execPath, "-e", serverCode, String(port)], { env: { SERVICE_NAME: named("kitchen") } });
     await host.waitForProcess(port, kitchen.pid);
     const waiter = host.spawn([process.execPath, "-e", callerCode, String(port), String(closed), "2000"], {
-      env: { SERVICE_NAME: "waiter" },
+      env: { SERVICE_NAME: named("waiter") },
     });
     let seen: TopologyEdge[] = [];
     const becomes = (what: string, wanted: Partial<TopologyEdge>, at = port): Promise<unknown> =>
@@ -64,7 +64,7 @@ describe("an agent with connection events", () => {
         what,
         async () => {
           seen = await edgesTo(at);
-          const [edge] = seen.filter(({ from }) => from === "service:waiter");
+          const [edge] = seen.filter(({ from }) => from === `service:${named("waiter")}`);
           return edge !== undefined && Object.entries(wanted).every(([name, value]) => edge[name as keyof TopologyEdge] === value);
         },
         { intervalMs: 500, details: () => JSON.stringify(seen, undefined, 1) },
@@ -76,7 +76,9 @@ describe("an agent with connection events", () => {
     // Later scans do not report them again.
     await waitFor("five more seconds of scans", settled(5_000));
     const edges = await edgesTo(port);
-    expect(edges.map(({ from, to, connections }) => [from, to, connections])).toEqual([["service:waiter", "service:kitchen", 2_005]]);
+    expect(edges.map(({ from, to, connections }) => [from, to, connections])).toEqual([
+      [`service:${named("waiter")}`, `service:${named("kitchen")}`, 2_005],
+    ]);
     expect(edges[0]).toMatchObject({ bytesToServer: 2_000 * 3 + 5 * 4, bytesToClient: 2_000 * 7 + 5 * 3, openConnections: 0 });
   });
 });
@@ -84,15 +86,15 @@ describe("an agent with connection events", () => {
 describe("an agent whose traffic process is killed", () => {
   it("continues with scans, and resumes events without duplicates", async () => {
     const port = await freePort();
-    const larder = host.spawn([process.execPath, "-e", serverCode, String(port)], { env: { SERVICE_NAME: "larder" } });
+    const larder = host.spawn([process.execPath, "-e", serverCode, String(port)], { env: { SERVICE_NAME: named("larder") } });
     await host.waitForProcess(port, larder.pid);
     const start = (short: number) =>
-      host.spawn([process.execPath, "-e", callerCode, String(port), "1", String(short)], { env: { SERVICE_NAME: "cook" } });
+      host.spawn([process.execPath, "-e", callerCode, String(port), "1", String(short)], { env: { SERVICE_NAME: named("cook") } });
     let seen: TopologyEdge[] = [];
     const details = (): string => JSON.stringify(seen, undefined, 1);
     const countIs = (wanted: Partial<TopologyEdge>) => async (): Promise<boolean> => {
       seen = await edgesTo(port);
-      const [edge] = seen.filter(({ from }) => from === "service:cook");
+      const [edge] = seen.filter(({ from }) => from === `service:${named("cook")}`);
       return edge !== undefined && Object.entries(wanted).every(([name, value]) => edge[name as keyof TopologyEdge] === value);
     };
     start(100);
@@ -110,6 +112,11 @@ describe("an agent whose traffic process is killed", () => {
     expect(await countIs({ connections: 310, openConnections: 10 })()).toBe(true);
   });
 });
+
+/** Unlike those of other programs on the machine: namesakes would get a qualifier. */
+function named(role: string): string {
+  return `${role}-${process.pid}`;
+}
 
 function settled(ms: number): () => boolean {
   const untilMs = performance.now() + ms;
