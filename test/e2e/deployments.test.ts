@@ -139,13 +139,21 @@ describe("a service that is replaced by a slower build", () => {
       const p50 = changeOf(judged.report, "p50");
       expect(p50).toMatchObject({ outcome: "worse", subject: "GET /prices/{id}" });
       // The server sleeps this long; the rest is overhead.
-      expect(p50!.before).toBeGreaterThan(fastUs);
-      expect(p50!.after).toBeGreaterThan(slowUs);
+      // Quantiles of the histogram are within 5 %.
+      expect(p50!.before).toBeGreaterThan(0.9 * fastUs);
+      expect(p50!.after).toBeGreaterThan(0.9 * slowUs);
       expect(p50!.pValue).toBeLessThan(0.0025);
       expect(changeOf(judged.report, "errors")).toMatchObject({ outcome: "worse", before: 0 });
-      const { events } = await colony.tool<EventList>("coral_list_events", { service });
-      const kinds = events.map(({ kind }) => kind);
-      expect(kinds).toEqual(expect.arrayContaining(["deployment", "deployment-regression", "service-restarted"]));
+      let events: EventList["events"] = [];
+      // The agent reports the restart with its next scan, which may come after the verdict.
+      await waitFor(
+        "the events of it",
+        async () => {
+          ({ events } = await colony.tool<EventList>("coral_list_events", { service }));
+          return ["deployment", "deployment-regression", "service-restarted"].every((kind) => events.some((one) => one.kind === kind));
+        },
+        { details: () => events.map(({ kind, message }) => `${kind}: ${message}`).join("\n") },
+      );
       expect(events.find(({ kind }) => kind === "deployment-regression")?.severity).toBe("warning");
       // On a busy machine single windows have too few requests to judge.
       let rules: string[] = [];
