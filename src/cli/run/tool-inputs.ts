@@ -70,7 +70,7 @@ export const toolInputs = {
     baseline: { type: "text", description: "normal time" },
   },
   coral_evidence: {
-    id: { type: "text", required: true },
+    id: { type: "text", description: "such as ev-8200f310", required: true },
   },
   coral_query_summary: {
     service: { type: "text", description: "only this service" },
@@ -113,7 +113,7 @@ export const toolInputs = {
     traceId: { type: "text", description: "one whole trace: 32 hex digits, or a traceparent header" },
     service: { type: "text", description: "of a span; one span must match all filters" },
     route: { type: "text", description: "part of a span's route, name, path or statement" },
-    minDuration: { type: "duration", description: "of a span, at least: 250ms, 2s" },
+    minDuration: { type: "duration", description: "minimum duration of a span: 250ms, 2s" },
     error: { type: "switch", description: "only with a failed span" },
     where: { type: "list", description: "attributes of that span or its resource: http.status_code>=500, user.id=42, url.full~/cart; = != > >= < <= ~ !~" },
     since: { type: "duration", description: "how far back to look: 5m, 2h, 7d", default: "1h" },

@@ -9,7 +9,7 @@ export const getEvidence = defineTool({
   name: "coral_evidence",
   title: "Evidence",
   description: "Open evidence of a diagnosis by id.",
-  input: z.object({ id: z.string().min(1) }),
+  input: z.object({ id: z.string().min(1).describe("such as ev-8200f310") }),
   output: evidenceSchema,
   permission: "read",
   changes: false,

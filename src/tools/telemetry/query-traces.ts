@@ -29,7 +29,7 @@ export const queryTraces = defineTool({
     traceId: z.string().optional().describe("one whole trace: 32 hex digits, or a traceparent header"),
     service: z.string().min(1).optional().describe("of a span; one span must match all filters"),
     route: z.string().min(1).optional().describe("part of a span's route, name, path or statement"),
-    minDuration: durationInput({ minMs: 0, maxMs: dayMs }).optional().describe("of a span, at least: 250ms, 2s"),
+    minDuration: durationInput({ minMs: 0, maxMs: dayMs }).optional().describe("minimum duration of a span: 250ms, 2s"),
     error: z.boolean().default(false).describe("only with a failed span"),
     where: z
       .array(z.string().min(1).max(2_000))
