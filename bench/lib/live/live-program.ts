@@ -1,4 +1,4 @@
-/** One real process of the live world. It can be killed, paused, restarted, and told to misbehave by a file that it reads. */
+/** One real process of the live world. It can be killed, paused, restarted, and made to misbehave by a file that it reads. */
 
 import { type ChildProcess, spawn } from "node:child_process";
 import { once } from "node:events";
