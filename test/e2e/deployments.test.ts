@@ -155,7 +155,7 @@ describe("a service that is replaced by a slower build", () => {
         { details: () => events.map(({ kind, message }) => `${kind}: ${message}`).join("\n") },
       );
       expect(events.find(({ kind }) => kind === "deployment-regression")?.severity).toBe("warning");
-      // The rules for single windows need a longer history than this test has.
+      // Only the rule for deployments: in one run the rule for errors did not fire within two minutes, for a reason that is not known yet.
       let rules: string[] = [];
       await waitFor(
         "the summary to show it",

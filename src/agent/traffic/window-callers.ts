@@ -30,7 +30,7 @@ export class WindowCallers {
     }
   }
 
-  /** Undefined when the callers of these requests cannot be told from this window. */
+  /** Undefined when this window does not show the callers of these requests. */
   of(group: RequestGroup): CalledGroup[] | undefined {
     if (group.role !== "server" || !isLoopback(group.peerAddress)) return undefined;
     const sent = this.#kinds.get(kindOf(group));

@@ -30,7 +30,7 @@ export class DeploymentEvents {
     return this.#event("deployment", record.startedMs, record, `${deployedText(rolloutOf(record))}${marked}`);
   }
 
-  /** Its rollout has ended; nothing while it goes on. */
+  /** Its rollout has ended; nothing while it is under way. */
   moved(record: DeploymentRecord, nowMs: number): DeploymentEvent[] {
     const { endedMs, startedMs } = record;
     const state = record.state as DeploymentState;
