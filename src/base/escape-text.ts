@@ -14,6 +14,11 @@ export function escapeJsonText(json: string): string {
   return json.replace(unsafe, (character) => (character === "\n" ? character : `\\u${hex(character, 4)}`));
 }
 
+/** One word of a command line, quoted for a POSIX shell when it has to be. */
+export function shellWord(word: string): string {
+  return /^[A-Za-z0-9_@%+=:,./-]+$/.test(word) ? word : `'${word.replaceAll("'", "'\\''")}'`;
+}
+
 function escapeCharacter(character: string): string {
   const code = character.charCodeAt(0);
   return names[character] ?? (code < 0x100 ? `\\x${hex(character, 2)}` : `\\u${hex(character, 4)}`);

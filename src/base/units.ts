@@ -66,3 +66,9 @@ export function formatBytes(sizeBytes: number): string {
   const digits = unit === 0 || Math.abs(value) >= 100 ? 0 : Math.abs(value) >= 10 ? 1 : 2;
   return `${value.toFixed(digits)} ${units[unit]}`;
 }
+
+/** `64 kbit/s`, `1.2 Mbit/s`. */
+export function formatBitRate(bytesPerSecond: number): string {
+  const kilobits = (bytesPerSecond * 8) / 1_000;
+  return kilobits < 1_000 ? `${Math.round(kilobits)} kbit/s` : `${(kilobits / 1_000).toFixed(1)} Mbit/s`;
+}

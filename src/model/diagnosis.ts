@@ -79,6 +79,58 @@ export interface StepFact {
   after: StepCounts;
 }
 
+export interface SpreadPair {
+  before: Spread;
+  after: Spread;
+}
+
+/** What a host had left. Ratios of time or of segments, 0..1. */
+export interface HostFact {
+  agentId: string;
+  hostname: string;
+  cores: number;
+  busy: SpreadPair;
+  steal: SpreadPair;
+  /** Pressure: shares of time in which some task waited for CPU, disks, memory. */
+  cpuWait: SpreadPair;
+  ioWait: SpreadPair;
+  memoryWait: SpreadPair;
+  retransmits: SpreadPair;
+  /** Services with processes there. */
+  services: string[];
+  disks: DiskFact[];
+  /** Programs whose use of CPU grew the most. */
+  programs: ProcessShareFact[];
+}
+
+export interface DiskFact {
+  device: string;
+  /** Of writes. */
+  latencyMs: SpreadPair;
+  busy: SpreadPair;
+}
+
+/** All processes of one name. */
+export interface ProcessShareFact {
+  name: string;
+  /** Empty: of none. */
+  service: string;
+  processes: number;
+  coresBefore: number;
+  coresAfter: number;
+}
+
+/** Limits of a service's control groups, and how near it came to them. Bytes. */
+export interface LimitFact {
+  service: string;
+  cpuCores: number | null;
+  throttled: SpreadPair;
+  oomKills: number;
+  memoryUsed: number;
+  memoryUsedBefore: number;
+  memoryLimit: number | null;
+}
+
 export interface ChangeFact {
   timeMs: number;
   service: string;
@@ -107,19 +159,39 @@ export interface DiagnosisFacts extends DiagnosisTimesRequest {
   /** Peers without a process, spans or metrics of their own: seen by their callers only. */
   externals: string[];
   changes: ChangeFact[];
+  hosts: HostFact[];
+  limits: LimitFact[];
 }
+
+/** Coral's own processes: its traffic and CPU are no part of the application. */
+export const ownService = "program:coral";
 
 /** Names of quantities that Coral measures itself. */
 export const requestMeasures = {
   duration: "duration of requests",
   failed: "failed requests",
+  /** Of steps with requests: steps without any are not counted. */
   rate: "requests served per second",
+  /** Before the program read them: how long its thread, or its queue, kept them waiting. */
+  queued: "requests waiting to be read",
+  /** Of one caller to one callee. */
+  calls: "calls per second",
 } as const;
+
+/** Steps in which requests are counted: of a time that has lasted for minutes; of a shorter one, as fine as they are stored. */
+export function requestStepSeconds({ fromMs, untilMs }: TimeRange): number {
+  return untilMs - fromMs < 4 * 60_000 ? 10 : 30;
+}
+
+/** Names of quantities of processes. */
+export const loadMeasures = { cpu: "CPU used", memory: "memory used", throttling: "CPU throttling" } as const;
 
 /** When the trouble of the time before `untilMs` began. */
 export interface OnsetFact {
   /** Null: requests look as usual, or too few were seen to tell. */
   onsetMs: number | null;
+  /** Earlier trouble, in order: those times are not what is usual. */
+  earlier: TimeRange[];
   /** Since when anything was seen at all; null: nothing. */
   seenSinceMs: number | null;
 }

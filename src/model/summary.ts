@@ -36,7 +36,7 @@ export interface SummaryRequestsFact extends RequestAmounts {
   role: TrafficRole;
 }
 
-/** What one kind of request was like in a baseline. Windows are ten minutes, or one in a young colony. */
+/** What one kind of request was like in a baseline. Windows are ten minutes; of a young route ten seconds, counted in minutes. */
 export interface RouteBaseline {
   /** It ended at least ten minutes ago, so that an incident of now is not in it. */
   isSettled: boolean;
@@ -48,7 +48,7 @@ export interface RouteBaseline {
   windowsExpected: number;
   /** Requests of the quietest window; zero when a window had none. */
   leastRequests: number;
-  /** Medians over the windows: an incident in less than half of them does not count as normal. */
+  /** Medians over the windows: an incident in less than half of them does not count as normal. Of a young route the share of all up to its fault. */
   errorRatio: number;
   p50Us: number | null;
   p95Us: number | null;

@@ -10,6 +10,7 @@ import { duration, integer, listenAddress, logSection, section, size, text } fro
 import { type AgentDiscoveryConfig, agentDiscoverySection, toAgentDiscovery } from "./agent-discovery-config.ts";
 import { type AgentExecConfig, agentExecSection, toAgentExec } from "./agent-exec-config.ts";
 import { agentLogsList, type ServiceLogsConfig, toServiceLogs } from "./agent-logs-config.ts";
+import { type AgentProfileConfig, agentProfileSection, toAgentProfile } from "./agent-profile-config.ts";
 import { type AgentRuntimeConfig, agentRuntimeSection, toAgentRuntime } from "./agent-runtime-config.ts";
 import { type AgentScrapeConfig, agentScrapeSection, toAgentScrape } from "./agent-scrape-config.ts";
 import { type AgentTrafficConfig, agentTrafficSection, toAgentTraffic } from "./agent-traffic-config.ts";
@@ -51,6 +52,7 @@ export const agentConfigSchema = z.strictObject({
   exec: agentExecSection,
   service_discovery: agentDiscoverySection,
   traffic: agentTrafficSection,
+  profiles: agentProfileSection,
   otlp: otlpSection(true),
   scrape: agentScrapeSection,
   logs: agentLogsList,
@@ -76,6 +78,7 @@ export interface AgentConfig {
   exec: AgentExecConfig;
   serviceDiscovery: AgentDiscoveryConfig;
   traffic: AgentTrafficConfig;
+  profiles: AgentProfileConfig;
   otlp: OtlpConfig;
   scrape: AgentScrapeConfig;
   logs: ServiceLogsConfig[];
@@ -142,6 +145,7 @@ function toAgentConfig(file: z.output<typeof agentConfigSchema>): AgentConfig {
     exec: toAgentExec(file.exec),
     serviceDiscovery: toAgentDiscovery(file.service_discovery),
     traffic: toAgentTraffic(file.traffic),
+    profiles: toAgentProfile(file.profiles),
     otlp: toOtlp(file.otlp),
     scrape: toAgentScrape(file.scrape),
     logs: toServiceLogs(file.logs),

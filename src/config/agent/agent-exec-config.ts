@@ -1,12 +1,11 @@
 /** The `exec` section of the agent's config: which commands may run on this host, as which user, within which limits. */
 
 import * as z from "zod";
-import { duration, integer, oneOf, section, size, text } from "../schema/schema-parts.ts";
+import { duration, flag, integer, oneOf, section, size, text } from "../schema/schema-parts.ts";
 
 const actions = ["allow", "deny", "require_approval"] as const;
 const profiles = ["off", "diagnostics", "full"] as const;
 
-const flag = (description: string) => z.boolean({ error: "write true or false" }).meta({ kind: "true | false", description });
 /** A user name or uid. */
 const userName = { expression: /^[A-Za-z0-9_][\w.-]{0,31}$/, message: "write a user name or uid" };
 

@@ -2,18 +2,7 @@
 
 import * as z from "zod";
 import { type TrafficProtocol, trafficProtocols } from "../../model/protocols.ts";
-import { duration, integer, section, size, text } from "../schema/schema-parts.ts";
-
-const flag = (description: string) => z.boolean({ error: "write true or false" }).meta({ kind: "true | false", description });
-
-/** `1%`, `2.5 %` → 0.01, 0.025. */
-const percentage = (description: string, min: number, max: number) =>
-  z
-    .string({ error: "write a percentage, such as 1%" })
-    .regex(/^\d{1,3}(?:\.\d{1,3})?\s?%$/, "write a percentage, such as 1%")
-    .transform((share) => Number.parseFloat(share) / 100)
-    .refine((share) => share >= min && share <= max, `it must be at least ${min * 100}% and at most ${max * 100}%`)
-    .meta({ kind: "percent", description });
+import { duration, flag, integer, percentage, section, size, text } from "../schema/schema-parts.ts";
 
 const isPowerOfTwo = (value: number): boolean => Number.isInteger(Math.log2(value));
 

@@ -8,6 +8,7 @@ import type { LogConfig } from "../schema/log-config.ts";
 import { type OtlpConfig, otlpSection, toOtlp } from "../schema/otlp-config.ts";
 import { duration, integer, listenAddress, logSection, section, size, text } from "../schema/schema-parts.ts";
 import { type ColonyDiscoveryConfig, colonyDiscoverySection, toColonyDiscovery } from "./colony-discovery-config.ts";
+import { type ColonyIncidentsConfig, colonyIncidentsSection, toColonyIncidents } from "./colony-incidents-config.ts";
 import { type ColonyRegistryConfig, colonyRegistrySection, toColonyRegistry } from "./colony-registry-config.ts";
 
 export const colonyConfigSchema = z
@@ -68,6 +69,7 @@ export const colonyConfigSchema = z
         max: "6h",
       }).prefault("30m"),
     }),
+    incidents: colonyIncidentsSection,
     service_discovery: colonyDiscoverySection,
     otlp: otlpSection(false),
     log: logSection,
@@ -94,6 +96,7 @@ export interface ColonyConfig {
   approvals: { allowOwn: boolean };
   registry: ColonyRegistryConfig;
   deployments: { windowMs: number };
+  incidents: ColonyIncidentsConfig;
   serviceDiscovery: ColonyDiscoveryConfig;
   otlp: OtlpConfig;
   log: LogConfig;
@@ -166,6 +169,7 @@ function toColonyConfig(file: z.output<typeof colonyConfigSchema>): ColonyConfig
     approvals: { allowOwn: file.approvals.allow_own },
     registry: toColonyRegistry(file.registry),
     deployments: { windowMs: file.deployments.window },
+    incidents: toColonyIncidents(file.incidents),
     serviceDiscovery: toColonyDiscovery(file.service_discovery),
     otlp: toOtlp(file.otlp),
     log: file.log,

@@ -1,9 +1,7 @@
 /** The `service_discovery` section of a colony's config: how agents' reports become services and edges, and how external addresses are named. */
 
 import * as z from "zod";
-import { duration, section, text } from "../schema/schema-parts.ts";
-
-const flag = (description: string) => z.boolean({ error: "write true or false" }).meta({ kind: "true | false", description });
+import { duration, flag, section, text } from "../schema/schema-parts.ts";
 
 const ratio = (description: string) =>
   z

@@ -42,7 +42,7 @@ describe("loadAgentConfig() reports position and fix", () => {
     [
       "a key in the wrong section",
       "interval: 5s\n",
-      'line 1, column 1: unknown key "interval"; did you mean "host.interval"? allowed keys: colony, listen, labels, log, store, host, runtime, exec, service_discovery, traffic, otlp, scrape, logs, health_checks',
+      'line 1, column 1: unknown key "interval"; did you mean "host.interval"? allowed keys: colony, listen, labels, log, store, host, runtime, exec, service_discovery, traffic, profiles, otlp, scrape, logs, health_checks',
     ],
     ["a key similar to none", "log:\n  zzzzzz: 1\n", 'line 2, column 3: unknown key "log.zzzzzz"; allowed keys: level, format'],
     [
@@ -106,7 +106,7 @@ describe("loadAgentConfig() reports position and fix", () => {
     [
       "a file that is a string",
       "hello\n",
-      'line 1, column 1: the file is "hello"; write keys under it: colony, listen, labels, log, store, host, runtime, exec, service_discovery, traffic, otlp, scrape, logs, health_checks',
+      'line 1, column 1: the file is "hello"; write keys under it: colony, listen, labels, log, store, host, runtime, exec, service_discovery, traffic, profiles, otlp, scrape, logs, health_checks',
     ],
   ];
   it.each(cases)("%s", async (_name, content, message) => {
@@ -191,6 +191,7 @@ describe("loadAgentConfig()", () => {
       },
       // agent-traffic-config.test.ts has its defaults.
       traffic: absent.config.traffic,
+      profiles: { enabled: true, hz: 19, intervalMs: 30_000, maxStacks: 4_000, cpuBudgetRatio: 0.005 },
       // otlp-config.test.ts has its defaults.
       otlp: absent.config.otlp,
       // agent-scrape-config.test.ts has its defaults.

@@ -2,9 +2,7 @@
 
 import * as z from "zod";
 import type { ListenAddress } from "./listen-address.ts";
-import { duration, integer, listenAddress, section, size, text } from "./schema-parts.ts";
-
-const flag = (description: string) => z.boolean({ error: "write true or false" }).meta({ kind: "true | false", description });
+import { duration, flag, integer, listenAddress, section, size, text } from "./schema-parts.ts";
 
 const defaultPorts = { grpc: 4_317, http: 4_318 } as const;
 const loopback = "127.0.0.1";

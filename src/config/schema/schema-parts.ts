@@ -94,6 +94,20 @@ export function integer(description: string, min: number, max: number) {
     .meta({ kind: "number", description } satisfies KeyMeta);
 }
 
+export function flag(description: string) {
+  return z.boolean({ error: "write true or false" }).meta({ kind: "true | false", description } satisfies KeyMeta);
+}
+
+/** `1%`, `2.5 %` → 0.01, 0.025. */
+export function percentage(description: string, min: number, max: number) {
+  return z
+    .string({ error: "write a percentage, such as 1%" })
+    .regex(/^\d{1,3}(?:\.\d{1,3})?\s?%$/, "write a percentage, such as 1%")
+    .transform((share) => Number.parseFloat(share) / 100)
+    .refine((share) => share >= min && share <= max, `it must be at least ${min * 100}% and at most ${max * 100}%`)
+    .meta({ kind: "percent", description } satisfies KeyMeta);
+}
+
 export function oneOf<const T extends readonly [string, ...string[]]>(description: string, values: T) {
   return z.enum(values).meta({ kind: values.join(" | "), description } satisfies KeyMeta);
 }

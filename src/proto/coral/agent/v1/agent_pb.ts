@@ -16,7 +16,7 @@ import type { Message } from "@bufbuild/protobuf";
  * Describes the file coral/agent/v1/agent.proto.
  */
 export const file_coral_agent_v1_agent: GenFile = /*@__PURE__*/
-  fileDesc("Chpjb3JhbC9hZ2VudC92MS9hZ2VudC5wcm90bxIOY29yYWwuYWdlbnQudjEiTgoZR2V0UnVudGltZUNvbnRleHRSZXNwb25zZRIxCgdjb250ZXh0GAEgASgLMiAuY29yYWwucnVudGltZS52MS5SdW50aW1lQ29udGV4dCIOCgxIZWxsb1JlcXVlc3QiNQoNSGVsbG9SZXNwb25zZRIQCghhZ2VudF9pZBgBIAEoCRISCgpzZXNzaW9uX2lkGAIgASgJIoABCgtQdWxsUmVxdWVzdBItCgdjdXJzb3JzGAEgAygLMhwuY29yYWwuYWdlbnQudjEuU2lnbmFsQ3Vyc29yEhEKCW1heF9ieXRlcxgCIAEoBBIvCgxjb2xvbnlfYXVkaXQYAyABKAsyGS5jb3JhbC5hZ2VudC52MS5BdWRpdExpbmsiMQoMU2lnbmFsQ3Vyc29yEg4KBnNpZ25hbBgBIAEoCRIRCglhZnRlcl9zZXEYAiABKAQimgEKDFB1bGxSZXNwb25zZRINCgVlcG9jaBgBIAEoCRIrCgZzbGljZXMYAiADKAsyGy5jb3JhbC5hZ2VudC52MS5TaWduYWxTbGljZRIMCgRtb3JlGAMgASgIEikKBmxvc3NlcxgEIAMoCzIZLmNvcmFsLmFnZW50LnYxLkxvc3NDb3VudBIVCg1vbGRlc3RfYWdlX21zGAUgASgEImwKC1NpZ25hbFNsaWNlEg4KBnNpZ25hbBgBIAEoCRISCgpvbGRlc3Rfc2VxGAIgASgEEhAKCG5leHRfc2VxGAMgASgEEicKBWJhdGNoGAQgASgLMhguY29yYWwuYWdlbnQudjEuUm93QmF0Y2gieAoIUm93QmF0Y2gSEQoJZmlyc3Rfc2VxGAEgASgEEhAKCGxhc3Rfc2VxGAIgASgEEgwKBHJvd3MYAyABKA0SKwoHY29sdW1ucxgEIAMoCzIaLmNvcmFsLmFnZW50LnYxLkNvbHVtbkluZm8SDAoEZGF0YRgFIAEoDCIoCgpDb2x1bW5JbmZvEgwKBG5hbWUYASABKAkSDAoEdHlwZRgCIAEoCSI5CglMb3NzQ291bnQSDgoGc2lnbmFsGAEgASgJEg4KBnJlYXNvbhgCIAEoCRIMCgRyb3dzGAMgASgEIi0KDFF1ZXJ5UmVxdWVzdBIMCgRraW5kGAEgASgJEg8KB3JlcXVlc3QYAiABKAkiRQoNUXVlcnlSZXNwb25zZRIOCgZhbnN3ZXIYASABKAkSFgoJb2xkZXN0X3VzGAIgASgDSACIAQFCDAoKX29sZGVzdF91cyK3AQoOQ2FwdHVyZVJlcXVlc3QSEgoKY2FwdHVyZV9pZBgBIAEoCRIPCgdzZXJ2aWNlGAIgASgJEg0KBXJvdXRlGAMgASgJEg4KBnN0YXR1cxgEIAEoCRIXCg9taW5fZHVyYXRpb25fbXMYBSABKA0SDQoFbGltaXQYBiABKA0SEwoLZHVyYXRpb25fbXMYByABKA0SFAoMaW5jbHVkZV9ib2R5GAggASgIEg4KBmNhbGxlchgJIAEoCSKwAQoPQ2FwdHVyZVJlc3BvbnNlEjEKB3N0YXJ0ZWQYASABKAsyHi5jb3JhbC5hZ2VudC52MS5DYXB0dXJlU3RhcnRlZEgAEjIKB3JlcXVlc3QYAiABKAsyHy5jb3JhbC5hZ2VudC52MS5DYXB0dXJlZFJlcXVlc3RIABItCgVlbmRlZBgDIAEoCzIcLmNvcmFsLmFnZW50LnYxLkNhcHR1cmVFbmRlZEgAQgcKBWV2ZW50IkcKDkNhcHR1cmVTdGFydGVkEhEKCXByb2Nlc3NlcxgBIAEoDRINCgVsaW1pdBgCIAEoDRITCgtkdXJhdGlvbl9tcxgDIAEoDSJgCgxDYXB0dXJlRW5kZWQSDgoGcmVhc29uGAEgASgJEg8KB3Byb2JsZW0YAiABKAkSEAoIcmVxdWVzdHMYAyABKA0SDwoHZHJvcHBlZBgEIAEoDRIMCgRjb2RlGAUgASgJIukECg9DYXB0dXJlZFJlcXVlc3QSDQoFYXRfdXMYASABKAQSCwoDcGlkGAIgASgNEgwKBHJvbGUYAyABKAkSEAoIcHJvdG9jb2wYBCABKAkSDgoGaXNfdGxzGAUgASgIEhYKDmNsaWVudF9hZGRyZXNzGAYgASgJEhMKC2NsaWVudF9wb3J0GAcgASgNEhYKDnNlcnZlcl9hZGRyZXNzGAggASgJEhMKC3NlcnZlcl9wb3J0GAkgASgNEg4KBm1ldGhvZBgKIAEoCRIOCgZ0YXJnZXQYCyABKAkSDQoFcm91dGUYDCABKAkSDgoGc3RhdHVzGA0gASgJEhAKCGlzX2Vycm9yGA4gASgIEi8KD3JlcXVlc3RfaGVhZGVycxgPIAMoCzIWLmNvcmFsLmFnZW50LnYxLkhlYWRlchIwChByZXNwb25zZV9oZWFkZXJzGBAgAygLMhYuY29yYWwuYWdlbnQudjEuSGVhZGVyEhUKDXJlcXVlc3RfYnl0ZXMYESABKAQSFgoOcmVzcG9uc2VfYnl0ZXMYEiABKAQSEwoLZHVyYXRpb25fdXMYEyABKAQSGgoNZmlyc3RfYnl0ZV91cxgUIAEoBEgAiAEBEhUKCHF1ZXVlX3VzGBUgASgESAGIAQESGQoMcmVxdWVzdF9ib2R5GBYgASgJSAKIAQESGgoNcmVzcG9uc2VfYm9keRgXIAEoCUgDiAEBEgwKBHBlZXIYGCABKAlCEAoOX2ZpcnN0X2J5dGVfdXNCCwoJX3F1ZXVlX3VzQg8KDV9yZXF1ZXN0X2JvZHlCEAoOX3Jlc3BvbnNlX2JvZHkiJQoGSGVhZGVyEgwKBG5hbWUYASABKAkSDQoFdmFsdWUYAiABKAkiWwoTTGlzdFNlZ21lbnRzUmVxdWVzdBIuCgdjdXJzb3JzGAEgAygLMh0uY29yYWwuYWdlbnQudjEuU2VnbWVudEN1cnNvchIUCgxtYXhfc2VnbWVudHMYAiABKA0iNQoNU2VnbWVudEN1cnNvchIOCgZzaWduYWwYASABKAkSFAoMYWZ0ZXJfbnVtYmVyGAIgASgEIlEKFExpc3RTZWdtZW50c1Jlc3BvbnNlEg0KBWVwb2NoGAEgASgJEioKBWxpc3RzGAIgAygLMhsuY29yYWwuYWdlbnQudjEuU2VnbWVudExpc3QigwEKC1NlZ21lbnRMaXN0Eg4KBnNpZ25hbBgBIAEoCRITCgtsYXN0X251bWJlchgCIAEoBBISCgp0b3RhbF9yb3dzGAMgASgEEi0KCHNlZ21lbnRzGAQgAygLMhsuY29yYWwuYWdlbnQudjEuU2VnbWVudEluZm8SDAoEbW9yZRgFIAEoCCKKAgoLU2VnbWVudEluZm8SFAoMZmlyc3RfbnVtYmVyGAEgASgEEg4KBm51bWJlchgCIAEoBBITCgtyb3dzX2JlZm9yZRgDIAEoBBIMCgRyb3dzGAQgASgEEhIKCnNpemVfYnl0ZXMYBSABKAQSEwoLbWluX3RpbWVfdXMYBiABKBISEwoLbWF4X3RpbWVfdXMYByABKBISEAoIc2VydmljZXMYCCADKAkSFQoNbWFueV9zZXJ2aWNlcxgJIAEoCBIVCg1sb29rdXBfZmlsdGVyGAogASgMEhYKDnNjaGVtYV92ZXJzaW9uGAsgASgNEg4KBnNoYTI1NhgMIAEoCRIMCgRsb3N0GA0gASgIIlkKElJlYWRTZWdtZW50UmVxdWVzdBINCgVlcG9jaBgBIAEoCRIOCgZzaWduYWwYAiABKAkSDgoGbnVtYmVyGAMgASgEEhQKDG9mZnNldF9ieXRlcxgEIAEoBCIjChNSZWFkU2VnbWVudFJlc3BvbnNlEgwKBGRhdGEYASABKAwyswcKDEFnZW50U2VydmljZRJECgVIZWxsbxIcLmNvcmFsLmFnZW50LnYxLkhlbGxvUmVxdWVzdBodLmNvcmFsLmFnZW50LnYxLkhlbGxvUmVzcG9uc2USQQoEUHVsbBIbLmNvcmFsLmFnZW50LnYxLlB1bGxSZXF1ZXN0GhwuY29yYWwuYWdlbnQudjEuUHVsbFJlc3BvbnNlEkwKB0NhcHR1cmUSHi5jb3JhbC5hZ2VudC52MS5DYXB0dXJlUmVxdWVzdBofLmNvcmFsLmFnZW50LnYxLkNhcHR1cmVSZXNwb25zZTABElkKDExpc3RTZWdtZW50cxIjLmNvcmFsLmFnZW50LnYxLkxpc3RTZWdtZW50c1JlcXVlc3QaJC5jb3JhbC5hZ2VudC52MS5MaXN0U2VnbWVudHNSZXNwb25zZRJYCgtSZWFkU2VnbWVudBIiLmNvcmFsLmFnZW50LnYxLlJlYWRTZWdtZW50UmVxdWVzdBojLmNvcmFsLmFnZW50LnYxLlJlYWRTZWdtZW50UmVzcG9uc2UwARJECgVRdWVyeRIcLmNvcmFsLmFnZW50LnYxLlF1ZXJ5UmVxdWVzdBodLmNvcmFsLmFnZW50LnYxLlF1ZXJ5UmVzcG9uc2USaAoRR2V0UnVudGltZUNvbnRleHQSKC5jb3JhbC5hZ2VudC52MS5HZXRSdW50aW1lQ29udGV4dFJlcXVlc3QaKS5jb3JhbC5hZ2VudC52MS5HZXRSdW50aW1lQ29udGV4dFJlc3BvbnNlEk4KB0V4ZWN1dGUSHi5jb3JhbC5hZ2VudC52MS5FeGVjdXRlUmVxdWVzdBofLmNvcmFsLmFnZW50LnYxLkV4ZWN1dGVSZXNwb25zZSgBMAESXwoORGVjaWRlQXBwcm92YWwSJS5jb3JhbC5hZ2VudC52MS5EZWNpZGVBcHByb3ZhbFJlcXVlc3QaJi5jb3JhbC5hZ2VudC52MS5EZWNpZGVBcHByb3ZhbFJlc3BvbnNlEl4KDVJlYWRSZWNvcmRpbmcSJC5jb3JhbC5hZ2VudC52MS5SZWFkUmVjb3JkaW5nUmVxdWVzdBolLmNvcmFsLmFnZW50LnYxLlJlYWRSZWNvcmRpbmdSZXNwb25zZTABElYKC1ZlcmlmeUF1ZGl0EiIuY29yYWwuYWdlbnQudjEuVmVyaWZ5QXVkaXRSZXF1ZXN0GiMuY29yYWwuYWdlbnQudjEuVmVyaWZ5QXVkaXRSZXNwb25zZWIGcHJvdG8z", [file_coral_agent_v1_audit, file_coral_agent_v1_commands, file_coral_runtime_v1_runtime]);
+  fileDesc("Chpjb3JhbC9hZ2VudC92MS9hZ2VudC5wcm90bxIOY29yYWwuYWdlbnQudjEiTgoZR2V0UnVudGltZUNvbnRleHRSZXNwb25zZRIxCgdjb250ZXh0GAEgASgLMiAuY29yYWwucnVudGltZS52MS5SdW50aW1lQ29udGV4dCIOCgxIZWxsb1JlcXVlc3QiNQoNSGVsbG9SZXNwb25zZRIQCghhZ2VudF9pZBgBIAEoCRISCgpzZXNzaW9uX2lkGAIgASgJIoABCgtQdWxsUmVxdWVzdBItCgdjdXJzb3JzGAEgAygLMhwuY29yYWwuYWdlbnQudjEuU2lnbmFsQ3Vyc29yEhEKCW1heF9ieXRlcxgCIAEoBBIvCgxjb2xvbnlfYXVkaXQYAyABKAsyGS5jb3JhbC5hZ2VudC52MS5BdWRpdExpbmsiMQoMU2lnbmFsQ3Vyc29yEg4KBnNpZ25hbBgBIAEoCRIRCglhZnRlcl9zZXEYAiABKAQimgEKDFB1bGxSZXNwb25zZRINCgVlcG9jaBgBIAEoCRIrCgZzbGljZXMYAiADKAsyGy5jb3JhbC5hZ2VudC52MS5TaWduYWxTbGljZRIMCgRtb3JlGAMgASgIEikKBmxvc3NlcxgEIAMoCzIZLmNvcmFsLmFnZW50LnYxLkxvc3NDb3VudBIVCg1vbGRlc3RfYWdlX21zGAUgASgEImwKC1NpZ25hbFNsaWNlEg4KBnNpZ25hbBgBIAEoCRISCgpvbGRlc3Rfc2VxGAIgASgEEhAKCG5leHRfc2VxGAMgASgEEicKBWJhdGNoGAQgASgLMhguY29yYWwuYWdlbnQudjEuUm93QmF0Y2gieAoIUm93QmF0Y2gSEQoJZmlyc3Rfc2VxGAEgASgEEhAKCGxhc3Rfc2VxGAIgASgEEgwKBHJvd3MYAyABKA0SKwoHY29sdW1ucxgEIAMoCzIaLmNvcmFsLmFnZW50LnYxLkNvbHVtbkluZm8SDAoEZGF0YRgFIAEoDCIoCgpDb2x1bW5JbmZvEgwKBG5hbWUYASABKAkSDAoEdHlwZRgCIAEoCSI5CglMb3NzQ291bnQSDgoGc2lnbmFsGAEgASgJEg4KBnJlYXNvbhgCIAEoCRIMCgRyb3dzGAMgASgEIi0KDFF1ZXJ5UmVxdWVzdBIMCgRraW5kGAEgASgJEg8KB3JlcXVlc3QYAiABKAkiRQoNUXVlcnlSZXNwb25zZRIOCgZhbnN3ZXIYASABKAkSFgoJb2xkZXN0X3VzGAIgASgDSACIAQFCDAoKX29sZGVzdF91cyJbChZJbnNwZWN0RGF0YWJhc2VSZXF1ZXN0Eg0KBXBvcnRzGAEgAygNEhEKCXN0YXRlbWVudBgCIAEoCRIOCgZjYWxsZXIYAyABKAkSDwoHc2VydmljZRgEIAEoCSIpChdJbnNwZWN0RGF0YWJhc2VSZXNwb25zZRIOCgZhbnN3ZXIYASABKAkitwEKDkNhcHR1cmVSZXF1ZXN0EhIKCmNhcHR1cmVfaWQYASABKAkSDwoHc2VydmljZRgCIAEoCRINCgVyb3V0ZRgDIAEoCRIOCgZzdGF0dXMYBCABKAkSFwoPbWluX2R1cmF0aW9uX21zGAUgASgNEg0KBWxpbWl0GAYgASgNEhMKC2R1cmF0aW9uX21zGAcgASgNEhQKDGluY2x1ZGVfYm9keRgIIAEoCBIOCgZjYWxsZXIYCSABKAkisAEKD0NhcHR1cmVSZXNwb25zZRIxCgdzdGFydGVkGAEgASgLMh4uY29yYWwuYWdlbnQudjEuQ2FwdHVyZVN0YXJ0ZWRIABIyCgdyZXF1ZXN0GAIgASgLMh8uY29yYWwuYWdlbnQudjEuQ2FwdHVyZWRSZXF1ZXN0SAASLQoFZW5kZWQYAyABKAsyHC5jb3JhbC5hZ2VudC52MS5DYXB0dXJlRW5kZWRIAEIHCgVldmVudCJHCg5DYXB0dXJlU3RhcnRlZBIRCglwcm9jZXNzZXMYASABKA0SDQoFbGltaXQYAiABKA0SEwoLZHVyYXRpb25fbXMYAyABKA0iYAoMQ2FwdHVyZUVuZGVkEg4KBnJlYXNvbhgBIAEoCRIPCgdwcm9ibGVtGAIgASgJEhAKCHJlcXVlc3RzGAMgASgNEg8KB2Ryb3BwZWQYBCABKA0SDAoEY29kZRgFIAEoCSLpBAoPQ2FwdHVyZWRSZXF1ZXN0Eg0KBWF0X3VzGAEgASgEEgsKA3BpZBgCIAEoDRIMCgRyb2xlGAMgASgJEhAKCHByb3RvY29sGAQgASgJEg4KBmlzX3RscxgFIAEoCBIWCg5jbGllbnRfYWRkcmVzcxgGIAEoCRITCgtjbGllbnRfcG9ydBgHIAEoDRIWCg5zZXJ2ZXJfYWRkcmVzcxgIIAEoCRITCgtzZXJ2ZXJfcG9ydBgJIAEoDRIOCgZtZXRob2QYCiABKAkSDgoGdGFyZ2V0GAsgASgJEg0KBXJvdXRlGAwgASgJEg4KBnN0YXR1cxgNIAEoCRIQCghpc19lcnJvchgOIAEoCBIvCg9yZXF1ZXN0X2hlYWRlcnMYDyADKAsyFi5jb3JhbC5hZ2VudC52MS5IZWFkZXISMAoQcmVzcG9uc2VfaGVhZGVycxgQIAMoCzIWLmNvcmFsLmFnZW50LnYxLkhlYWRlchIVCg1yZXF1ZXN0X2J5dGVzGBEgASgEEhYKDnJlc3BvbnNlX2J5dGVzGBIgASgEEhMKC2R1cmF0aW9uX3VzGBMgASgEEhoKDWZpcnN0X2J5dGVfdXMYFCABKARIAIgBARIVCghxdWV1ZV91cxgVIAEoBEgBiAEBEhkKDHJlcXVlc3RfYm9keRgWIAEoCUgCiAEBEhoKDXJlc3BvbnNlX2JvZHkYFyABKAlIA4gBARIMCgRwZWVyGBggASgJQhAKDl9maXJzdF9ieXRlX3VzQgsKCV9xdWV1ZV91c0IPCg1fcmVxdWVzdF9ib2R5QhAKDl9yZXNwb25zZV9ib2R5IiUKBkhlYWRlchIMCgRuYW1lGAEgASgJEg0KBXZhbHVlGAIgASgJIlsKE0xpc3RTZWdtZW50c1JlcXVlc3QSLgoHY3Vyc29ycxgBIAMoCzIdLmNvcmFsLmFnZW50LnYxLlNlZ21lbnRDdXJzb3ISFAoMbWF4X3NlZ21lbnRzGAIgASgNIjUKDVNlZ21lbnRDdXJzb3ISDgoGc2lnbmFsGAEgASgJEhQKDGFmdGVyX251bWJlchgCIAEoBCJRChRMaXN0U2VnbWVudHNSZXNwb25zZRINCgVlcG9jaBgBIAEoCRIqCgVsaXN0cxgCIAMoCzIbLmNvcmFsLmFnZW50LnYxLlNlZ21lbnRMaXN0IoMBCgtTZWdtZW50TGlzdBIOCgZzaWduYWwYASABKAkSEwoLbGFzdF9udW1iZXIYAiABKAQSEgoKdG90YWxfcm93cxgDIAEoBBItCghzZWdtZW50cxgEIAMoCzIbLmNvcmFsLmFnZW50LnYxLlNlZ21lbnRJbmZvEgwKBG1vcmUYBSABKAgiigIKC1NlZ21lbnRJbmZvEhQKDGZpcnN0X251bWJlchgBIAEoBBIOCgZudW1iZXIYAiABKAQSEwoLcm93c19iZWZvcmUYAyABKAQSDAoEcm93cxgEIAEoBBISCgpzaXplX2J5dGVzGAUgASgEEhMKC21pbl90aW1lX3VzGAYgASgSEhMKC21heF90aW1lX3VzGAcgASgSEhAKCHNlcnZpY2VzGAggAygJEhUKDW1hbnlfc2VydmljZXMYCSABKAgSFQoNbG9va3VwX2ZpbHRlchgKIAEoDBIWCg5zY2hlbWFfdmVyc2lvbhgLIAEoDRIOCgZzaGEyNTYYDCABKAkSDAoEbG9zdBgNIAEoCCJZChJSZWFkU2VnbWVudFJlcXVlc3QSDQoFZXBvY2gYASABKAkSDgoGc2lnbmFsGAIgASgJEg4KBm51bWJlchgDIAEoBBIUCgxvZmZzZXRfYnl0ZXMYBCABKAQiIwoTUmVhZFNlZ21lbnRSZXNwb25zZRIMCgRkYXRhGAEgASgMMpcICgxBZ2VudFNlcnZpY2USRAoFSGVsbG8SHC5jb3JhbC5hZ2VudC52MS5IZWxsb1JlcXVlc3QaHS5jb3JhbC5hZ2VudC52MS5IZWxsb1Jlc3BvbnNlEkEKBFB1bGwSGy5jb3JhbC5hZ2VudC52MS5QdWxsUmVxdWVzdBocLmNvcmFsLmFnZW50LnYxLlB1bGxSZXNwb25zZRJMCgdDYXB0dXJlEh4uY29yYWwuYWdlbnQudjEuQ2FwdHVyZVJlcXVlc3QaHy5jb3JhbC5hZ2VudC52MS5DYXB0dXJlUmVzcG9uc2UwARJZCgxMaXN0U2VnbWVudHMSIy5jb3JhbC5hZ2VudC52MS5MaXN0U2VnbWVudHNSZXF1ZXN0GiQuY29yYWwuYWdlbnQudjEuTGlzdFNlZ21lbnRzUmVzcG9uc2USWAoLUmVhZFNlZ21lbnQSIi5jb3JhbC5hZ2VudC52MS5SZWFkU2VnbWVudFJlcXVlc3QaIy5jb3JhbC5hZ2VudC52MS5SZWFkU2VnbWVudFJlc3BvbnNlMAESRAoFUXVlcnkSHC5jb3JhbC5hZ2VudC52MS5RdWVyeVJlcXVlc3QaHS5jb3JhbC5hZ2VudC52MS5RdWVyeVJlc3BvbnNlEmIKD0luc3BlY3REYXRhYmFzZRImLmNvcmFsLmFnZW50LnYxLkluc3BlY3REYXRhYmFzZVJlcXVlc3QaJy5jb3JhbC5hZ2VudC52MS5JbnNwZWN0RGF0YWJhc2VSZXNwb25zZRJoChFHZXRSdW50aW1lQ29udGV4dBIoLmNvcmFsLmFnZW50LnYxLkdldFJ1bnRpbWVDb250ZXh0UmVxdWVzdBopLmNvcmFsLmFnZW50LnYxLkdldFJ1bnRpbWVDb250ZXh0UmVzcG9uc2USTgoHRXhlY3V0ZRIeLmNvcmFsLmFnZW50LnYxLkV4ZWN1dGVSZXF1ZXN0Gh8uY29yYWwuYWdlbnQudjEuRXhlY3V0ZVJlc3BvbnNlKAEwARJfCg5EZWNpZGVBcHByb3ZhbBIlLmNvcmFsLmFnZW50LnYxLkRlY2lkZUFwcHJvdmFsUmVxdWVzdBomLmNvcmFsLmFnZW50LnYxLkRlY2lkZUFwcHJvdmFsUmVzcG9uc2USXgoNUmVhZFJlY29yZGluZxIkLmNvcmFsLmFnZW50LnYxLlJlYWRSZWNvcmRpbmdSZXF1ZXN0GiUuY29yYWwuYWdlbnQudjEuUmVhZFJlY29yZGluZ1Jlc3BvbnNlMAESVgoLVmVyaWZ5QXVkaXQSIi5jb3JhbC5hZ2VudC52MS5WZXJpZnlBdWRpdFJlcXVlc3QaIy5jb3JhbC5hZ2VudC52MS5WZXJpZnlBdWRpdFJlc3BvbnNlYgZwcm90bzM", [file_coral_agent_v1_audit, file_coral_agent_v1_commands, file_coral_runtime_v1_runtime]);
 
 /**
  * @generated from message coral.agent.v1.GetRuntimeContextResponse
@@ -359,6 +359,65 @@ export const QueryResponseSchema: GenMessage<QueryResponse> = /*@__PURE__*/
   messageDesc(file_coral_agent_v1_agent, 11);
 
 /**
+ * @generated from message coral.agent.v1.InspectDatabaseRequest
+ */
+export type InspectDatabaseRequest = Message<"coral.agent.v1.InspectDatabaseRequest"> & {
+  /**
+   * Ports of the service; those without credentials are left out.
+   *
+   * @generated from field: repeated uint32 ports = 1;
+   */
+  ports: number[];
+
+  /**
+   * Template of a statement to explain; empty: none.
+   *
+   * @generated from field: string statement = 2;
+   */
+  statement: string;
+
+  /**
+   * Who asked, for the audit.
+   *
+   * @generated from field: string caller = 3;
+   */
+  caller: string;
+
+  /**
+   * Its name, for the audit.
+   *
+   * @generated from field: string service = 4;
+   */
+  service: string;
+};
+
+/**
+ * Describes the message coral.agent.v1.InspectDatabaseRequest.
+ * Use `create(InspectDatabaseRequestSchema)` to create a new message.
+ */
+export const InspectDatabaseRequestSchema: GenMessage<InspectDatabaseRequest> = /*@__PURE__*/
+  messageDesc(file_coral_agent_v1_agent, 12);
+
+/**
+ * @generated from message coral.agent.v1.InspectDatabaseResponse
+ */
+export type InspectDatabaseResponse = Message<"coral.agent.v1.InspectDatabaseResponse"> & {
+  /**
+   * JSON list; see src/model/database-facts.ts. Without credentials and values of rows.
+   *
+   * @generated from field: string answer = 1;
+   */
+  answer: string;
+};
+
+/**
+ * Describes the message coral.agent.v1.InspectDatabaseResponse.
+ * Use `create(InspectDatabaseResponseSchema)` to create a new message.
+ */
+export const InspectDatabaseResponseSchema: GenMessage<InspectDatabaseResponse> = /*@__PURE__*/
+  messageDesc(file_coral_agent_v1_agent, 13);
+
+/**
  * @generated from message coral.agent.v1.CaptureRequest
  */
 export type CaptureRequest = Message<"coral.agent.v1.CaptureRequest"> & {
@@ -423,7 +482,7 @@ export type CaptureRequest = Message<"coral.agent.v1.CaptureRequest"> & {
  * Use `create(CaptureRequestSchema)` to create a new message.
  */
 export const CaptureRequestSchema: GenMessage<CaptureRequest> = /*@__PURE__*/
-  messageDesc(file_coral_agent_v1_agent, 12);
+  messageDesc(file_coral_agent_v1_agent, 14);
 
 /**
  * @generated from message coral.agent.v1.CaptureResponse
@@ -458,7 +517,7 @@ export type CaptureResponse = Message<"coral.agent.v1.CaptureResponse"> & {
  * Use `create(CaptureResponseSchema)` to create a new message.
  */
 export const CaptureResponseSchema: GenMessage<CaptureResponse> = /*@__PURE__*/
-  messageDesc(file_coral_agent_v1_agent, 13);
+  messageDesc(file_coral_agent_v1_agent, 15);
 
 /**
  * @generated from message coral.agent.v1.CaptureStarted
@@ -489,7 +548,7 @@ export type CaptureStarted = Message<"coral.agent.v1.CaptureStarted"> & {
  * Use `create(CaptureStartedSchema)` to create a new message.
  */
 export const CaptureStartedSchema: GenMessage<CaptureStarted> = /*@__PURE__*/
-  messageDesc(file_coral_agent_v1_agent, 14);
+  messageDesc(file_coral_agent_v1_agent, 16);
 
 /**
  * @generated from message coral.agent.v1.CaptureEnded
@@ -532,7 +591,7 @@ export type CaptureEnded = Message<"coral.agent.v1.CaptureEnded"> & {
  * Use `create(CaptureEndedSchema)` to create a new message.
  */
 export const CaptureEndedSchema: GenMessage<CaptureEnded> = /*@__PURE__*/
-  messageDesc(file_coral_agent_v1_agent, 15);
+  messageDesc(file_coral_agent_v1_agent, 17);
 
 /**
  * One request, as src/traffic/messages.ts has it. Absent numbers were not measured.
@@ -672,7 +731,7 @@ export type CapturedRequest = Message<"coral.agent.v1.CapturedRequest"> & {
  * Use `create(CapturedRequestSchema)` to create a new message.
  */
 export const CapturedRequestSchema: GenMessage<CapturedRequest> = /*@__PURE__*/
-  messageDesc(file_coral_agent_v1_agent, 16);
+  messageDesc(file_coral_agent_v1_agent, 18);
 
 /**
  * @generated from message coral.agent.v1.Header
@@ -694,7 +753,7 @@ export type Header = Message<"coral.agent.v1.Header"> & {
  * Use `create(HeaderSchema)` to create a new message.
  */
 export const HeaderSchema: GenMessage<Header> = /*@__PURE__*/
-  messageDesc(file_coral_agent_v1_agent, 17);
+  messageDesc(file_coral_agent_v1_agent, 19);
 
 /**
  * @generated from message coral.agent.v1.ListSegmentsRequest
@@ -718,7 +777,7 @@ export type ListSegmentsRequest = Message<"coral.agent.v1.ListSegmentsRequest"> 
  * Use `create(ListSegmentsRequestSchema)` to create a new message.
  */
 export const ListSegmentsRequestSchema: GenMessage<ListSegmentsRequest> = /*@__PURE__*/
-  messageDesc(file_coral_agent_v1_agent, 18);
+  messageDesc(file_coral_agent_v1_agent, 20);
 
 /**
  * @generated from message coral.agent.v1.SegmentCursor
@@ -742,7 +801,7 @@ export type SegmentCursor = Message<"coral.agent.v1.SegmentCursor"> & {
  * Use `create(SegmentCursorSchema)` to create a new message.
  */
 export const SegmentCursorSchema: GenMessage<SegmentCursor> = /*@__PURE__*/
-  messageDesc(file_coral_agent_v1_agent, 19);
+  messageDesc(file_coral_agent_v1_agent, 21);
 
 /**
  * @generated from message coral.agent.v1.ListSegmentsResponse
@@ -766,7 +825,7 @@ export type ListSegmentsResponse = Message<"coral.agent.v1.ListSegmentsResponse"
  * Use `create(ListSegmentsResponseSchema)` to create a new message.
  */
 export const ListSegmentsResponseSchema: GenMessage<ListSegmentsResponse> = /*@__PURE__*/
-  messageDesc(file_coral_agent_v1_agent, 20);
+  messageDesc(file_coral_agent_v1_agent, 22);
 
 /**
  * @generated from message coral.agent.v1.SegmentList
@@ -809,7 +868,7 @@ export type SegmentList = Message<"coral.agent.v1.SegmentList"> & {
  * Use `create(SegmentListSchema)` to create a new message.
  */
 export const SegmentListSchema: GenMessage<SegmentList> = /*@__PURE__*/
-  messageDesc(file_coral_agent_v1_agent, 21);
+  messageDesc(file_coral_agent_v1_agent, 23);
 
 /**
  * @generated from message coral.agent.v1.SegmentInfo
@@ -898,7 +957,7 @@ export type SegmentInfo = Message<"coral.agent.v1.SegmentInfo"> & {
  * Use `create(SegmentInfoSchema)` to create a new message.
  */
 export const SegmentInfoSchema: GenMessage<SegmentInfo> = /*@__PURE__*/
-  messageDesc(file_coral_agent_v1_agent, 22);
+  messageDesc(file_coral_agent_v1_agent, 24);
 
 /**
  * @generated from message coral.agent.v1.ReadSegmentRequest
@@ -930,7 +989,7 @@ export type ReadSegmentRequest = Message<"coral.agent.v1.ReadSegmentRequest"> & 
  * Use `create(ReadSegmentRequestSchema)` to create a new message.
  */
 export const ReadSegmentRequestSchema: GenMessage<ReadSegmentRequest> = /*@__PURE__*/
-  messageDesc(file_coral_agent_v1_agent, 23);
+  messageDesc(file_coral_agent_v1_agent, 25);
 
 /**
  * @generated from message coral.agent.v1.ReadSegmentResponse
@@ -947,7 +1006,7 @@ export type ReadSegmentResponse = Message<"coral.agent.v1.ReadSegmentResponse"> 
  * Use `create(ReadSegmentResponseSchema)` to create a new message.
  */
 export const ReadSegmentResponseSchema: GenMessage<ReadSegmentResponse> = /*@__PURE__*/
-  messageDesc(file_coral_agent_v1_agent, 24);
+  messageDesc(file_coral_agent_v1_agent, 26);
 
 /**
  * Served by an agent to its colony, inside the tunnel that the agent has dialled. Nothing else can reach it.
@@ -1014,6 +1073,16 @@ export const AgentService: GenService<{
     methodKind: "unary";
     input: typeof QueryRequestSchema;
     output: typeof QueryResponseSchema;
+  },
+  /**
+   * What a database of this host reports about itself, read with the credentials that a person gave to this agent. `not_found` without them.
+   *
+   * @generated from rpc coral.agent.v1.AgentService.InspectDatabase
+   */
+  inspectDatabase: {
+    methodKind: "unary";
+    input: typeof InspectDatabaseRequestSchema;
+    output: typeof InspectDatabaseResponseSchema;
   },
   /**
    * Where the agent runs and what it can do there.
