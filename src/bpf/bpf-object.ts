@@ -5,6 +5,7 @@ import { ResourceStack } from "../base/resource-stack.ts";
 import { type BpfMap, createBpfMap } from "./bpf-map.ts";
 import { parseBtf } from "./btf-layout.ts";
 import { type Libbpf, loadLibbpf, type Pointer } from "./libbpf.ts";
+import { attachCpuClock } from "./perf-events.ts";
 import { enableProgramStats, type ProgramStats, readProgramStats } from "./program-stats.ts";
 import { openRingBuffer, type RingBuffer } from "./ring-buffer.ts";
 import { openRingWatch, type RingWatch } from "./ring-watch.ts";
@@ -46,6 +47,8 @@ export interface BpfObject extends AsyncDisposable {
   attach(program: string): BpfLink;
   /** Attaches a program of section `uprobe` to sites in a file. */
   attachUprobes(program: string, sites: UprobeSites): Promise<BpfLink>;
+  /** Runs a program of section `perf_event` on every processor, `hz` times per second. */
+  attachCpuClock(program: string, hz: number): { link: BpfLink; processors: number };
   /** Runs a program of section `syscall` once, on the caller's thread, and returns its result. The program may change `context`. */
   run(program: string, context?: Buffer): number;
   stats(): ProgramStats[];
@@ -231,6 +234,12 @@ class LoadedObject implements BpfObject {
 
   async attachUprobes(program: string, sites: UprobeSites): Promise<BpfLink> {
     return this.#own(await attachUprobeMulti(this.#libbpf, this.#libbpf.programFd(this.#program(program)), sites));
+  }
+
+  attachCpuClock(program: string, hz: number): { link: BpfLink; processors: number } {
+    const attached = attachCpuClock(this.#libbpf, this.#program(program), hz);
+    if ("errno" in attached) throw refused(this.#libbpf, program, "attach", attached.errno);
+    return { link: this.#own(attached.link), processors: attached.processors };
   }
 
   /** Drops closed links: probes come and go with the processes of the host. */

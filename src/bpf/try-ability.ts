@@ -3,13 +3,9 @@
 import { closeSync, openSync, readSync } from "node:fs";
 import type { AbilityName, AbilityOutcome } from "./kernel-ability.ts";
 import type { Libbpf, Pointer } from "./libbpf.ts";
+import { cpuClockAttributes } from "./perf-events.ts";
 
-const PERF_TYPE_SOFTWARE = 1;
-const PERF_COUNT_SW_CPU_CLOCK = 0n;
-const PERF_ATTR_SIZE = 128;
-const PERF_SAMPLE_HZ = 19n;
-/** perf_event_attr.freq, the bit that makes the period a frequency. */
-const PERF_ATTR_FREQ = 1n << 10n;
+const sampleHz = 19;
 const BPF_LINK_CREATE = 28;
 const BPF_TRACE_UPROBE_MULTI = 48;
 
@@ -62,14 +58,8 @@ function attachAndDetach(libbpf: Libbpf, program: Pointer, name: AbilityName): n
 }
 
 function tryPerfEvent(libbpf: Libbpf, program: Pointer): number {
-  const attributes = Buffer.alloc(PERF_ATTR_SIZE);
-  attributes.writeUInt32LE(PERF_TYPE_SOFTWARE, 0);
-  attributes.writeUInt32LE(PERF_ATTR_SIZE, 4);
-  attributes.writeBigUInt64LE(PERF_COUNT_SW_CPU_CLOCK, 8);
-  attributes.writeBigUInt64LE(PERF_SAMPLE_HZ, 16);
-  attributes.writeBigUInt64LE(PERF_ATTR_FREQ, 40);
   // All processes on one CPU, as the profiler does.
-  const fd = libbpf.perfEventOpen(attributes, -1, 0);
+  const fd = libbpf.perfEventOpen(cpuClockAttributes(sampleHz), -1, 0);
   if (fd < 0) return libbpf.errno();
   const link = libbpf.attachPerfEvent(program, fd);
   const errno = link === null ? libbpf.errno() : 0;

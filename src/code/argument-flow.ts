@@ -1,6 +1,6 @@
 /**
- * Follows the arguments of a function through its machine code, along every path: which registers and stack slots are certain to
- * hold which argument at an instruction. C calling convention of x86-64 (System V): arguments in registers, the first six.
+ * Tracks a function's arguments through its machine code along every path: which registers and stack slots are certain to hold which argument at an
+ * instruction. Calling convention: System V x86-64, first six integer arguments in registers.
  */
 
 import type { MachineInstruction, RegisterName } from "./disassembler.ts";
@@ -8,24 +8,24 @@ import type { MemoryPlace, ValuePlace } from "./instruction-effect.ts";
 
 /** A value known to be in a register or stack slot. */
 interface Value {
-  /** Number of the argument that it is, or comes from; or an address in the stack. */
+  /** Number of the argument that it is or derives from, or "stack" for an address in the stack. */
   root: number | "stack";
-  /** What was added to it; null: anything. Of the stack: from where its top was when the function began. */
+  /** Offset added to the argument; null: unknown. For a stack address: relative to the stack top at function entry. */
   offsetBytes: number | null;
-  /** How many of its low bytes are there. */
+  /** How many of its low bytes are present. */
   sizeBytes: number;
 }
 
-/** By register, or by the place in the stack, from where its top was when the function began. */
+/** Keyed by register, or by stack offset relative to the top at function entry. */
 type Held = Map<RegisterName | number, Value>;
 
-/** Before each instruction that the function can get to, by its index. */
+/** The state before each reachable instruction, by instruction index. */
 export interface ArgumentFlow {
-  /** Those of the function, and of its parts elsewhere. */
+  /** Of the function and of its out-of-line parts. */
   readonly instructions: readonly MachineInstruction[];
-  /** Whether the register holds this argument, or it with something added. */
+  /** Whether the register holds this argument or an address derived from it. */
   comesFrom(index: number, register: RegisterName, argument: number): boolean;
-  /** All places with so many low bytes of the argument, unchanged. Stack: bytes above its top at that instruction. */
+  /** Every register and stack slot that holds the low `sizeBytes` of the argument unchanged. Stack slots are offsets above the top at that instruction. */
   placesOf(index: number, argument: number, sizeBytes: number): (RegisterName | number)[];
 }
 
@@ -34,13 +34,13 @@ const lostInCalls = ["rax", "rcx", "rdx", "rsi", "rdi", "r8", "r9", "r10", "r11"
 const wordBytes = 8;
 
 export interface ArgumentFlowOptions {
-  /** Direct calls that are given this argument of the function, or a place behind it, as their first one return it, as memcpy() does. */
+  /** Direct calls that take this argument (or an address derived from it) as their first argument return it, as memcpy() does. */
   copied: number;
-  /** A part of the function that lies elsewhere, as compilers put what is rare; `fromStartBytes` is in it. Null: none is known. */
+  /** An out-of-line part of the function, where compilers put cold code; `fromStartBytes` is inside it. Null: unknown. */
   partAt?: (fromStartBytes: number) => MachineInstruction[] | null;
 }
 
-/** Null if it cannot be followed: it jumps by a table or register, or to an unknown part. */
+/** Null if the code cannot be followed: it jumps through a table or register, or to an unknown part. */
 export function followArguments(instructions: readonly MachineInstruction[], options: ArgumentFlowOptions): ArgumentFlow | null {
   return new Flow(options).follow(instructions);
 }
@@ -54,7 +54,7 @@ class Flow implements ArgumentFlow {
   readonly #before = new Map<number, Held>();
   readonly #waiting: number[] = [];
   #parts = 0;
-  /** Of places in the stack whose address is handed out: any callee may write there. */
+  /** Stack slots whose address escapes: any callee may write to them. */
   readonly #shown = new Set<number>();
 
   constructor(options: ArgumentFlowOptions) {
@@ -66,7 +66,7 @@ class Flow implements ArgumentFlow {
     const start: Held = new Map(argumentRegisters.map((name, root) => [name, { root, offsetBytes: 0, sizeBytes: wordBytes }]));
     start.set("rsp", { root: "stack", offsetBytes: 0, sizeBytes: wordBytes });
     this.#reach(0, start);
-    // Ends: what is held at an instruction only ever becomes less.
+    // Terminates: merging can only shrink what is held at an instruction.
     for (let index = this.#waiting.pop(); index !== undefined; index = this.#waiting.pop()) {
       if (!this.#step(index)) return null;
     }
@@ -99,7 +99,7 @@ class Flow implements ArgumentFlow {
     if (kind === "call") this.#call(held, instruction);
     else this.#change(held, instruction);
     if (kind === "branch" || kind === "jump") {
-      // Without a frame it goes to another function, in place of a return.
+      // Without a frame this is a tail call.
       const target = targetBytes === null ? undefined : this.#find(targetBytes, isFrameGone(held));
       if (target === undefined && !isFrameGone(held)) return false;
       if (target !== undefined) this.#reach(target, held);
@@ -126,7 +126,7 @@ class Flow implements ArgumentFlow {
     }
   }
 
-  /** Keeps what holds on every path to the instruction. */
+  /** Keeps only what holds on every path to the instruction. */
   #reach(index: number, arriving: Held): void {
     const known = this.#before.get(index);
     if (known === undefined) {
@@ -182,7 +182,7 @@ function isFrameGone(held: Held): boolean {
   return stackOffset(held, "rsp") === 0;
 }
 
-/** Null when it is memory elsewhere than in the stack. */
+/** Null for memory outside the stack. */
 function placeOf(held: Held, place: ValuePlace): RegisterName | number | null {
   if ("register" in place) return place.register;
   const base = stackOffset(held, place.base);
@@ -193,12 +193,12 @@ function valueAt(held: Held, from: ValuePlace, sizeBytes: number): Value | null 
   const place = placeOf(held, from);
   const value = place === null ? undefined : held.get(place);
   if (value === undefined) return null;
-  // A part of an address is none.
+  // Part of an address is not an address.
   if (value.root === "stack" && sizeBytes < wordBytes) return null;
   return { ...value, sizeBytes: Math.min(value.sizeBytes, sizeBytes) };
 }
 
-/** A pointer to elsewhere never leads to a place where the compiler keeps a value for itself. */
+/** A pointer into other memory never aliases a slot where the compiler keeps a value. */
 function forgetStored(held: Held, store: MemoryPlace & { sizeBytes: number; isIndexed: boolean }): void {
   const start = placeOf(held, { base: store.base, displacementBytes: store.displacementBytes });
   if (typeof start !== "number") return;
@@ -214,7 +214,7 @@ function moveTop(held: Held, offsetBytes: number): void {
   for (const place of held.keys()) if (typeof place === "number" && place < offsetBytes) held.delete(place);
 }
 
-/** The first one itself when the other adds nothing against it; null when they have nothing in common. */
+/** The first value if the second does not contradict it; null when they differ. */
 function common(value: Value, other: Value | undefined): Value | null {
   if (other === undefined || other.root !== value.root) return null;
   const offsetBytes = other.offsetBytes === value.offsetBytes ? value.offsetBytes : null;

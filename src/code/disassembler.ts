@@ -1,4 +1,4 @@
-/** Machine code of x86-64 as the choice of probe sites needs it. The library is loaded at the first call and keeps 10 to 20 MB from then on: for processes that end soon. */
+/** Decodes x86-64 machine code for choosing probe sites. The library loads on first use and then holds 10 to 20 MB, so only short-lived processes use it. */
 
 import { createRequire } from "node:module";
 import { CoralError } from "../base/errors.ts";
@@ -26,7 +26,7 @@ const registerNames = [
 ] as const;
 export type RegisterName = (typeof registerNames)[number];
 
-/** What matters of an instruction: how the kernel would run it under a probe, and where it leads. */
+/** How the kernel runs the instruction under a probe, and where control goes next. */
 export type InstructionKind = "nop" | "nop5" | "push" | "branch" | "jump" | "call" | "return" | "indirect-jump" | "other";
 
 export interface MachineInstruction {
@@ -34,17 +34,17 @@ export interface MachineInstruction {
   offsetBytes: number;
   sizeBytes: number;
   kind: InstructionKind;
-  /** Whether the kernel carries it out by itself instead of stepping through a copy: see `probe-site.ts`. */
+  /** Whether the kernel emulates it instead of single-stepping a copy: see `probe-site.ts`. */
   isEmulated: boolean;
   /** The condition of a branch, 0 to 15 as in its opcode: 6 is "below or equal". */
   condition: number | null;
-  /** Where a direct branch, jump or call leads; from the start of the function. */
+  /** Target of a direct branch, jump or call, from the start of the function. */
   targetBytes: number | null;
-  /** General registers that it writes. A call says nothing of what the callee writes. */
+  /** General registers that it writes; for a call, not those that the callee writes. */
   writes: ReadonlySet<RegisterName>;
-  /** By how much it grows the stack, less than 0 when it shrinks it; null when it sets the stack in another way. Calls leave it as it was. */
+  /** How much it grows the stack, negative when it shrinks it; null when it sets the stack pointer otherwise. 0 for calls. */
   stackBytes: number | null;
-  /** A register that it keeps on the stack, and how far above the top. */
+  /** A register that it saves on the stack, and at which offset above the top. */
   spill: { register: RegisterName; aboveTopBytes: number } | null;
   effect: InstructionEffect;
 }
@@ -188,7 +188,7 @@ function spillOf(
   if (instruction.mnemonic !== Mnemonic.Mov || instruction.op0Kind !== OpKind.Memory || instruction.op1Kind !== OpKind.Register)
     return null;
   if (instruction.memoryBase !== Register.RSP || instruction.memoryIndex !== Register.None) return null;
-  // Only whole registers: parts of them have other numbers.
+  // Whole registers only: their parts have other numbers.
   const register = registers.get(instruction.op1Register);
   return register === undefined ? null : { register, aboveTopBytes: Number(BigInt.asIntN(64, instruction.memoryDisplacement)) };
 }

@@ -10,7 +10,7 @@ const gnuBuildId = 3;
 const maxEntries = 256;
 const maxNoteBytes = 64 * 1024;
 
-/** A table of the file's header: where its entries are, and where an entry keeps what it says of its bytes. */
+/** A header table of the file: where its entries are, and which field of an entry locates its bytes. */
 interface HeaderTable {
   offset: number;
   entryBytes: number;
@@ -64,14 +64,14 @@ function buildIdIn(notes: Buffer, isLittleEndian: boolean): string | null {
     if (nameBytes > notes.length || valueBytes > notes.length || end > notes.length) return null;
     const isBuildId =
       view.getUint32(offset + 8, isLittleEndian) === gnuBuildId && notes.toString("latin1", offset + 12, offset + 16) === "GNU\0";
-    // 8 (fast), 16 (md5, uuid) or 20 (sha1) bytes; lld makes others.
+    // 8 (fast), 16 (md5, uuid) or 20 (sha1) bytes; lld writes other lengths.
     if (isBuildId && valueBytes >= 4 && valueBytes <= 64) return notes.toString("hex", valueStart, end);
     offset = valueStart + padded(valueBytes);
   }
   return null;
 }
 
-/** Lower-case hex; null for files of another kind and those that have none. */
+/** Lower-case hex; null for other file types and for files without one. */
 export function readBuildId(readAt: ReadAt): string | null {
   const header = Buffer.alloc(64);
   const layout = layoutOf(header.subarray(0, readAt(header, 0)));

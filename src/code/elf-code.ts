@@ -2,21 +2,21 @@
 
 import { type ElfImage, readPart, readWord, segmentTypes } from "./elf-image.ts";
 
-/** PT_GNU_EH_FRAME: the table by which exceptions find functions. */
+/** PT_GNU_EH_FRAME: the table that exception handling uses to find functions. */
 const unwindSegment = 0x6474e550;
-/** How its numbers are written, by every linker of today: relative to themselves, plain, relative to the table; four bytes each. */
+/** Pointer encodings that today's linkers write: PC-relative, absolute, relative to the table; four bytes each. */
 const unwindEncodings = [1, 0x1b, 0x03, 0x3b];
 const unwindHeaderBytes = 12;
 const maxFunctions = 4_000_000;
 const maxFunctionBytes = 1 << 20;
 
-/** A function, or a part of one, that has no name. */
+/** An unnamed function, or an unnamed part of one. */
 export interface CodeRange {
   address: number;
   sizeBytes: number;
 }
 
-/** What holds the address; null if the file has no such information. */
+/** The function that contains the address; null if the file has no such information. */
 export function findCodeRange(image: ElfImage, address: number): CodeRange | null {
   const segment = image.segments.find(({ type }) => type === unwindSegment);
   if (segment === undefined) return null;
@@ -41,7 +41,7 @@ export function findCodeRange(image: ElfImage, address: number): CodeRange | nul
   return range !== null && address < range.address + range.sizeBytes ? range : null;
 }
 
-/** Length, place of the common part, begin (relative to itself), size. */
+/** Length, CIE pointer, begin (PC-relative), size. */
 function rangeAt(image: ElfImage, frame: number, address: number): CodeRange | null {
   const bytes = image.readAddress(frame, 16);
   if (bytes.length < 16 || frame + 8 + bytes.readInt32LE(8) !== address) return null;
@@ -55,8 +55,8 @@ const maxRelocationBytes = 64 * 1024 * 1024;
 const relativeRelocation = 8;
 
 /**
- * The pointers in a part of the file's data, as they will be once it is loaded at its own addresses: as they are written there, or as the dynamic
- * linker will write them. Null for values that are not addresses in this file.
+ * Pointers in a range of the file's data, with relocations applied as the dynamic linker would when the file is loaded at its preferred addresses. Null for
+ * values that are not addresses in this file.
  */
 export function readPointers(image: ElfImage, address: number, count: number): (number | null)[] {
   const bytes = image.readAddress(address, count * 8);

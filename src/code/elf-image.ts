@@ -19,7 +19,7 @@ export interface ElfSection {
   address: number;
   fileOffset: number;
   sizeBytes: number;
-  /** Index of the section that holds the names of this one's symbols. */
+  /** Index of the section with this one's symbol names. */
   link: number;
 }
 
@@ -27,15 +27,15 @@ export interface ElfImage {
   /** Null for unsupported processors. */
   readonly machine: "x64" | "arm64" | null;
   readonly segments: readonly ElfSegment[];
-  /** Empty when the file was stripped of them. */
+  /** Empty when the file is stripped. */
   readonly sections: readonly ElfSection[];
   readonly readAt: ReadAt;
   section(name: string): ElfSection | undefined;
-  /** Where a loaded address is in the file; null when no segment of the file holds it. */
+  /** File offset of a loaded address; null when no segment contains it. */
   offsetOf(address: number): number | null;
-  /** Whether an address is in a segment that may be executed. */
+  /** Whether an address is in an executable segment. */
   isCode(address: number): boolean;
-  /** At most `sizeBytes` from a loaded address; shorter at the end of its segment, empty when there is none. */
+  /** At most `sizeBytes` from a loaded address; fewer at the end of its segment, none outside of all segments. */
   readAddress(address: number, sizeBytes: number): Buffer;
 }
 
@@ -82,14 +82,14 @@ export function readElfImage(readAt: ReadAt): ElfImage | null {
   };
 }
 
-/** What there is of a part of the file; the caller bounds the size. */
+/** The bytes of a range as far as the file has them; the caller bounds the size. */
 export function readPart(readAt: ReadAt, offset: number, sizeBytes: number): Buffer {
   if (!Number.isSafeInteger(offset) || !Number.isSafeInteger(sizeBytes) || offset < 0 || sizeBytes <= 0) return Buffer.alloc(0);
   const bytes = Buffer.alloc(sizeBytes);
   return bytes.subarray(0, Math.max(0, readAt(bytes, offset)));
 }
 
-/** A 64-bit number as a double: exact below 2^53, and above that too large for any check that follows. */
+/** A 64-bit number as a double: exact below 2^53; larger values fail every later bounds check anyway. */
 export function readWord(bytes: Buffer, offset: number): number {
   return bytes.readUInt32LE(offset) + bytes.readUInt32LE(offset + 4) * 2 ** 32;
 }

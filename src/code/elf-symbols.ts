@@ -1,4 +1,4 @@
-/** Functions of an ELF file by name. Made for a few names in large files: node's executable has 150,000 symbols in 20 MB of tables. */
+/** Finds functions of an ELF file by name. Optimised for a few names in large files: node's executable has 150,000 symbols in 20 MB of tables. */
 
 import { type ElfImage, type ElfSection, readPart, readWord, sectionTypes, segmentTypes } from "./elf-image.ts";
 
@@ -15,7 +15,7 @@ const symbolBytes = 24;
 const maxChainSteps = 4096;
 const maxDynamicEntries = 1024;
 const pieceBytes = 256 * 1024;
-/** A larger table is corrupt, or a debug build that no service runs. */
+/** A larger table means a corrupt file, or a debug build that no service runs. */
 const maxStringBytes = 256 * 1024 * 1024;
 const maxSymbols = 8_000_000;
 
@@ -38,14 +38,14 @@ export function findElfFunctions(image: ElfImage, names: readonly string[]): Map
   return found;
 }
 
-/** As `findElfFunctions`, of the table for dynamic linking alone. */
+/** Like `findElfFunctions`, but searches only the dynamic symbol table. */
 export function findExportedFunctions(image: ElfImage, names: readonly string[]): Map<string, ElfFunction> {
   return findExported(image, names);
 }
 
 /**
- * Whether the full table of symbols, where one is left, may have a function of this name: a look at its strings alone. True also when they are
- * more than `maxStringBytes`, and were not looked at.
+ * Whether the full symbol table may define this function, judged by its string table alone. Also true, without reading, when that table exceeds
+ * `maxStringBytes`.
  */
 export function mayDefine(image: ElfImage, name: string, maxStringBytes: number): boolean {
   return image.sections.some((section) => {
@@ -73,7 +73,7 @@ function findExported(image: ElfImage, names: readonly string[]): Map<string, El
   return found;
 }
 
-/** The addresses of the tables, from the segment that the dynamic linker reads: it is there in every file, with or without sections. */
+/** Addresses of the tables from PT_DYNAMIC, which exists in every dynamically linked file, even without sections. */
 function dynamicTable(image: ElfImage): DynamicTable | null {
   const segment = image.segments.find((one) => one.type === segmentTypes.dynamic);
   if (segment === undefined) return null;
@@ -154,8 +154,8 @@ function definedFunction(image: ElfImage, bytes: Buffer, at: number, name: strin
 }
 
 /**
- * Looks for the names in the table of strings first: what is not there has no symbol. A linker may let a name end inside a longer one, so any
- * place counts where the bytes match up to the end.
+ * Searches the string table first: a name that is not in it has no symbol. Linkers merge a name that is a suffix of another, so a match may start inside a
+ * longer string.
  */
 function scanSymbols(image: ElfImage, section: ElfSection, names: readonly string[], found: Map<string, ElfFunction>): void {
   const strings = image.sections[section.link];
@@ -188,7 +188,7 @@ function findStrings(image: ElfImage, strings: ElfSection, names: readonly strin
   return nameOf;
 }
 
-/** Hands over a part of the file in pieces that overlap, so that nothing of `overlapBytes` is cut; stops when `use` returns false. */
+/** Reads a range in chunks that overlap by `overlapBytes`, so that no match is split; stops when `use` returns false. */
 export function eachPiece(
   image: ElfImage,
   fileOffset: number,

@@ -1,6 +1,6 @@
 /**
- * Functions of a Go program by name, from the table that its runtime needs for stack traces: it stays when a build is stripped. Layouts of Go 1.16,
- * 1.18 and 1.20 (which later versions kept).
+ * Finds functions of a Go program by name, in the pclntab, which the runtime needs for stack traces and which therefore survives stripping. Supports the
+ * layouts of Go 1.16, 1.18 and 1.20 (unchanged since).
  */
 
 import { type ElfImage, readPart, readWord } from "./elf-image.ts";
@@ -24,13 +24,14 @@ const maxFunctions = 2_000_000;
 const maxTableBytes = 512 * 1024 * 1024;
 const maxFunctionBytes = 1024 * 1024;
 const pieceBytes = 256 * 1024;
+const maxNameBytes = 1_024;
 
-/** Whether the file is a Go program: a look at its section names. */
+/** Whether the file is a Go program, by its section names. */
 export function isGoProgram(image: ElfImage): boolean {
   return tableNames.some((name) => image.section(name) !== undefined);
 }
 
-/** Null if the file is not a Go program, or has an unknown layout. */
+/** Null if the file is not a Go program or has an unknown layout. */
 export function readGoProgram(image: ElfImage, names: readonly string[]): GoProgram | null {
   const table = readTable(image);
   if (table === null) return null;
@@ -38,6 +39,37 @@ export function readGoProgram(image: ElfImage, names: readonly string[]): GoProg
   const functions = new Map<string, ElfFunction>();
   if (nameOf.size > 0) scanFunctions(image, table, nameOf, functions);
   return { version: readGoVersion(image), functions };
+}
+
+/** The functions of a Go program that hold the addresses; empty for other programs. */
+export function nameGoAddresses(image: ElfImage, addresses: readonly number[]): Map<number, { name: string; start: number }> {
+  const named = new Map<number, { name: string; start: number }>();
+  const table = isGoProgram(image) ? readTable(image) : null;
+  if (table === null) return named;
+  const wordBytes = table.layout === "1.18" ? 4 : 8;
+  const word = (offset: number): number => {
+    const bytes = readPart(image.readAt, table.fileOffset + offset, wordBytes);
+    if (bytes.length < wordBytes) return Number.POSITIVE_INFINITY;
+    return wordBytes === 4 ? bytes.readUInt32LE(0) : readWord(bytes, 0);
+  };
+  for (const address of addresses) {
+    const wanted = address - table.textStart;
+    let [low, high] = [0, table.functions];
+    while (low < high) {
+      const middle = (low + high) >>> 1;
+      if (word(table.listOffset + middle * wordBytes * 2) <= wanted) low = middle + 1;
+      else high = middle;
+    }
+    const at = table.listOffset + (low - 1) * wordBytes * 2;
+    // The entry behind the last one holds the end of the text.
+    if (low === 0 || wanted >= word(at + wordBytes * 2)) continue;
+    const nameOffset = readPart(image.readAt, table.fileOffset + table.listOffset + word(at + wordBytes) + wordBytes, 4);
+    if (nameOffset.length < 4 || nameOffset.readUInt32LE(0) >= table.namesBytes) continue;
+    const text = readPart(image.readAt, table.fileOffset + table.namesOffset + nameOffset.readUInt32LE(0), maxNameBytes);
+    const end = text.indexOf(0);
+    if (end > 0) named.set(address, { name: text.toString("utf8", 0, end), start: table.textStart + word(at) });
+  }
+  return named;
 }
 
 interface FunctionTable {
@@ -48,7 +80,7 @@ interface FunctionTable {
   textStart: number;
   namesOffset: number;
   namesBytes: number;
-  /** Where the list of functions starts, and what their offsets count from. */
+  /** Where the function table starts, and the base of its offsets. */
   listOffset: number;
 }
 
@@ -84,12 +116,12 @@ function readTable(image: ElfImage): FunctionTable | null {
   };
 }
 
-/** Position-independent programs have it filled in when they are loaded, and the text section's address in the file. */
+/** In position-independent programs the loader fills it in; then the address of the text section applies. */
 function textStart(image: ElfImage, stated: number): number {
   return stated !== 0 && image.isCode(stated) ? stated : (image.section(".text")?.address ?? 0);
 }
 
-/** Offset in the table of names to name. Names are whole strings there, each after the end of another. */
+/** Name by offset in the name table, which holds NUL-terminated strings. */
 function findNames(image: ElfImage, table: FunctionTable, names: readonly string[]): Map<number, string> {
   const needles = names.map((name) => ({ name, bytes: Buffer.from(`\0${name}\0`, "latin1") }));
   const found = new Map<number, string>();
@@ -112,7 +144,7 @@ function scanFunctions(image: ElfImage, table: FunctionTable, nameOf: Map<number
   const perPiece = Math.floor(pieceBytes / entryBytes);
   for (let first = 0; first < table.functions && found.size < nameOf.size; first += perPiece) {
     const count = Math.min(perPiece, table.functions - first);
-    // One entry more: where the last function ends is where the next one starts.
+    // One entry more than functions: it ends the last one.
     const piece = readPart(image.readAt, table.fileOffset + table.listOffset + first * entryBytes, (count + 1) * entryBytes);
     for (let index = 0; index < count; index++) {
       const at = index * entryBytes;
@@ -130,7 +162,7 @@ function scanFunctions(image: ElfImage, table: FunctionTable, nameOf: Map<number
   }
 }
 
-/** Reads 32-bit numbers of the table at rising offsets, a piece of the file at a time. */
+/** Reads 32-bit numbers of the table at ascending offsets, one chunk of the file at a time. */
 function createWindow(image: ElfImage, table: FunctionTable): (offset: number) => number | null {
   let piece: Buffer = Buffer.alloc(0);
   let start = 0;
@@ -154,7 +186,7 @@ export function readGoVersion(image: ElfImage): string | null {
   if (section === undefined) return null;
   const info = readPart(image.readAt, section.fileOffset, 32 + 2 + maxVersionBytes);
   if (info.length < 34 || !info.subarray(0, infoMagic.length).equals(infoMagic)) return null;
-  // Since 1.18 the text itself follows; before, the address of a string.
+  // Since 1.18 the string follows inline; before that, its address.
   const isInline = ((info[15] ?? 0) & 2) !== 0;
   return isInline ? inlineVersion(info) : referredVersion(image, readWord(info, 16));
 }

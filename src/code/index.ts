@@ -4,10 +4,13 @@
  */
 
 export { type ArgumentFlow, followArguments } from "./argument-flow.ts";
+export { type CallFrames, type FrameFunction, type FrameRow, readCallFrames, registerNumbers } from "./call-frames.ts";
 export { decodeFunction, type MachineInstruction, type RegisterName } from "./disassembler.ts";
 export { type ReadAt, readBuildId } from "./elf-build-id.ts";
 export { findCodeRange, readPointers } from "./elf-code.ts";
 export { type ElfImage, readElfImage } from "./elf-image.ts";
 export { type ElfFunction, findElfFunctions, findExportedFunctions, mayDefine } from "./elf-symbols.ts";
+export { evaluateFrameExpression } from "./frame-expression.ts";
 export { isGoProgram, readGoProgram } from "./go-symbols.ts";
 export { chooseEntrySite, chooseExitSites, costsNs, findCalls, findForwarding, findSpillFrame, type ProbeSite } from "./probe-site.ts";
+export { createFunctionNames, type FunctionNames } from "./symbol-names.ts";

@@ -1,8 +1,8 @@
-/** What an instruction does to values: which it copies, adds to, or overwrites. As much as following a function's arguments needs. */
+/** What an instruction does to values: copies, adds to or overwrites them. Covers what following a function's arguments needs, no more. */
 
 import type { Iced, RegisterName } from "./disassembler.ts";
 
-/** Memory that is addressed by one register. */
+/** Memory addressed by one register. */
 export interface MemoryPlace {
   base: RegisterName;
   displacementBytes: number;
@@ -11,16 +11,16 @@ export interface MemoryPlace {
 export type ValuePlace = { register: RegisterName } | MemoryPlace;
 
 export interface InstructionEffect {
-  /** So many low bytes arrive as they were; what is above them does not. */
+  /** Copies the low bytes unchanged; the rest of the target is lost. */
   copy: { from: ValuePlace; to: ValuePlace; sizeBytes: number } | null;
-  /** `to` becomes the sum of a register and a number, or of something unknown: null. */
+  /** `to` becomes a register plus a constant, or plus something unknown (null). */
   sum: { to: RegisterName; of: RegisterName; addedBytes: number | null } | null;
   constant: { to: RegisterName; value: number } | null;
-  /** An address beside the code, from the start of the function. */
+  /** An address relative to the code (RIP), from the start of the function. */
   address: { to: RegisterName; fromStartBytes: number } | null;
-  /** Memory that it writes, the stack of a push and a call apart. */
+  /** Memory that it writes, except the stack slot of a push or call. */
   stores: (MemoryPlace & { sizeBytes: number; isIndexed: boolean })[];
-  /** Where an indirect call or jump takes its target from. */
+  /** Where an indirect call or jump loads its target from. */
   targetFrom: MemoryPlace | null;
 }
 
@@ -68,7 +68,7 @@ class EffectReader {
     const { Mnemonic, Register } = this.#iced;
     const { mnemonic, op0Register, op1Kind } = this.#instruction;
     const to = this.#registers.get(op0Register);
-    // Only whole registers: what a part of an address becomes is none.
+    // Whole registers only: part of an address is not an address.
     if (to === undefined) return null;
     if (mnemonic === Mnemonic.Lea) {
       const of = this.#registers.get(this.#instruction.memoryBase);
@@ -110,7 +110,7 @@ class EffectReader {
       {
         base,
         displacementBytes: Number(BigInt.asIntN(64, used.displacement)),
-        // Unknown ones, as of those that repeat, are taken for large.
+        // Unknown sizes, such as of repeated string instructions, count as large.
         sizeBytes: MemorySizeExt.size(used.memorySize) || maxStoreBytes,
         isIndexed: used.index !== Register.None,
       },
@@ -133,7 +133,7 @@ class EffectReader {
     }
     if (kind !== OpKind.Register) return null;
     const part = index === 0 ? this.#instruction.op0Register : this.#instruction.op1Register;
-    // The second bytes of registers are not low ones.
+    // ah, bh, ch and dh are not low bytes.
     if (part === Register.AH || part === Register.BH || part === Register.CH || part === Register.DH) return null;
     const register = this.#registers.get(RegisterExt.fullRegister(part));
     return register === undefined ? null : { place: { register }, sizeBytes: RegisterExt.size(part) };

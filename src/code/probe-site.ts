@@ -1,7 +1,7 @@
 /**
- * Where in a function a probe costs least. The kernel carries out a few kinds of instructions by itself and steps through a copy of all others, which
- * takes ten to twenty times as long (measured on a guest of Linux 6.18; less on hardware). So a probe is moved from the first instruction to one
- * near it, as long as what it is to read is still, or already, in its register.
+ * Chooses the cheapest instruction of a function for a probe. The kernel emulates a few kinds of instructions and single-steps a copy of all others, which
+ * takes ten to twenty times as long (measured on a Linux 6.18 guest; less on hardware). So a probe moves from the first instruction to a cheaper one nearby,
+ * as long as the values it reads are in their registers there.
  */
 
 import { type MachineInstruction, type RegisterName } from "./disassembler.ts";
@@ -9,25 +9,25 @@ import { type MachineInstruction, type RegisterName } from "./disassembler.ts";
 export interface ProbeSite {
   /** From the start of the function; always the start of an instruction. */
   offsetBytes: number;
-  /** The bytes that must be there, to be compared with what is to be probed. */
+  /** Length of the instruction; its bytes are compared before attaching. */
   sizeBytes: number;
-  /** Time that one hit takes, without the program. An estimate: see `costsNs`. */
+  /** Cost of one hit without the BPF program; an estimate from `costsNs`. */
   costNs: number;
   /** The return address is on top of the stack, so that a return probe may be set here. */
   isStackIntact: boolean;
-  /** Set at a branch: its condition, 6 being "below or equal", which Go takes when the stack has to grow, to begin again after that. */
+  /** Set at a branch: its condition. 6 is "below or equal", which Go takes to grow the stack, after which the function starts again. */
   condition: number | null;
 }
 
 /** By kind of instruction, with an empty program, nanoseconds. */
 export const costsNs = { nop5: 310, nop: 680, push: 500, branch: 720, jump: 720, call: 750, stepped: 11_000, returnProbe: 400 } as const;
 
-/** How far from its start a function may be entered. */
+/** How far from its start the entry probe may move. */
 const maxSlideBytes = 64;
 
 /**
- * The cheapest place at the start of a function where the registers still hold the arguments. Falls back to the first instruction, which always
- * works and may be expensive. `isForReturn` asks for a place where a return probe works too.
+ * The cheapest site near the start of a function where the registers still hold the arguments. Falls back to the first instruction, which always works but may
+ * be expensive. `isForReturn` asks for a site where a return probe works too.
  */
 export function chooseEntrySite(
   instructions: readonly MachineInstruction[],
@@ -40,7 +40,7 @@ export function chooseEntrySite(
   let best = siteAt(first, true);
   for (const instruction of instructions) {
     if (instruction.offsetBytes > maxSlideBytes) break;
-    // Jumped to from inside the function: it may run more than once, or not at all before the place.
+    // A jump target inside the function: it may run more than once, or be skipped.
     if (instruction !== first && targets.has(instruction.offsetBytes)) break;
     if (options.keep.some((register) => written.has(register))) break;
     const isStackIntact = !written.has("rsp");
@@ -54,7 +54,7 @@ export function chooseEntrySite(
 }
 
 export interface ExitSites {
-  /** `before-return`: cheap instructions that each return goes through; `at-return`: the return instructions, which are stepped through. */
+  /** `before-return`: cheap instructions that every return passes; `at-return`: the return instructions themselves, which are single-stepped. */
   kind: "before-return" | "at-return";
   sites: ProbeSite[];
   /** Of one return. */
@@ -62,8 +62,8 @@ export interface ExitSites {
 }
 
 /**
- * Places that a function passes exactly once when it returns, with the result in its register. Null when it also leaves by jumping into another
- * function: only a return probe sees that.
+ * Instructions that the function passes exactly once when it returns, with the result in its register. Null when it also leaves by a tail call, which only a
+ * return probe sees.
  */
 export function chooseExitSites(instructions: readonly MachineInstruction[], result: RegisterName): ExitSites | null {
   if (leavesByJump(instructions)) return null;
@@ -82,12 +82,12 @@ function exits(kind: ExitSites["kind"], sites: ProbeSite[]): ExitSites {
   return { kind, sites, costNs: Math.max(...sites.map(({ costNs }) => costNs)) };
 }
 
-/** Where a function is called directly, such as one that copies memory. */
+/** Where a function is called directly, such as memcpy(). */
 export function findCalls(instructions: readonly MachineInstruction[], targetBytes: number): ProbeSite[] {
   return instructions.filter((one) => one.kind === "call" && one.targetBytes === targetBytes).map((one) => siteAt(one, false));
 }
 
-/** The first function that is called, or jumped to, from straight-line code at the start while the registers still hold the arguments; from its start. */
+/** The first function called or tail-called from straight-line code at the start, while the registers still hold the arguments; offset from the start. */
 export function findForwarding(instructions: readonly MachineInstruction[], keep: readonly RegisterName[]): number | null {
   const end = endOf(instructions);
   const written = new Set<RegisterName>();
@@ -104,8 +104,8 @@ export function findForwarding(instructions: readonly MachineInstruction[], keep
 }
 
 /**
- * The size of the frame at a place of the function, if by then the registers were kept on the stack above the return address, each at the distance
- * that is given for it, and stay there: where Go keeps arguments across calls. Null when that is not certain.
+ * The frame size at an instruction, if by then the registers have been saved above the return address at the given distances and stay there: that is where Go
+ * keeps arguments across calls. Null when that is not certain.
  */
 export function findSpillFrame(
   instructions: readonly MachineInstruction[],
@@ -120,7 +120,7 @@ export function findSpillFrame(
     if (instruction.offsetBytes >= placeBytes) return kept.size === slots.length ? frameBytes : null;
     const { kind, spill, stackBytes } = instruction;
     if (stackBytes === null) return null;
-    // Once everything is kept, only ends of the function, and what they undo, may change the stack.
+    // After the last save, only epilogues may change the stack.
     if (isSettled && stackBytes > 0) return null;
     if (!isSettled) frameBytes += stackBytes;
     if (!isSettled && spill !== null && !written.has(spill.register)) {
@@ -129,7 +129,7 @@ export function findSpillFrame(
       );
       if (slot !== undefined) kept.add(slot.register);
     }
-    // Straight-line code from the entry on, but for the check of the stack before the frame is made.
+    // Straight-line code from the entry, except for the stack check before the frame.
     if (kind === "call" || kind === "jump" || (kind === "branch" && frameBytes > 0)) isSettled = true;
     if (isSettled && kept.size < slots.length) return null;
     for (const register of instruction.writes) written.add(register);
@@ -137,7 +137,7 @@ export function findSpillFrame(
   return null;
 }
 
-/** Walks back from a return over straight-line code that is not a jump target and does not change the result. */
+/** Walks back from a return through straight-line code that is not a jump target and leaves the result unchanged. */
 function siteBeforeReturn(
   instructions: readonly MachineInstruction[],
   targets: ReadonlySet<number>,
@@ -155,7 +155,7 @@ function siteBeforeReturn(
   return null;
 }
 
-/** A branch to a call that does not return, as the check of the stack's guard is: the last instruction, or filling behind it. */
+/** A branch to a call that does not return, such as the stack guard's check: the last instruction, or padding after it. */
 function isGuard(instructions: readonly MachineInstruction[], branch: MachineInstruction): boolean {
   if (branch.kind !== "branch") return false;
   const index = instructions.findIndex((one) => one.offsetBytes === branch.targetBytes);
@@ -177,7 +177,7 @@ function isStraight({ kind }: MachineInstruction): boolean {
   return kind === "nop" || kind === "nop5" || kind === "push" || kind === "other";
 }
 
-/** Places inside the function that its own branches and jumps lead to. Tables of jumps are not followed: see `leavesByJump`. */
+/** Targets inside the function of its own branches and jumps. Jump tables are not followed: see `leavesByJump`. */
 function innerTargets(instructions: readonly MachineInstruction[]): Set<number> {
   const targets = new Set<number>();
   for (const { kind, targetBytes } of instructions) {
@@ -186,7 +186,7 @@ function innerTargets(instructions: readonly MachineInstruction[]): Set<number> 
   return targets;
 }
 
-/** An indirect jump may be a call of another function in last place or a table of cases; neither can be followed. */
+/** An indirect jump may be a tail call or a jump table; neither can be followed. */
 function leavesByJump(instructions: readonly MachineInstruction[]): boolean {
   const end = endOf(instructions);
   return instructions.some(

@@ -7,6 +7,8 @@
 export { type CgroupLayout, readCgroupLayout } from "./cgroups/cgroup-layout.ts";
 export { type CgroupMount, readCgroupMounts } from "./cgroups/cgroup-mounts.ts";
 export type { CgroupScan, CgroupUsage } from "./cgroups/cgroups.ts";
+export { type CodeMapping, type CodeReader, createCodeReader } from "./code/code-mappings.ts";
+export { type KernelFunctions, readKernelFunctions } from "./code/kernel-functions.ts";
 export { createHostReader, type HostReader, type HostReaderOptions, type HostSnapshot } from "./host-reader.ts";
 export { continuesRecord } from "./logs/continues-record.ts";
 export { expandPaths } from "./logs/expand-paths.ts";
@@ -20,6 +22,7 @@ export type { InterfaceCounters } from "./metrics/net-dev.ts";
 export type { PressureTotals } from "./metrics/pressure.ts";
 export type { CpuTicks } from "./metrics/proc-stat.ts";
 export type { PodLabels } from "./naming/kubernetes-facts.ts";
+export { ownCodeMark } from "./naming/own-processes.ts";
 export { type GivenName, type NamedBy, nameInstance } from "./naming/service-name.ts";
 export { originAtPort, originOfNamedPort, originOfPort, originOfRun, type ProcessOrigin } from "./naming/service-origin.ts";
 export type { KernelUnits } from "./processes/auxiliary-vector.ts";

@@ -115,9 +115,9 @@ describe("continuesRecord()", () => {
 
   it("takes linear time for long lines", () => {
     const long = `panic: ${"a.".repeat(30_000)}`;
-    const startMs = performance.now();
+    const before = process.cpuUsage();
     for (const line of [`${"a.".repeat(30_000)}`, `${"a(".repeat(30_000)}`, `${"$.".repeat(30_000)}x`]) continuesRecord(long, line);
-    expect(performance.now() - startMs).toBeLessThan(2_000);
+    expect(process.cpuUsage(before).user / 1_000).toBeLessThan(2_000);
   });
 });
 

@@ -1,5 +1,6 @@
 import { describe, expect, it } from "vitest";
 import { isServiceId, nameInServiceId } from "../../model/service-identity.ts";
+import { ownCodeMark } from "./own-processes.ts";
 import { type OriginFixture, originFacts } from "./service-origin.fixture.ts";
 import { originAtPort, originOfPort, originOfProcess, originOfRun, type ProcessOrigin } from "./service-origin.ts";
 
@@ -102,6 +103,26 @@ describe("originOfProcess()", () => {
   it("is the same for every daemon of Coral", () => {
     expect(idOf("node /opt/coral/bin/coral agent start", at("/root"))).toBe("program:coral");
     expect(idOf("node bin/coral colony start", at("/work"))).toBe("program:coral");
+  });
+
+  it.each([
+    ["/usr/bin/node --optimize-for-size --max-old-space-size=160 /opt/coral/dist/profile-process.js"],
+    ["/usr/bin/node --v8-pool-size=1 /opt/coral/dist/traffic-process.js"],
+    ["/usr/bin/node --max-semi-space-size=4 /opt/coral/dist/sql-process.js"],
+    ["/usr/bin/node /opt/coral/dist/tls-plan-child.js program library"],
+    ["/usr/bin/node /opt/coral/dist/ability-child.js"],
+    [["/usr/bin/node", "--max-semi-space-size=1", "--v8-pool-size=0", "-e", `${ownCodeMark}\nconst x = 1;`]],
+  ])("is the same for Coral's child processes: %j", (command) => {
+    expect(idOf(command)).toBe("program:coral");
+  });
+
+  it.each([
+    ["/usr/bin/node /srv/shop/sql-process.js"],
+    ["/usr/bin/node /srv/shop/dist/server.js"],
+    [["/usr/bin/node", "-e", "const x = 1;"]],
+    [["/usr/bin/python3", "/srv/dist/profile-process.py"]],
+  ])("is not that of Coral for others: %j", (command) => {
+    expect(idOf(command)).not.toBe("program:coral");
   });
 
   it("identifies infrastructure by configuration or data directory", () => {

@@ -10,6 +10,7 @@ import { type OriginKind, type ServiceOrigin, serviceIdOf } from "../../model/se
 import { type ConfigArguments, configArgumentsOf } from "./config-argument.ts";
 import type { ContainerFacts } from "./container-facts.ts";
 import type { KubernetesFacts } from "./kubernetes-facts.ts";
+import { isOwnChild } from "./own-processes.ts";
 import { nameOfDirectory, nameOfFile } from "./path-name.ts";
 import { type ScriptEntry, scriptEntryOf } from "./script-entry.ts";
 import { interpreterOf } from "./script-name.ts";
@@ -169,8 +170,8 @@ function originOfProgram(facts: OriginFacts): ProcessOrigin {
   const config = configArgumentsOf(interpreter === null ? args.slice(1) : (entry?.rest ?? []), facts.workingDirectory);
   const infrastructure = infrastructureOf(program, args, entry);
   if (infrastructure !== null) return originOfInfrastructure(facts, infrastructure, config);
-  // Answers leave Coral out: all its daemons are one service, wherever they were started.
-  if (entry?.name === "coral")
+  // Answers leave Coral out: all its processes are one service, wherever they were started.
+  if (entry !== null && (entry.name === "coral" || isOwnChild(entry.path, facts.arguments)))
     return describe(facts, { kind: "program", name: "coral", digest: null, text: "Coral itself", qualifiers: [] });
   return interpreter === null ? originOfExecutable(facts, program, config) : originOfScript(facts, interpreter, entry, config);
 }

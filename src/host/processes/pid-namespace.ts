@@ -1,5 +1,5 @@
 import { statSync } from "node:fs";
-import { initialPidNamespace } from "../../model/pid-namespace.ts";
+import { initialPidNamespace } from "../../model/runtime-facts.ts";
 
 export interface PidNamespace {
   inode: number;

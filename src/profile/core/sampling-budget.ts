@@ -1,0 +1,41 @@
+/**
+ * Decides from the measured cost how often is sampled: half as often, then a quarter, then not at all. A profile with fewer samples is as true
+ * as before, only coarser. The budget is an average of ten minutes, so that symbols of new programs, read once, do not reduce it. Pure.
+ */
+
+/** By step: the part of the configured rate. */
+export const rateSteps = [1, 0.5, 0.25, 0] as const;
+
+export interface BudgetState {
+  step: number;
+  /** Unspent CPU time; negative when it is overspent. */
+  savedMs: number;
+  cheapWindows: number;
+}
+
+const savingMs = 600_000;
+/** A window below this share of the budget is cheap; double the rate then still fits. */
+const cheapShare = 0.4;
+const cheapWindowsToStepUp = 10;
+/** While sampling is paused nothing is measured: it resumes after this many windows. */
+const pausedWindows = 20;
+
+export function initialBudget(): BudgetState {
+  return { step: 0, savedMs: Number.POSITIVE_INFINITY, cheapWindows: 0 };
+}
+
+/** The state after one more window. `spentMs`: CPU of process and BPF program in it; `cpuBudget`: share of one core. */
+export function afterWindow(state: BudgetState, spentMs: number, windowMs: number, cpuBudget: number): BudgetState {
+  const mostMs = cpuBudget * savingMs;
+  const savedMs = Math.max(-mostMs, Math.min(mostMs, Math.min(mostMs, state.savedMs) + cpuBudget * windowMs - spentMs));
+  const lastStep = rateSteps.length - 1;
+  if (savedMs <= 0 && spentMs > cpuBudget * windowMs && state.step < lastStep) {
+    // A new step gets a little credit: what it costs is to be seen first.
+    return { step: state.step + 1, savedMs: mostMs / 10, cheapWindows: 0 };
+  }
+  const cheapWindows = spentMs < cheapShare * cpuBudget * windowMs ? state.cheapWindows + 1 : 0;
+  if (state.step > 0 && cheapWindows >= (state.step === lastStep ? pausedWindows : cheapWindowsToStepUp)) {
+    return { step: state.step - 1, savedMs, cheapWindows: 0 };
+  }
+  return { step: state.step, savedMs, cheapWindows };
+}

@@ -1,0 +1,78 @@
+/** `struct cpu_sample` of probes/profile/profile.bpf.c; a test compares the layout with the type information of the object. */
+
+import { decodeProcessName } from "../../host/index.ts";
+
+export const sampleLayout = {
+  process: 0,
+  thread: 4,
+  started_ns: 8,
+  registers: 16,
+  stack_at: 80,
+  kernel_frames: 88,
+  user_frames: 92,
+  stack_bytes: 96,
+  is_kernel_thread: 100,
+  thread_name: 104,
+  process_name: 120,
+  kernel: 136,
+  user: 520,
+  stack: 1544,
+} as const;
+
+export const maxKernelFrames = 48;
+export const maxUserFrames = 128;
+
+/** Order of the registers in a record, by their DWARF number: rip, rsp, rbp, rbx, r12 to r15. */
+const registerOrder = [16, 7, 6, 3, 12, 13, 14, 15] as const;
+export const dwarfRegisters = 17;
+
+/** One sample. Its arrays are reused by the next one. */
+export interface CpuSample {
+  pid: number;
+  startedNs: number;
+  isKernelThread: boolean;
+  threadName: string;
+  processName: string;
+  /** Innermost first, without their upper 16 bits, which are all ones. */
+  kernel: number[];
+  /** By frame pointers, innermost first. */
+  user: number[];
+  /** By DWARF number; NaN: not known. Null where the record has none. */
+  registers: Float64Array | null;
+  /** The copied stack: lies at `stackAt` in the process. */
+  stack: DataView;
+  stackAt: number;
+}
+
+/** Null for a record that is shorter than it claims. */
+export function createSampleReader(): (view: DataView, offset: number, length: number, bytes: Buffer) => CpuSample | null {
+  const registers = new Float64Array(dwarfRegisters);
+  return (view, offset, length, bytes) => {
+    if (length < sampleLayout.stack) return null;
+    const uint32 = (at: number): number => view.getUint32(offset + at, true);
+    const word = (at: number): number => uint32(at) + uint32(at + 4) * 2 ** 32;
+    const stackBytes = uint32(sampleLayout.stack_bytes);
+    const kernelFrames = Math.min(uint32(sampleLayout.kernel_frames), maxKernelFrames);
+    const userFrames = Math.min(uint32(sampleLayout.user_frames), maxUserFrames);
+    if (sampleLayout.stack + stackBytes > length) return null;
+    registers.fill(Number.NaN);
+    for (const [index, register] of registerOrder.entries()) registers[register] = word(sampleLayout.registers + index * 8);
+    const low48 = (at: number): number => uint32(at) + (uint32(at + 4) & 0xffff) * 2 ** 32;
+    return {
+      pid: uint32(sampleLayout.process),
+      startedNs: word(sampleLayout.started_ns),
+      isKernelThread: uint32(sampleLayout.is_kernel_thread) !== 0,
+      threadName: nameIn(bytes, offset + sampleLayout.thread_name),
+      processName: nameIn(bytes, offset + sampleLayout.process_name),
+      kernel: Array.from({ length: kernelFrames }, (_, index) => low48(sampleLayout.kernel + index * 8)),
+      user: Array.from({ length: userFrames }, (_, index) => word(sampleLayout.user + index * 8)),
+      registers: registers[16] === 0 ? null : registers,
+      stack: new DataView(view.buffer, view.byteOffset + offset + sampleLayout.stack, stackBytes),
+      stackAt: word(sampleLayout.stack_at),
+    };
+  };
+}
+
+function nameIn(bytes: Buffer, at: number): string {
+  return decodeProcessName(bytes, at) ?? "";
+}

@@ -1,0 +1,110 @@
+/** A file of code that processes have mapped: its tables, read where samples need them, and names of its functions. */
+
+import {
+  type CallFrames,
+  createFunctionNames,
+  type ElfImage,
+  type FrameFunction,
+  type FunctionNames,
+  isGoProgram,
+  readBuildId,
+  readCallFrames,
+  readElfImage,
+} from "../../code/index.ts";
+import type { OpenedFile } from "../../host/index.ts";
+
+/** Names that are kept per file. */
+const maxNames = 4_096;
+
+export class ProgramFile implements Disposable {
+  /** `libc.so.6` */
+  readonly module: string;
+  readonly isGo: boolean;
+  readonly build: string | null;
+  readonly #image: ElfImage | null;
+  readonly #frames: CallFrames | null;
+  readonly #functions: FunctionNames | null;
+  readonly #names = new Map<number, string>();
+  readonly #close: (() => void) | undefined;
+  /** When a sample was last in it. */
+  usedMs = 0;
+  /** Frames of samples in it, until its symbols are read. */
+  hits = 0;
+
+  constructor(module: string, image: ElfImage | null, close?: () => void) {
+    this.module = module;
+    this.#image = image;
+    this.#close = close;
+    this.isGo = image !== null && isGoProgram(image);
+    this.build = image === null ? null : readBuildId(image.readAt);
+    this.#frames = image === null ? null : readCallFrames(image);
+    this.#functions = image === null ? null : createFunctionNames(image);
+  }
+
+  /** Keeps the file open until disposed. */
+  static of(module: string, opened: OpenedFile): ProgramFile {
+    return new ProgramFile(module, readElfImage(opened.readAt), () => opened[Symbol.dispose]());
+  }
+
+  static ofBytes(module: string, bytes: Buffer): ProgramFile {
+    return new ProgramFile(
+      module,
+      readElfImage((into, offset) => bytes.copy(into, 0, Math.min(offset, bytes.length))),
+    );
+  }
+
+  /** A place in the file as the address that its tables use; null where no part of it is loaded from there. */
+  addressOf(fileOffset: number): number | null {
+    const segment = this.#image?.segments.find(
+      (one) => one.type === 1 && fileOffset >= one.fileOffset && fileOffset < one.fileOffset + one.fileBytes,
+    );
+    return segment === undefined ? null : fileOffset - segment.fileOffset + segment.address;
+  }
+
+  /** How to get from the function at an address to its caller. */
+  frameAt(address: number): FrameFunction | null {
+    return this.#frames?.find(address) ?? null;
+  }
+
+  /** Of the symbols, that `name` may have to read. */
+  get unreadBytes(): number {
+    return this.#functions?.unreadBytes ?? 0;
+  }
+
+  /** Memory of tables, which `release` frees until they are needed again. */
+  get tableBytes(): number {
+    return (this.#frames?.sizeBytes ?? 0) + (this.#functions?.sizeBytes ?? 0);
+  }
+
+  release(): void {
+    this.#frames?.release();
+    this.#functions?.release();
+  }
+
+  name(addresses: readonly number[]): void {
+    const missing = [...new Set(addresses.map((address) => this.#keyOf(address)))].filter((address) => !this.#names.has(address));
+    if (missing.length === 0) return;
+    if (this.#names.size + missing.length > maxNames) this.#names.clear();
+    const named = this.#functions?.find(missing);
+    for (const address of missing) this.#names.set(address, named?.get(address)?.name ?? this.#placeOf(address));
+  }
+
+  /** Call `name` first. `nginx+0x70810`: the start of the function where the tables have it, the same for all samples in it. */
+  nameOf(address: number): string {
+    const key = this.#keyOf(address);
+    return this.#names.get(key) ?? this.#placeOf(key);
+  }
+
+  /** Where its function starts, if the tables say so: all samples in one function then share a name, and one search of the symbols. */
+  #keyOf(address: number): number {
+    return this.frameAt(address)?.start ?? address;
+  }
+
+  #placeOf(address: number): string {
+    return `${this.module}+0x${address.toString(16)}`;
+  }
+
+  [Symbol.dispose](): void {
+    this.#close?.();
+  }
+}
