@@ -15,6 +15,11 @@ export const plantedBlind: readonly CommandLine[] = [
   "goose mysql app:«zebra-crossing»@/app?parseTime=true status",
   ["api", "-conn", "host=db port=5432 user=api password=«hunter22» dbname=api"],
   ["api", "-conn", "host=db user=api password='«it is me»' dbname=api sslmode=disable"],
+  // Several words in one argument
+  ["vaultd", "--unseal-passphrase=«correct horse battery»"],
+  ["java", "-Ddb.password=«tall tree»", "-jar", "shop.jar"],
+  ["launcher", "--env=DB_PASSWORD=«tall tree»"],
+  ["impala-shell", "--ldap_password_cmd=«echo kx82hq»"],
   // Oracle
   "sqlplus scott/«tiger»@//h:1521/X",
   "sqlplus system/«Manager12»@orcl @run.sql",

@@ -154,6 +154,12 @@ function redactAssignment(word: string, words: Words): string | null {
   return isIdentifierName(name) ? redactIdentifier(word, words.rules) : null;
 }
 
+/** `--passphrase=several words`, in one argument: all of it is the secret. Null for anything else. */
+function redactPassphrase(word: string, rules: RedactionRules): string | null {
+  const match = /^((?:--?[A-Za-z_][\w.-]*=|--?D?)([A-Za-z_][\w.-]*)=).+$/s.exec(word);
+  return match && isSecretName(match[2] ?? "", rules) ? `${match[1]}${mask}` : null;
+}
+
 /** Written out as text: `\x1b[0m`, `\e[0m`. */
 const writtenEscape = /\\(?:x1b|e|033|u001b)\[[\d;]*[A-Za-z]/gi;
 
@@ -165,8 +171,8 @@ function redactWord(index: number, words: Words): string {
     const redacted = redactWord(0, { ...words, words: [plain] });
     return redacted === plain ? word : redacted;
   }
-  // A text with blanks is a command of its own, a header, or a connection string.
-  if (/\s/.test(word)) return redactLine(word, words.rules);
+  // A text with blanks is a passphrase, a command of its own, a header, or a connection string.
+  if (/\s/.test(word)) return redactPassphrase(word, words.rules) ?? redactLine(word, words.rules);
   const found = redactForProgram(word, previous, words) ?? redactAssignment(word, words);
   if (found !== null) return found;
   if (previous === "--from-literal") return maskAfter(word, "=") ?? word;

@@ -290,7 +290,7 @@ test("close() lets a request in progress finish and cuts idle connections at onc
   expect((await slow).body).toBe("late");
   await closing;
   await colony.server.close();
-  expect(performance.now() - startedAtMs).toBeLessThan(10_000);
+  expect(performance.now() - startedAtMs).toBeLessThan(20_000);
   await expect(get(colony.server.port, "/x")).rejects.toMatchObject({ code: "ECONNREFUSED" });
   expect(await idle.client.join({}).catch(fromConnectError)).toMatchObject({ code: "unavailable" });
 });

@@ -103,3 +103,9 @@ test("createSpawner() ends its process when it is closed", async () => {
   spawner[Symbol.dispose]();
   await vi.waitFor(() => expect(isThere(helper)).toBe(false));
 });
+
+test("createSpawner() starts no new helper once it is disposed", async () => {
+  const spawner = createSpawner(silentLogger);
+  spawner[Symbol.dispose]();
+  await expect(spawner.start({ programs: [["/bin/true"]], environment: {} })).rejects.toThrow("the agent is shutting down");
+});

@@ -8,6 +8,7 @@ import { type ChildProcess, spawn } from "node:child_process";
 import type { Duplex, Readable, Writable } from "node:stream";
 import { CoralError } from "../../base/errors.ts";
 import type { Logger } from "../../base/log.ts";
+import { ownCodeMark } from "../../host/index.ts";
 
 export interface ProgramExit {
   code: number | null;
@@ -40,7 +41,7 @@ export interface StartOptions {
 }
 
 export interface Spawner extends Disposable {
-  /** Throws if a program cannot be started; then none runs. */
+  /** Throws if a program cannot be started; then none runs. Throws once disposed. */
   start(options: StartOptions): Promise<SpawnedPrograms>;
 }
 
@@ -51,7 +52,7 @@ const idleMs = 60_000;
  * The helper's code. Streams are taken from the child objects before any data arrives and are never read: data read here would be lost. It exits when its
  * channel closes, however the agent ends.
  */
-const source = `
+const source = `${ownCodeMark}
 const { spawn } = require("node:child_process");
 process.on("disconnect", () => process.exit());
 process.on("message", ({ id, programs, environment, takesOrders }) => {
@@ -103,12 +104,15 @@ class HelpedSpawner implements Spawner {
   #helper: ChildProcess | undefined;
   #idle: NodeJS.Timeout | undefined;
   #lastId = 0;
+  #isDisposed = false;
 
   constructor(log: Logger) {
     this.#log = log;
   }
 
   async start({ programs, environment, takesOrders = false }: StartOptions): Promise<SpawnedPrograms> {
+    // A late caller, such as a timer, must not leave a new helper behind: nobody would end it.
+    if (this.#isDisposed) throw new CoralError({ code: "unavailable", message: "Cannot start a command: the agent is shutting down" });
     clearTimeout(this.#idle);
     this.#helper ??= this.#startHelper();
     const id = ++this.#lastId;
@@ -123,6 +127,12 @@ class HelpedSpawner implements Spawner {
   }
 
   [Symbol.dispose](): void {
+    this.#isDisposed = true;
+    this.#endHelper();
+  }
+
+  /** The next start() starts another one. */
+  #endHelper(): void {
     clearTimeout(this.#idle);
     const helper = this.#helper;
     this.#helper = undefined;
@@ -134,7 +144,7 @@ class HelpedSpawner implements Spawner {
     if (this.#orders.size > 0) return;
     this.#helper?.channel?.unref();
     clearTimeout(this.#idle);
-    this.#idle = setTimeout(() => this[Symbol.dispose](), idleMs);
+    this.#idle = setTimeout(() => this.#endHelper(), idleMs);
     this.#idle.unref();
   }
 

@@ -278,7 +278,8 @@ test("startControlServer() cuts slow clients and closes within its drain time", 
   const startedAtMs = performance.now();
   await server.close();
   await server.close();
-  expect(performance.now() - startedAtMs).toBeLessThan(10_000);
+  // Without the drain time it would wait for the request for ever.
+  expect(performance.now() - startedAtMs).toBeLessThan(60_000);
   expect((await hanging).code).toBe("unavailable");
 });
 

@@ -55,6 +55,17 @@ test("startKeepAlive() reports a peer that answers no ping, once", async () => {
   expect(deaths).toBe(1);
 });
 
+test("startKeepAlive() takes bytes that arrive for a sign of life, while the answer to its ping is queued behind them", async () => {
+  await using pair = await sessionPair();
+  let pings = 0;
+  Object.defineProperty(pair.near, "ping", { value: () => pings++ });
+  const trickle = setInterval(() => pair.far.ping(() => undefined), 5);
+  const keepAlive = startKeepAlive(pair.near, { intervalMs: 10, timeoutMs: 400, onDead: () => expect.unreachable() });
+  await expect.poll(() => pings, { timeout: 20_000 }).toBeGreaterThanOrEqual(2);
+  clearInterval(trickle);
+  keepAlive.stop();
+});
+
 test("startKeepAlive() does not take a stall of its own process for a dead peer", async () => {
   await using pair = await sessionPair();
   let stalls = 0;

@@ -35,11 +35,13 @@ export function startKeepAlive(session: Http2Session, options: KeepAliveOptions)
       return;
     }
     const pingedAtMs = performance.now();
+    const bytesAtPing = receivedBytes(session);
     wait(options.timeoutMs, () => {
       // After a stall of this process the answer may lie unread: timers run before sockets, so let those have their turn first.
       setImmediate(() => {
         if (stopped) return;
-        // Any sign of life counts: a ping may queue behind a large reply.
+        // Any sign of life counts: a ping may queue behind a large reply, and on a slow link behind one that nobody waits for any more.
+        if (receivedBytes(session) > bytesAtPing) heardAtMs = performance.now();
         if (heardAtMs < pingedAtMs) options.onDead(performance.now() - heardAtMs);
         else if (timer === deadline) wait(options.intervalMs, onInterval);
       });
@@ -65,4 +67,8 @@ export function startKeepAlive(session: Http2Session, options: KeepAliveOptions)
     },
     stop,
   };
+}
+
+function receivedBytes({ destroyed, socket }: Http2Session): number {
+  return destroyed ? 0 : socket.bytesRead;
 }

@@ -3,7 +3,7 @@ import { existsSync } from "node:fs";
 import { mkdtemp, rm, writeFile } from "node:fs/promises";
 import { tmpdir } from "node:os";
 import { join } from "node:path";
-import { describe, expect, it } from "vitest";
+import { beforeEach, describe, expect, it } from "vitest";
 import { checkTcpdump, rewriteTcpdump } from "./tcpdump-arguments.ts";
 
 const guard = "(tcp or udp or icmp or arp or (icmp6 and ip6[40] != 139 and ip6[40] != 140))";
@@ -39,7 +39,9 @@ describe("rewriteTcpdump()", () => {
 
 const program = ["/usr/bin/tcpdump", "/usr/sbin/tcpdump"].find((path) => existsSync(path));
 
-describe.runIf(program !== undefined)("tcpdump with these arguments", () => {
+describe("tcpdump with these arguments", () => {
+  beforeEach(({ skip }) => skip(program === undefined, "needs tcpdump"));
+
   it.each(["-c 50", "-c 50 ip or ether proto 0x8864", "-c 50 tcp", "-nec 50 proto 89 or proto 112 or icmp", "-c 50 pppoes or vlan or ip"])(
     "prints headers and no secret of a packet: %s",
     async (given) => {
