@@ -1,4 +1,4 @@
-/** One signal in an agent's file: its table, its head, and how rows go in and come out. */
+/** One signal in an agent's file: its table, its head, and how rows are appended and read. */
 
 import { CoralError } from "../../base/errors.ts";
 import { type ColumnBatch, dropRows, type StoredColumn, storedColumns } from "../columns/column-batch.ts";
@@ -10,7 +10,7 @@ import { guessRowBytes, type RetainedTable } from "../tables/byte-retention.ts";
 import type { SeqRange, SignalHead } from "../tables/signal-slice.ts";
 import { type DeclaredTable, ensureTable, sqlTypeOf } from "../tables/signal-tables.ts";
 
-/** Space comes back in groups of this many rows, and the last one of each table stays. */
+/** Space is freed in row groups of this size, and the last group of each table stays. */
 export const agentRowGroupRows = 8_192;
 
 export interface SignalState {
@@ -18,9 +18,9 @@ export interface SignalState {
   table: DeclaredTable;
   columns: readonly StoredColumn[];
   head: SignalHead;
-  /** Encoded size of a row, from what was read last. */
+  /** Encoded size of a row, estimated from the last read. */
   rowBytes: number;
-  /** The newest rows, when they are few: what a colony usually asks for, without a query and the native memory that it holds until collected. */
+  /** The newest rows, if few: usually what a colony asks for, served without a query and the native memory that a query holds until collected. */
   recent: { firstSeq: number; batch: ColumnBatch } | undefined;
 }
 
@@ -40,8 +40,8 @@ export async function openSignal(database: Database, signal: Signal, savedNextSe
 }
 
 /**
- * Rows themselves show where their signal continues, so this is written only with what they cannot show: in the transaction that removes
- * some, which may be the newest, and in each that appends to a chain, whose rows might be removed from outside.
+ * The rows themselves show where their signal continues, so this is written only for what they cannot show: in a transaction that removes rows, possibly the
+ * newest, and in each append to a chain, whose rows someone might remove from outside.
  */
 export async function saveHead(transaction: Transaction, signal: Signal, nextSeq: number): Promise<void> {
   const sql = "UPDATE internal.heads SET least_next_seq = ? WHERE signal = ?";
@@ -60,7 +60,7 @@ export function moveHead(state: SignalState, nextSeq: number, last: ColumnBatch 
   state.recent = last && last.rows <= maxRecentRows ? { firstSeq: nextSeq - last.rows, batch: last } : undefined;
 }
 
-/** Numbers the batches on from the head, which moves when the caller has committed. */
+/** Numbers the batches from the head, which moves when the caller has committed. */
 export function appendBatches({ connection }: Transaction, state: SignalState, batches: readonly ColumnBatch[]): void {
   const appender = TableAppender.of(connection, state.table);
   let seq = state.head.nextSeq;
@@ -76,7 +76,7 @@ export function appendBatches({ connection }: Transaction, state: SignalState, b
   appender.flush();
 }
 
-/** The rows of a range of sequences as far as they fit, or undefined when they were pruned meanwhile. */
+/** As many rows of a sequence range as fit, or undefined when they were pruned in the meantime. */
 export async function readRows(database: Database, state: SignalState, range: SeqRange, maxBytes: number): Promise<RowBatch | undefined> {
   const { recent } = state;
   if (recent && range.firstSeq >= recent.firstSeq) {
@@ -124,7 +124,7 @@ export function retainedTable({ signal, table, head }: SignalState): RetainedTab
   };
 }
 
-/** The largest number of rows, at least one, whose encoding fits. */
+/** The largest number of rows, at least one, whose encoding fits the limit. */
 function fittingRows(batch: ColumnBatch, maxBytes: number): number {
   let low = 1;
   let high = batch.rows;
@@ -136,7 +136,7 @@ function fittingRows(batch: ColumnBatch, maxBytes: number): number {
   return low;
 }
 
-/** The first sequence, and how many follow it one by one. */
+/** The first sequence, and how many follow it without a hole. */
 function readSeqs(seqs: Uint8Array): { first: number; unbroken: number } {
   const view = new DataView(seqs.buffer, seqs.byteOffset, seqs.byteLength);
   const first = Number(view.getBigUint64(0, true));

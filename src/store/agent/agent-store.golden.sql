@@ -296,6 +296,39 @@ CREATE TABLE IF NOT EXISTS main."metric_series" (
   "scope_version" VARCHAR
 );
 
+CREATE TABLE IF NOT EXISTS main."profile" (
+  "seq" UBIGINT,
+  "time" TIMESTAMP,
+  "mono_ms" DOUBLE,
+  "service" VARCHAR,
+  "pid" BIGINT,
+  "start_ticks" BIGINT,
+  "thread" VARCHAR,
+  "build" VARCHAR,
+  "stack" VARCHAR,
+  "samples" BIGINT,
+  "cpu_us" BIGINT,
+  "window_ms" BIGINT
+);
+
+CREATE TABLE IF NOT EXISTS main."profile_loss" (
+  "seq" UBIGINT,
+  "time" TIMESTAMP,
+  "mono_ms" DOUBLE,
+  "loss" VARCHAR,
+  "count" BIGINT,
+  "window_ms" BIGINT
+);
+
+CREATE TABLE IF NOT EXISTS main."profile_stack" (
+  "seq" UBIGINT,
+  "time" TIMESTAMP,
+  "mono_ms" DOUBLE,
+  "stack" VARCHAR,
+  "frames" VARCHAR,
+  "is_whole" BOOLEAN
+);
+
 CREATE TABLE IF NOT EXISTS main."red" (
   "seq" UBIGINT,
   "time" TIMESTAMP,

@@ -30,26 +30,26 @@ export type { SignalSlice } from "../tables/signal-slice.ts";
 
 export interface AgentStoreOptions {
   file: string;
-  /** Under which the engine knows it; one of each. Default `agent`. */
+  /** The engine's name for it; must be unique. Default `agent`. */
   name?: string;
   signals: readonly Signal[];
-  /** What the file may hold before the oldest rows go. The newest 8,192 rows of each signal stay in any case. */
+  /** Size limit of the file; the oldest rows are evicted first. The newest 8,192 rows of each signal always stay. */
   maxBytes: number;
   clock: Clock;
   log: Logger;
-  /** Rows that may wait for a commit; more are refused and counted as lost. Default 20,000. */
+  /** Limit on rows that wait for a commit; more are refused and counted as lost. Default 20,000. */
   maxQueuedRows?: number;
-  /** Why an existing file must not be used any more: it is moved aside, and an empty one takes its place. */
+  /** Why an existing file must not be used; it is moved aside and replaced by an empty one. */
   discard?: string;
   /** Signals that are kept as segments, beside the file. Absent: none. */
   segments?: AgentSegmentsOptions;
-  /** Called before the oldest rows of a chained signal go; when it throws they stay. Absent: they stay. */
+  /** Called before the oldest rows of a chained signal are evicted; if it throws or is absent, they stay. */
   beforePrune?: (signal: string, range: SeqRange) => Promise<void>;
 }
 
 /** The last hours of one agent's signals. */
 export interface AgentStore extends AsyncDisposable {
-  /** UUID made with the file; sequences are comparable within one epoch only. */
+  /** UUID created with the file; sequences are comparable within one epoch only. */
   readonly epoch: string;
   readonly opened: Opened;
   /** Resolves after the rows are durable. Rejects with `exhausted` when the queue is full, `unavailable` when the disk is; both are counted. */
@@ -66,7 +66,7 @@ export interface AgentStore extends AsyncDisposable {
   stats(): Promise<StoreStats>;
   /** Tables are named after their signals; a row's `at` is column `time`: `SELECT * FROM host ORDER BY seq DESC LIMIT 1`. */
   query(sql: string, parameters?: SqlParameters, signal?: AbortSignal): Promise<Row[]>;
-  /** Commits what waits, then closes. */
+  /** Commits pending rows, then closes. */
   close(): Promise<void>;
 }
 
@@ -80,7 +80,7 @@ const migrations: readonly Migration[] = [
       CREATE TABLE internal.losses (signal VARCHAR NOT NULL, reason VARCHAR NOT NULL, rows UBIGINT NOT NULL);
     `,
   },
-  // No longer written with each commit: a build that takes it for the next sequence would give numbers twice.
+  // No longer written with each commit: an older build that reads it as the next sequence would assign numbers twice.
   { version: 2, sql: "ALTER TABLE internal.heads RENAME next_seq TO least_next_seq" },
 ];
 
@@ -99,12 +99,12 @@ export async function openAgentStore(engine: Engine, options: AgentStoreOptions)
   }
 }
 
-/** How often rows are looked at for their age; they are kept for hours. */
+/** How often retention by age runs; rows are kept for hours. */
 const agingIntervalMs = 5 * 60_000;
-/** Each pruning of a chain is an entry of it, so that there should be few: rows may get so much older than they should. */
+/** Each pruning of a chain adds an entry, so prune rarely: rows may become this much older than the limit. */
 const chainSlackMs = 86_400_000;
 
-/** How long rows wait for memory that something else uses. */
+/** How long rows wait for memory that something else holds. */
 const memoryWaitMs = 30_000;
 const memoryRetryMs = 200;
 
@@ -183,7 +183,7 @@ class DuckDbAgentStore implements AgentStore {
     const fitting = Math.max(1, Math.floor(limits.maxBytes / state.rowBytes));
     const lastSeq = Math.min(nextSeq - 1, firstSeq + Math.min(fitting, Math.max(1, limits.maxRows)) - 1);
     const batch = firstSeq <= lastSeq ? await readRows(this.#database, state, { firstSeq, lastSeq }, limits.maxBytes) : undefined;
-    // Rows removed from a chain from outside must not block those after them; the check of the chain reports it.
+    // Rows removed from a chain from outside must not block later ones; chain verification reports them.
     if (state.signal.isChained && firstSeq <= lastSeq && batch?.firstSeq !== firstSeq)
       return { signal, nextSeq, oldestSeq: batch?.firstSeq ?? lastSeq + 1, ...(batch && { batch }) };
     return { signal, ...state.head, ...(batch && { batch }) };
@@ -244,7 +244,7 @@ class DuckDbAgentStore implements AgentStore {
 
   /** Group commit: while one transaction is written, appends gather for the next. Never rejects. */
   async #drain(): Promise<void> {
-    // One turn later, so that the appends of one sample share a commit.
+    // One event-loop turn later, so that the appends of one sample share a commit.
     await Promise.resolve();
     while (this.#queue.length > 0) {
       const group = this.#queue;
@@ -254,13 +254,13 @@ class DuckDbAgentStore implements AgentStore {
       if (outcome instanceof CoralError) this.#refuse(group, outcome);
       else for (const [index, waiting] of group.entries()) waiting.resolve(outcome[index] as SeqRange);
     }
-    // In the same turn as the last look at the queue, so that no append can fall between.
+    // In the same turn as the last look at the queue, so that no append can slip between.
     this.#draining = undefined;
   }
 
   /**
-   * A merge or a query may hold the memory that both share with the writer. It gives it back when it ends, so the rows wait for that instead of
-   * being lost; meanwhile the queue takes more, up to its bound.
+   * A merge or a query may hold the memory that both share with the writer until it ends. Rows wait for that instead of being lost; meanwhile the queue grows, up
+   * to its limit.
    */
   async #commitInTime(group: readonly Waiting[]): Promise<SeqRange[]> {
     const deadlineMs = this.#options.clock.monotonicMs() + memoryWaitMs;
@@ -307,8 +307,8 @@ class DuckDbAgentStore implements AgentStore {
   }
 
   /**
-   * The last sequence of the rows that are all too old. Going by sequence keeps a young row whose wall clock was behind; a row from a clock
-   * that was ahead holds back the ones after it until its time has passed, or until bytes push it out.
+   * The last sequence of the leading rows that are all too old. Going by sequence keeps a young row whose wall clock was behind; a row from a clock that was ahead
+   * holds back the ones after it until its time has passed or the size limit evicts it.
    */
   async #lastAgedSeq({ signal, head }: SignalState): Promise<number> {
     const cutoffUs = (this.#options.clock.wallMs() - signal.retention.agent.maxAgeMs) * 1_000;
@@ -343,7 +343,7 @@ class DuckDbAgentStore implements AgentStore {
   async #pruneBytes(prunedRows: Record<string, number>): Promise<number> {
     const { maxBytes } = this.#options;
     let size = await this.#database.size();
-    // Rows in the log are not compressed yet, so the first answer to too much is a checkpoint.
+    // Rows in the log are not compressed yet, so try a checkpoint first.
     for (let attempt = 0; attempt < maxAttempts && size.usedBytes + size.walBytes > maxBytes; attempt++) {
       if (attempt > 0) {
         const plan = planByteRetention([...this.#states.values()].map(retainedTable), size.usedBytes, maxBytes * 0.8);

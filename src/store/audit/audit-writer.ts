@@ -1,7 +1,6 @@
 /**
- * Audit entries on their way into a chain. Nothing may be done before it is written down, and a commit of the database takes longer than most
- * commands: so entries are first appended to a small file, which survives the end of this process, and committed right after. At the next start what
- * the file still holds is committed first.
+ * Writes audit entries ahead of the audited action. A database commit takes longer than most commands, so entries are first appended to a small journal file,
+ * which survives a crash, and committed right after. On start, entries left in the journal are committed first.
  */
 
 import { closeSync, constants } from "node:fs";
@@ -13,24 +12,24 @@ import { openOwned } from "../../base/open-owned.ts";
 import type { AuditEntry } from "../signals/audit.ts";
 
 export interface AuditWriterOptions {
-  /** Of this writer alone. Empty but for the moments in between. */
+  /** The journal, used by this writer alone; almost always empty. */
   file: string;
   /** Owner of the file; absent: the current user. */
   owner?: { uid: number; gid: number } | undefined;
-  /** All of them in one transaction, in this order. */
+  /** Stores all of them in one transaction, in this order. */
   commit: (entries: readonly AuditEntry[]) => Promise<void>;
-  /** Whether an entry that was left in the file had been committed before the process ended. */
+  /** Whether an entry left in the journal had already been committed before the crash. */
   isCommitted: (entry: AuditEntry) => Promise<boolean>;
   log: Logger;
-  /** How long entries are gathered before a commit, unless one is requested: a commit costs more than a command. Default 200 ms. */
+  /** How long entries are gathered before a commit, unless a flush is requested: a commit costs more than a command. Default 200 ms. */
   gatherMs?: number;
-  /** Until a failed commit is tried again. Default 1 s. */
+  /** Retry interval after a failed commit. Default 1 s. */
   retryMs?: number;
 }
 
-/** Entries that may wait for their commit; beyond this they are refused, and the audited action with them. */
+/** Limit on entries that wait for their commit; beyond it entries are refused, and with them the audited action. */
 const maxWaiting = 1_000;
-/** A question about the audit does not wait longer for a database that is stuck. */
+/** An audit query waits at most this long for a stuck database. */
 const maxSettleMs = 5_000;
 
 interface Queued {
@@ -45,9 +44,9 @@ export class AuditWriter implements AsyncDisposable {
   readonly #stop = new AbortController();
   /** Ends the gathering. */
   #hurry = new AbortController();
-  /** Not in the file yet. */
+  /** Not in the journal yet. */
   #queued: Queued[] = [];
-  /** In the file, and not in the database yet. */
+  /** In the journal, not in the database yet. */
   #waiting: AuditEntry[] = [];
   #journaling: Promise<void> | undefined;
   #committing: Promise<void> | undefined;
@@ -61,7 +60,7 @@ export class AuditWriter implements AsyncDisposable {
     this.#file = file;
   }
 
-  /** Commits what a former process left; throws when that cannot be done. */
+  /** Commits what a former process left; throws if that fails. */
   static async open(options: AuditWriterOptions): Promise<AuditWriter> {
     const file = await openJournal(options);
     try {
@@ -76,7 +75,7 @@ export class AuditWriter implements AsyncDisposable {
     return new AuditWriter(options, file);
   }
 
-  /** Resolves when the entry survives the end of this process; rejects when it cannot be kept. */
+  /** Resolves when the entry would survive a crash; rejects when it cannot be kept. */
   async write(entry: AuditEntry): Promise<void> {
     if (this.#closed) throw new CoralError({ code: "unavailable", message: "Cannot write the audit: it is closed" });
     if (this.#queued.length + this.#waiting.length >= maxWaiting)
@@ -87,7 +86,7 @@ export class AuditWriter implements AsyncDisposable {
     });
   }
 
-  /** Resolves when what was written so far is in the database, or after a while when it does not take it. */
+  /** Resolves when everything written so far is in the database, or after a timeout. */
   async settled(): Promise<void> {
     const endMs = performance.now() + maxSettleMs;
     while ((this.#journaling ?? this.#committing) !== undefined && performance.now() < endMs) {
@@ -96,7 +95,7 @@ export class AuditWriter implements AsyncDisposable {
     }
   }
 
-  /** Commits what waits, if it can; the rest stays in the file. */
+  /** Commits what is waiting, if possible; the rest stays in the journal. */
   close(): Promise<void> {
     this.#closed ??= this.#end();
     return this.#closed;
@@ -108,7 +107,7 @@ export class AuditWriter implements AsyncDisposable {
 
   async #end(): Promise<void> {
     await this.#journaling;
-    // A commit that failed is not waited for: the next start makes it.
+    // Do not wait for a failed commit: the next start repeats it.
     if (this.#isFailing) this.#stop.abort();
     await this.settled();
     this.#stop.abort();
@@ -116,7 +115,7 @@ export class AuditWriter implements AsyncDisposable {
     await this.#file.close();
   }
 
-  /** Those that come while others are being written go together in the next write. Never rejects. */
+  /** Entries that arrive during a write share the next write. Never rejects. */
   async #writeJournal(): Promise<void> {
     await Promise.resolve();
     while (this.#queued.length > 0) {
@@ -138,7 +137,7 @@ export class AuditWriter implements AsyncDisposable {
     try {
       await this.#file.appendFile(bytes);
     } catch (error) {
-      // Half a line would make the next one unreadable.
+      // A partial line would make the next one unreadable.
       await this.#file.truncate(this.#sizeBytes).catch(() => undefined);
       throw error;
     }
@@ -146,7 +145,7 @@ export class AuditWriter implements AsyncDisposable {
     this.#waiting.push(...entries);
   }
 
-  /** Never rejects: what cannot be committed stays, and is tried again. */
+  /** Never rejects: what cannot be committed stays and is retried. */
   async #commit(): Promise<void> {
     const { commit, log, gatherMs = 200, retryMs = 1_000 } = this.#options;
     await sleep(gatherMs, AbortSignal.any([this.#hurry.signal, this.#stop.signal])).catch(() => undefined); // aborted: at once
@@ -180,7 +179,7 @@ export class AuditWriter implements AsyncDisposable {
     }
   }
 
-  /** One at a time: a file must not be emptied while an entry is being appended to it. */
+  /** Serialised: the journal must not be truncated while an entry is being appended. */
   #withFile(work: () => Promise<void>): Promise<void> {
     const done = this.#fileWork.then(work);
     this.#fileWork = done.catch(() => undefined);
@@ -192,7 +191,7 @@ function cannotKeep(error: unknown): CoralError {
   return new CoralError({ code: "unavailable", message: `Cannot write the audit: ${CoralError.from(error).message}`, cause: error });
 }
 
-/** The last line may be half a one, when the process ended within its write: nothing was done by it. */
+/** The last line may be incomplete if the process ended during its write; its action was never executed. */
 function entriesIn(text: string): AuditEntry[] {
   return text.split("\n").flatMap((line) => {
     try {
@@ -206,7 +205,7 @@ function entriesIn(text: string): AuditEntry[] {
 async function openJournal({ file, owner }: AuditWriterOptions): Promise<FileHandle> {
   const descriptor = openOwned(file, constants.O_RDWR | constants.O_CREAT | constants.O_APPEND, 0o600, owner);
   try {
-    // The same file, whatever its name leads to by now.
+    // Compare the open file, whatever its name refers to by now.
     return await open(owner ? `/proc/self/fd/${descriptor}` : file, "a+", 0o600);
   } finally {
     closeSync(descriptor);

@@ -14,9 +14,9 @@ import { type ChainLink, chainStart } from "../signals/hash-chain.ts";
 import { ensureTable, sqlTypeOf } from "../tables/signal-tables.ts";
 
 export interface ColonyAuditOptions {
-  /** Entries and copies that are older go. */
+  /** Older entries and copies are pruned. */
   maxAgeMs: number;
-  /** Rows that the copies of all agents, and the own chain, may have each; the oldest go. */
+  /** Row limit of each agent's copies and of the own chain; the oldest are pruned. */
   maxRows: number;
   clock: Clock;
 }
@@ -28,11 +28,11 @@ export interface ColonyAudit {
   readonly head: ChainLink;
   /** Resolves when they are on disk. Texts must be bounded by the caller. */
   append(entries: readonly AuditEntry[]): Promise<void>;
-  /** Retention of the own chain and of the copies, which leaves word of what went. The owner calls it now and then. */
+  /** Prunes the own chain and the copies, and records that as an entry. The owner calls it periodically. */
   prune(): Promise<{ entries: number; copies: number }>;
 }
 
-/** Each pruning is an entry, so that there should be few: rows may get so much older than they should. */
+/** Each pruning adds an entry, so prune rarely: rows may become this much older than the limit. */
 const slackMs = 86_400_000;
 const slackRows = 10_000;
 const columns = ["seq", ...storedColumns(audit).map(({ name }) => name)];
@@ -129,8 +129,8 @@ class DuckDbColonyAudit implements ColonyAudit {
   }
 
   /**
-   * By source: the last row that goes. What is too old goes anyway; when there are too many rows, those who have the most give theirs, so that one
-   * that writes without end cannot push out what the others did.
+   * By source: the last row to prune. Old rows always go; when there are too many rows, the largest sources give up theirs, so that one that writes endlessly
+   * cannot evict the others.
    */
   async #copyEnds(): Promise<Map<number, number>> {
     const { maxRows } = this.#options;
@@ -223,7 +223,7 @@ function valuesOf(row: AuditRow): SqlParameter[] {
   return columns.map((name) => values[name] ?? null);
 }
 
-/** How many rows each may have so that together they have no more than `maxRows`; who has fewer leaves the rest to the others. */
+/** The row limit per source such that together they have at most `maxRows`; smaller sources leave their share to the others. */
 function fairShare(rows: readonly number[], maxRows: number): number {
   let left = maxRows;
   const sorted = rows.toSorted((a, b) => a - b);

@@ -2,14 +2,14 @@ import type { ColonyStore } from "../colony/colony-store.ts";
 import { audit, auditChainColumns, auditChainRow } from "../signals/audit.ts";
 import { ChainCheck, type ChainLink, type ChainProblem, chainStart } from "../signals/hash-chain.ts";
 
-/** What is wrong with entries that have just been pulled. */
+/** Problems of entries that have just been pulled. */
 export interface CopyProblems {
   agentId: string;
   chainId: string;
   problems: ChainProblem[];
 }
 
-/** Follows the copies of agents' chains as they grow: each round looks at the entries that came since the last one. */
+/** Verifies the copies of agents' chains incrementally: each round checks the entries that arrived since the last one. */
 export class CopyCheck {
   readonly #store: ColonyStore;
   readonly #ends = new Map<number, ChainLink>();
@@ -19,7 +19,7 @@ export class CopyCheck {
     this.#store = store;
   }
 
-  /** The first round only finds out where they end now. */
+  /** The first round only records where they end. */
   async round(): Promise<CopyProblems[]> {
     const database = `"${this.#store.database.name}"`;
     const table = `${database}.raw."${audit.name}"`;

@@ -10,7 +10,7 @@ export interface AuditQuery extends Omit<AuditRequest, "sinceMs"> {
   sinceUs: number;
 }
 
-/** Entries that are about chains, not about what people do. */
+/** Entries about the chains themselves, not about user actions. */
 const innerKinds = "('anchor', 'pruned', 'chain')";
 
 function everyEntry(database: string): string {
@@ -19,7 +19,7 @@ function everyEntry(database: string): string {
     UNION ALL SELECT NULL, ${columns} FROM "${database}".audit.entries r`;
 }
 
-/** Newest first. What the colony wrote about a command that an agent has, too, is left out: the agent knows better. */
+/** Newest first. The colony's entries about a command are omitted when the agent has its own, which know more. */
 export async function queryAudit(store: ColonyStore, query: AuditQuery): Promise<AuditRecord[]> {
   const { filters, parameters } = filtersOf(query);
   const rows = await store.query(
@@ -68,7 +68,7 @@ function filtersOf(query: AuditQuery): { filters: string[]; parameters: Record<s
   return { filters, parameters };
 }
 
-/** Every entry of the commands whose id begins so, at most `limit`: the colony's first, then by agent, each in the order of its chain. */
+/** Every entry of the commands with this id prefix, at most `limit`: the colony's first, then by agent, each in chain order. */
 export async function queryAuditEntries(store: ColonyStore, idPrefix: string, limit: number): Promise<AuditEntry[]> {
   const rows = await store.query(
     `SELECT * FROM (${everyEntry(store.database.name)}) WHERE starts_with(command_id, ?) AND command_id <> ''
@@ -84,7 +84,7 @@ export async function queryAuditEntries(store: ColonyStore, idPrefix: string, li
   }));
 }
 
-/** What the colony began and did not end before it was killed: to be closed as `lost`. */
+/** Commands that the colony began and did not complete before a crash: to be closed as `lost`. */
 export async function openCommands(store: ColonyStore, limit: number): Promise<AuditRecord[]> {
   const entries = `"${store.database.name}".audit.entries`;
   const rows = await store.query(

@@ -1,4 +1,4 @@
-/** Walks the chains that a colony keeps: its own, and its copies of those of agents. */
+/** Verifies the chains that a colony keeps: its own, and its copies of the agents'. */
 
 import type { ColonyStore } from "../colony/colony-store.ts";
 import type { Row } from "../engine/sql-values.ts";
@@ -11,12 +11,12 @@ export interface CopiedChain {
   agentId: string;
   /** The epoch of the agent's store. */
   chainId: string;
-  /** The one that the agent answered with last. */
+  /** The one from the agent's last answer. */
   isCurrent: boolean;
   report: ChainReport;
 }
 
-/** The colony's own chain from its beginning, or from where retention has left it, to the end that is kept beside it. */
+/** The colony's own chain, from its start or from where retention pruned it, to the recorded end. */
 export async function verifyOwnChain(store: ColonyStore, own: ColonyAudit): Promise<ChainReport> {
   const database = `"${store.database.name}"`;
   const check = new ChainCheck(chainStart(own.chainId));
@@ -26,14 +26,14 @@ export async function verifyOwnChain(store: ColonyStore, own: ColonyAudit): Prom
     take(check, pruned, row);
     last = Math.max(last, Number(row["seq"]));
   });
-  // Entries may have been written meanwhile: the end is looked at afterwards.
+  // Entries may be added during the walk, so the end is read afterwards.
   const [kept] = await store.query(`SELECT entry, hash FROM ${database}.audit.chain`);
   const end = { entry: Number(kept?.["entry"] ?? 0), hash: String(kept?.["hash"] ?? "") };
   if (last > end.entry) check.report("added", end.entry + 1, `entries after ${end.entry}, the last one that was written, were added`);
   return check.finish(pruned, end.entry > last ? await reached(store, last, end) : end);
 }
 
-/** What the walk should have seen of a chain that has grown since. */
+/** What the walk should have found in a chain that has grown since. */
 async function reached(store: ColonyStore, last: number, end: ChainLink): Promise<ChainLink> {
   const [next] = await store.query(`SELECT count(*) AS rows FROM "${store.database.name}".audit.entries WHERE seq > ? AND seq <= ?`, [
     last,
@@ -110,7 +110,7 @@ function take(check: ChainCheck, pruned: ChainLink[], row: Row): void {
   }
 }
 
-/** Where chains ended whose agent recreated its store, by agent and chain: the next chain begins with that. */
+/** Where chains of recreated agent stores ended, by agent and chain: the next chain starts with that. */
 async function leftChains(store: ColonyStore): Promise<Map<string, ChainLink>> {
   const database = `"${store.database.name}"`;
   const rows = await store.query(
@@ -126,7 +126,7 @@ async function leftChains(store: ColonyStore): Promise<Map<string, ChainLink>> {
   return left;
 }
 
-/** How far the copy of each chain was pruned by this colony, by its own chain. */
+/** How far this colony pruned the copy of each chain, according to its own chain. */
 async function prunedCopies(store: ColonyStore): Promise<Map<string, ChainLink[]>> {
   const rows = await store.query(
     `SELECT place, arg_max(details, seq) AS details FROM "${store.database.name}".audit.entries

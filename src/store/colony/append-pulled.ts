@@ -6,10 +6,10 @@ import type { Transaction } from "../engine/database.ts";
 import type { PullPlan } from "../tables/pull-plan.ts";
 import type { SignalTables } from "./colony-tables.ts";
 
-/** Appending runs on the event loop; after so many rows others get their turn. */
+/** Appending blocks the event loop; it yields after this many rows. */
 const rowsPerTurn = 8_192;
 
-/** In the transaction that moves the checkpoints of the plans' sources. */
+/** Runs in the transaction that moves the checkpoints of the plans' sources. */
 export async function appendPulled(
   transaction: Transaction,
   tables: Iterable<SignalTables>,

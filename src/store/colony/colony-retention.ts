@@ -5,14 +5,14 @@ import { noteKept, readKept } from "../tables/coverage-ledger.ts";
 import type { DeclaredTable } from "../tables/signal-tables.ts";
 import type { SignalTables } from "./colony-tables.ts";
 
-/** A table of a colony whose rows carry `ingest` and `stored_at`: they age from when the colony stored them, whatever the agent's clock showed. */
+/** A table whose rows carry `ingest` and `stored_at`: rows age from when the colony stored them, independent of the agents' clocks. */
 export interface AgingTable {
   table: DeclaredTable;
   maxAgeMs: number;
   weight: number;
 }
 
-/** Rows per group of a colony's tables: space comes back in these, and the last one of each table stays. */
+/** Rows per row group of a colony's tables: space is freed per group, and the last group of each table stays. */
 export const colonyRowGroupRows = 30_720;
 
 const nameOf = ({ schema, table }: DeclaredTable): string => `"${schema}"."${table}"`;
@@ -22,7 +22,7 @@ async function countRows(database: Database, table: DeclaredTable): Promise<numb
   return Number(row?.["rows"] ?? 0);
 }
 
-/** Removes what is too old. Returns rows removed by table name. */
+/** Removes rows by age. Returns the removed rows by table name. */
 export async function pruneByAge(database: Database, tables: readonly AgingTable[], nowMs: number): Promise<Map<string, number>> {
   const pruned = new Map<string, number>();
   for (const { table, maxAgeMs } of tables) {
@@ -35,11 +35,11 @@ export async function pruneByAge(database: Database, tables: readonly AgingTable
   return pruned;
 }
 
-/** Removes the oldest rows by weight until the file's data fit. Returns rows removed by table name. */
+/** Removes the oldest rows, by weight, until the data fits the limit. Returns the removed rows by table name. */
 export async function pruneByBytes(database: Database, tables: readonly AgingTable[], maxBytes: number): Promise<Map<string, number>> {
   const pruned = new Map<string, number>();
   let size = await database.size();
-  // Rows in the log are not compressed yet, so the first answer to too much is a checkpoint.
+  // Rows in the log are not compressed yet, so try a checkpoint first.
   for (let attempt = 0; attempt < maxAttempts && size.usedBytes + size.walBytes > maxBytes; attempt++) {
     if (attempt > 0) {
       const retained = await Promise.all(
@@ -64,7 +64,7 @@ export async function pruneByBytes(database: Database, tables: readonly AgingTab
   return pruned;
 }
 
-/** Rows lie in the order of their ingest, so the n-th row's number bounds the n oldest; the last transaction among them goes whole. */
+/** Rows are in ingest order, so the n-th row's number bounds the n oldest; its transaction is removed as a whole. */
 async function dropOldest(database: Database, table: DeclaredTable, rows: number): Promise<number> {
   if (rows <= 0) return 0;
   return await database.write(async (transaction) => {
@@ -73,7 +73,7 @@ async function dropOldest(database: Database, table: DeclaredTable, rows: number
   });
 }
 
-/** Records since when tables that lost rows are kept. */
+/** Records the time from which tables that lost rows are still complete. */
 export async function notePruned(
   database: Database,
   tables: readonly AgingTable[],
@@ -89,7 +89,7 @@ export async function notePruned(
   });
 }
 
-/** A signal is kept as long as its coarsest copy: one that lost rows only at a finer resolution is complete. */
+/** A signal is kept as long as its coarsest copy: losing only a finer resolution leaves it complete. */
 export async function readKeptSignals(database: Database, signals: readonly SignalTables[]): Promise<KeptFact[]> {
   const kept = new Map((await readKept(database)).map(({ signal, sinceMs }) => [signal, sinceMs]));
   const facts: KeptFact[] = [];

@@ -197,4 +197,18 @@ export const colonyMigrations: readonly Migration[] = [
       ALTER TABLE registry.deployments ADD COLUMN ended_at TIMESTAMP;
     `,
   },
+  {
+    version: 8,
+    sql: `
+      -- facts: symptoms, cause, evidence and timeline. service: the entry service that names the incident; cause: the service to blame.
+      CREATE TABLE registry.incidents (
+        number UINTEGER NOT NULL, state VARCHAR NOT NULL, started_at TIMESTAMP NOT NULL, opened_at TIMESTAMP NOT NULL, updated_at TIMESTAMP NOT NULL,
+        ended_at TIMESTAMP, closed_at TIMESTAMP, service VARCHAR NOT NULL, cause VARCHAR, facts JSON NOT NULL
+      );
+      -- What people declared with coral slo; an empty route means all requests of the service.
+      CREATE TABLE registry.objectives (
+        service VARCHAR NOT NULL, route VARCHAR NOT NULL, p95_us DOUBLE, error_ratio DOUBLE, set_by VARCHAR NOT NULL, set_at TIMESTAMP NOT NULL
+      );
+    `,
+  },
 ];

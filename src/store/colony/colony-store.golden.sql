@@ -656,6 +656,48 @@ CREATE TABLE IF NOT EXISTS raw."metric_series" (
   "scope_version" VARCHAR
 );
 
+CREATE TABLE IF NOT EXISTS raw."profile" (
+  "source" UINTEGER,
+  "ingest" UBIGINT,
+  "stored_at" TIMESTAMP,
+  "seq" UBIGINT,
+  "time" TIMESTAMP,
+  "mono_ms" DOUBLE,
+  "service" VARCHAR,
+  "pid" BIGINT,
+  "start_ticks" BIGINT,
+  "thread" VARCHAR,
+  "build" VARCHAR,
+  "stack" VARCHAR,
+  "samples" BIGINT,
+  "cpu_us" BIGINT,
+  "window_ms" BIGINT
+);
+
+CREATE TABLE IF NOT EXISTS raw."profile_loss" (
+  "source" UINTEGER,
+  "ingest" UBIGINT,
+  "stored_at" TIMESTAMP,
+  "seq" UBIGINT,
+  "time" TIMESTAMP,
+  "mono_ms" DOUBLE,
+  "loss" VARCHAR,
+  "count" BIGINT,
+  "window_ms" BIGINT
+);
+
+CREATE TABLE IF NOT EXISTS raw."profile_stack" (
+  "source" UINTEGER,
+  "ingest" UBIGINT,
+  "stored_at" TIMESTAMP,
+  "seq" UBIGINT,
+  "time" TIMESTAMP,
+  "mono_ms" DOUBLE,
+  "stack" VARCHAR,
+  "frames" VARCHAR,
+  "is_whole" BOOLEAN
+);
+
 CREATE TABLE IF NOT EXISTS raw."red" (
   "source" UINTEGER,
   "ingest" UBIGINT,
@@ -894,6 +936,28 @@ CREATE TABLE IF NOT EXISTS registry."events" (
   "agent_id" VARCHAR,
   "message" VARCHAR NOT NULL,
   "details" JSON NOT NULL
+);
+
+CREATE TABLE IF NOT EXISTS registry."incidents" (
+  "number" UINTEGER NOT NULL,
+  "state" VARCHAR NOT NULL,
+  "started_at" TIMESTAMP NOT NULL,
+  "opened_at" TIMESTAMP NOT NULL,
+  "updated_at" TIMESTAMP NOT NULL,
+  "ended_at" TIMESTAMP,
+  "closed_at" TIMESTAMP,
+  "service" VARCHAR NOT NULL,
+  "cause" VARCHAR,
+  "facts" JSON NOT NULL
+);
+
+CREATE TABLE IF NOT EXISTS registry."objectives" (
+  "service" VARCHAR NOT NULL,
+  "route" VARCHAR NOT NULL,
+  "p95_us" DOUBLE,
+  "error_ratio" DOUBLE,
+  "set_by" VARCHAR NOT NULL,
+  "set_at" TIMESTAMP NOT NULL
 );
 
 CREATE TABLE IF NOT EXISTS registry."service_builds" (

@@ -29,6 +29,7 @@ const migrationHashes: Record<number, string> = {
   5: "58f4e9b15b44cdd68c1b425c93157010cc61b77d0dbf37b2fe59ea586fb63ee5",
   6: "1bddb7280c236196fce0c0935c53d38da7470003189c0560c21974b8a0cf71b4",
   7: "6c45039673f618a2ad0f1c1a359dc9ad9d0ed8ec4fe65c253025ce5da402aa9d",
+  8: "b966f319f405f4ee58817b0cbc94f1c4c2ae9a7b5471d8b387277ea06a842cd1",
 };
 
 async function open(engine: Engine, folder: ReturnType<typeof temporaryFolder>): Promise<ColonyStore> {

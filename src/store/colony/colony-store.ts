@@ -35,7 +35,7 @@ import { SourceRegistry, type StagedSources } from "./source-registry.ts";
 export interface ColonyStoreOptions {
   file: string;
   signals: readonly Signal[];
-  /** What the file may hold before the oldest rows go. The newest 30,720 rows of each table stay in any case. */
+  /** Size limit of the file; the oldest rows are evicted first. The newest 30,720 rows of each table always stay. */
   maxBytes: number;
   clock: Clock;
   log: Logger;
@@ -43,21 +43,21 @@ export interface ColonyStoreOptions {
   segments?: ColonySegmentsOptions;
 }
 
-/** Where the next pull of one agent begins. */
+/** Where the next pull of an agent resumes. */
 export interface AgentCheckpoint {
   /** Absent before the first pull. */
   epoch?: string;
-  /** By signal: the highest sequence stored. A signal that was never pulled is not there and begins at 0. */
+  /** By signal: the highest stored sequence. A signal that was never pulled is absent and starts at 0. */
   afterSeq: ReadonlyMap<string, number>;
 }
 
-/** What became of one AgentPull, in the order given. */
+/** Outcome of one AgentPull, in the order given. */
 export interface PullOutcome {
   agentId: string;
   storedRows: number;
   /** Rows found missing by this pull: now in the gap ledger. */
   lostRows: number;
-  /** Set when the answer was malformed; nothing of it was stored and its checkpoint stands. */
+  /** Set when the answer was malformed; nothing of it was stored and its checkpoint did not move. */
   error?: CoralError;
 }
 
@@ -67,11 +67,11 @@ export interface ColonyStore extends AsyncDisposable {
   readonly database: Database;
   /** Present when the options have segments. */
   readonly segments: ColonySegments | undefined;
-  /** Where people's SQL runs. */
+  /** Runs users' SQL. */
   readonly sqlProcesses: SqlProcesses;
-  /** From memory. With an epoch: where that one stands; without: the one that the agent last answered with. */
+  /** From memory. With an epoch: its checkpoint; without: that of the epoch that the agent answered with last. */
   checkpoints(agentId: string, epoch?: string): AgentCheckpoint;
-  /** Rows, checkpoints, gaps and losses of all agents in one transaction. A malformed answer fails only its own agent. */
+  /** Stores rows, checkpoints, gaps and losses of all agents in one transaction. A malformed answer fails only its own agent. */
   applyPulls(pulls: readonly AgentPull[]): Promise<PullOutcome[]>;
   /** Number of the last transaction that stored rows; it rises with each. From memory. */
   lastIngest(): number;
@@ -81,7 +81,7 @@ export interface ColonyStore extends AsyncDisposable {
   unobserved(sinceMs: number): Promise<UnobservedFact[]>;
   /** Signals that lost rows to retention, and since when they are kept. `edge_totals` is that of connections between services. */
   kept(): Promise<KeptFact[]>;
-  /** Makes rows of what came in segments since the last call: `span_red` and `span_edge`. The owner calls it every few seconds. */
+  /** Derives `span_red` and `span_edge` from segments that arrived since the last call. The owner calls it every few seconds. */
   derive(): Promise<void>;
   /** Consumes new raw rows into `_1m` and, each ten minutes, `_10m`. The owner calls it about once a minute. */
   rollup(): Promise<RollupResult>;
@@ -89,18 +89,18 @@ export interface ColonyStore extends AsyncDisposable {
   prune(): Promise<PruneResult>;
   stats(): Promise<StoreStats>;
   publishedViews(): readonly PublishedView[];
-  /** For SQL over views of segments: which files they read now, as statements for its connection. */
+  /** For SQL over segment views: the files to read now, as statements for its connection. */
   prepareViews(views: readonly ViewUse[]): Promise<ViewPreparation>;
   /** Unqualified names mean the published views. */
   query(sql: string, parameters?: SqlParameters, signal?: AbortSignal): Promise<Row[]>;
-  /** For very many rows: each is handed over in the same object, and must not be kept. */
+  /** For very many rows: each is passed in the same object and must not be kept. */
   visit(sql: string, parameters: SqlParameters | undefined, visit: (row: Row) => void): Promise<void>;
   write<T>(work: (transaction: Transaction) => Promise<T>): Promise<T>;
   close(): Promise<void>;
 }
 
 export async function openColonyStore(engine: Engine, options: ColonyStoreOptions): Promise<ColonyStore> {
-  // Rows and checkpoints are committed together, so what a lost log held is simply pulled again: the rest of the file is worth keeping.
+  // Rows and checkpoints are committed together, so rows of a lost log are simply pulled again: keep the rest of the file.
   const database = await engine.attach("colony", options.file, colonyMigrations, {
     rowGroupRows: colonyRowGroupRows,
     // Rows wait for a checkpoint in two blocks per column; with DuckDB's default of 256 KiB the roll-ups alone would take 200 MB of memory.
@@ -315,7 +315,7 @@ class DuckDbColonyStore implements ColonyStore {
 
   async #store(transaction: Transaction, staged: StagedSources, plans: readonly PullPlan[]): Promise<void> {
     const nowUs = this.#nowUs();
-    // Counted also when the transaction fails: a number is never used twice.
+    // Also when the transaction fails: a number is never reused.
     const ingest = ++this.#ingest;
     await appendPulled(transaction, this.#tables.values(), plans, { ingest, nowUs });
     await staged.save(transaction, nowUs);
@@ -362,7 +362,7 @@ class DuckDbColonyStore implements ColonyStore {
     return result;
   }
 
-  /** Roll-ups and retention one after the other, so that no row is removed before it was rolled up. */
+  /** Roll-ups and retention run one after the other, so that no row is removed before it was rolled up. */
   async #maintain<T>(work: () => Promise<T>): Promise<T> {
     const before = this.#maintenance;
     const run = (async () => {

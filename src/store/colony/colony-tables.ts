@@ -30,7 +30,7 @@ export async function openTables(database: Database, signal: Signal): Promise<Si
 }
 
 export function agingTables({ signal, raw, rollups }: SignalTables): AgingTable[] {
-  // Rows of a chain go only with a word about it: see audit/colony-audit.ts.
+  // Rows of an audit chain are removed only with an entry about it: see audit/colony-audit.ts.
   if (signal.isChained) return [];
   const { maxAgeMs, weight } = signal.retention.colony;
   return [{ table: raw, maxAgeMs, weight }, ...rollups.map(({ table, resolution }) => ({ table, maxAgeMs: resolution.maxAgeMs, weight }))];
@@ -48,7 +48,7 @@ export async function loadProgress(database: Database, tables: ReadonlyMap<strin
   return progress;
 }
 
-/** Above every number in use: rows may have been pruned, but not past what their roll-up has consumed. */
+/** Above every number in use: rows may have been pruned, but never past what their roll-up has consumed. */
 export async function lastIngest(
   database: Database,
   tables: ReadonlyMap<string, SignalTables>,

@@ -4,6 +4,17 @@
  */
 
 export { type ColonyStore, openColonyStore, type PullOutcome } from "./colony-store.ts";
+export { findEvidence, storeEvidence } from "./evidence-table.ts";
+export {
+  countIncidents,
+  deleteObjectives,
+  findIncidentEvidence,
+  loadIncidents,
+  loadObjectives,
+  type StoredEvent,
+  saveIncidents,
+  saveObjective,
+} from "./incident-tables.ts";
 export {
   type AgentRecord,
   type AgentRegistration,

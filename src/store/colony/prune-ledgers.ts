@@ -1,6 +1,6 @@
 import type { Database } from "../engine/database.ts";
 
-/** Gaps and events are kept this long, and no more than so many of each. */
+/** Gaps and events are kept this long, up to these numbers of rows. */
 const ledgerMaxAgeMs = 60 * 86_400_000;
 const ledgerMaxRows = 100_000;
 
@@ -13,13 +13,13 @@ const ledgers = [
 
 export interface LedgerRetention {
   nowUs: number;
-  /** Numbers of sources that stay in any case. */
+  /** This many sources always stay. */
   keptSources: readonly number[];
   /** Signals whose rows are kept for longer, and mean nothing without their agent. */
   chained: readonly string[];
 }
 
-/** Removes what is too old or too much of gaps and events, and sources that were not heard of for as long: their numbers are returned. */
+/** Prunes gaps and events by age and number, and sources that were not seen for as long; returns the numbers of those sources. */
 export async function pruneLedgers(database: Database, { nowUs, keptSources, chained }: LedgerRetention): Promise<ReadonlySet<number>> {
   const cutoffUs = nowUs - ledgerMaxAgeMs * 1_000;
   return await database.write(async (transaction) => {

@@ -4,7 +4,7 @@ import { timingSafeEqual } from "node:crypto";
 import type { Row, SqlParameter, SqlValue } from "../engine/sql-values.ts";
 import type { ColonyStore } from "./colony-store.ts";
 
-/** What an agent says of itself when it registers. */
+/** What an agent reports about itself when it registers. */
 export interface AgentRegistration {
   agentId: string;
   hostname: string;
@@ -164,8 +164,8 @@ export async function insertToken(store: ColonyStore, token: TokenRecord): Promi
 }
 
 /**
- * Checks and takes one use in one transaction. A wrong secret is `unknown` and takes nothing. `isRepeated`: this use was taken before, so
- * that a token without uses left is fine.
+ * Checks the token and takes one use, in one transaction. A wrong secret is `unknown` and takes none. `isRepeated`: this use was already taken, so a used-up
+ * token is accepted.
  */
 export async function useToken(store: ColonyStore, id: string, secretSha256: string, nowUs: number, isRepeated = false): Promise<TokenUse> {
   return await store.write(async (transaction): Promise<TokenUse> => {

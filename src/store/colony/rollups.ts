@@ -1,4 +1,4 @@
-/** Raw rows of all signals into their coarser copies, as far as they are due. */
+/** Rolls raw rows of all signals up into coarser copies when they are due. */
 
 import type { Clock } from "../../base/clock.ts";
 import type { Database, Transaction } from "../engine/database.ts";
@@ -19,13 +19,13 @@ export interface RollupHost {
   lastIngest: () => number;
 }
 
-/** Rows that one step merges, more or less; histograms wait in memory until they are merged. */
+/** About how many rows one step merges; their histograms are held in memory. */
 const stepRows = { plain: 200_000, histograms: 20_000 };
 
-/** Roll-ups follow the numbers of the transactions that stored rows; clocks only say when it is time. One run at a time. */
+/** Progress is the number of the transaction that stored the rows; clocks only trigger a run. One run at a time. */
 export class Rollups {
   readonly #host: RollupHost;
-  /** By name: the last transaction whose rows were taken in. */
+  /** By name: the last transaction that was rolled up. */
   readonly #progress: Map<string, number>;
   readonly #rolledAtMs = new Map<string, number>();
 
@@ -34,7 +34,7 @@ export class Rollups {
     this.#progress = progress;
   }
 
-  /** `now`: also what is not due yet. */
+  /** `now`: include what is not due yet. */
   async run(now: boolean): Promise<RollupResult> {
     const { tables, clock } = this.#host;
     const partials: Record<string, number> = {};
@@ -73,8 +73,8 @@ export class Rollups {
   }
 
   /**
-   * The last transaction that one step takes in, or `after` if there is none: planning the merge of no rows would be most of what an idle colony
-   * does. Rows of a long absence must not be merged in memory at once; they lie in the order of transactions.
+   * The last transaction for one step, or `after` if there is none: planning merges of no rows would be most of an idle colony's work. Bounded, because rows that
+   * arrive after a long absence must not all be merged in memory at once; rows are in transaction order.
    */
   async #stepEnd(transaction: Transaction, signal: Signal, after: number): Promise<number> {
     const atOnce = signal.rollup?.histograms || signal.isThinned ? stepRows.histograms : stepRows.plain;

@@ -7,7 +7,7 @@ import type { ColonyStore } from "./colony-store.ts";
 export interface RuntimeRecord {
   agentId: string;
   facts: RuntimeFacts;
-  /** What does not fit together in it. */
+  /** Contradictions in it. */
   problems: string[];
   updatedAt: number;
 }
@@ -69,7 +69,7 @@ export async function storeRuntime(store: ColonyStore, record: RuntimeRecord, ch
        VALUES (?, ${kinds.map(() => "?").join(", ")}, ?, ?, make_timestamp(?))`,
       [agentId, ...kinds.map(([, value]) => value), change.reason, change.changes, updatedAt],
     );
-    // A new agent has no history to shorten; most come at once, after a roll-out.
+    // A new agent has no history to prune; most register at once, after a roll-out.
     if (renewed === 0) return;
     await transaction.run(
       `DELETE FROM registry.agent_runtime_history WHERE agent_id = ? AND changed_at < (
@@ -79,7 +79,7 @@ export async function storeRuntime(store: ColonyStore, record: RuntimeRecord, ch
   });
 }
 
-/** For an agent that no longer reports it. Its history stays. */
+/** For an agent that stopped reporting it. Its history stays. */
 export async function forgetRuntime(store: ColonyStore, agentId: string): Promise<void> {
   await store.write((transaction) => transaction.run("DELETE FROM registry.agent_runtime WHERE agent_id = ?", [agentId]));
 }

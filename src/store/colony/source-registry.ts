@@ -27,12 +27,12 @@ export class SourceRegistry {
     return this.#sources.get(keyOf(agentId, epoch));
   }
 
-  /** The epoch that an agent last answered with. */
+  /** The epoch of the agent's last answer. */
   latest(agentId: string): Source | undefined {
     return this.#latest.get(agentId);
   }
 
-  /** A view in which changes can be planned; nothing is kept until `commit`. */
+  /** A working copy for planning changes; discarded unless committed. */
   stage(): StagedSources {
     return new StagedSources(this, this.#next);
   }

@@ -1,7 +1,7 @@
 import { CoralError } from "../../base/errors.ts";
 import { type Columns, type ColumnType, columnTypeOf, type RowOf, type Signal } from "../signals/define-signal.ts";
 
-/** Rows by column, in the bytes that both DuckDB and the wire use: little-endian, 8 bytes a number, one a bool. */
+/** Rows by column, in the byte layout that DuckDB and the wire share: little-endian, 8 bytes per number, one per bool. */
 export interface ColumnBatch {
   rows: number;
   columns: BatchColumn[];
@@ -46,7 +46,7 @@ export function storedColumns(signal: Pick<Signal, "columns">): StoredColumn[] {
   return [...sampleColumns, ...Object.entries(signal.columns).map(([name, spec]) => ({ name, ...columnTypeOf(spec) }))];
 }
 
-/** Longer texts are refused, so that a row always fits a pull. */
+/** Longer texts are refused, so that a row always fits into a pull response. */
 const maxTextBytes = 65_536;
 const maxUints = 16_384;
 
@@ -54,7 +54,7 @@ export function widthBytesOf(type: FixedColumn["type"]): number {
   return type === "bool" ? 1 : 8;
 }
 
-/** Checks every value against the declaration; a collector's mistake must not reach the file. */
+/** Validates every value against the declaration: a collector's bug must not reach the file. */
 export function batchFromRows<C extends Columns>(
   signal: Signal<C>,
   rows: readonly RowOf<C>[],
@@ -64,7 +64,7 @@ export function batchFromRows<C extends Columns>(
   const columns = stored.map((column) => {
     const key = column.name === "time" ? "at" : column.name;
     const builder = new ColumnBuilder(signal.name, column, rows.length);
-    // No iterator, here and below: an agent's code is interpreted, where it costs more than what it walks over.
+    // No iterator, here and below: an agent's code is mostly interpreted, where an iterator costs more than the loop body.
     for (let index = 0; index < rows.length; index++) builder.set(index, values[index]?.[key]);
     return builder.finish();
   });
@@ -139,7 +139,7 @@ class ColumnBuilder {
   }
 
   #appendText(text: string): void {
-    // UTF-8 takes at most three bytes for each UTF-16 unit.
+    // UTF-8 takes at most three bytes per UTF-16 unit.
     this.#reserve(text.length * 3);
     const sizeBytes = this.#bytes.write(text, this.#end, "utf8");
     if (sizeBytes > maxTextBytes) throw this.#refused(text.slice(0, 40), `it is longer than ${maxTextBytes} bytes`);
@@ -179,7 +179,7 @@ export function setInt64(view: DataView, offset: number, value: number): void {
   view.setInt32(offset + 4, Math.floor(value / 4_294_967_296), true);
 }
 
-/** The rows from `start` on. Shares the batch's memory. */
+/** The rows from `start` on, sharing the batch's memory. */
 export function dropRows(batch: ColumnBatch, start: number): ColumnBatch {
   if (start === 0) return batch;
   const rows = batch.rows - start;

@@ -1,4 +1,4 @@
-/** Moves column batches in and out of DuckDB. Its vectors are filled by whole columns; a row at a time would cost three times as much. */
+/** Moves column batches in and out of DuckDB, whole columns at a time; row by row would cost three times as much. */
 
 import duckdb from "@duckdb/node-bindings";
 import type { ColumnResult, Connection } from "../engine/connection.ts";
@@ -69,7 +69,7 @@ export class TableAppender {
     }
   }
 
-  /** To be called before the commit. */
+  /** Call before the commit. */
   flush(): void {
     duckdb.appender_flush_sync(this.#appender);
   }
@@ -124,7 +124,7 @@ function bytesOf(values: BigUint64Array | Uint32Array): Uint8Array {
   return new Uint8Array(values.buffer, values.byteOffset, values.byteLength);
 }
 
-/** Short texts, which hold no pointer, are copied all at once; DuckDB itself takes in each long one. */
+/** Short texts are inline and copied in one go; DuckDB copies each long one itself. */
 function fillText(vector: duckdb.Vector, { offsets, bytes }: VariableColumn, start: number, count: number): void {
   const strings = new Uint8Array(count * stringBytes);
   const long: number[] = [];
@@ -182,7 +182,7 @@ interface VectorPart {
   count: number;
 }
 
-/** Every chunk but the last holds 2,048 rows when it comes from a scan without filters; others shift the bits. */
+/** All chunks but the last hold 2,048 rows when the scan has no filter; otherwise validity bits must be shifted. */
 function readValidity(parts: readonly VectorPart[], rows: number): Uint8Array | undefined {
   let validity: Uint8Array | undefined;
   let start = 0;
@@ -213,7 +213,7 @@ function readFixed(type: FixedColumn["type"], parts: readonly VectorPart[], vali
     values.set(duckdb.vector_get_data(vector, count * width), end);
     end += count * width;
   }
-  // DuckDB leaves whatever was in memory in the slots of nulls: none of that may travel.
+  // DuckDB leaves arbitrary memory in the slots of nulls, which must not be sent.
   if (validity) for (let index = 0; index < rows; index++) if (isNull(validity, index)) values.fill(0, index * width, (index + 1) * width);
   return values;
 }
@@ -247,7 +247,7 @@ function readTexts(vector: duckdb.Vector, count: number, validity: Uint8Array | 
     offsets[index + 1] = (offsets[index] ?? 0) + length;
   }
   const bytes = new Uint8Array(offsets[count] ?? 0);
-  /** A run of long texts that lie one after the other in DuckDB's memory; a result's usually do, and one call fetches them all. */
+  /** A run of long texts that are adjacent in DuckDB's memory, as a result's usually are; one call reads them all. */
   let run = { index: -1, length: 0, nextAddress: 0n, targets: [] as number[] };
   const flush = (): void => {
     if (run.length > 0) copyRun(strings, run.index, run.length, run.targets, offsets, bytes);
@@ -274,7 +274,7 @@ function readTexts(vector: duckdb.Vector, count: number, validity: Uint8Array | 
   return { offsets, bytes };
 }
 
-/** Reads only bytes that belong to the run's own texts, which its addresses have shown to be adjacent. */
+/** Reads only bytes of the run's own texts, whose addresses were checked to be adjacent. */
 function copyRun(
   strings: Uint8Array,
   first: number,

@@ -35,7 +35,7 @@ export interface RowBatch {
   rows: number;
   columns: ColumnInfo[];
   data: Uint8Array;
-  /** When the first row was made, on its agent's monotonic clock; known at the agent only, it does not travel. */
+  /** When the first row was created, on the agent's monotonic clock; not sent. */
   firstMonoMs?: number;
 }
 
@@ -80,8 +80,8 @@ export function encodeBatch(batch: ColumnBatch, firstSeq: number, rows: number =
 const maxColumns = 1_024;
 
 /**
- * Reads what a peer sent, trusting nothing: anything malformed throws `invalid`, and no allocation exceeds the data's own size.
- * The result holds the wanted columns that were sent; the others are null. Its bytes point into `batch.data`.
+ * Reads untrusted bytes: anything malformed throws `invalid`, and no allocation exceeds the size of the data. The result holds the wanted columns that were
+ * sent; the others are null. Its bytes are views into `batch.data`.
  */
 export function decodeBatch(batch: RowBatch, wanted: readonly StoredColumn[]): ColumnBatch {
   const { rows, data } = batch;
@@ -104,7 +104,7 @@ export function decodeBatch(batch: RowBatch, wanted: readonly StoredColumn[]): C
     const column = byName.get(name);
     if (column === undefined) continue;
     if (column.type !== type) throw malformed(`column "${name}" is ${type}, not ${column.type}`);
-    // A second column of this name is then unknown, and skipped.
+    // A repeated column of this name counts as unknown and is skipped.
     byName.delete(name);
     columns.push(decodeColumn(column, data.subarray(start, end), rows));
   }
@@ -142,7 +142,7 @@ function decodeVariable(column: Pick<VariableColumn, "name" | "type" | "validity
   let previous = 0;
   for (const offset of offsets) {
     if (offset < previous) throw malformed(`the offsets of column "${name}" go back`);
-    // Whole bytes that are UTF-8 and cut only where a character starts are UTF-8 in every part.
+    // If all bytes are valid UTF-8 and are cut only at character boundaries, every part is valid UTF-8.
     if (type === "text" ? ((bytes[offset] ?? 0) & 0xc0) === 0x80 : offset % 4 !== 0) {
       throw malformed(`an offset of column "${name}" cuts a value in two`);
     }
@@ -152,7 +152,7 @@ function decodeVariable(column: Pick<VariableColumn, "name" | "type" | "validity
   return { kind: "variable", ...column, offsets, bytes };
 }
 
-/** Keeps out what DuckDB or JavaScript could not represent: other bools than 0 and 1, unsafe integers, infinities and NaN. */
+/** Rejects what DuckDB or JavaScript cannot represent: bools other than 0 and 1, unsafe integers, infinities and NaN. */
 function checkFixed(name: string, type: FixedColumn["type"], values: Uint8Array): void {
   if (type === "bool") {
     for (const value of values) if (value > 1) throw malformed(`column "${name}" has a bool of ${value}`);

@@ -6,7 +6,7 @@
 import type { Transaction } from "../engine/database.ts";
 import { isLocalAddress, isPrivateAddress, keyOf } from "./sql-parts.ts";
 
-/** Columns that distinguish views; amounts are summed by them. */
+/** Columns that identify a view; amounts are summed by them. */
 export const viewKey: readonly string[] =
   "agent_id netns role service own_address peer_address protocol server_port pairing peer_agent peer_service".split(" ");
 
@@ -16,7 +16,7 @@ export const sideKey = `s.agent_id, CASE WHEN s.is_local THEN s.netns ELSE 0 END
   CASE WHEN s.service = '' AND s.peer_service = '' THEN '*' WHEN s.role = 'client' THEN s.server_address ELSE s.client_address END AS peer_address,
   s.protocol, s.edge_port AS server_port, s.pairing, s.peer_agent, s.peer_service`;
 
-/** Assigns a view to ends whose `view_id` is 0, because they are new or their inputs changed, and stores that view. */
+/** Assigns a view to ends without one (`view_id` 0), because they are new or their inputs changed, and stores that view. */
 export async function keepViews(transaction: Transaction): Promise<void> {
   const keys = viewKey.join(", ");
   await transaction.run(
@@ -30,7 +30,7 @@ export async function keepViews(transaction: Transaction): Promise<void> {
   await transaction.run("UPDATE net.connection_sides s SET view_id = n.view_id FROM new_view n WHERE s.id = n.id");
 }
 
-/** What speaks for an edge, as bits of `evidence`. */
+/** The evidence for an edge, as bits of `evidence`. */
 export const evidenceBits = {
   "both-ends": 1,
   redirected: 2,
@@ -75,7 +75,7 @@ export function classifySql(database: string, views: string, isEachEnd = false):
   ${judgedSql(net, isEachEnd)}`;
 }
 
-/** Whose an address of `address` is, where only one service can be meant. */
+/** The service that owns an address, where only one can be meant. */
 const namedByAddress = `
   -- Who listens there: as its own agent sees it, and as all agents see it when only one service responds.
   listen_here AS (
@@ -109,7 +109,7 @@ const namedByCalls = `
     SELECT DISTINCT 'server' AS role, agent_id, netns, peer_address AS server_address, server_port, protocol FROM lone WHERE role = 'client' AND pairing = ''
   )`;
 
-/** Views of which one end is known, with all that is found about the other. */
+/** Views of which one end is known, with everything found about the other. */
 const foundSql = (net: string): string => `
   found AS (
     SELECT v.*, reported.agent_id IS NOT NULL AS is_reported,

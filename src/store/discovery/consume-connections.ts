@@ -1,4 +1,4 @@
-/** From what agents say about connections: the ends that are known now, and what each new row adds to them. */
+/** Consumes agents' connection rows: the known ends, and what each new row adds to them. */
 
 import type { Transaction } from "../engine/database.ts";
 import { failures, lostSightAfterMs, silentSidesMaxAgeMs } from "./discovery-settings.ts";
@@ -12,7 +12,7 @@ const reasons = ["refused", "reset", "timed_out"] as const;
 const same = (columns: readonly string[], a: string, b: string): string =>
   columns.map((name) => `${a}.${name} = ${b}.${name}`).join(" AND ");
 
-/** Takes the rows of a range. Leaves the temporary tables `fresh_side` and `side_change`. Returns how many ends there were. */
+/** Consumes a range of rows. Leaves the temporary tables `fresh_side` and `side_change`. Returns the number of ends. */
 export async function consumeConnections(transaction: Transaction, range: PullRange): Promise<number> {
   const rows = await readFresh(transaction, range);
   if (rows === 0) return 0;
@@ -76,9 +76,9 @@ async function hearAgents(transaction: Transaction): Promise<void> {
 }
 
 /**
- * What each row adds. An agent that restarts forgets when it first saw a connection: an open end that appears again from the same addresses and
- * ports is the same connection when its counters went on, and another one when they did not. What was there at an agent's very first scan was
- * not opened then, and its bytes are of a time that nobody watched.
+ * What each row adds. A restarted agent forgets when it first saw a connection: an open end that reappears with the same addresses and ports is the same
+ * connection if its counters continued, otherwise another one. What existed at an agent's very first scan was not opened then, and its bytes are from unobserved
+ * time.
  */
 async function findChanges(transaction: Transaction): Promise<void> {
   await transaction.run(
@@ -135,7 +135,7 @@ async function findChanges(transaction: Transaction): Promise<void> {
   await transaction.run(dropTables("side_match"));
 }
 
-/** Only the row that ends a connection states how. */
+/** Only the row that ends a connection has a reason. */
 const endsNow = "state <> 'open' AND coalesce(old_state = 'open', true)";
 
 /** Counters of a connection only rise. */
@@ -153,7 +153,7 @@ async function storeChanges(transaction: Transaction): Promise<void> {
        ${failures.map((name) => `pend_${name} = s.pend_${name} + c.d_${name}`).join(", ")}
      FROM ${changed} WHERE s.id = c.old_id`,
   );
-  // Who owns an end seldom changes: a worker took over an inherited socket, or a better name was found.
+  // The owner of an end seldom changes: a worker inherited the socket, or a better name was found.
   await transaction.run(
     `UPDATE net.connection_sides s SET view_id = 0, service = CASE WHEN f.service = '' THEN s.service ELSE f.service END, pid = coalesce(f.pid, s.pid),
        start_ticks = coalesce(f.start_ticks, s.start_ticks), attribution = coalesce(f.attribution, s.attribution)
@@ -183,7 +183,7 @@ async function storeChanges(transaction: Transaction): Promise<void> {
   );
 }
 
-/** Addresses on which services were seen serving and calling, even where an instance does not list them. Rewritten at most every few minutes. */
+/** Addresses at which services were seen serving and calling, even where an instance does not list them. Rewritten at most every few minutes. */
 async function learnAddresses(transaction: Transaction): Promise<void> {
   await transaction.run(
     `CREATE OR REPLACE TEMP TABLE seen_address AS
@@ -205,7 +205,7 @@ async function learnAddresses(transaction: Transaction): Promise<void> {
   await transaction.run(dropTables("seen_address"));
 }
 
-/** Ends whose close went unseen: their agent keeps reporting others, or has been silent for so long that it cannot report this one. */
+/** Ends whose close was not reported: their agent still reports others, or has been silent for too long to report this one. */
 export async function endLostSides(transaction: Transaction, nowUs: number): Promise<void> {
   await transaction.run(
     `UPDATE net.connection_sides s SET state = 'vanished', pend_closed = pend_closed + connections FROM net.agent_scans a

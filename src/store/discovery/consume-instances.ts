@@ -1,4 +1,4 @@
-/** From what agents say about processes: which scans there were, which instances run now, and the addresses that mean a service. */
+/** Consumes agents' instance rows: which scans ran, which instances run now, and which addresses identify a service. */
 
 import type { Transaction } from "../engine/database.ts";
 import type { PullRange } from "./pull-range.ts";
@@ -24,7 +24,7 @@ const instanceRows = (where: string): string => `
   FROM raw.service_instance r JOIN internal.sources s USING (source)
   WHERE ${where} AND r.service <> ''`;
 
-/** Takes the rows of a range. Leaves the temporary tables `scan_change` and `instance_now`. Returns how many rows there were. */
+/** Consumes a range of rows. Leaves the temporary tables `scan_change` and `instance_now`. Returns the number of rows. */
 export async function consumeInstances(transaction: Transaction, range: PullRange): Promise<number> {
   await transaction.run(`CREATE OR REPLACE TEMP TABLE fresh_instance AS ${instanceRows(range.where("r"))}`);
   const [row] = await transaction.query("SELECT count(*) AS rows FROM fresh_instance");

@@ -19,7 +19,7 @@ export interface DiscoveryCycleResult {
   /** Rows consumed. */
   instances: number;
   connections: number;
-  /** Ends whose amounts went into the totals. */
+  /** Ends whose amounts were added to the totals. */
   flushed: number;
 }
 
@@ -27,7 +27,7 @@ export interface DiscoveryCycleOptions {
   store: WritableStore;
   settings: () => DiscoverySettings;
   clock: Clock;
-  /** Rows and ends that one transaction takes at most. Default 20,000. */
+  /** Limit on rows and ends per transaction. Default 20,000. */
   rowsPerTransaction?: number;
 }
 
@@ -44,8 +44,8 @@ const ageIntervalMs = 30_000;
 const retainIntervalMs = 600_000;
 
 /**
- * Turns stored rows into services, connections and edges: the correlator. Each step is one transaction with its progress, so a crash repeats at
- * most the step that was under way, from where it began; nothing is counted twice.
+ * The correlator: turns stored rows into services, connections and edges. Each step is one transaction that includes its progress, so a crash repeats at most the
+ * interrupted step; nothing is counted twice.
  */
 export class DiscoveryCycle {
   readonly #options: DiscoveryCycleOptions;
@@ -64,12 +64,12 @@ export class DiscoveryCycle {
     this.#batchRows = this.#maxRows;
   }
 
-  /** Rises when names of services change. */
+  /** Increases when service names change. */
   get namesVersion(): number {
     return this.#namesVersion;
   }
 
-  /** Joins a cycle that is under way. */
+  /** Joins a running cycle. */
   run(): Promise<DiscoveryCycleResult> {
     this.#running ??= this.#run().finally(() => {
       this.#running = undefined;
@@ -77,12 +77,12 @@ export class DiscoveryCycle {
     return this.#running;
   }
 
-  /** Runs a cycle unless one ended within `maxAgeMs`. For queries that want what has just been pulled. */
+  /** Runs a cycle unless one ended within `maxAgeMs`; for queries that need what was just pulled. */
   async runIfOlder(maxAgeMs: number): Promise<void> {
     if (this.#options.clock.monotonicMs() - this.#finishedAtMs > maxAgeMs) await this.run();
   }
 
-  /** Transactions of a bounded size, until nothing is left. New rows lie in memory uncompressed until a checkpoint, so many of them ask for one. */
+  /** Transactions of bounded size until nothing is left. New rows stay uncompressed in memory until a checkpoint, so many of them trigger one. */
   async #run(): Promise<DiscoveryCycleResult> {
     const { store, clock } = this.#options;
     const total: DiscoveryCycleResult = { instances: 0, connections: 0, flushed: 0 };
@@ -116,7 +116,7 @@ export class DiscoveryCycle {
         return outcome;
       } catch (error) {
         if (CoralError.from(error).code !== "exhausted" || this.#batchRows <= minBatchRows) throw error;
-        // Too much for the memory there is: a checkpoint frees some, and the next attempt takes less at a time.
+        // Out of memory: a checkpoint frees some, and the next attempt takes fewer rows at a time.
         this.#batchRows = Math.max(minBatchRows, Math.floor(this.#batchRows / 4));
         await store.database.checkpoint();
       }
@@ -140,7 +140,7 @@ export class DiscoveryCycle {
     if (isConsumed && due.age) await endLostSides(transaction, nowUs);
     const flushed = await flushSides(transaction, store.database.name, nowUs, this.#batchRows);
     if (isConsumed && due.age) await ageServices(transaction, settings, nowUs);
-    // Namesakes come and go: a port may tell them apart now, or only one of them may be left.
+    // Namesakes come and go: a port may distinguish them now, or only one may be left.
     if (isConsumed && due.age) isRelabelled = (await labelAll(transaction, nowUs)) || isRelabelled;
     if (isConsumed && due.retain) await retainDiscovery(transaction, settings, nowUs);
     if (!range.isEmpty) await range.save(transaction);

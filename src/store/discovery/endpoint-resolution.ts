@@ -1,4 +1,4 @@
-/** Names of addresses outside, as they were found: the colony asks for them elsewhere and keeps them here. */
+/** Stores names of outside addresses; the colony resolves them elsewhere. */
 
 import type { SqlParameter } from "../engine/sql-values.ts";
 import { numberIn, numberOrNullIn, textIn, textOrNullIn, type WritableStore } from "../tables/queryable.ts";
@@ -19,20 +19,20 @@ export interface ResolvedEndpoint {
   expiresAtMs: number;
 }
 
-/** An address that wants a name. */
+/** An address to resolve. */
 export interface NamelessAddress {
   address: string;
-  /** Of the agents that see it, the ones that allow most, and the shortest time; null when none of them wants anything special. */
+  /** The most permissive limits of the agents that see it, with the shortest time; null when none sets any. */
   limits: NamingLimits | null;
 }
 
-/** Addresses of one answer, those seen last first. */
+/** Addresses per answer, most recently seen first. */
 const addressesMax = 10_000;
 const namesMax = 50_000;
 const rowsPerStatement = 200;
 const yearMs = 366 * 86_400_000;
 
-/** Addresses at the other end of unpaired connections, and endpoints in use, whose name is not known or no longer fresh. */
+/** Addresses of unpaired connections' other ends, and endpoints in use, whose name is unknown or no longer fresh. */
 export async function addressesWithoutName(store: WritableStore, nowMs: number): Promise<NamelessAddress[]> {
   const rows = await store.query(
     `WITH used AS (
@@ -61,7 +61,7 @@ export async function addressesWithoutName(store: WritableStore, nowMs: number):
   });
 }
 
-/** Replaces what is known of the same addresses. */
+/** Replaces what is stored for the same addresses. */
 export async function storeEndpointNames(store: WritableStore, names: readonly ResolvedEndpoint[]): Promise<void> {
   if (names.length === 0) return;
   await store.write(async (transaction) => {
@@ -87,7 +87,7 @@ export async function storeEndpointNames(store: WritableStore, names: readonly R
   });
 }
 
-/** Those found last, at most 50,000. */
+/** Most recently resolved first, at most 50,000. */
 export async function loadEndpointNames(store: WritableStore): Promise<ResolvedEndpoint[]> {
   const rows = await store.query(`SELECT * FROM net.endpoint_resolution ORDER BY resolved_at DESC LIMIT ${namesMax}`);
   return rows.map((row) => ({

@@ -1,4 +1,4 @@
-/** Moves what ends have gathered into the totals, once it is clear who is at the other end, and keeps the list of what is outside. */
+/** Adds the amounts of ends to the totals once their other end is known, and maintains the list of outside endpoints. */
 
 import type { Transaction } from "../engine/database.ts";
 import { classifySql, viewKey } from "./classify-edges.ts";
@@ -13,7 +13,7 @@ import {
 } from "./discovery-settings.ts";
 import { dropTables, keyOf, labelOf, sumOf } from "./sql-parts.ts";
 
-/** Returns how many ends were flushed; at most `limit`, the rest has its turn in the next call. */
+/** Flushes at most `limit` ends; the rest follows with the next call. Returns the number of flushed ends. */
 export async function flushSides(transaction: Transaction, database: string, nowUs: number, limit: number): Promise<number> {
   await markDue(transaction, nowUs, limit);
   const [row] = await transaction.query("SELECT count(*) AS sides FROM due_side");
@@ -29,7 +29,7 @@ export async function flushSides(transaction: Transaction, database: string, now
          pend_rtt_count = 0, ${failures.map((name) => `pend_${name} = 0`).join(", ")} WHERE id IN (SELECT id FROM due_side)`,
     );
   }
-  // An ended end has nothing more to say once its amounts are moved and its other end had the time to find it.
+  // A closed end is done once its amounts are flushed and its other end had time to appear.
   await transaction.run(
     `DELETE FROM net.connection_sides WHERE state <> 'open' AND pend_opened = 0 AND pend_closed = 0 AND pend_out = 0 AND pend_in = 0
        AND pend_rtt_count = 0 AND pend_failures = 0 AND (pairing <> '' OR updated_at < make_timestamp(${nowUs - settleAfterMs * 1_000}) OR (SELECT count(*) FROM net.connection_sides) > ${maxSides})`,
@@ -38,8 +38,8 @@ export async function flushSides(transaction: Transaction, database: string, now
 }
 
 /**
- * An end is settled when both it and its other end are known, when every reachable agent has scanned again since, or after a while. One with an unknown
- * owner waits, too: the next scan may name it, and what was moved before stays without an owner.
+ * An end is settled when both ends are known, when every reachable agent has scanned again since, or after a timeout. An end with an unknown owner waits too: the
+ * next scan may name it, and amounts flushed before would stay without an owner.
  */
 async function markDue(transaction: Transaction, nowUs: number, limit: number): Promise<void> {
   const settledUs = nowUs - settleAfterMs * 1_000;
@@ -78,7 +78,7 @@ async function gather(transaction: Transaction, database: string): Promise<void>
   );
 }
 
-/** Endpoints outside, and which service of which agent uses them. For ingress the caller's port means nothing and is 0. */
+/** Outside endpoints, and which service of which agent uses them. For ingress the caller's port is meaningless and stored as 0. */
 async function keepEndpoints(transaction: Transaction, nowUs: number): Promise<void> {
   await transaction.run(
     `CREATE OR REPLACE TEMP TABLE used AS
@@ -160,7 +160,7 @@ async function announceEndpoints(transaction: Transaction, nowUs: number): Promi
   );
 }
 
-/** Addresses beyond the bound of one service are counted together. */
+/** Addresses beyond a service's limit are counted together. */
 async function addTotals(transaction: Transaction): Promise<void> {
   const folded = viewKey.map((name) => (name === "peer_address" ? "'*'" : `c.${name}`));
   await transaction.run(

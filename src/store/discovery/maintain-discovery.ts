@@ -1,4 +1,4 @@
-/** What time does to what was discovered: promotion, staleness, retention, coarser totals. */
+/** Time-driven maintenance of discovered data: promotion, staleness, retention, coarser totals. */
 
 import type { Transaction } from "../engine/database.ts";
 import { edgeTotals, noteKept } from "../tables/coverage-ledger.ts";
@@ -8,7 +8,7 @@ import { isLocalAddress, labelOf, sumOf } from "./sql-parts.ts";
 /** Events of one kind in one run; those beyond become one. */
 const eventsMax = 20;
 
-/** Cheap; each minute or so. */
+/** Cheap; runs about every minute. */
 export async function ageServices(transaction: Transaction, settings: DiscoverySettings, nowUs: number): Promise<void> {
   await promoteServices(transaction, settings, nowUs);
   await markStale(transaction, settings, nowUs);
@@ -61,7 +61,7 @@ async function markStale(transaction: Transaction, settings: DiscoverySettings, 
   );
 }
 
-/** What was outside until its agent joined. */
+/** Endpoints that were outside until their agent joined. */
 async function forgetKnownEndpoints(transaction: Transaction): Promise<void> {
   await transaction.run(
     `DELETE FROM net.service_endpoints WHERE endpoint_id IN (
@@ -71,7 +71,7 @@ async function forgetKnownEndpoints(transaction: Transaction): Promise<void> {
   );
 }
 
-/** Costly; every ten minutes or so. */
+/** Expensive; runs about every ten minutes. */
 export async function retainDiscovery(transaction: Transaction, settings: DiscoverySettings, nowUs: number): Promise<void> {
   const cutoff = `make_timestamp(${Math.floor(nowUs - settings.retentionMs * 1_000)})`;
   await transaction.run(`DELETE FROM net.service_registry WHERE status = 'stale' AND gone_since < ${cutoff}`);
@@ -96,7 +96,7 @@ export async function retainDiscovery(transaction: Transaction, settings: Discov
   for (const { interval, afterHours } of coarser) await mergeTotals(transaction, interval, afterHours, nowUs);
 }
 
-/** Five minutes for the last hours, then hours, then days. Queries that begin earlier begin at such a border. */
+/** Five minutes for the last hours, then hours, then days. Queries that start earlier align to such a boundary. */
 export const coarser = [
   { interval: "5 MINUTE", afterHours: 0 },
   { interval: "1 HOUR", afterHours: 3 },

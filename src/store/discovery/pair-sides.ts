@@ -1,4 +1,4 @@
-/** Finds the two ends of one connection among what different agents, or one agent in different network namespaces, have seen. */
+/** Pairs the two ends of one connection across agents, and across network namespaces of one agent. */
 
 import type { Transaction } from "../engine/database.ts";
 import { isLocalAddress } from "./sql-parts.ts";
@@ -11,7 +11,7 @@ interface Rule {
   name: string;
   /** Beside protocol, client address and client port. */
   condition: string;
-  /** Several candidates mean that the pair is ambiguous; otherwise the one that began nearest in time is taken. */
+  /** Several candidates make the pair ambiguous; otherwise the one that began nearest in time is chosen. */
   onlyIfSingle: boolean;
 }
 
@@ -31,7 +31,7 @@ const rules: readonly Rule[] = [
     onlyIfSingle: false,
   },
   {
-    // A proxy beside the service takes over what it calls (REDIRECT): same namespace and client, another server.
+    // A proxy beside the service redirects its calls (REDIRECT): same namespace and client, another server.
     name: "redirected",
     condition: "c.agent_id = s.agent_id AND c.netns = s.netns AND (c.server_address <> s.server_address OR c.server_port <> s.server_port)",
     onlyIfSingle: true,
@@ -45,7 +45,7 @@ const rules: readonly Rule[] = [
   },
 ];
 
-/** After consumeConnections(): looks at ends whose client's address and port appeared in this step. */
+/** Runs after consumeConnections(): considers ends whose client address and port appeared in this step. */
 export async function pairSides(transaction: Transaction, windowMs: number): Promise<void> {
   await transaction.run(
     `CREATE OR REPLACE TEMP TABLE unpaired AS
@@ -91,7 +91,7 @@ async function pairBy(transaction: Transaction, rule: Rule, windowMs: number): P
   await transaction.run("DELETE FROM unpaired WHERE id IN (SELECT client_id FROM pair UNION ALL SELECT server_id FROM pair)");
 }
 
-/** A service that was named or renamed after its end was paired. */
+/** Services that were named or renamed after their end was paired. */
 async function followPeers(transaction: Transaction): Promise<void> {
   await transaction.run(
     `UPDATE net.connection_sides s SET view_id = 0, peer_service = f.service

@@ -1,4 +1,4 @@
-/** The service registry: which service is on which agent and port, since when, how sure, and who manages it. */
+/** The service registry: which service runs on which agent and port, since when, with what confidence, and who manages it. */
 
 import type { Transaction } from "../engine/database.ts";
 import { dropTables, labelOf, plausibleTime } from "./sql-parts.ts";
@@ -50,7 +50,7 @@ async function storeRegistry(transaction: Transaction, nowUs: number): Promise<v
     `DELETE FROM net.service_registry r WHERE EXISTS (
        SELECT 1 FROM registry_now n WHERE n.agent_id = r.agent_id AND n.protocol = r.protocol AND n.port = r.port AND list_contains(n.old_names, r.service))`,
   );
-  // Most rows are as they were; only those that differ are written.
+  // Most rows are unchanged; only those that differ are written.
   await transaction.run(
     `UPDATE net.service_registry r SET method = ${method}, previous_method = n.previous_method, status = ${status}, managed = n.managed,
        present = true, gone_since = NULL, instances = n.instances, ${facts.map((name) => `${name} = n.${name}`).join(", ")}

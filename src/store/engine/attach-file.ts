@@ -7,13 +7,13 @@ import { corruptMark, type Opened } from "./database.ts";
 import { failureOf, storeError } from "./duckdb-errors.ts";
 
 export interface FileOptions {
-  /** Granularity of reuse inside the file. DuckDB allows powers of two from 16 KiB to 256 KiB; fixed when the file is made. */
+  /** Granularity of reuse inside the file. DuckDB allows powers of two from 16 KiB to 256 KiB; fixed when the file is created. */
   blockBytes: number;
-  /** Deleted rows give their space back in groups of this many; a multiple of 2,048, fixed when the file is made. */
+  /** Deleted rows free their space in row groups of this size; a multiple of 2,048, fixed when the file is created. */
   rowGroupRows: number;
-  /** When only the log is damaged: keep the file as of its last checkpoint instead of starting empty. For stores whose lost commits come again. */
+  /** When only the log is damaged: keep the file as of its last checkpoint instead of starting empty. For stores whose lost commits will be pulled again. */
   keepCheckpoint: boolean;
-  /** Why an existing file must not be used any more: it is moved aside like one that is found damaged. */
+  /** Why an existing file must not be used; it is moved aside like a damaged one. */
   discard?: string;
 }
 
@@ -24,15 +24,15 @@ export interface AttachTarget extends FileOptions {
 
 export function attachSql(target: AttachTarget): string {
   const file = target.file.replaceAll("'", "''");
-  // An existing file keeps the block size that it was made with, and naming another one is an error.
+  // An existing file keeps its block size, and naming another one is an error.
   const blocks = existsSync(target.file) ? "" : `, BLOCK_SIZE ${target.blockBytes}`;
   return `ATTACH '${file}' AS "${target.name}" (ROW_GROUP_SIZE ${target.rowGroupRows}${blocks})`;
 }
 
-/** Attaches a file, or an empty one in its place when it is damaged. A file that is locked, unreadable or without room is not damaged: that throws. */
+/** Attaches a file, or a new empty one if the existing file is damaged. Throws for a file that is locked, unreadable or on a full disk: that is not damage. */
 export async function attachFile(admin: Connection, target: AttachTarget, log: Logger): Promise<Opened> {
   const existed = existsSync(target.file);
-  // The file is looked at before DuckDB opens it and never while it is attached: closing any descriptor of it would drop DuckDB's lock (POSIX fcntl).
+  // The file is inspected before DuckDB opens it and never while attached: closing any descriptor of it would release DuckDB's lock (POSIX fcntl).
   let damage = existed && target.discard !== undefined ? fileDamage(target.discard) : damageBefore(target.file, existed);
   if (damage === undefined) {
     damage = await tryAttach(admin, target);
@@ -51,7 +51,7 @@ export async function attachFile(admin: Connection, target: AttachTarget, log: L
   return { how: "recovered", movedTo, reason: damage.reason, keptCheckpoint: keepCheckpoint };
 }
 
-/** Damaged files kept beside a store, for inspection. */
+/** Damaged files kept beside a store for inspection. */
 const maxDamagedKept = 3;
 
 interface Damage {
@@ -63,7 +63,7 @@ function fileDamage(reason: string): Damage {
   return { part: "file", reason };
 }
 
-/** Every DuckDB 1.x log opens with a version record. One without it would silently count as an empty log. */
+/** Every DuckDB 1.x log starts with a version record. A log without one would silently count as empty. */
 const logOpening = Buffer.from([0x64, 0x00, 0x62, 0x65, 0x00]);
 
 function damageBefore(file: string, existed: boolean): Damage | undefined {
@@ -104,9 +104,9 @@ function damageOf(error: unknown, file: string): Damage {
   return { part: /WAL/.test(text) ? "log" : "file", reason: text.split("\n", 1)[0] ?? text };
 }
 
-/** Finds what ATTACH does not look at: a file cut short, and damaged table metadata. Reads no rows. */
+/** Finds what ATTACH does not check: a truncated file and damaged table metadata. Reads no rows. */
 async function verify(admin: Connection, target: AttachTarget): Promise<void> {
-  // Blocks in use only: a checkpoint cuts free ones off the end after it has written the header that still counts them.
+  // Used blocks only: a checkpoint truncates free blocks after it has written a header that still counts them.
   const [size] = await admin.query("SELECT used_blocks * block_size AS bytes FROM pragma_database_size() WHERE database_name = ?", [
     target.name,
   ]);
@@ -129,7 +129,7 @@ function moveAside(file: string, onlyLog: boolean): string {
   return onlyLog ? `${target}.wal` : target;
 }
 
-/** A disk that damages files again and again must not be filled with them. */
+/** Bounded, so that a disk that keeps damaging files does not fill up with copies. */
 function removeOldDamaged(file: string): void {
   const directory = dirname(file);
   const prefix = `${basename(file)}.damaged-`;

@@ -1,7 +1,7 @@
 import duckdb from "@duckdb/node-bindings";
 import { bindParameters, type Row, readVector, type SqlParameters, type SqlValue } from "./sql-values.ts";
 
-/** Rows of at most 2,048, as DuckDB hands them over. */
+/** At most 2,048 rows, DuckDB's vector size. */
 function rowsOf(names: readonly string[], chunk: duckdb.DataChunk): Row[] {
   const count = duckdb.data_chunk_get_size(chunk);
   const columns = names.map((_, column) => readVector(duckdb.data_chunk_get_vector(chunk, column), count));
@@ -40,7 +40,7 @@ export class Connection {
     return chunks.flatMap((chunk) => rowsOf(names, chunk));
   }
 
-  /** Hands over one row after the other in the same object: many wide rows would otherwise be more garbage than answer. */
+  /** Passes each row in one reused object: allocating many wide rows would produce more garbage than answer. */
   async visit(sql: string, parameters: SqlParameters | undefined, visit: (row: Row) => void): Promise<void> {
     const { names, chunks } = await this.columns(sql, parameters);
     const row: Row = Object.fromEntries(names.map((name) => [name, null]));
@@ -48,14 +48,14 @@ export class Connection {
       const count = duckdb.data_chunk_get_size(chunk);
       const columns = names.map((_, column) => readVector(duckdb.data_chunk_get_vector(chunk, column), count));
       for (let index = 0; index < count; index++) {
-        // No iterator: it would make an object for each value.
+        // No iterator: it would allocate an object per value.
         for (let column = 0; column < names.length; column++) row[names[column] ?? ""] = columns[column]?.[index] as SqlValue;
         visit(row);
       }
     }
   }
 
-  /** The number of rows that the (last) statement changed. */
+  /** Rows changed by the (last) statement. */
   async run(sql: string, parameters?: SqlParameters): Promise<number> {
     return duckdb.rows_changed(await this.#execute(sql, parameters));
   }
@@ -66,7 +66,7 @@ export class Connection {
     return { names: namesOf(result), chunks };
   }
 
-  /** Rows as they are made, so that a reader with a limit can stop. Leaving the loop early gives up the rest. */
+  /** Streams rows, so that a reader with a limit can stop. Leaving the loop early cancels the rest. */
   async *stream(sql: string, parameters: SqlParameters = []): AsyncGenerator<Row[], void, undefined> {
     const statement = await duckdb.prepare(this.handle, sql);
     try {

@@ -7,8 +7,8 @@ import { failureOf, isInvalidated, storeError } from "./duckdb-errors.ts";
 import type { Row, SqlParameters } from "./sql-values.ts";
 
 /**
- * How a file came to be open. `recovered`: it was damaged and is kept at `movedTo`; an empty one has taken its place or, with `keptCheckpoint`,
- * only the log of its last commits was lost.
+ * How a file was opened. `recovered`: it was damaged and is kept at `movedTo`; an empty one replaced it or, with `keptCheckpoint`, only the log of its last
+ * commits was lost.
  */
 export type Opened =
   | { how: "created" }
@@ -20,16 +20,16 @@ export interface Transaction {
   query(sql: string, parameters?: SqlParameters): Promise<Row[]>;
   /** The number of rows changed. */
   run(sql: string, parameters?: SqlParameters): Promise<number>;
-  /** For bulk appends, by files of this room only. */
+  /** For bulk appends, used only inside this room. */
   readonly connection: Connection;
 }
 
 export interface DatabaseSize {
-  /** What the file takes on disk, without the log. */
+  /** Size of the file on disk, without the log. */
   fileBytes: number;
-  /** What of it holds data; the rest is reused before the file grows. */
+  /** The part of it that holds data; the rest is reused before the file grows. */
   usedBytes: number;
-  /** Committed rows that are not in the file yet. */
+  /** Committed rows that are only in the log so far. */
   walBytes: number;
 }
 
@@ -38,14 +38,14 @@ export interface Database extends AsyncDisposable {
   readonly name: string;
   readonly file: string;
   readonly opened: Opened;
-  /** Set once a stored block was found damaged in use: the file is moved aside at the next open. */
+  /** Set once a stored block proved damaged in use: the file is moved aside at the next open. */
   readonly damage: string | undefined;
   query(sql: string, parameters?: SqlParameters, signal?: AbortSignal): Promise<Row[]>;
-  /** For very many rows: each is handed over in the same object, and must not be kept. */
+  /** For very many rows: each is passed in the same object and must not be kept. */
   visit(sql: string, parameters: SqlParameters | undefined, visit: (row: Row) => void): Promise<void>;
   /** Commits when `work` resolves, rolls back when it rejects. One at a time, in order of call; `committed` runs before the next one begins. */
   write<T>(work: (transaction: Transaction) => Promise<T>, committed?: (result: T) => void): Promise<T>;
-  /** Lends a read connection whose default schema is this file's; for other files of this room only. Not to be nested: there are only two. */
+  /** Lends a read connection whose default schema is this file's; only for other files of this room. Do not nest: there are only two. */
   withConnection<T>(work: (connection: Connection) => Promise<T>, signal?: AbortSignal): Promise<T>;
   /** Writes the log into the file, which compresses rows and frees the space of deleted ones. */
   checkpoint(): Promise<void>;
@@ -115,7 +115,7 @@ export class AttachedDatabase implements Database {
     try {
       return await attempt();
     } catch (error) {
-      // A read may be repeated: the file is attached again before the second attempt.
+      // A read may be repeated: the file is re-attached before the second attempt.
       if (this.#invalidated) return await attempt();
       throw error;
     }
@@ -148,7 +148,7 @@ export class AttachedDatabase implements Database {
       await this.#usable();
       await this.#track(
         this.#checkpoint().catch((error: unknown) => {
-          // Some transaction is not over yet, such as one whose connection was closed in the middle; the next checkpoint takes both.
+          // Some transaction is still open, such as one whose connection was closed halfway; the next checkpoint includes both.
           const { cause } = CoralError.from(error);
           if (!(cause instanceof Error) || !cause.message.includes("other write transactions active")) throw error;
         }),
@@ -216,7 +216,7 @@ export class AttachedDatabase implements Database {
       await connection.run("COMMIT");
     } catch (error) {
       if (!(error instanceof Error) || !error.message.includes("COMMIT succeeded and is durable")) throw error;
-      // The rows are safe in the log; only moving them into the file failed, and that is tried again after the next attach.
+      // The rows are safe in the log; only moving them into the file failed, which is retried after the next attach.
       this.#failed(error);
     }
   }
@@ -225,7 +225,7 @@ export class AttachedDatabase implements Database {
     try {
       return await work();
     } catch (error) {
-      // A failed COMMIT has rolled back already, and then there is nothing to roll back: the first error is the one to report.
+      // A failed COMMIT has already rolled back, so this may fail too: report the first error.
       await connection.run("ROLLBACK").catch(() => undefined);
       // Its appenders may hold rows of the failed transaction; they must not reach the next one.
       connection.close();
@@ -283,7 +283,7 @@ export class AttachedDatabase implements Database {
     try {
       await this.#host.detach();
     } catch (error) {
-      // An earlier attempt may have got as far as detaching; whether the file is usable shows at the attach.
+      // An earlier attempt may already have detached the file; the attach shows whether it is usable.
       this.#host.log.debug("cannot detach before attaching again", { file: this.file, error });
     }
     try {
@@ -316,7 +316,7 @@ export class AttachedDatabase implements Database {
   }
 
   async #close(): Promise<void> {
-    // A long query must not hold up the end. Again and again: an interrupt between two statements is forgotten.
+    // A long query must not delay shutdown. Repeated, because an interrupt between two statements has no effect.
     const interrupting = setInterval(() => {
       for (const connection of this.#busyReaders) connection.interrupt();
     }, interruptEveryMs);

@@ -1,6 +1,6 @@
 import { CoralError, type ErrorCode } from "../../base/errors.ts";
 
-/** What a DuckDB failure means to us. Its binding gives only text, so the text is read here and nowhere else. */
+/** Classifies DuckDB failures. Its binding reports only text, which is parsed here and nowhere else. */
 export type StoreFailure =
   | "no-space"
   | "locked"
@@ -13,14 +13,14 @@ export type StoreFailure =
   | "statement" // the SQL is at fault
   | "other";
 
-/** First, because these quote what people and agents wrote, and that may read like any of the others. */
+/** Checked first: these quote text from users and agents, which may look like any other error. */
 const statementError =
   /^(Parser|Binder|Catalog|Conversion|Invalid Input|Constraint|Out of Range|Not implemented|Mismatch Type|Permission|Syntax|Dependency) Error/;
 
 const patterns: readonly [StoreFailure, RegExp][] = [
   ["statement", statementError],
   ["no-space", /No space left on device|Disk quota exceeded|File too large/],
-  // Something about a segment, which is never a reason to move the database aside.
+  // A problem with a segment is never a reason to move the database aside.
   ["other", /\.parquet\b/],
   ["locked", /Could not set lock on file/],
   ["out-of-memory", /Out of Memory Error|[Ff]ailed to allocate|[Cc]ould not allocate/],
@@ -41,13 +41,13 @@ export function isInvalidated(error: unknown): boolean {
 }
 
 export function failureOf(error: unknown): StoreFailure {
-  // Our own errors know what they are; their text may quote anything.
+  // Our own errors have a code; their text may quote anything.
   if (error instanceof CoralError) return error.code === "corrupt" ? "corrupt" : "other";
   const text = error instanceof Error ? error.message : String(error);
   return patterns.find(([, pattern]) => pattern.test(text))?.[0] ?? "other";
 }
 
-/** Neither the statement's fault nor anything else that we know: a damaged segment makes such failures. Also of what `storeError` made. */
+/** Neither the statement's fault nor a known cause, which is what a damaged segment looks like. Also accepts errors made by `storeError`. */
 export function isUnexplained(error: unknown): boolean {
   const failure = error instanceof CoralError ? error.details["failure"] : failureOf(error);
   return failure === "other" || (failure === "statement" && error instanceof Error && error.message.startsWith("Invalid Input Error"));

@@ -16,7 +16,7 @@ export interface EngineOptions {
   memoryLimitBytes: number;
   /** An agent takes 1, a colony 2. */
   threads: number;
-  /** Where large sorts and groups spill, four times the memory at most. Default: nowhere, they fail as `exhausted`. */
+  /** Where large sorts and groups spill, up to four times the memory limit. Default: no spilling; they fail as `exhausted`. */
   tempDirectory?: string;
   log: Logger;
 }
@@ -29,9 +29,9 @@ export interface AttachOptions extends Partial<FileOptions> {
 /** The one DuckDB instance of this process. */
 export interface Engine extends AsyncDisposable {
   readonly options: EngineOptions;
-  /** Opens or makes a file and brings its schema up to date. See Database.opened for what was found. */
+  /** Opens or creates a file and migrates its schema. `Database.opened` reports damage. */
   attach(name: string, file: string, migrations: readonly Migration[], options?: AttachOptions): Promise<Database>;
-  /** A connection to no file. The engine's end closes it. */
+  /** A connection to no file; closed with the engine. */
   connect(): Promise<Connection>;
   /** Closes every database first. */
   close(): Promise<void>;
@@ -39,14 +39,14 @@ export interface Engine extends AsyncDisposable {
 
 const mebibyte = 1024 ** 2;
 /**
- * Rows wait uncompressed in memory until a checkpoint, where they take up to twice the size of the log, outside of what DuckDB can evict: so the log
- * may hold this share of the memory limit.
+ * Until a checkpoint, committed rows wait uncompressed in memory, up to twice the size of the log, where DuckDB cannot evict them. So the log may grow to this
+ * share of the memory limit.
  */
 const checkpointShare = 1 / 8;
 const spillShare = 4;
 const maxCheckpointThresholdBytes = 64 * mebibyte;
 
-/** On the global object, so that a second copy of this module in one process is noticed too. */
+/** On the global object, so that a second copy of this module in one process is detected too. */
 const engineKey = Symbol.for("coral.store.engine");
 const processWide = globalThis as { [engineKey]?: boolean };
 
@@ -82,7 +82,7 @@ class DuckDbEngine implements Engine {
   }
 
   static async open(options: EngineOptions): Promise<DuckDbEngine> {
-    // A process that was killed left its files behind.
+    // Left by a process that was killed.
     if (options.tempDirectory !== undefined) clearSpilled(options.tempDirectory);
     const config = duckdb.create_config();
     const thresholdBytes = Math.min(maxCheckpointThresholdBytes, Math.floor(options.memoryLimitBytes * checkpointShare));
@@ -91,7 +91,7 @@ class DuckDbEngine implements Engine {
       memory_limit: `${options.memoryLimitBytes}B`,
       checkpoint_threshold: `${thresholdBytes}B`,
       temp_directory: options.tempDirectory === undefined ? "" : resolve(options.tempDirectory),
-      // DuckDB's own bound is nine tenths of the disk.
+      // DuckDB's own limit is nine tenths of the disk.
       max_temp_directory_size: `${options.memoryLimitBytes * spillShare}B`,
       autoinstall_known_extensions: "false",
       autoload_known_extensions: "false",

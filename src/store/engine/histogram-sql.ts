@@ -10,14 +10,14 @@ export function gatheredSql(lo: string, counts: string): string {
   return `list({lo: ${lo}, counts: ${counts}}) FILTER (len(${counts}) > 0 AND ${lo} BETWEEN 0 AND ${maxBuckets} AND len(${counts}) <= ${maxBuckets})`;
 }
 
-/** First bucket of the sum of what `gatheredSql` made; 0 for none. */
+/** First bucket of the sum of `gatheredSql`; 0 for none. */
 export function mergedLoSql(gathered: string): string {
   return `coalesce(list_min(list_transform(${gathered}, lambda h: h.lo)), 0)`;
 }
 
 /**
- * Counts of that sum, UBIGINT[]; empty for none. Most groups hold one histogram, which is taken as it is. A bucket before `lo` must not
- * become an index below 1: DuckDB counts those from the end.
+ * Counts of that sum, UBIGINT[]; empty for none. Most groups hold one histogram, which is returned unchanged. A bucket before `lo` must not become an index
+ * below 1: DuckDB counts those from the end.
  */
 export function mergedCountsSql(gathered: string): string {
   const from = `list_min(list_transform(${gathered}, lambda h: h.lo))`;
@@ -27,7 +27,7 @@ export function mergedCountsSql(gathered: string): string {
     ELSE list_transform(range(${from}, ${until}), lambda b: ${inBucket})::UBIGINT[] END`;
 }
 
-/** Microseconds that a value in the bucket `bucket` is taken to be: its middle, as `bucketMiddleNs` has it. */
+/** The value in microseconds that stands for bucket `bucket`: its middle, as in `bucketMiddleNs`. */
 export function bucketMiddleUsSql(layout: HistogramLayout, bucket: string): string {
   const parts = 1 << layout.partsPerOctaveLog2;
   const start = (n: string): string => `pow(2, 10 + (${n} - 1) // ${parts}) * (1 + ((${n} - 1) % ${parts}) / ${parts}.0)`;

@@ -8,7 +8,7 @@ export interface Migration {
   sql: string;
 }
 
-/** Brings a file up to date, one transaction a step. Refuses a file that a newer build has written. */
+/** Migrates a file, one transaction per step. Refuses a file that a newer build has written. */
 export async function migrate(database: Database, migrations: readonly Migration[]): Promise<void> {
   const known = migrations.at(-1)?.version ?? 0;
   const stored = await database.write(async (transaction) => {

@@ -8,8 +8,6 @@ export type Row = Record<string, SqlValue>;
 export type SqlParameter = string | number | bigint | boolean | null | Uint8Array;
 export type SqlParameters = readonly SqlParameter[] | Readonly<Record<string, SqlParameter>>;
 
-const utf8 = new TextDecoder("utf-8");
-
 export function numberOrBigint(value: bigint): number | bigint {
   return value >= BigInt(Number.MIN_SAFE_INTEGER) && value <= BigInt(Number.MAX_SAFE_INTEGER) ? Number(value) : value;
 }
@@ -41,6 +39,14 @@ function stringBytes(strings: Uint8Array, view: DataView, index: number): Uint8A
   return duckdb.get_data_from_pointer(strings.buffer as ArrayBuffer, strings.byteOffset + index * 16 + 8, lengthBytes);
 }
 
+/** Of a text of DuckDB's, which is valid UTF-8. A decoder and a view per value would cost several times as much. */
+function textAt(strings: Buffer, view: DataView, index: number): string {
+  const lengthBytes = view.getUint32(index * 16, true);
+  if (lengthBytes <= 12) return strings.toString("utf8", index * 16 + 4, index * 16 + 4 + lengthBytes);
+  const long = duckdb.get_data_from_pointer(strings.buffer as ArrayBuffer, strings.byteOffset + index * 16 + 8, lengthBytes);
+  return Buffer.from(long.buffer, long.byteOffset, lengthBytes).toString("utf8");
+}
+
 type Reader = (index: number) => SqlValue;
 
 /** A vector as it is read: its type, how many values, and its bytes when the width of one is known. */
@@ -69,6 +75,25 @@ export function readVector(vector: duckdb.Vector, count: number): SqlValue[] {
   return values;
 }
 
+const twoTo32 = 2 ** 32;
+/** The upper half of the integers that a number holds exactly. */
+const safeUpper = 2 ** 21;
+
+/** Without a bigint in between: most counts and times are small, and columns of them long. */
+function int64(view: DataView, at: number): number | bigint {
+  const upper = view.getInt32(at + 4, true);
+  if (upper >= -safeUpper && upper < safeUpper) {
+    const value = upper * twoTo32 + view.getUint32(at, true);
+    if (value >= Number.MIN_SAFE_INTEGER) return value;
+  }
+  return view.getBigInt64(at, true);
+}
+
+function uint64(view: DataView, at: number): number | bigint {
+  const upper = view.getUint32(at + 4, true);
+  return upper < safeUpper ? upper * twoTo32 + view.getUint32(at, true) : view.getBigUint64(at, true);
+}
+
 const int128 = (view: DataView, at: number): bigint => (view.getBigInt64(at + 8, true) << 64n) | view.getBigUint64(at, true);
 
 /** Types whose values stand in the vector itself: width in bytes, and how one is read. */
@@ -82,12 +107,12 @@ const plainTypes: Partial<Record<keyof typeof duckdb.Type, [number, (view: DataV
   UINTEGER: [4, (view, at) => view.getUint32(at, true)],
   FLOAT: [4, (view, at) => view.getFloat32(at, true)],
   DOUBLE: [8, (view, at) => view.getFloat64(at, true)],
-  BIGINT: [8, (view, at) => numberOrBigint(view.getBigInt64(at, true))],
-  UBIGINT: [8, (view, at) => numberOrBigint(view.getBigUint64(at, true))],
+  BIGINT: [8, int64],
+  UBIGINT: [8, uint64],
   HUGEINT: [16, (view, at) => numberOrBigint(int128(view, at))],
   UHUGEINT: [16, (view, at) => numberOrBigint(BigInt.asUintN(128, int128(view, at)))],
-  TIMESTAMP: [8, (view, at) => numberOrBigint(view.getBigInt64(at, true))],
-  TIMESTAMP_TZ: [8, (view, at) => numberOrBigint(view.getBigInt64(at, true))],
+  TIMESTAMP: [8, int64],
+  TIMESTAMP_TZ: [8, int64],
   TIMESTAMP_S: [8, (view, at) => numberOrBigint(view.getBigInt64(at, true) * 1_000_000n)],
   TIMESTAMP_MS: [8, (view, at) => numberOrBigint(view.getBigInt64(at, true) * 1_000n)],
   TIMESTAMP_NS: [8, (view, at) => numberOrBigint(view.getBigInt64(at, true) / 1_000n)],
@@ -116,7 +141,8 @@ function readerOf(source: Source): Reader {
   switch (type) {
     case "VARCHAR": {
       const { bytes, view } = source.bytesOf(16);
-      return (index) => utf8.decode(stringBytes(bytes, view, index));
+      const strings = Buffer.from(bytes.buffer, bytes.byteOffset, bytes.byteLength);
+      return (index) => textAt(strings, view, index);
     }
     case "BLOB": {
       const { bytes, view } = source.bytesOf(16);

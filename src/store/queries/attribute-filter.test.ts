@@ -1,5 +1,6 @@
 import { afterAll, beforeAll, describe, expect, it } from "vitest";
 import type { AttributeFilter } from "../../model/traces.ts";
+import { attributeCondition } from "./attribute-filter.ts";
 import { queryTraces } from "./query-traces.ts";
 import { openStoredSpans, type StoredSpans } from "./stored-spans.fixture.ts";
 
@@ -45,12 +46,22 @@ describe("attributeCondition()", () => {
     ["k8s.pod.name", "=", "shop-1", [3]],
     ["ok", "=", "true", [1]],
     ["tags", "~", '"b"', [1]],
+    ["tags", "=", '["a","b"]', [1]],
+    ["note", "=", '"user.id":1', [4]],
+    ["note", "=", "user.id", []],
+    ["http.status_code", "=", "none", []],
     ["kind", "=", "server", [3]],
     ['odd"/~name', "=", "x", [4]],
     ["absent", "!=", "x", []],
     ["absent", "!~", "x", []],
   ])("%s %s %s", async (name, operator, value, wanted) => {
     expect(await found({ name, operator, value })).toEqual(wanted);
+  });
+
+  it("parses JSON only of spans that have the pair", () => {
+    const { sql } = attributeCondition({ name: "k8s.pod.name", operator: "=", value: "shop-1" });
+    expect(sql.indexOf("contains(attributes")).toBeLessThan(sql.indexOf("json_extract"));
+    expect(attributeCondition({ name: "k8s.pod.name", operator: "!=", value: "shop-1" }).sql).not.toMatch(/^\(\(contains/);
   });
 
   it("wants all filters of one span", async () => {

@@ -24,11 +24,13 @@ export {
   readBuilds,
   type ServedRequests,
 } from "./deployments/running-builds.ts";
+export { queryDatabaseTraffic } from "./diagnosis/query-database-traffic.ts";
 export { queryDiagnosis } from "./diagnosis/query-diagnosis.ts";
 export { queryOnset } from "./diagnosis/query-onset.ts";
 export { queryHosts } from "./host/query-hosts.ts";
 export { queryHostsNow } from "./host/query-hosts-now.ts";
 export { queryServiceCpu } from "./host/query-service-cpu.ts";
+export { queryRequestTotals } from "./incidents/query-request-totals.ts";
 export { choosePoints } from "./metrics/choose-points.ts";
 export { type PromqlQuery, queryPromql } from "./promql/query-promql.ts";
 export { queryConnections } from "./query-connections.ts";
@@ -40,12 +42,15 @@ export { type LogsQuery, type LogsStore, queryLogPatterns, queryLogs } from "./q
 export { queryMetricLosses, queryTrafficLosses } from "./query-losses.ts";
 export { type MetricNamesQuery, queryMetricNames } from "./query-metric-names.ts";
 export { type MetricQuery, metricStepMs, queryMetric } from "./query-metrics.ts";
+export { queryProfile } from "./query-profiles.ts";
 export { queryRed, type RedQuery } from "./query-red.ts";
 export { queryServices } from "./query-services.ts";
 export { querySpanEdges } from "./query-span-edges.ts";
 export { querySpanRed } from "./query-span-red.ts";
 export { querySpanProcesses, querySpanServices, queryTrace, queryTraces, type TraceStore, type TracesQuery } from "./query-traces.ts";
+export { hasRequests } from "./request-parts.ts";
 export { BaselineMemory } from "./summary/baseline-memory.ts";
 export { queryHealthEvents, queryNewestRequests } from "./summary/query-health-events.ts";
+export { queryRouteHealth } from "./summary/query-route-health.ts";
 export { queryServiceDetails } from "./summary/query-service-details.ts";
 export { querySummary } from "./summary/query-summary.ts";

@@ -60,17 +60,14 @@ async function addRandomSpans(random: SeededRandom): Promise<RandomSpan[]> {
   return made;
 }
 
-/** Trace, longest matching span and weight: by the newest spans, more of them only while those have too few traces. */
+/** Trace, longest matching span and weight of the traces with the newest matching spans. */
 function newestOf(fitting: readonly RandomSpan[], limit: number): [string, number, number][] {
-  const sorted = fitting.toSorted((a, b) => b.atUs - a.atUs);
-  for (let candidates = Math.max(1_024, limit * 16); ; candidates *= 16) {
-    const found = new Map<string, [string, number, number]>();
-    for (const { trace, duration_ns, weight } of sorted.slice(0, candidates)) {
-      const before = found.get(trace) ?? [traceIdOf(trace), 0, 0];
-      found.set(trace, [before[0], Math.max(before[1], duration_ns), Math.max(before[2], weight)]);
-    }
-    if (found.size >= limit || sorted.length < candidates) return [...found.values()].slice(0, limit);
+  const found = new Map<string, [string, number, number]>();
+  for (const { trace, duration_ns, weight } of fitting.toSorted((a, b) => b.atUs - a.atUs)) {
+    const before = found.get(trace) ?? [traceIdOf(trace), 0, 0];
+    found.set(trace, [before[0], Math.max(before[1], duration_ns), Math.max(before[2], weight)]);
   }
+  return [...found.values()].slice(0, limit);
 }
 
 beforeAll(async () => {

@@ -50,14 +50,17 @@ export async function queryTraces(store: TraceStore, query: TracesQuery): Promis
   if (segments === undefined) return { rows: [], traces: 0, storedSpans: 0, estimatedSpans: 0 };
   await checkPatterns(store, query.where ?? []);
   const all = await searchOf(segments, query, query.sinceMs);
-  const oneIn = oneInOf(all.rows);
+  const shares = sharesOf(store);
+  const kind = kindOf(query);
+  const oneIn = oneInOf(all.rows * (shares.get(kind) ?? 1));
   const [totals = {}] = await store.query(
     `SELECT count(*) AS spans, coalesce(sum(weight), 0) AS estimated, ${tracesSql(oneIn)} AS traces ${all.fitting}`,
     all.parameters,
   );
   const storedSpans = numberIn(totals, "spans");
+  shares.set(kind, storedSpans / Math.max(1, all.rows));
   if (storedSpans === 0) return { rows: [], traces: 0, storedSpans: 0, estimatedSpans: 0 };
-  const rows = await describeTraces(store, await findTraces(store, segments, query, storedSpans / all.rows));
+  const rows = await describeTraces(store, await findTraces(store, segments, query, storedSpans / all.rows), all);
   let traces = rows.length;
   if (traces >= query.limit) {
     const isRough = oneIn > 1 && storedSpans < oneIn * minCounted;
@@ -65,6 +68,21 @@ export async function queryTraces(store: TraceStore, query: TracesQuery): Promis
     traces = Math.max(traces, numberIn(counted[0] ?? totals, "traces"));
   }
   return { rows, traces, storedSpans, estimatedSpans: numberIn(totals, "estimated") };
+}
+
+/** By kind of search: the share of the read rows that matched last. A good guess of it saves the second scan that counts traces finely enough. */
+const knownShares = new WeakMap<TraceStore, Map<string, number>>();
+const sharesMax = 256;
+
+function sharesOf(store: TraceStore): Map<string, number> {
+  const shares = knownShares.get(store) ?? new Map<string, number>();
+  knownShares.set(store, shares);
+  if (shares.size > sharesMax) shares.clear();
+  return shares;
+}
+
+function kindOf({ service, route, minDurationNs, error, agentIds, where }: TracesQuery): string {
+  return JSON.stringify([service, route, minDurationNs, error, agentIds, where]);
 }
 
 /** How traces among this many spans are counted: all, or a random one in `n`. */
@@ -130,6 +148,8 @@ export async function querySpanProcesses(store: TraceStore, { nowMs }: { nowMs: 
 interface Search {
   /** `FROM … WHERE …` */
   fitting: string;
+  /** The condition alone, with that of time. */
+  isMatch: string;
   parameters: (string | number)[];
   /** Rows in the files that are read: an upper bound of the matches. */
   rows: number;
@@ -165,17 +185,19 @@ async function searchOf(segments: SegmentReader, query: TracesQuery, sinceMs: nu
     conditions.push(condition.sql);
     parameters.push(...condition.parameters);
   }
-  return { fitting: `FROM ${source.sql} WHERE ${conditions.join(" AND ") || "true"}`, parameters, rows: source.rows };
+  const condition = conditions.join(" AND ") || "true";
+  return {
+    fitting: `FROM ${source.sql} WHERE ${condition}`,
+    isMatch: `"time" BETWEEN make_timestamp(${fromUs}) AND make_timestamp(${untilUs}) AND ${condition}`,
+    parameters,
+    rows: source.rows,
+  };
 }
 
 interface FoundTrace {
   traceId: string;
   firstUs: number;
   lastUs: number;
-  matchService: string;
-  matchName: string;
-  matchDurationNs: number;
-  weight: number;
 }
 
 /**
@@ -186,22 +208,22 @@ async function findTraces(store: Queryable, segments: SegmentReader, query: Trac
   const limit = wholeLimit(query.limit);
   const order = query.order === "newest" ? `"time"` : "duration_ns";
   const times = query.order === "newest" ? newestWithinMs.filter((ms) => ms < query.sinceMs) : [];
+  const matchesWanted = limit * 4;
   let candidates = Math.max(1_024, limit * 16);
   for (;;) {
     const { fitting, parameters, rows: atMost } = await searchOf(segments, query, times[0] ?? query.sinceMs);
-    if (atMost * share < candidates && times.shift() !== undefined) continue;
+    if (atMost * share < matchesWanted && times.shift() !== undefined) continue;
     const rows = await store.query(
       `WITH candidate AS (
-         SELECT trace_id, "time", duration_ns, service, name, weight, ${order} AS place ${fitting} ORDER BY place DESC LIMIT ${candidates}
+         SELECT trace_id, "time", ${order} AS place ${fitting} ORDER BY place DESC LIMIT ${candidates}
        )
        SELECT ${hexSql("id16", "trace_id")} AS trace_id, epoch_us(min("time")) AS first_us, epoch_us(max("time")) AS last_us,
-         arg_max(service, duration_ns) AS service, arg_max(name, duration_ns) AS name, max(duration_ns) AS duration_ns, max(weight) AS weight,
          (SELECT count(*) FROM candidate) AS read
        FROM candidate GROUP BY trace_id ORDER BY max(place) DESC, trace_id LIMIT ${limit}`,
       parameters,
     );
     const isAll = numberIn(rows[0] ?? {}, "read") < candidates;
-    if (isAll && times.shift() !== undefined) continue;
+    if (rows.length < limit && isAll && times.shift() !== undefined) continue;
     if (rows.length >= limit || isAll || candidates >= maxCandidates) return rows.map(foundIn);
     candidates *= 16;
   }
@@ -212,14 +234,11 @@ function foundIn(row: QueryRow): FoundTrace {
     traceId: textIn(row, "trace_id"),
     firstUs: numberIn(row, "first_us"),
     lastUs: numberIn(row, "last_us"),
-    matchService: textIn(row, "service"),
-    matchName: textIn(row, "name"),
-    matchDurationNs: numberIn(row, "duration_ns"),
-    weight: numberIn(row, "weight"),
   };
 }
 
-async function describeTraces(store: TraceStore, found: readonly FoundTrace[]): Promise<TraceSummary[]> {
+/** All spans of these traces, and what the longest of those that match is like. */
+async function describeTraces(store: TraceStore, found: readonly FoundTrace[], { isMatch, parameters }: Search): Promise<TraceSummary[]> {
   if (store.segments === undefined || found.length === 0) return [];
   const traceIds = found.map(({ traceId }) => traceId);
   const source = await store.segments.segmentSource(span, {
@@ -231,27 +250,28 @@ async function describeTraces(store: TraceStore, found: readonly FoundTrace[]): 
   const rows = await store.query(
     `WITH one AS (
        SELECT DISTINCT ON (trace_id, span_id, service, kind, "time", duration_ns)
-         trace_id, span_id, parent_span_id, service, name, "time", duration_ns, status
+         trace_id, span_id, parent_span_id, service, name, "time", duration_ns, status, weight, (${isMatch}) AS fits
        FROM ${source.sql} WHERE trace_id IN (${traceIds.map(() => idSql("id16", "?")).join(", ")})
      )
      SELECT *, root.service AS root_service, root.name AS root_name FROM (
        SELECT ${hexSql("id16", "trace_id")} AS trace_id, min("time") AS start, min(epoch_us("time")) AS start_us,
          max(CAST(epoch_us("time") - first_us AS DOUBLE) * 1000 + duration_ns) AS duration_ns, count(*) AS spans,
-         count(*) FILTER (status = 'error') AS errors, bool_or(parent_span_id IS NULL) AS has_root,
+         count(*) FILTER (status = 'error') AS errors, max(duration_ns) FILTER (fits) AS match_ns, max(weight) FILTER (fits) AS weight,
+         arg_max(service, duration_ns) FILTER (fits) AS match_service, arg_max(name, duration_ns) FILTER (fits) AS match_name, bool_or(parent_span_id IS NULL) AS has_root,
          list_slice(list_sort(list(DISTINCT service)), 1, ${servicesShown}) AS services,
          coalesce(arg_min(${one}, "time") FILTER (parent_span_id IS NULL), arg_min(${one}, "time")) AS root
        FROM (SELECT *, min(epoch_us("time")) OVER (PARTITION BY trace_id) AS first_us FROM one) GROUP BY trace_id
      )`,
-    traceIds,
+    [...parameters, ...traceIds],
   );
   const described = new Map(rows.map((row) => [textIn(row, "trace_id"), row]));
   return found.flatMap((trace) => {
     const row = described.get(trace.traceId);
-    return row === undefined ? [] : [traceIn(row, trace)];
+    return row === undefined ? [] : [traceIn(row, trace.traceId)];
   });
 }
 
-function traceIn(row: QueryRow, { traceId, matchService, matchName, matchDurationNs, weight }: FoundTrace): TraceSummary {
+function traceIn(row: QueryRow, traceId: string): TraceSummary {
   return {
     traceId,
     startedAt: isoTimeIn(row, "start"),
@@ -262,10 +282,10 @@ function traceIn(row: QueryRow, { traceId, matchService, matchName, matchDuratio
     spans: numberIn(row, "spans"),
     errors: numberIn(row, "errors"),
     services: textsIn(row, "services"),
-    matchService,
-    matchName,
-    matchDurationNs,
-    weight,
+    matchService: textIn(row, "match_service"),
+    matchName: textIn(row, "match_name"),
+    matchDurationNs: numberIn(row, "match_ns"),
+    weight: numberIn(row, "weight"),
   };
 }
 

@@ -13,6 +13,7 @@ import type { Columns, RowOf, Signal } from "../signals/define-signal.ts";
 import { connection, event, serviceInstance } from "../signals/discovery.ts";
 import { host, hostCgroup, hostCpu, hostDisk, hostInterface, hostMount, hostProcess } from "../signals/host.ts";
 import { metricLoss, metricPoint } from "../signals/metrics.ts";
+import { profile, profileLoss, profileStack } from "../signals/profiles.ts";
 import { derivedSignals, signals } from "../signals/signal-list.ts";
 import { red, trafficLoss } from "../signals/traffic.ts";
 import type { SignalSlice } from "../tables/signal-slice.ts";
@@ -44,6 +45,9 @@ export interface SignalRows {
   red?: Values<typeof red.columns>[];
   trafficLoss?: Values<typeof trafficLoss.columns>[];
   metricPoint?: Values<typeof metricPoint.columns>[];
+  profile?: Values<typeof profile.columns>[];
+  profileStack?: Values<typeof profileStack.columns>[];
+  profileLoss?: Values<typeof profileLoss.columns>[];
   metricLoss?: Values<typeof metricLoss.columns>[];
 }
 
@@ -61,6 +65,9 @@ const byName: Record<keyof SignalRows, Signal> = {
   red,
   trafficLoss,
   metricPoint,
+  profile,
+  profileStack,
+  profileLoss,
   metricLoss,
 };
 const zeros: Record<string, unknown> = { text: "", int: 0, float: 0, bool: false, time: 0, uints: [] };

@@ -1,6 +1,5 @@
 /**
- * Segments whose manifest was lost with the colony's file: the files themselves say what they hold. They are taken as they are, and the next pull
- * begins after them.
+ * Recovers segments whose manifest was lost with the colony's database: the manifest rows are rebuilt from the files, and the next pull resumes after them.
  */
 
 import { createHash } from "node:crypto";

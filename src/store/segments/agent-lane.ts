@@ -1,4 +1,4 @@
-/** One signal's way at an agent: bodies into write-ahead files, those into segments, and what a former process left of either. */
+/** The write path of one signal at an agent: request bodies into write-ahead files, those into segments; on start, recovers what a former process left. */
 
 import { readdirSync, rmSync, statSync } from "node:fs";
 import { join } from "node:path";
@@ -17,17 +17,17 @@ import { readWriteAhead } from "./write-ahead.ts";
 /** The same for every signal of an agent. */
 export interface LaneSettings {
   seal: SealSegment;
-  /** Files that are sealed at once; the number of workers behind `seal`. Default 1. */
+  /** Files sealed concurrently; the number of workers behind `seal`. Default 1. */
   sealConcurrency?: number;
-  /** Default: 20,000 rows, 16 MiB, 0.65 s: the rest of a second is for making the segment of them. */
+  /** Default: 20,000 rows, 16 MiB, 0.65 s, which leaves the rest of a second for sealing the segment. */
   cut?: Partial<CutLimits>;
-  /** Bytes of bodies per signal that may wait to become segments; more are refused as `exhausted`. Default 128 MiB. */
+  /** Limit on the bytes of bodies per signal that wait to become segments; beyond it, bodies are refused as `exhausted`. Default 128 MiB. */
   maxWaitingBytes?: number;
-  /** While more than these wait, an append takes until there is room, `maxHoldMs` at most. Default 20 MiB and 12 for each worker. */
+  /** Above this many waiting bytes, an append is delayed until there is room, at most for `maxHoldMs`. Default 20 MiB plus 12 per worker. */
   holdBytes?: number;
-  /** Less than senders wait for an answer. Default 5 s. */
+  /** Shorter than the response timeout of exporters. Default 5 s. */
   maxHoldMs?: number;
-  /** Between attempts on a full disk. Default 2 s. */
+  /** Retry interval on a full disk. Default 2 s. */
   retryMs?: number;
   crashPoints?: CrashPoints;
 }

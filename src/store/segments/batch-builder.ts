@@ -1,4 +1,4 @@
-/** Rows into a batch, one by one: for low rates and for tests. Decoders of many rows fill typed arrays themselves. */
+/** Builds a batch row by row, for low rates and tests. High-rate decoders fill typed arrays themselves. */
 
 import {
   type SegmentColumnSpec,
@@ -38,7 +38,7 @@ export type SegmentRow<C extends SegmentColumns> = { [K in RequiredNames<C>]: Va
 
 type AnyValue = ValueTypes[SegmentColumnType] | null | undefined;
 
-/** Text of at most this many different values becomes a dictionary. */
+/** A text column with at most this many distinct values is dictionary-encoded. */
 const maxDictionaryEntries = 65_536;
 
 export function batchFromSegmentRows<C extends SegmentColumns>(signal: SegmentSignal<C>, rows: readonly SegmentRow<C>[]): SegmentBatch {

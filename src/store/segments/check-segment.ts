@@ -1,4 +1,4 @@
-/** Whether a file from an agent is a valid segment of its signal: an invalid one would fail every query over it. */
+/** Validates a file from an agent as a segment of its signal: an invalid one would fail every query over it. */
 
 import { CoralError } from "../../base/errors.ts";
 import type { Database } from "../engine/database.ts";
@@ -19,7 +19,7 @@ export const segmentSqlTypes: Record<SegmentColumnType, string> = {
   id8: "UBIGINT",
 };
 
-/** Throws `invalid` when its columns or its number of rows are others than declared. Files of other schema versions may lack columns. */
+/** Throws `invalid` when columns or row count differ from those declared. Files of other schema versions may lack columns. */
 export async function checkSegment(
   database: Database,
   signal: SegmentSignal,

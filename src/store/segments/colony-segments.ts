@@ -50,11 +50,11 @@ export interface ColonySegmentsOptions {
   signals: readonly SegmentSignal[];
   /** Holds folder `segments`; DuckDB must be allowed to read it. */
   directory: string;
-  /** What all segments together may take before the oldest go. */
+  /** Limit on the size of all segments together; the oldest are evicted. */
   maxBytes: number;
-  /** How long a file outlives its manifest row. Default 60 s. */
+  /** How long a file outlives its manifest row, for running queries. Default 60 s. */
   unlinkDelayMs?: number;
-  /** False for a segment that is still to be read as it is. Default: all may be merged. */
+  /** False for a segment that must not be merged yet, because a reader still expects it. Default: all may be merged. */
   mayMerge?: (entry: SegmentEntry) => boolean;
   crashPoints?: CrashPoints;
 }
@@ -75,28 +75,28 @@ export interface ColonySegments extends SegmentReader, AsyncDisposable {
   /** By signal: the number of the last segment that was stored of this epoch; 0 for none. */
   checkpoints(agentId: string, epoch: string): ReadonlyMap<string, number>;
   /**
-   * Takes a segment's bytes: written, checked against its hash and schema, synced and named, but not part of anything before `commit`. The parts are
-   * taken over: they may be empty afterwards.
-   * `corrupt`: the bytes differ from the offer; `invalid`: they match it, and are not such a segment.
+   * Receives a segment's bytes: written, checked against hash and schema, synced and renamed, but invisible until `commit`. Takes ownership of the chunks, which
+   * may be empty afterwards.
+   * `corrupt`: the bytes differ from the offer; `invalid`: they match it but are not a valid segment.
    */
   receive(agentId: string, epoch: string, offer: SegmentOffer, bytes: AsyncIterable<Uint8Array>): Promise<void>;
   /** Manifest rows, checkpoint and gaps of one agent's pull in one transaction. Repeats change nothing. */
   commit(pull: SegmentPull): Promise<SegmentPullOutcome>;
-  /** A query failed although its statement was right: the next `maintain` looks for a damaged file. */
+  /** Call when a query failed although its statement was correct: the next `maintain` looks for a damaged file. */
   suspect(): void;
   /** Retention and merging. The owner calls it every minute or so. */
   maintain(): Promise<void>;
   /** Files for SQL that reads the view of a signal. */
   variablesFor(signal: SegmentSignal, range?: SegmentRange): Promise<{ files: string[]; isMixed: boolean }>;
   emptyFileOf(signal: SegmentSignal): string;
-  /** All segments of a signal, also lost ones. */
+  /** All segments of a signal, including lost ones. */
   entriesOf(signal: string): SegmentEntry[];
   fileOf(entry: SegmentEntry): string;
   stats(): Record<string, { files: number; rows: number; sizeBytes: number }>;
   close(): Promise<void>;
 }
 
-/** What an agent may be called; its id names a folder. */
+/** Allowed agent ids; the id names a folder. */
 const agentPattern = /^[A-Za-z0-9][A-Za-z0-9._-]{0,127}$/;
 const epochPattern = /^[0-9A-Za-z-]{1,64}$/;
 /** Larger ones are refused before a byte is written. */
@@ -174,7 +174,7 @@ class FileColonySegments implements ColonySegments {
 
   async commit(pull: SegmentPull): Promise<SegmentPullOutcome> {
     const nowUs = this.#nowUs();
-    // The new names must be on disk before a row counts on them: once for all of a pull.
+    // Renames must be durable before a row relies on them: one sync for the whole pull.
     for (const { signal, offers } of pull.signals) {
       if (offers.some(({ isLost, passOver }) => !isLost && passOver === undefined)) await this.#syncFolder(pull, signal);
     }
@@ -201,7 +201,7 @@ class FileColonySegments implements ColonySegments {
     this.#options.crashPoints?.reached("pull-committed");
     for (const offer of plan.refused) this.#removeUnused(pull, offer);
     for (const entry of plan.replaced) this.#unlinks.add(this.#catalog.fileOf(entry));
-    // Not with the next maintenance, minutes later: a fast sender would have filled the disk by then.
+    // Not with the next maintenance, minutes later: a fast sender could fill the disk by then.
     if (this.#catalog.storedBytes() > this.#options.maxBytes) await this.#removeExpired();
     return {
       storedRows:
@@ -256,11 +256,11 @@ class FileColonySegments implements ColonySegments {
     return this.close();
   }
 
-  /** Files that no commit names go, unless all commits of their epoch are lost; entries whose file is damaged become gaps. */
+  /** Removes files that no commit names, unless all commits of their epoch are lost; entries whose file is damaged become gaps. */
   async recover(): Promise<void> {
     makeFolder(this.#root);
     for (const signal of this.#signals.values()) makeFolder(join(this.#root, signal.name));
-    // Beside a manifest that is whole, a file that it does not name is one of a pull that did not come to its end.
+    // With a complete manifest, a file that it does not name is from an interrupted pull.
     if (this.#host.database.opened.how !== "existing") await this.#adopt();
     for (const entry of this.#catalog.all()) {
       const file = this.#catalog.fileOf(entry);
@@ -345,7 +345,7 @@ class FileColonySegments implements ColonySegments {
     return [...this.#heads.values()].filter((head) => head.agentId === agentId && head.signal === signal && head.epoch !== epoch);
   }
 
-  /** A file that was received and is not wanted, unless an entry names it. */
+  /** Removes a received file that is not needed, unless an entry names it. */
   #removeUnused({ agentId, epoch }: SegmentPull, offer: SegmentOffer): void {
     const file = segmentPath(this.#root, { ...offer, agentId, epoch });
     const isNamed = this.#catalog.of(offer.signal).some((entry) => entry.epoch === epoch && this.#catalog.fileOf(entry) === file);
@@ -366,7 +366,7 @@ class FileColonySegments implements ColonySegments {
       await this.#lose(entry, this.#catalog.fileOf(entry), reason);
     }
     for (const signal of this.#signals.values()) {
-      // Many small files are slow, not wrong; a merge may need more memory than there is.
+      // Many small files are slow but correct; a merge may need more memory than is available.
       await this.#mergeSmall(signal).catch((error: unknown) => this.#host.log.warn("small segments stay as they are", { error }));
     }
   }

@@ -1,14 +1,14 @@
 /**
- * Which 16-byte ids may be in a segment: a Bloom filter of about 10 bits per id and 7 probes, 1 % false hits. Ids are random mostly but may be
- * chosen by senders, so they are mixed before they are used as positions.
+ * A Bloom filter over the 16-byte ids of a segment: about 10 bits per id and 7 probes, 1 % false positives. Ids are usually random but senders may choose them,
+ * so they are hashed first.
  */
 
 const bitsPerId = 10;
 const probes = 7;
-/** 1 MiB; more than 800,000 ids only make it less sharp. */
+/** 1 MiB; with more than 800,000 ids the false-positive rate rises. */
 const maxBits = 8 * 1024 * 1024;
 
-/** `ids`: 16 bytes each, repeats allowed; the filter is sized for the different ones. */
+/** `ids`: 16 bytes each, repeats allowed; the filter is sized for the distinct ones. */
 export function buildLookupFilter(ids: Uint8Array, count: number): Uint8Array {
   const view = new DataView(ids.buffer, ids.byteOffset, ids.byteLength);
   const bits = Math.min(maxBits, Math.max(64, Math.ceil((countDifferent(view, count) * bitsPerId) / 64) * 64));
@@ -43,7 +43,7 @@ function countDifferent(view: DataView, count: number): number {
   return different;
 }
 
-/** False: certainly not there. An empty filter knows nothing. */
+/** False: certainly absent. An empty filter always returns true. */
 export function mayHold(filter: Uint8Array, id: Uint8Array): boolean {
   const bits = filter.length * 8;
   if (bits === 0 || id.length !== 16) return true;

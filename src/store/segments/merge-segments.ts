@@ -1,4 +1,4 @@
-/** Small neighbours become one segment: a slow stream cut every second would leave 86,400 files a day, and each costs every question 0.1 ms. */
+/** Merges small neighbouring segments: a slow stream cut every second would leave 86,400 files a day, and each adds 0.1 ms to every query. */
 
 import { createHash } from "node:crypto";
 import { createReadStream, rmSync } from "node:fs";
@@ -15,13 +15,13 @@ import { maxListedServices } from "./write-segment-file.ts";
 
 /** Files of at least this many rows are not merged: rewriting them costs more than it saves. */
 const smallRows = 20_000;
-/** More neighbours than this are worth a merge. */
+/** A merge needs more neighbours than this to be worthwhile. */
 const minFiles = 17;
 const maxFiles = 256;
 /** What one merge may hold: DuckDB sorts it in memory. */
 const maxRows = 60_000;
 const maxBytes = 8 * 1024 * 1024;
-/** The same of its texts, unpacked: what repeats itself takes a hundredth of that in a file. */
+/** The same limit for uncompressed text: repetitive text shrinks to a hundredth in a file. */
 const maxTextBytes = 24 * 1024 * 1024;
 /** Files with more text than their share are not merged. Determined once: there are as many as senders of such rows. */
 const wide = new WeakSet<SegmentEntry>();
@@ -45,13 +45,13 @@ export function chooseMerge(entries: readonly SegmentEntry[], schemaVersion: num
   return isWorthwhile(group) ? group : [];
 }
 
-/** A file that was merged before comes in again only with as many rows from others: each row is rewritten a few times in all, not with every group. */
+/** A merged file is merged again only with at least as many rows from others, so that each row is rewritten a few times, not with every group. */
 function isWorthwhile(group: SegmentEntry[]): boolean {
   while (group.length >= minFiles) {
     const largest = group.reduce((most, { rows }) => Math.max(most, rows), 0);
     const total = sum(group, "rows");
     if (largest * 2 <= total) return true;
-    // The large one usually stands first: what follows it may still be enough.
+    // The large one usually comes first: the files after it may still be enough.
     const at = group.findIndex(({ rows }) => rows === largest);
     group.splice(0, at + 1);
   }
@@ -62,7 +62,7 @@ function sum(entries: readonly SegmentEntry[], part: "rows" | "sizeBytes"): numb
   return entries.reduce((total, entry) => total + entry[part], 0);
 }
 
-/** One file in place of those of `chosen`, or of as many as fit into memory, which go a while later. Without those that never do there is none. */
+/** One file in place of `chosen`, or of as many of them as fit into memory. */
 export async function replaceByMerged(store: ChangingSegments, signal: SegmentSignal, chosen: readonly SegmentEntry[]): Promise<void> {
   const { database, catalog, unlinks, crashPoints } = store;
   const group = await fitting(store, signal, chosen);
@@ -75,7 +75,7 @@ export async function replaceByMerged(store: ChangingSegments, signal: SegmentSi
   crashPoints?.reached("merge-renamed");
   const isReplaced = await database.write(
     async (transaction) => {
-      // A pull or retention may have removed some of them meanwhile.
+      // A pull or retention may have removed some of them in the meantime.
       const current = new Set(catalog.of(signal.name));
       if (!group.every((one) => current.has(one))) return false;
       await deleteEntries(transaction, group.slice(0, -1));

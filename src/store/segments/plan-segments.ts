@@ -1,17 +1,17 @@
-/** Decides what one agent's segments mean: which are new, which rows are missing, where the next pull begins. Touches no database and no file. */
+/** Plans one agent's pull: which segments are new, which rows are missing, where the next pull resumes. Pure: no database, no files. */
 
 import { CoralError } from "../../base/errors.ts";
 import type { GapEntry } from "../tables/pull-plan.ts";
 import type { SegmentSummary } from "./seal-segment.ts";
 import type { SegmentEntry, StoredHead } from "./segment-manifest.ts";
 
-/** What an agent says of one of its segments. */
+/** What an agent reports about one of its segments. */
 export interface SegmentOffer extends SegmentSummary {
   signal: string;
   firstNumber: number;
   number: number;
   rowsBefore: number;
-  /** Damaged at the agent: not to be read, and counted there. */
+  /** Damaged at the agent: counted there, not to be read. */
   isLost: boolean;
 }
 
@@ -20,9 +20,9 @@ export interface PulledSignal {
   signal: string;
   lastNumber: number;
   totalRows: number;
-  /** Oldest first, without a hole: each was received, or is to be skipped. */
+  /** Oldest first, contiguous: each was received or is to be skipped. */
   offers: readonly (SegmentOffer & { passOver?: string })[];
-  /** The offers are all that the agent has. */
+  /** The offers are everything that the agent has. */
   isAll: boolean;
 }
 
@@ -34,9 +34,9 @@ export interface SegmentPull {
 
 export interface SegmentPlan {
   added: { entry: SegmentEntry; filter: Uint8Array | undefined; replaces: boolean }[];
-  /** Entries that a merged segment stands for now. */
+  /** Entries that a merged segment replaces. */
   replaced: SegmentEntry[];
-  /** Received and not wanted. */
+  /** Received but not needed. */
   refused: SegmentOffer[];
   heads: StoredHead[];
   gaps: GapEntry[];
@@ -47,12 +47,12 @@ export interface SegmentFacts {
   /** Of the agent's other epochs. */
   formerHeads(agentId: string, signal: string): StoredHead[];
   storedOf(epoch: string, signal: string): readonly SegmentEntry[];
-  /** Whether the agent sent these bytes in another epoch: one that lost its database offers again what it does not know to be pulled. */
+  /** Whether the agent already sent these bytes in another epoch: an agent that lost its database offers again what it does not know to be pulled. */
   hasFormer(agentId: string, epoch: string, offer: SegmentOffer): boolean;
   nowUs: number;
 }
 
-/** Offers up to a checkpoint are dropped, so a pull may be applied any number of times. Throws `invalid` when the answer is malformed. */
+/** Offers up to the checkpoint are dropped, so a pull may be applied any number of times. Throws `invalid` for a malformed answer. */
 export function planSegments(pull: SegmentPull, facts: SegmentFacts): SegmentPlan {
   const plan: SegmentPlan = { added: [], replaced: [], refused: [], heads: [], gaps: [] };
   for (const pulled of pull.signals) planSignal(pull, pulled, facts, plan);
@@ -66,7 +66,7 @@ function planSignal({ agentId, epoch }: SegmentPull, pulled: PulledSignal, facts
   const gap = (reason: string, rows: number): void => {
     if (rows > 0) plan.gaps.push({ agentId, epoch, signal, reason, rows, firstSeq: null, lastSeq: null });
   };
-  // Files were found without their manifest: how many rows came before them is unknown.
+  // Recovered files without a manifest: how many rows preceded them is unknown.
   let isRowCountKnown = known === undefined || known.known >= known.rows;
   checkSignal(pulled);
   if (known === undefined)
@@ -83,7 +83,7 @@ function planSignal({ agentId, epoch }: SegmentPull, pulled: PulledSignal, facts
     }
     const overlapping = stored.filter(({ number }) => number >= offer.firstNumber);
     if (offer.firstNumber <= head.number && !overlapping.every(({ firstNumber }) => firstNumber >= offer.firstNumber)) {
-      // Part of it was merged here with what came before: to take it would count rows twice.
+      // Part of it was merged here with earlier rows: accepting it would count rows twice.
       gap("overlap", offer.rowsBefore + offer.rows - head.rows);
       plan.refused.push(offer);
     } else {
@@ -137,13 +137,13 @@ function take(
   plan.added.push({ entry, filter: lookupFilter, replaces });
 }
 
-/** An agent that lost its database and kept its segments counts rows anew and numbers on: what was not pulled is among its offers. */
+/** An agent that lost its database but kept its segments restarts row numbers and continues segment numbers: what was not pulled is among its offers. */
 function isContinued({ offers: [first], lastNumber, totalRows }: PulledSignal, hasFormer: (offer: SegmentOffer) => boolean): boolean {
   if (first === undefined) return lastNumber > 0 && totalRows === 0;
   return (first.firstNumber > 1 && first.rowsBefore === 0) || hasFormer(first);
 }
 
-/** A new epoch: what the agent had of an old one and was not pulled is gone, unless it continues with it. */
+/** A new epoch: rows of the old one that were not pulled are lost, unless the new epoch continues it. */
 function planFormer(formers: readonly StoredHead[], continues: boolean, plan: SegmentPlan): void {
   for (const former of formers) {
     if (former.known <= former.rows) continue;

@@ -1,11 +1,11 @@
-/** Turns a finished write-ahead file into a segment: the job, what comes out, and the work itself, in a worker or on the calling thread. */
+/** Turns a finished write-ahead file into a segment: the job, its result, and the work itself, in a worker or on the calling thread. */
 
 import type { SegmentSignal } from "../signals/define-segment-signal.ts";
 import type { SegmentBatch } from "./parquet/segment-batch.ts";
 import { passWriteAhead, type WriteAheadRecord } from "./write-ahead.ts";
 import { writeSegmentFile } from "./write-segment-file.ts";
 
-/** A write-ahead file that will grow no more. */
+/** A closed write-ahead file. */
 export interface SealJob {
   signal: string;
   /** The segment's number, that of the write-ahead file too. */
@@ -36,11 +36,11 @@ export interface SegmentSummary {
 }
 
 export interface SealedSegment extends SegmentSummary {
-  /** Rows received but not in the file, by reason: `malformed`, … Ends up in the loss counts. Sampling is not a loss. */
+  /** Rows received but not in the file, by reason such as `malformed`; added to the loss counts. Sampling is not a loss. */
   lost?: Readonly<Record<string, number>>;
 }
 
-/** Rejects only for what may pass, such as a full disk: the store tries again. What cannot be decoded is counted in `lost`. */
+/** Rejects only for transient problems, such as a full disk: the store retries. Undecodable data is counted in `lost`. */
 export type SealSegment = (job: SealJob) => Promise<SealedSegment>;
 
 export interface DecodedBodies {
@@ -49,10 +49,10 @@ export interface DecodedBodies {
   lost?: Readonly<Record<string, number>>;
 }
 
-/** Must not throw for what a sender sent: that is counted in `lost`. Each record is valid until the next one is read. */
+/** Must not throw for bad input, which is counted in `lost`. Each record is valid until the next one is read. */
 export type DecodeBodies = (records: Iterable<WriteAheadRecord>) => DecodedBodies;
 
-/** A write-ahead file into a segment, on the calling thread: the body of a worker, and enough for tests and low rates. */
+/** Seals on the calling thread: the body of a worker, and sufficient for tests and low rates. */
 export function sealSegment(signal: SegmentSignal, job: SealJob, decode: DecodeBodies): SealedSegment {
   const { batch, lost } = decode(passWriteAhead(job.writeAheadFile));
   return { ...writeSegmentFile(signal, batch, job.temporaryFile), ...(lost && { lost }) };

@@ -1,4 +1,4 @@
-/** The manifest in memory, and the choice of files for a question. One per store; changes follow committed transactions. */
+/** The manifest in memory, and the selection of files for a query. One per store; updated after committed transactions. */
 
 import { CoralError } from "../../base/errors.ts";
 import type { Database, Transaction } from "../engine/database.ts";
@@ -16,7 +16,7 @@ const filterCacheBytes = 16 * 1024 * 1024;
 export interface FileChoice {
   entries: SegmentEntry[];
   files: string[];
-  /** Of more than one schema version, or another than the declared one. */
+  /** Of several schema versions, or of one that differs from the declared one. */
   isMixed: boolean;
 }
 
@@ -39,10 +39,10 @@ export class SegmentCatalog {
     return catalog;
   }
 
-  /** What was just written need not be read again: questions are mostly about what is new. */
+  /** Caches what was just written: queries are mostly about recent data. */
   addWithFilters(added: readonly { entry: SegmentEntry; filter: Uint8Array | undefined }[]): void {
     this.add(added.map(({ entry }) => entry));
-    // A copy: the bytes may be a part of a whole message.
+    // A copy: the bytes may be a view into a whole message.
     for (const { entry, filter } of added) if (filter) this.#keepFilter(entry, filter.slice());
   }
 
@@ -65,7 +65,7 @@ export class SegmentCatalog {
     for (const entry of gone) this.#forgetFilter(entry);
   }
 
-  /** `entry` takes the place of the first of `gone`, so that the order stays. */
+  /** `entry` replaces the first of `gone`, so that the order stays. */
   replace(gone: readonly SegmentEntry[], entry: SegmentEntry): void {
     const list = this.#entries.get(entry.signal) ?? [];
     const at = list.findIndex((one) => one === gone[0]);
@@ -125,7 +125,7 @@ export class SegmentCatalog {
     };
   }
 
-  /** `emptyFile` is used when there is no file, and supplies the columns that older files lack. */
+  /** `emptyFile` is used when there is no file, and supplies columns that older files lack. */
   async source(signal: SegmentSignal, range: SegmentRange = {}, emptyFile: string): Promise<SegmentSource> {
     const { entries } = await this.choose(signal, range);
     const { fromUs = Number.NEGATIVE_INFINITY, untilUs = Number.POSITIVE_INFINITY, isExact = false } = range;
@@ -165,7 +165,7 @@ export class SegmentCatalog {
     return held;
   }
 
-  /** The oldest ones make room. */
+  /** Evicts the oldest. */
   #keepFilter(entry: SegmentEntry, filter: Uint8Array): void {
     this.#filters.set(entry, filter);
     this.#filterBytes += filter.length;
@@ -205,7 +205,7 @@ export function quoted(text: string): string {
 /** What must change together when segments are removed or replaced: the manifest, its copy in memory, and the files. */
 export interface ChangingSegments {
   database: Database;
-  /** In the transaction that removes expired segments of a signal: since when the rest was stored. Absent: not recorded. */
+  /** Runs in the transaction that removes expired segments of a signal: the time from which rows are still stored. Absent: not recorded. */
   noteKept?: (transaction: Transaction, signal: string, sinceUs: number) => Promise<void>;
   catalog: SegmentCatalog;
   unlinks: LateUnlinks;

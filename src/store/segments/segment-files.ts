@@ -1,4 +1,4 @@
-/** Names and life of segment files. A name says what the file holds, so that a folder can be put in order with the manifest alone. */
+/** Names and lifecycle of segment files. The name identifies the content, so that a folder can be reconciled with the manifest. */
 
 import { closeSync, constants, fsyncSync, mkdirSync, openSync, readdirSync, readSync, renameSync, rmSync, statSync } from "node:fs";
 import { basename, dirname, join } from "node:path";
@@ -6,7 +6,7 @@ import type { Logger } from "../../base/log.ts";
 import { handOver, inDirectory } from "../../base/open-owned.ts";
 import type { SegmentEntry } from "./segment-manifest.ts";
 
-/** Numbers are padded so that names sort as numbers do, as far as people look at them. */
+/** Padded so that names sort as numbers do. */
 const padded = (number: number): string => String(number).padStart(9, "0");
 
 /** Agent and epoch in one folder name; agents' ids have no tilde. Empty at an agent. */
@@ -76,7 +76,7 @@ export function syncFolder(path: string): void {
   }
 }
 
-/** Why a file cannot be a whole segment of that size, judged by its two ends; undefined if it looks valid. */
+/** Why a file cannot be a complete segment of that size, judged by its first and last bytes; undefined if it looks valid. */
 export function damageOf(file: string, sizeBytes: number): string | undefined {
   const stat = statSync(file, { throwIfNoEntry: false });
   if (stat === undefined) return "it is not there";
@@ -94,7 +94,7 @@ export function damageOf(file: string, sizeBytes: number): string | undefined {
 
 const maxDamagedKept = 3;
 
-/** Keeps damaged files for inspection, the newest three of a folder. */
+/** Keeps damaged files for inspection, at most three per folder. */
 export function moveAside(file: string, log: Logger, reason: string): void {
   const movedTo = `${file}.damaged`;
   try {
@@ -109,7 +109,7 @@ export function moveAside(file: string, log: Logger, reason: string): void {
   for (const name of kept.sort().slice(0, -maxDamagedKept)) rmSync(join(folder, name), { force: true });
 }
 
-/** Removes the files of `folder` that are neither wanted nor kept on purpose: temporary ones, and segments that no manifest row names. */
+/** Removes the files of `folder` that are neither referenced nor kept on purpose: temporary ones, and segments without a manifest row. */
 export function removeOrphans(folder: string, wanted: ReadonlySet<string>): string[] {
   const removed: string[] = [];
   for (const entry of readdirSync(folder, { withFileTypes: true, recursive: true })) {
@@ -123,8 +123,8 @@ export function removeOrphans(folder: string, wanted: ReadonlySet<string>): stri
 }
 
 /**
- * Files whose manifest row is gone stay a while for the queries that were planned with them, as long as they take little: what retention removes
- * must not take as much space as what it keeps. What waits is removed at the next start too.
+ * Files without a manifest row stay for a while, for queries planned with them, as long as they are small: what retention evicts must not take as much space as
+ * what it keeps. Leftovers are removed at the next start.
  */
 export class LateUnlinks {
   readonly #delayMs: number;
@@ -150,7 +150,7 @@ export class LateUnlinks {
     }
   }
 
-  /** All of them now: on a full disk, and at the end. */
+  /** Removes all of them now: on a full disk, and at shutdown. */
   flush(): void {
     for (const file of this.#waiting.keys()) this.#remove(file);
   }
@@ -165,5 +165,5 @@ export class LateUnlinks {
   }
 }
 
-/** Of the budget of segments, for files that only wait to be removed. */
+/** Share of the segment budget for files that only wait to be removed. */
 export const lateUnlinkShare = 0.1;

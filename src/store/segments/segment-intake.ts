@@ -1,4 +1,4 @@
-/** Bodies of one signal into write-ahead files, and the decision where one ends: the only place that makes it. */
+/** Appends bodies of one signal to write-ahead files and decides where a file ends. No other code decides that. */
 
 import { rmSync } from "node:fs";
 import { CoralError } from "../../base/errors.ts";
@@ -7,7 +7,7 @@ import type { CrashPoints } from "./crash-points.ts";
 import { giveToFolderOwner, writeAheadPath } from "./segment-files.ts";
 import { WriteAheadFile, type WriteAheadRecord } from "./write-ahead.ts";
 
-/** When a write-ahead file is closed and becomes a segment: at the first of these. */
+/** A write-ahead file is closed and sealed at the first of these limits. */
 export interface CutLimits {
   rows: number;
   /** Of bodies. */
@@ -16,16 +16,16 @@ export interface CutLimits {
   ageMs: number;
 }
 
-/** A write-ahead file that takes no more bodies. */
+/** A closed write-ahead file. */
 export interface CutFile {
   number: number;
   file: string;
   /** As the bodies' senders counted them. */
   rows: number;
-  /** Of a record at its end that a crash left unfinished; they are lost. */
+  /** Bytes of an incomplete last record after a crash; they are lost. */
   tornRows?: number;
   sizeBytes: number;
-  /** Resolves when all writes have ended. */
+  /** Resolves when all writes have finished. */
   closed: Promise<void>;
 }
 
@@ -34,9 +34,9 @@ export interface SegmentIntakeOptions {
   root: string;
   nextNumber: number;
   limits: CutLimits;
-  /** Bytes of bodies that may wait for their segment; more are refused. */
+  /** Limit on the bytes of bodies that wait for their segment; more are refused. */
   maxWaitingBytes: number;
-  /** When more than these wait, further bodies are held back, for `maxHoldMs` at most. */
+  /** Above this many waiting bytes, further bodies are delayed, at most for `maxHoldMs`. */
   holdBytes: number;
   maxHoldMs: number;
   onCut: (cut: CutFile) => void;
@@ -44,7 +44,7 @@ export interface SegmentIntakeOptions {
   log: Logger;
 }
 
-/** A body that is held back. */
+/** A delayed body. */
 interface Held {
   resolve: () => void;
   reject: (error: unknown) => void;
@@ -63,9 +63,9 @@ export class SegmentIntake {
   readonly #options: SegmentIntakeOptions;
   #open: OpenFile | undefined;
   #nextNumber: number;
-  /** Bytes of files that are cut and not stored yet; set by the owner. */
+  /** Bytes of closed files that are not stored yet; set by the owner. */
   #waitingBytes = 0;
-  /** In order. The owner of the bodies bounds their number. */
+  /** In order; the owner of the bodies bounds their number. */
   #held: Held[] = [];
   #closed = false;
 
@@ -84,8 +84,8 @@ export class SegmentIntake {
   }
 
   /**
-   * Resolves when the body survives the end of this process. `exhausted`: too much waits; `unavailable`: the disk does not take it. Who sends faster
-   * than segments are made waits for its response, so that rows are readable soon after they arrive.
+   * Resolves when the body would survive a crash. `exhausted`: too much is waiting; `unavailable`: the disk refuses it. A sender that is faster than sealing waits
+   * for its response, so that rows become readable soon after they arrive.
    */
   async append(record: WriteAheadRecord): Promise<void> {
     this.#check(record);

@@ -18,7 +18,7 @@ export const audit = defineSignal({
     entry: "int",
     prev_hash: "text",
     hash: "text",
-    /** `exec`, `shell`, `run`, `capture`, `sql`, `approval`, `token`, `agent`; of the chain itself: `chain`, `pruned`, `anchor`. */
+    /** `exec`, `shell`, `run`, `capture`, `database`, `sql`, `approval`, `token`, `agent`; of the chain itself: `chain`, `pruned`, `anchor`. */
     kind: "text",
     /** `asked`, `held`, `decided`, `denied`, `begun`, `ended`, `noted`. */
     phase: "text",

@@ -11,6 +11,7 @@ export { ChainCheck, type ChainLink, type ChainProblem, type ChainReport, chainS
 export { host, hostCgroup, hostCpu, hostDisk, hostInterface, hostMount, hostProcess } from "./host.ts";
 export { logPattern, logRecord } from "./log.ts";
 export { metricLoss, metricPoint, metricSeries } from "./metrics.ts";
+export { profile, profileLoss, profileStack } from "./profiles.ts";
 export { derivedSignals, segmentSignals, signals } from "./signal-list.ts";
 export { span } from "./span.ts";
 export { promotedInt, promotedText } from "./span-attributes.ts";

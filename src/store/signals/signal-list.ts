@@ -7,6 +7,7 @@ import { connection, event, serviceInstance } from "./discovery.ts";
 import { host, hostCgroup, hostCpu, hostDisk, hostInterface, hostMount, hostProcess } from "./host.ts";
 import { logPattern, logRecord } from "./log.ts";
 import { metricLoss, metricPoint, metricSeries } from "./metrics.ts";
+import { profile, profileLoss, profileStack } from "./profiles.ts";
 import { span } from "./span.ts";
 import { spanEdge, spanRed, spanService } from "./spans-derived.ts";
 import { red, trafficLoss } from "./traffic.ts";
@@ -29,6 +30,9 @@ export const signals: readonly Signal[] = [
   metricLoss,
   logPattern,
   audit,
+  profile,
+  profileStack,
+  profileLoss,
 ] as readonly Signal[];
 
 /** Made by a colony of what it has pulled; no agent has them. */

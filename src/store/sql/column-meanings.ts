@@ -315,6 +315,21 @@ const meanings: Readonly<Record<string, Meanings>> = {
     service: "Service whose requests are not seen; NULL for losses of the whole host",
     detail: "Which TLS library cannot be read, or why; empty for other losses of a service",
   },
+  profile: {
+    build: "GNU build-id of the executable, in hex",
+    thread: "Name of the thread, as the kernel has it",
+    stack: "Id of the stack, as in profile_stack",
+    samples: "Samples that had this stack",
+    cpu_us: "CPU time that the samples stand for, in microseconds",
+  },
+  profile_stack: {
+    stack: "Id of the stack, made from its frames",
+    frames: "JSON list of [function, file, kind], outermost first",
+    is_whole: "Whether the stack reaches the start of the program or thread",
+  },
+  profile_loss: {
+    loss: "Why: ring-full and stacks-full count samples, paused-seconds and away-seconds time without samples",
+  },
   span: {
     time: "Start of the span, by the sender's clock, in UTC",
     parent_span_id: "Span id of the parent; null for a root",

@@ -50,6 +50,16 @@ test("every column of every published view has a meaning, and every meaning a co
   expect(unused).toEqual([]);
 });
 
+test("a start that finds all as it should be writes nothing, so that it succeeds on a full disk", async () => {
+  using folder = temporaryFolder();
+  await using engine = await testEngine(folder.path);
+  const file = folder.file("c.duckdb");
+  const open = () => openColonyStore(engine, { file, signals: [...signals, ...derivedSignals], ...options });
+  await (await open()).close();
+  await using colony = await open();
+  expect(await colony.database.size()).toMatchObject({ walBytes: 0 });
+});
+
 test("views of signals that are gone are removed, and new columns appear", async () => {
   using folder = temporaryFolder();
   await using engine = await testEngine(folder.path);

@@ -1,3 +1,4 @@
+import { createHash } from "node:crypto";
 import { storedColumns } from "../columns/column-batch.ts";
 import type { Transaction } from "../engine/database.ts";
 import type { Signal } from "../signals/define-signal.ts";
@@ -161,8 +162,9 @@ function eventsView(database: string, signals: readonly Signal[]): ViewDefinitio
     columns: columns.map((name) => ({ name, type: name === "time" ? "TIMESTAMP" : name === "details" ? "JSON" : "VARCHAR" })),
     sql: `SELECT "time", kind, severity, service, agent_id, message, details::JSON AS details, service AS service_id FROM (
       SELECT occurred_at AS "time", kind,
-        CASE WHEN kind IN ('agent-id-duplicate', 'store-recovered', 'audit-broken', 'service-critical') THEN 'error'
-          WHEN kind IN ('rows-lost', 'agent-revoked', 'service-stale', 'egress-new', 'ingress-new', 'deployment-regression', 'service-degraded', 'agent-runtime-doubtful')
+        CASE WHEN kind = 'incident-updated' AND json_extract_string(details, '$.news') = 'recovered' THEN 'info'
+          WHEN kind IN ('agent-id-duplicate', 'store-recovered', 'store-write-failed', 'audit-broken', 'service-critical', 'incident-opened') THEN 'error'
+          WHEN kind IN ('rows-lost', 'agent-revoked', 'service-stale', 'egress-new', 'ingress-new', 'deployment-regression', 'service-degraded', 'incident-updated', 'agent-runtime-doubtful')
             THEN 'warning'
           -- It can do less than before.
           WHEN kind = 'agent-runtime-changed' AND contains(message, ' yes → no') THEN 'warning'
@@ -184,7 +186,10 @@ export function viewDefinitions(database: string, signals: readonly Signal[], mo
   ].map((view) => withLabels(database, view));
 }
 
-/** Creates the views at every start, because declarations may have changed, and drops those that are gone. */
+/**
+ * Creates views whose declaration has changed, and drops those that are gone. A view's comment is the hash of its statement: a start that changes
+ * nothing writes nothing, so that a colony can also start on a full disk.
+ */
 export async function publishViews(
   transaction: Transaction,
   database: string,
@@ -192,14 +197,20 @@ export async function publishViews(
   more: readonly ViewDefinition[] = [],
 ): Promise<PublishedView[]> {
   const definitions = viewDefinitions(database, signals, more);
-  const stored = await transaction.query("SELECT view_name FROM duckdb_views() WHERE database_name = ? AND schema_name = ?", [
+  const stored = await transaction.query("SELECT view_name, comment FROM duckdb_views() WHERE database_name = ? AND schema_name = ?", [
     database,
     viewSchema,
   ]);
+  const hashes = new Map(stored.map((row) => [String(row["view_name"]), row["comment"]]));
   const wanted = new Set(definitions.map(({ name }) => name));
-  for (const { view_name: name } of stored) {
-    if (!wanted.has(String(name))) await transaction.run(`DROP VIEW ${viewSchema}."${String(name)}"`);
+  for (const name of hashes.keys()) {
+    if (!wanted.has(name)) await transaction.run(`DROP VIEW ${viewSchema}."${name}"`);
   }
-  for (const { name, sql } of definitions) await transaction.run(`CREATE OR REPLACE VIEW ${viewSchema}."${name}" AS ${sql}`);
+  for (const { name, sql } of definitions) {
+    const hash = createHash("sha256").update(sql).digest("hex");
+    if (hashes.get(name) === hash) continue;
+    await transaction.run(`CREATE OR REPLACE VIEW ${viewSchema}."${name}" AS ${sql}`);
+    await transaction.run(`COMMENT ON VIEW ${viewSchema}."${name}" IS '${hash}'`);
+  }
   return definitions.map(({ sql: _sql, ...view }) => view);
 }

@@ -162,7 +162,8 @@ describe("runReadOnlySql() limits", () => {
     const error = await failure(sql, { timeoutMs: 200 });
     expect(error.code).toBe("timeout");
     expect(error.message).toContain("200ms");
-    expect(performance.now() - startMs).toBeLessThan(10_000);
+    // Without the limit it would run for hours.
+    expect(performance.now() - startMs).toBeLessThan(60_000);
     expect((await run("SELECT 1")).rows).toEqual([[1]]);
   });
 
@@ -183,8 +184,8 @@ describe("runReadOnlySql() limits", () => {
     expect((await run("SELECT count(*) FROM host")).rows).toEqual([[3000]]);
     expect((await run("SELECT quantile_cont(cpu_busy_ratio, 0.5) FROM host")).rows).toEqual([[0.45]]);
     expect(["timeout", "exhausted", "not-permitted", "invalid"]).toContain((await stuck).code);
-    // The limit, the 0.9 s until the process is killed, and what a busy machine adds.
-    expect(performance.now() - startMs).toBeLessThan(8_000);
+    // The limit, the 0.9 s until the process is killed, and delays of a busy machine. Without the kill it would run for hours.
+    expect(performance.now() - startMs).toBeLessThan(60_000);
   });
 
   it.each([

@@ -1,6 +1,6 @@
 /** CPU, memory and throttling of the processes and control groups of services, as the host sees them. */
 
-import type { DiagnosisTimesRequest, MeasureFact } from "../../../model/diagnosis.ts";
+import { type DiagnosisTimesRequest, loadMeasures, type MeasureFact, ownService } from "../../../model/diagnosis.ts";
 import { type Queryable, textIn } from "../../tables/queryable.ts";
 import { rangesSql } from "./ranges-sql.ts";
 import { spreadIn, spreadSql } from "./spread-sql.ts";
@@ -21,13 +21,13 @@ export async function queryDiagnosisLoad(store: Queryable, { before, after }: Di
        SELECT p.service, "time", ${isAfter} AS is_after, sum(cpu_cores) AS cores, sum(rss_bytes) AS bytes
        FROM host_process h JOIN process p USING (agent_id, pid, start_ticks) WHERE ${inTime} GROUP BY ALL
      ), readings AS (
-       SELECT service, 'CPU used' AS name, 'cores' AS unit, is_after, cores AS reading FROM used
-       UNION ALL SELECT service, 'memory used', 'By', is_after, bytes FROM used
-       UNION ALL SELECT g.service, 'CPU throttling', 'ratio', ${isAfter}, h.throttled_ratio FROM host_cgroup h JOIN grouped g USING (agent_id, cgroup)
+       SELECT service, '${loadMeasures.cpu}' AS name, 'cores' AS unit, is_after, cores AS reading FROM used
+       UNION ALL SELECT service, '${loadMeasures.memory}', 'By', is_after, bytes FROM used
+       UNION ALL SELECT g.service, '${loadMeasures.throttling}', 'ratio', ${isAfter}, h.throttled_ratio FROM host_cgroup h JOIN grouped g USING (agent_id, cgroup)
        WHERE ${inTime} AND h.throttled_ratio IS NOT NULL
      )
      SELECT service, name, unit, ${spreadSql("reading", "NOT is_after")} AS before, ${spreadSql("reading", "is_after")} AS after
-     FROM readings GROUP BY service, name, unit ORDER BY service, name LIMIT ${rowsMax}`,
+     FROM readings WHERE service <> '${ownService}' GROUP BY service, name, unit ORDER BY service, name LIMIT ${rowsMax}`,
   );
   return rows.map((row) => ({
     service: textIn(row, "service"),

@@ -1,6 +1,7 @@
 /** Requests that kernel hooks saw, by route and in steps of half a minute; what only its callers were seen to use is an external peer. */
 
-import { type DiagnosisTimesRequest, type MeasureFact, requestMeasures } from "../../../model/diagnosis.ts";
+import { type DiagnosisTimesRequest, type MeasureFact, ownService, requestMeasures, requestStepSeconds } from "../../../model/diagnosis.ts";
+import { routeText } from "../../../model/route-text.ts";
 import { isTelemetryExport, isWaitingRequest } from "../../../model/waiting-requests.ts";
 import { type Queryable, type QueryRow, textIn } from "../../tables/queryable.ts";
 import { withPeerSql } from "../red-parts.ts";
@@ -13,17 +14,17 @@ export interface RequestEvidence {
   externals: string[];
 }
 
-const stepSeconds = 30;
 /** Steps with fewer requests have no typical duration. */
 const leastRequests = 3;
 const routesMax = 5_000;
 
 export async function queryDiagnosisRequests(store: Queryable, { before, after }: DiagnosisTimesRequest): Promise<RequestEvidence> {
   const isAfter = rangesSql('"time"', [after]);
+  const step = requestStepSeconds(after);
   const views = `SELECT source, service, role, protocol, server_port, peer, peer_address, method, route, is_after, step,
-      sum(requests) AS requests, coalesce(sum(requests) FILTER (is_error), 0) AS errors, sum(duration_us) AS duration_us
-    FROM (SELECT *, ${isAfter} AS is_after, time_bucket(INTERVAL ${stepSeconds} SECONDS, "time") AS step FROM raw.red
-      WHERE ${rangesSql('"time"', [...before, after])} AND protocol <> 'tls') GROUP BY ALL`;
+      sum(requests) AS requests, coalesce(sum(requests) FILTER (is_error), 0) AS errors, sum(duration_us) AS duration_us, sum(queue_us) AS queue_us, sum(queue_samples) AS queue_samples
+    FROM (SELECT *, ${isAfter} AS is_after, time_bucket(INTERVAL ${step} SECONDS, "time") AS step FROM raw.red
+      WHERE ${rangesSql('"time"', [...before, after])} AND protocol <> 'tls' AND service <> '${ownService}') GROUP BY ALL`;
   const rows = await store.query(
     `WITH seen AS MATERIALIZED (${withPeerSql(views)}),
      served AS (SELECT DISTINCT service FROM seen WHERE role = 'server'),
@@ -41,7 +42,11 @@ export async function queryDiagnosisRequests(store: Queryable, { before, after }
        ${spreadSql("failed", "NOT is_after")} AS failed_before, ${spreadSql("failed", "is_after")} AS failed_after
      FROM steps GROUP BY subject, protocol, method, route, is_external
      UNION ALL SELECT 'rate', subject, '', '', '', '', ${spreadSql("rate", "NOT is_after")}, ${spreadSql("rate", "is_after")}, [], []
-     FROM (SELECT subject, is_after, step, sum(requests) / ${stepSeconds} AS rate FROM steps WHERE NOT is_external GROUP BY ALL) GROUP BY subject
+     FROM (SELECT subject, is_after, step, sum(requests) / ${step} AS rate FROM steps WHERE NOT is_external GROUP BY ALL) GROUP BY subject
+     UNION ALL SELECT 'queued', service, '', '', '', '', ${spreadSql("queued_us", "NOT is_after")}, ${spreadSql("queued_us", "is_after")}, [], []
+     FROM (SELECT service, is_after, step, sum(queue_us) / sum(queue_samples) AS queued_us FROM seen WHERE role = 'server' GROUP BY ALL HAVING sum(queue_samples) > 0) GROUP BY service
+     UNION ALL SELECT 'calls', service, '', '', '', who, ${spreadSql("rate", "NOT is_after")}, ${spreadSql("rate", "is_after")}, [], []
+     FROM (SELECT service, who, is_after, step, sum(requests) / ${step} AS rate FROM seen WHERE role = 'client' GROUP BY ALL) GROUP BY service, who
      UNION ALL SELECT DISTINCT 'call', service, '', '', '', who, [], [], [], [] FROM seen WHERE role = 'client'
      ORDER BY ALL LIMIT ${routesMax}`,
   );
@@ -58,6 +63,14 @@ function evidenceIn(rows: readonly QueryRow[]): RequestEvidence {
       continue;
     }
     const [before, after] = [spreadIn(row, "before"), spreadIn(row, "after")];
+    if (what === "queued") {
+      found.measures.push({ service, name: requestMeasures.queued, subject: "", unit: "us", kind: "traffic", before, after });
+      continue;
+    }
+    if (what === "calls") {
+      found.measures.push({ service, name: requestMeasures.calls, subject: other, unit: "/s", kind: "traffic", before, after });
+      continue;
+    }
     if (what === "rate") {
       found.measures.push({ service, name: requestMeasures.rate, subject: "", unit: "/s", kind: "traffic", before, after });
       continue;
@@ -65,7 +78,7 @@ function evidenceIn(rows: readonly QueryRow[]): RequestEvidence {
     const kind = { protocol: textIn(row, "protocol"), method: textIn(row, "method"), route: textIn(row, "route") };
     if (isTelemetryExport(kind)) continue;
     if (other === "true") externals.add(service);
-    const subject = `${kind.method} ${kind.route}`.trim();
+    const subject = routeText(kind.method, kind.route);
     const shared = { service, subject };
     if (!isWaitingRequest(kind))
       found.measures.push({ ...shared, name: requestMeasures.duration, unit: "us", kind: "latency", before, after });

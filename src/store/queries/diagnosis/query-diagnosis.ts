@@ -1,8 +1,9 @@
 /** Everything that a diagnosis compares, from all signals. */
 
-import type { ChangeFact, DiagnosisFacts, DiagnosisTimesRequest, MeasureFact } from "../../../model/diagnosis.ts";
+import type { ChangeFact, DiagnosisFacts, DiagnosisTimesRequest, MeasureFact, OperationFact } from "../../../model/diagnosis.ts";
 import type { SegmentReader } from "../../segments/segment-source.ts";
 import { numberIn, type Queryable, textIn } from "../../tables/queryable.ts";
+import { queryDiagnosisHosts } from "./query-diagnosis-hosts.ts";
 import { queryDiagnosisLoad } from "./query-diagnosis-load.ts";
 import { queryDiagnosisMetrics } from "./query-diagnosis-metrics.ts";
 import { queryDiagnosisRequests } from "./query-diagnosis-requests.ts";
@@ -11,7 +12,7 @@ import { rangesSql } from "./ranges-sql.ts";
 
 /** Changes before the start of the trouble that may have to do with it. */
 const changesBeforeMs = 15 * 60_000;
-const changeKinds = ["deployment", "service-restarted", "binary-updated", "config-changed", "egress-new", "oom-kill"];
+const changeKinds = ["deployment", "service-restarted", "binary-updated", "config-changed", "egress-new", "oom-kill", "service-exited"];
 const changesMax = 200;
 const edgesMax = 20_000;
 
@@ -19,34 +20,59 @@ export async function queryDiagnosis(
   store: Queryable & { readonly segments: SegmentReader | undefined },
   times: DiagnosisTimesRequest,
 ): Promise<DiagnosisFacts> {
-  const [metrics, requests, load, spans, edges, changes] = await Promise.all([
+  const [metrics, requests, load, spans, edges, changes, hosts] = await Promise.all([
     queryDiagnosisMetrics(store, times),
     queryDiagnosisRequests(store, times),
     queryDiagnosisLoad(store, times),
     queryDiagnosisSpans(store, times),
     querySpanCalls(store, times),
     queryChanges(store, times),
+    queryDiagnosisHosts(store, times),
   ]);
+  const calls = [...edges, ...requests.calls];
   return {
     ...times,
     measures: [...metrics, ...requests.measures, ...load],
     ...spans,
-    calls: [...edges, ...requests.calls],
-    externals: externalsOf(requests.externals, metrics, load),
+    calls,
+    externals: externalsOf(requests.externals, { metrics, load, operations: spans.operations, calls }),
     changes,
+    ...hosts,
   };
 }
 
-/** Not what has processes here, whether or not their requests were seen. */
-function externalsOf(peers: readonly string[], metrics: readonly MeasureFact[], load: readonly MeasureFact[]): string[] {
-  const own = new Set(load.map(({ service }) => service));
-  const named = metrics.map(({ service }) => service).filter(isHostName);
-  return [...new Set([...peers, ...named])].filter((service) => !own.has(service));
+/**
+ * Ends that send no telemetry of their own and call nobody: others only talk to them. Not what has processes here, whether or not their requests
+ * were seen. Metrics under such a name are what a caller measured of it.
+ */
+function externalsOf(
+  peers: readonly string[],
+  {
+    metrics,
+    load,
+    operations,
+    calls,
+  }: { metrics: readonly MeasureFact[]; load: readonly MeasureFact[]; operations: readonly OperationFact[]; calls: readonly Call[] },
+): string[] {
+  const own = new Set([
+    ...load.map(({ service }) => service),
+    ...operations.map(({ service }) => service),
+    ...calls.map(({ caller }) => caller),
+  ]);
+  const resources = new Set(metrics.filter(({ kind }) => kind === "resource").map(({ service }) => service));
+  const called = new Set(calls.map(({ callee }) => callee));
+  const onlyMeasured = metrics.map(({ service }) => service).filter((service) => called.has(service) && isHostName(service));
+  return [...new Set([...peers, ...onlyMeasured])].filter((service) => !own.has(service) && !resources.has(service));
 }
 
-/** A metric whose sender is named like a host is what a client measured of a peer. */
+/** A sender of metrics with a dotted name is an address that a client measured. */
 function isHostName(service: string): boolean {
-  return /_remote$|^[\w-]+(?:\.[\w-]+)+$/i.test(service);
+  return /^[\w-]+(?:\.[\w-]+)+$/i.test(service);
+}
+
+interface Call {
+  caller: string;
+  callee: string;
 }
 
 async function querySpanCalls(store: Queryable, { before, after }: DiagnosisTimesRequest): Promise<{ caller: string; callee: string }[]> {

@@ -1,16 +1,19 @@
 /** Requests by route, as verdicts need them: the last minutes against what is normal, and the last windows of those that differ. */
 
-import { bucketMiddleNs, fineLayout, mergeHistograms, type SparseHistogram } from "../../../base/latency-histogram.ts";
+import { mergeHistograms, type SparseHistogram } from "../../../base/latency-histogram.ts";
 import type { RequestSource, RouteBaseline, RouteCell, SummaryRouteHealthFact } from "../../../model/summary.ts";
-import { numberIn, numberOrNullIn, type Queryable, type QueryParameter, type QueryRow, textIn } from "../../tables/queryable.ts";
+import { numberIn, type Queryable, type QueryRow, textIn } from "../../tables/queryable.ts";
 import { clockAheadMs } from "../query-traces.ts";
 import { type PartsRange, requestPartsSql } from "../request-parts.ts";
 import { amountsIn, roleIn } from "./period-requests.ts";
 import type { RememberedRows } from "./remembered-rows.ts";
+import { bucketedSql, bucketUs, chosen, idOf, kind, kindIn, leastWindows, type RouteKind, sharesSql } from "./route-kinds.ts";
+import { readYoungBaselines } from "./young-baselines.ts";
 
 export interface RouteHealthQuery {
   source: RequestSource;
-  service?: string;
+  /** Absent: all. */
+  services?: readonly string[];
   /** Services with no process left: what they did until then is read, however well it went. */
   gone?: ReadonlySet<string>;
   nowMs: number;
@@ -22,12 +25,6 @@ const hourMs = 60 * minuteMs;
 const dayMs = 24 * hourMs;
 /** Verdicts are about this time, whatever period is shown. */
 export const judgedMs = 5 * minuteMs;
-/** Rows of a window are there this long after it ended, at the latest; what is newer than this is not a baseline. */
-const recentMs = 90_000;
-/** A baseline for what has not been there for an hour. */
-const youngMs = 30 * minuteMs;
-/** Baselines of fewer full windows than this are not used. */
-const leastWindows = 2;
 /** Of the requests of the median window: with fewer, a window at the edge of what was observed says nothing of what is usual. */
 const fullPart = 0.25;
 const cellMs = 10_000;
@@ -38,9 +35,6 @@ const leastSlowUs = 5_000;
 const leastQueuedUs = 5_000;
 /** Fewer failures do not decide anything. */
 const leastErrors = 5;
-
-const notRequests = "AND role IN ('server', 'client') AND protocol <> 'tls'";
-const kind = "service, role, protocol, method, route";
 
 type BaselinePeriod = "before" | "yesterday";
 
@@ -57,11 +51,11 @@ export async function queryRouteHealth(
   memory?: RememberedRows<Baselines>,
 ): Promise<RouteHealth> {
   const settled = settledRanges(query.nowMs);
-  const readSettled = (): Promise<Baselines> => readBaselines(store, query, settled, true);
+  const readSettled = (): Promise<Baselines> => readBaselines(store, query, settled);
   const key = JSON.stringify([query.source, settled]);
   const [now, baselines] = await Promise.all([
     readNow(store, query),
-    memory && query.service === undefined ? memory.rows(key, query.nowMs, readSettled) : readSettled(),
+    memory && query.services === undefined ? memory.rows(key, query.nowMs, readSettled) : readSettled(),
   ]);
   const facts = [...now.routes.values()];
   for (const [id, one] of baselines) if (!now.routes.has(id)) facts.push({ ...absent(one.kind, query.source) });
@@ -72,37 +66,17 @@ export async function queryRouteHealth(
   }
   const young = facts.filter((fact) => fact.before === null && (isSuspect(fact) || query.gone?.has(fact.service)));
   if (young.length > 0) {
-    const endMs = Math.floor((query.nowMs - recentMs) / minuteMs) * minuteMs;
-    const range: PartsRange = { startMs: endMs - youngMs, endMs, resolution: "1m" };
-    const recent = await readBaselines(store, { ...query, services: servicesOf(young) }, [{ period: "before", range }], false);
-    for (const fact of young) fact.before = recent.get(idOf(fact))?.before ?? null;
+    const recent = await readYoungBaselines(store, { source: query.source, services: servicesOf(young), nowMs: query.nowMs });
+    for (const fact of young) fact.before = recent.get(idOf(fact)) ?? null;
   }
   await addCells(store, query, facts.filter(isSuspect).sort(bySuspicion).slice(0, suspectsMax));
   return { routes: facts, totals: now.totals };
-}
-
-export interface RouteKind {
-  service: string;
-  role: "server" | "client";
-  protocol: string;
-  method: string;
-  route: string;
 }
 
 type Baselines = Map<string, { kind: RouteKind; before?: RouteBaseline; yesterday?: RouteBaseline }>;
 export type RouteBaselines = Baselines;
 
 type Fact = SummaryRouteHealthFact & { p99Us?: number | null; queueMeanUs?: number | null; meanUs?: number | null };
-
-const idOf = ({ service, role, protocol, method, route }: RouteKind): string => JSON.stringify([service, role, protocol, method, route]);
-
-const kindIn = (row: QueryRow): RouteKind => ({
-  service: textIn(row, "service"),
-  role: roleIn(row),
-  protocol: textIn(row, "protocol"),
-  method: textIn(row, "method"),
-  route: textIn(row, "route"),
-});
 
 function absent(one: RouteKind, source: RequestSource): Fact {
   return { source, ...one, requests: 0, errors: 0, p95Us: null, before: null, yesterday: null, cells: [] };
@@ -144,42 +118,6 @@ function settledRanges(nowMs: number): { period: BaselinePeriod; range: PartsRan
   ];
 }
 
-interface Chosen {
-  where: string;
-  parameters: Record<string, QueryParameter>;
-}
-
-function chosen({ service, services }: { service?: string; services?: readonly string[] }): Chosen {
-  if (services !== undefined) {
-    const parameters = Object.fromEntries(services.map((name, index) => [`service${index}`, name]));
-    return { where: `${notRequests} AND service IN (${services.map((_, index) => `$service${index}`).join(", ") || "NULL"})`, parameters };
-  }
-  return service === undefined
-    ? { where: notRequests, parameters: {} }
-    : { where: `${notRequests} AND service = $service`, parameters: { service } };
-}
-
-/** Counts by group and bucket. */
-function bucketedSql(keys: string): string {
-  return `SELECT ${keys}, bucket, sum(n)::DOUBLE AS n FROM (
-      SELECT ${keys}, unnest(range(duration_lo, duration_lo + len(duration_counts))) AS bucket, unnest(duration_counts) AS n
-      FROM part WHERE len(duration_counts) BETWEEN 1 AND 4096 AND duration_lo BETWEEN 0 AND 4096
-    ) WHERE n > 0 GROUP BY ${keys}, bucket`;
-}
-
-/** Of counts by group and bucket: the bucket of each share, as `p<share>`. */
-function sharesSql(key: string, counted: string, shares: readonly number[]): string {
-  const picked = shares.map((share) => `min(bucket) FILTER (upto >= ${share / 100} * total) AS p${share}`).join(", ");
-  return `SELECT ${key}, ${picked} FROM (
-      SELECT ${key}, bucket, sum(n) OVER (PARTITION BY ${key} ORDER BY bucket) AS upto, sum(n) OVER (PARTITION BY ${key}) AS total FROM (${counted})
-    ) GROUP BY ${key}`;
-}
-
-const bucketUs = (row: QueryRow, name: string): number | null => {
-  const bucket = numberOrNullIn(row, name);
-  return bucket === null ? null : bucketMiddleNs(fineLayout, Math.min(bucket, fineLayout.bucketCount - 1)) / 1_000;
-};
-
 interface Now {
   routes: Map<string, Fact>;
   totals: RouteHealth["totals"];
@@ -196,7 +134,7 @@ async function readNow(store: Queryable, query: RouteHealthQuery): Promise<Now> 
     `WITH part AS NOT MATERIALIZED (
        SELECT hash(${kind}) AS gid, hash(service, role) AS sid, * FROM (${requestPartsSql(query.source, { startMs, endMs, resolution: "1m" }, where)})
      ),
-     bucketed AS MATERIALIZED (${bucketedSql("gid, sid")})
+     bucketed AS MATERIALIZED (${bucketedSql("gid, sid", "part")})
      SELECT g.*, d.p95, d.p99, s.p50 AS whole50, s.p95 AS whole95, s.p99 AS whole99 FROM (
        SELECT gid, any_value(sid) AS sid, ${names.join(", ")}, sum(requests) AS requests, coalesce(sum(requests) FILTER (is_error), 0) AS errors,
          sum(duration_us) AS duration_us, sum(queue_us) AS queue_us, sum(queue_samples) AS queue_samples
@@ -239,14 +177,12 @@ function totalsIn(rows: readonly QueryRow[]): RouteHealth["totals"] {
 /** Each window by itself, then what is usual of them. */
 async function readBaselines(
   store: Queryable,
-  query: RouteHealthQuery & { services?: readonly string[] },
+  query: RouteHealthQuery,
   periods: readonly { period: BaselinePeriod; range: PartsRange }[],
-  isSettled: boolean,
 ): Promise<Baselines> {
   const { where, parameters } = chosen(query);
   const parts = periods.map(({ range }, index) => {
-    const step = range.resolution === "10m" ? tenMinutesMs : minuteMs;
-    const at = `(epoch_us("time") // ${step * 1_000})::BIGINT`;
+    const at = `(epoch_us("time") // ${tenMinutesMs * 1_000})::BIGINT`;
     return `SELECT ${index}::UTINYINT AS period, hash(${index}, ${at}, ${kind}) AS gid, * FROM (${requestPartsSql(query.source, range, where)})`;
   });
   const names = kind.split(", ");
@@ -256,7 +192,7 @@ async function readBaselines(
        SELECT g.*, d.p50, d.p95 FROM (
          SELECT gid, any_value(period) AS period, ${names.map((name) => `any_value(${name}) AS ${name}`).join(", ")}, sum(requests) AS n,
            coalesce(sum(requests) FILTER (is_error), 0) AS e, sum(duration_us) AS us FROM part GROUP BY gid
-       ) g LEFT JOIN (${sharesSql("gid", bucketedSql("gid"), [50, 95])}) d ON d.gid = g.gid
+       ) g LEFT JOIN (${sharesSql("gid", bucketedSql("gid", "part"), [50, 95])}) d ON d.gid = g.gid
      ),
      weighed AS (
        SELECT *, n >= ${fullPart} * quantile_cont(n, 0.5) OVER (PARTITION BY hash(period, ${kind})) AS is_full FROM win WHERE n > 0
@@ -275,16 +211,16 @@ async function readBaselines(
     const one = kindIn(row);
     const entry = found.get(idOf(one)) ?? { kind: one };
     found.set(idOf(one), entry);
-    const expected = Math.round((range.endMs - range.startMs) / (range.resolution === "10m" ? tenMinutesMs : minuteMs));
-    entry[period] = baselineIn(row, { isSettled, windows, windowsExpected: expected });
+    entry[period] = baselineIn(row, { windows, windowsExpected: Math.round((range.endMs - range.startMs) / tenMinutesMs) });
   }
   return found;
 }
 
-function baselineIn(row: QueryRow, about: Pick<RouteBaseline, "isSettled" | "windows" | "windowsExpected">): RouteBaseline {
+function baselineIn(row: QueryRow, about: Pick<RouteBaseline, "windows" | "windowsExpected">): RouteBaseline {
   const requests = numberIn(row, "requests");
   return {
     ...about,
+    isSettled: true,
     requests,
     errors: numberIn(row, "errors"),
     meanUs: requests > 0 ? numberIn(row, "us") / requests : null,

@@ -52,7 +52,7 @@ beforeAll(async () => {
     });
     if (minute % 10 === 9) await hosts.store.rollup();
   }
-}, 120_000);
+}, 300_000);
 
 afterAll(async () => {
   await hosts[Symbol.asyncDispose]();
@@ -192,26 +192,20 @@ describe("queryServiceDetails()", () => {
 describe("querySummary() of a young service", () => {
   it("compares what is not there for an hour with its first minutes", async () => {
     const startMs = clock.wall + 200 * minuteMs;
-    const rows = Array.from({ length: 60 }, (_, index): RedRow => {
-      const isIll = index >= 54;
-      const many = Array.from(
-        { length: 20 },
-        (): MadeRequest => ({
-          atMs: startMs + index * 10_000,
-          service: "fresh",
-          role: "server",
-          route: "/f",
-          status: isIll ? "500" : "200",
-          durationNs: 1e7,
-        }),
-      );
-      return redRowOf(many);
-    });
-    await hosts.add("web-2", { red: rows });
+    const rowsOf = (service: string, illFrom: number): RedRow[] =>
+      Array.from({ length: 60 }, (_, index): RedRow => {
+        const [atMs, status] = [startMs + index * 10_000, index >= illFrom ? "500" : "200"];
+        const one: MadeRequest = { atMs, service, role: "server", route: "/f", status, durationNs: 1e7 };
+        return redRowOf(Array.from({ length: 20 }, () => one));
+      });
+    await hosts.add("web-2", { red: [...rowsOf("fresh", 54), ...rowsOf("broken", 4)] });
     const { routes } = await querySummary(hosts.store, { sinceMs: 5 * minuteMs, nowMs: startMs + 595_000 });
     const fresh = routes.find(({ service }) => service === "fresh");
     expect(fresh).toMatchObject({ yesterday: null, before: { isSettled: false, errorRatio: 0 } });
     expect(fresh?.before?.windows).toBeGreaterThan(5);
+    // It was well for 40 seconds, and has failed for nine minutes since.
+    const broken = routes.find(({ service }) => service === "broken");
+    expect(broken).toMatchObject({ before: { isSettled: false, requests: 80, errorRatio: 0 } });
     expect(fresh?.cells.slice(0, 7).map(({ errors }) => errors)).toEqual([20, 20, 20, 20, 20, 20, 0]);
   });
 
