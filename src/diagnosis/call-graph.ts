@@ -19,9 +19,9 @@ export class CallGraph {
     return [...(this.#callers.get(service) ?? [])];
   }
 
-  /** The service and everything that it needs, directly or not. */
-  reachableFrom(service: string): Set<string> {
-    const seen = new Set([service]);
+  /** These services and everything that they need, directly or not. */
+  reachableFrom(services: readonly string[]): Set<string> {
+    const seen = new Set(services);
     for (const one of seen) for (const callee of this.calleesOf(one)) seen.add(callee);
     return seen;
   }

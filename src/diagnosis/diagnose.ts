@@ -2,6 +2,9 @@
 
 import type { ChangeFact, DiagnosisFacts } from "../model/diagnosis.ts";
 import { CallGraph } from "./call-graph.ts";
+import { explainCause } from "./explain-cause.ts";
+import { judgeHosts } from "./judge-hosts.ts";
+import { judgeLimits, withoutStopped } from "./judge-limits.ts";
 import { judgeMeasures } from "./judge-measures.ts";
 import { judgeSpans } from "./judge-spans.ts";
 import { judgeSteps } from "./judge-steps.ts";
@@ -62,8 +65,12 @@ export function diagnose(facts: DiagnosisFacts, { entry, symptom }: DiagnosisQue
   const withSpans = new Set(
     facts.operations.filter(({ after, before }) => after.self.count >= 3 && before.self.count >= 5).map(({ service }) => service),
   );
+  const symptoms = judgeMeasures(facts.measures, { graph, isExternal: (one) => externals.has(one), hasSpans: (one) => withSpans.has(one) });
+  const stopped = judgeLimits(facts, symptoms, graph);
   const found = [
-    ...judgeMeasures(facts.measures, { graph, isExternal: (one) => externals.has(one), hasSpans: (one) => withSpans.has(one) }),
+    ...stopped,
+    ...judgeHosts(facts, symptoms),
+    ...withoutStopped(symptoms, stopped, graph),
     ...judgeSpans(facts.operations, facts.links, entry),
     ...judgeSteps(facts.steps),
     ...judgeTraffic(facts.measures, entry),
@@ -71,7 +78,11 @@ export function diagnose(facts: DiagnosisFacts, { entry, symptom }: DiagnosisQue
   const needed = neededBy(entry, found, graph);
   const weighed = found.map((suspicion) => weighedBy(suspicion, { symptom, needed, changes: facts.changes, startMs: facts.after.fromMs }));
   const byService = new Map<string, Suspicion[]>();
-  for (const suspicion of weighed) byService.set(suspicion.service, [...(byService.get(suspicion.service) ?? []), suspicion]);
+  for (const suspicion of weighed) {
+    const own = byService.get(suspicion.service);
+    if (own) own.push(suspicion);
+    else byService.set(suspicion.service, [suspicion]);
+  }
   for (const own of byService.values()) own.sort((a, b) => b.score - a.score);
   const ranked = [...byService].sort(([nameA, [a]], [nameB, [b]]) => (b?.score ?? 0) - (a?.score ?? 0) || (nameA < nameB ? -1 : 1));
   const causes = ranked
@@ -88,10 +99,10 @@ export function diagnose(facts: DiagnosisFacts, { entry, symptom }: DiagnosisQue
 
 /** What the entry needs; without one, what services with symptoms need. Null: nothing is known of who needs whom. */
 function neededBy(entry: string | null, found: readonly Suspicion[], graph: CallGraph): ReadonlySet<string> | null {
-  if (entry !== null) return graph.calleesOf(entry).length > 0 ? graph.reachableFrom(entry) : null;
+  if (entry !== null) return graph.calleesOf(entry).length > 0 ? graph.reachableFrom([entry]) : null;
   const suffering = found.filter(({ kind, rawScore }) => (kind === "slow" || kind === "failing") && rawScore >= leastScore);
   if (suffering.length === 0) return null;
-  return new Set(suffering.flatMap(({ service }) => [...graph.reachableFrom(service)]));
+  return graph.reachableFrom(suffering.map(({ service }) => service));
 }
 
 function weighedBy(
@@ -125,13 +136,15 @@ function causeOf(
 ): Cause {
   const [first] = own;
   const score = first?.score ?? 0;
+  const explained = first ? explainCause(first, facts) : null;
+  const shown = explained && first ? [{ ...first, ...explained }, ...own] : own;
   return {
     service,
-    kind: first?.kind ?? "slow",
-    pointer: first?.pointer ?? "",
+    kind: shown[0]?.kind ?? "slow",
+    pointer: shown[0]?.pointer ?? "",
     score,
     confidence: confidenceOf(score, rival),
-    evidence: own.filter((one) => one.score >= leastScore / 2).slice(0, evidenceShown),
+    evidence: shown.filter((one) => one.score >= leastScore / 2).slice(0, evidenceShown),
     chain: entry === null || entry === service ? [service] : graph.path(entry, service),
     change: changeOf(service, facts.changes, facts.after.fromMs),
   };

@@ -1,6 +1,6 @@
 /** Facts for tests of the statistics: quiet unless said otherwise. */
 
-import type { DiagnosisFacts, MeasureFact, Spread, StepCounts, TimesFact } from "../model/diagnosis.ts";
+import type { DiagnosisFacts, HostFact, MeasureFact, Spread, SpreadPair, StepCounts, TimesFact } from "../model/diagnosis.ts";
 
 export const steady = (median: number, spread = median * 0.1, count = 60): Spread => ({
   count,
@@ -37,6 +37,25 @@ export const stepCounts = (traces: number, records: number): StepCounts => ({
   recordsTimesSpans: records,
 });
 
+export const pair = (before: number, after: number): SpreadPair => ({ before: steady(before), after: steady(after) });
+
+/** A quiet host of two cores. */
+export const host = (values: Partial<HostFact>): HostFact => ({
+  agentId: "a1",
+  hostname: "vm1",
+  cores: 2,
+  busy: pair(0.3, 0.3),
+  steal: pair(0, 0),
+  cpuWait: pair(0.1, 0.1),
+  ioWait: pair(0, 0),
+  memoryWait: pair(0, 0),
+  retransmits: pair(0, 0),
+  services: ["web", "stock"],
+  disks: [],
+  programs: [],
+  ...values,
+});
+
 export const facts = (values: Partial<DiagnosisFacts>): DiagnosisFacts => ({
   before: [{ fromMs: 0, untilMs: 3_600_000 }],
   after: { fromMs: 3_660_000, untilMs: 3_960_000 },
@@ -47,5 +66,7 @@ export const facts = (values: Partial<DiagnosisFacts>): DiagnosisFacts => ({
   calls: [],
   externals: [],
   changes: [],
+  hosts: [],
+  limits: [],
   ...values,
 });

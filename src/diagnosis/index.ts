@@ -4,5 +4,7 @@
  * @module
  */
 
+export { databaseFindings } from "./database-findings.ts";
 export { type Cause, type Diagnosis, diagnose } from "./diagnose.ts";
+export { type DatabaseKnowledge, databaseCandidates, judgeDatabases, worstStatement } from "./judge-database.ts";
 export type { CauseKind, Suspicion } from "./suspicion.ts";

@@ -55,16 +55,17 @@ function judgeLinks(links: readonly LinkFact[], floorUs: number): Suspicion[] {
       return { ...link, score };
     });
   const services = new Set(judged.flatMap(({ caller, callee }) => [caller, callee]));
+  const [byCaller, byCallee] = [groupedBy(judged, "caller"), groupedBy(judged, "callee")];
   return [...services].flatMap((service) => {
-    const incoming = judged.filter(({ callee }) => callee === service);
-    const outgoing = judged.filter(({ caller }) => caller === service);
-    const asCallee = mean(incoming.map((link) => link.score - sharedPart * meanScore(siblings(link, judged, "caller"))));
+    const incoming = byCallee.get(service) ?? [];
+    const outgoing = byCaller.get(service) ?? [];
+    const asCallee = mean(incoming.map((link) => link.score - sharedPart * meanScore(siblings(link, byCaller.get(link.caller)))));
     const [only] = outgoing;
     // With a single link both ends look the same; the callee is likelier.
     const asCaller =
       outgoing.length > 1 || only === undefined
         ? meanScore(outgoing)
-        : singlePart * (only.score - sharedPart * meanScore(siblings(only, judged, "callee")));
+        : singlePart * (only.score - sharedPart * meanScore(siblings(only, byCallee.get(only.callee))));
     const isCallee = incoming.length > 0 && asCallee >= asCaller;
     const worst = (isCallee ? incoming : [...incoming, ...outgoing]).reduce((most, one) => (most.score >= one.score ? most : one));
     const [usual, now] = [worst.before.median, worst.after.median];
@@ -81,9 +82,19 @@ function judgeLinks(links: readonly LinkFact[], floorUs: number): Suspicion[] {
   });
 }
 
+function groupedBy(links: readonly JudgedLink[], end: "caller" | "callee"): Map<string, JudgedLink[]> {
+  const groups = new Map<string, JudgedLink[]>();
+  for (const link of links) {
+    const group = groups.get(link[end]);
+    if (group) group.push(link);
+    else groups.set(link[end], [link]);
+  }
+  return groups;
+}
+
 /** Other links with the same end. */
-function siblings(link: JudgedLink, all: readonly JudgedLink[], end: "caller" | "callee"): JudgedLink[] {
-  return all.filter((other) => other !== link && other[end] === link[end]);
+function siblings(link: JudgedLink, sameEnd: readonly JudgedLink[] = []): JudgedLink[] {
+  return sameEnd.filter((other) => other !== link);
 }
 
 const mean = (values: readonly number[]): number => (values.length === 0 ? 0 : values.reduce((sum, one) => sum + one, 0) / values.length);

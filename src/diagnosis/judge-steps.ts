@@ -25,16 +25,20 @@ interface Deviation {
 
 export function judgeSteps(steps: readonly StepFact[]): Suspicion[] {
   const worst = new Map<string, Deviation>();
-  const children = new Map<string, Set<string>>();
+  const parents = new Map<string, Set<string>>();
   for (const fact of steps) {
     const key = keyOf(fact.service, fact.operation);
-    if (fact.kind === "span") children.set(key, (children.get(key) ?? new Set()).add(keyOf(fact.childService, fact.child)));
+    if (fact.kind === "span") {
+      const child = keyOf(fact.childService, fact.child);
+      parents.set(child, (parents.get(child) ?? new Set()).add(key));
+    }
     const score = deviationScore(fact);
     if (score > 0 && score > (worst.get(key)?.score ?? 0)) worst.set(key, { fact, score });
   }
   const best = new Map<string, Suspicion>();
+  const below = worstBelow(parents, worst);
   for (const [key, { fact, score }] of worst) {
-    const further = worstBelow(key, fact.service, children, worst);
+    const further = below.get(key)?.find((other) => other.fact.service !== fact.service);
     const left = score - (further === undefined ? 0 : explainedPart * further.score * reachOf(fact, further.fact));
     if (left > (best.get(fact.service)?.score ?? Number.NEGATIVE_INFINITY)) {
       best.set(fact.service, { ...suspicionOf(fact), score: left, rawScore: score, explainedBy: further?.fact.service ?? "" });
@@ -59,23 +63,28 @@ function deviationScore({ before, after }: StepFact): number {
   return beyond <= 0 ? 0 : (greatest * beyond) / (beyond + halfway);
 }
 
-/** Among operations of other services that this one leads to. */
+/**
+ * By operation: the worst deviation that it leads to, and the worst one of another service than that. Greatest first, each goes up to its callers as far
+ * as it is one of the two, so that every call is followed twice at most, and not once for each operation above it.
+ */
 function worstBelow(
-  key: string,
-  service: string,
-  children: ReadonlyMap<string, ReadonlySet<string>>,
+  parents: ReadonlyMap<string, ReadonlySet<string>>,
   worst: ReadonlyMap<string, Deviation>,
-): Deviation | undefined {
-  let found: Deviation | undefined;
-  const seen = new Set([key]);
-  for (const one of seen) {
-    for (const child of children.get(one) ?? []) {
-      seen.add(child);
-      const deviation = worst.get(child);
-      if (deviation && deviation.fact.service !== service && deviation.score > (found?.score ?? 0)) found = deviation;
+): ReadonlyMap<string, readonly Deviation[]> {
+  const below = new Map<string, Deviation[]>();
+  for (const [key, deviation] of [...worst].sort(([, a], [, b]) => b.score - a.score)) {
+    const reached = new Set([key]);
+    for (const one of reached) {
+      for (const parent of parents.get(one) ?? []) {
+        const known = below.get(parent) ?? [];
+        if (known.length === 2 || known[0]?.fact.service === deviation.fact.service) continue;
+        known.push(deviation);
+        below.set(parent, known);
+        reached.add(parent);
+      }
     }
   }
-  return found;
+  return below;
 }
 
 /** The part of the unusual traces that the other operation can have to do with: it must have run in them. */

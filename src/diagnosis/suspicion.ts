@@ -1,6 +1,25 @@
 /** A service that one statistic points at. */
 
-export type CauseKind = "resource" | "slow" | "failing" | "slow-code" | "slow-link" | "changed-path" | "more-traffic" | "host";
+/** What the statistics find; the database causes are found by what is known of a database. */
+export type CauseKind =
+  | "resource"
+  | "slow"
+  | "failing"
+  | "slow-code"
+  | "slow-link"
+  | "changed-path"
+  | "more-traffic"
+  | "host"
+  | "hot-code"
+  | "blocked-thread"
+  | "waiting"
+  | "disk-wait"
+  | "packet-loss"
+  | "cpu-limit"
+  | "out-of-memory"
+  | "down"
+  | DatabaseCauseKind;
+type DatabaseCauseKind = "slow-statement" | "missing-index" | "lock-wait" | "pool-exhausted" | "connections-full" | "evictions";
 
 export interface Suspicion {
   service: string;

@@ -1,5 +1,6 @@
 import { describe, expect, it, vi } from "vitest";
 import { CoralError } from "../base/errors.ts";
+import type { Incident } from "../model/incident.ts";
 import { colonyTools } from "./colony-tools.ts";
 import type { ColonyBackend } from "./contract/backend.ts";
 import { findTool, listTools } from "./contract/tool-list.ts";
@@ -29,15 +30,21 @@ describe("colonyTools", () => {
       "coral_get_egress",
       "coral_diagnose",
       "coral_evidence",
+      "coral_incidents",
+      "coral_verify",
+      "coral_whatif",
+      "coral_slo",
       "coral_query_summary",
       "coral_query_deployments",
       "coral_query_top",
       "coral_query_red",
       "coral_query_connections",
+      "coral_query_database",
       "coral_query_traces",
       "coral_query_logs",
       "coral_query_metrics",
       "coral_query_host",
+      "coral_profile_functions",
       "coral_query_sql",
       "coral_list_events",
     ]);
@@ -58,6 +65,14 @@ describe("colonyTools", () => {
 });
 
 describe("coral_get_status", () => {
+  it("mentions open incidents, and is quiet without", async () => {
+    const symptoms = [{ service: "api", measure: "down", now: null }];
+    const incident = { number: 7, severity: "critical", startedMs: 0, endedMs: 60_000, symptoms, cause: null } as unknown as Incident;
+    const answer = await call<ColonyStatus>("coral_get_status", {}, { incidents: async () => ({ incidents: [incident], open: 1 }) });
+    expect(answer.incidents).toMatchObject({ open: 1, worst: { id: "inc-7", service: "api", endedAt: "1970-01-01T00:01:00.000Z" } });
+    expect(await call<ColonyStatus>("coral_get_status", {}, {})).not.toHaveProperty("incidents");
+  });
+
   it("counts agents by health and shows each host now, the worst first", async () => {
     const answer = await call<ColonyStatus>(
       "coral_get_status",
@@ -121,6 +136,7 @@ describe("coral_get_status", () => {
         losses: async () => [
           { agentId: "a", signal: "host", rows: 5, reason: "pruned", at: "" },
           { agentId: "a", signal: "host", rows: 7, reason: "pruned", at: "" },
+          ...["host", "host_cpu", "host_disk", "red"].map((signal) => ({ agentId: "a", signal, rows: 2, reason: "disk-full", at: "" })),
           { agentId: "*", signal: "*", rows: null, reason: "colony-damaged", at: "" },
         ],
       },
@@ -132,10 +148,30 @@ describe("coral_get_status", () => {
       ["store-near-limit", "The store holds 96 B of 100 B: the oldest rows are pruned before their retention ends"],
       ["duplicate-agent", "Agent id x is used by 2 hosts: one, two"],
       ["clock-difference", "The clock of a.example.org is 1m 5s behind the colony's"],
-      ["rows-lost", "12 rows of host from a are missing: pruned"],
+      ["rows-lost", "12 rows of host from a.example.org are missing: pruned"],
+      ["rows-lost", "8 rows of host, host_cpu, host_disk and 1 more from a.example.org are missing: disk-full"],
       ["rows-lost", "an unknown number of rows of all signals from all agents are missing: colony-damaged"],
     ]);
     for (const warning of answer.warnings) expect(warning.fix).not.toBe("");
+    expect(answer.warnings.slice(-3).map(({ fix }) => fix)).toEqual([
+      expect.stringContaining("the agent's retention"),
+      expect.stringContaining("Free space on a.example.org"),
+      expect.stringContaining("the colony's disk"),
+    ]);
+  });
+
+  it("shows an agent whose answers come slowly, with the figures", async () => {
+    const link = { isSlow: true, pullMs: 2_300, pullBytes: 18_432, bytesPerSecond: 8_014 };
+    const answer = await call<ColonyStatus>("coral_get_status", {}, { agents: async () => [agentOf("a", { link }), agentOf("b")] });
+    expect(answer.agents).toMatchObject({ healthy: 2, slow: 1 });
+    expect(answer.hosts.map(({ agentId, isSlow }) => [agentId, isSlow])).toEqual([
+      ["a", true],
+      ["b", false],
+    ]);
+    expect(answer.warnings.map(({ kind, message }) => [kind, message])).toContainEqual([
+      "agent-slow",
+      "a.example.org answers slowly: 18.0 KiB took 2s (64 kbit/s, mean of the last pulls), so its newest rows come late",
+    ]);
   });
 
   it.each([

@@ -7,15 +7,21 @@ import { agentExec } from "./commands/agent-exec.ts";
 import { resolveTargetsTool } from "./commands/resolve-targets.ts";
 import type { ColonyBackend } from "./contract/backend.ts";
 import type { Tool } from "./contract/define-tool.ts";
+import { queryDatabase } from "./databases/query-database.ts";
 import { markDeployment } from "./deployments/mark-deployment.ts";
 import { queryDeployments } from "./deployments/query-deployments.ts";
 import { diagnoseTool } from "./diagnosis/diagnose-tool.ts";
 import { getEvidence } from "./diagnosis/get-evidence.ts";
 import { queryHost } from "./host/query-host.ts";
+import { listIncidents } from "./incidents/list-incidents.ts";
+import { listObjectives, removeObjective, setObjective } from "./incidents/slo-tools.ts";
+import { verifyIncident } from "./incidents/verify-incident.ts";
+import { whatIf } from "./incidents/what-if.ts";
 import { getEgress, getIngress } from "./network/get-endpoints.ts";
 import { getExternalDependencies } from "./network/get-external-dependencies.ts";
 import { getTopology } from "./network/get-topology.ts";
 import { queryConnections } from "./network/query-connections.ts";
+import { profileFunctions } from "./profile/query-profile.ts";
 import { listEvents } from "./services/list-events.ts";
 import { listServices } from "./services/list-services.ts";
 import { getStatus } from "./status/get-status.ts";
@@ -41,21 +47,29 @@ export const colonyTools = [
   getEgress,
   diagnoseTool,
   getEvidence,
+  listIncidents,
+  verifyIncident,
+  whatIf,
+  listObjectives,
   querySummary,
   queryDeployments,
   queryTop,
   queryRed,
   queryConnections,
+  queryDatabase,
   queryTraces,
   captureRequests,
   queryLogs,
   queryMetrics,
   queryHost,
+  profileFunctions,
   querySql,
   listEvents,
   resolveTargetsTool,
   agentExec,
   markDeployment,
+  setObjective,
+  removeObjective,
   createToken,
   listTokens,
   revokeToken,

@@ -15,6 +15,7 @@ export type {
 } from "./agents/agent-status.ts";
 export type {
   AgentServiceStatus,
+  DatabaseConnected,
   ManagedServiceInfo,
   ManagedServiceList,
   ServiceCheck,
@@ -23,14 +24,20 @@ export type {
 } from "./agents/managed-service.ts";
 export { colonyTools, type ToolAnswer } from "./colony-tools.ts";
 export { resolveTargets, selectorText, usableTargets } from "./commands/command-targets.ts";
-export type { ColonyBackend, ColonyFacts, CreateTokenRequest, LossFact } from "./contract/backend.ts";
+export type { ColonyBackend, ColonyFacts, CreateTokenRequest, DatabaseProblem, LossFact } from "./contract/backend.ts";
 export { commonInputs } from "./contract/common-inputs.ts";
 export { defineTool, type Permission, permissions, permits, type Tool, type ToolCallContext } from "./contract/define-tool.ts";
 export type { InputField } from "./contract/input-fields.ts";
 export { findTool, listTools, type ToolListEntry } from "./contract/tool-list.ts";
+export { connectLine } from "./databases/connect-line.ts";
 export { compareBuilds, verdictOf } from "./deployments/compare-builds.ts";
 export { deployedText, reasonOf, sharesText, whatWasDeployed } from "./deployments/describe-deployment.ts";
+export { diagnoseTool } from "./diagnosis/diagnose-tool.ts";
 export { runDiagnosis } from "./diagnosis/run-diagnosis.ts";
+export { type Breach, declaredBreaches } from "./incidents/find-breaches.ts";
+export { briefOf } from "./incidents/incident-view.ts";
+export { symptomNow } from "./incidents/judge-objective.ts";
+export { type Breaches, readBreaches } from "./incidents/read-breaches.ts";
 export { maxRangesFileBytes, type ProviderRanges, parseProviderRanges } from "./network/ranges/provider-ranges.ts";
 export { findPublishedLink, type PublishedRanges, parsePublishedRanges, publishedRanges } from "./network/ranges/published-ranges.ts";
 export type { RangeFormat } from "./network/ranges/range-formats.ts";
@@ -51,8 +58,16 @@ export type {
   ExpectedLink,
 } from "./schemas/audit.ts";
 export type { CapturedRequest, CaptureEnd, CaptureEvent, CaptureRequest, CaptureResult } from "./schemas/capture.ts";
-export type { CommandKind, CommandOutcome, CommandRequest, CommandResult, ResolvedTargets, TargetAgent } from "./schemas/command.ts";
+export type {
+  CommandKind,
+  CommandOutcome,
+  CommandRequest,
+  CommandResult,
+  ResolvedTargets,
+  TargetAgent,
+} from "./schemas/command.ts";
 export { type Answer, type Completeness, completenessOf } from "./schemas/completeness.ts";
+export type { DatabaseList } from "./schemas/database.ts";
 export type {
   BuildChange,
   BuildReport,
@@ -66,9 +81,19 @@ export type {
 export type { DiagnosisResult, EvidenceResult } from "./schemas/diagnosis.ts";
 export type { EventList } from "./schemas/event.ts";
 export type { HostQueryResult, HostReport } from "./schemas/host.ts";
+export type {
+  IncidentBrief,
+  IncidentDetail,
+  IncidentSymptomView,
+  ObjectiveList,
+  OpenIncidents,
+  Verification,
+  WhatIf,
+} from "./schemas/incident.ts";
 export type { LogPattern, LogRecord, LogResult } from "./schemas/logs.ts";
 export type { MetricResult } from "./schemas/metrics.ts";
 export type { EndpointList, EndpointUse, Topology, TopologyEdge, TopologyNode } from "./schemas/network.ts";
+export type { ProfileFunction, ProfileNode, ProfileResult } from "./schemas/profile.ts";
 export type { RuntimeContextFacts, RuntimeContextList, RuntimeDistribution } from "./schemas/runtime.ts";
 export type { Service, ServiceList } from "./schemas/service.ts";
 export type { ColonyInfo, ColonyStatus, StoreInfo } from "./schemas/status.ts";

@@ -76,7 +76,8 @@ export function componentOf({ labels, hostname }: Pick<AgentInfo, "labels" | "ho
 }
 
 function summaryOf(agent: AgentInfo): AgentSummary {
-  const { agentId, hostname, health, healthReason, connected, version, lastContactAgoMs, pullLagMs, revoked, isLegacy, runtime } = agent;
+  const { agentId, hostname, health, healthReason, connected, version, lastContactAgoMs, pullLagMs, link, revoked, isLegacy, runtime } =
+    agent;
   return {
     agentId,
     hostname,
@@ -87,6 +88,7 @@ function summaryOf(agent: AgentInfo): AgentSummary {
     version,
     lastContactAgoMs,
     pullLagMs,
+    link,
     revoked,
     isLegacy,
     runtimeType: runtime?.runtimeType ?? "",

@@ -30,12 +30,23 @@ export interface ManagedServiceList {
 /** `promoted` was found by the agent before, `registered` was not; the others were connected already. */
 export type ConnectOutcomeKind = "promoted" | "registered" | "updated" | "unchanged";
 
+export interface DatabaseConnected {
+  engine: string;
+  version: string;
+  user: string;
+  /** Null: unknown. */
+  canWrite: boolean | null;
+  notes: string[];
+}
+
 /** Reply of `POST /v1/services`. */
 export interface ServicesConnected {
   services: (ManagedServiceInfo & {
     outcome: ConnectOutcomeKind;
     /** What the agent had discovered on the port; null when nothing listened there. */
     discovered: { name: string; method: string } | null;
+    /** What its credentials opened; absent without credentials. */
+    database?: DatabaseConnected | undefined;
   })[];
 }
 

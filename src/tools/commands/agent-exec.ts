@@ -2,11 +2,11 @@ import * as z from "zod";
 import { CoralError, isErrorCode } from "../../base/errors.ts";
 import { given } from "../../base/given.ts";
 import type { ColonyBackend } from "../contract/backend.ts";
-import { defineTool } from "../contract/define-tool.ts";
+import { defineTool, type ToolCallContext } from "../contract/define-tool.ts";
 import { durationInput } from "../contract/duration-input.ts";
-import { type CommandOutcome, commandResultSchema, type TargetAgent } from "../schemas/command.ts";
+import { type CommandOutcome, commandResultSchema, type ResolvedTargets, type TargetAgent } from "../schemas/command.ts";
 import { type CompletenessNote, completenessOf } from "../schemas/completeness.ts";
-import { resolveTargets, usableTargets } from "./command-targets.ts";
+import { resolveTargets, selectorText, usableTargets } from "./command-targets.ts";
 import { selectorOf, targetFields } from "./resolve-targets.ts";
 
 /** A model reads every byte; people stream with coral exec. */
@@ -35,14 +35,7 @@ export const agentExec = defineTool({
   handle: async (backend: ColonyBackend, input, context) => {
     if ((input.command === undefined) === (input.argv === undefined))
       throw new CoralError({ code: "invalid", message: 'Cannot run a command: pass either "command" or "argv"' });
-    const resolved = await resolveTargets(backend, "exec", selectorOf(input), context);
-    const usable = usableTargets(resolved, {});
-    if (usable.length > maxAgents) {
-      throw new CoralError({
-        code: "exhausted",
-        message: `Cannot run a command at "${resolved.target}": ${usable.length} agents match and one call reaches at most ${maxAgents}; select fewer`,
-      });
-    }
+    const { resolved, usable } = await chooseTargets(backend, input, context);
     const result = await backend.execute(
       {
         ...given({ text: input.command, argv: input.argv }),
@@ -60,6 +53,28 @@ export const agentExec = defineTool({
     return { output: result, completeness: completenessOf([...skipped.map(skipNote), ...result.outcomes.flatMap(outcomeNotes)]) };
   },
 });
+
+/** A command that no agent gets is in the audit, too: it shows what somebody, or a model, wanted to do. */
+async function chooseTargets(
+  backend: ColonyBackend,
+  input: Parameters<typeof selectorOf>[0] & { command?: string | undefined; argv?: string[] | undefined },
+  context: ToolCallContext,
+): Promise<{ resolved: ResolvedTargets; usable: TargetAgent[] }> {
+  const selector = selectorOf(input);
+  try {
+    const resolved = await resolveTargets(backend, "exec", selector, context);
+    const usable = usableTargets(resolved, {});
+    if (usable.length <= maxAgents) return { resolved, usable };
+    throw new CoralError({
+      code: "exhausted",
+      message: `Cannot run a command at "${resolved.target}": ${usable.length} agents match and one call reaches at most ${maxAgents}; select fewer`,
+    });
+  } catch (error) {
+    const refusal = { target: selectorText(selector), reason: CoralError.from(error).message };
+    await backend.refuseCommand({ ...given({ text: input.command, argv: input.argv }), ...refusal }, context);
+    throw error;
+  }
+}
 
 /** Where at the agent: in the container if one is named, else in the service unless the host is wanted. */
 export function placeOf(service: string | null, container: string | undefined, onHost: boolean) {

@@ -2,7 +2,7 @@ import { expect, test } from "vitest";
 import type { CoralError } from "../../base/errors.ts";
 import { sampleRuntime, sampleSidecar } from "../../model/runtime-facts.fixture.ts";
 import { agentOf, colonyOf, context, serviceOf } from "../sample-colony.fixture.ts";
-import type { CommandKind, CommandOutcome, CommandRequest, TargetSelector } from "../schemas/command.ts";
+import type { CommandKind, CommandOutcome, CommandRefusal, CommandRequest, TargetSelector } from "../schemas/command.ts";
 import { agentExec } from "./agent-exec.ts";
 import { resolveTargets, usableTargets } from "./command-targets.ts";
 import { resolveTargetsTool } from "./resolve-targets.ts";
@@ -171,6 +171,20 @@ test("coral_agent_exec is read-only by default, runs in the service, and notes w
   expect(other.asked).toMatchObject({ argv: ["df", "-h"], where: { kind: "container", container: "web" }, readOnly: false });
   const host = await execWith([outcome()], { service: "api", argv: ["df"], onHost: true });
   expect(host.asked).toMatchObject({ where: { kind: "host" } });
+});
+
+test("coral_agent_exec without an agent that can run it is recorded, with what was wanted and why not", async () => {
+  const refusals: CommandRefusal[] = [];
+  const colony = colonyOf({
+    agents: async () => fleet,
+    refuseCommand: async (refusal) => {
+      refusals.push(refusal);
+    },
+  });
+  await expect(agentExec.call(colony, { agents: ["nowhere"], command: "rm x" }, context)).rejects.toMatchObject({ code: "not-found" });
+  expect(refusals).toEqual([
+    { text: "rm x", target: expect.stringContaining("nowhere"), reason: expect.stringContaining('Cannot find agent "nowhere"') },
+  ]);
 });
 
 test("coral_agent_exec fails when every agent refuses, and answers when one does not", async () => {

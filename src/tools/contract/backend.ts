@@ -3,8 +3,11 @@
  * are the tools' own work, so that they are the same everywhere and tested here.
  */
 
+import type { ErrorCode } from "../../base/errors.ts";
 import type { AuditRequest } from "../../model/audit.ts";
 import type { ConnectionsFacts, ConnectionsRequest } from "../../model/connections.ts";
+import type { InspectedDatabase } from "../../model/database-facts.ts";
+import type { DatabaseTraffic } from "../../model/database-traffic.ts";
 import type { DiagnosisFacts, DiagnosisTimesRequest, EvidenceFact, OnsetFact } from "../../model/diagnosis.ts";
 import type {
   EdgePageRequest,
@@ -17,6 +20,7 @@ import type {
 } from "../../model/edges.ts";
 import type { ColonyEvent, EventsRequest, KeptFact, UnobservedFact } from "../../model/events.ts";
 import type { HostFacts, HostNow, HostRequest } from "../../model/host.ts";
+import type { Incident, IncidentsRequest, Objective, RequestTotals, RequestTotalsRequest } from "../../model/incident.ts";
 import type { LogPatternsFacts, LogsFacts, LogsRequest } from "../../model/logs.ts";
 import type {
   MetricFacts,
@@ -27,10 +31,17 @@ import type {
   PromqlFacts,
   PromqlRequest,
 } from "../../model/metrics.ts";
+import type { ProfileFacts, ProfileRequest } from "../../model/profiles.ts";
 import type { RedFacts, RedRequest, ServiceCpuFact, SpanRedFacts, SpanRedRequest, TrafficLossFact } from "../../model/red.ts";
 import type { ServiceAtAgent, ServicesRequest } from "../../model/services.ts";
 import type { SqlRequest, SqlResult } from "../../model/sql.ts";
-import type { ServiceDetailsFacts, ServiceDetailsRequest, SummaryFacts, SummaryRequest } from "../../model/summary.ts";
+import type {
+  ServiceDetailsFacts,
+  ServiceDetailsRequest,
+  SummaryFacts,
+  SummaryRequest,
+  SummaryRouteHealthFact,
+} from "../../model/summary.ts";
 import type { SpanProcessFact, TraceFacts, TraceRequest, TracesFacts, TracesRequest } from "../../model/traces.ts";
 import type { AgentInfo } from "../schemas/agent.ts";
 import type {
@@ -43,7 +54,7 @@ import type {
   ExpectedLink,
 } from "../schemas/audit.ts";
 import type { CaptureEvent, CaptureRequest } from "../schemas/capture.ts";
-import type { CommandRequest, CommandResult } from "../schemas/command.ts";
+import type { CommandRefusal, CommandRequest, CommandResult } from "../schemas/command.ts";
 import type { Deployment, DeploymentMarked, DeploymentsRequest, MarkDeploymentRequest } from "../schemas/deployment.ts";
 import type { LegacyPhase, RuntimeContextFacts } from "../schemas/runtime.ts";
 import type { ColonyInfo, StoreInfo } from "../schemas/status.ts";
@@ -121,6 +132,21 @@ export interface CreateTokenRequest {
   uses: number | null;
 }
 
+export type SetObjectiveRequest = Omit<Objective, "setBy" | "setMs">;
+export interface InspectDatabasesRequest {
+  service: string;
+  /** To be explained; null: none. */
+  statement: string | null;
+  targets: readonly { agentId: string; ports: readonly number[] }[];
+}
+
+/** Why an agent did not inspect a database; `not-found`: it has no credentials. */
+export interface DatabaseProblem {
+  agentId: string;
+  code: ErrorCode;
+  message: string;
+}
+
 export interface ColonyBackend {
   status(context: ToolCallContext): Promise<ColonyFacts>;
   /** The whole registry, revoked agents included. */
@@ -140,7 +166,10 @@ export interface ColonyBackend {
   edgeRed(request: EdgesRequest & { among?: EdgeRedKey[] }, context: ToolCallContext): Promise<EdgeRedFacts>;
   connections(request: ConnectionsRequest, context: ToolCallContext): Promise<ConnectionsFacts>;
   /** Facts about the health of all services, or of one. */
+  /** Those of all services are shared by calls and up to two seconds old. */
   summary(request: SummaryRequest, context: ToolCallContext): Promise<SummaryFacts>;
+  /** What one service served and sent by route, as of now. */
+  routeHealth(request: { service: string }, context: ToolCallContext): Promise<SummaryRouteHealthFact[]>;
   /** Routes, peers, time series and load of one service, by hooks or by spans. */
   serviceDetails(request: ServiceDetailsRequest, context: ToolCallContext): Promise<ServiceDetailsFacts>;
   /** Newest first. */
@@ -152,9 +181,26 @@ export interface ColonyBackend {
   diagnosisOnset(request: { untilMs: number }, context: ToolCallContext): Promise<OnsetFact>;
   /** What all signals say of the two times. */
   diagnosisFacts(request: DiagnosisTimesRequest, context: ToolCallContext): Promise<DiagnosisFacts>;
+  /** Statements of databases and connections to them, in the two times. */
+  databaseTraffic(request: DiagnosisTimesRequest, context: ToolCallContext): Promise<DatabaseTraffic>;
+  /** What databases report, by the agents that have credentials for them. */
+  inspectDatabases(
+    request: InspectDatabasesRequest,
+    context: ToolCallContext,
+  ): Promise<{ found: InspectedDatabase[]; problems: DatabaseProblem[] }>;
   /** Keeps the newest 2,000, for `evidence`. */
-  keepEvidence(facts: readonly EvidenceFact[]): void;
-  evidence(id: string): EvidenceFact | undefined;
+  keepEvidence(facts: readonly EvidenceFact[]): Promise<void>;
+  evidence(id: string): Promise<EvidenceFact | undefined>;
+  /** Open ones first, then the newest; and how many are open. */
+  incidents(request: IncidentsRequest, context: ToolCallContext): Promise<{ incidents: Incident[]; open: number }>;
+  incident(number: number, context: ToolCallContext): Promise<Incident | undefined>;
+  objectives(context: ToolCallContext): Promise<Objective[]>;
+  /** Replaces what was declared for the same service and route. */
+  setObjective(request: SetObjectiveRequest, context: ToolCallContext): Promise<Objective>;
+  /** How many there were. */
+  removeObjective(request: { service: string; route: string }, context: ToolCallContext): Promise<number>;
+  /** Served requests by route within each of the times. */
+  requestTotals(request: RequestTotalsRequest, context: ToolCallContext): Promise<RequestTotals[]>;
   /** What agents' hooks missed. */
   trafficLosses(request: { agentIds?: readonly string[]; sinceMs: number }, context: ToolCallContext): Promise<TrafficLossFact[]>;
   /** Log records, newest first. */
@@ -192,6 +238,10 @@ export interface ColonyBackend {
   capture(request: CaptureRequest, context: ToolCallContext): AsyncIterable<CaptureEvent>;
   /** Runs a command at each of the agents, to its end; failures of single agents are outcomes. */
   execute(request: CommandRequest, context: ToolCallContext): Promise<CommandResult>;
+  /** CPU samples of a service by stack. */
+  profile(request: ProfileRequest, context: ToolCallContext): Promise<ProfileFacts>;
+  /** Records a command that no agent can run, for the audit. */
+  refuseCommand(refusal: CommandRefusal, context: ToolCallContext): Promise<void>;
   sql(request: SqlRequest, context: ToolCallContext): Promise<SqlResult>;
   /** Of the colony and its agents, newest first. */
   events(request: EventsRequest, context: ToolCallContext): Promise<ColonyEvent[]>;

@@ -26,11 +26,11 @@ export const minBlocks = { before: 6, after: 4 };
 const minPieces = 8;
 /** Without pieces: blocks before, and how many independent ones they are worth. */
 const proven = { blocks: 24, independent: 8 };
-/** A centre that ignores outliers varies more than a mean. */
+/** The standard error of a trimmed centre relative to that of a mean. */
 const centreVariance = 1.3;
-/** How much of the plain standard deviation counts at least: bursts before tell of bursts after, though centres ignore most of them. */
+/** Floor of the noise estimate, as a share of the plain standard deviation: a trimmed centre hides bursts, but bursts before predict bursts after. */
 const outlierWeight = 0.7;
-/** Fewer independent blocks cannot be told from more in a short time. */
+/** Within a short time, fewer independent blocks than this cannot be distinguished from more. */
 const minIndependent = 4;
 const maxCorrelation = 0.97;
 
@@ -47,7 +47,7 @@ export function compareBlocks(before: readonly number[], after: readonly number[
   const isLong = pieces.length >= minPieces;
   if (spread === 0) return { ...base, isProven: isLong || before.length >= proven.blocks, pValue: difference === 0 ? 1 : 0 };
   const meanVariance = (count: number): number => (centreVariance * spread ** 2 * inflation(count, correlation)) / count;
-  // Deviations that outlast what neighbours show are seen in stretches as long as the time after.
+  // Deviations that last longer than neighbouring blocks show appear in stretches as long as the time after.
   const varianceAfter = Math.max(meanVariance(after.length), isLong ? deviation(pieces) ** 2 : 0);
   const varianceBefore = meanVariance(before.length);
   const independent = Math.min(before.length, Math.max(minIndependent, (centreVariance * spread ** 2) / varianceBefore));
@@ -63,7 +63,7 @@ export function median(values: readonly number[]): number {
   );
 }
 
-/** Mean of the middle half: ignores short bursts, and does not stick to zero as a median does where failures are rare. */
+/** Mean of the middle half: ignores short bursts, and unlike a median is not stuck at zero where failures are rare. */
 export function middleMean(values: readonly number[]): number {
   const sorted = [...values].sort((a, b) => a - b);
   const cut = Math.floor(sorted.length / 4);
@@ -131,7 +131,7 @@ interface Drifting {
   correlation: number;
 }
 
-/** What is left of a difference when the time before goes on rising or falling as it did, if it clearly did; never more than the difference. */
+/** The part of a difference that a continued trend of the time before does not explain; never more than the difference itself. */
 function withoutTrend({ before, countAfter, difference, spread, correlation }: Drifting): number {
   const slope = slopeOf(before);
   // Error of a slope through so many points.

@@ -1,5 +1,7 @@
 import * as z from "zod";
 import { CoralError } from "../../base/errors.ts";
+import type { Diagnosis } from "../../diagnosis/index.ts";
+import type { EvidenceFact } from "../../model/diagnosis.ts";
 import type { ColonyBackend } from "../contract/backend.ts";
 import { sinceInput } from "../contract/common-inputs.ts";
 import { defineTool, type ToolCallContext } from "../contract/define-tool.ts";
@@ -9,6 +11,7 @@ import { diagnosisSchema } from "../schemas/diagnosis.ts";
 import { trafficNotes } from "../traffic/traffic-notes.ts";
 import { timesOf } from "./diagnosis-times.ts";
 import { type Question, readQuestion } from "./question-words.ts";
+import { type DatabasesRead, readDatabases } from "./read-databases.ts";
 import { runDiagnosis } from "./run-diagnosis.ts";
 
 const dayMs = 86_400_000;
@@ -31,16 +34,32 @@ export const diagnoseTool = defineTool({
   handle: async (backend: ColonyBackend, input, context) => {
     const question = await questionOf(backend, input.question, context);
     const times = await timesOf(input, backend.nowMs(), (request) => backend.diagnosisOnset(request, context));
-    const { result, evidence } = await runDiagnosis(times, question, (asked) => backend.diagnosisFacts(asked, context));
-    backend.keepEvidence(evidence);
+    const databaseNotes: CompletenessNote[] = [];
+    const readMore = async (diagnosis: Diagnosis): Promise<DatabasesRead> => {
+      const read = await readDatabases(backend, diagnosis, times, context);
+      databaseNotes.push(...read.notes);
+      return read;
+    };
+    const { result, evidence } = await runDiagnosis(times, question, (asked) => backend.diagnosisFacts(asked, context), readMore);
+    await keepEvidence(backend, evidence);
     const agents = activeAgents(await backend.agents(context));
     const sinceMs = times.after.untilMs - times.after.fromMs;
     const notes: CompletenessNote[] = await trafficNotes(backend, { agents, chosen: undefined, sinceMs, isEmpty: false }, context);
+    notes.push(...databaseNotes);
     if (question.unknown.length > 0)
       notes.unshift({ kind: "no-data", message: `ignored words that are neither a service nor a symptom: ${question.unknown.join(", ")}` });
     return { output: result, completeness: completenessOf(notes) };
   },
 });
+
+/** An answer is worth more than its ids: a store that cannot be written, as on a full disk, does not take it away. */
+async function keepEvidence(backend: ColonyBackend, evidence: readonly EvidenceFact[]): Promise<void> {
+  try {
+    await backend.keepEvidence(evidence);
+  } catch {
+    // The ids do not open then, and coral evidence says so.
+  }
+}
 
 async function questionOf(backend: ColonyBackend, text: string | undefined, context: ToolCallContext): Promise<Question> {
   if (text === undefined) return { service: null, symptom: null, unknown: [] };
@@ -51,10 +70,10 @@ async function questionOf(backend: ColonyBackend, text: string | undefined, cont
   const services = [...new Set([...places.map(({ service }) => service), ...senders])].sort();
   const question = readQuestion(text, services);
   if (question.service === null && question.symptom === null) {
-    const known = services.slice(0, 10).join(", ");
+    const known = services.length === 0 ? "" : ` (${services.slice(0, 10).join(", ")})`;
     throw new CoralError({
       code: "not-found",
-      message: `Cannot diagnose "${text}": it names no known service and no symptom; use a service (${known}) or words such as slow, errors`,
+      message: `Cannot diagnose "${text}": it names no known service and no symptom; use a service${known} or words such as slow, errors`,
       details: { question: text },
     });
   }

@@ -1,19 +1,20 @@
 import { describe, expect, it } from "vitest";
+import type { TimeRange } from "../../model/diagnosis.ts";
 import { timesOf } from "./diagnosis-times.ts";
 
 const minuteMs = 60_000;
 const nowMs = Date.UTC(2026, 0, 2, 12);
 const since = 5 * minuteMs;
 const onset =
-  (onsetMs: number | null, seenSinceMs = 0) =>
+  (onsetMs: number | null, seenSinceMs = 0, earlier: TimeRange[] = []) =>
   () =>
-    Promise.resolve({ onsetMs, seenSinceMs });
+    Promise.resolve({ onsetMs, earlier, seenSinceMs });
 
 describe("timesOf()", () => {
-  it("begins at the onset and compares with the hour that ended a minute before", async () => {
+  it("begins at the onset and compares with the hour that ended half a minute before", async () => {
     const fromMs = nowMs - 12 * minuteMs;
     expect(await timesOf({ since }, nowMs, onset(fromMs))).toEqual({
-      before: [{ fromMs: fromMs - 61 * minuteMs, untilMs: fromMs - minuteMs }],
+      before: [{ fromMs: fromMs - 60.5 * minuteMs, untilMs: fromMs - minuteMs / 2 }],
       after: { fromMs, untilMs: nowMs },
       isOnsetFound: true,
     });
@@ -23,7 +24,24 @@ describe("timesOf()", () => {
     expect((await timesOf({ since }, nowMs, onset(null))).after.fromMs).toBe(nowMs - since);
     const young = await timesOf({ since }, nowMs, onset(null, nowMs - 6 * minuteMs));
     expect(young.after.fromMs).toBe(nowMs - 2 * minuteMs);
-    expect(young.before).toEqual([{ fromMs: nowMs - 6 * minuteMs, untilMs: nowMs - 3 * minuteMs }]);
+    expect(young.before).toEqual([{ fromMs: nowMs - 6 * minuteMs, untilMs: nowMs - 2.5 * minuteMs }]);
+  });
+
+  it("counts milliseconds whole, whenever the colony started", async () => {
+    const { after, before } = await timesOf({ since }, nowMs, onset(null, nowMs - 100_000));
+    expect([after, ...before].flatMap(({ fromMs, untilMs }) => [fromMs, untilMs]).every(Number.isInteger)).toBe(true);
+  });
+
+  it("leaves earlier trouble out of what is usual, unless too little is left", async () => {
+    const fromMs = nowMs - 2 * minuteMs;
+    const trouble = { fromMs: nowMs - 20 * minuteMs, untilMs: nowMs - 10 * minuteMs };
+    const { before } = await timesOf({ since }, nowMs, onset(fromMs, nowMs - 40 * minuteMs, [trouble]));
+    expect(before).toEqual([
+      { fromMs: nowMs - 40 * minuteMs, untilMs: trouble.fromMs },
+      { fromMs: trouble.untilMs, untilMs: fromMs - minuteMs / 2 },
+    ]);
+    const long = { fromMs: nowMs - 39 * minuteMs, untilMs: nowMs - 4 * minuteMs };
+    expect((await timesOf({ since }, nowMs, onset(fromMs, nowMs - 40 * minuteMs, [long]))).before).toHaveLength(1);
   });
 
   it("has nothing to compare with when nothing was seen before", async () => {

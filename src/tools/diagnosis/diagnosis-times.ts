@@ -18,11 +18,14 @@ export interface DiagnosedTimes {
 }
 
 /** Between what is usual and the onset: the trouble may have begun a little earlier than it showed. */
-const guardMs = 60_000;
+const guardMs = 30_000;
 const usualMs = 60 * 60_000;
 /** With less before the onset there is nothing to compare with. */
-export const leastUsualMs = 2 * 60_000;
-const leastAfterMs = 60_000;
+export const leastUsualMs = 90_000;
+/** Without an onset: shorter times differ by chance. */
+const leastQuietMs = 60_000;
+/** Of trouble that has just begun, the first seconds are enough: what was good before would dilute it. */
+const leastAfterMs = 15_000;
 
 export async function timesOf(
   input: TimesInput,
@@ -33,17 +36,32 @@ export async function timesOf(
   const untilMs = given?.untilMs ?? (input.at === undefined ? nowMs : timeIn(input.at, nowMs, "at"));
   const found = await onset({ untilMs });
   // A young colony keeps two thirds of what it has seen to compare with.
-  const sinceMs = Math.min(input.since, (untilMs - (found.seenSinceMs ?? 0)) / 3);
-  const fromMs = given?.fromMs ?? Math.min(found.onsetMs ?? untilMs - sinceMs, untilMs - leastAfterMs);
+  const sinceMs = Math.floor(Math.min(input.since, (untilMs - (found.seenSinceMs ?? 0)) / 3));
+  const fromMs = given?.fromMs ?? Math.min(found.onsetMs ?? untilMs - Math.max(sinceMs, leastQuietMs), untilMs - leastAfterMs);
   const usualEndMs = fromMs - guardMs;
   const usual = input.baseline === undefined ? undefined : rangeIn(input.baseline, nowMs, "baseline");
   // What was never seen is not usual.
   const before = usual ?? { fromMs: Math.max(usualEndMs - usualMs, found.seenSinceMs ?? Number.POSITIVE_INFINITY), untilMs: usualEndMs };
+  const quiet = usual === undefined ? without(before, found.earlier) : [before];
   return {
-    before: before.untilMs > before.fromMs ? [before] : [],
+    before: before.untilMs > before.fromMs ? quiet : [],
     after: { fromMs, untilMs },
     isOnsetFound: given === undefined && found.onsetMs !== null,
   };
+}
+
+/** The range without times of trouble, as long as enough of it is left to know what is usual. */
+function without(range: TimeRange, trouble: readonly TimeRange[]): TimeRange[] {
+  let { fromMs } = range;
+  const left: TimeRange[] = [];
+  for (const one of trouble) {
+    if (one.fromMs > fromMs) left.push({ fromMs, untilMs: Math.min(one.fromMs, range.untilMs) });
+    fromMs = Math.max(fromMs, one.untilMs);
+    if (fromMs >= range.untilMs) break;
+  }
+  if (fromMs < range.untilMs) left.push({ fromMs, untilMs: range.untilMs });
+  const leftMs = left.reduce((sum, one) => sum + one.untilMs - one.fromMs, 0);
+  return leftMs >= Math.max(leastUsualMs, (range.untilMs - range.fromMs) / 4) ? left : [range];
 }
 
 /** `14:05..14:20`, `2026-01-02T03:04:05Z..10m`. */

@@ -13,12 +13,12 @@ export const getEvidence = defineTool({
   output: evidenceSchema,
   permission: "read",
   changes: false,
-  handle: (backend: ColonyBackend, { id }) => {
-    const found = backend.evidence(id);
+  handle: async (backend: ColonyBackend, { id }) => {
+    const found = await backend.evidence(id);
     if (found === undefined)
       throw new CoralError({
         code: "not-found",
-        message: `Cannot open evidence "${id}": the colony does not hold it; run coral diagnose again, the same question gives the same ids`,
+        message: `Cannot open evidence "${id}": the colony does not have it; run coral diagnose again for new ids`,
         details: { id },
       });
     const { before, after, ...rest } = found;
@@ -29,6 +29,6 @@ export const getEvidence = defineTool({
       until: iso(after.untilMs),
       comparedWith: before.map(({ fromMs, untilMs }) => ({ from: iso(fromMs), until: iso(untilMs) })),
     };
-    return Promise.resolve({ output, completeness: completenessOf([]) });
+    return { output, completeness: completenessOf([]) };
   },
 });

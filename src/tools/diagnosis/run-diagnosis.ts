@@ -5,6 +5,7 @@ import type { DiagnosisFacts, EvidenceFact } from "../../model/diagnosis.ts";
 import type { DiagnosisResult } from "../schemas/diagnosis.ts";
 import { type DiagnosedTimes, leastUsualMs } from "./diagnosis-times.ts";
 import { evidenceId } from "./evidence-id.ts";
+import { evidenceCommands, nextSteps } from "./next-steps.ts";
 import type { Question } from "./question-words.ts";
 
 export interface DiagnosisRun {
@@ -13,21 +14,30 @@ export interface DiagnosisRun {
   evidence: EvidenceFact[];
 }
 
-const minuteMs = 60_000;
 const maxRuledOut = 3;
+const maxNext = 3;
 
 export async function runDiagnosis(
   times: DiagnosedTimes,
   question: Pick<Question, "service" | "symptom">,
   readFacts: (times: DiagnosedTimes) => Promise<DiagnosisFacts>,
+  /** Makes causes exact; absent: causes stay as the statistics find them. */
+  readMore?: (diagnosis: Diagnosis) => Promise<{ diagnosis: Diagnosis; next: DiagnosisResult["next"] }>,
 ): Promise<DiagnosisRun> {
   const usualMs = times.before.reduce((sum, { fromMs, untilMs }) => sum + untilMs - fromMs, 0);
   if (usualMs < leastUsualMs) return { result: resultOf("not-enough-data", times, question.service, null), evidence: [] };
   const facts = await readFacts(times);
-  const diagnosis = diagnose(facts, { entry: question.service, symptom: question.symptom });
+  const found = diagnose(facts, { entry: question.service, symptom: question.symptom });
+  const { diagnosis, next } = readMore === undefined ? { diagnosis: found, next: [] } : await readMore(found);
   const verdict = diagnosis.services === 0 ? "not-enough-data" : diagnosis.causes.length === 0 ? "no-issue" : "issue";
-  const evidence = diagnosis.causes.flatMap((cause) => cause.evidence.map((one) => evidenceOf(one, times)));
-  return { result: resultOf(verdict, times, question.service, { diagnosis, facts }), evidence };
+  const evidence = diagnosis.causes.flatMap((cause) => cause.evidence.map((one) => evidenceOf(one, times, facts)));
+  const result = resultOf(verdict, times, question.service, { diagnosis, facts });
+  return { result: { ...result, next: eachOnce([...next, ...result.next]).slice(0, maxNext) }, evidence };
+}
+
+/** A step of a database has better reasons than the same step of the kind. */
+function eachOnce(steps: DiagnosisResult["next"]): DiagnosisResult["next"] {
+  return steps.filter(({ command }, index) => steps.findIndex((other) => other.command === command) === index);
 }
 
 const iso = (ms: number): string => new Date(ms).toISOString();
@@ -56,20 +66,22 @@ function resultOf(
       confidence: Math.round(cause.confidence * 100) / 100,
       summary: headline(cause, externals),
       chain: cause.chain,
-      evidence: cause.evidence.map((one) => ({ id: evidenceOf(one, times).id, statement: one.statement })),
+      evidence: cause.evidence.map((one) => ({ id: idOf(one, times), statement: one.statement })),
       change: cause.change === null ? null : `${cause.change.message} (${iso(cause.change.timeMs).slice(11, 19)}Z)`,
     })),
     ruledOut: (found?.diagnosis.ruledOut ?? []).slice(0, maxRuledOut),
-    next: first ? nextSteps(first, times) : [],
+    next: first && found ? nextSteps(first, { ...found.facts, after: times.after }) : [],
   };
 }
 
 function quietText(verdict: DiagnosisResult["verdict"], diagnosis: Diagnosis | undefined): string {
   if (verdict === "not-enough-data")
-    return "Too little was observed before the time in question to know what is usual; wait some minutes, or name a baseline";
+    return "Not enough data from before the time in question to know what is usual; wait a few minutes, or give a baseline";
   const nearest = diagnosis?.nearest ?? null;
   const largest =
-    nearest === null || nearest.score <= 0 ? "" : ` Largest deviation, within what is common: ${nearest.service}: ${nearest.statement}.`;
+    nearest === null || nearest.score <= 0
+      ? ""
+      : ` Largest deviation, still within what is common: ${nearest.service}: ${nearest.statement}.`;
   return `No issue: requests, spans, logs and resources of ${diagnosis?.services ?? 0} services are as usual.${largest}`;
 }
 
@@ -77,11 +89,25 @@ const kindWords: Record<CauseKind, string> = {
   resource: "uses far more of a resource than usual",
   slow: "is slow by itself",
   failing: "fails by itself",
-  "slow-code": "spends the time in its own code",
+  "slow-code": "spends more time in its own code",
   "slow-link": "is slow to reach",
-  "changed-path": "takes another path through its code",
+  "changed-path": "takes a different code path than usual",
   "more-traffic": "gets far more requests than usual",
-  host: "runs on a host that is overloaded",
+  host: "is overloaded and slows its services",
+  "hot-code": "burns CPU in its own code",
+  "blocked-thread": "is blocked: one busy thread holds up all of its routes",
+  waiting: "is slow because it waits: it uses no more CPU",
+  "slow-statement": "takes longer for one statement",
+  "lock-wait": "has statements that wait, most likely for a lock",
+  "pool-exhausted": "has no free connection in its pool",
+  "disk-wait": "waits for a slow disk",
+  "packet-loss": "is slow to reach: packets are lost",
+  "cpu-limit": "is throttled at its CPU limit",
+  "out-of-memory": "runs out of memory",
+  down: "is down",
+  "missing-index": "reads a whole table: an index is missing",
+  "connections-full": "has no free connections",
+  evictions: "evicts keys: its memory is full",
 };
 
 function headline({ service, kind }: Cause, externals: ReadonlySet<string>): string {
@@ -90,10 +116,15 @@ function headline({ service, kind }: Cause, externals: ReadonlySet<string>): str
   return `${service} ${kindWords[kind]}`;
 }
 
-function evidenceOf(suspicion: Suspicion, { before, after }: DiagnosedTimes): EvidenceFact {
+function idOf({ service, kind, pointer, figures }: Suspicion, { after }: DiagnosedTimes): string {
+  return evidenceId([service, kind, pointer, figures.name, String(after.fromMs), String(after.untilMs)]);
+}
+
+function evidenceOf(suspicion: Suspicion, times: DiagnosedTimes, facts: DiagnosisFacts): EvidenceFact {
   const { service, kind, pointer, statement, figures } = suspicion;
+  const { before, after } = times;
   return {
-    id: evidenceId([service, kind, pointer, figures.name, String(after.fromMs), String(after.untilMs)]),
+    id: idOf(suspicion, times),
     service,
     kind,
     pointer,
@@ -104,32 +135,6 @@ function evidenceOf(suspicion: Suspicion, { before, after }: DiagnosedTimes): Ev
     now: figures.after,
     before,
     after,
-    commands: commandsFor(suspicion, sinceOf(after.fromMs, after.untilMs)),
+    commands: evidenceCommands(suspicion, { ...facts, after }),
   };
-}
-
-function sinceOf(fromMs: number, untilMs: number): string {
-  return `${Math.max(5, Math.ceil((untilMs - fromMs) / minuteMs) + 5)}m`;
-}
-
-function commandsFor({ service, kind }: Pick<Suspicion, "service" | "kind">, since: string): string[] {
-  const name = /^[\w.:/-]+$/.test(service) ? service : `'${service}'`;
-  switch (kind) {
-    case "resource":
-      return [`coral query metrics ${name} --since ${since}`, `coral query summary ${name}`];
-    case "slow-code":
-    case "slow-link":
-      return [`coral query traces ${name} --since ${since}`];
-    case "changed-path":
-      return [`coral query logs ${name} --since ${since}`, `coral query traces ${name} --since ${since}`];
-    default:
-      return [`coral query red ${name} --since ${since}`, `coral query summary ${name}`];
-  }
-}
-
-function nextSteps(first: Cause, { after }: DiagnosedTimes): DiagnosisResult["next"] {
-  const [command = "coral query summary"] = commandsFor(first, sinceOf(after.fromMs, after.untilMs));
-  const look = { command, why: "look at it; reads stored data, costs nothing at the service" };
-  if (first.kind === "resource" || first.kind === "changed-path" || first.kind === "more-traffic") return [look];
-  return [look, { command: `coral capture ${first.service} --duration 30s`, why: "see live requests; about 1% CPU at the agent for 30 s" }];
 }

@@ -79,6 +79,8 @@ describe("judgeRoute()", () => {
   it("does not take waiting for a CPU of a busy host for waiting for a worker", () => {
     const waiting = steadily({ p50Us: 40_000, queueUs: 30_000 });
     expect(verdictOf(waiting, {}, 9_000)).toBe("queueing");
+    // How long it waits usually is not known.
+    expect(verdictOf(waiting, { before: null, yesterday: null })).toBe("");
     expect(verdictOf(waiting, {}, 11_000)).toBe("");
   });
 

@@ -190,7 +190,7 @@ function countAbove({ lo, counts }: SparseHistogram, bucket: number): number {
 
 /** Waiting for a worker shows as slowness. As slow as before is how it is, and on a busy host everything waits for a CPU. */
 function judgeQueue(fact: SummaryRouteHealthFact, nowMs: number, noiseUs: number): QueueVerdict | null {
-  if (fact.role === "client") return null;
+  if (fact.role === "client" || (fact.before === null && fact.yesterday === null)) return null;
   const usualUs = Math.max(0, ...[fact.before, fact.yesterday].map((baseline) => baseline?.meanUs ?? 0));
   const leastUs = Math.max(thresholds.queue.leastUs, 3 * noiseUs);
   const windows = windowsOf(fact.cells, leastInWindow.queue, nowMs);

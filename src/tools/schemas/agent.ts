@@ -8,6 +8,9 @@ export type AgentHealth = z.infer<typeof agentHealthSchema>;
 /** Wall time, ISO 8601 in UTC with milliseconds. */
 export const isoTimeSchema = z.string();
 
+/** Means of the last pulls that carried rows; slow: the newest rows come late. */
+const agentLinkSchema = z.object({ isSlow: z.boolean(), pullMs: z.number(), pullBytes: z.number(), bytesPerSecond: z.number() });
+
 /** One agent as the registry knows it. */
 export const agentInfoSchema = z.object({
   agentId: z.string(),
@@ -33,6 +36,8 @@ export const agentInfoSchema = z.object({
   lastContactAgoMs: z.number().nullable(),
   /** How old the newest stored row is; null when there is none. */
   pullLagMs: z.number().nullable(),
+  /** Null: not connected, or too few pulls yet. */
+  link: agentLinkSchema.nullable(),
   /** Agent's wall clock minus the colony's, at registration; null when unknown. */
   clockDifferenceMs: z.number().nullable(),
   certificateExpiresAt: isoTimeSchema.nullable(),
@@ -59,6 +64,7 @@ export const agentSummarySchema = agentInfoSchema
     version: true,
     lastContactAgoMs: true,
     pullLagMs: true,
+    link: true,
     revoked: true,
     isLegacy: true,
   })

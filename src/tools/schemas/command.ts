@@ -105,3 +105,12 @@ export interface CommandRequest {
   maxOutputBytes: number;
   readOnly: boolean;
 }
+
+/** A command that no agent can run: as asked for, and why not. */
+export interface CommandRefusal {
+  argv?: string[];
+  text?: string;
+  /** The targets as asked for: `service=api env=prod`. */
+  target: string;
+  reason: string;
+}

@@ -1,6 +1,7 @@
 import * as z from "zod";
 import type { HostNow } from "../../model/host.ts";
 import { agentHealthSchema, isoTimeSchema } from "./agent.ts";
+import { openIncidentsSchema } from "./incident.ts";
 import { runtimeDistributionSchema } from "./runtime.ts";
 
 export const colonyInfoSchema = z.object({
@@ -43,6 +44,7 @@ export const statusWarningSchema = z.object({
   kind: z.enum([
     "duplicate-agent",
     "agent-silent",
+    "agent-slow",
     "agent-revoked",
     "rows-lost",
     "store-near-limit",
@@ -79,11 +81,15 @@ export const colonyStatusSchema = z.object({
   colony: colonyInfoSchema,
   /** Worst first, as coral_query_summary ranks services. */
   attention: z.array(attentionSchema),
+  /** Absent: none is open. */
+  incidents: openIncidentsSchema.optional(),
   agents: z.object({
     total: z.number(),
     healthy: z.number(),
     degraded: z.number(),
     unhealthy: z.number(),
+    /** Of all these, those that answer slowly; absent: none. */
+    slow: z.number().optional(),
     /** With a tunnel now. One that has stopped is missing here at once; its health goes by its silence. */
     connected: z.number(),
   }),
@@ -99,6 +105,8 @@ export const colonyStatusSchema = z.object({
       mode: z.string(),
       isLegacy: z.boolean(),
       lastContactAgoMs: z.number().nullable(),
+      /** Its answers come slowly. */
+      isSlow: z.boolean(),
     }),
   ),
   runtimes: runtimeDistributionSchema,

@@ -3,6 +3,7 @@
 import * as z from "zod";
 import { isoTimeSchema } from "./agent.ts";
 import { verdictSchema } from "./deployment.ts";
+import { openIncidentsSchema } from "./incident.ts";
 
 /** `unknown`: no signals received. Worst first. */
 export const healthLevels = ["critical", "degraded", "unknown", "ok"] as const;
@@ -136,6 +137,8 @@ export const summaryResultSchema = z.object({
   windowMs: z.number(),
   /** Services that there are, by health; `services` may hold fewer. */
   totals: z.object({ services: z.number(), critical: z.number(), degraded: z.number(), unknown: z.number(), ok: z.number() }),
+  /** With a service, those that concern it. Absent: none is open. */
+  incidents: openIncidentsSchema.optional(),
   services: z.array(serviceSummarySchema),
 });
 export type SummaryResult = z.infer<typeof summaryResultSchema>;

@@ -10,6 +10,7 @@ import { cutList, lossNotes, silentAgentNotes } from "../contract/missing-data.t
 import type { AgentHealth, AgentInfo } from "../schemas/agent.ts";
 import { completenessOf } from "../schemas/completeness.ts";
 import { type ColonyStatus, colonyStatusSchema } from "../schemas/status.ts";
+import { readOpenIncidents } from "../summary/open-incidents.ts";
 import { readHealth } from "../summary/read-health.ts";
 import { attentionOf, gapWindowMs, unobservedOf } from "./attention.ts";
 import { statusWarnings } from "./status-warnings.ts";
@@ -29,7 +30,7 @@ export const getStatus = defineTool({
   permission: "read",
   changes: false,
   handle: async (backend: ColonyBackend, _input, context) => {
-    const [facts, allAgents, hostsNow, places, losses, health, coverage] = await Promise.all([
+    const [facts, allAgents, hostsNow, places, losses, health, coverage, incidents] = await Promise.all([
       backend.status(context),
       backend.agents(context),
       backend.hostsNow(context),
@@ -37,6 +38,7 @@ export const getStatus = defineTool({
       backend.losses({ sinceMs: lossWindowMs }, context),
       readHealth(backend, context),
       backend.coverage({ sinceMs: gapWindowMs }, context),
+      readOpenIncidents(backend, undefined, context),
     ]);
     const agents = currentAgents(allAgents);
     const hosts = hostLines(agents, hostsNow);
@@ -45,16 +47,19 @@ export const getStatus = defineTool({
     const names = new Map(agents.map(({ agentId, hostname }) => [agentId, hostname]));
     const first = [...attentionOf(health, hostsNow, (agentId) => names.get(agentId) ?? agentId), ...unobservedOf(agents, coverage)];
     const attention = cutList(first, attentionMax, "services and hosts that need attention", "coral_query_summary lists them all");
+    const slow = agents.filter((agent) => agent.link?.isSlow).length;
     const count = (health: AgentHealth): number => agents.filter((agent) => agent.health === health).length;
     return {
       output: {
         colony: facts.colony,
         attention: attention.items,
+        ...(incidents && { incidents }),
         agents: {
           total: agents.length,
           healthy: count("healthy"),
           degraded: count("degraded"),
           unhealthy: count("unhealthy"),
+          ...(slow > 0 ? { slow } : {}),
           connected: agents.filter((agent) => agent.connected).length,
         },
         hosts: shown.items,
@@ -79,7 +84,7 @@ function hostLines(agents: readonly AgentInfo[], hostsNow: readonly HostNow[]): 
   const nowOf = new Map(hostsNow.map((host) => [host.agentId, host]));
   return agents
     .map((agent): ColonyStatus["hosts"][number] => {
-      const { agentId, hostname, health, isLegacy, lastContactAgoMs } = agent;
+      const { agentId, hostname, health, link, isLegacy, lastContactAgoMs } = agent;
       const now = nowOf.get(agentId);
       return {
         agentId,
@@ -90,6 +95,7 @@ function hostLines(agents: readonly AgentInfo[], hostsNow: readonly HostNow[]): 
         mode: agent.runtime === null ? "-" : modeLabel(agent.runtime),
         isLegacy,
         lastContactAgoMs,
+        isSlow: link?.isSlow ?? false,
         sampledAt: now?.sampledAt ?? null,
         cpuBusyRatio: now?.cpuBusyRatio ?? null,
         cpuCount: now?.cpuCount ?? null,

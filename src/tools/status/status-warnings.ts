@@ -1,12 +1,12 @@
 /** What an operator should look at, each with what to do about it. */
 
-import { formatBytes, formatDurationMs } from "../../base/units.ts";
+import { formatBitRate, formatBytes, formatDurationMs } from "../../base/units.ts";
 import { runtimeWarnings } from "../agents/runtime-warnings.ts";
 import type { ColonyFacts, LossFact } from "../contract/backend.ts";
 import { activeAgents } from "../contract/match-agents.ts";
-import { lossNotes } from "../contract/missing-data.ts";
 import type { AgentInfo } from "../schemas/agent.ts";
 import type { StatusWarning } from "../schemas/status.ts";
+import { lossWarnings } from "./loss-warnings.ts";
 
 const clockDifferenceMaxMs = 5_000;
 const storeNearLimitRatio = 0.95;
@@ -17,7 +17,7 @@ export function statusWarnings(facts: ColonyFacts, agents: AgentInfo[], losses: 
     ...storeWarnings(facts),
     ...duplicateWarnings(facts),
     ...agentWarnings(agents),
-    ...lossWarnings(losses),
+    ...lossWarnings(losses, agents),
     ...nameWarnings(facts),
     ...runtimeWarnings(facts, agents),
   ];
@@ -101,6 +101,15 @@ function agentWarnings(agents: AgentInfo[]): StatusWarning[] {
         fix: `On ${hostname} run coral agent status; start it with coral agent start, or revoke it if the host is gone`,
       });
     }
+    if (agent.link?.isSlow) {
+      const { pullBytes, pullMs, bytesPerSecond } = agent.link;
+      warnings.push({
+        kind: "agent-slow",
+        agentId,
+        message: `${hostname} answers slowly: ${formatBytes(pullBytes)} took ${formatDurationMs(pullMs)} (${formatBitRate(bytesPerSecond)}, mean of the last pulls), so its newest rows come late`,
+        fix: `Check the network between ${hostname} and the colony, and the load of ${hostname}; longer intervals in its agent.yaml send less`,
+      });
+    }
     if (agent.clockDifferenceMs !== null && Math.abs(agent.clockDifferenceMs) > clockDifferenceMaxMs) {
       const direction = agent.clockDifferenceMs > 0 ? "ahead of" : "behind";
       warnings.push({
@@ -112,15 +121,6 @@ function agentWarnings(agents: AgentInfo[]): StatusWarning[] {
     }
   }
   return warnings;
-}
-
-function lossWarnings(losses: LossFact[]): StatusWarning[] {
-  return lossNotes(losses).map((note) => ({
-    kind: "rows-lost",
-    message: note.message,
-    fix: "Keep the colony reachable for longer than the agent's retention, or raise the agent's store limit",
-    ...(note.agent === undefined ? {} : { agentId: note.agent }),
-  }));
 }
 
 function nameWarnings({ nameProblems }: ColonyFacts): StatusWarning[] {

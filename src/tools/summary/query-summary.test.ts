@@ -1,4 +1,5 @@
 import { describe, expect, it } from "vitest";
+import type { Incident } from "../../model/incident.ts";
 import type {
   ServiceDetailsFacts,
   SummaryCallFact,
@@ -170,6 +171,23 @@ const exitOf = (service: string) => ({
 });
 
 describe("coral_query_summary", () => {
+  it("mentions open incidents: the worst of all, or those that concern one service", async () => {
+    const symptom = { service: "api", measure: "errors", now: 0.34 };
+    const times = { startedMs: nowMs - minuteMs, endedMs: null };
+    const open = [
+      { number: 9, severity: "critical", ...times, endedMs: nowMs, symptoms: [symptom], cause: null },
+      { number: 8, severity: "warning", ...times, symptoms: [symptom], cause: null },
+      { number: 7, severity: "critical", ...times, symptoms: [symptom], cause: { service: "db", chain: ["api", "db"] } },
+    ] as unknown as Incident[];
+    const colony: Partial<ColonyBackend> = { incidents: async () => ({ incidents: open, open: 3 }) };
+    const since = new Date(nowMs - minuteMs).toISOString();
+    const worst = { id: "inc-7", severity: "critical", since, endedAt: null, service: "api", measure: "errors", now: 0.34 };
+    expect((await ask({}, { colony })).incidents).toEqual({ open: 3, worst });
+    expect((await ask({ service: "api" }, { colony })).incidents).toEqual({ open: 3, worst });
+    expect(await ask({ service: "shop" }, { colony })).not.toHaveProperty("incidents");
+    expect(await ask({}, {})).not.toHaveProperty("incidents");
+  });
+
   it("finds nothing wrong where all is as it was", async () => {
     const { services, totals } = await ask({}, withWindows(steadily({})));
     expect(totals).toEqual({ services: 1, critical: 0, degraded: 0, unknown: 0, ok: 1 });
@@ -569,6 +587,11 @@ describe("coral_query_summary", () => {
     ]);
     expect(await health(agentOf("web-1"), { ...sampled, places: [placeOf(port, { health: "healthy" })] })).toEqual(["ok "]);
     expect(await health(blind, { ...sampled, places: [placeOf("api", { health: "healthy" })] })).toEqual(["ok "]);
+    // Its last requests say nothing of now.
+    const ended = { places: [placeOf("api", { isPresent: false, isReplaced: true })], events: [exitOf("api")] };
+    expect(await health(agentOf("web-1"), { ...sampled, ...ended, requests: calm("api"), routes: [routeOf("api")] })).toEqual([
+      "unknown not running: api exited",
+    ]);
     expect(await health(blind, { ...sampled, requests: calm("api") })).toEqual(["ok "]);
   });
 

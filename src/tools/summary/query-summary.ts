@@ -8,6 +8,7 @@ import { type ServiceSummary, type SummaryResult, summaryResultSchema } from "..
 import { findSender } from "../services/find-service.ts";
 import { trafficNotes } from "../traffic/traffic-notes.ts";
 import { calleeFindings, describeService } from "./describe-service.ts";
+import { readOpenIncidents } from "./open-incidents.ts";
 import { summarizeServices } from "./summarize-services.ts";
 import { type ServiceFacts, sortFindings } from "./summary-rules.ts";
 
@@ -32,9 +33,10 @@ export const querySummary = defineTool({
     const agents = activeAgents(await backend.agents(context));
     const service = input.service === undefined ? undefined : await findSender(backend, input.service, context);
     const request = { sinceMs: input.since, ...(service === undefined ? {} : { service }) };
-    const [facts, deployments] = await Promise.all([
+    const [facts, deployments, incidents] = await Promise.all([
       backend.summary(request, context),
       backend.deployments({ ...request, sinceMs: dayMs, limit: 1_000 }, context),
+      readOpenIncidents(backend, service, context),
     ]);
     const all = summarizeServices({ service, facts, deployments, agents, nowMs: facts.nowMs });
     const shown = service === undefined ? all.slice(0, input.limit) : all.filter(({ summary }) => summary.service === service).slice(0, 1);
@@ -50,6 +52,7 @@ export const querySummary = defineTool({
       sinceMs: input.since,
       windowMs: facts.windowMs,
       totals: totalsOf(all.map(({ summary }) => summary)),
+      ...(incidents && { incidents }),
       services,
     };
     return { output, completeness: completenessOf([...notes, ...baselineNotes(services)]) };

@@ -131,6 +131,8 @@ function summaryOf(facts: ServiceFacts, found: readonly SummaryFinding[], agents
 export function healthOf(findings: readonly SummaryFinding[], facts: ServiceFacts, agents: readonly AgentInfo[]): SummaryHealth {
   if (findings.some(({ severity }) => severity === "critical")) return "critical";
   if (findings.some(({ severity }) => severity === "warning")) return "degraded";
+  // What it did until it ended says nothing of now.
+  if (findings.some(({ rule }) => rule === "down")) return "unknown";
   const { requests, routes, places, hosts, isLogging } = facts;
   if (isLogging || (requests?.requests ?? 0) > 0 || routes.some(({ fact }) => fact.requests > 0)) return "ok";
   const isSeen = ({ service, health, agentId }: ServiceFacts["places"][number]): boolean => {

@@ -139,6 +139,25 @@ describe("coral_query_red", () => {
     expect(servers.findings.map(({ service }) => service)).toEqual(["flaky"]);
   });
 
+  it("has findings as new as the rows of the named service, although facts of all services are shared", async () => {
+    const order: string[] = [];
+    const facts = redOf([redFact("orders")]);
+    const red: ColonyBackend["red"] = async (...given) => {
+      order.push("rows");
+      return facts(...given);
+    };
+    // Read before the first failure arrived.
+    const routes = [routeOf("orders", steadily({})), routeOf("other", steadily({ errors: 90 }))];
+    const summary: ColonyBackend["summary"] = async (request, one) => ({ ...(await colonyOf({}).summary(request, one)), routes });
+    const routeHealth: ColonyBackend["routeHealth"] = async ({ service }) => {
+      order.push(`routes of ${service}`);
+      return [routeOf("orders", steadily({ errors: 100 }), { route: "/fail" })];
+    };
+    const { findings } = await call<RedResult>("coral_query_red", { service: "orders" }, { red, summary, routeHealth });
+    expect(findings.map(({ severity, rule, subject }) => `${severity} ${rule} ${subject}`)).toEqual(["critical error-share GET /fail"]);
+    expect(order).toEqual(["rows", "routes of orders"]);
+  });
+
   it("notes what hooks missed, and agents without hooks", async () => {
     const agents = async () => [
       agentOf("web-1"),

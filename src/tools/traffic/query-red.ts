@@ -2,6 +2,7 @@ import * as z from "zod";
 import { given } from "../../base/given.ts";
 import { trafficProtocols } from "../../model/protocols.ts";
 import { type RedFacts, type RedRequest, redGroupings } from "../../model/red.ts";
+import type { SummaryFacts } from "../../model/summary.ts";
 import type { ColonyBackend } from "../contract/backend.ts";
 import { agentInput, limitInput, peerInput, pointsInput, serviceInput, sinceInput } from "../contract/common-inputs.ts";
 import { defineTool, type ToolCallContext } from "../contract/define-tool.ts";
@@ -63,18 +64,31 @@ export const queryRed = defineTool({
       .slice(0, input.limit);
     const total = facts.total + spans.total;
     const windowMs = facts.rows.length === 0 && spans.rows.length > 0 ? spans.windowMs : facts.windowMs;
-    const notes = await trafficNotes(backend, { agents, chosen, service, sinceMs: input.since, isEmpty: rows.length === 0 }, context);
+    const [notes, judged] = await Promise.all([
+      trafficNotes(backend, { agents, chosen, service, sinceMs: input.since, isEmpty: rows.length === 0 }, context),
+      service === undefined ? health : withNewest(backend, health, service, context),
+    ]);
     if (total > rows.length)
       notes.unshift({
         kind: "limit",
         message: `${rows.length} of ${total} rows are shown; narrow with service, route or peer, or raise limit`,
       });
     return {
-      output: { sinceMs: input.since, windowMs, by, total, rows, findings: redFindings(rows, judgeRoutes(health), input) },
+      output: { sinceMs: input.since, windowMs, by, total, rows, findings: redFindings(rows, judgeRoutes(judged), input) },
       completeness: completenessOf(notes),
     };
   },
 });
+
+/**
+ * The facts of all services are shared and may be older than the rows. Those of the named service are read again, after its rows: what these show
+ * must not be missing in the findings.
+ */
+async function withNewest(backend: ColonyBackend, facts: SummaryFacts, service: string, context: ToolCallContext): Promise<SummaryFacts> {
+  const routes = await backend.routeHealth({ service }, context);
+  const read = new Set(routes.map((route) => route.service));
+  return { ...facts, routes: [...facts.routes.filter((route) => !read.has(route.service)), ...routes] };
+}
 
 /** A name that nothing was seen of may be written otherwise; one that does not exist at all is the caller's mistake. */
 async function readRed(

@@ -1,0 +1,171 @@
+import { describe, expect, it } from "vitest";
+import { type DiagnosisFacts, loadMeasures, type MeasureFact, requestMeasures } from "../model/diagnosis.ts";
+import { diagnose } from "./diagnose.ts";
+import { facts, host, measure, pair, steady } from "./diagnosis.fixture.ts";
+
+const route = (service: string, subject: string, before: number, after: number): MeasureFact =>
+  measure({ service, subject, name: requestMeasures.duration, unit: "us", before: steady(before), after: steady(after) });
+const cpu = (service: string, before: number, after: number): MeasureFact =>
+  measure({ service, name: loadMeasures.cpu, unit: "cores", kind: "resource", before: steady(before), after: steady(after) });
+const traffic = (service: string, name: string, subject: string, before: number, after: number): MeasureFact =>
+  measure({ service, name, subject, unit: "/s", kind: "traffic", before: steady(before), after: steady(after) });
+
+const first = (values: Partial<DiagnosisFacts>) => {
+  const found = diagnose(facts({ calls: [{ caller: "web", callee: "stock" }], ...values }), { entry: null, symptom: null });
+  const [cause] = found.causes;
+  return { service: cause?.service, kind: cause?.kind, pointer: cause?.pointer, statement: cause?.evidence[0]?.statement };
+};
+
+describe("causes of slow services", () => {
+  it("is the code of the one route that burns CPU", () => {
+    const measures = [route("stock", "GET /search", 20_000, 200_000), route("stock", "GET /items", 5_000, 9_000), cpu("stock", 0.1, 0.7)];
+    expect(first({ measures })).toMatchObject({ service: "stock", kind: "hot-code", pointer: "GET /search" });
+  });
+
+  it("is the thread when all routes are as late", () => {
+    const measures = [route("stock", "GET /search", 20_000, 140_000), route("stock", "GET /items", 5_000, 120_000), cpu("stock", 0.1, 0.7)];
+    expect(first({ measures })).toMatchObject({ service: "stock", kind: "blocked-thread" });
+  });
+
+  it("is not CPU when requests are more", () => {
+    const measures = [
+      route("stock", "GET /search", 20_000, 200_000),
+      cpu("stock", 0.1, 0.7),
+      traffic("stock", requestMeasures.rate, "", 10, 60),
+    ];
+    expect(first({ measures }).kind).not.toBe("hot-code");
+  });
+
+  it("is the pool when calls to a healthy database become fewer", () => {
+    const measures = [
+      route("stock", "GET /orders", 20_000, 900_000),
+      route("db", "SELECT 1", 1_000, 1_000),
+      cpu("stock", 0.1, 0.08),
+      traffic("stock", requestMeasures.rate, "", 14, 13),
+      traffic("stock", requestMeasures.calls, "db", 14, 3),
+    ];
+    expect(first({ measures, calls: [{ caller: "stock", callee: "db" }] })).toMatchObject({
+      service: "stock",
+      kind: "pool-exhausted",
+      pointer: "connections to db",
+    });
+  });
+
+  it("is a lock when an update waits without CPU, and the statement when it uses more", () => {
+    const update = "UPDATE stock SET units = ?";
+    expect(first({ measures: [route("db", update, 1_000, 300_000), cpu("db", 0.1, 0.1)] })).toMatchObject({
+      kind: "lock-wait",
+      pointer: update,
+    });
+    const select = "SELECT * FROM orders WHERE user_id = ?";
+    expect(first({ measures: [route("db", select, 1_000, 90_000), cpu("db", 0.1, 0.9)] })).toMatchObject({
+      kind: "slow-statement",
+      pointer: select,
+    });
+  });
+
+  it("is the disk that became slow on its host, and lost packets", () => {
+    const measures = [route("stock", "POST /orders", 5_000, 400_000), cpu("stock", 0.1, 0.1)];
+    const disks = [{ device: "sdb", latencyMs: pair(1, 220), busy: pair(0.1, 1) }];
+    expect(first({ measures, hosts: [host({ disks })] })).toMatchObject({ kind: "disk-wait", pointer: "disk sdb" });
+    expect(first({ measures, hosts: [host({ ioWait: pair(0.02, 0.5) })] })).toMatchObject({ kind: "disk-wait", pointer: "disk I/O" });
+    expect(first({ measures, hosts: [host({ disks, services: ["other"] })] }).kind).toBe("waiting");
+    expect(first({ measures, hosts: [host({ retransmits: pair(0.001, 0.06) })] })).toMatchObject({ kind: "packet-loss" });
+  });
+});
+
+describe("causes outside of a service", () => {
+  const slow = [route("web", "GET /buy", 20_000, 200_000), route("stock", "GET /reserve", 10_000, 120_000)];
+  const full = { busy: pair(0.3, 1), cpuWait: pair(0.1, 0.95) };
+  const taker = { name: "ffmpeg", service: "", processes: 12, coresBefore: 0, coresAfter: 1.6 };
+
+  it("is the host whose cores another program takes", () => {
+    const found = first({ measures: slow, hosts: [host({ ...full, programs: [taker] })] });
+    expect(found).toMatchObject({ service: "host vm1", kind: "host", pointer: "ffmpeg (12 processes)" });
+    expect(found.statement).toContain("2 of its services are slower");
+  });
+
+  it("is not a busy host when one of the services takes the cores, or nobody suffers", () => {
+    const own = { ...taker, service: "stock" };
+    expect(first({ measures: slow, hosts: [host({ ...full, programs: [own] })] }).kind).not.toBe("host");
+    const well = [route("web", "GET /buy", 20_000, 20_000), route("stock", "GET /reserve", 10_000, 10_000)];
+    expect(first({ measures: well, hosts: [host({ ...full, programs: [taker] })] }).kind).toBeUndefined();
+  });
+
+  it("is the limit that throttles a service, and its callers only suffer", () => {
+    const limits = [
+      { service: "stock", cpuCores: 0.5, throttled: pair(0, 0.8), oomKills: 0, memoryUsed: 1, memoryUsedBefore: 1, memoryLimit: null },
+    ];
+    expect(first({ measures: slow, limits })).toMatchObject({ service: "stock", kind: "cpu-limit", pointer: "CPU limit of 0.5 cores" });
+  });
+
+  it("is the memory limit of a service that the kernel kills, although only its caller fails", () => {
+    const failing = measure({
+      service: "web",
+      subject: "GET /buy",
+      name: requestMeasures.failed,
+      unit: "ratio",
+      kind: "errors",
+      before: steady(0),
+      after: steady(0.4),
+    });
+    const memory = { memoryUsed: 2 ** 27, memoryUsedBefore: 2 ** 26, memoryLimit: 2 ** 27 };
+    const limits = [{ service: "stock", cpuCores: null, throttled: pair(0, 0), oomKills: 2, ...memory }];
+    expect(first({ measures: [failing], limits })).toMatchObject({ service: "stock", kind: "out-of-memory" });
+    expect(first({ measures: [{ ...failing, after: steady(0) }], limits }).kind).toBeUndefined();
+  });
+
+  it("is the process that ended, when its callers fail, and nothing when nobody misses it", () => {
+    const failing = measure({
+      service: "web",
+      subject: "GET /buy",
+      name: requestMeasures.failed,
+      unit: "ratio",
+      kind: "errors",
+      before: steady(0),
+      after: steady(0.9),
+    });
+    const changes = [{ timeMs: 3_665_000, service: "stock", kind: "service-exited", message: "stock exited" }];
+    const rate = { ...traffic("stock", requestMeasures.rate, "", 10, 0) };
+    expect(first({ measures: [failing, rate], changes })).toMatchObject({ service: "stock", kind: "down" });
+    expect(first({ measures: [rate], changes }).kind).toBeUndefined();
+  });
+
+  describe("a process that ended, seen late", () => {
+    const failing = measure({
+      service: "web",
+      subject: "GET /buy",
+      name: requestMeasures.failed,
+      unit: "ratio",
+      kind: "errors",
+      before: steady(0),
+      after: steady(0.9),
+    });
+    const ownFailing = { ...failing, service: "stock", subject: "GET /reserve", after: steady(0.6) };
+    const fromMs = 3_660_000;
+    const after = { fromMs, untilMs: fromMs + 60_000 };
+    const exitedAt = (timeMs: number) => [{ timeMs, service: "stock", kind: "service-exited", message: "stock exited" }];
+    /** Requests in so many steps of ten seconds, at the usual rate. */
+    const servedIn = (steps: number) => ({
+      ...traffic("stock", requestMeasures.rate, "", 10, 10),
+      before: steady(10, 1, 350),
+      after: steady(steps === 0 ? 0 : 9, 1, steps),
+    });
+
+    it("is down although its last steps have their usual rate, and its own last requests failed", () => {
+      const found = first({ after, measures: [failing, ownFailing, servedIn(1)], changes: exitedAt(fromMs + 25_000) });
+      expect(found).toMatchObject({ service: "stock", kind: "down" });
+      expect(found.statement).toBe("its process ended, and it serves 0 /s, was 10 /s");
+    });
+
+    it("is down when it ended shortly before its callers failed, and not long before", () => {
+      const measures = [failing, servedIn(0)];
+      expect(first({ after, measures, changes: exitedAt(fromMs - 90_000) })).toMatchObject({ service: "stock", kind: "down" });
+      expect(first({ after, measures, changes: exitedAt(fromMs - 600_000) }).kind).not.toBe("down");
+    });
+
+    it("is not down when another of its processes goes on", () => {
+      expect(first({ after, measures: [failing, servedIn(6)], changes: exitedAt(fromMs + 25_000) }).kind).not.toBe("down");
+    });
+  });
+});

@@ -1,0 +1,171 @@
+/**
+ * What is known of databases makes a cause exact: which statement, which index is missing, who holds the lock, whether the pool of the caller is
+ * exhausted while the database is as fast as usual.
+ */
+
+import type { InspectedDatabase } from "../model/database-facts.ts";
+import type { DatabaseTraffic, PoolTraffic, StatementTraffic } from "../model/database-traffic.ts";
+import { type DatabaseFinding, type DatabaseFindingKind, databaseFindings } from "./database-findings.ts";
+import type { Cause, Diagnosis } from "./diagnose.ts";
+import { figure, times } from "./figure-text.ts";
+import type { CauseKind, Suspicion } from "./suspicion.ts";
+
+export interface KnownDatabase {
+  service: string;
+  /** Empty: no credentials, or not reachable. */
+  inspected: readonly InspectedDatabase[];
+}
+
+export interface DatabaseKnowledge {
+  traffic: DatabaseTraffic;
+  databases: readonly KnownDatabase[];
+}
+
+/** A statement that is so much slower, by so much, in at least so many requests, is a slow one. */
+const slower = { times: 1.5, byUs: 2_000, requests: 3 };
+/** The database is not slower for its caller. */
+const steadyTimes = 1.3;
+const busyPart = 0.8;
+const steadyKinds: ReadonlySet<CauseKind> = new Set(["slow", "slow-code"]);
+const kindOf: Record<DatabaseFindingKind, CauseKind | null> = {
+  "lock-wait": "lock-wait",
+  "missing-index": "missing-index",
+  evictions: "evictions",
+  "connections-full": "connections-full",
+  "big-key": "slow-statement",
+  "slow-command": "slow-statement",
+  "idle-in-transaction": null,
+  "dead-rows": null,
+};
+
+export function judgeDatabases(diagnosis: Diagnosis, knowledge: DatabaseKnowledge): Diagnosis {
+  const causes = diagnosis.causes.map((cause) => refined(cause, knowledge));
+  return { ...diagnosis, causes };
+}
+
+/** Services whose databases may tell more about a cause: itself, and what it calls. Strongest first. */
+export function databaseCandidates({ causes }: Diagnosis, { statements, pools }: DatabaseTraffic): string[] {
+  const databases = new Set(statements.map(({ service }) => service));
+  const found = causes.flatMap(({ service, chain }) => [
+    service,
+    ...chain,
+    ...pools.filter(({ caller }) => caller === service).map((pool) => pool.service),
+  ]);
+  return [...new Set(found)].filter((service) => databases.has(service));
+}
+
+/** The statement that costs most of the added time, or fails most; null when none is slower or fails more. */
+export function worstStatement(statements: readonly StatementTraffic[], service: string): StatementTraffic | null {
+  let [worst, most]: [StatementTraffic | null, number] = [null, 0];
+  for (const one of statements) {
+    const cost = one.service === service ? addedCost(one) : 0;
+    if (cost > most) [worst, most] = [one, cost];
+  }
+  return worst;
+}
+
+/** Microseconds per second. */
+function addedCost({ before, after }: StatementTraffic): number {
+  if (after.requests < slower.requests) return 0;
+  const isSlower = after.meanUs >= slower.times * before.meanUs && after.meanUs >= before.meanUs + slower.byUs;
+  const isFailing = after.failedRatio >= before.failedRatio + 0.05;
+  if (!isSlower && !isFailing) return 0;
+  return (after.meanUs - before.meanUs) * after.perSecond + (isFailing ? after.failedRatio * after.perSecond * 1_000_000 : 0);
+}
+
+function refined(cause: Cause, { traffic, databases }: DatabaseKnowledge): Cause {
+  const own = databases.find(({ service }) => service === cause.service);
+  const findings = (own?.inspected ?? []).flatMap(({ facts }) => databaseFindings(facts));
+  const first = findings.find((finding) => kindOf[finding.kind] !== null);
+  const statement = worstStatement(traffic.statements, cause.service);
+  if (first !== undefined) return withEvidence(cause, [findingSuspicion(cause, first), ...statementEvidence(cause, statement)]);
+  if (statement !== null) return withEvidence(cause, statementEvidence(cause, statement));
+  return heldByLock(cause, { traffic, databases }) ?? exhaustedPool(cause, { traffic, databases }) ?? cause;
+}
+
+/** The caller is slow because its statements wait: they end, and are counted, when the lock is gone only. */
+function heldByLock(cause: Cause, { traffic, databases }: DatabaseKnowledge): Cause | null {
+  const used = new Set(traffic.pools.filter(({ caller }) => caller === cause.service).map(({ service }) => service));
+  for (const { service, inspected } of databases) {
+    if (!used.has(service)) continue;
+    const lock = inspected.flatMap(({ facts }) => databaseFindings(facts)).find(({ kind }) => kind === "lock-wait");
+    if (lock === undefined) continue;
+    const chain = cause.chain.includes(service) ? cause.chain : [...cause.chain, service];
+    return { ...withEvidence({ ...cause, service, chain }, [findingSuspicion({ ...cause, service }, lock)]), change: null };
+  }
+  return null;
+}
+
+/**
+ * The callers' requests take longer, each statement does not, and all connections are in use: the caller's own pool is what requests wait for. Needs a
+ * sign besides the steady number: the number rose with the trouble, the statements fill the connections, or the sessions are idle in transactions.
+ */
+function exhaustedPool(cause: Cause, { traffic, databases }: DatabaseKnowledge): Cause | null {
+  if (!steadyKinds.has(cause.kind)) return null;
+  for (const pool of traffic.pools) {
+    if (pool.caller !== cause.service || !isAtItsMost(pool)) continue;
+    const sign = poolSign(pool, databases);
+    if (sign === "") continue;
+    const { most } = pool.openAfter;
+    const steady = `statements at ${pool.service} take ${figure(pool.meanUsAfter, "us")}, usual ${figure(pool.meanUsBefore, "us")}`;
+    const statement = `all ${most} connections of ${pool.caller} to ${pool.service} are in use (${sign}) and requests wait for one; the database is as fast as usual: ${steady}`;
+    const own = suspicion(cause, "pool-exhausted", `connection pool of ${pool.caller} to ${pool.service} (${most})`, statement, {
+      name: `connections to ${pool.service}`,
+      unit: "",
+      before: pool.openBefore,
+      after: most,
+    });
+    return withEvidence(cause, [own]);
+  }
+  return null;
+}
+
+function isAtItsMost({ openAfter: { least, most }, openBefore, meanUsAfter, meanUsBefore }: PoolTraffic): boolean {
+  return most >= 1 && least === most && most >= openBefore && meanUsBefore > 0 && meanUsAfter <= steadyTimes * meanUsBefore;
+}
+
+function poolSign(pool: PoolTraffic, databases: readonly KnownDatabase[]): string {
+  const { openBefore, busyAfter, openAfter } = pool;
+  const idle = databases
+    .filter(({ service }) => service === pool.service)
+    .flatMap(({ inspected }) => inspected.flatMap(({ facts }) => databaseFindings(facts)))
+    .find(({ kind }) => kind === "idle-in-transaction");
+  if (idle !== undefined) return idle.statement;
+  if (openBefore > 0 && openAfter.most > openBefore) return `usually ${openBefore}, now always ${openAfter.most}`;
+  return busyAfter >= busyPart * openAfter.most ? `statements keep ${figure(busyAfter, "")} of them busy` : "";
+}
+
+function statementEvidence(cause: Cause, found: StatementTraffic | null): Suspicion[] {
+  if (found === null) return [];
+  const { before, after, statement } = found;
+  const isFailing = after.failedRatio >= before.failedRatio + 0.05;
+  const rate = `${figure(after.perSecond, "/s")}, ${figure(after.responseBytes, "By")} each`;
+  const text = isFailing
+    ? `${statement} fails in ${figure(after.failedRatio, "ratio")}, usual ${figure(before.failedRatio, "ratio")}; ${rate}`
+    : `${statement} takes ${figure(after.meanUs, "us")}, was ${figure(before.meanUs, "us")}${times(before.meanUs, after.meanUs)}; ${rate}`;
+  const figures = isFailing
+    ? { name: "failed requests", unit: "ratio", before: before.failedRatio, after: after.failedRatio }
+    : { name: "duration of a statement", unit: "us", before: before.meanUs, after: after.meanUs };
+  return [suspicion(cause, isFailing ? "failing" : "slow-statement", statement, text, figures)];
+}
+
+function findingSuspicion(cause: Cause, finding: DatabaseFinding): Suspicion {
+  const { name, unit, value } = finding.figure;
+  const fix = finding.fix === "" ? "" : `; fix: ${finding.fix}`;
+  return suspicion(cause, kindOf[finding.kind] ?? cause.kind, finding.pointer, `${finding.statement}${fix}`, {
+    name,
+    unit,
+    before: 0,
+    after: value,
+  });
+}
+
+function suspicion(cause: Cause, kind: CauseKind, pointer: string, statement: string, figures: Suspicion["figures"]): Suspicion {
+  return { service: cause.service, kind, score: cause.score, rawScore: cause.score, pointer, statement, figures, explainedBy: "" };
+}
+
+function withEvidence(cause: Cause, added: readonly Suspicion[]): Cause {
+  const [first] = added;
+  if (first === undefined) return cause;
+  return { ...cause, kind: first.kind, pointer: first.pointer, evidence: [...added, ...cause.evidence].slice(0, 4) };
+}

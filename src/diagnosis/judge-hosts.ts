@@ -1,0 +1,78 @@
+/** A host that has nothing left makes all of its services slow. What took it is the cause, unless that is one of the services itself. */
+
+import type { DiagnosisFacts, HostFact, ProcessShareFact } from "../model/diagnosis.ts";
+import { figure } from "./figure-text.ts";
+import type { Suspicion } from "./suspicion.ts";
+
+/** Share of the cores in use, and of the time in which some task waited for one. */
+const full = { busy: 0.9, growth: 0.1, waiting: 0.4 };
+const leastSteal = 0.1;
+const leastMemoryWait = 0.15;
+/** One program took so much of the cores. */
+const takenPart = 0.25;
+/** Services that suffer at the same time: one alone has its own reasons. */
+const leastSuffering = 2;
+const leastSymptom = 0.5;
+/** Above its services: each of them only suffers from it. */
+const aboveServices = 1.15;
+
+/** `host vm`: how a host is named as a cause. */
+export const hostName = ({ hostname, agentId }: HostFact): string => `host ${hostname === "" ? agentId : hostname}`;
+
+export function judgeHosts({ hosts, measures }: DiagnosisFacts, symptoms: readonly Suspicion[]): Suspicion[] {
+  return hosts.flatMap((host) => {
+    const lacking = lackOf(host);
+    if (lacking === null) return [];
+    const here = new Set(host.services);
+    const suffering = symptoms.filter(({ service, kind, rawScore }) => kind === "slow" && rawScore >= leastSymptom && here.has(service));
+    const services = new Set(suffering.map(({ service }) => service));
+    const known = measures.some(({ service }) => here.has(service));
+    if (!known || services.size < leastSuffering) return [];
+    const score = aboveServices * suffering.reduce((most, one) => Math.max(most, one.rawScore), 0);
+    const sufferers = `${services.size} of its services are slower`;
+    return [
+      {
+        service: hostName(host),
+        kind: "host" as const,
+        score,
+        rawScore: score,
+        explainedBy: "",
+        ...lacking,
+        statement: `${lacking.statement}; ${sufferers}`,
+      },
+    ];
+  });
+}
+
+type Lack = Pick<Suspicion, "pointer" | "statement" | "figures">;
+
+function lackOf(host: HostFact): Lack | null {
+  const { busy, steal, cpuWait, memoryWait, cores } = host;
+  if (steal.after.count > 0 && steal.after.median >= leastSteal && steal.after.median > 2 * steal.before.q95) {
+    const statement = `the hypervisor took ${figure(steal.after.median, "ratio")} of its CPU time, was ${figure(steal.before.median, "ratio")}`;
+    return {
+      pointer: "CPU steal",
+      statement,
+      figures: { name: "CPU steal", unit: "ratio", before: steal.before.median, after: steal.after.median },
+    };
+  }
+  if (memoryWait.after.count > 0 && memoryWait.after.median >= leastMemoryWait && memoryWait.after.median > 2 * memoryWait.before.q95) {
+    const waited = `tasks waited for memory in ${figure(memoryWait.after.median, "ratio")} of the time, was ${figure(memoryWait.before.median, "ratio")}`;
+    const figures = { name: "memory pressure", unit: "ratio", before: memoryWait.before.median, after: memoryWait.after.median };
+    return { pointer: "memory", statement: waited, figures };
+  }
+  const isFull = busy.after.count > 0 && busy.after.median >= full.busy && busy.after.median >= busy.before.median + full.growth;
+  if (!isFull || (cpuWait.after.median > 0 && cpuWait.after.median < full.waiting)) return null;
+  const taker = host.programs[0];
+  if (taker === undefined || taker.service !== "" || taker.coresAfter - taker.coresBefore < takenPart * cores) return null;
+  return {
+    pointer: `${taker.name}${taker.processes > 1 ? ` (${taker.processes} processes)` : ""}`,
+    statement: `all ${cores} cores are busy (${figure(busy.after.median, "ratio")}, was ${figure(busy.before.median, "ratio")}): ${takenText(taker)}`,
+    figures: { name: "CPU busy", unit: "ratio", before: busy.before.median, after: busy.after.median },
+  };
+}
+
+function takenText({ name, processes, coresAfter, coresBefore }: ProcessShareFact): string {
+  const what = processes > 1 ? `${processes} processes ${name} take` : `${name} takes`;
+  return `${what} ${figure(coresAfter, "")} cores, was ${figure(coresBefore, "")}`;
+}
