@@ -3,6 +3,7 @@ import type { Logger } from "../base/log.ts";
 import type { AgentConfig, AgentPaths, FileOwner } from "../config/index.ts";
 import type { HostReader } from "../host/index.ts";
 import type { CapabilityFact } from "../model/runtime-facts.ts";
+import type { ProfileSupervisor, SuperviseProfilesOptions } from "../profile/index.ts";
 import type { Engine } from "../store/engine/index.ts";
 import type { ControlServerOptions } from "../transport/index.ts";
 import type { FetchClusterJson } from "./naming/kubernetes-pods.ts";
@@ -30,6 +31,8 @@ export interface AgentOptions {
   ownPids?: () => readonly number[];
   /** Starts the traffic process; default: the real one. */
   superviseTraffic?: NonNullable<OpenTrafficOptions["supervise"]>;
+  /** Starts the profile process; default: the real one. */
+  superviseProfiles?: (options: SuperviseProfilesOptions) => ProfileSupervisor;
   /** Called when OTLP load becomes heavy enough to trade memory for speed, and when that ends. */
   onOtlpLoad?: (isBusy: boolean) => void;
   /** The same, for the output of commands. */

@@ -11,6 +11,7 @@ import type { AuditLog } from "./audit/audit-log.ts";
 import { auditRoutes } from "./audit/audit-routes.ts";
 import type { Collectors } from "./collectors.ts";
 import type { ExecuteService } from "./commands/execute-service.ts";
+import type { DatabaseService } from "./databases/database-service.ts";
 import type { ColonyLink } from "./link/colony-link.ts";
 import type { RuntimeWatch } from "./link/runtime-watch.ts";
 import type { Managed } from "./open-managed.ts";
@@ -21,6 +22,7 @@ export interface AgentHttpParts {
   collectors: Pick<Collectors, "rescan">;
   watch: RuntimeWatch;
   commands: ExecuteService;
+  databases: DatabaseService;
   audit: AuditLog;
   otlp: OtlpIntake;
   metricIntake: MetricIntake;
@@ -41,6 +43,7 @@ export function createAgentHttp(parts: AgentHttpParts): HttpHandler {
         runtime: watch,
         signal,
         registry: managed.registry,
+        databases: parts.databases,
         healthOf: (port) => managed.services.healthOf(port),
         discoveredAt: (port, protocol) => managed.facts.discoveredAt(port, protocol),
         onChange: () => {
@@ -57,7 +60,7 @@ export function createAgentHttp(parts: AgentHttpParts): HttpHandler {
       ...auditRoutes({ agentId, hostname, log: parts.audit, store, clock }),
     ],
     authorize: localOnly,
-    notReady: () => undefined,
+    notReady: () => (status.writeProblem() === "" ? undefined : `cannot store rows: ${status.writeProblem()}`),
     metrics: () => metrics.text(),
     log,
   });

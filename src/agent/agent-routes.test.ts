@@ -20,6 +20,11 @@ import { ServiceIdentities } from "./naming/service-identities.ts";
 import { type Managed, openManaged } from "./open-managed.ts";
 
 const mebibyte = 1024 ** 2;
+const noDatabases = {
+  check: () => Promise.reject(new Error("not expected")),
+  keep: () => Promise.resolve(),
+  forget: () => Promise.resolve(),
+};
 
 let directory: string;
 let stack: ResourceStack;
@@ -70,6 +75,7 @@ async function start(): Promise<Started> {
       routes: agentRoutes({
         status: () => Promise.reject(new Error("not here")),
         registry: managed.registry,
+        databases: noDatabases,
         healthOf: (port) => managed.services.healthOf(port),
         discoveredAt: (port, protocol) => managed.facts.discoveredAt(port, protocol),
         onChange: () => {

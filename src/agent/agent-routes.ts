@@ -1,9 +1,11 @@
 /** Routes on the agent's unix socket: status, runtime context, and registered services. */
 
 import { CoralError } from "../base/errors.ts";
-import { checkServiceSpec, type ServiceSpec } from "../config/index.ts";
+import { checkCredentials, checkServiceSpec, engineOf, type ServiceSpec } from "../config/index.ts";
+import type { DatabaseCredentials, DatabaseFacts } from "../model/database-facts.ts";
 import type {
   AgentStatus,
+  DatabaseConnected,
   ManagedServiceInfo,
   ManagedServiceList,
   RuntimeRefreshed,
@@ -11,6 +13,7 @@ import type {
   ServicesConnected,
 } from "../tools/index.ts";
 import type { Route } from "../transport/index.ts";
+import type { DatabaseService } from "./databases/database-service.ts";
 import type { ServiceFacts } from "./discovery/service-facts.ts";
 import type { RuntimeWatch } from "./link/runtime-watch.ts";
 import {
@@ -28,6 +31,7 @@ export interface AgentRoutesOptions {
   /** Aborts when the agent stops. */
   signal?: AbortSignal;
   registry: ManagedServiceRegistry;
+  databases: Pick<DatabaseService, "check" | "keep" | "forget">;
   healthOf: (port: number) => ServiceHealth | undefined;
   discoveredAt: ServiceFacts["discoveredAt"];
   /** Called after the list has changed. */
@@ -59,7 +63,7 @@ export function agentRoutes(options: AgentRoutesOptions): Route[] {
       method: "POST",
       path: "/v1/services",
       permission: "admin",
-      handle: async ({ body }) => ({ kind: "json", value: await connect(readSpecs(body), options) }),
+      handle: async ({ body }) => ({ kind: "json", value: await connect(readSpecs(body), credentialsIn(body), options) }),
     },
     {
       kind: "json",
@@ -91,16 +95,26 @@ function runtimeRoutes({ runtime, signal = new AbortController().signal }: Agent
   ];
 }
 
-async function connect(specs: readonly ServiceSpec[], options: AgentRoutesOptions): Promise<ServicesConnected> {
-  const { registry, discoveredAt, onChange } = options;
+async function connect(specs: readonly ServiceSpec[], given: object | undefined, options: AgentRoutesOptions): Promise<ServicesConnected> {
+  const { registry, databases, discoveredAt, onChange } = options;
   // Before the change: afterwards a scan lists them as managed.
   const discovered = await Promise.all(specs.map((spec) => discoveredAt(spec.port, protocolOf(spec))));
+  const [spec] = specs;
+  const login = given === undefined || spec === undefined ? undefined : loginOf(spec, given, discovered[0]?.name);
+  // A wrong password changes nothing.
+  const facts = login === undefined || spec === undefined ? null : await databases.check(spec.port, login);
   const outcomes = await registry.connect(specs);
+  if (login !== undefined && spec !== undefined) await databases.keep(spec.port, login);
   onChange();
   return {
     services: outcomes.map((outcome, index) => {
       const found = discovered[index];
-      return { ...infoOf(outcome.service, options), outcome: outcomeKind(outcome, found !== undefined), discovered: found ?? null };
+      return {
+        ...infoOf(outcome.service, options),
+        outcome: outcomeKind(outcome, found !== undefined),
+        discovered: found ?? null,
+        ...(facts && { database: connectedOf(facts) }),
+      };
     }),
   };
 }
@@ -110,8 +124,24 @@ function outcomeKind({ kind }: ConnectOutcome, wasDiscovered: boolean): Services
   return wasDiscovered ? "promoted" : "registered";
 }
 
-async function disconnect(name: string, { registry, onChange }: AgentRoutesOptions): Promise<ServiceDisconnected> {
+function loginOf(spec: ServiceSpec, given: object, discovered: string | undefined): DatabaseCredentials {
+  const engine = engineOf([spec.type, spec.name, discovered], spec.port);
+  if (engine === undefined)
+    throw new CoralError({
+      code: "usage",
+      message: `cannot use credentials for "${spec.name}": its kind of database is unknown; write it as ${spec.name}:${spec.port}::postgres, mysql or redis`,
+    });
+  return checkCredentials({ ...given, engine });
+}
+
+function connectedOf(facts: DatabaseFacts): DatabaseConnected {
+  const { engine, version, user, canWrite, notes } = facts;
+  return { engine, version, user, canWrite, notes };
+}
+
+async function disconnect(name: string, { registry, databases, onChange }: AgentRoutesOptions): Promise<ServiceDisconnected> {
   const removed = await registry.disconnect(name);
+  await databases.forget(removed.map(({ port }) => port));
   onChange();
   return { name, ports: removed.map((service) => service.port).sort((a, b) => a - b) };
 }
@@ -140,6 +170,16 @@ function readSpecs(body: unknown): ServiceSpec[] {
     ports.add(port);
   }
   return specs;
+}
+
+/** Of the only service in the request. */
+function credentialsIn(body: unknown): object | undefined {
+  const value = typeof body === "object" && body !== null && "credentials" in body ? body.credentials : undefined;
+  if (value === undefined) return undefined;
+  const { services } = body as { services: unknown[] };
+  if (typeof value !== "object" || value === null || services.length !== 1)
+    throw new CoralError({ code: "invalid", message: "Cannot connect services: credentials are for one service" });
+  return value;
 }
 
 function byName(a: ManagedServiceInfo, b: ManagedServiceInfo): number {

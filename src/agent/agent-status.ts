@@ -16,6 +16,8 @@ export interface AgentStatusSources {
   version: string;
   hostname: string;
   store: AgentStore;
+  /** Why nothing can be stored; empty while rows are stored. */
+  writeProblem: () => string;
   link: Pick<ColonyLink, "state" | "endpoint" | "colonyId">;
   managed: ManagedServices;
   facts: Pick<ServiceFacts, "newestScan">;
@@ -68,7 +70,7 @@ export async function readAgentStatus(sources: AgentStatusSources): Promise<Agen
     process: { cpuRatio: (user + system) / 1_000 / upMs, rssBytes: process.memoryUsage.rss() },
     traffic: trafficStatus(sources.traffic()),
     otlp: sources.otlp(),
-    notes: [...recoveryNotes(store), ...sources.notes()],
+    notes: [...writeNotes(sources), ...recoveryNotes(store), ...sources.notes()],
   };
 }
 
@@ -139,6 +141,10 @@ async function readOldest(store: AgentStore): Promise<string | undefined> {
   const [row] = await store.query("SELECT min(time) AS at_us FROM host");
   const atUs = row?.["at_us"] ?? null;
   return atUs === null ? undefined : new Date(Number(atUs) / 1_000).toISOString();
+}
+
+function writeNotes({ writeProblem }: Pick<AgentStatusSources, "writeProblem">): string[] {
+  return writeProblem() === "" ? [] : [`Nothing can be stored: ${writeProblem()}`];
 }
 
 function recoveryNotes({ opened }: AgentStore): string[] {

@@ -8,6 +8,7 @@ import { createHostReader } from "../host/index.ts";
 import type { AgentContext, AgentOptions } from "./agent-context.ts";
 import { loadAgentId } from "./agent-id.ts";
 import { runAgentLoops } from "./agent-loops.ts";
+import { DatabaseService } from "./databases/database-service.ts";
 import { type AgentServiceOptions, addAgentService } from "./link/agent-service.ts";
 import { ColonyLink, type ColonyLinkOptions, openEndpointFile } from "./link/colony-link.ts";
 import { QueryService } from "./link/query-service.ts";
@@ -18,6 +19,7 @@ import { type AgentData, openAgentData } from "./open-agent-data.ts";
 import { openCommands } from "./open-commands.ts";
 import { type Observers, openObservers } from "./open-observers.ts";
 import { openRuntimeReporter } from "./open-runtime-reporter.ts";
+import { profileCapability } from "./profile/profile-status.ts";
 import { type AgentParts, startAgentServers } from "./start-agent-servers.ts";
 import { trafficCapability } from "./traffic/traffic-status.ts";
 
@@ -65,8 +67,9 @@ async function assemble(options: AgentOptions, stack: ResourceStack): Promise<Ag
   };
 }
 
-async function startObserving({ observed, traffic }: Observers, { log }: AgentContext): Promise<void> {
+async function startObserving({ observed, traffic, profiles }: Observers, { log }: AgentContext): Promise<void> {
   await traffic.collector.reconfigure();
+  await profiles.reconfigure();
   // A full disk must not keep the agent from observing; the store reports it.
   await observed.start().catch((error: unknown) => log.warn("cannot record observed time", { error }));
 }
@@ -82,7 +85,12 @@ async function openParts(context: AgentContext, stack: ResourceStack): Promise<A
     machine: context.machine,
     store,
     config,
-    capabilities: () => [...context.capabilities, trafficCapability(traffic.collector.readings()), observers.kernel.capability()],
+    capabilities: () => [
+      ...context.capabilities,
+      trafficCapability(traffic.collector.readings()),
+      observers.kernel.capability(),
+      profileCapability(observers.profiles.readings()),
+    ],
     runtime: () => runtime,
     clock,
   });
@@ -90,11 +98,19 @@ async function openParts(context: AgentContext, stack: ResourceStack): Promise<A
   const link = openLink(context, data, {
     describe: () => description.describe(),
     isBusy: () => traffic.collector.captures.running > 0 || commands.running > 0,
-    service: () => ({ captures: traffic.captures, queries, runtime: watch, commands }),
+    service: () => ({ captures: traffic.captures, queries, databases, runtime: watch, commands }),
   });
   const askForPull = (): void => background(log, "Asking for a pull", link.askForPull(context.stopped));
   const observers = await openObservers(context, data, stack, askForPull);
   const { traffic, managed, collectors } = observers;
+  const databases = await DatabaseService.open({
+    file: `${context.paths.directory}/database-credentials.json`,
+    owner: context.owner,
+    addressesOf: (port) => managed.facts.addressesOf(port),
+    audit: (note) => auditLog.note(note),
+    clock,
+    log: log.child("databases"),
+  });
   const runtime = await openRuntimeReporter(context, config, () => traffic.collector.readings(), context.stopped);
   const watch = new RuntimeWatch({ reporter: runtime, link, description, clock, log: log.child("runtime") });
   const commands = stack.use(
@@ -113,12 +129,12 @@ async function openParts(context: AgentContext, stack: ResourceStack): Promise<A
       log: log.child("commands"),
     }),
   );
-  return { data, observers, link, runtime, watch, commands };
+  return { data, observers, link, runtime, watch, commands, databases };
 }
 
 interface LinkSources extends Required<Pick<ColonyLinkOptions, "describe" | "isBusy">> {
   /** RPCs besides those of the store and the audit. */
-  service: () => Pick<AgentServiceOptions, "captures" | "queries" | "runtime" | "commands">;
+  service: () => Pick<AgentServiceOptions, "captures" | "queries" | "databases" | "runtime" | "commands">;
 }
 
 function openLink(context: AgentContext, { store, auditLog }: AgentData, { describe, isBusy, service }: LinkSources): ColonyLink {
@@ -153,6 +169,7 @@ function reload(context: AgentContext, { watch, observers }: AgentParts, next: A
   if (next.runtime.refreshOnConfig) background(log, "Runtime detection", watch.refresh("config", stopped, runtime));
   if (isRegistrationChanged) background(log, "Reporting changes to the colony", watch.report("config", stopped));
   background(log, "Reconfiguring the traffic process", observers.traffic.collector.reconfigure());
+  background(log, "Reconfiguring the profile process", observers.profiles.reconfigure());
   return needsRestart(before, next);
 }
 

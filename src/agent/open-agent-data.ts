@@ -1,18 +1,20 @@
 /** Opens the agent's store and audit, and what writes to the store from outside: OTLP and log files. */
 
 import { dirname } from "node:path";
+import { background } from "../base/background.ts";
 import type { Logger } from "../base/log.ts";
 import type { ResourceStack } from "../base/resource-stack.ts";
 import type { AgentConfig } from "../config/index.ts";
 import { createOtlpClient, MetricIntake, OtlpIntake, startOtlpServers } from "../otlp/index.ts";
 import type { RedactionRules } from "../redact/index.ts";
 import { type AgentStore } from "../store/agent/index.ts";
-import { segmentSignals, signals } from "../store/signals/index.ts";
+import { event, segmentSignals, signals } from "../store/signals/index.ts";
 import type { AgentContext } from "./agent-context.ts";
 import { AuditLog } from "./audit/audit-log.ts";
 import { LogPatterns } from "./otlp/log-patterns.ts";
 import { LogTails } from "./otlp/log-tails.ts";
 import { openRecoveringStore, type RecoveringStoreOptions } from "./recovering-store.ts";
+import { StoreHealth } from "./store-health.ts";
 
 /** Nothing is received before `otlp.start()`. Calls `onReplaced` when a damaged store was replaced. */
 export async function openAgentData(context: AgentContext, onReplaced: () => void, stack: ResourceStack) {
@@ -29,9 +31,19 @@ export async function openAgentData(context: AgentContext, onReplaced: () => voi
       log: log.child("otlp"),
     }),
   );
-  const store = await openStore(context, otlp, { onReplaced, beforePrune: (_signal, range) => auditLog.beforePrune(range) });
+  const storeHealth = new StoreHealth({ append: (row) => store.append(event, [row]), clock, log: log.child("store") });
+  const store: AgentStore = await openStore(context, otlp, {
+    onReplaced: (opened) => {
+      onReplaced();
+      background(log, "Recording the damage of the store", storeHealth.replaced(opened));
+    },
+    onStored: (signal) => background(log, "Recording that rows are stored again", storeHealth.stored(signal)),
+    onRefused: (signal, failure) => storeHealth.refused(signal, failure),
+    beforePrune: (_signal, range) => auditLog.beforePrune(range),
+  });
   stack.defer(() => store.close());
   reportRecovery(store, log);
+  await storeHealth.replaced(store.opened);
   const auditLog = stack.use(
     await AuditLog.open({
       store,
@@ -56,12 +68,12 @@ export async function openAgentData(context: AgentContext, onReplaced: () => voi
       log: log.child("logs"),
     }),
   );
-  return { store, auditLog, otlp, metricIntake: new MetricIntake({ store, clock }), logPatterns, logTails };
+  return { store, storeHealth, auditLog, otlp, metricIntake: new MetricIntake({ store, clock }), logPatterns, logTails };
 }
 
 export type AgentData = Awaited<ReturnType<typeof openAgentData>>;
 
-type StoreEvents = Pick<RecoveringStoreOptions, "onReplaced" | "beforePrune">;
+type StoreEvents = Pick<RecoveringStoreOptions, "onReplaced" | "onStored" | "onRefused" | "beforePrune">;
 
 function openStore({ config, paths, engine, clock, log }: AgentContext, { pool }: OtlpIntake, events: StoreEvents): Promise<AgentStore> {
   return openRecoveringStore(engine, {

@@ -11,6 +11,7 @@ import { createProcessTimes } from "./naming/process-times.ts";
 import { ServiceIdentities } from "./naming/service-identities.ts";
 import type { AgentData } from "./open-agent-data.ts";
 import { openManaged } from "./open-managed.ts";
+import { openProfiles } from "./open-profiles.ts";
 import { openTraffic } from "./open-traffic.ts";
 import { Scraper } from "./otlp/scraper.ts";
 
@@ -58,6 +59,7 @@ export async function openObservers(
     log: log.child("traffic"),
   });
   stack.use(traffic.collector);
+  const profiles = stack.use(openProfiles(context, store, traffic.directory));
   const collectors = createCollectors({
     store,
     reader,
@@ -73,7 +75,7 @@ export async function openObservers(
     ...(pods ? { pods } : {}),
   });
   const scraper = new Scraper({ config: () => context.config.scrape, intake: metricIntake, clock, log: log.child("scrape") });
-  return { managed, pods, kernel, traffic, collectors, scraper, observed: observedTime(context, store) };
+  return { managed, pods, kernel, traffic, profiles, collectors, scraper, observed: observedTime(context, store) };
 }
 
 function observedTime(context: AgentContext, store: AgentData["store"]): ObservedTime {

@@ -34,6 +34,8 @@ export interface OpenTrafficOptions {
 
 export interface Traffic {
   collector: TrafficCollector;
+  /** Which process belongs to which service. */
+  directory: TrafficDirectory;
   names: TrafficNames;
   watcher: ScanWatcher;
   captures: CaptureService;
@@ -66,6 +68,7 @@ export function openTraffic(options: OpenTrafficOptions): Traffic {
   const pidsOf = (text: string): number[] => directory.pidsOf(({ service, name }) => service === text || name === text);
   return {
     collector,
+    directory,
     names,
     pidsOf,
     servicesOf: (isMatch) => [...new Set(directory.servicesOf(isMatch).map(({ name }) => name))],

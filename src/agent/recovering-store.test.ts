@@ -15,13 +15,17 @@ const limits = { maxBytes: 64 * 1024 * 1024, maxRows: 100_000 };
 let directory: string;
 let engine: Engine;
 let renewals: number;
+let stored: number;
+let refusals: string[];
 
 function open(): Promise<AgentStore> {
   const file = join(directory, "agent.duckdb");
-  const onReplaced = (): void => {
-    renewals++;
+  const callbacks = {
+    onReplaced: () => renewals++,
+    onStored: () => stored++,
+    onRefused: (_signal: string, { code }: { code: string }) => refusals.push(code),
   };
-  return openRecoveringStore(engine, { file, signals: [hostProcess], maxBytes: 64 * 1024 * 1024, clock: systemClock, log, onReplaced });
+  return openRecoveringStore(engine, { file, signals: [hostProcess], maxBytes: 64 * 1024 * 1024, clock: systemClock, log, ...callbacks });
 }
 
 function row(number: number) {
@@ -61,6 +65,8 @@ describe("openRecoveringStore()", () => {
   beforeEach(async () => {
     directory = mkdtempSync(join(tmpdir(), "coral-heal-"));
     renewals = 0;
+    stored = 0;
+    refusals = [];
     engine = await openEngine({ dataDirectories: [directory], memoryLimitBytes: 64 * 1024 * 1024, threads: 1, log });
   });
   afterEach(async () => {
@@ -98,7 +104,10 @@ describe("openRecoveringStore()", () => {
     await store.append(hostProcess, [row(1)]);
     expect(store.epoch).toBe(epoch);
     expect(renewals).toBe(0);
+    await store.append(hostProcess, []);
+    expect([stored, refusals]).toEqual([1, []]);
     await store.close();
     await expect(store.append(hostProcess, [row(2)])).rejects.toMatchObject({ code: "unavailable" });
+    expect([stored, refusals]).toEqual([1, ["unavailable"]]);
   });
 });

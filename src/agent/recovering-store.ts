@@ -16,7 +16,10 @@ import {
 
 export interface RecoveringStoreOptions extends AgentStoreOptions {
   /** Called after a damaged store was replaced: the epoch has changed. */
-  onReplaced: () => void;
+  onReplaced: (opened: Opened) => void;
+  /** Called after each append that stored rows, and each that failed. */
+  onStored: (signal: string) => void;
+  onRefused: (signal: string, failure: CoralError) => void;
 }
 
 /**
@@ -54,8 +57,15 @@ class RecoveringStore implements AgentStore {
     return this.#store.segments;
   }
 
-  append<C extends Columns>(signal: Signal<C>, rows: readonly RowOf<C>[]): Promise<SeqRange> {
-    return this.#use((store) => store.append(signal, rows));
+  async append<C extends Columns>(signal: Signal<C>, rows: readonly RowOf<C>[]): Promise<SeqRange> {
+    try {
+      const range = await this.#use((store) => store.append(signal, rows));
+      if (rows.length > 0) this.#options.onStored(signal.name);
+      return range;
+    } catch (error) {
+      this.#options.onRefused(signal.name, CoralError.from(error));
+      throw error;
+    }
   }
 
   heads(): ReadonlyMap<string, SignalHead> {
@@ -118,6 +128,6 @@ class RecoveringStore implements AgentStore {
     await this.#store.close();
     this.#store = await openAgentStore(this.#engine, { ...this.#options, discard: damage.message });
     this.#damage = undefined;
-    this.#options.onReplaced();
+    this.#options.onReplaced(this.#store.opened);
   }
 }

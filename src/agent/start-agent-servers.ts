@@ -5,6 +5,7 @@ import { startControlServer, startHealthServer } from "../transport/index.ts";
 import type { AgentContext } from "./agent-context.ts";
 import { type AgentHttpParts, createAgentHttp } from "./agent-http.ts";
 import type { ExecuteService } from "./commands/execute-service.ts";
+import type { DatabaseService } from "./databases/database-service.ts";
 import type { ColonyLink } from "./link/colony-link.ts";
 import type { RuntimeWatch } from "./link/runtime-watch.ts";
 import type { AgentData } from "./open-agent-data.ts";
@@ -18,17 +19,19 @@ export interface AgentParts {
   runtime: RuntimeReporter;
   watch: RuntimeWatch;
   commands: ExecuteService;
+  databases: DatabaseService;
 }
 
 export async function startAgentServers(context: AgentContext, parts: AgentParts, stack: ResourceStack) {
   const { config, paths, owner, log } = context;
-  const { data, observers, watch, commands } = parts;
+  const { data, observers, watch, commands, databases } = parts;
   const http = createAgentHttp({
     status: statusOf(context, parts),
     managed: observers.managed,
     collectors: observers.collectors,
     watch,
     commands,
+    databases,
     audit: data.auditLog,
     otlp: data.otlp,
     metricIntake: data.metricIntake,
@@ -56,6 +59,7 @@ function statusOf(context: AgentContext, { data, observers, link, runtime }: Age
     version,
     hostname,
     store: data.store,
+    writeProblem: () => data.storeHealth.problem,
     link,
     managed: managed.services,
     facts: managed.facts,

@@ -2,7 +2,13 @@
 
 import type { ConnectRouter, HandlerContext } from "@connectrpc/connect";
 import type { Clock } from "../../base/clock.ts";
-import { AgentService, type CaptureRequest, type PullRequest, type QueryRequest } from "../../proto/coral/agent/v1/agent_pb.ts";
+import {
+  AgentService,
+  type CaptureRequest,
+  type InspectDatabaseRequest,
+  type PullRequest,
+  type QueryRequest,
+} from "../../proto/coral/agent/v1/agent_pb.ts";
 import type { VerifyAuditRequest } from "../../proto/coral/agent/v1/audit_pb.ts";
 import type {
   DecideApprovalRequest,
@@ -16,6 +22,7 @@ import { runtimeToWire } from "../../transport/index.ts";
 import { type RemoteAudit, recordAnchor, verifyAudit } from "../audit/audit-service.ts";
 import type { CaptureService } from "../capture/capture-service.ts";
 import type { ExecuteService } from "../commands/execute-service.ts";
+import type { DatabaseService } from "../databases/database-service.ts";
 import type { QueryService } from "./query-service.ts";
 import type { RuntimeWatch } from "./runtime-watch.ts";
 import { answerListSegments, answerReadSegment } from "./segment-service.ts";
@@ -28,6 +35,8 @@ export interface AgentServiceOptions {
   captures?: CaptureService;
   /** Absent: the agent's store cannot be queried. */
   queries?: QueryService;
+  /** Absent: the agent inspects no databases. */
+  databases?: Pick<DatabaseService, "answer">;
   /** The colony that calls; empty while it is unknown. */
   colonyId?: () => string;
   /** Absent: the agent has no audit log. */
@@ -44,7 +53,7 @@ const maxAnswerBytes = 16 * 1024 * 1024;
 const maxRowsPerSignal = 100_000;
 
 export function addAgentService(router: ConnectRouter, options: AgentServiceOptions): void {
-  const { captures, runtime, audit, commands, queries } = options;
+  const { captures, runtime, audit, commands, queries, databases } = options;
   router.service(AgentService, {
     hello: () => ({ agentId: options.agentId, sessionId: options.sessionId }),
     pull: (request) => answerPull(options, request),
@@ -59,6 +68,9 @@ export function addAgentService(router: ConnectRouter, options: AgentServiceOpti
         }
       : {}),
     ...(queries ? { query: (request: QueryRequest, context: HandlerContext) => queries.answer(request, context.signal) } : {}),
+    ...(databases
+      ? { inspectDatabase: (request: InspectDatabaseRequest, context: HandlerContext) => databases.answer(request, context.signal) }
+      : {}),
     ...(audit ? { verifyAudit: (request: VerifyAuditRequest) => verifyAudit(audit, request) } : {}),
     ...(commands ? commandMethods(commands) : {}),
     ...(captures ? { capture: (request: CaptureRequest, context: HandlerContext) => captures.capture(request, context.signal) } : {}),

@@ -219,6 +219,21 @@ describe("createServiceNamer()", () => {
     expect(namer.atServer(end(9), null)).toBeNull();
   });
 
+  it("tells servers of one program apart by the port of their first requests, before a scan finds their listeners", () => {
+    const origin = { infrastructure: "redis", isToldByPort: true };
+    const processes = [6, 7].map((pid) => ({ pid, service: "redis", origin }));
+    const early = namerOf({ processes, listeners: [] });
+    const listeners = [6, 7].map((pid) => socketOf(`127.0.0.1:${6_373 + pid}`, null, null, { owners: [pid] }));
+    const later = namerOf({ processes, listeners });
+    const services = [6, 7].map((pid) => early.atPort(pid, 6_373 + pid)?.service);
+    expect(services).toEqual([6, 7].map((pid) => later.ofProcess(pid)?.service));
+    expect(new Set(services).size).toBe(2);
+    // Once its port is known, requests to another one do not make another service of it.
+    const identities = new ServiceIdentities("vm-1");
+    const known = namerOf({ processes, listeners }, { identities }).ofProcess(6)?.service;
+    expect(namerOf({ processes, listeners: [] }, { identities }).atPort(6, 9)?.service).toBe(known);
+  });
+
   it("gives the aliases of a master to all its workers", () => {
     const listener = socketOf("0.0.0.0:80", null, null, { owners: [5, 6] });
     const processes = [

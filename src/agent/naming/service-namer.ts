@@ -150,7 +150,7 @@ class ScanNamer implements ServiceNamer {
     const namespace = this.#scan.processOf(pid)?.networkNamespace ?? null;
     const here = (this.#byPort.get(port) ?? []).filter((listener) => namespace === null || listener.networkNamespace === namespace);
     const own = here.find((listener) => servingOwners(this.#scan, listener).includes(pid)) ?? here[0];
-    return own ? this.#servedBy(own, pid) : this.ofProcess(pid);
+    return own ? this.#servedBy(own, pid) : this.#servesAlready(pid, port);
   }
 
   absent(entry: ManagedService): ServiceName {
@@ -164,6 +164,18 @@ class ScanNamer implements ServiceNamer {
     const facts = this.#scan.factsOf(pid);
     const head = facts ? this.#families.headOf(facts).entry : entry;
     return { pid: head.pid, startTicks: head.startTicks };
+  }
+
+  /** Requests come before the scan that finds the listener: only the port that they came to tells copies of one program apart. */
+  #servesAlready(pid: number, port: number): ServiceName | null {
+    const whole = this.ofProcess(pid);
+    const facts = this.#scan.factsOf(pid);
+    if (whole === null || !facts || this.#launchName(pid) !== undefined) return whole;
+    const head = this.#families.headOf(facts);
+    const { origin } = ownOrigins.has(facts.origin.kind) ? facts : head;
+    if (!origin.isToldByPort || this.#identities.portOf(head.entry, () => null) !== null) return whole;
+    const { id: service, text, qualifiers } = originAtPort(origin, port);
+    return { ...whole, service, origin: text, qualifiers };
   }
 
   #nameAtListener(listener: TrackedSocket, pid: number | null): InstanceName {

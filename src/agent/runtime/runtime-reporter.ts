@@ -4,8 +4,7 @@ import type { Clock } from "../../base/clock.ts";
 import { CoralError } from "../../base/errors.ts";
 import type { Logger } from "../../base/log.ts";
 import type { DetectedRuntime } from "../../host/index.ts";
-import { describeRuntimeChanges } from "../../model/runtime-changes.ts";
-import { type CapabilityFact, modeLabel, type RuntimeFacts, runtimeLabel } from "../../model/runtime-facts.ts";
+import { type CapabilityFact, describeRuntimeChanges, modeLabel, type RuntimeFacts, runtimeLabel } from "../../model/runtime-facts.ts";
 
 export interface RuntimeReporterOptions {
   /** Never rejects unless aborted. */

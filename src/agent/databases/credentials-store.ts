@@ -1,0 +1,86 @@
+/** Credentials of databases, by port: one file of the agent with mode 0600, and nowhere else. */
+
+import { readFile, rename } from "node:fs/promises";
+import { CoralError } from "../../base/errors.ts";
+import type { Logger } from "../../base/log.ts";
+import { checkCredentials, type FileOwner, writePrivateFile } from "../../config/index.ts";
+import type { DatabaseCredentials } from "../../model/database-facts.ts";
+
+export interface CredentialsStoreOptions {
+  file: string;
+  owner: FileOwner | undefined;
+  log: Logger;
+}
+
+const fileVersion = 1;
+
+export class CredentialsStore {
+  readonly #options: CredentialsStoreOptions;
+  #byPort: ReadonlyMap<number, DatabaseCredentials>;
+  #lastChange: Promise<unknown> = Promise.resolve();
+
+  private constructor(options: CredentialsStoreOptions, byPort: ReadonlyMap<number, DatabaseCredentials>) {
+    this.#options = options;
+    this.#byPort = byPort;
+  }
+
+  /** Moves a damaged file aside: the agent keeps observing, and says that credentials must be given again. */
+  static async open(options: CredentialsStoreOptions): Promise<CredentialsStore> {
+    const { file, log } = options;
+    let text: string;
+    try {
+      text = await readFile(file, "utf8");
+    } catch (error) {
+      if (error instanceof Error && "code" in error && error.code === "ENOENT") return new CredentialsStore(options, new Map());
+      throw new CoralError({ code: "unavailable", message: `Cannot read "${file}": ${String(error)}`, cause: error });
+    }
+    try {
+      return new CredentialsStore(options, parseFile(text));
+    } catch {
+      // The reason may quote the text of the file.
+      await rename(file, `${file}.damaged`);
+      log.error(
+        `The credentials of databases were damaged; give them again with coral connect --credentials-file; the damaged file is kept at ${file}.damaged`,
+      );
+      return new CredentialsStore(options, new Map());
+    }
+  }
+
+  of(port: number): DatabaseCredentials | undefined {
+    return this.#byPort.get(port);
+  }
+
+  set(port: number, credentials: DatabaseCredentials): Promise<void> {
+    return this.#change((next) => next.set(port, credentials));
+  }
+
+  remove(ports: readonly number[]): Promise<void> {
+    if (!ports.some((port) => this.#byPort.has(port))) return Promise.resolve();
+    return this.#change((next) => {
+      for (const port of ports) next.delete(port);
+    });
+  }
+
+  #change(edit: (next: Map<number, DatabaseCredentials>) => void): Promise<void> {
+    const run = async (): Promise<void> => {
+      const next = new Map(this.#byPort);
+      edit(next);
+      const { file, owner } = this.#options;
+      await writePrivateFile(file, `${JSON.stringify({ version: fileVersion, ports: Object.fromEntries(next) }, undefined, 2)}\n`, {
+        owner,
+      });
+      this.#byPort = next;
+    };
+    const done = this.#lastChange.then(run, run);
+    // The next change waits for this one, even if it fails.
+    this.#lastChange = done.catch(() => undefined);
+    return done;
+  }
+}
+
+function parseFile(text: string): Map<number, DatabaseCredentials> {
+  const { version, ports } = JSON.parse(text) as { version?: unknown; ports?: unknown };
+  if (version !== fileVersion || typeof ports !== "object" || ports === null)
+    throw new CoralError({ code: "corrupt", message: "the file has another form" });
+  return new Map(Object.entries(ports).map(([port, value]) => [Number(port), checkCredentials(value)]));
+}

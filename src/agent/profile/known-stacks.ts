@@ -1,0 +1,36 @@
+/** Which stacks the store has: each is written when it is first seen, and again before retention removes it. */
+
+import type { profileStack, RowOf } from "../../store/signals/index.ts";
+
+export type StackRow = RowOf<typeof profileStack.columns>;
+
+/** Well below the retention of `profile_stack`, at the agent and at the colony. */
+const rewriteMs = 6 * 3_600_000;
+/** 16 digits each: 2 MB. Those that were not seen for longest are written again. */
+const maxStacks = 20_000;
+
+export class KnownStacks {
+  readonly #writtenMs = new Map<string, number>();
+  readonly #nowMs: () => number;
+
+  constructor(nowMs: () => number) {
+    this.#nowMs = nowMs;
+  }
+
+  unwritten(rows: readonly StackRow[]): StackRow[] {
+    const nowMs = this.#nowMs();
+    return rows.filter(({ stack }) => nowMs - (this.#writtenMs.get(stack) ?? Number.NEGATIVE_INFINITY) > rewriteMs);
+  }
+
+  written(rows: readonly StackRow[]): void {
+    const nowMs = this.#nowMs();
+    for (const { stack } of rows) {
+      this.#writtenMs.delete(stack);
+      this.#writtenMs.set(stack, nowMs);
+    }
+    for (const oldest of this.#writtenMs.keys()) {
+      if (this.#writtenMs.size <= maxStacks) break;
+      this.#writtenMs.delete(oldest);
+    }
+  }
+}

@@ -1,0 +1,71 @@
+/** A window of the profile process as rows. */
+
+import { createHash } from "node:crypto";
+import type { ProfileStack, ProfileWindow } from "../../profile/index.ts";
+import type { profile, RowOf, SampleTime } from "../../store/signals/index.ts";
+import type { TimeSpan } from "../traffic/traffic-directory.ts";
+import type { StackRow } from "./known-stacks.ts";
+
+export type ProfileRow = RowOf<typeof profile.columns>;
+
+/** What runs in kernel threads belongs to no process of anybody. */
+export const kernelService = "kernel";
+/** `/proc` counts starts in ticks of 1/100 s on every processor that Coral runs on. */
+const nsPerTick = 10_000_000;
+const idDigits = 16;
+/** A name such as that of a C++ template may be longer than all else in the row. */
+const maxNameLength = 240;
+
+/** `serviceOf`: of a process in the time of the window; undefined for one that no scan has seen. */
+export function profileRows(
+  window: ProfileWindow,
+  time: SampleTime,
+  serviceOf: (pid: number, span: TimeSpan) => string | undefined,
+): { rows: ProfileRow[]; stacks: StackRow[] } {
+  const toNs = BigInt(time.mono_ms) * 1_000_000n;
+  const span: TimeSpan = { fromNs: toNs - BigInt(Math.round(window.windowMs * 1e6)), toNs };
+  const services = new Map<number, string | undefined>();
+  const rows = new Map<string, ProfileRow>();
+  const stacks = new Map<string, StackRow>();
+  for (const one of window.stacks) {
+    if (!services.has(one.pid)) services.set(one.pid, serviceOf(one.pid, span));
+    const stack = stackRow(one, window, time);
+    stacks.set(stack.stack, stack);
+    const row = rowOf(one, stack.stack, services.get(one.pid), window, time);
+    const key = `${row.pid} ${row.start_ticks} ${row.stack} ${row.thread}`;
+    const known = rows.get(key);
+    rows.set(key, known === undefined ? row : { ...known, samples: known.samples + row.samples, cpu_us: known.cpu_us + row.cpu_us });
+  }
+  return { rows: [...rows.values()], stacks: [...stacks.values()] };
+}
+
+function rowOf(one: ProfileStack, stack: string, service: string | undefined, window: ProfileWindow, time: SampleTime): ProfileRow {
+  return {
+    ...time,
+    // A process that ended before a scan saw it has the kernel's name for it.
+    service: one.isKernelThread ? kernelService : (service ?? one.processName),
+    pid: one.pid,
+    start_ticks: Math.floor(one.startedNs / nsPerTick),
+    thread: one.threadName,
+    build: one.build,
+    stack,
+    samples: one.samples,
+    cpu_us: one.samples * window.periodUs,
+    window_ms: Math.round(window.windowMs),
+  };
+}
+
+/** The id is made from the frames, so that it is the same at every agent and after every start. */
+function stackRow({ frames, isWhole }: ProfileStack, window: ProfileWindow, time: SampleTime): StackRow {
+  const described = frames.flatMap((number) => {
+    const frame = window.frames[number];
+    return frame === undefined ? [] : [[frame.name.slice(0, maxNameLength), frame.module, frame.kind]];
+  });
+  const text = JSON.stringify(described);
+  const stack = createHash("sha256")
+    .update(text)
+    .update(isWhole ? "1" : "0")
+    .digest("hex")
+    .slice(0, idDigits);
+  return { ...time, stack, frames: text, is_whole: isWhole };
+}
