@@ -9,6 +9,8 @@ import type { DeploymentWatch } from "./deployments/deployment-watch.ts";
 import type { DiscoveryLoop } from "./discovery/discovery-loop.ts";
 import type { HealthWatch } from "./health/health-watch.ts";
 import type { Inbox } from "./inbox/open-inbox.ts";
+import type { IncidentWatch } from "./incidents/incident-watch.ts";
+import type { Webhook } from "./incidents/webhook.ts";
 import type { AgentRegistry } from "./registry/agent-registry.ts";
 import type { ServerCertificate } from "./registry/server-certificate.ts";
 
@@ -19,6 +21,8 @@ export interface ColonyLoopParts {
   discovery: DiscoveryLoop;
   deployments: DeploymentWatch;
   health: HealthWatch;
+  incidents: IncidentWatch;
+  webhook: Webhook;
   /** Absent: the colony does not receive OTLP itself. */
   inbox: Inbox | undefined;
   certificate: ServerCertificate;
@@ -36,11 +40,13 @@ const auditPruneIntervalMs = 600_000;
 const auditWatchIntervalMs = 15_000;
 const deploymentIntervalMs = 10_000;
 const serviceHealthIntervalMs = 10_000;
+const incidentIntervalMs = 5_000;
 const certificateIntervalMs = 3_600_000;
 
 /** One promise per loop; each resolves on abort. A loop's name appears in the log as `<name> failed: …` and `<name> works again`. */
 export function runColonyLoops(parts: ColonyLoopParts, signal: AbortSignal): Promise<void>[] {
-  const { store, registry, audit, discovery, deployments, health, inbox, certificate, onCertificate, clock, log } = parts;
+  const { store, registry, audit, discovery, deployments, health, incidents, webhook, inbox, certificate, onCertificate, clock, log } =
+    parts;
   const every = (intervalMs: number, name: string, work: () => Promise<unknown>): Promise<void> =>
     repeat(name, intervalMs, work, log, signal);
   return [
@@ -56,6 +62,8 @@ export function runColonyLoops(parts: ColonyLoopParts, signal: AbortSignal): Pro
     discovery.run(signal),
     every(deploymentIntervalMs, "Deployment detection", () => deployments.step()),
     every(serviceHealthIntervalMs, "Watching the health of services", () => health.step(signal)),
+    every(incidentIntervalMs, "Watching for incidents", () => incidents.step(signal)),
+    webhook.run(signal),
     ...(inbox ? inbox.run(signal) : []),
     every(certificateIntervalMs, "Certificate renewal", () => certificate.renewWhenDue(clock.wallMs(), onCertificate)),
   ];

@@ -13,10 +13,10 @@ import { runColonyLoops } from "./colony-loops.ts";
 import { createCommands } from "./commands/commands.ts";
 import type { ColonyContext, ColonyOptions } from "./core/colony-context.ts";
 import type { ColonyMetrics } from "./core/colony-metrics.ts";
-import { HealthWatch } from "./health/health-watch.ts";
 import { createAuthorize } from "./http/colony-authorize.ts";
 import { createColonyRoutes } from "./http/colony-routes.ts";
 import { openColonyData } from "./open-colony-data.ts";
+import { openIncidents } from "./open-incidents.ts";
 import { openIntake } from "./open-intake.ts";
 import { type Members, openMembers } from "./open-members.ts";
 import { openMetrics } from "./open-metrics.ts";
@@ -56,16 +56,21 @@ async function assemble(options: ColonyOptions, stack: ResourceStack): Promise<C
   const onInstances = (): void => watchers.discovery.wake();
   const intake = await openIntake(context, { store, registry, audit, metrics, onInstances }, stack);
   const { http, backend } = createHttp(context, { store, members, metrics, audit, watchers });
-  const health = new HealthWatch({
-    store,
-    backend,
-    serviceId: async (label) => (await watchers.services.names()).textsOf(label)[0] ?? label,
-    clock,
-    log: log.child("health"),
-  });
+  const watches = openIncidents(context, { store, backend, services: watchers.services });
   const { server, control, certificate, tunnels } = await startColonyServers(context, { members, intake, http }, stack);
   const loops = runColonyLoops(
-    { store, registry, audit, ...watchers, health, inbox: intake.inbox, certificate, onCertificate: () => server.reloadTls(), clock, log },
+    {
+      store,
+      registry,
+      audit,
+      ...watchers,
+      ...watches,
+      inbox: intake.inbox,
+      certificate,
+      onCertificate: () => server.reloadTls(),
+      clock,
+      log,
+    },
     context.stopped,
   );
   stack.defer(async () => {

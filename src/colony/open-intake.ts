@@ -42,6 +42,7 @@ export async function openIntake(
     metrics,
     countedBy: (agentId) => registry.recorders.countedBy(agentId),
     onContact: (agentId, lagMs) => registry.contact(agentId, lagMs),
+    onLink: (agentId, reading) => registry.measured(agentId, reading),
   });
   registry.onPullWanted = (agentId) => scheduler.pullNow(agentId);
   const segmentPuller =

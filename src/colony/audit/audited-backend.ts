@@ -1,4 +1,4 @@
-/** Wraps a backend so that SQL, runtime contexts, captures, replays, tokens and revocations are audited. Commands record their own entries. */
+/** Wraps a backend so that SQL, inspected databases, runtime contexts, captures, replays, tokens and revocations are audited. Commands record their own entries. */
 
 import { randomUUID } from "node:crypto";
 import { CoralError } from "../../base/errors.ts";
@@ -16,19 +16,7 @@ export interface AuditedBackendOptions {
 
 export function auditedBackend(backend: ColonyBackend, options: AuditedBackendOptions): ColonyBackend {
   const { recorder } = options;
-  const change = async <T>(note: Omit<AuditNote, "phase">, context: ToolCallContext, work: () => Promise<T>): Promise<T> => {
-    const about = { ...note, ...callerOf(context), command_id: randomUUID() };
-    await recorder.note({ ...about, phase: "asked" });
-    const startedMs = performance.now();
-    try {
-      const result = await work();
-      await recorder.note({ ...about, phase: "ended", reason: "done", exit_code: 0, duration_ms: performance.now() - startedMs });
-      return result;
-    } catch (error) {
-      await recorder.note({ ...about, phase: "ended", reason: CoralError.from(error).code, duration_ms: performance.now() - startedMs });
-      throw error;
-    }
-  };
+  const change: Change = (note, context, work) => auditedChange(recorder, note, context, work);
   return {
     ...backend,
     sql: (request, context) => {
@@ -53,6 +41,7 @@ export function auditedBackend(backend: ColonyBackend, options: AuditedBackendOp
         () => ({}),
       );
     },
+    inspectDatabases: (request, context) => auditedInspection(backend, options, request, context),
     capture: (request, context) => auditedCapture(backend, recorder, request, context),
     recording: async function* (request, context) {
       // Terminal output may contain secrets, so replays are audited too.
@@ -67,10 +56,53 @@ export function auditedBackend(backend: ColonyBackend, options: AuditedBackendOp
         backend.createToken(request, context),
       );
     },
+    ...auditedObjectives(backend, change),
     revokeToken: (tokenId, context) =>
       change({ kind: "token", target: "colony", command: `revoke ${tokenId}` }, context, () => backend.revokeToken(tokenId, context)),
     revokeAgent: (agentId, context) =>
       change({ kind: "agent", target: `agent ${agentId}`, command: "revoke" }, context, () => backend.revokeAgent(agentId, context)),
+  };
+}
+
+type Change = <T>(note: Omit<AuditNote, "phase">, context: ToolCallContext, work: () => Promise<T>) => Promise<T>;
+
+async function auditedChange<T>(
+  recorder: Pick<AuditRecorder, "note">,
+  note: Omit<AuditNote, "phase">,
+  context: ToolCallContext,
+  work: () => Promise<T>,
+): Promise<T> {
+  const about = { ...note, ...callerOf(context), command_id: randomUUID() };
+  await recorder.note({ ...about, phase: "asked" });
+  const startedMs = performance.now();
+  try {
+    const result = await work();
+    await recorder.note({ ...about, phase: "ended", reason: "done", exit_code: 0, duration_ms: performance.now() - startedMs });
+    return result;
+  } catch (error) {
+    await recorder.note({ ...about, phase: "ended", reason: CoralError.from(error).code, duration_ms: performance.now() - startedMs });
+    throw error;
+  }
+}
+
+/** An objective decides what is an incident. */
+function auditedObjectives(backend: ColonyBackend, change: Change): Pick<ColonyBackend, "setObjective" | "removeObjective"> {
+  return {
+    setObjective: (request, context) => {
+      const { service, route, p95Us, errorRatio } = request;
+      const about = {
+        kind: "slo",
+        target: `service ${service}`,
+        command: route === "" ? "set" : `set ${route}`,
+        details: { p95Us, errorRatio },
+      };
+      return change(about, context, () => backend.setObjective(request, context));
+    },
+    removeObjective: (request, context) => {
+      const { service, route } = request;
+      const about = { kind: "slo", target: `service ${service}`, command: route === "" ? "remove" : `remove ${route}` };
+      return change(about, context, () => backend.removeObjective(request, context));
+    },
   };
 }
 
@@ -98,6 +130,23 @@ async function auditedQuery<T>(
     await record(CoralError.from(error).code, {});
     throw error;
   }
+}
+
+function auditedInspection(
+  backend: ColonyBackend,
+  options: AuditedBackendOptions,
+  request: Parameters<ColonyBackend["inspectDatabases"]>[0],
+  context: ToolCallContext,
+): ReturnType<ColonyBackend["inspectDatabases"]> {
+  const { service, statement } = request;
+  const command = statement === null ? "read statistics and locks" : `read statistics and locks, explain ${statement}`;
+  return auditedQuery(
+    options,
+    { kind: "database", target: `service ${service}`, command },
+    context,
+    () => backend.inspectDatabases(request, context),
+    ({ found }) => ({ databases: found.length }),
+  );
 }
 
 async function* auditedCapture(

@@ -23,7 +23,7 @@ import {
   throughOf,
 } from "../../transport/index.ts";
 import { auditedRun, type CommandCaller, type CommandsOptions, type RoutedCommand } from "../audit/routed-command.ts";
-import { executeCommand } from "./execute-command.ts";
+import { executeCommand, toolCallerOf } from "./execute-command.ts";
 import { followCommand } from "./follow-command.ts";
 
 export interface Commands {
@@ -32,6 +32,8 @@ export interface Commands {
   /** Records an order that breaks the protocol's limits. */
   refused(order: RefusedOrder, caller: Omit<CommandCaller, "through" | "questionId">): Promise<void>;
   execute: ColonyBackend["execute"];
+  /** Records a tool's command that no agent can run. */
+  refuseCommand: ColonyBackend["refuseCommand"];
 }
 
 export function createCommands(options: CommandsOptions): Commands {
@@ -42,6 +44,10 @@ export function createCommands(options: CommandsOptions): Commands {
       await options.audit?.refused(command, reason);
     },
     execute: (request, context) => executeCommand(options, request, context),
+    refuseCommand: async ({ target, reason, text, argv }, context) => {
+      const command = { kind: "exec" as const, command: text ?? (argv ?? []).join(" "), target: target || "none", agentIds: [] };
+      await options.audit?.refused({ ...command, commandId: randomUUID(), caller: toolCallerOf(context) }, reason);
+    },
   };
 }
 

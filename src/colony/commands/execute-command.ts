@@ -16,14 +16,13 @@ const maxAgentOutputBytes = 8 * 1024 * 1024;
 /** Extra time for an agent to report the timeout itself. */
 const graceMs = 5_000;
 
+export function toolCallerOf({ caller = "", from = "", through = "http", questionId = "" }: ToolCallContext): CommandCaller {
+  return { name: caller, from, through, questionId };
+}
+
 export async function executeCommand(options: CommandsOptions, request: CommandRequest, context: ToolCallContext): Promise<CommandResult> {
   const commandId = randomUUID();
-  const caller: CommandCaller = {
-    name: context.caller ?? "",
-    from: context.from ?? "",
-    through: context.through ?? "http",
-    questionId: context.questionId ?? "",
-  };
+  const caller = toolCallerOf(context);
   const { agents, where, timeoutMs, readOnly, argv, text, workingDirectory } = request;
   const order = create(CommandOrderSchema, {
     commandId,

@@ -3,7 +3,8 @@
  * become the texts that rows have, texts in answers become labels, here and nowhere else.
  */
 
-import type { DiagnosisFacts } from "../../model/diagnosis.ts";
+import type { DatabaseFacts, LockFact } from "../../model/database-facts.ts";
+import { type DiagnosisFacts, requestMeasures } from "../../model/diagnosis.ts";
 import type { EdgeEnd, EdgeFact, EdgePageFacts, EdgeRedKey } from "../../model/edges.ts";
 import type { ColonyEvent } from "../../model/events.ts";
 import type { OwnStoreFacts } from "../../model/own-stores.ts";
@@ -14,7 +15,23 @@ import type { ServiceDirectory } from "./service-directory.ts";
 import type { ServiceNames } from "./service-names.ts";
 
 /** A backend whose requests have texts of rows in place of names, and whose answers do, too. Where one service must be meant, it is the id. */
-type Unresolved = "capture" | "markDeployment" | "nowMs" | "diagnosisOnset" | "diagnosisFacts" | "keepEvidence" | "evidence";
+type Unresolved =
+  | "capture"
+  | "markDeployment"
+  | "nowMs"
+  | "diagnosisOnset"
+  | "diagnosisFacts"
+  | "keepEvidence"
+  | "evidence"
+  | "databaseTraffic"
+  | "inspectDatabases"
+  // These know labels themselves.
+  | "incidents"
+  | "incident"
+  | "objectives"
+  | "setObjective"
+  | "removeObjective"
+  | "requestTotals";
 export type ResolvedBackend = Pick<ColonyBackend, Unresolved> & {
   [M in Exclude<keyof ColonyBackend, Unresolved>]: ColonyBackend[M] extends (request: infer R, ...rest: infer A) => infer T
     ? (request: Resolved<R>, ...rest: A) => T
@@ -24,7 +41,14 @@ export type ResolvedBackend = Pick<ColonyBackend, Unresolved> & {
 type Label = (text: string) => string;
 
 export function labelBackend(inner: ResolvedBackend, directory: Pick<ServiceDirectory, "names">): ColonyBackend {
-  return { ...inner, ...servicesBackend(inner, directory), ...trafficBackend(inner, directory), ...telemetryBackend(inner, directory) };
+  return {
+    ...inner,
+    ...servicesBackend(inner, directory),
+    ...trafficBackend(inner, directory),
+    ...telemetryBackend(inner, directory),
+    profile: async (request, context) => await inner.profile(resolved(await directory.names(), request), context),
+    ...databasesBackend(inner, directory),
+  };
 }
 
 /** Names of a request as the texts of rows. */
@@ -41,6 +65,7 @@ type ServicesPart =
   | "diagnosisFacts"
   | "services"
   | "summary"
+  | "routeHealth"
   | "serviceDetails"
   | "deployments"
   | "markDeployment"
@@ -70,6 +95,10 @@ function servicesBackend(inner: ResolvedBackend, directory: Pick<ServiceDirector
       const names = await directory.names();
       return labelSummary(await inner.summary(resolved(names, request), context), names);
     },
+    routeHealth: async (request, context) => {
+      const names = await directory.names();
+      return labelled(await inner.routeHealth(resolved(names, request), context), names);
+    },
     diagnosisFacts: async (request, context) => labelDiagnosis(await inner.diagnosisFacts(request, context), await directory.names()),
     serviceDetails: async (request, context) => {
       const names = await directory.names();
@@ -92,6 +121,35 @@ function servicesBackend(inner: ResolvedBackend, directory: Pick<ServiceDirector
     },
     serviceCpu: async (context) => labelled(await inner.serviceCpu(context), await directory.names()),
   };
+}
+
+function databasesBackend(
+  inner: ResolvedBackend,
+  directory: Pick<ServiceDirectory, "names">,
+): Pick<ColonyBackend, "databaseTraffic" | "inspectDatabases"> {
+  return {
+    databaseTraffic: async (request, context) => {
+      const names = await directory.names();
+      const { statements, pools } = await inner.databaseTraffic(request, context);
+      return {
+        statements: labelled(statements, names),
+        pools: labelled(pools, names).map((pool) => ({ ...pool, caller: names.labelOf(pool.caller) })),
+      };
+    },
+    inspectDatabases: async (request, context) => {
+      const names = await directory.names();
+      const { found, problems } = await inner.inspectDatabases(request, context);
+      return { found: found.map((one) => ({ ...one, facts: labelHolders(one.facts, names) })), problems };
+    },
+  };
+}
+
+function labelHolders(facts: DatabaseFacts, names: ServiceNames): DatabaseFacts {
+  const label = (lock: LockFact): LockFact => {
+    const { service } = lock.holder;
+    return { ...lock, holder: { ...lock.holder, service: service === null ? null : names.labelOf(service) } };
+  };
+  return { ...facts, locks: facts.locks.map(label) };
 }
 
 type TrafficPart = "edges" | "edgeRed" | "red" | "connections" | "trafficLosses" | "capture";
@@ -232,13 +290,17 @@ function labelDiagnosis(facts: DiagnosisFacts, names: ServiceNames): DiagnosisFa
   });
   return {
     ...facts,
-    measures: labelled(facts.measures, names),
+    measures: labelled(facts.measures, names).map((one) =>
+      one.name === requestMeasures.calls ? { ...one, subject: label(one.subject) } : one,
+    ),
     operations: labelled(facts.operations, names),
     links: facts.links.map(pair),
     steps: facts.steps.map((step) => ({ ...step, service: label(step.service), childService: label(step.childService) })),
     calls: facts.calls.map(pair),
     externals: labels(facts.externals, names),
     changes: labelled(facts.changes, names),
+    limits: labelled(facts.limits, names),
+    hosts: facts.hosts.map((host) => ({ ...host, services: labels(host.services, names), programs: labelled(host.programs, names) })),
   };
 }
 

@@ -8,12 +8,18 @@ import { createColonyMetrics } from "../core/colony-metrics.ts";
 import { Ingest } from "./ingest.ts";
 import { PullScheduler } from "./pull-scheduler.ts";
 
-test("pullNow() pulls before the interval is over, as often as it is called", async () => {
-  let pulls = 0;
+interface Bench {
+  scheduler: PullScheduler;
+  running: Promise<void>;
+  stopped: AbortController;
+}
+
+/** Pulls from one agent, once an hour; `pull` is called for each. */
+function benchOf(pull: () => void | Promise<void>): Bench {
   const transport = createRouterTransport((router) =>
     router.service(AgentService, {
-      pull: () => {
-        pulls++;
+      pull: async () => {
+        await pull();
         return { epoch: "e", slices: [], losses: [], more: false, oldestAgeMs: 0n };
       },
     }),
@@ -30,6 +36,12 @@ test("pullNow() pulls before the interval is over, as often as it is called", as
   });
   const stopped = new AbortController();
   const running = scheduler.run({ agentId: "web-1", transport } as unknown as Tunnel, "e", stopped.signal);
+  return { scheduler, running, stopped };
+}
+
+test("pullNow() pulls before the interval is over, as often as it is called", async () => {
+  let pulls = 0;
+  const { scheduler, running, stopped } = benchOf(() => void pulls++);
   for (const wanted of [2, 3, 4]) {
     await expect
       .poll(() => {
@@ -39,6 +51,18 @@ test("pullNow() pulls before the interval is over, as often as it is called", as
       .toBeGreaterThanOrEqual(wanted);
   }
   scheduler.pullNow("another");
+  stopped.abort();
+  await running;
+});
+
+test("pullNow() during a pull makes another one follow", async () => {
+  let pulls = 0;
+  const { scheduler, running, stopped } = benchOf(() => {
+    pulls++;
+    // The first two pulls come by themselves, the third only by request.
+    if (pulls === 2) scheduler.pullNow("web-1");
+  });
+  await expect.poll(() => pulls, { timeout: 10_000 }).toBe(3);
   stopped.abort();
   await running;
 });

@@ -3,19 +3,22 @@
  * share a small pool of their own, so that slow agents do not delay the others.
  */
 
+import type { MessageInitShape } from "@bufbuild/protobuf";
 import { createClient } from "@connectrpc/connect";
 import { type Clock, sleep } from "../../base/clock.ts";
 import { CoralError } from "../../base/errors.ts";
 import type { Logger } from "../../base/log.ts";
 import { createBackoff } from "../../base/retry.ts";
 import { Semaphore } from "../../base/semaphore.ts";
-import { AgentService, type PullResponse } from "../../proto/coral/agent/v1/agent_pb.ts";
+import { AgentService, type PullRequestSchema, type PullResponse } from "../../proto/coral/agent/v1/agent_pb.ts";
 import type { ColonyStore } from "../../store/colony/index.ts";
 import { red } from "../../store/signals/index.ts";
 import type { AgentPull, SignalSlice } from "../../store/tables/index.ts";
 import { fromConnectError, type Tunnel } from "../../transport/index.ts";
 import type { ColonyMetrics } from "../core/colony-metrics.ts";
+import type { AgentLink } from "../registry/agent-link.ts";
 import type { Ingest } from "./ingest.ts";
+import { LinkSpeed } from "./link-speed.ts";
 
 export interface PullOptions {
   intervalMs: number;
@@ -40,6 +43,8 @@ export interface PullSchedulerOptions {
   countedBy?: (agentId: string) => ((timeMs: number) => boolean) | undefined;
   /** Called after each answer, with the lag of its oldest row when it had any. */
   onContact: (agentId: string, lagMs: number | undefined) => void;
+  /** Called after each answer, once there were enough to judge the link by. */
+  onLink?: (agentId: string, reading: AgentLink) => void;
 }
 
 /** Slots for agents whose last pull failed, in addition to the pool. */
@@ -59,16 +64,45 @@ interface PullTarget {
   agentId: string;
   epoch: string;
   reported: ReportedLosses;
+  speed: LinkSpeed;
   /** The last answer was valid but could not be stored. */
   isStoreFailing: boolean;
+}
+
+/** A pull that does not wait for the interval. */
+class EarlyPull {
+  #isWanted = false;
+  #pause: AbortController | undefined;
+
+  /** What was reported while a pull is under way may have come too late for it: another one follows. */
+  request(): void {
+    this.#isWanted = true;
+    this.#pause?.abort();
+  }
+
+  /** Waits, unless a pull was requested since the last one began. */
+  async pause(wait: (signal: AbortSignal) => Promise<void>, signal: AbortSignal): Promise<void> {
+    if (this.#isWanted) return;
+    const pause = new AbortController();
+    this.#pause = pause;
+    try {
+      await wait(AbortSignal.any([signal, pause.signal]));
+    } catch (error) {
+      if (!pause.signal.aborted) throw error;
+    }
+  }
+
+  begin(): void {
+    this.#isWanted = false;
+  }
 }
 
 export class PullScheduler {
   readonly #options: PullSchedulerOptions;
   readonly #pool: Semaphore;
   readonly #slowLane = new Semaphore(slowLaneSlots);
-  /** Ends the pause of an agent's loop. */
-  readonly #pauses = new Map<string, AbortController>();
+  /** By agent; an agent that connects again has two for a moment, of which the newer counts. */
+  readonly #early = new Map<string, EarlyPull>();
 
   constructor(options: PullSchedulerOptions) {
     this.#options = options;
@@ -83,19 +117,26 @@ export class PullScheduler {
       agentId: tunnel.agentId,
       epoch,
       reported: new ReportedLosses(),
+      speed: new LinkSpeed(),
       isStoreFailing: false,
     };
     const backoff = createBackoff({ initialMs: settings().intervalMs, maxMs: Math.max(60_000, settings().intervalMs) });
     let failures = 0;
     let waitAtMostMs = secondPullMs;
+    const early = new EarlyPull();
+    this.#early.set(target.agentId, early);
+    using _listed = { [Symbol.dispose]: () => this.#early.get(target.agentId) === early && this.#early.delete(target.agentId) };
     while (!signal.aborted) {
       const lane = failures === 0 ? this.#pool : this.#slowLane;
       try {
-        const more = await lane.run(() => this.#pullOnce(target, signal));
+        const more = await lane.run(() => {
+          early.begin();
+          return this.#pullOnce(target, signal);
+        });
         failures = 0;
         backoff.reset();
         if (more) continue;
-        await this.#pauseOf(target.agentId, waitAtMostMs, signal);
+        await early.pause((ended) => this.#pause(waitAtMostMs, ended), signal);
         waitAtMostMs = Number.POSITIVE_INFINITY;
       } catch (error) {
         if (signal.aborted) return;
@@ -113,21 +154,9 @@ export class PullScheduler {
     }
   }
 
-  /** Pulls from the agent at once, unless it is being pulled or the last pull failed. */
+  /** Pulls from the agent at once; right after the current pull where one is under way. A failed pull waits first. */
   pullNow(agentId: string): void {
-    this.#pauses.get(agentId)?.abort();
-  }
-
-  async #pauseOf(agentId: string, atMostMs: number, signal: AbortSignal): Promise<void> {
-    const early = new AbortController();
-    this.#pauses.set(agentId, early);
-    try {
-      await this.#pause(atMostMs, AbortSignal.any([signal, early.signal]));
-    } catch (error) {
-      if (!early.signal.aborted) throw error;
-    } finally {
-      if (this.#pauses.get(agentId) === early) this.#pauses.delete(agentId);
-    }
+    this.#early.get(agentId)?.request();
   }
 
   /** Waits one interval; a shorter interval from a reloaded config applies meanwhile. */
@@ -144,19 +173,13 @@ export class PullScheduler {
 
   /** True when the agent has more rows ready. */
   async #pullOnce(target: PullTarget, signal: AbortSignal): Promise<boolean> {
-    const { store, ingest, clock, metrics, onContact, signals, settings, auditHead, countedBy } = this.#options;
-    const { client, agentId, epoch, reported } = target;
+    const { store, ingest, clock, metrics, onContact, signals, auditHead, countedBy } = this.#options;
+    const { agentId, epoch, reported } = target;
     if (signal.aborted) return false;
-    const { timeoutMs, maxBatchBytes } = settings();
-    const maxBytes = target.isStoreFailing ? Math.min(maxBatchBytes, storeProbeBytes) : maxBatchBytes;
-    target.isStoreFailing = false;
     const { afterSeq } = store.checkpoints(agentId, epoch);
     const cursors = signals.map((name) => ({ signal: name, afterSeq: BigInt(afterSeq.get(name) ?? 0) }));
     const requestedMs = clock.monotonicMs();
-    const response = await client.pull(
-      { cursors, maxBytes: BigInt(maxBytes), ...(auditHead ? { colonyAudit: linkToWire(auditHead()) } : {}) },
-      { timeoutMs, signal },
-    );
+    const response = await this.#ask(target, { cursors, ...(auditHead ? { colonyAudit: linkToWire(auditHead()) } : {}) }, signal);
     const pull = toAgentPull(agentId, response);
     // The epoch cannot change within a session: the agent opens its store before it registers.
     if (pull.epoch !== epoch) throw new CoralError({ code: "invalid", message: "its answer has another epoch than its registration" });
@@ -181,6 +204,26 @@ export class PullScheduler {
     metrics.rowsStored.inc(outcome.storedRows);
     metrics.rowsLost.inc(outcome.lostRows);
     return response.more;
+  }
+
+  /** One pull, of as many bytes as the link carries in time. */
+  async #ask(target: PullTarget, request: MessageInitShape<typeof PullRequestSchema>, signal: AbortSignal): Promise<PullResponse> {
+    const { clock, settings, onLink } = this.#options;
+    const { client, agentId, speed } = target;
+    const { timeoutMs, maxBatchBytes } = settings();
+    const maxBytes = speed.batchBytes(target.isStoreFailing ? Math.min(maxBatchBytes, storeProbeBytes) : maxBatchBytes);
+    target.isStoreFailing = false;
+    const startMs = clock.monotonicMs();
+    try {
+      const response = await client.pull({ ...request, maxBytes: BigInt(Math.floor(maxBytes)) }, { timeoutMs, signal });
+      const bytes = response.slices.reduce((total, { batch }) => total + (batch?.data.length ?? 0), 0);
+      speed.answered({ tookMs: clock.monotonicMs() - startMs, bytes }, timeoutMs);
+      if (speed.reading) onLink?.(agentId, speed.reading);
+      return response;
+    } catch (error) {
+      if (fromConnectError(error).code === "timeout") speed.timedOut(maxBatchBytes);
+      throw error;
+    }
   }
 }
 

@@ -24,11 +24,13 @@ import type { AgentInfo, ColonyBackend, ColonyFacts, ColonyInfo, LossFact, Store
 import type { OpenedAudit } from "../audit/open-audit.ts";
 import { createCapture } from "../commands/capture.ts";
 import type { Commands } from "../commands/commands.ts";
+import { createInspectDatabases } from "../databases/inspect-databases.ts";
 import type { DeploymentWatch } from "../deployments/deployment-watch.ts";
 import { createDiagnosisBackend } from "../diagnosis/diagnosis-backend.ts";
 import type { DiscoveryLoop } from "../discovery/discovery-loop.ts";
 import { labelBackend, type ResolvedBackend } from "../identity/label-backend.ts";
 import type { ServiceDirectory } from "../identity/service-directory.ts";
+import { createIncidentBackend } from "../incidents/incident-backend.ts";
 import type { AgentEntry, AgentRegistry } from "../registry/agent-registry.ts";
 import { dayOf, legacyPhase, upgradeSteps } from "../registry/legacy-policy.ts";
 import { createRuntimeContext } from "../registry/runtime-context.ts";
@@ -55,7 +57,7 @@ export interface ColonyBackendOptions {
   discovery: Pick<DiscoveryLoop, "catchUp">;
   services: Pick<ServiceDirectory, "names">;
   deployments: Pick<DeploymentWatch, "list" | "mark">;
-  commands: Pick<Commands, "execute">;
+  commands: Pick<Commands, "execute" | "refuseCommand">;
   audit: OpenedAudit["backend"];
   /** Why external addresses cannot be named; empty when they can. */
   nameProblems: () => string[];
@@ -79,11 +81,14 @@ function createResolvedBackend(options: ColonyBackendOptions): ResolvedBackend {
     host: (request) => queryHosts(store, { ...request, nowMs: clock.wallMs() }),
     ...topologyBackend(options),
     ...createDiagnosisBackend({ store, clock }),
+    ...createIncidentBackend({ store, names: () => options.services.names(), clock }),
     ...createSummaryBackend({ store, discovery: options.discovery, deployments: options.deployments, clock, log: options.log }),
     ...telemetry,
     ...createDirectBackend({ own: telemetry, agents: new AgentQueries(registry), clock }),
+    inspectDatabases: createInspectDatabases({ registry, store }),
     capture: createCapture({ registry, log: options.log }),
     execute: options.commands.execute,
+    refuseCommand: options.commands.refuseCommand,
     ...options.audit,
     sql: (request, context) => runReadOnlySql(store, { ...request, ...sqlLimits(config(), request), signal: context.signal }),
     events: async (request) => {
@@ -238,6 +243,7 @@ function agentInfo(
     lastContactAt: isoTime(record.lastSeenAt),
     lastContactAgoMs: silentMs,
     pullLagMs: entry.pullLagMs,
+    link: entry.link ?? null,
     clockDifferenceMs: entry.clockDifferenceMs,
     certificateExpiresAt: entry.certificateExpiresAtMs === null ? null : new Date(entry.certificateExpiresAtMs).toISOString(),
     revoked: record.revokedAt !== null,

@@ -22,22 +22,54 @@ function setUp(maxKept = 8) {
   };
 }
 
-test("shares an expensive result for ten times what it took", async () => {
+test("shares a result for ten times what it took", async () => {
   const { get, pass } = setUp();
   expect(await get("a", 100)).toBe("a 1");
-  pass(999);
-  expect(await get("a", 100)).toBe("a 1");
-  pass(1);
+  pass(1_000);
   expect(await get("a", 100)).toBe("a 2");
 });
 
 test("shares nothing for longer than the limit, counted from the begin", async () => {
   const { get, pass } = setUp();
-  expect(await get("a", 2_000)).toBe("a 1");
-  pass(2_999);
-  expect(await get("a", 2_000)).toBe("a 1");
+  expect(await get("a", 1_000)).toBe("a 1");
+  pass(4_000);
+  expect(await get("a", 1_000)).toBe("a 2");
+});
+
+test("shares what took long for four times as long, up to eight seconds", async () => {
+  const { get, pass } = setUp();
+  expect(await get("a", 1_500)).toBe("a 1");
+  pass(4_500);
+  expect(await get("a", 3_000)).toBe("a 2");
+  pass(4_999);
+  expect(await get("a", 0)).toBe("a 2");
   pass(1);
-  expect(await get("a", 2_000)).toBe("a 2");
+  expect(await get("a", 0)).toBe("a 4");
+});
+
+test("computes the next result once half of the time has passed, and nobody waits for it", async () => {
+  let nowMs = 0;
+  const clock = { wallMs: () => nowMs, monotonicMs: () => nowMs };
+  const shared = new SharedResults<number>({ clock, maxAgeMs: 5_000, maxKept: 8, isShared: () => true });
+  const begun: ((result: number) => void)[] = [];
+  const get = (): Promise<number> => shared.get("a", () => new Promise((resolve) => begun.push(resolve)));
+  const first = get();
+  nowMs = 1_000;
+  begun[0]?.(1);
+  expect(await first).toBe(1);
+  nowMs = 2_499;
+  expect(await get()).toBe(1);
+  expect(begun).toHaveLength(1);
+  nowMs = 2_500;
+  expect(await get()).toBe(1);
+  expect(await get()).toBe(1);
+  expect(begun).toHaveLength(2);
+  nowMs = 3_000;
+  begun[1]?.(2);
+  await Promise.resolve();
+  await Promise.resolve();
+  expect(await get()).toBe(2);
+  expect(begun).toHaveLength(2);
 });
 
 test("computes once for callers that come while it is under way", async () => {

@@ -6,7 +6,9 @@ import type { SummaryFacts } from "../../model/summary.ts";
 import { type ColonyStore } from "../../store/colony/index.ts";
 import {
   BaselineMemory,
+  hasRequests,
   queryLogServices,
+  queryRouteHealth,
   queryServiceDetails,
   queryServices,
   querySpanProcesses,
@@ -18,7 +20,10 @@ import type { DiscoveryLoop } from "../discovery/discovery-loop.ts";
 import type { ResolvedBackend } from "../identity/label-backend.ts";
 import { SharedResults } from "./shared-results.ts";
 
-export type SummaryBackend = Pick<ResolvedBackend, "summary" | "serviceDetails" | "logServices" | "deployments" | "markDeployment">;
+export type SummaryBackend = Pick<
+  ResolvedBackend,
+  "summary" | "routeHealth" | "serviceDetails" | "logServices" | "deployments" | "markDeployment"
+>;
 
 export interface SummaryBackendOptions {
   store: ColonyStore;
@@ -42,7 +47,7 @@ export function createSummaryBackend({ store, discovery, deployments, clock, log
     maxAgeMs: summaryMaxAgeMs,
     maxKept: summariesKept,
     // At the start of a colony the first services are a matter of milliseconds.
-    isShared: ({ places }) => places.length > 0,
+    isShared: ({ places, requests }) => places.length > 0 || requests.length > 0,
   });
   const readSummary: SummaryBackend["summary"] = async (request) => {
     const nowMs = clock.wallMs();
@@ -61,6 +66,15 @@ export function createSummaryBackend({ store, discovery, deployments, clock, log
       return request.service === undefined
         ? await shared.get(String(request.sinceMs), () => readSummary(request, context))
         : await readSummary(request, context);
+    },
+    routeHealth: async ({ service }) => {
+      const texts = typeof service === "string" ? [service] : [...service];
+      const nowMs = clock.wallMs();
+      const byHooks = queryRouteHealth(store, { source: "hooks", services: texts, nowMs });
+      if (!(await hasRequests(store, "spans"))) return (await byHooks).routes;
+      const inSpans = [...(await aliases.current())].flatMap(([name, owner]) => (texts.includes(owner) ? [name] : []));
+      const bySpans = queryRouteHealth(store, { source: "spans", services: [...new Set([...texts, ...inSpans])], nowMs });
+      return (await Promise.all([byHooks, bySpans])).flatMap(({ routes }) => routes);
     },
     serviceDetails: (request) => queryServiceDetails(store, { ...request, nowMs: clock.wallMs() }),
     logServices: (request) => queryLogServices(store, { ...request, nowMs: clock.wallMs() }),

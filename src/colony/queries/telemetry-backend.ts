@@ -11,6 +11,7 @@ import {
   queryMetric,
   queryMetricLosses,
   queryMetricNames,
+  queryProfile,
   queryPromql,
   querySpanEdges,
   querySpanProcesses,
@@ -29,6 +30,7 @@ const endAlignMs = 10_000;
 
 type MetricsBackend = Pick<ResolvedBackend, "metricNames" | "metric" | "promql" | "metricLosses">;
 type LogsBackend = Pick<ResolvedBackend, "logs" | "logPatterns">;
+type ProfileBackend = Pick<ResolvedBackend, "profile">;
 type TraceBackend = Pick<ResolvedBackend, "traces" | "trace" | "spanServices" | "spanProcesses" | "spanEdges" | "spanRed">;
 
 export interface TelemetryBackendOptions {
@@ -36,8 +38,14 @@ export interface TelemetryBackendOptions {
   clock: Clock;
 }
 
-export function createTelemetryBackend(options: TelemetryBackendOptions): MetricsBackend & LogsBackend & TraceBackend {
-  return { ...metricsBackend(options), ...logsBackend(options), ...traceBackend(options) };
+export function createTelemetryBackend(options: TelemetryBackendOptions): MetricsBackend & LogsBackend & TraceBackend & ProfileBackend {
+  const { store, clock } = options;
+  return {
+    ...metricsBackend(options),
+    ...logsBackend(options),
+    ...traceBackend(options),
+    profile: (request) => queryProfile(store, { ...request, nowMs: clock.wallMs() }),
+  };
 }
 
 function metricsBackend({ store, clock }: TelemetryBackendOptions): MetricsBackend {

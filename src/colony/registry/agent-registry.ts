@@ -8,6 +8,7 @@ import { background } from "../../base/background.ts";
 import type { Clock } from "../../base/clock.ts";
 import { CoralError } from "../../base/errors.ts";
 import type { Logger } from "../../base/log.ts";
+import { formatBitRate, formatBytes, formatDurationMs } from "../../base/units.ts";
 import { pullReason, type RuntimeFacts } from "../../model/runtime-facts.ts";
 import {
   type AgentRecord,
@@ -23,6 +24,7 @@ import {
 import { type NamingLimits, storeNamingLimits } from "../../store/discovery/index.ts";
 import type { Tunnel } from "../../transport/index.ts";
 import { type AgentHealth, type HealthThresholds, HealthTracker, silenceBeforeRestartMs } from "./agent-health.ts";
+import type { AgentLink } from "./agent-link.ts";
 import { RequestRecorders } from "./request-recorders.ts";
 import type { Revocations } from "./revocations.ts";
 import type { RuntimeRegistry } from "./runtime-registry.ts";
@@ -52,6 +54,8 @@ export interface AgentEntry {
   reportedHealth: AgentHealth;
   session?: Session;
   pullLagMs: number | null;
+  /** Of the present session; absent until it is known. */
+  link?: AgentLink;
   /** Hosts that were refused because this id is in use → when that was last reported, monotonic. */
   claimants: Map<string, number>;
   /** The agent's wall clock minus the colony's, at registration. */
@@ -294,6 +298,7 @@ export class AgentRegistry {
     if (session.tunnel !== tunnel) return;
     delete session.tunnel;
     const entry = this.#entries.get(session.agentId);
+    if (entry?.session === session) delete entry.link;
     // A newer session may have taken its place.
     if (entry?.session === session) this.#updateRecorder(entry);
   }
@@ -305,6 +310,19 @@ export class AgentRegistry {
     entry.record.lastSeenAt = this.#options.clock.wallMs() * 1_000;
     if (pullLagMs !== undefined) entry.pullLagMs = pullLagMs;
     this.#touched.add(agentId);
+  }
+
+  /** What the last pulls showed of the agent's link. */
+  measured(agentId: string, link: AgentLink): void {
+    const entry = this.#entries.get(agentId);
+    if (!entry) return;
+    if (link.isSlow !== (entry.link?.isSlow ?? false)) {
+      const figures = `${formatBytes(link.pullBytes)} took ${formatDurationMs(link.pullMs)} (${formatBitRate(link.bytesPerSecond)})`;
+      const { log } = this.#options;
+      if (link.isSlow) log.warn(`Agent ${agentId} answers slowly: ${figures}, the mean of the last pulls; its link or its host is slow`);
+      else log.info(`Agent ${agentId} answers in good time again: ${figures}, the mean of the last pulls`);
+    }
+    entry.link = link;
   }
 
   /** Writes last contacts and deferred runtimes. Called every few seconds and before closing. */

@@ -1,5 +1,5 @@
 import { beforeEach, describe, expect, it } from "vitest";
-import { initialPidNamespace } from "../../model/pid-namespace.ts";
+import { initialPidNamespace } from "../../model/runtime-facts.ts";
 import { type RecordingAgent, RequestRecorders } from "./request-recorders.ts";
 
 const agentOf = (agentId: string, more: Partial<RecordingAgent> = {}): RecordingAgent => ({

@@ -3,7 +3,7 @@
  * keeps the rows of one of them.
  */
 
-import { initialPidNamespace } from "../../model/pid-namespace.ts";
+import { initialPidNamespace } from "../../model/runtime-facts.ts";
 
 export interface RecordingAgent {
   agentId: string;

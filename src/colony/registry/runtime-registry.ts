@@ -2,8 +2,7 @@
 
 import type { Clock } from "../../base/clock.ts";
 import type { Logger } from "../../base/log.ts";
-import { describeRuntimeChanges } from "../../model/runtime-changes.ts";
-import type { RuntimeFacts } from "../../model/runtime-facts.ts";
+import { describeRuntimeChanges, type RuntimeFacts } from "../../model/runtime-facts.ts";
 import { type ColonyStore, forgetRuntime, loadRuntimes, recordEvent, storeRuntime } from "../../store/colony/index.ts";
 import { type CheckedRuntime, checkRuntime } from "./check-runtime.ts";
 

@@ -48,7 +48,7 @@ export async function runColony(home: string, options: RunOptions, onReady: OnRe
   const { log } = stack.use(openDaemonLog("colony", config.log, paths.logFile));
   const pidFile = stack.use(await PidFile.acquire(paths.pidFile, "colony", version));
   const engine = await openEngineFor(stack, log, { colony: { config, paths } });
-  const colony = stack.use(await launchColony(config, paths, engine, log, options.listen === undefined));
+  const colony = stack.use(await launchColony({ kind: "colony", config, paths, engine, log, mayMovePort: options.listen === undefined }));
   const endpoints = { colony: `https://${colony.endpoint}`, socket: colony.socketFile };
   pidFile.setEndpoints(endpoints);
   await onReady?.({ endpoints, degraded: [] });
@@ -111,7 +111,7 @@ export async function runBoth(home: string, options: RunOptions, onReady: OnRead
   const probing = beginReadingCapabilities();
   const engine = await openEngineFor(stack, log, { colony: forColony, agent: forAgent });
   const colony = stack.use(
-    await launchColony(forColony.config, forColony.paths, engine, log.child("colony"), options.listen === undefined),
+    await launchColony({ kind: "up", ...forColony, engine, log: log.child("colony"), mayMovePort: options.listen === undefined }),
   );
   // The port may differ from the last run: this run's endpoint overrides the agent's stored one.
   const agentConfig: AgentConfig = {
@@ -235,13 +235,22 @@ async function openEngineFor(stack: ResourceStack, log: Logger, { colony, agent 
   return engine;
 }
 
-async function launchColony(config: ColonyConfig, paths: ColonyPaths, engine: Engine, log: Logger, mayMovePort: boolean): Promise<Colony> {
+interface ColonyLaunch {
+  kind: DaemonKind;
+  config: ColonyConfig;
+  paths: ColonyPaths;
+  engine: Engine;
+  log: Logger;
+  mayMovePort: boolean;
+}
+
+async function launchColony({ kind, config, paths, engine, log, mayMovePort }: ColonyLaunch): Promise<Colony> {
   const [{ startColony }, { peerCredentials }, { createHostReader }] = await Promise.all([
     import("../../colony/index.ts"),
     import("../../bpf/index.ts"),
     import("../../host/index.ts"),
   ]);
-  const speedFor = createSpeedSwitch("colony");
+  const speedFor = createSpeedSwitch(kind);
   return startColony({
     config,
     paths,

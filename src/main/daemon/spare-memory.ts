@@ -19,8 +19,9 @@ const defaultInterruptBudget = 66 * 1024;
 
 /** Call it before loading anything heavy. Node 20 to 24 know these flags; V8 reports an unknown one on stderr and continues. */
 export function spareMemory(kind: DaemonKind): void {
-  preferMemory(kind, true);
+  // A colony answers questions over all services: with a heap kept small an answer takes twice the CPU.
   if (kind === "colony") return;
+  preferMemory(kind, true);
   // DuckDB's allocator keeps freed pages for a second of activity and a cache per thread, but an agent is only active for moments.
   // `coral up` shares its host with what it observes, and its colony is active more often: there freed pages stay for a moment.
   // Read when DuckDB is loaded.
@@ -29,11 +30,11 @@ export function spareMemory(kind: DaemonKind): void {
 }
 
 /** Trades speed for memory: at a hundred thousand spans a second, V8 needs a third of the time if it may use more memory. */
-export function preferMemory(kind: DaemonKind, isPreferred: boolean): void {
+export function preferMemory(kind: Exclude<DaemonKind, "colony">, isPreferred: boolean): void {
   // V8 collects when the heap has grown by about a third instead of up to fourfold.
   setFlagsFromString(isPreferred ? "--optimize-for-size" : "--no-optimize-for-size");
   // The young generation could grow to three times 16 MiB, a third of an agent; its few objects fit into the first 1 MiB.
-  if (kind !== "colony") setFlagsFromString(`--semi-space-growth-factor=${isPreferred ? 1 : 2}`);
+  setFlagsFromString(`--semi-space-growth-factor=${isPreferred ? 1 : 2}`);
   if (kind !== "agent") return;
   // An agent runs much code, all of it rarely: baseline code for functions that run every 15 s wastes memory. A hot loop still reaches the
   // optimising compiler, a few milliseconds later.
@@ -43,6 +44,7 @@ export function preferMemory(kind: DaemonKind, isPreferred: boolean): void {
 
 /** Switches to speed while at least one reason wants it, and back to memory when none does. */
 export function createSpeedSwitch(kind: DaemonKind): (reason: string) => (isWanted: boolean) => void {
+  if (kind === "colony") return () => () => undefined;
   const reasons = new Set<string>();
   return (reason) => (isWanted) => {
     if (isWanted) reasons.add(reason);

@@ -1,0 +1,21 @@
+/** Entry point of the agent's profile process: see `src/profile`. */
+
+import { type ProfileChannel, type ProfileOrder, runProfileProcess } from "../profile/index.ts";
+
+const channel: ProfileChannel = {
+  send: (message, sent) => {
+    // When the channel is closed, `onClose` ends the process.
+    if (process.connected) process.send?.(message, undefined, undefined, () => sent());
+  },
+  onOrder: (listener) => {
+    process.on("message", (order) => listener(order as ProfileOrder));
+  },
+  onClose: (listener) => {
+    process.on("disconnect", listener);
+  },
+  exit: (code) => process.exit(code),
+  // Not exit(): it waits for threads, and one that loads BPF programs may wait for this one.
+  end: () => process.kill(process.pid, "SIGKILL"),
+};
+
+runProfileProcess(channel);
