@@ -1,4 +1,4 @@
-/** Makes the parser from the command table. */
+/** Builds the commander parser from the command table. */
 
 import { Argument, Command, Option } from "commander";
 import { version } from "../base/version.ts";
@@ -6,7 +6,7 @@ import { commandTable, globalOptions } from "./command-table.ts";
 import type { CliIo } from "./output/cli-io.ts";
 import { type ArgumentSpec, argumentForm, type CommandSpec, type OptionSpec, optionForm } from "./run/command-spec.ts";
 
-/** What the parser found: the command, and what was given to it. */
+/** A parsed command line. */
 export interface ParsedCommand {
   spec: CommandSpec;
   path: readonly string[];
@@ -14,7 +14,7 @@ export interface ParsedCommand {
   values: Readonly<Record<string, unknown>>;
 }
 
-/** Calls `found` with the command of the parsed line. Throws CommanderError instead of ending the process. `argv` is that line. */
+/** `found` runs the parsed command. The parser throws CommanderError and never exits the process: output must be flushed and daemons closed first. */
 export function buildProgram(io: CliIo, found: (parsed: ParsedCommand) => Promise<void>, argv: readonly string[] = []): Command {
   const program = new Command("coral");
   program

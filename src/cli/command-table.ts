@@ -6,6 +6,7 @@ import { approvalCommands, auditCommands } from "./commands/audit/audit-table.ts
 import { colonyCommands } from "./commands/colony/colony-table.ts";
 import { configCommands } from "./commands/config/config-table.ts";
 import { diagnoseCommand, evidenceCommand } from "./commands/diagnosis/diagnosis-table.ts";
+import { incidentsCommand, sloCommands, verifyCommand, whatIfCommand } from "./commands/diagnosis/incident-table.ts";
 import { execCommand, runCommand, shellCommand } from "./commands/exec/exec-table.ts";
 import { mcpCommands, toolCommands } from "./commands/mcp/mcp-table.ts";
 import { networkCommands } from "./commands/network/network-table.ts";
@@ -75,6 +76,10 @@ export const commandTable: CommandSpec = {
     },
     { ...diagnoseCommand, group: look },
     { ...evidenceCommand, group: look },
+    { ...incidentsCommand, group: look },
+    { ...verifyCommand, group: look },
+    { ...whatIfCommand, group: look },
+    { name: "slo", group: look, summary: "Declare what a service promises; a breach opens an incident", commands: sloCommands },
     { ...topCommand, group: look },
     { name: "query", group: look, summary: "Query stored signals", commands: queryCommands },
     { ...captureCommand, group: look },

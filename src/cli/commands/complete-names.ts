@@ -7,7 +7,7 @@ import { homeOf, type Invocation } from "../run/invocation.ts";
 /** A shell waits for this with the user's finger on the tab key. */
 const timeoutMs = 700;
 
-/** `coral __complete <kind>`: one name per line; nothing at all when something is wrong. */
+/** `coral __complete <kind>`: one name per line, and nothing on any failure. */
 export async function run(invocation: Invocation): Promise<void> {
   const signal = AbortSignal.any([invocation.io.signal, AbortSignal.timeout(timeoutMs)]);
   let names: string[];

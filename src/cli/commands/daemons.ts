@@ -56,7 +56,7 @@ async function localColonyId(invocation: Invocation): Promise<string> {
   });
 }
 
-/** Accepts a context's name or a colony id; a colony on another machine need not have a context here. */
+/** Accepts a context name or a colony id, because a colony on another machine may have no context here. */
 async function namedColonyId(invocation: Invocation): Promise<string | undefined> {
   const wanted = invocation.options.text("colony-id") ?? invocation.colony;
   if (wanted === undefined) return undefined;
@@ -95,7 +95,7 @@ function printStarted(invocation: Invocation, started: DaemonStarted, next: read
   print.note(`next: ${next.join(" · ")}`);
 }
 
-/** A daemon that was not running is not a failure: the wanted state holds. */
+/** Idempotent: stopping a daemon that is not running succeeds. */
 function printStopped(invocation: Invocation, what: string, stopped: DaemonStopped): void {
   if (stopped.kind === "not-running") invocation.print.note(`${what} was not running`);
   else invocation.print.answer(`${what} stopped, pid ${stopped.pid} exited after ${formatDurationMs(stopped.tookMs)}\n`);

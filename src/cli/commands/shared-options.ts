@@ -1,7 +1,7 @@
 /** Options of several commands that are not fields of a tool. */
 
 import type { OptionSpec } from "../run/command-spec.ts";
-import { graphFormats, outputFormats } from "../run/output-format.ts";
+import { graphFormats, outputFormats, profileFormats } from "../run/output-format.ts";
 
 /** -o and --json, for commands that print in these formats; the first is the default. */
 export function outputOptions(choices: readonly string[], description = "Output format"): readonly OptionSpec[] {
@@ -22,6 +22,11 @@ const watchOption: OptionSpec = {
 export const dataOutput: readonly OptionSpec[] = outputOptions(outputFormats);
 export const watchedOutput: readonly OptionSpec[] = [...dataOutput, watchOption];
 export const graphOutput: readonly OptionSpec[] = [...outputOptions(graphFormats, "Output format; dot is a GraphViz graph"), watchOption];
+
+export const profileOutput: readonly OptionSpec[] = [
+  ...outputOptions(profileFormats, "Output format; folded prints one line per stack, for flame graph tools"),
+  watchOption,
+];
 
 export const listenOptions: readonly OptionSpec[] = [
   { name: "port", value: "port", description: "Listen on this port instead of the configured one; 0 picks a free one" },

@@ -52,6 +52,16 @@ describe("coral status", () => {
     expect(stdout).not.toContain("HOST");
   });
 
+  it("names the worst open incident in one line, and nothing when there is none", async () => {
+    const since = new Date().toISOString();
+    const worst = { id: "inc-7", severity: "critical", since, endedAt: null, service: "api", measure: "errors", now: 0.34 } as const;
+    colony.tool("coral_get_status", statusAnswer({ incidents: { open: 1, worst } }));
+    const [, line] = (await world.coral("status")).stdout.split("\n");
+    expect(line).toMatch(/^1 open incident: api fails 34% (since|for) .* \(coral incidents show inc-7\)$/);
+    colony.tool("coral_get_status", statusAnswer());
+    expect((await world.coral("status")).stdout).not.toContain("incident");
+  });
+
   it("shows first what needs attention", async () => {
     const reason = "GET /checkout fails 100% of 42 requests, was 0.20%";
     const attention = [
@@ -67,6 +77,18 @@ describe("coral status", () => {
       "  degraded  host web-1: its CPUs are busy 98% of the time",
       '  "coral query summary shop" has the details',
     ]);
+  });
+
+  it("shows an agent that answers slowly as slow, not as healthy", async () => {
+    const { hosts } = statusAnswer();
+    const slow = hosts.filter(({ agentId }) => agentId === "agent-a").map((host) => ({ ...host, isSlow: true }));
+    colony.tool(
+      "coral_get_status",
+      statusAnswer({ agents: { total: 1, healthy: 1, degraded: 0, unhealthy: 0, slow: 1, connected: 1 }, hosts: slow }),
+    );
+    const { stdout } = await world.coral("status");
+    expect(stdout).toContain("agents    1 healthy (1 slow)\n");
+    expect(stdout).toMatch(/web-1 +slow +23%/);
   });
 
   it("counts disconnected agents, whatever their health", async () => {

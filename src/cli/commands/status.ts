@@ -7,6 +7,7 @@ import { number, plural, relative } from "../output/values.ts";
 import { connectColony } from "../run/connection.ts";
 import type { Invocation } from "../run/invocation.ts";
 import { showAnswer } from "../run/show-answer.ts";
+import { openIncidentsLine } from "./diagnosis/open-incidents-line.ts";
 import { healthCell, usageCell } from "./service/health-style.ts";
 
 type HostLine = ColonyStatus["hosts"][number];
@@ -17,12 +18,14 @@ export async function run(invocation: Invocation): Promise<void> {
   let firstHost: string | undefined;
   const ask = async (): Promise<ColonyStatus> => {
     const answer = await colony.call("coral_get_status", {});
+    // The first answer that has a host: with --watch the hint must not change under the reader.
     firstHost ??= answer.hosts.find((host) => host.sampledAt !== null)?.hostname;
     return answer;
   };
   await showAnswer(invocation, ask, {
     table: (answer) => hostTable(answer.hosts, Date.now()),
     page: (answer, wide) => statusPage(answer, invocation.print, wide, Date.now()),
+    // The page prints warnings with their fix; as notes they would appear twice.
     pageShows: (answer, note) => answer.warnings.some((warning) => warning.kind === note.kind),
   });
   if (invocation.format === "table" && invocation.print.isTerminal) {
@@ -37,11 +40,13 @@ export function statusPage(status: ColonyStatus, print: Printer, wide: boolean, 
   const uptime = formatDurationMs(colony.uptimeMs);
   const lines = [
     `${style("bold", escapeText(colony.name))}  ${escapeText(colony.colonyId)} · ${escapeText(colony.environment)} · coral ${escapeText(colony.version)} · up ${uptime}`,
+    ...openIncidentsLine(status.incidents, print, nowMs),
     ...attentionLines(status, print),
     "",
     `  agents    ${agentCounts(status, print)}`,
     `  services  ${services.total}`,
     `  store     ${formatBytes(store.usedBytes)}${store.limitBytes === null ? "" : ` of ${formatBytes(store.limitBytes)}`}`,
+    // The socket is of interest only to programs on this machine.
     ...(wide ? colony.endpoints : colony.endpoints.filter((endpoint) => !endpoint.startsWith("unix:"))).map(
       (endpoint) => `  endpoint  ${escapeText(endpoint)}`,
     ),
@@ -84,9 +89,11 @@ function agentCounts({ agents }: ColonyStatus, { style }: Printer): string {
     agents.healthy > 0 ? style("green", `${agents.healthy} healthy`) : "",
     agents.degraded > 0 ? style("yellow", `${agents.degraded} degraded`) : "",
     agents.unhealthy > 0 ? style("red", `${agents.unhealthy} unhealthy`) : "",
+    // Health follows contact with a delay, so a healthy agent may already be disconnected.
     agents.connected < agents.total ? style("yellow", `${agents.total - agents.connected} not connected`) : "",
   ];
-  return parts.filter((part) => part !== "").join(", ");
+  const slow = agents.slow === undefined ? "" : style("yellow", ` (${agents.slow} slow)`);
+  return `${parts.filter((part) => part !== "").join(", ")}${slow}`;
 }
 
 function hostTable(hosts: readonly HostLine[], nowMs: number): Table {
@@ -95,7 +102,7 @@ function hostTable(hosts: readonly HostLine[], nowMs: number): Table {
   return tableOf(hosts, [
     { title: "HOST", key: "hostname", cell: (host) => host.hostname },
     { title: "AGENT", key: "agentId", cell: (host) => host.agentId, wide: areNamesUnique },
-    { title: "HEALTH", key: "health", cell: (host) => healthCell(host.health) },
+    { title: "HEALTH", key: "health", cell: (host) => healthCell(host.health, host.isSlow), raw: (host) => host.health },
     { title: "CPU", key: "cpuBusyRatio", cell: (host) => usageCell(host.cpuBusyRatio), raw: (host) => host.cpuBusyRatio, align: "right" },
     { title: "CORES", key: "cpuCount", cell: (host) => host.cpuCount, align: "right" },
     { title: "MEM", key: "memUsedRatio", cell: (host) => usageCell(host.memUsedRatio), raw: (host) => host.memUsedRatio, align: "right" },

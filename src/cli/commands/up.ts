@@ -1,8 +1,7 @@
 import { sleep } from "../../base/clock.ts";
 import { CoralError } from "../../base/errors.ts";
-import { escapeText } from "../../base/escape-text.ts";
+import { escapeText, shellWord } from "../../base/escape-text.ts";
 import type { AgentStatus, ColonyStatus } from "../../tools/index.ts";
-import { shellWord } from "../output/shell-word.ts";
 import { askAgent, connectColony } from "../run/connection.ts";
 import type { Invocation } from "../run/invocation.ts";
 import type { DaemonReady } from "../run/runtime.ts";
@@ -10,7 +9,7 @@ import { runOptionsOf } from "./daemons.ts";
 import { statusPage } from "./status.ts";
 
 const firstLookTimeoutMs = 60_000;
-/** Services are known a moment after the host; a machine without any must not wait for long. */
+/** Services are discovered shortly after the host's first sample; a machine without services must not wait long for them. */
 const servicesTimeoutMs = 5_000;
 const pollMs = 500;
 
@@ -22,7 +21,7 @@ export async function run(invocation: Invocation): Promise<void> {
   try {
     await invocation.runtime.run("up", { ...runOptionsOf(invocation), ...colonyId }, async (ready) => {
       printReady(invocation, ready);
-      // Not waited for: the daemon must be able to end at any time.
+      // Not awaited: Ctrl-C must stop the daemon at any time.
       look = firstLook(invocation, AbortSignal.any([ended.signal, AbortSignal.timeout(firstLookTimeoutMs)]));
       await Promise.resolve();
     });
@@ -54,7 +53,7 @@ async function firstLook(invocation: Invocation, signal: AbortSignal): Promise<v
       [`coral query host${host === undefined ? "" : ` ${escapeText(host)}`}`, "CPU, memory, disks, network and processes"],
     ].map(([command = "", what = ""]) => [commandHere(invocation, command), what] as const);
     const width = Math.max(...next.map(([command]) => command.length));
-    // A line that wraps is hard to copy: the explanation gives way to the command.
+    // A wrapped line is hard to copy, so a narrow terminal shows the command without its explanation.
     const hints = next.map(([command, what]) => {
       const isFitting = print.width === undefined || width + 4 + what.length <= print.width;
       return isFitting ? `  ${print.style("cyan", command.padEnd(width))}  ${what}` : `  ${print.style("cyan", command)}`;

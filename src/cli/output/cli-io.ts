@@ -16,7 +16,7 @@ export interface OutputStream {
 export interface TerminalControl {
   /** Keys as they are pressed, without echo, until the returned function is called. */
   readKeys(listener: (key: string) => void): () => void;
-  /** Bytes as they come, with nothing taken out by the terminal, not even Ctrl-C. */
+  /** Bytes as typed; the terminal handles none itself, not even Ctrl-C. */
   readBytes(listener: (data: Uint8Array) => void): () => void;
   onResize(listener: () => void): () => void;
 }
@@ -24,7 +24,7 @@ export interface TerminalControl {
 export interface CliIo {
   stdout: OutputStream;
   stderr: OutputStream;
-  /** Whole content; for `-` arguments. Must not be called on a terminal without telling the user. */
+  /** Read to its end for `-` arguments. On a terminal, print what is expected before reading. */
   stdin: AsyncIterable<Uint8Array | string> & { isTTY?: boolean | undefined };
   env: Readonly<Record<string, string | undefined>>;
   /** Ends a running command, such as --watch. */
@@ -40,7 +40,7 @@ export function processIo(signal: AbortSignal): CliIo {
 
 function readKeys(listener: (key: string) => void): () => void {
   const { stdin } = process;
-  // `coral top < file`: the keyboard is somewhere else.
+  // `coral top < file`: stdin is not the keyboard.
   if (!stdin.isTTY) return () => undefined;
   const onData = (data: Buffer): void => listener(data.toString("utf8"));
   stdin.setRawMode(true);
@@ -59,7 +59,7 @@ function readBytes(listener: (data: Uint8Array) => void): () => void {
   };
   stdin.setRawMode(true);
   keepLineFeeds();
-  // A terminal that was left raw is of no use to anybody.
+  // A terminal left in raw mode is unusable.
   process.once("exit", restore);
   stdin.on("data", listener).resume();
   return () => {
@@ -70,8 +70,8 @@ function readBytes(listener: (data: Uint8Array) => void): () => void {
 }
 
 /**
- * Node's raw mode still turns each line feed into carriage return and line feed, and programs that draw use it to go down only. Going back to the
- * ordinary mode undoes this, too.
+ * Node's raw mode still turns each line feed into carriage return and line feed, but programs that draw use a line feed to move down only. Leaving raw
+ * mode restores the setting.
  */
 function keepLineFeeds(): void {
   // Without stty, as in some containers, screens may look wrong; everything else works.

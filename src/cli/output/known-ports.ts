@@ -29,7 +29,7 @@ const otherProtocols: Readonly<Record<number, string>> = {
   9200: "Elasticsearch",
 };
 
-/** `PostgreSQL`, or `TCP 8080` for a port that is known for nothing. */
+/** `PostgreSQL`, or `TCP 8080` for a port without a conventional protocol. */
 export function protocolName(protocol: string, port: number): string {
   return protocolTitleOfPort(port) ?? otherProtocols[port] ?? `${protocol.toUpperCase()} ${port}`;
 }

@@ -16,7 +16,7 @@ const plain = "\u001b[0m";
 export interface LiveScreenOptions {
   onKey: (key: string) => void;
   onResize: () => void;
-  /** A signal that ends the program has come; the screen is to be disposed of. */
+  /** A signal that ends the program arrived; the owner disposes of the screen. */
   onEnd: (signal: NodeJS.Signals) => void;
 }
 
@@ -69,7 +69,7 @@ export class LiveScreen implements Disposable {
   }
 }
 
-/** Cuts a line with colours to so many cells, so that none wraps and pushes the others down. */
+/** Cuts a styled line to `width` cells: a line that wraps would push the others down. */
 export function cutStyled(line: string, width: number): string {
   const parts = line.split(colour);
   let left = width;

@@ -8,7 +8,7 @@ export class Printer {
   /** For stderr. */
   readonly noteStyle: Style;
   readonly isTerminal: boolean;
-  /** Writes `coral …` in a text as what works here when it is pasted; notes go through it anyway. */
+  /** Rewrites `coral …` in a text to a command that works when pasted here, such as with a CORAL_HOME. Notes are always rewritten. */
   readonly commands: (text: string) => string;
   readonly #io: CliIo;
   readonly #quiet: boolean;

@@ -1,4 +1,4 @@
-/** One screenful of a page that is drawn again and again: what does not fit is left out below, never scrolled away above. */
+/** One screenful of a page that is redrawn: what does not fit is cut at the bottom, so the first lines never scroll away. */
 
 import type { Style } from "./style.ts";
 import { textWidth, truncateText } from "./text-width.ts";
@@ -35,7 +35,7 @@ export function renderWatchFrame({ head, page, notes, rows, columns, style }: Wa
   return [head, "", ...body, ...below].join("\n") + "\n";
 }
 
-/** Lines from the first on that take at most so many rows; a line that is too wide takes several. */
+/** The first lines, as many as fit into `room` rows; a line wider than the terminal takes several. */
 function fit(lines: readonly string[], room: number, columns: number): string[] {
   let left = room;
   const fitting: string[] = [];

@@ -1,4 +1,4 @@
-/** Reads asciicast v2: a header and one event per line, whatever parts the bytes come in. */
+/** Reads asciicast v2, a header and one event per line, from chunks that may end anywhere. */
 
 import { CoralError } from "../../base/errors.ts";
 
@@ -18,7 +18,7 @@ export interface CastEvent {
   data: string;
 }
 
-/** Of a line: an agent writes what a terminal printed at once, which is less. */
+/** Agents write one line per read of the terminal, which is far shorter. */
 const maxLineLength = 4 * 1024 * 1024;
 
 /** The header first, then the events. Throws `invalid` for anything that is not a recording; ignores a truncated last line. */
@@ -67,7 +67,7 @@ function headerOf(value: unknown): CastHeader {
     unknown
   >;
   if (version !== 2 || !isSize(width) || !isSize(height))
-    throw new CoralError({ code: "invalid", message: "Cannot replay the recording: it does not begin as asciicast v2 does" });
+    throw new CoralError({ code: "invalid", message: "Cannot replay the recording: it is not an asciicast v2 file" });
   return { width, height, timestamp: typeof timestamp === "number" ? timestamp : null, title: typeof title === "string" ? title : "" };
 }
 

@@ -1,12 +1,12 @@
 /**
- * Lets through what draws on a terminal, and drops what makes it do something else: answer as if it were typed, write the clipboard, set its
- * title, load keys. What a recording holds was written by whatever ran there.
+ * Passes escape sequences that draw and drops all others: those that make the terminal reply as if the user had typed, write the clipboard, set the title or
+ * remap keys. A recording contains whatever the recorded programs printed, so it is untrusted.
  */
 
 const escape = "\u001b";
 /** Longer than any sequence that draws. */
 const maxSequence = 256;
-/** Final bytes of CSI sequences that ask, resize the window, or set up keys and reports of the mouse; the last two by their parameters. */
+/** Final bytes of CSI sequences that query the terminal, resize its window, or configure keys and mouse reports. */
 const refusedFinals = new Set(["c", "n", "t", "y", "q", "i", "x"]);
 /** Reports of the mouse, of the focus and of pasted text: they would come back as input. */
 const refusedModes = /^\?(?:.*;)?(?:9|1000|1001|1002|1003|1004|1005|1006|1007|1015|1016|2004|2031|2048)(?:;.*)?$/;
@@ -92,7 +92,7 @@ export class HarmlessOutput {
     if (!/[@-~]/.test(character)) return "";
     this.#state = "text";
     const parameters = this.#sequence.slice(2, -1);
-    // A shape of the cursor, which is also a `q`, has a blank before it.
+    // The cursor shape (DECSCUSR) also ends in `q`, after a blank, and is harmless.
     if (character === "q" && /^\d* $/.test(parameters)) return this.#sequence;
     if (refusedFinals.has(character)) return "";
     if ((character === "h" || character === "l") && refusedModes.test(parameters)) return "";
@@ -106,5 +106,5 @@ export class HarmlessOutput {
   }
 }
 
-/** Undoes what a program that was cut off has left: colours, a hidden cursor, the other screen, reports of the mouse. */
+/** Resets what an interrupted program may leave behind: colours, a hidden cursor, the alternate screen, mouse reports. */
 export const resetTerminal = `${escape}[0m${escape}[?25h${escape}[?1l${escape}[?7h${escape}[r${escape}[?1049l${escape}[?1000l${escape}[?1002l${escape}[?1003l${escape}[?1006l${escape}[?2004l${escape}>${escape}(B`;

@@ -1,4 +1,4 @@
-/** Shows a recording as it happened, faster if wanted, without its long pauses. */
+/** Plays a recording at its original pace or faster, with long pauses shortened. */
 
 import { sleep } from "../../base/clock.ts";
 import type { CliIo } from "../output/cli-io.ts";
@@ -49,7 +49,7 @@ export async function playCast(items: AsyncIterable<CastHeader | CastEvent>, io:
       await pause.over(signal);
       if (signal.aborted) break;
       lengthMs = Math.max(lengthMs, item.atMs);
-      // Input was echoed as far as anybody could see it: a password was not.
+      // Output only: typed input is in it as far as the terminal echoed it, which excludes passwords.
       if (item.kind === "o") await write(io, options.isRaw ? item.data : filter.filter(item.data), signal);
     }
   } catch (error) {
@@ -62,7 +62,7 @@ export async function playCast(items: AsyncIterable<CastHeader | CastEvent>, io:
   return { lengthMs, isComplete: !signal.aborted };
 }
 
-/** Waits for a slow reader: recordings are large. */
+/** Applies backpressure: recordings can be larger than memory. */
 async function write(io: CliIo, text: string, signal: AbortSignal): Promise<void> {
   if (text === "") return;
   io.stdout.write(text);

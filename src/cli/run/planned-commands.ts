@@ -5,10 +5,9 @@ import type { CommandSpec } from "./command-spec.ts";
 
 /** What to use meanwhile. */
 const planned: Readonly<Record<string, string>> = {
-  ask: "coral mcp config connects an assistant, which can ask the same questions",
-  debug: "coral capture shows live requests, coral exec runs diagnostic programs",
-  diagnose: "coral query summary <service> shows what is wrong, since when, and where",
-  profile: 'coral exec <service> "top -b -n 1" shows what uses the CPU now',
+  ask: "coral diagnose finds causes without a model, coral mcp config connects an assistant",
+  debug: "coral query profile and coral capture show a running program, coral exec runs diagnostic programs",
+  profile: "coral query profile <service> shows which functions used the CPU",
   reef: "each colony has a context; see coral config get-contexts",
   dashboard: "coral top and coral query summary --watch show the same live",
 };

@@ -2,7 +2,7 @@
 
 import { realpathSync } from "node:fs";
 import { isAbsolute, join, relative } from "node:path";
-import { shellWord } from "../output/shell-word.ts";
+import { shellWord } from "../../base/escape-text.ts";
 
 export interface ProgramNameOptions {
   /** The script as Node names it; a bare command name is kept. */

@@ -1,6 +1,6 @@
 /**
- * What the CLI needs from the composition root and may not import itself: running daemons in this process, making a colony, looking at
- * the host. `src/main/` implements it with lazy imports, so that `coral version` loads none of it.
+ * What the CLI needs from the composition root and may not import itself: running daemons in this process, creating a colony, inspecting the
+ * host. `src/main/` implements it with lazy imports, so that `coral version` loads none of it.
  */
 
 export type DaemonKind = "colony" | "agent" | "up";
@@ -56,7 +56,7 @@ export interface DoctorCheck {
 export interface CliRuntime {
   /**
    * Each runs in the foreground until SIGINT or SIGTERM, and resolves after a clean shut-down. `onReady` is called once it answers on its
-   * sockets; `up` makes a colony "local-dev" first when there is none.
+   * sockets; `up` first creates a colony "local-dev" when there is none.
    */
   run(kind: DaemonKind, options: RunOptions, onReady?: (ready: DaemonReady) => Promise<void>): Promise<void>;
   /** Starts in the background and resolves when the daemon answers; throws `already-exists` naming the pid when one runs. */

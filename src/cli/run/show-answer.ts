@@ -20,6 +20,8 @@ export interface AnswerView<T> {
   pageShows?: (answer: T, note: Completeness["notes"][number]) => boolean;
   /** For -o dot: a graph in the language of GraphViz. */
   dot?: (answer: T) => string;
+  /** For -o folded: one line per stack, `main;handle;parse 12`. */
+  folded?: (answer: T) => string;
   /** Called after a table, page or CSV was printed, to print hints on stderr. */
   after?: (answer: T) => void;
   /** Printed on stderr when there is nothing to show. */
@@ -67,6 +69,8 @@ async function render<T extends object>(
     }
     case "dot":
       return view.dot?.(answer) ?? "";
+    case "folded":
+      return view.folded?.(answer) ?? "";
     case "csv":
       return harmless(renderCsv(view.table(answer), options.header), print.isTerminal);
     case "table":

@@ -16,6 +16,8 @@ describe("toolInputs", () => {
     expect(silent).toEqual([
       "coral_list_agents.verbose",
       "coral_list_services.status",
+      "coral_incidents.state",
+      "coral_whatif.event",
       "coral_resolve_targets.command",
       "coral_resolve_targets.labels",
       "coral_resolve_targets.environment",

@@ -72,6 +72,24 @@ export const toolInputs = {
   coral_evidence: {
     id: { type: "text", description: "such as ev-8200f310", required: true },
   },
+  coral_incidents: {
+    id: { type: "text", description: "such as inc-7" },
+    state: { type: "text", choices: ["open","closed","merged"] },
+    since: { type: "duration", description: "how far back to look: 5m, 2h, 7d", default: "7d" },
+    limit: { type: "integer", description: "maximum number of rows", default: 12, min: 1, max: 200 },
+  },
+  coral_verify: {
+    incident: { type: "text", description: "such as inc-7", required: true },
+    fixed: { type: "duration", description: "how long ago it was fixed; default: the last deployment or restart, else when it was last bad" },
+  },
+  coral_whatif: {
+    service: { type: "text", description: "name of the service", required: true },
+    event: { type: "text", choices: ["down","slow"], required: true },
+    since: { type: "duration", description: "how far back to look: 5m, 2h, 7d", default: "1h" },
+  },
+  coral_slo: {
+    limit: { type: "integer", description: "maximum number of rows", default: 20, min: 1, max: 1000 },
+  },
   coral_query_summary: {
     service: { type: "text", description: "only this service" },
     since: { type: "duration", description: "how far back to look: 5m, 2h, 7d", default: "5m" },
@@ -108,6 +126,10 @@ export const toolInputs = {
     agent: { type: "text", description: "only this agent (id or host name)" },
     since: { type: "duration", description: "how far back to look: 5m, 2h, 7d", default: "5m" },
     limit: { type: "integer", description: "maximum number of rows", default: 50, min: 1, max: 10000 },
+  },
+  coral_query_database: {
+    service: { type: "text", description: "the database", required: true },
+    statement: { type: "text", description: "SQL as named in requests, with ? for values, to explain" },
   },
   coral_query_traces: {
     traceId: { type: "text", description: "one whole trace: 32 hex digits, or a traceparent header" },
@@ -161,6 +183,17 @@ export const toolInputs = {
     points: { type: "integer", description: "maximum number of points per series", default: 30, min: 0, max: 60 },
     limit: { type: "integer", description: "maximum number of rows", default: 5, min: 1, max: 50 },
   },
+  coral_profile_functions: {
+    service: { type: "text", description: "the service, or the name of a process that is none", required: true },
+    since: { type: "duration", description: "how far back to look: 5m, 2h, 7d", default: "10m" },
+    baseline: { type: "duration", description: "compare with the same length of time that ended this long ago: 10m, 1d" },
+    tree: { type: "switch", description: "also the call tree" },
+    stacks: { type: "switch", description: "also every stack with its samples" },
+    thread: { type: "text", description: "only threads of this name" },
+    sort: { type: "text", description: "order of functions; default: self, or change with a baseline", choices: ["self","total","change"] },
+    agent: { type: "text", description: "only this agent (id or host name)" },
+    limit: { type: "integer", description: "maximum number of functions", default: 25, min: 1, max: 1000 },
+  },
   coral_query_sql: {
     sql: { type: "text", description: "one SELECT, WITH, VALUES, SHOW TABLES or DESCRIBE statement", required: true },
     maxRows: { type: "integer", description: "maximum number of rows", default: 200, min: 1, max: 10000 },
@@ -201,6 +234,16 @@ export const toolInputs = {
     version: { type: "text", description: "deployed version" },
     note: { type: "text", description: "what changed" },
     ago: { type: "duration", description: "how long ago it was deployed", default: "0s" },
+  },
+  coral_set_slo: {
+    service: { type: "text", description: "name of the service", required: true },
+    route: { type: "text", description: "route such as GET /buy; default: all requests" },
+    p95: { type: "duration", description: "95 % of requests take at most this long: 300ms" },
+    errors: { type: "text", description: "at most this share of requests fails: 1%" },
+  },
+  coral_remove_slo: {
+    service: { type: "text", description: "name of the service", required: true },
+    route: { type: "text", description: "route such as GET /buy; default: all requests" },
   },
   coral_create_token: {
     kind: { type: "text", description: "join: lets agents join; user: lets people and assistants call tools", choices: ["join","user"], required: true },

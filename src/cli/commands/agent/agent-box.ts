@@ -1,6 +1,7 @@
 /** One agent of `coral agent list --verbose`, in a frame. */
 
 import { escapeText } from "../../../base/escape-text.ts";
+import { formatBitRate, formatBytes } from "../../../base/units.ts";
 import type { AgentInfo, AgentList } from "../../../tools/index.ts";
 import type { BoxLine } from "../../output/box.ts";
 import { ago, duration, relative } from "../../output/values.ts";
@@ -22,7 +23,7 @@ import {
 
 type AgentLine = AgentList["agents"][number];
 
-/** Most terminals draw `caution` one column wide and the other two two columns wide, hence the space. */
+/** Most terminals draw `caution` one column wide and the other two signs two columns wide, hence the extra space. */
 const marks: Readonly<Record<string, string>> = { healthy: yes, degraded: `${caution} `, unhealthy: no };
 const empty: BoxLine = { text: "" };
 
@@ -90,7 +91,7 @@ function runtimeLines({ runtime, runtimeProblems, isLegacy, os, kernel, arch }: 
   ];
 }
 
-/** What the colony knows besides. */
+/** Facts that the colony adds to the agent's own report. */
 function ownLines(details: AgentInfo, agent: AgentLine, nowMs: number): BoxLine[] {
   const labels = Object.entries(details.labels).map(([name, value]) => `${name}=${value}`);
   const clock = details.clockDifferenceMs;
@@ -98,6 +99,7 @@ function ownLines(details: AgentInfo, agent: AgentLine, nowMs: number): BoxLine[
     ["Mesh", agent.connected ? "connected" : "not connected"],
     ["Host", escapeText(details.hostname)],
     ["Lag", duration(agent.pullLagMs)],
+    ["Link", linkText(agent.link)],
     ["Certificate", details.certificateExpiresAt && `ends ${relative(details.certificateExpiresAt, nowMs)}`],
     ["Clock", clock === null ? null : `${clock < 0 ? "-" : "+"}${duration(Math.abs(clock))}`],
     ["First seen", relative(details.firstSeenAt, nowMs)],
@@ -120,4 +122,10 @@ function rowsOf(parts: readonly string[]): BoxLine[] {
 
 function fact(name: string, text: string): BoxLine {
   return { text: `${(name === "" ? "" : `${name}:`).padEnd(14)}${text}` };
+}
+
+/** Shown when it is slow: otherwise small pulls say little about the link. */
+function linkText(link: AgentLine["link"]): string | null {
+  if (!link?.isSlow) return null;
+  return `slow: ${formatBytes(link.pullBytes)} took ${duration(link.pullMs)} (${formatBitRate(link.bytesPerSecond)})`;
 }

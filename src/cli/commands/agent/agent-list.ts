@@ -27,6 +27,7 @@ export async function run(invocation: Invocation): Promise<void> {
   const colony = await connectColony(invocation);
   await showAnswer(invocation, () => colony.call("coral_list_agents", { ...filters, verbose: detailed, limit }), {
     table: (answer) => tableOf(answer.agents, detailed ? [...columns, ...detailColumns(Date.now())] : columns),
+    // Without a page, -o table prints the table.
     ...(verbose ? { page: (answer: AgentList) => boxes(answer, colony.name, print, Date.now()) } : {}),
     empty:
       Object.keys(filters).length === 0
@@ -55,13 +56,14 @@ const columns: readonly Column<AgentLine>[] = [
   {
     title: "HEALTH",
     key: "health",
-    cell: (agent) => (agent.revoked ? { text: "revoked", style: "dim" } : healthCell(agent.health)),
+    cell: (agent) => (agent.revoked ? { text: "revoked", style: "dim" } : healthCell(agent.health, agent.link?.isSlow)),
     raw: (agent) => agent.health,
   },
   {
     title: "RUNTIME",
     key: "runtimeType",
     cell: (agent) =>
+      // Such an agent may be able to do everything; unknown is not the same as unable.
       agent.isLegacy ? { text: "unknown (legacy)", style: "yellow" } : shortRuntimeLabel(agent.runtimeType ?? "") || "unknown",
     raw: (agent) => agent.runtimeType,
   },

@@ -7,7 +7,7 @@ import { number, percent, plural } from "../../output/values.ts";
 const stateStyles: Record<AgentOtlpStatus["state"], StyleName> = { on: "green", unavailable: "yellow", off: "yellow" };
 const rowNames: Readonly<Record<string, string>> = { traces: "span", logs: "log record", metrics: "data point" };
 
-/** The lines of `coral agent status` about OTLP: where it is taken, how much came, and what was not kept. */
+/** The OTLP lines of `coral agent status`: listening addresses, amounts received, and losses. */
 export function otlpLines(otlp: AgentOtlpStatus, style: Style): string[] {
   const { state, reason, grpc, http, received, sampling, forward, workerRestarts } = otlp;
   const listeners = [grpc === null ? "" : `gRPC ${escapeText(grpc)}`, http === null ? "" : `HTTP ${escapeText(http)}`].filter(Boolean);

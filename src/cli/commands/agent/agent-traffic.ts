@@ -7,7 +7,7 @@ import { number, percent, plural } from "../../output/values.ts";
 const stateStyles: Record<AgentTrafficStatus["state"], StyleName> = { on: "green", starting: "yellow", off: "yellow" };
 const hookTexts: Record<AgentTrafficStatus["hooks"], string> = {
   sockets: "socket tracepoints",
-  syscalls: "system calls, the slower way",
+  syscalls: "system calls (slower than socket hooks)",
   off: "",
 };
 
@@ -17,7 +17,7 @@ const scopeTexts: Record<NonNullable<AgentTrafficStatus["scope"]>, string> = {
     "scope: its own pid namespace; requests of other containers are not seen; fix: hostPID: true (Kubernetes) or --pid=host (Docker)",
 };
 
-/** The lines of `coral agent status` about requests: whether they are watched, how, at which cost, and what was missed. */
+/** The request lines of `coral agent status`: which hooks are attached, what they cost, and what they missed. */
 export function trafficLines(traffic: AgentTrafficStatus, style: Style, wide: boolean): string[] {
   const { state, hooks, scope, reason, fix, cost, step, tls, losses, restarts, lastEnd } = traffic;
   const facts = [
@@ -45,6 +45,7 @@ export function trafficLines(traffic: AgentTrafficStatus, style: Style, wide: bo
 
 function tlsLines(tls: AgentTrafficStatus["tls"], style: Style, wide: boolean): string[] {
   const wrong = tls.filter((file) => file.problem !== null);
+  // A process may use several libraries; it counts for each file.
   const processes = tls.reduce((sum, file) => sum + (file.problem === null ? file.processes : 0), 0);
   const lines = [
     `             TLS read in ${plural(tls.length - wrong.length, "file")} of ${plural(processes, "process", "processes")}${wrong.length > 0 ? `, ${plural(wrong.length, "file")} not readable` : ""}`,

@@ -222,6 +222,7 @@ describe("coral colony status", () => {
       runtimeType,
       mode,
       isLegacy: false,
+      isSlow: false,
       lastContactAgoMs,
     },
     ...{ sampledAt: null, cpuBusyRatio: null, cpuCount: null, memUsedRatio: null, memTotalBytes: null, load1m: null },

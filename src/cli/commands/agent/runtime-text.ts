@@ -21,7 +21,7 @@ export function isForcedContainer({ platform, runtimeType }: Pick<RuntimeFacts, 
   return runtimeType === "native" && platform.os !== "linux";
 }
 
-/** `Kubernetes Sidecar (CRI mode)`, `Native`; passive in capitals, as something is missing there. */
+/** `Kubernetes Sidecar (CRI mode)`, `Native`; PASSIVE in capitals, because such a sidecar lacks a permission. */
 export function runtimeText(runtime: RuntimeFacts): string {
   const label = escapeText(runtimeLabel(runtime.runtimeType));
   const mode = escapeText(modeLabel(runtime));
@@ -129,7 +129,7 @@ export function capabilityTitle(name: string): string {
   return commands.has(name) ? `coral ${name}` : escapeText(name);
 }
 
-/** How to give a passive sidecar what it lacks. */
+/** How to give a passive sidecar access to its neighbours. */
 export const passiveAdvice: readonly string[] = [
   `${caution}  Limited functionality in passive mode`,
   "   To enable exec/shell, update pod spec:",

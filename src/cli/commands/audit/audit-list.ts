@@ -25,6 +25,7 @@ export async function run(invocation: Invocation): Promise<void> {
       return tableOf(records, [
         { title: "TIME", key: "at", cell: (record) => localTime(record.at, nowMs), raw: (record) => record.at },
         { title: "ID", key: "id", cell: (record) => shortId(record.id), raw: (record) => record.id },
+        // Entries about Coral's own actions, such as pruning the audit, have no caller.
         { title: "WHO", key: "caller", cell: (record) => record.caller || "coral" },
         { title: "BY", key: "through", cell: (record) => record.through || null },
         {

@@ -13,7 +13,7 @@ import type { Invocation } from "../../run/invocation.ts";
 
 interface Recording {
   bytes: AsyncIterable<Uint8Array>;
-  /** As the audit has it; empty when it does not. */
+  /** From the audit record; empty when the record has none. */
   sha256: string;
 }
 
@@ -65,7 +65,7 @@ async function fromAgent(invocation: Invocation, name: string, signal: AbortSign
   const colony = await connectColony(invocation);
   const id = name.replace(/\.cast$/, "");
   let { entries } = await colony.call("coral_get_audit", { id });
-  // Right after a command the colony has its own entry, and the agent's, which has the hash, is still to be pulled.
+  // Right after a command the colony has only its own entry; the agent's, which carries the hash, arrives with the next pull.
   for (const endMs = Date.now() + maxWaitMs; isOnItsWay(entries) && Date.now() < endMs; ) {
     await sleep(pollMs, signal);
     ({ entries } = await colony.call("coral_get_audit", { id }));
@@ -118,7 +118,7 @@ async function* hashed(bytes: AsyncIterable<Uint8Array>, hash: ReturnType<typeof
   }
 }
 
-/** What a terminal showed may hold secrets: for the user alone. */
+/** Mode 0600: terminal output may contain secrets. */
 async function save(parts: AsyncIterable<Uint8Array>, path: string): Promise<number> {
   let sizeBytes = 0;
   await using file = await open(path, "wx", 0o600).catch((error: unknown) => {

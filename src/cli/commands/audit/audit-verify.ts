@@ -50,6 +50,7 @@ function pageOf({ isWhole, chains }: AuditVerification, print: Printer): string 
   const verdict = isWhole
     ? print.style("green", `The audit is whole: ${plural(chains.length, "chain")} checked`)
     : print.style("red", `The audit is not whole: problems in ${broken} of ${plural(chains.length, "chain")}`);
+  // An attacker who controls the colony could rewrite its chain: a copy of its end, kept elsewhere, shows that.
   const own = chains.find(({ agentId, lastEntry }) => agentId === null && lastEntry > 0);
   const place = own ? [print.style("dim", `Keep elsewhere, for --expect: ${own.chainId}:${own.lastEntry}:${own.head}`)] : [];
   return `${[...lines, "", verdict, ...(isWhole ? place : [])].join("\n")}\n`;

@@ -1,6 +1,7 @@
 /** `coral colony token`. */
 
 import type { TokenCreated, TokenInfo } from "../../../tools/index.ts";
+import { parseToken } from "../../../transport/index.ts";
 import { type Table, tableOf } from "../../output/table.ts";
 import { plural, relative } from "../../output/values.ts";
 import { connectColony } from "../../run/connection.ts";
@@ -16,7 +17,9 @@ export async function createToken(invocation: Invocation): Promise<void> {
   const view: AnswerView<TokenCreated> = {
     table: (created) => tokenTable([created], Date.now()),
     page: ({ token }) => `${token}\n`,
-    after: ({ tokenId, usesLeft, expiresAt }) => {
+    after: ({ token, tokenId, usesLeft, expiresAt }) => {
+      if (isForThisMachineOnly(token, kind)) print.warning(thisMachineOnly);
+      // Scripts that ask for a format know what to do with it.
       if (format !== "table") return;
       const uses = usesLeft === null ? "unlimited uses" : plural(usesLeft, "use");
       print.note(`token ${tokenId}, valid until ${expiresAt}, ${uses}; it is not shown again`);
@@ -28,6 +31,19 @@ export async function createToken(invocation: Invocation): Promise<void> {
     },
   };
   await showTool(invocation, "coral_create_token", view, { kind, name });
+}
+
+const thisMachineOnly =
+  "this token works on this machine only: the colony listens on loopback; set listen in its colony.yaml to an address that other hosts reach, restart it, and create the token again";
+
+/** Every endpoint in the token is a loopback address. */
+function isForThisMachineOnly(token: string, kind: TokenCreated["kind"]): boolean {
+  try {
+    return parseToken(token, kind).endpoints.every((endpoint) => /^(127\.|localhost[:.]|\[::1\])/.test(endpoint));
+  } catch {
+    // A newer colony's token: whoever uses it will see whether it works.
+    return false;
+  }
 }
 
 export async function listTokens(invocation: Invocation): Promise<void> {

@@ -40,7 +40,7 @@ export function kindOfFile(path: string): ConfigKind {
   });
 }
 
-/** Throws what the daemon would throw. The environment is left out: the file itself is in question. */
+/** Throws what the daemon would throw. Environment variables are ignored, because the file itself is being checked. */
 export async function checkConfigFile(home: string, file: ConfigFile, runtime: CliRuntime): Promise<void> {
   switch (file.kind) {
     case "agent":

@@ -4,7 +4,7 @@ import type { Printer } from "../../output/printer.ts";
 import { plainStyle } from "../../output/style.ts";
 import { diagnosisPage } from "./diagnosis-page.ts";
 
-const print = { width: 80, style: plainStyle } as Printer;
+const print = { width: 80, style: plainStyle, commands: (text: string) => text } as Printer;
 const answer: DiagnosisResult = {
   verdict: "issue",
   summary: "stock is slow by itself",
@@ -40,5 +40,12 @@ it("diagnosisPage() answers in the first line and fits 80 columns", () => {
 
 it("diagnosisPage() says that there is no issue", () => {
   const quiet = { ...answer, verdict: "no-issue" as const, summary: "No issue: all is as usual.", causes: [], ruledOut: [], next: [] };
-  expect(diagnosisPage(quiet, print, Date.parse(answer.until)).split("\n").slice(0, 2)).toEqual(["no issue", "No issue: all is as usual."]);
+  expect(diagnosisPage(quiet, print, Date.parse(answer.until))).toMatch(/^No issue: all is as usual\.\n(?:from|since) /);
+});
+
+it("diagnosisPage() never cuts a command, and writes it as the program was called", () => {
+  const command = `coral query database postgres --statement '${"SELECT * FROM orders WHERE ".repeat(4)}'`;
+  const installed = { ...print, commands: (text: string) => text.replace(/^coral /, "bin/coral ") } as Printer;
+  const page = diagnosisPage({ ...answer, next: [{ command, why: "its plan" }] }, installed, Date.parse(answer.until));
+  expect(page.split("\n")).toContain(`next: bin/${command}`);
 });

@@ -4,18 +4,16 @@ import { escapeText } from "../../../base/escape-text.ts";
 import { formatDurationMs } from "../../../base/units.ts";
 import type { DiagnosisResult, EvidenceResult } from "../../../tools/index.ts";
 import type { Printer } from "../../output/printer.ts";
-import { textWidth, truncateText } from "../../output/text-width.ts";
 import { localTime, percent } from "../../output/values.ts";
+import { cut, evidenceLine, nextLine, wrapped } from "./page-text.ts";
 
-/** Where the width of the terminal is unknown. */
-const pageWidth = 80;
 const shown = { evidence: 3, others: 3 };
 
 export function diagnosisPage(answer: DiagnosisResult, print: Printer, nowMs: number): string {
   const { style } = print;
   const [first, ...others] = answer.causes;
   if (!first)
-    return `${style(answer.verdict === "no-issue" ? "green" : "yellow", answer.verdict.replaceAll("-", " "))}\n${wrapped(answer.summary, print)}\n${timesText(answer, nowMs)}\n`;
+    return `${style(answer.verdict === "no-issue" ? "green" : "yellow", wrapped(answer.summary, print))}\n${timesText(answer, nowMs)}\n`;
   const lines = [
     style("bold", wrapped(`${answer.summary} (${percent(first.confidence)} sure)`, print)),
     ...first.evidence.slice(0, shown.evidence).map(({ id, statement }) => evidenceLine(id, statement, print)),
@@ -36,7 +34,7 @@ export function diagnosisPage(answer: DiagnosisResult, print: Printer, nowMs: nu
     for (const { service, reason } of answer.ruledOut) lines.push(cut(`  ${service}: ${reason}`, print));
   }
   lines.push("");
-  for (const { command, why } of answer.next) lines.push(cut(`next: ${command}`, print), style("dim", cut(`      ${why}`, print)));
+  for (const { command, why } of answer.next) lines.push(nextLine(command, print), style("dim", cut(`      ${why}`, print)));
   return `${lines.join("\n")}\n`;
 }
 
@@ -52,7 +50,7 @@ export function evidencePage(evidence: EvidenceResult, print: Printer, nowMs: nu
     ),
     `time in question: ${localTime(evidence.from, nowMs)} to ${localTime(evidence.until, nowMs)}`,
     `compared with: ${compared}`,
-    ...evidence.commands.map((command) => `more: ${escapeText(command)}`),
+    ...evidence.commands.map((command) => `more: ${escapeText(print.commands(command))}`),
   ].join("\n")}\n`;
 }
 
@@ -62,25 +60,4 @@ function timesText({ from, until, comparedWith, isOnsetFound }: DiagnosisResult,
   const usual =
     usualMs === 0 ? "nothing to compare with" : `compared with ${formatDurationMs(Math.round(usualMs / 60_000) * 60_000)} before`;
   return `${isOnsetFound ? "since" : "from"} ${localTime(from, nowMs)} (${lasted}), ${usual}`;
-}
-
-function evidenceLine(id: string, statement: string, print: Printer): string {
-  const width = (print.width ?? pageWidth) - textWidth(id) - 5;
-  return `  ${truncateText(escapeText(statement), width)}  ${print.style("dim", id)}`;
-}
-
-function cut(text: string, print: Printer): string {
-  return truncateText(escapeText(text), print.width ?? pageWidth);
-}
-
-/** Broken between words. */
-function wrapped(text: string, print: Printer): string {
-  const width = print.width ?? pageWidth;
-  const lines = [""];
-  for (const word of escapeText(text).split(" ")) {
-    const line = lines.at(-1) ?? "";
-    if (line !== "" && textWidth(line) + 1 + textWidth(word) > width) lines.push(word);
-    else lines[lines.length - 1] = line === "" ? word : `${line} ${word}`;
-  }
-  return lines.join("\n");
 }

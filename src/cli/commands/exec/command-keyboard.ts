@@ -1,4 +1,4 @@
-/** Where the input of a command comes from: nowhere, a pipe, or a terminal as it is. */
+/** Connects a command's input to nothing, a pipe, or the raw terminal. */
 
 import type { CommandClient } from "../../../transport/index.ts";
 import type { CliIo } from "../../output/cli-io.ts";
@@ -22,7 +22,7 @@ export function pipedInput(source: AsyncIterable<Uint8Array | string> | undefine
   };
 }
 
-/** Every key goes to the other side, Ctrl-C too; Enter ~ . hangs up, as people know it from ssh. */
+/** Every key goes to the remote side, including Ctrl-C; Enter ~ . disconnects, as in ssh. */
 export function terminalInput(io: CliIo): CommandInputSource {
   return {
     waitsForProgram: true,
@@ -52,7 +52,7 @@ export function sizeOf({ stdout }: CliIo): [columns: number, rows: number] {
   return [stdout.columns || 80, stdout.rows || 24];
 }
 
-/** Knows Enter ~ . also when the keys come one by one. */
+/** Recognises Enter ~ . also when each key arrives in a chunk of its own. */
 class EscapeWatcher {
   #seen: "line" | "tilde" | "other" = "line";
 

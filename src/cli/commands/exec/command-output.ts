@@ -12,11 +12,11 @@ type Target = Pick<RoutedTarget, "agentId" | "hostname">;
 
 export interface CommandOutput {
   write(target: number, stream: "stdout" | "stderr", data: Buffer): Promise<void>;
-  /** Lets out a last line without an end. */
+  /** Flushes a last line that has no line feed. */
   end(target: number): Promise<void>;
 }
 
-/** A line that is longer is shown in pieces. */
+/** Longer lines are printed in pieces: a program may never print a line feed. */
 const maxLineBytes = 64 * 1024;
 
 /** Waits for a slow reader. */
@@ -82,7 +82,7 @@ function splitLines(data: Buffer): { lines: Buffer[]; rest: Buffer } {
     lines.push(data.subarray(from, from + maxLineBytes));
     from += maxLineBytes;
   }
-  // A copy: what it is part of is used again.
+  // A copy: the underlying buffer is reused.
   return { lines, rest: Buffer.from(data.subarray(from)) };
 }
 

@@ -1,4 +1,4 @@
-/** Runs a command from the first look at its targets to its exit code; `coral exec`, `coral shell` and `coral run` are this. */
+/** Runs a command from resolving its targets to its exit code, for `coral exec`, `coral shell` and `coral run`. */
 
 import { exitCodeOf } from "../../../base/errors.ts";
 import { escapeText } from "../../../base/escape-text.ts";
@@ -182,7 +182,7 @@ class Conversation implements CommandEvents {
     return exitCodeOfAll(ends);
   }
 
-  /** Success prints nothing; of several targets, the failed ones are named. */
+  /** Success prints nothing; with several targets, the failed ones are listed. */
   #tellEnds(ends: readonly (CommandEnded | undefined)[]): void {
     const { print, io } = this.#invocation;
     const isOne = ends.length === 1;
@@ -200,7 +200,7 @@ class Conversation implements CommandEvents {
     return this.#targets.length > 1 ? `${this.#names[target]}: ` : "";
   }
 
-  /** The first one goes to the command; a second one ends the connection, and the command with it. */
+  /** The first signal is forwarded to the command; the second one disconnects, which ends the command. */
   #forwardSignals(): () => void {
     const counts = { SIGINT: 0, SIGTERM: 0 };
     const forward = (signal: keyof typeof counts) => (): void => {

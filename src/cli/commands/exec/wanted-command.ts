@@ -23,7 +23,7 @@ export function wantedCommand(invocation: Invocation, command: OrderKind): Wante
   const all: CommandTargets | undefined = service === undefined ? targets : { ...targets, service: oneService(service, targets?.service) };
   if (all && options.flag("local")) throw usage("--local selects this machine's agent and cannot be combined with targets");
   const target = placeOf(invocation, all?.service !== undefined);
-  // `coral run` here starts a program as the shell would; elsewhere this directory means nothing.
+  // On this machine `coral run` starts a program in the shell's directory; on another host that directory may not exist.
   const workingDirectory = options.text("cwd") ?? (command === "run" && all === undefined ? process.cwd() : undefined);
   const timeoutMs = wholeNumber(options.durationMs("timeout"));
   const maxOutputBytes = wholeNumber(sizeOption(invocation, "max-output"));

@@ -1,6 +1,6 @@
 /** How each assistant is configured to start `coral mcp proxy`. */
 
-import { shellWord } from "../../output/shell-word.ts";
+import { shellWord } from "../../../base/escape-text.ts";
 
 export type McpClient = "claude-desktop" | "claude-code" | "cursor" | "vscode" | "codex";
 

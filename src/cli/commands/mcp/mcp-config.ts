@@ -21,7 +21,7 @@ function realpath(script: string): string {
   try {
     return realpathSync(script);
   } catch {
-    // Started from a path that is gone by now: the name as it was typed is the best that is known.
+    // The path it was started from no longer exists: fall back to the name as typed.
     return script;
   }
 }

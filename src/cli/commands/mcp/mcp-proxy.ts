@@ -33,7 +33,7 @@ export async function run(invocation: Invocation): Promise<void> {
   }
 }
 
-/** No colony yet is the same to an assistant as one that is not running: it may be there at the next call. */
+/** For an assistant, a missing colony is the same as a stopped one: it may exist at the next call. */
 function asAway(error: unknown): CoralError {
   const problem = CoralError.from(error);
   return problem.code === "not-found" ? new CoralError({ code: "unavailable", message: problem.message, cause: problem }) : problem;

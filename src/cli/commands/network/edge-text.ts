@@ -6,16 +6,16 @@ import type { TopologyEdge, TopologyNode } from "../../../tools/index.ts";
 import { protocolName } from "../../output/known-ports.ts";
 import { addressWithPort, grouped, latency, percent, rate } from "../../output/values.ts";
 
-/** From here on a class is sure enough to need no remark. */
+/** At this confidence and above, the classification is shown without a remark. */
 const sureConfidence = 0.9;
 
 /** An edge as it is drawn: one port, or many that were put together. */
 export type DrawnEdge = TopologyEdge & { ports?: number };
 
-/** Calls of more ports than this between the same two are drawn as one. */
+/** Edges between the same pair on more ports than this are drawn as one. */
 const portsApart = 3;
 
-/** Puts the many ports of one pair together, so that a tree stays readable; the edges of a pair with few ports stay as they are. */
+/** Merges the edges of a pair with many ports, to keep the tree readable. */
 export function joinPorts(edges: readonly TopologyEdge[]): DrawnEdge[] {
   const pairs = new Map<string, TopologyEdge[]>();
   for (const edge of edges) {

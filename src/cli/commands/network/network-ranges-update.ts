@@ -30,7 +30,7 @@ interface Taken {
 interface Update {
   directory: string;
   updated: Taken[];
-  /** Lists that could not be had; those in use before stay in use. */
+  /** Lists that could not be downloaded; their previous versions stay in use. */
   failed: { provider: string; problem: string }[];
 }
 
@@ -41,7 +41,7 @@ interface CheckedList {
 
 const downloadTimeoutMs = 60_000;
 
-/** `coral network ranges update`: what is not a good list is not installed. */
+/** `coral network ranges update`: installs a list only if it is valid. */
 export async function run(invocation: Invocation): Promise<void> {
   const { options, print } = invocation;
   const directory = await rangesDirectoryOf(invocation);
@@ -90,7 +90,7 @@ async function readFiles(files: readonly string[]): Promise<CheckedList[]> {
   return lists;
 }
 
-/** A published list replaces the one that was downloaded; a list of one's own keeps its name, from which its provider comes. */
+/** A published list replaces the downloaded one; a user's own list keeps its file name, because that names its provider. */
 function targetFile(parsed: ProviderRanges, path: string): string {
   const published = publishedRanges.find((list) => list.format === parsed.format && list.provider === parsed.provider);
   if (published) return published.file;

@@ -124,7 +124,7 @@ function portText({ port }: Line): string | null {
 
 const fills: Record<Service["status"], string | undefined> = { managed: "honeydew2", discovered: undefined, stale: "grey92" };
 
-/** A box per host with its services, and who of them is open to the outside or calls it. */
+/** A box per host with its services, marked where they accept calls from outside or make calls to it. */
 function dotOf({ services }: ServiceList): string {
   const hosts = new Map<string, DotNode[]>();
   const edges: { from: string; to: string; attributes: Record<string, string> }[] = [];

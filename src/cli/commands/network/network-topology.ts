@@ -20,6 +20,7 @@ export async function run(invocation: Invocation): Promise<void> {
   const { options, print, format } = invocation;
   const { since, service } = toolInput(invocation, "coral_get_topology");
   const shownClass = options.text("class")?.toUpperCase() as TopologyEdge["class"] | undefined;
+  // A page around one service is drawn whole.
   const isPage = format === "table" && service === undefined;
   await showTool(
     invocation,
@@ -36,6 +37,7 @@ export async function run(invocation: Invocation): Promise<void> {
 }
 
 function columnsOf({ nodes }: Topology): readonly Column<TopologyEdge>[] {
+  // Ids are stable for scripts, which get them with -o json; people read names.
   const names = new Map(nodes.map((node) => [node.id, node.name]));
   return [
     { title: "FROM", key: "from", cell: (edge) => names.get(edge.from) ?? edge.from },

@@ -1,4 +1,4 @@
-/** The lists below a host's lines. Short form: what moves or is near its limit; wide form: everything. */
+/** The lists below a host's lines. Short form: active or nearly full resources; wide form: everything. */
 
 import type { HostReport } from "../../../tools/index.ts";
 import type { Printer } from "../../output/printer.ts";

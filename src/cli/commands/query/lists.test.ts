@@ -1,4 +1,5 @@
 import { describe, expect, it } from "vitest";
+import { formatToken } from "../../../transport/index.ts";
 import { agentInfo } from "../../answers.fixture.ts";
 import { useColony } from "../../daemon.fixture.ts";
 
@@ -159,6 +160,16 @@ describe("coral colony token and agent revoke", () => {
     const json = await here.world.coral("colony token create --json");
     expect(JSON.parse(json.stdout)).toMatchObject({ token: "coral_join_abc" });
     expect(json.stderr).toBe("");
+  });
+
+  it("create warns when other hosts cannot use the token", async () => {
+    const parts = { kind: "join", colonyId: "c", caFingerprint: "a".repeat(64), tokenId: "t1", secret: "s" } as const;
+    const warningFor = async (...endpoints: string[]): Promise<string> => {
+      here.colony.tool("coral_create_token", { ...token, token: formatToken({ ...parts, endpoints }) });
+      return (await here.world.coral("colony token create")).stderr;
+    };
+    expect(await warningFor("127.0.0.1:9000")).toContain("this token works on this machine only");
+    expect(await warningFor("10.0.0.7:9000", "127.0.0.1:9000")).not.toContain("this machine only");
   });
 
   it("list never shows a secret; revoke prints the id", async () => {

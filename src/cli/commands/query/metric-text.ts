@@ -19,7 +19,7 @@ export function metricValue(value: number | null, unit: string): string | null {
   return word === "" ? text : `${text} ${word}`;
 }
 
-/** How much per second: `12/s`, `1.5 MiB/s`. What counts seconds per second is a plain number. */
+/** A rate: `12/s`, `1.5 MiB/s`. Seconds per second, such as CPU time, is a plain number. */
 export function metricRate(value: number | null, unit: string): string | null {
   if (value === null) return null;
   return unit === "By" ? `${bytes(value)}/s` : `${plainNumber(value)}/s`;
@@ -34,7 +34,7 @@ export function plainNumber(value: number): string {
   return String(Number(value.toPrecision(3)));
 }
 
-/** From nothing to the highest; what goes below nothing is drawn from the lowest instead. */
+/** Scaled from zero to the maximum, or from the minimum when values are negative. */
 export function trend(points: readonly (number | null)[]): string {
   const known = points.filter((point) => point !== null);
   if (known.length === 0) return "";

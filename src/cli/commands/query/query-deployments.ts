@@ -61,6 +61,7 @@ function rolloutText({ state, shares }: Deployment): string {
 
 /** `1.4.2 ← 1.4.1`, `3f2a91c0 ← 77aa…`, with the note of a mark. */
 function deployedText({ version, previousVersion, build, previousBuild, note }: Deployment): string {
+  // Builds that report the same version differ only in their build id.
   const isVersion = version !== null && version !== previousVersion;
   const name = isVersion ? version : (build?.slice(0, 8) ?? version ?? "marked");
   const before = isVersion ? (previousVersion ?? previousBuild?.slice(0, 8)) : previousBuild?.slice(0, 8);
@@ -107,6 +108,7 @@ function changeTable(changes: readonly BuildChange[]) {
       title: "CHANGE",
       key: "change",
       align: "right",
+      // The ratio of two ratios misleads: 0.1 % to 0.3 % is not "three times as bad" for people.
       cell: ({ before, after, unit }) => (unit === "ratio" ? "" : changeText(after, before)),
     },
     { title: "EFFECT", key: "effect", align: "right", cell: ({ effect }) => (effect === null ? null : effect.toFixed(2)) },
@@ -114,6 +116,7 @@ function changeTable(changes: readonly BuildChange[]) {
       title: "BY CHANCE",
       key: "pValue",
       align: "right",
+      // Smaller values would suggest a precision that the test does not have.
       cell: ({ pValue }) => (pValue < 1e-6 ? "< 10⁻⁶" : pValue < 0.001 ? pValue.toExponential(0) : pValue.toFixed(4)),
     },
   ]);

@@ -38,7 +38,7 @@ const styles: Record<string, StyleName | undefined> = {
 /** `ERROR` and `FATAL`. */
 const levelWidth = 5;
 const longestService = 24;
-/** In a narrower terminal lines wrap: a shorter text says nothing. */
+/** Narrower terminals wrap the line: less of the text would be meaningless. */
 const leastBody = 20;
 
 /** `08:12:33.123 ERROR api  connection refused`; wide adds what stands beside the text. */

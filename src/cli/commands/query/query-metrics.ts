@@ -69,11 +69,13 @@ function nameColumns(nowMs: number): Column<MetricNameFact>[] {
 /** Only columns that mean something for the kinds at hand. */
 function rowColumns(rows: readonly MetricRowFact[], by: string | undefined): Column<MetricRowFact>[] {
   const has = (read: (row: MetricRowFact) => unknown): boolean => rows.some((row) => read(row) !== null);
+  // Rows with different units or kinds cannot be told apart without these columns.
   const isBySeveral = new Set(rows.map(({ unit, kind }) => `${unit} ${kind}`)).size > 1;
   const value = (title: string, key: "last" | "mean" | "min" | "max" | "p50" | "p95" | "p99", wide = false): Column<MetricRowFact>[] =>
     has((row) => row[key])
       ? [{ title, key, align: "right", cell: (row) => metricValue(row[key], row.unit), raw: (row) => row[key], wide }]
       : [];
+  // Percentiles say more than the extremes, which a single outlier decides.
   const isHistogram = has((row) => row.p95);
   return [
     ...(by === undefined || by === "service" || has((row) => row.service || null)

@@ -34,6 +34,7 @@ function redPage(answer: RedResult, print: Printer, { wide, service }: { wide: b
   const { style } = print;
   if (answer.rows.length === 0) return "";
   const width = wide ? undefined : print.width;
+  // A column that repeats one name takes space from the routes.
   const isRepeated = answer.by !== "service" && new Set(answer.rows.map((row) => row.service)).size === 1;
   const table = tableOf(answer.rows, [...(isRepeated ? [] : [serviceColumn]), ...columnsFor(answer, width)]);
   const lines = [headline(answer, print, service)];
@@ -48,6 +49,7 @@ function headline(answer: RedResult, { style }: Printer, service: string | undef
   const { rows, sinceMs, windowMs, by } = answer;
   const names = new Set(rows.map((row) => row.service));
   const name = service === undefined || names.size !== 1 ? "Requests" : ([...names][0] ?? service);
+  // Hooks may have run for only a part of the requested time; rates are over that part.
   const watched = windowMs < sinceMs * 0.9 ? `, watched for ${formatDurationMs(windowMs)}` : "";
   const parts = [`last ${formatDurationMs(sinceMs)} by ${by}${watched}`];
   // Sums of a part of the rows would look like sums of all.
@@ -55,6 +57,7 @@ function headline(answer: RedResult, { style }: Printer, service: string | undef
   return `${style("bold", escapeText(name))}  ${parts.join(" · ")}`;
 }
 
+/** Served and sent requests are never added up: a call inside the application is in both. */
 function roleText(all: readonly RedRow[], role: RedRow["role"]): string[] {
   const rows = all.filter((row) => row.role === role);
   if (rows.length === 0) return [];
@@ -117,6 +120,7 @@ function columnsFor({ by }: RedResult, width: number | undefined): readonly Colu
   return columns.filter(({ from = 0 }) => room >= from);
 }
 
+/** What a row is about. By service the service column already says it. */
 function subjectColumns(by: RedGrouping): Column<RedRow>[] {
   switch (by) {
     case "service":
@@ -135,6 +139,7 @@ function slowStyle({ p95Us, before }: RedRow): "yellow" | undefined {
   return p95Us !== null && before?.p95Us && p95Us > 2 * before.p95Us ? "yellow" : undefined;
 }
 
+/** Yellow when requests wait longer than they are served: too few workers. Waits below a millisecond are noise. */
 function queueStyle({ queueMeanUs, meanUs }: RedRow): "yellow" | undefined {
   return queueMeanUs !== null && meanUs !== null && queueMeanUs > meanUs / 2 && queueMeanUs > 1_000 ? "yellow" : undefined;
 }

@@ -3,7 +3,7 @@
 import { trafficProtocols } from "../../../model/protocols.ts";
 import type { CommandSpec } from "../../run/command-spec.ts";
 import { toolCommand } from "../../run/tool-command.ts";
-import { watchedOutput } from "../shared-options.ts";
+import { profileOutput, watchedOutput } from "../shared-options.ts";
 
 const traceId = "4bf92f3577b34da6a3ce929d0e0e4736";
 
@@ -65,6 +65,28 @@ export const queryCommands: readonly CommandSpec[] = [
       ["coral query red --protocol postgres --by route", "the statements of all databases"],
     ],
     load: () => import("./query-red.ts"),
+  }),
+  toolCommand({
+    name: "profile",
+    tool: "coral_profile_functions",
+    summary: "Show which functions of a service take the CPU time, and what changed against an earlier time",
+    description:
+      "Agents sample every processor all the time, so the profile of the past is there when you ask. SELF is the share of samples in the function itself, TOTAL with everything that it calls.",
+    positional: ["service"],
+    omit: ["stacks"],
+    fields: {
+      service: { description: "A service, or the name of a process that is none; kernel shows kernel threads" },
+      tree: { description: "Show the call tree instead of a list" },
+      limit: { description: "Maximum number of functions (default 25)" },
+    },
+    options: profileOutput,
+    examples: [
+      ["coral query profile api", "where its CPU time went in the last 10 minutes"],
+      ["coral query profile api --tree", "by call path"],
+      ["coral query profile api --since 10m --baseline 1d", "compared with the same time yesterday"],
+      ["coral query profile api -o folded > api.folded", "for flame graph tools"],
+    ],
+    load: () => import("./query-profile.ts"),
   }),
   toolCommand({
     name: "connections",
@@ -144,6 +166,21 @@ export const queryCommands: readonly CommandSpec[] = [
       ["coral query metrics process.memory.usage --service api --since 6h", "one service"],
     ],
     load: () => import("./query-metrics.ts"),
+  }),
+  toolCommand({
+    name: "database",
+    tool: "coral_query_database",
+    summary: "Inspect a database: lock holders, missing indexes, plans, sessions, tables; memory and keys of Redis",
+    description:
+      "Needs credentials that coral connect gave to the agent of its host. Asks in one read-only session of bounded time; shows no values of rows.",
+    positional: ["service"],
+    fields: { statement: { value: "sql", description: "Statement to explain, as coral query red names it, with ? for values" } },
+    options: watchedOutput,
+    examples: [
+      ["coral query database postgres", "who holds locks, which connections are open"],
+      ["coral query database postgres --statement 'SELECT * FROM orders WHERE user_id = ?'", "its plan, and the index that it lacks"],
+    ],
+    load: () => import("./query-database.ts"),
   }),
   toolCommand({
     name: "promql",

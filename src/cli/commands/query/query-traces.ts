@@ -20,7 +20,7 @@ export async function run(invocation: Invocation): Promise<void> {
   const colony = await connectColony(invocation);
   const since = options.durationText("since") ?? "1h";
   const [first] = args;
-  // No service is named like a trace id: a pasted one means the trace.
+  // A pasted trace id means the trace: no service has such a name.
   const isTraceId = first !== undefined && /^[0-9a-f]{32}$/i.test(first);
   const traceId = options.text("trace-id") ?? (isTraceId ? first : undefined);
   const limit = options.integer("limit", 1, 20_000);
@@ -56,7 +56,7 @@ export async function run(invocation: Invocation): Promise<void> {
 function tracesTable(answer: TracesResult, width: number | undefined, nowMs: number): Table {
   const room = width ?? Number.POSITIVE_INFINITY;
   const columns: (Column<TraceSummary> & { from?: number })[] = [
-    // Ids are copied, so they are never cut: what stands on the right is not.
+    // Ids get copied, so they are never cut; columns to their right may be.
     { title: "TRACE ID", key: "traceId", align: "right", cell: (row) => row.traceId },
     {
       title: "STARTED",

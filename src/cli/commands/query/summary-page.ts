@@ -8,6 +8,7 @@ import { sparkline } from "../../output/sparkline.ts";
 import type { StyleName } from "../../output/style.ts";
 import { type Column, renderTable, tableOf } from "../../output/table.ts";
 import { latency, localTime, number, percent, plural, rate, relative } from "../../output/values.ts";
+import { openIncidentsLine } from "../diagnosis/open-incidents-line.ts";
 import { errorCell, latencyColumn, rateColumn } from "./red-text.ts";
 import { findingStyles, healthStyle, slowCell, summaryColumns } from "./summary-text.ts";
 
@@ -33,7 +34,7 @@ export function summaryPage(answer: SummaryResult, print: Printer, options: Summ
     width: options.wide ? undefined : print.width,
     style,
   });
-  return `${head}\n${table}`;
+  return `${[head, ...openIncidentsLine(answer.incidents, print, options.nowMs)].join("\n")}\n${table}`;
 }
 
 /** Baselines that no service has would only take space. */
@@ -58,6 +59,7 @@ function servicePage(summary: ServiceSummary, answer: SummaryResult, print: Prin
       : `${plural(summary.instances, "process", "processes")} on ${plural(summary.hosts, "host")}`;
   const lines = [
     `${style("bold", escapeText(summary.service))}  ${style(healthStyle(summary.health), summary.health)} · last ${formatDurationMs(answer.sinceMs)}${watched(answer)} · ${places}`,
+    ...openIncidentsLine(answer.incidents, print, options.nowMs),
     ...findingLines(summary, print, options),
     ...(requests === null
       ? ["", print.commands("  no requests observed; run coral doctor to see what this host supports")]

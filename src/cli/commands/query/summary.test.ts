@@ -88,6 +88,14 @@ describe("coral query summary", () => {
     );
   });
 
+  it("names the worst open incident in one line below the counts", async () => {
+    const since = iso(600_000);
+    const worst = { id: "inc-7", severity: "critical", since, endedAt: null, service: "api", measure: "latency", now: 300_000 } as const;
+    here.colony.tool("coral_query_summary", { ...resultOf([summaryOf("api")]), incidents: { open: 2, worst } });
+    const [, line] = (await here.world.coral("query summary")).stdout.split("\n");
+    expect(line).toMatch(/^2 open incidents, worst: api is slow (since|for) .* \(coral incidents\)$/);
+  });
+
   it("prints one in full: what is wrong and since when, then where, then what happened, then where to look", async () => {
     const amounts = {
       requests: 3_000,

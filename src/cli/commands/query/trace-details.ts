@@ -25,7 +25,7 @@ function factsOf({ attributes, events, links, dropped }: TraceSpan): string[] {
 
 function attributeLines(json: string | null): string[] {
   const value = parse(json);
-  // Too long ones arrive cut, and then are no JSON any more.
+  // Long values arrive truncated, and are then not valid JSON.
   if (typeof value === "string") return value === "" ? [] : [value];
   return fieldsIn(value).map(([name, each]) => `${name} = ${textOf(each)}`);
 }
@@ -65,7 +65,7 @@ function parse(json: string | null): unknown {
   try {
     return parseExactJson(json);
   } catch {
-    // Cut at the colony: what is there is shown as it came.
+    // Truncated at the colony: shown as received.
     return json;
   }
 }

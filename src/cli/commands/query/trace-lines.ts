@@ -11,7 +11,7 @@ export interface TraceLine {
   hidden: { spans: number; longestNs: number } | null;
 }
 
-/** At most `maxLines` spans: those on the critical path, failed ones and the longest come first, with all that they are under. */
+/** At most `maxLines` spans: first those on the critical path, failed ones and the longest, each with its ancestors. */
 export function chooseLines(spans: readonly TraceSpan[], maxLines: number): TraceLine[] {
   const parents = parentsOf(spans);
   const kept = spans.length <= maxLines ? undefined : keptSpans(spans, parents, maxLines);

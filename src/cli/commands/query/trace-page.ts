@@ -15,6 +15,7 @@ export interface TracePageOptions {
   nowMs: number;
 }
 
+/** Lines of each list below the waterfall. */
 const shownBelow = 5;
 const bar = { critical: "█", other: "▒" };
 
@@ -34,7 +35,7 @@ export function tracePage(trace: WholeTrace, print: Printer, options: TracePageO
   ].join("\n")}\n`;
 }
 
-/** `✗ 503`, `✗ TimeoutError`; empty for what did not fail. */
+/** `✗ 503`, `✗ TimeoutError`; empty for a span that succeeded. */
 function failureText({ status, httpStatusCode, errorType }: TraceSpan): string {
   if (status === "error") return `✗ ${httpStatusCode !== null && httpStatusCode >= 400 ? httpStatusCode : (errorType ?? "failed")}`;
   return httpStatusCode !== null && httpStatusCode >= 400 ? String(httpStatusCode) : "";
@@ -45,6 +46,7 @@ function headLines(
   { style, width }: Printer,
   nowMs: number,
 ): string[] {
+  // An orphan at the top only looks like the root: its real parent is missing.
   const root = spans.find(({ depth, isOrphan }) => depth === 0 && !isOrphan) ?? spans[0];
   const title = root ? `${escapeText(root.service)}  ${escapeText(spanLabel(root))}` : "";
   const failed = errors === 0 ? "no errors" : style("red", plural(errors, "error"));
@@ -62,6 +64,7 @@ interface Room {
   width: number | undefined;
 }
 
+/** Between two columns. */
 const gapCells = 2;
 
 function layoutOf(lines: readonly TraceLine[], width: number | undefined): Room {
@@ -83,6 +86,7 @@ function layoutOf(lines: readonly TraceLine[], width: number | undefined): Room 
     return { label: Math.max(20, longest) + 2, bar: 50, duration, self, width };
   }
   const free = width - duration - gapCells - (self > 0 ? self + gapCells : 0) - gapCells;
+  // Names get slightly more than half: a bar is readable at a few cells, a name is not.
   const label = Math.max(12, Math.min(80, Math.floor(free * 0.55)));
   return { label, bar: Math.max(4, free - label), duration, self, width };
 }
@@ -128,7 +132,7 @@ function spanLine(line: TraceLine, span: TraceSpan, prefix: string, trace: Whole
   const mark = isCritical ? "*" : span.isOrphan ? "?" : " ";
   const failure = escapeText(failureText(span));
   const isFailed = span.status === "error";
-  // What failed must be seen even where the name has no room.
+  // A failure must be visible even where the name is cut.
   const failureCells = failure === "" ? 0 : Math.min(textWidth(failure), Math.max(1, Math.floor(room.label / 3))) + 1;
   const textCells = Math.max(1, room.label - 2 - textWidth(prefix) - failureCells);
   const service = truncateText(serviceOf(span, line.parent), textCells);
@@ -149,6 +153,7 @@ function spanLine(line: TraceLine, span: TraceSpan, prefix: string, trace: Whole
 
 function drawBar(span: TraceSpan, { durationNs }: WholeTrace, room: Room, style: Printer["style"]): string {
   const scale = durationNs > 0 ? room.bar / durationNs : 0;
+  // At least one cell, inside the axis: a short span must be visible, and skewed clocks may put one outside.
   const start = Math.max(0, Math.min(room.bar - 1, Math.floor(span.startNs * scale)));
   const end = Math.max(start + 1, Math.min(room.bar, Math.round((span.startNs + span.durationNs) * scale)));
   const isCritical = span.criticalNs !== null;
@@ -165,11 +170,12 @@ function legend({ spans }: WholeTrace, { style, width }: Printer): string[] {
   return [style("dim", truncateText(`  ${parts.join(" · ")}`, width ?? Number.POSITIVE_INFINITY))];
 }
 
-/** Whose own time made the trace as long as it is. What is called again and again is one line: it is easily missed in many short ones. */
+/** The spans whose self time dominates the critical path. Repeated calls are summed into one line, because many short ones are easily missed. */
 function criticalLines({ spans, durationNs }: WholeTrace, { width }: Room, { style }: Printer): string[] {
   if (spans.length < 2) return [];
   const parts = new Map<string, { label: string; ns: number; times: number }>();
   for (const span of spans) {
+    // A parent that only waits is on the path but has no part of its own in it.
     if (span.criticalNs === null || span.criticalNs === 0) continue;
     const label = `${escapeText(span.service)}  ${escapeText(spanLabel(span))}`;
     const { ns, times } = parts.get(label) ?? { ns: 0, times: 0 };

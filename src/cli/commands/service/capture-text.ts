@@ -1,4 +1,4 @@
-/** One captured request as people read it: a line, and with more room what lies behind it. */
+/** One captured request: a line, and in wide form its details. */
 
 import { escapeText } from "../../../base/escape-text.ts";
 import { formatBytes } from "../../../base/units.ts";
@@ -52,7 +52,7 @@ function targetText({ method, target }: CapturedRequest): string {
   return beginsWithWord(target, method) ? target.slice(method.length).trimStart() : target;
 }
 
-/** The rest: who, how the time was spent, allowed headers, the beginnings of bodies. */
+/** The details: both ends, how the time was spent, allowed headers, the first bytes of bodies. */
 export function captureDetails(request: CapturedRequest, { style }: Printer, hasBodies: boolean): string[] {
   const times = [
     ...(request.queueUs === null ? [] : [`queue ${latency(request.queueUs)}`]),

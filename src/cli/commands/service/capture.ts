@@ -52,6 +52,7 @@ function take(invocation: Invocation, event: CaptureEvent, seen: Seen): void {
     }
     case "request": {
       seen.requests++;
+      // One object per line, so that a reader can process requests as they arrive.
       if (format === "json") return print.answer(`${escapeJsonText(JSON.stringify(event.request))}\n`);
       const hasBodies = options.flag("body");
       const more = format === "wide" || hasBodies ? captureDetails(event.request, print, hasBodies) : [];
@@ -76,6 +77,7 @@ function sumUp({ print }: Invocation, { requests, ends, service }: Seen, isStopp
   }
   const failed = ends.filter((end) => end.reason === "failed" || end.reason === "lost");
   const [first] = failed;
+  // Only if all agents failed: with one that watched, "no request" is the answer.
   if (first && failed.length === ends.length)
     throw new CoralError({ code: isErrorCode(first.code) ? first.code : "unavailable", message: first.problem ?? "the agent is gone" });
   throw new CoralError({

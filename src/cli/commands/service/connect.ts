@@ -1,23 +1,33 @@
 import { CoralError } from "../../../base/errors.ts";
 import { escapeText } from "../../../base/escape-text.ts";
-import { checkServiceSpec, parseServiceSpec, type ServiceSpec } from "../../../config/index.ts";
+import { checkServiceSpec, type GivenCredentials, parseServiceSpec, type ServiceSpec } from "../../../config/index.ts";
 import type { ServicesConnected } from "../../../tools/index.ts";
 import type { Printer } from "../../output/printer.ts";
 import { type Column, tableOf } from "../../output/table.ts";
 import { callAgent } from "../../run/connection.ts";
 import type { Invocation } from "../../run/invocation.ts";
 import { showAnswer } from "../../run/show-answer.ts";
+import { readCredentialsFile } from "./read-credentials-file.ts";
 
 type Connected = ServicesConnected["services"][number];
 
 /** `coral connect name:port[:health][:type]…`: all or none. */
 export async function run(invocation: Invocation): Promise<void> {
   const services = specsOf(invocation);
-  const ask = (): Promise<ServicesConnected> => callAgent(invocation, { method: "POST", path: "/v1/services", body: { services } });
+  const credentials = await credentialsOf(invocation, services);
+  const body = credentials === undefined ? { services } : { services, credentials };
+  const ask = (): Promise<ServicesConnected> => callAgent(invocation, { method: "POST", path: "/v1/services", body });
   await showAnswer(invocation, ask, {
     table: (answer) => tableOf(answer.services, columns),
     page: (answer) => answer.services.map((service) => outcomeText(service, invocation.print)).join(""),
   });
+}
+
+async function credentialsOf({ options }: Invocation, services: readonly ServiceSpec[]): Promise<GivenCredentials | undefined> {
+  const path = options.text("credentials-file");
+  if (path === undefined) return undefined;
+  if (services.length > 1) throw usage("Cannot use --credentials-file with several services: connect each database by itself");
+  return await readCredentialsFile(path);
 }
 
 /** The requested services, from either form. Throws `usage`. */
@@ -66,7 +76,19 @@ function usage(message: string): CoralError {
   return new CoralError({ code: "usage", message });
 }
 
-function outcomeText(service: Connected, { style }: Printer): string {
+function outcomeText(service: Connected, print: Printer): string {
+  return `${connectedText(service, print)}${databaseText(service)}`;
+}
+
+function databaseText({ database }: Connected): string {
+  if (database === undefined) return "";
+  const { engine, version, user, canWrite, notes } = database;
+  const rights = canWrite === null ? "" : canWrite ? "; this account can write, a read-only one is enough" : "; it cannot write";
+  const lines = [`Database: ${engine} ${version} as "${user}"${rights}`, ...notes.map((note) => `Note: ${note}`)];
+  return lines.map((line) => `  ${escapeText(line)}\n`).join("");
+}
+
+function connectedText(service: Connected, { style }: Printer): string {
   const name = `'${escapeText(service.name)}'`;
   const done = style("green", "✓");
   const check =

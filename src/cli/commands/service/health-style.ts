@@ -10,11 +10,13 @@ export function healthStyle(health: AgentHealth): StyleName {
   return healthStyles[health] ?? "yellow";
 }
 
-export function healthCell(health: AgentHealth): Cell {
+/** An agent that answers in time but slowly is not shown as healthy. */
+export function healthCell(health: AgentHealth, isSlow = false): Cell {
+  if (health === "healthy" && isSlow) return { text: "slow", style: "yellow" };
   return { text: health, style: healthStyle(health) };
 }
 
-/** A share of something that runs out: yellow from 80 %, red from 95 %. */
+/** Usage of a finite resource: yellow from 80 %, red from 95 %. */
 export function usageCell(ratio: number | null | undefined, suffix = ""): Cell {
   const text = percent(ratio);
   if (text === null || ratio === null || ratio === undefined) return null;

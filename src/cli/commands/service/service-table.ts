@@ -96,11 +96,18 @@ export const connectCommand: CommandSpec = {
     { name: "port", value: "port", description: "Port, when the argument is only a name" },
     { name: "health", value: "path", description: "Path that returns 2xx or 3xx while the service is healthy; needs --port" },
     { name: "type", value: "type", description: "Type such as http, https or postgres; needs --port" },
+    {
+      name: "credentials-file",
+      value: "path",
+      description:
+        "Read-only account of this database, in a file with mode 0600: user, password, database. Kept by the agent until disconnect",
+    },
     ...dataOutput,
   ],
   examples: [
     ["coral connect postgres:5432", "checked by connecting"],
     ["coral connect api:8080:/health:http web:3000 redis:6379", "several at once"],
+    ["coral connect postgres:5432 --credentials-file pg-readonly", "lets coral diagnose explain statements and find lock holders"],
     ["coral connect frontend --port 3000 --health /health", "the long form"],
   ],
   load: () => import("./connect.ts"),

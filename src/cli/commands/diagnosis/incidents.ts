@@ -1,0 +1,54 @@
+import { CoralError } from "../../../base/errors.ts";
+import type { IncidentBrief } from "../../../tools/index.ts";
+import type { Column } from "../../output/table.ts";
+import { tableOf } from "../../output/table.ts";
+import { localTime, percent } from "../../output/values.ts";
+import type { Invocation } from "../../run/invocation.ts";
+import { showTool } from "../../run/show-tool.ts";
+import { incidentPage } from "./incident-page.ts";
+import { lasted, stateStyle } from "./incident-text.ts";
+
+/** `coral incidents [show] [id]`: all, open ones first, or one on one screen. */
+export async function run(invocation: Invocation): Promise<void> {
+  const { print, args } = invocation;
+  const id = idOf(args);
+  const isShown = id !== undefined;
+  await showTool(
+    invocation,
+    "coral_incidents",
+    {
+      table: ({ incidents, incident }) => tableOf(incident === null ? incidents : [incident], columns(Date.now())),
+      ...(isShown ? { page: (answer) => (answer.incident === null ? "" : incidentPage(answer.incident, print, Date.now())) } : {}),
+      empty: "no incidents; coral query summary shows how services are now",
+      after: ({ incidents, open }) => {
+        const [first] = incidents;
+        if (!first) return;
+        if (open === 0) print.note("no incident is open");
+        print.note(`next: coral incidents show ${first.id}`);
+      },
+    },
+    isShown ? { id } : {},
+  );
+}
+
+function idOf([first, second]: readonly (string | undefined)[]): string | undefined {
+  if (first === undefined) return undefined;
+  if (first !== "show" && second === undefined) return first;
+  if (first === "show" && second !== undefined) return second;
+  const message =
+    first === "show"
+      ? "Cannot show an incident: no id given; coral incidents lists them"
+      : `Cannot use "${first}": write coral incidents show <id>`;
+  throw new CoralError({ code: "invalid", message });
+}
+
+const columns = (nowMs: number): readonly Column<IncidentBrief>[] => [
+  { title: "ID", key: "id", cell: ({ id }) => id },
+  { title: "STATE", key: "state", cell: ({ state }) => ({ text: state, style: stateStyle(state) }) },
+  { title: "SINCE", key: "since", cell: ({ since }) => localTime(since, nowMs), raw: ({ since }) => since },
+  { title: "LASTED", key: "durationMs", cell: ({ durationMs }) => lasted(durationMs), raw: ({ durationMs }) => durationMs, align: "right" },
+  { title: "SERVICE", key: "service", cell: ({ service }) => service },
+  { title: "SURE", key: "confidence", cell: ({ confidence }) => percent(confidence), raw: ({ confidence }) => confidence, align: "right" },
+  { title: "CAUSE", key: "cause", cell: ({ cause }) => cause ?? "none found yet" },
+  { title: "SYMPTOM", key: "symptom", cell: ({ symptom }) => symptom, wide: true },
+];
