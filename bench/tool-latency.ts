@@ -1,7 +1,7 @@
 /**
  * What a person or an assistant waits for: tools over HTTP, and commands, of a running colony with ten million spans of a thousand services in two
  * hours, and all of them seen by kernel hooks, too. One client alone; then eight with mixed questions while spans arrive. A tenth with
- * CORAL_BENCH_SMALL=1. CPU time is that of the colony's process: it says more than elapsed time where other work fills the machine.
+ * CORAL_BENCH_SMALL=1. CORAL_BENCH_KEEP=<directory> keeps the filled store for the next run. CPU time is that of the colony's process: it says more than elapsed time where other work fills the machine.
  */
 
 import { spawnSync } from "node:child_process";
@@ -13,8 +13,9 @@ import { silentLogger } from "../src/base/log.ts";
 import { type ColonyStore, openColonyStore } from "../src/store/colony/index.ts";
 import { openEngine } from "../src/store/engine/index.ts";
 import { derivedSignals, segmentSignals, signals } from "../src/store/signals/index.ts";
-import { type CoralDaemon, CoralHome, coralFile } from "./lib/coral-process.ts";
+import { type CoralDaemon, type CoralHome, coralFile } from "./lib/coral-process.ts";
 import { sendByHttp } from "./lib/http-sender.ts";
+import { openFilledHome } from "./lib/kept-home.ts";
 import { usageOf } from "./lib/process-usage.ts";
 import { type Figure, figureOf, isSmall, report, single } from "./lib/report.ts";
 import { fillHosts, fillRequests } from "./lib/request-world.ts";
@@ -107,6 +108,23 @@ function questionsOf(traces: readonly string[]): Question[] {
       check: hasRows("traces", 20),
     },
     {
+      name: "traces by an attribute, 1 h",
+      tool: "coral_query_traces",
+      belowMs: 200,
+      input: (round) => ({ where: [`net.peer.ip=10.0.${round % 250}.7`], since: "1h" }),
+      check: hasRows("traces", 20),
+    },
+    {
+      name: "diagnosis",
+      tool: "coral_diagnose",
+      belowMs: 1_000,
+      input: () => ({}),
+      check: ({ verdict }) => {
+        if (typeof verdict !== "string") throw new Error("there is no verdict");
+      },
+      command: ["diagnose"],
+    },
+    {
       name: "a trace by its id",
       tool: "coral_query_traces",
       belowMs: 40,
@@ -120,8 +138,7 @@ function questionsOf(traces: readonly string[]): Question[] {
 }
 
 /** Fills the colony of this home as if it had run for two hours until now. */
-async function fill(directory: string): Promise<string[]> {
-  const nowMs = Date.now();
+async function fill(directory: string, nowMs: number): Promise<string[]> {
   // While filling, roll-ups run every ten minutes of span time.
   let passedMs = 0;
   const clock: Clock = { wallMs: () => nowMs, monotonicMs: () => performance.now() + passedMs };
@@ -295,7 +312,7 @@ async function askTogether(make: () => Client, questions: readonly Question[], o
   ];
 }
 
-async function measure(home: CoralHome, daemon: CoralDaemon, traces: readonly string[], filledMs: number): Promise<void> {
+async function measure(home: CoralHome, daemon: CoralDaemon, traces: readonly string[]): Promise<void> {
   const { endpoints } = JSON.parse(home.run("colony", "status", "--json")).colony as { endpoints: string[] };
   const port = Number(/^https:.*:(\d+)$/.exec(endpoints[0] ?? "")?.[1]);
   const { token } = JSON.parse(home.run("colony", "token", "create", "--kind", "user", "--json")) as { token: string };
@@ -310,21 +327,23 @@ async function measure(home: CoralHome, daemon: CoralDaemon, traces: readonly st
     name: "tool-latency",
     sizes: { spans, services, agents, rounds, clients },
     figures: [...alone, ...commands, ...together],
-    notes: [`filled in ${Math.round(filledMs / 1_000)} s`],
   });
 }
 
-async function runMain(): Promise<void> {
-  using home = new CoralHome();
-  home.run("init", "bench");
+async function fillHome(home: CoralHome, nowMs: number): Promise<{ traces: string[] }> {
   const [colonyId = ""] = readdirSync(join(home.path, "colonies"));
-  const startMs = performance.now();
-  const traces = await fill(join(home.path, "colonies", colonyId, "data"));
-  const filledMs = performance.now() - startMs;
+  const traces = await fill(join(home.path, "colonies", colonyId, "data"), nowMs);
   const config = join(home.path, "colonies", colonyId, "colony.yaml");
   writeFileSync(config, "otlp:\n  enabled: true\n  grpc:\n    enabled: false\n  http:\n    listen: 127.0.0.1:0\n", { flag: "a" });
+  return { traces };
+}
+
+async function runMain(): Promise<void> {
+  const filled = await openFilledHome(`tool-latency-${spans}`, fillHome);
+  using home = filled.home;
+  const { traces } = filled.facts;
   await using daemon = await home.start(["colony", "start", "--port", "0"], () => home.run("colony", "status"));
-  await measure(home, daemon, traces, filledMs);
+  await measure(home, daemon, traces);
 }
 
 if (role === "writer") {

@@ -35,7 +35,18 @@ export interface Episode {
   reason: string;
 }
 
-export async function simulateDay(hours: number, count: number, seed: number): Promise<{ episodes: Episode[]; evaluations: number }> {
+/** What looks at the world after each step; without one, its health is judged. */
+export interface DayWatch {
+  stepMs: number;
+  look: (world: HealthWorld) => Promise<void>;
+}
+
+export async function simulateDay(
+  hours: number,
+  count: number,
+  seed: number,
+  watch?: DayWatch,
+): Promise<{ episodes: Episode[]; evaluations: number }> {
   const dice = new Dice(seed);
   const startMs = Date.UTC(2026, 0, 5);
   const endMs = startMs + hours * hourMs;
@@ -65,9 +76,10 @@ export async function simulateDay(hours: number, count: number, seed: number): P
   const episodes: Episode[] = [];
   const ill = new Map<string, string>();
   let evaluations = 0;
-  for (let minute = startMs; minute < endMs; minute += minuteMs) {
+  const stepMs = watch?.stepMs ?? minuteMs;
+  for (let stepStartMs = startMs; stepStartMs < endMs; stepStartMs += stepMs) {
     const rows = new Map<string, SignalRows>(agents.map((agentId) => [agentId, { red: [], host: [], event: [] }]));
-    for (let atMs = minute + windowMs; atMs <= minute + minuteMs; atMs += windowMs) {
+    for (let atMs = stepStartMs + windowMs; atMs <= stepStartMs + stepMs; atMs += windowMs) {
       world.nowMs = atMs;
       for (const agentId of agents) {
         const isNoisy = noise.some((one) => one.agentId === agentId && one.fromMs < atMs && atMs <= one.untilMs);
@@ -91,10 +103,14 @@ export async function simulateDay(hours: number, count: number, seed: number): P
         for (const route of service.routes) agent?.red?.push(...rowsOf(route, atMs, condition, dice));
       }
     }
-    world.nowMs = minute + minuteMs + 5_000;
+    world.nowMs = stepStartMs + stepMs + 5_000;
     await world.add(rows);
-    await world.store.rollup();
+    if ((stepStartMs + stepMs) % minuteMs === 0) await world.store.rollup();
     evaluations++;
+    if (watch) {
+      await watch.look(world);
+      continue;
+    }
     for (const { service, health, findings } of await world.judge()) {
       const isIll = health === "critical" || health === "degraded";
       if (isIll && ill.get(service) !== health)

@@ -135,7 +135,7 @@ export class HealthWorld implements AsyncDisposable {
 
   async open(): Promise<this> {
     const clock = { wallMs: () => this.nowMs, monotonicMs: () => this.nowMs };
-    this.#hosts = await openStoredHosts(clock);
+    this.#hosts = await openStoredHosts(clock, { hasDerived: true });
     return this;
   }
 

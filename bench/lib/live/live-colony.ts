@@ -1,31 +1,36 @@
 /** A real `coral up` with its hooks loaded, and its answers as a user gets them. */
 
 import { spawn } from "node:child_process";
+import { cpSync, writeFileSync } from "node:fs";
+import { join } from "node:path";
 import { setTimeout as sleep } from "node:timers/promises";
+import type { DiagnosisResult } from "../../../src/tools/schemas/diagnosis.ts";
 import type { ServiceSummary, SummaryResult } from "../../../src/tools/schemas/summary.ts";
 import { type CoralDaemon, CoralHome, coralFile, until } from "../coral-process.ts";
+import { freePort } from "../web-servers.ts";
 
 const attemptsMax = 3;
 
 export class LiveColony implements AsyncDisposable {
   readonly home: CoralHome;
-  readonly #daemon: CoralDaemon;
+  #daemon: CoralDaemon;
+  /** Where spans are sent to. */
+  readonly otlpUrl: string;
+  /** A copy of its data stays here, to be asked again with --at. */
+  keepIn: string | undefined;
 
-  private constructor(home: CoralHome, daemon: CoralDaemon) {
+  private constructor(home: CoralHome, daemon: CoralDaemon, otlpUrl: string) {
     this.home = home;
     this.#daemon = daemon;
+    this.otlpUrl = otlpUrl;
   }
 
   static async start(): Promise<LiveColony> {
     const home = new CoralHome();
+    const otlpPort = await freePort();
+    writeFileSync(join(home.path, "agent.yaml"), `otlp:\n  grpc:\n    enabled: false\n  http:\n    listen: 127.0.0.1:${otlpPort}\n`);
     try {
-      const daemon = await home.start(["up", "--port", "0"], () => home.run("status"));
-      const colony = new LiveColony(home, daemon);
-      await until("requests are traced", 60_000, () => {
-        const { traffic } = JSON.parse(home.run("agent", "status", "-o", "json")) as { traffic?: { state: string; reason?: string } };
-        if (traffic?.state !== "on") throw new Error(`Traffic is ${traffic?.state ?? "unknown"}: ${traffic?.reason ?? ""}`);
-      });
-      return colony;
+      return new LiveColony(home, await startUp(home), `http://127.0.0.1:${otlpPort}`);
     } catch (error) {
       home[Symbol.dispose]();
       throw error;
@@ -42,6 +47,18 @@ export class LiveColony implements AsyncDisposable {
         if (attempt === attemptsMax) throw error;
       }
     }
+  }
+
+  /** What `coral diagnose --json` prints. */
+  async diagnose(...args: string[]): Promise<DiagnosisResult> {
+    this.#daemon.check();
+    return JSON.parse(await this.run("diagnose", ...args, "--json")) as DiagnosisResult;
+  }
+
+  /** Ends the daemon and starts it again with the same data. */
+  async restart(): Promise<void> {
+    await this.#daemon[Symbol.asyncDispose]();
+    this.#daemon = await startUp(this.home);
   }
 
   /** Without blocking: the load's counts are read meanwhile. */
@@ -62,6 +79,17 @@ export class LiveColony implements AsyncDisposable {
 
   async [Symbol.asyncDispose](): Promise<void> {
     await this.#daemon[Symbol.asyncDispose]();
+    if (this.keepIn !== undefined) cpSync(this.home.path, this.keepIn, { recursive: true });
     this.home[Symbol.dispose]();
   }
+}
+
+async function startUp(home: CoralHome): Promise<CoralDaemon> {
+  const daemon = await home.start(["up", "--port", "0"], () => home.run("status"));
+  await until("requests are traced", 60_000, () => {
+    daemon.check();
+    const { traffic } = JSON.parse(home.run("agent", "status", "-o", "json")) as { traffic?: { state: string; reason?: string } };
+    if (traffic?.state !== "on") throw new Error(`Traffic is ${traffic?.state ?? "unknown"}: ${traffic?.reason ?? ""}`);
+  });
+  return daemon;
 }

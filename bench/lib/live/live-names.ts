@@ -14,6 +14,7 @@ export const roles = [
   "worker",
   "mailer",
   "load",
+  "edge",
 ] as const;
 
 export type Role = (typeof roles)[number];
@@ -25,7 +26,8 @@ export const calls: Partial<Record<Role, readonly Role[]>> = {
   gateway: ["catalog", "orders", "payments"],
   catalog: ["redis"],
   orders: ["postgres", "redis"],
-  payments: ["provider"],
+  payments: ["provider", "edge"],
+  edge: ["provider"],
   worker: ["redis", "mailer"],
 };
 
@@ -59,7 +61,14 @@ export function namesOf(seed: number): Record<Role, string> {
 }
 
 /** Names that do not give the role away. */
-const suffix: Partial<Record<Role, string>> = { gateway: "web", catalog: "items", orders: "desk", payments: "till", provider: "bank" };
+const suffix: Partial<Record<Role, string>> = {
+  gateway: "web",
+  catalog: "items",
+  orders: "desk",
+  payments: "till",
+  provider: "bank",
+  edge: "relay",
+};
 
 /** Distinct, outside the ephemeral range; whether one is free shows when its program starts. */
 export function portsOf(seed: number): Record<Role, number> {

@@ -23,6 +23,8 @@ export interface Behaviour {
   /** Five times a second so much more memory is kept. */
   leakBytes?: number;
   leakConnections?: number;
+  /** The relay holds each piece of a request or response for so long. */
+  holdMs?: number;
   /** It ends so long after its start. */
   exitAfterMs?: number;
 }

@@ -21,11 +21,12 @@ const scripts: Partial<Record<Role, string>> = {
   payments: "payments.mjs",
   provider: "provider.mjs",
   load: "load.mjs",
+  edge: "edge.mjs",
   orders: "orders.py",
   worker: "worker.py",
   mailer: "mailer.py",
 };
-const helpers = ["program.mjs", "redis.mjs", "program.py"];
+const helpers = ["program.mjs", "spans.mjs", "redis.mjs", "program.py"];
 /** Programs with limits of their own, as containers have them. */
 const limited: ReadonlySet<Role> = new Set(["catalog", "orders", "mailer"]);
 
@@ -48,6 +49,19 @@ export function missingPrograms(): string | undefined {
   return missing.length === 0 ? undefined : `not installed: ${missing.join(", ")}`;
 }
 
+/** What a world may have besides: each adds a way to go wrong. */
+export interface WorldExtras {
+  /** Directories on disks of their own, where the services write and sync. */
+  disks?: Partial<Record<"orders" | "payments", string>>;
+  /** Payments reach their provider through a relay. */
+  hasEdge?: boolean;
+  /** Where some of the programs send spans; the others send none. */
+  otlpUrl?: string;
+}
+
+/** Half of the programs send spans, as in most companies. */
+const instrumented: ReadonlySet<Role> = new Set(["gateway", "payments"]);
+
 export interface EntryCounts {
   atMs: number;
   routes: Record<string, { requests: number; errors: number; ms: number }>;
@@ -62,8 +76,10 @@ export class LiveWorld implements AsyncDisposable {
   /** Why faults that need control groups are skipped. */
   noGroups: string | undefined;
   readonly #programs = new Map<Role, LiveProgram>();
+  readonly #extras: WorldExtras;
 
-  constructor(seed: number) {
+  constructor(seed: number, extras: WorldExtras = {}) {
+    this.#extras = extras;
     this.names = namesOf(seed);
     this.ports = portsOf(seed);
     chmodSync(this.directory, 0o755);
@@ -80,7 +96,8 @@ export class LiveWorld implements AsyncDisposable {
     await until("Postgres answers", 30_000, () => void this.psql("SELECT 1"));
     this.psql(schema);
     await this.#start("redis", this.#redis());
-    for (const role of ["provider", "payments", "catalog", "mailer", "orders", "worker", "gateway"] as const)
+    const edge = this.#extras.hasEdge ? (["edge"] as const) : [];
+    for (const role of ["provider", ...edge, "payments", "catalog", "mailer", "orders", "worker", "gateway"] as const)
       await this.#start(role, this.#script(role));
     await this.#start("nginx", this.#nginx());
     await this.#start("load", this.#script("load"));
@@ -141,9 +158,11 @@ export class LiveWorld implements AsyncDisposable {
     const env = {
       ...this.#env,
       PORT: String(role === "load" ? this.ports.nginx : this.ports[role]),
-      PORTS: JSON.stringify(this.ports),
+      PORTS: JSON.stringify({ ...this.ports, ...(role === "payments" && this.#extras.hasEdge ? { provider: this.ports.edge } : {}) }),
       BEHAVIOUR: join(directory, "behaviour.json"),
       ...(role === "load" ? { RATES: JSON.stringify(entryRates) } : {}),
+      ...(role === "orders" || role === "payments" ? { JOURNAL: this.#extras.disks?.[role] } : {}),
+      ...(instrumented.has(role) && this.#extras.otlpUrl !== undefined ? { SPANS: this.#extras.otlpUrl, SERVICE: this.names[role] } : {}),
     };
     return { file: extname(source) === ".py" ? "python3" : process.execPath, args: [basename(file)], directory, env };
   }

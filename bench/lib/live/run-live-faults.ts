@@ -6,8 +6,8 @@ import { LiveColony } from "./live-colony.ts";
 import { LiveWorld, missingPrograms } from "./live-world.ts";
 import { type LiveResult, watchFault } from "./watch-fault.ts";
 
-/** Until every route has a baseline: minutes that ended 90 seconds ago. */
-const warmUpMs = 300_000;
+/** Until every route has a baseline: a minute that ended 90 seconds ago. */
+const warmUpMs = 150_000;
 
 export interface LiveRun {
   /** Why nothing was tried. */
@@ -33,11 +33,12 @@ export async function runLiveFaults(seed: number, only: readonly string[]): Prom
   return { results };
 }
 
-export function describeLive({ name, skipped, foundMs, goneMs, accused, seen, left }: LiveResult): string {
+export function describeLive({ name, skipped, foundMs, goneMs, accused, before, seen, left }: LiveResult): string {
   if (skipped !== undefined) return `${name}: skipped, ${skipped}`;
   const seconds = (ms: number | null): string => (ms === null ? "never" : `after ${Math.round(ms / 1_000)} s`);
   const others = accused.size === 0 ? "" : `; accused ${[...accused.values()].join(" | ")}`;
-  return `${name}: found ${seconds(foundMs)}, gone ${seconds(goneMs)}; first line ${seen}${others}${left === "" ? "" : `; left ${left}`}`;
+  const earlier = before === "" ? "" : `; wrong before it ${before}`;
+  return `${name}: found ${seconds(foundMs)}, gone ${seconds(goneMs)}; first line ${seen}${earlier}${others}${left === "" ? "" : `; left ${left}`}`;
 }
 
 function progress(line: string): void {

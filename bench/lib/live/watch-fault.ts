@@ -13,6 +13,7 @@ const faultMaxMs = 100_000;
 const steadyMs = 25_000;
 const repairMaxMs = 120_000;
 const calmMs = 20_000;
+const calmMaxMs = 60_000;
 
 export interface LiveResult {
   name: string;
@@ -24,6 +25,8 @@ export interface LiveResult {
   goneMs: number | null;
   /** Services that neither have the fault nor call the one that does, by what they were accused of. */
   accused: Map<string, string>;
+  /** What was wrong before it began, with nothing injected. */
+  before: string;
   /** The last first line while the fault lasted. */
   seen: string;
   /** What was still wrong at the end. */
@@ -38,9 +41,8 @@ interface Ill {
 
 /** Services of the world that are not well, worst first. Other programs of the host are not what is tried here. */
 async function readIll(world: LiveWorld, colony: LiveColony): Promise<Ill[]> {
-  const roleOf = new Map(roles.map((role) => [world.names[role], role]));
   return (await colony.summary()).flatMap(({ service, health, findings }: ServiceSummary): Ill[] => {
-    const role = roleOf.get(service) ?? roleOf.get(service.replace(/[ :(].*$/, ""));
+    const role = roles.find((one) => isRole(world, one, service));
     const isIll = health === "critical" || health === "degraded";
     // The line of a service shows its worst finding, and what causes it.
     const [first, ...others] = findings.filter(({ severity }) => severity !== "info");
@@ -48,6 +50,13 @@ async function readIll(world: LiveWorld, colony: LiveColony): Promise<Ill[]> {
     const shown = [first, cause].flatMap((finding) => (finding === undefined ? [] : [finding.message]));
     return isIll && role !== undefined ? [{ role, health, message: shown.join("; ") }] : [];
   });
+}
+
+/** Under its name alone, or told apart from other programs of that name by its port or directory. */
+function isRole({ names, ports, directory }: LiveWorld, role: Role, service: string): boolean {
+  const name = names[role];
+  const port = role === "worker" || role === "load" ? null : ports[role];
+  return service === name || service === `${name}:${port}` || (service.startsWith(`${name} (`) && service.includes(directory));
 }
 
 const text = ({ role, health, message }: Ill): string => `${role} ${health}: ${message}`;
@@ -69,10 +78,10 @@ async function settle(world: LiveWorld, colony: LiveColony, maxMs: number): Prom
 
 export async function watchFault(world: LiveWorld, colony: LiveColony, fault: LiveFault): Promise<LiveResult> {
   const { name, kind } = fault;
-  const result: LiveResult = { name, kind, foundMs: null, goneMs: null, accused: new Map(), seen: "", left: "" };
+  const result: LiveResult = { name, kind, foundMs: null, goneMs: null, accused: new Map(), before: "", seen: "", left: "" };
   const skipped = fault.skipReason?.(world);
   if (skipped !== undefined) return { ...result, skipped };
-  await settle(world, colony, repairMaxMs);
+  result.before = (await settle(world, colony, calmMaxMs)).left;
   await fault.inject(world);
   await observe(world, colony, fault, result);
   await fault.repair(world);

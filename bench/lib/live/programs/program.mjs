@@ -2,6 +2,7 @@
 
 import { readFileSync } from "node:fs";
 import { Agent, createServer, request } from "node:http";
+import { childHeaders, inSpan } from "./spans.mjs";
 
 /** Set by the world: ports of the other programs by role. */
 export const ports = JSON.parse(process.env.PORTS ?? "{}");
@@ -60,8 +61,10 @@ export function serve(routes) {
     try {
       if (!found) throw new Failure(404, "not found");
       for await (const _ of incoming);
-      await misbehave(found.route);
-      body = await found.handle(...found.pattern.exec(path).slice(1));
+      body = await inSpan("server", found.route, incoming.headers.traceparent, async () => {
+        await misbehave(found.route);
+        return found.handle(...found.pattern.exec(path).slice(1));
+      });
     } catch (error) {
       status = error.status ?? 500;
       body = { error: String(error.message) };
@@ -79,17 +82,24 @@ const agent = new Agent({ keepAlive: true, maxSockets: 64 });
 
 /** Calls another program; its failure becomes ours, as gateways do it. */
 export function call(role, method, path, { timeoutMs = 2_000 } = {}) {
+  return inSpan("client", method, undefined, () => send(role, method, path, timeoutMs));
+}
+
+function send(role, method, path, timeoutMs) {
   return new Promise((resolve, reject) => {
-    const outgoing = request({ host: "127.0.0.1", port: ports[role], method, path, agent, timeout: timeoutMs }, (response) => {
-      let text = "";
-      response.setEncoding("utf8").on("data", (part) => (text += part));
-      response.once("end", () => {
-        if (response.statusCode >= 500) reject(new Failure(502, `upstream responded ${response.statusCode}`));
-        else if (response.statusCode >= 400) reject(new Failure(response.statusCode, text));
-        else resolve(JSON.parse(text));
-      });
-      response.once("error", (error) => reject(new Failure(502, error.message)));
-    });
+    const outgoing = request(
+      { host: "127.0.0.1", port: ports[role], method, path, agent, timeout: timeoutMs, headers: childHeaders() },
+      (response) => {
+        let text = "";
+        response.setEncoding("utf8").on("data", (part) => (text += part));
+        response.once("end", () => {
+          if (response.statusCode >= 500) reject(new Failure(502, `upstream responded ${response.statusCode}`));
+          else if (response.statusCode >= 400) reject(new Failure(response.statusCode, text));
+          else resolve(JSON.parse(text));
+        });
+        response.once("error", (error) => reject(new Failure(502, error.message)));
+      },
+    );
     outgoing.once("timeout", () => outgoing.destroy(new Failure(504, "upstream timed out")));
     outgoing.once("error", (error) => reject(error instanceof Failure ? error : new Failure(502, error.message)));
     outgoing.end();
