@@ -43,18 +43,18 @@ export default defineConfig({
       { extends: true, test: { ...unit, name: "unit-process", include: ownProcess } },
       {
         extends: true,
-        test: { name: "integration", include: ["test/integration/**/*.test.ts"], testTimeout: 300_000, hookTimeout: 180_000 },
+        test: { name: "integration", include: ["test/integration/**/*.test.ts"], testTimeout: 600_000, hookTimeout: 300_000 },
       },
       // Each test starts daemons with a home and ports of its own.
-      { extends: true, test: { name: "e2e", include: ["test/e2e/**/*.test.ts"], testTimeout: 300_000, hookTimeout: 180_000 } },
+      { extends: true, test: { name: "e2e", include: ["test/e2e/**/*.test.ts"], testTimeout: 600_000, hookTimeout: 300_000 } },
       {
         extends: true,
         test: {
           ...serial,
           name: "privileged",
           include: ["test/privileged/**/*.test.ts"],
-          testTimeout: 300_000,
-          hookTimeout: 180_000,
+          testTimeout: 600_000,
+          hookTimeout: 300_000,
         },
       },
     ],

@@ -44,6 +44,7 @@ export const rooms: Readonly<Record<string, Room>> = {
       metrics: ["files"],
       naming: ["cgroups", "files"],
       processes: ["cgroups", "files", "naming"],
+      code: ["files", "processes"],
       sockets: ["files", "metrics", "naming", "processes"],
       runtime: ["cgroups", "files", "metrics", "naming", "processes"],
     },
@@ -60,6 +61,16 @@ export const rooms: Readonly<Record<string, Room>> = {
       capture: ["core", "requests", "streams"],
       tls: ["core", "kernel"],
     },
+  },
+  profile: {
+    rooms: ["base", "bpf", "code", "host"],
+    packages: [],
+    folders: { core: [], kernel: ["core"], stacks: ["core", "kernel"] },
+  },
+  databases: {
+    rooms: ["base", "model", "redact"],
+    packages: [],
+    folders: { plans: [], wire: [], mysql: ["plans", "wire"], postgres: ["plans", "wire"], redis: ["wire"] },
   },
   exec: {
     rooms: ["base", "redact", "host"],
@@ -111,6 +122,7 @@ export const rooms: Readonly<Record<string, Room>> = {
       agents: ["contract", "schemas"],
       audit: ["contract", "schemas"],
       host: ["contract", "schemas"],
+      profile: ["contract", "schemas", "services"],
       services: ["contract", "schemas"],
       tokens: ["contract", "schemas"],
       commands: ["contract", "schemas", "services"],
@@ -120,18 +132,21 @@ export const rooms: Readonly<Record<string, Room>> = {
       network: ["contract", "schemas", "services", "traffic"],
       deployments: ["contract", "health", "schemas", "services", "traffic"],
       summary: ["contract", "deployments", "health", "schemas", "services", "traffic"],
-      diagnosis: ["contract", "schemas", "services", "traffic"],
+      diagnosis: ["contract", "databases", "schemas", "services", "traffic"],
+      incidents: ["contract", "diagnosis", "health", "network", "schemas", "services", "summary", "traffic"],
+      databases: ["contract", "schemas", "services"],
       status: ["agents", "contract", "health", "schemas", "summary", "traffic"],
     },
   },
   mcp: { rooms: ["base", "proto", "tools"], packages: ["@modelcontextprotocol/server", "zod"] },
   agent: {
-    rooms: [...daemonBasics, "bpf", "host", "traffic", "exec", "otlp", "tools"],
+    rooms: [...daemonBasics, "bpf", "databases", "host", "traffic", "profile", "exec", "otlp", "tools"],
     packages: rpc,
     folders: {
       audit: [],
       commands: [],
       managed: [],
+      databases: ["audit", "managed"],
       otlp: [],
       capture: ["audit"],
       naming: ["managed"],
@@ -139,8 +154,9 @@ export const rooms: Readonly<Record<string, Room>> = {
       discovery: ["connections", "managed", "naming"],
       host: ["discovery"],
       traffic: ["capture", "connections", "naming"],
+      profile: ["traffic"],
       runtime: ["naming"],
-      link: ["audit", "capture", "commands", "runtime"],
+      link: ["audit", "capture", "commands", "databases", "runtime"],
     },
   },
   colony: {
@@ -148,9 +164,11 @@ export const rooms: Readonly<Record<string, Room>> = {
     packages: rpc,
     folders: {
       core: [],
+      databases: ["registry"],
       deployments: [],
       diagnosis: [],
       health: [],
+      incidents: [],
       inbox: [],
       registry: ["core"],
       pull: ["core", "registry"],
@@ -158,7 +176,7 @@ export const rooms: Readonly<Record<string, Room>> = {
       identity: ["discovery"],
       audit: ["registry"],
       commands: ["audit", "registry"],
-      queries: ["audit", "commands", "deployments", "diagnosis", "discovery", "identity", "registry"],
+      queries: ["audit", "commands", "databases", "deployments", "diagnosis", "discovery", "identity", "incidents", "registry"],
       http: ["commands", "core", "registry"],
     },
   },
@@ -185,6 +203,7 @@ export const rooms: Readonly<Record<string, Room>> = {
       "bpf",
       "host",
       "traffic",
+      "profile",
       "exec",
       "store",
       "transport",
@@ -207,11 +226,11 @@ const roomsOfRooms = new Set(["store"]);
 /** What every `coral` command loads before it knows which command it is. */
 const startUp = { entry: "src/main/coral.ts", rooms: new Set(["base", "cli", "main", "model"]), packages: new Set(["commander"]) };
 /**
- * Who opens sockets: `transport`; `otlp` for its own protocol; `host` to the container runtime of its machine; `main`, which asks whether a
+ * Who opens sockets: `transport`; `otlp` for its own protocol; `databases`; `host` to the container runtime of its machine; `main`, which asks whether a
  * port is free.
  */
 const networkModules = new Set(["net", "tls", "http", "https", "http2", "dgram"]);
-const networkFolders = ["src/transport/", "src/otlp/servers/", "src/host/runtime/", "src/main/"];
+const networkFolders = ["src/transport/", "src/otlp/servers/", "src/databases/wire/", "src/host/runtime/", "src/main/"];
 const testPackages = new Set(["vitest", "esbuild", "@modelcontextprotocol/client", "@grpc/grpc-js"]);
 const maxLines = 800;
 /** Source files in one folder, tests and fixtures not counted: more is a corridor, not a room. */

@@ -10,6 +10,7 @@ const entryPoints = {
   coral: "src/main/coral.ts",
   "ability-child": "src/bpf/ability-child.ts",
   "traffic-process": "src/main/traffic-process.ts",
+  "profile-process": "src/main/profile-process.ts",
   "tls-plan-child": "src/traffic/tls/plan-child.ts",
   "decode-worker": "src/main/decode-worker.ts",
   "sql-process": "src/main/sql-process.ts",
@@ -74,6 +75,9 @@ export async function bundle() {
       "Cannot bundle src/; fix the errors above",
       (await esbuild.formatMessages(failures, { kind: "error" })).join("\n"),
     );
+  } finally {
+    // Its service process would stay beside Coral after `npm start`, with some 400 MiB.
+    await esbuild.stop();
   }
   writeOutputs(result.outputFiles);
   writeStamp(stamp, hash);

@@ -62,6 +62,8 @@ const testNeeds = [
   // The package "dnsmasq" would add a service.
   program("dnsmasq-base", ["dnsmasq"], "tests with DNS are skipped"),
   program("bind9-dnsutils", ["dig"], "tests with DNS are skipped"),
+  server("haproxy", ["haproxy"], "tests with haproxy are skipped"),
+  program("tcpdump", ["tcpdump"], "tests with tcpdump are skipped"),
   program("wrk", ["wrk"], "tests with load are skipped"),
   program("curl", ["curl"], "tests with curl are skipped"),
   program("openssl", ["openssl"], "tests with TLS are skipped"),

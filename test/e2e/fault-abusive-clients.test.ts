@@ -134,7 +134,7 @@ it("the colony survives oversized, truncated, random and slow clients: others ar
   const tookMs = await regularRequests;
   expect(outcomes.filter((outcome) => outcome !== "disconnected")).toEqual([]);
   expect(tookMs.length).toBeGreaterThan(5);
-  expect(Math.max(...tookMs)).toBeLessThan(20_000);
+  expect(Math.max(...tookMs)).toBeLessThan(40_000);
   expect(await healthEvents(colony)).toEqual([]);
   expect(await newestSeq(colony, agent)).toBeGreaterThan(seqBefore + 3);
   expect(colony.logLines().filter(({ level }) => level === "error")).toEqual([]);

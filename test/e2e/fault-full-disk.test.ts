@@ -1,6 +1,8 @@
 import { appendFileSync } from "node:fs";
 import { beforeEach, describe, expect, it } from "vitest";
+import { CoralError } from "../../src/base/errors.ts";
 import { agentPaths, colonyPaths, listLocalColonies } from "../../src/config/index.ts";
+import { requestText } from "../../src/transport/index.ts";
 import { expectExactlyOnce } from "../support/compare-load.ts";
 import { type ColonyDaemon, startAgent, startColony } from "../support/daemon.ts";
 import { runCoral } from "../support/run-coral.ts";
@@ -87,8 +89,20 @@ describe("a full disk", () => {
     await waitFor("the loss in the agent's status", async () =>
       (await agent.status()).losses.some(({ signal, reason }) => signal === "host" && reason === "disk-full"),
     );
+    const request = { target: { kind: "unix", path: agent.paths.socketFile }, method: "GET" } as const;
+    await waitFor("the agent not to be ready", async () => {
+      const refusal = await requestText({ ...request, path: "/readyz" }).catch((error: unknown) => CoralError.from(error));
+      return refusal instanceof CoralError && /cannot store rows: .*no space left/.test(String(refusal.details["text"]));
+    });
+    expect(await requestText({ ...request, path: "/healthz" })).toContain("ok");
+    expect((await agent.status()).notes).toContainEqual(expect.stringMatching(/^Nothing can be stored: .*no space left/));
     disk.free();
     await agent.waitForOutput(/Storing host samples again/);
+    await waitFor("readiness", async () => (await requestText({ ...request, path: "/readyz" })).includes("ready"));
+    await waitFor("the event at the colony", async () => {
+      const events = await colony.sql("SELECT message FROM events WHERE kind = 'store-write-failed'");
+      return events.some(({ message }) => /^The agent could not store rows since .*no space left/.test(String(message)));
+    });
     await agent.stop();
   });
 
@@ -137,7 +151,11 @@ describe("a full disk", () => {
     await waitFor("the problem again", async () => (await statusOf(colony)).store.writeProblem !== "");
     await colony.kill("SIGKILL");
     const full = await startColony({ home: colonyHome.path, port, waitUntilReady: false });
-    await full.waitForOutput(/no space left/);
+    // What is stored can be read, and the colony reports what it cannot do.
+    await waitFor("the colony to start on a full disk", async () => (await statusOf(full)).store.writeProblem !== "", {
+      details: () => full.lastLines(),
+    });
+    expect(Number((await full.sql("SELECT count(*) AS n FROM host_process"))[0]?.["n"])).toBeGreaterThan(0);
     await full.stop();
     disk.free();
     colony = await startColony({ home: colonyHome.path, port });

@@ -14,6 +14,7 @@ interface AgentFacts {
   health: string;
   healthReason: string;
   connected: boolean;
+  link: { isSlow: boolean; bytesPerSecond: number } | null;
 }
 
 async function agentOf(colony: ColonyDaemon): Promise<AgentFacts> {
@@ -77,4 +78,29 @@ it("a partition shows as unhealthy; afterwards the agent reconnects by itself an
   const { completeness } = await colony.tool<{ completeness: { complete: boolean } }>("coral_get_status");
   expect(completeness).toMatchObject({ complete: true });
   await rest.stop();
+});
+
+it("a link of 64 kbit/s shows as slow, with figures, and is used as far as it goes", async () => {
+  await using colonyHome = makeTestHome();
+  await using agentHome = makeTestHome();
+  await using colony = await startColony({ home: colonyHome.path, config });
+  await using proxy = await TcpProxy.start(colony.port);
+  const token = await colony.createJoinToken();
+  await using agent = await startLoadAgent({ home: agentHome.path, token, endpoint: proxy.endpoint, rowsPerAppend: 20, pauseMs: 100 });
+  const last = async (): Promise<number> => Number((await colony.sql("SELECT max(seq) AS last FROM host_process"))[0]?.["last"]);
+  await waitFor("rows", async () => (await last()) > 50, { details: () => agent.lastLines() });
+  proxy.limit(8_000);
+  const warning = await waitFor("a slow link in status", async () => {
+    const { warnings, hosts } = await colony.tool<{ warnings: { kind: string; message: string }[]; hosts: { isSlow: boolean }[] }>(
+      "coral_get_status",
+    );
+    return hosts[0]?.isSlow === true && warnings.find(({ kind }) => kind === "agent-slow")?.message;
+  });
+  const [, kilobits] = / took .* \((\d+) kbit\/s,/.exec(warning) ?? [];
+  expect(Number(kilobits)).toBeLessThan(128);
+  // More rows wait than come in time: the colony asks for fewer at once, and goes on.
+  const seen = await last();
+  await waitFor("further rows", async () => (await last()) > seen, { details: () => colony.lastLines() });
+  proxy.limit(Number.POSITIVE_INFINITY);
+  await waitFor("the link to be as before", async () => (await agentOf(colony)).link?.isSlow === false);
 });

@@ -1,7 +1,7 @@
 /** CORAL_HOME: unusual paths, other users, sudo, several colonies in one home, and unusable homes. */
 
 import { spawn } from "node:child_process";
-import { chmodSync, existsSync, linkSync, lstatSync, mkdirSync, readdirSync, readFileSync, symlinkSync, writeFileSync } from "node:fs";
+import { chmodSync, existsSync, linkSync, lstatSync, mkdirSync, readdirSync, symlinkSync, writeFileSync } from "node:fs";
 import { join } from "node:path";
 import { beforeAll, describe, expect, it } from "vitest";
 import { agentPaths, colonyPaths, listLocalColonies } from "../../src/config/index.ts";
@@ -43,7 +43,7 @@ const goldenFiles = [
 ];
 
 describe("CORAL_HOME", () => {
-  it("may contain spaces and special characters", async () => {
+  it("may contain spaces and special characters, and has its files under the golden names, where the next version looks for them", async () => {
     await using parent = makeTestHome();
     const home = join(parent.path, "my $home'; x");
     await using colony = await startColony({ home });
@@ -52,21 +52,13 @@ describe("CORAL_HOME", () => {
     expect((await runCoral(["status"], { home })).stdout).toContain(colony.colonyId);
     const { stdout } = await runCoral(["mcp", "config", "claude-desktop"], { home });
     expect(JSON.parse(stdout)).toMatchObject({ mcpServers: { coral: { env: { CORAL_HOME: home } } } });
-  });
-
-  it("has its files under the golden names, where the next version looks for them", async () => {
-    await using home = makeTestHome();
-    await using colony = await startColony({ home: home.path });
-    await using agent = await startAgent({ home: home.path });
-    await agent.waitUntilConnected();
-    const agentId = readFileSync(agentPaths(home.path).idFile, "utf8").trim();
     for (const args of [
       ["connect", "api:8080"],
       ["exec", "--", "true"],
-      ["agent", "revoke", agentId],
+      ["agent", "revoke", agent.agentId],
     ])
-      expect((await runCoral(args, { home: home.path })).code, args.join(" ")).toBe(0);
-    const names = readdirSync(home.path, { recursive: true, encoding: "utf8" });
+      expect((await runCoral(args, { home })).code, args.join(" ")).toBe(0);
+    const names = readdirSync(home, { recursive: true, encoding: "utf8" });
     const found = new Set(names.map((name) => name.replace(colony.colonyId, "<colony>")));
     expect(goldenFiles.filter((name) => !found.has(name))).toEqual([]);
   });

@@ -76,41 +76,23 @@ describe("joining", () => {
     );
   });
 
-  it("is refused with a wrong secret, an unknown token and a revoked one", async () => {
+  // Every other reason: src/colony/registry/token-store.test.ts and src/transport/tunnel/colony-client.test.ts.
+  it("is refused with a revoked token", async () => {
     const { token, tokenId } = await createToken(other, "--uses", "9");
-    expect(await refusal({ token: changedToken(token, () => ({ s: "A".repeat(43) })) })).toContain("this colony has no such token");
-    expect(await refusal({ token: changedToken(token, () => ({ i: "0123456789ab" })) })).toContain("this colony has no such token");
     expect((await runCoral(["colony", "token", "revoke", tokenId], { home: other.home })).code).toBe(0);
     expect(await refusal({ token })).toMatch(/Cannot accept the join token: the token was revoked/);
     const { stdout } = await runCoral(["colony", "token", "list"], { home: other.home });
     expect(stdout).toMatch(new RegExp(`${tokenId} +join +- +revoked +9`));
   });
 
-  it("is refused if the token is for another colony, CA or colony id", async () => {
+  it("is refused if the token is for another CA or colony", async () => {
     const { token } = await createToken(other, "--uses", "9");
     expect(await refusal({ token: changedToken(token, () => ({ e: [colony.endpoint] })) })).toMatch(
       /Cannot trust the colony at ".*": .*another authority|fingerprint/,
     );
-    expect(await refusal({ token: changedToken(token, () => ({ c: "shop-prod-123456" })) })).toMatch(
-      /colony "test-dev-\w{6}", not "shop-prod-123456"/,
-    );
     expect(await refusal({ token, args: ["--colony-id", colony.colonyId] })).toBe(
       `Cannot join colony "${colony.colonyId}": the token is for colony "${other.colonyId}"`,
     );
-  });
-
-  it("is refused when the token has expired", async () => {
-    await using laterHome = makeTestHome();
-    const token = await (async () => {
-      await using now = await startColony({ home: laterHome.path });
-      return (await createToken(now, "--ttl", "1m")).token;
-    })();
-    await using later = await startColony({ home: laterHome.path, env: shiftedClock(120_000) });
-    expect(await refusal({ token: changedToken(token, () => ({ e: [later.endpoint] })) })).toMatch(
-      /Cannot accept the join token: the token has expired/,
-    );
-    const { tokens } = await coralJson<{ tokens: { state: string }[] }>(["colony", "token", "list"], { home: laterHome.path });
-    expect(tokens[0]?.state).toBe("expired");
   });
 
   it("keeps the token out of the log and the process list", async () => {

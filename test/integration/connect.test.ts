@@ -1,26 +1,45 @@
 /** `coral connect` and `coral disconnect` against the agent's real control server, store and health checks. */
 
 import { once } from "node:events";
-import { mkdirSync, mkdtempSync, rmSync } from "node:fs";
+import { chmodSync, mkdirSync, mkdtempSync, readdirSync, readFileSync, rmSync, statSync, writeFileSync } from "node:fs";
 import { createServer as createHttpServer } from "node:http";
 import { type AddressInfo, createServer, type Server } from "node:net";
 import { tmpdir } from "node:os";
 import { join } from "node:path";
 import { afterEach, beforeEach, describe, expect, it, vi } from "vitest";
 import { agentRoutes } from "../../src/agent/agent-routes.ts";
+import { DatabaseService } from "../../src/agent/databases/database-service.ts";
 import { ServiceIdentities } from "../../src/agent/naming/service-identities.ts";
 import { openManaged } from "../../src/agent/open-managed.ts";
 import { systemClock } from "../../src/base/clock.ts";
+import { CoralError } from "../../src/base/errors.ts";
 import { silentLogger } from "../../src/base/log.ts";
 import { ResourceStack } from "../../src/base/resource-stack.ts";
 import { runCli } from "../../src/cli/index.ts";
 import { agentPaths } from "../../src/config/index.ts";
+import type { DatabaseFacts } from "../../src/model/database-facts.ts";
 import { type AgentStore, openAgentStore } from "../../src/store/agent/index.ts";
 import { openEngine } from "../../src/store/engine/index.ts";
 import { signals } from "../../src/store/signals/index.ts";
 import { createHttpRoutes, startControlServer } from "../../src/transport/index.ts";
 
 const mebibyte = 1024 ** 2;
+const secret = "horse-battery-staple";
+const noFacts: DatabaseFacts = {
+  engine: "postgres",
+  version: "15.1",
+  user: "",
+  database: "",
+  canWrite: false,
+  connections: null,
+  clients: [],
+  locks: [],
+  plan: null,
+  tables: [],
+  statements: [],
+  cache: null,
+  notes: [],
+};
 
 let home: string;
 let stack: ResourceStack;
@@ -52,6 +71,19 @@ async function startAgent(): Promise<() => Promise<void>> {
     clock: systemClock,
     log: silentLogger,
   });
+  const databases = await DatabaseService.open({
+    file: join(directory, "database-credentials.json"),
+    owner: undefined,
+    addressesOf: async () => [],
+    audit: () => Promise.resolve(),
+    clock: systemClock,
+    inspect: async ({ credentials: { user, password, engine } }) => {
+      if (password !== secret)
+        throw new CoralError({ code: "unauthenticated", message: `cannot log in to the database as "${user}": wrong password` });
+      return { ...noFacts, engine, user };
+    },
+    log: silentLogger,
+  });
   const controller = new AbortController();
   const done = managed.checks.run(controller.signal);
   const server = await startControlServer({
@@ -62,6 +94,7 @@ async function startAgent(): Promise<() => Promise<void>> {
       routes: agentRoutes({
         status: () => Promise.reject(new Error("not asked for")),
         registry: managed.registry,
+        databases,
         healthOf: (port) => managed.services.healthOf(port),
         discoveredAt: (port, protocol) => managed.facts.discoveredAt(port, protocol),
         onChange: () => managed.checks.refresh(),
@@ -156,4 +189,47 @@ describe("coral connect", () => {
     expect((await coral("connect api:8080:/health")).stdout).toBe("✓ Service 'api' updated\n  Health check: GET /health on port 8080\n");
     expect(await coral("disconnect db")).toMatchObject({ code: 4 });
   });
+
+  it("keeps credentials in one private file until disconnect, and nothing of wrong ones", async () => {
+    const { directory } = agentPaths(home);
+    const [given, kept] = [join(home, "pg-readonly"), join(directory, "database-credentials.json")];
+    await startAgent();
+    writeFileSync(given, `user: coral_ro\npassword: ${secret}\n`, { mode: 0o644 });
+    chmodSync(given, 0o644);
+    const open = await coral(`connect db:5432 --credentials-file ${given}`);
+    expect(open).toMatchObject({
+      code: 64,
+      stderr: expect.stringContaining(`other users may read it (mode 0644); run chmod 600 ${given}`),
+    });
+
+    chmodSync(given, 0o600);
+    const connected = await coral(`connect db:5432 --credentials-file ${given}`);
+    expect(connected).toMatchObject({
+      code: 0,
+      stdout: expect.stringContaining('Database: postgres 15.1 as "coral_ro"; it cannot write\n'),
+    });
+    expect(statSync(kept).mode & 0o777).toBe(0o600);
+    rmSync(given);
+    expect(filesWith(secret)).toEqual([kept]);
+    expect(JSON.stringify(await coral("connect db:5432 -o json"))).not.toContain(secret);
+
+    writeFileSync(given, "user: coral_ro\npassword: wrong-secret\n", { mode: 0o600 });
+    const refused = await coral(`connect cache:6379 --credentials-file ${given}`);
+    expect(refused).toMatchObject({ code: 3, stdout: "", stderr: 'error: cannot log in to the database as "coral_ro": wrong password\n' });
+    expect(filesWith("wrong-secret")).toEqual([given]);
+    expect(await coral(`connect a:1 b:2 --credentials-file ${given}`)).toMatchObject({ code: 64 });
+    expect(await coral(`connect thing:7000 --credentials-file ${given}`)).toMatchObject({
+      code: 64,
+      stderr: expect.stringContaining("thing:7000::postgres"),
+    });
+
+    await coral("disconnect db");
+    expect(filesWith(secret)).toEqual([]);
+  });
 });
+
+/** Files of the home that contain a text. */
+function filesWith(text: string): string[] {
+  const files = readdirSync(home, { recursive: true, withFileTypes: true }).filter((entry) => entry.isFile());
+  return files.map((entry) => join(entry.parentPath, entry.name)).filter((file) => readFileSync(file).includes(text));
+}

@@ -22,7 +22,7 @@ export async function expectExactlyOnce(colony: ColonyDaemon, agentId: string, n
         const [row] = await colony.sql(`SELECT max(seq) AS last FROM ${signal}`);
         return Number(row?.["last"]) >= lastSeq;
       },
-      { timeoutMs: 60_000, details: () => colony.lastLines() },
+      { timeoutMs: 120_000, details: () => colony.lastLines() },
     );
     const [totals] = await colony.sql(
       `SELECT count(*) AS n, count(DISTINCT seq) AS seqs, min(seq) AS first, max(seq) AS last, count(DISTINCT (${run}, ${number})) AS names,

@@ -10,6 +10,9 @@ import { coralFile, coralJson, runCoral } from "./run-coral.ts";
 import { cleanEnvironment } from "./test-home.ts";
 import { waitFor } from "./wait-for.ts";
 
+/** For one answer, on a machine where daemons get a small part of a processor. */
+const answerTimeoutMs = 120_000;
+
 export interface DaemonEnd {
   code: number | null;
   signal: NodeJS.Signals | null;
@@ -84,7 +87,7 @@ export class DaemonProcess implements AsyncDisposable {
   }
 
   /** Sends SIGTERM, then SIGKILL if the process is still running after `timeoutMs`. */
-  async stop(timeoutMs = 20_000): Promise<DaemonEnd> {
+  async stop(timeoutMs = 60_000): Promise<DaemonEnd> {
     if (this.#end) return this.#end;
     this.#child.kill("SIGTERM");
     const timer = setTimeout(() => this.#child.kill("SIGKILL"), timeoutMs);
@@ -164,7 +167,7 @@ export class ColonyDaemon extends DaemonProcess {
     return Number(this.endpoint.split(":").at(-1));
   }
 
-  async waitUntilReady(timeoutMs = 60_000): Promise<void> {
+  async waitUntilReady(timeoutMs = 120_000): Promise<void> {
     // The endpoint is written to the pid file shortly after the socket starts to answer.
     await waitUntilAnswers(this, this.paths.socketFile, timeoutMs, () => this.endpoint);
   }
@@ -176,6 +179,7 @@ export class ColonyDaemon extends DaemonProcess {
       method: "POST",
       path: `/v1/tools/${name}`,
       body: input,
+      timeoutMs: answerTimeoutMs,
     })) as Answer;
   }
 
@@ -261,7 +265,7 @@ export class AgentDaemon extends DaemonProcess {
     return readFileSync(this.paths.idFile, "utf8").trim();
   }
 
-  async waitUntilReady(timeoutMs = 60_000): Promise<void> {
+  async waitUntilReady(timeoutMs = 120_000): Promise<void> {
     await waitUntilAnswers(this, this.paths.socketFile, timeoutMs);
   }
 
@@ -273,7 +277,7 @@ export class AgentDaemon extends DaemonProcess {
     })) as AgentStatusReply;
   }
 
-  async waitUntilConnected(timeoutMs = 60_000): Promise<void> {
+  async waitUntilConnected(timeoutMs = 120_000): Promise<void> {
     await waitFor("the agent to be connected", async () => (await this.status()).colony.state === "connected", {
       timeoutMs,
       details: () => this.lastLines(),
@@ -283,12 +287,15 @@ export class AgentDaemon extends DaemonProcess {
 
 /** A section of agent.yaml. */
 const withoutTraffic = "\ntraffic:\n  enabled: false\n";
+/** One process less per agent; a test that needs profiles writes its own section. */
+const withoutProfiles = "\nprofiles:\n  enabled: false\n";
 
 /** Runs `coral agent start` in the foreground with JSON logs, on any free port. */
 export async function startAgent(options: StartAgentOptions): Promise<AgentDaemon> {
   const { home, config, traffic = false, token, args = [], env = {}, launcher = [], waitUntilReady = true } = options;
   if (config !== undefined || !existsSync(agentPaths(home).configFile)) {
-    await writeAgentConfig(home, `${config ?? ""}${traffic ? "" : withoutTraffic}`);
+    const profiles = config?.includes("\nprofiles:") === true ? "" : withoutProfiles;
+    await writeAgentConfig(home, `${config ?? ""}${traffic ? "" : withoutTraffic}${profiles}`);
   }
   const environment = cleanEnvironment(home, { ...env, ...(token === undefined ? {} : { CORAL_JOIN_TOKEN: token }) });
   const child = spawnCoral(launcher, ["agent", "start", "--port", "0", "--log-format", "json", ...args], environment);

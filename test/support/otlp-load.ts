@@ -106,7 +106,7 @@ export async function expectSendings(colony: ColonyDaemon, notes: readonly Sendi
       const stored = new Map(rows.map((row) => [Number.parseInt(String(row["sending"]), 16), [Number(row["spans"]), Number(row["ids"])]]));
       return notes.every(({ outcome, number }) => outcome !== "acknowledged" || stored.get(number)?.[0] === spansPerRequest) && stored;
     },
-    { timeoutMs: 60_000, intervalMs: 500, details: () => `${acknowledged} requests were acknowledged\n${colony.lastLines()}` },
+    { timeoutMs: 120_000, intervalMs: 500, details: () => `${acknowledged} requests were acknowledged\n${colony.lastLines()}` },
   );
   const all = [spansPerRequest, spansPerRequest];
   const wrong = notes.filter(({ number, outcome }) => {

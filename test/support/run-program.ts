@@ -13,13 +13,13 @@ export interface RunProgramOptions {
   cwd?: string;
   /** Written to stdin, which is then closed. */
   input?: string;
-  /** The program is killed after this time. Default 60 s. */
+  /** The program is killed after this time. Default 120 s. */
   timeoutMs?: number;
 }
 
 /** Runs a program to its end; does not throw on a failing exit code. */
 export function runProgram(file: string, args: readonly string[], options: RunProgramOptions): Promise<ProgramRun> {
-  const { env, cwd, input = "", timeoutMs = 60_000 } = options;
+  const { env, cwd, input = "", timeoutMs = 120_000 } = options;
   return new Promise((resolve, reject) => {
     const child = spawn(file, args, { env, cwd, stdio: "pipe", timeout: timeoutMs, killSignal: "SIGKILL" });
     let stdout = "";

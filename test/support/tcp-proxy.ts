@@ -2,12 +2,14 @@ import { connect, createServer, type Server, type Socket } from "node:net";
 
 interface ProxyState {
   isCut: boolean;
+  /** Each way. */
+  bytesPerSecond: number;
   /** Work for the end of the partition. */
   waiting: (() => void)[];
   attempts: number;
 }
 
-/** A proxy between two daemons that can simulate a partition: connections stay open, nothing arrives, new connections get no reply. */
+/** A proxy between two daemons that can simulate a slow link, and a partition: connections stay open, nothing arrives, new connections get no reply. */
 export class TcpProxy implements AsyncDisposable {
   readonly port: number;
   readonly #server: Server;
@@ -23,7 +25,7 @@ export class TcpProxy implements AsyncDisposable {
 
   static async start(targetPort: number): Promise<TcpProxy> {
     const sockets = new Set<Socket>();
-    const state: ProxyState = { isCut: false, waiting: [], attempts: 0 };
+    const state: ProxyState = { isCut: false, bytesPerSecond: Number.POSITIVE_INFINITY, waiting: [], attempts: 0 };
     const keep = (socket: Socket): void => {
       sockets.add(socket);
       socket.once("close", () => sockets.delete(socket));
@@ -37,7 +39,10 @@ export class TcpProxy implements AsyncDisposable {
         [client, target],
         [target, client],
       ] as const) {
-        from.on("data", (bytes) => to.write(bytes));
+        from.on("data", (bytes) => {
+          to.write(bytes);
+          slowDown(from, (bytes.length / state.bytesPerSecond) * 1_000, state);
+        });
         // During a partition, closes do not pass either.
         from.once("close", () => (state.isCut ? state.waiting.push(() => to.destroy()) : to.destroy()));
         if (state.isCut) from.pause();
@@ -70,6 +75,11 @@ export class TcpProxy implements AsyncDisposable {
     return this.#state.attempts;
   }
 
+  /** Infinity: as fast as it goes. */
+  limit(bytesPerSecond: number): void {
+    this.#state.bytesPerSecond = bytesPerSecond;
+  }
+
   cut(): void {
     this.#state.attempts = 0;
     this.#state.isCut = true;
@@ -88,4 +98,14 @@ export class TcpProxy implements AsyncDisposable {
       this.#server.close(resolve);
     });
   }
+}
+
+/** Reads nothing for as long as the link would take for what was read last. */
+function slowDown(socket: Socket, pauseMs: number, state: ProxyState): void {
+  if (pauseMs < 1) return;
+  socket.pause();
+  const timer = setTimeout(() => {
+    if (!state.isCut) socket.resume();
+  }, pauseMs);
+  timer.unref();
 }

@@ -1,7 +1,7 @@
 import { setTimeout as sleep } from "node:timers/promises";
 
 export interface WaitOptions {
-  /** Default 60 s: a correct test must pass on a loaded machine that stalls for seconds. */
+  /** Default 120 s: a correct test must pass on a machine where daemons get a small part of a processor. */
   timeoutMs?: number;
   /** Pause between two polls. Default 50 ms. A probe that takes longer, such as a command, gets a longer pause. */
   intervalMs?: number;
@@ -21,7 +21,7 @@ export async function waitFor<T>(
   probe: () => T | Promise<T>,
   options: WaitOptions = {},
 ): Promise<Exclude<T, undefined | null | false>> {
-  const { timeoutMs = 60_000, intervalMs = 50 } = options;
+  const { timeoutMs = 120_000, intervalMs = 50 } = options;
   const deadlineMs = performance.now() + timeoutMs;
   let lastError: unknown;
   let lastValue: unknown;
