@@ -328,13 +328,18 @@ export class AuditLog implements CommandAudit, AsyncDisposable {
          SELECT command_id FROM "${audit.name}" WHERE phase IN ('ended', 'denied'))
        GROUP BY ALL ORDER BY "time" LIMIT ${maxLost}`,
     );
-    const seen = new Set<string>();
+    // On a full disk, ends that the former process saw may still be in the journal only.
+    const seen = new Set(
+      this.#writer?.waiting.filter(({ phase }) => phase === "ended" || phase === "denied").map((entry) => entry.command_id),
+    );
+    const lost: AuditEntry[] = [];
     for (const row of open.reverse()) {
       const id = String(row["command_id"]);
       if (seen.has(id)) continue;
       seen.add(id);
-      await this.note({ ...lostOf(row), phase: "ended", reason: "lost" });
+      lost.push(this.#entryOf({ ...lostOf(row), phase: "ended", reason: "lost" }));
     }
+    await this.#writer?.derived(lost);
   }
 }
 

@@ -54,8 +54,10 @@ export class AuditRecorder implements CommandRouteAudit, AsyncDisposable {
       await AuditWriter.open({ file, owner, commit: (entries) => chain.append(entries), isCommitted, log }),
     );
     try {
-      const open = await openCommands(store, maxLost);
-      await chain.append(open.map((record) => recorder.#entryOf({ ...sameCommand(record), phase: "ended", reason: "lost" })));
+      // On a full disk, ends that the former process saw may still be in the journal only.
+      const ended = new Set(recorder.#writer.waiting.filter(({ phase }) => phase !== "asked").map((entry) => entry.command_id));
+      const open = (await openCommands(store, maxLost)).filter(({ id }) => !ended.has(id));
+      await recorder.#writer.derived(open.map((record) => recorder.#entryOf({ ...sameCommand(record), phase: "ended", reason: "lost" })));
     } catch (error) {
       await recorder.close();
       throw error;

@@ -1,6 +1,6 @@
 /**
  * Writes audit entries ahead of the audited action. A database commit takes longer than most commands, so entries are first appended to a small journal file,
- * which survives a crash, and committed right after. On start, entries left in the journal are committed first.
+ * which survives a crash, and committed right after. On start, entries left in the journal are committed first, or, on a full disk, as soon as that is possible.
  */
 
 import { closeSync, constants } from "node:fs";
@@ -60,19 +60,17 @@ export class AuditWriter implements AsyncDisposable {
     this.#file = file;
   }
 
-  /** Commits what a former process left; throws if that fails. */
+  /** Commits what a former process left. What cannot be committed, such as on a full disk, stays in the journal and is retried: it must not keep a daemon from starting. */
   static async open(options: AuditWriterOptions): Promise<AuditWriter> {
     const file = await openJournal(options);
     try {
-      const left: AuditEntry[] = [];
-      for (const entry of entriesIn(await file.readFile("utf8"))) if (!(await options.isCommitted(entry))) left.push(entry);
-      if (left.length > 0) await options.commit(left);
-      await file.truncate(0);
+      const writer = new AuditWriter(options, file);
+      await writer.#takeLeft(await file.readFile());
+      return writer;
     } catch (error) {
       await file.close();
       throw error;
     }
-    return new AuditWriter(options, file);
   }
 
   /** Resolves when the entry would survive a crash; rejects when it cannot be kept. */
@@ -84,6 +82,24 @@ export class AuditWriter implements AsyncDisposable {
       this.#queued.push({ entry, resolve, reject });
       this.#journaling ??= this.#writeJournal();
     });
+  }
+
+  /** In the journal, or derived at start, but not in the database yet, in order. */
+  get waiting(): readonly AuditEntry[] {
+    return this.#waiting;
+  }
+
+  /** Commits entries that the next start would derive again, so that they need no line in the journal; those that cannot be committed now are retried. */
+  async derived(entries: readonly AuditEntry[]): Promise<void> {
+    if (entries.length === 0) return;
+    try {
+      // Behind those that wait, so that the order stays.
+      if (this.#waiting.length === 0) return await this.#options.commit(entries);
+    } catch (error) {
+      this.#failed(error);
+    }
+    this.#waiting.push(...entries);
+    this.#committing ??= this.#commit();
   }
 
   /** Resolves when everything written so far is in the database, or after a timeout. */
@@ -103,6 +119,16 @@ export class AuditWriter implements AsyncDisposable {
 
   [Symbol.asyncDispose](): Promise<void> {
     return this.close();
+  }
+
+  async #takeLeft(journal: Buffer): Promise<void> {
+    // An incomplete last line would make the next one unreadable.
+    this.#sizeBytes = journal.lastIndexOf("\n") + 1;
+    await this.#file.truncate(this.#sizeBytes);
+    const left: AuditEntry[] = [];
+    for (const entry of entriesIn(journal.toString("utf8"))) if (!(await this.#options.isCommitted(entry))) left.push(entry);
+    await this.derived(left);
+    await this.#empty();
   }
 
   async #end(): Promise<void> {
@@ -147,7 +173,7 @@ export class AuditWriter implements AsyncDisposable {
 
   /** Never rejects: what cannot be committed stays and is retried. */
   async #commit(): Promise<void> {
-    const { commit, log, gatherMs = 200, retryMs = 1_000 } = this.#options;
+    const { commit, gatherMs = 200, retryMs = 1_000 } = this.#options;
     await sleep(gatherMs, AbortSignal.any([this.#hurry.signal, this.#stop.signal])).catch(() => undefined); // aborted: at once
     while (this.#waiting.length > 0 && !this.#stop.signal.aborted) {
       const group = [...this.#waiting];
@@ -156,8 +182,7 @@ export class AuditWriter implements AsyncDisposable {
         this.#waiting.splice(0, group.length);
         this.#isFailing = false;
       } catch (error) {
-        if (!this.#isFailing) log.error("Cannot store entries of the audit; they are kept in a file and stored later", { error });
-        this.#isFailing = true;
+        this.#failed(error);
         await sleep(retryMs, this.#stop.signal).catch(() => undefined); // aborted: the loop's condition ends it
       }
     }
@@ -166,6 +191,11 @@ export class AuditWriter implements AsyncDisposable {
     if (this.#waiting.length === 0 && this.#hurry.signal.aborted) this.#hurry = new AbortController();
     // Entries that arrived while the file was being truncated.
     if (this.#waiting.length > 0 && !this.#stop.signal.aborted) this.#committing = this.#commit();
+  }
+
+  #failed(error: unknown): void {
+    if (!this.#isFailing) this.#options.log.error("Cannot store entries of the audit; they are kept in a file and stored later", { error });
+    this.#isFailing = true;
   }
 
   async #empty(): Promise<void> {
@@ -191,7 +221,7 @@ function cannotKeep(error: unknown): CoralError {
   return new CoralError({ code: "unavailable", message: `Cannot write the audit: ${CoralError.from(error).message}`, cause: error });
 }
 
-/** The last line may be incomplete if the process ended during its write; its action was never executed. */
+/** The text after the last line break is a line whose process ended during its write; its action was never executed. */
 function entriesIn(text: string): AuditEntry[] {
   return text.split("\n").flatMap((line) => {
     try {
