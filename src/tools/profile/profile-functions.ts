@@ -1,6 +1,7 @@
 /** Functions and call paths of a CPU profile, computed from its stacks. */
 
 import type { FrameKind, ProfileFacts, ProfileStackFact, StackFrame } from "../../model/profiles.ts";
+import { isShareChange } from "../../model/share-change.ts";
 import type { ProfileFunction, ProfileNode } from "../schemas/profile.ts";
 
 export type FunctionOrder = "self" | "total" | "change";
@@ -8,10 +9,6 @@ export type FunctionOrder = "self" | "total" | "change";
 /** A path below this share of all samples has no line of its own. */
 const leastShare = 0.005;
 const maxDepth = 96;
-/** Standard deviations; chance alone passes it once in 370 comparisons. */
-const significantZ = 3;
-/** A smaller change is not worth a look, however certain. */
-const leastChange = 0.01;
 
 interface Counts {
   now: number;
@@ -52,16 +49,9 @@ function functionOf({ name, file, kind, self, total, cpuUs }: Sums, facts: Profi
   const before = { self: shareOf(self.before, facts.samplesBefore), total: shareOf(total.before, facts.samplesBefore) };
   const isComparable = hasBaseline && facts.samplesBefore > 0;
   const change = isComparable ? now.total - before.total : null;
-  const isSignificant = change !== null && Math.abs(change) >= leastChange && isBeyondChance(total, facts);
+  const isSignificant =
+    change !== null && isShareChange({ part: total.now, whole: facts.samples }, { part: total.before, whole: facts.samplesBefore });
   return { name, file, kind, ...now, cpuMs: cpuUs / 1_000, before: isComparable ? before : null, change, significant: isSignificant };
-}
-
-/** Two shares of samples compared: the usual test of proportions. */
-function isBeyondChance({ now, before }: Counts, { samples, samplesBefore }: ProfileFacts): boolean {
-  if (samples === 0 || samplesBefore === 0) return false;
-  const pooled = (now + before) / (samples + samplesBefore);
-  const deviation = Math.sqrt(pooled * (1 - pooled) * (1 / samples + 1 / samplesBefore));
-  return deviation > 0 && Math.abs(now / samples - before / samplesBefore) / deviation >= significantZ;
 }
 
 function comparing(order: FunctionOrder): (a: ProfileFunction, b: ProfileFunction) => number {
