@@ -238,6 +238,7 @@ export function colonyOf(more: Partial<ColonyBackend> = {}): ColonyBackend {
     profile: async () => ({
       ...{ stacks: [], samples: 0, cpuUs: 0, samplesBefore: 0, cpuUsBefore: 0, instances: 0, fromMs: null, untilMs: null, losses: [] },
     }),
+    hotFunctions: async () => ({ samples: { now: 0, before: 0 }, cores: { now: 0, before: 0 }, hottest: [], grown: [] }),
     spanServices: async () => [],
     logServices: async () => [],
     spanProcesses: async () => [],

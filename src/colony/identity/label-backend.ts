@@ -46,6 +46,7 @@ export function labelBackend(inner: ResolvedBackend, directory: Pick<ServiceDire
     ...servicesBackend(inner, directory),
     ...trafficBackend(inner, directory),
     ...telemetryBackend(inner, directory),
+    hotFunctions: async (request, context) => await inner.hotFunctions(resolved(await directory.names(), request), context),
     profile: async (request, context) => await inner.profile(resolved(await directory.names(), request), context),
     ...databasesBackend(inner, directory),
   };

@@ -6,6 +6,7 @@ import {
   choosePoints,
   metricStepMs,
   type PromqlQuery,
+  queryHotFunctions,
   queryLogPatterns,
   queryLogs,
   queryMetric,
@@ -30,7 +31,7 @@ const endAlignMs = 10_000;
 
 type MetricsBackend = Pick<ResolvedBackend, "metricNames" | "metric" | "promql" | "metricLosses">;
 type LogsBackend = Pick<ResolvedBackend, "logs" | "logPatterns">;
-type ProfileBackend = Pick<ResolvedBackend, "profile">;
+type ProfileBackend = Pick<ResolvedBackend, "profile" | "hotFunctions">;
 type TraceBackend = Pick<ResolvedBackend, "traces" | "trace" | "spanServices" | "spanProcesses" | "spanEdges" | "spanRed">;
 
 export interface TelemetryBackendOptions {
@@ -45,6 +46,7 @@ export function createTelemetryBackend(options: TelemetryBackendOptions): Metric
     ...logsBackend(options),
     ...traceBackend(options),
     profile: (request) => queryProfile(store, { ...request, nowMs: clock.wallMs() }),
+    hotFunctions: (request) => queryHotFunctions(store, request),
   };
 }
 

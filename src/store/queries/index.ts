@@ -37,7 +37,7 @@ export { queryConnections } from "./query-connections.ts";
 export { queryEdgeRed } from "./query-edge-red.ts";
 export { queryEdges } from "./query-edges.ts";
 export { queryEvents } from "./query-events.ts";
-export { type HotFunction, type HotFunctions, type HotFunctionsQuery, type ProfileTime, queryHotFunctions } from "./query-hot-functions.ts";
+export { queryHotFunctions } from "./query-hot-functions.ts";
 export { queryLogServices } from "./query-log-services.ts";
 export { type LogsQuery, type LogsStore, queryLogPatterns, queryLogs } from "./query-logs.ts";
 export { queryMetricLosses, queryTrafficLosses } from "./query-losses.ts";

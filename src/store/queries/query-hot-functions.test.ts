@@ -1,6 +1,6 @@
 import { afterAll, beforeAll, describe, expect, it } from "vitest";
 import { TestClock } from "../store.fixture.ts";
-import { type HotFunctionsQuery, queryHotFunctions } from "./query-hot-functions.ts";
+import { queryHotFunctions } from "./query-hot-functions.ts";
 import { openStoredHosts, type SignalRows, type StoredHosts } from "./stored-hosts.fixture.ts";
 
 const clock = new TestClock();
@@ -41,7 +41,7 @@ beforeAll(async () => {
 });
 afterAll(() => hosts[Symbol.asyncDispose]());
 
-const ask = (more: Partial<HotFunctionsQuery> = {}) =>
+const ask = (more: Partial<Parameters<typeof queryHotFunctions>[1]> = {}) =>
   queryHotFunctions(hosts.store, {
     service: "api",
     now: { fromMs: nowMs - 10 * minuteMs, untilMs: nowMs },
@@ -52,7 +52,7 @@ const ask = (more: Partial<HotFunctionsQuery> = {}) =>
 
 describe("queryHotFunctions()", () => {
   it("lists what grew, beyond chance first, the function that does the work before its callers", async () => {
-    const { samples, cores, functions } = await ask();
+    const { samples, cores, hottest, grown: functions } = await ask();
     expect(samples).toEqual({ now: 552, before: 270 });
     expect(cores.now).toBeCloseTo((552 * 0.05) / 600, 6);
     expect(functions.slice(0, 2).map(({ name, isSignificant }) => [name, isSignificant])).toEqual([
@@ -62,6 +62,7 @@ describe("queryHotFunctions()", () => {
     expect(functions[0]).toMatchObject({ file: "api", kind: "native", self: { now: 300 / 552, before: 20 / 270 } });
     expect(functions[0]?.cores.now).toBeCloseTo((300 * 0.05) / 600, 6);
     expect(functions[0]?.deviations).toBeGreaterThan(10);
+    expect(hottest.map(({ name }) => name)).toEqual(["hash", "render", "walk"]);
     // Their shares fell; that of main stayed.
     expect(functions.map(({ name }) => name)).not.toContain("render");
     expect(functions.filter(({ isSignificant }) => isSignificant).map(({ name }) => name)).toEqual(["hash", "login"]);
@@ -69,10 +70,15 @@ describe("queryHotFunctions()", () => {
 
   it("finds nothing between equal times, counts recursion once, and knows only its service", async () => {
     const same = { fromMs: nowMs - 70 * minuteMs, untilMs: nowMs - 60 * minuteMs };
-    expect((await ask({ now: same, before: { fromMs: 0, untilMs: 1 } })).functions.every(({ isSignificant }) => !isSignificant)).toBe(true);
-    const walk = (await ask({ before: { fromMs: 0, untilMs: 1 } })).functions.find(({ name }) => name === "walk");
+    expect((await ask({ now: same, before: { fromMs: 0, untilMs: 1 } })).grown.every(({ isSignificant }) => !isSignificant)).toBe(true);
+    const walk = (await ask({ before: { fromMs: 0, untilMs: 1 } })).hottest.find(({ name }) => name === "walk");
     expect(walk?.total.now).toBeCloseTo(52 / 552, 6);
-    expect(await ask({ service: "nobody" })).toEqual({ samples: { now: 0, before: 0 }, cores: { now: 0, before: 0 }, functions: [] });
-    expect((await ask({ agentIds: ["somebody-else"] })).functions).toEqual([]);
+    expect(await ask({ service: "nobody" })).toEqual({
+      samples: { now: 0, before: 0 },
+      cores: { now: 0, before: 0 },
+      hottest: [],
+      grown: [],
+    });
+    expect((await ask({ agentIds: ["somebody-else"] })).grown).toEqual([]);
   });
 });

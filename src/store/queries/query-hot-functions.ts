@@ -3,53 +3,20 @@
  * function". Both times may have any length; CPU time is compared per second of a time and as a share of the service's samples.
  */
 
-import type { FrameKind, StackFrame } from "../../model/profiles.ts";
-import type { ServiceFilter } from "../../model/services.ts";
-import { deviationsBetween, isShareChange } from "../../model/share-change.ts";
+import {
+  deviationsBetween,
+  type HotFunction,
+  type HotFunctions,
+  type HotFunctionsRequest,
+  isShareChange,
+  type ProfileTime,
+  type StackFrame,
+} from "../../model/profiles.ts";
+import type { Resolved } from "../../model/services.ts";
 import { booleanIn, numberIn, type Queryable, type QueryParameter, textIn } from "../tables/queryable.ts";
 import { namedFilter } from "./service-filter.ts";
 
-/** Milliseconds since 1970; `fromMs` belongs to it, `untilMs` does not. */
-export interface ProfileTime {
-  fromMs: number;
-  untilMs: number;
-}
-
-export interface HotFunctionsQuery {
-  /** A service, or its stored identities. */
-  service: ServiceFilter;
-  /** When it was slow. */
-  now: ProfileTime;
-  /** What it is compared with: before the incident, the same hour yesterday. */
-  before: ProfileTime;
-  agentIds?: readonly string[];
-  /** Of `functions`; the largest growth comes first. */
-  limit: number;
-}
-
-export interface HotFunction {
-  name: string;
-  /** Executable, library or script; empty for the kernel. */
-  file: string;
-  kind: FrameKind;
-  /** Shares of the service's samples, 0..1: on top of the stack, and anywhere on it. */
-  self: { now: number; before: number };
-  total: { now: number; before: number };
-  /** CPU time anywhere below it, as cores: 0.5 is half a core all the time. */
-  cores: { now: number; before: number };
-  /** Of `total`, positive: it grew. Above 3 chance explains one in 370. */
-  deviations: number;
-  /** The growth of `total` is beyond chance and at least one point. */
-  isSignificant: boolean;
-}
-
-export interface HotFunctions {
-  /** CPU samples of the service; with less than about 50 on either side nothing can be said. */
-  samples: { now: number; before: number };
-  cores: { now: number; before: number };
-  /** Growth that is not explained by chance first, then by CPU time that was added. Functions that did not grow are left out. */
-  functions: HotFunction[];
-}
+type HotFunctionsQuery = Resolved<HotFunctionsRequest>;
 
 interface Pair {
   now: number;
@@ -97,8 +64,9 @@ export async function queryHotFunctions(store: Queryable, query: HotFunctionsQue
       isSignificant: isShareChange(now, before),
     };
   });
-  const grown = functions.filter(({ total }) => total.now > total.before);
-  return { samples, cores: coresOf(cpuUs), functions: grown.sort(byGrowth).slice(0, query.limit) };
+  const grown = functions.filter(({ total }) => total.now > total.before).sort(byGrowth);
+  const hottest = functions.filter(({ self }) => self.now > 0).sort((a, b) => b.self.now - a.self.now || byGrowth(a, b));
+  return { samples, cores: coresOf(cpuUs), hottest: hottest.slice(0, query.limit), grown: grown.slice(0, query.limit) };
 }
 
 function sqlOf({ service, agentIds }: HotFunctionsQuery): string {

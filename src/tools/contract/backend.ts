@@ -31,7 +31,7 @@ import type {
   PromqlFacts,
   PromqlRequest,
 } from "../../model/metrics.ts";
-import type { ProfileFacts, ProfileRequest } from "../../model/profiles.ts";
+import type { HotFunctions, HotFunctionsRequest, ProfileFacts, ProfileRequest } from "../../model/profiles.ts";
 import type { RedFacts, RedRequest, ServiceCpuFact, SpanRedFacts, SpanRedRequest, TrafficLossFact } from "../../model/red.ts";
 import type { ServiceAtAgent, ServicesRequest } from "../../model/services.ts";
 import type { SqlRequest, SqlResult } from "../../model/sql.ts";
@@ -240,6 +240,8 @@ export interface ColonyBackend {
   execute(request: CommandRequest, context: ToolCallContext): Promise<CommandResult>;
   /** CPU samples of a service by stack. */
   profile(request: ProfileRequest, context: ToolCallContext): Promise<ProfileFacts>;
+  /** The functions that take most CPU time, and those that take more than before. */
+  hotFunctions(request: HotFunctionsRequest, context: ToolCallContext): Promise<HotFunctions>;
   /** Records a command that no agent can run, for the audit. */
   refuseCommand(refusal: CommandRefusal, context: ToolCallContext): Promise<void>;
   sql(request: SqlRequest, context: ToolCallContext): Promise<SqlResult>;

@@ -1,7 +1,6 @@
 /** Functions and call paths of a CPU profile, computed from its stacks. */
 
-import type { FrameKind, ProfileFacts, ProfileStackFact, StackFrame } from "../../model/profiles.ts";
-import { isShareChange } from "../../model/share-change.ts";
+import { type FrameKind, isShareChange, type ProfileFacts, type ProfileStackFact, type StackFrame } from "../../model/profiles.ts";
 import type { ProfileFunction, ProfileNode } from "../schemas/profile.ts";
 
 export type FunctionOrder = "self" | "total" | "change";

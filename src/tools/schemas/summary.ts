@@ -104,6 +104,17 @@ export const summaryDetailsSchema = z.object({
   newPatterns: z.array(
     z.object({ pattern: z.string(), severity: z.string(), template: z.string(), records: z.number(), firstAt: isoTimeSchema.nullable() }),
   ),
+  /** Most CPU time first, those that take more than before ahead of all others; empty without CPU samples. */
+  hotFunctions: z.array(
+    z.object({
+      name: z.string(),
+      file: z.string(),
+      self: z.number().describe("share of its CPU samples, on top of the stack"),
+      total: z.number().describe("with everything that it calls"),
+      totalBefore: z.number().nullable().describe("in the hour before; null without samples there"),
+      grew: z.boolean().describe("beyond chance"),
+    }),
+  ),
   events: z.array(z.object({ at: isoTimeSchema, kind: z.string(), severity: z.string(), message: z.string() })),
   course: z.object({
     startAt: isoTimeSchema,

@@ -1,5 +1,6 @@
 /** The details of one service: routes, callers, callees, hosts, events, and the onset of its problem. */
 
+import type { HotFunction, HotFunctions } from "../../model/profiles.ts";
 import type { ServiceDetailsFacts } from "../../model/summary.ts";
 import { routeSubject } from "../deployments/describe-deployment.ts";
 import { share } from "../health/figures.ts";
@@ -15,13 +16,22 @@ const peersShown = 10;
 const patternsShown = 10;
 const eventsShown = 15;
 const hostsShown = 10;
+const functionsShown = 5;
+const grownShown = 3;
+/** Fewer CPU samples are too few for a share. */
+const enoughSamples = 50;
 /** Fewer requests are too few for a share or a percentile. */
 const enoughRequests = 20;
 const leastSlowUs = 2_000;
 /** Steps with fewer requests are not judged. */
 const enoughInStep = 5;
 
-export function describeService(facts: ServiceFacts, details: ServiceDetailsFacts, findings: readonly SummaryFinding[]): SummaryDetails {
+export function describeService(
+  facts: ServiceFacts,
+  details: ServiceDetailsFacts,
+  hot: HotFunctions,
+  findings: readonly SummaryFinding[],
+): SummaryDetails {
   const role = facts.requests?.role ?? "server";
   const { course } = details;
   const now = details.load.find(({ period }) => period === "now");
@@ -44,6 +54,7 @@ export function describeService(facts: ServiceFacts, details: ServiceDetailsFact
       .filter(({ isNew }) => isNew)
       .slice(0, patternsShown)
       .map(({ pattern, severity, template, records, firstAt }) => ({ pattern, severity, template, records, firstAt })),
+    hotFunctions: hotFunctionsOf(hot),
     events: facts.events.slice(0, eventsShown).map(({ at, kind, severity, message }) => ({ at, kind, severity, message })),
     course: {
       startAt: new Date(course.startMs).toISOString(),
@@ -53,6 +64,26 @@ export function describeService(facts: ServiceFacts, details: ServiceDetailsFact
       p95Us: course.p95Us,
     },
   };
+}
+
+/** What grew beyond chance, then what takes most. With few samples shares say nothing. */
+function hotFunctionsOf({ samples, hottest, grown }: HotFunctions): SummaryDetails["hotFunctions"] {
+  if (samples.now < enoughSamples) return [];
+  const grew = grown.filter(({ isSignificant }) => isSignificant).slice(0, grownShown);
+  const known = new Set(grew.map(functionKey));
+  const rest = hottest.filter((one) => !known.has(functionKey(one)));
+  return [...grew, ...rest].slice(0, functionsShown).map((one) => ({
+    name: one.name,
+    file: one.file,
+    self: one.self.now,
+    total: one.total.now,
+    totalBefore: samples.before < enoughSamples ? null : one.total.before,
+    grew: known.has(functionKey(one)),
+  }));
+}
+
+function functionKey({ name, file }: HotFunction): string {
+  return `${name}\n${file}`;
 }
 
 function routesOf(rows: ServiceDetailsFacts["routes"], role: "server" | "client"): SummaryRoute[] {

@@ -1,5 +1,6 @@
 import { describe, expect, it } from "vitest";
 import type { Incident } from "../../model/incident.ts";
+import type { HotFunction, HotFunctions } from "../../model/profiles.ts";
 import type {
   ServiceDetailsFacts,
   SummaryCallFact,
@@ -678,6 +679,27 @@ describe("coral_query_summary", () => {
       expect.arrayContaining(["latency GET /a", "callee-slower db", "callee-failing cache", "deployed dep-1"]),
     );
     expect(api?.details?.load).toEqual({ cpuCores: 0.5, rssBytes: 1_000, before: null });
+  });
+
+  it("shows functions that take more CPU time than before ahead of those that take most", async () => {
+    const both = (now: number, before: number) => ({ now, before });
+    const hot = (name: string, now: number, before: number, isSignificant = false): HotFunction => ({
+      ...{ name, file: "api", kind: "native", self: both(now, before), total: both(now, before), cores: both(now, before) },
+      ...{ deviations: 0, isSignificant },
+    });
+    const details = async (samples: { now: number; before: number }) => {
+      const hottest = [hot("render", 0.6, 0.7), hot("hash", 0.3, 0.1, true)];
+      const hotFunctions = async (): Promise<HotFunctions> => ({ samples, cores: both(1, 1), hottest, grown: hottest.slice(1) });
+      const { services } = await ask({ service: "api" }, { facts: { requests: calm("api") }, colony: { hotFunctions } });
+      return services[0]?.details?.hotFunctions;
+    };
+    expect(await details(both(500, 500))).toEqual([
+      { name: "hash", file: "api", self: 0.3, total: 0.3, totalBefore: 0.1, grew: true },
+      { name: "render", file: "api", self: 0.6, total: 0.6, totalBefore: 0.7, grew: false },
+    ]);
+    expect(await details(both(500, 0))).toMatchObject([{ totalBefore: null }, { totalBefore: null }]);
+    // Too few for shares.
+    expect(await details(both(10, 500))).toEqual([]);
   });
 
   it("notes missing baselines, and fails for an unknown service", async () => {

@@ -1,4 +1,5 @@
 import * as z from "zod";
+import type { HotFunctionsRequest } from "../../model/profiles.ts";
 import type { ColonyBackend } from "../contract/backend.ts";
 import { limitInput, serviceInput, sinceInput } from "../contract/common-inputs.ts";
 import { defineTool, type ToolCallContext } from "../contract/define-tool.ts";
@@ -13,6 +14,8 @@ import { summarizeServices } from "./summarize-services.ts";
 import { type ServiceFacts, sortFindings } from "./summary-rules.ts";
 
 const dayMs = 86_400_000;
+const hourMs = 3_600_000;
+const leastProfileMs = 300_000;
 /** Findings shown of a service among others, and of one. */
 const findingsShown = { short: 3, full: 15 };
 
@@ -73,14 +76,23 @@ async function inFull(
   { summary, facts, sinceMs }: { summary: ServiceSummary; facts: ServiceFacts; sinceMs: number },
   context: ToolCallContext,
 ): Promise<ServiceSummary> {
-  const read = await backend.serviceDetails({ service: facts.countedAs, source: summary.requests?.source ?? "hooks", sinceMs }, context);
+  const [read, hot] = await Promise.all([
+    backend.serviceDetails({ service: facts.countedAs, source: summary.requests?.source ?? "hooks", sinceMs }, context),
+    backend.hotFunctions({ service: facts.service, ...profileTimes(facts.nowMs, sinceMs), limit: 10 }, context),
+  ]);
   const isSuffering = summary.findings.some(({ severity, kind }) => severity !== "info" && kind === "symptom");
-  const described = describeService(facts, read, summary.findings);
+  const described = describeService(facts, read, hot, summary.findings);
   const named = new Set(summary.findings.filter(({ rule }) => rule === "callee-failing").map(({ subject }) => subject));
   const byCallee = calleeFindings(described, isSuffering).filter(({ rule, subject }) => rule !== "callee-failing" || !named.has(subject));
   // A finding that names the callee replaces those about calls in general.
   const rest = summary.findings.filter(({ rule }) => byCallee.length === 0 || (rule !== "calls-failing" && rule !== "calls-slower"));
   return { ...summary, findings: sortFindings([...rest, ...byCallee]).slice(0, findingsShown.full), details: described };
+}
+
+/** A few minutes at least: an interval of samples takes half a minute to arrive. Compared with the hour before. */
+function profileTimes(nowMs: number, sinceMs: number): Pick<HotFunctionsRequest, "now" | "before"> {
+  const fromMs = nowMs - Math.max(sinceMs, leastProfileMs);
+  return { now: { fromMs, untilMs: nowMs }, before: { fromMs: fromMs - hourMs, untilMs: fromMs } };
 }
 
 function totalsOf(summaries: readonly ServiceSummary[]): SummaryResult["totals"] {

@@ -13,7 +13,7 @@ export const queryCommands: readonly CommandSpec[] = [
     tool: "coral_query_summary",
     summary: "Show service health, worst first, with reasons; name a service for its full page",
     description:
-      "docs/summary.md lists the health rules. BEFORE is the hour before, YESTERDAY the hour around this time yesterday. The full page adds when it started, routes, callers and callees, hosts, new log patterns and events.",
+      "docs/summary.md lists the health rules. BEFORE is the hour before, YESTERDAY the hour around this time yesterday. The full page adds when it started, routes, callers and callees, hosts, hot functions, new log patterns and events.",
     positional: ["service"],
     fields: { service: { description: "Show one service in full; default: all services" } },
     options: watchedOutput,

@@ -70,6 +70,7 @@ function servicePage(summary: ServiceSummary, answer: SummaryResult, print: Prin
     lines.push(...section("Called by", peerTable(details.callers), print, options));
     lines.push(...section("Calls", peerTable(details.callees), print, options));
     lines.push(...loadLines(details, print));
+    lines.push(...section("Hot functions", functionTable(details), print, options));
     lines.push(...section("New log patterns", patternTable(details, options.nowMs), print, options));
     lines.push(...section("Events", eventTable(details, options.nowMs), print, options));
     lines.push(...nextLines(summary, print));
@@ -195,6 +196,22 @@ function loadLines({ hosts, load }: SummaryDetails, { style }: Printer): string[
     }
   }
   return lines;
+}
+
+/** Red: it takes more of the CPU time than in the hour before, beyond chance. */
+function functionTable({ hotFunctions }: SummaryDetails) {
+  return tableOf(hotFunctions, [
+    { title: "SELF", key: "self", align: "right", cell: ({ self }) => percent(self) },
+    {
+      title: "TOTAL",
+      key: "total",
+      align: "right",
+      cell: ({ total, grew }) => (grew ? { text: percent(total), style: "red" } : percent(total)),
+    },
+    { title: "BEFORE", key: "totalBefore", align: "right", cell: ({ totalBefore }) => percent(totalBefore) },
+    { title: "FUNCTION", key: "name", cell: ({ name }) => name },
+    { title: "FILE", key: "file", cell: ({ file }) => (file === "" ? "kernel" : file) },
+  ]);
 }
 
 function patternTable({ newPatterns }: SummaryDetails, nowMs: number) {

@@ -132,6 +132,10 @@ describe("coral query summary", () => {
       ],
       load: { cpuCores: 0.9, rssBytes: 1024 ** 2, before: { cpuCores: 0.2, rssBytes: 1024 ** 2 } },
       newPatterns: [{ pattern: "p1", severity: "error", template: "no connection to <*>", records: 12, firstAt: iso(700_000) }],
+      hotFunctions: [
+        { name: "hashPassword", file: "/srv/api/auth.js", self: 0.41, total: 0.42, totalBefore: 0.08, grew: true },
+        { name: "do_syscall_64", file: "", self: 0.05, total: 0.3, totalBefore: null, grew: false },
+      ],
       events: [{ at: iso(730_000), kind: "deployment", severity: "info", message: "api was deployed: 1.4 instead of 1.3" }],
       course: {
         startAt: iso(3_900_000),
@@ -161,6 +165,8 @@ describe("coral query summary", () => {
     expect(stdout).toContain("/system.slice/api.service: 0.90 of 1 cores · throttled 30% · 1.00 KiB");
     expect(stdout).toContain("its processes: 0.90 cores, 1.00 MiB (0.20 and 1.00 MiB in the hour before)");
     expect(stdout).toMatch(/error +12 +no connection to <\*>/);
+    expect(stdout).toMatch(/41% +42% +8.0% +hashPassword +\/srv\/api\/auth.js/);
+    expect(stdout).toMatch(/5.0% +30% +- +do_syscall_64 +kernel/);
     expect(stdout).toContain("api was deployed: 1.4 instead of 1.3");
     expect(stdout).toContain("next: coral query summary db");
   });

@@ -1,6 +1,6 @@
 import { describe, expect, it } from "vitest";
 import { SeededRandom } from "../base/seeded-random.fixture.ts";
-import { deviationsBetween, isShareChange } from "./share-change.ts";
+import { deviationsBetween, isShareChange } from "./profiles.ts";
 
 describe("isShareChange()", () => {
   it.for([
@@ -12,9 +12,8 @@ describe("isShareChange()", () => {
     ["all of both", { part: 10, whole: 10 }, { part: 10, whole: 10 }, false],
   ] as const)("judges %s", ([, now, before, expected]) => {
     expect(isShareChange(now, before)).toBe(expected);
-    expect(Math.sign(deviationsBetween(now, before))).toBe(
-      now.whole === 0 || before.whole === 0 ? 0 : Math.sign(now.part / now.whole - before.part / before.whole),
-    );
+    const sign = now.part * before.whole - before.part * now.whole;
+    expect(Math.sign(deviationsBetween(now, before))).toBe(Math.sign(sign));
   });
 
   it("finds a change in what is equal about once in 370 comparisons", () => {
