@@ -7,4 +7,5 @@
 export { databaseFindings } from "./database-findings.ts";
 export { type Cause, type Diagnosis, diagnose } from "./diagnose.ts";
 export { type DatabaseKnowledge, databaseCandidates, judgeDatabases, worstStatement } from "./judge-database.ts";
+export { judgeProfiles, profileCandidates } from "./judge-profiles.ts";
 export type { CauseKind, Suspicion } from "./suspicion.ts";

@@ -12,6 +12,7 @@ import { trafficNotes } from "../traffic/traffic-notes.ts";
 import { timesOf } from "./diagnosis-times.ts";
 import { type Question, readQuestion } from "./question-words.ts";
 import { type DatabasesRead, readDatabases } from "./read-databases.ts";
+import { readProfiles } from "./read-profiles.ts";
 import { runDiagnosis } from "./run-diagnosis.ts";
 
 const dayMs = 86_400_000;
@@ -34,10 +35,11 @@ export const diagnoseTool = defineTool({
   handle: async (backend: ColonyBackend, input, context) => {
     const question = await questionOf(backend, input.question, context);
     const times = await timesOf(input, backend.nowMs(), (request) => backend.diagnosisOnset(request, context));
-    const databaseNotes: CompletenessNote[] = [];
+    const readNotes: CompletenessNote[] = [];
     const readMore = async (diagnosis: Diagnosis): Promise<DatabasesRead> => {
-      const read = await readDatabases(backend, diagnosis, times, context);
-      databaseNotes.push(...read.notes);
+      const profiles = await readProfiles(backend, diagnosis, times, context);
+      const read = await readDatabases(backend, profiles.diagnosis, times, context);
+      readNotes.push(...profiles.notes, ...read.notes);
       return read;
     };
     const { result, evidence } = await runDiagnosis(times, question, (asked) => backend.diagnosisFacts(asked, context), readMore);
@@ -45,7 +47,7 @@ export const diagnoseTool = defineTool({
     const agents = activeAgents(await backend.agents(context));
     const sinceMs = times.after.untilMs - times.after.fromMs;
     const notes: CompletenessNote[] = await trafficNotes(backend, { agents, chosen: undefined, sinceMs, isEmpty: false }, context);
-    notes.push(...databaseNotes);
+    notes.push(...readNotes);
     if (question.unknown.length > 0)
       notes.unshift({ kind: "no-data", message: `ignored words that are neither a service nor a symptom: ${question.unknown.join(", ")}` });
     return { output: result, completeness: completenessOf(notes) };

@@ -1,0 +1,71 @@
+/** CPU samples of a suspect name the function that does the work: which one grew, and by how much. */
+
+import type { HotFunction, HotFunctions } from "../model/profiles.ts";
+import type { Cause, Diagnosis } from "./diagnose.ts";
+import { figure } from "./figure-text.ts";
+import type { CauseKind, Suspicion } from "./suspicion.ts";
+
+/** Kinds whose cause is CPU time. Of the others a profile only says what the service did meanwhile. */
+const cpuKinds: ReadonlySet<CauseKind> = new Set(["hot-code", "blocked-thread", "slow-code", "cpu-limit", "resource", "slow"]);
+/** Kinds that are about CPU whatever the samples say; of the others, growth makes one `hot-code`. */
+const isCpuAnyway: ReadonlySet<CauseKind> = new Set(["hot-code", "blocked-thread", "cpu-limit", "resource"]);
+const leastSamples = { now: 20, before: 5 };
+/** Cores that a function must have gained. */
+const leastCores = 0.05;
+/** Callers of the culprit gained at least as much as it did; the deepest function with this part of the most is the culprit. */
+const culpritPart = 0.6;
+const maxProfiled = 2;
+
+/** Suspects whose samples may tell more, strongest first. */
+export function profileCandidates({ causes }: Diagnosis): string[] {
+  return causes
+    .filter(({ kind }) => cpuKinds.has(kind))
+    .slice(0, maxProfiled)
+    .map(({ service }) => service);
+}
+
+export function judgeProfiles(diagnosis: Diagnosis, profiles: ReadonlyMap<string, HotFunctions>): Diagnosis {
+  return { ...diagnosis, causes: diagnosis.causes.map((cause) => withFunction(cause, profiles.get(cause.service))) };
+}
+
+function withFunction(cause: Cause, profile: HotFunctions | undefined): Cause {
+  const culprit = profile === undefined || !cpuKinds.has(cause.kind) ? null : culpritOf(profile);
+  if (culprit === null) return cause;
+  const [first, ...others] = cause.evidence;
+  const isPointer = cause.kind === "hot-code" || !isCpuAnyway.has(cause.kind);
+  const kind = isPointer ? "hot-code" : cause.kind;
+  const own = suspicionOf(cause, kind, culprit);
+  if (first === undefined) return { ...cause, kind, pointer: own.pointer, evidence: [own] };
+  // The symptom comes first where the answer is still about it, such as a limit that was reached.
+  const evidence = isPointer ? [own, first, ...others] : [first, own, ...others];
+  return { ...cause, kind, pointer: isPointer ? own.pointer : cause.pointer, evidence: evidence.slice(0, 4) };
+}
+
+/** The function that gained CPU time itself, not one that only calls it; code of the program before code of its runtime. */
+function culpritOf({ samples, grown }: HotFunctions): HotFunction | null {
+  if (samples.now < leastSamples.now || samples.before < leastSamples.before) return null;
+  const gained = grown.filter((one) => one.isSignificant && gainOf(one) >= leastCores && one.name !== "");
+  const own = gained.filter(({ kind }) => kind === "node" || kind === "python" || kind === "go");
+  const native = gained.filter(({ kind }) => kind === "native");
+  const candidates = [own, native, gained].find((list) => list.length > 0) ?? [];
+  const most = candidates.reduce((max, one) => Math.max(max, gainOf(one)), 0);
+  const near = candidates.filter((one) => gainOf(one) >= culpritPart * most);
+  return near.reduce<HotFunction | null>((deepest, one) => (deepest && deepest.total.now <= one.total.now ? deepest : one), null);
+}
+
+const gainOf = ({ cores }: HotFunction): number => cores.now - cores.before;
+
+function suspicionOf(cause: Cause, kind: CauseKind, { name, file, total, cores }: HotFunction): Suspicion {
+  const where = file === "" ? name : `${name} (${file.slice(file.lastIndexOf("/") + 1)})`;
+  const share = `${figure(total.now, "ratio")} of its CPU time, was ${figure(total.before, "ratio")}`;
+  return {
+    service: cause.service,
+    kind,
+    score: cause.score,
+    rawScore: cause.score,
+    pointer: where,
+    statement: `${where} takes ${share}: ${figure(cores.now, "")} cores, was ${figure(cores.before, "")}`,
+    figures: { name: `CPU time of ${name}`, unit: "cores", before: cores.before, after: cores.now },
+    explainedBy: "",
+  };
+}
