@@ -1,7 +1,9 @@
 /** Opens what observes this machine: services and their health, connections, requests, host samples, scraped metrics. */
 
+import { availableParallelism } from "node:os";
 import type { ResourceStack } from "../base/resource-stack.ts";
 import { startTicksOf } from "../host/index.ts";
+import { superviseProfiles } from "../profile/index.ts";
 import type { AgentContext } from "./agent-context.ts";
 import { createCollectors } from "./collectors.ts";
 import { createKernelConnections } from "./connections/kernel-connections.ts";
@@ -11,9 +13,10 @@ import { createProcessTimes } from "./naming/process-times.ts";
 import { ServiceIdentities } from "./naming/service-identities.ts";
 import type { AgentData } from "./open-agent-data.ts";
 import { openManaged } from "./open-managed.ts";
-import { openProfiles } from "./open-profiles.ts";
 import { openTraffic } from "./open-traffic.ts";
 import { Scraper } from "./otlp/scraper.ts";
+import { ProfileCollector } from "./profile/profile-collector.ts";
+import type { TrafficDirectory } from "./traffic/traffic-directory.ts";
 
 /**
  * Requests are observed after `traffic.collector.reconfigure()`, everything else when the loops run. `onRescanned` is called when rows that
@@ -101,4 +104,17 @@ function createPods({ config, fetchClusterJson, hostname, log }: AgentContext): 
   const isWanted = process.env["KUBERNETES_SERVICE_HOST"] !== undefined && config.serviceDiscovery.names.kubernetesLabel !== null;
   if (!isWanted || !fetchClusterJson) return undefined;
   return createKubernetesPods({ fetchJson: fetchClusterJson, env: process.env, hostname, log: log.child("pods") });
+}
+
+/** The collector of CPU profiles. Nothing is sampled before `reconfigure()`. */
+function openProfiles(context: AgentContext, store: AgentData["store"], directory: TrafficDirectory): ProfileCollector {
+  return new ProfileCollector({
+    store,
+    directory,
+    config: () => context.config.profiles,
+    supervise: context.superviseProfiles ?? superviseProfiles,
+    cores: availableParallelism(),
+    clock: context.clock,
+    log: context.log.child("profiles"),
+  });
 }

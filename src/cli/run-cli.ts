@@ -2,16 +2,16 @@
 
 import { CommanderError } from "commander";
 import { CoralError, exitCodeOf } from "../base/errors.ts";
+import { escapeText } from "../base/escape-text.ts";
 import { buildProgram, type ParsedCommand } from "./build-program.ts";
 import { commandTable, globalOptions } from "./command-table.ts";
 import { type CliIo, processIo } from "./output/cli-io.ts";
 import { Printer } from "./output/printer.ts";
-import { colourStyle, plainStyle, wantsColour } from "./output/style.ts";
+import { colourStyle, plainStyle, type Style, wantsColour } from "./output/style.ts";
 import type { Invocation } from "./run/invocation.ts";
 import { Options } from "./run/options.ts";
 import type { OutputFormat } from "./run/output-format.ts";
 import { checkPlanned } from "./run/planned-commands.ts";
-import { formatError } from "./run/print-error.ts";
 import { createCommandNamer, programName } from "./run/program-name.ts";
 import type { CliRuntime } from "./run/runtime.ts";
 import { usageError } from "./run/usage-error.ts";
@@ -107,4 +107,22 @@ function isDebug(argv: readonly string[], io: CliIo): boolean {
   const place = argv.indexOf("--log-level");
   const flag = place >= 0 ? argv[place + 1] : argv.find((word) => word.startsWith("--log-level="))?.slice("--log-level=".length);
   return (flag ?? io.env["CORAL_LOG_LEVEL"]) === "debug";
+}
+
+/** `error: …` on one line; with `causes` also the chain of causes and the stack of the deepest. */
+function formatError(error: CoralError, style: Style, causes: boolean): string {
+  const lines = [`${style("red", "error:")} ${escapeText(error.message)}`];
+  if (causes) {
+    lines.push(`  code: ${error.code}`);
+    let deepest: Error = error;
+    for (let cause = error.cause; cause !== undefined && cause !== null; ) {
+      const text = cause instanceof Error ? `${cause.name}: ${cause.message}` : (JSON.stringify(cause) ?? typeof cause);
+      lines.push(`  caused by: ${escapeText(text)}`);
+      if (!(cause instanceof Error)) break;
+      deepest = cause;
+      cause = cause.cause;
+    }
+    for (const frame of (deepest.stack ?? "").split("\n").slice(1)) lines.push(`  ${escapeText(frame.trim())}`);
+  }
+  return `${lines.join("\n")}\n`;
 }

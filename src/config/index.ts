@@ -15,10 +15,18 @@ export type { ColonyDiscoveryConfig } from "./colony/colony-discovery-config.ts"
 export type { ColonyRegistryConfig, LegacyPolicy } from "./colony/colony-registry-config.ts";
 export { renderConfigDocument } from "./config-document.ts";
 export { checkContextsFile } from "./home/cli-config.ts";
-export { type ColonyTarget, type Context, type Contexts, listLocalColonies, readContexts, resolveColony } from "./home/contexts.ts";
+export {
+  type ColonyTarget,
+  type Context,
+  type Contexts,
+  listLocalColonies,
+  readContexts,
+  resolveColony,
+  saveContext,
+  writeContexts,
+} from "./home/contexts.ts";
 export { type AgentPaths, agentPaths, type ColonyPaths, checkSocketPath, colonyPaths, homePaths, resolveHome } from "./home/home.ts";
 export { type FileOwner, makePrivateDirectory, sudoOwner, writePrivateFile } from "./home/ownership.ts";
-export { saveContext, writeContexts } from "./home/save-contexts.ts";
 export { checkCredentials, engineOf, type GivenCredentials, parseCredentials } from "./schema/database-credentials.ts";
 export type { ListenAddress } from "./schema/listen-address.ts";
 export type { LogConfig } from "./schema/log-config.ts";

@@ -18,8 +18,7 @@ import { findPlace, neighbourTargets, type Place, type PlaceWanted, ruleTargets,
 import { findUser } from "./processes/find-user.ts";
 import type { TerminalShape } from "./processes/run-terminal.ts";
 import type { CommandBounds, CommandEnd, RunningCommand } from "./processes/running-command.ts";
-import { recorded } from "./recordings/recorded.ts";
-import { type Recording, Recordings } from "./recordings/recordings.ts";
+import { type Recording, Recordings, recorded } from "./recordings/recordings.ts";
 
 /** The requested command, checked again here for every caller. */
 export interface CommandOrder {

@@ -4,7 +4,7 @@
  * @module
  */
 
-export { type CgroupLayout, readCgroupLayout } from "./cgroups/cgroup-layout.ts";
+export { type CgroupLayout, readCgroupLayout } from "./cgroups/cgroup-hierarchies.ts";
 export { type CgroupMount, readCgroupMounts } from "./cgroups/cgroup-mounts.ts";
 export type { CgroupScan, CgroupUsage } from "./cgroups/cgroups.ts";
 export { type CodeMapping, type CodeReader, createCodeReader } from "./code/code-mappings.ts";
@@ -35,7 +35,7 @@ export { ownPidNamespace, type PidNamespace } from "./processes/pid-namespace.ts
 export type { ProcessFacts } from "./processes/process-facts.ts";
 export { decodeProcessName, readProcessName } from "./processes/process-name.ts";
 export type { ProcessStat } from "./processes/process-stat.ts";
-export { processStateOf } from "./processes/process-state.ts";
+export { processStateOf } from "./processes/process-stat.ts";
 export type { ProcessEntry } from "./processes/process-table.ts";
 export {
   mayGiveCapability,

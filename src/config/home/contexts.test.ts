@@ -2,8 +2,7 @@ import { mkdir, mkdtemp, readFile, rm, stat, writeFile } from "node:fs/promises"
 import { tmpdir } from "node:os";
 import { join } from "node:path";
 import { afterEach, beforeEach, describe, expect, it } from "vitest";
-import { listLocalColonies, readContexts, resolveColony } from "./contexts.ts";
-import { saveContext, writeContexts } from "./save-contexts.ts";
+import { listLocalColonies, readContexts, resolveColony, saveContext, writeContexts } from "./contexts.ts";
 
 let home: string;
 beforeEach(async () => {

@@ -3,8 +3,8 @@
 import { setTimeout as delay } from "node:timers/promises";
 import { CoralError } from "../../base/errors.ts";
 import type { BigKeyFact, CacheFact, DatabaseCredentials, DatabaseFacts, SlowCommandFact } from "../../model/database-facts.ts";
+import { redactShapes } from "../../redact/index.ts";
 import type { DatabaseAddress } from "../wire/byte-stream.ts";
-import { keyPattern } from "./key-pattern.ts";
 import { RedisClient, RedisProblem, type RedisReply } from "./redis-client.ts";
 
 /** Keys that are looked at, in steps of as many. */
@@ -131,4 +131,15 @@ async function sampleKeys(client: RedisClient, notes: string[]): Promise<{ sampl
     sampled: names.length,
     big: biggest.map(({ key, sizeBytes }, index) => ({ key: keyPattern(key), type: String(types[index] ?? ""), sizeBytes })),
   };
+}
+
+const patternMaxLength = 80;
+/** A word that a programmer wrote: letters, dashes and dots, not too long. */
+const word = /^[A-Za-z][A-Za-z_.-]{0,31}$/;
+
+/** What kind of key it is, without the ids in it: `session:5f2c…` → `session:{id}`. Keys are data of users; patterns are not. */
+function keyPattern(key: string): string {
+  const parts = key.slice(0, 512).split(/([:/|#{}])/);
+  const pattern = parts.map((part, index) => (index % 2 === 1 || part === "" || word.test(part) ? part : "{id}")).join("");
+  return redactShapes(pattern).slice(0, patternMaxLength);
 }

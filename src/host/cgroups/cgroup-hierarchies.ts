@@ -1,8 +1,8 @@
 /** Locates the controllers: cgroup v2 has one tree, v1 a tree per controller or pair, hybrid both. */
 
-import type { HostRoot } from "../files/host-root.ts";
+import { createHostRoot, type HostRoot } from "../files/host-root.ts";
 import { fieldsOf } from "../files/kernel-text.ts";
-import type { MountEntry } from "../files/mountinfo.ts";
+import { type MountEntry, parseMountInfo } from "../files/mountinfo.ts";
 
 export type CgroupController = "cpu" | "cpuacct" | "memory" | "pids";
 
@@ -43,4 +43,20 @@ export function findCgroupHierarchies(root: HostRoot, mounts: readonly MountEntr
     }
   }
   return hierarchies;
+}
+
+/** Which cgroup version accounts for CPU and memory here; `hybrid` when both are mounted and used. */
+export interface CgroupLayout {
+  version: "v1" | "v2" | "hybrid" | "none";
+  /** Controllers that can be read: `cpu`, `cpuacct`, `memory`, `pids`. */
+  controllers: string[];
+}
+
+/** `root` is where the host's file system is; default `/`. */
+export function readCgroupLayout(root = "/"): CgroupLayout {
+  const host = createHostRoot(root);
+  const hierarchies = findCgroupHierarchies(host, parseMountInfo(host.readText(`${host.viewpoint}/mountinfo`) ?? ""));
+  const versions = new Set(hierarchies.map(({ version }) => version));
+  const version = versions.size === 2 ? "hybrid" : versions.has(2) ? "v2" : versions.has(1) ? "v1" : "none";
+  return { version, controllers: hierarchies.flatMap(({ controllers }) => [...controllers]).sort() };
 }

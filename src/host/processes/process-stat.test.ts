@@ -2,7 +2,7 @@ import { readFileSync } from "node:fs";
 import { describe, expect, it } from "vitest";
 import { damagedTexts } from "../../base/damaged-texts.fixture.ts";
 import { hasSaneNumbers } from "../host-tree.fixture.ts";
-import { parseProcessStat } from "./process-stat.ts";
+import { parseProcessStat, processStateOf } from "./process-stat.ts";
 
 const tail =
   "S 1 42 42 0 -1 4194560 120 0 7 0 250 50 0 0 20 0 12 0 8500 104857600 5059 18446744073709551615 1 1 0 0 0 0 0 4096 0 0 0 0 17 1 0 0 0 0 0\n";
@@ -50,4 +50,9 @@ describe("parseProcessStat()", () => {
   it("reads this process", () => {
     expect(parseProcessStat(readFileSync("/proc/self/stat", "utf8"))).toMatchObject({ pid: process.pid, isKernelThread: false });
   });
+});
+
+it("processStateOf() returns the state of this process, and nothing for one that does not exist", () => {
+  expect(processStateOf(process.pid)).toMatch(/^[RSD]$/);
+  expect(processStateOf(2 ** 30)).toBeUndefined();
 });

@@ -1,4 +1,5 @@
 import { printable } from "../../base/escape-text.ts";
+import { createHostRoot } from "../files/host-root.ts";
 
 /** `/proc/<pid>/stat`: what can be had for every process with one cheap read. */
 export interface ProcessStat {
@@ -46,4 +47,9 @@ export function parseProcessStat(text: string): ProcessStat | null {
   };
   const numbers = [stat.startTicks, stat.cpuTicks, stat.majorFaults, stat.threads, stat.rssPages];
   return numbers.every((value) => Number.isFinite(value) && value >= 0) ? stat : null;
+}
+
+/** One letter as in ps(1), such as `Z` for an unreaped process; undefined if there is no such process, or no /proc. */
+export function processStateOf(pid: number): string | undefined {
+  return parseProcessStat(createHostRoot("/").readText(`/proc/${pid}/stat`) ?? "")?.state;
 }

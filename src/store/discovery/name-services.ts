@@ -3,7 +3,6 @@
 import type { Transaction } from "../engine/database.ts";
 import { numberIn, textIn, textsIn } from "../tables/queryable.ts";
 import { labelServices, type NamedService } from "./label-services.ts";
-import { telemetrySenders } from "./telemetry-senders.ts";
 
 /** Kept per service, the newest. */
 const maxAliases = 32;
@@ -167,4 +166,22 @@ async function replaceNames(
     await transaction.run(`INSERT INTO net.service_names VALUES ${batch.map(() => "(?, ?, ?)").join(", ")}`, values);
   }
   return gone.length > 0;
+}
+
+/** Exporters send at least once a minute while there is anything to send. */
+const sentWithinMinutes = 15;
+
+/**
+ * Which of several namesakes sends telemetry, as hooks saw it: OTLP over HTTP and gRPC. Spans and records under the bare name belong to the only
+ * one that does.
+ */
+async function telemetrySenders(transaction: Transaction, services: readonly string[], nowUs: number): Promise<Set<string>> {
+  if (services.length === 0) return new Set();
+  const rows = await transaction.query(
+    `SELECT DISTINCT service FROM raw.red
+     WHERE "time" >= make_timestamp(${nowUs}) - INTERVAL ${sentWithinMinutes} MINUTE AND role = 'client' AND service IN (${services.map(() => "?").join(", ")})
+       AND (protocol = 'grpc' AND route LIKE '%opentelemetry.proto.collector.%' OR protocol = 'http' AND method = 'POST' AND regexp_full_match(route, '.*/v1/(traces|logs|metrics)'))`,
+    [...services],
+  );
+  return new Set(rows.map((row) => textIn(row, "service")));
 }

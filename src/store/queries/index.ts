@@ -27,8 +27,7 @@ export {
 export { queryDatabaseTraffic } from "./diagnosis/query-database-traffic.ts";
 export { queryDiagnosis } from "./diagnosis/query-diagnosis.ts";
 export { queryOnset } from "./diagnosis/query-onset.ts";
-export { queryHosts } from "./host/query-hosts.ts";
-export { queryHostsNow } from "./host/query-hosts-now.ts";
+export { queryHosts, queryHostsNow } from "./host/query-hosts.ts";
 export { queryServiceCpu } from "./host/query-service-cpu.ts";
 export { queryRequestTotals } from "./incidents/query-request-totals.ts";
 export { choosePoints } from "./metrics/choose-points.ts";

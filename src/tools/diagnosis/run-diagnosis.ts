@@ -4,7 +4,6 @@ import { type Cause, type CauseKind, type Diagnosis, diagnose, type Suspicion } 
 import type { DiagnosisFacts, EvidenceFact } from "../../model/diagnosis.ts";
 import type { DiagnosisResult } from "../schemas/diagnosis.ts";
 import { type DiagnosedTimes, leastUsualMs } from "./diagnosis-times.ts";
-import { evidenceId } from "./evidence-id.ts";
 import { evidenceCommands, nextSteps } from "./next-steps.ts";
 import type { Question } from "./question-words.ts";
 
@@ -137,4 +136,14 @@ function evidenceOf(suspicion: Suspicion, times: DiagnosedTimes, facts: Diagnosi
     after,
     commands: evidenceCommands(suspicion, { ...facts, after }),
   };
+}
+
+/** The same evidence always has the same id: FNV-1a over its parts, 8 hex digits. */
+function evidenceId(parts: readonly string[]): string {
+  let hash = 0x811c9dc5;
+  for (const character of parts.join("\u0000")) {
+    hash ^= character.codePointAt(0) ?? 0;
+    hash = Math.imul(hash, 0x01000193) >>> 0;
+  }
+  return `ev-${hash.toString(16).padStart(8, "0")}`;
 }

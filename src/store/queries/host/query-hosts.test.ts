@@ -1,8 +1,7 @@
 import { afterAll, beforeAll, describe, expect, it } from "vitest";
 import { openStoredHosts, type StoredHosts } from "../stored-hosts.fixture.ts";
 import { seriesRange } from "./host-series.ts";
-import { queryHosts } from "./query-hosts.ts";
-import { queryHostsNow } from "./query-hosts-now.ts";
+import { queryHosts, queryHostsNow } from "./query-hosts.ts";
 
 const minuteMs = 60_000;
 const gib = 1024 ** 3;

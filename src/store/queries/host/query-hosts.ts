@@ -1,7 +1,8 @@
-import type { HostFacts, HostRequest } from "../../../model/host.ts";
-import type { Queryable } from "../../tables/queryable.ts";
+import type { HostFacts, HostNow, HostRequest } from "../../../model/host.ts";
+import { isoTimeIn, numberOrNullIn, type Queryable, textIn } from "../../tables/queryable.ts";
 import { queryHostDetails } from "./host-details.ts";
 import { queryHostHistory, seriesRange } from "./host-series.ts";
+import { latestSampleSql } from "./latest-sample.ts";
 
 export interface HostsQuery extends HostRequest {
   nowMs: number;
@@ -24,4 +25,24 @@ export async function queryHosts(store: Queryable, query: HostsQuery): Promise<H
     const present = details.get(agentId);
     return past && present ? [{ agentId, ...past, ...present }] : [];
   });
+}
+
+/** Older samples are not "now". */
+const nowMaxMs = 3_600_000;
+
+/** One row for each agent that was sampled within the last hour. */
+export async function queryHostsNow(store: Queryable, options: { nowMs?: number } = {}): Promise<HostNow[]> {
+  const sinceUs = ((options.nowMs ?? Date.now()) - nowMaxMs) * 1_000;
+  const columns =
+    "agent_id, time, cpu_busy_ratio, cpu_count, 1 - mem_available_bytes / nullif(mem_total_bytes, 0) AS mem_used_ratio, mem_total_bytes, load_1m";
+  const rows = await store.query(`${latestSampleSql("host", "time >= make_timestamp(?)", columns)} ORDER BY agent_id`, [sinceUs, sinceUs]);
+  return rows.map((row) => ({
+    agentId: textIn(row, "agent_id"),
+    sampledAt: isoTimeIn(row, "time"),
+    cpuBusyRatio: numberOrNullIn(row, "cpu_busy_ratio"),
+    cpuCount: numberOrNullIn(row, "cpu_count"),
+    memUsedRatio: numberOrNullIn(row, "mem_used_ratio"),
+    memTotalBytes: numberOrNullIn(row, "mem_total_bytes"),
+    load1m: numberOrNullIn(row, "load_1m"),
+  }));
 }

@@ -4,8 +4,7 @@ import { mkdtemp, readFile, rm, writeFile } from "node:fs/promises";
 import { tmpdir } from "node:os";
 import { join } from "node:path";
 import { afterEach, beforeEach, describe, expect, it } from "vitest";
-import { type Contexts, readContexts } from "./contexts.ts";
-import { writeContexts } from "./save-contexts.ts";
+import { type Contexts, readContexts, writeContexts } from "./contexts.ts";
 
 const fingerprint = "20c374752ebe4277a9fddc28340f59856754d966d0d0c4ee00fc3000d16af0f7";
 const contexts: Contexts = {
