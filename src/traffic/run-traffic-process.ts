@@ -27,7 +27,7 @@ export interface TrafficChannel {
 /** Unsent reports above which captured requests are dropped; windows wait. */
 const maxUnsent = 256;
 const releaseIntervalMs = 60_000;
-/** Without a higher priority this process may wait for seconds on a busy host, while its ring overflows. Its budget bounds what it takes from others. */
+/** Nice levels. At normal priority this process may wait for seconds on a busy host while its ring overflows. Its CPU budget limits what it uses. */
 const priorityBoost = 10;
 
 /** Runs until the channel closes; then the process exits at once, and the kernel unloads its BPF programs. */
@@ -35,7 +35,7 @@ export function runTrafficProcess(channel: TrafficChannel): void {
   const log = createLogger("traffic", "info", streamSink(process.stderr, formatJsonLine));
   const traffic = new TrafficProcess(channel, log);
   channel.onClose(() => channel.end());
-  channel.onOrder((order) => traffic.take(order));
+  channel.onOrder((order) => traffic.onOrder(order));
 }
 
 interface Running {
@@ -63,7 +63,7 @@ class TrafficProcess {
     this.#log = log;
   }
 
-  take(order: TrafficOrder): void {
+  onOrder(order: TrafficOrder): void {
     // Not queued: the agent expects the mark within two seconds, and loading the programs for requests may take longer.
     if (order.kind === "scan") {
       try {
@@ -74,10 +74,10 @@ class TrafficProcess {
       }
       return;
     }
-    this.#work = this.#work.then(() => this.#carryOut(order)).catch((error: unknown) => this.#end(error));
+    this.#work = this.#work.then(() => this.#handle(order)).catch((error: unknown) => this.#end(error));
   }
 
-  async #carryOut(order: Exclude<TrafficOrder, { kind: "scan" }>): Promise<void> {
+  async #handle(order: Exclude<TrafficOrder, { kind: "scan" }>): Promise<void> {
     switch (order.kind) {
       case "settings":
         await this.#apply(order.settings, order.ownPids);

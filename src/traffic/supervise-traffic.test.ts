@@ -149,7 +149,7 @@ describe("superviseTraffic()", () => {
     await vi.waitFor(() => expect(supervisor.status().pid).not.toBeNull(), within);
   });
 
-  it("ends with the signal of its owner", async () => {
+  it("ends when its owner's signal aborts", async () => {
     const owner = new AbortController();
     const { supervisor } = start(fakeChild("owner", 'const onOrder = () => state("sockets");'), { signal: owner.signal });
     await vi.waitFor(() => expect(supervisor.status().state).not.toBeNull(), within);

@@ -13,7 +13,7 @@ import { smallEngineFlags } from "./core/engine-flags.ts";
 import type { CaptureOrder, TrafficOrder, TrafficReport, TrafficSettings, TrafficState } from "./core/messages.ts";
 import { UnobservedTime } from "./core/unobserved-time.ts";
 
-/** Exit code of a traffic process that cannot work on this host: it is not restarted. Its last state has the reason. */
+/** Exit code of a traffic process that this host does not support. It is not restarted; its last state has the reason. */
 export const exitCodeOff = 3;
 
 export interface SuperviseTrafficOptions {
@@ -86,7 +86,7 @@ class Supervisor implements TrafficSupervisor {
   #state: TrafficState | null = null;
   #restarts = 0;
   #lastEnd: string | null = null;
-  /** Set while the process cannot work on this host. */
+  /** Set while this host does not support the process with its current settings. */
   #wake: (() => void) | undefined;
 
   constructor(options: SuperviseTrafficOptions) {

@@ -114,7 +114,7 @@ class Parts implements OpenedParts {
     if (kind === recordKinds.learn) {
       if (length >= learnRecordLayout.sizeBytes) {
         const pid = view.getUint32(offset + learnRecordLayout.tgid, true);
-        this.#processNames.see(pid, bytes, offset + learnRecordLayout.comm);
+        this.#processNames.observe(pid, bytes, offset + learnRecordLayout.comm);
       }
       if (!this.#table.onLearn(view, offset, length, bytes)) this.#lost("undecoded", 1);
       return;
@@ -129,7 +129,7 @@ class Parts implements OpenedParts {
       this.#captures.onClose(record.connectionId, record.atNs, record.missedCopies);
       return;
     }
-    this.#processNames.see(record.pid, bytes, offset + payloadRecordLayout.comm);
+    this.#processNames.observe(record.pid, bytes, offset + payloadRecordLayout.comm);
     if (record.isCapture) this.#captures.onPayload(record);
     else if (record.protocol === "tls") this.#requestedHosts.onHello(record);
     else this.#streams.onPayload(record);
@@ -157,7 +157,7 @@ class Parts implements OpenedParts {
       const processName = this.#processNames.nameOf(group.pid);
       draft.requests.push(processName === undefined ? group : { ...group, processName });
     }
-    this.#processNames.turn();
+    this.#processNames.endWindow();
     this.#lost("routes-full", this.#limiter.takeOverflow());
     this.#limiter.age();
     draft.names.push(...counted.names, ...requested.names);

@@ -72,11 +72,11 @@ function setUp() {
     nowMs: () => state.nowMs,
     cpuMicros: () => state.cpuMicros,
   });
-  /** Turns every 100 ms. */
+  /** Runs a slice every 100 ms. */
   const pass = (ms: number): void => {
     for (let passed = 0; passed < ms; passed += 100) {
       state.nowMs += 100;
-      runtime.turn();
+      runtime.runSlice();
     }
   };
   const windows = (): TrafficWindow[] => reports.filter((report) => report.kind === "window");
@@ -97,7 +97,7 @@ describe("TrafficRuntime", () => {
     expect(state.busy).toBe(1);
   });
 
-  it("closes a window when its time is over, with everything that was in the ring", () => {
+  it("closes a window at its end, with everything that was in the ring", () => {
     const { ring, pass, windows, seen, state } = setUp();
     pass(9_900);
     ring.put("a", "b", "c", "d", "e", "f", "g");
@@ -140,7 +140,7 @@ describe("TrafficRuntime", () => {
 
   it("scales the cost of programs from the measured part to the whole window", () => {
     const { pass, windows, state } = setUp();
-    for (let turn = 0; turn < 100; turn++) {
+    for (let runSlice = 0; runSlice < 100; runSlice++) {
       state.runs += 10n;
       pass(100);
     }

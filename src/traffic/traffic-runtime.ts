@@ -51,7 +51,7 @@ export interface RuntimeOptions {
   parts: TrafficParts;
   mapBytes: () => number;
   report: (report: TrafficReport) => void;
-  /** Called once, when the ring holds more than it does on an idle host. */
+  /** Called once, when the ring first holds more than it does on an idle host. */
   onBusy?: () => void;
   /** False while the last report is still unsent: the window is extended until it is sent. */
   isReady: () => boolean;
@@ -125,7 +125,7 @@ export class TrafficRuntime implements Disposable {
   /** Runs now, because the ring is filling. Repeats, yielding in between, until the ring is below its wake-up level. */
   wake(): void {
     if (this.#isClosed || this.#next !== undefined) return;
-    if (!this.turn()) return;
+    if (!this.runSlice()) return;
     this.#next = setImmediate(() => {
       this.#next = undefined;
       this.wake();
@@ -137,8 +137,8 @@ export class TrafficRuntime implements Disposable {
     this.#settings = settings;
   }
 
-  /** Drains for at most one slice and does whatever else is due. Returns true while the ring is above its wake-up level. */
-  turn(): boolean {
+  /** Drains for at most one slice, then does other due work. Returns true while the ring is above its wake-up level. */
+  runSlice(): boolean {
     const { ring } = this.#options;
     const pendingBytes = ring.pendingBytes();
     if (!this.#wasBusy && pendingBytes > ring.sizeBytes * busyShare) {

@@ -59,16 +59,16 @@ class FakeKernel {
   }
 }
 
-const ask = (path: string, more = ""): string =>
+const requestText = (path: string, more = ""): string =>
   `POST ${path} HTTP/1.1\r\nHost: shop\r\nAuthorization: Bearer abcdefghijk\r\nContent-Length: 21\r\n${more}\r\n{"password":"hunter"}`;
-const answer = (status: string): string => `HTTP/1.1 ${status}\r\nSet-Cookie: a=b\r\nContent-Length: 2\r\n\r\nok`;
+const responseText = (status: string): string => `HTTP/1.1 ${status}\r\nSet-Cookie: a=b\r\nContent-Length: 2\r\n\r\nok`;
 
 describe("Captures", () => {
   it("pairs and redacts requests, and reports both ends", () => {
     const kernel = new FakeKernel();
     kernel.captures.start({ ...order, includeBody: true });
-    kernel.copy(false, ask("/pay/42?token=x"));
-    kernel.copy(true, answer("200 OK"));
+    kernel.copy(false, requestText("/pay/42?token=x"));
+    kernel.copy(true, responseText("200 OK"));
     expect(kernel.requests).toEqual([
       {
         kind: "captured",
@@ -86,8 +86,8 @@ describe("Captures", () => {
           ["set-cookie", "***"],
           ["content-length", "2"],
         ],
-        requestBytes: ask("/pay/42?token=x").length,
-        responseBytes: answer("200 OK").length,
+        requestBytes: requestText("/pay/42?token=x").length,
+        responseBytes: responseText("200 OK").length,
         ...{ durationNs: 1_000_000, firstByteNs: 1_000_000, queueNs: null },
         requestBody: '{"password":"***"}',
         responseBody: "ok",
@@ -98,8 +98,8 @@ describe("Captures", () => {
   it("omits bodies unless the order includes them", () => {
     const kernel = new FakeKernel();
     kernel.captures.start(order);
-    kernel.copy(false, ask("/a"));
-    kernel.copy(true, answer("200 OK"));
+    kernel.copy(false, requestText("/a"));
+    kernel.copy(true, responseText("200 OK"));
     expect(kernel.requests).toMatchObject([{ requestBody: null, responseBody: null }]);
     expect(JSON.stringify(kernel.reports, (_, value) => (typeof value === "bigint" ? String(value) : value))).not.toContain("hunter");
   });
@@ -114,7 +114,7 @@ describe("Captures", () => {
     [{ status: "error" }, ["/pay/2"]],
     [{ minDurationMs: 3 }, ["/other"]],
     [{ route: "/pay", status: "200" }, ["/pay/1"]],
-  ] satisfies [Partial<CaptureOrder>, string[]][])("keeps to %j", (filter, targets) => {
+  ] satisfies [Partial<CaptureOrder>, string[]][])("captures only what matches %j", (filter, targets) => {
     const kernel = new FakeKernel();
     kernel.captures.start({ ...order, ...filter });
     for (const [target, status] of [
@@ -122,66 +122,66 @@ describe("Captures", () => {
       ["/pay/2", "503 Busy"],
       ["/other", "200 OK"],
     ] as const) {
-      kernel.copy(false, ask(target));
+      kernel.copy(false, requestText(target));
       if (target === "/other") kernel.now += 5_000_000n;
-      kernel.copy(true, answer(status));
+      kernel.copy(true, responseText(status));
     }
     expect(kernel.requests.map((request) => request.target)).toEqual(targets);
   });
 
-  it("takes sizes and times of payloads from their lengths, although only the first 4 KiB are copied", () => {
+  it("reports full sizes and times, although only the first 4 KiB of a payload are copied", () => {
     const kernel = new FakeKernel();
     kernel.captures.start(order);
     const head = "HTTP/1.1 200 OK\r\nContent-Length: 20000000\r\n\r\n";
     const copied = (start: string): string => start.padEnd(4096, "x");
-    kernel.copy(false, ask("/download"));
+    kernel.copy(false, requestText("/download"));
     kernel.copy(true, copied(head), { lengthBytes: 1_000_000 });
     kernel.copy(true, copied(""), { lengthBytes: 20_000_000 + head.length - 1_000_000 });
     expect(kernel.requests).toMatchObject([{ target: "/download", durationNs: 2e6, responseBytes: 20_000_000 + head.length }]);
     const upload = "POST /upload HTTP/1.1\r\nHost: shop\r\nContent-Length: 50000\r\n\r\n";
     kernel.copy(false, copied(upload), { lengthBytes: upload.length + 50_000 });
-    kernel.copy(true, answer("201 Created"));
+    kernel.copy(true, responseText("201 Created"));
     kernel.now += 800_000_000n;
-    kernel.copy(false, ask("/next"));
-    kernel.copy(true, answer("200 OK"));
+    kernel.copy(false, requestText("/next"));
+    kernel.copy(true, responseText("200 OK"));
     expect(kernel.requests.map(({ target, durationNs, requestBytes }) => [target, durationNs, requestBytes])).toEqual([
-      ["/download", 2e6, ask("/download").length],
+      ["/download", 2e6, requestText("/download").length],
       ["/upload", 1e6, upload.length + 50_000],
-      ["/next", 1e6, ask("/next").length],
+      ["/next", 1e6, requestText("/next").length],
     ]);
   });
 
-  it("follows chunked bodies whose writes are longer than what is copied", () => {
+  it("finds the end of chunked bodies whose writes are longer than the copied part", () => {
     const kernel = new FakeKernel();
     kernel.captures.start(order);
     const head = "HTTP/1.1 200 OK\r\nTransfer-Encoding: chunked\r\n\r\n";
     const chunk = "4000\r\n".padEnd(4096, "x");
-    kernel.copy(false, ask("/stream"));
+    kernel.copy(false, requestText("/stream"));
     kernel.copy(true, head);
     for (let count = 0; count < 3; count++) kernel.copy(true, chunk, { lengthBytes: 0x4000 + 8 });
     expect(kernel.requests).toEqual([]);
     kernel.copy(true, "0\r\n\r\n");
     expect(kernel.requests).toMatchObject([{ durationNs: 5e6, responseBytes: head.length + 3 * (0x4000 + 8) + 5 }]);
-    // Two chunks in one write: the end is unknown, but no byte is left out.
-    kernel.copy(false, ask("/stream"));
+    // Two chunks in one write: the end of the body is unknown, but every byte counts.
+    kernel.copy(false, requestText("/stream"));
     kernel.copy(true, head);
     kernel.copy(true, chunk, { lengthBytes: 2 * (0x4000 + 8) + 5 });
     kernel.captures.sweep(kernel.now + 2_000_000_000n);
     expect(kernel.requests[1]).toMatchObject({ durationNs: 2e6, responseBytes: head.length + 2 * (0x4000 + 8) + 5 });
   });
 
-  it("shows no request whose copies did not fit into the ring", () => {
+  it("drops requests whose copies did not fit into the ring", () => {
     const kernel = new FakeKernel();
     kernel.captures.start(order);
-    kernel.copy(false, ask("/lost"));
+    kernel.copy(false, requestText("/lost"));
     // The response to /lost, and the request of /unseen, whose response follows.
-    kernel.copy(true, answer("500 Oops"), { missed: { received: true, sent: true } });
-    kernel.copy(false, ask("/next"));
-    kernel.copy(true, answer("200 OK"));
+    kernel.copy(true, responseText("500 Oops"), { missed: { received: true, sent: true } });
+    kernel.copy(false, requestText("/next"));
+    kernel.copy(true, responseText("200 OK"));
     expect(kernel.requests.map(({ target, status }) => [target, status])).toEqual([["/next", "200"]]);
   });
 
-  it("captures other protocols, too", () => {
+  it("captures protocols other than HTTP", () => {
     const kernel = new FakeKernel();
     kernel.captures.start(order);
     kernel.copy(false, "*3\r\n$3\r\nSET\r\n$3\r\nkey\r\n$6\r\nsecret\r\n");
@@ -199,8 +199,8 @@ describe("Captures", () => {
     ]);
     expect(kernel.isActive).toBe(true);
     for (let index = 0; index < 5; index++) {
-      kernel.copy(false, ask("/a"));
-      kernel.copy(true, answer("200 OK"));
+      kernel.copy(false, requestText("/a"));
+      kernel.copy(true, responseText("200 OK"));
     }
     expect(kernel.reports.map(({ kind }) => kind)).toEqual(["captured", "captured", "capture-ended"]);
     expect(kernel.reports.at(-1)).toEqual({ kind: "capture-ended", captureId: "one", reason: "limit" });
@@ -208,7 +208,7 @@ describe("Captures", () => {
     expect(kernel.isActive).toBe(false);
   });
 
-  it("ends at its deadline, and by an order", () => {
+  it("ends at its deadline or when stopped", () => {
     const kernel = new FakeKernel();
     kernel.captures.start(order);
     kernel.captures.start({ ...order, captureId: "two", pids: [8, 9], durationMs: 20_000, includeBody: true });
@@ -222,12 +222,12 @@ describe("Captures", () => {
     kernel.captures.stop("two");
     expect(kernel.targets.size).toBe(0);
     expect(kernel.reports).toHaveLength(1);
-    kernel.copy(false, ask("/a"));
-    kernel.copy(true, answer("200 OK"));
+    kernel.copy(false, requestText("/a"));
+    kernel.copy(true, responseText("200 OK"));
     expect(kernel.requests).toEqual([]);
   });
 
-  it("changes the processes, not the deadline, by an order with the same id", () => {
+  it("an order with the same id replaces the processes but not the deadline", () => {
     const kernel = new FakeKernel();
     kernel.captures.start(order);
     kernel.now += 5_000_000_000n;
@@ -235,7 +235,7 @@ describe("Captures", () => {
     expect([...kernel.targets]).toEqual([[9, 11_000_000_000n]]);
   });
 
-  it("refuses more captures than it can hold", () => {
+  it("ends captures above the limit at once", () => {
     const kernel = new FakeKernel();
     for (let index = 0; index < 20; index++) kernel.captures.start({ ...order, captureId: String(index) });
     expect(kernel.reports).toHaveLength(4);
@@ -246,7 +246,7 @@ describe("Captures", () => {
     expect(kernel.targets.size).toBe(0);
   });
 
-  it("takes requests of HTTP/2 and DNS from the decoders that count them, of its processes only", () => {
+  it("captures HTTP/2 and DNS from their regular decoders, for its processes only", () => {
     const kernel = new FakeKernel();
     kernel.captures.start(order);
     const ends: StreamEnds = {

@@ -86,12 +86,12 @@ export class Captures implements Disposable {
     this.#streams?.onClose(connectionId, atNs, missed);
   }
 
-  /** A request that is decoded without a capture, too. Takes only HTTP/2 and DNS: payloads of all other protocols are copied. */
+  /** A request from a regular decoder. Only HTTP/2 and DNS are used: payloads of all other protocols are copied for the capture. */
   onRequest(ends: StreamEnds, request: FinishedRequest): void {
     if (ends.protocol === "http2" || ends.protocol === "dns") this.#take(ends, request);
   }
 
-  /** To be called about once a second. */
+  /** Call about once a second. */
   sweep(nowNs: bigint): void {
     if (this.#running.size === 0) return;
     for (const [captureId, { untilNs }] of this.#running) if (untilNs <= nowNs) this.#end(captureId, "expired");

@@ -4,7 +4,7 @@
  * steps up after a run of cheap windows. Pure: the caller measures the cost and applies the step.
  */
 
-/** What each step leaves out, on top of those before it. */
+/** What each step drops, in addition to the steps before it. */
 export const ladderSteps = [
   /** Everything. */
   "full",

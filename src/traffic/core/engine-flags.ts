@@ -3,8 +3,8 @@
 import { setFlagsFromString } from "node:v8";
 
 /**
- * Collect early, keep one helper thread, and compile only very hot functions, of which an idle host has none: saves 8 MB. The heap limit is a
- * fuse far above what the bounded tables need; at it the process aborts and the agent restarts it.
+ * Collect early, keep one helper thread, and compile only very hot functions, of which an idle host has none: saves 8 MB. The heap limit is far
+ * above what the bounded tables need. A process that reaches it has a leak: it aborts, and the agent restarts it.
  */
 export const smallEngineFlags: readonly string[] = [
   "--optimize-for-size",

@@ -69,7 +69,7 @@ export interface ProtocolDecoder {
    */
   onMissed(what: "requests" | "replies", atNs: number): void;
   /** The connection has been idle for a while: responses without an explicit end are complete. */
-  onQuiet(): void;
+  onIdle(): void;
   /** The last call. Null: the connection is not closed but evicted, so that the outcome of open requests is unknown. */
   onClose(atNs: number | null): void;
 }

@@ -30,7 +30,7 @@ export interface ConnectionWatch extends AsyncDisposable {
   readonly object: BpfObject;
 }
 
-/** Events per report; a message of a megabyte would delay the others. */
+/** Events per report. A message of a megabyte would delay the ones behind it. */
 const maxEvents = 2_000;
 /** A scan without an end mark is taken as finished after this time. */
 const maxScanMs = 120_000;

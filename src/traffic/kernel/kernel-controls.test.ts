@@ -1,7 +1,7 @@
 import { describe, expect, it } from "vitest";
 import type { BpfMap } from "../../bpf/index.ts";
 import { trafficProtocols } from "../../model/protocols.ts";
-import { controlsLayout, controlsOf, raiseControl, readFindings, writeControls } from "./kernel-controls.ts";
+import { controlsLayout, controlsOf, incrementControl, readFindings, writeControls } from "./kernel-controls.ts";
 
 const names = (bits: number): string[] => trafficProtocols.filter((_, index) => (bits & (1 << (index + 1))) !== 0);
 
@@ -44,13 +44,13 @@ describe("writeControls()", () => {
   });
 });
 
-describe("raiseControl()", () => {
+describe("incrementControl()", () => {
   it("increments the counter, wraps around, and changes nothing else", () => {
     const { map, stored } = storedControls();
     stored.writeUInt32LE(7, controlsLayout.sampleMask);
     stored.writeUInt32LE(0xffffffff, controlsLayout.tlsUnbound);
-    for (let time = 0; time < 3; time++) raiseControl(map, "generation");
-    raiseControl(map, "tlsUnbound");
+    for (let time = 0; time < 3; time++) incrementControl(map, "generation");
+    incrementControl(map, "tlsUnbound");
     expect([4, 8, 12, 16, 20, 24, 28, 32].map((at) => stored.readUInt32LE(at))).toEqual([7, 0, 0, 0, 0, 3, 0, 0]);
   });
 });

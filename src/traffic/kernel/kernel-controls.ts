@@ -31,7 +31,7 @@ export interface Controls {
   skippedProtocols: number;
   /** As `skippedProtocols`, but not counted as `sampled-out`. */
   disabledProtocols: number;
-  /** Bytes of a payload that go to the ring at most; 0: as many as its protocol needs. */
+  /** At most this many bytes of a payload go to the ring; 0: as many as its protocol needs. */
   streamBytes: number;
   /** Whether `capture_targets` has entries. Default: unchanged. */
   isCapturing?: boolean;
@@ -64,14 +64,14 @@ export function writeControls(map: BpfMap, controls: Controls): void {
 }
 
 /** Invalidates state of connections: which names were emitted (`generation`), or which socket a TLS object is bound to (`tlsUnbound`). */
-export function raiseControl(map: BpfMap, number: "generation" | "tlsUnbound"): void {
+export function incrementControl(map: BpfMap, number: "generation" | "tlsUnbound"): void {
   const at = controlsLayout[number];
   change(map, (value) => value.writeUInt32LE((value.readUInt32LE(at) + 1) >>> 0, at));
 }
 
 /**
- * What the programs have found out. `longSends`: a client has sent so much at once that only a hook at the start of sends can time it; `hiddenReads`: a
- * client reads replies in ways that only a hook inside TCP sees.
+ * Flags that the programs set. `longSends`: a client has sent so much at once that only a hook at the start of a send can time it. `hiddenReads`: a
+ * client reads replies through calls that only a hook inside TCP sees.
  */
 export function readFindings(map: BpfMap): { longSends: boolean; hiddenReads: boolean } {
   const value = Buffer.alloc(controlsLayout.sizeBytes);

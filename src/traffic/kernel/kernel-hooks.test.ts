@@ -16,7 +16,7 @@ describe("hookSetOf()", () => {
     ["uprobe", "plaintext"],
     ["uretprobe", "plaintext"],
     ["syscall", "on-demand"],
-  ])("knows where %s belongs", (section, set) => {
+  ])("assigns %s to its hook set", (section, set) => {
     expect(hookSetOf(section)).toBe(set);
   });
 });
@@ -29,7 +29,7 @@ describe("slotsOf()", () => {
     [2_048, 512],
     [65_536, 16_384],
     [1_000_000, 16_384],
-  ])("gives of %d connections %d a place", (maxConnections, slots) => {
+  ])("for %d connections, makes %d of them array slots", (maxConnections, slots) => {
     expect(slotsOf(maxConnections, maxConnectionSlots)).toBe(slots);
   });
 });

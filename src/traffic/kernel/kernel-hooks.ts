@@ -112,7 +112,7 @@ export function ignoreProcesses(object: Pick<BpfObject, "map">, pids: readonly n
   }
 }
 
-/** Most of `connection_slots` and of `request_slots`, which take their memory at once: 6 and 3.4 MiB. */
+/** Upper limits of `connection_slots` and `request_slots`. Arrays are allocated at once: 6 MiB and 3.4 MiB. */
 export const maxConnectionSlots = 16_384;
 const maxRequestSlots = 1_024;
 

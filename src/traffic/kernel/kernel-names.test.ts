@@ -115,7 +115,7 @@ describe("KernelNames", () => {
     expect(names.status(99)).toBe("WRONGTYPE");
   });
 
-  it("is bounded", () => {
+  it("keeps a bounded number of names", () => {
     const names = new KernelNames({ maxNames: 10 });
     for (let index = 0; index < 50; index++) learn(names, { fingerprint: BigInt(index + 2), bytes: `GET /${index}x HTTP/1.1\r\n\r\n` });
     expect(names.size).toBe(10);

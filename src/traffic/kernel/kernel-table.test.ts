@@ -148,7 +148,7 @@ describe("KernelTable", () => {
     ]);
   });
 
-  it("is exact when totals wrap", () => {
+  it("returns exact differences when totals wrap", () => {
     const kernel = new Kernel();
     kernel.learn(42n, "GET /a HTTP/1.1\r\n\r\n");
     const key = kernel.key();

@@ -10,7 +10,7 @@ import { type LossKind, type PeerName, type RequestGroup, type TrafficName, type
 import { isHttpError } from "../protocols/http/http-status.ts";
 import { otherRoute } from "../requests/route-limiter.ts";
 import { unknownRoute } from "../requests/route-template.ts";
-import { raiseControl } from "./kernel-controls.ts";
+import { incrementControl } from "./kernel-controls.ts";
 import {
   fingerprints,
   httpMethods,
@@ -189,7 +189,7 @@ export class KernelTable {
       this.names.forget(fingerprint);
     }
     this.#emittedNames = learned.length - evicted.length;
-    raiseControl(this.#controls, "generation");
+    incrementControl(this.#controls, "generation");
   }
 
   /** Null: not known yet; the kind waits. */

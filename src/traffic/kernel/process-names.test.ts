@@ -12,16 +12,16 @@ it("ProcessNames keeps the name of a process that has ended for the window that 
     reads++;
     return running.get(pid) ?? null;
   });
-  names.see(5, record(), at);
+  names.observe(5, record(), at);
   running.clear();
-  names.see(5, record(), at);
-  names.see(6, record(), at);
+  names.observe(5, record(), at);
+  names.observe(6, record(), at);
   expect([names.nameOf(5), names.nameOf(6), reads]).toEqual(["curl", undefined, 2]);
-  names.turn();
-  names.see(5, record(), at);
+  names.endWindow();
+  names.observe(5, record(), at);
   expect(names.nameOf(5)).toBe("curl");
-  names.turn();
-  names.turn();
+  names.endWindow();
+  names.endWindow();
   expect(names.nameOf(5)).toBeUndefined();
 });
 
@@ -31,35 +31,35 @@ it("ProcessNames takes the name from the record, without reading the process", (
     reads++;
     return null;
   });
-  names.see(5, record("curl"), at);
-  names.see(6, record("fifteen-letters"), at);
-  names.see(7, record("tab\there"), at);
+  names.observe(5, record("curl"), at);
+  names.observe(6, record("fifteen-letters"), at);
+  names.observe(7, record("tab\there"), at);
   expect([names.nameOf(5), names.nameOf(6), names.nameOf(7), reads]).toEqual(["curl", "fifteen-letters", "tabhere", 0]);
 });
 
 it("ProcessNames takes a name from a later record, and one from the window before", () => {
   const names = new ProcessNames(() => null);
-  names.see(5, record(), at);
-  names.see(5, record("curl"), at);
-  names.turn();
-  names.see(5, record(), at);
-  names.turn();
+  names.observe(5, record(), at);
+  names.observe(5, record("curl"), at);
+  names.endWindow();
+  names.observe(5, record(), at);
+  names.endWindow();
   expect(names.nameOf(5)).toBe("curl");
 });
 
 it("ProcessNames keeps a name that is used in each window", () => {
   const names = new ProcessNames(() => null);
-  names.see(5, record("curl"), at);
-  names.see(6, record("wget"), at);
+  names.observe(5, record("curl"), at);
+  names.observe(6, record("wget"), at);
   for (let window = 0; window < 4; window++) {
     expect(names.nameOf(5)).toBe("curl");
-    names.turn();
+    names.endWindow();
   }
   expect(names.nameOf(6)).toBeUndefined();
 });
 
 it("ProcessNames reads no more processes than its limit", () => {
   const names = new ProcessNames((pid) => `p${pid}`, 2);
-  for (const pid of [1, 2, 3]) names.see(pid, record(), at);
+  for (const pid of [1, 2, 3]) names.observe(pid, record(), at);
   expect([names.nameOf(2), names.nameOf(3)]).toEqual(["p2", undefined]);
 });

@@ -1,8 +1,8 @@
 import { decodeProcessName, readProcessName } from "../../host/index.ts";
 
 /**
- * Names of processes when their traffic is seen, for those that end before the agent scans them. Kept for the window that saw them and the next, and
- * longer if they are used in each: a repeated kind of request does not carry a name.
+ * Names of processes, read while their traffic is seen, for those that exit before the agent scans them. A name is kept for its window and the
+ * next one, and for as long as every window uses it: repeated requests of one kind do not carry the name.
  */
 export class ProcessNames {
   readonly #read: (pid: number) => string | null;
@@ -16,7 +16,7 @@ export class ProcessNames {
   }
 
   /** Called with every record, which holds the name at `nameAt` or zeros. Decodes the name, or reads it from the process, once per window and process. */
-  see(pid: number, record: Buffer, nameAt: number): void {
+  observe(pid: number, record: Buffer, nameAt: number): void {
     const known = this.#now.get(pid);
     if (known !== undefined && (known !== null || record[nameAt] === 0)) return;
     if (known === undefined && this.#now.size >= this.#maxNames) return;
@@ -29,8 +29,8 @@ export class ProcessNames {
     return name;
   }
 
-  /** A window has ended. */
-  turn(): void {
+  /** Drops names that neither this window nor the previous one used. */
+  endWindow(): void {
     this.#before = this.#now;
     this.#now = new Map();
   }

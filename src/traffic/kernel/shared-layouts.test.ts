@@ -52,7 +52,7 @@ describe.runIf(spawnSync("clang", ["--version"]).status === 0)("layouts shared w
     expect(Object.fromEntries(found)).toEqual(offsets);
   });
 
-  it("numbers protocols and losses as in C", () => {
+  it("protocols and losses have the same numbers as in C", () => {
     const protocols = layout.enumeration("protocol");
     expect(trafficProtocols.map((name) => protocols.get(`PROTOCOL_${name.toUpperCase()}`))).toEqual(
       trafficProtocols.map((_, index) => index + 1),

@@ -9,7 +9,7 @@ export interface ClientHello {
   serverName: string | null;
   /** Offered by ALPN, such as `h2`. */
   protocols: string[];
-  /** The message is not truncated. */
+  /** False if the message is truncated. */
   isComplete: boolean;
 }
 

@@ -67,7 +67,7 @@ describe("createDnsDecoder()", () => {
     expect(new Replay(createDnsDecoder).play(dnsTcpRefused).close().lines).toEqual(["MX | nothere.example | REFUSED!"]);
   });
 
-  it("takes NXDOMAIN for a success, and reads length and message from separate payloads", () => {
+  it("counts NXDOMAIN as a success, and reads length and message from separate payloads", () => {
     const sent = query("gone.example.com");
     const replied = query("gone.example.com", 1, 0x8183);
     const length = (bytes: Buffer) => Buffer.from([0, bytes.length]);
@@ -79,7 +79,7 @@ describe("createDnsDecoder()", () => {
   it("does not mistake a message without its length for a length, whatever its id", () => {
     const sent = query("a.x.test");
     const replied = query("a.x.test", 1, 0x8180);
-    // The id equals the length of the rest: by itself, the payload would be one complete message.
+    // The id equals the length of the rest, so the payload alone looks like one complete message.
     for (const message of [sent, replied]) message.writeUInt16BE(message.length - 2, 0);
     const length = Buffer.from([0, sent.length]);
     const replay = new Replay(createDnsDecoder).request(length).request(sent).reply(length).reply(replied);

@@ -6,7 +6,7 @@ interface KafkaApi {
   flexibleFrom: number;
   /** Highest version accepted by recognition: the protocol's, plus a margin for newer ones. */
   maxVersion: number;
-  /** First version whose response starts with a throttle time and the error; and whether earlier ones start with the error. */
+  /** First version whose response starts with a throttle time and the error. `isFirstBefore`: responses of earlier versions start with the error. */
   error?: { afterThrottleFrom: number; isFirstBefore: boolean; until?: number };
 }
 

@@ -141,7 +141,7 @@ class KafkaExchange {
     );
     request.state = (key << 16) | version;
     // The broker sends no response.
-    if (topic?.isUnanswered === true) this.#inFlight.end(request);
+    if (topic?.isOneWay === true) this.#inFlight.end(request);
   }
 
   #onReply(bytes: Buffer, from: number, to: number, frame: FrameTimes): void {
@@ -169,25 +169,25 @@ function isKafkaHead(bytes: Buffer, at: number): boolean {
 interface Topic {
   /** Empty if unknown. */
   name: string;
-  isUnanswered: boolean;
+  isOneWay: boolean;
 }
 
 function producedTopic(fields: Fields, version: number, isFlexible: boolean): Topic {
   if (version >= 3) fields.text(isFlexible); // transaction
   const acks = fields.int(2);
-  const isUnanswered = acks === 0 && !fields.isCut;
+  const isOneWay = acks === 0 && !fields.isCut;
   fields.skip(4); // timeout
   // From version 13 on, topics are identified by UUID.
-  return { name: version >= 13 ? "" : topicName(fields, isFlexible), isUnanswered };
+  return { name: version >= 13 ? "" : topicName(fields, isFlexible), isOneWay };
 }
 
 function fetchedTopic(fields: Fields, version: number, isFlexible: boolean): Topic {
-  if (version >= 13) return { name: "", isUnanswered: false };
+  if (version >= 13) return { name: "", isOneWay: false };
   fields.skip(12); // replica, longest wait, least bytes
   if (version >= 3) fields.skip(4); // most bytes
   if (version >= 4) fields.skip(1); // isolation
   if (version >= 7) fields.skip(8); // session
-  return { name: topicName(fields, isFlexible), isUnanswered: false };
+  return { name: topicName(fields, isFlexible), isOneWay: false };
 }
 
 function topicName(fields: Fields, isFlexible: boolean): string {

@@ -84,7 +84,7 @@ class MemcachedBinaryDecoder implements ProtocolDecoder {
     this.#inFlight.giveUp();
   }
 
-  onQuiet(): void {
+  onIdle(): void {
     if (this.#replies.isLost) this.#inFlight.endResponded();
   }
 
@@ -102,7 +102,7 @@ class MemcachedBinaryDecoder implements ProtocolDecoder {
 
   #onReply(bytes: Buffer, from: number, frame: FrameTimes): void {
     const opcode = bytes[from + 1] ?? 0;
-    const request = this.#findAsked(opcode, bytes.readUInt32BE(from + 12));
+    const request = this.#findRequest(opcode, bytes.readUInt32BE(from + 12));
     if (request === undefined) {
       this.#context.sink.undecoded(1);
       return;
@@ -121,7 +121,7 @@ class MemcachedBinaryDecoder implements ProtocolDecoder {
     return code === 0 ? "" : (statuses.get(code) ?? `0x${code.toString(16)}`);
   }
 
-  #findAsked(opcode: number, opaque: number): OpenRequest | undefined {
+  #findRequest(opcode: number, opaque: number): OpenRequest | undefined {
     return this.#inFlight.find((request) => request.id === opaque && request.state === opcode);
   }
 

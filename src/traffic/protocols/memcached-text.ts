@@ -164,12 +164,12 @@ class MemcachedTextExchange {
     return /^[a-z_]{1,20}$/.test(verb) ? this.#begin("", oneLine, 0, false) : -1;
   }
 
-  #begin(verb: string, state: number, dataBytes: number, isUnanswered: boolean): number {
+  #begin(verb: string, state: number, dataBytes: number, isOneWay: boolean): number {
     if (dataBytes < 0) return -1;
     const { lengthBytes } = this.#requests;
     const request = this.#inFlight.begin(this.#requests, verb, verb === "" ? unknownRoute : verb, lengthBytes + dataBytes);
     request.state = state;
-    if (isUnanswered) this.#inFlight.end(request);
+    if (isOneWay) this.#inFlight.end(request);
     return dataBytes;
   }
 

@@ -4,7 +4,7 @@ import { memcachedBinary, memcachedText } from "./recorded.fixture.ts";
 import { Replay } from "./replay.fixture.ts";
 
 describe("createMemcachedDecoder()", () => {
-  it("names text commands, pipelined, with and without replies, with data of any length", () => {
+  it("decodes text commands: pipelined, with and without replies, with data of any length", () => {
     const replay = new Replay(createMemcachedDecoder).play(memcachedText).close();
     expect(replay.lines).toEqual([
       "set | set | STORED",
@@ -53,7 +53,7 @@ describe("createMemcachedDecoder()", () => {
     expect(replay.undecodedCount).toBe(0);
   });
 
-  it("names binary commands, including quiet ones", () => {
+  it("decodes binary commands, including quiet ones", () => {
     const replay = new Replay(createMemcachedDecoder).play(memcachedBinary).close();
     expect(replay.lines).toEqual([
       "set | set | ",

@@ -24,8 +24,8 @@ class MemcachedDecoder implements ProtocolDecoder {
     this.#decoder?.onMissed(what, atNs);
   }
 
-  onQuiet(): void {
-    this.#decoder?.onQuiet();
+  onIdle(): void {
+    this.#decoder?.onIdle();
   }
 
   onClose(atNs: number | null): void {

@@ -13,7 +13,7 @@ function packet(sequence: number, body: string): Buffer {
 const ok = packet(1, "\x00\x00\x00\x02\x00\x00\x00");
 
 describe("createMysqlDecoder()", () => {
-  it("names what a session did: text and prepared statements, errors, a long result, pipelined commands", () => {
+  it("decodes a session: text and prepared statements, errors, a long result, pipelined commands", () => {
     const replay = new Replay(createMysqlDecoder).play(mariadbCommands).close();
     expect(replay.lines).toEqual([
       "CREATE | CREATE DATABASE IF NOT EXISTS d | ",
@@ -38,7 +38,7 @@ describe("createMysqlDecoder()", () => {
     expect(replay.undecodedCount).toBe(0);
   });
 
-  it("reads what the command-line client sends", () => {
+  it("decodes a session of the command-line client", () => {
     expect(new Replay(createMysqlDecoder).play(mariadbClient).close().lines).toEqual([
       "SELECT | select count(*) from t | ",
       "SELECT | select * from t where name = ? | ",
@@ -52,7 +52,7 @@ describe("createMysqlDecoder()", () => {
     expect(replay.undecodedCount).toBe(2);
   });
 
-  it("reads and counts nothing after the request for TLS", () => {
+  it("decodes and counts nothing after the request for TLS", () => {
     const greeting = Buffer.from(mariadbClient[0]?.[2] ?? "", "base64");
     const request = packet(1, `\x85\xae\xff\x00${"\0".repeat(28)}`);
     const replay = new Replay(createMysqlDecoder)
@@ -64,7 +64,7 @@ describe("createMysqlDecoder()", () => {
     expect([replay.lines, replay.undecodedCount]).toEqual([[], 0]);
   });
 
-  it("times from the command to the last byte of its reply", () => {
+  it("measures from the command to the last byte of its reply", () => {
     const replay = new Replay(createMysqlDecoder)
       .request(packet(0, "\x03SELECT a FROM b"))
       .reply(packet(1, "\x01"))
@@ -79,7 +79,7 @@ describe("createMysqlDecoder()", () => {
     });
   });
 
-  it("joins in the middle of a connection: unknown statements have no text", () => {
+  it("after joining midway, has no text for statements prepared before", () => {
     const execute = packet(0, "\x17\x09\x00\x00\x00\x00\x01\x00\x00\x00");
     const replay = new Replay(createMysqlDecoder)
       .reply(packet(3, "row"))

@@ -39,7 +39,7 @@ const commandNames: ReadonlyMap<number, string> = new Map([
   [0x1e, "BINLOG DUMP GTID"],
   [0x1f, "RESET CONNECTION"],
 ]);
-const unanswered = new Set([comQuit, comSendLongData, comClose]);
+const oneWayCommands = new Set([comQuit, comSendLongData, comClose]);
 const capabilityCompress = 0x20;
 const capabilitySsl = 0x800;
 const capabilityZstd = 0x4000000;
@@ -52,12 +52,12 @@ const maxStatements = 1024;
 const headerBytes = 4;
 /** Values of `OpenRequest.state`. */
 const waiting = 0;
-const begun = 1;
+const replyStarted = 1;
 const unknownNames: SqlTemplate = { verb: "", template: unknownRoute };
 
 export function isMysqlCommand(command: number): boolean {
   return (
-    unanswered.has(command) ||
+    oneWayCommands.has(command) ||
     command === comQuery ||
     command === comPrepare ||
     command === comExecute ||
@@ -87,7 +87,7 @@ class MysqlDecoder implements ProtocolDecoder {
   #isGreeting = false;
   /** The server has requested a file (LOAD DATA LOCAL) or reported progress (MariaDB): the reply is yet to come, and client packets are not requests. */
   #isUnderWay = false;
-  /** Nothing can be read from here on: compressed traffic is counted; encrypted traffic comes as its own connection if TLS probes see it. */
+  /** Nothing can be decoded from here on. Compressed traffic is counted; encrypted traffic arrives as its own connection if TLS probes see it. */
   #opaque: "no" | "compressed" | "encrypted" = "no";
 
   constructor(context: DecoderContext) {
@@ -131,20 +131,20 @@ class MysqlDecoder implements ProtocolDecoder {
     }
     const isPiped = this.#inFlight.size > 1;
     if (!isPiped) this.#inFlight.responded(request, chunk.fullLength, chunk.atNs);
-    else if (request.state === begun || this.#replies.isLost) this.#inFlight.responded(request, 0, chunk.atNs);
+    else if (request.state === replyStarted || this.#replies.isLost) this.#inFlight.responded(request, 0, chunk.atNs);
     if (request.state === waiting || isPiped || this.#isUnderWay) this.#pushReply(chunk, isPiped);
   }
 
   /** Requests whose reply has started have their status. */
   onMissed(what: "requests" | "replies"): void {
     if (what === "requests") this.#requests.lose();
-    this.#endBegun();
+    this.#endReplied();
     this.#inFlight.giveUp();
     this.#replies.reset();
   }
 
-  onQuiet(): void {
-    this.#endBegun();
+  onIdle(): void {
+    this.#endReplied();
   }
 
   onClose(atNs: number | null): void {
@@ -173,9 +173,9 @@ class MysqlDecoder implements ProtocolDecoder {
       return;
     }
     this.#isUnderWay = false;
-    this.#endBegun();
+    this.#endReplied();
     if (this.#inFlight.size === 0) this.#replies.reset();
-    if (unanswered.has(command)) {
+    if (oneWayCommands.has(command)) {
       if (command === comClose && to - from >= 9) this.#statements.delete(bytes.readUInt32LE(from + 5));
       return;
     }
@@ -190,7 +190,7 @@ class MysqlDecoder implements ProtocolDecoder {
   }
 
   /** Requests whose reply started before this command are complete. */
-  #endBegun(): void {
+  #endReplied(): void {
     for (let oldest = this.#inFlight.oldest; oldest !== undefined && oldest.firstByteNs >= 0; oldest = this.#inFlight.oldest) {
       this.#inFlight.end(oldest);
     }
@@ -228,7 +228,7 @@ class MysqlDecoder implements ProtocolDecoder {
     let request = this.#inFlight.oldest;
     if (request === undefined) return;
     const isFirst = bytes[from + 3] === 1;
-    if (request.state === begun) {
+    if (request.state === replyStarted) {
       // Its number continues those of the file, or of progress.
       if (this.#isUnderWay) this.#readFirst(request, bytes, from + headerBytes, to);
       if (!isFirst || !this.#isPiped) return;
@@ -237,7 +237,7 @@ class MysqlDecoder implements ProtocolDecoder {
       if (request === undefined) return;
     }
     if (!isFirst) return;
-    request.state = begun;
+    request.state = replyStarted;
     if (this.#isPiped) this.#inFlight.responded(request, to - from, this.#replyAtNs);
     this.#readFirst(request, bytes, from + headerBytes, to);
   }

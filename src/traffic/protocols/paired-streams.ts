@@ -44,7 +44,7 @@ export class PairedByName implements ProtocolDecoder {
     }
   }
 
-  onQuiet(): void {
+  onIdle(): void {
     this.#inFlight.giveUpUncertain();
   }
 
@@ -93,7 +93,7 @@ export class PairedByOrder implements ProtocolDecoder {
     }
   }
 
-  onQuiet(): void {
+  onIdle(): void {
     if (this.#isReplyLost) this.#inFlight.endResponded();
   }
 

@@ -13,7 +13,7 @@ const select = "SELECT | select name from t where id = ? | ";
 const update = "UPDATE | update t set name = ? where id = ? | ";
 
 describe("createPostgresDecoder()", () => {
-  it("names simple queries, errors and COPY", () => {
+  it("decodes simple queries, errors and COPY", () => {
     const replay = new Replay(createPostgresDecoder).play(psql).close();
     expect(replay.lines).toEqual([
       "CREATE | create table t (id int primary key, name text) | ",
@@ -31,7 +31,7 @@ describe("createPostgresDecoder()", () => {
     expect(replay.undecodedCount).toBe(0);
   });
 
-  it("names extended queries and statements prepared before", () => {
+  it("decodes extended queries and statements prepared earlier", () => {
     const all = [select, update, select, update, select, update];
     expect(new Replay(createPostgresDecoder).play(pgbenchExtended).close().lines).toEqual(all);
     expect(new Replay(createPostgresDecoder).play(pgbenchPrepared).close().lines).toEqual(all);
@@ -72,7 +72,7 @@ describe("createPostgresDecoder()", () => {
     expect(replay.lines).toEqual(["SELECT | select nope | 42703!"]);
   });
 
-  it("knows statements of payloads that the kernel counted", () => {
+  it("knows statements from payloads that the kernel counted", () => {
     const replay = new Replay(createPostgresDecoder);
     replay.decoder.onPrepared?.(Buffer.from(`${message("P", "s1\0select a from b where c = 'secret'\0\0\0")}${message("S", "")}`), false);
     replay.request(message("B", "\0s1\0\0\0\0\0\0\0") + message("E", "\0\0\0\0\0") + message("S", ""));
@@ -89,7 +89,7 @@ describe("createPostgresDecoder()", () => {
   });
 
   it.each(["E 12:30", "D 12:30", "E\0\0row", "E\0\0\0\x05C1234", "D\0\0\0\x05", "Z...."])(
-    "takes no part of a row for a message when rows were cut before it: %j",
+    "does not mistake part of a row for a message after truncated rows: %j",
     (part) => {
       const replay = new Replay(createPostgresDecoder).request(message("Q", "select 1\0") + message("Q", "select 2\0"));
       replay.reply(message("T", "columns") + message("D", "row"), 50_000).reply(`${part}${"x".repeat(500)}${message("Z", "I")}`);
@@ -100,7 +100,7 @@ describe("createPostgresDecoder()", () => {
     },
   );
 
-  it("reads nothing of an encrypted connection", () => {
+  it("decodes nothing of an encrypted connection", () => {
     const replay = new Replay(createPostgresDecoder).request(Buffer.from("0000000804d2162f", "hex")).reply("S");
     replay.request("\x16\x03\x01\x02\x00\x01\x00\x01\xfc\x03\x03").reply("\x16\x03\x03\x00\x7a").close();
     expect([replay.lines, replay.undecodedCount]).toEqual([[], 0]);

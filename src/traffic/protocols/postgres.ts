@@ -78,7 +78,7 @@ class PostgresDecoder implements ProtocolDecoder {
   #syncs: (OpenRequest | null)[] = [];
   /** SQLSTATE of an error in a batch before its Sync was sent: requests up to that Sync are not run either. */
   #failedBy: string | null = null;
-  /** Parsed and not used yet: emitted only if parsing fails. */
+  /** Statements that were parsed but not run yet: emitted only if parsing fails. */
   #parsed: { names: SqlTemplate; atNs: number; startNs: number; lengthBytes: number } | null = null;
 
   constructor(context: DecoderContext) {
@@ -139,7 +139,7 @@ class PostgresDecoder implements ProtocolDecoder {
     this.#parsed = null;
   }
 
-  onQuiet(): void {
+  onIdle(): void {
     if (this.#replies.isLost) this.#inFlight.endResponded();
   }
 

@@ -3,7 +3,7 @@
  * Long ones are cut, as the kernel cuts them.
  */
 
-/** Who sent it, its whole length, and its head in base64. */
+/** Sender, full length, and the head in base64. */
 export type RecordedPayload = readonly [from: "client" | "server", lengthBytes: number, head: string];
 
 export const mariadbCommands: readonly RecordedPayload[] = [

@@ -4,7 +4,7 @@ import { createRedisDecoder, redisErrorWord, redisNames } from "./redis.ts";
 import { Replay } from "./replay.fixture.ts";
 
 describe("createRedisDecoder()", () => {
-  it("names commands and errors of a session in RESP2 and RESP3", () => {
+  it("decodes commands and errors of a session in RESP2 and RESP3", () => {
     const replay = new Replay(createRedisDecoder).play(redisCli).close();
     expect(replay.lines).toEqual([
       "COMMAND | COMMAND DOCS | ",
@@ -30,7 +30,7 @@ describe("createRedisDecoder()", () => {
     expect(new Replay(createRedisDecoder).play(redisPipelineGet).close().lines).toEqual(Array(32).fill("GET | GET | "));
   });
 
-  it("reads inline commands, and commands in pieces", () => {
+  it("decodes inline commands, and commands split over payloads", () => {
     expect(new Replay(createRedisDecoder).play(redisInline).close().lines).toEqual([
       "PING | PING | ",
       "SET | SET | ",
@@ -46,7 +46,7 @@ describe("createRedisDecoder()", () => {
     expect(replay.undecodedCount).toBe(0);
   });
 
-  it("times each command of a pipeline to its own reply", () => {
+  it("measures each command of a pipeline up to its own reply", () => {
     const replay = new Replay(createRedisDecoder).request("PING\r\nPING\r\n").reply("+PONG\r\n").reply("+PO").reply("NG\r\n");
     expect(replay.requests.map(({ durationNs, firstByteNs }) => [durationNs, firstByteNs])).toEqual([
       [1_000_000, 1_000_000],

@@ -26,7 +26,7 @@ const containers = new Set(
 /** In the spellings that clients use. */
 const containerTexts = new Set([...containers].flatMap((name) => [name, name.toLowerCase()]));
 /** After these, the server sends messages without a request. */
-const listening = new Set("SUBSCRIBE PSUBSCRIBE SSUBSCRIBE MONITOR PSYNC SYNC".split(" "));
+const subscribeCommands = new Set("SUBSCRIBE PSUBSCRIBE SSUBSCRIBE MONITOR PSYNC SYNC".split(" "));
 /** First words of messages to subscribers. */
 const pushes = new Set(["message", "pmessage", "smessage", "invalidate"]);
 
@@ -48,7 +48,7 @@ class RedisExchange {
   readonly #context: DecoderContext;
   readonly #inFlight: RequestsInFlight;
   readonly #names = new Map<string, { method: string; route: string }>();
-  #isListening = false;
+  #isSubscribed = false;
 
   constructor(context: DecoderContext) {
     this.#context = context;
@@ -59,7 +59,7 @@ class RedisExchange {
       (chunk) => this.#inFlight.beginHole(chunk),
     );
     const replies = new RedisScanner(
-      { isFirstWanted: () => this.#isListening, isSecondWanted: () => false },
+      { isFirstWanted: () => this.#isSubscribed, isSecondWanted: () => false },
       (value, chunk) => this.#onReply(value, chunk),
       (chunk, lostBytes) => this.decoder.loseReplies(chunk, lostBytes),
     );
@@ -80,7 +80,7 @@ class RedisExchange {
       return;
     }
     const { method, route } = this.#namesOf(first, second);
-    if (listening.has(method)) this.#isListening = true;
+    if (subscribeCommands.has(method)) this.#isSubscribed = true;
     this.#inFlight.begin(value, method, route, value.lengthBytes);
   }
 
@@ -99,14 +99,14 @@ class RedisExchange {
       if (value.type === 0x7c || !this.#isAcknowledgement(value)) return;
     }
     const request = this.#inFlight.oldest;
-    if (this.#isListening && value.type === 0x2a) {
+    if (this.#isSubscribed && value.type === 0x2a) {
       if (pushes.has(value.first)) return;
       // One command may subscribe to many channels, each with its own acknowledgement.
       if (value.first.endsWith("subscribe") && request?.method !== value.first.toUpperCase()) return;
     }
     if (request === undefined || request.isHole) {
       if (request !== undefined) this.#inFlight.responded(request, 0, chunk.atNs);
-      if (!this.#isListening) this.#context.sink.undecoded(1);
+      if (!this.#isSubscribed) this.#context.sink.undecoded(1);
       return;
     }
     if (value.type === 0x2d || value.type === 0x21) {

@@ -20,7 +20,7 @@ describe("createSqlTemplater()", () => {
     }
   });
 
-  it("finds statements whatever their literals, and clears the cache when it is full", () => {
+  it("caches statements regardless of their literals, and clears the cache when it is full", () => {
     const templater = createSqlTemplater({ dialect: "mysql", maxTemplates: 2 });
     const ask = (text: string) => templater(Buffer.from(text), 0, text.length, false);
     const first = ask("SELECT a FROM t WHERE b = 'x' AND c = 12");

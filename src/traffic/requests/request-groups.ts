@@ -72,7 +72,7 @@ interface Group {
   firstByte: GrowingHistogram;
 }
 
-/** The groups of one endpoint. A connection holds on to it, so that adding a request needs no key. */
+/** The groups of one endpoint. A connection keeps a reference, so that adding a request needs no key. */
 export interface EndpointGroups {
   readonly endpoint: Endpoint;
   /** By route, then method, then status with its error flag. */

@@ -22,7 +22,7 @@ export interface OpenRequest {
   isHole: boolean;
   /** Records were lost that may have held its reply. */
   isReplyUncertain: boolean;
-  /** For the decoder: what it has to remember about the reply. */
+  /** For the decoder's own use, such as how the reply ends. */
   state: number;
 }
 
@@ -85,7 +85,7 @@ export class RequestsInFlight {
     return request;
   }
 
-  /** Request bytes were sent that were not seen: any number of requests. */
+  /** Bytes of an unknown number of requests were sent but not seen. */
   beginHole(start: RequestStart): void {
     if (this.newest?.isHole === true) return;
     this.begin(start, "", unknownRoute, 0).isHole = true;

@@ -41,7 +41,7 @@ describe("RouteLimiter", () => {
     expect(limiter.takeOverflow()).toBe(0);
   });
 
-  it("does not count again what has lost its route before", () => {
+  it("does not count requests again that lost their route earlier", () => {
     const limiter = new RouteLimiter({ maxRoutesPerService: 1 });
     limiter.limit("s", "a");
     expect(limiter.limit("s", otherRoute, 7)).toBe(otherRoute);

@@ -81,7 +81,7 @@ function isRandomRun(run: string): boolean {
   return run.length >= 25;
 }
 
-/** Several words with hyphens, underscores or dots: one that is an id makes the whole an id. */
+/** Several words joined by hyphens, underscores or dots: an id if one of them is an id. */
 function hasIdPiece(text: string): boolean {
   const pieces = text.split(/[-_.~!]/);
   if (pieces.length === 1) return isRandomRun(text);
@@ -94,7 +94,7 @@ function isId(text: string): boolean {
   if (versionWord.test(text)) return false;
   // Email addresses; a leading @ is a scope or a handle.
   if (text.indexOf("@") > 0 || text.includes(",") || text.includes("|")) return true;
-  // Blanks, quotes and control characters are user input.
+  // Blanks, quotes and control characters occur only in user input.
   if (/[^\p{L}\p{N}\p{M}\-._~!$&'()*+;=:@{}[\]<>^]/u.test(text)) return true;
   return hasIdPiece(text) || redactShapes(text) !== text;
 }
@@ -104,7 +104,7 @@ function decodeSegment(segment: string): string | null {
   try {
     return decodeURIComponent(segment);
   } catch {
-    // Not UTF-8, or truncated within an escape: not the name of a kind of thing.
+    // Not UTF-8, or truncated within an escape: treat it as an id.
     return null;
   }
 }

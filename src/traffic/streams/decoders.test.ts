@@ -46,7 +46,7 @@ describe.each(decoders)("the decoder of %s", (_, factory) => {
         const [from, lengthBytes, head] = random.below(4) === 0 ? random.pick(random.pick(all)) : random.pick(recording);
         const bytes = mangle(random, Buffer.from(head, "base64"));
         const length = random.pick([bytes.length, bytes.length + random.below(5000), Math.max(lengthBytes, bytes.length), 2 ** 31 - 1]);
-        if (random.below(20) === 0) replay.decoder.onQuiet();
+        if (random.below(20) === 0) replay.decoder.onIdle();
         if (random.below(20) === 0) replay.miss(random.pick(["requests", "replies"]));
         if (from === "client") replay.request(bytes, length);
         else replay.reply(bytes, length);

@@ -10,7 +10,7 @@ import { createMysqlDecoder } from "../protocols/mysql.ts";
 import { createPostgresDecoder } from "../protocols/postgres.ts";
 import { createRedisDecoder } from "../protocols/redis.ts";
 
-/** Not in it: HTTP (see above), gRPC, which the decoder of HTTP/2 reads, and TLS, of which only the ClientHello is read. */
+/** Without HTTP (see above), gRPC (decoded as HTTP/2) and TLS (only the ClientHello is parsed). */
 export const databaseDecoders: Record<Exclude<TrafficProtocol, "http" | "http2" | "grpc" | "tls">, DecoderFactory> = {
   postgres: createPostgresDecoder,
   mysql: createMysqlDecoder,

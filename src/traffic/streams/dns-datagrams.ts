@@ -110,7 +110,7 @@ export class DnsDatagrams {
     let queries = this.#open.get(key);
     const { peerPort } = record;
     const peerAddress = knownAddress(record);
-    // A retry, because the query or its reply got lost: time counts from the first.
+    // A retry after a lost query or reply: the duration counts from the first query.
     if (queries?.some(({ ends }) => peerPort !== 0 && ends.peerPort === peerPort && ends.peerAddress === peerAddress) === true) return;
     if (this.#openCount >= maxOpenQueries) {
       this.#options.onLoss("undecoded", 1);

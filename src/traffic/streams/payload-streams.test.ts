@@ -61,7 +61,7 @@ describe("PayloadStreams", () => {
     expect(losses.size).toBe(0);
   });
 
-  it("trusts the kernel's protocol and role", () => {
+  it("uses the kernel's protocol and role", () => {
     const { streams, taken } = setUp();
     streams.onPayload(record("PING\r\n", { protocol: "redis", role: "client" }));
     streams.onPayload(record("+PONG\r\n", { isSent: false, protocol: "redis", role: "client" }));
@@ -125,7 +125,7 @@ describe("PayloadStreams", () => {
     expect(losses).toEqual(new Map([["undecoded", 1]]));
   });
 
-  it("gives up a connection of an unknown protocol, once", () => {
+  it("counts a connection of an unknown protocol once", () => {
     const { streams, taken, losses } = setUp();
     for (let count = 0; count < 20; count++) streams.onPayload(record("\x01\x02\x03 something else"));
     expect(losses).toEqual(new Map([["unknown-protocol", 1]]));
@@ -133,7 +133,7 @@ describe("PayloadStreams", () => {
     expect(taken()).toEqual([]);
   });
 
-  it("gives up a decoder that decodes nothing", () => {
+  it("drops a decoder that decodes nothing", () => {
     const { streams, losses } = setUp();
     for (let count = 0; count < 100; count++) streams.onPayload(record("+OK\r\n", { isSent: false, protocol: "redis", role: "client" }));
     expect(losses).toEqual(

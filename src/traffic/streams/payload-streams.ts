@@ -184,7 +184,7 @@ export class PayloadStreams {
       decoder.onPrepared?.(record.bytes, record.lengthBytes > record.bytes.length);
       return;
     }
-    this.#give(decoder, connection, record, isRequest);
+    this.#deliver(decoder, connection, record, isRequest);
     if (connection.isGivenUp) connection.decoder = null;
   }
 
@@ -201,7 +201,7 @@ export class PayloadStreams {
     for (const connection of this.#connections.values()) {
       if (connection.isQuiet || nowNs - connection.lastNs < quietNs) continue;
       connection.isQuiet = true;
-      connection.decoder?.onQuiet();
+      connection.decoder?.onIdle();
     }
     this.#datagrams.sweep(nowNs);
   }
@@ -257,7 +257,7 @@ export class PayloadStreams {
     return { protocol, role: record.role ?? (isRequest === record.isSent ? "client" : "server") };
   }
 
-  #give(decoder: ProtocolDecoder, connection: Connection, record: PayloadRecord, isRequest: boolean): void {
+  #deliver(decoder: ProtocolDecoder, connection: Connection, record: PayloadRecord, isRequest: boolean): void {
     const chunk = this.#chunk;
     const side = record.isSent ? 1 : 0;
     chunk.atNs = record.atNs;

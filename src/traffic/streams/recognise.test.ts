@@ -41,7 +41,7 @@ describe("recognise()", () => {
     ["\x10\x0c\x00\x04MQTT\x04\x02\x00\x3c\x00\x00", null, null],
     ["AMQP\x00\x00\x09\x01", null, null],
     ["", null, null],
-  ])("takes %j for %s", (text, protocol, isRequest) => {
+  ])("recognises %j as %s", (text, protocol, isRequest) => {
     const bytes = Buffer.from(text, "latin1");
     expect(recognise(bytes, bytes.length, null)).toEqual(protocol === null ? null : { protocol, isRequest });
   });

@@ -192,17 +192,17 @@ describe.skipIf(process.arch !== "x64" || compiler === undefined)("planCopies() 
     ["nothing is copied to the buffer", { copies: keepingInRegisters("mov %r12, %rdi\n  call memcpy@plt") }],
     ["the object is not kept", { copies: keepingInRegisters(`xor %r12d, %r12d\n  ${copySite()}`) }],
     [
-      "the peek is kept only where a call does not keep it",
+      "the peek flag is kept only in a register that calls overwrite",
       { copies: keepingInRegisters(`call malloc@plt\n  mov %rbx, %rdi\n  ${copySite()}`).replace("mov %r9d, %r14d", "") },
     ],
-    ["the kernel does not carry the call out itself", { copies: keepingInRegisters(copySite("copy_site", "call *%r15")) }],
-    ["the method returns nothing that is known", { method: "mov 8(%rdi), %rax\n  ret" }],
+    ["the kernel cannot emulate the call", { copies: keepingInRegisters(copySite("copy_site", "call *%r15")) }],
+    ["the method returns an unknown value", { method: "mov 8(%rdi), %rax\n  ret" }],
     ["the method calls other functions", { method: "call memcpy@plt\n  lea table(%rip), %rax\n  ret" }],
-  ])("has no plan when %s", (_when, program) => {
+  ])("makes no plan when %s", (_when, program) => {
     expect(planOf(build(program))).toBeNull();
   });
 
-  it("has no plan without the method, or without the table of functions", () => {
+  it("makes no plan without the method, or without the function table", () => {
     expect(planCopies(build({}), new Map())).toBeNull();
     const bytes = readFileSync(join(directory, "library.so"));
     expect(planOf(imageOf(bytes))).not.toBeNull();

@@ -72,29 +72,29 @@ function probeAt(
 ): PlannedProbe | null {
   const fileOffset = image.offsetOf(address + copy.offsetBytes);
   if (!copy.isEmulated || fileOffset === null) return null;
-  const places = keptArguments.map(({ argument, sizeBytes }) => encodePlace(flow.placesOf(index, argument, sizeBytes), sizeBytes));
-  if (!places.every((place) => place !== null)) return null;
+  const locations = keptArguments.map(({ argument, sizeBytes }) => encodeLocation(flow.placesOf(index, argument, sizeBytes), sizeBytes));
+  if (!locations.every((location) => location !== null)) return null;
   // Three times 16 bits fit a double.
-  const cookie = places.reduce((sum, place, position) => sum + place * 2 ** (position * placeBits), 0);
+  const cookie = locations.reduce((sum, location, position) => sum + location * 2 ** (position * locationBits), 0);
   return { program: "tls_copy", isReturn: false, fileOffset, cookie };
 }
 
 /** Same as in `probes/tls/openssl-copy.h`. */
-const placeBits = 16;
-const registerPlace = 0x8000;
+const locationBits = 16;
+const registerLocation = 0x8000;
 const stackBytes = 128;
-const placeRegisters: readonly RegisterName[] = ["rbx", "rbp", "r12", "r13", "r14", "r15"];
+const locationRegisters: readonly RegisterName[] = ["rbx", "rbp", "r12", "r13", "r14", "r15"];
 
 /** A callee-saved register, else a stack slot: the highest, since the lowest hold arguments of calls. */
-function encodePlace(places: readonly (RegisterName | number)[], sizeBytes: number): number | null {
-  const register = placeRegisters.findIndex((name) => places.includes(name));
-  if (register >= 0) return registerPlace + register;
-  const fitting = places.filter((place): place is number => typeof place === "number" && isInOneWord(place, sizeBytes));
+function encodeLocation(locations: readonly (RegisterName | number)[], sizeBytes: number): number | null {
+  const register = locationRegisters.findIndex((name) => locations.includes(name));
+  if (register >= 0) return registerLocation + register;
+  const fitting = locations.filter((location): location is number => typeof location === "number" && isInOneWord(location, sizeBytes));
   return fitting.length === 0 ? null : Math.max(...fitting);
 }
 
-function isInOneWord(place: number, sizeBytes: number): boolean {
-  return place + sizeBytes <= stackBytes && (place % 8) + sizeBytes <= 8;
+function isInOneWord(location: number, sizeBytes: number): boolean {
+  return location + sizeBytes <= stackBytes && (location % 8) + sizeBytes <= 8;
 }
 
 const tableWords = 32;
@@ -111,8 +111,8 @@ function findCopying(image: ElfImage, method: ElfFunction | undefined): ElfFunct
   if (table === null) return null;
   const functions = readPointers(image, table, tableWords).map((address) => (address === null ? null : functionAt(image, address)));
   const found = new Set(functions.flatMap((one) => (one === null ? [] : readsThrough(image, one))));
-  const [placeBytes] = found;
-  return found.size === 1 && placeBytes !== undefined ? (functions[placeBytes / 8] ?? null) : null;
+  const [slotBytes] = found;
+  return found.size === 1 && slotBytes !== undefined ? (functions[slotBytes / 8] ?? null) : null;
 }
 
 /** The address that the function returns: relative to the code, or absolute. */
@@ -142,9 +142,9 @@ function readsThrough(image: ElfImage, candidate: ElfFunction): number[] {
 }
 
 function slotReadThrough(code: readonly MachineInstruction[], index: number): number | null {
-  const place = code[index]?.effect.targetFrom?.displacementBytes ?? -1;
-  if (code[index]?.kind !== "call" || place < 0 || place >= tableWords * 8 || place % 8 !== 0) return null;
-  return constantBefore(code, index, "rsi") === applicationData && constantBefore(code, index, "rdx") === 0 ? place : null;
+  const location = code[index]?.effect.targetFrom?.displacementBytes ?? -1;
+  if (code[index]?.kind !== "call" || location < 0 || location >= tableWords * 8 || location % 8 !== 0) return null;
+  return constantBefore(code, index, "rsi") === applicationData && constantBefore(code, index, "rdx") === 0 ? location : null;
 }
 
 /** The constant that the register was last set to in straight-line code before an instruction; null if it is not a constant. */

@@ -53,8 +53,8 @@ export interface LibraryFinder {
 
 interface Process {
   executable: string | null;
-  looks: number;
-  nextLookMs: number;
+  inspections: number;
+  nextInspectionMs: number;
   files: Map<string, MappedFile>;
 }
 
@@ -73,11 +73,11 @@ interface KnownFile {
 }
 
 /** Delays between inspections; the last one repeats. Long delays are spread by pid, so that not all processes are due at once. */
-const lookAfterMs = [2_000, 8_000, 120_000];
+const inspectionDelaysMs = [2_000, 8_000, 120_000];
 const maxProcesses = 32_768;
 const maxFiles = 16_384;
 const maxLibraries = 1_024;
-/** Kept for the life of this process, also for files without users: a program that runs once a minute is read once. */
+/** Kept while this process runs, also for unused files: a program that runs once a minute is planned once. */
 const maxPlans = 8_192;
 /** Files that are open at the same time. */
 const maxPlannedAtOnce = 32;
@@ -121,7 +121,7 @@ class Finder implements LibraryFinder {
 
   recheck(pid: number): void {
     const process = this.#processes.get(pid);
-    if (process !== undefined) process.nextLookMs = 0;
+    if (process !== undefined) process.nextInspectionMs = 0;
   }
 
   filesOf(pid: number): readonly MappedFile[] | null {
@@ -147,8 +147,8 @@ class Finder implements LibraryFinder {
     let sliceStart = performance.now();
     for (const pid of present) {
       const process = this.#processes.get(pid);
-      if (process !== undefined && process.nextLookMs > nowMs) continue;
-      this.#look(pid, process, nowMs, changes);
+      if (process !== undefined && process.nextInspectionMs > nowMs) continue;
+      this.#inspectProcess(pid, process, nowMs, changes);
       if (performance.now() - sliceStart < sliceMs) continue;
       await setImmediate(undefined, signal === undefined ? undefined : { signal });
       sliceStart = performance.now();
@@ -157,13 +157,13 @@ class Finder implements LibraryFinder {
     return changes;
   }
 
-  #look(pid: number, known: Process | undefined, nowMs: number, changes: FinderChanges): void {
+  #inspectProcess(pid: number, known: Process | undefined, nowMs: number, changes: FinderChanges): void {
     const code = this.#maps.read(pid);
     if (code === null) return;
-    const process: Process = known ?? { executable: null, looks: 0, nextLookMs: 0, files: new Map() };
-    const delay = lookAfterMs[Math.min(process.looks, lookAfterMs.length - 1)] as number;
-    process.looks++;
-    process.nextLookMs = nowMs + delay + (delay > 60_000 ? pid % 30_000 : 0);
+    const process: Process = known ?? { executable: null, inspections: 0, nextInspectionMs: 0, files: new Map() };
+    const delay = inspectionDelaysMs[Math.min(process.inspections, inspectionDelaysMs.length - 1)] as number;
+    process.inspections++;
+    process.nextInspectionMs = nowMs + delay + (delay > 60_000 ? pid % 30_000 : 0);
     this.#processes.set(pid, process);
     process.executable = code.executable;
     const before = process.files;
@@ -217,7 +217,7 @@ class Finder implements LibraryFinder {
     this.#files.set(file.key, known);
     if (known.library !== null) return known;
     const name = planName(opened.identity, isExecutable);
-    if (!this.#plans.has(name) && !mayMakeTls(opened, isExecutable)) this.#remember(name, null);
+    if (!this.#plans.has(name) && !mayImplementTls(opened, isExecutable)) this.#remember(name, null);
     const plan = this.#plans.get(name);
     if (plan === null) return known;
     const library: Library = {
@@ -331,10 +331,10 @@ const maxStringBytes = 2 * 1024 * 1024;
 const signature = "SSL_read";
 
 /**
- * Whether a file may have a plan: a few small reads, and for programs with a full symbol table a search of their names. True for every file that
- * `planProbes()` has a plan for, and for some other programs that are written in Go or very large.
+ * Whether a file may have a plan. Costs a few small reads, and a search of symbol names in programs with a full symbol table. True for every file
+ * that `planProbes()` has a plan for, and for some other programs that are written in Go or very large.
  */
-function mayMakeTls({ readAt }: Pick<OpenedFile, "readAt">, isExecutable: boolean): boolean {
+function mayImplementTls({ readAt }: Pick<OpenedFile, "readAt">, isExecutable: boolean): boolean {
   const image = readElfImage(readAt);
   if (image === null) return false;
   if (findExportedFunctions(image, [signature]).size > 0) return true;

@@ -160,7 +160,7 @@ describe.skipIf(process.arch !== "x64")("createTlsProbes()", () => {
     expect(fake.closed).toBe(2 * links);
   });
 
-  it("uses one program for entry and return of a call where the kernel supports it", async () => {
+  it("uses one program for entry and return of a call if the kernel supports it", async () => {
     const host = machine();
     host.run(1, "/usr/bin/node");
     const apart = fakeObject();
@@ -236,7 +236,7 @@ describe.skipIf(process.arch !== "x64")("createTlsProbes()", () => {
     expect(probes.linkCount).toBe(0);
   });
 
-  it("tries again when another process runs the file", async () => {
+  it("retries when another process runs the file", async () => {
     const host = machine();
     host.run(1, "/usr/bin/node");
     const planner = createPlanner();
@@ -260,7 +260,7 @@ describe.skipIf(process.arch !== "x64")("createTlsProbes()", () => {
     expect(probes.state()).toMatchObject([{ problem: null }]);
   });
 
-  it("tries again after growing pauses", async () => {
+  it("retries with growing pauses", async () => {
     const host = machine();
     host.run(1, "/usr/bin/node");
     let attempts = 0;
@@ -277,7 +277,7 @@ describe.skipIf(process.arch !== "x64")("createTlsProbes()", () => {
     expect(probes.linkCount).toBeGreaterThan(0);
   });
 
-  it("tries again at once with a new process", async () => {
+  it("retries at once with a new process", async () => {
     const host = machine();
     host.run(1, "/usr/bin/node");
     let refusals = 1;
@@ -503,7 +503,7 @@ describe.skipIf(process.arch !== "x64")("createLibraryFinder()", () => {
     expect(results).toEqual([]);
   });
 
-  it("plans in the next scan what an abort left out", async () => {
+  it("an aborted scan's remaining files are planned by the next scan", async () => {
     const host = machine();
     const planner = createPlanner();
     const stop = new AbortController();

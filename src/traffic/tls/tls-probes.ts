@@ -8,7 +8,7 @@ import { matcherOf } from "../../base/name-pattern.ts";
 import type { BpfLink, BpfObject, UprobeSites } from "../../bpf/index.ts";
 import { type CodeMaps, createCodeMaps } from "../../host/index.ts";
 import type { TrafficSettings, TrafficState, UnseenRequests } from "../core/messages.ts";
-import { raiseControl } from "../kernel/kernel-controls.ts";
+import { incrementControl } from "../kernel/kernel-controls.ts";
 import { createLibraryFinder, type LibraryFinder, type TlsLibrary } from "./library-finder.ts";
 import { OpaquePrograms } from "./opaque-programs.ts";
 import type { PlannedProbe, ProbePlan } from "./probe-plan.ts";
@@ -50,13 +50,13 @@ const maxShown = 64;
 const maxUnreadable = 1_024;
 const switchedOff = "switched off by config";
 
-/** Pauses after attempts that failed; the last one repeats. A process that was not there before is tried at once. */
+/** Pauses after failed attempts; the last one repeats. A new process is tried at once. */
 const retryAfterMs = [2_000, 4_000, 8_000, 16_000, 32_000, 60_000];
 
 interface Attachment {
   links: BpfLink[];
   problem: string | null;
-  /** After a failure that may pass; null: it will not. */
+  /** When to retry; null after a permanent failure. */
   retry: { failures: number; atMs: number; users: ReadonlySet<number> } | null;
 }
 
@@ -203,7 +203,7 @@ class Probes implements TlsProbes {
         links.push(await this.#object.attachUprobes(program, sites));
       return { links, problem: null, retry: null };
     } catch (error) {
-      // All or none: half of the probes would count half of the traffic.
+      // All or none: with some of the probes, part of the traffic would be missing.
       for (const link of links) await link[Symbol.asyncDispose]();
       return { links: [], problem: error instanceof Error ? error.message : String(error), retry };
     }
@@ -254,7 +254,7 @@ class Probes implements TlsProbes {
     });
     for (const key of keys) sockets.delete(key);
     // Invalidates the kernel's bindings.
-    raiseControl(this.#object.map("controls"), "tlsUnbound");
+    incrementControl(this.#object.map("controls"), "tlsUnbound");
   }
 
   state(): TlsProbesState {
@@ -338,7 +338,7 @@ function groupSites(probes: readonly Probe[], path: string): [program: string, s
     const key = `${probe.program} ${probe.isReturn}`;
     groups.set(key, [...(groups.get(key) ?? []), probe]);
   }
-  // Exits first: an entry without its exit would leave a call open.
+  // Exits first: an entry without its exit would never end its call.
   return [...groups.values()].reverse().map((group) => [
     (group[0] as Probe).program,
     {

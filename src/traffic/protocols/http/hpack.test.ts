@@ -109,7 +109,7 @@ describe("HpackDecoder", () => {
     expect(decoder.tableBytes).toBe(0);
   });
 
-  it("joined midway: knows later additions, and marks the rest as unknown", () => {
+  it("after joining midway, knows later additions and marks the rest as unknown", () => {
     const { decoder, read } = reader();
     expect(read("82 c0 44022f61 be bf")).toEqual([
       [":method", "GET"],
@@ -144,7 +144,7 @@ describe("HpackDecoder", () => {
     expect(read("be")).toEqual([[null, null]]);
   });
 
-  it("skips unneeded values, and keeps their positions", () => {
+  it("skips values that are not needed, and keeps table positions", () => {
     const { read } = reader({ isWanted: (name) => name === ":path" });
     expect(read("828684418cf1e3c2e5f23a6ba0ab90f4ff 44022f61")).toEqual([...get.slice(0, 3), [":authority", null], [":path", "/a"]]);
     expect(read("be bf")).toEqual([
@@ -154,7 +154,7 @@ describe("HpackDecoder", () => {
   });
 
   it.each(["80", "ff8080808080", "ffffffffffff", "40", "4001", "4005616263", "4481", "441f", "448118", "04", "0082ffff", "3fffffffff7f"])(
-    "calls %s damaged",
+    "rejects %s",
     (hex) => {
       const { decoder, read } = reader();
       read("44022f61");

@@ -160,7 +160,7 @@ export class HpackDecoder {
     return text === null ? null : text.slice(0, maxStringLength);
   }
 
-  /** An entry that does not fit clears the sender's table. If uncertain, clear ours, too: unknown is better than wrong. */
+  /** An entry larger than the table clears the sender's table. When in doubt, clear ours, too: unknown is better than wrong. */
   #add(entry: Entry): void {
     if (entry.bytes > this.#senderLimit || entry.bytes > this.#maxTableBytes) {
       this.forget();

@@ -104,7 +104,7 @@ describe("parseResponseHead()", () => {
 });
 
 describe("heads of garbage", () => {
-  it("are rejected or bounded, and parsed fast", () => {
+  it("are rejected or truncated, in bounded time", () => {
     let seed = 99;
     const next = (): number => {
       seed = (seed * 1103515245 + 12345) & 0x7fffffff;
@@ -126,7 +126,7 @@ describe("heads of garbage", () => {
 });
 
 describe("headerOf(), hostName(), methodName()", () => {
-  it("find, normalise and group", () => {
+  it("find headers, normalise hosts and group methods", () => {
     expect(headerOf([["a", "1"]], "a")).toBe("1");
     expect(headerOf([], "a")).toBeUndefined();
     expect(["a.b:1", "A", "u@h", "-x", "a b", "", "[::1]", "x".repeat(300)].map(hostName)).toEqual([

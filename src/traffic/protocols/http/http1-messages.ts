@@ -9,7 +9,7 @@ import type { Chunk } from "../../core/protocol-decoder.ts";
 export type BodyEnd = { by: "none" | "chunks" | "close" | "tunnel" | "unknown" } | { by: "length"; lengthBytes: number };
 
 export interface MessageEvents {
-  /** Whether these bytes may start a head. */
+  /** Whether a head may start with these bytes. */
   isStart(start: string): boolean;
   /** A head, valid during the call; not `isWhole` if its end was not captured. */
   onHead(bytes: Buffer, isWhole: boolean, chunk: Chunk): BodyEnd;

@@ -123,7 +123,7 @@ describe("createHttp1Decoder()", () => {
       observed.reply("more");
       expect(observed.requests).toHaveLength(0);
       if (end === "close") observed.decoder.onClose(5_000_000);
-      else if (end === "quiet") observed.decoder.onQuiet();
+      else if (end === "quiet") observed.decoder.onIdle();
       else observed.request(get("/b"));
       expect(summaries(observed)).toEqual(["GET /a 200"]);
       expect(observed.requests[0]).toMatchObject({ responseBytes: streamed.length + 4, durationNs: 2300, firstByteNs: 1300 });
@@ -161,7 +161,7 @@ describe("createHttp1Decoder()", () => {
     expect(observed.undecoded).toBe(0);
   });
 
-  it("joined midway: skips messages whose start was not seen", () => {
+  it("after joining midway, skips messages whose start was not seen", () => {
     const observed = observer();
     observed.reply(`rest of a body${ok("x")}`);
     observed.request("rest of a body");
@@ -208,7 +208,7 @@ describe("createHttp1Decoder()", () => {
       const chunk = { bytes, fullLength: bytes.length + (random.below(10) === 0 ? random.below(5000) : 0), atNs: 1000 + round, startNs: 0 };
       if (random.below(2)) observed.decoder.onRequestBytes(chunk);
       else observed.decoder.onReplyBytes(chunk);
-      if (random.below(100) === 0) observed.decoder.onQuiet();
+      if (random.below(100) === 0) observed.decoder.onIdle();
     }
     observed.decoder.onClose(1);
     expect(observed.requests.length).toBeGreaterThan(500);

@@ -21,7 +21,7 @@ interface Exchange {
   route: string;
   host: string | null;
   status: number;
-  hasAnswer: boolean;
+  hasResponse: boolean;
   startNs: number;
   queueNs: number | null;
   firstByteNs: number;
@@ -76,17 +76,17 @@ class Http1Decoder implements ProtocolDecoder {
     if (open > 0) this.#sink.undecoded(open);
   }
 
-  onQuiet(): void {
+  onIdle(): void {
     this.#endOpenEnded();
   }
 
   onClose(atNs: number | null): void {
     for (const exchange of this.#open.splice(0)) {
-      if (!exchange.hasAnswer && atNs === null) {
+      if (!exchange.hasResponse && atNs === null) {
         this.#sink.undecoded(1);
         continue;
       }
-      if (!exchange.hasAnswer) exchange.lastByteNs = Math.max(exchange.lastByteNs, atNs ?? 0);
+      if (!exchange.hasResponse) exchange.lastByteNs = Math.max(exchange.lastByteNs, atNs ?? 0);
       this.#emit(exchange);
     }
   }
@@ -111,7 +111,7 @@ class Http1Decoder implements ProtocolDecoder {
       onHead: (bytes, isWhole, chunk) => this.#onResponseHead(bytes, isWhole, chunk),
       onBytes: (count, { atNs }) => {
         const [oldest] = this.#open;
-        if (oldest === undefined || this.#isAside || !oldest.hasAnswer) return;
+        if (oldest === undefined || this.#isAside || !oldest.hasResponse) return;
         oldest.responseBytes += count;
         oldest.lastByteNs = Math.max(oldest.lastByteNs, atNs);
       },
@@ -119,7 +119,7 @@ class Http1Decoder implements ProtocolDecoder {
         if (!this.#isAside) keepBody(this.#open[0], "responseBody", bytes);
       },
       onEnd: () => {
-        if (!this.#isAside && this.#open[0]?.hasAnswer === true) this.#endOldest();
+        if (!this.#isAside && this.#open[0]?.hasResponse === true) this.#endOldest();
         this.#isAside = false;
       },
       onGarbage: () => {},
@@ -144,7 +144,7 @@ class Http1Decoder implements ProtocolDecoder {
       route: this.#template(head.target, head.isTargetCut),
       host: head.host,
       status: 0,
-      hasAnswer: false,
+      hasResponse: false,
       startNs,
       queueNs: isEarlier && this.#role === "server" ? chunk.atNs - chunk.startNs : null,
       firstByteNs: -1,
@@ -173,7 +173,7 @@ class Http1Decoder implements ProtocolDecoder {
         return { by: "none" };
       }
       oldest.status = head.status;
-      oldest.hasAnswer = true;
+      oldest.hasResponse = true;
       if (oldest.detail !== null) oldest.detail.responseHeaders = head.headers;
     }
     if (!isWhole) return { by: "unknown" };
@@ -192,7 +192,7 @@ class Http1Decoder implements ProtocolDecoder {
 
   /** The next request ends a response whose end is not explicit or was not seen. */
   #endOpenEnded(): void {
-    if (this.#responses.isOpenEnded && this.#open[0]?.hasAnswer === true) this.#endOldest();
+    if (this.#responses.isOpenEnded && this.#open[0]?.hasResponse === true) this.#endOldest();
   }
 
   #endOldest(): void {
@@ -201,12 +201,12 @@ class Http1Decoder implements ProtocolDecoder {
   }
 
   #emit(exchange: Exchange): void {
-    const { hasAnswer, status, startNs, firstByteNs, lastByteNs } = exchange;
+    const { hasResponse, status, startNs, firstByteNs, lastByteNs } = exchange;
     const request: FinishedRequest = {
       method: methodName(exchange.method),
       route: exchange.route,
-      status: hasAnswer ? String(status) : "no-reply",
-      isError: !hasAnswer || isHttpError(status, this.#role),
+      status: hasResponse ? String(status) : "no-reply",
+      isError: !hasResponse || isHttpError(status, this.#role),
       durationNs: Math.max(0, lastByteNs - startNs),
       queueNs: exchange.queueNs,
       firstByteNs: firstByteNs < 0 ? null : firstByteNs - startNs,

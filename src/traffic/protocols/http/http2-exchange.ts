@@ -1,4 +1,4 @@
-/** One stream of HTTP/2, from its request to the end of its response, and the request that it becomes. */
+/** One stream of HTTP/2, from its request to the end of its response, and its conversion to a finished request. */
 
 import type { TrafficRole } from "../../core/messages.ts";
 import type { FinishedRequest, RequestDetail } from "../../core/protocol-decoder.ts";
@@ -25,7 +25,7 @@ export interface Exchange {
   timeoutNs: number | null;
   /** 0 until the final response starts, or if its status is unknown. */
   status: number;
-  hasAnswer: boolean;
+  hasResponse: boolean;
   grpcStatus: number | null;
   hasTrailers: boolean;
   /** gRPC calls have been seen on this connection. */
@@ -59,7 +59,7 @@ export function createExchange(streamId: number, start: RequestStart, role: Traf
     hasTrailersHint: false,
     timeoutNs: null,
     status: 0,
-    hasAnswer: false,
+    hasResponse: false,
     grpcStatus: null,
     hasTrailers: false,
     isAmongCalls: false,
@@ -144,13 +144,13 @@ function isTimedOut({ resetCode, timeoutNs, startNs, lastByteNs }: Exchange): bo
   return resetCode === cancelCode && timeoutNs !== null && lastByteNs - startNs >= timeoutNs * timeoutShare;
 }
 
-function grpcStatusOf(exchange: Exchange, isAnswered: boolean): { status: string; code: number | null } {
+function grpcStatusOf(exchange: Exchange, hasResponse: boolean): { status: string; code: number | null } {
   if (exchange.grpcStatus !== null) return { status: String(exchange.grpcStatus), code: exchange.grpcStatus };
   if (exchange.resetCode !== null) {
     const code = isTimedOut(exchange) ? deadlineExceeded : grpcCodeOfReset(exchange.resetCode);
     return { status: String(code), code };
   }
-  if (!isAnswered) return { status: "no-reply", code: 14 };
+  if (!hasResponse) return { status: "no-reply", code: 14 };
   // A status in trailers that were added to the table before Coral joined.
   if (exchange.hasUnknownFields || exchange.status === 0) return { status: "unknown", code: null };
   const code = exchange.status === 200 ? 2 : grpcCodeOfHttp(exchange.status);
@@ -158,13 +158,13 @@ function grpcStatusOf(exchange: Exchange, isAnswered: boolean): { status: string
 }
 
 function statusOf(exchange: Exchange, role: TrafficRole, isRpc: boolean): { status: string; isError: boolean } {
-  const isAnswered = exchange.hasAnswer;
+  const hasResponse = exchange.hasResponse;
   if (isRpc) {
-    const { status, code } = grpcStatusOf(exchange, isAnswered);
+    const { status, code } = grpcStatusOf(exchange, hasResponse);
     return { status, isError: status === "no-reply" || (code !== null && isGrpcError(code, role)) };
   }
-  if (!isAnswered) return { status: "no-reply", isError: true };
-  // An aborted response is an error, unless the client canceled it (CANCEL) or had enough (NO_ERROR).
+  if (!hasResponse) return { status: "no-reply", isError: true };
+  // An aborted response is an error, unless the client canceled it (CANCEL) or needs no more of it (NO_ERROR).
   const isBroken = exchange.resetCode !== null && exchange.resetCode !== 0 && exchange.resetCode !== cancelCode;
   const status = exchange.status === 0 ? "unknown" : String(exchange.status);
   return { status, isError: isBroken || (exchange.status > 0 && isHttpError(exchange.status, role)) };
@@ -176,7 +176,7 @@ function routeOf(exchange: Exchange, isRpc: boolean, template: (target: string) 
   return rpc !== undefined && rpc.length <= maxRouteLength ? rpc : template(exchange.path);
 }
 
-/** The request that a finished stream becomes. */
+/** Converts a finished stream to a request. */
 export function finishExchange(
   exchange: Exchange,
   role: TrafficRole,

@@ -113,7 +113,7 @@ describe("createHttp2Decoder() on traffic of Node", () => {
     expect(observed.requests[0]?.queueNs).toBeNull();
   });
 
-  it("joined midway: counts every later stream; paths that Node sends as literals are known", async () => {
+  it("after joining midway, counts every later stream, and knows paths that Node sends as literals", async () => {
     let before = 0;
     let pieces: Piece[] = [];
     const server = await startHttp2();
@@ -211,7 +211,7 @@ describe("createHttp2Decoder() on single frames", () => {
     ["be", "grpc POST unknown unknown"],
     ["7e0135", "grpc POST unknown 5"],
     ["7e023133", "grpc POST unknown 13 error"],
-  ])("joined midway: knows gRPC by its trailers when path and content type were learned before (%s)", (trailers, expected) => {
+  ])("after joining midway, recognises gRPC by its trailers when path and content type were sent before (%s)", (trailers, expected) => {
     const { decoder, requests } = observer();
     decoder.onRequestBytes(record(7, 1, 5, 9, "8386be"));
     decoder.onReplyBytes(record(7, 1, 5, 9, `88${trailers}`));
@@ -225,11 +225,11 @@ describe("createHttp2Decoder() on single frames", () => {
     expect(summary(requests)).toEqual({ "http2 POST unknown 200": 1, [expected]: 2 });
   });
 
-  it("gives up streams that were open when records were lost, once the connection is idle", () => {
+  it("counts streams that were open when records were lost as undecoded, once the connection is idle", () => {
     const observed = observer();
     observed.decoder.onRequestBytes(record(0, 1, 5, 1, get));
     observed.decoder.onRequestBytes(record(5, 1, 5, 3, get));
-    observed.decoder.onQuiet();
+    observed.decoder.onIdle();
     expect(observed.undecoded).toBe(1);
     observed.decoder.onReplyBytes(record(0, 1, 5, 3, "88"));
     expect(observed.requests).toHaveLength(1);
@@ -252,7 +252,7 @@ describe("createHttp2Decoder() on single frames", () => {
     observed.decoder.onMissed("replies", 1_000_000);
     observed.decoder.onClose(2_000_000);
     expect(summary(observed.requests)).toEqual({ "http2 GET /a 200": 1 });
-    // Nor that the other stream lasted until now: its end may have been lost.
+    // The other stream does not end now either: its end may have been lost.
     expect(observed.requests[0]?.endNs).toBeLessThan(2_000_000);
     expect(observed.undecoded).toBe(1);
   });
@@ -325,7 +325,7 @@ describe("createHttp2Decoder() on single frames", () => {
       if (random.below(50) === 0) chunk.bytes = chunk.bytes.subarray(0, random.below(20));
       if (direction) observed.decoder.onRequestBytes(chunk);
       else observed.decoder.onReplyBytes(chunk);
-      if (round % 1000 === 0) observed.decoder.onQuiet();
+      if (round % 1000 === 0) observed.decoder.onIdle();
     }
     observed.decoder.onClose(1);
     expect(observed.requests.length).toBeGreaterThan(100);

@@ -70,8 +70,8 @@ class Http2Decoder implements ProtocolDecoder {
     this.#lose(what === "requests" ? this.#requests : this.#responses);
   }
 
-  /** Every response has an explicit end, so idleness means nothing; but streams that were open when records were lost may never end. */
-  onQuiet(): void {
+  /** Every response has an explicit end, so idle time ends none. Streams that were open when records were lost may never end. */
+  onIdle(): void {
     let lost = 0;
     for (const exchange of this.#streams.values()) {
       if (!exchange.isReplyUncertain) continue;
@@ -88,7 +88,7 @@ class Http2Decoder implements ProtocolDecoder {
       return;
     }
     for (const exchange of this.#streams.values()) {
-      if (!exchange.hasAnswer && exchange.isReplyUncertain) {
+      if (!exchange.hasResponse && exchange.isReplyUncertain) {
         if (!exchange.isPushed) this.#sink.undecoded(1);
         continue;
       }
@@ -185,7 +185,7 @@ class Http2Decoder implements ProtocolDecoder {
       read(() => {});
       return;
     }
-    const isTrailers = exchange.hasAnswer;
+    const isTrailers = exchange.hasResponse;
     exchange.hasTrailers = isTrailers;
     exchange.responseBytes += block.wireBytes;
     read((name, value) => {
@@ -200,7 +200,7 @@ class Http2Decoder implements ProtocolDecoder {
       exchange.status = 0;
       return;
     }
-    exchange.hasAnswer = true;
+    exchange.hasResponse = true;
     if (exchange.firstByteNs < 0) exchange.firstByteNs = block.atNs;
     if (block.isEndOfStream) this.#end(exchange);
   }
@@ -240,7 +240,7 @@ class Http2Decoder implements ProtocolDecoder {
     if (direction.isRequest || to - from < 4) return;
     const lastStreamId = bytes.readUInt32BE(from) & 0x7fffffff;
     for (const exchange of this.#streams.values()) {
-      if (exchange.streamId <= lastStreamId || exchange.isPushed || exchange.hasAnswer) continue;
+      if (exchange.streamId <= lastStreamId || exchange.isPushed || exchange.hasResponse) continue;
       exchange.lastByteNs = Math.max(exchange.lastByteNs, atNs);
       this.#end(exchange);
     }

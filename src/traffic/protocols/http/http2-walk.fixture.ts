@@ -1,4 +1,4 @@
-/** Does what probes/protocol/http2.h does, for tests without a kernel: splits the bytes of one direction into the records that the decoder gets. */
+/** Emulates probes/protocol/http2.h for tests without a kernel: splits the bytes of one direction into the records that the decoder gets. */
 
 import type { Chunk } from "../../core/protocol-decoder.ts";
 import { entryBytes, frameFlag, frameType, sequenceBytes } from "./http2-frames.ts";
