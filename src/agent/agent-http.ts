@@ -69,5 +69,8 @@ export function createAgentHttp(parts: AgentHttpParts): HttpHandler {
 /** The agent has no tokens of its own. */
 const localOnly: Authorize = (caller) => {
   if (caller.kind === "local") return { name: `local:uid=${caller.uid}` };
-  throw new CoralError({ code: "not-permitted", message: "Cannot serve this request here: use the agent's unix socket or the colony" });
+  throw new CoralError({
+    code: "not-permitted",
+    message: "Cannot serve this request: this port serves health and metrics only; use the agent's unix socket or the colony",
+  });
 };

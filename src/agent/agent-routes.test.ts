@@ -202,7 +202,7 @@ describe("POST /v1/services", () => {
   });
 
   it.each([
-    [undefined, 'Cannot connect services: the request has no list "services"'],
+    [undefined, 'Cannot connect services: the request has no "services" list'],
     [{ services: [] }, "the request has no list"],
     [{ services: [{ name: "a b", port: 1 }] }, '"a b" is not a name'],
     [{ services: [{ name: "a", port: 70_000 }] }, "port 70000 is not between 1 and 65535"],
@@ -222,7 +222,7 @@ describe("POST /v1/services", () => {
     expect(await call("GET", "/v1/services")).toEqual({ services: [] });
   });
 
-  it("names the service that has a taken port", async () => {
+  it("names the service that a port is registered for", async () => {
     await start();
     await connect({ name: "api", port: 1 });
     expect((await connect({ name: "api", port: 1 })).services[0]?.outcome).toBe("unchanged");
@@ -243,7 +243,7 @@ describe("DELETE /v1/services/:name", () => {
 });
 
 describe("readServices()", () => {
-  it("joins the newest scan with registered services, running or not", async () => {
+  it("merges the newest scan with registered services, running or not", async () => {
     const { managed } = await start();
     await store.append(serviceInstance, [instance({ service: "old", port: 1 }, 1)]);
     await store.append(serviceInstance, [

@@ -129,7 +129,7 @@ function loginOf(spec: ServiceSpec, given: object, discovered: string | undefine
   if (engine === undefined)
     throw new CoralError({
       code: "usage",
-      message: `cannot use credentials for "${spec.name}": its kind of database is unknown; write it as ${spec.name}:${spec.port}::postgres, mysql or redis`,
+      message: `cannot use credentials for "${spec.name}": unknown database type; add postgres, mysql or redis, as in ${spec.name}:${spec.port}::postgres`,
     });
   return checkCredentials({ ...given, engine });
 }
@@ -161,7 +161,7 @@ function infoOf(service: ManagedService, { healthOf }: AgentRoutesOptions): Mana
 function readSpecs(body: unknown): ServiceSpec[] {
   const services = typeof body === "object" && body !== null && "services" in body ? body.services : undefined;
   if (!Array.isArray(services) || services.length === 0)
-    throw new CoralError({ code: "invalid", message: 'Cannot connect services: the request has no list "services"' });
+    throw new CoralError({ code: "invalid", message: 'Cannot connect services: the request has no "services" list' });
   const specs = services.map(checkServiceSpec);
   const ports = new Set<number>();
   for (const { name, port } of specs) {

@@ -38,7 +38,7 @@ export function startAgent(options: AgentOptions): Promise<Agent> {
 
 async function assemble(options: AgentOptions, stack: ResourceStack): Promise<Agent> {
   const stopping = new AbortController();
-  // Every loop listens to it; Node warns of a leak above ten listeners.
+  // Every loop adds a listener; Node warns of a leak above ten.
   setMaxListeners(0, stopping.signal);
   const reader = createHostReader();
   const machine = reader.machine();
@@ -100,8 +100,8 @@ async function openParts(context: AgentContext, stack: ResourceStack): Promise<A
     isBusy: () => traffic.collector.captures.running > 0 || commands.running > 0,
     service: () => ({ captures: traffic.captures, queries, databases, runtime: watch, commands }),
   });
-  const askForPull = (): void => background(log, "Asking for a pull", link.askForPull(context.stopped));
-  const observers = await openObservers(context, data, stack, askForPull);
+  const requestPull = (): void => background(log, "Requesting a pull", link.requestPull(context.stopped));
+  const observers = await openObservers(context, data, stack, requestPull);
   const { traffic, managed, collectors } = observers;
   const databases = await DatabaseService.open({
     file: `${context.paths.directory}/database-credentials.json`,

@@ -94,7 +94,7 @@ function openStore({ config, paths, engine, clock, log }: AgentContext, { pool }
 }
 function reportRecovery(store: AgentStore, log: Logger): void {
   if (store.opened.how !== "recovered") return;
-  log.error(`The store was damaged (${store.opened.reason}) and was replaced by an empty one; the damaged file is kept`, {
+  log.error(`store damaged (${store.opened.reason}); replaced by an empty one, the damaged file is kept`, {
     movedTo: store.opened.movedTo,
   });
 }

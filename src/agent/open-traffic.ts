@@ -20,7 +20,7 @@ export interface OpenTrafficOptions {
   audit: Pick<AuditLog, "note">;
   config: () => AgentTrafficConfig;
   hostname: string;
-  /** Tell processes that share a pid apart. */
+  /** Distinguishes processes that had the same pid. */
   processes: Pick<TrafficDirectoryOptions, "times" | "startTicksNow">;
   /** Other processes of Coral. */
   ownPids?: () => readonly number[];
@@ -43,7 +43,7 @@ export interface Traffic {
   pidsOf: (service: string) => readonly number[];
   /** Names of services with a matching process. */
   servicesOf: (isMatch: (pid: number) => boolean) => string[];
-  /** The name of a service by its id; the id itself when other services have that name, too. */
+  /** The name of a service by its id; the id itself if the name is ambiguous. */
   nameOf: (service: string) => string;
 }
 

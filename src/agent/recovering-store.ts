@@ -124,7 +124,7 @@ class RecoveringStore implements AgentStore {
 
   async #reopen(damage: CoralError): Promise<void> {
     const log: Logger = this.#options.log;
-    log.error(`The store is damaged: ${damage.message}; replacing it by an empty one`);
+    log.error(`store damaged: ${damage.message}; replacing it by an empty one`);
     await this.#store.close();
     this.#store = await openAgentStore(this.#engine, { ...this.#options, discard: damage.message });
     this.#damage = undefined;

@@ -32,7 +32,7 @@ describe("StoreHealth", () => {
     });
   });
 
-  it("is a problem from the first refusal to the next stored row, which records both times", async () => {
+  it("reports a problem from the first refusal to the next stored row, and records both times", async () => {
     health.refused("host", noSpace);
     nowMs = 5_000;
     health.refused("host", noSpace);
@@ -64,7 +64,7 @@ describe("StoreHealth", () => {
     expect(rows.map(({ details }) => details)).toEqual([JSON.stringify({ fromMs: 1_000, untilMs: 9_000 })]);
   });
 
-  it("lasts while some signals find room in the last block and others do not", async () => {
+  it("keeps reporting while some signals still fit into the last block and others do not", async () => {
     health.refused("host", noSpace);
     await health.stored("agent_event");
     expect(health.problem).toBe("no space left on sda1");
@@ -75,7 +75,7 @@ describe("StoreHealth", () => {
     expect(rows).toHaveLength(1);
   });
 
-  it("takes a full queue, a bad row and a closed store for no problem of the disk", () => {
+  it("does not report a full queue, a bad row or a closed store as a disk problem", () => {
     health.refused("host", new CoralError({ code: "exhausted", message: "20000 of 20000 rows wait already" }));
     health.refused("host", new CoralError({ code: "invalid", message: "bad row", details: { failure: "statement" } }));
     health.refused("host", new CoralError({ code: "unavailable", message: "the store is closed" }));

@@ -20,11 +20,11 @@ interface Interruption {
   /** Of the last one, monotonic. */
   refusedAtMs: number;
   message: string;
-  /** Refused and not stored since. On a full disk a few rows still fit into the last block, so rows of others prove nothing. */
+  /** Signals whose last append failed. On a full disk a few rows still fit into the last block, so one stored signal proves nothing about others. */
   signals: Set<string>;
 }
 
-/** Signals with rare rows may not be appended again for hours: after so long without a refusal any stored row ends the interruption. */
+/** After this time without a refusal, any stored row ends the interruption: signals with rare rows may not be appended again for hours. */
 const quietMs = 10_000;
 
 export class StoreHealth {
@@ -49,7 +49,7 @@ export class StoreHealth {
     this.#failing = { sinceMs, refusedAtMs: clock.monotonicMs(), message: failure.message, signals: signals.add(signal) };
   }
 
-  /** Rows were stored: what kept them from it becomes an event, which needs the store too. */
+  /** Rows were stored. Records the interruption that ends with them as an event, which needs the store itself. */
   async stored(signal: string): Promise<void> {
     const before = this.#failing;
     if (before === undefined) return;

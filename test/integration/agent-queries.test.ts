@@ -187,7 +187,7 @@ describe("createDirectBackend()", () => {
   it("returns an invalid query's error instead of falling back", async () => {
     isConnected = true;
     const service = new QueryService(agent, systemClock);
-    const ask = (kind: string, request: string) => service.answer({ kind, request } as never, context.signal);
+    const ask = (kind: string, request: string) => service.run({ kind, request } as never, context.signal);
     await expect(ask("secrets", "{}")).rejects.toThrow("does not support it");
     for (const bad of ["", "[]", "null", "1", "{"]) await expect(ask("trace", bad)).rejects.toThrow("not a JSON object");
   });

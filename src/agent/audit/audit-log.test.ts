@@ -261,7 +261,7 @@ describe("AuditLog", () => {
     expect((await log.verify()).problems).toMatchObject([{ kind: "cut", entry: 7 }]);
   });
 
-  it("vouches for rows that retention prunes, and reports a prefix removed by hand", async () => {
+  it("records how far retention pruned, and reports a prefix that was deleted by hand", async () => {
     let log: AuditLog | undefined;
     const current = (): AuditLog => log as AuditLog;
     {
@@ -373,8 +373,8 @@ describe("AuditLog", () => {
 
   it.each([
     ["ends earlier", colonyHead(3, "three")],
-    ["has another entry in its place", colonyHead(6, "other")],
-    ["is another chain", colonyHead(0, "start", "new-chain")],
+    ["has a different entry with that number", colonyHead(6, "other")],
+    ["has another id", colonyHead(0, "start", "new-chain")],
   ])("records the last head at once when the colony's chain %s", async (_case, next) => {
     await using store = await openStore();
     await using log = await openLog(store);
@@ -382,7 +382,7 @@ describe("AuditLog", () => {
     await log.anchor(colonyHead(6, "six"));
     await log.anchor(next);
     await log.settled();
-    // The file is gone: what the chain has must do.
+    // Without the file, only the anchors in the chain remain.
     rmSync(`${headFile()}.colony`);
     await using again = await openLog(store);
     expect(await again.anchors(10)).toContainEqual(colonyHead(6, "six"));

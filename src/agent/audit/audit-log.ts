@@ -36,7 +36,7 @@ export interface AuditLogOptions {
   owner?: FileOwner | undefined;
   /** Records the last entry outside the database, so that a truncated chain is found without the colony. */
   headFile: string;
-  /** Keeps the last entries of the colony's chain that this agent heard of. */
+  /** Keeps the last entries of the colony's chain that this agent has received. */
   colonyHeadsFile: string;
   /** Applied on top of the built-in rules. */
   redaction: () => RedactionRules;
@@ -131,15 +131,15 @@ export class AuditLog implements CommandAudit, AsyncDisposable {
   }
 
   /**
-   * Keeps the head of the colony's chain, which comes with every pull: the colony cannot rewrite or remove entries up to it unnoticed. The chain here gets one every
-   * ten minutes, and the last good one as soon as the colony's head does not follow it.
+   * Keeps the head of the colony's chain, which every pull contains: the colony cannot rewrite or remove entries up to it unnoticed. This chain records
+   * a head every ten minutes, and the last valid one as soon as the colony's head does not follow it.
    */
   async anchor(head: ColonyHead): Promise<void> {
-    const lost = this.#colonyHeads.hear(head);
+    const lost = this.#colonyHeads.receive(head);
     if (lost && lost.entry > 0) {
       const now = lost.chainId === head.chainId ? `ends at entry ${head.entry}` : `was replaced by chain ${head.chainId}`;
       this.#options.log.error(
-        `The audit of colony ${head.colonyId} lost entries: chain ${lost.chainId} had entry ${lost.entry}, and now ${now}; run coral audit verify`,
+        `audit of colony ${head.colonyId} lost entries: chain ${lost.chainId} had entry ${lost.entry} and now ${now}; run coral audit verify`,
       );
       await this.#noteAnchor(lost);
     }
@@ -156,10 +156,10 @@ export class AuditLog implements CommandAudit, AsyncDisposable {
     return this.note({ kind: "anchor", phase: "noted", target: "colony", details });
   }
 
-  /** Called by the store's retention: the entry that states how far rows were pruned is on disk before any row goes. */
+  /** Called by the store's retention. The entry that states how far rows were pruned is on disk before any row is deleted. */
   async beforePrune({ firstSeq, lastSeq }: SeqRange): Promise<void> {
     const [row] = await this.#options.store.query(`SELECT entry, hash FROM "${audit.name}" WHERE seq = ?`, [lastSeq]);
-    // A missing row cannot be vouched for; `verify` reports it.
+    // No entry for a row that is already missing; `verify` reports it.
     if (!row) return;
     const details = JSON.stringify({ first: firstSeq, entry: Number(row["entry"]), hash: String(row["hash"]) });
     await this.note({ kind: "pruned", phase: "noted", target: "chain", details });
@@ -208,7 +208,7 @@ export class AuditLog implements CommandAudit, AsyncDisposable {
     return rows.map((row) => ({ entry: Number(row["entry"]), hash: String(row["hash"]) }));
   }
 
-  /** Heads of colonies' chains that this agent heard of, newest first, without repetition. */
+  /** Heads of colonies' chains that this agent has received, newest first, without duplicates. */
   async anchors(limit: number): Promise<ColonyHead[]> {
     await this.settled();
     const rows = await this.#options.store.query(
@@ -251,7 +251,7 @@ export class AuditLog implements CommandAudit, AsyncDisposable {
     }
     for (const name of ["stdout_bytes", "stderr_bytes", "duration_ms"] as const) entry[name] = wholeNumber(entry[name]);
     entry.exit_code = entry.exit_code === null ? null : Math.trunc(entry.exit_code);
-    // The caller has redacted it, too; nothing is ever removed from the audit, so a mistake there must not reach it.
+    // The caller has redacted it already. Entries cannot be removed later, so a mistake there must not reach the audit.
     entry.command = redactCommand(note.command ?? "", redaction());
     entry.details = boundedDetails(entry.details);
     return entry;
@@ -288,7 +288,7 @@ export class AuditLog implements CommandAudit, AsyncDisposable {
       if (text === written) break;
       // Not fatal: the colony's copy has the head, too.
       await writePrivateFile(headFile, text).catch((error: unknown) =>
-        log.warn(`Cannot write the head of the audit chain to "${headFile}"; it is written again with the next entry`, { error }),
+        log.warn(`cannot write the head of the audit chain to "${headFile}"; retrying with the next entry`, { error }),
       );
       written = text;
     }
@@ -300,7 +300,7 @@ export class AuditLog implements CommandAudit, AsyncDisposable {
     if (recorded && recorded.chainId !== store.epoch) await this.note(chainRestarted(recorded));
     const problem = await this.#truncation(recorded, last);
     if (problem !== undefined) {
-      log.error(`The audit chain is broken: ${problem}; recording this in the chain`);
+      log.error(`audit chain broken: ${problem}; recording this in the chain`);
       await this.note({
         kind: "chain",
         phase: "noted",

@@ -33,7 +33,7 @@ export async function verifyAudit(
   };
 }
 
-/** Runs after a pull is answered; an anchor that fails is recorded with a later pull. */
+/** A head that cannot be recorded is recorded with a later pull. */
 export async function recordAnchor(log: RemoteAudit, link: AuditLink | undefined, colonyId: string): Promise<void> {
   if (!link || !/^[0-9a-f]{64}$/.test(link.hash) || link.chainId.length > 64) return;
   await log.anchor({ colonyId, chainId: link.chainId, entry: Number(link.entry), hash: link.hash });

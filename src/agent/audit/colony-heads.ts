@@ -1,7 +1,7 @@
 /**
- * The last entries of the colony's own audit chain that this agent heard of, one with every pull that brought news. A colony whose store was removed or restored from
- * an older copy cannot produce them any more. They are kept in a file, because a chain entry for each would be mostly about itself; `AuditLog.anchor` records some of
- * them in the chain.
+ * The last entries of the colony's audit chain that this agent has received with pulls. A colony whose store was removed or restored from an older
+ * copy cannot produce them any more. They are kept in a file: an entry in this agent's chain for each of them would double the chain.
+ * `AuditLog.anchor` records some of them in the chain.
  */
 
 import { readFile } from "node:fs/promises";
@@ -39,8 +39,8 @@ export class ColonyHeads {
     return this.#heads.toReversed();
   }
 
-  /** The previous head of this colony when the new one does not follow it: the colony lost entries, or has another chain. */
-  hear(head: ColonyHead): ColonyHead | undefined {
+  /** Returns the previous head of this colony if the new one does not follow it: the colony lost entries, or started another chain. */
+  receive(head: ColonyHead): ColonyHead | undefined {
     const last = this.#heads.findLast(({ colonyId }) => colonyId === head.colonyId);
     if (last?.chainId === head.chainId && last.entry === head.entry && last.hash === head.hash) return undefined;
     this.#heads.push(head);
@@ -60,7 +60,7 @@ export class ColonyHeads {
       const text = `${JSON.stringify(this.#heads)}\n`;
       if (text === written) break;
       await writePrivateFile(this.#file, text).catch((error: unknown) =>
-        this.#log.warn(`Cannot write "${this.#file}"; it is written again when the colony's audit grows`, { error }),
+        this.#log.warn(`cannot write "${this.#file}"; retrying when the colony's audit grows`, { error }),
       );
       written = text;
     }

@@ -272,7 +272,7 @@ test("capture() waits for an agent that is starting", async () => {
   await stream.return(undefined);
 });
 
-test("capture() fails with a hint to retry when the agent is not ready in ten seconds, and stops waiting when the caller leaves", async () => {
+test("capture() fails with a hint to retry if the agent is not ready in ten seconds, and stops waiting when the caller hangs up", async () => {
   vi.useFakeTimers();
   try {
     const { orders, rows, service } = setUp({ pendingStep: "the traffic process is loading" });

@@ -125,7 +125,7 @@ describe("ConnectionRows", () => {
     expect(scans.at(5 * minuteMs, still, { 80: "shop", 81: "admin" })).toMatchObject([{ service: "web:80" }]);
   });
 
-  it("reports a connection as open when it is answered, and as failed when it never is", () => {
+  it("reports a connection as open once the peer replies, and as failed if it never does", () => {
     const scans = new Scans();
     const [answered, ignored] = [1, 2].map((port) => socketOf("10.0.0.1:40000", `10.0.0.2:${port}`, "client", { owners: [5], state: 2 }));
     expect(scans.at(0, { processes, connections: [answered!, ignored!] })).toEqual([]);
@@ -341,14 +341,14 @@ describe("ConnectionRows with kernel events", () => {
     scans.at(1_000, { ...job, connections: [open({ owners: [9] })], kernel: batch([]) });
     scans.at(2_000, { ...world, kernel: batch([ended({ pid: 9 })], [], seconds(2)) });
     expect(scans.between(9_000, world, batch([], [peer({ pid: 9, failed: 0 })]))).toMatchObject([{ service: "job", pid: 9 }]);
-    // Began after the scan that missed it: another process has its pid.
+    // The connection began after the scan that missed the process: another process has its pid.
     scans.between(9_500, world, batch([], [peer({ pid: 9, failed: 0, firstNs: seconds(3) })]));
     expect(scans.at(10_000, { ...world, kernel: batch([]) })).toMatchObject([{ service: null, pid: 9 }]);
     scans.between(300_000, world, batch([], [peer({ pid: 9, failed: 0 })]));
     expect(scans.at(301_000, { ...world, kernel: batch([]) })).toMatchObject([{ service: null, pid: 9 }]);
   });
 
-  it("gives a connection to the process that had the pid when it began", () => {
+  it("attributes a connection to the process that had the pid when it began", () => {
     const scans = new Scans();
     const job = { ...world, processes: [...processes, { pid: 9, service: "job" }] };
     scans.at(1_000, { ...job, connections: [open({ owners: [9] })], kernel: batch([]) });

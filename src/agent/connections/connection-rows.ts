@@ -25,7 +25,7 @@ export interface ConnectionRowsOptions {
   clock: Clock;
   /** Default 5 min. */
   refreshMs?: number;
-  /** Default: pids are not told apart by time. */
+  /** Default: processes that had the same pid are not distinguished. */
   processTimes?: ProcessTimes;
 }
 

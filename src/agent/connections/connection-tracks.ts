@@ -28,7 +28,7 @@ export interface SeenConnection {
 interface Track extends SeenConnection {
   /** Monotonic. */
   nextRowMs: number;
-  /** A SYN without an answer; no row until one arrives. */
+  /** A SYN without a reply; it has no row until the reply arrives. */
   isPending: boolean;
 }
 
@@ -59,7 +59,7 @@ export class ConnectionTracks {
   /** The same, by address pair; filled only with kernel events. */
   readonly #byTuple = new Map<string, Track>();
   readonly #ended = new Map<string, Ended>();
-  /** Tracks without an owner or without an answer: checked in every scan. */
+  /** Tracks without an owner or without a reply: checked in every scan. */
   readonly #unsettled = new Set<Track>();
   /** Set by the first kernel events. */
   #hasKernel = false;
@@ -137,7 +137,7 @@ export class ConnectionTracks {
     return isPending ? null : rowOf(track, "open", time);
   }
 
-  /** A row when the connection was answered or its owner found since the last scan. */
+  /** A row if the peer replied or the owner was found since the last scan. */
   #settle(track: Track, { scan, namer, time }: NamedScan): ConnectionRow | null {
     const wasAnswered = track.isPending && track.socket.state !== socketStates.synSent;
     const isOwnerFound = track.owner.attribution !== "process_fd" && scan.ownersOf(track.socket).length > 0;

@@ -108,7 +108,7 @@ describe("createKernelConnections()", () => {
     expect([kernel.problem(), lines]).toEqual(["the agent is stopping", []]);
     kernel.accept(on);
     kernel.lost("it exited");
-    expect(lines).toEqual(["No connection events from the kernel: it exited; relying on scans"]);
+    expect(lines).toEqual(["no connection events from the kernel: it exited; relying on scans"]);
   });
 
   it("ignores events when another backend is configured", async () => {

@@ -48,7 +48,7 @@ export interface KernelConnectionsOptions {
   onScanWanted: () => void;
   clock: Clock;
   log: Logger;
-  /** For the answer to a mark; default 2 s. */
+  /** Until a mark must be confirmed; default 2 s. */
   timeoutMs?: number;
 }
 
@@ -91,7 +91,7 @@ class ReportedConnections implements KernelConnections {
   }
 
   lost(reason: string): void {
-    if (this.#problem === null) this.#options.log.warn(`No connection events from the kernel: ${reason}; relying on scans`);
+    if (this.#problem === null) this.#options.log.warn(`no connection events from the kernel: ${reason}; relying on scans`);
     this.stopped(reason);
   }
 

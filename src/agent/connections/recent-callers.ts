@@ -1,4 +1,4 @@
-/** Processes that called others with connections too short for a scan, as the kernel reported them. They are services while they run. */
+/** Processes whose outgoing connections were too short for a scan, as reported by the kernel. They count as services while they run. */
 
 import type { DiscoveryScan } from "../../host/index.ts";
 import type { ProcessTimes } from "../naming/process-times.ts";
@@ -22,7 +22,7 @@ export class RecentCallers {
     for (const { role, pid, connections, lastNs } of peers) if (role === "client" && connections > 0) this.#report(pid, lastNs);
   }
 
-  /** Those that run. Call with each scan. */
+  /** The ones that still run. Call with each scan. */
   running(scan: Pick<DiscoveryScan, "processOf">): ReadonlySet<number> {
     for (const [pid, beganNs] of this.#reported) {
       const entry = scan.processOf(pid);

@@ -33,7 +33,7 @@ describe("createRecentOwners()", () => {
     expect(owners.find(8)).toEqual(ownerOf("curl"));
   });
 
-  it("does not give an exited process's service to what began after a scan had missed it", () => {
+  it("does not attribute what began after a scan missed a process to that process", () => {
     const { owners } = setUp();
     owners.add(7, ownerOf("cron"));
     owners.scanned(() => true, 10n);

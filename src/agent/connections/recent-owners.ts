@@ -10,8 +10,8 @@ const maxOwners = 4_096;
 export interface RecentOwners {
   add(pid: number, owner: Owner): void;
   /**
-   * Undefined for a pid that was not added in the last two minutes, and for what began (CLOCK_MONOTONIC) after a scan had missed the process:
-   * that is another process with its pid.
+   * Undefined for a pid that was not added in the last two minutes, and for anything that began (CLOCK_MONOTONIC) after a scan missed the process:
+   * by then another process has the pid.
    */
   find(pid: number, beganNs?: bigint): Owner | undefined;
   /** Call after each scan, with the time of its end. */

@@ -1,4 +1,4 @@
-/** Credentials of databases, by port: one file of the agent with mode 0600, and nowhere else. */
+/** Credentials of databases, by port. Stored in one file of the agent with mode 0600, and nowhere else. */
 
 import { readFile, rename } from "node:fs/promises";
 import { CoralError } from "../../base/errors.ts";
@@ -24,7 +24,7 @@ export class CredentialsStore {
     this.#byPort = byPort;
   }
 
-  /** Moves a damaged file aside: the agent keeps observing, and says that credentials must be given again. */
+  /** Moves a damaged file aside and starts empty: the agent keeps observing, and the log has the command that restores the credentials. */
   static async open(options: CredentialsStoreOptions): Promise<CredentialsStore> {
     const { file, log } = options;
     let text: string;
@@ -37,10 +37,10 @@ export class CredentialsStore {
     try {
       return new CredentialsStore(options, parseFile(text));
     } catch {
-      // The reason may quote the text of the file.
+      // The parse error is not logged: it may quote credentials.
       await rename(file, `${file}.damaged`);
       log.error(
-        `The credentials of databases were damaged; give them again with coral connect --credentials-file; the damaged file is kept at ${file}.damaged`,
+        `database credentials file damaged: moved to ${file}.damaged, continuing without credentials; run coral connect --credentials-file again`,
       );
       return new CredentialsStore(options, new Map());
     }
@@ -81,6 +81,6 @@ export class CredentialsStore {
 function parseFile(text: string): Map<number, DatabaseCredentials> {
   const { version, ports } = JSON.parse(text) as { version?: unknown; ports?: unknown };
   if (version !== fileVersion || typeof ports !== "object" || ports === null)
-    throw new CoralError({ code: "corrupt", message: "the file has another form" });
+    throw new CoralError({ code: "corrupt", message: "unknown file format" });
   return new Map(Object.entries(ports).map(([port, value]) => [Number(port), checkCredentials(value)]));
 }

@@ -1,4 +1,7 @@
-/** Inspects databases of this host for the colony: with stored credentials only, one at a time each, audited, and shared for some seconds. */
+/**
+ * Inspects databases of this host for the colony, with stored credentials only. Inspections run one at a time and are audited; their results are
+ * shared for five seconds.
+ */
 
 import { performance } from "node:perf_hooks";
 import type { Clock } from "../../base/clock.ts";
@@ -16,26 +19,26 @@ export interface DatabaseServiceOptions {
   addressesOf: (port: number) => Promise<readonly string[]>;
   audit: (note: AuditNote) => Promise<unknown>;
   clock: Clock;
-  /** For tests. Default: the database itself. */
+  /** For tests. Default: logs in to the database. */
   inspect?: typeof inspectDatabase;
 }
 
-interface Answer {
+interface Inspection {
   readAt: string;
   readMs: number;
   facts: DatabaseFacts;
 }
 
-/** Several questions about one incident arrive at once. */
+/** Results are reused for this time: one incident causes several requests at once. */
 const sharedMs = 5_000;
-const maxAnswers = 64;
+const maxRecent = 64;
 const maxWaiting = 8;
 const maxPorts = 16;
 
 export class DatabaseService {
   readonly #options: DatabaseServiceOptions;
   readonly #credentials: CredentialsStore;
-  readonly #answers = new Map<string, Answer>();
+  readonly #recent = new Map<string, Inspection>();
   readonly #slot = new Semaphore(1);
 
   private constructor(options: DatabaseServiceOptions, credentials: CredentialsStore) {
@@ -47,22 +50,22 @@ export class DatabaseService {
     return new DatabaseService(options, await CredentialsStore.open(options));
   }
 
-  /** Logs in and reads the facts once. Nothing is kept by it. */
+  /** Logs in and reads the facts once. Neither the credentials nor the result are kept. */
   async check(port: number, credentials: DatabaseCredentials): Promise<DatabaseFacts> {
-    return await this.#inspect(port, credentials, null, new AbortController().signal);
+    return await this.#readFacts(port, credentials, null, new AbortController().signal);
   }
 
   async keep(port: number, credentials: DatabaseCredentials): Promise<void> {
     await this.#credentials.set(port, credentials);
-    this.#answers.clear();
+    this.#recent.clear();
   }
 
   async forget(ports: readonly number[]): Promise<void> {
     await this.#credentials.remove(ports);
-    this.#answers.clear();
+    this.#recent.clear();
   }
 
-  async answer(request: InspectDatabaseRequest, signal: AbortSignal): Promise<{ answer: string }> {
+  async inspect(request: InspectDatabaseRequest, signal: AbortSignal): Promise<{ answer: string }> {
     try {
       const ports = request.ports.slice(0, maxPorts).filter((port) => this.#credentials.of(port) !== undefined);
       if (ports.length === 0)
@@ -70,7 +73,7 @@ export class DatabaseService {
       if (this.#slot.waiting >= maxWaiting)
         throw new CoralError({
           code: "exhausted",
-          message: `Cannot inspect "${request.service}": too many questions are waiting; try again later`,
+          message: `Cannot inspect "${request.service}": too many requests are queued; try again in a few seconds`,
         });
       return await this.#slot.run(async () => {
         const found: { port: number; readAt: string; facts: DatabaseFacts }[] = [];
@@ -85,10 +88,10 @@ export class DatabaseService {
     }
   }
 
-  async #shared(port: number, { statement, caller, service }: InspectDatabaseRequest, signal: AbortSignal): Promise<Answer> {
+  async #shared(port: number, { statement, caller, service }: InspectDatabaseRequest, signal: AbortSignal): Promise<Inspection> {
     const { audit, clock } = this.#options;
     const key = `${port} ${statement}`;
-    const known = this.#answers.get(key);
+    const known = this.#recent.get(key);
     if (known && clock.monotonicMs() - known.readMs < sharedMs) return known;
     const login = this.#credentials.of(port);
     if (login === undefined)
@@ -107,7 +110,7 @@ export class DatabaseService {
         duration_ms: Math.round(performance.now() - startedMs),
       });
     try {
-      const facts = await this.#inspect(port, login, statement === "" ? null : statement, signal);
+      const facts = await this.#readFacts(port, login, statement === "" ? null : statement, signal);
       await record("answered");
       return this.#remember(key, { readAt: new Date(clock.wallMs()).toISOString(), readMs: clock.monotonicMs(), facts });
     } catch (error) {
@@ -116,17 +119,17 @@ export class DatabaseService {
     }
   }
 
-  #remember(key: string, answer: Answer): Answer {
-    this.#answers.delete(key);
-    this.#answers.set(key, answer);
-    for (const oldest of this.#answers.keys()) {
-      if (this.#answers.size <= maxAnswers) break;
-      this.#answers.delete(oldest);
+  #remember(key: string, inspection: Inspection): Inspection {
+    this.#recent.delete(key);
+    this.#recent.set(key, inspection);
+    for (const oldest of this.#recent.keys()) {
+      if (this.#recent.size <= maxRecent) break;
+      this.#recent.delete(oldest);
     }
-    return answer;
+    return inspection;
   }
 
-  async #inspect(port: number, credentials: DatabaseCredentials, statement: string | null, signal: AbortSignal): Promise<DatabaseFacts> {
+  async #readFacts(port: number, credentials: DatabaseCredentials, statement: string | null, signal: AbortSignal): Promise<DatabaseFacts> {
     const { inspect = inspectDatabase, addressesOf } = this.#options;
     return await inspect({ port, addresses: await addressesOf(port), credentials, statement, signal });
   }

@@ -226,7 +226,7 @@ describe("createDiscoveryCollector()", () => {
     expect(collector.nextDelayMs()).toBe(10_000);
   });
 
-  it("reports all instances with the scan that finds another one, or one less", async () => {
+  it("reports all instances with the scan that finds a new or a missing one", async () => {
     const state = { nowMs: 0 };
     const [web, api] = [80, 81].map((port) => socketOf(`0.0.0.0:${port}`, null, null, { owners: [port] }));
     const processes = [
@@ -245,7 +245,7 @@ describe("createDiscoveryCollector()", () => {
     expect(counts).toEqual([1, 2, 0, 1]);
   });
 
-  it("wants a scan when a process of an instance has exited, three times and then every 15 seconds", async () => {
+  it("requests a scan when a process of an instance has exited, three times at once and then every 15 seconds", async () => {
     const state = { nowMs: 0 };
     let isRunning = true;
     const collector = collectorOf({ scanner: fakeScanner().scanner, clock: clockAt(state), isRunning: () => isRunning });
@@ -259,7 +259,7 @@ describe("createDiscoveryCollector()", () => {
     expect(collector.hasExits()).toBe(false);
   });
 
-  it("requests what the config selects", async () => {
+  it("scans for what the config selects", async () => {
     const { scanner, requests } = fakeScanner();
     let config: AgentDiscoveryConfig = {
       ...defaultDiscovery,
@@ -294,7 +294,7 @@ describe("createDiscoveryCollector()", () => {
     expect(requests[0]).toMatchObject({ connections: false });
   });
 
-  it("notes what it could not see, and why the configured backend is not used", async () => {
+  it("notes what scans could not see, and why the configured backend is not used", async () => {
     const kernel = createKernelConnections({
       isWanted: () => true,
       mark: () => false,

@@ -199,7 +199,7 @@ class ScanCollector implements DiscoveryCollector {
     };
   }
 
-  /** A service that started, exited or got another name is reported with this scan, and the others with it: a report lists all. */
+  /** A service that started, exited or was renamed is reported with this scan, together with all others: a report is complete. */
   #hasChanged(instances: readonly ServiceInstance[]): boolean {
     const reported = instances.map(instanceKey).sort().join("\n");
     const hasChanged = reported !== this.#reported;

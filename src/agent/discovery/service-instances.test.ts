@@ -127,7 +127,7 @@ describe("buildInstances()", () => {
     expect(instances.map(text)).toEqual(["sshd tcp:22 0.0.0.0 pid 5 listening_socket", "systemd tcp:631 0.0.0.0 pid 1 listening_socket"]);
   });
 
-  it("takes a new UDP socket on an ephemeral port for a client's", () => {
+  it("treats a new UDP socket on an ephemeral port as a client's", () => {
     const udp = (local: string, sinceScan: number) => socketOf(local, null, null, { protocol: "udp", sinceScan, owners: [5] });
     const listeners = [udp("0.0.0.0:53", 4), udp("0.0.0.0:40000", 4), udp("0.0.0.0:40001", 3)];
     const { instances } = build({ processes: [{ pid: 5, service: "dns" }], listeners, more: { number: 4 } });

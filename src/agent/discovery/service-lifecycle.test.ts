@@ -8,7 +8,7 @@ interface Running extends TestProcess {
   port?: number | null;
 }
 
-/** The id tells itself from the name, so that neither can take the other's place. */
+/** Ids differ from names, so that a test fails if one is used for the other. */
 const nameOf = (name: string): ServiceInstance["name"] => ({
   service: `program:${name}`,
   name,
@@ -48,7 +48,7 @@ class Scans {
 const text = (events: EventRow[]): string[] => events.map(({ kind, severity, pid }) => `${kind} ${severity} ${pid}`);
 
 describe("createServiceLifecycle()", () => {
-  it("takes the first scan as baseline", () => {
+  it("uses the first scan as the baseline", () => {
     expect(new Scans().next([{ pid: 5 }])).toEqual([]);
   });
 

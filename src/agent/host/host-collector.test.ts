@@ -70,7 +70,7 @@ describe("createHostCollector()", () => {
     expect(counts).toEqual([4, 2, 3, 2, 5, 2]);
   });
 
-  it("notes what it could not see, and warns once about a file system that does not respond", async () => {
+  it("notes what could not be read, and warns once about a file system that does not respond", async () => {
     const records: LogRecord[] = [];
     const log = createLogger("test", "debug", (record) => records.push(record));
     const dead = snapshotOf({ mounts: { mounts: [], unresponsive: ["/nfs"], failed: 0, cut: 0 } });

@@ -59,7 +59,7 @@ interface TimedSnapshot {
   snapshot: HostSnapshot;
 }
 
-/** Services are many, and idle for the most part: each sample would store hundreds of rows of nothing. */
+/** A host may have hundreds of services, most of them idle. With every sample they would fill the store with empty rows. */
 const servicesIntervalMs = 60_000;
 const noPids: ReadonlySet<number> = new Set();
 

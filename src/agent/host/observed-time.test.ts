@@ -56,7 +56,7 @@ describe("ObservedTime", () => {
       pass(2_000);
       await observed.beat();
     }
-    // A busy process is late with its beats; the hooks went on.
+    // A busy process writes its marks late while the hooks keep observing.
     pass(20_000);
     await observed.beat();
     expect(rows).toEqual([]);
@@ -77,7 +77,7 @@ describe("ObservedTime", () => {
     });
   });
 
-  it("begins the gap of a killed agent before its last mark, with the window that was lost", async () => {
+  it("starts the gap of a killed agent one window before its last mark, because that window was lost", async () => {
     const first = processOf();
     await first.start();
     pass(60_000);
@@ -87,7 +87,7 @@ describe("ObservedTime", () => {
     expect(gaps()).toEqual([[50_000, 90_000, "killed"]]);
   });
 
-  it("tells a reboot from a kill", async () => {
+  it("distinguishes a reboot from a kill", async () => {
     await processOf().start();
     wallMs += 120_000;
     monotonicMs = 9_000;

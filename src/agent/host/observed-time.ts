@@ -1,6 +1,6 @@
 /**
- * Notices time in which this agent observed nothing: it was stopped or killed, its host was down or suspended. The agent notes in a file every two
- * seconds that it observes; what lies between the last note and the next start becomes an event, which the colony pulls like any other.
+ * Detects unobserved time: the agent was stopped or killed, or its host was down or suspended. The agent writes a mark to a file every two seconds.
+ * The time between the last mark and the next start becomes an event, which the colony pulls like any other.
  */
 
 import { readFile, writeFile } from "node:fs/promises";
@@ -14,28 +14,29 @@ import { event, type RowOf } from "../../store/signals/index.ts";
 export interface ObservedTimeOptions {
   file: string;
   owner: FileOwner | undefined;
-  /** Of this boot; empty when the kernel does not report it. */
+  /** Id of this boot; empty when the kernel does not report it. */
   bootId: string;
   store: Pick<AgentStore, "append">;
-  /** What a killed agent had observed and not stored yet, milliseconds: one window of requests. */
+  /** Milliseconds that a killed agent had observed but not stored: one window of requests. */
   unstoredMs: () => number;
   clock: Clock;
 }
 
 export const observedIntervalMs = 2_000;
-/** Shorter interruptions are restarts of loops, not of agents. */
+/** Shorter interruptions are not recorded. */
 const minGapMs = 1_000;
-/** A note late by more than this was not late because the process was busy. */
+/** A mark that is later than this means a suspended host or a changed clock; a busy process is not that late. */
 const minSuspendedMs = 5_000;
 
+/** Marks are padded to this length. */
 const markBytes = 192;
 
-/** The last moment that is known to be observed. */
+/** The last time at which the agent is known to have observed. */
 interface ObservedMark {
   wallMs: number;
   monotonicMs: number;
   bootId: string;
-  /** The agent ended in order: everything was stored. */
+  /** The agent shut down cleanly: everything was stored. */
   isStopped: boolean;
 }
 
@@ -53,7 +54,7 @@ export class ObservedTime {
     this.#options = options;
   }
 
-  /** Observation begins: what lies between the former process's last mark and now was not observed. */
+  /** Starts observing: the time from the former process's last mark until now was not observed. */
   async start(): Promise<void> {
     const before = await this.#read();
     const now = this.#mark(false);
@@ -62,7 +63,7 @@ export class ObservedTime {
     await this.#write(now);
   }
 
-  /** The owner calls it every `observedIntervalMs`. */
+  /** Call every `observedIntervalMs`. */
   async beat(): Promise<void> {
     const before = this.#last;
     const now = this.#mark(false);
@@ -71,7 +72,7 @@ export class ObservedTime {
     await this.#write(now);
   }
 
-  /** Observation ends in order. */
+  /** Marks a clean shutdown. */
   async stop(): Promise<void> {
     await this.#write(this.#mark(true));
   }
@@ -87,7 +88,7 @@ export class ObservedTime {
 
   async #write(mark: ObservedMark): Promise<void> {
     const { file, owner } = this.#options;
-    // In place and not synced: after a power loss the gap begins a little earlier than it did.
+    // In place and without fsync: after a power loss the recorded gap starts slightly too early.
     if (this.#last) await writeFile(file, textOf(mark), { flag: "r+" });
     else await writePrivateFile(file, textOf(mark), { owner });
     this.#last = mark;
@@ -106,14 +107,14 @@ export class ObservedTime {
   }
 }
 
-/** All have one length, so that each replaces the one before completely. */
+/** All marks have the same length, so that each one overwrites the previous one completely. */
 function textOf(mark: ObservedMark): string {
   return JSON.stringify(mark).padEnd(markBytes);
 }
 
 function gapAtStart(before: ObservedMark, now: ObservedMark, unstoredMs: number): UnobservedGap | undefined {
   const isSameBoot = before.bootId === now.bootId;
-  // The wall clock may have been set back meanwhile; the monotonic one does not count suspended time.
+  // The larger one: the wall clock may have been set back, and the monotonic clock does not count suspended time.
   const missedMs = Math.max(now.wallMs - before.wallMs, isSameBoot ? now.monotonicMs - before.monotonicMs : 0);
   if (missedMs < minGapMs) return undefined;
   const reason = before.isStopped ? "stopped" : isSameBoot ? "killed" : "host-down";

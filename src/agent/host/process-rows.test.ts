@@ -39,7 +39,7 @@ describe("largest()", () => {
 });
 
 describe("processRows()", () => {
-  it("has every process of a service, whether it is among the top ones or not", () => {
+  it("includes every process of a service, even if it is not among the top ones", () => {
     const idle = [1, 2, 3, 4].map((pid) => processOf(pid, { cpuTicks: 0, rssPages: pid, threads: 1 }));
     expect(rowsOf(idle, idle, 1).map(({ pid }) => pid)).not.toContain(2);
     const rows = rowsOf(idle, idle, 1, new Map(), new Set([2, 3, 999]));

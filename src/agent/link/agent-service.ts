@@ -25,7 +25,7 @@ import type { ExecuteService } from "../commands/execute-service.ts";
 import type { DatabaseService } from "../databases/database-service.ts";
 import type { QueryService } from "./query-service.ts";
 import type { RuntimeWatch } from "./runtime-watch.ts";
-import { answerListSegments, answerReadSegment } from "./segment-service.ts";
+import { serveListSegments, serveReadSegment } from "./segment-service.ts";
 
 export interface AgentServiceOptions {
   agentId: string;
@@ -36,7 +36,7 @@ export interface AgentServiceOptions {
   /** Absent: the agent's store cannot be queried. */
   queries?: QueryService;
   /** Absent: the agent inspects no databases. */
-  databases?: Pick<DatabaseService, "answer">;
+  databases?: Pick<DatabaseService, "inspect">;
   /** The colony that calls; empty while it is unknown. */
   colonyId?: () => string;
   /** Absent: the agent has no audit log. */
@@ -49,16 +49,16 @@ export interface AgentServiceOptions {
 }
 
 /** Upper limit of one answer, whatever the colony requests. */
-const maxAnswerBytes = 16 * 1024 * 1024;
+const maxResponseBytes = 16 * 1024 * 1024;
 const maxRowsPerSignal = 100_000;
 
 export function addAgentService(router: ConnectRouter, options: AgentServiceOptions): void {
   const { captures, runtime, audit, commands, queries, databases } = options;
   router.service(AgentService, {
     hello: () => ({ agentId: options.agentId, sessionId: options.sessionId }),
-    pull: (request) => answerPull(options, request),
-    listSegments: (request) => answerListSegments(options.store, request),
-    readSegment: (request) => answerReadSegment(options.store, request),
+    pull: (request) => servePull(options, request),
+    listSegments: (request) => serveListSegments(options.store, request),
+    readSegment: (request) => serveReadSegment(options.store, request),
     ...(runtime
       ? {
           getRuntimeContext: async ({ refresh }: GetRuntimeContextRequest, context: HandlerContext) => {
@@ -67,9 +67,9 @@ export function addAgentService(router: ConnectRouter, options: AgentServiceOpti
           },
         }
       : {}),
-    ...(queries ? { query: (request: QueryRequest, context: HandlerContext) => queries.answer(request, context.signal) } : {}),
+    ...(queries ? { query: (request: QueryRequest, context: HandlerContext) => queries.run(request, context.signal) } : {}),
     ...(databases
-      ? { inspectDatabase: (request: InspectDatabaseRequest, context: HandlerContext) => databases.answer(request, context.signal) }
+      ? { inspectDatabase: (request: InspectDatabaseRequest, context: HandlerContext) => databases.inspect(request, context.signal) }
       : {}),
     ...(audit ? { verifyAudit: (request: VerifyAuditRequest) => verifyAudit(audit, request) } : {}),
     ...(commands ? commandMethods(commands) : {}),
@@ -88,11 +88,11 @@ function commandMethods(commands: ExecuteService) {
   };
 }
 
-async function answerPull({ store, clock, audit, colonyId }: AgentServiceOptions, request: PullRequest) {
-  // A store that rejects the entry shows in the losses of this answer.
+async function servePull({ store, clock, audit, colonyId }: AgentServiceOptions, request: PullRequest) {
+  // If the store rejects the entry, the losses of this response show it.
   if (audit) await recordAnchor(audit, request.colonyAudit, colonyId?.() ?? "").catch(() => undefined);
   const heads = store.heads();
-  let remainingBytes = Math.min(Number(request.maxBytes), maxAnswerBytes);
+  let remainingBytes = Math.min(Number(request.maxBytes), maxResponseBytes);
   let more = false;
   let oldestMonoMs = Number.POSITIVE_INFINITY;
   const slices: SignalSlice[] = [];

@@ -154,8 +154,8 @@ export class ColonyLink {
     }
   }
 
-  /** Asks the colony to pull now: it has rows that a user waits for. Older colonies pull at their interval. */
-  async askForPull(signal: AbortSignal): Promise<void> {
+  /** Requests a pull now, because a user waits for new rows. Older colonies pull at their interval only. */
+  async requestPull(signal: AbortSignal): Promise<void> {
     if ((this.#session?.protocolVersion ?? 0) >= runtimeProtocolVersion) await this.reregister(pullReason, signal);
   }
 

@@ -26,18 +26,18 @@ import { toConnectError } from "../../transport/index.ts";
 type QueriedStore = Pick<AgentStore, "query"> & Partial<Pick<AgentStore, "segments">>;
 type QueryHandler = (store: TraceStore & LogsStore, query: Record<string, unknown>) => Promise<unknown>;
 
-/** Characters of one answer. */
-const maxAnswerLength = 8 * 1024 * 1024;
+/** Characters of one result, before the response is encoded. */
+const maxResultLength = 8 * 1024 * 1024;
 /** Queued queries; a colony sends few. */
 const maxWaiting = 16;
 
-const kinds: Readonly<Record<string, { signal: string; answer: QueryHandler }>> = {
-  traces: { signal: "span", answer: (store, query) => queryTraces(store, query as unknown as TracesQuery) },
-  trace: { signal: "span", answer: (store, query) => queryTrace(store, query as unknown as TraceRequest) },
-  logs: { signal: "log", answer: (store, query) => queryLogs(store, query as unknown as LogsQuery) },
-  log_patterns: { signal: "log", answer: (store, query) => queryLogPatterns(store, query as unknown as LogsQuery) },
-  metric: { signal: "metric_point", answer: (store, query) => queryMetric(store, query as unknown as MetricQuery) },
-  metric_names: { signal: "metric_point", answer: (store, query) => queryMetricNames(store, query as unknown as MetricNamesQuery) },
+const kinds: Readonly<Record<string, { signal: string; run: QueryHandler }>> = {
+  traces: { signal: "span", run: (store, query) => queryTraces(store, query as unknown as TracesQuery) },
+  trace: { signal: "span", run: (store, query) => queryTrace(store, query as unknown as TraceRequest) },
+  logs: { signal: "log", run: (store, query) => queryLogs(store, query as unknown as LogsQuery) },
+  log_patterns: { signal: "log", run: (store, query) => queryLogPatterns(store, query as unknown as LogsQuery) },
+  metric: { signal: "metric_point", run: (store, query) => queryMetric(store, query as unknown as MetricQuery) },
+  metric_names: { signal: "metric_point", run: (store, query) => queryMetricNames(store, query as unknown as MetricNamesQuery) },
 };
 
 /** One query at a time: the agent's store is small, and so is its memory budget for queries. */
@@ -51,18 +51,18 @@ export class QueryService {
     this.#clock = clock;
   }
 
-  async answer({ kind, request }: QueryRequest, signal: AbortSignal): Promise<MessageInitShape<typeof QueryResponseSchema>> {
+  async run({ kind, request }: QueryRequest, signal: AbortSignal): Promise<MessageInitShape<typeof QueryResponseSchema>> {
     try {
       if (this.#slot.waiting >= maxWaiting) {
         throw new CoralError({ code: "exhausted", message: "Cannot run the query: too many queries are waiting; try again later" });
       }
-      return await this.#slot.run(() => this.#answer(kind, request, signal));
+      return await this.#slot.run(() => this.#runKind(kind, request, signal));
     } catch (error) {
       throw toConnectError(error);
     }
   }
 
-  async #answer(kind: string, request: string, signal: AbortSignal): Promise<MessageInitShape<typeof QueryResponseSchema>> {
+  async #runKind(kind: string, request: string, signal: AbortSignal): Promise<MessageInitShape<typeof QueryResponseSchema>> {
     const handler = kinds[kind];
     if (handler === undefined)
       throw new CoralError({
@@ -70,18 +70,18 @@ export class QueryService {
         message: `Cannot run query "${kind}": this agent does not support it; update the agent`,
       });
     const store = this.#view(signal);
-    const answer = JSON.stringify(await handler.answer(store, { ...objectIn(request), nowMs: this.#clock.wallMs() }));
-    if (answer.length > maxAnswerLength) {
+    const result = JSON.stringify(await handler.run(store, { ...objectIn(request), nowMs: this.#clock.wallMs() }));
+    if (result.length > maxResultLength) {
       throw new CoralError({
         code: "exhausted",
-        message: "Cannot answer the query: the result is too large; use a shorter time range or a lower limit",
+        message: "Cannot return the result: it exceeds 8 MiB; use a shorter time range or a lower limit",
       });
     }
     const oldestUs = await this.#oldestUs(handler.signal);
-    return { answer, ...(oldestUs === undefined ? {} : { oldestUs: BigInt(oldestUs) }) };
+    return { answer: result, ...(oldestUs === undefined ? {} : { oldestUs: BigInt(oldestUs) }) };
   }
 
-  /** The tables as in a colony: with a column `agent_id`. */
+  /** Presents the tables as in a colony, with the column `agent_id`. */
   #view(signal: AbortSignal): TraceStore & LogsStore {
     const store = this.#store;
     const points = `WITH metric_point AS (SELECT '' AS agent_id, * FROM main.metric_point)`;

@@ -43,7 +43,7 @@ export class RuntimeWatch {
     return true;
   }
 
-  /** For changes without a refresh, such as hooks that fail: reported once they are stable. */
+  /** Reports changes that happen without a refresh, such as failing hooks, once they are stable. */
   async reportWhenDue(signal: AbortSignal): Promise<void> {
     const { description, clock } = this.#options;
     if (description.reported.isDue(description.fingerprint(), clock.monotonicMs())) await this.report("capabilities", signal);

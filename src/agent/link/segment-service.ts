@@ -18,11 +18,11 @@ type SegmentStoreView = Pick<AgentStore, "epoch"> & Partial<Pick<AgentStore, "se
 /** Upper limit of one list, whatever the colony requests. */
 const maxSegmentsPerSignal = 256;
 
-export async function answerListSegments(
+export async function serveListSegments(
   store: SegmentStoreView,
   request: ListSegmentsRequest,
 ): Promise<MessageInitShape<typeof ListSegmentsResponseSchema>> {
-  // Both before any await: a store that is replaced meanwhile has another epoch.
+  // Read both before any await: a store that is replaced in between has another epoch.
   const { epoch, segments } = store;
   const lists: MessageInitShape<typeof SegmentListSchema>[] = [];
   const maxSegments = Math.min(maxSegmentsPerSignal, Math.max(1, request.maxSegments));
@@ -76,7 +76,7 @@ export function findSegmentFile(store: SegmentStoreView, name: string): ServedFi
 }
 
 /** For older colonies, which do not read files through the tunnel. */
-export async function* answerReadSegment(
+export async function* serveReadSegment(
   store: SegmentStoreView,
   request: ReadSegmentRequest,
 ): AsyncGenerator<MessageInitShape<typeof ReadSegmentResponseSchema>> {

@@ -9,7 +9,7 @@ it("converts start ticks to CLOCK_MONOTONIC, which does not count suspended time
   expect(times(1_500).startedNs(140_000)).toBe(399_950_000_000n);
 });
 
-it("knows nothing when the uptime is not the kernel's", () => {
+it("returns null if the uptime is not the kernel's", () => {
   expect(times(100).startedNs(40_000)).toBeNull();
 });
 

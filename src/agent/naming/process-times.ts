@@ -1,13 +1,13 @@
-/** Tells processes that share a pid apart by time: a request or connection belongs to the one that ran then. */
+/** Start times of processes, to distinguish those that had the same pid: a request or connection belongs to the one that ran at that time. */
 
 import { uptime } from "node:os";
 
 export interface ProcessTimes {
-  /** Start of a process on CLOCK_MONOTONIC, as the kernel hooks use it; null when the two clocks of this machine do not fit together. */
+  /** Start of a process on CLOCK_MONOTONIC, the clock of the kernel hooks; null if the uptime does not match that clock. */
   startedNs(startTicks: number): bigint | null;
 }
 
-/** Ticks and the uptime are in hundredths of a second. */
+/** Ticks and the uptime have a resolution of 10 ms. */
 const toleranceNs = 50_000_000n;
 
 export interface ProcessTimesOptions {
@@ -27,11 +27,11 @@ export function createProcessTimes({
     startedNs: (startTicks) => {
       const now = nowNs();
       const started = now - BigInt(Math.round((uptimeS() - startTicks / ticksPerS) * 1e9));
-      // Containers may show an uptime of their own.
+      // Containers may show their own uptime, for instance with lxcfs.
       return started > now + toleranceNs ? null : started - toleranceNs;
     },
   };
 }
 
-/** For tests, and where nothing is known: no process is ever too young. */
+/** For tests, and for hosts without usable start times: any process may have had the pid. */
 export const noProcessTimes: ProcessTimes = { startedNs: () => null };

@@ -1,9 +1,9 @@
-/** What is remembered about services from scan to scan, so that their ids do not change while their processes run. */
+/** Identities of services across scans, so that ids do not change while their processes run. */
 
 import { originOfPort } from "../../host/index.ts";
 import type { ServiceOrigin } from "../../model/service-identity.ts";
 
-/** A process: pids are used again. */
+/** A process: pid and start time, because pids are reused. */
 export interface ProcessKey {
   pid: number;
   startTicks: number;
@@ -14,16 +14,16 @@ const maxRemembered = 16_384;
 export class ServiceIdentities {
   readonly #hostname: string;
   readonly #decided = new Map<string, number>();
-  /** By protocol and port: of the newest scan. */
+  /** By protocol and port, from the newest scan. */
   #now = new Map<string, ServiceOrigin>();
-  /** By protocol and port: where people registered a service, also when it does not listen any more. */
+  /** By protocol and port: services that users registered, including those that no longer listen. */
   readonly #lastAt = new Map<string, ServiceOrigin>();
 
   constructor(hostname: string) {
     this.#hostname = hostname;
   }
 
-  /** The port that identifies a process: the first that was found, also when it opens a lower one later. Null while it has none. */
+  /** The port that identifies a process: the first one found, even if the process opens a lower one later. Null while it has none. */
   portOf({ pid, startTicks }: ProcessKey, find: () => number | null): number | null {
     const key = `${pid} ${startTicks}`;
     const known = this.#decided.get(key);

@@ -115,7 +115,7 @@ describe("createServiceNamer()", () => {
     expect(namerOf({}).ofProcess(99)).toBeNull();
   });
 
-  it("makes ports that people named differently services of their own", () => {
+  it("splits a service whose ports have different user-given names", () => {
     const ports = [80, 81, 82].map((port) => socketOf(`0.0.0.0:${port}`, null, null, { owners: [5] }));
     const namer = namerOf({ processes: [{ pid: 5, service: "found" }], listeners: ports }, mapped({ 80: "web", 81: "admin" }));
     expect(ports.map((port) => namer.atListener(port, 5)).map(({ service, name }) => `${service} ${name}`)).toEqual([
@@ -140,7 +140,7 @@ describe("createServiceNamer()", () => {
     expect(rest.service).not.toBe(connected.service);
   });
 
-  it("keeps the id of a process that opens a lower port later, but not of the next process with its pid", () => {
+  it("keeps the id of a process that opens a lower port later, but not for the next process with its pid", () => {
     const identities = new ServiceIdentities("vm-1");
     const origin = { infrastructure: "redis", isToldByPort: true };
     const idAt = (ports: number[], start = 5) => {
@@ -153,7 +153,7 @@ describe("createServiceNamer()", () => {
     expect(idAt([6000, 6379], 8)).not.toBe(first);
   });
 
-  it("gives the workers of an infrastructure program its id, also those with a file of their own", () => {
+  it("gives workers of an infrastructure program its id, even if they run another executable", () => {
     const origin = { infrastructure: "sshd", isToldByPort: true };
     const processes = [
       { pid: 5, service: "sshd", exe: "/usr/sbin/sshd", origin },
@@ -219,7 +219,7 @@ describe("createServiceNamer()", () => {
     expect(namer.atServer(end(9), null)).toBeNull();
   });
 
-  it("tells servers of one program apart by the port of their first requests, before a scan finds their listeners", () => {
+  it("distinguishes servers of one program by the port of their first requests, before a scan finds their listeners", () => {
     const origin = { infrastructure: "redis", isToldByPort: true };
     const processes = [6, 7].map((pid) => ({ pid, service: "redis", origin }));
     const early = namerOf({ processes, listeners: [] });
@@ -228,7 +228,7 @@ describe("createServiceNamer()", () => {
     const services = [6, 7].map((pid) => early.atPort(pid, 6_373 + pid)?.service);
     expect(services).toEqual([6, 7].map((pid) => later.ofProcess(pid)?.service));
     expect(new Set(services).size).toBe(2);
-    // Once its port is known, requests to another one do not make another service of it.
+    // Once its port is known, requests to another port do not create another service.
     const identities = new ServiceIdentities("vm-1");
     const known = namerOf({ processes, listeners }, { identities }).ofProcess(6)?.service;
     expect(namerOf({ processes, listeners: [] }, { identities }).atPort(6, 9)?.service).toBe(known);

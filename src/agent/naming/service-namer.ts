@@ -91,7 +91,7 @@ export function createServiceNamer(options: ServiceNamerOptions): ServiceNamer {
   return new ScanNamer(options);
 }
 
-/** Names that people gave to ports of one service. */
+/** Names that users gave to ports of one service. */
 type GivenPorts = Map<number, GivenName>;
 
 class ScanNamer implements ServiceNamer {
@@ -166,7 +166,7 @@ class ScanNamer implements ServiceNamer {
     return { pid: head.pid, startTicks: head.startTicks };
   }
 
-  /** Requests come before the scan that finds the listener: only the port that they came to tells copies of one program apart. */
+  /** Requests may arrive before the scan that finds the listener. Until then only their port distinguishes copies of one program. */
   #servesAlready(pid: number, port: number): ServiceName | null {
     const whole = this.ofProcess(pid);
     const facts = this.#scan.factsOf(pid);
@@ -184,7 +184,7 @@ class ScanNamer implements ServiceNamer {
     const base = this.#originAt(pid, port);
     const inferred = pid === null ? null : this.#infer(pid);
     const { origin, given } = this.#givenAt(base, port);
-    // Without an owner, what was given to the port is given to it alone.
+    // Without a known owner, a name applies to its own port only.
     const people = pid === null ? { manual: managed?.name, mapped: this.#config.names.portMapping[String(port)] } : {};
     const traffic = inferred === null && this.#usesTraffic() ? this.#traffic.nameAtPort(port, this.#config.trafficSources) : undefined;
     const name = this.#named(origin, given ?? nameInstance({ process: inferred, port, traffic, ...people }), pid);
@@ -203,7 +203,7 @@ class ScanNamer implements ServiceNamer {
     return this.#named(origin, given ?? this.#infer(pid) ?? processName(this.#scan, pid), pid);
   }
 
-  /** One name given to a port of a service names all of it; different names make each such port a service of its own. */
+  /** A single user-given port name names the whole service; different names make each of these ports a separate service. */
   #givenAt(base: ServiceOrigin, port: number | null): { origin: ServiceOrigin; given: GivenName | undefined } {
     this.#givenById ??= this.#readGiven();
     const given = this.#givenById.get(base.id);
@@ -214,7 +214,7 @@ class ScanNamer implements ServiceNamer {
     return here && port !== null ? { origin: originOfNamedPort(base, port), given: here } : { origin: base, given: undefined };
   }
 
-  /** Names from `coral connect` and the config's ports, by the id of the service that listens there. */
+  /** Names from `coral connect` and from ports in the config, by the id of the service that listens there. */
   #readGiven(): Map<string, GivenPorts> {
     const found = new Map<string, GivenPorts>();
     for (const listener of this.#scan.listeners.values()) {
@@ -244,7 +244,7 @@ class ScanNamer implements ServiceNamer {
     return (pid === null ? null : this.#originOf(pid)) ?? this.#identities.atPort(port);
   }
 
-  /** From `coral run`, the group that the process is in, or its program. */
+  /** From `coral run`, from the process's group (container or unit), or from its program. */
   #originOf(pid: number): ServiceOrigin | null {
     return remembered(this.#origins, pid, () => {
       const facts = this.#scan.factsOf(pid);
@@ -328,7 +328,7 @@ class ScanNamer implements ServiceNamer {
   }
 }
 
-/** When nothing else names it: the kernel's name of the process. */
+/** The last resort: the kernel's name of the process. */
 function processName(scan: DiscoveryScan, pid: number): GivenName {
   return { name: scan.processOf(pid)?.name ?? "unknown", namedBy: "process-name", confidence: 0.3 };
 }

@@ -29,7 +29,7 @@ const count = (pattern: string, more: Partial<PatternCount> = {}): PatternCount 
   ...more,
 });
 
-it("LogPatterns stores counts and events, and knows its patterns after a restart", async () => {
+it("LogPatterns stores counts and events, and does not report known patterns as new after a restart", async () => {
   const directory = mkdtempSync(join(tmpdir(), "coral-patterns-"));
   const engine = await openEngine({ dataDirectories: [directory], memoryLimitBytes: 128 * 1024 ** 2, threads: 1, log: silentLogger });
   const clock = new TestClock();

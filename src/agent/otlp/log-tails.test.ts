@@ -97,7 +97,7 @@ describe("LogTails", () => {
     for (const word of ["one", "two", "three", "four"]) expect(all.split(word)).toHaveLength(2);
   });
 
-  it("starts at the end of existing files, and at the beginning of files that appear later, even while stopped", async () => {
+  it("starts at the end of existing files, and at the beginning of files that appear later, also during a stop", async () => {
     services = [{ service: "api", files: [join(directory, "*.log")], units: [], fromStart: false }];
     writeFileSync(join(directory, "a.log"), "old\n");
     await using first = open();
@@ -117,7 +117,7 @@ describe("LogTails", () => {
     ).toEqual([["new"], ["beside"], ["while stopped"]]);
   });
 
-  it("reads a file from its first line that appears where there was none", async () => {
+  it("reads a file that appears later from its first line", async () => {
     services = [{ service: "api", files: [join(directory, "*.log")], units: [], fromStart: false }];
     await using tails = open();
     await round(tails);
@@ -139,7 +139,7 @@ describe("LogTails", () => {
     for (const word of ["one", "late", "two"]) expect(all.split(word)).toHaveLength(2);
   });
 
-  it("reads lines again that the store rejected", async () => {
+  it("re-reads lines that the store rejected", async () => {
     await using tails = open();
     writeFileSync(join(directory, "a.log"), "one\n");
     failure = new CoralError({ code: "exhausted", message: "full" });

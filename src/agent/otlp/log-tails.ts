@@ -289,7 +289,7 @@ function folderOf(service: string, path: string): string {
   return `${service}\n${dirname(path)}`;
 }
 
-/** The journal has a record for each line that a program prints: a stack trace is put together again. */
+/** The journal has one record per printed line: joins the lines of a stack trace. */
 function joinRecords(records: readonly JournalRecord[]): JournalRecord[] {
   const joined: JournalRecord[] = [];
   for (const record of records) {

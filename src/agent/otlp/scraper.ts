@@ -75,7 +75,7 @@ export class Scraper {
     const source = { service: target.service, instance, atUs };
     // First, so that a target with more series than the limit still has these two.
     const own = [ownGauge("up", "1", problem === "" ? 1 : 0, source), ownGauge("scrape_duration_seconds", "s", durationSeconds, source)];
-    // Points with times of their own are not from now: their target decides when they end.
+    // A target that sends its own timestamps decides itself when its series end.
     const current = new Map(points.filter(({ timeUs }) => timeUs === atUs).map((point) => [seriesKey(point), point]));
     const before = this.#live.get(keyOf(target))?.series;
     const ended = [...(before ?? [])].filter(([key]) => !current.has(key)).map(([, point]) => endOf(point, atUs));
@@ -86,7 +86,7 @@ export class Scraper {
     });
   }
 
-  /** A target that is no longer listed has no values any more, not those of its last scrape. */
+  /** Ends the series of targets that are no longer listed, so that they do not keep the values of their last scrape. */
   async #endRemoved(listed: ReadonlySet<string>): Promise<void> {
     const atUs = Math.round(this.#options.clock.wallMs() * 1_000);
     for (const [key, { own, series }] of this.#live) {

@@ -1,4 +1,4 @@
-/** Which stacks the store has: each is written when it is first seen, and again before retention removes it. */
+/** Tracks which stacks are stored: each one is written when it is first seen, and rewritten before retention removes it. */
 
 import type { profileStack, RowOf } from "../../store/signals/index.ts";
 
@@ -6,7 +6,7 @@ export type StackRow = RowOf<typeof profileStack.columns>;
 
 /** Well below the retention of `profile_stack`, at the agent and at the colony. */
 const rewriteMs = 6 * 3_600_000;
-/** 16 digits each: 2 MB. Those that were not seen for longest are written again. */
+/** 16 digits each: 2 MB. The entry written longest ago is evicted; its stack is rewritten when it is seen again. */
 const maxStacks = 20_000;
 
 export class KnownStacks {

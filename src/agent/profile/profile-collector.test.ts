@@ -56,7 +56,7 @@ beforeEach(async () => {
 });
 afterEach(() => collector[Symbol.asyncDispose]());
 
-/** From the process; a state is what its status then has. */
+/** A report of the process; a state report also becomes its status. */
 function report(one: ProfileReport): void {
   const last = running.at(-1);
   if (last === undefined) throw new Error("no process runs");
@@ -128,7 +128,7 @@ describe("ProfileCollector", () => {
     });
   });
 
-  it("logs a store that fails once, writes the stack again, and logs that it works", async () => {
+  it("logs a failing store once, rewrites the stack, and logs the recovery", async () => {
     failure = new Error("disk full");
     report(windowOf());
     report(windowOf());

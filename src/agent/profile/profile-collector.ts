@@ -106,8 +106,8 @@ export class ProfileCollector implements AsyncDisposable {
   #accept(report: ProfileReport): void {
     if (report.kind === "window") return this.#store(report);
     const { log } = this.#options;
-    if (report.state === "off") log.warn(`CPU profiles are unavailable: ${report.problem ?? "no reason given"}`);
-    if (report.state === "paused") log.warn("CPU profiling paused: it exceeds profiles.cpu_budget; it resumes by itself");
+    if (report.state === "off") log.warn(`CPU profiles are unavailable: ${report.problem ?? "unknown reason"}`);
+    if (report.state === "paused") log.warn("CPU profiling paused: it exceeded profiles.cpu_budget; resuming automatically later");
   }
 
   #store(window: ProfileWindow): void {
@@ -119,7 +119,7 @@ export class ProfileCollector implements AsyncDisposable {
     const fresh = this.#known.unwritten(stacks);
     const losses = window.losses.map(({ loss, count }) => ({ ...time, loss, count, window_ms: Math.round(window.windowMs) }));
     this.#write(async () => {
-      // Stacks first: rows without their stack would have no meaning.
+      // Stacks first: a row refers to its stack.
       if (fresh.length > 0) await store.append(profileStack, fresh);
       if (rows.length > 0) await store.append(profile, rows);
       if (losses.length > 0) await store.append(profileLoss, losses);

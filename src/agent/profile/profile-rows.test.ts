@@ -58,7 +58,7 @@ describe("profileRows()", () => {
     ]);
   });
 
-  it("gives equal stacks one id, and adds up what differs only in names that were cut", () => {
+  it("gives equal stacks one id, and merges stacks that differ only in truncated names", () => {
     const long = (frame: number) => stackOf({ frames: [frame] });
     const { rows, stacks } = profileRows(windowOf(long(2), long(3), stackOf({ isWhole: false }), stackOf()), time, () => "api");
     expect(stacks).toHaveLength(3);
@@ -72,7 +72,7 @@ describe("profileRows()", () => {
 });
 
 describe("KnownStacks", () => {
-  it("writes a stack once, and again after some hours", () => {
+  it("writes a stack once, and rewrites it after six hours", () => {
     let nowMs = 0;
     const known = new KnownStacks(() => nowMs);
     const rows = profileRows(windowOf(stackOf()), time, () => "api").stacks;

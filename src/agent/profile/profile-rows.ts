@@ -8,15 +8,15 @@ import type { StackRow } from "./known-stacks.ts";
 
 export type ProfileRow = RowOf<typeof profile.columns>;
 
-/** What runs in kernel threads belongs to no process of anybody. */
+/** The service of kernel threads. */
 export const kernelService = "kernel";
 /** `/proc` counts starts in ticks of 1/100 s on every processor that Coral runs on. */
 const nsPerTick = 10_000_000;
 const idDigits = 16;
-/** A name such as that of a C++ template may be longer than all else in the row. */
+/** Characters. A C++ template name can be longer than the rest of the row. */
 const maxNameLength = 240;
 
-/** `serviceOf`: of a process in the time of the window; undefined for one that no scan has seen. */
+/** `serviceOf`: the service of a process during the window; undefined for a process that no scan has seen. */
 export function profileRows(
   window: ProfileWindow,
   time: SampleTime,
@@ -42,7 +42,7 @@ export function profileRows(
 function rowOf(one: ProfileStack, stack: string, service: string | undefined, window: ProfileWindow, time: SampleTime): ProfileRow {
   return {
     ...time,
-    // A process that ended before a scan saw it has the kernel's name for it.
+    // A process that exited before a scan saw it is recorded under the kernel's process name.
     service: one.isKernelThread ? kernelService : (service ?? one.processName),
     pid: one.pid,
     start_ticks: Math.floor(one.startedNs / nsPerTick),

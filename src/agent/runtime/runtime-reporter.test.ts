@@ -56,7 +56,7 @@ async function open(clock: Clock, first: DetectedRuntime) {
 }
 
 describe("RuntimeReporter", () => {
-  it("answers from memory, and notices what is different after another look", async () => {
+  it("returns the cached context, and lists the changes after a refresh", async () => {
     const clock = new HandClock();
     const { reporter, world } = await open(clock, sidecar("passive"));
     expect(reporter.current()).toMatchObject({ sidecarMode: "passive", version: "0.1.0", detectedAt: "2023-11-14T22:13:20.000Z" });

@@ -57,7 +57,7 @@ describe("LearnedNames", () => {
     expect(names.nameAtPort(80, ["grpc_service"])).toBeUndefined();
   });
 
-  it("has aliases of a process from all its ports and sources, most requested first, at most 16", () => {
+  it("collects aliases of a process from all its ports and sources, most requested first, at most 16", () => {
     const known = { pid: 99 };
     const names = learn([
       nameOf("shop.example", 30, known),
@@ -73,7 +73,7 @@ describe("LearnedNames", () => {
   });
 
   it("evicts the least recently seen port", () => {
-    const names = new LearnedNames({ hostname: "vm-1", maxPlaces: 2 });
+    const names = new LearnedNames({ hostname: "vm-1", maxProcessPorts: 2 });
     for (const port of [80, 81, 82]) names.add([nameOf("shop", 100, { port })], () => undefined);
     expect([at(names, 80), at(names, 82)]).toEqual([undefined, "shop"]);
   });

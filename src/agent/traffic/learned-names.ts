@@ -1,6 +1,6 @@
 /**
- * What clients call services: the Host of HTTP requests, gRPC services, TLS server names. Clients choose all of them, so they are aliases; one
- * names a service only where nothing else is known about it, and only after many requests.
+ * Names by which clients address services: the Host of HTTP requests, gRPC services, TLS server names. Clients choose them, so they become aliases.
+ * One of them names a service only if nothing else is known about it, and only after many requests.
  */
 
 import { parseIpv4, parseIpv6 } from "../../base/ip-parse.ts";
@@ -13,10 +13,10 @@ export interface LearnedNamesOptions {
   /** Of this machine: it does not identify a service. */
   hostname: string;
   /** Cached pairs of process and port. Default 4096. */
-  maxPlaces?: number;
+  maxProcessPorts?: number;
 }
 
-interface Place {
+interface ProcessPort {
   pid: number;
   startTicks: number;
   port: number;
@@ -46,13 +46,13 @@ const halveAt = 1_000_000;
 
 export class LearnedNames implements TrafficNames {
   readonly #hostname: string;
-  readonly #maxPlaces: number;
+  readonly #maxProcessPorts: number;
   /** Least recently seen first. */
-  readonly #places = new Map<string, Place>();
+  readonly #processPorts = new Map<string, ProcessPort>();
 
-  constructor({ hostname, maxPlaces = 4_096 }: LearnedNamesOptions) {
+  constructor({ hostname, maxProcessPorts = 4_096 }: LearnedNamesOptions) {
     this.#hostname = hostname.toLowerCase();
-    this.#maxPlaces = maxPlaces;
+    this.#maxProcessPorts = maxProcessPorts;
   }
 
   /** `headOf`: the topmost process of a family; its start time distinguishes processes that reuse a pid. */
@@ -71,9 +71,9 @@ export class LearnedNames implements TrafficNames {
   }
 
   nameAtPort(port: number, sources: readonly TrafficSource[]): string | undefined {
-    const place = this.#places.get(keyOf(unknownProcess.pid, port));
+    const entry = this.#processPorts.get(keyOf(unknownProcess.pid, port));
     for (const source of sources) {
-      const name = place?.sources.get(source)?.chosen;
+      const name = entry?.sources.get(source)?.chosen;
       if (name !== undefined) return name;
     }
     return undefined;
@@ -81,9 +81,9 @@ export class LearnedNames implements TrafficNames {
 
   aliases(): Map<string, string[]> {
     const sums = new Map<string, Map<string, number>>();
-    for (const place of this.#places.values()) {
-      const own = remembered(sums, processKey(place), () => new Map<string, number>());
-      for (const { requests } of place.sources.values())
+    for (const entry of this.#processPorts.values()) {
+      const own = remembered(sums, processKey(entry), () => new Map<string, number>());
+      for (const { requests } of entry.sources.values())
         for (const [name, sum] of requests) if (sum >= minRequests) own.set(name, (own.get(name) ?? 0) + sum);
     }
     const mostRequested = (names: Map<string, number>): string[] => [...names].sort((a, b) => b[1] - a[1]).map(([name]) => name);
@@ -92,17 +92,17 @@ export class LearnedNames implements TrafficNames {
 
   #candidatesOf(pid: number, startTicks: number, port: number, source: TrafficName["source"]): Candidates {
     const key = keyOf(pid, port);
-    const known = this.#places.get(key);
-    const place =
+    const known = this.#processPorts.get(key);
+    const entry =
       known?.startTicks === startTicks ? known : { pid, startTicks, port, sources: new Map<TrafficName["source"], Candidates>() };
-    this.#places.delete(key);
-    this.#places.set(key, place);
-    for (const oldest of this.#places.keys()) {
-      if (this.#places.size <= this.#maxPlaces) break;
-      this.#places.delete(oldest);
+    this.#processPorts.delete(key);
+    this.#processPorts.set(key, entry);
+    for (const oldest of this.#processPorts.keys()) {
+      if (this.#processPorts.size <= this.#maxProcessPorts) break;
+      this.#processPorts.delete(oldest);
     }
-    const candidates = place.sources.get(source) ?? { requests: new Map<string, number>(), nameless: 0, chosen: undefined };
-    place.sources.set(source, candidates);
+    const candidates = entry.sources.get(source) ?? { requests: new Map<string, number>(), nameless: 0, chosen: undefined };
+    entry.sources.set(source, candidates);
     return candidates;
   }
 

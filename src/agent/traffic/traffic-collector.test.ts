@@ -179,7 +179,7 @@ describe("TrafficCollector", () => {
     expect(rescans).toBe(0);
   });
 
-  it("names command-line tools at both ends although they ended before a scan", async () => {
+  it("names command-line tools at both ends even if they exited before a scan", async () => {
     scan(web);
     report([
       requestGroup({ peerAddress: "127.0.0.1", count: 2 }),
@@ -230,7 +230,7 @@ describe("TrafficCollector", () => {
     expect((await stored("red")).map((row) => row["service"])).toEqual(["curl", "unknown"]);
   });
 
-  it("requests scans less often when they do not help", async () => {
+  it("requests scans less often when they do not find the process", async () => {
     for (let window = 0; window < 100; window++) {
       report([requestGroup({ pid: 1_000 + window, role: "client" })]);
       scan(web);
@@ -352,7 +352,7 @@ describe("TrafficCollector", () => {
     expect(traffic.settings.at(-1)?.tls.excludedPids).toEqual([6]);
   });
 
-  it("makes what clients request an alias, and keeps the service's name", async () => {
+  it("adds requested hosts as aliases, and keeps the service's name", async () => {
     scan(web);
     report([], { names: [{ pid: 5, port: 80, source: "http_host", name: "evil-rename.test", requests: 80 }] });
     expect(names.aliases().get("5 5")).toEqual(["evil-rename.test"]);

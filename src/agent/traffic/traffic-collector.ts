@@ -264,7 +264,7 @@ export class TrafficCollector implements AsyncDisposable {
     this.#store([], this.#unseenRows(window.unseen ?? [], context));
   }
 
-  /** One row per service and reason. Processes without a service are left out: there is no answer about them. */
+  /** One row per service and reason. Processes without a service are skipped: no query is about them. */
   #unseenRows(unseen: readonly UnseenRequests[], { time, windowMs, span }: Omit<PendingWindow, "groups">): LossRow[] {
     const rows = new Map<string, LossRow>();
     for (const { pid, reason, detail, count } of unseen) {
@@ -313,7 +313,7 @@ export class TrafficCollector implements AsyncDisposable {
     const named: NamedGroup[] = [];
     const unknown: RequestGroup[] = [];
     const callers = new WindowCallers(groups, ({ pid, processName }) => {
-      // A tool such as curl has often ended before a scan; it is recorded under the kernel's name for it.
+      // A tool such as curl has often exited before a scan; it is recorded under the kernel's process name.
       const isFinalName = processName !== undefined && (isLast || isCommandLineTool(processName));
       return directory.serviceOf(pid, null, span)?.service ?? (isFinalName ? processName : null);
     });
@@ -351,7 +351,7 @@ export class TrafficCollector implements AsyncDisposable {
   #acceptState(state: TrafficState): void {
     this.captures.changed();
     if (state.hooks === "off" && state.problem !== null) {
-      this.#options.log.warn(`Requests are not observed: ${state.problem}`);
+      this.#options.log.warn(`requests are not observed: ${state.problem}`);
       this.#options.connections?.explain(state.problem);
     }
     if (state.step === this.#step) return;
@@ -410,12 +410,12 @@ export class TrafficCollector implements AsyncDisposable {
     this.#writing = this.#writing.then(async () => {
       try {
         await append();
-        if (this.#lastFailure !== "") log.info("Storing requests again");
+        if (this.#lastFailure !== "") log.info("storing requests again");
         this.#lastFailure = "";
       } catch (error) {
         // Logged on change, not for every window: the store counts the losses and reports them with the data.
         const { message, code } = CoralError.from(error);
-        log[message === this.#lastFailure ? "debug" : "error"](`Cannot store requests: ${message}; counting the rows as lost`, {
+        log[message === this.#lastFailure ? "debug" : "error"](`cannot store requests: ${message}; counting the rows as lost`, {
           code,
         });
         this.#lastFailure = message;

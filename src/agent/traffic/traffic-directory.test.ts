@@ -125,7 +125,7 @@ describe("createTrafficDirectory()", () => {
     expect(caller()).toBe("worker");
   });
 
-  describe("with the times of processes", () => {
+  describe("with start times of processes", () => {
     const at = (fromS: number, toS: number) => ({ fromNs: BigInt(fromS) * 1_000_000_000n, toNs: BigInt(toS) * 1_000_000_000n });
     /** Start times in seconds. */
     const directoryAt = (state: { nowS: number; running?: number | null }) =>
@@ -136,7 +136,7 @@ describe("createTrafficDirectory()", () => {
       });
     const job = { processes: [{ pid: 5, service: "job", start: 10 }] };
 
-    it("gives an exited process only what was observed before a scan missed it", () => {
+    it("attributes only requests from before the scan that missed a process to that process", () => {
       const state = { nowS: 20 };
       const directory = directoryAt(state);
       update(directory, job);
@@ -147,7 +147,7 @@ describe("createTrafficDirectory()", () => {
       expect(directory.headOf(5, at(31, 40))).toBeUndefined();
     });
 
-    it("keeps the requests of the former process apart from those of the next with its pid", () => {
+    it("separates requests of a former process from those of the next one with its pid", () => {
       const directory = directoryAt({ nowS: 20 });
       update(directory, job);
       idOf(directory.serviceOf(5, null));

@@ -58,7 +58,7 @@ interface Known {
 export interface TrafficDirectoryOptions {
   /** Cached processes, including exited ones. Default 8192. */
   maxProcesses?: number;
-  /** Default: pids are not told apart by time. */
+  /** Default: processes that had the same pid are not distinguished. */
   times?: ProcessTimes;
   /** Start of the process that has the pid at this moment; null when there is none. Default: as in the newest scan. */
   startTicksNow?: (pid: number) => number | null;
@@ -75,11 +75,11 @@ export function createTrafficDirectory(options: TrafficDirectoryOptions = {}): T
 
 class ScanDirectory implements TrafficDirectory {
   readonly #options: Required<Omit<TrafficDirectoryOptions, "startTicksNow">> & Pick<TrafficDirectoryOptions, "startTicksNow">;
-  #current: { scan: DiscoveryScan; namer: ServiceNamer; places: Places } | undefined;
+  #current: { scan: DiscoveryScan; namer: ServiceNamer; index: ScanIndex } | undefined;
   /** Least recently used first. */
   readonly #known = new Map<number, Known>();
-  readonly #callers = new CallerMemory();
-  /** Processes that have pids now, asked once per window: it has thousands of groups of a few processes. */
+  readonly #callers = new CallerCache();
+  /** Current start time of each pid, read once per window: a window has thousands of groups but few processes. */
   #checked: { span: TimeSpan | undefined; ticks: Map<number, number | null> } = { span: undefined, ticks: new Map() };
 
   constructor(options: TrafficDirectoryOptions) {
@@ -87,17 +87,17 @@ class ScanDirectory implements TrafficDirectory {
   }
 
   update(scan: DiscoveryScan, namer: ServiceNamer): void {
-    const places = placesOf(scan, namer);
-    this.#current = { scan, namer, places };
+    const index = indexOf(scan, namer);
+    this.#current = { scan, namer, index };
     const nowNs = this.#options.nowNs();
     for (const [pid, entry] of this.#known) if (scan.processOf(pid)?.startTicks !== entry.startTicks) entry.goneNs ??= nowNs;
     // Caches processes that may exit before their requests are reported.
-    for (const { pid, port } of places.owners) this.#lookUp(pid, port);
+    for (const { pid, port } of index.owners) this.#lookUp(pid, port);
   }
 
   serviceOf(pid: number, port: number | null, span?: TimeSpan): NamedService | undefined {
     const services = this.#lookUp(pid, port, span)?.services;
-    if (!services && port !== null) return this.#current?.places.onlyAt(port) ?? undefined;
+    if (!services && port !== null) return this.#current?.index.onlyAt(port) ?? undefined;
     return services?.get(port) ?? services?.get(null) ?? services?.values().next().value;
   }
 
@@ -106,7 +106,7 @@ class ScanDirectory implements TrafficDirectory {
   }
 
   listenerAt(pid: number, address: string, port: number): string | null {
-    return this.#current?.places.listenerAt(this.#namespaceOf(pid), address, port) ?? null;
+    return this.#current?.index.listenerAt(this.#namespaceOf(pid), address, port) ?? null;
   }
 
   addCallers(rows: readonly ConnectionRow[]): void {
@@ -115,7 +115,7 @@ class ScanDirectory implements TrafficDirectory {
 
   callerOf(pid: number, port: number, address: string): string | null {
     const key = callerKey(this.#namespaceOf(pid), port, address);
-    const open = this.#current?.places.callerAt(key);
+    const open = this.#current?.index.callerAt(key);
     const found = new Set([...(open === undefined ? [] : [open]), ...this.#callers.at(key, this.#options.nowNs())]);
     const [only = null] = found;
     return found.size === 1 ? only : null;
@@ -194,7 +194,7 @@ function atTime(cached: Known | undefined, span: TimeSpan | undefined): Known | 
   return goneNs !== null && span !== undefined && span.fromNs >= goneNs ? undefined : cached;
 }
 
-interface Places {
+interface ScanIndex {
   /** The service that listens on a port in any namespace; null when there are several. */
   onlyAt(port: number): NamedService | null;
   owners: { pid: number; port: number | null }[];
@@ -203,7 +203,7 @@ interface Places {
   callerAt(key: string): string | null | undefined;
 }
 
-/** Where a server sees its callers: loopback addresses mean another machine in each namespace. */
+/** The key by which a server sees its callers. A loopback address is unique only within its network namespace. */
 function callerKey(namespace: number | null, port: number, address: string): string {
   return `${isLoopback(address) ? namespace : ""} ${port} ${address}`;
 }
@@ -224,7 +224,7 @@ class UniqueServices {
 }
 
 /** UDP and TCP are not separated: the same program usually has both ports. */
-function placesOf(scan: DiscoveryScan, namer: ServiceNamer): Places {
+function indexOf(scan: DiscoveryScan, namer: ServiceNamer): ScanIndex {
   const byNamespace = new UniqueServices();
   const byAddress = new UniqueServices();
   const callers = new UniqueServices();
@@ -269,28 +269,28 @@ function placesOf(scan: DiscoveryScan, namer: ServiceNamer): Places {
 }
 
 const callerKeptNs = 120_000_000_000n;
-const maxCallerPlaces = 4_096;
+const maxCallerKeys = 4_096;
 
-/** Callers by place, each until it was not seen for two minutes. */
-class CallerMemory {
-  readonly #places = new Map<string, Map<string, bigint>>();
+/** Calling services by `callerKey`. Each expires when it has not been seen for two minutes. */
+class CallerCache {
+  readonly #callers = new Map<string, Map<string, bigint>>();
 
   add(rows: readonly ConnectionRow[], nowNs: bigint): void {
     for (const { role, service, netns, client_address: address, server_port: port, state } of rows) {
       if (role !== "client" || service === null || state === "failed") continue;
       const key = callerKey(netns, port, address);
-      const seen = this.#places.get(key) ?? new Map<string, bigint>();
-      this.#places.delete(key);
-      this.#places.set(key, seen.set(service, nowNs));
+      const seen = this.#callers.get(key) ?? new Map<string, bigint>();
+      this.#callers.delete(key);
+      this.#callers.set(key, seen.set(service, nowNs));
     }
-    for (const oldest of this.#places.keys()) {
-      if (this.#places.size <= maxCallerPlaces) break;
-      this.#places.delete(oldest);
+    for (const oldest of this.#callers.keys()) {
+      if (this.#callers.size <= maxCallerKeys) break;
+      this.#callers.delete(oldest);
     }
   }
 
   at(key: string, nowNs: bigint): string[] {
-    const seen = this.#places.get(key) ?? new Map<string, bigint>();
+    const seen = this.#callers.get(key) ?? new Map<string, bigint>();
     return [...seen].flatMap(([service, atNs]) => (nowNs - atNs < callerKeptNs ? [service] : []));
   }
 }

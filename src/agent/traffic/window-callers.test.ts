@@ -15,7 +15,7 @@ const peersOf = (group: RequestGroup, ...clients: RequestGroup[]) =>
   new WindowCallers(clients, ({ pid }) => names.get(pid) ?? null).of(group)?.map(({ peer, group: { count } }) => `${peer} ${count}`);
 
 describe("WindowCallers", () => {
-  it("names the caller that sent requests of the same kind, among several callers of a port", () => {
+  it("among several callers of a port, names the one that sent requests of the same kind", () => {
     const clients = [sent(6, "/a", 10), sent(7, "/b", 5)];
     expect(peersOf(served("/a", 10), ...clients)).toEqual(["api 10"]);
     expect(peersOf(served("/b", 5), ...clients)).toEqual(["worker 5"]);
@@ -23,7 +23,7 @@ describe("WindowCallers", () => {
     expect(peersOf(served("/c", 5), sent(6, "/a", 10))).toEqual(["api 5"]);
   });
 
-  it("divides requests of one kind by what each caller sent, when the numbers fit", () => {
+  it("divides requests of one kind by what each caller sent, if the counts match", () => {
     expect(peersOf(served("/a", 100), sent(6, "/a", 70), sent(7, "/a", 30))).toEqual(["api 70", "worker 30"]);
     expect(peersOf(served("/a", 101), sent(6, "/a", 70), sent(7, "/a", 30))).toEqual(["api 71", "worker 30"]);
     expect(peersOf(served("/a", 200), sent(6, "/a", 70), sent(7, "/a", 30))).toEqual(["null 200"]);
@@ -38,7 +38,7 @@ describe("WindowCallers", () => {
       expect(parts.reduce((sum, part) => sum + (part.group.duration.counts[index] ?? 0), 0)).toBe(count);
   });
 
-  it("says nothing about clients, other addresses, and ports without a caller in the window", () => {
+  it("names no caller for clients, other addresses, and ports without a caller in the window", () => {
     expect(peersOf(sent(6, "/a", 1), sent(6, "/a", 1))).toBeUndefined();
     expect(peersOf(served("/a", 1, { peerAddress: "10.0.0.9" }), sent(6, "/a", 1))).toBeUndefined();
     expect(peersOf(served("/a", 1))).toBeUndefined();

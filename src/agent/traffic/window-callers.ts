@@ -1,4 +1,4 @@
-/** Local callers of a window's servers. A server sees only a loopback address; its callers' own requests, of the same kind, tell who sent them. */
+/** Local callers of a window's servers. A server sees only a loopback address; matching requests on the client side identify the caller. */
 
 import { isLoopback } from "../../base/ip-address.ts";
 import type { SparseHistogram } from "../../base/latency-histogram.ts";
@@ -11,7 +11,7 @@ export interface CalledGroup {
   peer: string | null;
 }
 
-/** Requests at the edges of a window are counted in another one at the other end. */
+/** Relative difference of the counts: requests at the edge of a window may be counted in the next one at the other end. */
 const toleranceRatio = 0.05;
 
 export class WindowCallers {
