@@ -37,7 +37,7 @@ describe("createHostReader()", () => {
     expect((await createHostReader({ root: tree.root }).snapshot()).processesHidden).toBe(expected);
   });
 
-  it("sees mounts added later", async () => {
+  it("finds mounts that were added later", async () => {
     using tree = createHostTree({ "proc/1/mountinfo": "", "data/x": "" });
     const reader = createHostReader({ root: tree.root });
     expect((await reader.snapshot()).mounts.mounts).toEqual([]);
@@ -68,7 +68,7 @@ describe("createHostReader()", () => {
     const snapshot = await createHostReader({ root: tree.root }).snapshot();
     clearImmediate(next!);
     expect(snapshot.processes.processes).toHaveLength(4_000);
-    // Slices are 5 ms, and so many processes take several on any machine; without slices there are four turns in all.
+    // This many processes take several slices of 5 ms on any machine; without slices the loop would turn four times.
     expect(turns).toBeGreaterThan(6);
   });
 });

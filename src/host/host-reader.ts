@@ -1,4 +1,4 @@
-/** All that Coral reads from a host, behind one object. Counters are raw: rates come from two snapshots. */
+/** Everything that Coral reads from a host, behind one object. Counters are raw; rates are computed from two snapshots. */
 
 import { type CgroupScan, type CgroupScanOptions, scanCgroups } from "./cgroups/cgroups.ts";
 import { createHostRoot } from "./files/host-root.ts";

@@ -1,6 +1,6 @@
 /**
- * Reads the host: `/proc`, `/sys`, cgroups, mounts, listeners. The only room that does. Numbers come as raw counters; collectors make
- * rates of two snapshots. Command lines and environments leave this room redacted.
+ * Reads the host: `/proc`, `/sys`, cgroups, mounts, listeners. The only room that does. Counters are raw; collectors compute rates from two
+ * snapshots. Command lines and environments leave this room redacted.
  * @module
  */
 

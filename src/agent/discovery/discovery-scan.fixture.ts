@@ -112,7 +112,7 @@ function originOf(service: string, more: Partial<ProcessOrigin> = {}): ProcessOr
     kind: "program",
     environment: null,
     infrastructure: null,
-    isToldByPort: false,
+    isIdentifiedByPort: false,
     ...more,
   };
 }

@@ -131,7 +131,7 @@ describe("createServiceNamer()", () => {
       ReturnType<typeof socketOf>,
       ReturnType<typeof socketOf>,
     ];
-    const origin = { infrastructure: "postgres", isToldByPort: true };
+    const origin = { infrastructure: "postgres", isIdentifiedByPort: true };
     const processes = [21055, 18432].map((pid) => ({ pid, service: "postgres", origin, exe: "/usr/bin/postgres" }));
     const namer = namerOf({ processes, listeners: [one, other] }, { managed: managedOf([{ name: "orders", port: 21055 }]) });
     const [connected, rest] = [namer.atListener(one, 21055), namer.atListener(other, 18432)];
@@ -142,7 +142,7 @@ describe("createServiceNamer()", () => {
 
   it("keeps the id of a process that opens a lower port later, but not for the next process with its pid", () => {
     const identities = new ServiceIdentities("vm-1");
-    const origin = { infrastructure: "redis", isToldByPort: true };
+    const origin = { infrastructure: "redis", isIdentifiedByPort: true };
     const idAt = (ports: number[], start = 5) => {
       const listeners = ports.map((port) => socketOf(`0.0.0.0:${port}`, null, null, { owners: [5] }));
       return namerOf({ processes: [{ pid: 5, service: "redis", start, origin }], listeners }, { identities }).ofProcess(5)?.service;
@@ -154,7 +154,7 @@ describe("createServiceNamer()", () => {
   });
 
   it("gives workers of an infrastructure program its id, even if they run another executable", () => {
-    const origin = { infrastructure: "sshd", isToldByPort: true };
+    const origin = { infrastructure: "sshd", isIdentifiedByPort: true };
     const processes = [
       { pid: 5, service: "sshd", exe: "/usr/sbin/sshd", origin },
       { pid: 6, parent: 5, service: "sshd", exe: "/usr/lib/openssh/sshd-session", origin },
@@ -220,7 +220,7 @@ describe("createServiceNamer()", () => {
   });
 
   it("distinguishes servers of one program by the port of their first requests, before a scan finds their listeners", () => {
-    const origin = { infrastructure: "redis", isToldByPort: true };
+    const origin = { infrastructure: "redis", isIdentifiedByPort: true };
     const processes = [6, 7].map((pid) => ({ pid, service: "redis", origin }));
     const early = namerOf({ processes, listeners: [] });
     const listeners = [6, 7].map((pid) => socketOf(`127.0.0.1:${6_373 + pid}`, null, null, { owners: [pid] }));

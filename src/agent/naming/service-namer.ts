@@ -173,7 +173,7 @@ class ScanNamer implements ServiceNamer {
     if (whole === null || !facts || this.#launchName(pid) !== undefined) return whole;
     const head = this.#families.headOf(facts);
     const { origin } = ownOrigins.has(facts.origin.kind) ? facts : head;
-    if (!origin.isToldByPort || this.#identities.portOf(head.entry, () => null) !== null) return whole;
+    if (!origin.isIdentifiedByPort || this.#identities.portOf(head.entry, () => null) !== null) return whole;
     const { id: service, text, qualifiers } = originAtPort(origin, port);
     return { ...whole, service, origin: text, qualifiers };
   }

@@ -33,7 +33,7 @@ describe("findCgroupHierarchies()", () => {
     ).toEqual(["v1 /sys/fs/cgroup/pids pids", "v1 /sys/fs/cgroup/memory memory", "v1 /sys/fs/cgroup/cpu,cpuacct cpu,cpuacct"]);
   });
 
-  it("takes each controller from where it lives in a hybrid", () => {
+  it("in a hybrid, uses the version that each controller is bound to", () => {
     expect(
       find({ "sys/fs/cgroup/unified/cgroup.controllers": "pids\n" }, v1("memory", "/sys/fs/cgroup/memory"), v2("/sys/fs/cgroup/unified")),
     ).toEqual(["v1 /sys/fs/cgroup/memory memory", "v2 /sys/fs/cgroup/unified cpuacct,pids"]);
@@ -45,7 +45,7 @@ describe("findCgroupHierarchies()", () => {
     ]);
   });
 
-  it("finds nothing where nothing is mounted", () => {
+  it("finds nothing if nothing is mounted", () => {
     expect(find({})).toEqual([]);
   });
 });

@@ -98,7 +98,7 @@ describe("scanCgroups()", () => {
       "proc/42/cgroup": "3:pids:/\n2:memory:/user/42/app\n1:cpu,cpuacct:/limited\n",
     };
     const { groups } = await scan(files, v1Mounts);
-    // The process is known by its deepest group; the limits of the other one are its limits, too.
+    // The process is listed under its deepest group; the limits of the other group apply to it, too.
     expect(groups.find(({ path }) => path === "/user/42/app")).toMatchObject({
       throttledPeriods: 5,
       cpuLimitCores: 1.5,
@@ -126,7 +126,7 @@ describe("scanCgroups()", () => {
     ]);
   });
 
-  it("skips cgroups without processes and inner cgroups without figures of their own", async () => {
+  it("skips cgroups without processes, and inner cgroups without their own values", async () => {
     const files = {
       ...v2Root,
       ...v2Group("/system.slice"),
@@ -187,7 +187,7 @@ describe("scanCgroups()", () => {
     }
   });
 
-  it("sees the cgroup of this process where cgroups exist", async () => {
+  it("finds the cgroup of this process where cgroups exist", async () => {
     const root = createHostRoot();
     const mine = readFileSync("/proc/self/cgroup", "utf8")
       .split("\n")

@@ -28,7 +28,7 @@ export interface CgroupScanOptions {
   maxVisited?: number;
 }
 
-/** One group as one hierarchy sees it. */
+/** One group in one hierarchy. */
 interface Membership {
   hierarchy: CgroupHierarchy;
   directory: string;
@@ -60,7 +60,7 @@ function isTrueRoot(walk: Walk, hierarchy: CgroupHierarchy): boolean {
 async function walkHierarchy(walk: Walk, hierarchy: CgroupHierarchy): Promise<void> {
   const prefix = hierarchy.root === "/" ? "" : hierarchy.root;
   const queue = [{ relative: "", depth: 0 }];
-  // Breadth first: when there are too many, the ones cut are the deepest.
+  // Breadth first: if there are too many, the deepest are dropped.
   for (let index = 0; index < queue.length; index++) {
     if (walk.pacer.due()) await walk.pacer.rest();
     const item = queue[index];
@@ -103,8 +103,8 @@ function firstProcess(walk: Walk, directory: string): string | null {
 }
 
 /**
- * With v1 a process may be in groups of different names, one per controller, while services know it by one of them. Where a hierarchy has no
- * group of this name, the one that holds the same process counts: its limits apply.
+ * With v1 a process may be in groups of different names, one per controller, while services use one of the names. If a hierarchy has no group of
+ * that name, the group with the same process is used, because its limits apply.
  */
 function elsewhere(walk: Walk, { path, memberships }: Candidate): Membership[] {
   const missing = walk.hierarchies.filter((hierarchy) => !memberships.some((membership) => membership.hierarchy === hierarchy));
@@ -136,7 +136,7 @@ function readCandidate(walk: Walk, candidate: Candidate, others: readonly Member
   return counters;
 }
 
-/** Leaves with processes; of the inner groups the outermost, those with processes of their own (v1), and those that carry a limit. */
+/** Leaves with processes, and three kinds of inner groups: the outermost, those with their own processes (v1), and those with a limit. */
 function isWorthARow(walk: Walk, candidate: Candidate): boolean {
   const populated = candidate.memberships.some((membership) => isPopulated(walk, membership));
   const isLeaf = candidate.memberships.every((membership) => membership.isLeaf);

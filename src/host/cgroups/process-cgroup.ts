@@ -4,7 +4,7 @@ import { printable } from "../../base/escape-text.ts";
 const preference = ["memory", "", "name=systemd", "cpu", "cpuacct", "pids"];
 
 /**
- * The most specific group in `/proc/<pid>/cgroup`: with v1 and hybrid a process has one per hierarchy, and some of them stop at a slice.
+ * The most specific group in `/proc/<pid>/cgroup`. With v1 and hybrid a process has one per hierarchy, and some of them end at a slice.
  * `/` when it is in no group; null when the text holds none.
  */
 export function processCgroup(text: string): string | null {

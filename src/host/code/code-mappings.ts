@@ -1,4 +1,4 @@
-/** Where code lies in a process's memory: the mappings that may be executed, of files and of none. */
+/** Executable mappings of a process, with and without a file. */
 
 import { closeSync, openSync, readSync } from "node:fs";
 import { createHostRoot, type HostRoot } from "../files/host-root.ts";
@@ -7,7 +7,7 @@ import { createCodeMaps, type MappedFile, type OpenedFile } from "../processes/m
 export interface CodeMapping {
   start: number;
   end: number;
-  /** In the file. */
+  /** Offset of `start` in the file. */
   fileOffset: number;
   /** Null for memory without a file, such as that of a JIT compiler. */
   file: MappedFile | null;
@@ -16,14 +16,14 @@ export interface CodeMapping {
 }
 
 export interface CodeReader {
-  /** Ascending; null when the process is gone or may not be looked at. */
+  /** Ascending; null if the process has exited or access is denied. */
   mappings(pid: number): CodeMapping[] | null;
   open(pid: number, file: MappedFile): OpenedFile | null;
-  /** The code that the kernel maps into every process; null where there is none. */
+  /** The code that the kernel maps into every process; null if the kernel has none. */
   vdso(): Buffer | null;
 }
 
-/** A JIT compiler may make thousands. */
+/** Mappings per process; a JIT compiler may create thousands. */
 const maxMappings = 4_096;
 const maxVdsoBytes = 64 * 1024;
 const [newline, space, executableMark] = [0x0a, 0x20, 0x78];
@@ -43,7 +43,7 @@ function readMappings(root: HostRoot, path: string): CodeMapping[] | null {
   const found: CodeMapping[] = [];
   let rest: Buffer = Buffer.alloc(0);
   const take = (bytes: Buffer, start: number, end: number): void => {
-    // "r-xp": one mapping in five is executable; only those become text.
+    // "r-xp": one mapping in five is executable. Only those become strings.
     const afterRange = bytes.indexOf(space, start);
     if (afterRange < 0 || afterRange + 4 > end || bytes[afterRange + 3] !== executableMark || found.length >= maxMappings) return;
     const mapping = parseCodeMapping(bytes.toString("utf8", start, end));
@@ -56,7 +56,7 @@ function readMappings(root: HostRoot, path: string): CodeMapping[] | null {
       take(bytes, start, end);
       start = end + 1;
     }
-    // The piece is reused by the next read.
+    // The next read overwrites the chunk.
     rest = Buffer.from(bytes.subarray(start));
     return found.length < maxMappings;
   });
@@ -86,7 +86,7 @@ function readVdso(root: HostRoot): Buffer | null {
     descriptor = openSync("/proc/self/mem", "r");
     return bytes.subarray(0, readSync(descriptor, bytes, 0, bytes.length, mapping.start));
   } catch {
-    // Frames of the vdso stay without a name.
+    // Without it, frames of the vdso have no name.
     return null;
   } finally {
     if (descriptor !== undefined) closeSync(descriptor);

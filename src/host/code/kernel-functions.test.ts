@@ -39,7 +39,7 @@ describe("readKernelFunctions()", () => {
     expect(read(text)?.nameOf(address)).toBe(expected);
   });
 
-  it("sorts modules, cuts long names, and reads as much as there is", () => {
+  it("sorts modules, truncates long names, and reads files of any length", () => {
     const lines = Array.from(
       { length: 140_000 },
       (_, index) => `ffffffff${(0x81000000 + index * 16).toString(16)} t function_number_${index}`,

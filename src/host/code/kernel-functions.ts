@@ -1,19 +1,19 @@
 /**
- * Names of kernel functions by address, from `/proc/kallsyms`: 5 MB of text and 150,000 functions. Read byte by byte into arrays: as objects
- * and strings they would be tens of megabytes of garbage.
+ * Names of kernel functions by address, from `/proc/kallsyms`: 5 MB of text and 150,000 functions. Parsed byte by byte into typed arrays: objects
+ * and strings would create tens of megabytes of garbage.
  */
 
 import { createHostRoot, type HostRoot } from "../files/host-root.ts";
 
 export interface KernelFunctions {
   readonly count: number;
-  /** Of an address without its upper 16 bits, which are all ones in the kernel. Null where no function is known. */
+  /** The function at an address, given without its upper 16 bits, which are all ones in the kernel. Null for an unknown address. */
   nameOf(address: number): string | null;
 }
 
 const maxFunctions = 1_000_000;
 const maxNameBytes = 128;
-/** Behind the last function of a module. */
+/** Upper limit for the size of a function, for addresses after the last function of a module. */
 const maxFunctionBytes = 256 * 1024;
 /** Positions in a line: `ffffffff81000000 T _text`, with `\t[module]` for modules. */
 const at = { low: 4, type: 17, name: 19 } as const;
@@ -33,7 +33,7 @@ export function readKernelFunctions(root: HostRoot = createHostRoot()): KernelFu
       list.addLine(bytes, start, end);
       start = end + 1;
     }
-    // The piece is reused by the next read.
+    // The next read overwrites the chunk.
     rest = Buffer.from(bytes.subarray(start));
     return list.count < maxFunctions;
   });
@@ -43,7 +43,7 @@ export function readKernelFunctions(root: HostRoot = createHostRoot()): KernelFu
 class FunctionList {
   count = 0;
   #addresses = new Float64Array(firstFunctions);
-  /** Where the name ends in `#names`; it begins where the one before it ends. */
+  /** End of each name in `#names`; the name starts at the end of the previous one. */
   #ends = new Uint32Array(firstFunctions);
   #names = Buffer.alloc(firstNameBytes);
 
@@ -62,7 +62,7 @@ class FunctionList {
     this.#add(address, bytes, start + at.name, nameEnd);
   }
 
-  /** The name's range instead of the name: one object less per line. */
+  /** Takes the name's range instead of a string, which saves an object per line. */
   #add(address: number, bytes: Buffer, nameStart: number, nameEnd: number): void {
     const from = this.#ends[this.count - 1] ?? 0;
     if (this.count === this.#addresses.length) {

@@ -43,7 +43,7 @@ describe("createHostRoot()", () => {
     using tree = createHostTree({ "secret/file": "x" });
     chmodSync(tree.root, 0o755);
     chmodSync(join(tree.root, "secret"), 0o700);
-    // Root reads everything, so another user asks: this file as a script, bundled to plain JavaScript.
+    // Root may read everything, so the test runs as another user: this module as a script, bundled to plain JavaScript.
     const script = `
       import { createHostRoot, createReadTally } from ${JSON.stringify(join(tree.root, "host-root.mjs"))};
       process.setgid(65534); process.setuid(65534);

@@ -2,7 +2,7 @@
 
 import { closeSync, type Dirent, openSync, readdirSync, readlinkSync, readSync, type Stats, statSync } from "node:fs";
 
-/** What could not be read during one scan, so that an answer can say so. */
+/** What could not be read during one scan; reported with query results. */
 export interface ReadTally {
   /** EACCES or EPERM: the agent lacks permission. */
   denied: number;
@@ -30,8 +30,8 @@ export interface FileFacts {
 }
 
 /**
- * Small synchronous reads: one `/proc` file costs about 10 µs this way and several times that through promises.
- * Null is "not there or not readable"; the reason is counted in the tally. Callers yield between groups of reads.
+ * Small synchronous reads: a `/proc` file costs about 10 µs this way, and several times that through promises.
+ * Null means "missing or not readable"; the tally counts the reason. Callers yield between groups of reads.
  */
 export interface HostRoot {
   /** Absolute path of the root, `/` on a real host. */
@@ -43,7 +43,7 @@ export interface HostRoot {
   readonly viewpoint: string;
   /** The calling thread's own entry: a thread may be in another namespace than its process. */
   readonly threadView: string;
-  /** Where `path`, absolute on the host, is on this machine. */
+  /** The path on this machine of an absolute path on the host. */
   resolve(path: string): string;
   readText(path: string, tally?: ReadTally, maxBytes?: number): string | null;
   /** The first bytes of a file: a view that the next read overwrites. For small files that are read for every process. */

@@ -16,7 +16,7 @@ describe("printable()", () => {
     expect(printable(text, 100)).toBe(expected);
   });
 
-  it("bounds the length without leaving half a character", () => {
+  it("truncates without splitting a character", () => {
     expect(printable("ab😀", 3)).toBe("ab");
     expect(printable("ab😀", 4)).toBe("ab😀");
     for (const text of damagedTexts(["x".repeat(500)], 10, 50)) expect(printable(text, 16).length).toBeLessThanOrEqual(16);
@@ -35,7 +35,7 @@ describe("toCount() and toSafeInteger()", () => {
     expect(toCount(text)).toBe(expected);
   });
 
-  it("holds numbers within what a column takes", () => {
+  it("clamps numbers to the range of a column", () => {
     expect([toSafeInteger(-3), toSafeInteger(1.6), toSafeInteger(2 ** 70)]).toEqual([0, 2, Number.MAX_SAFE_INTEGER]);
   });
 });

@@ -1,6 +1,6 @@
 /** Helpers shared by the parsers of kernel text. */
 
-/** A counter as the kernel prints it. Anything that is not a non-negative number is 0: a damaged field must not poison a row with NaN. */
+/** A counter as the kernel prints it. Anything but a non-negative number is 0, so that a damaged field does not put NaN into a row. */
 export function toCount(text: string | undefined): number {
   if (text === undefined) return 0;
   const value = Number(text);

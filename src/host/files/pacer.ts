@@ -1,11 +1,11 @@
-/** Keeps long scans from blocking the event loop: they check now and then whether their time slice is over, and yield if so. */
+/** Keeps long scans from blocking the event loop: they check whether their time slice is used up, and yield if so. */
 
 import { setImmediate } from "node:timers/promises";
 
 export interface Pacer {
   /** True when the current slice is used up. Cheap enough to call for every process. */
   due(): boolean;
-  /** Lets the event loop turn once and starts a new slice. Rejects with the signal's reason when it is aborted. */
+  /** Yields to the event loop once and starts a new slice. Rejects with the signal's reason when it is aborted. */
   rest(): Promise<void>;
   /** Throws the signal's reason when it is aborted. */
   check(): void;

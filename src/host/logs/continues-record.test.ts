@@ -1,7 +1,7 @@
 import { describe, expect, it } from "vitest";
 import { continuesRecord, mayBeUnfinished } from "./continues-record.ts";
 
-/** Lines as records; a line of dashes separates the records that are wanted. */
+/** Splits a text into lines and expected records; a line of dashes separates records. */
 function records(text: string): { lines: string[]; wanted: string[] } {
   const wanted = text
     .trim()

@@ -13,12 +13,12 @@ const pythonEnd = /^[A-Za-z_][\w.]*(?::(?:\s|$)|$)/;
 const pythonChain = /^(?:During handling of the above exception|The above exception was the direct cause)/;
 const goCrash = /^(?:panic: |fatal error: )/;
 const goLine = /^(?:goroutine \d+ \[|\[signal |created by |exit status \d|runtime: |[\w./*{}$-]+(?:\([\w.*]*\)[\w.]*)*\()/;
-/** The first line reports a problem: what logs a trace. */
+/** A first line that reports a problem; a stack trace may follow. */
 const problem =
   /\b(?:WARN|WARNING|ERROR|ERR|SEVERE|FATAL|CRITICAL|CRIT|ALERT|PANIC)\b|\b(?:level|lvl|severity)="?(?:warn|err|fatal|crit)|[[<(](?:warn|warning|error|critical|fatal)[\]>)]/;
 const mayContinue = /exception|error|traceback|panic|fatal|warn|severe|crit/i;
 
-/** Characters of a line that are looked at: expressions that go back and forth stay cheap. */
+/** Characters of a line that are matched; bounds the cost of expressions that backtrack. */
 const reach = 300;
 
 /** `record`: the lines so far. */
@@ -35,7 +35,7 @@ export function continuesRecord(record: string, nextLine: string): boolean {
   return goCrash.test(first) && goLine.test(line);
 }
 
-/** Whether more of the record may be on its way: it is a problem, or has several lines. Others need not wait for the next line. */
+/** Whether more lines of the record may follow: it reports a problem, or has several lines already. Others need not wait for the next line. */
 export function mayBeUnfinished(record: string): boolean {
   return record.includes("\n") || mayContinue.test(record.slice(0, reach));
 }

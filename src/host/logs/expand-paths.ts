@@ -6,7 +6,7 @@ const packed = /\.(?:gz|bz2|xz|zst|lz4|zip|tgz|Z)$/;
 /** Rotated files: compressed, or with a number or date at the end of their name. Their lines were read under the original name. */
 const rotated = /\.(?:gz|bz2|xz|zst|lz4|zip|tgz|Z)$|\.\d{1,3}$|[-.]\d{8}(?:[-.]\d+)?$|\.old$/;
 
-/** Whether a file beside `path` has the name that rotation gives to it: `app.log.1`, `app.log-20261115`, `app-20261115.log`, `app.1.log`, also packed. */
+/** Whether a file next to `path` is a rotated version of it: `app.log.1`, `app.log-20261115`, `app-20261115.log`, `app.1.log`, also compressed. */
 export function isRotatedName(path: string, beside: string): boolean {
   const name = basename(path);
   const other = basename(beside);
@@ -19,7 +19,7 @@ export function isRotatedName(path: string, beside: string): boolean {
   return middle !== undefined && middle.endsWith(ending) && /^[-._]\d[-._\dT:]*$/.test(middle.slice(0, -ending.length));
 }
 
-/** Whether its lines cannot be read as they are. */
+/** Whether the file is compressed. */
 export function isPacked(path: string): boolean {
   return packed.test(path);
 }

@@ -32,7 +32,7 @@ afterEach(() => rmSync(directory, { recursive: true }));
 
 const tailOf = (more: Partial<FileTailOptions> = {}): FileTail => new FileTail({ path, position: undefined, fromStart: true, ...more });
 
-/** All lines that there are now. */
+/** All lines available now. */
 async function linesOf(tail: FileTail, passMs = 0): Promise<string[]> {
   nowMs += passMs;
   const lines: string[] = [];
@@ -44,7 +44,7 @@ async function linesOf(tail: FileTail, passMs = 0): Promise<string[]> {
   }
 }
 
-/** As logrotate does it: every file gets the next number. */
+/** Rotates as logrotate does: every file gets the next number. */
 function rotate(count: number): void {
   for (let number = count - 1; number >= 1; number--)
     if (existsSync(`${path}.${number}`)) renameSync(`${path}.${number}`, `${path}.${number + 1}`);
@@ -78,7 +78,7 @@ describe("FileTail", () => {
     await tail.close();
   });
 
-  it("waits for a file, and reads it from its beginning when it comes", async () => {
+  it("waits for a file, and reads it from its beginning when it appears", async () => {
     const tail = tailOf({ fromStart: false });
     expect(await linesOf(tail)).toEqual([]);
     writeFileSync(path, "first\n");
@@ -145,7 +145,7 @@ describe("FileTail", () => {
     await tail.close();
   });
 
-  it("goes on with the file between after a restart", async () => {
+  it("resumes with the file in between after a restart", async () => {
     writeFileSync(path, "2026-01-01 first file\n");
     const first = tailOf();
     expect(await linesOf(first)).toEqual(["2026-01-01 first file"]);
@@ -161,7 +161,7 @@ describe("FileTail", () => {
     await second.close();
   });
 
-  it("counts a rotated file that was packed before it was read", async () => {
+  it("counts a rotated file that was compressed before it was read", async () => {
     writeFileSync(path, "2026-01-01 first file\n");
     const tail = tailOf();
     await linesOf(tail);
@@ -173,7 +173,7 @@ describe("FileTail", () => {
     await tail.close();
   });
 
-  it.each(["", "a\n"])("reads the copy of a file that was emptied when only %j of it was read", async (start) => {
+  it.each(["", "a\n"])("reads the copy of a file that was truncated when only %j of it had been read", async (start) => {
     writeFileSync(`${path}.2`, "of another day\n");
     writeFileSync(path, start);
     const tail = tailOf();
@@ -189,7 +189,7 @@ describe("FileTail", () => {
     await tail.close();
   });
 
-  it("does not read a copy of a file that was not emptied", async () => {
+  it("does not read a copy of a file that was not truncated", async () => {
     writeFileSync(path, "");
     const tail = tailOf();
     expect(await linesOf(tail)).toEqual([]);
@@ -200,7 +200,7 @@ describe("FileTail", () => {
     await tail.close();
   });
 
-  it.each(["rename", "copy"])("reads what a new file was before its first look, when rotated by %s", async (how) => {
+  it.each(["rename", "copy"])("reads a new file that was rotated before its first read, by %s", async (how) => {
     const appearedAfterMs = Date.now() - 1_000;
     writeFileSync(path, "one\n");
     if (how === "rename") renameSync(path, `${path}.1`);
@@ -216,7 +216,7 @@ describe("FileTail", () => {
     await tail.close();
   });
 
-  it("keeps a stack trace together that arrives in parts, and its offset before it until it is complete", async () => {
+  it("joins a stack trace that arrives in parts, and keeps the offset before it until it is complete", async () => {
     writeFileSync(path, "INFO fine\nERROR failed\n");
     const tail = tailOf();
     expect(await linesOf(tail)).toEqual(["INFO fine"]);
@@ -232,7 +232,7 @@ describe("FileTail", () => {
     await tail.close();
   });
 
-  it("gives a record that was waiting when the file is emptied", async () => {
+  it("emits a pending record when the file is truncated", async () => {
     writeFileSync(path, "ERROR that may go on\n");
     const tail = tailOf();
     expect(await linesOf(tail)).toEqual([]);
@@ -257,13 +257,13 @@ describe("FileTail", () => {
     await tail.close();
   });
 
-  it("reads what was written before the file was emptied from its copy", async () => {
+  it("reads from the copy what was written before the file was truncated", async () => {
     writeFileSync(path, "the first line\nthe second line\n");
     const tail = tailOf();
     expect(await linesOf(tail)).toEqual(["the first line", "the second line"]);
     appendFileSync(path, "half");
     expect(await linesOf(tail)).toEqual([]);
-    // Another that begins the same, and one that is not of this file.
+    // A copy with the same beginning, and one of another file.
     writeFileSync(`${path}.2`, "the first line\nthe other line\nof another day\n");
     writeFileSync(join(directory, "other.log.1"), "the first line\nthe second line\nhalf of another file\n");
     appendFileSync(path, " a line\nthe last one\n");
@@ -302,7 +302,7 @@ describe("FileTail", () => {
     await tail.close();
   });
 
-  it("skips the older half of a backlog it cannot keep up with", async () => {
+  it("skips the older half of a backlog that is too large", async () => {
     writeFileSync(path, "line of ten\n".repeat(1_000));
     const tail = tailOf({ maxLagBytes: 1_200 });
     const lines = await linesOf(tail);

@@ -1,7 +1,7 @@
 /**
- * Follows a file line by line from a saved position, across rotation (the file is renamed and a new one created) and truncation (it is
- * copied and emptied: what was not read by then is in the copy), also when both happen several times between two reads. A line is given once its end was
- * written, or when nothing follows for some seconds; one that may begin a stack trace once the next record began, or after a second.
+ * Follows a file line by line from a saved position, across rotation (renamed, and a new file created) and truncation (copied, then truncated: unread
+ * lines are in the copy). Both may happen several times between two reads. A line is emitted once it is terminated, or after five seconds without
+ * more bytes. A line that may start a stack trace is emitted when the next record starts, or after a second.
  */
 
 import { constants, type Stats } from "node:fs";
@@ -19,7 +19,7 @@ export interface TailPosition {
   offsetBytes: number;
   /** The first bytes of the file in hex, because inodes are reused. */
   head: string;
-  /** The bytes before the offset in hex, which a copy of the file has, too. Absent or empty: unknown. */
+  /** The bytes before the offset in hex, to recognise a copy of the file. Absent or empty: unknown. */
   last?: string;
 }
 
@@ -29,7 +29,7 @@ export interface FileTailOptions {
   position: TailPosition | undefined;
   /** Read a new file from its beginning; otherwise only lines written from now on. */
   fromStart: boolean;
-  /** Of a file that appeared after this time (milliseconds since 1970) and was never read: what rotation made of it since is read first. */
+  /** If the file appeared after this time (milliseconds since 1970) and was never read, its rotated parts are read first. */
   appearedAfterMs?: number;
   /** Default 64 KiB. */
   maxLineBytes?: number;
@@ -45,22 +45,24 @@ export interface FileTailCounts {
   truncations: number;
   /** Skipped because the file grows faster than it may be read. */
   skippedBytes: number;
-  /** Rotated files that were packed before they could be read. */
+  /** Rotated files that were compressed before they could be read. */
   packedFiles: number;
 }
 
 const headBytes = 64;
 /** Bytes before the offset that distinguish a copy of the file from others with the same beginning. */
 const lastBytes = 128;
-/** With fewer a copy cannot be recognised. */
+/** With fewer bytes a copy cannot be recognised. */
 const lastMinBytes = 16;
 /** Number of neighbouring files to search, newest first. */
 const maxCopies = 10;
+/** Identities of files read to their end. */
 const maxRead = 100;
-/** Of a file and its copy that are compared. */
+/** Bytes of a file and its copy that are compared. */
 const sampleBytes = 4_096;
+/** How long to wait for the end of a line. */
 const partialWaitMs = 5_000;
-/** For more of a record that may be a stack trace. */
+/** How long to wait for more lines of a record that may be a stack trace. */
 const recordWaitMs = 1_000;
 /** Writers may still have the old file open for a moment. */
 const rotationWaitMs = 2_000;
@@ -75,9 +77,9 @@ interface OpenFile {
   last: Buffer;
   splitter: RecordSplitter;
   changedAtMs: number;
-  /** Rotated files beside it when it was opened, by device and inode; undefined once enough was read to recognise a copy. */
+  /** Rotated files next to it when it was opened, by device and inode; undefined once enough was read to recognise a copy. */
   besideAtStart: ReadonlySet<string> | undefined;
-  /** When another file took its name; undefined while it still has it. */
+  /** When another file replaced it under its name; undefined while it still has the name. */
   rotatedAtMs: number | undefined;
 }
 
@@ -88,7 +90,7 @@ export class FileTail {
   #isFirst = true;
   /** Files that were read to their end, by device and inode. */
   readonly #read = new Set<string>();
-  /** Records that were complete when reading had to go on elsewhere. */
+  /** Pending records of a file that reading has left. */
   #released: SplitLine[] = [];
   readonly counts: FileTailCounts = {
     lines: 0,
@@ -170,8 +172,8 @@ export class FileTail {
   }
 
   /**
-   * Of several rotations between two reads: the oldest rotated file that was written to after this one. Rotation keeps the time of the last write.
-   * Packed ones are counted. Copies of this file are none.
+   * After several rotations between two reads, returns the oldest rotated file that was written after this one. Rotation keeps the time of the last
+   * write. Counts compressed files, and skips copies of this file.
    */
   async #nextAfter(file: OpenFile, mtimeMs: number): Promise<Stats | undefined> {
     this.#keepRead(file);
@@ -181,22 +183,22 @@ export class FileTail {
         this.counts.packedFiles++;
         continue;
       }
-      const opened = await this.#openAt(path, 0).catch(() => undefined); // not readable: nothing of it can be read
-      const isCopy = opened === undefined || (await standAt(opened, positionIn(file)).catch(() => true));
+      const opened = await this.#openAt(path, 0).catch(() => undefined); // not readable: skipped
+      const isCopy = opened === undefined || (await seekTo(opened, positionIn(file)).catch(() => true));
       await opened?.handle.close();
       if (!isCopy || file.readBytes === 0) return facts;
     }
     return undefined;
   }
 
-  /** A file of the same time is not read twice. */
+  /** Remembers files that were read, because another file with the same mtime must not be confused with them. */
   #keepRead({ device, inode }: OpenFile): void {
     this.#read.add(`${device}:${inode}`);
     const [oldest] = this.#read;
     if (this.#read.size > maxRead && oldest !== undefined) this.#read.delete(oldest);
   }
 
-  /** The last written last. */
+  /** Rotated files, oldest write first. */
   async #rotatedBeside(isWanted: (facts: Stats) => boolean): Promise<{ path: string; facts: Stats }[]> {
     const { path } = this.#options;
     const found: { path: string; facts: Stats }[] = [];
@@ -204,18 +206,18 @@ export class FileTail {
       const facts = isRotatedName(path, beside) ? await statOf(beside) : undefined;
       if (facts?.isFile() && facts.size > 0 && isWanted(facts)) found.push({ path: beside, facts });
     }
-    // Times of files may be as coarse as ten milliseconds: of the same time, the one with the higher number is older.
+    // File times may have a resolution of only 10 ms. With equal times, the file with the higher number is older.
     return found.sort((one, other) => one.facts.mtimeMs - other.facts.mtimeMs || numberOf(other.path) - numberOf(one.path));
   }
 
-  /** Too little was read of a file to notice that it was emptied: a copy that appeared beside it shows it. */
+  /** If too little was read of a file to notice its truncation, a new copy next to it reveals it. */
   async #checkShort(file: OpenFile, nowMs: number): Promise<OpenFile> {
     if (file.besideAtStart === undefined || file.readBytes >= lastMinBytes) return file;
     const copy = await this.#findCopy(positionIn(file), nowMs, file.besideAtStart);
     if (copy === undefined) return file;
     const sample = await readAt(copy.handle, 0, sampleBytes);
     if ((await readAt(file.handle, 0, sample.length)).equals(sample)) {
-      // It was copied and not emptied.
+      // Copied, but not truncated.
       file.besideAtStart = await this.#identitiesBeside();
       await copy.handle.close();
       return file;
@@ -289,11 +291,11 @@ export class FileTail {
     return (await this.#findMoved(position, nowMs)) ?? (await this.#findCopy(position, nowMs)) ?? file;
   }
 
-  /** What a file that appeared lately was before rotation: the oldest part of it. */
+  /** The oldest rotated part of a file that appeared recently. */
   async #findEarlier(nowMs: number): Promise<OpenFile | undefined> {
     const { appearedAfterMs } = this.#options;
     if (appearedAfterMs === undefined) return undefined;
-    // Not every file system keeps the time of creation.
+    // Not every file system records the time of creation.
     const isNew = ({ birthtimeMs, ctimeMs, mtimeMs }: Stats): boolean => Math.min(birthtimeMs || ctimeMs, mtimeMs) > appearedAfterMs;
     for (const { path } of await this.#rotatedBeside(isNew)) {
       const file = isPacked(path) ? undefined : await this.#openIf(path, nowMs, async () => true);
@@ -336,11 +338,11 @@ export class FileTail {
     }
     found.sort((one, other) => other.mtimeMs - one.mtimeMs);
     for (const each of found.slice(0, maxCopies)) {
-      // Too little to compare: only a rotated name that was not there before.
+      // Too little to compare: accept only a rotated file that is new.
       const isNew = (opened: OpenFile): boolean =>
         besideBefore !== undefined && isRotatedName(path, each.path) && !besideBefore.has(`${opened.device}:${opened.inode}`);
       const isCopy = async (opened: OpenFile): Promise<boolean> =>
-        !isPacked(each.path) && (await standAt(opened, position)) && (opened.last.length >= lastMinBytes || isNew(opened));
+        !isPacked(each.path) && (await seekTo(opened, position)) && (opened.last.length >= lastMinBytes || isNew(opened));
       const file = await this.#openIf(each.path, nowMs, isCopy);
       if (file !== undefined) return file;
     }
@@ -386,11 +388,11 @@ export class FileTail {
 
 /** Whether this is the position's file; if so, seeks to the position. */
 async function resume(file: OpenFile, position: TailPosition): Promise<boolean> {
-  return file.device === position.device && file.inode === position.inode && (await standAt(file, position));
+  return file.device === position.device && file.inode === position.inode && (await seekTo(file, position));
 }
 
 /** Whether the file's bytes match the position; if so, seeks to it. */
-async function standAt(file: OpenFile, { offsetBytes, head, last = "" }: TailPosition): Promise<boolean> {
+async function seekTo(file: OpenFile, { offsetBytes, head, last = "" }: TailPosition): Promise<boolean> {
   const { size } = await file.handle.stat();
   if (size < offsetBytes) return false;
   const expected = Buffer.from(head, "hex");
@@ -402,12 +404,12 @@ async function standAt(file: OpenFile, { offsetBytes, head, last = "" }: TailPos
   return true;
 }
 
-/** Where reading stands, with all that was read. */
+/** The position after everything that was read, including incomplete records. */
 function positionIn({ device, inode, readBytes, head, last }: OpenFile): TailPosition {
   return { device, inode, offsetBytes: readBytes, head: head.toString("hex"), last: last.toString("hex") };
 }
 
-/** Of `app.log.2` and `app.log.2.gz`. */
+/** 2 for `app.log.2` and `app.log.2.gz`; 0 without a number. */
 function numberOf(path: string): number {
   return Number(/\.(\d{1,3})(?:\.[a-z0-9]+)?$/i.exec(path)?.[1] ?? 0);
 }

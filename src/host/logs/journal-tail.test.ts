@@ -35,7 +35,7 @@ async function takeAll(tail: JournalTail, count: number, nowMs = 0): Promise<Jou
 }
 
 describe("JournalTail", () => {
-  it("follows units from the cursor, and knows where to go on", async () => {
+  it("follows units from the cursor, and keeps the cursor to resume at", async () => {
     install([
       line("hello", "c1", { PRIORITY: "3", _PID: "77" }),
       "half a li",
@@ -58,7 +58,7 @@ describe("JournalTail", () => {
     install([], "echo 'no journal files' >&2; exit 1");
     const tail = new JournalTail({ units: ["api.service"], cursor: undefined, program });
     tail.take(10, 0);
-    await vi.waitFor(() => expect(tail.problem).toBe("journalctl ended with 1: no journal files"));
+    await vi.waitFor(() => expect(tail.problem).toBe("journalctl exited with 1: no journal files"));
     install([line("back", "c9")]);
     expect(tail.take(10, 1_000)).toEqual([]);
     expect(await takeAll(tail, 1, 6_000)).toMatchObject([{ message: "back" }]);
@@ -73,7 +73,7 @@ describe("JournalTail", () => {
     tail.close();
   });
 
-  it("takes a few at a time without losing any", async () => {
+  it("returns a few records at a time without losing any", async () => {
     install(Array.from({ length: 6_000 }, (_, index) => line(`m${index}`, `c${index}`)));
     const tail = new JournalTail({ units: ["api.service"], cursor: undefined, program });
     const records = await takeAll(tail, 6_000);
@@ -95,7 +95,7 @@ describe("recordIn()", () => {
     '{"MESSAGE":null,"__CURSOR":"c"}',
     '{"MESSAGE":[0,1],"__CURSOR":"c"}',
     '{"MESSAGE":["a"],"__CURSOR":"c"}',
-  ])("finds none in %j", (text) => {
+  ])("returns nothing for %j", (text) => {
     expect(recordIn(text, 100)).toBeUndefined();
   });
 });

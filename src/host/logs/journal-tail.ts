@@ -89,7 +89,7 @@ export class JournalTail {
     child.on("error", (error) => this.#ended(child, error.message));
     // Not "exit": stderr may still arrive after it.
     child.on("close", (code) =>
-      this.#ended(child, `journalctl ended with ${code ?? "a signal"}${stderr === "" ? "" : `: ${stderr.trim()}`}`),
+      this.#ended(child, `journalctl exited with ${code ?? "a signal"}${stderr === "" ? "" : `: ${stderr.trim()}`}`),
     );
     const lines = createInterface({ input: child.stdout });
     this.#pause = () => lines.pause();

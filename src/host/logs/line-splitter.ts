@@ -2,23 +2,23 @@
 
 export interface SplitLine {
   text: string;
-  /** Only the beginning; the rest was skipped. */
+  /** True if the line was truncated. */
   isCut: boolean;
-  /** Where it begins, after the first byte that the splitter was given. */
+  /** Start of the line, counted from the first byte that the splitter received. */
   startBytes: number;
 }
 
 const newline = 0x0a;
 /** Share of invalid UTF-8 above which a line counts as binary. */
 const maxBrokenShare = 0.3;
-/** As programs write them for terminals: escape, bracket, numbers, m. */
+/** Terminal colours: ESC, bracket, numbers, m. */
 const colours = /\p{Cc}\[[0-9;]*m/gu;
 
 export class LineSplitter {
   readonly #maxLineBytes: number;
   #pending: Buffer[] = [];
   #pendingBytes = 0;
-  /** Where the line begins that has no end yet. */
+  /** Start of the incomplete line. */
   #startBytes = 0;
   /** All bytes so far. */
   passedBytes = 0;

@@ -1,43 +1,43 @@
-/** Bytes of a growing file into records: lines with those that belong to them, such as a stack trace, however the bytes arrive. */
+/** Splits the bytes of a growing file into records: a line with the lines that belong to it, such as a stack trace. Bytes may arrive in any chunks. */
 
 import { continuesRecord, mayBeUnfinished } from "./continues-record.ts";
 import { LineSplitter, type SplitLine } from "./line-splitter.ts";
 
-/** A trace is cut into several records beyond this. */
+/** A longer trace is split into several records. */
 const maxRecordCharacters = 64 * 1024;
 
 export class RecordSplitter {
   readonly #lines: LineSplitter;
-  /** A record that may go on. */
+  /** A record that may continue. */
   #held: SplitLine | undefined;
 
   constructor(options: { maxLineBytes: number; startsInside?: boolean }) {
     this.#lines = new LineSplitter(options);
   }
 
-  /** Bytes that were not given yet: from the start of a record that may go on, or of the line that has no end. */
+  /** Bytes not emitted yet: from the start of the record that may continue, or of the incomplete line. */
   get pendingBytes(): number {
     return this.#held === undefined ? this.#lines.pendingBytes : this.#lines.passedBytes - this.#held.startBytes;
   }
 
-  /** Whether a line has begun whose end was not written. */
+  /** Whether the last line is incomplete. */
   get isInsideLine(): boolean {
     return this.#lines.pendingBytes > 0;
   }
 
   push(chunk: Buffer): SplitLine[] {
     const records = this.#join(this.#lines.push(chunk));
-    // Others need not wait for the next line.
+    // Other records need not wait for the next line.
     if (this.#held !== undefined && !mayBeUnfinished(this.#held.text)) records.push(...this.#release());
     return records;
   }
 
-  /** All that there is, for a writer that does not end its last line. */
+  /** Emits everything, for writers that do not terminate their last line. */
   flush(): SplitLine[] {
     return [...this.#join(this.#lines.flush()), ...this.#release()];
   }
 
-  /** Lines that were cut and left out since the last call. */
+  /** Lines truncated and lines skipped since the last call. */
   takeCounts(): { cutLines: number; binaryLines: number } {
     const { cutLines, binaryLines } = this.#lines;
     this.#lines.cutLines = 0;

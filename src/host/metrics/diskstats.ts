@@ -26,7 +26,7 @@ export interface DiskScan {
 /** Sectors of the kernel's statistics are 512 bytes whatever the device uses. */
 const sectorBytes = 512;
 const maxDisks = 256;
-/** Virtual devices that exist in numbers without being used. */
+/** Virtual devices of which hosts have many, mostly unused. */
 const oftenIdle = /^(?:loop|ram|zram|nbd|sr|fd)\d+$/;
 /** For hosts without /sys: sda1, vda2, nvme0n1p3, mmcblk0p1, md0p1. */
 const partitionName = /^(?:(?:sd|hd|vd|xvd)[a-z]+\d+|(?:nvme\d+n\d+|mmcblk\d+|md\d+|nbd\d+|loop\d+)p\d+)$/;

@@ -9,7 +9,7 @@ describe("parseLockedBytes()", () => {
 });
 
 describe("lockedMapBytes()", () => {
-  it("returns nothing for a descriptor that is not a map or not open", () => {
+  it("returns 0 for a descriptor that is not a map or not open", () => {
     expect(lockedMapBytes(0)).toBe(0);
     expect(lockedMapBytes(1_000_000)).toBe(0);
   });

@@ -5,7 +5,7 @@ export function lockedMapBytes(fd: number): number {
   try {
     return parseLockedBytes(readFileSync(`/proc/self/fdinfo/${fd}`, "latin1"));
   } catch {
-    // Closed meanwhile, or no /proc: a cost that is not known is not worth a failure.
+    // Closed meanwhile, or no /proc: an unknown cost is not an error.
     return 0;
   }
 }

@@ -44,7 +44,7 @@ export function readMachine(root: HostRoot): MachineInfo {
     root.readText("/etc/os-release", undefined, 65_536) ?? root.readText("/usr/lib/os-release", undefined, 65_536) ?? "",
   );
   const os = release.get("PRETTY_NAME") ?? [release.get("NAME"), release.get("VERSION_ID")].filter(Boolean).join(" ");
-  // The name in the UTS namespace of the agent would be its container's under another root; /etc/hostname is the host's.
+  // Under another root, the UTS namespace has the name of the agent's container; /etc/hostname has the host's.
   const hostname =
     root.path === "/" ? line("/proc/sys/kernel/hostname", "/etc/hostname") : line("/etc/hostname", "/proc/sys/kernel/hostname");
   const machineId = line("/etc/machine-id", "/var/lib/dbus/machine-id");

@@ -45,7 +45,7 @@ describe("parseMemInfo()", () => {
   });
 
   it.skipIf(!hasCommand("free"))("agrees with free(1) on this machine", async () => {
-    // Other processes run between the two reads: one quiet moment within some tries is enough.
+    // Other processes run between the two reads: one match within several attempts is enough.
     await vi.waitFor(
       () => {
         const memory = parseMemInfo(readFileSync("/proc/meminfo", "utf8"));

@@ -26,7 +26,7 @@ describe("selectMounts()", () => {
     expect(points).toEqual(["/", "/boot"]);
   });
 
-  it("shows a file system once, where it is whole", () => {
+  it("lists a file system once, at the mount that shows all of it", () => {
     const points = pointsOf(
       mount("8:1", "/var/lib/kubelet/x", "/a", "ext4"),
       mount("8:1", "/", "/mnt/whole", "ext4"),
@@ -37,7 +37,7 @@ describe("selectMounts()", () => {
     expect(points).toEqual(["/bind", "/mnt/whole"]);
   });
 
-  it("shows the overlay that is an agent's root, and not the files bound into its container", () => {
+  it("lists an overlay if it is the root, and skips files bound into a container", () => {
     const points = pointsOf(
       mount("0:99", "/", "/", "overlay", "overlay"),
       mount("8:1", "/var/lib/docker/containers/x/hosts", "/etc/hosts", "ext4"),
@@ -46,7 +46,7 @@ describe("selectMounts()", () => {
     expect(points).toEqual(["/", "/data"]);
   });
 
-  it("shows what lies on top of a mount point", () => {
+  it("lists the topmost mount of a mount point", () => {
     expect(selectMounts(entriesOf(mount("8:1", "/", "/mnt", "ext4"), mount("8:2", "/", "/mnt", "xfs")))).toMatchObject([{ fsType: "xfs" }]);
   });
 
@@ -60,7 +60,7 @@ describe("selectMounts()", () => {
 describe("createMountReader()", () => {
   const root = createHostRoot("/nowhere");
 
-  it("turns blocks into bytes", async () => {
+  it("converts blocks to bytes", async () => {
     const reader = createMountReader(root, { statFileSystem: async () => stats });
     const scan = await reader.scan(entriesOf(mount("8:1", "/", "/data", "ext4", "/dev/sda1", "ro")));
     expect(scan).toEqual({
@@ -94,15 +94,15 @@ describe("createMountReader()", () => {
     expect(scan.mounts).toMatchObject([{ mount: "/huge", sizeBytes: Number.MAX_SAFE_INTEGER, usedBytes: 0 }]);
   });
 
-  it("does not wait for a dead server, nor retry while the call hangs", async () => {
-    const asked: string[] = [];
+  it("neither waits for a dead server nor retries while the call hangs", async () => {
+    const calls: string[] = [];
     let isGone = true;
-    let answer: (value: FileSystemStats) => void = () => undefined;
+    let respond: (value: FileSystemStats) => void = () => undefined;
     const statFileSystem = (path: string): Promise<FileSystemStats> => {
-      asked.push(path);
+      calls.push(path);
       return path.endsWith("/nfs") && isGone
         ? new Promise((resolve) => {
-            answer = resolve;
+            respond = resolve;
           })
         : Promise.resolve(stats);
     };
@@ -111,11 +111,11 @@ describe("createMountReader()", () => {
     for (let round = 0; round < 3; round++) {
       expect(await reader.scan(entries)).toMatchObject({ mounts: [{ mount: "/local" }], unresponsive: ["/nfs"] });
     }
-    expect(asked.filter((path) => path.endsWith("/nfs"))).toHaveLength(1);
+    expect(calls.filter((path) => path.endsWith("/nfs"))).toHaveLength(1);
     isGone = false;
-    answer(stats);
+    respond(stats);
     await vi.waitFor(async () => expect((await reader.scan(entries)).unresponsive).toEqual([]));
-    expect(asked.filter((path) => path.endsWith("/nfs")).length).toBeGreaterThan(1);
+    expect(calls.filter((path) => path.endsWith("/nfs")).length).toBeGreaterThan(1);
   });
 
   it("leaves at most two calls hanging, whatever the number of dead mounts", async () => {
@@ -150,7 +150,7 @@ describe("createMountReader()", () => {
           .trim()
           .split(/\s+/);
         expect(ours).toMatchObject({ device: source, sizeBytes: Number(size), inodesTotal: Number(inodes) });
-        // Others write to the same disk meanwhile.
+        // Other processes write to the same disk meanwhile.
         expect(Math.abs(ours!.usedBytes - Number(used))).toBeLessThan(16 * 1024 * 1024);
         expect(Math.abs(ours!.availableBytes - Number(available))).toBeLessThan(16 * 1024 * 1024);
       },

@@ -23,7 +23,7 @@ export interface MountScan {
   mounts: MountUsage[];
   /** Mount points that did not respond in time, now or before, and those skipped because others used up the time. */
   unresponsive: string[];
-  /** Mount points that answered with an error. */
+  /** Mount points for which statfs(2) failed. */
   failed: number;
   /** File systems above the limit. */
   cut: number;
@@ -47,7 +47,7 @@ export interface MountReaderOptions {
 }
 
 export interface MountReader {
-  /** Takes at most about four time-outs, whatever the file systems do. */
+  /** Takes at most about four timeouts in total. */
   scan(entries: readonly MountEntry[], signal?: AbortSignal): Promise<MountScan>;
 }
 
@@ -114,9 +114,9 @@ export function createMountReader(root: HostRoot, options: MountReaderOptions = 
   /** Mount points with a pending call; the entry of a hanging call outlives the sample. At most maxHanging of them. */
   const pending = new Set<string>();
 
-  const ask = async (mountPoint: string): Promise<Outcome> => {
+  const statWithTimeout = async (mountPoint: string): Promise<Outcome> => {
     pending.add(mountPoint);
-    const answer = statFileSystem(root.resolve(mountPoint))
+    const call = statFileSystem(root.resolve(mountPoint))
       .then<Outcome, Outcome>(
         (stats) => ({ kind: "stats", stats }),
         () => ({ kind: "failed" }),
@@ -126,7 +126,7 @@ export function createMountReader(root: HostRoot, options: MountReaderOptions = 
     const timeout = new Promise<Outcome>((resolve) => {
       timer = setTimeout(resolve, timeoutMs, { kind: "timeout" });
     });
-    const outcome = await Promise.race([answer, timeout]);
+    const outcome = await Promise.race([call, timeout]);
     clearTimeout(timer);
     return outcome;
   };
@@ -137,9 +137,9 @@ export function createMountReader(root: HostRoot, options: MountReaderOptions = 
     const result: MountScan = { mounts: [], unresponsive: [], failed: 0, cut: Math.max(0, selected.length - maxMounts) };
     for (const entry of selected.slice(0, maxMounts)) {
       signal?.throwIfAborted();
-      const mayAsk = !pending.has(entry.mountPoint) && pending.size < maxHanging && performance.now() < endsMs;
+      const mayCall = !pending.has(entry.mountPoint) && pending.size < maxHanging && performance.now() < endsMs;
       // One call at a time: a call that hangs is noticed before the next one is made.
-      const outcome: Outcome = mayAsk ? await ask(entry.mountPoint) : { kind: "timeout" };
+      const outcome: Outcome = mayCall ? await statWithTimeout(entry.mountPoint) : { kind: "timeout" };
       if (outcome.kind === "timeout") result.unresponsive.push(printable(entry.mountPoint, 512));
       else if (outcome.kind === "failed") result.failed++;
       else if (outcome.stats.blocks > 0) result.mounts.push(usageOf(entry, outcome.stats));

@@ -42,7 +42,7 @@ describe("parseNetDev()", () => {
 });
 
 describe("readInterfaces()", () => {
-  it("looks from the first process under another root: the agent's own view is its container's", () => {
+  it("under another root, reads through the host's first process instead of the agent's container", () => {
     using tree = createHostTree({ "proc/1/mountinfo": "", "proc/1/net/dev": netDev, "proc/self/net/dev": "" });
     expect(readInterfaces(createHostRoot(tree.root)).interfaces).toHaveLength(2);
   });

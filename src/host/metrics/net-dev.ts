@@ -17,17 +17,17 @@ export interface InterfaceCounters {
 
 export interface InterfaceScan {
   interfaces: InterfaceCounters[];
-  /** Interfaces above the limit; those with the least traffic go. */
+  /** Interfaces above the limit; those with the least traffic are dropped. */
   cut: number;
 }
 
 const maxInterfaces = 64;
 
-/** Interfaces that never carried a packet are left out. */
+/** Skips interfaces that never carried a packet. */
 export function parseNetDev(text: string): InterfaceScan {
   const interfaces: InterfaceCounters[] = [];
   for (const line of text.split("\n")) {
-    // The counters follow the last colon, with or without a blank; an alias such as "eth0:1" has one in its name.
+    // The counters follow the last colon, with or without a blank: an alias such as "eth0:1" contains a colon.
     const colon = line.lastIndexOf(":");
     if (colon < 0) continue;
     const name = printable(line.slice(0, colon).trim(), 64);

@@ -68,7 +68,7 @@ describe("createContainerReader()", () => {
     expect(read({ "var/lib/containers/storage/overlay-containers/containers.json": list }).name).toBe("cache");
   });
 
-  it("uses the id as name where it is one, and has none if no runtime reports it", () => {
+  it("uses the id of LXC and nspawn containers as their name, and has none if no runtime reports it", () => {
     using tree = createHostTree();
     const reader = createContainerReader(createHostRoot(tree.root));
     expect(reader.of({ id: "shop", runtime: "lxc" }).name).toBe("shop");

@@ -1,4 +1,4 @@
-/** What the files of a container runtime say about a container: its name, the service of Compose or Swarm, the pod. */
+/** Facts about a container from the files of its runtime: name, Compose or Swarm service, pod. */
 
 import { printable } from "../../base/escape-text.ts";
 import type { HostRoot } from "../files/host-root.ts";
@@ -7,7 +7,7 @@ export type ContainerRuntime = "docker" | "containerd" | "cri-o" | "podman" | "l
 
 /** From the cgroup path. */
 export interface ContainerId {
-  /** In full; of LXC and nspawn, the name. */
+  /** Full id; for LXC and nspawn, the name. */
   id: string;
   runtime: ContainerRuntime;
 }
@@ -34,7 +34,7 @@ export interface ContainerReader {
 const maxContainers = 2048;
 const maxFileBytes = 1024 * 1024;
 /** An unknown container is looked up again after this many requests. */
-const askAgainAfter = 512;
+const retryAfterLookups = 512;
 
 const runtimeMarks: readonly [RegExp, ContainerRuntime][] = [
   [/(?:^|\/)(?:docker[-/])/, "docker"],
@@ -125,7 +125,7 @@ function labelsIn(text: string): Record<string, string> {
   }
 }
 
-/** `acme/api` of `acme/api:1.4@sha256:…`; null for a bare digest, which says nothing across releases. */
+/** `acme/api` of `acme/api:1.4@sha256:…`; null for a bare digest, which changes with each release. */
 function imageName(reference: string | null): string | null {
   const name = reference?.replace(/@.*$/, "").replace(/:[\w.-]+$/, "") ?? "";
   return name === "" || name === "sha256" || /^[0-9a-f]{12,64}$/.test(name) ? null : name;
@@ -177,7 +177,7 @@ function readStorageName(root: HostRoot, id: string): string | null {
 }
 
 export function createContainerReader(root: HostRoot): ContainerReader {
-  const known = new Map<string, { facts: ContainerFacts; questions: number }>();
+  const known = new Map<string, { facts: ContainerFacts; lookups: number }>();
 
   const read = ({ id, runtime }: ContainerId): ContainerFacts => {
     const empty: ContainerFacts = { id, runtime, name: null, service: null, project: null, image: null, pod: null, labels: {} };
@@ -190,10 +190,10 @@ export function createContainerReader(root: HostRoot): ContainerReader {
     of: (container) => {
       const entry = known.get(container.id);
       const isEmpty = entry !== undefined && entry.facts.name === null && entry.facts.pod === null;
-      if (entry && !(isEmpty && ++entry.questions > askAgainAfter)) return entry.facts;
+      if (entry && !(isEmpty && ++entry.lookups > retryAfterLookups)) return entry.facts;
       if (known.size >= maxContainers) known.clear();
       const facts = read(container);
-      known.set(container.id, { facts, questions: 0 });
+      known.set(container.id, { facts, lookups: 0 });
       return facts;
     },
   };

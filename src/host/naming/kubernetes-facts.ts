@@ -19,11 +19,11 @@ export interface KubernetesFacts {
   namespace: string | null;
   /** The name of the container in a pod that has several; null otherwise. */
   container: string | null;
-  /** Of several: the one that is called like the app, or the only one that is not a well-known sidecar. */
+  /** Of several containers, the one named after the app, or the only one that is not a well-known sidecar. */
   isMainContainer?: boolean;
 }
 
-export interface PodQuestion {
+export interface PodProcess {
   pid: number;
   cgroup: string | null;
   environment: ReadonlyMap<string, string>;
@@ -73,14 +73,14 @@ function clean(text: string | null | undefined): string | null {
 }
 
 /** Null for a process that is in no pod. */
-export function readKubernetesFacts(root: HostRoot, question: PodQuestion, api: PodLabels): KubernetesFacts | null {
-  const { environment, container, label, cgroup } = question;
+export function readKubernetesFacts(root: HostRoot, process: PodProcess, api: PodLabels): KubernetesFacts | null {
+  const { environment, container, label, cgroup } = process;
   const isInPod = environment.has("KUBERNETES_SERVICE_HOST") || (container?.pod ?? null) !== null || /\/kubepods/.test(cgroup ?? "");
   if (!isInPod) return null;
   // The recommended labels are the fallback for a label that is not set.
   const wanted = [label, "app.kubernetes.io/name", "k8s-app"];
   const sources: ((name: string) => string | null | undefined)[] = [
-    labelsOfFiles(root, question.pid),
+    labelsOfFiles(root, process.pid),
     (name) =>
       labelVariables(name)
         .map((variable) => environment.get(variable))
@@ -92,11 +92,11 @@ export function readKubernetesFacts(root: HostRoot, question: PodQuestion, api: 
   const podName = environment.get("POD_NAME") ?? environment.get("K8S_POD_NAME") ?? container?.pod?.name ?? environment.get("HOSTNAME");
   const namespace = environment.get("POD_NAMESPACE") ?? environment.get("K8S_NAMESPACE") ?? container?.pod?.namespace;
   const own = clean(container?.pod?.container);
-  const siblings = own === null ? [] : siblingsOf(root, question, own);
+  const siblings = own === null ? [] : siblingsOf(root, process, own);
   return {
     app,
     workload: podName === undefined ? null : clean(workloadOf(podName)),
-    namespace: clean(namespace ?? root.readText(`/proc/${question.pid}/root${namespaceFile}`, undefined, 256)),
+    namespace: clean(namespace ?? root.readText(`/proc/${process.pid}/root${namespaceFile}`, undefined, 256)),
     container: siblings.length > 0 ? own : null,
     isMainContainer: own !== null && (own === app || (!isSidecar(own) && siblings.every(isSidecar))),
   };
@@ -106,14 +106,14 @@ const namespaceFile = "/var/run/secrets/kubernetes.io/serviceaccount/namespace";
 /** Where the groups of pods are, in version 2 and, in version 1, in one of its trees. */
 const cgroupRoots = ["/sys/fs/cgroup", "/sys/fs/cgroup/memory", "/sys/fs/cgroup/pids"];
 
-/** Containers that meshes, clouds and collectors put beside a program. */
+/** Sidecars that meshes, clouds and collectors add to a pod. */
 const isSidecar = (name: string): boolean =>
   /(?:^|-)(?:proxy|sidecar|agent|exporter|collector|init|logs?|logger|metrics)(?:-|$)|^(?:istio|linkerd|envoy|daprd|fluent|filebeat|vector|promtail|otel|oauth2|cloud-?sql|vault|consul|datadog)/.test(
     name,
   );
 
 /** Names of the other containers in the pod's group; the sandbox has none. */
-function siblingsOf(root: HostRoot, { cgroup, container, containers }: PodQuestion, own: string): string[] {
+function siblingsOf(root: HostRoot, { cgroup, container, containers }: PodProcess, own: string): string[] {
   const pod = cgroup === null || !container ? undefined : /^(.*)\/[^/]*$/.exec(cgroup.slice(0, cgroup.indexOf(container.id)))?.[1];
   if (pod === undefined) return [];
   const names = cgroupRoots.flatMap((directory) =>

@@ -7,7 +7,7 @@ const nameOf = (environment: Record<string, string>, ...args: string[]): string 
   return app && managedNameOf(app, args);
 };
 
-describe("what PM2 calls a program", () => {
+describe("the name that PM2 gives a program", () => {
   const fork = { name: "mailer", pm_id: "4", pm_exec_path: "/srv/mail/server.js" };
   const cluster = {
     pm2_env: '{"name":"checkout","filter_env":[],"env":{"DB":"postgres://u:p@h"},"pm_exec_path":"/srv/shop/server.js","cut',
@@ -19,16 +19,16 @@ describe("what PM2 calls a program", () => {
     expect(nameOf(cluster, "node /srv/shop/server.js")).toBe("checkout");
   });
 
-  it("is not the name of what the program starts", () => {
+  it("does not apply to programs that the program starts", () => {
     expect(nameOf(fork, "ffmpeg", "-i", "x")).toBeNull();
   });
 
-  it("says nothing when it is only the script's", () => {
+  it("is ignored if it is the script's name", () => {
     expect(nameOf({ ...fork, name: "server" }, "node /srv/mail/server.js")).toBeNull();
     expect(nameOf({ ...fork, name: "api" }, "node /srv/mail/server.js")).toBe("api");
   });
 
-  it("needs PM2", () => {
+  it("requires PM2's variables", () => {
     expect(appOf({ name: "mailer", pm_exec_path: "/x.js" })).toBeNull();
     expect(appOf({ name: "mailer", pm_id: "1" })).toBeNull();
     expect(appOf({ pm2_env: "no JSON" })).toBeNull();

@@ -1,8 +1,8 @@
-/** Coral's own child processes, by their command lines: daemons are named by their entry script, `coral`. */
+/** Recognises Coral's own child processes by their command lines. Daemons are named by their entry script, `coral`. */
 
 import { posix } from "node:path";
 
-/** How the code of a helper that is started with `node -e` begins. */
+/** First characters of the code of a helper that is started with `node -e`. */
 export const ownCodeMark = "/* A helper process of Coral. */";
 
 /** Files of the bundle that run as processes, in any installation. */

@@ -17,7 +17,7 @@ const scriptExtension = /\.(?:[cm]?[jt]sx?|py[cw]?|rb|ru|pl|php|phar|jar|war|jav
 const versionLike = /^v?\d[\d._-]*$/;
 
 function isGenericDirectory(name: string, parent: string | undefined): boolean {
-  // /home/alice is a person, not a service.
+  // /home/alice names a user, not a service.
   return genericDirectories.has(name.toLowerCase()) || versionLike.test(name) || parent === "home" || parent === "Users";
 }
 

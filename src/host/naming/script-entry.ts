@@ -9,7 +9,7 @@ import { stablePath } from "./stable-path.ts";
 export interface ScriptEntry {
   /** Stable across releases and the same for a command line and the title that the program sets later. */
   key: string;
-  /** The entry script; null for modules, titles, servers of applications, and code on the command line. */
+  /** The entry script; null for modules, process titles, application servers, and code on the command line. */
   path: string | null;
   /** Short, for the readable part of an id; null when only the directory names it. */
   name: string | null;
@@ -62,18 +62,18 @@ function entryOf(kind: "script" | "module", value: string, rest: readonly string
     return script === undefined ? named(base, rest) : entryOf("script", script, rest.slice(at + 1), directory);
   }
   if (isLauncher(base)) return launcherEntry(base, rest);
-  if (kind === "module") return { key: `module ${value}`, path: null, name: tellingPart(value), text: value, rest };
+  if (kind === "module") return { key: `module ${value}`, path: null, name: specificPart(value), text: value, rest };
   const path = stablePath(value.startsWith("/") || directory === null ? value : posix.join(directory, value));
   return { key: `script ${path}`, path, name: nameOfFile(path, directory), text: basename(value), rest };
 }
 
 /** `worker` of `billing.worker`, `shop` of `shop.wsgi`; null if every part is generic. */
-function tellingPart(module: string, from: "first" | "last" = "last"): string | null {
+function specificPart(module: string, from: "first" | "last" = "last"): string | null {
   const parts = module.split(/[./]/).filter((part) => part !== "" && !isGenericName(part));
   return (from === "first" ? parts[0] : parts.at(-1)) ?? null;
 }
 
-/** The launched program counts, not the launcher's path. */
+/** Identifies the launched program, not the launcher. */
 function launcherEntry(launcher: string, rest: readonly string[]): ScriptEntry {
   const name = launcher === "next-server" ? "next" : launcher;
   const flag = rest.findIndex((arg) => arg === "--app" || arg === "-A");
@@ -81,7 +81,7 @@ function launcherEntry(launcher: string, rest: readonly string[]): ScriptEntry {
     rest.find((arg) => /^[A-Za-z_][\w.]*:[A-Za-z_][\w.]*(?:\(.*\))?$/.test(arg)) ?? rest.find((arg) => arg.startsWith("--app="))?.slice(6);
   const application = spec ?? (flag < 0 ? undefined : rest[flag + 1]);
   const role = rest.find((arg) => roles.has(arg));
-  const own = application === undefined ? null : tellingPart(application.replace(/:.*$/, ""), "first");
+  const own = application === undefined ? null : specificPart(application.replace(/:.*$/, ""), "first");
   const nameOfLaunched = own === null ? null : [own, role].filter(Boolean).join("-");
   const words = [name, application, role].filter((word) => word !== undefined);
   return { key: `launcher ${words.join(" ")}`, path: null, name: nameOfLaunched, text: words.join(" "), rest };

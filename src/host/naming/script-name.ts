@@ -95,7 +95,7 @@ const launchers = wordSet(`
   rackup rails thin passenger artisan npm npx yarn pnpm corepack next next-server nuxt nuxi vite astro remix-serve
   react-scripts ng strapi nest gatsby serve http-server http.server sidekiq resque delayed_job rq huey dramatiq
 `);
-/** With these, web server and workers are separate services although they share the application. */
+/** Programs whose web server and workers are separate services, although they share the application. */
 const workerRoles: Readonly<Record<string, string>> = {
   celery: "worker",
   sidekiq: "sidekiq",

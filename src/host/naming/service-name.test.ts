@@ -33,11 +33,11 @@ describe("nameProcess()", () => {
     [["gated: worker process"], "/usr/local/bin/gated", "gated executable"],
     [["ledger"], "/usr/sbin/nginx", "nginx pattern"],
     [["main"], "/usr/local/bin/gated", "gated executable"],
-  ])("takes a plain argv[0] of %j for the name of %s", (args, exe, expected) => {
+  ])("uses a plain argv[0] of %j as the name of %s", (args, exe, expected) => {
     expect(nameOf(args, { exe })).toBe(expected);
   });
 
-  it("asks the package for the name of a compiled program only when its own says nothing", () => {
+  it("uses the package name of a compiled program only if its own name is generic", () => {
     const packageName = (): string => "ledger";
     expect(nameOf("/app/target/release/server", { packageName })).toBe("ledger executable");
     expect(nameOf("/app/target/release/gate", { packageName })).toBe("gate executable");
@@ -57,7 +57,7 @@ describe("nameProcess()", () => {
     "scott/tiger@//h:1521/X",
     "api token=hunter2",
     "sk_live_4eC39HqLyjWDarjtT1zdp7dc",
-  ])("names nothing after a secret: %j", (secret) => {
+  ])("never uses a secret as a name: %j", (secret) => {
     const environment = new Map([["SERVICE_NAME", secret]]);
     expect(nameOf("/srv/shop-api", { environment })).toBe("shop-api executable");
     expect(nameInstance({ process: null, port: 80, traffic: secret }).name).toBe("unknown-80");
@@ -83,7 +83,7 @@ describe("nameProcess()", () => {
     [["shop-api"], { exe: "/usr/bin/node" }, "shop-api script"],
     ["/usr/bin/deno run --allow-net /srv/feed.ts", {}, "feed script"],
     ["/root/.bun/bin/bun run src/index.ts", at("/srv/inbox"), "inbox script"],
-  ] as const)("names Node and its kin: %j", (command, more, expected) => {
+  ] as const)("names Node, Deno and Bun programs: %j", (command, more, expected) => {
     expect(nameOf(command as string | string[], more)).toBe(expected);
   });
 
@@ -218,11 +218,11 @@ describe("nameProcess()", () => {
     ["/opt/'; DROP TABLE services; --", "DROP-TABLE-services executable"],
     ["/opt/---", "unknown-8080 port"],
     ["/opt/サービス", "サービス executable"],
-  ])("makes %j harmless", (exe, expected) => {
+  ])("sanitizes %j", (exe, expected) => {
     expect(nameOf([exe])).toBe(expected);
   });
 
-  it.each(["[", "/", "a:", "-a.", "node_modules/", "@"])("is quick with a hostile command line of %j", (text) => {
+  it.each(["[", "/", "a:", "-a.", "node_modules/", "@"])("handles a hostile command line of %j in bounded time", (text) => {
     const long = text.repeat(60_000);
     const cpuMs = cpuMsOf(() => {
       for (const exe of ["/usr/bin/node", "/usr/bin/java", "/usr/bin/python3"]) {
@@ -286,7 +286,7 @@ describe("nameInstance()", () => {
     expect(nameInstance({ process, port: 1 })).toBe(process);
   });
 
-  it("lets clients name only what nothing else names", () => {
+  it("uses a name from clients only if there is no other", () => {
     const unsure = { name: "node", namedBy: "process-name", confidence: 0.3 } as const;
     expect(nameInstance({ process, port: 1, traffic: "seen" })).toBe(process);
     expect(nameInstance({ process: unsure, port: 1, traffic: "seen" })).toBe(unsure);

@@ -65,7 +65,7 @@ export interface NamedProcess {
   kubernetes: (Pick<KubernetesFacts, "app" | "workload"> & Partial<Pick<KubernetesFacts, "container" | "isMainContainer">>) | null;
 }
 
-/** A label; what it names is identified by its origin. */
+/** A label; services are identified by their origin. */
 export interface GivenName {
   name: string;
   namedBy: NamedBy;
@@ -76,7 +76,7 @@ export interface GivenName {
 const maxNameLength = 64;
 /** Of a command line, for configured patterns. */
 const maxLineLength = 4096;
-/** One file, many programs: argv[0] says which. */
+/** Files that contain several programs, selected by argv[0]. */
 export const multiCall = new Set(["busybox", "toybox", "coreutils"]);
 /** In order of precedence. */
 const nameVariables = [
@@ -138,7 +138,7 @@ function nameByPattern(args: readonly string[], { patterns }: NamePatterns): str
   return null;
 }
 
-/** `/tmp/go-build12/b001/exe/main` is what `go run` makes: the directory it was called in says more. */
+/** A build by `go run`, `/tmp/go-build12/b001/exe/main`: the working directory is a better name. */
 export const temporaryBuild = /\/go-build\d+\//;
 
 /** `exec -a name program`: a plain word that is neither the program's name nor a title that it gave itself. Null when argv[0] is none. */
@@ -161,7 +161,7 @@ function nameOfExecutable(exe: string, args: readonly string[], workingDirectory
 }
 
 /** The package's name replaces a generic one. */
-function telling(name: string | null, packageName: NamedProcess["packageName"]): string | null {
+function specificName(name: string | null, packageName: NamedProcess["packageName"]): string | null {
   return name !== null && isGenericName(name) ? (packageName?.() ?? name) : name;
 }
 
@@ -180,7 +180,7 @@ export function nameProcess(process: NamedProcess, rules: NamePatterns): GivenNa
     ["pattern", () => nameByPattern(args, rules)],
     ["pattern", wellKnown],
     ["script", () => process.script],
-    ["executable", () => (exe === null ? null : telling(nameOfExecutable(exe, args, process.workingDirectory), process.packageName))],
+    ["executable", () => (exe === null ? null : specificName(nameOfExecutable(exe, args, process.workingDirectory), process.packageName))],
     ["process-name", () => processName],
   ];
   for (const [namedBy, attempt] of attempts) {
@@ -192,21 +192,21 @@ export function nameProcess(process: NamedProcess, rules: NamePatterns): GivenNa
   return null;
 }
 
-export interface InstanceQuestion {
+export interface NameSources {
   /** From nameProcess; null when the owner is not known. */
   process: GivenName | null;
-  /** Null for a worker that only calls out. */
+  /** Null for a worker with only outgoing connections. */
   port: number | null;
   /** `coral connect`. */
   manual?: string | undefined;
   /** The config's port mapping. */
   mapped?: string | undefined;
-  /** Seen in traffic: an HTTP host or gRPC service. Clients choose both, so it names only what nothing else names. */
+  /** Seen in traffic: an HTTP host or gRPC service. Clients choose both, so it is used only if there is no other name. */
   traffic?: string | undefined;
 }
 
-/** The name of one instance at one port: people first, then its process, then what clients call it. */
-export function nameInstance({ process, port, manual, mapped, traffic }: InstanceQuestion): GivenName {
+/** The name of one instance at one port: user-given names first, then the process's, then those that clients use. */
+export function nameInstance({ process, port, manual, mapped, traffic }: NameSources): GivenName {
   const candidates: [NamedBy, string | undefined][] = [
     ["manual", manual],
     ["config", mapped],

@@ -1,4 +1,4 @@
-/** Ids are stored: an id that changes here makes a new service of an old one in every installation. */
+/** Ids are stored: a changed id turns an existing service into a new one in every installation. */
 
 import { expect, it } from "vitest";
 import { originFacts } from "./service-origin.fixture.ts";

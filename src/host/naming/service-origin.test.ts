@@ -90,9 +90,12 @@ describe("originOfProcess()", () => {
       ["/opt/api", { unit: "api" }],
       ["/opt/api", { unit: "api", resource: "service.name=x,deployment.environment=staging" }],
     ],
-  ] as [string, [string | string[], OriginFixture?], [string | string[], OriginFixture?]][])("is another service %s", (_, one, other) => {
-    expect(idOf(...one)).not.toBe(idOf(...other));
-  });
+  ] as [string, [string | string[], OriginFixture?], [string | string[], OriginFixture?]][])(
+    "makes another service %s",
+    (_, one, other) => {
+      expect(idOf(...one)).not.toBe(idOf(...other));
+    },
+  );
 
   it("puts the environment into the id, the newer attribute first", () => {
     expect(idOf("/opt/api", { unit: "api", resource: "deployment.environment=old, deployment.environment.name=staging" })).toBe(
@@ -100,7 +103,7 @@ describe("originOfProcess()", () => {
     );
   });
 
-  it("is the same for every daemon of Coral", () => {
+  it("is the same for all daemons of Coral", () => {
     expect(idOf("node /opt/coral/bin/coral agent start", at("/root"))).toBe("program:coral");
     expect(idOf("node bin/coral colony start", at("/work"))).toBe("program:coral");
   });
@@ -121,7 +124,7 @@ describe("originOfProcess()", () => {
     ["/usr/bin/node /srv/shop/dist/server.js"],
     [["/usr/bin/node", "-e", "const x = 1;"]],
     [["/usr/bin/python3", "/srv/dist/profile-process.py"]],
-  ])("is not that of Coral for others: %j", (command) => {
+  ])("is not Coral's for other programs: %j", (command) => {
     expect(idOf(command)).not.toBe("program:coral");
   });
 
@@ -143,7 +146,7 @@ describe("originOfProcess()", () => {
 
   it("identifies other infrastructure by its port", () => {
     const redis = origin(["redis-server *:6379"], { exe: "/usr/bin/redis-server", workingDirectory: "/srv" });
-    expect(redis.isToldByPort).toBe(true);
+    expect(redis.isIdentifiedByPort).toBe(true);
     const [one, other] = [6379, 6380].map((port) => originAtPort(redis, port));
     expect(one?.id).not.toBe(other?.id);
     expect(one).toMatchObject({ text: "redis on port 6379", qualifiers: [":6379", "/srv"] });
@@ -151,12 +154,12 @@ describe("originOfProcess()", () => {
     expect(originAtPort(elsewhere, 6379).id).toBe(one?.id);
     expect(origin("/usr/bin/java -cp x kafka.Kafka /etc/kafka/a.properties")).toMatchObject({
       infrastructure: "kafka",
-      isToldByPort: false,
+      isIdentifiedByPort: false,
     });
     expect(origin("/usr/bin/docker-proxy -container-ip 10.0.0.2").infrastructure).toBeNull();
   });
 
-  it("describes the program to people, with the shortest qualifier first", () => {
+  it("describes the program, with the shortest qualifier first", () => {
     expect(origin("/usr/bin/python3 worker.py", at("/srv/billing"))).toMatchObject({
       text: "python worker.py in /srv/billing",
       qualifiers: ["billing", "/srv/billing", "/srv/billing/worker.py"],
@@ -169,7 +172,7 @@ describe("originOfProcess()", () => {
     expect(originOfPort("web-1", 80)).toMatchObject({ id: "port:web-1/80", qualifiers: [":80", "web-1:80"] });
   });
 
-  it("takes control characters out of text and qualifiers", () => {
+  it("removes control characters from text and qualifiers", () => {
     const { text, qualifiers } = origin(["/usr/bin/node", "wicked\u001b[31m.mjs"], at("/srv/bad\u0007place"));
     expect([text, ...qualifiers].filter((part) => /\p{Cc}/u.test(part))).toEqual([]);
   });
@@ -189,7 +192,7 @@ describe("originOfProcess()", () => {
     ["/usr/bin/node", []],
     ["/usr/bin/java", ["java", "-jar"]],
     ["/", ["-c", "-c", "-c"]],
-  ])("has an id for whatever a process says: %j", (exe, args) => {
+  ])("has an id for any command line: %j", (exe, args) => {
     const { id, text } = originOfProcess(originFacts(args, { exe, workingDirectory: null }));
     expect(isServiceId(id)).toBe(true);
     expect(nameInServiceId(id)).not.toBe("");

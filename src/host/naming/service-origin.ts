@@ -1,6 +1,6 @@
 /**
- * The identity of a service, from the facts of its process: the id in all rows. Ids are stored: changing any rule here makes new services
- * of old ones.
+ * The identity of a service, derived from the facts of its process: the id in all rows. Ids are stored, so changing any rule here turns existing
+ * services into new ones.
  */
 
 import { hash } from "node:crypto";
@@ -26,7 +26,7 @@ export interface OriginFacts {
   arguments: readonly string[];
   workingDirectory: string | null;
   environment: ReadonlyMap<string, string>;
-  /** From systemdUnitOf: null outside of units, and in those that say nothing about their processes. */
+  /** From systemdUnitOf: null outside of units, and in units that do not identify their processes. */
   unit: string | null;
   container: ContainerFacts | null;
   kubernetes: KubernetesFacts | null;
@@ -40,11 +40,11 @@ export interface ProcessOrigin extends ServiceOrigin {
   readonly environment: string | null;
   /** A well-known infrastructure program, such as `redis`; null for others. */
   readonly infrastructure: string | null;
-  /** Without configuration file and data directory, only its port tells such a program from its copies. */
-  readonly isToldByPort: boolean;
+  /** Without configuration file and data directory, only its port distinguishes such a program from its copies. */
+  readonly isIdentifiedByPort: boolean;
 }
 
-/** One for each published port: together they are one service. */
+/** Docker runs one of these for each published port; together they are one service. */
 const notByPort = new Set(["docker-proxy"]);
 const maxTextLength = 512;
 
@@ -52,13 +52,13 @@ export function originOfProcess(facts: OriginFacts): ProcessOrigin {
   return originOfWorkload(facts) ?? originOfContainer(facts) ?? originOfUnit(facts) ?? originOfProgram(facts);
 }
 
-/** With what only a scan knows: the port that decides, which comes first among the qualifiers of infrastructure and last among those of others. */
+/** Adds the port that a scan found. It is the first qualifier of infrastructure, and the last one of other programs. */
 export function originAtPort(origin: ProcessOrigin, port: number | null): ServiceOrigin {
   const { id, text, qualifiers, infrastructure, environment } = origin;
   if (port === null) return { id, text, qualifiers };
   if (infrastructure === null || origin.kind !== "program") return { id, text, qualifiers: [...qualifiers, `:${port}`] };
   const withPort = [`:${port}`, ...qualifiers];
-  if (!origin.isToldByPort) return { id, text, qualifiers: withPort };
+  if (!origin.isIdentifiedByPort) return { id, text, qualifiers: withPort };
   const digest = digestOf(["port", infrastructure, port]);
   return {
     id: serviceIdOf("program", infrastructure, digest, environment),
@@ -81,7 +81,7 @@ export function originOfPort(hostname: string, port: number): ServiceOrigin {
   };
 }
 
-/** One port of a process whose ports people named differently. */
+/** One port of a process whose ports have different user-given names. */
 export function originOfNamedPort({ id, text, qualifiers }: ServiceOrigin, port: number): ServiceOrigin {
   return { id: `${id}:${port}`, text: `${text}, port ${port}`, qualifiers: [`:${port}`, ...qualifiers] };
 }
@@ -103,11 +103,11 @@ interface Described {
   text: string;
   qualifiers: readonly (string | null)[];
   infrastructure?: string | null;
-  isToldByPort?: boolean;
+  isIdentifiedByPort?: boolean;
 }
 
 function describe(facts: OriginFacts, described: Described): ProcessOrigin {
-  const { kind, name, digest, text, infrastructure = null, isToldByPort = false } = described;
+  const { kind, name, digest, text, infrastructure = null, isIdentifiedByPort = false } = described;
   const environment = environmentOf(facts);
   const shown = [environment, ...described.qualifiers.filter((part) => part !== "/")].map(
     (part) => part && printable(facts.redact(part), maxTextLength),
@@ -119,7 +119,7 @@ function describe(facts: OriginFacts, described: Described): ProcessOrigin {
     kind,
     environment,
     infrastructure,
-    isToldByPort,
+    isIdentifiedByPort,
   };
 }
 
@@ -138,7 +138,7 @@ function originOfWorkload(facts: OriginFacts): ProcessOrigin | null {
   });
 }
 
-/** System containers (LXC, nspawn) run services of their own, as a machine does. */
+/** System containers (LXC, nspawn) run several services, like a machine. */
 function originOfContainer(facts: OriginFacts): ProcessOrigin | null {
   const { container } = facts;
   if (!container || container.runtime === "lxc" || container.runtime === "nspawn") return null;
@@ -170,7 +170,7 @@ function originOfProgram(facts: OriginFacts): ProcessOrigin {
   const config = configArgumentsOf(interpreter === null ? args.slice(1) : (entry?.rest ?? []), facts.workingDirectory);
   const infrastructure = infrastructureOf(program, args, entry);
   if (infrastructure !== null) return originOfInfrastructure(facts, infrastructure, config);
-  // Answers leave Coral out: all its processes are one service, wherever they were started.
+  // Query results exclude Coral, so all its processes are one service, wherever they were started.
   if (entry !== null && (entry.name === "coral" || isOwnChild(entry.path, facts.arguments)))
     return describe(facts, { kind: "program", name: "coral", digest: null, text: "Coral itself", qualifiers: [] });
   return interpreter === null ? originOfExecutable(facts, program, config) : originOfScript(facts, interpreter, entry, config);
@@ -191,24 +191,24 @@ function infrastructureOf(program: string, args: readonly string[], entry: Scrip
   return known === null || notByPort.has(known) ? null : known;
 }
 
-/** Paths count as they are: `/var/lib/postgresql/14/main` and `15/main` are two databases. */
+/** Paths are used unchanged: `/var/lib/postgresql/14/main` and `15/main` are two databases. */
 function originOfInfrastructure(facts: OriginFacts, program: string, { file, dataDirectory }: ConfigArguments): ProcessOrigin {
   const place = file ?? dataDirectory;
   const { workingDirectory } = facts;
   return describe(facts, {
     kind: "program",
     name: program,
-    // Without a place, this id is used only while the program listens nowhere.
+    // Without configuration and data directory, this id is used only while the program does not listen.
     digest: place === null ? digestOf(["infrastructure", program, null, workingDirectory]) : digestOf(["infrastructure", program, place]),
     text: place === null ? `${program}${workingDirectory === null ? "" : ` in ${workingDirectory}`}` : `${program} with ${place}`,
-    qualifiers: place === null ? [workingDirectory] : [nameOfPlace(place), place],
+    qualifiers: place === null ? [workingDirectory] : [nameOfPath(place), place],
     infrastructure: program,
-    isToldByPort: place === null,
+    isIdentifiedByPort: place === null,
   });
 }
 
 /** `orders` of `/etc/postgresql/orders/postgresql.conf` and of `/srv/orders.conf`. */
-function nameOfPlace(place: string): string | null {
+function nameOfPath(place: string): string | null {
   const own = basename(place).replace(/\.\w+$/, "");
   return /^(?:main|data|conf(?:ig)?|default|\d+|nginx|redis|postgresql|my|mongod?|haproxy|httpd)$/i.test(own)
     ? nameOfDirectory(dirname(place))
@@ -219,7 +219,7 @@ function originOfExecutable(facts: OriginFacts, program: string, { file }: Confi
   const { workingDirectory } = facts;
   const directory = workingDirectory && stablePath(workingDirectory);
   const applet = multiCall.has(basename(program)) ? basename(facts.arguments[0] ?? program) : givenNameOf(program, facts.arguments);
-  // `go run` builds into another directory each time: where it was called counts.
+  // `go run` builds into another directory each time, so the working directory identifies the program.
   const path = temporaryBuild.test(program) ? basename(program) : stablePath(program);
   const name =
     cleanName(temporaryBuild.test(program) && directory ? (nameOfDirectory(directory) ?? path) : (applet ?? nameOfFile(path, null))) ??
@@ -231,7 +231,7 @@ function originOfExecutable(facts: OriginFacts, program: string, { file }: Confi
     digest: digestOf(["executable", path, applet, directory, given, nameOfEnvironment(facts.environment)]),
     text: `${applet ?? program}${given === null ? "" : ` with ${given}`}${inDirectory(directory)}`,
     qualifiers: [
-      ...(given === null ? [] : [nameOfPlace(given)]),
+      ...(given === null ? [] : [nameOfPath(given)]),
       directory && nameOfDirectory(directory),
       directory,
       path.startsWith("/") ? nameOfDirectory(dirname(path)) : null,
@@ -252,7 +252,7 @@ function originOfScript(facts: OriginFacts, interpreter: string, entry: ScriptEn
     digest: digestOf(["script", kindOf(interpreter), entry?.key ?? null, directory, given, nameOfEnvironment(facts.environment)]),
     text: `${interpreter} ${entry?.text ?? ""}${given === null ? "" : ` with ${given}`}`.trim() + inDirectory(directory),
     qualifiers: [
-      ...(given === null ? [] : [nameOfPlace(given)]),
+      ...(given === null ? [] : [nameOfPath(given)]),
       path === null ? null : nameOfDirectory(dirname(path)),
       directory && nameOfDirectory(directory),
       path === null ? directory : dirname(path),

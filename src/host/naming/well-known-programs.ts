@@ -48,7 +48,7 @@ const programs: readonly [pattern: RegExp, service: string][] = [
   [/^uwsgi$/, "uwsgi"],
 ];
 
-/** Main classes of Java servers: their last word, such as `Kafka`, says less than they do. */
+/** Main classes of Java servers, whose last word alone would be ambiguous. */
 const mainClasses: readonly [pattern: RegExp, service: string][] = [
   [/^(?:kafka\.Kafka|kafka\.docker\.|org\.apache\.kafka\.connect\.)/, "kafka"],
   [/^org\.apache\.zookeeper\.server\./, "zookeeper"],

@@ -35,7 +35,7 @@ describe("parseAuxiliaryVector()", () => {
 
 describe("readKernelUnits()", () => {
   it.skipIf(!hasCommand("getconf"))("agrees with getconf(1)", () => {
-    const ask = (name: string): number => Number(execFileSync("getconf", [name], { encoding: "utf8" }));
-    expect(readKernelUnits()).toEqual({ pageBytes: ask("PAGESIZE"), ticksPerS: ask("CLK_TCK") });
+    const getconf = (name: string): number => Number(execFileSync("getconf", [name], { encoding: "utf8" }));
+    expect(readKernelUnits()).toEqual({ pageBytes: getconf("PAGESIZE"), ticksPerS: getconf("CLK_TCK") });
   });
 });

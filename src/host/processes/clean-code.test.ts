@@ -43,7 +43,7 @@ describe("cleanPartsOf()", () => {
     return parts.map((part) => [(part.start - start) / 4096, part.sizeBytes / 4096]);
   }
 
-  it("leaves out pages that are not those of the file, and what is too small between them", () => {
+  it("skips pages that differ from the file, and ranges between them that are too small", () => {
     const pages = Array<number>(100).fill(file);
     pages[20] = own;
     pages[30] = own;
@@ -56,7 +56,7 @@ describe("cleanPartsOf()", () => {
     ]);
   });
 
-  it("reads large mappings in pieces, and leaves out what it cannot read", () => {
+  it("reads large mappings in pieces, and skips what it cannot read", () => {
     const pages = Array<number>(10_000).fill(file);
     pages[4_096] = own;
     expect(partsOf(pages)).toEqual([

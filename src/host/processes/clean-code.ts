@@ -1,4 +1,4 @@
-/** Read-only file mappings of this process, mostly machine code: pages that can be released, because the kernel has them in files. */
+/** Read-only file mappings of this process, mostly machine code. Their pages can be released, because the kernel re-reads them from the file. */
 
 import { closeSync, openSync, readFileSync, readSync } from "node:fs";
 
@@ -7,7 +7,7 @@ export interface AddressRange {
   sizeBytes: number;
 }
 
-/** The smallest that is worth a system call. */
+/** Smaller ranges are not worth a system call. */
 const minRangeBytes = 64 * 1024;
 const entryBytes = 8;
 const entriesPerRead = 4096;
@@ -17,8 +17,8 @@ const swapped = 0x4000_0000;
 const ofFile = 0x2000_0000;
 
 /**
- * Parts of private mappings of files that may not be written, without pages that differ from their file: those were written before the mapping was
- * closed to that (addresses that the dynamic linker filled in), or by a debugger. Empty where the kernel does not report it. `pageBytes` of this machine.
+ * Parts of private read-only mappings of files, without pages that differ from their file: those were written before the mapping became read-only
+ * (relocations by the dynamic linker), or by a debugger. Empty where the kernel does not report it. `pageBytes`: page size of this machine.
  */
 export function cleanCodeRanges(pageBytes: number): AddressRange[] {
   let pagemap: number;

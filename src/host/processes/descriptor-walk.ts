@@ -1,6 +1,6 @@
 /** The order in which the descriptors of one process are read: from the fourth on, the three standard streams last. */
 
-/** Input, output and errors are sockets only for programs that inetd and its kin start. */
+/** stdin, stdout and stderr are sockets only in programs started by inetd and the like. */
 const standardStreams = 3;
 /** Missing numbers tried before all descriptors are listed: a miss costs about as much as listing twenty. */
 const maxGaps = 2;

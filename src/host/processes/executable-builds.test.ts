@@ -21,7 +21,7 @@ describe("createExecutableBuilds()", () => {
     expect(builds.of("/bin/none")).toBeNull();
   });
 
-  it("notices a file that was replaced, and one that was rewritten", async () => {
+  it("detects a file that was replaced, and one that was rewritten", async () => {
     using tree = createHostTree({ "bin/app": "one" });
     const builds = createExecutableBuilds(createHostRoot(tree.root));
     const now = async (): Promise<[string, string | undefined]> => {
@@ -62,7 +62,7 @@ describe("createExecutableBuilds()", () => {
     expect([builds.of("/bin/app")?.build, builds.waiting]).toEqual([null, 1]);
   });
 
-  it("stops hashing when aborted, and bounds what waits", async () => {
+  it("stops hashing when aborted, and bounds its queue", async () => {
     using tree = createHostTree();
     const builds = createExecutableBuilds(createHostRoot(tree.root));
     for (let index = 0; index < 300; index++) {

@@ -14,7 +14,7 @@ export interface ExecutableBuild {
   kind: "build-id" | "sha256" | "script";
 }
 
-/** A file as it was at one time: another one under the same name, or the same one rewritten, has another key. */
+/** One version of a file: a replaced or rewritten file has another key. */
 export interface ExecutableFile {
   /** Device, inode, time of change and size. */
   key: string;
@@ -36,7 +36,7 @@ export interface ExecutableBuilds {
 /** Cached files; the oldest is evicted first. */
 const maxFiles = 2048;
 const maxWaiting = 256;
-/** Larger files are data with a program in front. */
+/** Larger files are mostly data appended to a program. */
 const maxHashedBytes = 1024 ** 3;
 const pieceBytes = 1024 * 1024;
 /** A pause per MiB: hashing takes about a tenth of one core at most. */
@@ -52,7 +52,7 @@ class ScannedBuilds implements ExecutableBuilds {
   readonly #builds = new Map<string, ExecutableBuild | null>();
   /** Key to path. */
   readonly #waiting = new Map<string, string>();
-  /** This scan's answers, by path. */
+  /** Results of this scan, by path. */
   readonly #lookedUp = new Map<string, ExecutableFile | null>();
   #skipped = 0;
 

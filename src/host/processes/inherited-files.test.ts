@@ -8,7 +8,7 @@ const descriptor = (number: number, flags: string): Record<string, TreeEntry> =>
   [`/proc/self/fdinfo/${number}`]: `pos:\t0\nflags:\t${flags}\nmnt_id:\t15\nino:\t1\n`,
 });
 
-it("closeInheritedFiles() closes descriptors that programs would inherit besides their standard streams", () => {
+it("closeInheritedFiles() closes descriptors that child programs would inherit, except the standard streams", () => {
   using tree = createHostTree({
     ...descriptor(0, "0100000"),
     ...descriptor(1, "0100001"),
@@ -27,6 +27,6 @@ it("closeInheritedFiles() closes descriptors that programs would inherit besides
 it("closeInheritedFiles() keeps descriptors that this process opened itself", () => {
   const closed: number[] = [];
   closeInheritedFiles(createHostRoot(), (number) => closed.push(number));
-  // Whatever the tests were started with is none of the first descriptors, which node has opened.
+  // The first descriptors were opened by node, not inherited from the test runner.
   expect(closed.filter((number) => number < 16)).toEqual([]);
 });

@@ -5,8 +5,8 @@ import { createHostRoot, type HostRoot } from "../files/host-root.ts";
 const closeOnExec = 0o2000000;
 
 /**
- * Closes descriptors that this process inherited, besides its three standard streams: every program that it starts would inherit them,
- * too. What node and its libraries open is closed for programs already. Returns the numbers of the descriptors.
+ * Closes descriptors that this process inherited, except its three standard streams: every program that it starts would inherit them, too. Node
+ * and its libraries open theirs with O_CLOEXEC. Returns the closed descriptors.
  */
 export function closeInheritedFiles(root: HostRoot = createHostRoot(), close: (descriptor: number) => void = closeSync): number[] {
   const inherited = (root.list("/proc/self/fd") ?? []).map(Number).filter((descriptor) => {

@@ -24,7 +24,7 @@ const expected = [
 ];
 
 describe("createMapsParser()", () => {
-  it("takes each file once that is mapped as code", () => {
+  it("returns each file that is mapped as code once", () => {
     const parser = createMapsParser();
     parser.take(Buffer.from(sample));
     expect(parser.files()).toEqual(expected);

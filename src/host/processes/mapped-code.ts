@@ -21,7 +21,7 @@ export interface MappedCode {
 export interface OpenedFile extends Disposable {
   /** Valid while the file is open. */
   readonly fd: number;
-  /** Opens this very file, whatever happened to its name; for calls that take a path, while the file is open. */
+  /** A path that opens exactly this file, even if its name was reused. Valid while the file is open. */
   readonly path: string;
   readonly readAt: ReadAt;
   readonly sizeBytes: number;
@@ -32,18 +32,18 @@ export interface OpenedFile extends Disposable {
 export interface CodeMaps {
   /** Numbers of all processes. */
   listProcesses(): number[];
-  /** Null when the process is gone or may not be looked at; no files for kernel threads. */
+  /** Null if the process has exited or access is denied; no files for kernel threads. */
   read(pid: number): MappedCode | null;
-  /** What the process runs now; null when it is gone. Much cheaper than `read`. */
+  /** The executable of the process; null if it has exited. Much cheaper than `read`. */
   executableOf(pid: number): string | null;
-  /** Null when it is gone or may not be opened. */
+  /** Null if the process has exited or access is denied. */
   open(pid: number, file: MappedFile): OpenedFile | null;
   /** Whether the host itself has this file under that name. */
   isOnHost(file: OpenedFile, path: string): boolean;
 }
 
 const overlayMagic = 0x794c7630;
-/** Of one process; programs with more have made them at run time. */
+/** Files per process; programs with more have generated them at run time. */
 const maxMappedFiles = 1024;
 const newline = 0x0a;
 const space = 0x20;
@@ -126,7 +126,7 @@ function attemptOpen(path: string): (OpenedFile & { inode: string }) | null {
     path: self,
     inode: String(facts.ino),
     sizeBytes: Number(facts.size),
-    // Every container has an overlay mount of its own over the same lower files: there the device says nothing, and the kernel probes the lower file.
+    // Every container has its own overlay mount over the same lower files: the device differs, but the kernel probes the lower file.
     identity: `${isOverlay ? "overlay" : facts.dev}:${facts.ino}:${facts.size}:${facts.mtimeNs}`,
     readAt: (into, offset) => readSync(fd, into, 0, into.length, offset),
     [Symbol.dispose]: () => {

@@ -37,7 +37,7 @@ describe("createOpenFileCounter()", () => {
     expect(createOpenFileCounter(createHostRoot(tree.root)).count(7)).toBeNull();
   });
 
-  it("reads processes in turns if the kernel keeps no count, and forgets exited ones", async () => {
+  it("lists a few processes per call if the kernel keeps no count, and forgets exited ones", async () => {
     const files: Record<string, TreeEntry> = { "proc/self/fd/0": "" };
     for (let pid = 1; pid <= 100; pid++) for (let fd = 0; fd < pid % 7; fd++) files[`proc/${pid}/fd/${fd}`] = "";
     for (let pid = 7; pid <= 100; pid += 7) files[`proc/${pid}/fd`] = { directory: true };
@@ -52,7 +52,7 @@ describe("createOpenFileCounter()", () => {
     expect((await counter.survey([], createPacer())).size).toBe(0);
   });
 
-  it("does not look at kernel threads", async () => {
+  it("skips kernel threads", async () => {
     const counter = createOpenFileCounter(createHostRoot());
     const counts = await counter.survey([processOf(process.pid), processOf(2, true)], createPacer());
     expect([...counts.keys()]).toEqual([process.pid]);

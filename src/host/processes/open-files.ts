@@ -5,9 +5,9 @@ import type { Pacer } from "../files/pacer.ts";
 import type { ProcessStat } from "./process-stat.ts";
 
 export interface OpenFileCounter {
-  /** Open descriptors of one process; null when the agent may not look. */
+  /** Open descriptors of one process; null if access is denied. */
   count(pid: number): number | null;
-  /** Counts by pid to rank processes by. Complete where the kernel keeps the count; otherwise each call adds a part and remembers it. */
+  /** Counts by pid, to rank processes. Complete if the kernel keeps the count; otherwise each call lists some processes and caches their counts. */
   survey(processes: readonly ProcessStat[], pacer: Pacer): Promise<ReadonlyMap<number, number>>;
 }
 

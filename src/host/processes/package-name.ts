@@ -1,4 +1,4 @@
-/** The name in a program's manifest, for programs whose files are called `server` or `main` in a directory called `app`. */
+/** The name in a program's manifest, for programs with generic paths such as `app/server` or `app/main`. */
 
 import { dirname } from "node:path";
 import type { HostRoot } from "../files/host-root.ts";
@@ -35,7 +35,7 @@ function nameInJson(text: string): string | null {
     const { name } = JSON.parse(text) as { name?: unknown };
     return typeof name === "string" ? name : null;
   } catch {
-    // Half written, or not JSON: no name then.
+    // Partially written, or not JSON: no name.
     return null;
   }
 }

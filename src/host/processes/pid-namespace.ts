@@ -3,7 +3,7 @@ import { initialPidNamespace } from "../../model/runtime-facts.ts";
 
 export interface PidNamespace {
   inode: number;
-  /** The first one of the machine, in which every process has its number. */
+  /** The initial namespace of the machine, in which every process has a pid. */
   isFirst: boolean;
 }
 

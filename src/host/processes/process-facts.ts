@@ -27,17 +27,17 @@ import type { UserNames } from "./user-names.ts";
 
 export interface ProcessFacts {
   readonly entry: ProcessEntry;
-  /** From everything but port, `coral connect` and traffic; null without a name. */
+  /** From all sources except port, `coral connect` and traffic; null without a name. */
   readonly name: GivenName | null;
-  /** What the process is, without its ports; the same for its whole life. */
+  /** The identity of the process, without its ports. It does not change while the process runs. */
   readonly origin: ProcessOrigin;
   /** Null if the agent lacks permission. */
   readonly exe: string | null;
   /** True when the file was replaced or removed since the process started. */
   readonly isExeGone: boolean;
-  /** What an interpreter runs; null for other programs and if no script is visible. */
+  /** Name of the script or module that an interpreter runs; null for other programs, and if no script is visible. */
   readonly script: string | null;
-  /** Of a worker of Node's cluster module, whose parent listens for it: ports in its variables. Null for others. */
+  /** Ports in the variables of a worker of Node's cluster module, whose parent listens for it. Null for other processes. */
   readonly clusterPorts: readonly number[] | null;
   /** Redacted. */
   readonly commandLine: string | null;
@@ -47,14 +47,14 @@ export interface ProcessFacts {
   readonly userId: number;
   readonly userName: string | null;
   readonly cgroup: string | null;
-  /** Short id, or the name for runtimes that give none. */
+  /** Short id, or the name for runtimes without ids. */
   readonly containerId: string | null;
   readonly containerName: string | null;
   readonly containerRuntime: ContainerRuntime | null;
   readonly unit: string | null;
-  /** Of the program that an interpreter runs, as it was at the process's start; null for others, and where it cannot be found. */
+  /** The program that an interpreter runs, as it was when the process started; null for other programs, and if it cannot be found. */
   readonly program: ScriptProgram | null;
-  /** The program's, else the executable's. Null when it cannot be read, or is unknown; its build is null while it is being hashed. */
+  /** File of the program, else of the executable. Null if it is unknown or not readable; its build is null until it is hashed. */
   readonly file: ExecutableFile | null;
 }
 
@@ -71,15 +71,15 @@ export interface FactsSources {
   builds: ExecutableBuilds;
   scripts: ScriptBuilds;
   pods: PodLabels;
-  places: PlaceMemory;
+  cgroups: CgroupCache;
   commandLines: CommandLines;
   /** Emptied by the caller when the rules change. */
-  environments: EnvironmentMemory;
+  environments: EnvironmentCache;
 }
 
 const maxCommandBytes = 128 * 1024;
 const maxEnvironmentBytes = 256 * 1024;
-/** Of a variable that carries a name: a list of resource attributes may be long. */
+/** Characters of a variable that carries a name; a list of resource attributes may be long. */
 const maxVariableLength = 4096;
 const deletedMark = / \(deleted\)$/;
 
@@ -97,35 +97,35 @@ function readUserId(root: HostRoot, pid: number): number {
   return Number(effective ?? 0);
 }
 
-/** One read where one is enough; null when the process has ended. */
+/** Reads a small file with a single call if it fits the buffer; null if the process has exited. */
 function readSmall(root: HostRoot, path: string, maxBytes: number): string | null {
   const bytes = root.readBytes(path);
   return bytes !== null && bytes.length >= bufferBytes ? root.readText(path, undefined, maxBytes) : (bytes?.toString("utf8") ?? null);
 }
 
-/** What is kept of an environment. The rest of it does not leave `readEnvironment`. */
+/** The kept part of an environment. Everything else stays in `readEnvironment`. */
 interface Environment {
   /** JSON object of the variables that are stored; null when there are none. */
   text: string | null;
-  /** Those that carry a name or a pod. */
+  /** Variables that carry the name of a service or pod. */
   variables: ReadonlyMap<string, string>;
-  /** What PM2 runs here, or in a process above. */
+  /** The app that PM2 runs in this process or in one of its ancestors. */
   managed: ManagedApp | null;
   clusterPorts: readonly number[] | null;
 }
 
 /**
- * Environments by program image. A child that was forked and did not call exec(2) has the stack of its parent at the same random place, and
- * with it the same environment: the hundred workers of a server are read once. Null where the kernel does not place stacks at random.
+ * Environments by program image. A child that was forked and did not call exec(2) has its stack at the same random address as its parent, and thus
+ * the same environment: a server with a hundred workers is read once. Null if the kernel does not randomize stack addresses.
  */
-export type EnvironmentMemory = Map<string, Environment> | null;
+export type EnvironmentCache = Map<string, Environment> | null;
 const maxEnvironments = 2048;
 
-export function createEnvironmentMemory(root: HostRoot): EnvironmentMemory {
+export function createEnvironmentCache(root: HostRoot): EnvironmentCache {
   return /^[12]\b/.test(root.readText("/proc/sys/kernel/randomize_va_space") ?? "") ? new Map() : null;
 }
 
-function isTelling(name: string): boolean {
+function isNamingVariable(name: string): boolean {
   return (
     /^(?:OTEL_|K8S_|KUBERNETES_|POD_|LABEL_|DD_SERVICE|ELASTIC_|SPRING_APPLICATION_NAME|SERVICE_NAME|HOSTNAME)/.test(name) ||
     name.endsWith("_LABEL")
@@ -147,9 +147,9 @@ function readEnvironment({ root, environments }: FactsSources, entry: ProcessEnt
     const end = item.indexOf("=");
     if (end <= 0 || end > 64) continue;
     const name = item.slice(0, end);
-    if (!isTelling(name)) continue;
+    if (!isNamingVariable(name)) continue;
     const value = redactVariable(name, item.slice(end + 1), rules.redaction, maxVariableLength);
-    // In a list of attributes only the secret is masked; a single value that contains a secret is dropped.
+    // In an attribute list only the secret is masked; any other value that contains a secret is dropped.
     if (name === "OTEL_RESOURCE_ATTRIBUTES" || !isSecretText(value)) variables.set(name, value);
   }
   const isClusterWorker = raw("NODE_UNIQUE_ID") !== undefined;
@@ -166,41 +166,41 @@ function readEnvironment({ root, environments }: FactsSources, entry: ProcessEnt
   return environment;
 }
 
-/** Of `PORT=80`, and of `"API_PORT":"80"` in what PM2 passes on. */
+/** Reads `PORT=80`, and `"API_PORT":"80"` in the JSON that PM2 passes on. */
 function portsIn([port = "", json = ""]: readonly string[]): readonly number[] {
   const found = [...json.matchAll(/"(?:\w{1,32}_)?PORT":"?(\d{1,5})"?[,}]/gi)].map((match) => Number(match[1]));
   return [...(/^\d{1,5}$/.test(port) ? [Number(port)] : []), ...found].slice(0, 16);
 }
 
-/** Built once, as every scan writes it to a row. */
+/** Serialised once, because every scan writes it to a row. */
 function textOf(environment: Record<string, string>): string | null {
   const text = JSON.stringify(environment);
   return text === "{}" ? null : text;
 }
 
-interface Place {
+interface CgroupFacts {
   cgroup: string | null;
   container: ContainerId | null;
   unit: string | null;
 }
 
 /** By the text of `/proc/<pid>/cgroup`, which all processes of a service share. */
-export type PlaceMemory = Map<string, Place>;
-const maxPlaces = 4096;
+export type CgroupCache = Map<string, CgroupFacts>;
+const maxCgroups = 4096;
 
-function readPlace({ root, places }: FactsSources, pid: number): Place {
+function readCgroupFacts({ root, cgroups }: FactsSources, pid: number): CgroupFacts {
   const text = root.readBytes(`/proc/${pid}/cgroup`)?.toString("utf8") ?? "";
-  const known = places.get(text);
+  const known = cgroups.get(text);
   if (known) return known;
   const cgroup = processCgroup(text);
-  const place = { cgroup, container: cgroup === null ? null : containerOf(cgroup), unit: cgroup === null ? null : systemdUnitIn(cgroup) };
-  if (places.size >= maxPlaces) places.clear();
-  places.set(text, place);
-  return place;
+  const facts = { cgroup, container: cgroup === null ? null : containerOf(cgroup), unit: cgroup === null ? null : systemdUnitIn(cgroup) };
+  if (cgroups.size >= maxCgroups) cgroups.clear();
+  cgroups.set(text, facts);
+  return facts;
 }
 
 /** Null for values that must not be stored unchanged. */
-function harmless(text: string | null): string | null {
+function storable(text: string | null): string | null {
   return text === null || isSecretText(text) ? null : text;
 }
 
@@ -209,7 +209,7 @@ function containerFields(container: ContainerFacts | null): Pick<ProcessFacts, "
   const { id, runtime, name } = container;
   return {
     containerId: /^[0-9a-f]{64}$/.test(id) ? id.slice(0, 12) : printable(id, 64),
-    containerName: harmless(name),
+    containerName: storable(name),
     containerRuntime: runtime,
   };
 }
@@ -217,7 +217,7 @@ function containerFields(container: ContainerFacts | null): Pick<ProcessFacts, "
 /** From an earlier reading of the same process; programs overwrite their command line, change their directory, and their files change. */
 export interface SettledFacts {
   origin: ProcessOrigin | undefined;
-  /** Undefined to look for it again: a process that is just starting has no command line yet. */
+  /** Undefined: search for it again. A process that is just starting has no command line yet. */
   program: ScriptProgram | undefined;
 }
 
@@ -242,9 +242,9 @@ function namingVariables({ variables, managed }: Environment, args: readonly str
 }
 
 /** The package's name replaces a generic script name. */
-function tellingScript(root: HostRoot, script: string | null, program: ScriptProgram | null): string | null {
+function specificScript(root: HostRoot, script: string | null, program: ScriptProgram | null): string | null {
   if (script === null || program === null || !(isGenericName(script) || isLauncher(script))) return script;
-  return harmless(packageNameOf(root, program)) ?? script;
+  return storable(packageNameOf(root, program)) ?? script;
 }
 
 type SeenProgram = Pick<ProcessFacts, "exe"> & { arguments: readonly string[]; container: ContainerFacts | null };
@@ -282,7 +282,7 @@ export function readProcessFacts(
   if (command === null) return null;
   const args = argumentsOf(command);
   const { exe, isGone: isExeGone } = readExecutable(root, pid);
-  const { cgroup, container: containerId, unit } = readPlace(sources, pid);
+  const { cgroup, container: containerId, unit } = readCgroupFacts(sources, pid);
   const container = containerId && containers.of(containerId);
   const kept = readEnvironment(sources, entry, exe, rules);
   const environment = namingVariables(kept, args, rules);
@@ -293,7 +293,7 @@ export function readProcessFacts(
   const interpreter = interpreterOf(exe ?? entry.name);
   const seen = { exe, processName: entry.name, arguments: args, environment, container, kubernetes };
   const program = settled?.program ?? readProgram(sources, entry, interpreter, seen, workingDirectory);
-  const script = interpreter && tellingScript(root, harmless(scriptNameOf(interpreter, args, workingDirectory())), program);
+  const script = interpreter && specificScript(root, storable(scriptNameOf(interpreter, args, workingDirectory())), program);
   const packageName = (): string | null =>
     exe?.startsWith("/") ? crateNameOf(root, `${container ? `/proc/${pid}/root` : ""}${exe}`) : null;
   const unitName = cgroup === null ? null : systemdUnitOf(cgroup);

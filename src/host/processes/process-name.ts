@@ -4,7 +4,7 @@ import { printable } from "../../base/escape-text.ts";
 /** Bytes of the kernel's name of a process, the last of them 0. */
 const nameBytes = 16;
 
-/** The kernel's name of a process as it lies in a record; null when it is empty. */
+/** The kernel's name of a process in a record of a hook; null if it is empty. */
 export function decodeProcessName(bytes: Buffer, at: number): string | null {
   const end = bytes.indexOf(0, at);
   const last = Math.min(end < 0 ? bytes.length : end, at + nameBytes);
@@ -16,7 +16,7 @@ export function readProcessName(pid: number): string | null {
   try {
     return printable(readFileSync(`/proc/${pid}/comm`, "utf8").trimEnd(), 64) || null;
   } catch {
-    // It has ended, or may not be looked at.
+    // It has exited, or access is denied.
     return null;
   }
 }

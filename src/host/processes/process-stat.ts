@@ -1,7 +1,7 @@
 import { printable } from "../../base/escape-text.ts";
 import { createHostRoot } from "../files/host-root.ts";
 
-/** `/proc/<pid>/stat`: what can be had for every process with one cheap read. */
+/** `/proc/<pid>/stat`: the facts that one cheap read gives for every process. */
 export interface ProcessStat {
   pid: number;
   /** Together with pid an identity: start time since boot, clock ticks. */

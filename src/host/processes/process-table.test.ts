@@ -28,7 +28,7 @@ const files = (pid: number, facts: Facts = {}): Record<string, TreeEntry> => ({
 const parse = (text: string) => parseStatFields(Buffer.from(text));
 
 describe("parseStatFields()", () => {
-  it("reads parent, start, place of the stack, and what kind of process it is", () => {
+  it("reads parent, start time, stack address, and kind of process", () => {
     expect(parse(statOf(42, { parent: 7, start: 8500, stack: 140_736_000 }))).toMatchObject({
       parentPid: 7,
       startTicks: 8500,
@@ -94,7 +94,7 @@ describe("createProcessTable()", () => {
     expect([...table.values()].map(({ pid }) => pid)).toEqual([5]);
   });
 
-  it("knows a few members of each namespace, and a program that moves", async () => {
+  it("keeps a few members of each namespace, and follows a program that changes its namespace", async () => {
     using tree = createHostTree({
       ...files(1, { namespace: 7 }),
       ...Object.assign({}, ...[20, 21, 22, 23, 24, 25].map((pid) => files(pid, { namespace: 8 }))),
@@ -113,7 +113,7 @@ describe("createProcessTable()", () => {
     expect(table.get(1)?.networkNamespace).toBe(9);
   });
 
-  it("sees a real child start, become another program, and end", async () => {
+  it("reports a real child that starts, executes another program, and exits", async () => {
     const table = createProcessTable(createHostRoot());
     await table.refresh(createPacer());
     const child = spawn("sh", ["-c", "read line; exec sleep 1000"], { stdio: ["pipe", "ignore", "inherit"] });

@@ -14,14 +14,14 @@ export interface ProcessEntry {
   readonly parentPid: number;
   /** The kernel's name of the process, at most 15 characters. */
   readonly name: string;
-  /** Inode of the network namespace; null when it may not be read. */
+  /** Inode of the network namespace; null if access is denied. */
   networkNamespace: number | null;
   /** When it was first seen, in scans of this table. */
   readonly sinceScan: number;
 }
 
 export interface ProcessChanges {
-  /** Started, or became another program by exec(2), since the scan before; all of them in the first scan. */
+  /** Started, or replaced by exec(2), since the previous scan; all processes in the first scan. */
   added: ProcessEntry[];
   removed: ProcessEntry[];
   /** Processes whose namespace may not be read. */
@@ -31,7 +31,7 @@ export interface ProcessChanges {
 }
 
 export interface ProcessTable {
-  /** One look at every process. Rejects only when the pacer's signal is aborted. */
+  /** Reads every process once. Rejects only when the pacer's signal is aborted. */
   refresh(pacer: Pacer): Promise<ProcessChanges>;
   get(pid: number): ProcessEntry | undefined;
   values(): IterableIterator<ProcessEntry>;
@@ -60,7 +60,7 @@ interface StatFields {
   nameEnd: number;
 }
 
-/** From bytes, without a string per field: this is read for every process in every scan. Null for anything else. */
+/** Parses bytes without a string per field, because it runs for every process in every scan. Null for malformed input. */
 export function parseStatFields(bytes: Uint8Array): StatFields | null {
   const open = bytes.indexOf(0x28);
   const close = bytes.lastIndexOf(0x29);
@@ -153,7 +153,7 @@ class ProcTable implements ProcessTable {
         continue;
       }
       if (pacer.due()) await pacer.rest();
-      const entry = this.#look(pid, changes, tally);
+      const entry = this.#inspect(pid, changes, tally);
       if (!entry) continue;
       entries.set(pid, entry);
       remembered(children, entry.parentPid, () => []).push(entry);
@@ -166,7 +166,7 @@ class ProcTable implements ProcessTable {
   }
 
   /** Null for processes that have exited or have no descriptors. */
-  #look(pid: number, changes: ProcessChanges, tally: ReadTally): ProcessEntry | null {
+  #inspect(pid: number, changes: ProcessChanges, tally: ReadTally): ProcessEntry | null {
     const bytes = this.#root.readBytes(`/proc/${pid}/stat`);
     const fields = bytes && parseStatFields(bytes);
     if (!bytes || !fields || fields.isZombie || fields.isKernelThread) return null;

@@ -1,4 +1,4 @@
-/** What is needed to run a command beside a process: its root directory, namespaces and user. */
+/** What is needed to run a command in the environment of a process: its root directory, namespaces and user. */
 
 import { createHostRoot } from "../files/host-root.ts";
 import { fieldsOf } from "../files/kernel-text.ts";
@@ -19,7 +19,7 @@ export interface ProcessView {
 
 const kinds = ["mnt", "pid", "net", "uts", "ipc", "user", "cgroup"];
 
-/** Null when it has ended, or when its namespaces may not be looked at. */
+/** Null if it has exited, or access to its namespaces is denied. */
 export function viewProcess(pid: number, root = "/"): ProcessView | null {
   const host = createHostRoot(root);
   const startTicks = startTicksOf(pid, root);
@@ -49,19 +49,19 @@ export function viewProcess(pid: number, root = "/"): ProcessView | null {
   };
 }
 
-/** When a process began, in ticks since the boot; null when there is none of that number. */
+/** Start time of a process in ticks since boot; null if there is no such process. */
 export function startTicksOf(pid: number, root = "/"): string | null {
   const text = createHostRoot(root).readText(`/proc/${pid}/stat`);
-  // The name may hold blanks and parentheses; fields are counted behind its end. The 22nd is the start.
+  // The name may contain blanks and parentheses, so fields are counted after its end. The 22nd is the start time.
   return text === null ? null : (fieldsOf(text.slice(text.lastIndexOf(")") + 1))[19] ?? null);
 }
 
-/** The number of this process's pid namespace: numbers of processes mean something only with it. */
+/** The inode of this process's pid namespace: pids are meaningful only together with it. */
 export function pidNamespaceId(root = "/"): string {
   return /\d+/.exec(createHostRoot(root).readLink("/proc/self/ns/pid") ?? "")?.[0] ?? "0";
 }
 
-/** Processes whose environment at their start held `entry` (`NAME=value`), as far as this agent may look. */
+/** Processes whose initial environment contains `entry` (`NAME=value`), as far as this agent may read them. */
 export function processesWithVariable(entry: string, root = "/"): number[] {
   const host = createHostRoot(root);
   const wanted = `\0${entry}\0`;
@@ -92,7 +92,7 @@ const capabilityBits: Readonly<Record<string, number>> = {
   syslog: 34,
 };
 
-/** Whether this process could pass on a capability; false for one that is not among the few known here. */
+/** Whether this process could pass on a capability; false for capabilities not listed above. */
 export function mayGiveCapability(name: string, root = "/"): boolean {
   const bit = capabilityBits[name];
   const permitted = /^CapPrm:\s*([0-9a-f]+)/m.exec(createHostRoot(root).readText("/proc/self/status") ?? "")?.[1];

@@ -12,11 +12,11 @@ export interface ProcessScan {
   tally: ReadTally;
 }
 
-/** What costs more reads, wanted for a few processes only. */
+/** Facts that cost more reads; read for a few processes only. */
 export interface ProcessDetail {
   /** Effective. */
   userId: number;
-  /** Null for kernel threads and when the agent may not look. */
+  /** Null for kernel threads, and if access is denied. */
   exe: string | null;
   cgroup: string | null;
   openFiles: number | null;
@@ -29,7 +29,7 @@ export function listProcessIds(root: HostRoot, tally?: ReadTally): number[] {
   return (root.list("/proc", tally) ?? []).filter((name) => /^[1-9]\d{0,9}$/.test(name)).map(Number);
 }
 
-/** All processes that can be seen, one read each. Those that end meanwhile are left out. */
+/** All visible processes, one read each. Skips those that exit meanwhile. */
 export async function scanProcesses(root: HostRoot, pacer: Pacer): Promise<ProcessScan> {
   const tally = createReadTally();
   const ids = listProcessIds(root, tally);
@@ -45,7 +45,7 @@ export async function scanProcesses(root: HostRoot, pacer: Pacer): Promise<Proce
   return { processes, cut: Math.max(0, ids.length - maxProcesses), tally };
 }
 
-/** A path of an executable without the mark of a file that was replaced meanwhile. */
+/** Path of the executable, without the kernel's suffix for a file that was replaced. */
 export function readExecutable(root: HostRoot, pid: number): string | null {
   const link = root.readLink(`/proc/${pid}/exe`);
   return link === null || link === "" ? null : printable(link.replace(/ \(deleted\)$/, ""), 512);

@@ -7,16 +7,16 @@ import { findInterpreted, isLauncher, isRunner, packageOf } from "../naming/scri
 export interface ProgramFile {
   /** As the process sees it. */
   path: string;
-  /** Of a manifest only the version counts: everything else in it may change without another program. */
+  /** Only the version of a manifest is used: its other fields may change without a new build. */
   use: "content" | "version";
 }
 
-export interface ProgramQuestion {
+export interface InterpreterCall {
   interpreter: string;
   /** argv; read but never stored. */
   arguments: readonly string[];
   workingDirectory: string | null;
-  /** Where the process sees its file system: `/proc/42/root`, or nothing. */
+  /** Root of the process's file system: `/proc/42/root`, or empty. */
   prefix: string;
 }
 
@@ -32,37 +32,37 @@ const lockfiles = wordSet(`
 `);
 /** Directories above a script that are searched. */
 const maxLevels = 6;
-/** Of a class path. */
+/** Archives of a class path. */
 const maxArchives = 64;
 const scriptEndings = ["", ".js", ".mjs", ".cjs", ".ts", "/index.js", "/index.mjs", "/index.ts", "/__main__.py"];
 const maxArguments = 512;
 
 /** The entry script comes first, if there is one. Null when the program cannot be found: code on the command line, modules that are installed. */
-export function findProgramFiles(question: ProgramQuestion, files: Files): readonly ProgramFile[] | null {
-  const search = new ProgramSearch(question, files);
+export function findProgramFiles(call: InterpreterCall, files: Files): readonly ProgramFile[] | null {
+  const search = new ProgramSearch(call, files);
   const entries = search.entries();
   if (entries === null) return null;
   const [first] = entries;
-  // Only its own directory vouches for a program that is not a file, such as `npm start`.
+  // A program without a file, such as `npm start`, is identified by the manifest in its own directory only.
   const surroundings =
-    first === undefined ? search.around(question.workingDirectory ?? "/", 1) : search.around(posix.dirname(first), maxLevels);
+    first === undefined ? search.around(call.workingDirectory ?? "/", 1) : search.around(posix.dirname(first), maxLevels);
   if (first === undefined && surroundings.length === 0) return null;
   return [...entries.map((path): ProgramFile => ({ path, use: "content" })), ...surroundings];
 }
 
 class ProgramSearch {
-  readonly #question: ProgramQuestion;
+  readonly #call: InterpreterCall;
   readonly #files: Files;
 
-  constructor(question: ProgramQuestion, files: Files) {
-    this.#question = question;
+  constructor(call: InterpreterCall, files: Files) {
+    this.#call = call;
     this.#files = files;
   }
 
   /** Empty when only a directory is known, as for `npm start`. */
   entries(): readonly string[] | null {
-    const args = this.#question.arguments.slice(0, maxArguments);
-    const found = findInterpreted(this.#question.interpreter, args);
+    const args = this.#call.arguments.slice(0, maxArguments);
+    const found = findInterpreted(this.#call.interpreter, args);
     switch (found.kind) {
       case "script":
         return this.#ofScript(found.value, found.rest);
@@ -77,7 +77,7 @@ class ProgramSearch {
     }
   }
 
-  /** The nearest manifest, and the lockfile beside it or above. */
+  /** The nearest manifest, and the lockfile next to it or above it. */
   around(directory: string, levels: number): ProgramFile[] {
     const found: ProgramFile[] = [];
     let isManifestFound = false;
@@ -103,11 +103,11 @@ class ProgramSearch {
   }
 
   #isFile(path: string): boolean {
-    return this.#files.isFile(this.#question.prefix + path);
+    return this.#files.isFile(this.#call.prefix + path);
   }
 
   #absolute(path: string): string | null {
-    const { workingDirectory } = this.#question;
+    const { workingDirectory } = this.#call;
     if (path.startsWith("/")) return posix.normalize(path);
     return workingDirectory === null ? null : posix.join(workingDirectory, path);
   }
@@ -127,12 +127,12 @@ class ProgramSearch {
       return script === undefined ? null : this.#ofScript(script, rest.slice(at + 1));
     }
     if (isLauncher(base)) return this.#ofLauncher(rest);
-    // A launcher that is about to exec the program, with another title.
+    // A launcher under another title, about to exec the program.
     if (base === "pm2") return null;
     return this.#first(...scriptEndings.map((ending) => value + ending));
   }
 
-  /** `shop.wsgi:app` and `-A shop` name a module; without one, the directory has to do. */
+  /** `shop.wsgi:app` and `-A shop` name a module; without one, the directory is used. */
   #ofLauncher(rest: readonly string[]): readonly string[] {
     const spec = rest.map((arg) => /^(?:--app=)?([A-Za-z_][\w.]*):[A-Za-z_][\w.]*(?:\(.*\))?$/.exec(arg)?.[1]).find((name) => name);
     const flag = rest.findIndex((arg) => arg === "--app" || arg === "-A");
@@ -141,7 +141,7 @@ class ProgramSearch {
   }
 
   #ofModule(value: string, rest: readonly string[], args: readonly string[]): readonly string[] | null {
-    if (this.#question.interpreter === "java") return this.#ofClassPath(value, args);
+    if (this.#call.interpreter === "java") return this.#ofClassPath(value, args);
     // The directory from which the standard library's server serves files is not its program.
     if (value === "http.server") return null;
     return isLauncher(value) ? this.#ofLauncher(rest) : this.#first(...moduleFiles(value));
@@ -167,7 +167,7 @@ class ProgramSearch {
   }
 
   #archivesIn(directory: string): string[] {
-    const names = this.#files.list(this.#question.prefix + directory).filter((name) => /\.jar$/i.test(name));
+    const names = this.#files.list(this.#call.prefix + directory).filter((name) => /\.jar$/i.test(name));
     return names
       .sort()
       .map((name) => posix.join(directory, name))

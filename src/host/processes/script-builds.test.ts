@@ -31,7 +31,7 @@ const buildIn = (tree: HostTree, command: string, workingDirectory: string, buil
   (builds ?? createScriptBuilds(createHostRoot(tree.root))).of(processOf(command, workingDirectory))?.atStart?.build?.id;
 
 describe("createScriptBuilds()", () => {
-  it("changes with the script, the version and the lockfile, and with nothing else", () => {
+  it("changes with the script, the version and the lockfile only", () => {
     using tree = createHostTree({ ...shop, "srv/shop/unrelated.js": "x" });
     const build = (): string | undefined => buildIn(tree, "node server.js --port 80", "/srv/shop");
     const first = build();
@@ -111,19 +111,19 @@ describe("createScriptBuilds()", () => {
     ["node gone.js", "a script that is gone"],
     ["node pipe.js", "a directory under the script's name"],
     ["node", "no script"],
-  ])("leaves %s to the interpreter's build: %s", (command) => {
+  ])("uses the interpreter's build for %s: %s", (command) => {
     using tree = createHostTree({ ...shop, "srv/shop/pipe.js": { directory: true } });
     expect(createScriptBuilds(createHostRoot(tree.root)).of(processOf(command, "/srv/shop"))).toBeNull();
   });
 
-  it("does not take manifests from directories that everyone shares", () => {
+  it("ignores manifests in shared directories", () => {
     using tree = createHostTree({ "tmp/a/b/x.js": "1", "tmp/package-lock.json": "1", "package-lock.json": "1" });
     const first = buildIn(tree, "node x.js", "/tmp/a/b");
     tree.write({ "tmp/package-lock.json": "22", "package-lock.json": "22" });
     expect(buildIn(tree, "node x.js", "/tmp/a/b")).toBe(first);
   });
 
-  it("looks through the process's own root, and only there in a container", () => {
+  it("searches the process's own root, and only there in a container", () => {
     using tree = createHostTree({ ...shop, "inside/srv/shop/server.js": "inside" });
     tree.write({ "proc/42/root": { link: join(tree.root, "inside") } });
     const builds = createScriptBuilds(createHostRoot(tree.root));
@@ -132,7 +132,7 @@ describe("createScriptBuilds()", () => {
     expect(builds.of({ ...contained, pid: 43 })).toBeNull();
   });
 
-  it("notices changes of large files at both ends", () => {
+  it("detects changes at both ends of large files", () => {
     const body = "x".repeat(6 * 1024 * 1024);
     using tree = createHostTree({ "opt/a.jar": `1${body}1` });
     const builds = new Set([buildIn(tree, "java -jar /opt/a.jar", "/")]);
@@ -143,7 +143,7 @@ describe("createScriptBuilds()", () => {
     expect(builds.size).toBe(4);
   });
 
-  it("does not know the build of a program that changed after its start", () => {
+  it("has no build for a program that changed after its start", () => {
     using tree = createHostTree({ ...shop, "proc/uptime": "1000.00 1.00\n" });
     const builds = createScriptBuilds(createHostRoot(tree.root));
     const program = builds.of(processOf("node server.js", "/srv/shop", { startTicks: 100 }));
@@ -154,7 +154,7 @@ describe("createScriptBuilds()", () => {
     expect(builds.of(processOf("node server.js", "/srv/shop", { startTicks: 100 }))?.atStart?.build?.kind).toBe("script");
   });
 
-  it("gives forked workers what their parent has read", () => {
+  it("uses the parent's build for forked workers", () => {
     using tree = createHostTree(shop);
     const builds = createScriptBuilds(createHostRoot(tree.root));
     const parent = builds.of(processOf("node server.js", "/srv/shop", { image: "7 node" }));
@@ -166,7 +166,7 @@ describe("createScriptBuilds()", () => {
     expect(builds.onDisk(parent!)).toBeNull();
   });
 
-  it("tells a changed and restarted node app.js from a restart", async () => {
+  it("distinguishes a restart with changed code from a plain restart of node app.js", async () => {
     using tree = createHostTree({ "app.mjs": "setInterval(() => {}, 1e6); process.send?.('up');" });
     const builds = createScriptBuilds(createHostRoot());
     const start = async (): Promise<string | undefined> => {

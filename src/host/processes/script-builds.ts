@@ -8,40 +8,40 @@ import { readSync } from "node:fs";
 import type { HostRoot } from "../files/host-root.ts";
 import { readKernelUnits } from "./auxiliary-vector.ts";
 import type { ExecutableFile } from "./executable-builds.ts";
-import { findProgramFiles, type ProgramFile, type ProgramQuestion } from "./program-files.ts";
+import { findProgramFiles, type InterpreterCall, type ProgramFile } from "./program-files.ts";
 
-/** What a process runs, found when it was first seen. */
+/** The program of a process, found when the process was first seen. */
 export interface ScriptProgram {
   /** Before the path of each file, to find it on the host. */
   readonly prefix: string;
   readonly files: readonly ProgramFile[];
-  /** As it was when the process started; null when it was changed between that and the first look: what runs is unknown then. */
+  /** Build when the process started; null if the files changed between the start and the first scan, because then the running code is unknown. */
   readonly atStart: ExecutableFile | null;
 }
 
-export interface InterpretedProcess extends Omit<ProgramQuestion, "prefix"> {
+export interface InterpretedProcess extends Omit<InterpreterCall, "prefix"> {
   pid: number;
   startTicks: number;
   isContained: boolean;
-  /** Equal for processes that were forked without exec(2), which run what their parent has read; null when that cannot be told. */
+  /** Equal for processes that were forked without exec(2), which run the code that their parent has loaded; null if unknown. */
   image: string | null;
 }
 
 export interface ScriptBuilds {
-  /** Null when the program cannot be found or read: the interpreter's own build has to do. */
+  /** Null if the program cannot be found or read; then the interpreter's build is used. */
   of(process: InterpretedProcess): ScriptProgram | null;
-  /** As it is now; null when it is gone. */
+  /** The build on disk now; null if the files are gone. */
   onDisk(program: ScriptProgram): ExecutableFile | null;
 }
 
-/** Files up to this size are hashed whole. Of larger ones the ends are: archives list the checksums of their content at the end. */
+/** Files up to this size are hashed completely, larger ones at both ends: archives list the checksums of their content at the end. */
 const maxWholeBytes = 4 * 1024 * 1024;
 const headBytes = 1024 * 1024;
 const tailBytes = 3 * 1024 * 1024;
 const maxManifestBytes = 256 * 1024;
-/** Digests remembered; the oldest goes first. */
+/** Cached digests; the oldest is evicted first. */
 const maxRemembered = 4096;
-/** Clocks of files and of processes differ by a tick or two. */
+/** File times and process start times differ by a tick or two. */
 const toleranceMs = 1_500;
 
 export function createScriptBuilds(root: HostRoot): ScriptBuilds {
@@ -82,7 +82,7 @@ class HashedScripts implements ScriptBuilds {
     const isFile = (path: string): boolean => this.#root.stat(path)?.isFile ?? false;
     const list = (path: string): readonly string[] => this.#root.list(path) ?? [];
     const find = (prefix: string): readonly ProgramFile[] | null => findProgramFiles({ ...process, prefix }, { isFile, list });
-    // A process may see other files under the same path. Without the permission to look there, the host's are meant.
+    // A process may see other files under the same path. Without permission to read them, the host's are used.
     const own = find(rootOf(process));
     const files = own ?? (process.isContained ? null : find(""));
     const prefix = own === null ? "" : rootOf(process);

@@ -9,7 +9,7 @@ import { takeBackPriority } from "./thread-priority.ts";
 
 const { code } = transformSync(readFileSync(new URL("./thread-priority.ts", import.meta.url), "utf8"), { loader: "ts", format: "cjs" });
 
-/** In a thread of its own: what is lowered stays so. */
+/** Runs in a new thread, because a lowered priority cannot be raised again. */
 async function inThread(expression: string): Promise<{ given: unknown; own: number }> {
   const program = `
     ${code}
@@ -28,13 +28,13 @@ async function inThread(expression: string): Promise<{ given: unknown; own: numb
 describe.skipIf(process.platform !== "linux")("priority of threads", () => {
   const before = getPriority();
 
-  it("is lowered for the calling thread, to the lowest at most, and for no other", async () => {
+  it("is lowered for the calling thread only, at most to the lowest", async () => {
     const answer = await inThread("[made.lowerThreadPriority(5), made.lowerThreadPriority(100)]");
     expect(answer).toEqual({ given: [Math.min(19, before + 5), 19], own: 19 });
     expect(getPriority()).toBe(before);
   });
 
-  it("is raised where that is allowed, and stays as it is where it is not", async () => {
+  it("is raised if permitted, and unchanged otherwise", async () => {
     const answer = await inThread("made.raiseThreadPriority(3)");
     const raised = Math.max(-20, before - 3);
     expect([
@@ -45,7 +45,7 @@ describe.skipIf(process.platform !== "linux")("priority of threads", () => {
     expect(getPriority()).toBe(before);
   });
 
-  it("is taken back from a process that goes before others, and left to one that stands back", async () => {
+  it("is reset for a process with a raised priority, and kept for one with a lowered priority", async () => {
     const child = spawn("sleep", ["60"]);
     try {
       const pid = child.pid ?? 0;

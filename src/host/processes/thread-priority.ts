@@ -12,7 +12,7 @@ export function lowerThreadPriority(steps: number): number | undefined {
   return changeThreadPriority(steps);
 }
 
-/** Lets the calling thread, and threads and processes that it starts from now on, go before others. Needs root or CAP_SYS_NICE; else as above. */
+/** Raises the priority of the calling thread, and of threads and processes that it starts later. Needs root or CAP_SYS_NICE. Returns as above. */
 export function raiseThreadPriority(steps: number): number | undefined {
   return changeThreadPriority(-steps);
 }
@@ -37,7 +37,7 @@ export function takeBackPriority(pid: number): number | undefined {
     setPriority(pid, priority);
     return priority;
   } catch {
-    // It has ended already.
+    // It has exited already.
     return undefined;
   }
 }

@@ -3,16 +3,16 @@ import type { HostRoot } from "../files/host-root.ts";
 
 /** Names of users, from the passwd file of the host or of a container. Users of a directory service have none. */
 export interface UserNames {
-  /** `rootOf` is where the file system of the process begins: "" for the host's. `key` is what to remember it under. */
+  /** `rootOf` is the root of the process's file system, "" for the host's; `key` is its cache key. */
   of(userId: number, place?: { key: string; rootOf: string }): string | null;
-  /** Looks whether the host's file has changed; call it before each scan. */
+  /** Checks whether the host's file has changed; call it before each scan. */
   refresh(): void;
 }
 
 const maxFileBytes = 1024 * 1024;
 const maxUsers = 10_000;
 /** Cached containers; the cache is cleared when full. */
-const maxPlaces = 1024;
+const maxContainers = 1024;
 
 /** `name:x:uid:gid:…` lines. */
 export function parsePasswd(text: string): Map<number, string> {
@@ -26,21 +26,21 @@ export function parsePasswd(text: string): Map<number, string> {
 }
 
 export function createUserNames(root: HostRoot): UserNames {
-  const places = new Map<string, Map<number, string>>();
+  const containers = new Map<string, Map<number, string>>();
   let hostChangedMs = 0;
   return {
     of: (userId, place = { key: "", rootOf: "" }) => {
-      let users = places.get(place.key);
+      let users = containers.get(place.key);
       if (!users) {
-        if (places.size >= maxPlaces) places.clear();
+        if (containers.size >= maxContainers) containers.clear();
         users = parsePasswd(root.readText(`${place.rootOf}/etc/passwd`, undefined, maxFileBytes) ?? "");
-        places.set(place.key, users);
+        containers.set(place.key, users);
       }
       return users.get(userId) ?? null;
     },
     refresh: () => {
       const changedMs = root.stat("/etc/passwd")?.modifiedMs ?? 0;
-      if (changedMs !== hostChangedMs) places.delete("");
+      if (changedMs !== hostChangedMs) containers.delete("");
       hostChangedMs = changedMs;
     },
   };

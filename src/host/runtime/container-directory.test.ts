@@ -37,7 +37,7 @@ describe("createContainerDirectory()", () => {
     ]);
     for (const name of ["shop-web-1", "web", web, web.slice(0, 8)]) expect((await directory.find(name, signal)).id).toBe(web);
     expect(await directory.pidOf(await directory.find("web", signal), signal)).toBe(42);
-    // The number belongs to another process by now.
+    // Another process has the pid by now.
     expect(await directory.pidOf(await directory.find("shop-db-1", signal), signal)).toBeNull();
     await expect(directory.find("nothing", signal)).rejects.toMatchObject({
       code: "not-found",
@@ -62,7 +62,7 @@ describe("createContainerDirectory()", () => {
       ...named(51, "/hand/c-deb", 2),
       ...named(52, "/other/c-deb"),
       ...named(53, "/user.slice/runc-tools.scope"),
-      // A unit with namespaces of its own, a sandbox in its parent's group, and one that has only a pid namespace.
+      // A unit with its own namespaces, a sandbox in its parent's group, and a process with only a pid namespace.
       ...named(60, "/system.slice/app.service"),
       ...named(61, "/user.slice/session-3.scope"),
       ...named(62, "/x/half", 1, 1),
@@ -128,7 +128,7 @@ describe("createContainerDirectory()", () => {
       "/proc/self/cgroup": "0::/user.slice\n",
       ...processFiles(50, `/system.slice/docker-${web}.scope`),
       ...processFiles(51, `/system.slice/docker-${web}.scope`, 50),
-      // Put in later from outside, with a lower number.
+      // Entered later from outside, with a lower pid.
       ...processFiles(9, `/system.slice/docker-${db}.scope`, 1),
       ...processFiles(60, "/system.slice/sshd.service"),
       [`/var/lib/docker/containers/${web}/config.v2.json`]: JSON.stringify({ Name: "/shop-web-1", Config: { Labels: {} } }),

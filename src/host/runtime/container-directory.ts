@@ -10,7 +10,7 @@ import { listProcessContainers } from "./process-containers.ts";
 export interface ContainerInfo {
   /** In full. */
   id: string;
-  /** The name people use: the container's name in its pod, or Docker's name. Empty when unknown. */
+  /** The container's name in its pod, or Docker's name. Empty when unknown. */
   name: string;
   pod: { name: string; namespace: string; uid: string } | null;
   /** `com.docker.compose.service` and similar labels; empty without one. */
@@ -25,7 +25,7 @@ export interface ContainerInfo {
 
 export interface ContainerExecOptions {
   argv: readonly string[];
-  /** Absent: no terminal; stdout and stderr stay apart then. */
+  /** Absent: no terminal, and separate stdout and stderr. */
   terminal?: { columns: number; rows: number };
   /** Whether anything will be written to it. */
   hasInput: boolean;
@@ -47,21 +47,21 @@ export interface ContainerExec extends AsyncDisposable {
 }
 
 export interface ContainerDirectory {
-  /** Within this agent's scope: a sidecar's own pod, everything elsewhere. Running ones first, then by name. Throws `unavailable` when the runtime does not answer. */
+  /** Containers in this agent's scope: a sidecar's own pod, everything elsewhere. Running ones first, then by name. Throws `unavailable` when the runtime does not respond. */
   list(signal: AbortSignal): Promise<ContainerInfo[]>;
   /**
-   * By id, the beginning of exactly one id (8 characters at least), name, or `pod/name`. Throws `not-found` naming what there is, and `usage`
-   * naming the candidates when several running ones fit.
+   * Finds a container by id, unique id prefix (at least 8 characters), name, or `pod/name`. Throws `not-found` with the existing names, and `usage`
+   * with the candidates if several running ones match.
    */
   find(nameOrId: string, signal: AbortSignal): Promise<ContainerInfo>;
   /**
-   * Its first process, numbered as this agent sees processes and checked to be in that container; null when it is not visible here (another pid
-   * namespace): then only `exec` reaches it.
+   * The container's first process, by its pid in this agent's namespace, verified to be in the container. Null if it is not visible here (another
+   * pid namespace); then only `exec` reaches it.
    */
   pidOf(container: ContainerInfo, signal: AbortSignal): Promise<number | null>;
-  /** The one that a process lives in; null when that is none which is visible here. Throws as `list` does. */
+  /** The container of a process; null if it is in none that is visible here. Throws as `list` does. */
   of(pid: number, signal: AbortSignal): Promise<ContainerInfo | null>;
-  /** Starts a program through the runtime (CRI Exec, Docker exec). Throws `unsupported` where there is no runtime. */
+  /** Starts a program through the runtime (CRI Exec, Docker exec). Throws `unsupported` without a runtime. */
   exec(container: ContainerInfo, options: ContainerExecOptions): Promise<ContainerExec>;
 }
 
@@ -75,7 +75,7 @@ export interface ContainerDirectoryOptions {
   nowMs?: () => number;
 }
 
-/** A runtime that answered is not searched for again before this time. */
+/** How long a runtime that responded is used without another search. */
 const runtimeKeptMs = 30_000;
 const shownMax = 12;
 const leastPrefix = 8;
@@ -121,7 +121,7 @@ export function createContainerDirectory(options: ContainerDirectoryOptions): Co
         const reported = await runtimeProcess({ root, runtime }, container.id, signal);
         if (reported !== null && isIn(root, reported.pid, container.id, reported.cgroupPath)) return reported.pid;
       }
-      // The runtime counts processes as the host does; here the same one may have another number, or none.
+      // The runtime reports pids of the host's namespace; here the process may have another pid, or none.
       return listProcessContainers(root, place).find(({ id }) => id === container.id)?.pid ?? null;
     },
     of: async (pid, signal) => {
@@ -140,7 +140,7 @@ export function createContainerDirectory(options: ContainerDirectoryOptions): Co
 function noRuntimeFor({ name, id }: ContainerInfo): CoralError {
   return new CoralError({
     code: "unsupported",
-    message: `Cannot run a program in container "${name || id}": no container runtime answers for it on this host`,
+    message: `Cannot run a program in container "${name || id}": no container runtime on this host responds`,
   });
 }
 
@@ -148,7 +148,7 @@ function byUse(a: ContainerInfo, b: ContainerInfo): number {
   return Number(b.isRunning) - Number(a.isRunning) || a.name.localeCompare(b.name) || a.id.localeCompare(b.id);
 }
 
-/** What people call it: `pod/name`, or the name alone outside of pods. */
+/** The display name: `pod/name`, or the name alone outside of pods. */
 export function containerTitle({ name, pod, id }: ContainerInfo): string {
   const own = name || id.slice(0, 12);
   return pod === null ? own : `${pod.name}/${own}`;
@@ -173,7 +173,7 @@ function pick(containers: readonly ContainerInfo[], text: string): ContainerInfo
     const names = (running.length > 0 ? running : found)
       .slice(0, shownMax)
       .map((container) => `${containerTitle(container)} (${container.id.slice(0, 12)})`);
-    throw new CoralError({ code: "usage", message: `Cannot choose container "${text}": ${names.join(", ")} fit; give an id, or pod/name` });
+    throw new CoralError({ code: "usage", message: `ambiguous container "${text}": ${names.join(", ")} match; use an id or pod/name` });
   }
   const names = containers
     .filter(({ isRunning }) => isRunning)
@@ -183,7 +183,7 @@ function pick(containers: readonly ContainerInfo[], text: string): ContainerInfo
   throw new CoralError({ code: "not-found", message: `Cannot find container "${text}": ${there}` });
 }
 
-/** A number may have been given to another process since, or mean another one in this namespace. */
+/** Verifies the pid: it may have been reused, or belong to another process in this namespace. */
 function isIn(root: HostRoot, pid: number, id: string, cgroupPath: string): boolean {
   const cgroup = processCgroup(root.readText(`/proc/${pid}/cgroup`) ?? "");
   if (cgroup === null) return false;

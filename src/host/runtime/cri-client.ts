@@ -33,13 +33,13 @@ export interface PodFacts {
 export interface CriClient extends Disposable {
   version(signal: AbortSignal): Promise<{ type: string; version: string }>;
   pods(filter: { uid?: string }, signal: AbortSignal): Promise<PodFacts[]>;
-  /** All of them, or those of one pod. */
+  /** All containers, or those of one pod. */
   containers(filter: { podUid?: string }, signal: AbortSignal): Promise<Omit<ContainerInfo, "isOwn">[]>;
   /** Its first process in the host's pid namespace, and the cgroup that the runtime was given; null if the runtime does not report it. */
   process(containerId: string, signal: AbortSignal): Promise<{ pid: number; cgroupPath: string } | null>;
   /** Where to connect for the streams of a program; connecting starts it. */
   exec(request: MessageInitShape<typeof ExecRequestSchema>, signal: AbortSignal): Promise<string>;
-  /** Runs a program to its end; its output comes at once, up to 16 MiB. */
+  /** Runs a program to its end and returns all its output, up to 16 MiB. */
   execSync(
     request: { containerId: string; argv: readonly string[]; timeoutMs: number },
     signal: AbortSignal,
@@ -47,7 +47,7 @@ export interface CriClient extends Disposable {
 }
 
 const callTimeoutMs = 5_000;
-/** An agent does not start before its sockets have answered. */
+/** Short, because the agent's start waits for it. */
 const versionTimeoutMs = 1_500;
 const maxContainers = 10_000;
 const running = 1;

@@ -1,11 +1,11 @@
 /**
- * CRI's exec: the runtime names an address where the streams are, as Kubernetes' channels in a WebSocket. Runtimes bind it to the host's
- * loopback; a pod with a network of its own cannot reach it and, without input and terminal, has ExecSync.
+ * CRI's exec: the runtime returns the URL of a WebSocket with the streams as Kubernetes channels. Runtimes bind it to the host's loopback. A pod with
+ * its own network cannot reach it, and uses ExecSync for commands without input and terminal.
  */
 
 import { CoralError } from "../../base/errors.ts";
 import type { ContainerExec, ContainerExecOptions } from "./container-directory.ts";
-import { type ContainerPlace, checkArgv } from "./container-exec.ts";
+import { type ContainerTarget, checkArgv } from "./container-exec.ts";
 import { openCriClient } from "./cri-client.ts";
 import { OutputQueue } from "./exec-streams.ts";
 import { openWebSocket, type WebSocketConnection } from "./web-socket.ts";
@@ -15,18 +15,18 @@ const connectTimeoutMs = 3_000;
 /** ExecSync has no other way to end unless it is cancelled. */
 const syncTimeoutMs = 600_000;
 
-export async function execByCri(place: ContainerPlace, options: ContainerExecOptions): Promise<ContainerExec> {
+export async function execByCri(target: ContainerTarget, options: ContainerExecOptions): Promise<ContainerExec> {
   checkArgv(options.argv);
-  using client = openCriClient(place.path);
+  using client = openCriClient(target.path);
   const tty = options.terminal !== undefined;
   // CRI refuses a separate stderr beside a terminal.
-  const request = { containerId: place.containerId, cmd: [...options.argv], tty, stdin: options.hasInput, stdout: true, stderr: !tty };
+  const request = { containerId: target.containerId, cmd: [...options.argv], tty, stdin: options.hasInput, stdout: true, stderr: !tty };
   const url = await client.exec(request, options.signal);
   try {
     return await connectStreams(url, options);
   } catch (error) {
     options.signal.throwIfAborted();
-    if (!tty && !options.hasInput) return await execSync(place, options);
+    if (!tty && !options.hasInput) return await execSync(target, options);
     throw new CoralError({
       code: "unsupported",
       message: `Cannot reach the streams of the container runtime at ${hostOf(url)}: ${CoralError.from(error).message}; give the agent's pod hostNetwork: true, or shareProcessNamespace: true`,
@@ -37,7 +37,7 @@ export async function execByCri(place: ContainerPlace, options: ContainerExecOpt
 
 async function connectStreams(url: string, options: ContainerExecOptions): Promise<ContainerExec> {
   if (!url.startsWith("http://"))
-    throw new CoralError({ code: "unsupported", message: "they are encrypted with a certificate that nothing vouches for" });
+    throw new CoralError({ code: "unsupported", message: "they use TLS with a certificate that cannot be verified" });
   let settle: { resolve: (code: number) => void; reject: (error: unknown) => void } = { resolve: () => undefined, reject: () => undefined };
   const exitCode = new Promise<number>((resolve, reject) => {
     settle = { resolve, reject };
@@ -74,7 +74,7 @@ async function connectStreams(url: string, options: ContainerExecOptions): Promi
   return {
     write: (data) => send(channel.stdin, data),
     drained: () => open.drained(),
-    // The channels know no end of one of them: a terminal takes the character that means it.
+    // Channels cannot be closed one by one; a terminal accepts the end-of-file character instead.
     endInput: () => {
       if (options.terminal) send(channel.stdin, Buffer.from([4]));
     },
@@ -86,7 +86,7 @@ async function connectStreams(url: string, options: ContainerExecOptions): Promi
 }
 
 function lost(): CoralError {
-  return new CoralError({ code: "unavailable", message: "the container runtime ended without telling how the program ended" });
+  return new CoralError({ code: "unavailable", message: "the container runtime closed the connection without an exit code" });
 }
 
 function failed(problem: string): CoralError {
@@ -107,16 +107,16 @@ export function exitIn(status: string): { code: number } | { problem: string } {
     if (Number.isInteger(code) && code > 0 && code < 256) return { code };
     return { problem: typeof parsed.message === "string" ? parsed.message.slice(0, 512) : "the container runtime gave no reason" };
   } catch {
-    // It failed, and nothing says how.
+    // It failed without a reason.
     return { problem: "the container runtime gave no reason" };
   }
 }
 
-async function execSync(place: ContainerPlace, options: ContainerExecOptions): Promise<ContainerExec> {
-  using client = openCriClient(place.path);
+async function execSync(target: ContainerTarget, options: ContainerExecOptions): Promise<ContainerExec> {
+  using client = openCriClient(target.path);
   const queue = new OutputQueue(() => undefined);
   const { stdout, stderr, exitCode } = await client.execSync(
-    { containerId: place.containerId, argv: options.argv, timeoutMs: syncTimeoutMs },
+    { containerId: target.containerId, argv: options.argv, timeoutMs: syncTimeoutMs },
     options.signal,
   );
   if (stdout.length > 0) queue.push({ stream: "stdout", data: stdout });

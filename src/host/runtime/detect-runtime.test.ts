@@ -11,7 +11,7 @@ const hostPid = { "/proc/self/ns/pid": { link: "pid:[4026531836]" }, "/proc/self
 const ownPid = { "/proc/self/ns/pid": { link: "pid:[4026532500]" }, "/proc/self/ns/mnt": { link: "mnt:[4026533000]" } } as const;
 const kubelet = `/var/lib/kubelet/pods/${uid}`;
 
-/** Mounts of a container that the kubelet started, seen from a cgroup namespace of its own. */
+/** Mounts of a container that the kubelet started, in its own cgroup namespace. */
 const podFiles = (container: string): Record<string, TreeEntry> => ({
   "/proc/self/cgroup": "0::/\n",
   "/proc/self/mountinfo": `1 0 0:9 / / rw - overlay overlay rw,lowerdir=/var/lib/containerd/io.containerd.snapshotter.v1.overlayfs/1
@@ -42,7 +42,7 @@ const container = (id: string, name: string, podUid = uid, state = 1) => ({
 });
 
 describe("detectRuntime() on a machine", () => {
-  it("is native, and sees everything", async () => {
+  it("is native with full visibility", async () => {
     using tree = createHostTree({ "/proc/self/cgroup": "0::/system.slice/coral.service\n", "/proc/self/mountinfo": "", ...hostPid });
     const found = await detect(tree);
     expect(found).toMatchObject({ runtimeType: "native", sidecarMode: "", containerRuntime: null, isOverridden: false });
@@ -56,17 +56,17 @@ describe("detectRuntime() on a machine", () => {
     });
   });
 
-  it("is native on a node of Kubernetes, and in an environment that came from a pod", async () => {
+  it("is native on a Kubernetes node, even with a pod's environment variables", async () => {
     using tree = createHostTree({ "/proc/self/cgroup": "0::/user.slice\n", ...hostPid });
     expect((await detect(tree, { env: { KUBERNETES_SERVICE_HOST: "10.0.0.1" } })).runtimeType).toBe("native");
   });
 
-  it("is native in Linux under Windows, which has a pid namespace of its own", async () => {
+  it("is native in WSL, which has its own pid namespace", async () => {
     using tree = createHostTree({ ...ownPid, "/proc/sys/kernel/osrelease": "5.15.90.1-microsoft-standard-WSL2\n" });
     expect(await detect(tree)).toMatchObject({ runtimeType: "native" });
   });
 
-  it("is native in a virtual machine that was made of a container's image", async () => {
+  it("is native in a virtual machine built from a container image", async () => {
     using tree = createHostTree({ "/.dockerenv": "", "/proc/self/cgroup": "0::/\n", "/proc/self/ns/pid": { link: "pid:[4026531836]" } });
     tree.write({ "/proc/self/ns/mnt": { link: "mnt:[4026531840]" } });
     expect((await detect(tree)).runtimeType).toBe("native");
@@ -82,13 +82,13 @@ describe("detectRuntime() on a machine", () => {
     ["containerd", "1.7.0-3-gabc", "containerd", "1.7.0", "/run/containerd/containerd.sock"],
     ["cri-o", "1.28.2", "crio", "1.28.2", "/var/run/crio/crio.sock"],
     ["containerd", "v1.6.20~ds1", "containerd", "1.6.20", "/run/k3s/containerd/containerd.sock"],
-  ])("asks %s for its version %s", async (name, version, type, short, path) => {
+  ])("reads %s version %s from its socket", async (name, version, type, short, path) => {
     using tree = createHostTree(hostPid);
     await using _cri = await serveCri(tree.root, path, { name, version });
     expect((await detect(tree)).containerRuntime).toEqual({ socketPath: path, type, version: short, api: "cri" });
   });
 
-  it("asks Docker when containerd serves no CRI, and knows Podman", async () => {
+  it("uses Docker if containerd serves no CRI, and recognises Podman", async () => {
     using tree = createHostTree(hostPid);
     await using _cri = await serveCri(tree.root, "/run/containerd/containerd.sock", { name: "", version: "", status: 12 });
     await using _docker = await serveDocker(tree.root, "/run/docker.sock", {
@@ -109,7 +109,7 @@ describe("detectRuntime() on a machine", () => {
     await using _silent = await serveCri(tree.root, "/run/crio/crio.sock", { name: "", version: "", isSilent: true });
     const found = await detect(tree);
     expect(found.containerRuntime).toBeNull();
-    expect(found.problems).toEqual([expect.stringContaining("ECONNREFUSED"), expect.stringContaining("does not answer")]);
+    expect(found.problems).toEqual([expect.stringContaining("ECONNREFUSED"), expect.stringContaining("does not respond")]);
   });
 });
 
@@ -126,8 +126,8 @@ describe("detectRuntime() in a container", () => {
     ],
     ["LXC", { "/run/systemd/container": "lxc\n" }, {}],
     ["systemd-nspawn", { "/run/host/container-manager": "systemd-nspawn\n" }, {}],
-    ["ctr or runc, which leave no mark", { "/proc/self/cgroup": "9:memory:/hand/web\n" }, {}],
-    ["anything that says so", {}, { container: "podman" }],
+    ["ctr or runc, by their namespaces", { "/proc/self/cgroup": "9:memory:/hand/web\n" }, {}],
+    ["any runtime, by the container variable", {}, { container: "podman" }],
   ])("is one of %s", async (_name, files, env) => {
     using tree = createHostTree({ ...ownPid, ...files });
     const found = await detect(tree, { env });
@@ -136,7 +136,7 @@ describe("detectRuntime() in a container", () => {
     expect(found.evidence.length).toBeGreaterThan(1);
   });
 
-  it("sees the host with its pid namespace, and all containers with Docker's socket", async () => {
+  it("has the host's processes with its pid namespace, and all containers with Docker's socket", async () => {
     using tree = createHostTree({ "/.dockerenv": "", ...hostPid });
     await using _docker = await serveDocker(tree.root, "/var/run/docker.sock", { "/version": { Version: "25.0.3" } });
     expect((await detect(tree)).visibility).toMatchObject({ allPids: true, allContainers: true, namespace: "host" });
@@ -225,10 +225,10 @@ describe("detectRuntime() in a pod", () => {
   });
 });
 
-describe("detectRuntime() tells a DaemonSet from a sidecar", () => {
+describe("detectRuntime() distinguishes a DaemonSet from a sidecar", () => {
   const podOwner = (kind: string) => async (pod: { name: string; namespace: string }) =>
     pod.name === "coral-x2x4z" && pod.namespace === "shop" ? { kind, name: "coral" } : null;
-  // The name looks like a DaemonSet's either way.
+  // Both names look like a DaemonSet's.
   const env = { POD_NAME: "coral-x2x4z", KUBERNETES_SERVICE_HOST: "10.0.0.1" };
 
   it.each([

@@ -1,4 +1,4 @@
-/** Puts together where the agent runs: runtime type, sidecar mode, container runtime and what is visible. Facts decide, never a pod's name. */
+/** Detects the agent's runtime context: type, sidecar mode, container runtime and visibility. Uses facts, never the pod's name. */
 
 import { CoralError } from "../../base/errors.ts";
 import { type RuntimeType, runtimeTypes, type SidecarMode, sidecarModes } from "../../model/runtime-facts.ts";
@@ -9,7 +9,7 @@ import { type OwnPlace, readOwnPlace } from "./own-place.ts";
 import { listProcessContainers } from "./process-containers.ts";
 import { nodeOsFacts, type OsFacts, type PlatformFacts, readPlatform } from "./read-platform.ts";
 
-/** What the cluster's API says of the agent's own pod. */
+/** Owner of the agent's own pod, from the cluster's API. */
 export interface PodOwner {
   /** `DaemonSet`, `ReplicaSet` ...; empty for a pod without an owner. */
   kind: string;
@@ -22,9 +22,9 @@ export interface DetectRuntimeOptions {
   env: Readonly<Record<string, string | undefined>>;
   os?: OsFacts;
   uid?: number;
-  /** Empty: find out. */
+  /** Empty: detect it. */
   override: { runtimeType: string; sidecarMode: string };
-  /** Names of containers that a sidecar may aim at; empty: all of its pod. */
+  /** Names of containers that a sidecar may target; empty: all of its pod. */
   targets: readonly string[];
   /** Null if the cluster cannot be queried. */
   podOwner?: (pod: { name: string; namespace: string }, signal: AbortSignal) => Promise<PodOwner | null>;
@@ -34,7 +34,7 @@ export interface DetectRuntimeOptions {
 export interface DetectedRuntime {
   platform: PlatformFacts;
   runtimeType: RuntimeType;
-  /** Empty for all but a sidecar. */
+  /** Empty except for a sidecar. */
   sidecarMode: SidecarMode | "";
   containerRuntime: FoundRuntime | null;
   visibility: {
@@ -49,7 +49,7 @@ export interface DetectedRuntime {
   isOverridden: boolean;
   /** May enter the namespaces of other containers' processes. */
   entersNamespaces: boolean;
-  /** Why a container runtime that is there cannot be used, for people. */
+  /** Messages about container runtimes that exist but cannot be used. */
   problems: string[];
 }
 
@@ -87,7 +87,7 @@ function word<Word extends string>(words: readonly Word[], text: string): Word |
   return words.find((candidate) => candidate === text);
 }
 
-/** The agent's own pod as the runtime knows it. */
+/** The agent's own pod, from the runtime. */
 async function ownPods(
   root: HostRoot,
   place: OwnPlace,
@@ -125,7 +125,7 @@ async function findType(
     evidence.push(`label ${daemonSetLabel}`);
     return "k8s-daemonset";
   }
-  // A sidecar that is given the whole machine's processes does not exist in practice; an agent of the node is.
+  // In practice only a node's agent sees the processes of the whole machine, never a sidecar.
   return place.isHostPid ? "k8s-daemonset" : "k8s-sidecar";
 }
 

@@ -16,33 +16,33 @@ export interface DockerClient {
 }
 
 const timeoutMs = 5_000;
-const maxAnswerBytes = 16 * 1024 * 1024;
+const maxResponseBytes = 16 * 1024 * 1024;
 const maxContainers = 10_000;
 
 export function openDockerClient(path: string): DockerClient {
-  const ask = (method: "GET" | "POST", route: string, signal: AbortSignal, body?: unknown): Promise<unknown> =>
-    askJson({ path, method, route, body, signal });
+  const call = (method: "GET" | "POST", route: string, signal: AbortSignal, body?: unknown): Promise<unknown> =>
+    requestJson({ path, method, route, body, signal });
   return {
     version: async (signal) => {
-      const answer = objectOf(await ask("GET", "/version", signal));
-      const components = Array.isArray(answer["Components"]) ? answer["Components"].map((part) => textOf(objectOf(part)["Name"])) : [];
+      const response = objectOf(await call("GET", "/version", signal));
+      const components = Array.isArray(response["Components"]) ? response["Components"].map((part) => textOf(objectOf(part)["Name"])) : [];
       const isPodman = components.some((name) => /podman/i.test(name));
-      const version = shortVersion(textOf(answer["Version"]));
-      if (version === "") throw new CoralError({ code: "unsupported", message: `Cannot use ${path}: no Docker engine answers there` });
+      const version = shortVersion(textOf(response["Version"]));
+      if (version === "") throw new CoralError({ code: "unsupported", message: `Cannot use ${path}: no Docker engine responds there` });
       return { type: isPodman ? "podman" : "docker", version };
     },
     containers: async (signal) => {
-      const answer = await ask("GET", "/containers/json?all=1", signal);
-      return (Array.isArray(answer) ? answer : []).slice(0, maxContainers).map(containerOf);
+      const response = await call("GET", "/containers/json?all=1", signal);
+      return (Array.isArray(response) ? response : []).slice(0, maxContainers).map(containerOf);
     },
     process: async (containerId, signal) => {
       const { Pid: pid, CgroupParent: _parent } = objectOf(
-        objectOf(await ask("GET", `/containers/${encodeURIComponent(containerId)}/json`, signal))["State"],
+        objectOf(await call("GET", `/containers/${encodeURIComponent(containerId)}/json`, signal))["State"],
       );
       return typeof pid === "number" && Number.isSafeInteger(pid) && pid > 0 ? { pid, cgroupPath: "" } : null;
     },
-    post: (route, body, signal) => ask("POST", route, signal, body),
-    get: (route, signal) => ask("GET", route, signal),
+    post: (route, body, signal) => call("POST", route, signal, body),
+    get: (route, signal) => call("GET", route, signal),
   };
 }
 
@@ -76,7 +76,7 @@ function textOf(value: unknown): string {
   return typeof value === "string" ? printable(value, 256) : "";
 }
 
-interface JsonAsk {
+interface JsonRequest {
   path: string;
   method: "GET" | "POST";
   route: string;
@@ -84,7 +84,7 @@ interface JsonAsk {
   signal: AbortSignal;
 }
 
-function askJson({ path, method, route, body, signal }: JsonAsk): Promise<unknown> {
+function requestJson({ path, method, route, body, signal }: JsonRequest): Promise<unknown> {
   return new Promise((resolve, reject) => {
     const limit = AbortSignal.any([signal, AbortSignal.timeout(timeoutMs)]);
     const text = body === undefined ? undefined : JSON.stringify(body);
@@ -93,30 +93,30 @@ function askJson({ path, method, route, body, signal }: JsonAsk): Promise<unknow
       ...(text === undefined ? {} : { "content-type": "application/json", "content-length": Buffer.byteLength(text) }),
     };
     const fail = (error: unknown): void => reject(signal.aborted ? signal.reason : socketError(path, limit.aborted ? limit.reason : error));
-    const asking = request({ socketPath: path, method, path: route, headers, signal: limit, agent: false }, (response) => {
+    const outgoing = request({ socketPath: path, method, path: route, headers, signal: limit, agent: false }, (response) => {
       const pieces: Buffer[] = [];
       let sizeBytes = 0;
       response.on("error", fail);
       response.on("data", (piece: Buffer) => {
         sizeBytes += piece.length;
-        if (sizeBytes > maxAnswerBytes)
-          asking.destroy(new CoralError({ code: "exhausted", message: `the answer has more than ${maxAnswerBytes} bytes` }));
+        if (sizeBytes > maxResponseBytes)
+          outgoing.destroy(new CoralError({ code: "exhausted", message: `the response exceeds ${maxResponseBytes} bytes` }));
         else pieces.push(piece);
       });
       response.on("end", () => {
         try {
-          resolve(answerOf(path, response.statusCode ?? 0, Buffer.concat(pieces).toString("utf8")));
+          resolve(parseResponse(path, response.statusCode ?? 0, Buffer.concat(pieces).toString("utf8")));
         } catch (error) {
           reject(error);
         }
       });
     });
-    asking.on("error", fail);
-    asking.end(text);
+    outgoing.on("error", fail);
+    outgoing.end(text);
   });
 }
 
-function answerOf(path: string, status: number, text: string): unknown {
+function parseResponse(path: string, status: number, text: string): unknown {
   let value: unknown;
   try {
     value = text === "" ? null : JSON.parse(text);

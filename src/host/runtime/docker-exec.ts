@@ -1,10 +1,10 @@
-/** Docker's exec: its answer becomes a raw connection that carries the streams. */
+/** Docker's exec: the HTTP connection is upgraded to a raw one that carries the streams. */
 
 import { request } from "node:http";
 import type { Socket } from "node:net";
 import { CoralError } from "../../base/errors.ts";
 import type { ContainerExec, ContainerExecOptions } from "./container-directory.ts";
-import { type ContainerPlace, checkArgv } from "./container-exec.ts";
+import { type ContainerTarget, checkArgv } from "./container-exec.ts";
 import { openDockerClient } from "./docker-client.ts";
 import { OutputQueue } from "./exec-streams.ts";
 import { socketError } from "./grpc-socket.ts";
@@ -12,7 +12,7 @@ import { socketError } from "./grpc-socket.ts";
 const headerBytes = 8;
 const stderrKind = 2;
 
-export async function execByDocker({ path, containerId }: ContainerPlace, options: ContainerExecOptions): Promise<ContainerExec> {
+export async function execByDocker({ path, containerId }: ContainerTarget, options: ContainerExecOptions): Promise<ContainerExec> {
   checkArgv(options.argv);
   const client = openDockerClient(path);
   const created = await client.post(
@@ -28,7 +28,10 @@ export async function execByDocker({ path, containerId }: ContainerPlace, option
   );
   const id = (created as { Id?: unknown } | null)?.Id;
   if (typeof id !== "string")
-    throw new CoralError({ code: "unavailable", message: `Cannot run a program in container "${containerId}": the runtime gave no id` });
+    throw new CoralError({
+      code: "unavailable",
+      message: `Cannot run a program in container "${containerId}": the runtime returned no exec id`,
+    });
   const { socket, head } = await hijack(path, `/exec/${id}/start`, { Detach: false, Tty: options.terminal !== undefined }, options.signal);
   const queue = new OutputQueue(() => socket.resume());
   const ended = new Promise<void>((resolve, reject) => {
@@ -73,7 +76,7 @@ export async function execByDocker({ path, containerId }: ContainerPlace, option
   };
 }
 
-/** Frames of `[kind, 0, 0, 0, length]` and data, cut anywhere. */
+/** Parses frames of `[kind, 0, 0, 0, length]` and data, which may be split anywhere. */
 export function demultiplex(queue: Pick<OutputQueue, "push">): (data: Buffer) => boolean {
   let rest: Buffer = Buffer.alloc(0);
   return (data) => {
@@ -107,7 +110,7 @@ function hijack(path: string, route: string, body: unknown, signal: AbortSignal)
       reject(
         new CoralError({
           code: "unavailable",
-          message: `Cannot run the program: the container runtime at ${path} answered ${response.statusCode}`,
+          message: `Cannot run the program: the container runtime at ${path} returned HTTP ${response.statusCode}`,
         }),
       );
     });

@@ -1,4 +1,4 @@
-/** Output of a program as its two streams arrive, bounded: a slow reader slows the sender down. */
+/** A bounded queue for the output of a program: a slow reader pauses the sender. */
 
 export type OutputPiece = { stream: "stdout" | "stderr"; data: Uint8Array };
 

@@ -1,4 +1,4 @@
-/** Container runtimes that answer as a test wants, on a unix socket inside a host tree. */
+/** Fake container runtimes with scripted responses, on a unix socket inside a host tree. */
 
 import { mkdirSync } from "node:fs";
 import { createServer as createHttpServer } from "node:http";
@@ -19,9 +19,9 @@ export interface FakeCri {
   containers?: MessageInitShape<typeof ListContainersResponseSchema>["containers"];
   /** Container id → process id. */
   pids?: Readonly<Record<string, number>>;
-  /** Answers every call with this gRPC status. */
+  /** Fails every call with this gRPC status. */
   status?: number;
-  /** Never answers. */
+  /** Never responds. */
   isSilent?: boolean;
 }
 
@@ -30,10 +30,10 @@ export interface FakeServer extends AsyncDisposable {
   calls: string[];
 }
 
-/** Filters are not applied: what a test gives is what is listed. */
+/** Ignores filters: lists exactly what the test defines. */
 export async function serveCri(root: string, path: string, fake: FakeCri): Promise<FakeServer> {
   const calls: string[] = [];
-  const answer = (method: string): Uint8Array | undefined => {
+  const respond = (method: string): Uint8Array | undefined => {
     const encode = <Schema extends DescMessage>(schema: Schema, message: MessageInitShape<Schema>): Uint8Array =>
       toBinary(schema, create(schema, message));
     switch (method) {
@@ -59,7 +59,7 @@ export async function serveCri(root: string, path: string, fake: FakeCri): Promi
     const method = String(headers[":path"]).split("/").at(-1) ?? "";
     calls.push(method);
     if (fake.isSilent) return;
-    const body = fake.status === undefined ? answer(method) : undefined;
+    const body = fake.status === undefined ? respond(method) : undefined;
     stream.on("error", () => undefined);
     if (body === undefined) {
       stream.respond(

@@ -54,7 +54,7 @@ export async function findRuntime(
     if (facts === null || seen.has(key)) continue;
     seen.add(key);
     try {
-      return { runtime: { socketPath: path, api, ...(await askVersion(root.resolve(path), api, signal)) }, problems };
+      return { runtime: { socketPath: path, api, ...(await readVersion(root.resolve(path), api, signal)) }, problems };
     } catch (error) {
       signal.throwIfAborted();
       // Docker's own containerd serves no CRI, and other sockets may be closed to us: try the next one.
@@ -64,7 +64,7 @@ export async function findRuntime(
   return { runtime: null, problems };
 }
 
-async function askVersion(path: string, api: FoundRuntime["api"], signal: AbortSignal): Promise<{ type: string; version: string }> {
+async function readVersion(path: string, api: FoundRuntime["api"], signal: AbortSignal): Promise<{ type: string; version: string }> {
   if (api === "docker") {
     const { openDockerClient } = await import("./docker-client.ts");
     return await openDockerClient(path).version(signal);

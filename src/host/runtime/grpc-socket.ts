@@ -16,8 +16,8 @@ export interface GrpcSocket extends Disposable {
   call(call: GrpcCall): Promise<Uint8Array>;
 }
 
-/** A node with a thousand containers answers in some megabytes. */
-const maxAnswerBytes = 16 * 1024 * 1024;
+/** A node with a thousand containers needs a few megabytes. */
+const maxResponseBytes = 16 * 1024 * 1024;
 const headerBytes = 5;
 
 /** Connects with the first call; the caller disposes of it. */
@@ -26,7 +26,7 @@ export function openGrpcSocket(path: string): GrpcSocket {
   const open = (): ClientHttp2Session => {
     if (session && !session.destroyed) return session;
     const opened = connect("http://localhost", { createConnection: () => connectSocket(path) });
-    // Without a listener it would end the process; each call gets its own error.
+    // An error event without a listener would end the process; each call gets its own error.
     opened.on("error", () => undefined);
     session = opened;
     return opened;
@@ -73,8 +73,8 @@ function unary(session: ClientHttp2Session, path: string, { method, body, timeou
     });
     stream.on("data", (piece: Buffer) => {
       sizeBytes += piece.length;
-      if (sizeBytes > maxAnswerBytes)
-        fail(new CoralError({ code: "exhausted", message: `the answer has more than ${maxAnswerBytes} bytes` }));
+      if (sizeBytes > maxResponseBytes)
+        fail(new CoralError({ code: "exhausted", message: `the response exceeds ${maxResponseBytes} bytes` }));
       else pieces.push(piece);
     });
     stream.on("end", () => {
@@ -111,7 +111,7 @@ function messageOf(path: string, bytes: Buffer, headers: IncomingHttpHeaders): B
   const status = headers["grpc-status"];
   if (status !== "0") {
     const reason =
-      typeof headers["grpc-message"] === "string" ? decode(headers["grpc-message"]) : `no gRPC answer (HTTP ${headers[":status"]})`;
+      typeof headers["grpc-message"] === "string" ? decode(headers["grpc-message"]) : `not a gRPC response (HTTP ${headers[":status"]})`;
     const code = typeof status === "string" ? (statusCodes[status] ?? "unavailable") : "unsupported";
     throw new CoralError({ code, message: `Cannot query the container runtime at ${path}: ${reason.slice(0, 512)}` });
   }
@@ -130,12 +130,12 @@ function decode(text: string): string {
   }
 }
 
-/** Why a socket cannot be used, in words. */
+/** The error for a socket that cannot be used. */
 export function socketError(path: string, error: unknown): CoralError {
   if (error instanceof CoralError) return error;
   const code = error instanceof Error && "code" in error ? error.code : undefined;
   if (error instanceof DOMException && error.name === "TimeoutError")
-    return new CoralError({ code: "timeout", message: `Cannot query the container runtime at ${path}: it does not answer`, cause: error });
+    return new CoralError({ code: "timeout", message: `Cannot query the container runtime at ${path}: it does not respond`, cause: error });
   if (code === "EACCES" || code === "EPERM")
     return new CoralError({
       code: "not-permitted",
@@ -143,7 +143,7 @@ export function socketError(path: string, error: unknown): CoralError {
       cause: error,
     });
   if (code === "ENOENT")
-    return new CoralError({ code: "not-found", message: `Cannot ask the container runtime: there is no ${path}`, cause: error });
+    return new CoralError({ code: "not-found", message: `Cannot query the container runtime: ${path} does not exist`, cause: error });
   const why = error instanceof Error ? error.message : String(error);
   return new CoralError({ code: "unavailable", message: `Cannot query the container runtime at ${path}: ${why}`, cause: error });
 }

@@ -1,4 +1,4 @@
-/** Detects from kernel and files where this process runs: on a machine, in a container, in a pod. */
+/** Detects from the kernel and files whether this process runs on a machine, in a container, or in a pod. */
 
 import { printable } from "../../base/escape-text.ts";
 import { processCgroup } from "../cgroups/process-cgroup.ts";
@@ -14,7 +14,7 @@ export interface OwnPod {
   namespace: string;
   /** Name of the agent's own container in it. */
   container: string;
-  /** By the downward API. */
+  /** From the downward API. */
   labels: ReadonlyMap<string, string>;
 }
 
@@ -22,7 +22,7 @@ export interface OwnPlace {
   isContainer: boolean;
   /** Null outside of Kubernetes. */
   pod: OwnPod | null;
-  /** In full; empty when unknown. */
+  /** Full id; empty when unknown. */
   containerId: string;
   /** Sees the machine's processes: its pid namespace is the first one. */
   isHostPid: boolean;
@@ -141,7 +141,7 @@ function isInContainer(
       hasOwnPids(root) && !/microsoft/i.test(root.readText("/proc/sys/kernel/osrelease", undefined, 256) ?? ""),
       "process 1 is not the machine's first",
     ],
-    // systemd, LXC and Podman set it for what they start.
+    // systemd, LXC and Podman set it for processes that they start.
     [/^[a-z][\w-]*$/.test(env["container"] ?? ""), `container=${printable(env["container"] ?? "", 32)}`],
   ];
   const found = signs.filter(([isThere]) => isThere).map(([, text]) => text);
@@ -164,22 +164,22 @@ function seesOtherContainers(root: HostRoot, cgroup: string, evidence: string[])
 /** <linux/capability.h>: CAP_SYS_CHROOT, CAP_SYS_PTRACE, CAP_SYS_ADMIN. */
 const enterMask = (1n << 18n) | (1n << 19n) | (1n << 21n);
 
-/** setns(2) for mounts wants chroot and admin, and /proc/<pid>/ns may be opened by those who may trace only. */
+/** setns(2) for mount namespaces needs SYS_CHROOT and SYS_ADMIN; opening /proc/<pid>/ns needs SYS_PTRACE. */
 function hasCapabilities(root: HostRoot): boolean {
   const bits = /^CapEff:\s*([0-9a-f]{1,16})$/m.exec(root.readText("/proc/self/status") ?? "")?.[1];
   return bits !== undefined && (BigInt(`0x${bits}`) & enterMask) === enterMask;
 }
 
-/** Numbers that kernels give the first one; since 6.18 it is a fixed one. */
+/** Inodes of the initial mount namespace; fixed since Linux 6.18. */
 const firstMountNamespaces = new Set(["mnt:[4026531840]", "mnt:[4026531841]", "mnt:[4026531832]"]);
 
-/** What runs in a container has mounts of its own, also when it sees the host's processes. */
+/** A process in a container has its own mount namespace, even with the host's pid namespace. */
 function isFirstMountNamespace(root: HostRoot): boolean {
   const own = root.readLink("/proc/self/ns/mnt");
   return own !== null && (firstMountNamespaces.has(own) || own === root.readLink("/proc/1/ns/mnt"));
 }
 
-/** In a pid namespace of its own, as far as the kernel reports it. */
+/** Whether this process is in a nested pid namespace, as far as the kernel reports it. */
 function hasOwnPids(root: HostRoot): boolean {
   const namespace = root.readLink("/proc/self/ns/pid");
   return namespace !== null && namespace !== firstPidNamespace && comm(root, 2) !== "kthreadd";

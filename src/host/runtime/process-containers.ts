@@ -10,7 +10,7 @@ import type { ContainerInfo } from "./container-directory.ts";
 import type { OwnPlace } from "./own-place.ts";
 
 export interface ProcessContainer extends ContainerInfo {
-  /** Its first process, as this agent numbers them. */
+  /** Pid of its first process in this agent's namespace. */
   pid: number;
 }
 

@@ -1,4 +1,4 @@
-/** The containers that a runtime knows. Loaded only where one answers. */
+/** Lists the containers of a runtime. Loaded only if a runtime responds. */
 
 import type { HostRoot } from "../files/host-root.ts";
 import type { ContainerInfo } from "./container-directory.ts";
@@ -39,7 +39,7 @@ export async function listRuntimeContainers(
   return (await list()).filter(isOurs).map((container) => ({ ...container, runtime: runtime.type, isOwn: isOwn(container) }));
 }
 
-/** Its first process by the host's numbers. */
+/** Pid of its first process in the host's namespace. */
 export async function runtimeProcess(
   { root, runtime }: Pick<RuntimeScope, "root" | "runtime">,
   containerId: string,

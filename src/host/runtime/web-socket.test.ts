@@ -4,7 +4,7 @@ import { exitIn } from "./cri-exec.ts";
 import { demultiplex } from "./docker-exec.ts";
 import { createFrameReader, encodeFrame } from "./web-socket.ts";
 
-/** As a server sends it: without a mask. */
+/** A frame as a server sends it: unmasked. */
 function serverFrame(first: number, data: Buffer): Buffer {
   const head =
     data.length < 126
@@ -43,13 +43,13 @@ describe("createFrameReader()", () => {
     serverFrame(0x88, Buffer.from([3, 232])),
   ]);
 
-  it("puts messages together, however they are cut", () => {
+  it("assembles messages, however they are split", () => {
     const random = seededRandom(7);
     for (let round = 0; round < 50; round++) {
       const pieces: Buffer[] = [];
       for (let at = 0; at < stream.length; ) {
         const length = 1 + Math.floor(random() * (round < 25 ? 40_000 : 5));
-        // Single bytes for the beginning only: the long one would take for ever.
+        // Single bytes for the first messages only: the long one would take too long.
         const end = at > 400 ? stream.length : at + length;
         pieces.push(stream.subarray(at, end));
         at = end;
@@ -93,7 +93,7 @@ describe("createFrameReader()", () => {
 });
 
 describe("demultiplex()", () => {
-  it("tells stdout from stderr, however it is cut", () => {
+  it("separates stdout from stderr, however the bytes are split", () => {
     const frame = (kind: number, text: string): Buffer =>
       Buffer.concat([Buffer.from([kind, 0, 0, 0, 0, 0, 0, text.length]), Buffer.from(text)]);
     const stream = Buffer.concat([frame(1, "out"), frame(2, "err"), frame(1, ""), frame(1, "more")]);

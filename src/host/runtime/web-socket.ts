@@ -92,11 +92,13 @@ function upgrade({ url, protocol, timeoutMs, signal }: WebSocketOptions): Promis
     asking.on("upgrade", (response, socket, head) => {
       if (response.headers["sec-websocket-accept"] === accept) return resolve({ socket, head });
       socket.destroy();
-      reject(new CoralError({ code: "invalid", message: "the container runtime's stream endpoint does not speak WebSocket" }));
+      reject(new CoralError({ code: "invalid", message: "the container runtime's stream endpoint does not support WebSocket" }));
     });
     asking.on("response", (response) => {
       response.resume();
-      reject(new CoralError({ code: "unavailable", message: `the container runtime's streams answered ${response.statusCode}` }));
+      reject(
+        new CoralError({ code: "unavailable", message: `the container runtime's stream endpoint returned HTTP ${response.statusCode}` }),
+      );
     });
     asking.on("error", reject);
     asking.end();
@@ -157,7 +159,7 @@ export function createFrameReader({ onMessage, onPing, onClose }: FrameHandlers)
 function frameAt(bytes: Buffer): { first: number; data: Buffer; endBytes: number } | null {
   const [first, second] = bytes;
   if (first === undefined || second === undefined) return null;
-  if ((second & 0x80) !== 0) throw broken("a server does not mask");
+  if ((second & 0x80) !== 0) throw broken("the server sent a masked frame");
   if ((first & 0x70) !== 0) throw broken("an extension that was not negotiated");
   const short = second & 0x7f;
   const startBytes = short < 126 ? 2 : short === 126 ? 4 : 10;

@@ -32,7 +32,7 @@ describe("clusterOwners()", () => {
     ).toEqual([1, 2, 3]);
   });
 
-  it("is PM2's workers instead of PM2", () => {
+  it("returns PM2's workers instead of PM2", () => {
     expect(
       ownersOf("PM2 v5.3.0: God", [
         { pid: 2, app: "a" },
@@ -41,7 +41,7 @@ describe("clusterOwners()", () => {
     ).toEqual([2, 3]);
   });
 
-  it("tells PM2's apps apart by their connections, then by their variables", () => {
+  it("distinguishes PM2's apps by their connections, then by their variables", () => {
     const workers = [
       { pid: 2, app: "a", ports: [80] },
       { pid: 3, app: "b" },
@@ -52,7 +52,7 @@ describe("clusterOwners()", () => {
     expect(ownersOf("PM2 v5.3.0: God", workers.slice(1).concat({ pid: 5, app: "c", ports: [] }))).toEqual([1]);
   });
 
-  it("leaves other programs alone", () => {
+  it("ignores other programs", () => {
     expect(ownersOf("nginx", [{ pid: 2, app: "a" }], [], "/usr/sbin/nginx")).toEqual([1]);
     expect(ownersOf("node", [{ pid: 2, app: "a", ports: null }])).toEqual([1]);
   });

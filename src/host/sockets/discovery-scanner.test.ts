@@ -119,7 +119,7 @@ describe("createDiscoveryScanner() on this machine", () => {
     }
   });
 
-  it("shows every worker of a forked server, also those that start later", async () => {
+  it("finds every worker of a forked server, including those that start later", async () => {
     using tree = createHostTree();
     const file = join(tree.root, "prefork.pl");
     writeFileSync(
@@ -145,8 +145,8 @@ describe("createDiscoveryScanner() on this machine", () => {
     }
   });
 
-  it("shows workers that are handed their socket long after their start within two scans", { timeout: 30_000 }, async () => {
-    // Each line on the standard input makes one more of the waiting workers listen.
+  it("finds workers that receive their socket long after their start within two scans", { timeout: 30_000 }, async () => {
+    // Each line on stdin makes one more of the waiting workers listen.
     const script = `
       const cluster = require("node:cluster"), net = require("node:net");
       cluster.schedulingPolicy = cluster.SCHED_NONE;
@@ -181,7 +181,7 @@ describe("createDiscoveryScanner() on this machine", () => {
     }
   });
 
-  it.runIf(spawnSync("unshare", ["-n", "true"]).status === 0)("sees into other network namespaces", async () => {
+  it.runIf(spawnSync("unshare", ["-n", "true"]).status === 0)("scans other network namespaces", async () => {
     const script = 'require("node:net").createServer().listen(7777, "0.0.0.0", () => console.log("ready"));';
     using tree = createHostTree({ "larder/server.js": script });
     const { child } = await startScript(tree.root, "larder", { before: ["unshare", "-n"] });
@@ -352,13 +352,13 @@ describe("createDiscoveryScanner() on a fixture", () => {
     const scan = await scanner.scan(request);
     const [listener] = at(scan.listeners, 80);
     expect(scan.ownersOf(listener!)).toEqual([20]);
-    // No command line: the process has ended by the time its facts are asked for.
+    // No command line: the process has exited before its facts are read.
     expect(scan.factsOf(20)).toBeNull();
     rmSync(join(tree.root, "proc/20"), { recursive: true });
     const later = await scanner.scan(request);
     expect(later.ownersOf(listener!)).toEqual([]);
     expect(later.limits).toMatchObject({ listenersWithoutProcess: 1, connectionsWithoutProcess: 1, unreadNamespaces: 0 });
-    // The whole table is gone: what was known stays until it can be read again.
+    // The whole table is gone: known sockets are kept until it can be read again.
     rmSync(join(tree.root, "proc/1/net"), { recursive: true });
     expect(await scanner.scan(request)).toMatchObject({ closed: [], limits: { unreadNamespaces: 1 } });
   });

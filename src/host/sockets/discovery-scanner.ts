@@ -1,4 +1,4 @@
-/** Scans everything that listens, serves and calls on this host. Keeps state between scans: what has not changed costs nothing. */
+/** Scans listeners, connections and their processes on this host. Keeps state between scans, so that unchanged sockets cost nothing. */
 
 import { remembered } from "../../base/remembered.ts";
 import { createReadTally, type HostRoot } from "../files/host-root.ts";
@@ -15,8 +15,8 @@ import {
   type ExecutableBuilds,
   type ExecutableFile,
 } from "../processes/executable-builds.ts";
-import { FactsMemory } from "../processes/facts-memory.ts";
-import { createEnvironmentMemory, type FactsRules, type ProcessFacts } from "../processes/process-facts.ts";
+import { FactsCache } from "../processes/facts-cache.ts";
+import { createEnvironmentCache, type FactsRules, type ProcessFacts } from "../processes/process-facts.ts";
 import {
   createProcessTable,
   namespaceInode,
@@ -50,19 +50,19 @@ export interface DiscoveryRequest {
 
 /** What a scan could not see. */
 export interface DiscoveryLimits {
-  /** Processes whose descriptors or namespaces may not be read. */
+  /** Processes whose descriptors or namespaces cannot be read. */
   deniedProcesses: number;
   listenersWithoutProcess: number;
   connectionsWithoutProcess: number;
   /** Processes, namespaces, sockets and descriptors above a limit. */
   cut: number;
-  /** Connections that were counted by their ends only. */
+  /** Connections that were only counted, by address pair. */
   folded: number;
   /** Namespaces that could not be read at all. */
   unreadNamespaces: number;
   /** Executables too large, or too many at once, to be hashed. */
   skippedBuilds: number;
-  /** Why some connections come without bytes and round-trip times; null when all have them. */
+  /** Why some connections have no byte counts and round-trip times; null if all have them. */
   withoutCounters: string | null;
 }
 
@@ -102,7 +102,7 @@ export interface DiscoveryScanner {
 }
 
 const maxNamespaces = 1024;
-/** A process that just started may not have given itself its title yet: it is read a second time. */
+/** A process that just started may not have set its title yet, so it is read again in the next scan. */
 const youngS = 60;
 const connectionStates = [socketStates.established, socketStates.synSent, socketStates.closeWait];
 
@@ -111,7 +111,7 @@ export function createDiscoveryScanner(root: HostRoot, options: DiscoveryScanner
 }
 
 /** What was skipped while reading the sockets of all namespaces. */
-interface LeftOut {
+interface Skipped {
   unreadNamespaces: number;
   cutNamespaces: number;
 }
@@ -126,7 +126,7 @@ class Scanner implements DiscoveryScanner {
   readonly #builds: ExecutableBuilds;
   readonly #scripts: ScriptBuilds;
   readonly #users: UserNames;
-  readonly #facts: FactsMemory;
+  readonly #facts: FactsCache;
   readonly #units = readKernelUnits();
 
   constructor(root: HostRoot, options: DiscoveryScannerOptions) {
@@ -139,16 +139,16 @@ class Scanner implements DiscoveryScanner {
     this.#builds = createExecutableBuilds(root);
     this.#scripts = createScriptBuilds(root);
     this.#users = createUserNames(root);
-    this.#facts = new FactsMemory({
+    this.#facts = new FactsCache({
       root,
       users: this.#users,
       containers: createContainerReader(root),
       builds: this.#builds,
       scripts: this.#scripts,
       pods: options.pods ?? noPodLabels,
-      places: new Map(),
+      cgroups: new Map(),
       commandLines: createCommandLines(),
-      environments: createEnvironmentMemory(root),
+      environments: createEnvironmentCache(root),
     });
   }
 
@@ -162,28 +162,28 @@ class Scanner implements DiscoveryScanner {
     const youngAfterTicks = (uptimeS - youngS) * this.#units.ticksPerS;
     this.#facts.begin({ rules: request.rules, scan: this.#table.scan, youngAfterTicks }, processes.removed);
     this.#tracker.beginScan(this.#table.scan);
-    const leftOut = await this.#readSockets(request, pacer);
+    const skipped = await this.#readSockets(request, pacer);
     const changes = this.#tracker.endScan((socket) => this.#owners.forgetSocket(socket.inode));
     await this.#search.run(processes, pacer);
     await this.#readFacts(pacer);
-    return { ...this.#sight(), ...changes, uptimeS, limits: this.#limits(processes, changes, leftOut) };
+    return { ...this.#view(), ...changes, uptimeS, limits: this.#limits(processes, changes, skipped) };
   }
 
   hashBuilds(signal?: AbortSignal): Promise<number> {
     return this.#builds.hashWaiting(signal);
   }
 
-  async #readSockets(request: DiscoveryRequest, pacer: Pacer): Promise<LeftOut> {
+  async #readSockets(request: DiscoveryRequest, pacer: Pacer): Promise<Skipped> {
     const tally = createReadTally();
     const { own, namespaces } = this.#namespaces();
     let unreadNamespaces = 0;
     for (const [inode, members] of [...namespaces].slice(0, maxNamespaces)) {
-      // Under the agent's own root its namespace is its own also when links may not be read.
+      // Under the agent's own root this is its own namespace, even if links cannot be read.
       const view = { members, isOwn: inode === own || (own === null && members[0] === this.#root.viewpoint) };
       for (const protocol of request.protocols) {
         const states = statesOf(protocol, request.connections);
-        const see = (socket: SocketView): void => this.#tracker.see(socket, protocol, inode);
-        if (await this.#reader.read(view, { protocol, states }, see, pacer, tally)) continue;
+        const observe = (socket: SocketView): void => this.#tracker.observe(socket, protocol, inode);
+        if (await this.#reader.read(view, { protocol, states }, observe, pacer, tally)) continue;
         this.#tracker.keep(inode);
         unreadNamespaces++;
       }
@@ -201,7 +201,7 @@ class Scanner implements DiscoveryScanner {
     return { own, namespaces };
   }
 
-  /** Of every process that holds a socket, here and in slices, so that later lookups are served from memory. */
+  /** Reads the facts of every process with a socket, in time slices, so that later lookups use the cache. */
   async #readFacts(pacer: Pacer): Promise<void> {
     const visited = new Set<number>();
     for (const sockets of [this.#tracker.listeners, this.#tracker.connections]) {
@@ -216,8 +216,8 @@ class Scanner implements DiscoveryScanner {
     }
   }
 
-  /** Queries about the host as of this scan. */
-  #sight(): Omit<DiscoveryScan, keyof SocketChanges | "uptimeS" | "limits"> {
+  /** Lookups in the state of this scan. */
+  #view(): Omit<DiscoveryScan, keyof SocketChanges | "uptimeS" | "limits"> {
     const root = this.#root;
     const [firstPort = 32_768, lastPort = 60_999] = fieldsOf(root.readText("/proc/sys/net/ipv4/ip_local_port_range") ?? "").map(Number);
     const addresses = new Map<number, readonly string[]>();
@@ -232,7 +232,7 @@ class Scanner implements DiscoveryScanner {
         const owners = this.#owners.of(socket.inode);
         const [owner] = owners;
         if (owner === undefined || owners.length > 1 || socket.role !== null) return owners;
-        return remembered(clusters, `${owner} ${socket.localPort}`, () => clusterOwners(owner, socket.localPort, this.#clusterSight()));
+        return remembered(clusters, `${owner} ${socket.localPort}`, () => clusterOwners(owner, socket.localPort, this.#clusterView()));
       },
       listenersOf: (socket) => this.#tracker.index.match(localEndOf(socket)),
       processOf: (pid) => this.#table.get(pid),
@@ -255,7 +255,7 @@ class Scanner implements DiscoveryScanner {
     };
   }
 
-  #clusterSight(): Parameters<typeof clusterOwners>[2] {
+  #clusterView(): Parameters<typeof clusterOwners>[2] {
     return {
       factsOf: (pid) => this.#facts.of(this.#table.get(pid)),
       childrenOf: (pid) => this.#table.childrenOf(pid),
@@ -266,7 +266,7 @@ class Scanner implements DiscoveryScanner {
     };
   }
 
-  #limits(processes: ProcessChanges, changes: SocketChanges, { unreadNamespaces, cutNamespaces }: LeftOut): DiscoveryLimits {
+  #limits(processes: ProcessChanges, changes: SocketChanges, { unreadNamespaces, cutNamespaces }: Skipped): DiscoveryLimits {
     const isWithoutOwner = (socket: TrackedSocket): boolean => this.#owners.of(socket.inode).length === 0;
     return {
       deniedProcesses: Math.max(processes.denied, this.#owners.denied),

@@ -1,7 +1,7 @@
 /**
- * Workers that get their socket after they started: their parent passes it on (Node's cluster), or they open it when they are ready.
- * The socket already has an owner then, so a plain search would not look for another one. Relatives of an owner that run the same program are read again
- * for a while when their number of descriptors changes.
+ * Finds workers that get a socket some time after their start: their parent passes it on (Node's cluster), or they open it when they are ready. The
+ * socket already has an owner by then, so a normal search would not find them. Relatives of an owner that run the same program are re-read for a
+ * while whenever their number of descriptors changes.
  */
 
 import type { ProcessEntry, ProcessTable } from "../processes/process-table.ts";
@@ -16,7 +16,7 @@ export interface LateWorkersOptions {
 }
 
 /** Each check costs one stat; a process without the socket after this many is not a worker. */
-const maxLooks = 60;
+const maxChecks = 60;
 /** Limit for processes that constantly open and close files. */
 const maxReads = 12;
 const maxWaiting = 2_000;
@@ -25,7 +25,7 @@ const maxAncestors = 8;
 
 interface Waiting {
   process: ProcessEntry;
-  looks: number;
+  checks: number;
   reads: number;
 }
 
@@ -49,7 +49,7 @@ export class LateWorkers {
       const [oldest] = waiting.keys();
       if (oldest !== undefined) waiting.delete(oldest);
     }
-    waiting.set(process.pid, { process, looks: 0, reads: 0 });
+    waiting.set(process.pid, { process, checks: 0, reads: 0 });
   }
 
   /** All relatives of the owners of a listener that run the same program. */
@@ -71,22 +71,22 @@ export class LateWorkers {
   }
 
   /** Reads the descriptors of candidates that changed or were only partially read, newest first; at most about `limit` descriptors. */
-  look(limit: number): void {
+  check(limit: number): void {
     const { table, owners, isAlive } = this.#options;
     this.#families.clear();
     let left = limit;
     for (const entry of [...this.#waiting.values()].reverse()) {
       const { process } = entry;
-      const isOver = entry.looks++ >= maxLooks || entry.reads >= maxReads || this.#holdsListener(process.pid);
+      const isOver = entry.checks++ >= maxChecks || entry.reads >= maxReads || this.#holdsListener(process.pid);
       if (isOver || table.get(process.pid)?.startTicks !== process.startTicks) {
         this.#waiting.delete(process.pid);
         continue;
       }
       if (left <= 0 || (owners.isReadWhole(process) && !owners.hasChanged(process))) continue;
-      const before = owners.looked;
+      const before = owners.descriptorsRead;
       owners.explore([process], isAlive, left, true);
       entry.reads++;
-      left -= owners.looked - before;
+      left -= owners.descriptorsRead - before;
     }
   }
 
@@ -107,7 +107,7 @@ export class LateWorkers {
   }
 }
 
-/** Programs that write what they do into their name (`gunicorn: worker`) keep what stands before the colon. */
+/** Compares the names up to a colon or blank: programs append their state (`gunicorn: worker`). */
 export function isSameProgram(one: ProcessEntry, other: ProcessEntry): boolean {
   const base = (name: string): string => name.split(/[:\s]/, 1)[0] ?? name;
   return base(one.name) === base(other.name);

@@ -32,7 +32,7 @@ export class LikelyOwners {
     }
   }
 
-  /** The likely ones, then all others. */
+  /** Likely owners, then all other processes. */
   *everyProcess(sockets: readonly TrackedSocket[], changes: ProcessChanges): Generator<ProcessEntry> {
     const given = new Set<number>();
     for (const entry of this.of(sockets, changes)) {

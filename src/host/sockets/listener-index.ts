@@ -1,10 +1,10 @@
-/** Ports that are, or were, listened on; they determine the server end of a connection. */
+/** Current and former listening ports; they determine the server end of a connection. */
 
 import { isWildcard } from "../../base/ip-address.ts";
 import type { SocketProtocol } from "./socket-source.ts";
 import type { TrackedSocket } from "./tracked-socket.ts";
 
-/** One end of a connection, or what a listener is bound to. */
+/** One end of a connection, or the address of a listener. */
 export interface LocalEnd {
   networkNamespace: number;
   protocol: SocketProtocol;
@@ -22,7 +22,7 @@ export interface ListenerIndex {
   wasListening(end: LocalEnd): boolean;
 }
 
-/** Ports remembered after their listeners ended; the oldest goes first. */
+/** Former ports; the oldest is evicted first. */
 const maxRetired = 4096;
 const none: readonly TrackedSocket[] = [];
 
@@ -32,7 +32,7 @@ function keyOf(protocol: SocketProtocol, port: number): number {
 }
 
 export function createListenerIndex(): ListenerIndex {
-  /** Of all namespaces together. */
+  /** For all namespaces. */
   const ports = new Map<number, TrackedSocket[]>();
   const retired = new Set<string>();
   const markOf = ({ networkNamespace, protocol, port }: LocalEnd, address: string): string =>

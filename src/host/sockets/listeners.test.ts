@@ -95,7 +95,7 @@ describe("scanListeners() on a fixture", () => {
 });
 
 describe("scanListeners() on this machine", () => {
-  it("names a script after its directory, with pid and start time", async () => {
+  it("names a script by its directory, with pid and start time", async () => {
     using tree = createHostTree({
       "pantry/server.js": 'const s = require("node:net").createServer().listen(0, "127.0.0.1", () => console.log(s.address().port));',
     });
@@ -118,7 +118,7 @@ describe("scanListeners() on this machine", () => {
     }
   });
 
-  it("shows both processes that hold one socket", async () => {
+  it("finds both processes that hold one socket", async () => {
     using tree = createHostTree({
       "worker.js":
         'for (let i = 0; i < 40; i++) require("node:fs").openSync("/dev/null");' +
@@ -131,7 +131,7 @@ describe("scanListeners() on this machine", () => {
     try {
       child.send("server", server);
       await once(child, "message");
-      // While the listener of a later process is looked for, the worker is read in part: the socket it was handed comes after many files.
+      // While the listener of a later process is searched, the worker is read in part: the socket it was handed comes after many files.
       await once(later.stdout, "data");
       const pids = async () => new Set((await scanHere()).listeners.filter((one) => one.port === port).map((one) => one.pid));
       await expect.poll(pids).toEqual(new Set([process.pid, child.pid]));
@@ -152,7 +152,7 @@ describe("scanListeners() on this machine", () => {
     }
   });
 
-  it.runIf(spawnSync("unshare", ["-n", "true"]).status === 0)("sees into other network namespaces", async () => {
+  it.runIf(spawnSync("unshare", ["-n", "true"]).status === 0)("scans other network namespaces", async () => {
     using tree = createHostTree({
       "larder/server.js": 'require("node:net").createServer().listen(7777, "0.0.0.0", () => console.log("ready"));',
     });

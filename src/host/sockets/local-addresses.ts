@@ -30,7 +30,7 @@ export function parseIfInet6(text: string): string[] {
   return addresses;
 }
 
-/** Without loopback and link-local ones, which mean another machine everywhere. `member` is a process inside: `/proc/42`. */
+/** Without loopback and link-local addresses, which are not unique. `member` is a process in the namespace: `/proc/42`. */
 export function readLocalAddresses(root: HostRoot, member: string): string[] {
   const ipv4 = parseFibTrie(root.readText(`${member}/net/fib_trie`, undefined, maxFileBytes) ?? "");
   const ipv6 = parseIfInet6(root.readText(`${member}/net/if_inet6`, undefined, maxFileBytes) ?? "");

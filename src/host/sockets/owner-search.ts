@@ -15,7 +15,7 @@ const maxBackoff = 6;
 const likelyDescriptors = 3_000;
 /** Descriptors read per scan to find owners of listeners that seem to have none. */
 const exploredPerScan = 250;
-/** Descriptors read per scan to find workers that got their socket late; the first scan starts from nothing, and a single question has no other. */
+/** Descriptors read per scan to find workers that got their socket late. More in the first scan, which may be the only one. */
 const workerDescriptors = { first: 5_000, later: 250 };
 
 export class OwnerSearch {
@@ -44,7 +44,7 @@ export class OwnerSearch {
     const sockets = this.#ownerless();
     if (this.#hasLostListener) this.#owners.explore(this.#table.values(), this.#isAlive, exploredPerScan);
     if (sockets.length > 0) await this.#search(sockets, changes, pacer);
-    this.#workers.look(this.#isFirst ? workerDescriptors.first : workerDescriptors.later);
+    this.#workers.check(this.#isFirst ? workerDescriptors.first : workerDescriptors.later);
   }
 
   async #search(sockets: readonly TrackedSocket[], changes: ProcessChanges, pacer: Pacer): Promise<void> {
@@ -54,7 +54,7 @@ export class OwnerSearch {
     const processes = isSweep ? this.#likely.everyProcess(sockets, changes) : this.#likely.of(sockets, changes);
     const isWorthTheRest = (unfound: number): boolean =>
       // Each unreadable process may own one of the listeners without an owner.
-      isSweep ? unfound > this.#owners.denied : this.#owners.looked < likelyDescriptors;
+      isSweep ? unfound > this.#owners.denied : this.#owners.descriptorsRead < likelyDescriptors;
     await this.#owners.find({ wanted, processes, isSweep, isAlive: this.#isAlive, isWorthTheRest }, pacer);
     for (const socket of sockets) {
       const isListener = socket.role === null;
@@ -74,7 +74,7 @@ export class OwnerSearch {
     return sockets.some((socket) => socket.searches > 0) && this.#table.scan - this.#lastSweep >= scansBetweenSweeps;
   }
 
-  /** After a sweep of all processes, another one is pointless for a while. */
+  /** Delays the next sweep of all processes: another one would not find more for a while. */
   #postpone(socket: TrackedSocket, wasSweep: boolean): void {
     const pause = wasSweep ? scansBetweenSweeps * 2 ** Math.min(maxBackoff, socket.searches) : 1;
     socket.searches++;

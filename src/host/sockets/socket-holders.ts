@@ -1,4 +1,4 @@
-/** Which process holds which socket, as far as known. Bounded by running processes and open sockets: both are removed when they end. */
+/** Known holders of sockets. Bounded by running processes and open sockets: both are removed when they end. */
 
 import type { ProcessEntry } from "../processes/process-table.ts";
 

@@ -16,7 +16,7 @@ const processOf = (pid: number, startTicks = 1): ProcessEntry => ({
   networkNamespace: 1,
   sinceScan: 1,
 });
-/** Numbers are inodes of sockets; texts are what else a descriptor may be. */
+/** Numbers are inodes of sockets; strings are targets of other descriptors. */
 const descriptors = (pid: number, held: Record<number, number | string>): Record<string, TreeEntry> =>
   Object.fromEntries(
     Object.entries(held).map(([fd, what]) => [`proc/${pid}/fd/${fd}`, { link: typeof what === "number" ? `socket:[${what}]` : what }]),
@@ -50,7 +50,7 @@ describe("createSocketOwners()", () => {
     using _ = tree;
     expect(await find(owners, [11, 13], [1, 2, 3])).toEqual([]);
     expect([owners.of(11), owners.of(13), owners.of(14)]).toEqual([[1], [2], []]);
-    expect(owners.looked).toBeLessThan(6);
+    expect(owners.descriptorsRead).toBeLessThan(6);
     expect(await find(owners, [99], [1, 2, 3])).toEqual([99]);
   });
 
@@ -69,7 +69,7 @@ describe("createSocketOwners()", () => {
     const { tree, owners } = open({ 1: { ...filler(3, 60), 99: 11 } });
     using _ = tree;
     expect(await find(owners, [11], [1], { rest: false })).toEqual([11]);
-    expect(owners.looked).toBeLessThan(40);
+    expect(owners.descriptorsRead).toBeLessThan(40);
     expect(await find(owners, [11], [1])).toEqual([]);
     expect(owners.of(11)).toEqual([1]);
   });
@@ -86,7 +86,7 @@ describe("createSocketOwners()", () => {
     await find(owners, [11, 12], [1]);
     tree.write(descriptors(1, { 5: 13 }));
     await find(owners, [13], [1], { alive: [11, 12, 13] });
-    expect([owners.of(13), owners.looked]).toEqual([[1], 1]);
+    expect([owners.of(13), owners.descriptorsRead]).toEqual([[1], 1]);
     rmSync(join(tree.root, "proc/1/fd/4"));
     tree.write(descriptors(1, { 4: 14 }));
     owners.forgetSocket(12);
@@ -124,11 +124,11 @@ describe("createSocketOwners()", () => {
     expect(owners.of(12)).toEqual([2]);
   });
 
-  it("bounds what it reads in a scan, and counts the rest", async () => {
+  it("bounds the descriptors read per scan, and counts the rest", async () => {
     const { tree, owners } = open({ 1: { ...filler(3, 30), 40: 11 }, 2: { ...filler(3, 30), 40: 12 } }, { perScan: 20 });
     using _ = tree;
     expect(await find(owners, [11, 12], [1, 2])).toEqual([11, 12]);
-    expect(owners.looked).toBe(20);
+    expect(owners.descriptorsRead).toBe(20);
     expect(owners.cut).toBeGreaterThan(20);
   });
 

@@ -1,6 +1,6 @@
 /**
- * Maps sockets to processes. The kernel exposes this only descriptor by descriptor, so the point is to read few: sockets whose owner
- * is known are not searched again, likely owners come first, and the search ends when all are found.
+ * Maps sockets to processes. The kernel exposes this only descriptor by descriptor, so the search reads as few as possible: sockets with a known
+ * owner are not searched again, likely owners come first, and the search ends when all are found.
  */
 
 import { createReadTally, type HostRoot } from "../files/host-root.ts";
@@ -44,7 +44,7 @@ export interface SocketOwners {
   socketsOf(pid: number): Iterable<readonly [descriptor: number, inode: number]>;
   /** Whether the process's number of descriptors changed since the last visit; true where the kernel does not report it cheaply. */
   hasChanged(process: ProcessEntry): boolean;
-  /** Whether all descriptors of the process were read at least once; a search stops as soon as it has found what it looks for. */
+  /** Whether all descriptors of the process were read at least once; a search stops as soon as it has found its sockets. */
   isReadWhole(process: ProcessEntry): boolean;
   forgetProcess(pid: number): void;
   forgetSocket(inode: number): void;
@@ -55,13 +55,13 @@ export interface SocketOwners {
   /** Descriptors skipped in this scan because of the limit. */
   readonly cut: number;
   /** Descriptors read in this scan. */
-  readonly looked: number;
+  readonly descriptorsRead: number;
 }
 
 /** Sockets are adjacent in descriptor tables: after this many other descriptors in a row, the rest of the process is deferred. */
-const patience = 5;
+const maxMisses = 5;
 /** The same before the first socket: runtimes open a dozen pipes and event descriptors at start. */
-const initialPatience = 24;
+const maxInitialMisses = 24;
 
 export function createSocketOwners(root: HostRoot, limits: SocketOwnerLimits = {}): SocketOwners {
   return new ProcSocketOwners(root, limits.perScan ?? 100_000);
@@ -170,7 +170,7 @@ class ProcSocketOwners implements SocketOwners {
     return this.#cut;
   }
 
-  get looked(): number {
+  get descriptorsRead(): number {
     return this.#perScan - this.#budget;
   }
 
@@ -193,7 +193,7 @@ class ProcSocketOwners implements SocketOwners {
   #read({ holder, walk }: Visit, aim: Aim, toTheEnd: boolean): boolean {
     const tally = createReadTally();
     let misses = 0;
-    let limit = holder.sockets.size > 0 ? patience : initialPatience;
+    let limit = holder.sockets.size > 0 ? maxMisses : maxInitialMisses;
     for (; walk.left > 0; walk.advance()) {
       if (this.#budget <= 0 || aim.wanted.size === 0 || (misses >= limit && !toTheEnd)) return false;
       const descriptor = walk.current;
@@ -210,7 +210,7 @@ class ProcSocketOwners implements SocketOwners {
       this.#note(holder, descriptor, inode ?? 0, aim);
       if (inode) {
         misses = 0;
-        limit = patience;
+        limit = maxMisses;
       } else misses++;
     }
     holder.wholeScan = this.#scan;

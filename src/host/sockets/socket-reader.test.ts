@@ -24,9 +24,9 @@ const view = (inode: number): SocketView => ({
   localAddress: () => "0.0.0.0",
   remoteAddress: () => "0.0.0.0",
 });
-const dumperOf = (sockets: number[], asked: unknown[] = []): SocketDumper => ({
+const dumperOf = (sockets: number[], requests: unknown[] = []): SocketDumper => ({
   open: (request) => {
-    asked.push({ protocol: request.protocol, family: request.family, isOwn: request.namespace === null });
+    requests.push({ protocol: request.protocol, family: request.family, isOwn: request.namespace === null });
     let left = request.family === 4 ? sockets : [];
     return {
       next: (visit) => {
@@ -48,9 +48,9 @@ async function read(files: Record<string, TreeEntry>, dumper: SocketDumper | nul
   using tree = createHostTree({ "proc/1/ns/net": { link: "/dev/null" }, "proc/thread-self/ns/net": { link: "/dev/null" }, ...files });
   const reader = createSocketReader(createHostRoot(tree.root), dumper);
   const found: number[] = [];
-  const ask = () =>
+  const readAgain = () =>
     reader.read({ members, isOwn }, { protocol: "tcp", states: [10] }, ({ inode }) => found.push(inode), createPacer(), createReadTally());
-  return { wasRead: await ask(), found, fallback: reader.fallback, ask };
+  return { wasRead: await readAgain(), found, fallback: reader.fallback, readAgain };
 }
 
 describe("createSocketReader()", () => {
@@ -59,25 +59,25 @@ describe("createSocketReader()", () => {
   });
 
   it("uses netlink, only for what the namespace has", async () => {
-    const asked: unknown[] = [];
+    const requests: unknown[] = [];
     const sockstat = {
       "proc/1/net/sockstat": "sockets: used 9\nTCP: inuse 4 orphan 0\nUDP: inuse 0\n",
       "proc/1/net/sockstat6": "TCP6: inuse 0\n",
     };
-    expect(await read(sockstat, dumperOf([7], asked))).toMatchObject({ wasRead: true, found: [7], fallback: null });
-    expect(asked).toEqual([{ protocol: "tcp", family: 4, isOwn: true }]);
-    expect(await read({}, dumperOf([7], asked), { isOwn: false })).toMatchObject({ wasRead: true, found: [7] });
-    expect(asked.slice(1)).toEqual([
+    expect(await read(sockstat, dumperOf([7], requests))).toMatchObject({ wasRead: true, found: [7], fallback: null });
+    expect(requests).toEqual([{ protocol: "tcp", family: 4, isOwn: true }]);
+    expect(await read({}, dumperOf([7], requests), { isOwn: false })).toMatchObject({ wasRead: true, found: [7] });
+    expect(requests.slice(1)).toEqual([
       { protocol: "tcp", family: 4, isOwn: false },
       { protocol: "tcp", family: 6, isOwn: false },
     ]);
   });
 
   it("falls back to the tables if netlink fails, and reports why", async () => {
-    const { found, fallback, ask } = await read({ "proc/1/net/tcp": line(1) }, refusing);
+    const { found, fallback, readAgain } = await read({ "proc/1/net/tcp": line(1) }, refusing);
     expect([found, fallback]).toEqual([[1], "not permitted"]);
     // Netlink is not retried; by now even the tables are gone.
-    expect(await ask()).toBe(false);
+    expect(await readAgain()).toBe(false);
   });
 
   it("does not use netlink if tables are requested", async () => {

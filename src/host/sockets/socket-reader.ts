@@ -1,4 +1,4 @@
-/** Reads the sockets of a namespace by netlink where that works, and from the text tables where it does not. */
+/** Reads the sockets of a namespace by netlink, and from the text tables as a fallback. */
 
 import type { HostRoot, ReadTally } from "../files/host-root.ts";
 import type { Pacer } from "../files/pacer.ts";
@@ -6,7 +6,7 @@ import { type SocketDumper, type SocketProtocol, type VisitSocket } from "./sock
 import { readSocketTable } from "./socket-table.ts";
 
 export interface NamespaceView {
-  /** Processes inside, as paths: `/proc/42`. The first that can be read counts. */
+  /** Processes in the namespace, as paths: `/proc/42`. The first readable one is used. */
   members: readonly string[];
   /** True for the agent's own. */
   isOwn: boolean;
@@ -21,7 +21,7 @@ export interface SocketReader {
     pacer: Pacer,
     tally: ReadTally,
   ): Promise<boolean>;
-  /** Why some sockets come without counters; null while netlink does everything. */
+  /** Why some sockets have no counters; null while netlink works. */
   readonly fallback: string | null;
 }
 

@@ -37,7 +37,7 @@ export interface SocketDump {
 export interface SocketDumper {
   /** False while the text tables are preferred; checked at each read. Default true. */
   isWanted?: () => boolean;
-  /** Throws when it cannot be done here, or not for this protocol. The descriptors are those of `/proc/<pid>/ns/net`; null: the own one. */
+  /** Throws if dumps are not possible here, or not for this protocol. The descriptors are those of `/proc/<pid>/ns/net`; null: the agent's own. */
   open(request: {
     namespace: { fd: number; ownFd: number } | null;
     protocol: SocketProtocol;

@@ -23,7 +23,7 @@ const view = (inode: number, local: string, remote = "0.0.0.0:0", more: Partial<
   ...more,
 });
 
-type Sight = [socket: SocketView, namespace?: number, protocol?: SocketProtocol];
+type Observation = [socket: SocketView, namespace?: number, protocol?: SocketProtocol];
 
 class Scans {
   readonly tracker: SocketTracker;
@@ -34,9 +34,9 @@ class Scans {
     this.tracker = createSocketTracker(options);
   }
 
-  next(...sights: Sight[]): SocketChanges {
+  next(...observations: Observation[]): SocketChanges {
     this.tracker.beginScan(++this.#number);
-    for (const [socket, namespace = 1, protocol = "tcp"] of sights) this.tracker.see(socket, protocol, namespace);
+    for (const [socket, namespace = 1, protocol = "tcp"] of observations) this.tracker.observe(socket, protocol, namespace);
     return this.tracker.endScan((socket) => this.forgotten.push(socket.inode));
   }
 }
@@ -46,7 +46,7 @@ const roles = ({ opened }: SocketChanges): string[] => opened.map(({ inode, role
 describe("createSocketTracker()", () => {
   it("reports new, kept and closed sockets with their last counters", () => {
     const scans = new Scans();
-    const call = (bytesSent: number): Sight => [view(5, "10.0.0.1:40000", "10.0.0.2:443", { bytesSent, rttUs: 9 })];
+    const call = (bytesSent: number): Observation => [view(5, "10.0.0.1:40000", "10.0.0.2:443", { bytesSent, rttUs: 9 })];
     expect(roles(scans.next(call(10)))).toEqual(["5 client"]);
     expect(scans.next(call(70))).toMatchObject({ opened: [], closed: [] });
     expect(scans.tracker.connections.get(5)).toMatchObject({ bytesSent: 70, rttUs: 9, sinceScan: 1, lastScan: 2 });
@@ -69,13 +69,13 @@ describe("createSocketTracker()", () => {
     ["all addresses of both families, for IPv6", ":::80", "2001:db8::1:80", "server"],
     ["another address", "127.0.0.1:80", "10.0.0.1:80", "client"],
     ["another port", "0.0.0.0:81", "10.0.0.1:80", "client"],
-  ])("makes the end of a listener on %s the server", (_name, listener, local, role) => {
-    // The listener may come after its connection: tables are read one by one.
+  ])("assigns the server role to the end of a listener on %s", (_name, listener, local, role) => {
+    // The listener may be read after its connection: tables are read one by one.
     const changes = new Scans().next([view(2, local, "10.0.0.9:50000")], [view(1, listener)]);
     expect(roles(changes)).toEqual([`2 ${role}`]);
   });
 
-  it("knows both ends of a connection on one host", () => {
+  it("tracks both ends of a connection on one host", () => {
     const changes = new Scans().next(
       [view(1, "0.0.0.0:80")],
       [view(2, "127.0.0.1:50000", "127.0.0.1:80")],
@@ -103,7 +103,11 @@ describe("createSocketTracker()", () => {
 
   it("treats unconnected UDP sockets as listeners", () => {
     const scans = new Scans();
-    const udp = (inode: number, local: string, remote?: string): Sight => [view(inode, local, remote, { state: remote ? 1 : 7 }), 1, "udp"];
+    const udp = (inode: number, local: string, remote?: string): Observation => [
+      view(inode, local, remote, { state: remote ? 1 : 7 }),
+      1,
+      "udp",
+    ];
     expect(roles(scans.next(udp(1, "0.0.0.0:53"), udp(2, "10.0.0.1:53", "10.0.0.9:5000"), udp(3, "10.0.0.1:40000", "8.8.8.8:53")))).toEqual(
       ["2 server", "3 client"],
     );
@@ -114,7 +118,7 @@ describe("createSocketTracker()", () => {
     expect(new Scans().next([view(0, "10.0.0.1:80", "10.0.0.9:1")]).opened).toEqual([]);
   });
 
-  it("notices a reused inode", () => {
+  it("detects a reused inode", () => {
     const scans = new Scans();
     scans.next([view(5, "10.0.0.1:40000", "10.0.0.2:443")], [view(6, "0.0.0.0:80")]);
     const changes = scans.next([view(5, "10.0.0.1:40001", "10.0.0.2:443")], [view(6, "0.0.0.0:81")]);
@@ -131,14 +135,14 @@ describe("createSocketTracker()", () => {
     expect(scans.tracker.listeners.size).toBe(1);
   });
 
-  it("counts connections above the limit by their ends", () => {
+  it("counts connections above the limit by address pair", () => {
     const scans = new Scans({ maxConnections: 4 });
-    const kept = Array.from({ length: 4 }, (_, index): Sight => [view(90 + index, `10.0.0.1:${30_000 + index}`, "10.0.0.5:22")]);
+    const kept = Array.from({ length: 4 }, (_, index): Observation => [view(90 + index, `10.0.0.1:${30_000 + index}`, "10.0.0.5:22")]);
     const served = Array.from(
       { length: 3 },
-      (_, index): Sight => [view(100 + index, "10.0.0.1:80", `10.0.0.9:${50_000 + index}`, { bytesSent: 5, bytesReceived: 1 })],
+      (_, index): Observation => [view(100 + index, "10.0.0.1:80", `10.0.0.9:${50_000 + index}`, { bytesSent: 5, bytesReceived: 1 })],
     );
-    const called: Sight = [view(200, "10.0.0.1:40000", "10.0.0.7:443")];
+    const called: Observation = [view(200, "10.0.0.1:40000", "10.0.0.7:443")];
     const { opened, folded, cut } = scans.next([view(1, "0.0.0.0:80")], ...kept, ...served, called);
     expect([opened.length, cut]).toEqual([4, 0]);
     const ends = { networkNamespace: 1, protocol: "tcp", localAddress: "10.0.0.1" };

@@ -12,7 +12,7 @@ export interface SocketChanges {
   /** Connections and attempts that are gone. */
   closed: TrackedSocket[];
   folded: FoldedConnections[];
-  /** Connections for which not even a folded row was left. */
+  /** Connections that did not fit into folded rows either. */
   cut: number;
 }
 
@@ -30,7 +30,7 @@ export interface SocketTracker {
   /** Listeners above the limit. */
   readonly cutListeners: number;
   beginScan(scan: number): void;
-  see(view: SocketView, protocol: SocketProtocol, networkNamespace: number): void;
+  observe(view: SocketView, protocol: SocketProtocol, networkNamespace: number): void;
   /** A namespace could not be read this time: its sockets are assumed to be unchanged. */
   keep(networkNamespace: number): void;
   /** Closes sockets that were not seen; `forget` is called for each. */
@@ -71,8 +71,8 @@ class Tracker implements SocketTracker {
     this.#cutListeners = 0;
   }
 
-  see(view: SocketView, protocol: SocketProtocol, networkNamespace: number): void {
-    // Without an inode no process holds it: waiting to be accepted, or closed already.
+  observe(view: SocketView, protocol: SocketProtocol, networkNamespace: number): void {
+    // Without an inode no process holds the socket: it waits for accept(2), or is closed already.
     if (view.inode === 0) return;
     const isListener = isListening(view, protocol);
     const known = (isListener ? this.listeners : this.connections).get(view.inode);
@@ -100,7 +100,7 @@ class Tracker implements SocketTracker {
     return { opened: this.#opened, closed, folded, cut: this.#cut + cut };
   }
 
-  /** `before`: a listener whose inode was given to this one. */
+  /** `before`: a former listener with the same inode. */
   #addListener(socket: TrackedSocket, before: TrackedSocket | undefined): void {
     if (this.listeners.size >= this.#maxListeners) {
       this.#cutListeners++;

@@ -1,11 +1,11 @@
 import type { LocalEnd } from "./listener-index.ts";
 import type { SocketProtocol, SocketView } from "./socket-source.ts";
 
-/** One socket from the scan that first saw it to the one that missed it. Numbers are those of the last scan. */
+/** One socket, from the scan that first found it to the one that missed it. Values are those of the last scan. */
 export interface TrackedSocket {
   readonly inode: number;
   readonly protocol: SocketProtocol;
-  /** Inode of the network namespace; 0 when it may not be read. */
+  /** Inode of the network namespace; 0 if access is denied. */
   readonly networkNamespace: number;
   /** IPv4 in IPv6 is IPv4 here. */
   readonly localAddress: string;

@@ -13,12 +13,12 @@ export interface FactsContext {
   youngAfterTicks: number;
 }
 
-/** A container's name may become known late; everything else is settled by the first reading. */
+/** Facts that a re-read keeps. Only the origin of a program in a container may change, when the runtime reports the container's name late. */
 function settledIn({ origin, containerId, program }: ProcessFacts): SettledFacts {
   return { origin: origin.kind === "program" && containerId !== null ? undefined : origin, program: program ?? undefined };
 }
 
-export class FactsMemory {
+export class FactsCache {
   readonly #sources: FactsSources;
   readonly #known = new Map<number, { facts: ProcessFacts; validUntil: number }>();
   #context: FactsContext | undefined;
@@ -29,7 +29,7 @@ export class FactsMemory {
 
   /** A scan begins; `removed` have ended since the last one. */
   begin(context: FactsContext, removed: readonly ProcessEntry[]): void {
-    // New rules may change every name and what is masked.
+    // New rules may change every name and every redaction.
     if (this.#context?.rules !== context.rules) {
       this.#known.clear();
       this.#sources.environments?.clear();
@@ -42,12 +42,12 @@ export class FactsMemory {
   of(entry: ProcessEntry | undefined): ProcessFacts | null {
     if (!entry || !this.#context) return null;
     const { rules, scan, youngAfterTicks } = this.#context;
-    const memory = this.#known.get(entry.pid);
-    const isSame = memory?.facts.entry.startTicks === entry.startTicks && memory.facts.entry.execMark === entry.execMark;
-    if (memory && isSame && scan < memory.validUntil) return memory.facts;
-    const facts = readProcessFacts(this.#sources, entry, rules, isSame && memory ? settledIn(memory.facts) : undefined);
+    const known = this.#known.get(entry.pid);
+    const isSame = known?.facts.entry.startTicks === entry.startTicks && known.facts.entry.execMark === entry.execMark;
+    if (known && isSame && scan < known.validUntil) return known.facts;
+    const facts = readProcessFacts(this.#sources, entry, rules, isSame && known ? settledIn(known.facts) : undefined);
     const isYoung = !isSame && entry.startTicks > youngAfterTicks;
-    // Spread, so that not all are read again in the same scan.
+    // Spread by pid, so that not all are re-read in the same scan.
     if (facts) this.#known.set(entry.pid, { facts, validUntil: scan + (isYoung ? 1 : factsScans + (entry.pid % factsScans)) });
     return facts;
   }
