@@ -203,7 +203,7 @@ describe("POST /v1/services", () => {
 
   it.each([
     [undefined, 'Cannot connect services: the request has no "services" list'],
-    [{ services: [] }, "the request has no list"],
+    [{ services: [] }, "the request has no"],
     [{ services: [{ name: "a b", port: 1 }] }, '"a b" is not a name'],
     [{ services: [{ name: "a", port: 70_000 }] }, "port 70000 is not between 1 and 65535"],
     [
