@@ -66,7 +66,7 @@ export function runAgentLoops(parts: AgentLoopParts, signal: AbortSignal): Promi
       },
       signal,
     ),
-    every(lossIntervalMs, "Recording metric losses", () => parts.metricIntake.tellLosses()),
+    every(lossIntervalMs, "Recording metric losses", () => parts.metricIntake.reportLosses()),
     every(
       () => (parts.logTails.isIdle ? noTailIntervalMs : tailIntervalMs),
       "Reading logs",

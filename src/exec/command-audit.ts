@@ -1,13 +1,13 @@
 /** Audit records of a command. The agent keeps them in a hash chain; this room only emits them. */
 
-/** The caller, as the colony or the control socket knows it. */
+/** The caller, as identified by the colony or the control socket. */
 export interface CommandCaller {
   /** `token:abc`, `local:uid=1000`. */
   name: string;
-  /** Address or socket it came by. */
+  /** Address or socket of the connection. */
   from: string;
   through: "cli" | "mcp" | "http" | "llm";
-  /** Id of the question to a model that led to the command; empty otherwise. */
+  /** Id of the user's question that a model was answering; empty otherwise. */
   questionId: string;
 }
 
@@ -26,7 +26,7 @@ export interface CommandAuditEntry {
   where: string;
   /** Redacted, bounded. */
   command: string;
-  /** Name of the rule of the policy that decided. */
+  /** The policy rule that decided. */
   rule: string;
   /** The user it runs as. */
   user: string;

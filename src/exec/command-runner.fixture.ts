@@ -1,4 +1,4 @@
-/** A runner for tests: settings that can be changed, and an audit that is kept in a list. */
+/** A runner for tests, with modifiable settings and an audit in memory. */
 
 import { randomUUID } from "node:crypto";
 import { chmod, mkdtemp, rm } from "node:fs/promises";
@@ -54,7 +54,7 @@ export function testOrder(order: Partial<CommandOrder> = {}): CommandOrder {
 export interface TestRunner extends AsyncDisposable {
   runner: CommandRunner;
   audit: CommandAuditEntry[];
-  /** From the order to its end, with all it wrote. */
+  /** Runs an order to its end, and collects its output. */
   run(order: Partial<CommandOrder>, input?: string): Promise<CommandEnd & { stdout: string; stderr: string; commandId: string }>;
 }
 

@@ -173,7 +173,7 @@ describe("CommandRunner", () => {
   });
 
   it.each(["LD_PRELOAD", "BASH_ENV", "GLIBC_TUNABLES", "LD_AUDIT"])(
-    "does not take %s from a caller, whatever the profile",
+    "rejects the variable %s from a caller, in every profile",
     async (name) => {
       await expect(create().run({ argv: ["true"], environment: { [name]: "/tmp/x.so" } })).rejects.toThrow(
         `Cannot set the variable "${name}"`,
@@ -226,7 +226,7 @@ describe("CommandRunner", () => {
     expect(sorted).toMatchObject({ stdout: "19999\n", stderr: "", exitCode: 0 });
     await expect(run({ text: "sort -S 1K" })).rejects.toThrow('option "-S" is not allowed');
     await expect(run({ text: "ps aux | tac" })).rejects.toThrow("temporary file");
-    // Both ways of starting a program: from scratch, and from a process that waits.
+    // Both ways of starting a program: directly, and from a prepared process.
     for (let round = 0; round < 2; round++) {
       const { stdout } = await run({ text: "cat /proc/self/limits" });
       expect(stdout).toMatch(/^Max file size\s+0\s+0\s+bytes/m);
@@ -299,7 +299,7 @@ describe("CommandRunner", () => {
     await expect(readFile(canary)).rejects.toThrow("ENOENT");
   });
 
-  it("denies everything with the profile off, rules or not", async () => {
+  it("denies everything with the profile off, with and without rules", async () => {
     await expect(create({ profile: "off", rules: [testRule({ action: "allow" })] }).run({ text: "true" })).rejects.toThrow(
       "exec.profile: off",
     );
@@ -315,7 +315,7 @@ describe("CommandRunner", () => {
 });
 
 describe("run", () => {
-  it("names the program as a service and keeps a detached one running without its caller", async () => {
+  it("names the program as a service, and keeps a detached one running without its caller", async () => {
     const launched: string[] = [];
     const runner = create(
       {},
@@ -347,7 +347,7 @@ describe("run", () => {
     await expect.poll(() => launched).toEqual(["+worker", "-worker"]);
   });
 
-  it("needs a rule under the read-only profile, and still gets its service name", async () => {
+  it("requires a rule under the read-only profile, and still sets the service name", async () => {
     await expect(create({ profile: "diagnostics" }).run({ kind: "run", argv: ["sh", "-c", "true"] })).rejects.toThrow("has no run");
     const rules = [testRule({ action: "allow", program: ["sh"], kind: ["run"] })];
     const end = await create({ profile: "diagnostics", rules }).run({

@@ -10,7 +10,7 @@ import type { AuditPhase, CommandAudit, CommandAuditEntry, CommandCaller } from 
 import { CommandLauncher, type PreparedCommand, usesRuntime } from "./launch-command.ts";
 import { type ApprovalDecision, Approvals } from "./policy/approvals.ts";
 import type { ExecSettings } from "./policy/exec-settings.ts";
-import { formatCommand, parseCommand, type Stage, stageOfWords } from "./policy/parse-command.ts";
+import { formatCommand, parseCommand, type Stage, stageOfArgv } from "./policy/parse-command.ts";
 import { type AllowedStage, decide, refusal, ruleWarnings } from "./policy/policy.ts";
 import { commandEnvironment } from "./processes/command-environment.ts";
 import type { CommandGroups } from "./processes/command-groups.ts";
@@ -25,7 +25,7 @@ export interface CommandOrder {
   /** UUID. */
   commandId: string;
   kind: "exec" | "shell" | "run";
-  /** One program with its arguments; or, when empty, `text`. A shell may have neither. */
+  /** One program with its arguments; if empty, `text` is used. A shell may have neither. */
   argv: readonly string[];
   text: string;
   target: PlaceWanted;
@@ -54,7 +54,7 @@ export interface CommandRunnerOptions {
   environment: () => string;
   audit: CommandAudit;
   pidsOf: (service: string) => Promise<readonly number[]>;
-  /** Names of the services that one of these processes belongs to. Default: unknown. */
+  /** Names of the services of these processes. Default: unknown. */
   servicesOf?: (isMeant: (pid: number) => boolean) => readonly string[];
   /** Why the agent's runtime does not support this kind of command, with the fix; null if it does. Default: supported. */
   absent?: (kind: CommandOrder["kind"]) => { reason: string; fix: string } | null;
@@ -88,7 +88,7 @@ export interface HeldCommand {
   expiresAtMs: number;
 }
 
-/** What is known about a command so far, for its audit entries. */
+/** Facts about a command so far, for its audit entries. */
 interface Known {
   order: CommandOrder;
   command: string;
@@ -156,7 +156,7 @@ export class CommandRunner implements AsyncDisposable {
       if (this.#running.size + this.#reserved < maxRunning) return prepared;
       throw new CoralError({
         code: "exhausted",
-        message: `Cannot run a command: ${maxRunning} commands run on this host already (exec.max_running); try again`,
+        message: `Cannot run a command: ${maxRunning} commands are running on this host already (exec.max_running); try again later`,
       });
     } catch (error) {
       const problem = CoralError.from(error);
@@ -170,12 +170,12 @@ export class CommandRunner implements AsyncDisposable {
     const settings = this.#options.settings();
     if (!/^[0-9a-f]{8}(?:-[0-9a-f]{4}){3}-[0-9a-f]{12}$/.test(order.commandId))
       throw new CoralError({ code: "invalid", message: "Cannot run a command: its id is not a UUID" });
-    // The sender may have resolved another agent than this one.
+    // The colony may have sent the command to the wrong agent.
     const absent = this.#options.absent?.(order.kind) ?? null;
     if (absent) throw new CoralError({ code: "unsupported", message: `Cannot ${order.kind} here: ${absent.reason}; ${absent.fix}` });
     if (settings.profile === "off") {
       known.rule = "profile off";
-      throw refusal({ rule: known.rule, why: "commands are switched off on this host (exec.profile: off)" });
+      throw refusal({ rule: known.rule, why: "commands are disabled on this host (exec.profile: off)" });
     }
     const place = await findPlace(order.target, this.#options, signal);
     known.where = place.where;
@@ -186,7 +186,7 @@ export class CommandRunner implements AsyncDisposable {
       kind: order.kind,
       caller: order.caller.name,
       targets: ruleTargets(order.target, place),
-      // Expensive: it reads every process of every service. So only if a rule needs it.
+      // Only if a rule needs it: it reads every process of every service.
       neighbours: settings.rules.some(({ target }) => target.length > 0) ? neighbourTargets(place, this.#options) : [],
       isUnnamed: place.isUnnamed,
       environment: this.#options.environment(),
@@ -242,7 +242,7 @@ export class CommandRunner implements AsyncDisposable {
     });
   }
 
-  /** The audit entry comes first: nothing runs without one. */
+  /** Writes the audit entry first: nothing runs without one. */
   async #begin(known: Known, prepared: PreparedCommand, signal: AbortSignal): Promise<StartedCommand> {
     const { order } = known;
     this.#reserved++;
@@ -352,21 +352,21 @@ function wordsOf({ argv, text }: CommandOrder): string {
 const shells = ["/bin/bash", "/usr/bin/bash", "/bin/ash", "/bin/sh"];
 
 function stagesOf(order: CommandOrder, { files }: Place): Stage[] {
-  if (order.argv.length > 0) return [stageOfWords(order.argv)];
+  if (order.argv.length > 0) return [stageOfArgv(order.argv)];
   if (order.text.trim() !== "") return parseCommand(order.text);
   if (order.kind !== "shell") throw new CoralError({ code: "usage", message: "Cannot run a command: it is empty" });
-  return [stageOfWords([files.isUnseen ? "/bin/sh" : (shells.find((path) => files.resolve(path) !== null) ?? "/bin/sh")])];
+  return [stageOfArgv([files.isUnseen ? "/bin/sh" : (shells.find((path) => files.resolve(path) !== null) ?? "/bin/sh")])];
 }
 
 function checkFit(order: CommandOrder, stages: readonly Stage[]): void {
   if (order.terminal && stages.length > 1)
-    throw new CoralError({ code: "usage", message: "Cannot run a pipeline at a terminal: run one program, or leave the terminal out" });
+    throw new CoralError({ code: "usage", message: "Cannot run a pipeline at a terminal: run one program, or omit the terminal" });
   if (order.kind === "shell" && !order.terminal) throw new CoralError({ code: "usage", message: "Cannot open a shell without a terminal" });
   if (order.kind === "run" && stages.length > 1)
     throw new CoralError({ code: "usage", message: "Cannot run a pipeline as a service: run one program" });
   const { workingDirectory } = order;
   if (workingDirectory !== "" && (!workingDirectory.startsWith("/") || workingDirectory.includes("\0")))
-    throw new CoralError({ code: "usage", message: `Cannot work in "${workingDirectory}": write an absolute path` });
+    throw new CoralError({ code: "usage", message: `Cannot use working directory "${workingDirectory}": not an absolute path` });
 }
 
 function checkRuntimeFit({ workingDirectory, environment }: CommandOrder, stages: readonly AllowedStage[]): void {
@@ -379,7 +379,7 @@ function checkRuntimeFit({ workingDirectory, environment }: CommandOrder, stages
   if (workingDirectory === "" && Object.keys(environment).length === 0) return;
   throw new CoralError({
     code: "unsupported",
-    message: "Cannot set a directory or variables: the container's runtime starts programs here, and accepts neither",
+    message: "Cannot set a directory or variables: the container's runtime starts the program, and supports neither",
   });
 }
 

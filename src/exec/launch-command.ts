@@ -8,7 +8,7 @@ import { commandVariable } from "./processes/command-environment.ts";
 import { type CommandGroups, type GroupLimits, openCommandGroups } from "./processes/command-groups.ts";
 import type { Place } from "./processes/find-place.ts";
 import { type CommandUser, findGroups } from "./processes/find-user.ts";
-import { launchOrder, launchWords, mayEnterNamespaces } from "./processes/launch.ts";
+import { launchArgv, launchOrder, mayEnterNamespaces } from "./processes/launch.ts";
 import { newMarkGroup, ProcessTree } from "./processes/process-tree.ts";
 import { ReadyLaunches } from "./processes/ready-launches.ts";
 import { runInContainer } from "./processes/run-in-container.ts";
@@ -18,7 +18,7 @@ import type { CommandBounds, RunningCommand } from "./processes/running-command.
 import { createSpawner, type Spawner } from "./processes/spawner.ts";
 import { startWatchdog, type Watchdog } from "./processes/watchdog.ts";
 
-/** What was resolved and decided about a command. */
+/** A command with its resolved target and the policy's decision. */
 export interface PreparedCommand {
   place: Place;
   decision: Decision;
@@ -63,7 +63,7 @@ export class CommandLauncher implements AsyncDisposable {
       const programs = decision.stages.map(({ file, argv, stage }) => ({ argv: [file, ...argv.slice(1)], stage }));
       return runInContainer({ containers, container: place.container, programs, terminal: order.terminal, bounds });
     }
-    return this.#launchReady(order, prepared) ?? (await this.#launchAnew(order, prepared));
+    return this.#launchReady(order, prepared) ?? (await this.#launchNew(order, prepared));
   }
 
   async [Symbol.asyncDispose](): Promise<void> {
@@ -89,23 +89,23 @@ export class CommandLauncher implements AsyncDisposable {
     if (!ready) return undefined;
     const tree = new ProcessTree(ready.group, order.commandId, this.#keeper().watchdog, ready.markGroupId);
     const { log } = this.#options;
-    // The program starts while the rest is set up; its output is not read before the next turn of the event loop.
+    // The program starts while the rest is set up; its output is read from the next turn of the event loop on.
     ready.begin(words);
     return runPipeline({ spawned: ready.spawned, tree, bounds, interruptMs: [stopAfterMs], isWrapped: false, log });
   }
 
-  async #launchAnew(order: LaunchedOrder, prepared: PreparedCommand): Promise<RunningCommand> {
+  async #launchNew(order: LaunchedOrder, prepared: PreparedCommand): Promise<RunningCommand> {
     const { place, decision, user, environment, bounds } = prepared;
     const { limits, log } = this.#options;
     const { groups, watchdog } = this.#keeper();
-    // A program of `run` is an application: its processes are grouped, but without limits.
+    // A program of `run` is an application: it gets a control group, but no limits.
     const group = await groups.create(order.commandId, order.kind === "run" ? undefined : limits());
     const markGroupId = group === undefined && mayMark(user, place) ? newMarkGroup() : undefined;
     const tree = new ProcessTree(group, order.commandId, watchdog, markGroupId);
     const isWrapped = place.target?.namespaces.includes("pid") === true;
     try {
       const programs = decision.stages.map(({ file, argv, stage, isDiagnostic, capabilities, groups: groupNames }) =>
-        launchWords({
+        launchArgv({
           file,
           args: argv.slice(1),
           redirections: stage,
@@ -146,7 +146,7 @@ function mayMark(user: CommandUser, place: Place): boolean {
   return user.ids !== undefined && user.ids.uid !== 0 && place.target === undefined;
 }
 
-/** The container's runtime runs the command if the agent may not enter the container, or if it runs as root or the container's user: the container's limits apply then. */
+/** The container's runtime runs the command if the agent may not enter the container, or if the command runs as root or the container's user: then the container's limits apply. */
 export function usesRuntime({ isRuntimeOnly, container, target }: Place, user: CommandUser): boolean {
   if (isRuntimeOnly) return true;
   if (!container || !target) return false;

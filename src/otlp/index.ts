@@ -1,6 +1,6 @@
 /**
- * OpenTelemetry in: the servers for gRPC and HTTP, the path of a request from its arrival to its acknowledgement, limits, sampling, and
- * the decoders that turn its bytes into typed columns. Also Prometheus text and log lines, which become the same rows.
+ * The OTLP receiver: servers for gRPC and HTTP, the path of a request from its arrival to its acknowledgement, limits, sampling, and the decoders
+ * that turn its bytes into typed columns. Also Prometheus text and log lines, which become the same rows.
  * @module
  */
 

@@ -1,4 +1,4 @@
-/** Hostile and broken clients. After each, the port must still serve others. */
+/** Hostile and broken clients. After each, the port must still serve other clients. */
 
 import { once } from "node:events";
 import { request as httpRequest } from "node:http";
@@ -34,7 +34,7 @@ function rawSocket(colony: TestColony): Socket {
   return connect(colony.server.port, "127.0.0.1").on("error", () => undefined);
 }
 
-/** Reads whatever comes until the other side has hung up, with or without a reset: `once()` of node:events would reject on the latter. */
+/** Discards data until the other side closes, with or without a reset; `once()` of node:events would reject on a reset. */
 async function closed(socket: Socket): Promise<void> {
   if (!socket.closed) await new Promise<void>((resolve) => void socket.resume().once("close", () => resolve()));
 }
@@ -46,7 +46,7 @@ async function tlsSocket(colony: TestColony, alpn: string): Promise<TLSSocket> {
   return socket;
 }
 
-/** Bytes of a small generator with a fixed start. */
+/** Pseudo-random bytes with a fixed seed. */
 function seededBytes(seed: number, length: number): Buffer {
   let state = seed;
   return Buffer.from(
@@ -72,7 +72,7 @@ test("random bytes, raw and after a TLS record header, do not affect other clien
   await expectAlive(colony);
 });
 
-test("random bytes inside TLS do not affect other clients, whatever protocol was agreed (seeded)", async () => {
+test("random bytes inside TLS do not affect other clients, for any negotiated protocol (seeded)", async () => {
   await using colony = await startTestColony({
     limits: { headersTimeoutMs: 500, idleTimeoutMs: 500 },
     tunnel: { pingIntervalMs: 100, pingTimeoutMs: 300 },
@@ -103,7 +103,7 @@ test("truncated TLS handshakes are cut at the deadline", async () => {
   expect(colony.server.stats().refused.timeout + colony.server.stats().refused.handshake).toBeGreaterThanOrEqual(3);
 });
 
-test("a flood of silent connections drops the oldest, not the newcomers", async () => {
+test("in a flood of silent connections, the oldest are dropped and new ones are served", async () => {
   await using colony = await startTestColony({ limits: { maxPendingConnections: 20 } });
   const silent = Array.from({ length: 50 }, () => rawSocket(colony));
   await expect.poll(() => colony.server.stats().refused.limit).toBe(30);
@@ -136,7 +136,7 @@ test("a huge RPC body is refused without being read to its end", async () => {
   await expectAlive(colony);
 });
 
-test("a huge JSON body is answered 413", async () => {
+test("a huge JSON body gets 413", async () => {
   await using colony = await startTestColony({
     routing: {
       maxBodyBytes: 1_000,
@@ -163,7 +163,7 @@ test("a huge JSON body is answered 413", async () => {
   await expectAlive(colony);
 });
 
-test("huge headers are answered 431", async () => {
+test("huge headers get 431", async () => {
   await using colony = await startTestColony();
   const socket = rawSocket(colony);
   socket.write(`GET /healthz HTTP/1.1\r\nHost: localhost\r\nX: ${"x".repeat(40_000)}\r\n\r\n`);
@@ -172,7 +172,7 @@ test("huge headers are answered 431", async () => {
   await expectAlive(colony);
 });
 
-test("slow headers and slow bodies are cut, over plain HTTP and TLS", async () => {
+test("slow headers and slow bodies are disconnected, over plain HTTP and TLS", async () => {
   const limits = { handshakeTimeoutMs: 400, headersTimeoutMs: 300, requestTimeoutMs: 400, idleTimeoutMs: 300 };
   await using colony = await startTestColony({ limits, routing: { bodyTimeoutMs: 5_000 } });
   const drip = (socket: Socket, head: string): Promise<void> => {
@@ -187,7 +187,7 @@ test("slow headers and slow bodies are cut, over plain HTTP and TLS", async () =
     // HTTP/2: only the client preface, then half frames.
     drip(await tlsSocket(colony, "h2"), "PRI * HTTP/2.0\r\n\r\nSM\r\n\r\n"),
     drip(await tlsSocket(colony, "h2"), ""),
-    // Not a byte after the handshake.
+    // No byte after the handshake.
     closed(await tlsSocket(colony, "http/1.1")),
     closed(await tlsSocket(colony, "h2")),
   ];
@@ -227,7 +227,7 @@ test("an authority that is not a URL gets 400, not an uncaught error", async () 
   await expectAlive(colony);
 });
 
-test("random, truncated and oversized RPC bodies are answered with an error (seeded)", async () => {
+test("random, truncated and oversized RPC bodies get an error (seeded)", async () => {
   await using colony = await startTestColony();
   const session = connectHttp2(`https://127.0.0.1:${colony.server.port}`, { rejectUnauthorized: false });
   session.on("error", () => undefined);

@@ -168,7 +168,7 @@ test("the JSON handler gets the caller, over HTTP/1.1 and HTTP/2 with TLS", asyn
   ]);
 });
 
-test("JSON endpoints report an unacceptable client certificate, too", async () => {
+test("JSON endpoints report an unacceptable client certificate", async () => {
   await using dir = await temporaryDirectory();
   const impostor = await createAuthority(dir.path, "shop-test-0a1b2c");
   await using colony = await startTestColony({
@@ -192,7 +192,7 @@ test("JSON endpoints report an unacceptable client certificate, too", async () =
   session.destroy();
 });
 
-test("JSON and web routes work over HTTP/2, also when the body is refused", async () => {
+test("JSON and web routes work over HTTP/2, even if the body is refused", async () => {
   await using colony = await startTestColony({
     limits: { maxStreams: 2 },
     routing: {
@@ -221,7 +221,7 @@ test("JSON and web routes work over HTTP/2, also when the body is refused", asyn
   };
   expect(await post("/v1/echo", '{"a":1}')).toEqual([200, '{"a":1}']);
   expect(await post("/mcp", '{"a":2}')).toEqual([200, '{"a":2}']);
-  // More often than there may be streams: a refused one must give its place back although its body never ends.
+  // More requests than streams: a refused one must release its stream although its body never ends.
   for (let round = 0; round < 3; round++) {
     expect((await post("/v1/echo", "x".repeat(300_000)))[0]).toBe(413);
     expect((await post("/v1/nothing", "x".repeat(300_000)))[0]).toBe(404);
@@ -252,7 +252,7 @@ test("startColonyServer() picks the next free port with portSearch, and fails wi
   blocker.close();
 });
 
-test("reloadTls() serves the new certificate to new connections and keeps the open ones", async () => {
+test("reloadTls() serves the new certificate to new connections and keeps open ones", async () => {
   await using dir = await temporaryDirectory();
   const authority = await createAuthority(dir.path, "shop-test-0a1b2c");
   let current = await authority.issueColony({ ttlMs: hourMs });
@@ -273,7 +273,7 @@ test("reloadTls() serves the new certificate to new connections and keeps the op
   await open.client.register({});
 });
 
-test("close() lets a request in progress finish and cuts idle connections at once", async () => {
+test("close() lets a request in progress finish and closes idle connections at once", async () => {
   let answer: (() => void) | undefined;
   await using colony = await startTestColony({
     limits: { drainTimeoutMs: 25_000 },
@@ -303,7 +303,7 @@ test("close() does not wait longer than drainTimeoutMs for a request that never 
   expect(await hanging).toBeInstanceOf(Error);
 });
 
-test("connections above the limit are dropped, and places become free again", async () => {
+test("connections above the limit are dropped, and slots become free again", async () => {
   await using colony = await startTestColony({ limits: { maxRequestConnections: 1 } });
   const first = await rpcClient(colony);
   await expect.poll(() => colony.server.stats().requestConnections).toBe(1);
@@ -314,7 +314,7 @@ test("connections above the limit are dropped, and places become free again", as
   expect((await get(colony.server.port, "/healthz")).status).toBe(200);
 });
 
-test("createHttpRoutes() behind the port keeps /metrics from anonymous callers elsewhere", async () => {
+test("createHttpRoutes() behind the port denies /metrics to anonymous remote callers", async () => {
   await using colony = await startTestColony({
     isLoopback: () => false,
     http: createHttpRoutes({

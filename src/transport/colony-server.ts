@@ -27,7 +27,7 @@ import { presentedCertificate } from "./trust/certificates.ts";
 import { isLoopbackAddress } from "./trust/endpoint.ts";
 import { openTunnel, refuseTunnel, type Tunnel, type TunnelOptions } from "./tunnel/tunnel.ts";
 
-/** PEM texts. `certPem` holds the leaf and the authority's certificate. */
+/** PEM texts. `certPem` contains the leaf and the authority's certificate. */
 export interface ServerTls {
   certPem: string;
   keyPem: string;
@@ -47,11 +47,11 @@ export interface ColonyServerLimits {
   maxBodyBytes: number;
   /** From accept to the end of the TLS handshake. Default 10 s. */
   handshakeTimeoutMs: number;
-  /** For the headers of a request. Default 10 s. */
+  /** For the headers of a request to arrive. Default 10 s. */
   headersTimeoutMs: number;
   /** For the whole request to arrive. Default 30 s. */
   requestTimeoutMs: number;
-  /** A connection without a request is closed after it. Default 60 s. */
+  /** A connection without a request is closed after this. Default 60 s. */
   idleTimeoutMs: number;
   /** How long `close` waits for requests in progress. Default 2 s. */
   drainTimeoutMs: number;
@@ -80,10 +80,10 @@ export interface ColonyServerOptions {
   colonyId: string;
   /** Read at the start and by `reloadTls`. */
   tls: () => ServerTls;
-  /** RPC services, TLS only. Join may be called without a certificate; for everything else it has been checked. */
+  /** RPC services, TLS only. Join may be called without a certificate; all other calls have a checked one. */
   routes: (router: ConnectRouter) => void;
   http: HttpHandler;
-  /** Gets each tunnel once it responds; the receiver owns it. */
+  /** Receives, and then owns, each tunnel once it responds. */
   onTunnel: (tunnel: Tunnel) => void;
   isRevoked: (agentId: string) => boolean;
   log: Logger;
@@ -108,10 +108,10 @@ export type RefusalReason = "plain-http" | "foreign-host" | "handshake" | "timeo
 export interface ColonyServer extends AsyncDisposable {
   host: string;
   port: number;
-  /** After the colony's certificate was renewed. Open connections keep the old one. */
+  /** Call after the colony's certificate was renewed. Open connections keep the old one. */
   reloadTls(): void;
   stats(): ColonyServerStats;
-  /** Stops listening, lets requests in progress finish (drainTimeoutMs), then cuts every connection. Idempotent. */
+  /** Stops listening, lets requests in progress finish (drainTimeoutMs), then closes every connection. Idempotent. */
   close(): Promise<void>;
 }
 
@@ -229,7 +229,7 @@ class Port implements ColonyServer {
   }
 
   #onConnection(socket: Socket): void {
-    // Resets and cut connections must not end the process; readers of the socket get "close".
+    // Resets must not end the process; readers of the socket get "close".
     socket.on("error", () => undefined);
     if (this.#closing) {
       socket.destroy();
@@ -255,7 +255,7 @@ class Port implements ColonyServer {
       socket.end(
         `HTTP/1.1 426 Upgrade Required\r\nUpgrade: TLS/1.3\r\nConnection: Upgrade, close\r\nContent-Type: text/plain\r\nContent-Length: ${plainHttpRefused.length}\r\n\r\n${plainHttpRefused}`,
       );
-      // What else the peer sends is not read.
+      // Further data of the peer is not read.
       socket.destroySoon();
       return;
     }
@@ -274,7 +274,7 @@ class Port implements ColonyServer {
     }
   }
 
-  /** Makes a pending connection one with requests, or drops it when there are too many. */
+  /** Turns a pending connection into a request connection, or drops it if there are too many. */
   #admit(socket: Socket): boolean {
     this.#pending.settle(socket);
     if (this.#requests.isFull) {
@@ -375,7 +375,7 @@ function tlsOptions(tls: ServerTls): SecureContextOptions & TlsOptions {
     minVersion: "TLSv1.3",
     ALPNProtocols: ["coral-tunnel/1", "h2", "http/1.1"],
     requestCert: true,
-    // A handshake with a bad certificate, or none, succeeds: #agentOn checks it, so that the refusal can name the problem.
+    // A handshake with a bad certificate, or none, succeeds: #agentOn checks it, so that the refusal can state the reason.
     rejectUnauthorized: false,
   };
 }
@@ -384,7 +384,7 @@ function isTls(socket: Socket): socket is TLSSocket {
   return "encrypted" in socket && socket.encrypted === true;
 }
 
-/** Join comes with a token; every other call needs a certificate. */
+/** Join has a token; every other call needs a certificate. */
 const membersOnly: Interceptor = (next) => (request) => {
   if (request.method !== ColonyService.method.join) requireAgent(request.contextValues);
   return next(request);

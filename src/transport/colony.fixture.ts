@@ -1,4 +1,4 @@
-/** For tests: a real authority in a temporary directory, a real colony port, and identities that it has issued. */
+/** For tests: a real authority in a temporary directory, a real colony port, and issued identities. */
 
 import { mkdtemp, rm } from "node:fs/promises";
 import { tmpdir } from "node:os";
@@ -134,7 +134,7 @@ function colonyRoutes(router: ConnectRouter, authority: Authority): void {
   });
 }
 
-/** An agent that answers Hello, and Pull with one slice per cursor. */
+/** An agent that serves Hello, and Pull with one slice per cursor. */
 export function agentRoutes(agentId: string): (router: ConnectRouter) => void {
   return (router) => {
     router.service(AgentService, {

@@ -1,6 +1,6 @@
 /**
- * Everything between daemons: the colony's authority and port, the agent's identity, tunnel and calls, the unix socket of each daemon
- * and the JSON endpoints behind it. The only room that opens sockets between daemons.
+ * Communication between daemons: the colony's authority and port, the agent's identity, tunnel and calls, each daemon's unix socket and JSON
+ * endpoints. The only room that opens sockets between daemons.
  *
  * @module
  */

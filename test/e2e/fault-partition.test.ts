@@ -52,7 +52,7 @@ it("a partition shows as unhealthy; afterwards the agent reconnects by itself an
   const status = await colony.tool<{ warnings: { kind: string }[]; completeness: { complete: boolean } }>("coral_get_status");
   expect(status.warnings.map(({ kind }) => kind)).toContain("agent-silent");
   expect(status.completeness.complete).toBe(false);
-  await agent.waitForOutput(/no answer for \d+ s/);
+  await agent.waitForOutput(/no response for \d+ s/);
   await waitFor("two failed attempts to reconnect", () => proxy.attempts >= 2, { details: () => agent.lastLines() });
   expect((await agentOf(colony)).health).toBe("unhealthy");
   proxy.heal();

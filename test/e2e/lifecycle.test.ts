@@ -114,7 +114,7 @@ describe("coral up", () => {
     }
     const asked = await runCoral(["up", "--port", String(taken.port)], { home: home.path });
     expect(asked.code).toBe(1);
-    expect(asked.stderr).toContain(`port ${taken.port} taken by another program; choose another with --port, or 0 for any`);
+    expect(asked.stderr).toContain(`port ${taken.port} in use by another program; choose another with --port, or 0 for any`);
   });
 
   it("ends when its terminal is closed", async (context) => {

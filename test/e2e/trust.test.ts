@@ -211,8 +211,8 @@ describe("remote clients", () => {
     await runCoral(["colony", "token", "revoke", tokenId], { home: other.home });
     for (const [given, expected] of [
       [joinToken, /it is a join token, which lets agents join/],
-      ["coral_user_", /it is cut off; copy the whole text/],
-      [token.slice(0, -20), /it is cut off; copy the whole text/],
+      ["coral_user_", /it is truncated; copy the whole text/],
+      [token.slice(0, -20), /it is truncated; copy the whole text/],
       [changedToken(token, () => ({ s: "A".repeat(43) })), /Cannot accept the user token: this colony has no such token/],
       [changedToken(foreign, () => ({ e: [other.endpoint] })), /another authority|fingerprint/],
       [dead, /Cannot accept the user token: the token was revoked; create one with `.*coral colony token create --kind user`/],

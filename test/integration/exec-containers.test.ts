@@ -77,7 +77,7 @@ describe("commands in containers", () => {
     expect((await run({ argv: ["cat", "/tmp/who"], target })).stdout).toBe("app\n");
     expect((await run({ argv: ["cat", "/tmp/who"], target: { ...target, container: app } })).stdout).toBe("app\n");
     await expect(run({ argv: ["true"], target: { ...target, container: web } })).rejects.toThrow("no process of it runs in container");
-    await expect(run({ argv: ["true"], target: { ...target, pid: 1 } })).rejects.toThrow("process 1 is not one of it");
+    await expect(run({ argv: ["true"], target: { ...target, pid: 1 } })).rejects.toThrow("process 1 does not belong to it");
     const nginx = await seeing().pidOf(await seeing().find(web, signal), signal);
     const both = create({}, seeing(), [nginx ?? 0, appPid]);
     await expect(both.run({ argv: ["true"], target })).rejects.toThrow("it runs in 2 places on this host");

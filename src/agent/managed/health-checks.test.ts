@@ -127,7 +127,7 @@ describe("HealthChecks against real servers", () => {
 });
 
 describe("HealthChecks", () => {
-  const refused: ProbeOutcome = { kind: "failed", reason: "timeout", detail: "no answer within 2000 ms" };
+  const refused: ProbeOutcome = { kind: "failed", reason: "timeout", detail: "no response within 2000 ms" };
   const fine: ProbeOutcome = { kind: "fine", detail: "connection accepted" };
 
   function scripted(outcomes: (ProbeOutcome | undefined)[], change: Partial<HealthChecksOptions> = {}) {

@@ -72,7 +72,7 @@ describe("Scraper", () => {
       ["s1", "scrape-failed", 1],
       ["s2", "scrape-failed", 1],
     ]);
-    expect(scraper.notes().sort()).toEqual([expect.stringContaining("ECONNREFUSED"), `Cannot read ${broken}: it answered 500`]);
+    expect(scraper.notes().sort()).toEqual([expect.stringContaining("ECONNREFUSED"), `Cannot read ${broken}: it returned HTTP 500`]);
   });
 
   it("ends series that a target no longer exposes, all of them when it fails, and those of a target that is no longer listed", async () => {
@@ -114,7 +114,7 @@ describe("Scraper", () => {
     const { scraper, valueOf } = scraperOf([slow, endless], { timeoutMs: 2_000, maxBodyBytes: 64 * 1024 });
     await scraper.collect(signal);
     expect([valueOf("s0", "up"), valueOf("s1", "up")]).toEqual([0, 0]);
-    expect(scraper.notes()[0]).toMatch(/no answer within 2000 ms|more than 65536 bytes/);
+    expect(scraper.notes()[0]).toMatch(/no response within 2000 ms|more than 65536 bytes/);
     expect(scraper.notes().join()).toContain("more than 65536 bytes");
   });
 

@@ -165,11 +165,11 @@ test("capture() continues without agents that are lost or refuse", async () => {
   const events: CaptureEvent[] = [];
   for await (const event of createCapture({ registry, log: silentLogger })(requestFor(["lost", "refuses", "breaks", "fine"]), context)) {
     events.push(event);
-    if (event.kind === "request") cut("lost", "no answer for 20 s");
+    if (event.kind === "request") cut("lost", "no response for 20 s");
   }
   const ends = Object.fromEntries(events.flatMap((event) => (event.kind === "agent-ended" ? [[event.end.agentId, event.end]] : [])));
   expect(ends).toMatchObject({
-    lost: { reason: "lost", problem: "no answer for 20 s" },
+    lost: { reason: "lost", problem: "no response for 20 s" },
     refuses: { reason: "failed", problem: "hooks are off" },
     breaks: { reason: "failed" },
     fine: { reason: "limit", requests: 1 },

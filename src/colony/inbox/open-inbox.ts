@@ -83,7 +83,7 @@ export async function openInbox(options: InboxOptions, target: Target, rowTarget
       run: (signal) => [
         repeat("Moving inbox segments", moveIntervalMs, move, log, signal),
         repeat("Moving inbox metrics", moveIntervalMs, moveMetrics, log, signal),
-        repeat("Recording inbox metric losses", pruneIntervalMs, () => metricIntake.tellLosses(), log, signal),
+        repeat("Recording inbox metric losses", pruneIntervalMs, () => metricIntake.reportLosses(), log, signal),
         repeat("Inbox retention", pruneIntervalMs, () => store.prune(), log, signal),
       ],
       [Symbol.asyncDispose]: () => stack[Symbol.asyncDispose](),

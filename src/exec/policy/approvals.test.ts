@@ -9,7 +9,7 @@ const { create } = runners;
 describe("approvals", () => {
   const rules = [testRule({ name: "ask first", action: "require_approval", program: ["touch"] })];
 
-  it("hold a command until it is approved", async () => {
+  it("holds a command until it is approved", async () => {
     const { runner, audit } = create({ rules });
     const file = join(runners.directory, "touched");
     const order = testOrder({ argv: ["touch", file] });
@@ -27,10 +27,10 @@ describe("approvals", () => {
     await readFile(file);
     expect(audit.map(({ phase }) => phase)).toEqual(["held", "decided", "begun", "ended"]);
     expect(audit[1]).toMatchObject({ reason: "approved by token:boss: go" });
-    expect(() => runner.decide(order.commandId, { isApproved: true, decidedBy: "x", reason: "" })).toThrow("does not wait");
+    expect(() => runner.decide(order.commandId, { isApproved: true, decidedBy: "x", reason: "" })).toThrow("is not waiting");
   });
 
-  it("reject a command, expire, or end when the caller disconnects", async () => {
+  it("rejects a command, expires, and ends when the caller disconnects", async () => {
     const { runner, audit } = create({ rules, approvalTimeoutMs: 200 });
     const file = join(runners.directory, "touched");
     const refused = testOrder({ argv: ["touch", file] });
@@ -48,7 +48,7 @@ describe("approvals", () => {
     expect(audit.filter(({ phase }) => phase === "denied")).toHaveLength(3);
   });
 
-  it("do not allow what the profile denies, unless the rule names a program", async () => {
+  it("does not allow what the profile denies, unless the rule names a program", async () => {
     const { run } = create({
       profile: "diagnostics",
       rules: [testRule({ name: "all", action: "require_approval", environment: ["test"] })],

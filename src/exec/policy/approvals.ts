@@ -22,9 +22,15 @@ export class Approvals {
   /** Resolves with the decision, or with a refusal on timeout. Rejects if the caller disconnects. */
   wait(id: string, timeoutMs: number, signal: AbortSignal): Promise<ApprovalDecision> {
     if (this.#held.size >= maxHeld)
-      throw new CoralError({ code: "exhausted", message: `Cannot hold the command: ${maxHeld} wait for an approval already` });
+      throw new CoralError({
+        code: "exhausted",
+        message: `Cannot hold the command: ${maxHeld} commands are waiting for an approval already`,
+      });
     if (this.#held.has(id))
-      throw new CoralError({ code: "already-exists", message: `Cannot hold the command "${id}": one of that id waits already` });
+      throw new CoralError({
+        code: "already-exists",
+        message: `Cannot hold the command "${id}": a command with this id is waiting already`,
+      });
     return new Promise((resolve, reject) => {
       const end = (): void => {
         clearTimeout(timer);
@@ -33,7 +39,7 @@ export class Approvals {
       };
       const leave = (): void => {
         end();
-        reject(new CoralError({ code: "cancelled", message: "Cannot run this command: the caller left before it was approved" }));
+        reject(new CoralError({ code: "cancelled", message: "Cannot run this command: the caller disconnected before it was approved" }));
       };
       const timer = setTimeout(() => {
         end();
@@ -52,7 +58,7 @@ export class Approvals {
   decide(id: string, decision: ApprovalDecision): void {
     const resolve = this.#held.get(id);
     if (!resolve)
-      throw new CoralError({ code: "not-found", message: `Cannot decide about command "${id}": it does not wait for an approval here` });
+      throw new CoralError({ code: "not-found", message: `Cannot decide about command "${id}": it is not waiting for an approval here` });
     resolve(decision);
   }
 }

@@ -1,6 +1,6 @@
 /**
- * Checks that a program's arguments are known to be harmless, parsed as getopt parses them. Everything else is refused: an
- * unknown or abbreviated option, an operand that does not match.
+ * Checks that a program's arguments are known to be harmless, parsed as getopt parses them. Refuses everything else: unknown or abbreviated
+ * options, and operands that do not match.
  */
 
 /** The problem with a value, to be printed after it; undefined if it is valid. */
@@ -26,7 +26,7 @@ export interface ArgumentGrammar {
 export interface UsedArguments {
   options: ReadonlyMap<string, readonly string[]>;
   operands: readonly string[];
-  /** The options in their order, each as words of its own: `-nc5` is `-n`, `-c`, `5`. */
+  /** The options in order, split into separate words: `-nc5` is `-n`, `-c`, `5`. */
   words: readonly string[];
 }
 
@@ -35,7 +35,7 @@ export function checkArguments(args: readonly string[], grammar: ArgumentGrammar
   return new Reader(args, grammar).check();
 }
 
-/** The same arguments, read but not judged: for a program whose arguments were checked before. */
+/** Parses arguments without checking them, for a program whose arguments were checked before. */
 export function readArguments(args: readonly string[], grammar: ArgumentGrammar): UsedArguments {
   let used: UsedArguments = { options: new Map(), operands: [], words: [] };
   checkArguments(args, {
@@ -78,7 +78,7 @@ class Reader {
     const { operand, maxOperands = 64 } = this.#grammar;
     if (!operand) return `"${word}" is not allowed`;
     this.#operands.push(word);
-    if (this.#operands.length > maxOperands) return `"${word}" is one too many`;
+    if (this.#operands.length > maxOperands) return `"${word}" is one operand too many`;
     const problem = operand(word);
     return problem === undefined ? undefined : `"${word}" ${problem}`;
   }
@@ -108,7 +108,7 @@ class Reader {
 
   #takeValue(option: string, rule: OptionRule, given: string | undefined, isShort: boolean): string | undefined {
     if (rule === "flag") {
-      if (given !== undefined && !isShort) return `option "${option}" takes no value`;
+      if (given !== undefined && !isShort) return `option "${option}" does not accept a value`;
       this.#use(option);
       return undefined;
     }
@@ -118,7 +118,7 @@ class Reader {
       return problem === undefined ? undefined : `option "${option}": "${given}" ${problem}`;
     }
     const value = given ?? this.#args[++this.#at];
-    if (value === undefined) return `option "${option}" lacks its value`;
+    if (value === undefined) return `option "${option}" needs a value`;
     this.#use(option, value);
     const problem = rule.value(value);
     return problem === undefined ? undefined : `option "${option}": "${value}" ${problem}`;

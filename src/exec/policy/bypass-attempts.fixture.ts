@@ -1,6 +1,6 @@
 /**
- * Attempts to get something else out of the read-only profile than it gives: to run another program, to write a file, to read a closed one. `CANARY` stands for
- * a file that must not appear, `SECRET` for one whose content must not be shown, `DIR` for a directory that everybody may write to.
+ * Attempts to bypass the read-only profile: to run another program, to write a file, to read a protected one. `CANARY` is a file that must not appear,
+ * `SECRET` one whose content must not be shown, `DIR` a world-writable directory.
  */
 
 import { moreBypassAttempts } from "./more-bypass-attempts.fixture.ts";
@@ -12,7 +12,7 @@ export interface Attempt {
   workingDirectory?: string;
 }
 
-/** Programs that start others: each with words that would make it do so. */
+/** Programs that start other programs, with arguments that do so. */
 const launchers =
   `sh -c 'touch CANARY'|bash -c 'touch CANARY'|dash -c 'touch CANARY'|zsh -c 'touch CANARY'|ksh -c 'touch CANARY'|fish -c 'touch CANARY'|busybox touch CANARY|busybox sh -c 'touch CANARY'|toybox touch CANARY
 env touch CANARY|env -S 'touch CANARY'|xargs touch CANARY|nice touch CANARY|nohup touch CANARY|timeout 5 touch CANARY|watch -n 1 touch CANARY|time touch CANARY|setsid touch CANARY|stdbuf -o0 touch CANARY|script -c 'touch CANARY'
@@ -30,7 +30,7 @@ insmod DIR/x|modprobe x|rmmod x|sysctl -w kernel.x=1|iptables -F|nft flush rules
     .split(/[|\n]/)
     .map((text) => ({ text: text.trim() }));
 
-/** What only a shell would make something of. */
+/** Syntax that only a shell interprets. */
 const metacharacters = [
   "true; touch CANARY",
   "true ;touch CANARY",
@@ -119,7 +119,7 @@ const metacharacters = [
   "echo x >/dev/null>CANARY",
 ].map((text) => ({ text }));
 
-/** Options of programs that the profile has. */
+/** Options of programs in the profile. */
 const options =
   `find / -exec touch CANARY ;|find / -maxdepth 0 -exec touch CANARY '{}' '+'|find / -maxdepth 0 -execdir touch CANARY '{}' '+'|find / -maxdepth 0 -ok touch CANARY ';'|find / -maxdepth 0 -okdir touch CANARY ';'|find DIR -delete|find / -maxdepth 0 -fprint CANARY|find / -maxdepth 0 -fprintf CANARY x|find / -maxdepth 0 -fprint0 CANARY|find / -maxdepth 0 -fls CANARY
 find -files0-from SECRET|find / -files0-from SECRET|find -L / -maxdepth 0 -exec touch CANARY '+'|find -D exec /|find . -maxdepth 0|find / -maxdepth 0 -e"x"ec touch CANARY '+'|find / -newer CANARY -exec touch CANARY '+'
@@ -144,7 +144,7 @@ iostat -f DIR|pidstat -e touch CANARY|pidstat -e sh -c 'touch CANARY'|netstat --
     .split(/[|\n](?![^']*'(?:[^']*'[^']*')*[^']*$)/)
     .map((text) => ({ text: text.trim() }));
 
-/** Other ways to the same programs. */
+/** Other paths to the same programs. */
 const ways: Attempt[] = [
   ...[
     "/proc/self/exe",

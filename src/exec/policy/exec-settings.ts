@@ -1,4 +1,4 @@
-/** The agent owner's settings for commands; built from the config, read again for each command. */
+/** The agent's settings for commands, from the config; read again for each command. */
 
 export type RuleAction = "allow" | "deny" | "require_approval";
 
@@ -6,7 +6,7 @@ export type RuleAction = "allow" | "deny" | "require_approval";
 export interface ExecRule {
   name: string;
   action: RuleAction;
-  /** Names, or paths when they hold a slash. */
+  /** Names, or paths if they contain a slash. */
   program: readonly string[];
   /** `allow` needs every argument to match one of these; for `deny` and `hold`, one match is enough. */
   args: readonly string[];
@@ -37,7 +37,7 @@ export interface ExecSettings {
   recordings: { enabled: boolean; maxSizeBytes: number; maxAgeMs: number };
   /** Names of variables that a caller may set. */
   environmentAllow: readonly string[];
-  /** Hosts that models may contact or look up with programs of the read-only profile; those of this host itself they always may. */
+  /** Hosts that models may contact or resolve with programs of the read-only profile, in addition to this host itself. */
   modelHosts: readonly string[];
   /** How long a command waits for an approval. */
   approvalTimeoutMs: number;

@@ -18,7 +18,7 @@ const names = new Set(
     .filter((name) => name !== ""),
 );
 
-/** `python3.11`, `perl5.36`, `ld-linux-x86-64.so.2` are the same as without their numbers. */
+/** Ignores version numbers: `python3.11`, `perl5.36`, `ld-linux-x86-64.so.2`. */
 export function isLauncher(name: string): boolean {
   return (
     names.has(name) ||

@@ -1,4 +1,4 @@
-/** Options, files and words behind programs of the read-only profile that an outsider tried; several on a line, parted by `##`. See bypass-attempts.fixture.ts. */
+/** Further attempts to bypass the read-only profile, from a security review; several per line, separated by `##`. See bypass-attempts.fixture.ts. */
 
 const tried = `
 curl -K /dev/stdin http://127.0.0.1:1/ ## curl -sS -K- http://127.0.0.1:1/ ## curl --conf SECRET http://127.0.0.1:1/

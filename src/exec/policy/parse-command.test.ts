@@ -1,6 +1,6 @@
 import { describe, expect, it } from "vitest";
 import { SeededRandom } from "../../base/seeded-random.fixture.ts";
-import { formatCommand, parseCommand, stageOfWords } from "./parse-command.ts";
+import { formatCommand, parseCommand, stageOfArgv } from "./parse-command.ts";
 
 const words = (text: string): string[][] => parseCommand(text).map(({ argv }) => [...argv]);
 
@@ -132,18 +132,18 @@ describe("parseCommand()", () => {
       const argv = Array.from({ length: 1 + random.below(4) }, (_, index) =>
         Array.from({ length: (index === 0 ? 1 : 0) + random.below(6) }, () => random.pick(alphabet)).join(""),
       );
-      const stage = stageOfWords(argv);
+      const stage = stageOfArgv(argv);
       expect(parseCommand(formatCommand([stage, stage]))).toEqual([stage, stage]);
     }
   });
 });
 
-describe("stageOfWords()", () => {
+describe("stageOfArgv()", () => {
   it("takes each word literally", () => {
-    expect(stageOfWords(["echo", "a|b", "$HOME", "", "x\ny"]).argv).toEqual(["echo", "a|b", "$HOME", "", "x\ny"]);
+    expect(stageOfArgv(["echo", "a|b", "$HOME", "", "x\ny"]).argv).toEqual(["echo", "a|b", "$HOME", "", "x\ny"]);
   });
 
   it.each([[[]], [[""]], [["a\0b"]], [["a", "b\0"]], [["p\u200bs"]], [["ps\n"]], [["a", "\ud800"]]])("refuses %j", (argv) => {
-    expect(() => stageOfWords(argv)).toThrow(/^Cannot read the command: /);
+    expect(() => stageOfArgv(argv)).toThrow(/^Cannot read the command: /);
   });
 });

@@ -1,16 +1,16 @@
 /**
- * Parses a command text into programs joined by pipes. Supports words, quotes, backslashes, `|` and redirections of standard error. Nothing is
- * ever expanded: text that a shell would expand is refused, so that a command means exactly what it says.
+ * Parses a command text into programs joined by pipes. Supports words, quotes, backslashes, `|` and redirections of standard error. Nothing is ever
+ * expanded: text that a shell would expand is refused, so that a command runs exactly as written.
  */
 
 import { CoralError } from "../../base/errors.ts";
 import { escapeText } from "../../base/escape-text.ts";
 
-/** Where a stream of a program goes instead. */
+/** Redirections of a program's output. */
 export interface Redirections {
   /** `>/dev/null`. */
   dropStdout: boolean;
-  /** `2>/dev/null`, and `2>&1` behind `>/dev/null`. */
+  /** `2>/dev/null`, and `2>&1` after `>/dev/null`. */
   dropStderr: boolean;
   /** `2>&1` before `>/dev/null`: to the original standard output. */
   stderrToStdout: boolean;
@@ -31,13 +31,13 @@ const invisible = /\u034f|[\p{Cf}\p{Zl}\p{Zp}\u00a0\u1680\u2000-\u200a\u202f\u20
 const loneSurrogate = /\p{Cs}/u;
 /** Characters with a meaning for a shell outside of quotes. `|` and `>` are handled earlier. */
 const shellOnly: Readonly<Record<string, string>> = {
-  "&": "programs do not run in the background or one after the other here",
-  ";": "one command is run at a time",
-  "<": "there is no redirection of input; send it with the command",
-  ">": "files are not written; only >/dev/null, 2>/dev/null and 2>&1 are known",
-  "(": "there are no subshells",
-  ")": "there are no subshells",
-  "`": "there is no command substitution",
+  "&": "background programs and && are not supported",
+  ";": "command sequences are not supported",
+  "<": "input redirection is not supported; send the input with the command",
+  ">": "output redirection to files is not supported; only >/dev/null, 2>/dev/null and 2>&1 are",
+  "(": "subshells are not supported",
+  ")": "subshells are not supported",
+  "`": "command substitution is not supported",
   $: "variables and $(…) are not expanded; put a literal $ in single quotes",
   "*": "file patterns are not expanded; put a literal * in quotes",
   "?": "file patterns are not expanded; put a literal ? in quotes",
@@ -45,7 +45,7 @@ const shellOnly: Readonly<Record<string, string>> = {
 };
 
 const redirections: readonly { text: string; apply: (stage: Redirections) => void }[] = [
-  // As in a shell: to wherever standard output goes at this point.
+  // As in a shell: to the current target of standard output.
   { text: "2>&1", apply: (stage) => Object.assign(stage, { stderrToStdout: !stage.dropStdout, dropStderr: stage.dropStdout }) },
   { text: "2>/dev/null", apply: (stage) => Object.assign(stage, { dropStderr: true, stderrToStdout: false }) },
   { text: "2> /dev/null", apply: (stage) => Object.assign(stage, { dropStderr: true, stderrToStdout: false }) },
@@ -64,8 +64,8 @@ export function parseCommand(text: string): Stage[] {
   return new Parser(text).parse();
 }
 
-/** The same checks for an argv; each word is taken literally. */
-export function stageOfWords(words: readonly string[]): Stage {
+/** The same checks for an argv, whose words are literal. */
+export function stageOfArgv(words: readonly string[]): Stage {
   const [program, ...rest] = words;
   if (program === undefined || program === "") throw refused("it is empty");
   if (words.length > maxWords) throw refused(`it has more than ${maxWords} words`);
@@ -88,7 +88,7 @@ function refused(why: string, at?: number): CoralError {
 
 function checkCharacters(text: string): void {
   if (Buffer.byteLength(text) > maxCommandBytes) throw refused(`it is longer than ${maxCommandBytes} bytes`);
-  // Tabs separate words. Other control characters, line ends above all, have no place in one command.
+  // Tabs separate words. Other control characters, such as line ends, are not valid in a command.
   const control = /[^\P{Cc}\t]/u.exec(text);
   if (control) throw refused(`it contains ${escapeText(control[0])}, and a command is one line of visible characters`, control.index);
   const hidden = invisible.exec(text);
@@ -129,8 +129,8 @@ class Parser {
 
   #readPipe(): void {
     const next = this.#text[this.#at + 1];
-    if (next === "|") throw refused("one command is run at a time, there is no ||", this.#at);
-    if (next === "&") throw refused("write 2>&1 | instead of |&", this.#at);
+    if (next === "|") throw refused("|| is not supported; run one command at a time", this.#at);
+    if (next === "&") throw refused("|& is not supported; write 2>&1 |", this.#at);
     this.#endStage();
     if (this.#stages.length >= maxStages) throw refused(`it has more than ${maxStages} programs`, this.#at);
     this.#at++;
@@ -166,7 +166,7 @@ class Parser {
     const start = this.#at;
     if (this.#words.length >= maxWords) throw refused(`a program has more than ${maxWords} words`, start);
     if (this.#text[start] === "~") throw refused("~ is not expanded; write the whole path", start);
-    if (this.#text[start] === "#") throw refused("there are no comments; put a literal # in quotes", start);
+    if (this.#text[start] === "#") throw refused("comments are not supported; put a literal # in quotes", start);
     let word = "";
     // Quoted and escaped text is literal; braces and assignments matter only in words without quotes.
     let bare = "";
@@ -191,8 +191,8 @@ class Parser {
     if (/\{[^{}]*(?:,|\.\.)[^{}]*\}/.test(bare)) throw refused("braces are not expanded; put them in quotes", start);
     if (this.#words.length > 0) return;
     if (word === "") throw refused("the program has no name", start);
-    if (bare === "!" || bare === "{" || bare === "}") throw refused(`${bare} has no meaning here`, start);
-    if (/^[A-Za-z_]\w*\+?=/.test(bare)) throw refused("variables are not set in front of a program; give them with --setenv", start);
+    if (bare === "!" || bare === "{" || bare === "}") throw refused(`${bare} is not supported`, start);
+    if (/^[A-Za-z_]\w*\+?=/.test(bare)) throw refused("variable assignments are not supported; use --setenv", start);
     if (/[^\P{Cc}]/u.test(word)) throw refused("the program's name contains invisible characters", start);
   }
 
@@ -216,7 +216,7 @@ class Parser {
         throw refused(`it contains a ${character} in double quotes: ${shellOnly[character]}`, this.#at);
       if (character === "\\") {
         const next = this.#text[this.#at + 1] ?? "";
-        // Inside double quotes a backslash protects these only; before others it stays.
+        // Inside double quotes a backslash escapes only these; before other characters it is literal.
         literal += '"\\$`'.includes(next) && next !== "" ? next : `\\${next}`;
         this.#at += 1 + next.length;
         continue;
@@ -237,7 +237,7 @@ class Parser {
   }
 }
 
-/** Formats a command as people would type it, for audits and screens; quotes words that need it. */
+/** Formats a command as typed text, for audits and screens; quotes words that need it. */
 export function formatCommand(stages: readonly Stage[]): string {
   return stages
     .map((stage) => [...stage.argv.map((word, index) => quoteWord(word, index === 0)), ...redirectionsOf(stage)].join(" "))

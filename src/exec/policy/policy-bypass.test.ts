@@ -7,7 +7,7 @@ import { CoralError } from "../../base/errors.ts";
 import { createTestRunner, type TestRunner, testSettings } from "../command-runner.fixture.ts";
 import { commandEnvironment } from "../processes/command-environment.ts";
 import { type Attempt, bypassAttempts } from "./bypass-attempts.fixture.ts";
-import { formatCommand, parseCommand, stageOfWords } from "./parse-command.ts";
+import { formatCommand, parseCommand, stageOfArgv } from "./parse-command.ts";
 import { decide } from "./policy.ts";
 import { diagnosticPrograms } from "./profiles/diagnostic-programs.ts";
 import { createRootFiles, type RootFiles } from "./root-files.ts";
@@ -74,7 +74,7 @@ function filled(attempt: Attempt): Attempt {
 /** The reason for the denial; undefined if the attempt would run. */
 function refusedBecause({ text = "", argv, environment = {}, workingDirectory = "" }: Attempt): string | undefined {
   try {
-    const stages = argv ? [stageOfWords(argv)] : parseCommand(text);
+    const stages = argv ? [stageOfArgv(argv)] : parseCommand(text);
     const question = {
       stages,
       kind: "exec",
@@ -111,7 +111,7 @@ describe("the read-only profile", () => {
     expect(refusedBecause(filled(attempt))).toEqual(expect.any(String));
   });
 
-  it("denies them when they are executed: nothing is written, nothing is shown", async () => {
+  it("denies them when they are executed: no file is written, no secret is shown", async () => {
     // Only root can put links among the real logs.
     const tried = bypassAttempts.filter(
       ({ argv }) => process.getuid?.() === 0 || !argv?.some((word) => word.startsWith("/var/log/coral-bypass-test")),
@@ -202,11 +202,11 @@ describe("the read-only profile", () => {
     "echo hello",
     "wc -l /etc/hosts",
     "cat /etc/os-release",
-  ])("lets %s run", (text) => {
+  ])("allows %s", (text) => {
     expect(refusedBecause({ text })).toBeUndefined();
   });
 
-  it("shows no environment with BSD-style ps options", async () => {
+  it("shows no environment variables with BSD-style ps options", async () => {
     const ids = process.getuid?.() === 0 ? { uid: 65_534, gid: 65_534 } : {};
     const watched = spawn("/bin/sleep", ["100"], { ...ids, env: { MARK: secret } });
     const pid = String(watched.pid);
@@ -228,7 +228,7 @@ describe("the read-only profile", () => {
     expect(refusedBecause({ text: "cat /var/log/current.log" })).toBeUndefined();
   });
 
-  it("decides the same for a command that is formatted and parsed again", () => {
+  it("decides equally for a command that is formatted and parsed again", () => {
     for (const attempt of bypassAttempts) {
       const { text } = filled(attempt);
       if (text === undefined || attempt.environment || attempt.workingDirectory) continue;
@@ -253,14 +253,14 @@ describe("programs of the read-only profile", () => {
       },
       "is a link to /usr/bin/env",
     ],
-    ["a script", (root) => writeFile(join(root, "usr/bin/ps"), "#!/bin/sh\n", { mode: 0o755 }), "not a program in machine code"],
+    ["a script", (root) => writeFile(join(root, "usr/bin/ps"), "#!/bin/sh\n", { mode: 0o755 }), "is a script, not a binary"],
     [
       "a world-writable file",
       async (root) => {
         await writeFile(join(root, "usr/bin/ps"), "\x7fELF", { mode: 0o755 });
         await chmod(join(root, "usr/bin/ps"), 0o777);
       },
-      "can be changed by others",
+      "can be changed by other users",
     ],
     [
       "a world-writable directory",
@@ -268,7 +268,7 @@ describe("programs of the read-only profile", () => {
         await writeFile(join(root, "usr/bin/ps"), "\x7fELF", { mode: 0o755 });
         await chmod(join(root, "usr/bin"), 0o777);
       },
-      "can be changed by others",
+      "can be changed by other users",
     ],
     [
       "a link that leads out of its directory and back",

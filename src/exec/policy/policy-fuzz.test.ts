@@ -24,7 +24,7 @@ function optionsOf(path: string): string[] {
 const secret = "a secret in a file that the profile does not show";
 const rounds = Number(process.env["CORAL_FUZZ_ROUNDS"] ?? 200);
 
-it("no random mix of a program's options writes a file or shows a protected one under the read-only profile", {
+it("under the read-only profile, no random mix of a program's options writes a file or shows a protected one", {
   timeout: 900_000,
 }, async () => {
   const directory = await mkdtemp(join(tmpdir(), "coral-fuzz-"));

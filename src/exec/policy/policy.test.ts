@@ -5,8 +5,8 @@ import { afterAll, beforeAll, describe, expect, it } from "vitest";
 import { testRule, testSettings } from "../command-runner.fixture.ts";
 import type { ExecRule, ExecSettings } from "./exec-settings.ts";
 import { isLauncher } from "./launchers.ts";
-import { parseCommand, stageOfWords } from "./parse-command.ts";
-import { type Decision, decide, type PolicyQuestion, ruleWarnings } from "./policy.ts";
+import { parseCommand, stageOfArgv } from "./parse-command.ts";
+import { type Decision, decide, type PolicyRequest, ruleWarnings } from "./policy.ts";
 import { createRootFiles, type RootFiles, unseenFiles } from "./root-files.ts";
 
 const contacting = ["curl", "dig", "host", "nslookup", "ping", "traceroute", "tracepath", "getent", "ss", "tcpdump", "lsof", "ip"];
@@ -32,7 +32,7 @@ beforeAll(async () => {
 });
 afterAll(() => rm(root, { recursive: true }));
 
-function ask(text: string, rules: ExecRule[], settings: Partial<ExecSettings> = {}, question: Partial<PolicyQuestion> = {}): Decision {
+function decideFor(text: string, rules: ExecRule[], settings: Partial<ExecSettings> = {}, request: Partial<PolicyRequest> = {}): Decision {
   return decide(
     { ...testSettings, profile: "diagnostics", ...settings, rules },
     {
@@ -44,11 +44,11 @@ function ask(text: string, rules: ExecRule[], settings: Partial<ExecSettings> = 
       isReadOnly: false,
       files,
       workingDirectory: "",
-      ...question,
+      ...request,
     },
   );
 }
-const action = (...args: Parameters<typeof ask>): string => ask(...args).action;
+const action = (...args: Parameters<typeof decideFor>): string => decideFor(...args).action;
 
 describe("rules", () => {
   it("apply in order; the first match decides", () => {
@@ -56,13 +56,13 @@ describe("rules", () => {
       testRule({ name: "no payments", action: "deny", program: ["systemctl"], args: ["*payments*"] }),
       testRule({ name: "restarts", action: "allow", program: ["systemctl"], args: ["restart", "nginx*"], runAs: "root" }),
     ];
-    expect(ask("systemctl restart nginx.service", rules)).toMatchObject({ action: "allow", rule: "restarts", runAs: "root" });
-    expect(ask("systemctl restart payments", rules)).toMatchObject({ action: "deny", rule: "no payments" });
+    expect(decideFor("systemctl restart nginx.service", rules)).toMatchObject({ action: "allow", rule: "restarts", runAs: "root" });
+    expect(decideFor("systemctl restart payments", rules)).toMatchObject({ action: "deny", rule: "no payments" });
     expect(action("systemctl restart ssh", rules)).toBe("deny");
-    // One argument that no pattern allows is enough.
+    // One argument that no pattern allows is enough to deny.
     expect(action("systemctl restart nginx --root=/tmp", rules)).toBe("deny");
     expect(action("systemctl -H evil restart nginx", rules)).toBe("deny");
-    expect(ask("systemctl status ssh", rules)).toMatchObject({ action: "allow", rule: "profile diagnostics", runAs: undefined });
+    expect(decideFor("systemctl status ssh", rules)).toMatchObject({ action: "allow", rule: "profile diagnostics", runAs: undefined });
   });
 
   it("match caller, target, environment and kind", () => {
@@ -74,7 +74,7 @@ describe("rules", () => {
       environment: ["staging"],
       kind: ["shell"],
     });
-    const fitting: Partial<PolicyQuestion> = { caller: "local:uid=0", targets: ["service api-1"], environment: "staging", kind: "shell" };
+    const fitting: Partial<PolicyRequest> = { caller: "local:uid=0", targets: ["service api-1"], environment: "staging", kind: "shell" };
     expect(action("bash", [rule], {}, fitting)).toBe("allow");
     for (const change of [{ caller: "token:x" }, { targets: ["host"] }, { environment: "production" }, { kind: "exec" as const }])
       expect(action("bash", [rule], {}, { ...fitting, ...change }), JSON.stringify(change)).toBe("deny");
@@ -94,7 +94,7 @@ describe("rules", () => {
     const unnamed = { targets: ["host pid 7"], isUnnamed: true };
     for (const target of ["container web", "container*", "*web"])
       expect(action("ps", [testRule({ action: "deny", target: [target] })], {}, unnamed), target).toBe("deny");
-    expect(ask("ps", [testRule({ action: "deny", target: ["container web"] })], {}, unnamed).why).toContain("is unknown now");
+    expect(decideFor("ps", [testRule({ action: "deny", target: ["container web"] })], {}, unnamed).why).toContain("is currently unknown");
     for (const target of ["host", "service web"])
       expect(action("ps", [testRule({ action: "deny", target: [target] })], {}, unnamed), target).toBe("allow");
     expect(action("bash", [testRule({ action: "allow", program: ["bash"], target: ["container web"] })], {}, unnamed)).toBe("deny");
@@ -127,13 +127,13 @@ describe("rules", () => {
       "//opt/tools/../../usr/bin/env",
     ])
       expect(action(way, rules), way).toBe("deny");
-    expect(action("report", rules, {}, { stages: [stageOfWords(["/usr/bin/env"])] })).toBe("deny");
+    expect(action("report", rules, {}, { stages: [stageOfArgv(["/usr/bin/env"])] })).toBe("deny");
   });
 
   it("of a pipeline must allow each program, as one user", () => {
     const rules = [testRule({ action: "allow", program: ["curl"], runAs: "root" })];
     expect(action("curl x", rules)).toBe("allow");
-    expect(ask("curl x | cat", rules)).toMatchObject({ action: "deny", rule: "run_as" });
+    expect(decideFor("curl x | cat", rules)).toMatchObject({ action: "deny", rule: "run_as" });
     expect(action("ps | bash", [])).toBe("deny");
     expect(action("ps | cat", [])).toBe("allow");
   });
@@ -141,7 +141,7 @@ describe("rules", () => {
   it("that restrict arguments or the user also restrict the working directory", () => {
     const rules = [testRule({ name: "bound", action: "allow", program: ["systemctl"], args: ["restart", "nginx"], runAs: "root" })];
     expect(action("systemctl restart nginx", rules)).toBe("allow");
-    expect(ask("systemctl restart nginx", rules, {}, { workingDirectory: "/tmp" })).toMatchObject({ action: "deny", rule: "bound" });
+    expect(decideFor("systemctl restart nginx", rules, {}, { workingDirectory: "/tmp" })).toMatchObject({ action: "deny", rule: "bound" });
     expect(action("bash", [testRule({ action: "allow", program: ["bash"] })], {}, { workingDirectory: "/tmp" })).toBe("allow");
   });
 
@@ -164,7 +164,7 @@ describe("rules", () => {
 
   it("that allow a launcher cause a warning", () => {
     expect(ruleWarnings([testRule({ name: "x", action: "allow", program: ["/usr/bin/python3.11", "ps"] })])).toEqual([
-      expect.stringContaining('"x" of exec.rules lets python3.11 run'),
+      expect.stringContaining('"x" of exec.rules allows python3.11'),
     ]);
     expect(ruleWarnings([testRule({ action: "deny", program: ["bash"] }), testRule({ action: "allow", program: ["ps"] })])).toEqual([]);
   });
@@ -186,17 +186,17 @@ describe("isLauncher()", () => {
     "node",
     "lua5.4",
     "gawk",
-  ])("knows %s", (name) => {
+  ])("recognises %s", (name) => {
     expect(isLauncher(name)).toBe(true);
   });
 
-  it.each(["ps", "ss", "top", "traceroute.db", "cat", "journalctl", "dig"])("leaves %s alone", (name) => {
+  it.each(["ps", "ss", "top", "traceroute.db", "cat", "journalctl", "dig"])("does not include %s", (name) => {
     expect(isLauncher(name)).toBe(false);
   });
 });
 
 describe("hosts that models contact", () => {
-  const model: Partial<PolicyQuestion> = { isModel: true, isReadOnly: true };
+  const model: Partial<PolicyRequest> = { isModel: true, isReadOnly: true };
 
   it.each([
     "curl -I https://leak.example.com/secret",
@@ -220,7 +220,7 @@ describe("hosts that models contact", () => {
     "ip -r route get 2001:db8::1",
   ])("are refused by default: %s", (text) => {
     expect(action(text, [])).toBe("allow");
-    const decision = ask(text, [], {}, model);
+    const decision = decideFor(text, [], {}, model);
     expect(decision).toMatchObject({ action: "deny", rule: "profile diagnostics" });
     expect(decision.why).toContain("exec.model_hosts");
     expect(action(text, [], { modelHosts: ["*"] }, model)).toBe("allow");
@@ -239,18 +239,18 @@ describe("hosts that models contact", () => {
     "tcpdump -c 10 udp portrange 1000-2000",
     "lsof -i :8080 -n -P",
     "ip route get 192.0.2.1",
-  ])("may be those of the machine itself: %s", (text) => {
-    expect(ask(text, [], {}, model).why).toBe("");
+  ])("may be this machine: %s", (text) => {
+    expect(decideFor(text, [], {}, model).why).toBe("");
   });
 
-  it("are those that the agent's config names", () => {
+  it("may be hosts in the agent's config", () => {
     const settings = { modelHosts: ["*.svc.internal", "10.0.*"] };
     expect(action("curl -I https://Api.svc.internal/health", [], settings, model)).toBe("allow");
     expect(action("curl -s http://10.0.3.4/health", [], settings, model)).toBe("allow");
     expect(action("curl -s http://10.0.3.4/ http://192.0.2.1/", [], settings, model)).toBe("deny");
   });
 
-  it("are not limited where a rule allows the program", () => {
+  it("are not limited if a rule allows the program", () => {
     const rules = [testRule({ action: "allow", program: ["curl"] })];
     expect(action("curl -I https://example.com", rules, {}, { isModel: true })).toBe("allow");
     expect(action("curl -I https://example.com", rules, {}, model)).toBe("deny");

@@ -1,4 +1,4 @@
-/** Decides whether a command may run. Each program is checked by itself; all must be allowed. Deny is the default. */
+/** Decides whether a command may run. Every program is checked separately, and all must be allowed. The default is deny. */
 
 import { posix } from "node:path";
 import { CoralError } from "../../base/errors.ts";
@@ -11,7 +11,7 @@ import { checkDiagnostic, findDiagnostic } from "./profiles/diagnostic-programs.
 import { type Program, resolveProgram, searchPath } from "./resolve-program.ts";
 import { nameOfPath, type RootFiles } from "./root-files.ts";
 
-export interface PolicyQuestion {
+export interface PolicyRequest {
   stages: readonly Stage[];
   kind: "exec" | "shell" | "run";
   /** As in audit entries. */
@@ -23,7 +23,7 @@ export interface PolicyQuestion {
   /** The target is a container of unknown name: every `deny` or `hold` rule about containers applies. Default false. */
   isUnnamed?: boolean;
   environment: string;
-  /** A model, or a program: anything but a person at the CLI. Default false. */
+  /** The caller is a model or a program, not a person at the CLI. Default false. */
   isModel?: boolean;
   /** Only the read-only profile may allow; `deny` and `hold` rules still apply. */
   isReadOnly: boolean;
@@ -39,11 +39,11 @@ export interface AllowedStage {
   program: Program;
   /** What is executed, in the target. */
   file: string;
-  /** argv, including arguments that the profile adds; the first is the name that the program is called by. */
+  /** argv, including arguments that the profile adds; the first is the program's name. */
   argv: readonly [string, ...string[]];
   /** Allowed by the read-only profile: runs with the profile's environment and capabilities. */
   isDiagnostic: boolean;
-  /** Allowed by a rule that restricts arguments or sets a user; variables and directories must not undo that. */
+  /** Allowed by a rule that restricts arguments or sets a user; variables and directories must not bypass that. */
   isByRule: boolean;
   capabilities: readonly string[];
   groups: readonly string[];
@@ -65,20 +65,20 @@ export interface Decision {
 }
 
 /** Throws only if a program cannot be found; a denial is a decision, not an error. */
-export function decide(settings: ExecSettings, question: PolicyQuestion): Decision {
-  if (settings.profile === "off") return denied("profile off", "commands are switched off here (exec.profile: off)");
-  const decisions = question.stages.map((stage) => decideStage(settings, question, stage));
+export function decide(settings: ExecSettings, request: PolicyRequest): Decision {
+  if (settings.profile === "off") return denied("profile off", "commands are disabled on this host (exec.profile: off)");
+  const decisions = request.stages.map((stage) => decideStage(settings, request, stage));
   const refused = decisions.find(({ action }) => action === "deny");
   if (refused) return refused;
   const users = new Set(decisions.map(({ runAs }) => runAs ?? ""));
   if (users.size > 1)
     return denied(
       "run_as",
-      `its programs run as different users (${[...users].map((user) => user || "default").join(", ")}); run them one by one`,
+      `its programs run as different users (${[...users].map((user) => user || "default").join(", ")}); run them separately`,
     );
   const held = decisions.find(({ action }) => action === "require_approval");
   const decisive = held ?? decisions[0];
-  if (!decisive) return denied("empty", "there is no program");
+  if (!decisive) return denied("empty", "the command has no program");
   return {
     ...decisive,
     rule: [...new Set(decisions.map(({ rule }) => rule))].join(", "),
@@ -86,24 +86,24 @@ export function decide(settings: ExecSettings, question: PolicyQuestion): Decisi
   };
 }
 
-function decideStage(settings: ExecSettings, question: PolicyQuestion, stage: Stage): Decision {
-  const isStrict = question.isReadOnly || settings.profile === "diagnostics";
-  const { files, workingDirectory } = question;
+function decideStage(settings: ExecSettings, request: PolicyRequest, stage: Stage): Decision {
+  const isStrict = request.isReadOnly || settings.profile === "diagnostics";
+  const { files, workingDirectory } = request;
   const program = resolveProgram(stage.argv[0], { files, ...(workingDirectory === "" ? {} : { workingDirectory }) });
   const rule = settings.rules.find(
-    (candidate) => (candidate.action !== "allow" || !question.isReadOnly) && isMatch(candidate, question, stage, program),
+    (candidate) => (candidate.action !== "allow" || !request.isReadOnly) && isMatch(candidate, request, stage, program),
   );
   if (rule?.action === "deny") {
-    const doubt = isNamed(rule, question) ? "" : "; the name of its container is unknown now, so the rule may apply";
+    const doubt = isNamed(rule, request) ? "" : "; the name of its container is currently unknown, so the rule may apply";
     return denied(rule.name, `the rule "${rule.name}" denies ${program.name}${doubt}`);
   }
   const bound = rule && boundProblem(rule, workingDirectory);
   if (bound !== undefined) return denied(rule?.name ?? "", `${program.name}: ${bound}`);
-  if (rule?.action === "allow") return openly(stage, program, rule);
-  if (!isStrict) return rule ? openly(stage, program, rule) : { ...openly(stage, program, undefined), rule: "profile full" };
-  // `hold` allows nothing by itself: the profile still applies, unless the rule names a program.
-  if (rule && rule.program.length > 0 && !question.isReadOnly) return openly(stage, program, rule);
-  const decision = byDiagnostics(settings, question, stage, program);
+  if (rule?.action === "allow") return allow(stage, program, rule);
+  if (!isStrict) return rule ? allow(stage, program, rule) : { ...allow(stage, program, undefined), rule: "profile full" };
+  // `hold` alone allows nothing: the profile still applies, unless the rule names a program.
+  if (rule && rule.program.length > 0 && !request.isReadOnly) return allow(stage, program, rule);
+  const decision = byDiagnostics(settings, request, stage, program);
   return rule && decision.action === "allow" ? { ...decision, action: "require_approval", rule: rule.name, runAs: rule.runAs } : decision;
 }
 
@@ -111,11 +111,11 @@ function decideStage(settings: ExecSettings, question: PolicyQuestion, stage: St
 function boundProblem(rule: ExecRule, workingDirectory: string): string | undefined {
   const isBound = rule.args.length > 0 || rule.runAs !== undefined;
   return isBound && workingDirectory !== "" && workingDirectory !== "/"
-    ? `the rule "${rule.name}" bounds its arguments or its user, so it works in / only`
+    ? `the rule "${rule.name}" restricts its arguments or user, so its working directory must be /`
     : undefined;
 }
 
-function openly(stage: Stage, program: Program, rule: ExecRule | undefined): Decision {
+function allow(stage: Stage, program: Program, rule: ExecRule | undefined): Decision {
   const allowed: AllowedStage = {
     stage,
     program,
@@ -132,26 +132,27 @@ function openly(stage: Stage, program: Program, rule: ExecRule | undefined): Dec
   return { action: rule?.action ?? "allow", rule: rule?.name ?? "", why: "", runAs: rule?.runAs, stages: [allowed] };
 }
 
-function byDiagnostics(settings: ExecSettings, question: PolicyQuestion, stage: Stage, program: Program): Decision {
+function byDiagnostics(settings: ExecSettings, request: PolicyRequest, stage: Stage, program: Program): Decision {
   const rule = "profile diagnostics";
   const no = (why: string): Decision => denied(rule, `${program.name}: ${why}`);
-  if (question.kind !== "exec") {
-    return no(`the read-only profile has no ${question.kind}; set exec.profile: full, or allow the program by a rule in exec.rules`);
+  if (request.kind !== "exec") {
+    return no(`the read-only profile has no ${request.kind}; set exec.profile: full, or allow the program by a rule in exec.rules`);
   }
   const entry = findDiagnostic(program.name);
   if (entry === undefined) return no("it is not in the diagnostics profile; a rule in exec.rules can allow it");
   if (!isInSearchPath(program.path)) return no(`${program.path} is not in ${searchPath.join(", ")}`);
-  if (!program.isTrusted) return no(`${program.realPath}, or a directory on the way there, can be changed by others than root`);
-  if (!program.isNative) return no(`${program.realPath} is not a program in machine code`);
+  if (!program.isTrusted) return no(`${program.realPath}, or a directory above it, can be changed by other users than root`);
+  if (!program.isNative) return no(`${program.realPath} is a script, not a binary`);
   if (!program.isMultiCall && program.realName !== program.name && isLauncher(program.realName))
     return no(`it is a link to ${program.realPath}`);
-  if (question.workingDirectory !== "" && question.workingDirectory !== "/") return no("the read-only profile works in / only");
+  if (request.workingDirectory !== "" && request.workingDirectory !== "/")
+    return no("the read-only profile allows the working directory / only");
   const args = stage.argv.slice(1);
-  const problem = checkDiagnostic(program.name, args, question.files);
+  const problem = checkDiagnostic(program.name, args, request.files);
   if (problem !== undefined) return no(problem);
-  const host = question.isModel === true ? entry.hosts?.(args).find((name) => !isReachableByModels(name, settings)) : undefined;
+  const host = request.isModel === true ? entry.hosts?.(args).find((name) => !isReachableByModels(name, settings)) : undefined;
   if (host !== undefined)
-    return no(`"${host}" is a host that models may not contact or look up; exec.model_hosts in the agent's config can allow it`);
+    return no(`models may not contact or resolve "${host}"; add it to exec.model_hosts in the agent's config to allow it`);
   const allowed: AllowedStage = {
     stage,
     program,
@@ -179,24 +180,24 @@ function isInSearchPath(path: string): boolean {
   return searchPath.some((directory) => path === `${directory}/${nameOfPath(path)}`);
 }
 
-function isMatch(rule: ExecRule, question: PolicyQuestion, stage: Stage, program: Program): boolean {
+function isMatch(rule: ExecRule, request: PolicyRequest, stage: Stage, program: Program): boolean {
   return (
-    fits(rule.kind, question.kind) &&
-    fits(rule.user, question.caller) &&
-    isTarget(rule, question) &&
-    fits(rule.environment, question.environment) &&
+    fits(rule.kind, request.kind) &&
+    fits(rule.user, request.caller) &&
+    isTarget(rule, request) &&
+    fits(rule.environment, request.environment) &&
     (rule.action === "allow" ? allowsProgram(rule, program) : touchesProgram(rule, program)) &&
     fitsArguments(rule, stage.argv.slice(1))
   );
 }
 
 /** An uncertain match denies but does not allow. */
-function isTarget(rule: ExecRule, question: PolicyQuestion): boolean {
-  if (isNamed(rule, question)) return true;
-  return rule.action !== "allow" && question.isUnnamed === true && rule.target.some((name) => !/^(?:host|service )/.test(name));
+function isTarget(rule: ExecRule, request: PolicyRequest): boolean {
+  if (isNamed(rule, request)) return true;
+  return rule.action !== "allow" && request.isUnnamed === true && rule.target.some((name) => !/^(?:host|service )/.test(name));
 }
 
-function isNamed({ action, target: patterns }: ExecRule, { targets, neighbours = [] }: PolicyQuestion): boolean {
+function isNamed({ action, target: patterns }: ExecRule, { targets, neighbours = [] }: PolicyRequest): boolean {
   return [...targets, ...(action === "allow" ? [] : neighbours)].some((target) => fits(patterns, target));
 }
 
@@ -240,9 +241,7 @@ export function ruleWarnings(rules: readonly ExecRule[]): string[] {
     const launchers = rule.program.map(nameOfPath).filter(isLauncher);
     return launchers.length === 0
       ? []
-      : [
-          `The rule "${rule.name}" of exec.rules lets ${launchers.join(", ")} run with any arguments, which can start any program; add args to the rule`,
-        ];
+      : [`rule "${rule.name}" of exec.rules allows ${launchers.join(", ")} with any arguments, and thus any program; add args to the rule`];
   });
 }
 

@@ -4,7 +4,7 @@ import { CoralError } from "../../base/errors.ts";
 import { nameOfPath, type RootFiles } from "./root-files.ts";
 
 export interface Program {
-  /** As written in the command. */
+  /** The name as written in the command. */
   requested: string;
   /** Base name, which selects the function of a multi-call program. */
   name: string;
@@ -40,7 +40,7 @@ export interface ResolveProgramOptions {
 export function resolveProgram(requested: string, { files, workingDirectory }: ResolveProgramOptions): Program {
   const isPath = requested.includes("/");
   if (isPath && !requested.startsWith("/") && workingDirectory === undefined) {
-    throw new CoralError({ code: "not-permitted", message: `Cannot run "${requested}": write a program's name or its whole path` });
+    throw new CoralError({ code: "not-permitted", message: `Cannot run "${requested}": use a program's name or an absolute path` });
   }
   if (files.isUnseen) return unseenProgram(requested);
   const absolute = requested.startsWith("/") ? requested : `${workingDirectory ?? ""}/${requested}`;

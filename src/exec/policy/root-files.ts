@@ -1,4 +1,4 @@
-/** Files of a target as the target sees them: under `/`, or under the root of another process. Symbolic links are followed here, so that none leads out. */
+/** Files in a target's view: under `/`, or under the root of another process. Resolves symbolic links itself, so that none leads out of that root. */
 
 import { closeSync, lstatSync, openSync, readlinkSync, readSync, type Stats, statSync } from "node:fs";
 import { posix } from "node:path";
@@ -12,7 +12,7 @@ export interface ResolvedFile {
 }
 
 export interface RootFiles {
-  /** Where it is on this machine; empty for `/`. */
+  /** Path of the root on this machine; empty for `/`. */
   readonly prefix: string;
   /** The files cannot be read from here. */
   readonly isUnseen: boolean;
@@ -85,7 +85,7 @@ export function createRootFiles(prefix = ""): RootFiles {
   };
 }
 
-/** Files that only a container runtime can reach: programs are known by name alone. */
+/** Files that only a container runtime can access: programs are identified by name only. */
 export const unseenFiles: RootFiles = { prefix: "", isUnseen: true, resolve: () => null, head: () => null };
 
 /** The part of a path after its last slash. */

@@ -24,8 +24,8 @@ const maxVariables = 256;
 const maxBytes = 64 * 1024;
 const harmless = matcherOf(["LANG", "LANGUAGE", "LC_*", "TZ", "TERM", "COLUMNS", "LINES", "NO_COLOR"]);
 /**
- * Read by the loader, the C library or a shell before the program's own code. They would affect the launch steps, which run as root. A caller that may run anything
- * can set them with `env`.
+ * Variables that the loader, the C library or a shell reads before the program's own code. They would affect the launch steps, which run as root.
+ * Callers that may run any program can set them with `env`.
  */
 const startup = matcherOf(
   `LD_* DYLD_* GCONV_PATH GETCONF_DIR GLIBC_TUNABLES HOSTALIASES LOCALDOMAIN LOCPATH MALLOC_* NIS_PATH NLSPATH RESOLV_HOST_CONF RES_OPTIONS TZDIR
@@ -56,26 +56,27 @@ export function commandEnvironment(options: CommandEnvironmentOptions): Record<s
   if (isDiagnostic) environment["TMPDIR"] = "/nonexistent/no-temporary-files-in-the-read-only-profile";
   if (terminalType !== "") environment["TERM"] = checkedTerminal(terminalType);
   const names = Object.keys(requested);
-  if (names.length > maxVariables) throw refused(names[maxVariables] ?? "", `there are more than ${maxVariables}`);
+  if (names.length > maxVariables) throw refused(names[maxVariables] ?? "", `more than ${maxVariables} variables`);
   let bytes = 0;
   const isAllowed = matcherOf(options.allowed);
   for (const name of names) {
     const value = requested[name] ?? "";
     bytes += name.length + Buffer.byteLength(value);
     if (bytes > maxBytes) throw refused(name, `the variables are longer than ${maxBytes} bytes`);
-    if (!/^[A-Za-z_][A-Za-z0-9_]{0,255}$/.test(name)) throw refused(name, "it is not a variable's name");
+    if (!/^[A-Za-z_][A-Za-z0-9_]{0,255}$/.test(name)) throw refused(name, "not a valid name");
     if (value.includes("\0")) throw refused(name, "its value contains a NUL byte");
-    if (name === commandVariable) throw refused(name, "Coral sets it itself");
-    if (startup(name)) throw refused(name, "it acts before the program itself does; set it with env where that may be run");
+    if (name === commandVariable) throw refused(name, "Coral sets this variable");
+    if (startup(name))
+      throw refused(name, "the loader, C library or shell reads it before the program starts; use env if the policy allows it");
     if (isDiagnostic || harmless(name)) checkHarmless(name, value);
-    else if (!isAllowed(name)) throw refused(name, "exec.environment_allow of the agent does not name it");
+    else if (!isAllowed(name)) throw refused(name, "it is not in exec.environment_allow of the agent's config");
     environment[name] = value;
   }
   return environment;
 }
 
 function checkHarmless(name: string, value: string): void {
-  if (!harmless(name)) throw refused(name, "with the read-only profile only the language, the time zone and the terminal can be set");
+  if (!harmless(name)) throw refused(name, "the read-only profile allows only the language, the time zone and the terminal");
   if (name === "TZ" ? !timeZone.test(value) : !harmlessValue.test(value)) throw refused(name, "its value is not allowed");
 }
 

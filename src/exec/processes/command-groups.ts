@@ -1,6 +1,6 @@
 /**
- * A control group per command, if the agent may create any. It limits the command and contains all its processes, also daemonized ones.
- * All groups of an agent are in one directory named after it, so that the next agent finds what a killed one left behind.
+ * A control group per command, if the agent may create any. It limits the command and contains all its processes, including daemonized ones. All groups
+ * of an agent are in one directory named after it, so that the next agent can clean up after a killed one.
  */
 
 import { randomBytes } from "node:crypto";
@@ -50,9 +50,9 @@ export interface OpenGroupsOptions {
   mounts?: ReturnType<typeof readCgroupMounts>;
 }
 
-/** Creates this agent's directory; kills and removes what agents that no longer run left behind. */
+/** Creates this agent's directory; kills processes and removes groups that former agents left behind. */
 export function openCommandGroups({ log, mounts = readCgroupMounts() }: OpenGroupsOptions): CommandGroups {
-  // The suffix distinguishes several groups of one process.
+  // The suffix distinguishes several instances in one process.
   const own = [prefix, pidNamespaceId(), process.pid, startTicksOf(process.pid) ?? "0", randomBytes(3).toString("hex")].join(".");
   const trees: Tree[] = [];
   for (const { version, directory, controllers } of mounts) {
@@ -157,7 +157,7 @@ function removeLeftovers(directory: string, log: Logger): void {
       attempt(() => rmdirSync(group));
     }
     attempt(() => rmdirSync(`${directory}/${name}`));
-    if (ended > 0) log.warn("Ended processes of commands that an agent before this one left behind", { processes: ended });
+    if (ended > 0) log.warn("killed command processes that a former agent left behind", { processes: ended });
   }
 }
 
@@ -207,7 +207,7 @@ async function isDone(work: Promise<unknown>): Promise<boolean> {
   }
 }
 
-/** False if the system refused; the caller knows what that means. */
+/** False if the system call failed; the caller handles it. */
 function attempt(act: () => unknown): boolean {
   try {
     act();

@@ -55,7 +55,7 @@ describe("findPlace()", () => {
     expect(await find({}, [20, 21, 22])).toMatchObject({ where: "service api, pid 21", target: { pid: 21 } });
   });
 
-  it("finds the process's container, unless the runtime does not respond", async () => {
+  it("finds the process's container if the runtime responds", async () => {
     expect(await find({}, [20])).toMatchObject({ target: { pid: 20 }, container: { name: "web" } });
     expect(await find({ pid: 30 }, [20, 30])).toMatchObject({ target: { pid: 30 }, container: undefined });
     expect(await find({}, [10], containers(10))).toMatchObject({ target: undefined, container: undefined });
@@ -102,7 +102,7 @@ describe("findPlace()", () => {
     ).toEqual([]);
   });
 
-  it("matches rules by every name of a container, however it was requested", async () => {
+  it("matches rules by every name of a container, regardless of how it was requested", async () => {
     const wanted = { kind: "container" as const, service: "", container: container.id, pid: 0 };
     const place = await find(wanted, [], containers(20, { pod: { name: "shop-0", namespace: "x", uid: "" }, service: "front" }));
     expect(ruleTargets(wanted, place)).toEqual([`container ${container.id}`, "container web", "container front", "container shop-0/web"]);
@@ -132,7 +132,7 @@ describe("findPlace()", () => {
       target: undefined,
     });
     await expect(find({ kind: "container", container: "web" }, [], containers(20, { isRunning: false }))).rejects.toThrow(
-      "it does not run",
+      "it is not running",
     );
     await expect(find({ kind: "container", container: "web", pid: 30 }, [])).rejects.toThrow("process 30 is not in it");
     await expect(
@@ -142,7 +142,7 @@ describe("findPlace()", () => {
 });
 
 describe("targetText()", () => {
-  it("is what rules and audits compare", () => {
+  it("is the text that rules and audits use", () => {
     const none = { service: "", container: "", pid: 0 };
     expect(targetText({ ...none, kind: "host" })).toBe("host");
     expect(targetText({ ...none, kind: "service", service: "api", container: "web", pid: 7 })).toBe("service api container web pid 7");
@@ -152,7 +152,7 @@ describe("targetText()", () => {
 
 describe("findUser()", () => {
   const target = view(20, "a");
-  it("is nobody for a root agent, whatever the target's user", () => {
+  it("is nobody for a root agent, regardless of the target's user", () => {
     expect(findUser({ runAs: undefined, target, ownUid: 0 })).toMatchObject({ name: "nobody", ids: { uid: 65_534 } });
     expect(findUser({ runAs: undefined, target: undefined, ownUid: 0, passwordFile: "/nonexistent" })).toMatchObject({
       ids: { uid: 65_534, gid: 65_534 },

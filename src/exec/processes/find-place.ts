@@ -1,4 +1,4 @@
-/** Resolves where a command runs: on the host, beside the processes of a service, or in a container. Never guesses a process. */
+/** Resolves where a command runs: on the host, in the namespaces of a service's process, or in a container. Never guesses a process. */
 
 import { CoralError } from "../../base/errors.ts";
 import { type ContainerDirectory, type ContainerInfo, containerTitle, type ProcessView, viewProcess } from "../../host/index.ts";
@@ -13,14 +13,14 @@ export interface PlaceWanted {
 }
 
 export interface Place {
-  /** For people and audits. */
+  /** Text for screens and audits. */
   where: string;
   files: RootFiles;
-  /** Whose namespaces are entered; undefined: none. */
+  /** The process whose namespaces are entered; undefined: none. */
   target: ProcessView | undefined;
   /** The container, if it is one. */
   container: ContainerInfo | undefined;
-  /** It is in a container whose name is currently unknown: a rule that names a container may apply. */
+  /** The container's name is currently unknown: a rule that names a container may apply. */
   isUnnamed: boolean;
   /** The target's processes are not visible here: only its runtime can run something there. */
   isRuntimeOnly: boolean;
@@ -29,14 +29,14 @@ export interface Place {
 export interface FindPlaceOptions {
   /** Current processes of a service. */
   pidsOf: (service: string) => Promise<readonly number[]>;
-  /** Names of the services that one of these processes belongs to. Default: unknown. */
+  /** Names of the services of these processes. Default: unknown. */
   servicesOf?: (isMeant: (pid: number) => boolean) => readonly string[];
   /** Undefined: this agent sees no containers. */
   containers: ContainerDirectory | undefined;
   view?: typeof viewProcess;
 }
 
-/** As the audit and the rules name it. */
+/** The target as audits and rules name it. */
 export function targetText({ kind, service, container, pid }: PlaceWanted): string {
   const process = pid === 0 ? "" : ` pid ${pid}`;
   if (kind === "service") return `service ${service}${container === "" ? "" : ` container ${container}`}${process}`;
@@ -44,8 +44,8 @@ export function targetText({ kind, service, container, pid }: PlaceWanted): stri
 }
 
 /**
- * All names by which rules may match it: a container by any of its names, however it was requested; a process that shares the host's files and processes
- * is the host.
+ * All names by which rules may match the target. A container matches by any of its names, regardless of how it was requested. A process that shares the
+ * host's files and processes counts as the host.
  */
 export function ruleTargets(wanted: PlaceWanted, { target, container }: Place): string[] {
   if (wanted.kind === "host" && target === undefined) return ["host"];
@@ -54,8 +54,8 @@ export function ruleTargets(wanted: PlaceWanted, { target, container }: Place): 
 }
 
 /**
- * The services that run in the same place, as `service api`: a rule that denies a service covers the place, however it is addressed. Processes choose these names
- * themselves, so they are used to deny and never to allow.
+ * The services in the same namespaces, as `service api`: a rule that denies a service also applies to the container or host around it. Processes choose
+ * these names themselves, so they are used to deny and never to allow.
  */
 export function neighbourTargets({ target }: Place, { servicesOf, view = viewProcess }: FindPlaceOptions): string[] {
   if (!target || !servicesOf) return [];
@@ -78,7 +78,7 @@ function viewOf(pid: number, { view = viewProcess }: FindPlaceOptions): ProcessV
   if (found) return found;
   throw new CoralError({
     code: "not-found",
-    message: `Cannot run a command beside process ${pid}: it does not run here, or this agent may not look at it`,
+    message: `Cannot run a command in the namespaces of process ${pid}: it is not running here, or this agent may not inspect it`,
   });
 }
 
@@ -100,7 +100,7 @@ async function containerPlace(wanted: PlaceWanted, options: FindPlaceOptions, si
     });
   const container = await containers.find(wanted.container, signal);
   const what = `container ${container.id.slice(0, 12)}${container.name === "" ? "" : ` (${container.name})`}`;
-  if (!container.isRunning) throw new CoralError({ code: "unavailable", message: `Cannot run a command in ${what}: it does not run` });
+  if (!container.isRunning) throw new CoralError({ code: "unavailable", message: `Cannot run a command in ${what}: it is not running` });
   const first = await containers.pidOf(container, signal);
   const found = first === null ? null : view(first);
   if (found === null)
@@ -123,7 +123,7 @@ async function servicePlace(wanted: PlaceWanted, options: FindPlaceOptions, sign
     if (named) return containerPlace({ ...wanted, container: named.id }, options, signal);
     throw new CoralError({
       code: "not-found",
-      message: `Cannot run a command in service "${service}": no process of it runs on this host, as far as this agent can see`,
+      message: `Cannot run a command in service "${service}": it has no process on this host that is visible to this agent`,
     });
   }
   if (wanted.pid !== 0) {
@@ -131,7 +131,7 @@ async function servicePlace(wanted: PlaceWanted, options: FindPlaceOptions, sign
     if (!chosen)
       throw new CoralError({
         code: "not-found",
-        message: `Cannot run a command in service "${service}": process ${wanted.pid} is not one of it; those are ${pids.slice(0, 10).join(", ")}`,
+        message: `Cannot run a command in service "${service}": process ${wanted.pid} does not belong to it; its processes are ${pids.slice(0, 10).join(", ")}`,
       });
     return contained(processPlace(chosen, `service ${service}`), options, signal);
   }
@@ -139,7 +139,7 @@ async function servicePlace(wanted: PlaceWanted, options: FindPlaceOptions, sign
   return contained(processPlace(onlyPlace(service, fitting), `service ${service}`), options, signal);
 }
 
-/** Adds the process's container: its runtime can do what the agent may not, such as run something as the container's root. */
+/** Adds the process's container, because its runtime has more permissions, such as to run a program as the container's root. */
 async function contained(place: Place, { containers }: FindPlaceOptions, signal: AbortSignal): Promise<Place> {
   if (!place.target || !containers) return place;
   try {
@@ -156,7 +156,7 @@ async function containerNamed(name: string, { containers }: FindPlaceOptions, si
   try {
     return await containers?.find(name, signal);
   } catch (error) {
-    // No container of that name: the service's own message says more. Any other error is reported.
+    // No container of that name: the service's own error is more specific. Any other error is reported.
     if (error instanceof CoralError && error.code === "not-found") return undefined;
     throw error;
   }
@@ -177,7 +177,7 @@ async function inContainer(
   });
 }
 
-/** The oldest process of the only place where the service runs. With several places the caller must choose one. */
+/** The oldest process, if all processes of the service share their namespaces. Otherwise the caller must choose. */
 function onlyPlace(service: string, views: readonly ProcessView[]): ProcessView {
   const places = new Map<string, ProcessView>();
   for (const view of views) {
@@ -189,7 +189,7 @@ function onlyPlace(service: string, views: readonly ProcessView[]): ProcessView 
   const list = [...places.values()].slice(0, 10).map(({ pid }) => pid);
   throw new CoralError({
     code: "usage",
-    message: `Cannot run a command in service "${service}": it runs in ${places.size} places on this host (processes ${list.join(", ")}); say which with --pid or --container`,
+    message: `Cannot run a command in service "${service}": it runs in ${places.size} places on this host (processes ${list.join(", ")}); choose one with --pid or --container`,
     details: { pids: list },
   });
 }

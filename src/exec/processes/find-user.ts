@@ -1,4 +1,4 @@
-/** The user a command runs as. Names mean users of this host, also inside containers: a container image must not choose who `nobody` is. */
+/** The user of a command. Names are resolved on this host, even for containers: a container image must not define who `nobody` is. */
 
 import { readFileSync } from "node:fs";
 import { CoralError } from "../../base/errors.ts";
@@ -8,7 +8,7 @@ import type { LaunchUser } from "./launch.ts";
 export interface CommandUser {
   name: string;
   home: string;
-  /** Undefined: the agent's own, and nothing changes. */
+  /** Undefined: the agent's own user. */
   ids: LaunchUser | undefined;
 }
 
@@ -56,7 +56,7 @@ export function findUser(options: FindUserOptions): CommandUser {
   if (wanted === "nobody") return userOf({ name: "nobody", uid: 65_534, gid: 65_534, home: "/nonexistent" });
   throw new CoralError({
     code: "invalid",
-    message: `Cannot run a command as "${wanted}": this host has no such user; correct run_as in the agent's config`,
+    message: `Cannot run a command as "${wanted}": this host has no such user; change run_as in the agent's config`,
   });
 }
 
@@ -89,7 +89,7 @@ function linesOf(file: string): string[] {
   try {
     return readFileSync(file, "utf8").split("\n");
   } catch {
-    // A host without the file has no names; numbers still work.
+    // Without the file there are no names; numeric ids still work.
     return [];
   }
 }

@@ -1,7 +1,7 @@
 import { existsSync } from "node:fs";
 import { describe, expect, it } from "vitest";
 import type { ProcessView } from "../../host/index.ts";
-import { type LaunchOptions, launchWords, mayEnterNamespaces } from "./launch.ts";
+import { type LaunchOptions, launchArgv, mayEnterNamespaces } from "./launch.ts";
 
 const hasTools = existsSync("/usr/bin/setpriv") && existsSync("/usr/bin/nsenter");
 const options = (change: Partial<LaunchOptions> = {}): LaunchOptions => ({
@@ -27,18 +27,18 @@ const target: ProcessView = {
   place: "x",
 };
 
-describe.runIf(hasTools)("launchWords()", () => {
+describe.runIf(hasTools)("launchArgv()", () => {
   it("puts the command's argv last, after every option of the wrappers", () => {
-    const words = launchWords(options({ joinFiles: ["/g/cgroup.procs"] }));
+    const words = launchArgv(options({ joinFiles: ["/g/cgroup.procs"] }));
     expect(words.slice(3, 8)).toEqual(["coral-launch", "n", "", "/g/cgroup.procs", "--"]);
     expect(words.slice(-5)).toEqual(["--", "/usr/bin/ps", "aux", "$(id)", "--"]);
     // The shell script is the same for every command.
-    expect(words[2]).toBe(launchWords(options({ file: "/bin/x", args: [] }))[2]);
+    expect(words[2]).toBe(launchArgv(options({ file: "/bin/x", args: [] }))[2]);
     expect(words[2]).not.toContain("ps");
   });
 
   it("drops every privilege that was not requested", () => {
-    expect(launchWords(options())).toEqual(
+    expect(launchArgv(options())).toEqual(
       expect.arrayContaining([
         "--reuid=65534",
         "--regid=65534",
@@ -48,23 +48,23 @@ describe.runIf(hasTools)("launchWords()", () => {
         "--no-new-privs",
       ]),
     );
-    expect(launchWords(options({ capabilities: ["net_raw"], groups: [4, 9] }))).toEqual(
+    expect(launchArgv(options({ capabilities: ["net_raw"], groups: [4, 9] }))).toEqual(
       expect.arrayContaining(["--groups=4,9", "--inh-caps=-all,+net_raw", "--bounding-set=-all,+net_raw", "--no-new-privs"]),
     );
   });
 
   it("adds no wrapper for an agent without root", () => {
-    expect(launchWords(options({ user: undefined })).slice(4)).toEqual(["n", "", "--", "/usr/bin/ps", "aux", "$(id)", "--"]);
+    expect(launchArgv(options({ user: undefined })).slice(4)).toEqual(["n", "", "--", "/usr/bin/ps", "aux", "$(id)", "--"]);
   });
 
   it("changes the directory after switching the user", () => {
-    const words = launchWords(options({ workingDirectory: "/srv" }));
+    const words = launchArgv(options({ workingDirectory: "/srv" }));
     expect(words.indexOf("coral-cd")).toBeGreaterThan(words.indexOf("--no-new-privs"));
     expect(words[words.indexOf("coral-cd") + 1]).toBe("/srv");
   });
 
-  it.runIf(mayEnterNamespaces())("enters only namespaces that differ, as the user, never as root", () => {
-    const words = launchWords(options({ target, workingDirectory: "/app" }));
+  it.runIf(mayEnterNamespaces())("enters only namespaces that differ, with the user's privileges, never as root", () => {
+    const words = launchArgv(options({ target, workingDirectory: "/app" }));
     expect(words.slice(words.indexOf("/usr/bin/nsenter"))).toEqual([
       ...[
         "/usr/bin/nsenter",
@@ -81,12 +81,12 @@ describe.runIf(hasTools)("launchWords()", () => {
       ...["/usr/bin/ps", "aux", "$(id)", "--"],
     ]);
     expect(words.indexOf("--no-new-privs")).toBeLessThan(words.indexOf("/usr/bin/nsenter"));
-    expect(() => launchWords(options({ target, user: { uid: 0, gid: 0 } }))).toThrow("Cannot run as root inside the namespaces");
-    expect(() => launchWords(options({ target: { ...target, namespaces: ["user", "mnt"] } }))).toThrow("user namespace of its own");
+    expect(() => launchArgv(options({ target, user: { uid: 0, gid: 0 } }))).toThrow("Cannot run as root inside the namespaces");
+    expect(() => launchArgv(options({ target: { ...target, namespaces: ["user", "mnt"] } }))).toThrow("its own user namespace");
   });
 
   it("reports the capability missing to enter namespaces", () => {
-    expect(() => launchWords(options({ target, user: undefined }))).toThrow(
+    expect(() => launchArgv(options({ target, user: undefined }))).toThrow(
       "Cannot enter the namespaces of process 42: the agent lacks permission; run it",
     );
   });

@@ -1,6 +1,6 @@
 /**
- * Builds the argv that starts a program: joins its control groups, enters the target's namespaces, drops to its user for good. Every step is a fixed
- * program with fixed arguments; the command's own argv comes last and is not parsed by any step.
+ * Builds the argv that starts a program: joins its control groups, enters the target's namespaces, and permanently drops to its user. Every step is a
+ * fixed program with fixed arguments; the command's own argv comes last and is not parsed by any step.
  */
 
 import { existsSync } from "node:fs";
@@ -21,13 +21,13 @@ export interface LaunchOptions {
   args: readonly string[];
   redirections: Redirections;
   joinFiles: readonly string[];
-  /** By the read-only profile: it writes no file, and takes no more memory than this, with control groups or without. Undefined: not limited here. */
+  /** For the read-only profile: the program cannot write files, and its memory is limited, even without control groups. Undefined: not limited here. */
   readOnly: { memoryBytes: number } | undefined;
-  /** Undefined: as the agent itself. */
+  /** Undefined: the agent's own user. */
   user: LaunchUser | undefined;
   groups: readonly number[];
   capabilities: readonly string[];
-  /** Whose namespaces are entered; undefined: none. */
+  /** The process whose namespaces are entered; undefined: none. */
   target: ProcessView | undefined;
   /** Absolute, in the target; empty: its root. */
   workingDirectory: string;
@@ -60,7 +60,7 @@ umask 022
 ${become.replaceAll(" 3<&-", "")}`;
 /** After the user switch, so that this user's permissions apply to the directory. */
 const changeDirectory = 'cd -- "$1" || exit 125; shift; exec "$@"';
-/** Waits for the lines of `launchOrder`. They are taken literally; nothing in them is expanded. Nothing runs before the last one. */
+/** Waits for the lines of `launchOrder`. They are literal: nothing in them is expanded. Nothing runs before the last one. */
 const waiting = `
 coral_mode=
 while IFS= read -r coral_line <&3; do
@@ -77,26 +77,26 @@ shift 2
 ${become}`;
 
 /** The argv. Throws `unsupported` if the required tools are missing on this host. */
-export function launchWords(options: LaunchOptions): [string, ...string[]] {
+export function launchArgv(options: LaunchOptions): [string, ...string[]] {
   const shell = tool(["/bin/sh", "/usr/bin/sh"], "run commands", "a shell at /bin/sh");
   const memoryKib = options.readOnly ? String(Math.ceil(options.readOnly.memoryBytes / 1_024)) : "";
   const limits = [modeOf(options.redirections), memoryKib];
   return [shell, "-c", script, "coral-launch", ...limits, ...options.joinFiles, "--", ...chainOf(options, shell)];
 }
 
-/** Does every step that does not depend on the program, then waits for it: see `launchOrder`. */
-export function waitingWords(options: Pick<LaunchOptions, "joinFiles" | "user" | "groups" | "readOnly">): [string, ...string[]] {
+/** The argv of a prepared process: runs every step that does not depend on the program, then waits for it; see `launchOrder`. */
+export function waitingArgv(options: Pick<LaunchOptions, "joinFiles" | "user" | "groups" | "readOnly">): [string, ...string[]] {
   const shell = tool(["/bin/sh", "/usr/bin/sh"], "run commands", "a shell at /bin/sh");
   const redirections = { dropStdout: false, dropStderr: false, stderrToStdout: false };
   const args = ["-c", waiting, "coral-wait"];
-  return launchWords({ ...options, file: shell, args, redirections, capabilities: [], target: undefined, workingDirectory: "" });
+  return launchArgv({ ...options, file: shell, args, redirections, capabilities: [], target: undefined, workingDirectory: "" });
 }
 
 /** Shells read lines byte by byte and append each word to `$@`, which is quadratic. */
 const maxOrderBytes = 16 * 1024;
 const maxOrderWords = 256;
 
-/** Input that makes a waiting process execute the program; undefined if it cannot be expressed in lines. */
+/** Input that makes a prepared process execute the program; undefined if it cannot be expressed in lines. */
 export function launchOrder(
   commandId: string,
   options: Pick<LaunchOptions, "file" | "args" | "redirections" | "workingDirectory">,
@@ -119,7 +119,7 @@ function modeOf({ dropStdout, dropStderr, stderrToStdout }: Redirections): strin
   return `${dropStdout ? "o" : ""}${stderrToStdout ? "m" : dropStderr ? "e" : ""}` || "n";
 }
 
-/** Drops privileges for good. The user is kept until namespaces are entered, which needs root. */
+/** Drops privileges permanently. The user is switched after namespaces are entered, which needs root. */
 function confine({ user, groups, capabilities }: LaunchOptions, isEntering: boolean): string[] {
   if (user === undefined) return [];
   const setpriv = tool(["/usr/bin/setpriv", "/bin/setpriv"], `run commands as user ${user.uid}`, "setpriv of util-linux");
@@ -159,7 +159,7 @@ function enter(target: ProcessView, { user, workingDirectory }: LaunchOptions): 
     });
   }
   if (user.uid === 0) {
-    // With the agent's capabilities it would have more privileges than anything in the container.
+    // With the agent's capabilities it would have more privileges than any process in the container.
     throw new CoralError({
       code: "unsupported",
       message: "Cannot run as root inside the namespaces of another process: only a container runtime can do that safely",
@@ -168,7 +168,7 @@ function enter(target: ProcessView, { user, workingDirectory }: LaunchOptions): 
   if (target.namespaces.includes("user")) {
     throw new CoralError({
       code: "unsupported",
-      message: "Cannot enter a process in a user namespace of its own: only its container runtime can run programs there",
+      message: "Cannot enter a process in its own user namespace: only its container runtime can run programs there",
     });
   }
   return [

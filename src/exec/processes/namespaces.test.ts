@@ -19,7 +19,7 @@ describe.runIf(isPossible)("commands in a process's namespaces", () => {
   beforeAll(async () => {
     directory = await mkdtemp(join(tmpdir(), "coral-ns-"));
     await chmod(directory, 0o755);
-    // Its own mounts, processes, network and name; a file that only it sees.
+    // Its own mounts, processes, network and hostname, and a file that only it can see.
     const script = `mount -t tmpfs none ${directory} && hostname inside && echo only-here > ${directory}/file && echo ready && exec sleep 1000`;
     target = spawn("unshare", ["--mount", "--pid", "--net", "--uts", "--ipc", "--fork", "--mount-proc", "sh", "-c", script], {
       stdio: ["ignore", "pipe", "inherit"],
@@ -38,7 +38,7 @@ describe.runIf(isPossible)("commands in a process's namespaces", () => {
   const beside = () => ({ kind: "service" as const, service: "api", container: "", pid: 0 });
   const runner = (options = {}) => createTestRunner({ ...options }, directory, { pidsOf: async () => [pid] });
 
-  it("see its files, processes and network, as nobody", async () => {
+  it("have its view of files, processes and network, as nobody", async () => {
     await using test = runner();
     expect((await test.run({ argv: ["cat", `${directory}/file`], target: beside() })).stdout).toBe("only-here\n");
     expect((await test.run({ argv: ["hostname"], target: beside() })).stdout).toBe("inside\n");
@@ -51,7 +51,7 @@ describe.runIf(isPossible)("commands in a process's namespaces", () => {
     expect(test.audit[0]).toMatchObject({ where: `service api, pid ${pid}`, target: "service api" });
   });
 
-  it("pass on exit codes and signals, and leave no process behind", async () => {
+  it("return exit codes and signals, and leave no process behind", async () => {
     await using patient = runner();
     expect(await patient.run({ argv: ["sh", "-c", "exit 9"], target: beside() })).toMatchObject({ exitCode: 9 });
     await using test = runner({ timeoutMs: 300 });
@@ -78,7 +78,7 @@ describe.runIf(isPossible)("commands in a process's namespaces", () => {
     await expect(test.run({ argv: ["id"], target: beside() })).rejects.toThrow("Cannot run as root inside the namespaces");
   });
 
-  it("resolve programs and links as the target sees them", async () => {
+  it("resolve programs and links in the target's view", async () => {
     const root = await mkdtemp(join(tmpdir(), "coral-root-"));
     await chmod(root, 0o755);
     await mkdir(join(root, "bin"));

@@ -32,7 +32,7 @@ export class OutputMeter {
     }
   }
 
-  /** From now on output is counted and dropped. */
+  /** Discards further output, but counts it. */
   drain(): void {
     this.#isDrained = true;
     this.#channel.end();

@@ -1,6 +1,6 @@
 /**
- * All processes of one command, also daemonized ones: by its control group if it has one; else by a unique supplementary group, which
- * an unprivileged process cannot drop; and for an agent without root, by session and a mark in the environment.
+ * All processes of one command, including daemonized ones. Identified by the control group if there is one; else by a unique supplementary group, which
+ * an unprivileged process cannot drop; and for an agent without root, by session and a variable in the environment.
  */
 
 import { randomInt } from "node:crypto";
@@ -16,7 +16,7 @@ const killPauseMs = 10;
 const firstMarkId = 2_100_000_000;
 const markIds = 47_000_000;
 
-/** For a command that a root agent without control groups runs as another user. */
+/** A group id for a command that a root agent without control groups runs as another user. */
 export function newMarkGroup(): number {
   return firstMarkId + randomInt(markIds);
 }

@@ -147,7 +147,7 @@ describe("ReadyLaunches", () => {
     await vi.waitFor(() => expect(bench.ready.size).toBe(3));
     const launch = bench.ready.take(expected());
     const pid = launch?.spawned.programs[0]?.pid ?? 0;
-    // The agent may be gone before it sends a command.
+    // The agent may exit before it sends a command.
     launch?.spawned.orders?.end("=half an order\n");
     expect(await launch?.spawned.programs[0]?.exited).toMatchObject({ code: 125 });
     await bench[Symbol.asyncDispose]();

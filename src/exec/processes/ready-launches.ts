@@ -1,17 +1,17 @@
 /**
- * Pre-forked processes that wait to become a command. Starting one takes several times as long as `true` runs: a fork, a shell, a user switch; and the kernel may
- * need more than ten milliseconds to move a process into a control group. These steps are the same for most commands, so they are done in advance.
+ * Pre-forked processes that wait to become a command. A start takes several times as long as `true` runs: a fork, a shell, a user switch; and the kernel
+ * may need more than 10 ms to move a process into a control group. These steps are the same for most commands, so they are done in advance.
  */
 
 import { randomBytes } from "node:crypto";
 import { background } from "../../base/background.ts";
 import type { Logger } from "../../base/log.ts";
 import type { CommandGroup, CommandGroups, GroupLimits } from "./command-groups.ts";
-import { type LaunchUser, waitingWords } from "./launch.ts";
+import { type LaunchUser, waitingArgv } from "./launch.ts";
 import { newMarkGroup, removeGroup } from "./process-tree.ts";
 import type { SpawnedPrograms, Spawner } from "./spawner.ts";
 
-/** What is known about a command before it is requested. */
+/** Facts about a command that are known before it is requested. */
 export interface ExpectedCommand {
   user: LaunchUser | undefined;
   /** The launch without the parts that differ between commands. */
@@ -23,7 +23,7 @@ export interface ExpectedCommand {
   mayMark: boolean;
 }
 
-/** One waiting process. The taker runs or releases it. */
+/** One prepared process. The caller of `take` runs or releases it. */
 export interface ReadyLaunch {
   spawned: SpawnedPrograms;
   group: CommandGroup | undefined;
@@ -34,15 +34,15 @@ export interface ReadyLaunch {
 
 interface Waiting extends ReadyLaunch {
   key: string;
-  letGo(): Promise<void>;
+  release(): Promise<void>;
 }
 
-/** For commands in quick succession. */
+/** Prepared processes of one shape, for commands in quick succession. */
 const maxAlike = 3;
 const maxWaiting = 6;
 /** Delay after a command started: preparing the next one must not slow it down. */
 const refillDelayMs = 15;
-/** Idle processes are released after this time without a command. */
+/** Prepared processes are released after this time without a command. */
 const idleMs = 60_000;
 
 export interface ReadyLaunchesOptions {
@@ -77,7 +77,7 @@ export class ReadyLaunches implements AsyncDisposable {
     const [taken] = index < 0 ? [] : this.#waiting.splice(index, 1);
     this.#refill ??= setTimeout(() => {
       this.#refill = undefined;
-      // In turn: each call counts the existing ones.
+      // One after the other: each call counts the existing ones.
       this.#making = this.#making.catch(() => undefined).then(() => this.#makeReady(expected, key));
       this.#work(this.#making);
     }, refillDelayMs).unref();
@@ -98,7 +98,7 @@ export class ReadyLaunches implements AsyncDisposable {
     this.#working.add(work);
     background(
       this.#options.log,
-      "Making ready for commands",
+      "Preparing processes for commands",
       work.finally(() => this.#working.delete(work)),
     );
   }
@@ -113,12 +113,12 @@ export class ReadyLaunches implements AsyncDisposable {
   async #add(expected: ExpectedCommand, key: string): Promise<void> {
     const waiting = await this.#start(expected, key);
     this.#waiting.push(waiting);
-    // A process that exits was killed, or failed in a way that the command itself will report better.
+    // A process that exits was killed, or failed for a reason that the command will report.
     void waiting.spawned.programs[0]?.exited.then(() => {
       const index = this.#waiting.indexOf(waiting);
       if (index < 0) return;
       this.#waiting.splice(index, 1);
-      this.#work(waiting.letGo());
+      this.#work(waiting.release());
     });
   }
 
@@ -128,9 +128,9 @@ export class ReadyLaunches implements AsyncDisposable {
     const markGroupId = group === undefined && mayMark ? newMarkGroup() : undefined;
     try {
       const groupIds = markGroupId === undefined ? [] : [markGroupId];
-      const words = waitingWords({ joinFiles: group?.joinFiles ?? [], user, groups: groupIds, readOnly });
+      const words = waitingArgv({ joinFiles: group?.joinFiles ?? [], user, groups: groupIds, readOnly });
       const spawned = await spawner.start({ programs: [words], environment, takesOrders: true });
-      return { key, spawned, group, markGroupId, begin: (order) => spawned.orders?.end(order), letGo: () => letGo(spawned, group) };
+      return { key, spawned, group, markGroupId, begin: (order) => spawned.orders?.end(order), release: () => release(spawned, group) };
     } catch (error) {
       if (group) void removeGroup(group);
       throw error;
@@ -140,12 +140,12 @@ export class ReadyLaunches implements AsyncDisposable {
   /** Releases the oldest until `left` remain. */
   async #clear(left: number): Promise<void> {
     const many = this.#waiting.splice(0, Math.max(0, this.#waiting.length - left));
-    await Promise.all(many.map((waiting) => waiting.letGo()));
+    await Promise.all(many.map((waiting) => waiting.release()));
   }
 }
 
 /** It exits when its input is closed. */
-async function letGo({ programs, orders, stdin, stdout }: SpawnedPrograms, group: CommandGroup | undefined): Promise<void> {
+async function release({ programs, orders, stdin, stdout }: SpawnedPrograms, group: CommandGroup | undefined): Promise<void> {
   orders?.destroy();
   group?.kill();
   await Promise.all(programs.map(({ exited }) => exited));

@@ -17,18 +17,18 @@ export interface ContainerRunOptions {
   bounds: CommandBounds;
 }
 
-/** Runtimes cannot close a program's input. So input is read ahead, up to this time and size, to learn whether there is any and where it ends. */
+/** Runtimes cannot close a program's input. So input is read ahead, up to this time and size, to determine whether and where it ends. */
 const inputWaitMs = 300;
 const maxHeldBytes = 4 * 1024 * 1024;
 
-/** What is known about the input when the program starts. */
+/** The input that was read ahead when the program starts. */
 type KnownInput = { kind: "none" } | { kind: "whole"; data: Buffer } | { kind: "open"; data: Buffer };
 
 /**
- * A single program is passed unchanged; a pipeline, or a program whose input must end, runs through the container's shell. The shell never parses the command: its
- * script refers to words as positional parameters.
+ * A single program is passed unchanged. A pipeline, or a program whose input must end, runs through the container's shell. The shell never parses the
+ * command: its script refers to argv as positional parameters.
  */
-export function containerWords(programs: ContainerRunOptions["programs"], inputBytes: number | undefined): string[] {
+export function containerArgv(programs: ContainerRunOptions["programs"], inputBytes: number | undefined): string[] {
   const [only] = programs;
   const isPlain = inputBytes === undefined && programs.length === 1 && only && !isRedirected(only.stage);
   if (isPlain) return [...only.argv];
@@ -159,7 +159,7 @@ class ContainerRun implements RunningCommand {
     this.#stopped.signal.throwIfAborted();
     const isCounted = input.kind === "whole" && terminal === undefined;
     await using exec = await containers.exec(container, {
-      argv: containerWords(programs, isCounted ? input.data.length : undefined),
+      argv: containerArgv(programs, isCounted ? input.data.length : undefined),
       hasInput: input.kind !== "none",
       signal: this.#stopped.signal,
       ...(terminal ? { terminal: this.#size ?? { columns: terminal.columns, rows: terminal.rows } } : {}),

@@ -44,7 +44,7 @@ describe("endOf()", () => {
     ["timeout", null, "SIGTERM", { reason: "timeout", exitCode: 124, signal: "SIGTERM" }],
     ["cancelled", null, "SIGTERM", { reason: "cancelled", exitCode: 143, signal: "SIGTERM" }],
     ["output-limit", null, "SIGKILL", { reason: "output-limit", exitCode: 137, signal: "SIGKILL" }],
-  ] as const)("makes of %s, %s, %s what a shell would", (reason, code, signal, expected) => {
+  ] as const)("maps %s, %s, %s to the exit code of a shell", (reason, code, signal, expected) => {
     expect(endOf(reason, code, signal)).toEqual(expected);
   });
 });

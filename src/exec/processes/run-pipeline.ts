@@ -15,7 +15,7 @@ export interface PipelineOptions {
   bounds: CommandBounds;
   /** Per program: when SIGINT is sent, which counts as a normal exit. */
   interruptMs?: readonly (number | undefined)[];
-  /** The launched process only waits for the program, which is its child: so when a pid namespace is entered. */
+  /** The launched process only waits for the program, which is its child. True if a pid namespace is entered. */
   isWrapped: boolean;
   log: Logger;
 }
@@ -123,7 +123,7 @@ class Pipeline implements RunningCommand {
     for (const [index, delayMs] of interruptMs.entries()) {
       const pid = this.#spawned.programs[index]?.pid;
       if (delayMs === undefined || pid === undefined) continue;
-      // The others continue: they still have to process its last output.
+      // The other programs continue, to process its last output.
       this.#timers.push(setTimeout(() => (isWrapped ? this.signal("INT") : tree.signalOne(pid, "SIGINT")), delayMs));
     }
   }

@@ -26,7 +26,7 @@ describe("terminals", () => {
     await type("stty size\n");
     await expect.poll(() => output).toContain("40 120");
     await type("sleep 1000; echo after-sleep=$?\n");
-    // One that comes before the program has begun interrupts nothing, as at any terminal, and takes along what is typed right behind it: so in turn.
+    // Wait for the program before each key: a key that arrives before the program started interrupts nothing, and discards what is typed right after it.
     const keys = ["\x03", "printf '\\033[31mred\\033[0m\\n'\n"];
     let pressed = 0;
     const interrupted = async (): Promise<string> => {
@@ -35,7 +35,7 @@ describe("terminals", () => {
     };
     await expect.poll(interrupted, { interval: 400 }).toContain("\x1b[31mred\x1b[0m");
     expect(output).toContain("^C");
-    // The last key may have been one that interrupts.
+    // The last key may have been an interrupt.
     const leaving = setInterval(() => void type("exit 3\n"), 300);
     expect(await ended.finally(() => clearInterval(leaving))).toMatchObject({ exitCode: 3, reason: "exited" });
     await seen;
@@ -113,7 +113,7 @@ describe("terminals", () => {
     expect(left(order.commandId)).toEqual([]);
   });
 
-  it("end with their input, however early it closes", async () => {
+  it("end with their input, even if it closes early", async () => {
     for (const argv of [["bash", "--norc", "-i"], ["/bin/sh"]]) {
       const { exitCode, stdout } = await create().run({ kind: "shell", argv, terminal, timeoutMs: 20_000 }, "echo he''llo\n");
       expect(exitCode, argv.join(" ")).toBe(0);
@@ -124,7 +124,7 @@ describe("terminals", () => {
     });
   });
 
-  it("do not hang up on a program that closes its descriptors before it ends", async () => {
+  it("do not hang up on a program that closes its descriptors before it exits", async () => {
     const argv = ["/bin/sh", "-c", "echo said; exec <&- >&- 2>&-; sleep 0.3; exit 7"];
     expect(await create().run({ kind: "shell", argv, terminal, timeoutMs: 20_000 }, "")).toMatchObject({ reason: "exited", exitCode: 7 });
   });

@@ -18,7 +18,7 @@ export interface TerminalShape {
 }
 
 export interface TerminalOptions {
-  /** The file to run and its arguments, see launchWords. */
+  /** The file to run and its arguments, see launchArgv. */
   program: readonly [string, ...string[]];
   environment: Readonly<Record<string, string>>;
   terminal: TerminalShape;
@@ -70,13 +70,13 @@ class Terminal implements RunningCommand {
   #waiting = 0;
   #isGone = false;
   #inputEnd: NodeJS.Timeout | undefined;
-  readonly #letGo: () => void;
+  readonly #release: () => void;
 
   constructor(options: TerminalOptions, pty: IPty) {
     this.#options = options;
     this.#pty = pty;
     options.tree.add(pty.pid);
-    this.#letGo = holdTerminal(nameOf(pty), pty.pid);
+    this.#release = holdTerminal(nameOf(pty), pty.pid);
     this.#meter = new OutputMeter(options.bounds.maxOutputBytes, () => this.stop("output-limit"));
     pty.onData((data: string | Buffer) => this.#take(typeof data === "string" ? Buffer.from(data) : data));
     const exited = new Promise<{ exitCode: number; signal?: number | undefined }>((resolve) => pty.onExit(resolve));
@@ -103,7 +103,7 @@ class Terminal implements RunningCommand {
     if (!this.#isGone) this.#pty.write(Buffer.from(data) as unknown as string);
   }
 
-  /** Sends Ctrl-D repeatedly: every later read must see the end, and a key sent while a program sets up its terminal is lost. */
+  /** Sends Ctrl-D repeatedly: every later read must return the end of input, and a key sent while a program sets up its terminal is lost. */
   endInput(): void {
     if (this.#isGone || this.#inputEnd !== undefined) return;
     this.#pty.write("\x04");
@@ -131,7 +131,7 @@ class Terminal implements RunningCommand {
     this.#reason = reason;
     this.#meter.drain();
     this.#pty.resume();
-    // The signal of a terminal that hangs up.
+    // SIGHUP, as when a terminal hangs up.
     this.signal("HUP");
     const kill = (): void => background(this.#options.log, "The end of a terminal", this.#options.tree.kill());
     if (reason === "output-limit") kill();
@@ -158,7 +158,7 @@ class Terminal implements RunningCommand {
   async #finish(exited: Promise<{ exitCode: number; signal?: number | undefined }>): Promise<CommandEnd> {
     const { exitCode, signal = 0 } = await exited;
     this.#isGone = true;
-    this.#letGo();
+    this.#release();
     clearInterval(this.#inputEnd);
     for (const timer of this.#timers) clearTimeout(timer);
     await this.#options.tree.kill();

@@ -1,11 +1,11 @@
-/** A running command, whatever runs it: processes of this host, a terminal, or a container runtime. */
+/** A running command: processes of this host, a terminal, or a container runtime. */
 
 /** Why and how it ended. */
 export interface CommandEnd {
   reason: "exited" | "signalled" | "timeout" | "output-limit" | "cancelled" | "failed";
   /** As a shell reports it: 128 + n for a signal, 124 for a timeout. */
   exitCode: number;
-  /** `SIGTERM`; empty when it exited by itself. */
+  /** `SIGTERM`; empty if it was not killed by a signal. */
   signal: string;
   /** For `failed`: the message. */
   problem: string;

@@ -19,7 +19,7 @@ const isThere = (pid: number): boolean => {
   }
 };
 
-test("createSpawner() hands over the streams of a program, with everything in them", async () => {
+test("createSpawner() passes the streams of a program without losing data", async () => {
   using spawner = createSpawner(silentLogger);
   for (let round = 0; round < 20; round++) {
     const { programs, stdin, stdout } = await spawner.start({
@@ -32,7 +32,7 @@ test("createSpawner() hands over the streams of a program, with everything in th
   }
 });
 
-test("createSpawner() loses nothing of a program that has ended before anyone reads", async () => {
+test("createSpawner() loses no output of a program that exits before it is read", async () => {
   using spawner = createSpawner(silentLogger);
   const { programs, stdout } = await spawner.start({ programs: [["/bin/sh", "-c", "head -c 50000 /dev/zero; echo x"]], environment: {} });
   await programs[0]!.exited;
@@ -56,7 +56,7 @@ test("createSpawner() joins programs by pipes and reports how each ended", async
   ]);
 });
 
-test("createSpawner() gives a program nothing but its own environment, and a session of its own", async () => {
+test("createSpawner() gives a program only its own environment, and its own session", async () => {
   using spawner = createSpawner(silentLogger);
   const { programs, stdin, stdout } = await spawner.start({ programs: [["/usr/bin/env"]], environment: { ONLY: "this" } });
   stdin.end();
@@ -69,7 +69,7 @@ test("createSpawner() gives a program nothing but its own environment, and a ses
   await programs[0]!.exited;
 });
 
-test("createSpawner() starts none when one cannot be started", async () => {
+test("createSpawner() starts no program if one of them cannot be started", async () => {
   using spawner = createSpawner(silentLogger);
   const words: [string, ...string[]][] = [["/bin/sleep", "97531"], ["/no/such/program"]];
   await expect(spawner.start({ programs: words, environment: {} })).rejects.toMatchObject({
@@ -80,7 +80,7 @@ test("createSpawner() starts none when one cannot be started", async () => {
   expect(await next.programs[0]!.exited).toEqual({ code: 0, signal: null });
 });
 
-test("createSpawner() reports programs as lost when its process is killed, and starts another one", async () => {
+test("createSpawner() reports programs as lost when its helper is killed, and starts another helper", async () => {
   using spawner = createSpawner(silentLogger);
   const { programs, stdout } = await spawner.start({
     programs: [["/bin/sh", "-c", "echo $PPID; exec sleep 97532"]],
@@ -94,7 +94,7 @@ test("createSpawner() reports programs as lost when its process is killed, and s
   expect(await next.programs[0]!.exited).toEqual({ code: 0, signal: null });
 });
 
-test("createSpawner() ends its process when it is closed", async () => {
+test("createSpawner() stops its helper when it is closed", async () => {
   const spawner = createSpawner(silentLogger);
   const { programs, stdout } = await spawner.start({ programs: [["/bin/sh", "-c", "echo $PPID"]], environment: {} });
   const helper = Number(await textOf(stdout));

@@ -1,7 +1,6 @@
 /**
- * Starts programs from a small helper process. fork() copies the page tables of its process, and for an agent with its store that takes tens of
- * milliseconds in which the agent does nothing else; for the helper it takes two. The helper passes the programs' pipes to the agent: no byte goes through
- * the helper.
+ * Starts programs from a small helper process. fork() copies the page tables of its process. For an agent with its store that blocks the event loop for
+ * tens of milliseconds; for the helper it takes two. The helper passes the programs' pipes to the agent, so no data goes through it.
  */
 
 import { type ChildProcess, spawn } from "node:child_process";
@@ -24,9 +23,9 @@ export interface SpawnedProgram {
 /** Programs joined by pipes. */
 export interface SpawnedPrograms {
   programs: SpawnedProgram[];
-  /** Of the first. */
+  /** stdin of the first program. */
   stdin: Writable;
-  /** Of the last. */
+  /** stdout of the last program. */
   stdout: Readable;
   /** Descriptor 3 of the first program; undefined if not requested. */
   orders: Writable | undefined;
@@ -41,7 +40,7 @@ export interface StartOptions {
 }
 
 export interface Spawner extends Disposable {
-  /** Throws if a program cannot be started; then none runs. Throws once disposed. */
+  /** Throws if a program cannot be started, and then none of them runs. Throws after disposal. */
   start(options: StartOptions): Promise<SpawnedPrograms>;
 }
 
@@ -49,8 +48,8 @@ export interface Spawner extends Disposable {
 const idleMs = 60_000;
 
 /**
- * The helper's code. Streams are taken from the child objects before any data arrives and are never read: data read here would be lost. It exits when its
- * channel closes, however the agent ends.
+ * The helper's code. It detaches streams from the child objects before any data arrives and never reads them: data read here would be lost. It exits when
+ * its channel closes, which covers any end of the agent.
  */
 const source = `${ownCodeMark}
 const { spawn } = require("node:child_process");
@@ -111,7 +110,7 @@ class HelpedSpawner implements Spawner {
   }
 
   async start({ programs, environment, takesOrders = false }: StartOptions): Promise<SpawnedPrograms> {
-    // A late caller, such as a timer, must not leave a new helper behind: nobody would end it.
+    // A late caller, such as a timer, must not start a new helper, because nothing would stop it.
     if (this.#isDisposed) throw new CoralError({ code: "unavailable", message: "Cannot start a command: the agent is shutting down" });
     clearTimeout(this.#idle);
     this.#helper ??= this.#startHelper();
@@ -152,7 +151,7 @@ class HelpedSpawner implements Spawner {
     const helper = spawn(process.execPath, ["--max-semi-space-size=1", "--v8-pool-size=0", "-e", source], {
       stdio: ["ignore", "ignore", "ignore", "ipc"],
       cwd: "/",
-      // Not the agent's environment, which may contain a token.
+      // Without the agent's environment, which may contain a token.
       env: {},
       detached: true,
     });
@@ -162,10 +161,10 @@ class HelpedSpawner implements Spawner {
       for (const order of Array.from(this.#orders.values())) order.lose(why);
     };
     helper.once("error", (error) => {
-      this.#log.warn(`The process that starts commands has failed: ${error.message}`);
+      this.#log.warn(`spawn helper failed: ${error.message}; starting another one with the next command`);
       onGone(error.message);
     });
-    helper.once("exit", () => onGone("the process that starts commands has ended"));
+    helper.once("exit", () => onGone("the spawn helper exited"));
     helper.unref();
     helper.channel?.unref();
     return helper;
@@ -220,7 +219,7 @@ class StartOrder {
 
   #keep(stream: StreamName, index: number, handle: Duplex | undefined): void {
     if (!handle) return;
-    // A program that exits before it has read everything is not a failure.
+    // A program that exits before it has read all its input is not an error.
     handle.on("error", () => undefined);
     if (stream === "stderr") this.#stderrs.set(index, handle);
     else if (stream === "orders") this.#orders = handle;

@@ -13,7 +13,7 @@ import { processesWithVariable, readCgroupMounts } from "../../host/index.ts";
 import { left } from "../command-runner.fixture.ts";
 import { openCommandGroups } from "./command-groups.ts";
 
-/** Without environment and session only root can find it, by its group. */
+/** Without environment and session, only root can find the process, by its group. */
 const shy = process.getuid?.() === 0 ? "env -i /usr/bin/setsid /bin/sleep 1004 &" : "";
 
 /** A minimal agent: runs one command that daemonizes in several ways, and reports when done. */
@@ -52,7 +52,7 @@ async function startAgent(commandId: string, how = "groups"): Promise<ChildProce
 const watchdogs = (): string[] => processesWithVariable("COMMAND_VARIABLE=CORAL_COMMAND_ID").map(String);
 
 describe("the watchdog", () => {
-  it.each(["groups", "plain"])("kills everything that an agent ran when the agent is killed, with %s processes", async (how) => {
+  it.each(["groups", "plain"])("kills all commands of an agent that is killed, with %s processes", async (how) => {
     const commandId = randomUUID();
     const child = await startAgent(commandId, how);
     await expect.poll(() => left(commandId).length).toBeGreaterThanOrEqual(4);
@@ -62,22 +62,25 @@ describe("the watchdog", () => {
     await expect.poll(() => readCgroupMounts().filter(({ directory: at }) => groupsOf(at, child.pid).length > 0)).toEqual([]);
   });
 
-  it.runIf(process.getuid?.() === 0)("is backed up by the next start, which kills what agent and watchdog left behind", async () => {
-    const commandId = randomUUID();
-    const before = new Set(watchdogs());
-    const child = await startAgent(commandId);
-    for (const pid of watchdogs()) if (!before.has(pid)) process.kill(Number(pid), "SIGKILL");
-    child.kill("SIGKILL");
-    await once(child, "exit");
-    // Without agent and watchdog they keep running.
-    expect(left(commandId).length).toBeGreaterThan(0);
-    const warnings: string[] = [];
-    const log = createLogger("test", "warn", ({ message }) => warnings.push(message));
-    openCommandGroups({ log }).close();
-    await expect.poll(() => left(commandId)).toEqual([]);
-    expect(warnings.join()).toContain("left behind");
-    openCommandGroups({ log }).close();
-  });
+  it.runIf(process.getuid?.() === 0)(
+    "is backed up by the next start, which kills processes that agent and watchdog left behind",
+    async () => {
+      const commandId = randomUUID();
+      const before = new Set(watchdogs());
+      const child = await startAgent(commandId);
+      for (const pid of watchdogs()) if (!before.has(pid)) process.kill(Number(pid), "SIGKILL");
+      child.kill("SIGKILL");
+      await once(child, "exit");
+      // Without agent and watchdog they keep running.
+      expect(left(commandId).length).toBeGreaterThan(0);
+      const warnings: string[] = [];
+      const log = createLogger("test", "warn", ({ message }) => warnings.push(message));
+      openCommandGroups({ log }).close();
+      await expect.poll(() => left(commandId)).toEqual([]);
+      expect(warnings.join()).toContain("left behind");
+      openCommandGroups({ log }).close();
+    },
+  );
 });
 
 function groupsOf(mount: string, pid: number | undefined): string[] {

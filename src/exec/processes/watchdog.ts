@@ -1,4 +1,4 @@
-/** A small process that outlives the agent: when the agent is gone, it kills every command that the agent ran. */
+/** A small process that outlives the agent: when the agent exits, it kills every command that the agent ran. */
 
 import { type ChildProcess, spawn } from "node:child_process";
 import { existsSync } from "node:fs";
@@ -17,8 +17,8 @@ export interface Watchdog extends Disposable {
 }
 
 /**
- * Reads its input, which ends when the agent ends, however it ends. Its arguments are the directories of the agent's groups; it is in its own group
- * beside them, so that killing the agent's whole group does not kill it. Pids and marks arrive as lines.
+ * Reads its input, which ends with the agent, even if the agent is killed. Its arguments are the directories of the agent's groups. It has its own group
+ * next to them, so that killing the agent's whole group does not kill it. Pids and marks arrive as lines.
  */
 const script = `
 trap '' TERM INT HUP QUIT PIPE
@@ -65,7 +65,7 @@ exit 0
 export function startWatchdog(parents: readonly string[], log: Logger): Watchdog {
   const shell = ["/bin/sh", "/usr/bin/sh"].find((path) => existsSync(path));
   if (shell === undefined) {
-    log.warn("There is no /bin/sh here: commands would outlive an agent that is killed");
+    log.warn("watchdog not started: this host has no /bin/sh; commands outlive a killed agent");
     return {
       pid: undefined,
       add: () => undefined,
@@ -81,7 +81,7 @@ export function startWatchdog(parents: readonly string[], log: Logger): Watchdog
     cwd: "/",
     env: { PATH: "/usr/sbin:/usr/bin:/sbin:/bin", COMMAND_VARIABLE: commandVariable },
   });
-  child.on("error", (error) => log.warn(`The watchdog of commands did not start: ${error.message}`));
+  child.on("error", (error) => log.warn(`watchdog not started: ${error.message}; commands outlive a killed agent`));
   // Its end of the pipe may close before ours.
   child.stdin?.on("error", () => undefined);
   child.unref();

@@ -47,7 +47,7 @@ describe("the recording format", () => {
     expect(sha256).toBe(createHash("sha256").update(golden).digest("hex"));
   });
 
-  it("is read back as it is", async () => {
+  it("is read back unchanged", async () => {
     await writeFile(join(directory, `${commandId}.cast`), golden);
     const parts: Uint8Array[] = [];
     for await (const part of openRecordings().read(`${commandId}.cast`)) parts.push(part);

@@ -67,7 +67,7 @@ export class Recordings {
   async *read(name: string): AsyncGenerator<Uint8Array> {
     const problem = new CoralError({
       code: "not-found",
-      message: `Cannot read recording "${name}": there is none of that name, or it was removed because of its age`,
+      message: `Cannot read recording "${name}": it does not exist, or was removed by retention`,
     });
     if (!validName.test(name)) throw problem;
     const file = await open(join(this.#directory, name), "r").catch(() => {
@@ -123,7 +123,7 @@ class CastFile implements Recording {
     this.#log = log;
     this.#file = createWriteStream(path, { flags: "wx", mode: 0o600 });
     this.#file.on("error", (error) => {
-      if (!this.#isCut) log.warn(`The recording of a terminal ended: ${error.message}`, { recording: name });
+      if (!this.#isCut) log.warn(`terminal recording stopped: ${error.message}; the terminal continues`, { recording: name });
       this.#isCut = true;
       this.#hasFailed = true;
     });
@@ -166,9 +166,9 @@ class CastFile implements Recording {
   #event(kind: "o" | "r" | "m", data: string): void {
     if (this.#isCut) return;
     if (this.#bytes > this.#maxBytes || this.#file.writableLength > maxWaitingBytes) {
-      this.#write([this.#atS(), "m", "the recording ends here: it has reached its bound"]);
+      this.#write([this.#atS(), "m", "the recording ends here: size limit reached"]);
       this.#isCut = true;
-      this.#log.warn("The recording of a terminal has reached its bound", { recording: this.name });
+      this.#log.warn("terminal recording stopped: size limit reached; the terminal continues", { recording: this.name });
       return;
     }
     this.#write([this.#atS(), kind, data]);

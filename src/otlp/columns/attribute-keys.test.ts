@@ -6,7 +6,7 @@ import { KnownKeys } from "./known-keys.ts";
 /** The facts about the next key. */
 function entryOf(keys: AttributeKeys, name: string): { code: number; id: number; secrecy: unknown; json: string } {
   const bytes = Buffer.from(name);
-  // Among others, as keys lie in a request.
+  // Surrounded by other bytes, as in a request.
   const around = Buffer.concat([Buffer.from("xx"), bytes, Buffer.from("yy")]);
   const code = keys.codeOf(sourceOf(around), 2, 2 + bytes.length);
   const out = new ByteWriter(16);
@@ -15,7 +15,7 @@ function entryOf(keys: AttributeKeys, name: string): { code: number; id: number;
 }
 
 describe("AttributeKeys", () => {
-  it("returns the same facts about a key whatever came before it", () => {
+  it("returns the same facts about a key regardless of earlier keys", () => {
     const keys = new AttributeKeys();
     const names = ["a", "b", "a", "c", "b", "a", "b", "", "c", "a", ""];
     const codes = new Map<string, number>();
@@ -34,12 +34,12 @@ describe("AttributeKeys", () => {
       expect(entryOf(keys, name).json).toBe(`${JSON.stringify(name)}:`);
   });
 
-  it("knows secrets by their names", () => {
+  it("recognises secrets by their names", () => {
     const keys = new AttributeKeys();
     expect([entryOf(keys, "db.password").secrecy, entryOf(keys, "http.route").secrecy]).toEqual(["all", "none"]);
   });
 
-  it("has the numbers of known keys", () => {
+  it("returns the numbers of known keys", () => {
     const keys = new AttributeKeys(
       new KnownKeys([
         ["http.method", 3],
@@ -50,7 +50,7 @@ describe("AttributeKeys", () => {
     expect(names.map((name) => entryOf(keys, name).id)).toEqual([3, -1, 3, -1, 3]);
   });
 
-  it("forgets when there are too many, and continues as before", () => {
+  it("clears the cache when it is full, and continues as before", () => {
     const keys = new AttributeKeys();
     for (let round = 0; round < 3; round++) {
       for (let index = 0; index < 5_000; index++) {

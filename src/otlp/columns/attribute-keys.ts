@@ -8,7 +8,7 @@ import { ByteDictionary } from "./byte-dictionary.ts";
 import { type ByteSource, ByteWriter, sourceOf } from "./byte-writer.ts";
 import type { KnownKeys } from "./known-keys.ts";
 
-/** The cache is cleared when full, so that a sender of ever new keys costs time but no memory. */
+/** The cache is cleared when full: a sender of always new keys costs time, not memory. */
 const maxRemembered = 4_096;
 
 export class AttributeKeys {

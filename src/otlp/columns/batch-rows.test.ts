@@ -34,14 +34,14 @@ describe("selectRows()", () => {
 });
 
 describe("compact()", () => {
-  it("gives back what no row uses", () => {
+  it("releases dictionary entries that no row uses", () => {
     const { name } = compact(selectRows(batch, Uint32Array.from([4]))).columns;
     expect(name?.kind === "dictionary" && [name.bytes.length, name.offsets.length]).toEqual([6, 2]);
   });
 });
 
 describe("concatBatches()", () => {
-  it("joins rows, also where one batch lacks a column", () => {
+  it("concatenates rows, even if one batch lacks a column", () => {
     const odd = batchFromSegmentRows(span, [row(1), row(3)]);
     const { http_status_code: _code, attributes: _attributes, ...columns } = odd.columns;
     const lacking = { rows: 2, columns };

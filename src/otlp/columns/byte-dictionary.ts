@@ -2,10 +2,10 @@
 
 import { type ByteSource, ByteWriter, sourceOf } from "./byte-writer.ts";
 
-/** A chain of collisions ends here with a second entry for the same bytes, so that no sender can make look-ups slow. */
+/** Longest chain of collisions. Beyond it, bytes get a second entry, so that no sender can slow down lookups. */
 const maxProbes = 32;
 const noBytes = sourceOf(new Uint8Array(0));
-/** For a quarter of a million texts. */
+/** Enough for 250,000 strings. */
 const maxKeptSlots = 2 ** 19;
 /** Random per process: a sender cannot choose colliding keys. */
 const seed = (Math.random() * 2 ** 32) | 0;
@@ -87,7 +87,7 @@ export class ByteDictionary {
     return { bytes: this.#writer.bytes.subarray(0, this.#writer.size), offsets: this.#offsets.subarray(0, this.#count + 1) };
   }
 
-  /** Whether a code means these bytes. */
+  /** Whether the entry of a code has these bytes. */
   isAt(code: number, source: ByteSource, start: number, end: number): boolean {
     const from = this.#offsets[code] as number;
     const length = end - start;
@@ -138,7 +138,7 @@ export class ByteDictionary {
   }
 }
 
-/** Different in each process. Four bytes at a time: each step waits for the one before, and reading does not. */
+/** Seeded per process. Reads four bytes per step, because the steps depend on each other and reads do not. */
 export function hashOf({ view }: ByteSource, start: number, end: number): number {
   let hash = seed ^ (end - start);
   let at = start;

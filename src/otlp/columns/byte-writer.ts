@@ -13,8 +13,8 @@ const highBits = 0x80808080 | 0;
 const ones = 0x01010101;
 
 /**
- * Four bytes at once: the high bit of each that is not ASCII, a control character, a space, or one of `"`, `\`, `=` and `@`. Perhaps also of one after
- * such a byte, never of others.
+ * Tests four bytes at once: sets the high bit of each byte that is not ASCII, a control character, a space, or one of `"`, `\`, `=` and `@`. May also
+ * set the bit of the byte after such a byte, but of no others.
  */
 function oddOf(word: number): number {
   const quotes = ((word ^ 0x22222222) - ones) | ((word ^ 0x5c5c5c5c) - ones);
@@ -43,7 +43,7 @@ export class ByteWriter implements ByteSource {
     this.view = new DataView(this.bytes.buffer);
   }
 
-  /** Empty again. */
+  /** Clears the text. */
   reset(): void {
     this.size = 0;
     if (this.bytes.length > maxKeptBytes) this.#use(Buffer.allocUnsafeSlow(maxKeptBytes));
@@ -76,7 +76,7 @@ export class ByteWriter implements ByteSource {
     this.size += this.bytes.write(text, this.size, "latin1");
   }
 
-  /** Any bytes as they are. */
+  /** Copies bytes unchanged. */
   copy(source: Uint8Array, start: number, end: number): void {
     this.ensure(end - start);
     const { bytes } = this;
@@ -85,7 +85,7 @@ export class ByteWriter implements ByteSource {
     this.size = size;
   }
 
-  /** The same by words. */
+  /** The same, four bytes at a time. */
   copyFrom({ view: source }: ByteSource, start: number, end: number): void {
     this.ensure(end - start);
     const { view } = this;

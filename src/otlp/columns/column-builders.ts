@@ -248,7 +248,7 @@ export class TextBuilder implements ColumnBuilder {
   }
 }
 
-/** Raw bytes of one width. */
+/** Raw bytes of a fixed width. */
 export class FixedBuilder implements ColumnBuilder {
   bytes = new Uint8Array(0);
   readonly #widthBytes: number;

@@ -4,9 +4,9 @@ import { sourceOf } from "./byte-writer.ts";
 import { KnownOwners } from "./known-owners.ts";
 
 describe("KnownOwners", () => {
-  it("finds what was kept for the same bytes, wherever they lie, and for no others", () => {
+  it("finds the cached value for equal bytes at any position, and for no others", () => {
     const owners = new KnownOwners<string>(new ByteDictionary());
-    // 0xff: no text, as lengths in a message need not be.
+    // 0xff is not valid text: owners are compared as bytes.
     const first = Buffer.from([1, 2, 3, 0xff, 5, 6, 7]);
     owners.keep(sourceOf(first), 0, 7, "seven");
     owners.keep(sourceOf(first), 0, 3, "three");
@@ -30,7 +30,7 @@ describe("KnownOwners", () => {
     expect(owners.find(sourceOf(bytes), 0, 8)).toBeUndefined();
   });
 
-  it("forgets everything when the codes of the dictionary are no longer valid", () => {
+  it("drops everything when the dictionary is reset", () => {
     const dictionary = new ByteDictionary();
     const owners = new KnownOwners<string>(dictionary);
     const source = sourceOf(Buffer.from("checkout"));
@@ -39,7 +39,7 @@ describe("KnownOwners", () => {
     expect(owners.find(source, 0, 8)).toBeUndefined();
   });
 
-  it("keeps at most 1,024, and none that is large", () => {
+  it("keeps at most 1,024 owners, and no large ones", () => {
     const owners = new KnownOwners<number>(new ByteDictionary());
     const sources = Array.from({ length: 1_100 }, (_, index) => sourceOf(Buffer.from(`service-${index}`)));
     for (const [index, source] of sources.entries()) owners.keep(source, 0, source.bytes.length, index);

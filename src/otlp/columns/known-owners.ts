@@ -1,9 +1,9 @@
 import { type ByteDictionary, hashOf } from "./byte-dictionary.ts";
 import type { ByteSource } from "./byte-writer.ts";
 
-/** Larger resources come with many rows, so reading them again costs little in comparison. */
+/** Larger resources usually have many rows, so reading them again costs little in comparison. */
 const maxOwnerBytes = 2_048;
-/** At most 2 MiB of them; more are read each time. */
+/** At most 2 MiB in total; others are read each time. */
 const maxOwners = 1_024;
 
 interface KnownOwner<Codes> {

@@ -49,17 +49,17 @@ describe("ProtobufReader", () => {
     ["a field number of more than 29 bits", [0x80, 0x80, 0x80, 0x80, 0x10], (reader) => reader.tag()],
     ["wire type 6", [0], (reader) => reader.skip(14, 1)],
     ["wire type 7", [0], (reader) => reader.skip(15, 1)],
-    ["the end of a group that did not begin", [0], (reader) => reader.skip(12, 1)],
+    ["the end of a group without a start", [0], (reader) => reader.skip(12, 1)],
     ["a short fixed64", [1, 2, 3], (reader) => reader.skip(9, 3)],
     ["a short fixed32", [1, 2, 3], (reader) => reader.skip(13, 3)],
     ["a group that does not end", [8, 1], (reader) => reader.skip(11, 2)],
-    ["a group that ends as another", [20], (reader) => reader.skip(11, 1)],
-    ["groups within groups without end", Array<number>(100).fill(11), (reader) => reader.skip(11, 100)],
+    ["a group whose end has another number", [20], (reader) => reader.skip(11, 1)],
+    ["groups that are nested too deep", Array<number>(100).fill(11), (reader) => reader.skip(11, 100)],
   ])("refuses %s", (_name, bytes, read) => {
     expect(() => read(readerOf(...bytes))).toThrow(MalformedError);
   });
 
-  it("moves past groups, also nested ones", () => {
+  it("skips groups, including nested ones", () => {
     const reader = readerOf(8, 1, 19, 8, 2, 20, 12, 99);
     reader.skip(11, 8);
     expect(reader.at).toBe(7);

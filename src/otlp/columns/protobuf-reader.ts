@@ -8,12 +8,12 @@ export class MalformedError extends Error {
   override readonly name: string = "MalformedError";
 }
 
-/** Readable, but not acceptable: `inspectRequest` counts it alike, so that the sender hears of it. */
+/** Valid protobuf, but not acceptable. `inspectRequest` counts it too, so that the reply to the sender includes it. */
 export class RejectedError extends MalformedError {
   override readonly name = "RejectedError";
 }
 
-/** Groups are obsolete, but a sender may use them in fields that this reader does not know. */
+/** Groups are obsolete, but may occur in fields that this reader skips. */
 const maxGroupDepth = 32;
 const maxVarintBytes = 10;
 
@@ -28,7 +28,7 @@ export class ProtobufReader {
   /** Of the next byte. */
   at = 0;
 
-  /** Starts over with other bytes, which are not copied. */
+  /** Restarts with other bytes, without copying them. */
   open(bytes: Uint8Array): void {
     this.bytes = bytes;
     this.view = new DataView(bytes.buffer, bytes.byteOffset, bytes.byteLength);
@@ -133,7 +133,7 @@ export class ProtobufReader {
     return at;
   }
 
-  /** Moves past a field of any kind. */
+  /** Skips a field of any kind. */
   skip(tag: number, limit: number): void {
     switch (tag & 7) {
       case wire.varint:
@@ -167,7 +167,7 @@ export class ProtobufReader {
         if (open.length >= maxGroupDepth) throw new MalformedError("groups are nested too deep");
         open.push(tag >>> 3);
       } else if (type === wire.endGroup) {
-        if (open.pop() !== tag >>> 3) throw new MalformedError("a group ends that did not begin");
+        if (open.pop() !== tag >>> 3) throw new MalformedError("a group ends without a start");
       } else {
         this.skip(tag, limit);
       }

@@ -20,7 +20,7 @@ describe("SecretFilter", () => {
     ["aws.secret", "y"],
     ["process.command_args", "psql --password x"],
     ["process.command_line", "psql -W x"],
-  ])("masks %s whatever it holds", (name, value) => {
+  ])("masks %s regardless of its value", (name, value) => {
     expect(kept(name, value)).toBe("***");
   });
 
@@ -45,11 +45,11 @@ describe("SecretFilter", () => {
     ["request.id", "0f8fad5b-d9cb-469f-a165-70867728950e"],
     ["error", "Cannot find order 17: it was removed"],
     ["auth.type", "oidc"],
-  ])("leaves %s %s as it is", (name, value) => {
+  ])("keeps %s %s unchanged", (name, value) => {
     expect(kept(name, value)).toBe(value);
   });
 
-  it("finds a secret again after so many names and texts that it has forgotten them", () => {
+  it("finds a secret after its caches were cleared", () => {
     for (let index = 0; index < 20_000; index++) kept(`name.${index}`, `some text ${index}`);
     expect(kept("db.password", "x")).toBe("***");
     expect(kept("note", "calls with Bearer abcdefghijk")).toBe("calls with Bearer ***");
@@ -60,7 +60,7 @@ describe("codeIn()", () => {
   const codeOf = (dictionary: ByteDictionary, value: string): number =>
     filter.codeIn(dictionary, sourceOf(Buffer.from(value)), 0, Buffer.byteLength(value));
 
-  it("gives texts with a secret the code of what is stored instead, the first time and the second, in each batch and dictionary", () => {
+  it("maps a text with a secret to the code of the masked text, every time, in each batch and dictionary", () => {
     const dictionaries = [new ByteDictionary(), new ByteDictionary()] as const;
     for (let round = 0; round < 3; round++) {
       for (const dictionary of dictionaries) {

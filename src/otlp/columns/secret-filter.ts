@@ -1,22 +1,22 @@
 /**
- * Removes secrets from attributes while they are read. What a secret is, src/redact decides. Spans arrive by the hundred thousand, so results are
- * cached, by text and by code.
+ * Removes secrets from attributes while they are decoded, by the rules of src/redact. Hundreds of thousands of spans may arrive per second, so results
+ * are cached, by text and by code.
  */
 
 import { isSecretAttribute, mask, mayHoldSecret, redactLogText, type Secrecy } from "../../redact/index.ts";
 import type { ByteDictionary } from "./byte-dictionary.ts";
 import type { ByteSource } from "./byte-writer.ts";
 
-/** Cached texts. The cache is cleared when full, so that a sender of ever new texts costs time but no memory. */
+/** Cached texts. The cache is cleared when full: a sender of always new texts costs time, not memory. */
 const maxRemembered = 4_096;
 const maxRememberedLength = 1_024;
 
-const notLookedAt = -1;
+const unchecked = -1;
 
 export class SecretFilter {
   readonly #texts = new Map<string, string>();
   /** Stored codes by code of the batch's dictionary. */
-  #kept = new Int32Array(1_024).fill(notLookedAt);
+  #kept = new Int32Array(1_024).fill(unchecked);
   #keptOf: { dictionary: ByteDictionary; batch: number } | undefined;
 
   /** The replacement for the text in [start, end), given the secrecy of its name; undefined: store it unchanged. */
@@ -26,7 +26,7 @@ export class SecretFilter {
     if (secrecy === "none" && !mayHoldSecret(bytes, start, end)) return undefined;
     const text = Buffer.from(bytes.buffer, bytes.byteOffset + start, end - start).toString("utf8");
     if (secrecy === "texts" && isSecretAttribute(text)) return mask;
-    const kept = this.#look(text);
+    const kept = this.#check(text);
     return kept === text ? undefined : kept;
   }
 
@@ -37,26 +37,26 @@ export class SecretFilter {
   codeIn(dictionary: ByteDictionary, source: ByteSource, start: number, end: number): number {
     const code = dictionary.codeOf(source, start, end);
     if (this.#keptOf?.dictionary !== dictionary || this.#keptOf.batch !== dictionary.batch || code >= this.#kept.length)
-      this.#makeRoom(dictionary);
+      this.#grow(dictionary);
     const known = this.#kept[code] as number;
-    if (known !== notLookedAt) return known;
+    if (known !== unchecked) return known;
     const instead = this.instead(source.bytes, start, end, "none");
     const kept = instead === undefined ? code : dictionary.codeOfText(instead);
     this.#kept[code] = kept;
     return kept;
   }
 
-  #makeRoom(dictionary: ByteDictionary): void {
+  #grow(dictionary: ByteDictionary): void {
     const isSame = this.#keptOf?.dictionary === dictionary && this.#keptOf.batch === dictionary.batch;
     this.#keptOf = { dictionary, batch: dictionary.batch };
-    if (!isSame) this.#kept.fill(notLookedAt);
+    if (!isSame) this.#kept.fill(unchecked);
     if (dictionary.entries <= this.#kept.length) return;
-    const kept = new Int32Array(dictionary.entries * 2).fill(notLookedAt);
+    const kept = new Int32Array(dictionary.entries * 2).fill(unchecked);
     if (isSame) kept.set(this.#kept);
     this.#kept = kept;
   }
 
-  #look(text: string): string {
+  #check(text: string): string {
     const known = this.#texts.get(text);
     if (known !== undefined) return known;
     const kept = redactLogText(text);

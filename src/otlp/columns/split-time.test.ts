@@ -11,7 +11,7 @@ describe("microseconds()", () => {
     },
   );
 
-  it.each([9_007_199_254_740_992_000n, 2n ** 63n, 2n ** 64n - 1n])("keeps %d within what a segment's times may be", (ns) => {
+  it.each([9_007_199_254_740_992_000n, 2n ** 63n, 2n ** 64n - 1n])("clamps %d to the range of a segment's times", (ns) => {
     expect(microseconds(...words(ns))).toBe(Number.MAX_SAFE_INTEGER);
   });
 });

@@ -1,4 +1,4 @@
-/** Attributes, which are the same in every kind of OTLP message: read in place, written as JSON, within limits. */
+/** Reads OTLP attributes in place and writes them as JSON, within limits. They have the same form in every kind of message. */
 
 import { beginsLikeSecret, mask, type Secrecy } from "../../redact/index.ts";
 import { AttributeKeys } from "../columns/attribute-keys.ts";
@@ -31,7 +31,7 @@ const maxKeyBytes = 1_024;
 export class AttributeReader {
   readonly #reader: ProtobufReader;
   readonly #limits: AttributeLimits;
-  /** Also for texts beside the attributes. */
+  /** Also for texts outside of attributes. */
   readonly secrets = new SecretFilter();
   readonly #keys: AttributeKeys;
   #key = 0;
@@ -223,7 +223,7 @@ export class AttributeReader {
         continue;
       }
       const itemEnd = reader.end(end);
-      // A value of many small parts grows when it is written out; the whole is bounded here, its strings where they are written.
+      // A value of many small parts grows as JSON. Its total size is bounded here, its strings where they are written.
       if (++count > this.#limits.maxCount * 16 || out.size - first > this.#limits.maxBytes) {
         this.cut++;
         reader.at = itemEnd;

@@ -44,14 +44,14 @@ describe("inspectRequest()", () => {
   it.each<[string, Uint8Array]>([
     ["text", Buffer.from("GET / HTTP/1.1")],
     ["a cut request", traceRequest([{ items: [span] }]).subarray(0, 30)],
-    ["a broken attribute of the sender", message([[1, "message", [[1, "message", [[1, "bytes", Buffer.from([10, 5, 97])]]]]]])],
+    ["a malformed resource attribute", message([[1, "message", [[1, "message", [[1, "bytes", Buffer.from([10, 5, 97])]]]]]])],
     ["a span with half a field", message([[1, "message", [[2, "message", [[2, "bytes", Buffer.from([42, 9, 97])]]]]]])],
     ["a length beyond the end", message([[1, "bytes", Buffer.from([18, 100, 1])]])],
   ])("refuses %s", (_name, body) => {
     expect(() => inspectRequest("traces", body)).toThrow(MalformedError);
   });
 
-  it("agrees with the decoder about spans that are whole", () => {
+  it("agrees with the decoder about complete spans", () => {
     const random = new SeededRandom(4);
     for (let round = 0; round < 200; round++) {
       const items = Array.from({ length: random.below(5) }, () => (random.below(4) === 0 ? { ...span, spanId: "00" } : span));

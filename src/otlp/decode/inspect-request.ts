@@ -1,6 +1,6 @@
 /**
- * Inspects a request before it is acknowledged: is it valid, how many rows does it hold, and which of them will be rejected. Reads no values, so
- * that it may run on the thread of the receiver.
+ * Inspects a request before it is acknowledged: is it valid, how many rows does it have, and how many of them will be rejected. Does not decode
+ * values, so that it is cheap enough for the receiver's thread.
  */
 
 import { ByteWriter } from "../columns/byte-writer.ts";

@@ -30,11 +30,11 @@ export class ItemAttributes {
 
   /** Adds the attribute that was opened to the object. */
   write(): void {
-    if (this.#count > this.#reader.maxCount) this.leaveOut();
+    if (this.#count > this.#reader.maxCount) this.drop();
     else this.#reader.writeTo(this.#column.writer, this.#objectStart);
   }
 
-  leaveOut(): void {
+  drop(): void {
     this.#reader.cut++;
   }
 

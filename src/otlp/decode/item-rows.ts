@@ -12,7 +12,7 @@ export interface DecodeCounts {
   rows: number;
   /** Malformed rows; a malformed group counts as one. */
   malformed: number;
-  /** Of them, those that the sender heard about when the request was acknowledged. */
+  /** The malformed rows that the reply to the sender has already reported. */
   rejected: number;
   /** Values truncated or dropped because of a limit. */
   cut: number;

@@ -15,7 +15,7 @@ function decode(...items: TestLog[]) {
 const one = (log: TestLog) => decode(log).rows[0] ?? {};
 
 describe("LogDecoder", () => {
-  it("keeps a record as it was sent", () => {
+  it("keeps all fields of a record", () => {
     const row = one({
       timeNs: 1_700_000_000_123_456_789n,
       observedNs: 1_700_000_001_000_000_000n,
@@ -49,12 +49,12 @@ describe("LogDecoder", () => {
     });
   });
 
-  it("takes the time of observation, then of arrival, where a record has none", () => {
+  it("uses the observed time, else the arrival time, for a record without a time", () => {
     expect(one({ observedNs: 5_000_000n })).toMatchObject({ time: 5_000n, observed_time_us: 5_000n });
     expect(one({})).toMatchObject({ time: BigInt(receivedAtUs), observed_time_us: BigInt(receivedAtUs) });
   });
 
-  it("keeps records of the same time in the order in which they came", () => {
+  it("keeps the order of records with the same time", () => {
     const at = { timeNs: 1_700_000_000_000_000_000n, observedNs: 1_700_000_001_000_000_000n };
     const { rows } = decode(at, { ...at, timeNs: at.timeNs + 1_000n }, at, { ...at, observedNs: at.observedNs + 9_000n }, {}, {});
     const observed = 1_700_000_001_000_000n;
@@ -76,7 +76,7 @@ describe("LogDecoder", () => {
     [{ severityText: "CRITICAL" }, "fatal", 21],
     [{ severityText: "whatever" }, "", 0],
     [{}, "", 0],
-  ])("understands severity %j", (log, severity, number) => {
+  ])("reads severity %j", (log, severity, number) => {
     expect(one(log)).toMatchObject({ severity, severity_number: number });
   });
 
@@ -86,24 +86,24 @@ describe("LogDecoder", () => {
     [true, "true"],
     [null, "null"],
     ["", ""],
-  ])("shows body %o as text", (body, text) => {
+  ])("stores body %o as text", (body, text) => {
     expect(one({ body })["body"]).toBe(text);
   });
 
-  it("has no body and no ids where none were sent", () => {
+  it("has no body and no ids if none were sent", () => {
     const row = one({ severity: 9 });
     for (const name of ["body", "trace_id", "span_id", "attributes", "event_name"]) expect(row).not.toHaveProperty(name);
     expect(one({ traceId: "0".repeat(32), spanId: "00" })).not.toHaveProperty("trace_id");
   });
 
-  it("cuts a long body between characters", () => {
+  it("truncates a long body between characters", () => {
     const { rows, counts } = decode({ body: "漢".repeat(30_000) });
     expect(rows[0]?.["body"]).toBe("漢".repeat(21_845));
     expect(counts.cut).toBe(1);
     expect(rows[0]?.["dropped"]).toBe(1);
   });
 
-  it("survives requests that were cut or changed", () => {
+  it("survives truncated and changed requests", () => {
     const random = new SeededRandom(3);
     const decoder = new LogDecoder();
     const body = logRequest([

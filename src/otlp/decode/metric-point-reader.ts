@@ -46,7 +46,7 @@ const exemplarField = { time: 2, double: 3, spanId: 4, traceId: 5, int: 6, attri
 const startField = 2;
 const timeField = 3;
 
-/** Of one histogram or summary. */
+/** Buckets or quantiles of one point. */
 const maxBuckets = 4_096;
 /** Exemplars of one point; more are counted as cut. */
 const maxExemplars = 16;
@@ -284,8 +284,8 @@ function check(point: Point, kind: MetricKind): void {
   const { bounds = [], counts = [] } = point;
   // Without bounds a histogram may have one bucket or none, which is equivalent.
   if (counts.length !== bounds.length + 1 && !(bounds.length === 0 && counts.length === 0))
-    fail("a histogram's counts do not fit its bounds");
-  if (bounds.some((bound, index) => index > 0 && !(bound > (bounds[index - 1] ?? 0)))) fail("a histogram's bounds do not rise");
+    fail("a histogram's counts do not match its bounds");
+  if (bounds.some((bound, index) => index > 0 && !(bound > (bounds[index - 1] ?? 0)))) fail("a histogram's bounds are not ascending");
   point.bounds = bounds;
   point.counts = counts.length === 0 ? [point.count] : counts;
 }

@@ -38,7 +38,7 @@ export interface MetricPoint {
   unit: string;
   kind: MetricKind;
   temporality: Temporality;
-  /** Of sums: it only rises. */
+  /** For sums: the value only increases. */
   isMonotonic: boolean;
   /** JSON object with sorted keys, so that equal sets are equal text; `{}` for none. */
   attributes: string;
@@ -47,23 +47,23 @@ export interface MetricPoint {
   timeUs: number;
   /** Flagged by the sender: no value at this time; the series has ended. */
   hasNoValue: boolean;
-  /** Of gauges and sums. */
+  /** For gauges and sums. */
   value?: number;
-  /** Of the others. */
+  /** For all other kinds. */
   count?: number;
   sum?: number;
   min?: number;
   max?: number;
-  /** Of histograms: upper bounds, rising, and one count more than bounds. */
+  /** For histograms: ascending upper bounds, and one count more than bounds. */
   bounds?: number[];
   counts?: number[];
-  /** Of exponential histograms. */
+  /** For exponential histograms. */
   scale?: number;
   zeroCount?: number;
   zeroThreshold?: number;
   positive?: ExponentialBuckets;
   negative?: ExponentialBuckets;
-  /** Of summaries. */
+  /** For summaries. */
   quantiles?: { quantile: number; value: number }[];
   exemplars: Exemplar[];
 }

@@ -49,7 +49,7 @@ describe("decodeMetricRequest()", () => {
     expect(points[1]).toMatchObject({ value: -7, attributes: '{"a":"x","b":1}' });
   });
 
-  it("reads sums with temporality and monotonicity, also when these fields come last", () => {
+  it("reads sums with temporality and monotonicity, even if these fields come last", () => {
     const { points } = decode(
       metric(7, [
         [1, "message", [...times, [6, "fixed64", 12n]]],
@@ -65,7 +65,7 @@ describe("decodeMetricRequest()", () => {
     expect(points[1]).toMatchObject({ temporality: "delta", isMonotonic: false, value: 0.5 });
   });
 
-  it("reads histograms with all they may have", () => {
+  it("reads histograms with all optional fields", () => {
     const exemplar: Field[] = [
       [2, "fixed64", 1_700_000_005_000_000_000n],
       [3, "double", 0.25],
@@ -171,19 +171,19 @@ describe("decodeMetricRequest()", () => {
     });
   });
 
-  it("keeps a point without a value only when it is flagged so", () => {
+  it("keeps a point without a value only if it is flagged", () => {
     expect(decode(metric(5, [[1, "message", [...times, [8, "varint", 1]]]])).points[0]).toMatchObject({ hasNoValue: true });
     expect(decode(metric(5, [[1, "message", times]]))).toMatchObject({ points: [], malformed: 1 });
   });
 
-  it("takes the time of arrival where a point has none", () => {
+  it("uses the arrival time for a point without a time", () => {
     expect(decode(metric(5, [[1, "message", [[4, "double", 1]]]])).points[0]).toMatchObject({ timeUs: receivedAtUs, startTimeUs: 0 });
   });
 
   it.each<[string, Field[]]>([
-    ["counts that do not fit the bounds", [[4, "fixed64", 1n], packed(6, [1], "fixed64"), packed(7, [1, 2], "double")]],
-    ["bounds that do not rise", [[4, "fixed64", 3n], packed(6, [1, 1, 1], "fixed64"), packed(7, [2, 2], "double")]],
-    ["more buckets than anybody needs", [packed(6, Array<number>(5_000).fill(1), "fixed64")]],
+    ["counts that do not match the bounds", [[4, "fixed64", 1n], packed(6, [1], "fixed64"), packed(7, [1, 2], "double")]],
+    ["bounds that are not ascending", [[4, "fixed64", 3n], packed(6, [1, 1, 1], "fixed64"), packed(7, [2, 2], "double")]],
+    ["too many buckets", [packed(6, Array<number>(5_000).fill(1), "fixed64")]],
     ["a packed list that ends inside a number", [[6, "bytes", Buffer.alloc(12)]]],
   ])("rejects a histogram with %s, and continues", (_name, fields) => {
     const good: Field[] = [...times, [4, "fixed64", 0n]];
@@ -197,12 +197,12 @@ describe("decodeMetricRequest()", () => {
     expect(points).toHaveLength(1);
   });
 
-  it("refuses a metric without a name, and leaves out one without data", () => {
+  it("rejects a metric without a name, and skips one without data", () => {
     expect(decode(metric(5, [[1, "message", [[4, "double", 1]]]], ""))).toMatchObject({ points: [], malformed: 1 });
     expect(decode([[1, "text", "empty"]])).toMatchObject({ points: [], malformed: 0 });
   });
 
-  it("survives requests that were cut or changed", () => {
+  it("survives truncated and changed requests", () => {
     const random = new SeededRandom(9);
     const body = metricRequest([
       {

@@ -1,4 +1,4 @@
-/** OTLP metric requests (protobuf) into points. There are few points compared to spans and logs, and they go to a table: they are objects. */
+/** Decodes OTLP metric requests (protobuf) into points. Points are objects, because they are few compared to spans and logs, and go to a table. */
 
 import { ByteDictionary } from "../columns/byte-dictionary.ts";
 import { MalformedError, ProtobufReader } from "../columns/protobuf-reader.ts";

@@ -1,4 +1,4 @@
-/** Golden rows of metric points: the fingerprint of a series must stay, and queries parse the JSON of buckets and quantiles. */
+/** Golden rows of metric points: the fingerprint of a series must not change, and queries parse the JSON of buckets and quantiles. */
 
 import { describe, expect, it } from "vitest";
 import type { MetricPoint } from "./metric-point.ts";
@@ -60,7 +60,7 @@ const common = {
 };
 
 describe("seriesOf()", () => {
-  it("gives the golden fingerprint", () => {
+  it("returns the golden fingerprint", () => {
     expect(seriesOf(point)).toBe(series);
   });
 });
@@ -134,7 +134,7 @@ describe("metricRowOf()", () => {
 });
 
 describe("metricSeriesRowOf()", () => {
-  it("stores what is known of a series as the golden row", () => {
+  it("stores the description of a series as the golden row", () => {
     expect(metricSeriesRowOf(point, series, point.timeUs, 12.5)).toEqual({
       at: 1_767_225_610_000_000,
       mono_ms: 12.5,

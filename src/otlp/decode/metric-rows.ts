@@ -7,7 +7,7 @@ import type { MetricPoint } from "./metric-point.ts";
 export type MetricPointRow = RowOf<typeof metricPoint.columns>;
 export type MetricSeriesRow = RowOf<typeof metricSeries.columns>;
 
-/** Of two points with the same fingerprint the later one follows the earlier one. */
+/** The fingerprint of a series: points with the same one belong to one series. */
 export function seriesOf(point: MetricPoint): string {
   const identity = [
     point.service,
@@ -104,7 +104,7 @@ function partsOf(point: MetricPoint): Parts | undefined {
 function withBuckets(parts: Parts, point: MetricPoint): Parts | undefined {
   const bounds = [...(point.bounds ?? [])];
   const counts = [...(point.counts ?? [])];
-  // A bound at infinity is redundant: nothing lies beyond it.
+  // A bound at infinity is redundant.
   if (bounds.at(-1) === Number.POSITIVE_INFINITY) {
     bounds.pop();
     counts.push((counts.pop() ?? 0) + (counts.pop() ?? 0));
@@ -116,7 +116,7 @@ function withBuckets(parts: Parts, point: MetricPoint): Parts | undefined {
 function withExponentialBuckets(parts: Parts, point: MetricPoint): Parts | undefined {
   const { scale = 0, zeroCount = 0, zeroThreshold = 0, positive, negative } = point;
   const counts = [...(positive?.counts ?? []), ...(negative?.counts ?? [])];
-  // Beyond these scales no bucket of a double has a width.
+  // Beyond these scales, buckets are narrower than the distance between doubles, or wider than their range.
   if (scale < -11 || scale > 52 || !isCount(zeroCount) || !counts.every(isCount)) return undefined;
   return {
     ...parts,

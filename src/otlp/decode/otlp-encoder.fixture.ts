@@ -1,4 +1,4 @@
-/** Writes OTLP requests the slow and obvious way, for tests: each message is a list of fields. */
+/** A simple, slow encoder of OTLP requests for tests: each message is a list of fields. */
 
 export type Field = readonly [number: number, kind: FieldKind, value: FieldValue];
 type FieldKind = "varint" | "zigzag" | "fixed64" | "fixed32" | "double" | "bytes" | "text" | "message";
@@ -91,7 +91,7 @@ export function attributeFields(number: number, attributes: TestAttributes = {})
   );
 }
 
-/** What JSON shows of a value. */
+/** The JSON of a value. */
 export function shownValue(value: TestValue): unknown {
   if (value instanceof Uint8Array) return Buffer.from(value).toString("base64");
   if (typeof value === "bigint") return Number(value);

@@ -1,9 +1,9 @@
-/** What all three kinds of request share: items in scopes in resources. */
+/** The structure that all three kinds of request share: resources with scopes with items. */
 
 import { MalformedError, type ProtobufReader } from "../columns/protobuf-reader.ts";
 import type { ResourceCodes, ResourceReader, ScopeCodes } from "./resource-reader.ts";
 
-/** Whose an item is; codes of the batch's dictionary, 0 for none. */
+/** Resource and scope of an item, as codes of the batch's dictionary; 0 for none. */
 export interface ItemOwner {
   resource: ResourceCodes;
   resourceSchemaUrl: number;

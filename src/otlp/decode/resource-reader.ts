@@ -1,4 +1,4 @@
-/** Resource and scope of the rows that follow. Both are stored as JSON text by code; frequently queried attributes get columns of their own. */
+/** Resource and scope of the rows that follow. Both are stored as JSON text by code; frequently queried attributes get their own columns. */
 
 import type { ByteDictionary } from "../columns/byte-dictionary.ts";
 import { ByteWriter, utf8Cut } from "../columns/byte-writer.ts";

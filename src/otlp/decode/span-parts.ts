@@ -32,7 +32,7 @@ export class SpanParts {
   }
 
   begin(): void {
-    // Most spans have none, and setting a length is slower than reading it.
+    // Most spans have no parts, and setting a length is slower than reading it.
     if (this.#events.length > 0) this.#events.length = 0;
     if (this.#links.length > 0) this.#links.length = 0;
   }

@@ -36,7 +36,7 @@ const one = (span: Partial<TestSpan>, group: Partial<TestGroup<TestSpan>> = {}) 
 describe("SpanDecoder.add()", () => {
   const of = (resource: TestAttributes): Uint8Array => traceRequest([{ resource, items: [plain] }]);
 
-  it("gives each request its own resource, also when others came with the same or another one between", () => {
+  it("assigns each request its own resource, even with equal and different ones in between", () => {
     const { rows } = decode(
       of({ "service.name": "a" }),
       of({ "service.name": "b" }),
@@ -48,7 +48,7 @@ describe("SpanDecoder.add()", () => {
     );
   });
 
-  it("counts what it cuts of a resource each time", () => {
+  it("counts truncated resource attributes for each request", () => {
     const decoder = new SpanDecoder({ maxCount: 1, maxValueBytes: 100, maxBytes: 1_000, maxDepth: 8 });
     for (let index = 0; index < 3; index++) decoder.add(of({ "service.name": "a", second: "x" }), receivedAtUs);
     expect([decoder.counts.rows, decoder.counts.cut]).toEqual([3, 3]);
@@ -56,7 +56,7 @@ describe("SpanDecoder.add()", () => {
 });
 
 describe("SpanDecoder.reset()", () => {
-  it("leaves nothing of the batch before, whatever was in it", () => {
+  it("leaves no data of the previous batch", () => {
     const rich = traceRequest([
       {
         resource: { "service.name": "rich", "service.version": "7" },
@@ -88,7 +88,7 @@ describe("SpanDecoder.reset()", () => {
 });
 
 describe("SpanDecoder", () => {
-  it("keeps ids, times and names as they were sent", () => {
+  it("keeps ids, times and names unchanged", () => {
     expect(one({ parentSpanId: "00f067aa0ba902b7", kind: 2, traceState: "vendor=1,other=2", flags: 0x101 })).toMatchObject({
       trace_id: plain.traceId,
       span_id: plain.spanId,
@@ -105,7 +105,7 @@ describe("SpanDecoder", () => {
     });
   });
 
-  it("leaves out what was not sent", () => {
+  it("has nulls for fields that were not sent", () => {
     const row = one({});
     for (const name of ["parent_span_id", "attributes", "events", "links", "status_message", "http_method", "dropped", "scope_name"]) {
       expect(row).not.toHaveProperty(name);
@@ -119,7 +119,7 @@ describe("SpanDecoder", () => {
     [4, "producer"],
     [5, "consumer"],
     [77, "unspecified"],
-  ])("calls kind %d %s", (kind, name) => {
+  ])("stores kind %d as %s", (kind, name) => {
     expect(one({ kind })["kind"]).toBe(name);
   });
 
@@ -150,7 +150,7 @@ describe("SpanDecoder", () => {
     expect(json).toContain('"whole":-42');
   });
 
-  it("keeps 64-bit integers exactly, and writes as strings what JSON has no number for", () => {
+  it("keeps 64-bit integers exact, and writes numbers that JSON does not have as strings", () => {
     const json = one({ attributes: { max: 2n ** 63n - 1n, min: -(2n ** 63n), nan: Number.NaN, inf: Number.NEGATIVE_INFINITY } })[
       "attributes"
     ];
@@ -195,13 +195,13 @@ describe("SpanDecoder", () => {
       { "messaging.system": "kafka", "messaging.destination.name": "orders", "messaging.operation": "process" },
       { messaging_system: "kafka", messaging_destination: "orders", messaging_operation: "process" },
     ],
-  ])("gives %s columns of their own", (_name, attributes, columns) => {
+  ])("stores %s in their own columns", (_name, attributes, columns) => {
     const row = one({ attributes });
     expect(row).toMatchObject(columns);
     expect(row).not.toHaveProperty("attributes");
   });
 
-  it("leaves a known attribute of an odd type, or with a second value, among the others", () => {
+  it("keeps a known attribute of an unexpected type, or with a second value, in the JSON", () => {
     expect(one({ attributes: { "http.route": 5n, "http.method": "GET", "http.request.method": "PUT" } })).toMatchObject({
       http_method: "GET",
       attributes: '{"http.route":5,"http.request.method":"PUT"}',
@@ -209,13 +209,13 @@ describe("SpanDecoder", () => {
     expect(one({ attributes: { "http.status_code": "teapot" } })["attributes"]).toBe('{"http.status_code":"teapot"}');
   });
 
-  it("keeps no value of a statement, wherever it stands", () => {
+  it("removes values from statements in every field", () => {
     const row = one({ attributes: { "db.query.text": "SELECT 'one-secret'", "db.statement": "SELECT 'other-secret'" } });
     expect(JSON.stringify(row, (_key, value: unknown) => (typeof value === "bigint" ? Number(value) : value))).not.toContain("secret");
     expect(one({ attributes: { "db.statement": "my-secret-key" } })).not.toHaveProperty("db_statement");
   });
 
-  it("keeps events with their distance from the start, and the type of an exception", () => {
+  it("keeps events with their offset from the start, and the type of an exception", () => {
     const row = one({
       events: [
         {
@@ -272,11 +272,11 @@ describe("SpanDecoder", () => {
     expect(JSON.parse(row["resource"] as string)).toEqual(shownValue(resource));
   });
 
-  it("names a service that has no name", () => {
+  it("uses the default name for a service without a name", () => {
     expect(one({}, { resource: {} })["service"]).toBe("unknown_service");
   });
 
-  it("finds the resource also behind its spans, and a start behind its events", () => {
+  it("finds a resource that follows its spans, and a start time that follows events", () => {
     const span = spanFields({ ...plain, events: [{ timeNs: plain.startNs + 9n, name: "e" }] });
     const group = groupFields({ resource: { "service.name": "late" }, items: [[...span].reverse()] }, (fields) => fields);
     const body = message([[1, "message", [...group].reverse()]]);
@@ -284,7 +284,7 @@ describe("SpanDecoder", () => {
     expect(row).toMatchObject({ service: "late", events: '[{"offset_ns":9,"name":"e"}]', duration_ns: 1_000_000_001n });
   });
 
-  it("takes the time of arrival where the start is missing, and no negative duration", () => {
+  it("uses the arrival time for a missing start, and never a negative duration", () => {
     expect(one({ startNs: 0n, endNs: 5n })).toMatchObject({ time: BigInt(receivedAtUs), duration_ns: 0n });
     expect(one({ startNs: 10_000n, endNs: 9_000n })).toMatchObject({ time: 10n, duration_ns: 0n });
   });
@@ -331,7 +331,7 @@ describe("SpanDecoder", () => {
     const { long, deep: shown } = JSON.parse(row["attributes"] as string) as { long: string; deep: unknown };
     expect(long).toBe("é".repeat(8_192));
     expect(JSON.stringify(shown)).toBe(`${"[".repeat(8)}null${"]".repeat(8)}`);
-    // Counted beside what the sender itself dropped.
+    // Added to the number that the sender dropped.
     expect(row["dropped"]).toBe(2);
     expect(one({ attributes: many, dropped: 3 })["dropped"]).toBe(147);
     expect(Object.keys(JSON.parse(one({ attributes: many })["attributes"] as string) as object)).toHaveLength(256);
@@ -348,7 +348,7 @@ describe("SpanDecoder", () => {
     expect(one({ attributes: { [key]: value } })["rpc_status_code"]).toBe(code);
   });
 
-  it("agrees with what was sent for many random spans over several requests", () => {
+  it("decodes many random spans in several requests as they were sent", () => {
     const random = new SeededRandom(7);
     const groups = Array.from({ length: 40 }, () => randomGroup(random));
     const bodies = groups.map((group) => traceRequest([group]));
@@ -372,7 +372,7 @@ describe("SpanDecoder", () => {
     }
   });
 
-  it("survives requests that were cut, changed or made up", () => {
+  it("survives truncated, changed and random requests", () => {
     const random = new SeededRandom(11);
     for (let round = 0; round < 1_000; round++) {
       const body = Buffer.from(traceRequest([randomGroup(random)]));

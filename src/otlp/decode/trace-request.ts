@@ -230,7 +230,7 @@ export class SpanDecoder {
     this.#reader.at = end;
   }
 
-  /** False when the value does not fit its column, or the column has another one. */
+  /** False if the value does not fit its column, or the column already has a value. */
   #promote(row: number, id: number): boolean {
     const { valueKind, valueStart, valueEnd } = this.#attributes;
     const { bytes } = this.#reader;
@@ -238,7 +238,7 @@ export class SpanDecoder {
     if (valueKind !== anyValue.string) return false;
     const column = this.#columns.texts[id] as CodeBuilder;
     let end = utf8Cut(bytes, valueStart, valueEnd, maxPromotedBytes);
-    // Query strings often contain secrets, and there are as many as requests.
+    // Query strings often contain secrets, and differ for almost every request.
     if (id === urlPathId) end = endOfPath(bytes, valueStart, end);
     const code = this.#attributes.secrets.codeIn(this.#dictionary, this.#reader, valueStart, end);
     if (column.has(row)) return column.get(row) === code;
@@ -255,7 +255,7 @@ export class SpanDecoder {
     return true;
   }
 
-  /** Newer conventions name a status where older ones had its number. */
+  /** Newer conventions use the name of a status, older ones its number. */
   #rpcStatus(): number {
     const { valueKind, valueStart, valueEnd } = this.#attributes;
     const code = this.#wholeNumber();

@@ -1,6 +1,6 @@
 /**
- * Owns the decode workers. A worker that exits is restarted and gets its jobs again, from the write-ahead file; a job that ends three workers
- * is dropped and counted as lost. Without work there is no worker.
+ * Owns the decode workers. A worker that exits is restarted, and its jobs are repeated from the write-ahead file. A job that crashes three workers is
+ * dropped and counted as lost. Without work there is no worker.
  */
 
 import { existsSync } from "node:fs";
@@ -22,7 +22,7 @@ import { unpackZstd, zstdContentBound } from "./unpack-zstd.ts";
 export interface DecodePoolOptions {
   /** Threads at most; default 1. */
   workers?: number;
-  /** The bundled worker; default: beside the program. */
+  /** The bundled worker; default: next to the program. */
   file?: string;
   sampling: SamplingBudget;
   clock: Clock;
@@ -48,7 +48,7 @@ export interface DecodePoolStats {
 
 /** Smaller requests are decoded on the receiver's thread: crossing threads would cost more. */
 const inlineBytes = 256 * 1024;
-/** Half of a full file. */
+/** Half the rows of a full write-ahead file. */
 const largeFileRows = 10_000;
 const maxAttempts = 3;
 /** JavaScript's heap of a worker; columns are outside of it. */
@@ -184,7 +184,7 @@ export class DecodePool implements AsyncDisposable {
     const worker = new Worker(this.#options.file ?? workerFile(), {
       resourceLimits: { maxOldGenerationSizeMb: heapLimitMb, maxYoungGenerationSizeMb: youngHeapMb },
       name: "coral-decode",
-      // A daemon's own flags, such as an inspector's port, are not for its threads.
+      // Threads do not inherit the daemon's flags, such as an inspector's port.
       execArgv: [],
     });
     worker.unref();
@@ -217,7 +217,7 @@ export class DecodePool implements AsyncDisposable {
     if (worker === undefined) return;
     const { idleMs = 60_000, jobTimeoutMs = 60_000 } = this.#options;
     if (slot.jobs.size > 0) {
-      // A daemon that closes waits for its segments: until they are sealed the process must not end.
+      // Keep the process alive: a closing daemon waits until its segments are sealed.
       worker.ref();
       slot.jobTimer = setTimeout(() => void worker.terminate(), jobTimeoutMs).unref();
       return;
@@ -247,7 +247,7 @@ export class DecodePool implements AsyncDisposable {
   }
 
   #giveUp({ work, resolve, reject }: Job, reason: string): void {
-    this.#options.log.error(`a request ended ${maxAttempts} decode workers (${reason}); dropping it`, { kind: work.kind });
+    this.#options.log.error(`a request crashed ${maxAttempts} decode workers (${reason}); dropping it`, { kind: work.kind });
     if (work.kind === "seal") resolve({ sealed: nothingOf(work.job) });
     else reject(new CoralError({ code: "internal", message: `Cannot decode a request: ${reason}` }));
   }
@@ -285,7 +285,7 @@ function workerFile(): string {
   if (file === undefined) {
     throw new CoralError({
       code: "internal",
-      message: "Cannot decode requests: decode-worker.js is missing; build again with `npm run build`",
+      message: "Cannot decode requests: decode-worker.js is missing; run `npm run build`",
     });
   }
   return file;

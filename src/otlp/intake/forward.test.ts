@@ -17,7 +17,7 @@ function forwarder(send: ForwarderOptions["send"], over: Partial<ForwarderOption
 }
 
 describe("Forwarder", () => {
-  it("sends each request as it came", async () => {
+  it("forwards requests unchanged", async () => {
     const sent: OtlpRequest[] = [];
     await using forward = forwarder(async (request) => {
       sent.push(request);
@@ -29,7 +29,7 @@ describe("Forwarder", () => {
     await expect.poll(() => forward.stats).toMatchObject({ sent: 1, dropped: 0, refused: 0, queuedBytes: 0, problem: "" });
   });
 
-  it("drops and counts what does not fit, and never waits", async () => {
+  it("drops and counts requests that do not fit the queue, without waiting", async () => {
     let release = (): void => {};
     const gate = new Promise<void>((resolve) => {
       release = resolve;
@@ -44,7 +44,7 @@ describe("Forwarder", () => {
     await expect.poll(() => forward.stats.sent).toBe(10);
   });
 
-  it("tries again after a failure, and not after a refusal", async () => {
+  it("retries after a failure, but not after a refusal", async () => {
     const attempts: string[] = [];
     await using forward = forwarder(async (request) => {
       attempts.push(nameOf(request));
@@ -58,7 +58,7 @@ describe("Forwarder", () => {
     expect(attempts.sort()).toEqual(["bad", "good", "good"]);
   });
 
-  it("drops what became too old, and ends at once", async () => {
+  it("drops requests that became too old, and stops at once", async () => {
     const forward = forwarder(async () => ({ kind: "retry", message: "503", afterMs: 0 }), { maxAgeMs: -1 });
     forward.offer(requestOf("a"));
     await expect.poll(() => forward.stats).toMatchObject({ dropped: 1, problem: "503" });

@@ -5,7 +5,7 @@ import type { Logger } from "../../base/log.ts";
 import { createBackoff } from "../../base/retry.ts";
 import type { OtlpRequest } from "./receiver.ts";
 
-/** `retry` after at least `afterMs`; `refused` for ever. */
+/** `retry`: try again after at least `afterMs`; `refused`: permanent. */
 export type ForwardOutcome = { kind: "sent" } | { kind: "retry"; message: string; afterMs: number } | { kind: "refused"; message: string };
 
 export interface ForwarderOptions {
@@ -54,7 +54,7 @@ export class Forwarder implements AsyncDisposable {
     return { ...this.#stats };
   }
 
-  /** Takes a request that was accepted. The body is not copied. */
+  /** Queues an accepted request, without copying its body. */
   offer(request: OtlpRequest): void {
     const { maxQueueBytes, clock } = this.#options;
     if (this.#stopped.signal.aborted || this.#stats.queuedBytes + request.body.length > maxQueueBytes) {
@@ -62,7 +62,7 @@ export class Forwarder implements AsyncDisposable {
       return;
     }
     this.#stats.queuedBytes += request.body.length;
-    // The body belongs to the sender and is released when the request is answered.
+    // The body is released once the reply is sent, so copy it.
     this.#queue.push({ request: { ...request, body: Buffer.from(request.body) }, queuedAtMs: clock.monotonicMs() });
     const [wake] = this.#sleepers;
     wake?.();
@@ -97,7 +97,8 @@ export class Forwarder implements AsyncDisposable {
         this.#stats.problem = "";
         return;
       }
-      if (this.#stats.problem !== outcome.message) log.warn(`cannot forward OTLP requests: ${outcome.message}`);
+      if (this.#stats.problem !== outcome.message)
+        log.warn(`cannot forward OTLP requests: ${outcome.message}; ${outcome.kind === "refused" ? "dropping the request" : "retrying"}`);
       this.#stats.problem = outcome.message;
       if (outcome.kind === "refused") {
         this.#stats.refused++;

@@ -11,10 +11,10 @@ describe("LoadWatch", () => {
     return { load: new LoadWatch({ clock, onChange: (isBusy) => changes.push(isBusy) }), changes };
   }
 
-  it("is quiet below 5,000 rows a second, whatever adds up over time", () => {
+  it("reports no load below 5,000 rows a second, regardless of the total", () => {
     const { load, changes } = watch();
     for (let second = 0; second < 20; second++) {
-      for (let request = 0; request < 40; request++) load.took(100);
+      for (let request = 0; request < 40; request++) load.count(100);
       vi.advanceTimersByTime(1_000);
     }
     expect(changes).toEqual([]);
@@ -23,10 +23,10 @@ describe("LoadWatch", () => {
   it.each([
     ["many rows", 10, 500],
     ["many requests", 500, 1],
-  ])("is busy with %s, once, and quiet again a minute after the last of it", (_, requests, rows) => {
+  ])("reports load once for %s, and its end a minute later", (_, requests, rows) => {
     const { load, changes } = watch();
     for (let second = 0; second < 3; second++) {
-      for (let request = 0; request < requests; request++) load.took(rows);
+      for (let request = 0; request < requests; request++) load.count(rows);
       vi.advanceTimersByTime(1_000);
     }
     expect(changes).toEqual([true]);
@@ -37,9 +37,9 @@ describe("LoadWatch", () => {
     expect(changes).toEqual([true, false]);
   });
 
-  it("reports nothing after its end", () => {
+  it("reports nothing after its disposal", () => {
     const { load, changes } = watch();
-    load.took(10_000);
+    load.count(10_000);
     load[Symbol.dispose]();
     vi.advanceTimersByTime(120_000);
     expect(changes).toEqual([true]);

@@ -31,7 +31,7 @@ export class LoadWatch implements Disposable {
   }
 
   /** Counts an accepted request and its rows. */
-  took(rows: number): void {
+  count(rows: number): void {
     const nowMs = this.#options.clock.monotonicMs();
     if (nowMs - this.#windowStartMs >= windowMs) {
       this.#windowStartMs = nowMs;

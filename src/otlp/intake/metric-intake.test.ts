@@ -75,14 +75,14 @@ describe("metricRowOf()", () => {
   it.each<[string, Partial<MetricPoint>]>([
     ["a count beyond 2^53", { kind: "histogram", count: 2 ** 60, bounds: [], counts: [1] }],
     ["a bound that is not a number", { kind: "histogram", count: 1, bounds: [Number.NaN], counts: [1, 0] }],
-    ["a scale that nothing has", { kind: "exponential_histogram", count: 1, scale: 1_000 }],
-  ])("refuses %s", (_what, over) => {
+    ["an unsupported scale", { kind: "exponential_histogram", count: 1, scale: 1_000 }],
+  ])("rejects %s", (_what, over) => {
     expect(metricRowOf(pointOf(over), "s", 1)).toBeUndefined();
   });
 });
 
 describe("seriesOf()", () => {
-  it("distinguishes series by everything but their values", () => {
+  it("distinguishes series by all fields except their values", () => {
     const base = seriesOf(pointOf());
     expect(base).toMatch(/^[0-9a-f]{16}$/);
     expect(seriesOf(pointOf({ value: 9, timeUs: 1, startTimeUs: 2, description: "other" }))).toBe(base);
@@ -99,7 +99,7 @@ describe("seriesOf()", () => {
 });
 
 describe("addMetricIntakeMetrics()", () => {
-  it("reports what is stored", async () => {
+  it("reports series, points and drops", async () => {
     const registry = new MetricsRegistry();
     addMetricIntakeMetrics(registry, () => ({ points: 7, series: 3, overSeries: 2, unusable: 1 }));
     const text = await registry.text();
@@ -109,7 +109,7 @@ describe("addMetricIntakeMetrics()", () => {
 });
 
 describe("MetricIntake", () => {
-  it("stores points in parts, and describes a series once in three hours", async () => {
+  it("stores points in batches, and writes a series' description every three hours", async () => {
     const { sink, clock, intake } = testIntake();
     const points = Array.from({ length: 4_500 }, (_, index) => pointOf({ attributes: `{"i":${index % 10}}` }));
     expect(await intake.store(points)).toEqual({ rejected: 0, message: "" });
@@ -135,25 +135,25 @@ describe("MetricIntake", () => {
     );
     expect(intake.counts).toMatchObject({ points: 5, series: 4, overSeries: 8 });
     clock.mono += 60_000;
-    await intake.tellLosses();
+    await intake.reportLosses();
     expect(sink.rows.get("metric_loss")).toMatchObject([
       { service: "api", loss: "series-full", count: 7, window_ms: 60_000 },
       { service: "c", loss: "series-full", count: 1 },
     ]);
-    await intake.tellLosses();
+    await intake.reportLosses();
     expect(sink.rows.get("metric_loss")).toHaveLength(2);
-    // What was quiet for an hour makes room.
+    // Series without points for an hour are evicted.
     clock.mono += 2 * 3_600_000;
     expect((await intake.store([pointOf({ attributes: '{"i":9}' })])).rejected).toBe(0);
   });
 
-  it("refuses points from the future", async () => {
+  it("rejects points from the future", async () => {
     const { intake } = testIntake();
     expect((await intake.store([pointOf({ timeUs: (nowMs + 2 * 3_600_000) * 1_000 }), pointOf()])).rejected).toBe(1);
     expect(intake.counts.unusable).toBe(1);
   });
 
-  it("writes what an agent's store takes and reads back exactly", async () => {
+  it("writes rows that an agent's store reads back exactly", async () => {
     const directory = mkdtempSync(join(tmpdir(), "coral-metrics-"));
     const clock = { wallMs: () => nowMs, monotonicMs: () => 5 };
     const engine = await openEngine({ dataDirectories: [directory], memoryLimitBytes: 64 * 1024 ** 2, threads: 1, log: silentLogger });

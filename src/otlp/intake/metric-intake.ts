@@ -1,4 +1,4 @@
-/** From data points to stored rows, with a bound on the series of each service. */
+/** Turns data points into stored rows, and bounds the series of each service. */
 
 import type { Clock } from "../../base/clock.ts";
 import { type AgentStore } from "../../store/agent/index.ts";
@@ -25,7 +25,7 @@ export interface MetricIntakeCounts {
 }
 
 /** Points of a request that were rejected, for the reply to its sender. */
-export interface NotKept {
+export interface RejectedPoints {
   rejected: number;
   message: string;
 }
@@ -33,11 +33,11 @@ export interface NotKept {
 const hourMs = 3_600_000;
 /** A series without points for this long may be evicted. */
 const idleMs = hourMs;
-/** How often the description of a series is written again: well within the retention of its points. */
+/** How often the description of a series is rewritten: well within the retention of its points. */
 const describeEveryMs = 3 * hourMs;
-/** Clocks differ; a time further ahead would keep its row from ageing. */
+/** Tolerance for clocks that differ. Retention would never remove a row with a time far ahead. */
 const maxAheadMs = hourMs;
-/** Below the store's bound of waiting rows, so that a large request is stored in parts instead of never. */
+/** Below the store's queue limit, so that a large request is stored in parts instead of being refused. */
 const batchRows = 2_000;
 const sweepEveryMs = 5 * 60_000;
 /** Services whose losses are reported by name; the others are reported together. */
@@ -67,7 +67,7 @@ export class MetricIntake {
   }
 
   /** Resolves when the points are durable, with the rejected ones; rejects as the store does. */
-  async store(points: readonly MetricPoint[]): Promise<NotKept> {
+  async store(points: readonly MetricPoint[]): Promise<RejectedPoints> {
     const { store, clock } = this.#options;
     const nowMs = clock.monotonicMs();
     if (nowMs - this.#sweptMs >= sweepEveryMs) this.#sweep(nowMs);
@@ -87,7 +87,7 @@ export class MetricIntake {
       const seriesRows = described.map(({ row }) => row);
       await appendAll(seriesRows, (part) => store.append(metricSeries, part));
     } catch (error) {
-      // They are described when they arrive again.
+      // On failure, they are described with their next points.
       for (const { known } of described) known.describedMs = Number.NEGATIVE_INFINITY;
       throw error;
     }
@@ -105,8 +105,8 @@ export class MetricIntake {
     else this.#losses.set(key, { service: name, loss, count });
   }
 
-  /** Stores what was lost since the last time; the owner calls it about once a minute. */
-  async tellLosses(): Promise<void> {
+  /** Stores the losses since the last call. Call about once a minute. */
+  async reportLosses(): Promise<void> {
     const { store, clock } = this.#options;
     const nowMs = clock.monotonicMs();
     const window = { at: Math.round(clock.wallMs() * 1_000), mono_ms: nowMs, window_ms: Math.round(nowMs - this.#toldMs) };
@@ -121,7 +121,7 @@ export class MetricIntake {
     if (point.timeUs > wallUs + maxAheadMs * 1_000) return this.#refuse(point, "future", "a point's time is more than an hour ahead");
     const series = seriesOf(point);
     const row = metricRowOf(point, series, nowMs);
-    if (row === undefined) return this.#refuse(point, "unusable", "a point has a number that cannot be kept");
+    if (row === undefined) return this.#refuse(point, "unusable", "a point has a number that cannot be stored");
     const known = this.#know(point.service, series, nowMs);
     if (known === undefined) return this.#refuse(point, "series-full", "the service has too many series; use fewer attributes");
     const isDue = nowMs - known.describedMs >= describeEveryMs;

@@ -27,7 +27,7 @@ export interface OtlpIntakeConfig {
   /** Undefined: this listener is disabled. */
   grpc: Address | undefined;
   http: Address | undefined;
-  /** Holds the token that senders must give; undefined: none is needed. */
+  /** File with the token that senders must send; undefined: no token required. */
   tokenFile: string | undefined;
   maxBodyBytes: number;
   maxInFlightBytes: number;
@@ -56,9 +56,9 @@ export interface OtlpNetwork {
 export interface OtlpIntakeOptions {
   config: OtlpIntakeConfig;
   network: OtlpNetwork;
-  /** What is made of the patterns of log records. Absent: they are stored with the records, and that is all. */
+  /** Receives the patterns of log records. Absent: they are only stored with the records. */
   patterns?: Pick<DecodePoolOptions, "onPatterns" | "knownTemplates">;
-  /** Of the store: keys of recent requests are kept there, so that one repeated across a restart is stored once. Absent: a restart forgets them. */
+  /** The store's directory. Keys of recent requests are kept there, so that a request repeated across a restart is stored once. Absent: a restart forgets them. */
   directory?: string;
   /** Called when the load becomes high enough to trade memory for speed, and when it drops again. */
   onLoad?: (isBusy: boolean) => void;
@@ -76,7 +76,7 @@ export interface OtlpStore {
 /** Counts are since the start. */
 export interface OtlpStatus {
   state: "on" | "off" | "unavailable";
-  /** Why it is not on; null when it is. */
+  /** Why the receiver is not running; null while it is. */
   reason: string | null;
   /** host:port; null when disabled. */
   grpc: string | null;
@@ -90,13 +90,13 @@ export interface OtlpStatus {
 }
 
 const defaultPorts = { grpc: 4_317, http: 4_318 } as const;
-/** Ports after a default one that are tried when it is in use. */
+/** How many following ports to try if a default port is in use. */
 const portSearch = 20;
 const streamsPerConnection = 128;
 const bodyTimeoutMs = 30_000;
 const idleTimeoutMs = 5 * 60_000;
 
-/** Made before the store, which needs its workers to seal segments; listens once `start` has the store. */
+/** Created before the store, which needs its workers to seal segments. Listens after `start`, which passes the store. */
 export class OtlpIntake implements AsyncDisposable {
   readonly #options: OtlpIntakeOptions;
   readonly #stack = new ResourceStack();
@@ -173,7 +173,7 @@ export class OtlpIntake implements AsyncDisposable {
     await this.#stack[Symbol.asyncDispose]();
   }
 
-  /** Only after the store was closed, which has segments to seal. */
+  /** Call after the store was closed, because closing it seals segments. */
   async [Symbol.asyncDispose](): Promise<void> {
     await this.stop();
     await this.pool[Symbol.asyncDispose]();
@@ -216,7 +216,7 @@ export class OtlpIntake implements AsyncDisposable {
       pool: this.pool,
       ...(storeMetrics && { storeMetrics }),
       ...(forwarder && { forward: (request) => forwarder.offer(request) }),
-      ...(load && { onRows: (rows) => load.took(rows) }),
+      ...(load && { onRows: (rows) => load.count(rows) }),
       maxBodyBytes: config.maxBodyBytes,
       budget: this.#budget,
       journal: this.#journal,
@@ -238,7 +238,7 @@ function openJournal(directory: string, { clock, log }: OtlpIntakeOptions): Requ
   return new RequestJournal({ file, unsealed: unsealedRequests(directory), nowMs: () => clock.wallMs(), log });
 }
 
-/** Compares without telling by its duration how much of a token was right. */
+/** Compares in constant time. */
 async function readToken(file: string): Promise<(header: string | undefined) => boolean> {
   let token: string;
   try {

@@ -10,10 +10,14 @@ export function addOtlpMetrics(metrics: MetricsRegistry, status: () => OtlpStatu
     metrics.read({ name, help, kind: "counter" }, received(read));
   counter("coral_otlp_requests_total", "OTLP requests since the start", (counts) => counts.requests);
   counter("coral_otlp_rows_total", "Spans, log records and data points that were acknowledged since the start", (counts) => counts.rows);
-  counter("coral_otlp_rejected_rows_total", "Of those sent, what could not be kept", (counts) => counts.rejected);
-  counter("coral_otlp_refused_requests_total", "Requests that were refused whole", (counts) => counts.refused);
+  counter(
+    "coral_otlp_rejected_rows_total",
+    "Received spans, log records and data points that could not be stored",
+    (counts) => counts.rejected,
+  );
+  counter("coral_otlp_refused_requests_total", "Requests that were refused completely", (counts) => counts.refused);
   counter("coral_otlp_repeated_requests_total", "Retransmitted requests that were not stored again", (counts) => counts.repeated);
-  counter("coral_otlp_bytes_total", "Bytes of requests as they were sent", (counts) => counts.bytes);
+  counter("coral_otlp_bytes_total", "Bytes of requests on the wire", (counts) => counts.bytes);
   metrics.read({ name: "coral_otlp_in_flight_bytes", help: "Request bytes in flight" }, () => status().inFlightBytes);
   metrics.read({ name: "coral_otlp_sampling_share", help: "Share of ordinary traces that sampling keeps" }, () => status().sampling.share);
   metrics.read(

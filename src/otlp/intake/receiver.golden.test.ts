@@ -124,13 +124,13 @@ async function sealedRows(signal: "span" | "log"): Promise<Record<string, unknow
 }
 
 describe("a write-ahead file of OTLP", () => {
-  it("holds requests of spans as they came, with kind 0", async () => {
+  it("has span requests unchanged, with kind 0", async () => {
     const { records } = readWriteAhead(goldenFile("span"));
     expect(await appended()).toEqual([[span.name, { ...records[0], body: request }]]);
     expect(Buffer.from(records[0]?.body ?? []).toString("hex")).toBe(request.toString("hex"));
   });
 
-  it("holds log lines as the request of an exporter, with kind 0", () => {
+  it("has log lines as an exporter's request, with kind 0", () => {
     const { records } = readWriteAhead(goldenFile("log"));
     expect(records).toMatchObject([{ kind: 0, rows: 1, receivedUs: receivedMs * 1_000 }]);
     expect(Buffer.from(lines).toString("hex")).toBe(Buffer.from(records[0]?.body ?? []).toString("hex"));

@@ -40,7 +40,7 @@ const protobuf = (body: Uint8Array, over: Partial<OtlpRequest> = {}): OtlpReques
 const any = (signal: unknown) => signal as SegmentSignal;
 
 describe("OtlpReceiver", () => {
-  it("makes spans of protobuf, gzip, zstd and JSON queryable with all they had", async () => {
+  it("stores spans from protobuf, gzip, zstd and JSON with all their fields", async () => {
     await using test = await openTestReceiver({ workerFile });
     const json = {
       resourceSpans: [
@@ -79,7 +79,7 @@ describe("OtlpReceiver", () => {
     expect(forwarded).toHaveLength(1);
   });
 
-  it("stores records without a time as often as they arrive: nothing distinguishes them", async () => {
+  it("stores repeated records without a time each time: nothing distinguishes them", async () => {
     await using test = await openTestReceiver({ workerFile });
     const untimed = protobuf(logRequest([{ items: [{ body: "tick" }] }]), { signal: "logs" });
     const timed = protobuf(logRequest([{ items: [{ body: "tock", timeNs: 1_700_000_000_000_000_000n }] }]), { signal: "logs" });
@@ -88,7 +88,7 @@ describe("OtlpReceiver", () => {
     expect(bodies.sort()).toEqual(["tick", "tick", "tock"]);
   });
 
-  it("makes logs queryable, and hands points of metrics over before it answers", async () => {
+  it("stores logs, and passes metric points on before it replies", async () => {
     const points: MetricPoint[] = [];
     await using test = await openTestReceiver({ workerFile, receiver: { storeMetrics: async (more) => void points.push(...more) } });
     const gauge: Field[] = [
@@ -117,28 +117,28 @@ describe("OtlpReceiver", () => {
     });
   });
 
-  it("rejects the spans that cannot be kept, and keeps the others", async () => {
+  it("rejects spans that cannot be stored, and stores the others", async () => {
     await using test = await openTestReceiver({ workerFile });
     const reply = await test.receiver.accept(protobuf(traces(spanOf(0), spanOf(1, { traceId: "" }), spanOf(2))));
     expect(reply).toEqual({ kind: "accepted", rejected: 1, message: "a span has no valid trace id" });
     expect(await test.rows(any(span), "name")).toHaveLength(2);
     expect(test.receiver.counts.traces).toMatchObject({ rows: 2, rejected: 1 });
-    // The sender has heard of it: later answers are complete.
+    // The reply has reported them, so query results count as complete.
     expect(test.store.losses()).toEqual([]);
   });
 
   it.each<[string, Partial<OtlpRequest>]>([
     ["bytes that are not a request", { body: Buffer.from("hello, world") }],
-    ["gzip that is none", { body: Buffer.from("hello, world"), encoding: "gzip" }],
-    ["zstd that is none", { body: Buffer.from("hello, world"), encoding: "zstd" }],
-    ["JSON that is none", { body: Buffer.from("{]"), format: "json" }],
+    ["invalid gzip", { body: Buffer.from("hello, world"), encoding: "gzip" }],
+    ["invalid zstd", { body: Buffer.from("hello, world"), encoding: "zstd" }],
+    ["invalid JSON", { body: Buffer.from("{]"), format: "json" }],
   ])("refuses %s as malformed", async (_name, over) => {
     await using test = await openTestReceiver({ workerFile });
     expect(await test.receiver.accept(protobuf(Buffer.alloc(0), over))).toMatchObject({ kind: "refused", reason: "malformed" });
     expect(test.receiver.counts.traces.refused).toBe(1);
   });
 
-  it("refuses what is too large, also when it is small until unpacked", async () => {
+  it("refuses bodies that are too large, even if only when decompressed", async () => {
     await using test = await openTestReceiver({ workerFile, receiver: { maxBodyBytes: 10_000 } });
     const zeros = Buffer.alloc(3_000_000);
     for (const request of [
@@ -158,7 +158,7 @@ describe("OtlpReceiver", () => {
     expect(await test.receiver.accept(packed)).toMatchObject({ kind: "refused", reason: "busy", retryAfterMs: 1_000 });
   });
 
-  it("replies with a retry delay when too much waits to be stored", async () => {
+  it("replies with a retry delay when the store's queue is full", async () => {
     await using full = await openTestReceiver({ workerFile, segments: { maxWaitingBytes: 10 } });
     expect(await full.receiver.accept(protobuf(traces(spanOf(0))))).toMatchObject({ kind: "refused", reason: "busy" });
   });
@@ -175,7 +175,7 @@ describe("OtlpReceiver", () => {
 
   it("samples under a budget: the stored spans still account for all of them", async () => {
     const sampling = new SamplingBudget({ bytesPerSecond: 1, slowMs: 500 });
-    // As after a while of too many spans.
+    // The state after some time with too many spans.
     for (let second = 0; second < 60; second++) {
       const dropped = 10_000;
       sampling.report({ rows: 1, sizeBytes: 200, dropped, rescued: 0, wantedRows: 0, wanted: new Uint8Array(0) }, second * 1_000);
@@ -192,8 +192,8 @@ describe("OtlpReceiver", () => {
 });
 
 describe("DecodePool", () => {
-  it("starts a worker that ended again, and loses nothing", async () => {
-    // Ends at its first job, and does the work at the second.
+  it("restarts a worker that exited, without losing requests", async () => {
+    // Exits at its first job, and works after its restart.
     const flaky = join(folder, "flaky.mjs");
     const marker = join(folder, `marker-${process.pid}`);
     writeFileSync(
@@ -210,7 +210,7 @@ describe("DecodePool", () => {
     expect(test.pool.stats.restarts).toBe(1);
   });
 
-  it("has its worker stand back behind the thread that answers", async () => {
+  it("runs its worker at a lower priority than the receiver's thread", async () => {
     await using test = await openTestReceiver({ workerFile });
     const priorities = (): number[] => readdirSync("/proc/self/task").map((thread) => getPriority(Number(thread)));
     const before = priorities().filter((priority) => priority > getPriority()).length;
@@ -219,7 +219,7 @@ describe("DecodePool", () => {
     expect(priorities().filter((priority) => priority > getPriority()).length).toBe(before + 1);
   });
 
-  it("gives up what ends every worker, and counts it as lost", async () => {
+  it("drops a request that crashes every worker, and counts it as lost", async () => {
     const deadly = join(folder, "deadly.mjs");
     writeFileSync(deadly, 'import { parentPort } from "node:worker_threads"; parentPort.on("message", () => process.exit(3));');
     await using test = await openTestReceiver({ workerFile: deadly });
@@ -229,7 +229,7 @@ describe("DecodePool", () => {
     expect(test.store.losses()).toMatchObject([{ signal: "span", reason: "undecodable", rows: 2 }]);
   });
 
-  it("decodes what a former process left in its write-ahead file", async () => {
+  it("decodes requests that a former process left in its write-ahead file", async () => {
     const directory = mkdtempSync(join(tmpdir(), "coral-otlp-"));
     try {
       {
@@ -247,7 +247,7 @@ describe("DecodePool", () => {
     }
   });
 
-  it("ends a worker that hangs", async () => {
+  it("kills a worker that hangs", async () => {
     const hanging = join(folder, "hanging.mjs");
     writeFileSync(hanging, 'import { parentPort } from "node:worker_threads"; parentPort.on("message", () => { for (;;); });');
     await using test = await openTestReceiver({ workerFile: hanging, pool: { jobTimeoutMs: 100 } });
@@ -256,7 +256,7 @@ describe("DecodePool", () => {
     expect(test.store.losses()).toMatchObject([{ reason: "undecodable", rows: 1 }]);
   });
 
-  it("ends a worker without work, and starts it when there is some", async () => {
+  it("stops an idle worker, and starts it on demand", async () => {
     await using idle = await openTestReceiver({ workerFile, pool: { idleMs: 20 } });
     await idle.receiver.accept(protobuf(traces(spanOf(0))));
     expect(await idle.rows(any(span), "name")).toHaveLength(1);

@@ -13,7 +13,7 @@ import { MalformedError } from "../columns/protobuf-reader.ts";
 import { type Inspection, inspectRequest, type OtlpSignal } from "../decode/inspect-request.ts";
 import type { MetricPoint } from "../decode/metric-point.ts";
 import type { DecodePool } from "./decode-pool.ts";
-import type { NotKept } from "./metric-intake.ts";
+import type { RejectedPoints } from "./metric-intake.ts";
 import { RepeatedRequests } from "./repeated-requests.ts";
 import type { RequestJournal } from "./request-journal.ts";
 import { requestKind } from "./unsealed-requests.ts";
@@ -24,7 +24,7 @@ export interface OtlpRequest {
   signal: OtlpSignal;
   format: "protobuf" | "json";
   encoding: "identity" | "gzip" | "deflate" | "zstd";
-  /** As it was sent. Must not change before the reply; copy it to keep it longer. */
+  /** The body as sent. It must not change before the reply; copy it to keep it longer. */
   body: Uint8Array;
 }
 
@@ -39,14 +39,14 @@ export interface OtlpReceiverOptions {
   segments: Pick<AgentSegments, "append">;
   pool: DecodePool;
   /** Resolves when the points are durable, with the rejected ones. Absent: metrics are rejected. */
-  storeMetrics?: (points: readonly MetricPoint[]) => Promise<NotKept | undefined>;
+  storeMetrics?: (points: readonly MetricPoint[]) => Promise<RejectedPoints | undefined>;
   /** Called for each accepted request. */
   forward?: (request: OtlpRequest) => void;
   /** Called with the rows of each request before they are stored. */
   onRows?: (rows: number) => void;
-  /** Recognises requests that come again after a restart. */
+  /** Recognises requests that are repeated after a restart. */
   journal?: RequestJournal | undefined;
-  /** Of a body after it was unpacked. */
+  /** Limit of a decompressed body. */
   maxBodyBytes: number;
   /** For decompressed bodies; shared with the servers that read bodies from sockets. */
   budget: ByteBudget;
@@ -66,21 +66,21 @@ export interface SignalCounts {
   bytes: number;
 }
 
-/** Neither gzip nor deflate can shrink more than a thousandfold: such a body unpacks to at most 4 MiB, on the spot. */
+/** Bodies up to this size are decompressed synchronously: gzip and deflate expand at most a thousandfold, so to 4 MiB. */
 const inlineZipBytes = 4 * 1024;
 const retryAfterMs = 1_000;
 /** Shared, because replies are cached. */
-const allKept: NotKept = Object.freeze({ rejected: 0, message: "" });
+const noneRejected: RejectedPoints = Object.freeze({ rejected: 0, message: "" });
 
 export class OtlpReceiver {
   readonly #options: OtlpReceiverOptions;
   readonly counts: Readonly<Record<OtlpSignal, SignalCounts>> = { traces: noCounts(), logs: noCounts(), metrics: noCounts() };
-  readonly #repeated: RepeatedRequests<NotKept>;
+  readonly #repeated: RepeatedRequests<RejectedPoints>;
   #loggedAtMs = Number.NEGATIVE_INFINITY;
 
   constructor(options: OtlpReceiverOptions) {
     this.#options = options;
-    this.#repeated = new RepeatedRequests({ clock: options.clock, journal: options.journal }, allKept);
+    this.#repeated = new RepeatedRequests({ clock: options.clock, journal: options.journal }, noneRejected);
   }
 
   /** Never rejects. */
@@ -114,7 +114,7 @@ export class OtlpReceiver {
       const inspection = inspectRequest(request.signal, body);
       const { rejected, reason } = inspection;
       let isNew = false;
-      const keep = (): Promise<NotKept> => {
+      const keep = (): Promise<RejectedPoints> => {
         isNew = true;
         return this.#keep(request.signal, body, inspection);
       };
@@ -126,26 +126,26 @@ export class OtlpReceiver {
     }
   }
 
-  async #keep(signal: OtlpSignal, body: Uint8Array, { rows, rejected }: Inspection): Promise<NotKept> {
+  async #keep(signal: OtlpSignal, body: Uint8Array, { rows, rejected }: Inspection): Promise<RejectedPoints> {
     this.#options.onRows?.(rows);
-    const notKept = rows > rejected ? await this.#store(signal, body, rows) : allKept;
+    const notKept = rows > rejected ? await this.#store(signal, body, rows) : noneRejected;
     const counts = this.counts[signal];
     counts.rows += rows - rejected - notKept.rejected;
     counts.rejected += rejected + notKept.rejected;
     return notKept;
   }
 
-  async #store(signal: OtlpSignal, body: Uint8Array, rows: number): Promise<NotKept> {
+  async #store(signal: OtlpSignal, body: Uint8Array, rows: number): Promise<RejectedPoints> {
     const { segments, clock } = this.#options;
     const receivedUs = Math.round(clock.wallMs() * 1_000);
     if (signal !== "metrics") {
       await segments.append(signal === "traces" ? span.name : logRecord.name, { kind: requestKind, rows, receivedUs, body });
-      return allKept;
+      return noneRejected;
     }
     return this.#storeMetrics(body, rows, receivedUs);
   }
 
-  async #storeMetrics(body: Uint8Array, rows: number, receivedUs: number): Promise<NotKept> {
+  async #storeMetrics(body: Uint8Array, rows: number, receivedUs: number): Promise<RejectedPoints> {
     const { pool, storeMetrics } = this.#options;
     if (storeMetrics === undefined) return { rejected: rows, message: "this receiver does not store metrics" };
     const { points, malformed } = await pool.decodeMetrics(body, receivedUs);

@@ -13,7 +13,7 @@ const clock = { monotonicMs: () => nowMs };
 const body = (text: string): Buffer => Buffer.from(text);
 
 describe("RepeatedRequests", () => {
-  it("takes the same bytes once, and answers both times", async () => {
+  it("processes equal bytes once, and replies both times", async () => {
     const requests = new RepeatedRequests<number>({ clock });
     const take = vi.fn<() => Promise<number>>().mockResolvedValueOnce(1).mockResolvedValueOnce(2);
     expect(await requests.once("traces", body("a"), take)).toBe(1);
@@ -41,13 +41,13 @@ describe("RepeatedRequests", () => {
     expect(await Promise.all(both)).toEqual([1, 1]);
   });
 
-  it("forgets what failed", async () => {
+  it("does not cache failures", async () => {
     const requests = new RepeatedRequests<number>({ clock });
     await expect(requests.once("traces", body("a"), () => Promise.reject(new Error("full")))).rejects.toThrow("full");
     expect(await requests.once("traces", body("a"), async () => 2)).toBe(2);
   });
 
-  it("remembers for at least the given time, and at most the given number", async () => {
+  it("caches for at least the given time, and at most the given number", async () => {
     nowMs = 0;
     const requests = new RepeatedRequests<number>({ clock, keepMs: 1_000, maxKept: 10 });
     await requests.once("traces", body("a"), async () => 1);
@@ -79,7 +79,7 @@ describe("RepeatedRequests across a restart", () => {
   });
   afterEach(() => rmSync(directory, { recursive: true }));
 
-  it("knows what a former process accepted, for five minutes", async () => {
+  it("recognises requests that a former process accepted, for five minutes", async () => {
     using first = journalOf();
     expect(await accept(first, "a", "b")).toEqual(["new", "new"]);
     wallMs += 60_000;
@@ -90,21 +90,21 @@ describe("RepeatedRequests across a restart", () => {
     expect(await accept(third, "a", "c")).toEqual(["new", "former"]);
   });
 
-  it("forgets with the older of two files, and reads a file that a crash cut short", async () => {
+  it("drops keys with the older of two files, and reads a truncated file", async () => {
     using first = journalOf();
     await accept(first, "a");
-    first.turn();
+    first.rotate();
     await accept(first, "b");
     using second = journalOf();
     expect(await accept(second, "a", "b")).toEqual(["former", "former"]);
-    second.turn();
-    second.turn();
+    second.rotate();
+    second.rotate();
     appendFileSync(join(directory, "otlp-requests.bin"), Buffer.alloc(7));
     using third = journalOf();
     expect(await accept(third, "a", "b")).toEqual(["new", "new"]);
   });
 
-  it("knows what is in write-ahead files, which may never have been acknowledged", async () => {
+  it("recognises requests in write-ahead files, even if they were never acknowledged", async () => {
     mkdirSync(join(directory, "wal/span"), { recursive: true });
     writeFileSync(join(directory, "wal/span/000000001.wal"), writeAheadOf(body("a")));
     using journal = journalOf();
@@ -117,7 +117,7 @@ describe("RepeatedRequests across a restart", () => {
   });
 });
 
-/** One record, as docs of write-ahead.ts have it. */
+/** One record in the format of write-ahead.ts. */
 function writeAheadOf(content: Buffer): Buffer {
   const header = Buffer.alloc(24);
   header.writeUInt32LE(content.length, 0);

@@ -14,14 +14,14 @@ export interface RepeatedRequestsOptions {
   keepMs?: number;
   /** Minimum capacity; up to twice as many are kept. About 50 B each. Default 65,536. */
   maxKept?: number;
-  /** Requests of a former process, and what to do with those of this one. Absent: a restart forgets. */
+  /** Requests of a former process; records those of this one. Absent: a restart forgets them. */
   journal?: Pick<RequestJournal, "recent" | "add" | "turn"> | undefined;
 }
 
-/** Hashed at the beginning and the end: enough to cover ids and times of a batch, and cheap for a large one. */
-const lookedAtBytes = 4_096;
+/** Bytes hashed at each end of a large body: enough to cover ids and times of a batch. */
+const sampledBytes = 4_096;
 
-/** Changed in place when the reply is there: finding a key among so many costs more than all else here. */
+/** Changed in place when the reply arrives: finding a key among so many costs more than everything else here. */
 interface Known<Reply> {
   reply: Promise<Reply> | Reply;
 }
@@ -32,7 +32,7 @@ export class RepeatedRequests<Reply> {
   /** Two generations; the older one is dropped as a whole. */
   #newer = new Map<number, Known<Reply>>();
   #older = new Map<number, Known<Reply>>();
-  #turnedAtMs: number;
+  #rotatedAtMs: number;
   /** Retransmitted requests that were acknowledged and not processed again. */
   repeated = 0;
 
@@ -41,12 +41,12 @@ export class RepeatedRequests<Reply> {
     this.#options = { clock, keepMs, maxKept };
     this.#journal = journal;
     if (former !== undefined) for (const key of journal?.recent(keepMs) ?? []) this.#older.set(key, { reply: former });
-    this.#turnedAtMs = clock.monotonicMs();
+    this.#rotatedAtMs = clock.monotonicMs();
   }
 
-  /** The result of `take` for these bytes, from now or an earlier call, also while that is pending. Failures are not cached. */
+  /** The result of `take` for these bytes, from this or an earlier call, which may still be pending. Failures are not cached. */
   async once(signal: OtlpSignal, body: Uint8Array, take: () => Promise<Reply>): Promise<Reply> {
-    this.#turn();
+    this.#rotate();
     const key = requestKey(signal, body);
     const known = this.#newer.get(key) ?? this.#older.get(key);
     if (known !== undefined) {
@@ -66,26 +66,26 @@ export class RepeatedRequests<Reply> {
     }
   }
 
-  #turn(): void {
+  #rotate(): void {
     const { clock, keepMs, maxKept } = this.#options;
     const nowMs = clock.monotonicMs();
-    if (this.#newer.size < maxKept && nowMs - this.#turnedAtMs < keepMs) return;
+    if (this.#newer.size < maxKept && nowMs - this.#rotatedAtMs < keepMs) return;
     this.#older = this.#newer;
     this.#newer = new Map();
-    this.#turnedAtMs = nowMs;
-    this.#journal?.turn();
+    this.#rotatedAtMs = nowMs;
+    this.#journal?.rotate();
   }
 }
 
 const signalCodes: Readonly<Record<OtlpSignal, number>> = { traces: 0, logs: 1, metrics: 2 };
 
-/** 51 bits of a hash and two of the signal: with 100,000 remembered, one in 10^10 others is mistaken for a known one. */
+/** 51 bits of a hash and two of the signal: with 100,000 cached keys, one in 10^10 other requests collides. */
 export function requestKey(signal: OtlpSignal, body: Uint8Array): number {
-  const digest = hash("sha1", body.length <= 2 * lookedAtBytes ? body : sampleOf(body), "hex");
+  const digest = hash("sha1", body.length <= 2 * sampledBytes ? body : sampleOf(body), "hex");
   return Math.floor(Number.parseInt(digest.slice(0, 13), 16) / 2) * 4 + signalCodes[signal];
 }
 
 function sampleOf(body: Uint8Array): Uint8Array {
   const length = Buffer.from(`${body.length}:`);
-  return Buffer.concat([length, body.subarray(0, lookedAtBytes), body.subarray(body.length - lookedAtBytes)]);
+  return Buffer.concat([length, body.subarray(0, sampledBytes), body.subarray(body.length - sampledBytes)]);
 }

@@ -1,4 +1,4 @@
-/** The golden file of recent OTLP requests: without it a request that is repeated after a restart, or an update of the agent, is stored twice. */
+/** The golden file of recent OTLP requests. If it cannot be read, a request repeated across a restart or update is stored twice. */
 
 import { mkdtempSync, readFileSync, rmSync, writeFileSync } from "node:fs";
 import { tmpdir } from "node:os";

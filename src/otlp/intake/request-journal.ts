@@ -1,7 +1,7 @@
 /**
- * Keys of recent requests on disk, so that a request that is sent again after a restart of the agent is recognised. A key is written after its
- * request is stored and before it is acknowledged. Two files of which the older is forgotten as a whole. Records are key and wall time in
- * milliseconds, 8 bytes each, little-endian doubles; a record cut short by a crash is not read.
+ * Keys of recent requests on disk, to recognise requests that are repeated after a restart of the agent. A key is written after its request is stored
+ * and before it is acknowledged. There are two files; the older one is dropped as a whole. A record is a key and a wall time in milliseconds, both
+ * little-endian doubles of 8 bytes; a truncated record is ignored.
  */
 
 import { closeSync, openSync, readFileSync, renameSync, write } from "node:fs";
@@ -12,9 +12,9 @@ const writeBytes = promisify(write);
 const recordBytes = 16;
 
 export interface RequestJournalOptions {
-  /** Of the newer file; the older one has `.old` after it. */
+  /** Path of the newer file; the older one has the suffix `.old`. */
   file: string;
-  /** Keys of what a former process left in write-ahead files: it may have ended before they were written here. */
+  /** Keys of requests that a former process left in write-ahead files: it may have exited before their keys were written here. */
   unsealed: readonly number[];
   nowMs: () => number;
   log: Logger;
@@ -32,22 +32,22 @@ export class RequestJournal implements Disposable {
     this.#open();
   }
 
-  /** Keys of requests that came within `keepMs`, oldest first. A wall clock that was set back keeps them longer. */
+  /** Keys of requests received within `keepMs`, oldest first. If the wall clock is set back, they are kept longer. */
   recent(keepMs: number): number[] {
     const sinceMs = this.#options.nowMs() - keepMs;
     const stored = [`${this.#options.file}.old`, this.#options.file].flatMap((file) => readKeys(file, sinceMs));
     return [...stored, ...this.#options.unsealed];
   }
 
-  /** Resolves when the kernel has the key. Never rejects: without it a repeated request may be stored twice, but must not be refused. */
+  /** Resolves when the kernel has the key. Never rejects: a repeated request may be stored twice, but must not be refused. */
   async add(key: number): Promise<void> {
     this.#waiting.push(key);
     this.#writing ??= this.#write();
     await this.#writing;
   }
 
-  /** The next keys go to a new file, and those before the last turn are forgotten. */
-  turn(): void {
+  /** Starts a new file; keys from before the previous rotation are dropped. */
+  rotate(): void {
     if (this.#descriptor === undefined) return;
     this[Symbol.dispose]();
     try {
@@ -64,7 +64,7 @@ export class RequestJournal implements Disposable {
   }
 
   async #write(): Promise<void> {
-    // A turn later, so that the requests of one turn share a write.
+    // One turn of the event loop later, so that the requests of a turn share a write.
     await new Promise((resolve) => setImmediate(resolve));
     const keys = this.#waiting;
     this.#waiting = [];
@@ -105,7 +105,7 @@ function readKeys(file: string, sinceMs: number): number[] {
   try {
     data = readFileSync(file);
   } catch {
-    // The first start, or no turn yet.
+    // The first start, or no rotation yet.
     return [];
   }
   const keys: number[] = [];

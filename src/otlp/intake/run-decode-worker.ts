@@ -22,10 +22,10 @@ export interface DecodePort {
 }
 
 export function runDecodeWorker(port: DecodePort): void {
-  const memory: Memory = { sampler: new SpanSampler(), templates: new LogTemplates(), spans: undefined, logs: undefined };
+  const state: WorkerState = { sampler: new SpanSampler(), templates: new LogTemplates(), spans: undefined, logs: undefined };
   port.onOrder(({ id, work }) => {
     try {
-      port.report({ id, result: perform(work, memory) });
+      port.report({ id, result: perform(work, state) });
     } catch (error) {
       port.report({ id, failure: failureOf(error) });
     }
@@ -33,7 +33,7 @@ export function runDecodeWorker(port: DecodePort): void {
 }
 
 /** State of a worker between orders. */
-interface Memory {
+interface WorkerState {
   sampler: SpanSampler;
   templates: LogTemplates;
   /** Created on demand; their memory is reused for each file. */
@@ -41,12 +41,12 @@ interface Memory {
   logs: LogDecoder | undefined;
 }
 
-function perform(work: DecodeWork, memory: Memory): DecodeResults[keyof DecodeResults] {
+function perform(work: DecodeWork, state: WorkerState): DecodeResults[keyof DecodeResults] {
   switch (work.kind) {
     case "seal":
-      return seal(work, memory);
+      return seal(work, state);
     case "teach":
-      for (const { service, template } of work.templates) memory.templates.learn(service, template);
+      for (const { service, template } of work.templates) state.templates.learn(service, template);
       return undefined;
     case "metrics":
       return decodeMetricRequest(work.body, work.receivedAtUs);
@@ -57,12 +57,12 @@ function perform(work: DecodeWork, memory: Memory): DecodeResults[keyof DecodeRe
   }
 }
 
-function seal({ job, plan }: DecodeWork & { kind: "seal" }, memory: Memory): DecodeResults["seal"] {
+function seal({ job, plan }: DecodeWork & { kind: "seal" }, state: WorkerState): DecodeResults["seal"] {
   if (job.signal === logRecord.name) {
     let patterns: PatternCount[] = [];
     const sealed = sealSegment(logRecord, job, (records) => {
-      const decoded = decode(records, (memory.logs ??= new LogDecoder()));
-      const annotated = annotateLogs(decoded.batch, memory.templates);
+      const decoded = decode(records, (state.logs ??= new LogDecoder()));
+      const annotated = annotateLogs(decoded.batch, state.templates);
       patterns = annotated.patterns;
       return { ...decoded, batch: annotated.batch };
     });
@@ -72,9 +72,9 @@ function seal({ job, plan }: DecodeWork & { kind: "seal" }, memory: Memory): Dec
     throw new CoralError({ code: "internal", message: `Cannot seal "${job.signal}": it is not an OTLP signal` });
   let sampling: SamplingCounts | undefined;
   const sealed = sealSegment(span, job, (records) => {
-    const decoded = decode(records, (memory.spans ??= new SpanDecoder()));
+    const decoded = decode(records, (state.spans ??= new SpanDecoder()));
     if (plan === undefined) return decoded;
-    const { batch, ...counts } = memory.sampler.sample(decoded.batch, plan, performance.now());
+    const { batch, ...counts } = state.sampler.sample(decoded.batch, plan, performance.now());
     sampling = counts;
     return { ...decoded, batch };
   });

@@ -42,7 +42,7 @@ function made(trace: number, index: number, over: Partial<Row> = {}): Row {
 const spansOf = (batch: Parameters<typeof rowsOf>[0]) => rowsOf(batch) as unknown as StoredSpan[];
 
 describe("SpanSampler", () => {
-  it("keeps traces with an error or a slow span whole, with weight 1", () => {
+  it("keeps complete traces with an error or a slow span, with weight 1", () => {
     const rows = [
       made(1, 0),
       made(1, 1, { status: "error" }),
@@ -63,7 +63,7 @@ describe("SpanSampler", () => {
     expect(spansOf(new SpanSampler().sample(batch, plan(1), 0).batch)).toEqual(spansOf(batch));
   });
 
-  it("keeps later spans of a wanted trace, and fetches earlier ones back with weight 0", () => {
+  it("keeps later spans of a wanted trace, and recovers earlier ones with weight 0", () => {
     const sampler = new SpanSampler();
     const first = sampler.sample(batchFromSegmentRows(span, [made(1, 1), made(2, 1), made(1, 2)]), plan(0), 0);
     expect(first.batch.rows).toBe(0);
@@ -78,7 +78,7 @@ describe("SpanSampler", () => {
     expect(spansOf(third.batch).map(({ span_id, weight }) => [span_id, weight])).toEqual([[made(1, 3).span_id, 1]]);
   });
 
-  it("fetches back no span twice, and none after the window", () => {
+  it("recovers no span twice, and none after the window", () => {
     const sampler = new SpanSampler({ windowMs: 1_000 });
     sampler.sample(batchFromSegmentRows(span, [made(1, 1)]), plan(0), 0);
     const error = () => batchFromSegmentRows(span, [made(1, 0, { status: "error" })]);
@@ -89,13 +89,13 @@ describe("SpanSampler", () => {
     expect(sampler.sample(batchFromSegmentRows(span, [made(2, 0, { status: "error" })]), plan(0), 1_900).rescued).toBe(0);
   });
 
-  it("holds no more than its bytes", () => {
+  it("buffers at most the given bytes", () => {
     const sampler = new SpanSampler({ windowBytes: 1 });
     sampler.sample(batchFromSegmentRows(span, [made(1, 1)]), plan(0), 0);
     expect(sampler.sample(batchFromSegmentRows(span, [made(1, 0, { status: "error" })]), plan(0), 1).rescued).toBe(0);
   });
 
-  it("keeps weighted counts and percentiles in agreement with what was sent, and traces whole", () => {
+  it("preserves weighted counts and percentiles, and keeps traces complete", () => {
     const random = new SeededRandom(42);
     const traces = 10_000;
     const sent: Row[][] = Array.from({ length: 40 }, () => []);
@@ -105,7 +105,7 @@ describe("SpanSampler", () => {
       const rootMs = 1 + Math.exp((random.below(1_000) / 1_000) * 6.5);
       for (let index = 4; index >= 0; index--) {
         const duration = Math.round((rootMs * 1e6) / (index + 1));
-        // Children end first, and often arrive in an earlier segment than their root.
+        // Children end first, and often arrive in an earlier segment than their root span.
         sent[segment + (index === 0 ? random.below(3) : 0)]?.push(
           made(trace, index, { service: `s-${index}`, duration_ns: duration, status: isError && index === 2 ? "error" : "ok" }),
         );
@@ -115,7 +115,7 @@ describe("SpanSampler", () => {
     const wanted = new TraceSet(16_384);
     const stored: StoredSpan[] = [];
     for (const [segment, rows] of sent.entries()) {
-      // The share changes on the way, as it does under a budget.
+      // The share changes over time, as it does under a budget.
       const result = sampler.sample(batchFromSegmentRows(span, rows), plan(segment < 20 ? 0.25 : 0.125, wanted.packed()), segment * 700);
       for (let at = 0; at < result.wanted.length; at += 16) wanted.add(result.wanted, at);
       stored.push(...spansOf(result.batch));
@@ -124,7 +124,7 @@ describe("SpanSampler", () => {
     expect(stored.length).toBeLessThan(all.length * 0.4);
     const weightOf = (spans: readonly StoredSpan[]) => spans.reduce((sum, { weight }) => sum + weight, 0);
 
-    // Exact: what is kept for what it is.
+    // Exact: spans kept because of an error or their duration.
     expect(weightOf(stored.filter(({ status }) => status === "error"))).toBe(all.filter(({ status }) => status === "error").length);
     const isSlow = (duration: number | bigint) => Number(duration) >= slowNs;
     expect(weightOf(stored.filter((each) => isSlow(each.duration_ns)))).toBe(all.filter((each) => isSlow(each.duration_ns)).length);
@@ -146,7 +146,7 @@ describe("SpanSampler", () => {
       }
     }
 
-    // Whole: every trace with an error or a slow span has all of its spans, and no span is there twice.
+    // Complete: every trace with an error or a slow span has all of its spans, each once.
     expect(new Set(stored.map(({ span_id }) => span_id)).size).toBe(stored.length);
     const perTrace = new Map<string, number>();
     for (const { trace_id } of stored) perTrace.set(trace_id, (perTrace.get(trace_id) ?? 0) + 1);
@@ -183,7 +183,7 @@ describe("SamplingBudget", () => {
     expect(budget.plan()).toBeUndefined();
   });
 
-  it("finds a share that fits the budget, and gives it up when it is not needed", () => {
+  it("finds a share that fits the budget, and returns to 1 when it is not needed", () => {
     const budget = new SamplingBudget({ bytesPerSecond: 100_000, slowMs: 500 });
     let nowMs = 0;
     const run = (perSecond: number, wantedPerSecond: number, seconds: number): number => {

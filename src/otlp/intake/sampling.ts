@@ -1,12 +1,12 @@
 /**
- * Decides which traces are kept when not all can be: all with an error or a slow span, and a share of the others, by trace id, so that a trace is kept
- * whole. Every kept span records its weight:
+ * Decides which traces are kept when not all can be: all with an error or a slow span, and a share of the others. The trace id decides, so that traces
+ * are kept complete. Every kept span records its weight:
  *
  * - in a trace with an error or a slow span: 1;
  * - in a trace chosen by its id: 1 / share;
- * - in a trace that turned out to be wanted after the span was dropped: 0. The span is shown, but the spans chosen then already count for it.
+ * - in a trace that was found to be wanted after the span was dropped: 0. The span is shown, but the spans chosen at that time already count for it.
  *
- * So sums of weights are right on average whatever was decided when, and exact for errors and slow spans.
+ * So sums of weights are unbiased at any share, and exact for errors and slow spans.
  */
 
 import type { SegmentBatch } from "../../store/segments/index.ts";
@@ -42,7 +42,7 @@ export interface SpanSamplerOptions {
   windowBytes?: number;
 }
 
-interface LetGo {
+interface DroppedSpans {
   batch: SegmentBatch;
   sizeBytes: number;
   atMs: number;
@@ -54,8 +54,8 @@ const maxWantedPerSegment = 8_192;
 export class SpanSampler {
   readonly #windowMs: number;
   readonly #windowBytes: number;
-  #letGo: LetGo[] = [];
-  #letGoBytes = 0;
+  #dropped: DroppedSpans[] = [];
+  #droppedBytes = 0;
 
   constructor(options: SpanSamplerOptions = {}) {
     this.#windowMs = options.windowMs ?? 10_000;
@@ -95,7 +95,7 @@ export class SpanSampler {
   #rescue(wanted: TraceSet): SegmentBatch {
     let rescued: SegmentBatch = { rows: 0, columns: {} };
     if (wanted.size === 0) return rescued;
-    for (const [index, { batch, atMs }] of this.#letGo.entries()) {
+    for (const [index, { batch, atMs }] of this.#dropped.entries()) {
       const traceIds = idsOf(batch);
       const rows: number[] = [];
       const rest: number[] = [];
@@ -109,22 +109,22 @@ export class SpanSampler {
   }
 
   #remember(batch: SegmentBatch, nowMs: number): void {
-    this.#letGo.push({ batch: { rows: 0, columns: {} }, sizeBytes: 0, atMs: nowMs });
-    this.#replace(this.#letGo.length - 1, compact(batch), nowMs);
+    this.#dropped.push({ batch: { rows: 0, columns: {} }, sizeBytes: 0, atMs: nowMs });
+    this.#replace(this.#dropped.length - 1, compact(batch), nowMs);
   }
 
   #replace(index: number, batch: SegmentBatch, atMs: number): void {
     const sizeBytes = batchBytes(batch);
-    this.#letGoBytes += sizeBytes - (this.#letGo[index]?.sizeBytes ?? 0);
-    this.#letGo[index] = { batch, sizeBytes, atMs };
+    this.#droppedBytes += sizeBytes - (this.#dropped[index]?.sizeBytes ?? 0);
+    this.#dropped[index] = { batch, sizeBytes, atMs };
   }
 
   #forget(nowMs: number): void {
-    while (this.#letGo.length > 0) {
-      const [oldest] = this.#letGo;
-      if (oldest === undefined || (nowMs - oldest.atMs < this.#windowMs && this.#letGoBytes <= this.#windowBytes)) return;
-      this.#letGoBytes -= oldest.sizeBytes;
-      this.#letGo.shift();
+    while (this.#dropped.length > 0) {
+      const [oldest] = this.#dropped;
+      if (oldest === undefined || (nowMs - oldest.atMs < this.#windowMs && this.#droppedBytes <= this.#windowBytes)) return;
+      this.#droppedBytes -= oldest.sizeBytes;
+      this.#dropped.shift();
     }
   }
 }

@@ -1,11 +1,11 @@
-/** Zstandard (RFC 8878). Node has it from version 22.15; until then the work is done by `fzstd`, in plain JavaScript. */
+/** Zstandard (RFC 8878). Node supports it from version 22.15; older ones use `fzstd`, in plain JavaScript. */
 
 import { Decompress } from "fzstd";
 import { MalformedError } from "../columns/protobuf-reader.ts";
 
 const frameMagic = 0xfd2fb528;
 const skippableMagic = 0x184d2a50;
-/** What RFC 8878 asks decoders to support. The window is memory that a sender asks for. */
+/** The window size that RFC 8878 recommends decoders to support. A sender decides how much of it is allocated. */
 const maxWindowBytes = 8 * 1_024 * 1_024;
 const maxBlockBytes = 128 * 1_024;
 
@@ -18,7 +18,7 @@ export function unpackZstd(body: Uint8Array, maxBytes: number): Uint8Array | nul
     const decompress = new Decompress((chunk) => {
       sizeBytes += chunk.length;
       if (sizeBytes > maxBytes) throw tooLarge;
-      // The decoder uses its memory again.
+      // A copy: the decoder reuses its memory.
       if (chunk.length > 0) chunks.push(chunk.slice());
     });
     decompress.push(body, true);
@@ -31,7 +31,7 @@ export function unpackZstd(body: Uint8Array, maxBytes: number): Uint8Array | nul
 
 const tooLarge = new Error("The content is too large");
 
-/** The most that it can unpack to, from the headers of frames and blocks. Throws MalformedError. */
+/** Upper bound of the decompressed size, from the headers of frames and blocks. Throws MalformedError. */
 export function zstdContentBound(body: Uint8Array, maxBytes: number): number {
   const view = new DataView(body.buffer, body.byteOffset, body.byteLength);
   let bound = 0;
@@ -45,14 +45,14 @@ export function zstdContentBound(body: Uint8Array, maxBytes: number): number {
         const frame = readFrame(view, at, maxBytes);
         at = frame.endAt;
         bound += frame.bound;
-      } else throw malformed("a frame does not begin as it must");
+      } else throw malformed("a frame has no magic number");
     }
   } catch (error) {
     // DataView throws RangeError beyond the end.
-    if (error instanceof RangeError) throw malformed("it is cut off", error);
+    if (error instanceof RangeError) throw malformed("it is truncated", error);
     throw error;
   }
-  if (at > body.length) throw malformed("it is cut off");
+  if (at > body.length) throw malformed("it is truncated");
   return bound;
 }
 

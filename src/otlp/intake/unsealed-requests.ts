@@ -4,10 +4,10 @@ import { passWriteAhead } from "../../store/segments/index.ts";
 import { logRecord, span } from "../../store/signals/index.ts";
 import { requestKey } from "./repeated-requests.ts";
 
-/** As the receiver appends them; log lines that the agent reads itself are of another kind. */
+/** The kind of requests that the receiver appends; log lines that the agent reads have another kind. */
 export const requestKind = 0;
 
-/** Keys of the requests in write-ahead files. To be called before the store is opened, which makes segments of them. */
+/** Keys of the requests in write-ahead files. Call it before the store is opened, because that turns the files into segments. */
 export function unsealedRequests(directory: string): number[] {
   const keys: number[] = [];
   for (const [signal, name] of [

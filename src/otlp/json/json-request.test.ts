@@ -87,7 +87,7 @@ describe("jsonToProtobuf()", () => {
     expect(() => jsonToProtobuf("traces", Buffer.from(request))).toThrow("64 bits");
   });
 
-  it("keeps times exact that were sent as numbers", () => {
+  it("keeps times exact if they were sent as numbers", () => {
     const text = JSON.stringify(trace({ ...ids, name: "n", startTimeUnixNano: "START", endTimeUnixNano: "END" }));
     const [row] = spans(text.replace('"START"', "1700000000123456789").replace('"END"', "1700000000123456790"));
     expect(row).toMatchObject({ time: 1_700_000_000_123_456n, duration_ns: 1n });
@@ -194,14 +194,14 @@ describe("jsonToProtobuf()", () => {
     expect(() => jsonToProtobuf("traces", bytes(text))).toThrow(MalformedError);
   });
 
-  it("refuses what is nested too deep, known or not", () => {
+  it("refuses values that are nested too deep, in known and unknown fields", () => {
     const value = `${'{"arrayValue":{"values":['.repeat(200)}${"]}}".repeat(200)}`;
     const known = JSON.stringify(trace({ attributes: [{ key: "k", value: "VALUE" }] })).replace('"VALUE"', value);
     expect(() => jsonToProtobuf("traces", bytes(known))).toThrow(/too deep/);
     expect(() => jsonToProtobuf("traces", bytes(`{"x":${"[".repeat(100_000)}`))).toThrow(/too deep/);
   });
 
-  it("makes a request of whatever it accepts, and never hangs", () => {
+  it("produces a valid request from anything it accepts, and never hangs", () => {
     const random = new SeededRandom(21);
     const samples: Record<OtlpSignal, string> = {
       traces: JSON.stringify(

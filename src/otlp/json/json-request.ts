@@ -1,6 +1,6 @@
 /**
- * OTLP/JSON into OTLP/protobuf, in one pass over the bytes. JSON is for browsers and scripts, which send little: one format after the receiver keeps
- * everything behind it the same.
+ * Converts OTLP/JSON to OTLP/protobuf, in one pass over the bytes. Browsers and scripts send JSON, and send little, so everything behind the receiver
+ * handles protobuf only.
  */
 
 import { ByteWriter } from "../columns/byte-writer.ts";
@@ -9,7 +9,7 @@ import type { OtlpSignal } from "../decode/inspect-request.ts";
 import { JsonScanner } from "./json-scanner.ts";
 import { type JsonField, type JsonFieldType, type JsonMessage, jsonRequests } from "./json-schema.ts";
 
-/** Deeper than any reader of attributes goes; requests themselves take 8. */
+/** More than any attribute reader accepts. The messages of a request take 8 levels. */
 const maxDepth = 64;
 /** A length is written before its value is known: four bytes hold 256 MiB. */
 const lengthBytes = 4;
@@ -45,7 +45,7 @@ class Transcoder {
       scanner.string();
       const field = schema.get(camelCase(scanner.text.toString("latin1", scanner.textStart, scanner.textEnd)));
       scanner.expect(":");
-      // Null is the same as nothing.
+      // Null means absent.
       if (field === undefined || scanner.kind() === "null") scanner.skip(maxDepth);
       else if (field.isRepeated) this.#list(field, depth);
       else this.#value(field, depth);
@@ -175,7 +175,7 @@ class Transcoder {
     if (scanner.kind() !== "string") return this.#integer();
     const text = scanner.numberText();
     if (/^-?\d{1,10}$/.test(text)) return BigInt(text);
-    // A name of a newer version: 0 means unknown.
+    // A name from a newer version of the protocol: 0 means unknown.
     return BigInt(Math.max(0, names.indexOf(text.startsWith(prefix) ? text.slice(prefix.length) : text)));
   }
 

@@ -23,7 +23,7 @@ export class JsonScanner {
   constructor(bytes: Uint8Array) {
     this.bytes = Buffer.from(bytes.buffer, bytes.byteOffset, bytes.byteLength);
     this.text = this.bytes;
-    // A byte order mark is not part of JSON, but some senders write one.
+    // A byte order mark is not valid in JSON, but some senders write one.
     if (bytes[0] === 0xef && bytes[1] === 0xbb && bytes[2] === 0xbf) this.at = 3;
   }
 
@@ -208,7 +208,7 @@ export class JsonScanner {
     }
   }
 
-  /** Four hex digits at `at`, or two times four for a pair of surrogates. A lonely surrogate becomes a replacement character. */
+  /** Four hex digits at `at`, or two escapes for a surrogate pair. A lone surrogate becomes a replacement character. */
   #unicode(at: number, end: number): { text: string; length: number } {
     const first = this.#hex(at, end);
     const isHigh = first >= 0xd800 && first < 0xdc00;

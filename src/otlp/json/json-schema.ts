@@ -1,4 +1,4 @@
-/** Messages of OTLP as far as JSON needs them: names, field numbers and types. Ids are hex in JSON, unlike other bytes. */
+/** OTLP messages for JSON: names, field numbers and types. Ids are hex in JSON, other bytes base64. */
 
 export type JsonFieldType =
   | {
@@ -67,7 +67,7 @@ const attributes = (number: number): Entry => ["attributes", number, of(() => ke
 const resource: JsonMessage = message(attributes(1), ["droppedAttributesCount", 2, uint32]);
 const scope: JsonMessage = message(["name", 1, string], ["version", 2, string], attributes(3), ["droppedAttributesCount", 4, uint32]);
 
-/** Request → resource → scope → items, which all three share but for names. */
+/** Request → resource → scope → items. All three signals share this structure, with different names. */
 function request(groups: string, scopes: string, items: string, item: JsonMessage): JsonMessage {
   const scopeGroup = message(["scope", 1, of(() => scope)], [items, 2, of(() => item), "repeated"], ["schemaUrl", 3, string]);
   const group = message(["resource", 1, of(() => resource)], [scopes, 2, of(() => scopeGroup), "repeated"], ["schemaUrl", 3, string]);

@@ -33,8 +33,8 @@ function requestOf(service: string, lines: readonly Line[]): Uint8Array {
   );
 }
 
-describe("log records on their way to a segment", () => {
-  it("lose their secrets and get a pattern, which is counted", async () => {
+describe("annotateLogs()", () => {
+  it("removes secrets, assigns patterns and counts them", async () => {
     const annotated: PatternCount[] = [];
     await using receiver = await openTestReceiver({ workerFile, pool: { onPatterns: (patterns) => annotated.push(...patterns) } });
     const body = requestOf("api", [
@@ -57,7 +57,7 @@ describe("log records on their way to a segment", () => {
     ]);
   });
 
-  it("match templates that the worker was given at its start", async () => {
+  it("matches templates that the worker received at its start", async () => {
     const annotated: PatternCount[] = [];
     const knownTemplates = () => [{ service: "api", template: "user <*> came" }];
     await using receiver = await openTestReceiver({

@@ -10,7 +10,7 @@ export interface LineSource {
 }
 
 export interface LogLine extends ParsedLine {
-  /** When it was read, microseconds since 1970. */
+  /** Time of reading, microseconds since 1970. */
   observedUs: number;
 }
 

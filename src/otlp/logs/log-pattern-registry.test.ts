@@ -14,7 +14,7 @@ const count = (pattern: string, records: number, more: Partial<PatternCount> = {
   ...more,
 });
 
-/** Past the learning of `api`, with `usual` records of pattern "a" a minute. */
+/** A registry that has learned `api`, with `usual` records of pattern "a" per minute. */
 function learned(usual = 2): { registry: LogPatternRegistry; nowMs: number } {
   const registry = new LogPatternRegistry();
   let nowMs = 0;
@@ -26,7 +26,7 @@ function learned(usual = 2): { registry: LogPatternRegistry; nowMs: number } {
 }
 
 describe("LogPatternRegistry", () => {
-  it("counts by pattern and severity, and emits no events for a service that it is learning", () => {
+  it("counts by pattern and severity, and emits no events while it learns a service", () => {
     const registry = new LogPatternRegistry();
     registry.add([count("a", 2), count("a", 1, { severity: "error" }), count("b", 1)], 0);
     registry.add([count("a", 3)], 1_000);
@@ -70,13 +70,13 @@ describe("LogPatternRegistry", () => {
     expect(events[4]).toMatchObject({ message: "26 more new log patterns of api", details: { count: 26 } });
   });
 
-  it("does not take a template for new that stands for known ones", () => {
+  it("does not report a template as new if it replaces known ones", () => {
     const { registry, nowMs } = learned();
     registry.add([count("merged", 4, { replaces: ["a"] })], nowMs);
     expect(registry.endWindow(nowMs).events).toEqual([]);
   });
 
-  it("loads what a former process stored", () => {
+  it("loads patterns that a former process stored", () => {
     const registry = new LogPatternRegistry();
     registry.load([{ service: "api", pattern: "a", template: "template a", firstMs: -60 * minuteMs }]);
     registry.add([count("a", 1), count("n", 1)], 0);
@@ -94,7 +94,7 @@ describe("LogPatternRegistry", () => {
     expect(registry.endWindow(nowMs + minuteMs).events).toEqual([]);
   });
 
-  it("calls no burst what is usual, small or harmless", () => {
+  it("does not report usual, small or harmless counts as a burst", () => {
     for (const [usual, records, severity] of [
       [40, 80, "error"],
       [2, 15, "error"],
@@ -106,7 +106,7 @@ describe("LogPatternRegistry", () => {
     }
   });
 
-  it("forgets the patterns not seen for longest when there are too many", () => {
+  it("evicts the least recently seen patterns", () => {
     const registry = new LogPatternRegistry({ maxPatterns: 10 });
     for (let index = 0; index < 25; index++) registry.add([count(`p${index}`, 1)], 0);
     expect(registry.templates()).toHaveLength(10);

@@ -83,7 +83,7 @@ export class LogPatternRegistry {
     }
   }
 
-  /** For decode workers, which start without any. */
+  /** Known templates, for decode workers that start. */
   templates(): { service: string; template: string }[] {
     return [...this.#entries.values()].slice(-maxWorkerTemplates).map(({ service, template }) => ({ service, template }));
   }
@@ -161,7 +161,7 @@ export class LogPatternRegistry {
     return [...named, { kind: "log-pattern-new", severity: severityOf(rest), service, message, details: { patterns, count: rest.length } }];
   }
 
-  /** A template that replaces others is not new, and as frequent as they were together. */
+  /** A template that replaces others is not new, and inherits the sum of their counts. */
   #inherit(entry: Entry, replaces: readonly string[]): void {
     for (const pattern of replaces) {
       const before = this.#entries.get(keyOf(entry.service, pattern));

@@ -12,7 +12,7 @@ it.each(golden)("LogTemplates gives %j its golden id", (line, text, id) => {
   expect(new LogTemplates().find("api", line)).toMatchObject({ id, text });
 });
 
-it.each(golden)("LogTemplates finds %j again by the stored template", (line, text, id) => {
+it.each(golden)("LogTemplates matches %j to the stored template", (line, text, id) => {
   const templates = new LogTemplates();
   templates.learn("api", text);
   expect(templates.find("api", line)?.id).toBe(id);

@@ -21,11 +21,11 @@ describe("maskLogText()", () => {
     ["", ""],
     ["   ", ""],
     ["ready", "ready"],
-  ])("makes of %j", (text, expected) => {
+  ])("masks %j as %j", (text, expected) => {
     expect(masked(text)).toBe(expected);
   });
 
-  it("is bounded for texts of any length", () => {
+  it("bounds its result for texts of any length", () => {
     expect(maskLogText("word ".repeat(100_000))).toHaveLength(40);
     expect(masked("x".repeat(1_000_000))).toBe("<str>");
     const cpuMs = cpuMsOf(() => {
@@ -39,7 +39,7 @@ describe("maskLogText()", () => {
 describe("LogTemplates", () => {
   const names = ["ada", "bob", "cy", "dee", "eve", "fay", "gil", "hal", "ida", "jo"];
 
-  it("keeps words apart that have few values, and gives one id to lines that differ in what changes", () => {
+  it("keeps words with few values, and gives lines that differ in variable parts one id", () => {
     const templates = new LogTemplates();
     const texts = ["request 1 failed", "request 2 succeeded", "request 3 failed"].map((line) => templates.find("api", line)?.text);
     expect(texts).toEqual(["request <num> failed", "request <num> succeeded", "request <num> failed"]);
@@ -48,7 +48,7 @@ describe("LogTemplates", () => {
     expect(templates.find("api", " ")).toBeUndefined();
   });
 
-  it("makes a word variable after many values, and reports which templates were merged", () => {
+  it("treats a word as variable after many values, and reports the merged templates", () => {
     const templates = new LogTemplates();
     const ids = names.slice(0, 8).map((name) => templates.find("api", `user ${name} logged in`)?.id);
     expect(new Set(ids).size).toBe(8);
@@ -66,7 +66,7 @@ describe("LogTemplates", () => {
     expect(one.find("api", "user x logged in")?.id).toBe(other.find("api", "user x logged in")?.id);
   });
 
-  it("takes over what another one has found", () => {
+  it("learns templates of another instance", () => {
     const templates = new LogTemplates();
     templates.learn("api", "user ada logged in");
     templates.learn("api", "user <*> logged in");
@@ -75,7 +75,7 @@ describe("LogTemplates", () => {
     expect(templates.find("web", "user ada logged in")?.text).toBe("user ada logged in");
   });
 
-  it("stays bounded when every line is another", () => {
+  it("stays bounded when every line is different", () => {
     const templates = new LogTemplates({ maxTemplates: 100, maxServices: 3, maxRemembered: 50 });
     const word = (index: number): string => index.toString().replace(/\d/g, (digit) => "abcdefghij"[Number(digit)] as string);
     const last = new Set<string>();

@@ -1,7 +1,7 @@
 /**
- * Templates of log lines, found while they arrive. Lines of one service with as many words and the same first word share a shelf. A word
- * becomes `<*>` when the lines of a shelf differ in nothing but it and it had many values, so that `failed` and `succeeded` stay apart; on a
- * full shelf, when most of the other words agree. Everything is bounded: what does not fit gets a template of few words.
+ * Finds templates of log lines as they arrive. Lines of one service with the same number of words and the same first word share a bucket. A word
+ * becomes `<*>` if lines of a bucket differ only in it and it had many values; so `failed` and `succeeded` stay separate. In a full bucket it is enough
+ * that most other words agree. Everything is bounded: lines that do not fit share a catch-all template.
  */
 
 import { createHash } from "node:crypto";
@@ -9,7 +9,7 @@ import { maskLogText } from "./mask-log-text.ts";
 
 /** The template of a line. */
 export interface LogTemplate {
-  /** 12 hex digits; the same for the same text, wherever it was found. */
+  /** 12 hex digits, derived from the text: equal on all hosts. */
   readonly id: string;
   readonly text: string;
   /** Ids of templates that this one replaces. */
@@ -19,8 +19,8 @@ export interface LogTemplate {
 export interface LogTemplatesOptions {
   /** Values of a word before it counts as changing. Default 8. */
   maxValues?: number;
-  /** Templates of one shelf. Default 32. */
-  maxShelf?: number;
+  /** Templates of one bucket. Default 32. */
+  maxBucketTemplates?: number;
   /** Templates of one service. Default 500. */
   maxTemplates?: number;
   /** Services; the rest share one slot. Default 200. */
@@ -45,13 +45,13 @@ class Cluster implements LogTemplate {
 }
 
 interface ServiceTemplates {
-  shelves: Map<string, Cluster[]>;
+  buckets: Map<string, Cluster[]>;
   count: number;
 }
 
 const anything = "<*>";
-const maxShelfKeys = 64;
-/** Share of equal words that makes two lines alike on a full shelf. */
+const maxBuckets = 64;
+/** Share of equal words from which two lines are merged in a full bucket. */
 const leastAlike = 0.5;
 
 export class LogTemplates {
@@ -60,7 +60,7 @@ export class LogTemplates {
   readonly #remembered = new Map<string, Cluster>();
 
   constructor(options: LogTemplatesOptions = {}) {
-    this.#options = { maxValues: 8, maxShelf: 32, maxTemplates: 500, maxServices: 200, maxRemembered: 5_000, ...options };
+    this.#options = { maxValues: 8, maxBucketTemplates: 32, maxTemplates: 500, maxServices: 200, maxRemembered: 5_000, ...options };
   }
 
   /** Undefined for a text without words. */
@@ -81,74 +81,74 @@ export class LogTemplates {
   /** Adds a template that another instance found, so that matching lines do not count as new. */
   learn(service: string, template: string): void {
     const tokens = template.split(" ");
-    const place = this.#of(service);
-    const shelf = this.#shelf(place, tokens);
-    if (shelf.some((cluster) => fits(cluster.tokens, tokens))) return;
-    const others = shelf.filter((cluster) => !fits(tokens, cluster.tokens));
-    if (others.length >= this.#options.maxShelf || place.count >= this.#options.maxTemplates) return;
-    place.count += others.length + 1 - shelf.length;
-    shelf.splice(0, shelf.length, ...others, new Cluster(tokens));
+    const templates = this.#of(service);
+    const bucket = this.#bucket(templates, tokens);
+    if (bucket.some((cluster) => fits(cluster.tokens, tokens))) return;
+    const others = bucket.filter((cluster) => !fits(tokens, cluster.tokens));
+    if (others.length >= this.#options.maxBucketTemplates || templates.count >= this.#options.maxTemplates) return;
+    templates.count += others.length + 1 - bucket.length;
+    bucket.splice(0, bucket.length, ...others, new Cluster(tokens));
   }
 
   #of(service: string): ServiceTemplates {
     const name = this.#services.has(service) || this.#services.size < this.#options.maxServices ? service : "";
-    let place = this.#services.get(name);
-    if (place === undefined) {
-      place = { shelves: new Map(), count: 0 };
-      this.#services.set(name, place);
+    let templates = this.#services.get(name);
+    if (templates === undefined) {
+      templates = { buckets: new Map(), count: 0 };
+      this.#services.set(name, templates);
     }
-    return place;
+    return templates;
   }
 
-  #shelf(place: ServiceTemplates, tokens: readonly string[]): Cluster[] {
+  #bucket(templates: ServiceTemplates, tokens: readonly string[]): Cluster[] {
     const own = `${tokens.length} ${tokens[0]}`;
-    const isOpen = place.shelves.has(own) || place.shelves.size < maxShelfKeys * 8;
+    const isOpen = templates.buckets.has(own) || templates.buckets.size < maxBuckets * 8;
     const key = isOpen ? own : `${tokens.length} ${anything}`;
-    let shelf = place.shelves.get(key);
-    if (shelf === undefined) {
-      shelf = [];
-      place.shelves.set(key, shelf);
+    let bucket = templates.buckets.get(key);
+    if (bucket === undefined) {
+      bucket = [];
+      templates.buckets.set(key, bucket);
     }
-    return shelf;
+    return bucket;
   }
 
-  #match(place: ServiceTemplates, tokens: readonly string[]): Cluster {
-    const { maxShelf, maxTemplates, maxValues } = this.#options;
-    const shelf = this.#shelf(place, tokens);
-    const found = shelf.find((cluster) => fits(cluster.tokens, tokens));
+  #match(templates: ServiceTemplates, tokens: readonly string[]): Cluster {
+    const { maxBucketTemplates, maxTemplates, maxValues } = this.#options;
+    const bucket = this.#bucket(templates, tokens);
+    const found = bucket.find((cluster) => fits(cluster.tokens, tokens));
     if (found) return found;
-    const alike = differingInOne(shelf, tokens, maxValues);
-    if (alike) return this.#merge(place, shelf, alike, tokens);
-    if (shelf.length < maxShelf && place.count < maxTemplates) {
+    const alike = differingInOne(bucket, tokens, maxValues);
+    if (alike) return this.#merge(templates, bucket, alike, tokens);
+    if (bucket.length < maxBucketTemplates && templates.count < maxTemplates) {
       const cluster = new Cluster(tokens);
-      shelf.push(cluster);
-      place.count++;
+      bucket.push(cluster);
+      templates.count++;
       return cluster;
     }
-    const nearest = nearestOf(shelf, tokens);
-    if (nearest) return this.#merge(place, shelf, [nearest], tokens);
-    return this.#rest(shelf, tokens);
+    const nearest = nearestOf(bucket, tokens);
+    if (nearest) return this.#merge(templates, bucket, [nearest], tokens);
+    return this.#rest(bucket, tokens);
   }
 
-  #merge(place: ServiceTemplates, shelf: Cluster[], alike: readonly Cluster[], tokens: readonly string[]): Cluster {
+  #merge(templates: ServiceTemplates, bucket: Cluster[], alike: readonly Cluster[], tokens: readonly string[]): Cluster {
     const merged = tokens.map((token, index) => (alike.every((cluster) => cluster.tokens[index] === token) ? token : anything));
-    const gone = shelf.filter((cluster) => alike.includes(cluster) || fits(merged, cluster.tokens));
+    const gone = bucket.filter((cluster) => alike.includes(cluster) || fits(merged, cluster.tokens));
     const cluster = new Cluster(
       merged,
       gone.map(({ id }) => id),
     );
     for (const one of gone) one.mergedInto = cluster;
-    shelf.splice(0, shelf.length, ...shelf.filter((one) => !gone.includes(one)), cluster);
-    place.count += 1 - gone.length;
+    bucket.splice(0, bucket.length, ...bucket.filter((one) => !gone.includes(one)), cluster);
+    templates.count += 1 - gone.length;
     return cluster;
   }
 
-  /** One catch-all template per shelf, which does not count towards the limits. */
-  #rest(shelf: Cluster[], tokens: readonly string[]): Cluster {
+  /** One catch-all template per bucket, which does not count towards the limits. */
+  #rest(bucket: Cluster[], tokens: readonly string[]): Cluster {
     const merged = tokens.map((token, index) => (index === 0 ? token : anything));
     const cluster = new Cluster(merged);
-    const known = shelf.find(({ id }) => id === cluster.id);
-    if (known === undefined && shelf.length <= this.#options.maxShelf) shelf.push(cluster);
+    const known = bucket.find(({ id }) => id === cluster.id);
+    if (known === undefined && bucket.length <= this.#options.maxBucketTemplates) bucket.push(cluster);
     return known ?? cluster;
   }
 }
@@ -157,11 +157,11 @@ function fits(template: readonly string[], tokens: readonly string[]): boolean {
   return template.length === tokens.length && template.every((token, index) => token === anything || token === tokens[index]);
 }
 
-/** Clusters that differ from the line in one and the same word only, when there are enough of them. */
-function differingInOne(shelf: readonly Cluster[], tokens: readonly string[], enough: number): Cluster[] | undefined {
-  if (shelf.length < enough) return undefined;
+/** Clusters that differ from the line in the same single word, if there are enough of them. */
+function differingInOne(bucket: readonly Cluster[], tokens: readonly string[], enough: number): Cluster[] | undefined {
+  if (bucket.length < enough) return undefined;
   const byPosition = new Map<number, Cluster[]>();
-  for (const cluster of shelf) {
+  for (const cluster of bucket) {
     let position = -1;
     let differences = 0;
     for (let index = 0; index < tokens.length && differences < 2; index++) {
@@ -177,10 +177,10 @@ function differingInOne(shelf: readonly Cluster[], tokens: readonly string[], en
   return [...byPosition.values()].find((clusters) => clusters.length >= enough);
 }
 
-function nearestOf(shelf: readonly Cluster[], tokens: readonly string[]): Cluster | undefined {
+function nearestOf(bucket: readonly Cluster[], tokens: readonly string[]): Cluster | undefined {
   let best: Cluster | undefined;
   let bestEqual = Math.max(1, Math.ceil(tokens.length * leastAlike) - 1);
-  for (const cluster of shelf) {
+  for (const cluster of bucket) {
     let equal = 0;
     for (let index = 0; index < tokens.length; index++) if (cluster.tokens[index] === tokens[index]) equal++;
     if (equal > bestEqual) [best, bestEqual] = [cluster, equal];

@@ -18,7 +18,7 @@ const masks: readonly (readonly [RegExp, string])[] = [
   [/(?<![\w<>/.])(?:~|\.{1,2})?(?:\/[\w.@%+~:-]+){2,}\/?/g, "<path>"],
   [/\b0x[0-9a-f]+\b/gi, "<hex>"],
 ];
-/** Words that hold digits: an id when letters and digits are mixed or long, otherwise their numbers go. */
+/** Words with digits: an id if letters and digits are mixed or the word is long, otherwise only their numbers are masked. */
 const wordWithDigit = /[\p{L}\d_.-]*\d[\p{L}\d_.-]*/gu;
 const numbers = /\d+(?:[.,]\d+)*/g;
 
@@ -67,7 +67,7 @@ function objectOf(text: string): Record<string, unknown> | undefined {
     const value: unknown = JSON.parse(text);
     return typeof value === "object" && value !== null && !Array.isArray(value) ? (value as Record<string, unknown>) : undefined;
   } catch {
-    // A line that only begins like an object is a line like any other.
+    // A line that only starts like an object is plain text.
     return undefined;
   }
 }

@@ -40,7 +40,7 @@ describe("parseLogLine()", () => {
     expect(parseLogLine(line)).toMatchObject(expected);
   });
 
-  it("takes any text", () => {
+  it("accepts any text", () => {
     const random = new SeededRandom(11);
     const pieces = [
       "{",

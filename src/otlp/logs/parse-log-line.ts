@@ -22,12 +22,12 @@ const words: readonly (readonly [RegExp, number])[] = [
   [/^(?:error|err|eror|severe)$/i, 17],
   [/^(?:fatal|critical|crit|alert|emerg|emergency|panic|dpanic)$/i, 21],
 ];
-/** Near the beginning of a plain line, in capitals or in brackets: elsewhere a word is not a level. */
+/** A level in a plain line: near its start, in capitals or in brackets. Elsewhere the word is text. */
 const plainLevel =
   /(?:^|[\s[(|:<])(TRACE|DEBUG|INFO|NOTICE|WARN|WARNING|ERROR|ERR|CRITICAL|CRIT|FATAL|PANIC|SEVERE)(?=[\s\]):|>,]|$)|[[<(](trace|debug|info|notice|warn|warning|error|critical|fatal)[\]>)]/;
 const levelReach = 100;
 const logfmtLevel = /(?:^|\s)(?:level|lvl|severity)="?([A-Za-z]+)"?/;
-/** Only of lines that have a level or a message of this form: `time=` in a text may be anything. */
+/** Used only for lines with a logfmt level or message: `time=` in plain text may be anything. */
 const logfmtTime = /(?:^|\s)(?:ts|time|timestamp)=(?:"([^"]*)"|(\S+))/;
 const logfmtMessage = /(?:^|\s)msg=/;
 /** Also with slashes, as nginx and Go write it. */
@@ -52,7 +52,7 @@ export function severityOfWord(word: string): number {
 }
 
 function parsePlain(line: string): ParsedLine {
-  // Of a record of several lines the first one counts: a level within a stack trace is not that of the record.
+  // Only the first line of a record counts: a level within a stack trace is not that of the record.
   const end = line.indexOf("\n");
   const first = end < 0 ? line : line.slice(0, end);
   const level = plainLevel.exec(first.slice(0, levelReach));
@@ -83,7 +83,7 @@ function parseJson(line: string): ParsedLine | undefined {
   try {
     fields = JSON.parse(line) as Record<string, unknown>;
   } catch {
-    // It only begins like an object.
+    // It only starts like an object.
     return undefined;
   }
   const used = new Set<string>();
@@ -106,7 +106,7 @@ function parseJson(line: string): ParsedLine | undefined {
     body: typeof body === "string" ? body : line,
     traceId: idIn(traceId, 32),
     spanId: idIn(spanId, 16),
-    // A line without a message is its own text.
+    // Without a message, the line itself is the body.
     attributes: typeof body === "string" ? attributesOf(fields, used) : {},
   };
 }
@@ -133,7 +133,7 @@ function idIn(value: unknown, digits?: number): string | null {
 const leastUs = Date.UTC(1990, 0, 1) * 1_000;
 const mostUs = Date.UTC(2200, 0, 1) * 1_000;
 
-/** ISO 8601, or seconds, milliseconds, microseconds or nanoseconds since 1970, whichever gives a date of our time. */
+/** ISO 8601, or seconds, milliseconds, microseconds or nanoseconds since 1970, whichever gives a plausible date. */
 function timeOf(value: unknown): number | null {
   if (typeof value === "string" && !/^\d+(?:\.\d+)?$/.test(value)) {
     const ms = Date.parse(

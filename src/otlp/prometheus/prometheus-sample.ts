@@ -18,7 +18,7 @@ const closeForm = /[ \t]*\}/y;
 const commaForm = /[ \t]*,/y;
 const quotedNameForm = /[ \t]*"((?:[^"\\]|\\.)*)"(?=[ \t]*[,}])/y;
 const labelForm = /[ \t]*([A-Za-z_][A-Za-z0-9_.]*|"(?:[^"\\]|\\.)*")[ \t]*=[ \t]*"((?:[^"\\]|\\.)*)"/y;
-/** What follows a # is an exemplar. */
+/** Value, timestamp, and perhaps an exemplar after a #. */
 const restForm = /[ \t]*([^\s#]+)(?:[ \t]+([-+]?[0-9.]+(?:[eE][-+]?\d+)?))?[ \t]*(?:#.*)?$/y;
 
 /** Undefined if the line is not a sample. */
@@ -59,7 +59,7 @@ function withValue(name: string, labels: [string, string][], rest: RegExpExecArr
   return Number.isFinite(timestamp) ? { name, labels, value, timestamp } : undefined;
 }
 
-/** As Go writes them: `1.5`, `+Inf`, `NaN`. */
+/** Numbers in Go's format: `1.5`, `+Inf`, `NaN`. */
 export function parseFloatText(text: string): number | undefined {
   if (/^[+-]?inf(?:inity)?$/i.test(text)) return text.startsWith("-") ? Number.NEGATIVE_INFINITY : Number.POSITIVE_INFINITY;
   if (/^nan$/i.test(text)) return Number.NaN;

@@ -43,7 +43,7 @@ describe("parseSample()", () => {
 });
 
 describe("parsePrometheusText()", () => {
-  it("reads counters, gauges and what has no type", () => {
+  it("reads counters, gauges and untyped samples", () => {
     const { points, malformed, cut } = read(
       '# HELP http_requests_total All\\nof them.\n# TYPE http_requests_total counter\nhttp_requests_total{b="2",a="1"} 7\n# TYPE temp_celsius gauge\ntemp_celsius 21.5 1600000000000\nother 1\r\n\n# just words\n',
     );
@@ -65,7 +65,7 @@ describe("parsePrometheusText()", () => {
     expect(points[2]).toMatchObject({ kind: "gauge", name: "other" });
   });
 
-  it("puts histograms and summaries together", () => {
+  it("assembles histograms and summaries", () => {
     const { points, malformed } = read(
       [
         "# TYPE took_seconds histogram",
@@ -116,7 +116,7 @@ describe("parsePrometheusText()", () => {
     expect(points).toMatchObject([{ name: "jobs_total", kind: "sum", unit: "s", timeUs: 1_600_000_000_500_000 }]);
   });
 
-  it("counts what makes no sense and what is too much", () => {
+  it("counts malformed lines and samples above the limit", () => {
     expect(read("a 1\nb b\nc 3\n").malformed).toBe(1);
     expect(read('# TYPE h histogram\nh_bucket{le="1"} 5\nh_bucket{le="2"} 3\nh_bucket{le="+Inf"} 5\n')).toMatchObject({
       points: [],
@@ -129,7 +129,7 @@ describe("parsePrometheusText()", () => {
     expect(read("a 1\n".repeat(10), { maxSamples: 4 })).toMatchObject({ cut: 6 });
   });
 
-  it("survives anything", () => {
+  it("survives random input", () => {
     const random = new SeededRandom(9);
     const parts = [
       "a",

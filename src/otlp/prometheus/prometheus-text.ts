@@ -103,7 +103,7 @@ class TextReader {
     else if (!this.#suffixed(sample)) this.#single(name, this.#families.get(name)?.type === "counter", sample);
   }
 
-  /** Whether it is a part of a family with another name. */
+  /** Handles a sample that is a part of a family, such as `x_bucket` of `x`; false if it is not one. */
   #suffixed(sample: TextSample): boolean {
     const found = /^(.+)_(bucket|sum|count|total|created)$/.exec(sample.name);
     if (!found) return false;

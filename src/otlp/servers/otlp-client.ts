@@ -28,7 +28,10 @@ export function createOtlpClient({ url, headers = {}, timeoutMs = 10_000 }: Otlp
   const base = new URL(url);
   const isSecure = base.protocol === "https:";
   if (!isSecure && base.protocol !== "http:") {
-    throw new CoralError({ code: "invalid", message: `Cannot send to "${url}": write an address that begins with http:// or https://` });
+    throw new CoralError({
+      code: "invalid",
+      message: `Cannot send to "${url}": not a valid endpoint; use an address that starts with http:// or https://`,
+    });
   }
   const pool = { keepAlive: true, maxSockets: 8 };
   const agent = isSecure ? new HttpsAgent(pool) : new HttpAgent(pool);
@@ -54,7 +57,7 @@ export function createOtlpClient({ url, headers = {}, timeoutMs = 10_000 }: Otlp
           readOutcome(response).then(resolve, reject);
         },
       );
-      outgoing.on("timeout", () => outgoing.destroy(new Error(`${base.host} did not answer within ${timeoutMs} ms`)));
+      outgoing.on("timeout", () => outgoing.destroy(new Error(`${base.host} did not respond within ${timeoutMs} ms`)));
       outgoing.on("error", reject);
       outgoing.end(request.body);
     });
@@ -68,7 +71,7 @@ async function readOutcome(response: IncomingMessage): Promise<OtlpSendOutcome> 
   // Read to the end, so that the connection can be reused; only the beginning is kept.
   for await (const chunk of response) if (text.length < maxMessageBytes) text += String(chunk);
   if (status >= 200 && status < 300) return { kind: "sent" };
-  const message = `the endpoint answered ${status} ${text
+  const message = `the endpoint returned HTTP ${status} ${text
     .slice(0, maxMessageBytes)
     .replace(/[^\x20-\x7e]+/g, " ")
     .trim()}`.trim();

@@ -23,18 +23,18 @@ import {
   grpcStatus,
   grpcStatusOf,
   isOtlpEncoding,
-  type OtlpAnswer,
   type OtlpAuthorize,
   type OtlpEncoding,
   type OtlpExport,
   type OtlpHandler,
+  type OtlpServerReply,
   type OtlpSignalName,
   otlpEncodings,
   retryAfterMsOf,
 } from "./otlp-messages.ts";
 
 export interface OtlpLimits {
-  /** Of one request, as it is sent. */
+  /** Limit of one request body, as sent. */
   maxBodyBytes: number;
   maxConnections: number;
   /** Requests of one connection at the same time. */
@@ -71,7 +71,7 @@ const methods: Readonly<Record<string, OtlpSignalName>> = {
   "/opentelemetry.proto.collector.logs.v1.LogsService/Export": "logs",
   "/opentelemetry.proto.collector.metrics.v1.MetricsService/Export": "metrics",
 };
-/** A flag and a length before each message. */
+/** Prefix of each message: a flag and a length. */
 const prefixBytes = 5;
 const drainTimeoutMs = 2_000;
 const streamWindowBytes = 512 * 1024;
@@ -137,11 +137,11 @@ export async function startOtlpGrpcServer(options: OtlpServerOptions): Promise<O
   };
 }
 
-/** Drops connections above the limit. Returns the connections without a call, by their peer, oldest first: they make room for new ones. */
+/** Drops connections above the limit. Returns the connections without a call, by peer, oldest first: they are closed to accept new ones. */
 function limitConnections(server: Http2Server, connections: ConnectionSet): Map<string, Socket> {
   const quiet = new Map<string, Socket>();
   server.on("connection", (socket) => {
-    // One that has not sent HTTP/2's preface, or has no calls, makes room for it.
+    // Close one that has not sent the HTTP/2 preface or has no calls.
     const [oldest] = quiet;
     if (connections.isFull && oldest) {
       quiet.delete(oldest[0]);
@@ -200,7 +200,7 @@ class Call {
     else if (!isOtlpEncoding(encoding)) {
       this.#fail(
         grpcStatus.unimplemented,
-        `Cannot read the request: encoding "${encoding.slice(0, 40)}" is not known; use ${otlpEncodings.join(", ")}`,
+        `Cannot read the request: unsupported encoding "${encoding.slice(0, 40)}"; use ${otlpEncodings.join(", ")}`,
       );
     } else this.#read(signal, encoding);
   }
@@ -222,7 +222,7 @@ class Call {
     this.#sizeBytes += chunk.length;
     if (this.#expectedBytes < 0 && this.#sizeBytes >= prefixBytes) this.#prefix();
     if (this.#expectedBytes >= 0 && this.#sizeBytes > this.#expectedBytes + prefixBytes) {
-      this.#fail(grpcStatus.unimplemented, "Cannot accept the request: the method takes one message");
+      this.#fail(grpcStatus.unimplemented, "Cannot accept the request: the method accepts one message only");
     }
   }
 
@@ -237,7 +237,7 @@ class Call {
     } else if (length > limits.maxBodyBytes) {
       this.#fail(
         grpcStatus.resourceExhausted,
-        `Cannot accept the request: ${length} bytes are more than the ${limits.maxBodyBytes} allowed; send smaller batches`,
+        `Cannot accept the request: ${length} bytes exceed the limit of ${limits.maxBodyBytes}; send smaller batches`,
       );
     } else if (!budget.take(length)) {
       this.#fail(grpcStatus.resourceExhausted, "Cannot accept the request now: too many request bytes in flight", busyRetryMs);
@@ -252,7 +252,7 @@ class Call {
     if (this.#isAnswered) return;
     clearTimeout(this.#timer);
     if (this.#expectedBytes < 0 || this.#sizeBytes < this.#expectedBytes + prefixBytes) {
-      this.#fail(grpcStatus.internal, "Cannot read the request: it ends inside a message");
+      this.#fail(grpcStatus.internal, "Cannot read the request: truncated message");
       return;
     }
     if (this.#isCompressed && encoding === "identity") {
@@ -272,22 +272,22 @@ class Call {
       body: whole.subarray(prefixBytes),
     };
     this.#isHandled = true;
-    void this.#options.handler(request).then((answer) => {
+    void this.#options.handler(request).then((reply) => {
       releaseBytes(whole);
       this.#giveBack();
-      this.#answer(answer);
+      this.#reply(reply);
     });
   }
 
-  #answer(answer: OtlpAnswer): void {
+  #reply(reply: OtlpServerReply): void {
     clearTimeout(this.#timer);
-    if (answer.kind === "refused") {
-      this.#fail(grpcStatusOf(answer), answer.message, retryAfterMsOf(answer));
+    if (reply.kind === "refused") {
+      this.#fail(grpcStatusOf(reply), reply.message, retryAfterMsOf(reply));
       return;
     }
     if (this.#isAnswered || this.#stream.destroyed) return;
     this.#isAnswered = true;
-    const message = encodeAccepted(answer);
+    const message = encodeAccepted(reply);
     const frame = Buffer.alloc(prefixBytes + message.length);
     frame.writeUInt32BE(message.length, 1);
     message.copy(frame, prefixBytes);
@@ -315,7 +315,7 @@ class Call {
     this.#hangUp();
   }
 
-  /** The reply is sent: discard further data of the client. */
+  /** The reply was sent: discards further data of the client. */
   #hangUp(): void {
     if (!this.#stream.readableEnded) this.#stream.close(constants.NGHTTP2_NO_ERROR);
   }
@@ -334,12 +334,12 @@ class Call {
   }
 }
 
-/** `100m` → 100. Infinity without a timeout, or with one that cannot be read. */
+/** `100m` → 100. Infinity without a valid timeout. */
 export function timeoutMsOf(header: string | string[] | undefined): number {
   const match = /^(\d{1,8})([HMSmun])$/.exec(String(header ?? ""));
   if (match === null) return Number.POSITIVE_INFINITY;
   const unitMs = { H: 3_600_000, M: 60_000, S: 1_000, m: 1, u: 0.001, n: 0.000_001 }[match[2] as "H"];
-  // A timer holds no more than 31 bits.
+  // Timers are limited to 31 bits of milliseconds.
   const ms = Number(match[1]) * unitMs;
   return ms >= 2 ** 31 ? Number.POSITIVE_INFINITY : Math.max(1, Math.ceil(ms));
 }
@@ -348,7 +348,7 @@ function percentEncoded(message: string): string {
   return encodeURIComponent(message).replace(/%(?:20|22|2C|3A|3B|2F|28|29)/g, (escape) => decodeURIComponent(escape));
 }
 
-/** A session's socket is another object than the server's, with the same peer. */
+/** Identifies a connection by its peer, because a session's socket is another object than the server's. */
 function peerOf({ remoteAddress, remotePort }: Pick<Socket, "remoteAddress" | "remotePort">): string {
   return `${remoteAddress ?? ""} ${remotePort ?? ""}`;
 }

@@ -12,9 +12,9 @@ import {
   grpcStatusOf,
   httpStatusOfRefusal,
   isOtlpEncoding,
-  type OtlpAnswer,
   type OtlpEncoding,
   type OtlpExport,
+  type OtlpServerReply,
   type OtlpSignalName,
   otlpEncodings,
   retryAfterMsOf,
@@ -71,7 +71,7 @@ export async function startOtlpHttpServer(options: OtlpServerOptions): Promise<O
   };
 }
 
-/** One request and its answer. */
+/** One request with its reply. */
 class Exchange {
   readonly #request: IncomingMessage;
   readonly #response: ServerResponse;
@@ -97,21 +97,29 @@ class Exchange {
     const length = headers["content-length"] === undefined ? undefined : Number(headers["content-length"]);
     const { maxBodyBytes } = this.#options.limits;
     if (signal === undefined)
-      this.#fail(404, grpcStatus.unimplemented, `Cannot find "${url.slice(0, 100)}": there are /v1/traces, /v1/logs and /v1/metrics`);
-    else if (method !== "POST")
-      this.#fail(405, grpcStatus.unimplemented, `Cannot ${method} here: only POST is supported`, { allow: "POST" });
+      this.#fail(404, grpcStatus.unimplemented, `Cannot find "${url.slice(0, 100)}": use /v1/traces, /v1/logs or /v1/metrics`);
+    else if (method !== "POST") this.#fail(405, grpcStatus.unimplemented, `Cannot ${method}: only POST is supported`, { allow: "POST" });
     else if (this.#options.authorize?.(headers.authorization) === false) {
       const message = "Cannot accept the request: send the token in the authorization header";
       this.#fail(401, grpcStatus.unauthenticated, message, { "www-authenticate": "Bearer" });
     }
-    // Web pages must not use this port, whatever host name they reached it by.
+    // Web pages must not use this port, under any host name.
     else if (headers.origin !== undefined) this.#fail(403, grpcStatus.invalidArgument, "Cannot accept requests from web pages");
     else if (type !== protobufType && !this.#isJson) {
-      this.#fail(415, grpcStatus.invalidArgument, `Cannot read "${type?.slice(0, 100)}": send ${protobufType} or ${jsonType}`);
+      this.#fail(
+        415,
+        grpcStatus.invalidArgument,
+        `Cannot read the request: unsupported content type "${type?.slice(0, 100)}"; use ${protobufType} or ${jsonType}`,
+      );
     } else if (!isOtlpEncoding(encoding)) {
-      this.#fail(415, grpcStatus.invalidArgument, `Cannot read encoding "${encoding.slice(0, 40)}": send ${otlpEncodings.join(", ")}`, {
-        "accept-encoding": otlpEncodings.join(", "),
-      });
+      this.#fail(
+        415,
+        grpcStatus.invalidArgument,
+        `Cannot read the request: unsupported encoding "${encoding.slice(0, 40)}"; use ${otlpEncodings.join(", ")}`,
+        {
+          "accept-encoding": otlpEncodings.join(", "),
+        },
+      );
     } else if (length !== undefined && length > maxBodyBytes) this.#tooLarge();
     else {
       goOn?.();
@@ -147,11 +155,11 @@ class Exchange {
     if (this.#isOver) return;
     const body = this.#joined();
     const request: OtlpExport = { signal, format: this.#isJson ? "json" : "protobuf", encoding, body };
-    void this.#options.handler(request).then((answer) => {
+    void this.#options.handler(request).then((reply) => {
       releaseBytes(body);
       this.#giveBack();
-      if (answer.kind === "refused") this.#refuse(answer);
-      else this.#send(200, this.#isJson ? Buffer.from(acceptedJson(signal, answer)) : encodeAccepted(answer));
+      if (reply.kind === "refused") this.#refuse(reply);
+      else this.#send(200, this.#isJson ? Buffer.from(acceptedJson(signal, reply)) : encodeAccepted(reply));
     });
   }
 
@@ -180,10 +188,10 @@ class Exchange {
     this.#refuse({ kind: "refused", reason: "too-large", message });
   }
 
-  #refuse(answer: Extract<OtlpAnswer, { kind: "refused" }>): void {
-    const retryAfterMs = retryAfterMsOf(answer);
+  #refuse(reply: Extract<OtlpServerReply, { kind: "refused" }>): void {
+    const retryAfterMs = retryAfterMsOf(reply);
     const headers = retryAfterMs === undefined ? {} : { "retry-after": String(Math.max(1, Math.ceil(retryAfterMs / 1_000))) };
-    this.#fail(httpStatusOfRefusal(answer), grpcStatusOf(answer), answer.message, headers);
+    this.#fail(httpStatusOfRefusal(reply), grpcStatusOf(reply), reply.message, headers);
   }
 
   #fail(status: number, code: number, message: string, headers: Record<string, string> = {}): void {
@@ -200,7 +208,7 @@ class Exchange {
     if (isUnread) all["connection"] = "close";
     this.#response.writeHead(status, all);
     if (isUnread) {
-      this.#answerUnread(body);
+      this.#replyUnread(body);
       return;
     }
     // Most replies are empty: headers alone need a single write.
@@ -209,10 +217,10 @@ class Exchange {
   }
 
   /**
-   * The reply is complete without `end()`, which would close the connection while the sender still writes: it would see a reset instead of the
-   * reply. So the rest is read and discarded for a moment first.
+   * The reply is complete without `end()`, which would close the connection while the sender still writes: the sender would see a reset instead of the
+   * reply. So the rest of the request is read and discarded for a moment first.
    */
-  #answerUnread(body: Buffer): void {
+  #replyUnread(body: Buffer): void {
     const { socket } = this.#request;
     this.#response.flushHeaders();
     if (body.length > 0) this.#response.write(body);

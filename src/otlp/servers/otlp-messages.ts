@@ -1,4 +1,4 @@
-/** OTLP requests as the servers see them, and replies as bytes. The servers do not look inside a request. */
+/** OTLP requests and encoded replies. The servers do not parse request bodies. */
 
 export type OtlpSignalName = "traces" | "logs" | "metrics";
 /** Content encodings. Python exporters also offer deflate, the Collector zstd. */
@@ -15,17 +15,17 @@ export interface OtlpExport {
   signal: OtlpSignalName;
   format: "protobuf" | "json";
   encoding: OtlpEncoding;
-  /** As it was sent. */
+  /** The body as sent. */
   body: Uint8Array;
 }
 
-export type OtlpAnswer =
+export type OtlpServerReply =
   | { kind: "accepted"; rejected: number; message: string }
   | { kind: "refused"; reason: "malformed" | "too-large"; message: string }
   | { kind: "refused"; reason: "busy" | "unavailable"; message: string; retryAfterMs: number };
 
-/** Must not reject. The body is gone when it resolves. */
-export type OtlpHandler = (request: OtlpExport) => Promise<OtlpAnswer>;
+/** Must not reject. The body is released when it resolves. */
+export type OtlpHandler = (request: OtlpExport) => Promise<OtlpServerReply>;
 
 /** Whether a request with this `authorization` header is accepted. */
 export type OtlpAuthorize = (header: string | undefined) => boolean;
@@ -47,8 +47,8 @@ const rejectedNames: Record<OtlpSignalName, string> = {
   metrics: "rejectedDataPoints",
 };
 
-type Accepted = Extract<OtlpAnswer, { kind: "accepted" }>;
-type Refused = Extract<OtlpAnswer, { kind: "refused" }>;
+type Accepted = Extract<OtlpServerReply, { kind: "accepted" }>;
+type Refused = Extract<OtlpServerReply, { kind: "refused" }>;
 
 const noBytes = Buffer.alloc(0);
 
@@ -64,7 +64,7 @@ export function acceptedJson(signal: OtlpSignalName, { rejected, message }: Acce
   return JSON.stringify({ partialSuccess: { [rejectedNames[signal]]: String(rejected), errorMessage: message } });
 }
 
-/** A google.rpc.Status, with RetryInfo when trying again makes sense. */
+/** A google.rpc.Status, with RetryInfo if the request may be retried. */
 export function encodeStatus(code: number, message: string, retryAfterMs?: number): Buffer {
   const parts = [Buffer.from([0x08]), varint(code), sized(2, Buffer.from(message))];
   if (retryAfterMs !== undefined) {

@@ -8,7 +8,7 @@ import { ByteBudget } from "../../base/byte-budget.ts";
 import { silentLogger } from "../../base/log.ts";
 import { createOtlpClient } from "./otlp-client.ts";
 import { timeoutMsOf } from "./otlp-grpc-server.ts";
-import type { OtlpAnswer, OtlpExport } from "./otlp-messages.ts";
+import type { OtlpExport, OtlpServerReply } from "./otlp-messages.ts";
 import { type OtlpServers, type OtlpServersOptions, startOtlpServers } from "./otlp-servers.ts";
 
 const traceMethod = "/opentelemetry.proto.collector.trace.v1.TraceService/Export";
@@ -17,19 +17,19 @@ const limits = { maxBodyBytes: 100_000, maxConnections: 8, maxStreams: 4, bodyTi
 let servers: OtlpServers;
 let budget: ByteBudget;
 let seen: OtlpExport[];
-let answer: (request: OtlpExport) => OtlpAnswer | Promise<OtlpAnswer>;
+let respond: (request: OtlpExport) => OtlpServerReply | Promise<OtlpServerReply>;
 
 async function start(over: Partial<OtlpServersOptions> = {}): Promise<void> {
   const address = { host: "127.0.0.1", port: 0, portSearch: 0 };
   budget = over.budget ?? new ByteBudget(1_000_000);
   seen = [];
-  answer = () => ({ kind: "accepted", rejected: 0, message: "" });
+  respond = () => ({ kind: "accepted", rejected: 0, message: "" });
   servers = await startOtlpServers({
     grpc: address,
     http: address,
     handler: async (request) => {
       seen.push({ ...request, body: Buffer.from(request.body) });
-      return answer(request);
+      return respond(request);
     },
     limits,
     budget,
@@ -68,7 +68,7 @@ describe("the gRPC server", () => {
     [traceMethod, "traces"],
     ["/opentelemetry.proto.collector.logs.v1.LogsService/Export", "logs"],
     ["/opentelemetry.proto.collector.metrics.v1.MetricsService/Export", "metrics"],
-  ])("takes %s", async (method, signal) => {
+  ])("accepts %s", async (method, signal) => {
     const { reply, error } = await call(Buffer.from("body"), { method });
     expect(error).toBeNull();
     expect(reply).toHaveLength(0);
@@ -76,7 +76,7 @@ describe("the gRPC server", () => {
     expect(budget.usedBytes).toBe(0);
   });
 
-  it("takes bodies of many frames, and many calls at once", async () => {
+  it("accepts bodies of many frames, and many concurrent calls", async () => {
     const bodies = Array.from({ length: 30 }, (_, index) => Buffer.alloc(90_000 - index, index));
     const results = await Promise.all(bodies.map((body) => call(body)));
     expect(results.every(({ error }) => error === null)).toBe(true);
@@ -84,7 +84,7 @@ describe("the gRPC server", () => {
     expect(budget.usedBytes).toBe(0);
   });
 
-  it("takes an empty message", async () => {
+  it("accepts an empty message", async () => {
     expect((await call(Buffer.alloc(0))).error).toBeNull();
     expect(seen[0]?.body).toHaveLength(0);
   });
@@ -92,7 +92,7 @@ describe("the gRPC server", () => {
   it.each([
     ["gzip", 2],
     ["deflate", 1],
-  ])("gives messages on as they are that are compressed with %s", async (encoding, algorithm) => {
+  ])("passes messages compressed with %s on unchanged", async (encoding, algorithm) => {
     client.close();
     const options = { "grpc.default_compression_algorithm": algorithm };
     client = new Client(`127.0.0.1:${servers.grpc?.port}`, credentials.createInsecure(), options);
@@ -102,18 +102,18 @@ describe("the gRPC server", () => {
   });
 
   it("reports a partial success", async () => {
-    answer = () => ({ kind: "accepted", rejected: 300, message: "no ids" });
+    respond = () => ({ kind: "accepted", rejected: 300, message: "no ids" });
     const { reply } = await call(Buffer.from("x"));
     expect(reply?.toString("hex")).toBe("0a0b08ac0212066e6f20696473");
   });
 
-  it.each<[OtlpAnswer, number, boolean]>([
+  it.each<[OtlpServerReply, number, boolean]>([
     [{ kind: "refused", reason: "malformed", message: "Cannot read: 100 % wrong, ümläut" }, status.INVALID_ARGUMENT, false],
     [{ kind: "refused", reason: "too-large", message: "big" }, status.RESOURCE_EXHAUSTED, false],
     [{ kind: "refused", reason: "busy", message: "busy", retryAfterMs: 1_500 }, status.RESOURCE_EXHAUSTED, true],
     [{ kind: "refused", reason: "unavailable", message: "disk", retryAfterMs: 5_000 }, status.UNAVAILABLE, true],
-  ])("answers %j with a status", async (refusal, code, mayRetry) => {
-    answer = () => refusal;
+  ])("replies to %j with a status", async (refusal, code, mayRetry) => {
+    respond = () => refusal;
     const { error } = await call(Buffer.from("x"));
     expect(error).toMatchObject({ code, details: refusal.message });
     const [details] = error?.metadata.get("grpc-status-details-bin") ?? [];
@@ -141,7 +141,7 @@ describe("the gRPC server", () => {
       release = resolve;
     });
     budget.take(950_000);
-    answer = async () => {
+    respond = async () => {
       await gate;
       return accepted;
     };
@@ -153,12 +153,12 @@ describe("the gRPC server", () => {
     expect(budget.usedBytes).toBe(950_000);
   });
 
-  it("keeps to the caller's deadline", async () => {
-    answer = () => new Promise(() => {});
+  it("replies within the caller's deadline", async () => {
+    respond = () => new Promise(() => {});
     expect((await call(Buffer.from("x"), { deadlineMs: 100 })).error?.code).toBe(status.DEADLINE_EXCEEDED);
   });
 
-  /** Without a gRPC library, for what none would send. */
+  /** A raw HTTP/2 client, for requests that no gRPC library sends. */
   function raw(headers: Record<string, string>, ...chunks: (Buffer | "wait")[]): Promise<Record<string, unknown>> {
     return new Promise((resolve, reject) => {
       const session = connectHttp2(`http://127.0.0.1:${servers.grpc?.port}`);
@@ -205,13 +205,13 @@ describe("the gRPC server", () => {
     ["compression that is not declared", "13", {}, [frame("a", 1)]],
     ["a body that does not arrive", "4", {}, [frame("ab", 0, 5), "wait"]],
     ["a huge length", "8", {}, [frame("ab", 0, 0xffff_ffff), "wait"]],
-  ])("answers %s with status %s", async (_name, code, headers, chunks) => {
+  ])("replies to %s with status %s", async (_name, code, headers, chunks) => {
     expect(await raw(headers, ...chunks)).toMatchObject({ ":status": 200, "grpc-status": code });
     expect(seen).toEqual([]);
     expect(budget.usedBytes).toBe(0);
   });
 
-  it("takes a message in pieces of one byte", async () => {
+  it("accepts a message in pieces of one byte", async () => {
     const whole = frame("hello");
     expect(await raw({}, ...Array.from(whole, (byte) => Buffer.from([byte])))).toMatchObject({ "grpc-status": "0" });
     expect(seen[0]?.body.toString()).toBe("hello");
@@ -221,7 +221,7 @@ describe("the gRPC server", () => {
     expect(await raw({ "content-type": "application/json" }, frame("x"))).toMatchObject({ ":status": 415 });
   });
 
-  it("gives back the budget of a caller that hangs up", async () => {
+  it("releases the budget of a caller that hangs up", async () => {
     const session = connectHttp2(`http://127.0.0.1:${servers.grpc?.port}`);
     const stream = session.request({ ":method": "POST", ":path": traceMethod, "content-type": "application/grpc" });
     stream.on("error", () => {});
@@ -232,7 +232,7 @@ describe("the gRPC server", () => {
     await expect.poll(() => budget.usedBytes).toBe(0);
   });
 
-  it("survives a client that speaks something else", async () => {
+  it("survives a client with another protocol", async () => {
     const socket = connect(servers.grpc?.port ?? 0, "127.0.0.1");
     socket.on("error", () => {}).resume();
     socket.write("GET / HTTP/1.1\r\n\r\n".repeat(50));
@@ -240,7 +240,7 @@ describe("the gRPC server", () => {
     expect((await call(Buffer.from("x"))).error).toBeNull();
   });
 
-  it("takes no more connections than allowed", async () => {
+  it("enforces the connection limit", async () => {
     const sockets = Array.from({ length: 12 }, () =>
       connect(servers.grpc?.port ?? 0, "127.0.0.1")
         .on("error", () => {})
@@ -248,7 +248,7 @@ describe("the gRPC server", () => {
     );
     await expect.poll(() => sockets.filter((socket) => socket.destroyed || socket.readableEnded).length).toBe(4);
     expect(servers.grpc?.connections).toBe(8);
-    // The silent ones do not keep a client out.
+    // Silent connections do not block other clients.
     expect((await call(Buffer.from("x"))).error).toBeNull();
     for (const socket of sockets) socket.destroy();
   });
@@ -289,7 +289,7 @@ describe("the HTTP server", () => {
     ["/v1/traces", "traces"],
     ["/v1/logs?x=1", "logs"],
     ["/v1/metrics", "metrics"],
-  ])("takes %s in both formats", async (path, signal) => {
+  ])("accepts %s in both formats", async (path, signal) => {
     expect(await post("p", { path })).toMatchObject({ status: 200, headers: { "content-type": "application/x-protobuf" } });
     const json = await post("{}", { path, headers: { "content-type": "application/json; charset=utf-8" } });
     expect([json.status, json.headers["content-type"], json.body.toString()]).toEqual([200, "application/json", "{}"]);
@@ -300,26 +300,26 @@ describe("the HTTP server", () => {
     expect(budget.usedBytes).toBe(0);
   });
 
-  it.each(["gzip", "deflate", "zstd"] as const)("gives %s on as it is", async (encoding) => {
+  it.each(["gzip", "deflate", "zstd"] as const)("passes %s on unchanged", async (encoding) => {
     const body = gzipSync("hello");
     await post(body, { headers: { "content-encoding": encoding } });
     expect(seen[0]).toEqual({ signal: "traces", format: "protobuf", encoding, body });
   });
 
   it("reports a partial success in the format of the request", async () => {
-    answer = () => ({ kind: "accepted", rejected: 2, message: "no ids" });
+    respond = () => ({ kind: "accepted", rejected: 2, message: "no ids" });
     expect((await post("x")).body.toString("hex")).toBe("0a0a080212066e6f20696473");
     const json = await post("{}", { path: "/v1/metrics", headers: { "content-type": "application/json" } });
     expect(JSON.parse(json.body.toString())).toEqual({ partialSuccess: { rejectedDataPoints: "2", errorMessage: "no ids" } });
   });
 
-  it.each<[OtlpAnswer, number, string | undefined]>([
+  it.each<[OtlpServerReply, number, string | undefined]>([
     [{ kind: "refused", reason: "malformed", message: "bad" }, 400, undefined],
     [{ kind: "refused", reason: "too-large", message: "big" }, 413, undefined],
     [{ kind: "refused", reason: "busy", message: "busy", retryAfterMs: 1_500 }, 429, "2"],
     [{ kind: "refused", reason: "unavailable", message: "disk", retryAfterMs: 5_000 }, 503, "5"],
-  ])("answers %j with status %d", async (refusal, code, retryAfter) => {
-    answer = () => refusal;
+  ])("replies to %j with status %d", async (refusal, code, retryAfter) => {
+    respond = () => refusal;
     const reply = await post("{}", { headers: { "content-type": "application/json" } });
     expect(reply.status).toBe(code);
     expect(reply.headers["retry-after"]).toBe(retryAfter);
@@ -333,12 +333,12 @@ describe("the HTTP server", () => {
     [415, { headers: { "content-type": "text/plain" } }],
     [415, { headers: { "content-encoding": "br" } }],
     [403, { headers: { origin: "https://example.com" } }],
-  ])("answers %d to %j", async (code, over) => {
+  ])("returns %d for %j", async (code, over) => {
     expect((await post(over?.method === "GET" ? "" : "x", over)).status).toBe(code);
     expect(seen).toEqual([]);
   });
 
-  it("refuses a body that is too large, declared or not", async () => {
+  it("refuses a body that is too large, with and without a declared length", async () => {
     expect((await post(Buffer.alloc(100_001))).status).toBe(413);
     expect((await post(Buffer.alloc(300_000), { headers: { "transfer-encoding": "chunked" } })).status).toBe(413);
     expect(seen).toEqual([]);
@@ -346,7 +346,7 @@ describe("the HTTP server", () => {
     expect((await post("next")).status).toBe(200);
   });
 
-  it("lets a sender that still writes read why it was refused", async () => {
+  it("delivers the refusal to a sender that is still writing", async () => {
     const socket = connect(servers.http?.port ?? 0, "127.0.0.1");
     let [reply, problem] = ["", ""];
     socket.on("data", (bytes) => (reply += bytes)).on("error", ({ message }) => (problem = message));
@@ -367,7 +367,7 @@ describe("the HTTP server", () => {
     expect(budget.usedBytes).toBe(999_990);
   });
 
-  it("cuts a client that dawdles, and gives its budget back", async () => {
+  it("disconnects a slow client, and releases its budget", async () => {
     const socket = connect(servers.http?.port ?? 0, "127.0.0.1");
     socket.on("error", () => {}).resume();
     socket.write("POST /v1/traces HTTP/1.1\r\nhost: x\r\ncontent-type: application/x-protobuf\r\ncontent-length: 5000\r\n\r\nabc");
@@ -407,7 +407,7 @@ describe("createOtlpClient()", () => {
   const request: OtlpExport = { signal: "logs", format: "json", encoding: "gzip", body: gzipSync("{}") };
   const signal = new AbortController().signal;
 
-  it("sends requests as they are", async () => {
+  it("sends requests unchanged", async () => {
     using client = createOtlpClient({ url: `http://127.0.0.1:${servers.http?.port}/` });
     expect(await client.send(request, signal)).toEqual({ kind: "sent" });
     expect(seen).toEqual([request]);
@@ -415,9 +415,9 @@ describe("createOtlpClient()", () => {
 
   it("distinguishes failures that may be retried", async () => {
     using client = createOtlpClient({ url: `http://127.0.0.1:${servers.http?.port}` });
-    answer = () => ({ kind: "refused", reason: "busy", message: "later", retryAfterMs: 3_000 });
+    respond = () => ({ kind: "refused", reason: "busy", message: "later", retryAfterMs: 3_000 });
     expect(await client.send(request, signal)).toMatchObject({ kind: "retry", afterMs: 3_000, message: expect.stringContaining("429") });
-    answer = () => ({ kind: "refused", reason: "malformed", message: "bad" });
+    respond = () => ({ kind: "refused", reason: "malformed", message: "bad" });
     expect(await client.send(request, signal)).toMatchObject({ kind: "refused", message: expect.stringContaining("400") });
   });
 

@@ -1,4 +1,4 @@
-/** Limits on what a client may order, checked before anything acts on it. */
+/** Limits on a client's order, checked before anything uses it. */
 
 import { CoralError } from "../../base/errors.ts";
 import type { CommandOrder, CommandTargets, TerminalSize } from "../../proto/coral/agent/v1/commands_pb.ts";
@@ -73,7 +73,7 @@ function choiceOf<Choice extends string>(name: string, value: string, choices: r
 
 function checkText(name: string, text: string, maxBytes = maxNameLength): void {
   if (Buffer.byteLength(text) > maxBytes) throw invalid(name, `is longer than ${maxBytes} bytes`);
-  // The kernel would end the argument there, while policy and audit would read on.
+  // The kernel would end the argument there, while policy and audit would see all of it.
   if (text.includes("\0")) throw invalid(name, "contains a zero byte");
 }
 

@@ -26,7 +26,7 @@ const cat: LocalCommandOptions["execute"] = async function* (requests) {
   yield { event: { case: "ended", value: { reason: "exited", exitCode: 3, durationMs: 12n } } };
 };
 
-/** Runs until the signal; `onAbort` is called then. */
+/** Runs until the signal aborts, then calls `onAbort`. */
 const endless = (onAbort: () => void): LocalCommandOptions["execute"] =>
   async function* (_requests, signal) {
     yield { event: { case: "started", value: { pid: 7 } } };
@@ -91,7 +91,7 @@ test("one socket serves JSON over HTTP/1.1 and commands over HTTP/2", async () =
   expect(await requestJson({ target, method: "GET", path: "/healthz" })).toEqual({ status: "ok" });
 });
 
-test("another user is refused over HTTP/2, too", async () => {
+test("another user is refused over HTTP/2", async () => {
   await using dir = await temporaryDirectory();
   const target: ControlTarget = { kind: "unix", path: join(dir.path, "a.sock") };
   await using _server = await start(target.path, { ownerUid: uid + 1, peerCredentials: () => ({ pid: 42, uid: uid + 2, gid: 0 }) });
@@ -116,7 +116,7 @@ test("the TLS port runs commands for callers with permission only", async () => 
   });
 });
 
-test("a command outlives the timeout for requests", async () => {
+test("a command may run longer than the request timeout", async () => {
   await using colony = await startTestColony({
     routing: { routes: [localRoute()] },
     limits: { requestTimeoutMs: 100, idleTimeoutMs: 100 },
@@ -155,7 +155,7 @@ test("hangUp() ends the command at the daemon", async () => {
   await aborted;
 });
 
-test("a daemon that stops cuts its commands, and the client reports them as lost", async () => {
+test("a daemon that stops disconnects its commands, and the client reports them as lost", async () => {
   await using dir = await temporaryDirectory();
   const target: ControlTarget = { kind: "unix", path: join(dir.path, "a.sock") };
   const server = await start(target.path, { drainTimeoutMs: 50, http: httpOf({ routes: [localRoute(endless(() => undefined))] }) });

@@ -47,7 +47,7 @@ export async function connectCommandService({ target, timeoutMs = 30_000, signal
   // A lost connection ends the call, which reports it.
   session.on("error", () => undefined).once("close", () => closed.abort());
   try {
-    // A daemon without HTTP/2 is noticed here.
+    // Fails for a daemon without HTTP/2.
     await once(session, "remoteSettings", { signal: AbortSignal.any([both, closed.signal]) });
   } catch (error) {
     session.destroy();
@@ -78,7 +78,7 @@ async function openSocket(target: ControlTarget, timeoutMs: number, signal: Abor
 function noHttp2(target: ControlTarget, cause: unknown): CoralError {
   return new CoralError({
     code: "unsupported",
-    message: `Cannot run commands at ${nameOfTarget(target)}: it does not accept them over HTTP/2; restart it with the version of this program`,
+    message: `Cannot run commands at ${nameOfTarget(target)}: it does not support them over HTTP/2; restart it with this version of Coral`,
     cause,
   });
 }
@@ -178,7 +178,7 @@ class CommandCall implements CommandClient {
       case "ended":
         return events.event(target, event);
       case undefined:
-        // Of a later version.
+        // An event of a later version.
         return;
     }
   }
@@ -188,7 +188,7 @@ class CommandCall implements CommandClient {
     this.#wakeSender?.();
   }
 
-  /** The queue is bounded by the credit for input, and by what people type. */
+  /** The queue is bounded by the credit for input, and by typing speed. */
   async *#messages(): AsyncGenerator<ExecuteRequest> {
     while (!this.#hasEnded) {
       const request = this.#requests.shift();

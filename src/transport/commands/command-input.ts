@@ -1,13 +1,13 @@
-/** Input of a client on its way to one or several agents. Credits bound it, so that the client's messages are always read. */
+/** Forwards a client's input to one or several agents. Credits bound the queue, so that the client's messages are always read. */
 
 import { create, type MessageInitShape } from "@bufbuild/protobuf";
 import { CoralError } from "../../base/errors.ts";
 import { type CommandOrder, type ExecuteRequest, ExecuteRequestSchema } from "../../proto/coral/agent/v1/commands_pb.ts";
 
-/** Input that a client may have sent and that not every agent has taken. */
+/** Bytes that a client may send before every agent has consumed them. */
 export const inputCreditBytes = 256 * 1024;
 
-/** Bytes that several agents share; their credit is granted again when all have taken them. */
+/** Bytes that several agents share; their credit is granted again when all have consumed them. */
 interface Part {
   sizeBytes: number;
   waiting: number;
@@ -18,10 +18,10 @@ interface Item {
   part?: Part;
 }
 
-/** Signals and sizes that wait for one agent; more are dropped, since the agent does not read them. */
+/** Queued signals and sizes per agent; more are dropped, because the agent does not read them. */
 const maxWaitingMessages = 100;
 
-/** One agent's share: the messages that follow its order. */
+/** One agent's queue: the messages that follow its order. */
 class InputQueue {
   readonly #items: Item[] = [];
   readonly #onTaken: (part: Part) => void;
@@ -61,7 +61,7 @@ class InputQueue {
         continue;
       }
       yield item.request;
-      // The next one was requested: the transport has room again.
+      // The transport requests the next message, so it has sent this one.
       if (item.part) this.#onTaken(item.part);
     }
   }
@@ -81,7 +81,7 @@ export class CommandInput {
   #outstandingBytes = 0;
   #hasEnded = false;
 
-  /** `grant` allows the client to send so many more bytes. */
+  /** `grant` allows the client to send that many more bytes. */
   constructor(count: number, grant: (bytes: number) => void) {
     this.#grant = grant;
     this.#queues = Array.from({ length: count }, () => new InputQueue((part) => this.#taken(part)));

@@ -1,4 +1,4 @@
-/** The daemon's end of CommandService: a colony with many agents behind it, or an agent with itself. */
+/** The server side of CommandService: a colony with many agents, or a single agent. */
 
 import { randomUUID } from "node:crypto";
 import { setMaxListeners } from "node:events";
@@ -23,17 +23,17 @@ import { type Route, type RouteContext, routeContextOf } from "../http/http-rout
 import { checkOrder, checkTerminal, type OrderKind, throughOf } from "./check-order.ts";
 import { CommandInput, inputCreditBytes, type TargetInput } from "./command-input.ts";
 
-/** A client sends its order within this time. */
+/** A client must send its order within this time. */
 const orderTimeoutMs = 30_000;
-/** Events that wait for a slow client before its agents have to wait, too. */
+/** Events queued for a slow client; above that, its agents wait. */
 const maxWaitingEvents = 8;
 
 export type ResponseInit = MessageInitShape<typeof ExecuteResponseSchema>;
 
-/** Resolves when there is room for more, so that a fast agent waits for a slow client; false when the client is gone. */
+/** Resolves when the queue has room, so that a fast agent waits for a slow client; false if the client has disconnected. */
 export type SendResponse = (response: ExecuteResponse) => Promise<boolean>;
 
-/** A client's call of CommandService.Execute after its order has been read and checked. */
+/** A client's call of CommandService.Execute, with its order read and checked. */
 export interface CommandCall {
   order: CommandOrder;
   /** Input that follows the order. */
@@ -43,7 +43,7 @@ export interface CommandCall {
   send: SendResponse;
 }
 
-/** An order that cannot be run, as the audit records it: its fields are unchecked, so only texts are taken from it. */
+/** An invalid order, for the audit. Its fields are unchecked, so only texts are used. */
 export interface RefusedOrder {
   commandId: string;
   kind: OrderKind;
@@ -54,11 +54,11 @@ export interface RefusedOrder {
 
 export interface CommandServiceOptions {
   serve: (call: CommandCall, context: RouteContext) => Promise<unknown>;
-  /** Records an order that breaks the protocol's limits, before the client is answered. */
+  /** Records an order that violates the protocol's limits, before the client gets its reply. */
   refused: (order: RefusedOrder, context: RouteContext) => Promise<void>;
 }
 
-/** The route of CommandService, for colony and agent. */
+/** The route of CommandService, for colonies and agents. */
 export function commandServiceRoute({ serve, refused }: CommandServiceOptions): Route {
   return {
     kind: "rpc",
@@ -83,7 +83,7 @@ export function commandServiceRoute({ serve, refused }: CommandServiceOptions): 
   };
 }
 
-/** What `run` sends, up to its end or error. It is not stopped by a client that stops reading: the call's signal does that. */
+/** The messages that `run` sends, up to its end or error. A client that stops reading does not stop `run`; the call's signal does. */
 async function* responsesOf(run: (send: SendResponse) => Promise<unknown>): AsyncGenerator<ExecuteResponse> {
   const channel = new BoundedChannel<ExecuteResponse>(maxWaitingEvents);
   const running = run((response) => channel.put(response)).finally(() => channel.end());
@@ -108,7 +108,7 @@ async function readOrder(requests: AsyncIterable<ExecuteRequest>, signal: AbortS
   return { order: message.value, rest, signal, send };
 }
 
-/** Of the command at most this many arguments are recorded. */
+/** Recorded arguments of a refused command. */
 const maxRecordedArguments = 100;
 
 function refusedOrder(order: CommandOrder, reason: string): RefusedOrder {
@@ -132,13 +132,13 @@ export interface RunCommandOptions {
 export async function runCommand(call: CommandCall, { routed, execute }: RunCommandOptions): Promise<CommandEnded[]> {
   const send = (response: ResponseInit): Promise<boolean> => call.send(create(ExecuteResponseSchema, response));
   const grant = (value: number): Promise<boolean> => send({ event: { case: "inputCreditBytes", value } });
-  // Not awaited: a client that does not read must not keep its own input from being read.
+  // Not awaited: the input of a client that does not read must still be consumed.
   const input = new CommandInput(routed.targets.length, (bytes) => void grant(bytes));
   await send({ event: { case: "routed", value: routed } });
   await grant(inputCreditBytes);
   const broken = new AbortController();
   const signal = AbortSignal.any([call.signal, broken.signal]);
-  // Every target listens to it.
+  // Every target adds a listener.
   setMaxListeners(0, signal);
   void pumpInput(call.rest, input).catch((error: unknown) => broken.abort(error));
   const ends = await Promise.all(
@@ -156,7 +156,7 @@ export async function runCommand(call: CommandCall, { routed, execute }: RunComm
   return ends;
 }
 
-/** Ends with the requests. Throws what is wrong with them; a lost connection is reported by the call's signal instead. */
+/** Ends with the client's requests. Throws for an invalid request; a lost connection is reported by the call's signal instead. */
 async function pumpInput(rest: AsyncIterator<ExecuteRequest>, input: CommandInput): Promise<void> {
   try {
     for (let next = await rest.next(); !next.done; next = await rest.next()) takeMessage(next.value, input);
@@ -196,7 +196,7 @@ export async function relayResponses(
     const response = create(ExecuteResponseSchema, init);
     const { event } = response;
     response.target = target;
-    // What else an agent may send is not for the client.
+    // Other events of an agent are not for the client.
     if (event.case === "started" || event.case === "approvalNeeded") await send(response);
     if (event.case === "output" && !(await send(response))) return undefined;
     if (event.case === "ended") return { ...event.value, reason: endReasonOf(event.value) };
@@ -207,7 +207,7 @@ export async function relayResponses(
 const endReasons = ["exited", "signalled", "timeout", "output-limit", "cancelled", "denied", "failed", "lost"] as const;
 type EndReason = (typeof endReasons)[number];
 
-/** An agent of a later version may have more reasons: these count as failed. */
+/** An agent of a later version may have more reasons, which count as failed. */
 export function endReasonOf({ reason }: Pick<CommandEnded, "reason">): EndReason {
   return endReasons.find((known) => known === reason) ?? "failed";
 }
@@ -252,7 +252,7 @@ export function localCommandRoute({ agent, execute, refused }: LocalCommandOptio
   return commandServiceRoute({ serve, refused: (order, context) => refused(order, callerOf(context)) });
 }
 
-/** A client's order as an agent gets it: with its id and caller, without what only routing needs. The agent checks it again. */
+/** A client's order in the form for an agent: with its id and caller, without routing fields. The agent checks it again. */
 export function routedOrder(order: CommandOrder, commandId: string, caller: { name: string; from: string }): CommandOrder {
   const own = clone(CommandOrderSchema, order);
   own.commandId = commandId;

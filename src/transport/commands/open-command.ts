@@ -1,4 +1,4 @@
-/** How a client runs a command at a daemon. Light: Connect is loaded with the first command. */
+/** Runs a command at a daemon. Small: Connect is loaded with the first command. */
 
 import type { MessageInitShape } from "@bufbuild/protobuf";
 import type { CommandEnded, CommandOrderSchema, CommandRouted, ExecuteResponse } from "../../proto/coral/agent/v1/commands_pb.ts";
@@ -8,7 +8,7 @@ import type { ControlTarget } from "../http/control-client.ts";
 export type CommandOrderInit = Exclude<MessageInitShape<typeof CommandOrderSchema>, { $typeName: string }>;
 export type CommandEvent = Extract<ExecuteResponse["event"], { case: "started" | "approvalNeeded" | "ended" }>;
 
-/** Receives everything in order; a promise from `output` holds the daemon back. `target` is an index into the targets of `routed`. */
+/** Receives all events in order; a promise from `output` pauses the daemon. `target` is an index into the targets of `routed`. */
 export interface CommandEvents {
   routed(routed: CommandRouted): void;
   event(target: number, event: CommandEvent): void;
@@ -27,19 +27,19 @@ export interface CommandClient {
   run(order: CommandOrderInit, events: CommandEvents): Promise<CommandOutcome>;
   /** Sends all of `source` as input, as fast as the command reads it, then its end. */
   sendInput(source: AsyncIterable<Uint8Array | string>): Promise<void>;
-  /** False when the command has ended. */
+  /** False after the command has ended. */
   write(data: Uint8Array): Promise<boolean>;
   endInput(): void;
-  /** By name: INT, TERM. */
+  /** Signals by name: INT, TERM. */
   signal(signal: string): void;
   resize(columns: number, rows: number): void;
-  /** Disconnects. Ends the command, too, unless it is detached. */
+  /** Disconnects, which also ends the command unless it is detached. */
   hangUp(): void;
 }
 
 export interface OpenCommandOptions {
   target: ControlTarget;
-  /** For connecting. Default 30 s. */
+  /** Timeout for connecting. Default 30 s. */
   timeoutMs?: number;
   /** Ends connecting only. */
   signal?: AbortSignal;

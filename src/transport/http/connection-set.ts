@@ -24,7 +24,7 @@ export class ConnectionSet {
     socket.once("close", () => this.#open.delete(socket));
   }
 
-  /** Counts no longer from now on. */
+  /** Removes the connection from the count. */
   drop(socket: Socket): void {
     this.#open.delete(socket);
     socket.destroy();

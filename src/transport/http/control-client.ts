@@ -1,4 +1,4 @@
-/** JSON over HTTP/1.1 to a daemon: its unix socket, or the colony's TLS port. Kept light: every CLI command loads it. */
+/** JSON over HTTP/1.1 to a daemon: its unix socket, or the colony's TLS port. Kept small, because every CLI command loads it. */
 
 import { request as httpRequest, type IncomingMessage, type RequestOptions } from "node:http";
 import { CoralError, type ErrorCode, isErrorCode } from "../../base/errors.ts";
@@ -17,7 +17,7 @@ export interface RawRequest {
   /** Which program asks, for the audit and for what models may call. Default: the CLI. */
   client?: "cli" | "mcp";
   body?: string;
-  /** Until the headers of the reply. Default 30 s. */
+  /** Until the headers of the reply arrive. Default 30 s. */
   timeoutMs?: number;
   signal?: AbortSignal | undefined;
 }
@@ -30,8 +30,8 @@ export interface JsonRequest extends Omit<RawRequest, "body" | "headers"> {
 }
 
 /**
- * The parsed reply. A failure reply becomes the CoralError that the daemon threw; a daemon that is not there becomes `unavailable` with
- * `details.reason` "not-running" (no socket, or nothing listens on it), so that the caller can name the command that starts it.
+ * Returns the parsed reply. A failure reply becomes the CoralError that the daemon threw. A daemon that is not running (no socket, or nothing listens
+ * on it) becomes `unavailable` with `details.reason` "not-running", so that the caller can name the command that starts it.
  */
 export async function requestJson(request: JsonRequest): Promise<unknown> {
   const text = await requestText(request);
@@ -46,7 +46,7 @@ export async function requestJson(request: JsonRequest): Promise<unknown> {
   }
 }
 
-/** As requestJson, for text such as `/metrics`. `timeoutMs` covers the whole exchange. */
+/** Like requestJson, for text such as `/metrics`. `timeoutMs` covers the whole exchange. */
 export async function requestText(request: JsonRequest): Promise<string> {
   const { target, timeoutMs = 30_000, maxReplyBytes = 64 * 1024 * 1024 } = request;
   const deadline = AbortSignal.timeout(timeoutMs);
@@ -64,8 +64,8 @@ export async function requestText(request: JsonRequest): Promise<string> {
 }
 
 /**
- * A reply that streams one JSON value per line. Without an end of its own: `timeoutMs` covers the time to the headers only. A failure reply, and
- * a line of the form `{ "kind": "error", "error": … }`, become the CoralError that the daemon threw.
+ * A reply that streams one JSON value per line. It may be endless: `timeoutMs` covers the time to the headers only. A failure reply, and a line of the
+ * form `{ "kind": "error", "error": … }`, become the CoralError that the daemon threw.
  */
 export async function* requestLines(request: JsonRequest): AsyncGenerator<unknown> {
   const { target, maxReplyBytes = 16 * 1024 * 1024 } = request;
@@ -82,12 +82,12 @@ export async function* requestLines(request: JsonRequest): AsyncGenerator<unknow
   } catch (error) {
     throw brokenStream(request, error);
   } finally {
-    // A reader that stops disconnects, which ends the stream at the daemon.
+    // When the reader stops, disconnect: that ends the stream at the daemon.
     reply.destroy();
   }
 }
 
-/** A reply of bytes as they come. A failure reply becomes the CoralError that the daemon threw. `timeoutMs` covers the time to the headers only. */
+/** Streams a reply as bytes. A failure reply becomes the CoralError that the daemon threw. `timeoutMs` covers the time to the headers only. */
 export async function* requestBytes(request: Omit<JsonRequest, "maxReplyBytes">): AsyncGenerator<Uint8Array> {
   const reply = await openStream(request);
   try {
@@ -95,7 +95,7 @@ export async function* requestBytes(request: Omit<JsonRequest, "maxReplyBytes">)
   } catch (error) {
     throw brokenStream(request, error);
   } finally {
-    // A reader that stops disconnects, which ends the stream at the daemon.
+    // When the reader stops, disconnect: that ends the stream at the daemon.
     reply.destroy();
   }
 }
@@ -138,7 +138,7 @@ function valueOf(line: string, target: ControlTarget): unknown {
   return value;
 }
 
-/** The reply as it comes, whatever its status; the caller reads or destroys it. For streams, such as MCP. */
+/** The raw reply with any status; the caller reads or destroys it. For streams, such as MCP. */
 export async function requestRaw(request: RawRequest): Promise<IncomingMessage> {
   const { target, method, path, body, headers = {}, client = "cli", timeoutMs = 30_000, signal } = request;
   if (signal?.aborted) throw cancelled(target, signal);
@@ -161,11 +161,11 @@ export async function requestRaw(request: RawRequest): Promise<IncomingMessage> 
     const timer = setTimeout(() => outgoing.destroy(timedOut(target, timeoutMs)), timeoutMs);
     outgoing.once("response", (reply) => {
       clearTimeout(timer);
-      // Readers of a cut reply get the error, too; without a reader it must not end the process.
+      // Readers of an aborted reply get the error; without a reader it must not end the process.
       reply.on("error", () => undefined);
       resolve(reply);
     });
-    // Also after the reply: a daemon may reply and close before it has read everything.
+    // May follow the reply: a daemon may reply and close before it has read the whole request.
     outgoing.on("error", (error) => {
       clearTimeout(timer);
       reject(signal?.aborted ? cancelled(target, signal) : connectionError(target, error));
@@ -178,7 +178,7 @@ const maxRefusalBytes = 1024 * 1024;
 
 async function connectionTo(target: ControlTarget, timeoutMs: number, signal: AbortSignal | undefined): Promise<RequestOptions> {
   if (target.kind === "unix") return { socketPath: target.path, agent: false };
-  // Lazy: the local CLI needs no TLS.
+  // Loaded on demand: the local CLI needs no TLS.
   const { dialTls } = await import("../trust/dial-tls.ts");
   const { endpoint, caFingerprint, colonyId } = target;
   const socket = await dialTls({ endpoint, trust: { kind: "fingerprint", caFingerprint, colonyId }, alpn: "http/1.1", timeoutMs, signal });

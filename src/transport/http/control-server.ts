@@ -1,6 +1,6 @@
 /**
- * A daemon's unix socket for the local CLI, open to the owner of the daemon and root only: JSON over HTTP/1.1, and HTTP/2 without TLS for calls
- * that stream in both directions.
+ * A daemon's unix socket for the local CLI, for the owner of the daemon and root only. JSON over HTTP/1.1, and HTTP/2 without TLS for calls that stream
+ * in both directions.
  */
 
 import { constants } from "node:fs";
@@ -28,11 +28,11 @@ export interface ControlServerOptions {
   ownerUid?: number;
   /** Becomes the owner of the socket file (sudo). */
   owner?: FileOwner | undefined;
-  /** SO_PEERCRED of a connection; undefined on platforms without it, where only the mode of the file protects. */
+  /** SO_PEERCRED of a connection; undefined on platforms without it, where only the file mode protects the socket. */
   peerCredentials: ((fd: number) => PeerCredentials) | undefined;
   http: HttpHandler;
   log: Logger;
-  /** Connections at a time; default 64. */
+  /** Concurrent connections; default 64. */
   maxConnections?: number;
   /** Default 10 s. */
   headersTimeoutMs?: number;
@@ -44,7 +44,7 @@ export interface ControlServerOptions {
 
 export interface ControlServer extends AsyncDisposable {
   path: string;
-  /** Lets requests in progress finish, cuts the rest, removes the socket file. Idempotent. */
+  /** Lets requests in progress finish, closes all other connections, removes the socket file. Idempotent. */
   close(): Promise<void>;
 }
 
@@ -109,10 +109,10 @@ export async function startControlServer(options: ControlServerOptions): Promise
   return { path, close, [Symbol.asyncDispose]: close };
 }
 
-/** open(2): a descriptor of the socket itself, without access to it. */
+/** O_PATH of open(2): a descriptor that only identifies the file. */
 const openPath = 0o10000000;
 
-/** By descriptor: a link that was put in place of the socket must not have another file changed. */
+/** Uses a descriptor, so that a link put in place of the socket cannot redirect the change to another file. */
 async function protectSocket(path: string, owner: FileOwner | undefined): Promise<void> {
   if (process.platform !== "linux") return await chmod(path, 0o600);
   const socket = await open(path, openPath | constants.O_NOFOLLOW);
@@ -126,7 +126,7 @@ async function protectSocket(path: string, owner: FileOwner | undefined): Promis
   }
 }
 
-/** The first bytes that an HTTP/2 client sends; no HTTP/1.1 request begins so. */
+/** The first bytes of an HTTP/2 client; no HTTP/1.1 request starts with them. */
 const http2Preface = Buffer.from("PRI * HTTP/2.0");
 
 function serveByVersion(socket: Socket, servers: HttpServers, timeoutMs: number): void {
@@ -153,7 +153,7 @@ function serveByVersion(socket: Socket, servers: HttpServers, timeoutMs: number)
       servers.http1(socket);
       return;
     }
-    // An HTTP/2 session would outlive a client that is gone.
+    // The HTTP/2 session would outlive its client.
     socket.allowHalfOpen = false;
     servers.http2(socket);
   };
@@ -161,7 +161,7 @@ function serveByVersion(socket: Socket, servers: HttpServers, timeoutMs: number)
 }
 
 async function shutDown(server: Server, servers: HttpServers, connections: ConnectionSet, timeoutMs: number): Promise<void> {
-  // Node removes the socket file with the server.
+  // Node removes the socket file when the server closes.
   const stopped = new Promise<void>((resolve) => {
     server.close(() => resolve());
   });
@@ -180,7 +180,7 @@ function assertPathFits(path: string): void {
   });
 }
 
-/** Not atomic: two daemons that start at the same instant are kept apart by their lock file. */
+/** Not atomic: a lock file serialises daemons that start at the same time. */
 async function removeStale(path: string, log: Logger): Promise<void> {
   try {
     if (!(await lstat(path)).isSocket()) {

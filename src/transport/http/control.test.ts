@@ -151,7 +151,7 @@ test("requestJson() revives the daemon's CoralError", async () => {
   expect(await failureOf(call(target, "/v1/echo/x", { method: "POST", body: "x".repeat(200_000) }))).toMatchObject({ code: "exhausted" });
 });
 
-test("requestJson() explains a daemon that is not running, one that is too slow, and a server that is not a daemon", async () => {
+test("requestJson() reports a daemon that is not running, one that is too slow, and a server that is not a daemon", async () => {
   await using dir = await temporaryDirectory();
   const path = join(dir.path, "s");
   const target: ControlTarget = { kind: "unix", path };
@@ -162,7 +162,7 @@ test("requestJson() explains a daemon that is not running, one that is too slow,
     expect(await failureOf(call(target, "/v1/never", { timeoutMs: 50 }))).toMatchObject({ code: "timeout" });
     expect(await failureOf(call(target, "/v1/never", { signal: AbortSignal.timeout(50) }))).toMatchObject({ code: "cancelled" });
   }
-  // The file is gone with its server.
+  // The server has removed the file.
   expect(await readdir(dir.path)).toEqual([]);
   const odd = createServer((socket) =>
     socket
@@ -207,7 +207,7 @@ test("startControlServer() refuses everyone when the system cannot identify the 
   expect(await failureOf(call({ kind: "unix", path }, "/healthz"))).toMatchObject({ code: "not-permitted" });
 });
 
-test("startControlServer() asks about a real descriptor", async () => {
+test("startControlServer() passes a valid descriptor", async () => {
   await using dir = await temporaryDirectory();
   const path = join(dir.path, "s");
   const descriptors: number[] = [];
@@ -265,7 +265,7 @@ test("startControlServer() does not remove a file that is not a socket", async (
   expect((await failureOf(start(join(dir.path, "d")))).code).toBe("already-exists");
 });
 
-test("startControlServer() cuts slow clients and closes within its drain time", async () => {
+test("startControlServer() disconnects slow clients and closes within its drain time", async () => {
   await using dir = await temporaryDirectory();
   const path = join(dir.path, "s");
   const server = await start(path, { headersTimeoutMs: 200, drainTimeoutMs: 100 });
@@ -278,7 +278,7 @@ test("startControlServer() cuts slow clients and closes within its drain time", 
   const startedAtMs = performance.now();
   await server.close();
   await server.close();
-  // Without the drain time it would wait for the request for ever.
+  // Without the drain time it would wait for the request forever.
   expect(performance.now() - startedAtMs).toBeLessThan(60_000);
   expect((await hanging).code).toBe("unavailable");
 });
@@ -297,7 +297,7 @@ test("requestJson() over TLS pins the authority by fingerprint and sends the tok
   expect(await failureOf(call(target, "/v1/who"))).toMatchObject({ code: "unavailable" });
 });
 
-test("requestRaw() gives the reply as it comes, with any status", async () => {
+test("requestRaw() returns the raw reply with any status", async () => {
   await using dir = await temporaryDirectory();
   const path = join(dir.path, "s");
   await using _server = await start(path);

@@ -1,4 +1,4 @@
-/** An agent's port for machines: plain HTTP/1.1 with /healthz, /readyz and /metrics. Everything else wants the unix socket. */
+/** An agent's HTTP port: plain HTTP/1.1 with /healthz, /readyz and /metrics. Everything else is on the unix socket. */
 
 import { createServer } from "node:http";
 import { CoralError } from "../../base/errors.ts";

@@ -1,7 +1,7 @@
 import { CoralError } from "../../base/errors.ts";
 import type { HttpRequest } from "./http-handler.ts";
 
-/** The whole body. Throws `exhausted` past `maxBytes` and `timeout` for a client that dawdles; the rest is then left unread. */
+/** Reads the whole body. Throws `exhausted` above `maxBytes`, and `timeout` for a slow client; the rest is then left unread. */
 export function readBody(request: HttpRequest, maxBytes: number, timeoutMs: number): Promise<Buffer> {
   return new Promise((resolve, reject) => {
     const chunks: Buffer[] = [];

@@ -1,4 +1,4 @@
-/** Requests and replies of the HTTP servers, for HTTP/1.1 and HTTP/2 alike. */
+/** Requests and replies of the HTTP servers, the same for HTTP/1.1 and HTTP/2. */
 
 import type { IncomingMessage, ServerResponse } from "node:http";
 import type { Http2ServerRequest, Http2ServerResponse } from "node:http2";
@@ -12,7 +12,7 @@ export type HttpResponse = ServerResponse | Http2ServerResponse;
 export type HttpHandler = (request: HttpRequest, response: HttpResponse, caller: Caller) => void;
 
 export interface SendErrorOptions {
-  /** For a request that was not read to its end: HTTP/1.1 closes the connection, HTTP/2 the stream. */
+  /** For a request that was not read completely: HTTP/1.1 closes the connection, HTTP/2 the stream. */
   closeConnection?: boolean;
 }
 
@@ -35,7 +35,7 @@ export function stopSending(response: Http2ServerResponse): void {
   response.stream.close();
 }
 
-/** HTTP has a more exact status than our error codes for these two. */
+/** For these two cases HTTP has a more specific status than our error codes. */
 function statusOf(error: CoralError): number {
   if (error.details["status"] === 405) return 405;
   if (error.details["maxBytes"] !== undefined) return 413;

@@ -21,7 +21,7 @@ async function serve(routes: Route[], caller: Caller, options: Partial<HttpRoute
     routes,
     authorize: (who, permission) => {
       checks.push([who, permission]);
-      if (who.kind === "anonymous") throw new CoralError({ code: "unauthenticated", message: "Cannot answer: who are you" });
+      if (who.kind === "anonymous") throw new CoralError({ code: "unauthenticated", message: "Cannot serve the request: unknown caller" });
       return { name: who.kind };
     },
     notReady: () => undefined,
@@ -72,7 +72,7 @@ test("createHttpRoutes() serves health to everyone and metrics to this machine",
   expect(elsewhere.checks).toEqual([[stranger, "read"]]);
 });
 
-test("createHttpRoutes() asks authorize() before it reads the body or runs the handler", async () => {
+test("createHttpRoutes() calls authorize() before it reads the body or runs the handler", async () => {
   let ran = false;
   const route: Route = {
     kind: "json",
@@ -110,7 +110,7 @@ test("createHttpRoutes() turns a bearer token into a caller, but never overrides
   expect(await (await fetch(`${agent.url}/who`, { headers })).json()).toMatchObject({ caller: { kind: "agent" } });
 });
 
-test("createHttpRoutes() lets a handler ask for more than the route's permission", async () => {
+test("createHttpRoutes() lets a handler require more than the route's permission", async () => {
   const route: Route = {
     kind: "json",
     method: "POST",
@@ -129,7 +129,7 @@ test.each([
   ["GET", "/who/", 404, "not-found"],
   ["POST", "/who", 405, "invalid"],
   ["DELETE", "/healthz", 405, "invalid"],
-])("createHttpRoutes() answers %s %s with %i in the one error form", async (method, path, status, code) => {
+])("createHttpRoutes() replies to %s %s with %i and the JSON error", async (method, path, status, code) => {
   await using server = await serve([whoRoute], local);
   const reply = await fetch(`${server.url}${path}`, { method });
   expect(reply.status).toBe(status);
@@ -168,7 +168,7 @@ test("createHttpRoutes() refuses bodies that are not JSON, by type and by conten
   });
 });
 
-test("createHttpRoutes() gives up on a body that does not come", async () => {
+test("createHttpRoutes() times out on a body that does not arrive", async () => {
   const route: Route = { kind: "json", method: "POST", path: "/x", permission: "read", handle: () => ({ kind: "json", value: 1 }) };
   await using server = await serve([route], local, { bodyTimeoutMs: 50 });
   const socket = connect(server.port, "127.0.0.1");
@@ -178,7 +178,7 @@ test("createHttpRoutes() gives up on a body that does not come", async () => {
   await once(socket.resume(), "close");
 });
 
-test("createHttpRoutes() hides what it did not expect from the caller and logs it", async () => {
+test("createHttpRoutes() hides unexpected errors from the caller and logs them", async () => {
   const route: Route = {
     kind: "json",
     method: "GET",

@@ -1,4 +1,4 @@
-/** A daemon's endpoints, the same on its unix socket, on loopback HTTP and on the TLS port. Authorisation happens here and nowhere else. */
+/** A daemon's endpoints, the same on its unix socket, on loopback HTTP and on the TLS port. The only place that authorises requests. */
 
 import {
   ConnectError,
@@ -19,7 +19,7 @@ import { toDetailedConnectError } from "./rpc-errors.ts";
 import { createRpcHandler, type RpcHandler } from "./rpc-handler.ts";
 import { sendWebResponse, webRequestOf } from "./web-request.ts";
 
-/** What a caller needs for a tool or endpoint; the tools declare the same. */
+/** The permission that a tool or endpoint requires; tools declare the same ones. */
 export type Permission = "read" | "debug" | "exec" | "admin";
 
 /** `public`: open to everyone (health only). `local`: open on this machine, `read` from elsewhere. */
@@ -37,9 +37,9 @@ export interface RouteContext {
   caller: Caller;
   /** Undefined on public routes. */
   principal: Principal | undefined;
-  /** Where the request comes from, for the audit: `socket pid=42`, `10.0.0.7:50123`. */
+  /** Origin of the request, for the audit: `socket pid=42`, `10.0.0.7:50123`. */
   from: string;
-  /** What the caller claims to be, for the audit; `llm` comes with the id of the question that the model is answering. */
+  /** What the caller claims to be, for the audit; `llm` has the id of the user's question. */
   through: { client: "cli" | "mcp" | "http" | "llm"; questionId: string };
   /** Values of `:name` parts of the path, decoded. */
   params: Readonly<Record<string, string>>;
@@ -68,7 +68,7 @@ export type Route =
       permission: RoutePermission;
       handle: (context: JsonRouteContext) => JsonReply | Promise<JsonReply>;
     }
-  /** For handlers written against the web's Request and Response (MCP). The body is read before; the reply may stream. */
+  /** For handlers with the web's Request and Response (MCP). The body is read first; the reply may stream. */
   | {
       kind: "web";
       methods: readonly string[];
@@ -89,9 +89,9 @@ type RpcRoute = Extract<Route, { kind: "rpc" }>;
 export interface HttpRoutesOptions {
   routes: Route[];
   authorize: Authorize;
-  /** `/readyz`: undefined when ready, otherwise why not. */
+  /** For `/readyz`: undefined when ready, otherwise the reason. */
   notReady: () => string | undefined;
-  /** `/metrics`, Prometheus text. */
+  /** For `/metrics`: Prometheus text. */
   metrics: () => Promise<string>;
   log: Logger;
   /** Default 4 MiB. */
@@ -123,7 +123,7 @@ export function createHttpRoutes(options: HttpRoutesOptions): HttpHandler {
     };
     if (rpcs.some((serve) => serve(request, response, createContextValues().set(openCallKey, openCall)))) return;
     const { route, params } = findRoute(routes, request, response, url);
-    // Before the body is read: a caller without permission must not fill our memory.
+    // Before the body is read: a caller without permission must not use memory.
     const context = await open(route.permission, params, disconnectSignal(response));
     const body = await readBody(request, limits.maxBodyBytes, limits.bodyTimeoutMs);
     if (route.kind === "web")
@@ -185,11 +185,11 @@ function findRoute(
   const found = matching.find(({ route }) => methodsOf(route).includes(request.method ?? ""));
   if (found) return found;
   if (matching.length === 0)
-    throw new CoralError({ code: "not-found", message: `Cannot answer ${request.method} "${pathname}": no such endpoint` });
+    throw new CoralError({ code: "not-found", message: `Cannot serve ${request.method} "${pathname}": no such endpoint` });
   response.setHeader("allow", matching.flatMap(({ route }) => methodsOf(route)).join(", "));
   throw new CoralError({
     code: "invalid",
-    message: `Cannot answer ${request.method} "${pathname}": the method is not allowed`,
+    message: `Cannot serve ${request.method} "${pathname}": method not allowed`,
     details: { status: 405 },
   });
 }
@@ -246,7 +246,7 @@ function withBearer(caller: Caller, request: HttpRequest): Caller {
   return token === undefined ? caller : { kind: "bearer", token, loopback: caller.loopback };
 }
 
-/** Claimed by the caller: helps to search the audit, proves nothing. */
+/** Claimed by the caller: useful to search the audit, but no proof. */
 function throughOf({ headers }: HttpRequest): RouteContext["through"] {
   const questionId = String(headers["coral-question"] ?? "");
   if (/^[\w-]{1,64}$/.test(questionId)) return { client: "llm", questionId };
@@ -258,7 +258,7 @@ function urlOf(request: HttpRequest): URL {
   const target = request.url ?? "";
   // Only the origin form is served; "//x" would be parsed as a host name.
   if (!/^\/(?!\/)/.test(target) || !URL.canParse(target, "http://localhost")) {
-    throw new CoralError({ code: "invalid", message: "Cannot answer the request: its target is not a path" });
+    throw new CoralError({ code: "invalid", message: "Cannot serve the request: its target is not a path" });
   }
   return new URL(target, "http://localhost");
 }
@@ -292,7 +292,7 @@ function parseJson(request: HttpRequest, body: Buffer): unknown {
   try {
     return JSON.parse(body.toString("utf8"));
   } catch (error) {
-    throw new CoralError({ code: "invalid", message: "Cannot read the request: its body is not JSON", cause: error });
+    throw new CoralError({ code: "invalid", message: "Cannot read the request: its body is not valid JSON", cause: error });
   }
 }
 
@@ -309,11 +309,11 @@ function sendReply(response: HttpResponse, reply: JsonReply): void {
   else sendBody(response, reply.status ?? 200, reply.contentType ?? "text/plain; charset=utf-8", reply.text);
 }
 
-/** CoralErrors are written for the caller; anything else is a bug, whose text is logged only. */
+/** CoralErrors are sent to the caller; anything else is a bug, and is only logged. */
 function shownError(error: unknown, onBug: (error: unknown) => void): CoralError {
   if (error instanceof CoralError) return error;
   onBug(error);
-  return new CoralError({ code: "internal", message: "Cannot answer the request: internal error; see the daemon's log" });
+  return new CoralError({ code: "internal", message: "Cannot serve the request: internal error; see the daemon's log" });
 }
 
 function fail(request: HttpRequest, response: HttpResponse, error: unknown, log: Logger): void {

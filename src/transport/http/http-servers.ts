@@ -1,4 +1,4 @@
-/** Node's HTTP/1.1 and HTTP/2 servers without a listener of their own: they serve connections that the caller has accepted. */
+/** Node's HTTP/1.1 and HTTP/2 servers without a listener: they serve connections that the caller has accepted. */
 
 import { createServer as createHttp1Server, type Server as Http1Server } from "node:http";
 import { createServer as createHttp2Server, type Http2Server, type Http2ServerRequest, type ServerHttp2Session } from "node:http2";
@@ -12,7 +12,7 @@ export interface HttpServersOptions {
   idleTimeoutMs: number;
   /** How often HTTP/1.1 timeouts are checked. Default: every second, or more often for shorter timeouts. */
   checkIntervalMs?: number;
-  /** `socket` is the connection that was handed over; an HTTP/2 request itself has only a proxy of it. */
+  /** `socket` is the accepted connection; an HTTP/2 request has only a proxy of it. */
   onRequest: (request: HttpRequest, response: HttpResponse, socket: Socket) => void;
   /** A client exceeded a timeout and was disconnected. */
   onTimeout: () => void;
@@ -26,10 +26,10 @@ export interface HttpServers {
 }
 
 export function createHttpServers(options: HttpServersOptions): HttpServers {
-  const underWay = new RequestsUnderWay();
-  const http1 = createServer1(options, underWay);
+  const inProgress = new RequestsInProgress();
+  const http1 = createServer1(options, inProgress);
   const sessions = new Map<ServerHttp2Session, Socket>();
-  const http2 = createServer2(options, underWay, sessions);
+  const http2 = createServer2(options, inProgress, sessions);
   return {
     http1: (socket) => void http1.emit("connection", socket),
     http2: (socket) => {
@@ -46,14 +46,14 @@ export function createHttpServers(options: HttpServersOptions): HttpServers {
       http1.close();
       http1.closeIdleConnections();
       for (const session of sessions.keys()) session.close();
-      await underWay.idle(timeoutMs);
+      await inProgress.idle(timeoutMs);
       http1.closeAllConnections();
       for (const session of sessions.keys()) session.destroy();
     },
   };
 }
 
-function createServer1(options: HttpServersOptions, underWay: RequestsUnderWay): Http1Server {
+function createServer1(options: HttpServersOptions, inProgress: RequestsInProgress): Http1Server {
   const server = createHttp1Server({
     maxHeaderSize: 16 * 1024,
     // Node rejects a headers timeout above the request timeout.
@@ -63,7 +63,7 @@ function createServer1(options: HttpServersOptions, underWay: RequestsUnderWay):
     connectionsCheckingInterval: options.checkIntervalMs ?? Math.min(1_000, options.headersTimeoutMs),
   });
   server.on("request", (request, response) => {
-    underWay.add(response);
+    inProgress.add(response);
     options.onRequest(request, response, request.socket);
   });
   server.on("clientError", (error: NodeJS.ErrnoException, socket) => {
@@ -78,14 +78,14 @@ function createServer1(options: HttpServersOptions, underWay: RequestsUnderWay):
     if (socket.writable) socket.end(`HTTP/1.1 ${status}\r\nConnection: close\r\nContent-Length: 0\r\n\r\n`);
     (socket as Socket).destroySoon();
   });
-  // Node starts its timeout checks on this event; without a listener of its own the server never emits it.
+  // Node starts its timeout checks on this event, which a server without a listener never emits.
   server.emit("listening");
   return server;
 }
 
 function createServer2(
   options: HttpServersOptions,
-  underWay: RequestsUnderWay,
+  inProgress: RequestsInProgress,
   sessions: ReadonlyMap<ServerHttp2Session, Socket>,
 ): Http2Server {
   const server = createHttp2Server({
@@ -97,7 +97,7 @@ function createServer2(
     const socket = session && sessions.get(session as ServerHttp2Session);
     // The connection was lost in the meantime.
     if (!socket) return;
-    underWay.add(response);
+    inProgress.add(response);
     watchBody(request, options);
     options.onRequest(request, response, socket);
   });
@@ -131,7 +131,7 @@ function watchIdle(session: ServerHttp2Session, options: HttpServersOptions): vo
 
 const bodyTimers = new WeakMap<HttpRequest, NodeJS.Timeout>();
 
-/** For a call that streams in both directions: its request may take as long as it likes. */
+/** For calls that stream in both directions, whose request may take any time. */
 export function liftRequestTimeout(request: HttpRequest): void {
   clearTimeout(bodyTimers.get(request));
 }
@@ -151,7 +151,7 @@ function watchBody(request: Http2ServerRequest, options: HttpServersOptions): vo
   stream.once("close", () => clearTimeout(timer));
 }
 
-class RequestsUnderWay {
+class RequestsInProgress {
   #count = 0;
   #onIdle: (() => void) | undefined;
 

@@ -1,7 +1,7 @@
 import type { AddressInfo, Server } from "node:net";
 import { CoralError } from "../../base/errors.ts";
 
-/** Listens on `port`, or on one of the `portSearch` ports after it when it is taken. Returns the port. */
+/** Listens on `port`, or on one of the `portSearch` ports after it if it is in use. Returns the port. */
 export async function listen(server: Server, host: string, port: number, portSearch: number): Promise<number> {
   const lastPort = port === 0 ? 0 : Math.min(port + portSearch, 65_535);
   for (let candidate = port; ; candidate++) {
@@ -36,9 +36,9 @@ function listenOnce(server: Server, host: string, port: number): Promise<void> {
 function listenError(host: string, port: number, lastPort: number, code: unknown, cause: unknown): CoralError {
   const range = lastPort > port ? `ports ${port} to ${lastPort}` : `port ${port}`;
   const reasons: Record<string, string> = {
-    EADDRINUSE: `${range} taken by another program; choose another with --port, or 0 for any`,
+    EADDRINUSE: `${range} in use by another program; choose another with --port, or 0 for any`,
     EADDRNOTAVAIL: "the address does not belong to this machine",
-    EACCES: "not permitted; ports below 1024 need privileges",
+    EACCES: "permission denied; ports below 1024 need privileges",
     ENOTFOUND: "the host name is unknown",
   };
   const why = reasons[String(code)] ?? (cause instanceof Error ? cause.message : String(cause));

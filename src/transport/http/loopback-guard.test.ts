@@ -7,7 +7,7 @@ function problem(headers: { host?: string; origin?: string }): string | undefine
 }
 
 test.each(["localhost", "localhost:9000", "127.0.0.1:9000", "127.1.2.3", "[::1]:9000", "LOCALHOST:1"])(
-  "loopbackProblem() lets Host %j pass",
+  "loopbackProblem() accepts Host %j",
   (host) => {
     expect(problem({ host })).toBeUndefined();
   },
@@ -24,11 +24,11 @@ test.each([
   "a b",
   "localhost/x",
   "[::2]",
-])("loopbackProblem() stops Host %j", (host) => {
+])("loopbackProblem() refuses Host %j", (host) => {
   expect(problem({ host })).toContain("Host header");
 });
 
-test("loopbackProblem() stops a request without Host", () => {
+test("loopbackProblem() refuses a request without Host", () => {
   expect(problem({})).toContain("Host header");
 });
 
@@ -41,6 +41,6 @@ test.each([
   ["", false],
   ["file://", false],
   ["http://localhost@evil.example", false],
-])("loopbackProblem() with Origin %j passes: %j", (origin, passes) => {
+])("loopbackProblem() accepts Origin %j: %j", (origin, passes) => {
   expect(problem({ host: "localhost:9000", origin }) === undefined).toBe(passes);
 });

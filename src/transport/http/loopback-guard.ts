@@ -1,12 +1,12 @@
 /**
- * Plain HTTP on loopback trusts every local program, and a browser is one that runs foreign code: a web page may point its own host name
- * at 127.0.0.1 (DNS rebinding) or just send requests there. So the request must name a loopback host, and so must its origin.
+ * Plain HTTP on loopback trusts every local program, including browsers, which run foreign code: a web page may point its host name at 127.0.0.1 (DNS
+ * rebinding) or just send requests there. So the Host header must name a loopback host, and so must the origin.
  */
 
 import { isLoopbackAddress } from "../trust/endpoint.ts";
 import type { HttpRequest } from "./http-handler.ts";
 
-/** Undefined when the request may pass, otherwise why not. */
+/** Undefined if the request is allowed, otherwise the reason. */
 export function loopbackProblem(request: HttpRequest): string | undefined {
   const { host, origin } = request.headers;
   if (host === undefined || !isLoopbackUrl(`http://${host}`))

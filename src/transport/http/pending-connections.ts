@@ -1,4 +1,4 @@
-/** Connections that have not finished their handshake: each has a deadline, and their number is bounded. */
+/** Connections that have not finished their handshake. Each has a deadline, and their number is bounded. */
 
 import type { Socket } from "node:net";
 
@@ -16,7 +16,7 @@ interface Entry {
 
 export class PendingConnections {
   readonly #options: PendingConnectionsOptions;
-  /** By the peer's address and port: a TLSSocket is a different object than the socket below it, but has the same peer. */
+  /** By the peer's address and port: a TLSSocket is another object than the socket below it, but has the same peer. */
   readonly #open = new Map<string, Entry>();
 
   constructor(options: PendingConnectionsOptions) {
@@ -38,7 +38,7 @@ export class PendingConnections {
     });
   }
 
-  /** The handshake is done. */
+  /** Call when the handshake is done. */
   settle(socket: Socket): void {
     this.#forget(peerOf(socket));
   }

@@ -25,8 +25,8 @@ function probe(port: number, change: Partial<ProbeRequest> = {}) {
   return probeEndpoint({ address: "127.0.0.1", port, timeoutMs: 10_000, signal: new AbortController().signal, ...change });
 }
 
-/** A port that nothing listens on and that cannot be listened on: that of a client connection. */
-async function deafPort(): Promise<number> {
+/** A port that no other program can listen on: the local port of a client connection. */
+async function closedPort(): Promise<number> {
   const client = connect(await listening(createServer()), "127.0.0.1");
   sockets.add(client);
   await once(client, "connect");
@@ -34,20 +34,23 @@ async function deafPort(): Promise<number> {
 }
 
 describe("probeEndpoint() by TCP", () => {
-  it("is fine when the connection is accepted, over IPv6 too", async () => {
+  it("is healthy when the connection is accepted, over IPv4 and IPv6", async () => {
     expect(await probe(await listening(createServer()))).toEqual({ kind: "fine", detail: "connection accepted" });
     expect(await probe(await listening(createServer(), "::1"), { address: "::1" })).toMatchObject({ kind: "fine" });
   });
 
   it("reports a port without a listener", async () => {
-    expect(await probe(await deafPort())).toEqual({ kind: "failed", reason: "refused", detail: "connection refused" });
+    expect(await probe(await closedPort())).toEqual({ kind: "failed", reason: "refused", detail: "connection refused" });
   });
 
-  it.each(["192.0.2.1", "8.8.8.8", "localhost", "example.com", ""])("refuses %j, which is not of this machine", async (address) => {
-    await expect(probe(1, { address })).rejects.toMatchObject({ code: "not-permitted" });
-  });
+  it.each(["192.0.2.1", "8.8.8.8", "localhost", "example.com", ""])(
+    "refuses %j, which is not an address of this machine",
+    async (address) => {
+      await expect(probe(1, { address })).rejects.toMatchObject({ code: "not-permitted" });
+    },
+  );
 
-  it("takes an address that is known to be of this machine's containers", async () => {
+  it("accepts an address of this machine's containers", async () => {
     // Documentation range: nothing responds, so that only the timeout can end it.
     const outcome = await probe(9, { address: "192.0.2.1", ownAddresses: ["192.0.2.1"], timeoutMs: 50 });
     expect(outcome.kind).toBe("failed");
@@ -63,7 +66,7 @@ describe("probeEndpoint() by HTTP", () => {
     [302, "fine"],
     [404, "failed"],
     [503, "failed"],
-  ])("takes status %d for %s", async (status, kind) => {
+  ])("judges status %d as %s", async (status, kind) => {
     const requests: unknown[] = [];
     const port = await served((request, response) => {
       requests.push([request.method, request.url, request.headers.host]);
@@ -83,23 +86,23 @@ describe("probeEndpoint() by HTTP", () => {
     await closed;
   });
 
-  it("gives up on a server that accepts and stays silent", async () => {
+  it("times out on a server that accepts and stays silent", async () => {
     expect(await probe(await listening(createServer()), { http, timeoutMs: 60 })).toEqual({
       kind: "failed",
       reason: "timeout",
-      detail: "no answer within 60 ms",
+      detail: "no response within 60 ms",
     });
   });
 
   it.each([
-    ["garbage", "\u0000\u0001SSH-2.0 hello\r\n", "the answer is not HTTP"],
-    ["an endless header", `HTTP/1.1 200 OK\r\nx: ${"a".repeat(100_000)}`, "the answer is not HTTP"],
-  ])("is not fooled by %s", async (_what, bytes, detail) => {
+    ["garbage", "\u0000\u0001SSH-2.0 hello\r\n", "the response is not HTTP"],
+    ["an endless header", `HTTP/1.1 200 OK\r\nx: ${"a".repeat(100_000)}`, "the response is not HTTP"],
+  ])("reports a failure for %s", async (_what, bytes, detail) => {
     const port = await listening(createServer((socket) => socket.on("error", () => undefined).write(bytes)));
     expect(await probe(port, { http })).toEqual({ kind: "failed", reason: "broken", detail });
   });
 
-  it("reports a cut connection, and plain HTTP where TLS was expected", async () => {
+  it("reports a closed connection, and plain HTTP instead of TLS", async () => {
     const cutting = await listening(createServer((socket) => socket.destroy()));
     expect(await probe(cutting, { http })).toMatchObject({ kind: "failed", reason: "broken" });
     const plain = await served((_request, response) => response.end());

@@ -1,4 +1,4 @@
-/** One look at a port of this very machine: does it accept a connection, does its health path answer well. Nothing else is ever called. */
+/** Checks a port of this machine once: does it accept a connection, and does its health path return a good status. Never contacts other machines. */
 
 import { type ClientRequest, type RequestOptions, request as requestHttp } from "node:http";
 import { connect, isIP } from "node:net";
@@ -7,12 +7,12 @@ import { CoralError } from "../../base/errors.ts";
 import { isLoopbackAddress } from "../trust/endpoint.ts";
 
 export interface ProbeRequest {
-  /** Of this machine; others are refused. */
+  /** An address of this machine; others are refused. */
   address: string;
   port: number;
-  /** Requested with GET; without it an accepted connection is enough. */
+  /** Path to GET; without it, an accepted connection is enough. */
   http?: { path: string; tls: boolean } | undefined;
-  /** For connecting and answering together. */
+  /** For connect and response together. */
   timeoutMs: number;
   signal: AbortSignal;
   /** Further addresses of this machine, such as those of its containers. */
@@ -24,7 +24,7 @@ export type ProbeOutcome =
   /** `refused`: nothing listens on this address; another address of the machine may work. */
   | { kind: "failed"; reason: "refused" | "timeout" | "status" | "broken"; detail: string };
 
-/** Rejects only when aborted or when the address is not of this machine; what the port does is the outcome. */
+/** Rejects only when aborted, or for an address of another machine; the behaviour of the port is the outcome. */
 export async function probeEndpoint(probe: ProbeRequest): Promise<ProbeOutcome> {
   assertOwn(probe);
   probe.signal.throwIfAborted();
@@ -67,7 +67,7 @@ async function probeHttp(probe: ProbeRequest, http: { path: string; tls: boolean
     path: http.path,
     method: "GET",
     agent: false,
-    // Servers pick a virtual host by it; the name of this machine's own address is the least surprising.
+    // Servers select a virtual host by this header; the address of this machine is the most likely default.
     headers: { host: `localhost:${port}`, "user-agent": "coral-agent", accept: "*/*", connection: "close" },
   } satisfies RequestOptions;
   const outgoing = await openRequest(options, http.tls);
@@ -75,7 +75,7 @@ async function probeHttp(probe: ProbeRequest, http: { path: string; tls: boolean
     const settle = (outcome: ProbeOutcome): void => {
       clearTimeout(timer);
       signal.removeEventListener("abort", onAbort);
-      // The body is of no interest, and may never end.
+      // The body is not needed, and may never end.
       outgoing.destroy();
       resolve(outcome);
     };
@@ -83,7 +83,7 @@ async function probeHttp(probe: ProbeRequest, http: { path: string; tls: boolean
     const onAbort = (): void => settle({ kind: "failed", reason: "broken", detail: "cancelled" });
     signal.addEventListener("abort", onAbort, { once: true });
     outgoing.once("response", (response) => {
-      // A reply that is cut off by us must not end the process.
+      // Aborting the reply emits an error, which must not end the process.
       response.on("error", () => undefined);
       const status = response.statusCode ?? 0;
       const detail = `HTTP ${status}`;
@@ -103,7 +103,7 @@ async function openRequest(options: RequestOptions, tls: boolean): Promise<Clien
 }
 
 function timedOut(timeoutMs: number): ProbeOutcome {
-  return { kind: "failed", reason: "timeout", detail: `no answer within ${timeoutMs} ms` };
+  return { kind: "failed", reason: "timeout", detail: `no response within ${timeoutMs} ms` };
 }
 
 const refusals: Record<string, string> = {
@@ -118,7 +118,7 @@ function failureOf(error: Error): ProbeOutcome {
   const refusal = refusals[code];
   if (refusal !== undefined) return { kind: "failed", reason: "refused", detail: refusal };
   if (code === "ECONNRESET") return { kind: "failed", reason: "broken", detail: "the connection was cut" };
-  if (code.startsWith("HPE_")) return { kind: "failed", reason: "broken", detail: "the answer is not HTTP" };
-  if (code.startsWith("ERR_SSL")) return { kind: "failed", reason: "broken", detail: "the answer is not TLS" };
+  if (code.startsWith("HPE_")) return { kind: "failed", reason: "broken", detail: "the response is not HTTP" };
+  if (code.startsWith("ERR_SSL")) return { kind: "failed", reason: "broken", detail: "the response is not TLS" };
   return { kind: "failed", reason: "broken", detail: code === "" ? "the connection failed" : `the connection failed: ${code}` };
 }

@@ -1,4 +1,4 @@
-/** Reads one address that a user named, such as the metrics of a program. No redirects, a bound on everything. */
+/** Reads a URL from the config, such as the metrics of a program. No redirects; time and size are bounded. */
 
 import { request as httpRequest, type IncomingMessage, type RequestOptions } from "node:http";
 import { request as httpsRequest } from "node:https";
@@ -17,7 +17,7 @@ export interface ReadUrlResult {
   body: string;
 }
 
-/** Throws `unavailable` when nothing answers or the answer is not 200, `timeout` when it takes too long, `exhausted` when it is too long. */
+/** Throws `unavailable` without a response or for a status other than 200, `timeout` if it takes too long, `exhausted` if it is too large. */
 export async function readUrl(options: ReadUrlOptions): Promise<ReadUrlResult> {
   const timeout = AbortSignal.timeout(options.timeoutMs);
   const signal = AbortSignal.any([options.signal, timeout]);
@@ -28,7 +28,7 @@ export async function readUrl(options: ReadUrlOptions): Promise<ReadUrlResult> {
     if (timeout.aborted && !options.signal.aborted)
       throw new CoralError({
         code: "timeout",
-        message: `Cannot read ${options.url}: no answer within ${options.timeoutMs} ms`,
+        message: `Cannot read ${options.url}: no response within ${options.timeoutMs} ms`,
         cause: error,
       });
     const why = error instanceof Error ? error.message : String(error);
@@ -41,7 +41,7 @@ async function read({ url, accept, maxBytes }: ReadUrlOptions, signal: AbortSign
   const { statusCode = 0, headers } = answer;
   if (statusCode !== 200) {
     answer.destroy();
-    throw new CoralError({ code: "unavailable", message: `Cannot read ${url}: it answered ${statusCode}` });
+    throw new CoralError({ code: "unavailable", message: `Cannot read ${url}: it returned HTTP ${statusCode}` });
   }
   const chunks: Buffer[] = [];
   let sizeBytes = 0;

@@ -6,7 +6,7 @@ import { createClientSession } from "../tunnel/session-transport.ts";
 import { ReceivedMemory } from "./received-memory.ts";
 
 const sizeBytes = 2_000_000;
-/** Each stream brings bytes that only it has. */
+/** Each stream has different bytes. */
 const contentOf = (name: string): Buffer => Buffer.alloc(sizeBytes, name);
 
 async function withSession(use: (session: ClientHttp2Session) => Promise<void>): Promise<void> {
@@ -44,7 +44,7 @@ async function readKept(stream: ClientHttp2Stream): Promise<Buffer[]> {
 }
 
 describe("ReceivedMemory", () => {
-  it("gives back what was read, when all of it is lent", async () => {
+  it("releases a buffer once all its parts were read", async () => {
     await withSession(async (session) => {
       const memory = new ReceivedMemory();
       const streams = ["/a", "/b"].map((path) => session.request({ ":path": path }));
@@ -57,7 +57,7 @@ describe("ReceivedMemory", () => {
     });
   });
 
-  it("leaves alone what another stream keeps", async () => {
+  it("keeps a buffer with a part that another stream keeps", async () => {
     await withSession(async (session) => {
       const memory = new ReceivedMemory();
       const lent = session.request({ ":path": "/a" });
@@ -73,7 +73,7 @@ describe("ReceivedMemory", () => {
     });
   });
 
-  it("leaves alone what waits in a stream that is paused", async () => {
+  it("keeps a buffer with a part queued in a paused stream", async () => {
     await withSession(async (session) => {
       const memory = new ReceivedMemory();
       const [lent, paused] = ["/a", "/b"].map((path) => session.request({ ":path": path })) as [ClientHttp2Stream, ClientHttp2Stream];

@@ -1,6 +1,6 @@
 /**
- * Releases the receive buffers of an HTTP/2 session as soon as all their parts have been read. Each read of the socket is one buffer, and every stream with
- * data in it gets a part. Left to the garbage collector, file transfers at full speed cause several full collections a second.
+ * Releases the receive buffers of an HTTP/2 session as soon as all their parts have been read. Each socket read fills one buffer, and every stream with
+ * data in it gets a part. With garbage collection alone, file transfers at full speed cause several full collections per second.
  */
 
 import type { ClientHttp2Session, ClientHttp2Stream } from "node:http2";
@@ -11,24 +11,24 @@ import { releaseBuffers } from "../../base/release-bytes.ts";
 const releasedAtOnce = 16;
 
 interface Piece {
-  /** Parts that streams hold and have not read yet. */
+  /** Parts that streams have not read yet. */
   unread: number;
-  /** A reader may keep a part of it. */
+  /** True if a reader may keep a part. */
   isKept: boolean;
 }
 
 export class ReceivedMemory {
-  /** Weak: what a stream had not read when it was destroyed stays counted. */
+  /** Weak, because parts that a stream had not read when it was destroyed stay counted. */
   readonly #pieces = new WeakMap<ArrayBuffer, Piece>();
-  /** The session may still parse this one, but none before it. */
+  /** The buffer that the session may still parse; earlier ones are parsed. */
   #newest: ArrayBuffer | undefined;
-  /** Open streams whose readers may keep what they read. */
+  /** Open streams whose readers may keep their parts. */
   #keepers = 0;
-  /** One of them closed: the piece that its last part came in may still be to come from the others. */
+  /** Such a stream has closed: parts of its last buffer may still be unread in other streams. */
   #hadKeeper = false;
   #spent: ArrayBuffer[] = [];
 
-  /** Call before the stream's first data arrive. */
+  /** Call before the stream's first data arrives. */
   keptBy(stream: ClientHttp2Stream): void {
     this.#keepers++;
     const newest = this.#newest && this.#pieces.get(this.#newest);
@@ -39,9 +39,9 @@ export class ReceivedMemory {
     });
   }
 
-  /** Call before the stream's first data arrive. Each part must then be passed to `read`, and not be used afterwards. */
+  /** Call before the stream's first data arrives. Each part must then be passed to `read`, and not be used afterwards. */
   lentTo(stream: ClientHttp2Stream): void {
-    // Before the stream may queue it: only here all parts pass in the order in which they came.
+    // Before the stream queues it: only here all parts pass in the order of their arrival.
     stream.push = (part: unknown, encoding?: BufferEncoding): boolean => {
       if (part instanceof Uint8Array) this.#arrived(part.buffer);
       return Readable.prototype.push.call(stream, part, encoding);

@@ -1,4 +1,4 @@
-/** CoralError to a Connect error and back, so that an error keeps its code and message across daemons. */
+/** Converts CoralErrors to Connect errors and back, so that errors keep their code and message across daemons. */
 
 import type { JsonObject } from "@bufbuild/protobuf";
 import { Code, ConnectError, type Interceptor } from "@connectrpc/connect";
@@ -47,7 +47,7 @@ export function toConnectError(error: unknown): ConnectError {
   return new ConnectError(coral.message, rpcCodes[coral.code], undefined, undefined, error);
 }
 
-/** As toConnectError, with everything that reviveConnectError needs to restore the error at a client of CommandService. */
+/** Like toConnectError, with all details, so that reviveConnectError can restore the error at a client of CommandService. */
 export function toDetailedConnectError(error: CoralError): ConnectError {
   const { code, message, details } = error;
   const value = { code, details: JSON.parse(JSON.stringify(details, jsonValue)) as JsonObject };
@@ -62,7 +62,7 @@ export function reviveConnectError(error: unknown): CoralError | undefined {
   return new CoralError({ code: detail.code, message: error.rawMessage, details: detail.details ?? {}, cause: error });
 }
 
-/** Messages of peers end up in logs and stored states: longer ones are cut. */
+/** Characters. Messages of peers are logged and stored; longer ones are truncated. */
 const maxMessageLength = 1_000;
 
 /** The CoralError for an error thrown by a call to another daemon. */
@@ -72,7 +72,7 @@ export function fromConnectError(error: unknown): CoralError {
   return new CoralError({ code: errorCodes[connect.code], message: connect.rawMessage.slice(0, maxMessageLength), cause: error });
 }
 
-/** On a server: what handlers throw, before or in the middle of a stream, passes through `toWire`. */
+/** For servers: converts errors of handlers with `toWire`, also in the middle of a stream. */
 export function errorsOnWire(toWire: (error: unknown) => unknown): Interceptor {
   return (next) => async (request) => {
     try {

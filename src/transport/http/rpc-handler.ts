@@ -11,10 +11,10 @@ import { coralErrorsOnWire, errorsOnWire } from "./rpc-errors.ts";
 
 export interface RpcHandlerOptions {
   routes: (router: ConnectRouter) => void;
-  /** Of one message. */
+  /** Limit of one message. */
   maxBodyBytes: number;
   interceptors?: Interceptor[];
-  /** What a caller sees of an error that a handler or interceptor threw. Default: CoralErrors keep their code and message, others are hidden. */
+  /** Converts an error of a handler or interceptor for the caller. Default: CoralErrors keep their code and message, others are hidden. */
   toWire?: (error: unknown) => unknown;
   log: Logger;
 }

@@ -2,11 +2,11 @@ import type { IncomingMessage, Server } from "node:http";
 import type { Socket } from "node:net";
 
 /**
- * Bounds the connections of an HTTP/1.1 server so that those which send nothing, or send slowly, cannot keep others out: above the limit the one
- * that has waited longest without a whole request is closed. A new connection is refused only if all others have requests that are being served.
+ * Bounds the connections of an HTTP/1.1 server so that silent or slow ones cannot block others. Above the limit, the connection that has waited longest
+ * without a complete request is closed. A new connection is refused only if all others have requests in progress.
  */
 export function limitConnections(server: Server, max: number): void {
-  /** Without a whole request, oldest first. */
+  /** Connections without a complete request, oldest first. */
   const waiting = new Set<Socket>();
   let open = 0;
   server.on("connection", (socket: Socket) => {
@@ -23,7 +23,7 @@ export function limitConnections(server: Server, max: number): void {
     }
     waiting.add(socket);
   });
-  // Listens first: others may take the request from its stream.
+  // Registered first, because other listeners may read the request.
   server.prependListener("request", (request: IncomingMessage, response) => {
     const { socket } = request;
     request.once("end", () => waiting.delete(socket));

@@ -1,4 +1,4 @@
-/** Node's request and response as the web's Request and Response, for handlers that are written against those. */
+/** Converts Node's request and response to the web's Request and Response. */
 
 import type { ServerResponse } from "node:http";
 import type { HttpRequest, HttpResponse } from "./http-handler.ts";
@@ -18,7 +18,7 @@ export function webRequestOf(request: HttpRequest, url: URL, body: Buffer, signa
 /** HTTP/2 forbids these, and HTTP/1.1 sets its own. */
 const connectionHeaders = new Set(["connection", "keep-alive", "transfer-encoding", "upgrade"]);
 
-/** Sends the reply as it comes, at the caller's pace; a caller who hangs up cancels the source. */
+/** Streams the reply with backpressure; when the caller hangs up, the source is cancelled. */
 export async function sendWebResponse(response: HttpResponse, reply: Response): Promise<void> {
   // The two response types have overloads that no union can call.
   const out = response as ServerResponse;
@@ -28,7 +28,7 @@ export async function sendWebResponse(response: HttpResponse, reply: Response): 
     out.end();
     return;
   }
-  // A stream of events may be silent at first; its headers are the answer that the client waits for.
+  // An event stream may be silent at first, and the client waits for the headers.
   out.flushHeaders();
   const reader = reply.body.getReader();
   const gone = new Promise<"gone">((resolve) => {

@@ -1,4 +1,4 @@
-/** Golden certificates: released agents and colonies hold such files, and must stay able to use them. */
+/** Golden certificates: released agents and colonies have such files, which must remain usable. */
 
 import { X509Certificate } from "node:crypto";
 import { writeFile } from "node:fs/promises";

@@ -99,7 +99,7 @@ test("issueColony() makes a server certificate with its own key and the CA behin
   expect(issued.certPem).toContain(authority.caPem);
 });
 
-test("openAuthority() names the problem of a bad file", async () => {
+test("openAuthority() reports what is wrong with a file", async () => {
   await using dir = await temporaryDirectory();
   await expect(openAuthority(dir.path, colonyId)).rejects.toMatchObject({
     code: "not-found",

@@ -23,7 +23,7 @@ export interface IssueAgentOptions {
   agentId: string;
   /** SubjectPublicKeyInfo, EC P-256; anything else is refused. */
   publicKeyDer: Uint8Array;
-  /** Life from now, milliseconds. The start is set back a day on top of that, for clocks that are stepped. */
+  /** Lifetime from now, milliseconds. The start is also backdated by a day, for clocks that are stepped. */
   ttlMs: number;
   nowMs: number;
 }
@@ -39,17 +39,17 @@ export interface IssueColonyOptions {
 export interface Authority {
   colonyId: string;
   caPem: string;
-  /** SHA-256 of the authority's certificate (DER), 64 hexadecimal digits; what tokens pin. */
+  /** SHA-256 of the authority's certificate (DER), 64 hexadecimal digits; tokens pin it. */
   fingerprint: string;
   issueAgent(options: IssueAgentOptions): Promise<IssuedCertificate>;
-  /** A fresh key and certificate for the colony's port. */
+  /** A new key and certificate for the colony's port. */
   issueColony(options: IssueColonyOptions): Promise<IssuedCertificate & { keyPem: string }>;
 }
 
 const authorityLifeMs = 10 * 365 * 86_400_000;
 const algorithm = { name: "ECDSA", namedCurve: "P-256", hash: "SHA-256" } as const;
 
-/** Makes the authority of a new colony. Refuses to overwrite one that is there. */
+/** Creates the authority of a new colony. Refuses to overwrite an existing one. */
 export async function createAuthority(
   directory: string,
   colonyId: string,
@@ -61,7 +61,7 @@ export async function createAuthority(
     if (await exists(path)) {
       throw new CoralError({
         code: "already-exists",
-        message: `Cannot make an authority in "${directory}": "${path}" is there already`,
+        message: `Cannot create an authority in "${directory}": "${path}" exists already`,
         details: { path },
       });
     }
@@ -86,7 +86,7 @@ export async function createAuthority(
   try {
     await writePrivateFile(certPath, pemOf(certificate), options.owner);
   } catch (error) {
-    // A key without certificate would only stand in the way of the next try.
+    // A key without certificate would block the next attempt.
     await rm(keyPath, { force: true });
     throw error;
   }
@@ -230,7 +230,7 @@ async function exists(path: string): Promise<boolean> {
     await access(path);
     return true;
   } catch {
-    // Whatever hides the file will also fail the write, with a message of its own.
+    // The cause will also fail the write, with its own message.
     return false;
   }
 }
@@ -242,7 +242,7 @@ async function readPart(path: string, colonyId: string): Promise<string> {
     const missing = error instanceof Error && "code" in error && error.code === "ENOENT";
     throw new CoralError({
       code: missing ? "not-found" : "unavailable",
-      message: `Cannot open the authority of colony "${colonyId}": "${path}" ${missing ? 'is missing; make the colony with "coral init"' : "cannot be read"}`,
+      message: `Cannot open the authority of colony "${colonyId}": "${path}" ${missing ? 'is missing; create the colony with "coral init"' : "cannot be read"}`,
       cause: error,
       details: { path },
     });

@@ -1,16 +1,16 @@
-/** The peer of a request, as far as the transport can identify it. */
+/** The peer of a request, as identified by the transport. */
 
 import { Code, ConnectError, type ContextKey, type ContextValues, createContextKey } from "@connectrpc/connect";
 
 export type Caller =
-  /** On the unix socket, uid checked: the daemon's owner or root. */
+  /** A caller on the unix socket with a checked uid: the daemon's owner or root. */
   | { kind: "local"; uid: number; pid: number }
-  /** Showed a certificate of this colony's authority that is valid now. */
+  /** Presented a valid certificate of this colony's authority. */
   | { kind: "agent"; agentId: string }
-  /** Sent `Authorization: Bearer …`; the token is not checked yet: that is `authorize`'s work. */
+  /** Sent `Authorization: Bearer …`. The token is not checked yet; `authorize` does that. */
   | { kind: "bearer"; token: string; loopback: boolean }
   | { kind: "anonymous"; loopback: boolean }
-  /** Showed a certificate that this colony does not accept. `reason` is fit to be shown to the caller. */
+  /** Presented a certificate that this colony does not accept. `reason` may be sent to the caller. */
   | { kind: "refused"; reason: string; loopback: boolean };
 
 /** The caller, for ConnectRouter services: `context.values.get(callerKey)`. */

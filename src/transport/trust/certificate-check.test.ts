@@ -40,7 +40,7 @@ test("checkAgentCertificate() accepts an agent whose colony's clock was stepped 
   expect(await verdict(ours, { ttlMs: hourMs, nowMs: nowMs + hourMs })).toMatchObject({ kind: "agent" });
 });
 
-test("checkAgentCertificate() names the problem", async () => {
+test("checkAgentCertificate() states the reason", async () => {
   const reason = async (...args: Parameters<typeof verdict>): Promise<unknown> => {
     const result = await verdict(...args);
     return result.kind === "refused" ? result.reason : result;
@@ -75,6 +75,6 @@ test("colonyCertificateProblem() accepts the colony and refuses everyone else", 
   expect(problem((await impostor.issueColony({ ttlMs: hourMs })).certPem)).toContain("signed by another authority");
   expect(problem((await other.issueColony({ ttlMs: hourMs })).certPem)).toContain('it is colony "bank-prod-ffffff"');
   expect(problem((await ours.issueColony({ ttlMs: hourMs, nowMs: nowMs - 2 * hourMs })).certPem)).toContain("expired on");
-  // An agent of the same colony must not be able to pose as the colony.
+  // An agent of the same colony must not be able to impersonate the colony.
   expect(problem((await issueIdentity(ours, "web-1")).certPem)).toBe('its certificate is not a colony\'s (it is agent "web-1")');
 });

@@ -1,6 +1,6 @@
 /**
- * Checks a peer's certificate instead of the TLS library, which only accepts or rejects, so that a refusal can name the problem. It
- * covers all that matters for a chain of exactly two: authority → leaf. The handshake itself has proved that the peer has the key.
+ * Checks a peer's certificate instead of the TLS library, which only accepts or rejects, so that a refusal can state the reason. Covers everything
+ * that is relevant for a chain of exactly two: authority → leaf. The handshake has already proved that the peer has the key.
  */
 
 import type { X509Certificate } from "node:crypto";
@@ -12,7 +12,7 @@ const serverAuth = "1.3.6.1.5.5.7.3.1";
 export type AgentCertificate =
   | { kind: "agent"; agentId: string; notAfterMs: number }
   | { kind: "missing" }
-  /** `reason` completes "the certificate …" and is fit to be shown to the peer. */
+  /** `reason` completes "the certificate …" and may be sent to the peer. */
   | { kind: "refused"; reason: string };
 
 export interface AgentCheck {
@@ -22,13 +22,13 @@ export interface AgentCheck {
   isRevoked: (agentId: string) => boolean;
 }
 
-/** The colony's question: which agent is this? */
+/** For the colony: which agent is this? */
 export function checkAgentCertificate(certificate: X509Certificate | undefined, check: AgentCheck): AgentCertificate {
   if (!certificate) return { kind: "missing" };
   const refused = (reason: string): AgentCertificate => ({ kind: "refused", reason });
   const chain = chainProblem(certificate, check.authority, check.nowMs);
   const id = spiffeIdOf(certificate);
-  // For an agent of another colony this is the likelier mistake and the more useful message than an unknown authority.
+  // For an agent of another colony this is more helpful than "unknown authority".
   if (id && id.colonyId !== check.colonyId) {
     return refused(
       `the certificate is for colony "${id.colonyId}", this is "${check.colonyId}"${chain?.kind === "authority" ? `; it is ${chain.text}` : ""}`,
@@ -42,12 +42,12 @@ export function checkAgentCertificate(certificate: X509Certificate | undefined, 
 
 export interface ColonyCheck {
   authority: X509Certificate;
-  /** Any colony of this authority when absent: an authority serves one colony only. */
+  /** Absent: any colony of this authority, which has only one. */
   colonyId?: string | undefined;
   nowMs: number;
 }
 
-/** The client's question: is this our colony? Undefined when it is, otherwise why not. */
+/** For clients: is this our colony? Undefined if it is, otherwise the reason. */
 export function colonyCertificateProblem(certificate: X509Certificate, check: ColonyCheck): string | undefined {
   const chain = chainProblem(certificate, check.authority, check.nowMs);
   const id = spiffeIdOf(certificate);

@@ -1,7 +1,7 @@
 import { createHash, X509Certificate } from "node:crypto";
 import type { DetailedPeerCertificate, TLSSocket } from "node:tls";
 
-/** How far the start of a certificate lies before its issue, milliseconds: a clock that is set back must not lock anyone out. */
+/** How far certificates are backdated, milliseconds, so that a clock that is set back locks nobody out. */
 export const backdateMs = 86_400_000;
 
 /** SHA-256 of a certificate's DER bytes, as 64 lower-case hexadecimal digits. */
@@ -24,7 +24,7 @@ export function presentedChain(socket: TLSSocket): X509Certificate[] {
   return chain;
 }
 
-/** The peer's own certificate. */
+/** The peer's leaf certificate. */
 export function presentedCertificate(socket: TLSSocket): X509Certificate | undefined {
   // An empty object means "none", null a closed connection.
   const certificate = socket.getPeerCertificate() as { raw?: Buffer } | null;

@@ -53,7 +53,7 @@ test("dialTls() connects to the colony by authority and by fingerprint", async (
   byFingerprint.destroy();
 });
 
-test("dialTls() knows the colony at an address that is not in its certificate", async () => {
+test("dialTls() accepts the colony at an address that is not in its certificate", async () => {
   await using dir = await temporaryDirectory();
   const ours = await createAuthority(dir.path, colonyId);
   const { caPem, fingerprint } = ours;
@@ -68,7 +68,7 @@ test("dialTls() knows the colony at an address that is not in its certificate", 
   }
 });
 
-test("dialTls() refuses a server of another authority, of another colony, and an agent that poses as a colony", async () => {
+test("dialTls() refuses a server of another authority, of another colony, and an agent that impersonates a colony", async () => {
   await using dir = await temporaryDirectory();
   const ours = await createAuthority(join(dir.path, "a"), colonyId);
   const impostor = await createAuthority(join(dir.path, "b"), colonyId);
@@ -82,7 +82,7 @@ test("dialTls() refuses a server of another authority, of another colony, and an
   expect(wrongAuthority.message).toContain(`signed by another authority "coral colony ${colonyId}"`);
   expect((await failure({ endpoint: foreignServer.endpoint, trust: pin })).message).toContain("other CA fingerprint");
 
-  // The impostor also shows our (public) CA certificate, in the hope that a hash in the chain is enough.
+  // The impostor also sends our (public) CA certificate, in case a matching hash in the chain is enough.
   const mixed = foreign.certPem.slice(0, foreign.certPem.indexOf("-----END CERTIFICATE-----")) + `-----END CERTIFICATE-----\n${ours.caPem}`;
   await using mixedServer = await serve(tlsServer({ cert: mixed, key: foreign.keyPem }));
   expect((await failure({ endpoint: mixedServer.endpoint, trust: pin })).code).toBe("unauthenticated");
@@ -103,7 +103,7 @@ test("dialTls() refuses a server of another authority, of another colony, and an
   expect((await failure({ endpoint: oldServer.endpoint, trust: pin })).message).toContain("expired on");
 });
 
-test("dialTls() explains why it cannot connect", async () => {
+test("dialTls() reports why it cannot connect", async () => {
   await using dir = await temporaryDirectory();
   const ours = await createAuthority(dir.path, colonyId);
   const trust = { kind: "authority", caPem: ours.caPem, colonyId } as const;

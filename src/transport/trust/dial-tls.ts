@@ -8,11 +8,11 @@ import { colonyCertificateProblem } from "./certificate-check.ts";
 import { fingerprintOf, presentedChain } from "./certificates.ts";
 import { parseEndpoint } from "./endpoint.ts";
 
-/** How to recognise the colony. */
+/** How to authenticate the colony. */
 export type ServerTrust =
-  /** Members have the authority's certificate. */
+  /** Members, which have the authority's certificate. */
   | { kind: "authority"; caPem: string; colonyId: string }
-  /** Others have its SHA-256 from a token; the server must present the authority's certificate. */
+  /** Others, which have its SHA-256 from a token; the server must present the authority's certificate. */
   | { kind: "fingerprint"; caFingerprint: string; colonyId?: string | undefined };
 
 export interface DialTlsOptions {
@@ -22,13 +22,13 @@ export interface DialTlsOptions {
   alpn: "coral-tunnel/1" | "h2" | "http/1.1";
   clientCertificate?: { certPem: string; keyPem: string };
   signal?: AbortSignal | undefined;
-  /** For connecting and the handshake. Default 10 s. */
+  /** For connect and handshake. Default 10 s. */
   timeoutMs?: number | undefined;
 }
 
 /**
- * The open connection; the caller owns it. Nothing has been written to it, so no secret can reach a wrong server. Throws `unavailable` when
- * nothing responds and `unauthenticated` when the wrong server does.
+ * Returns the open connection; the caller owns it. Nothing has been written to it, so no secret can reach a wrong server. Throws `unavailable` if
+ * nothing responds, and `unauthenticated` if the wrong server does.
  */
 export async function dialTls(options: DialTlsOptions): Promise<TLSSocket> {
   const socket = await handshake(options);
@@ -54,11 +54,11 @@ function handshake(options: DialTlsOptions): Promise<TLSSocket> {
       port,
       minVersion: "TLSv1.3",
       ALPNProtocols: [alpn],
-      // verifyServer decides: it can name the problem, checks the SPIFFE id instead of the host name, and always runs.
+      // verifyServer decides: it states the reason, checks the SPIFFE id instead of the host name, and always runs.
       rejectUnauthorized: false,
-      // A colony is reached by names and addresses that are not in its certificate: behind NAT, a load balancer, a new address.
+      // A colony may be reached by names and addresses that are not in its certificate: behind NAT or a load balancer, or after a move.
       checkServerIdentity: () => undefined,
-      // The authorities of the system do not count, only the colony's own.
+      // Only the colony's authority is trusted, not the system's.
       ca: trust.kind === "authority" ? [trust.caPem] : [],
       ...(isIP(host) ? {} : { servername: host }),
       ...(clientCertificate ? { cert: clientCertificate.certPem, key: clientCertificate.keyPem } : {}),
@@ -75,7 +75,7 @@ function handshake(options: DialTlsOptions): Promise<TLSSocket> {
       socket.destroy();
       reject(error);
     };
-    const timer = setTimeout(() => fail(dialError("timeout", endpoint, `no answer within ${timeoutMs} ms`)), timeoutMs);
+    const timer = setTimeout(() => fail(dialError("timeout", endpoint, `no response within ${timeoutMs} ms`)), timeoutMs);
     const onAbort = (): void => fail(cancelled(endpoint, signal));
     const onError = (error: Error): void => fail(explain(endpoint, error));
     const onClose = (): void => fail(dialError("unavailable", endpoint, "the connection was closed during the TLS handshake"));
@@ -96,25 +96,24 @@ function verifyServer(socket: TLSSocket, options: DialTlsOptions): void {
   if (!leaf) throw refuse("the server showed no certificate");
   const authority =
     trust.kind === "authority" ? new X509Certificate(trust.caPem) : chain.find((one) => fingerprintOf(one.raw) === trust.caFingerprint);
-  if (!authority)
-    throw refuse("its authority does not match the token (other CA fingerprint): this is another colony, or a man in the middle");
+  if (!authority) throw refuse("its authority does not match the token (other CA fingerprint): another colony, or a man in the middle");
   const problem = colonyCertificateProblem(leaf, { authority, colonyId: trust.colonyId, nowMs: Date.now() });
   if (problem !== undefined) throw refuse(problem);
-  // The TLS library's own verdict, where it knows the authority too: never weaker than ours alone.
+  // Also require the TLS library's own check, if it knows the authority.
   if (trust.kind === "authority" && !socket.authorized) {
     throw refuse(`its certificate was refused (${String(socket.authorizationError)})`);
   }
   if (socket.alpnProtocol !== alpn)
-    throw dialError("unsupported", endpoint, `the server does not speak "${alpn}"; is it a colony of this version`);
+    throw dialError("unsupported", endpoint, `the server does not support "${alpn}"; check that it is a colony of this version`);
 }
 
 const connectErrors: Record<string, string> = {
-  ECONNREFUSED: "nothing is listening there; is the colony running",
+  ECONNREFUSED: "nothing is listening there; check that the colony is running",
   EHOSTUNREACH: "the host cannot be reached",
   ENETUNREACH: "the network cannot be reached",
   ETIMEDOUT: "no answer",
   ENOTFOUND: "the host name is unknown",
-  EAI_AGAIN: "the host name cannot be looked up now",
+  EAI_AGAIN: "the host name cannot be resolved now",
   ECONNRESET: "the connection was cut",
   ERR_SSL_WRONG_VERSION_NUMBER: "the server does not speak TLS on this port",
   ERR_SSL_TLSV1_ALERT_PROTOCOL_VERSION: "the server does not speak TLS 1.3",
@@ -122,7 +121,7 @@ const connectErrors: Record<string, string> = {
   ERR_SSL_UNSUPPORTED_PROTOCOL: "the server does not speak TLS 1.3",
 };
 
-/** The CoralError for a socket error on the way to a colony, also for one after the handshake: a TLS 1.3 server refuses late. */
+/** The CoralError for a socket error of a connection to a colony. It may occur after the handshake, when a TLS 1.3 server refuses the client. */
 export function explain(endpoint: string, error: Error): CoralError {
   const code = "code" in error && typeof error.code === "string" ? error.code : "";
   // Node tries all addresses of a name and reports them together.

@@ -5,7 +5,7 @@ test.each([
   ["127.0.0.1:9000", "127.0.0.1", 9000],
   ["colony.example:443", "colony.example", 443],
   ["[::1]:9000", "::1", 9000],
-])("parseEndpoint(%j) gives host and port", (text, host, port) => {
+])("parseEndpoint(%j) returns host and port", (text, host, port) => {
   expect(parseEndpoint(text)).toEqual({ host, port });
 });
 

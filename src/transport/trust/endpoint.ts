@@ -1,4 +1,4 @@
-/** Where a colony is: `host:port`, as it stands in tokens and configs. */
+/** Address of a colony: `host:port`, as in tokens and configs. */
 
 import { CoralError } from "../../base/errors.ts";
 
@@ -8,7 +8,7 @@ export interface Endpoint {
   port: number;
 }
 
-/** Throws `invalid`. IPv6 addresses stand in brackets. */
+/** Throws `invalid`. IPv6 addresses are in brackets. */
 export function parseEndpoint(text: string): Endpoint {
   const match = /^(?:\[([0-9A-Fa-f:.]+)\]|([^\s:/[\]@]+)):(\d{1,5})$/.exec(text);
   const host = match?.[1] ?? match?.[2];

@@ -1,4 +1,4 @@
-/** An authority, an agent and a colony as a released build made them. The keys were made for tests and are used nowhere else. */
+/** An authority, an agent and a colony, created by a released build. The keys are for tests only. */
 
 import { hash, X509Certificate } from "node:crypto";
 import { readFileSync } from "node:fs";

@@ -13,7 +13,7 @@ const publicKey = createPublicKey(createPrivateKey(agentKey));
 const input = { colonyId, agentId, publicKeyDer: publicKey.export({ type: "spki", format: "der" }) };
 const dayMs = 86_400_000;
 
-/** What colony.proto states for JoinRequest.proof. */
+/** The text that colony.proto specifies for JoinRequest.proof. */
 const signedText = `coral-join
 shop-prod-0a1b2c
 web-1-0badcafe

@@ -53,7 +53,7 @@ test("saveIdentity() and loadIdentity() keep names and times, and renewal is due
   for (const file of await readdir(directory)) expect((await stat(join(directory, file))).mode & 0o777).toBe(0o600);
 });
 
-test("loadIdentity() finishes a key change that was cut short, at either point", async () => {
+test("loadIdentity() completes an interrupted key change, at either point", async () => {
   await using dir = await temporaryDirectory();
   const authority = await createAuthority(join(dir.path, "ca"), colonyId);
   const directory = join(dir.path, "identity");
@@ -61,12 +61,12 @@ test("loadIdentity() finishes a key change that was cut short, at either point",
   const renewed = await issueIdentity(authority, "web-1");
   await saveIdentity(directory, old);
 
-  // Cut before the certificate: the old pair counts.
+  // Interrupted before the certificate: the old pair is used.
   await writeFile(join(directory, "key.next.pem"), renewed.keyPem);
   expect((await loadIdentity(directory))?.keyPem).toBe(old.keyPem);
   expect(await checkIdentity(directory, { colonyId, nowMs: Date.now() })).toMatchObject({ kind: "usable" });
 
-  // Cut after it: the new pair counts.
+  // Interrupted after it: the new pair is used.
   await writeFile(join(directory, "cert.pem"), renewed.certPem);
   expect((await loadIdentity(directory))?.keyPem).toBe(renewed.keyPem);
   expect(await readFile(join(directory, "key.pem"), "utf8")).toBe(renewed.keyPem);
@@ -74,7 +74,7 @@ test("loadIdentity() finishes a key change that was cut short, at either point",
   expect(await checkIdentity(directory, { colonyId, nowMs: Date.now() })).toMatchObject({ kind: "usable" });
 });
 
-test("checkIdentity() explains each way in which an identity is unusable", async () => {
+test("checkIdentity() reports each reason for which an identity is unusable", async () => {
   await using dir = await temporaryDirectory();
   const authority = await createAuthority(join(dir.path, "ca"), colonyId);
   const foreign = await createAuthority(join(dir.path, "ca2"), colonyId);
@@ -99,7 +99,7 @@ test("checkIdentity() explains each way in which an identity is unusable", async
     problem: "not-yet-valid",
     message: expect.stringContaining("clock"),
   });
-  // An hour back is what clocks do.
+  // Clocks may be set back by an hour.
   expect(await problemOf({ nowMs: nowMs - hourMs })).toMatchObject({ kind: "usable" });
 
   await writeFile(join(directory, "key.pem"), generateKey().keyPem);

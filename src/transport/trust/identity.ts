@@ -15,7 +15,7 @@ export interface AgentKey {
   publicKeyDer: Buffer;
 }
 
-/** What an agent shows to its colony, and what it trusts. */
+/** The certificate that an agent presents to its colony, and the authority that it trusts. */
 export interface Identity {
   agentId: string;
   colonyId: string;
@@ -38,13 +38,13 @@ export interface ProofInput {
   publicKeyDer: Uint8Array;
 }
 
-/** A fresh key, in memory only. */
+/** A new key, in memory only. */
 export function generateKey(): AgentKey {
   const { privateKey } = generateKeyPairSync("ec", { namedCurve: "P-256" });
   return agentKeyOf(privateKey);
 }
 
-/** The key in `directory`, or a new one stored there. Kept over failed joins, so that a retry shows the same key. */
+/** The key in `directory`, or a new one stored there. Kept across failed joins, so that a retry uses the same key. */
 export async function createKey(directory: string, owner?: FileOwner): Promise<AgentKey> {
   const { keyPath } = pathsIn(directory);
   const stored = await readIfThere(keyPath);
@@ -54,7 +54,7 @@ export async function createKey(directory: string, owner?: FileOwner): Promise<A
   return key;
 }
 
-/** ECDSA-SHA256 over the text that colony.proto states for JoinRequest.proof. */
+/** ECDSA-SHA256 over the text that colony.proto specifies for JoinRequest.proof. */
 export function proofOf(keyPem: string, input: ProofInput): Buffer {
   return sign("sha256", proofText(input), keyPem);
 }
@@ -65,12 +65,12 @@ export function isProofValid(proof: Uint8Array, input: ProofInput): boolean {
     const key = createPublicKey({ key: Buffer.from(input.publicKeyDer), format: "der", type: "spki" });
     return isP256(key) && verify("sha256", proofText(input), key, proof);
   } catch {
-    // Foreign bytes that are no key at all.
+    // Not a key.
     return false;
   }
 }
 
-/** Stores what Join or Renew returned. A crash at any point leaves a usable pair. */
+/** Stores the result of Join or Renew. A crash at any point leaves a usable pair. */
 export async function saveIdentity(
   directory: string,
   files: { keyPem: string; certPem: string; caPem: string },
@@ -83,20 +83,20 @@ export async function saveIdentity(
     await writePrivateFile(certPath, files.certPem, owner);
     return identity;
   }
-  // Key and certificate cannot change in one step. The new key waits beside the old one until its certificate is there; see readFiles.
+  // Key and certificate cannot change in one step. The new key is stored next to the old one until its certificate is written; see readFiles.
   await writePrivateFile(nextKeyPath, files.keyPem, owner);
   await writePrivateFile(certPath, files.certPem, owner);
   await rename(nextKeyPath, keyPath);
   return identity;
 }
 
-/** Reads the files; undefined when the agent has not joined yet. Throws `corrupt` when they cannot be understood. Does not judge: see checkIdentity. */
+/** Reads the files; undefined if the agent has not joined yet. Throws `corrupt` for invalid files. Does not validate the identity; see checkIdentity. */
 export async function loadIdentity(directory: string): Promise<Identity | undefined> {
   const files = await readFiles(directory);
   return files && identityOf(directory, files);
 }
 
-/** Whether the stored identity can be used for `colonyId` (any when absent), and exactly why not. Never throws for bad files. */
+/** Whether the stored identity can be used for `colonyId` (absent: any), with the exact reason if not. Never throws for invalid files. */
 export async function checkIdentity(directory: string, expected: { colonyId?: string; nowMs: number }): Promise<IdentityCheck> {
   const unusable = (problem: IdentityProblem, why: string): IdentityCheck => {
     return { kind: "unusable", problem, message: `Cannot use the agent's identity in "${directory}": ${why}` };
@@ -107,18 +107,18 @@ export async function checkIdentity(directory: string, expected: { colonyId?: st
   } catch (error) {
     return { kind: "unusable", problem: "damaged", message: CoralError.from(error).message };
   }
-  if (!identity) return unusable("missing", "there is none yet; join a colony with a join token");
+  if (!identity) return unusable("missing", "it does not exist yet; join a colony with a join token");
   const leaf = new X509Certificate(identity.certPem);
   const ca = new X509Certificate(identity.caPem);
   if (!leaf.checkPrivateKey(createPrivateKey(identity.keyPem)))
-    return unusable("key-mismatch", "the key is not the certificate's; join the colony again");
+    return unusable("key-mismatch", "the key does not match the certificate; join the colony again");
   if (!leaf.checkIssued(ca) || !leaf.verify(ca.publicKey)) {
     return unusable("other-authority", "the certificate was not signed by the stored authority; join the colony again");
   }
   if (expected.colonyId !== undefined && identity.colonyId !== expected.colonyId) {
     return unusable(
       "wrong-colony",
-      `it is for colony "${identity.colonyId}", not "${expected.colonyId}"; join that colony with a token of its own`,
+      `it is for colony "${identity.colonyId}", not "${expected.colonyId}"; join that colony with one of its tokens`,
     );
   }
   if (expected.nowMs < identity.notBeforeMs) {
@@ -148,7 +148,7 @@ async function readFiles(directory: string): Promise<IdentityFiles | undefined> 
   let keyPem = await readIfThere(keyPath);
   const nextKeyPem = await readIfThere(nextKeyPath);
   if (nextKeyPem !== undefined && isKeyOf(nextKeyPem, certPem)) {
-    // A crash in saveIdentity between certificate and key: finish it.
+    // saveIdentity crashed between certificate and key: complete the change.
     await rename(nextKeyPath, keyPath);
     keyPem = nextKeyPem;
   }
@@ -197,7 +197,7 @@ function isKeyOf(keyPem: string, certPem: string): boolean {
   try {
     return new X509Certificate(certPem).checkPrivateKey(createPrivateKey(keyPem));
   } catch {
-    // Either is damaged; the caller reads both again to find out which.
+    // One of them is damaged; the caller reads both again to find out which.
     return false;
   }
 }

@@ -1,4 +1,4 @@
-/** Key and certificate files: 0600 in a 0700 directory, written whole or not at all. */
+/** Key and certificate files: 0600 in a 0700 directory, written atomically. */
 
 import { randomBytes } from "node:crypto";
 import { closeSync, constants, openSync } from "node:fs";
@@ -9,11 +9,11 @@ import { type FileOwner, handOver, inDirectory } from "../../base/open-owned.ts"
 
 export type { FileOwner };
 
-/** Replaces the file in one step and makes it durable. Makes missing directories, 0700. */
+/** Replaces the file atomically and durably. Creates missing directories with mode 0700. */
 export async function writePrivateFile(path: string, content: string, owner?: FileOwner): Promise<void> {
   try {
     await makeDirectory(dirname(path), owner);
-    // For a user, without following that user's links: see `openOwned`.
+    // If another user owns the file, that user's links are not followed; see `openOwned`.
     if (owner) await inDirectory(dirname(path), (directory) => replaceFile(directory, basename(path), content, owner));
     else await replaceFile(dirname(path), basename(path), content);
   } catch (error) {

@@ -5,7 +5,7 @@ import { CoralError } from "../../base/errors.ts";
 
 export type SpiffeId = { kind: "colony"; colonyId: string } | { kind: "agent"; colonyId: string; agentId: string };
 
-// Neither may hold a character with a meaning in a URI or in the text form of a subject alternative name.
+// Neither may contain a character with a meaning in a URI or in the text form of a subject alternative name.
 const idPattern = /^[A-Za-z0-9][A-Za-z0-9._-]{0,127}$/;
 
 /** Throws `invalid` for an id that cannot be put into a certificate. */
@@ -29,14 +29,14 @@ export function parseSpiffeId(uri: string): SpiffeId | undefined {
   return agentId !== undefined && idPattern.test(agentId) ? { kind: "agent", colonyId, agentId } : undefined;
 }
 
-/** The one SPIFFE id of a certificate. Undefined when there is none, or more than one: then it would be a guess. */
+/** The SPIFFE id of a certificate. Undefined if there is none, or more than one, which would be ambiguous. */
 export function spiffeIdOf(certificate: X509Certificate): SpiffeId | undefined {
   const uris = uriNamesOf(certificate.subjectAltName ?? "");
   const [only, ...others] = uris;
   return only === undefined || others.length > 0 ? undefined : parseSpiffeId(only);
 }
 
-/** The URIs in `DNS:a, URI:b, IP Address:c`. Node writes a value that holds a separator as a JSON string; such a one is skipped whole. */
+/** The URIs in `DNS:a, URI:b, IP Address:c`. Node writes a value with a separator as a JSON string, which is skipped completely. */
 export function uriNamesOf(subjectAltName: string): string[] {
   const names = subjectAltName.matchAll(/(?:^|, )([A-Za-z0-9 .]+):("(?:[^"\\]|\\.)*"|[^,]*)/gy);
   return [...names].filter(([, type, value]) => type === "URI" && value?.startsWith('"') === false).map(([, , value]) => value ?? "");

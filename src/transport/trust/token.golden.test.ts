@@ -1,4 +1,4 @@
-/** Golden tokens: people keep them in files and secrets, and a colony stores the hash of their secret. */
+/** Golden tokens: users keep them in files and secrets, and a colony stores the hash of their secret. */
 
 import { describe, expect, it } from "vitest";
 import { formatToken, hashSecret, parseToken, type Token } from "./token.ts";
@@ -33,7 +33,7 @@ describe.each<[Token["kind"], string]>([
 });
 
 describe("hashSecret()", () => {
-  it("gives the hash that colonies have stored", () => {
+  it("returns the hash that colonies have stored", () => {
     expect(hashSecret(common.secret)).toBe("53c90ed83c02ae89d5aa748975ed3b64af5e67792f82a5a9792659be215a5255");
   });
 });

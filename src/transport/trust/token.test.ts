@@ -30,17 +30,17 @@ test("parseToken() reads what formatToken() wrote, with white space around it", 
 test.each([
   ["", "it is empty"],
   ["   ", "it is empty"],
-  ["coral_jo", "it is cut off"],
-  ["coral_join_", "it is cut off"],
+  ["coral_jo", "it is truncated"],
+  ["coral_join_", "it is truncated"],
   ["hunter2", 'does not begin with "coral_join_"'],
-  ["coral_join_§§§", "characters that no token has"],
+  ["coral_join_§§§", "invalid characters"],
   [`coral_join_${Buffer.from("[]").toString("base64url")}`, "damaged: no endpoint"],
   [`coral_join_${Buffer.from("null").toString("base64url")}`, "damaged: no endpoint"],
   [`coral_join_${Buffer.from('{"e":["x"]}').toString("base64url")}`, "damaged: no colony id"],
   [`coral_join_${Buffer.from('{"e":["x"],"c":"y","f":"zz"}').toString("base64url")}`, "damaged: no CA fingerprint"],
   ["coral_join_AAAA", "damaged"],
   [formatToken({ ...token, kind: "user" }), "it is a user token, which lets people call the API"],
-])("parseToken() explains %j", (text, why) => {
+])("parseToken() reports what is wrong with %j", (text, why) => {
   const error = failure(text);
   expect(error.code).toBe("usage");
   expect(error.message).toContain(why);
@@ -50,7 +50,7 @@ test("parseToken() refuses a text of 10,000 characters", () => {
   expect(failure("x".repeat(10_000)).message).toContain("longer than");
 });
 
-test("parseToken() calls every cut of a token cut off, and never quotes it", () => {
+test("parseToken() reports every truncated token as truncated, and never quotes it", () => {
   const text = formatToken(token);
   for (let length = 1; length < text.length; length++) {
     const { message } = failure(text.slice(0, length));

@@ -1,4 +1,4 @@
-/** Tokens that people carry: `coral_join_…` lets an agent join, `coral_user_…` lets a person or assistant call the API. */
+/** Tokens for users: `coral_join_…` lets an agent join, `coral_user_…` lets a person or assistant call the API. */
 
 import { createHash, randomBytes } from "node:crypto";
 import { CoralError } from "../../base/errors.ts";
@@ -44,18 +44,18 @@ export function parseToken(text: string, kind: TokenKind): Token {
   if (trimmed.length > maxTokenLength) throw bad(kind, `it is longer than ${maxTokenLength} characters`);
   const [, foundKind, payload = ""] = /^coral_(join|user)_(.*)$/s.exec(trimmed) ?? [];
   if (foundKind === undefined) {
-    if (`coral_${kind}_`.startsWith(trimmed)) throw bad(kind, "it is cut off; copy the whole text");
+    if (`coral_${kind}_`.startsWith(trimmed)) throw bad(kind, "it is truncated; copy the whole text");
     throw bad(kind, `it does not begin with "coral_${kind}_"`);
   }
   if (foundKind !== kind) {
     const other: TokenKind = kind === "join" ? "user" : "join";
     throw bad(kind, `it is a ${names[other]}, which ${uses[other]}`);
   }
-  if (payload === "") throw bad(kind, "it is cut off; copy the whole text");
-  if (!/^[A-Za-z0-9_-]+$/.test(payload)) throw bad(kind, "it holds characters that no token has; copy it without quotes and line breaks");
+  if (payload === "") throw bad(kind, "it is truncated; copy the whole text");
+  if (!/^[A-Za-z0-9_-]+$/.test(payload)) throw bad(kind, "it has invalid characters; copy it without quotes and line breaks");
   const json = Buffer.from(payload, "base64url").toString("utf8");
-  // The JSON closes with its last character, so any cut leaves it open.
-  if ((json.startsWith('{"') || '{"'.startsWith(json)) && !json.endsWith("}")) throw bad(kind, "it is cut off; copy the whole text");
+  // The JSON closes with its last character, so a truncated one is not closed.
+  if ((json.startsWith('{"') || '{"'.startsWith(json)) && !json.endsWith("}")) throw bad(kind, "it is truncated; copy the whole text");
   let value: unknown;
   try {
     value = JSON.parse(json);

@@ -56,11 +56,11 @@ test("an agent joins with a token, registers, renews with a new key, and registe
   expect(renewed.agentId).toBe("web-1");
   expect((await registerAgent({ endpoint, identity: renewed, signal, request: {} })).sessionId).toBe("session of web-1");
 
-  // No connection is left behind.
+  // No connection is left open.
   await expect.poll(() => colony.server.stats().requestConnections).toBe(0);
 });
 
-test("joinColony() refuses a colony whose authority is not the token's, and does not show it the secret", async () => {
+test("joinColony() refuses a colony whose authority is not the token's, without sending the secret", async () => {
   await using colony = await startTestColony();
   const key = generateKey();
   const pinned = await failureOf(joinColony({ token: tokenFor(colony, { caFingerprint: "00".repeat(32) }), agentId: "a", key, signal }));
@@ -113,7 +113,7 @@ test("registerAgent() reports why the colony refused, and why it could not be re
   expect((await failureOf(aborted)).code).toBe("cancelled");
 });
 
-test("registerAgent() gives up on a colony that accepts and then stays silent", async () => {
+test("registerAgent() times out on a colony that accepts and then stays silent", async () => {
   await using dir = await temporaryDirectory();
   const authority = await createAuthority(dir.path, "shop-test-0a1b2c");
   const { certPem, keyPem } = await authority.issueColony({ ttlMs: hourMs });

@@ -1,4 +1,4 @@
-/** The agent's calls to its colony: Join, Renew, Register. One short-lived connection per call; none is left open. */
+/** The agent's calls to its colony: Join, Renew, Register. One short-lived connection per call. */
 
 import type { MessageInitShape } from "@bufbuild/protobuf";
 import { type Client, createClient } from "@connectrpc/connect";
@@ -12,7 +12,7 @@ import { createClientSession, createSessionTransport } from "./session-transport
 
 export interface CallOptions {
   signal: AbortSignal;
-  /** Connecting included. Default 10 s. */
+  /** For the call, including connect. Default 10 s. */
   timeoutMs?: number;
 }
 
@@ -41,11 +41,11 @@ export async function joinColony(
       return { certPem: reply.certificate, caPem: reply.caCertificate, endpoint };
     } catch (error) {
       firstError ??= CoralError.from(error);
-      // Only an endpoint that cannot be reached is worth another try: a refusal would be the same everywhere.
+      // Try the next endpoint only if this one cannot be reached: a refusal would be the same at all of them.
       if (firstError.code !== "unavailable" && firstError.code !== "timeout") throw firstError;
     }
   }
-  throw firstError ?? new CoralError({ code: "invalid", message: "Cannot join: the token names no endpoint" });
+  throw firstError ?? new CoralError({ code: "invalid", message: "Cannot join: the token has no endpoint" });
 }
 
 /** A new certificate for the same agent id; `key` may be a new one. */
@@ -85,7 +85,7 @@ async function callColony<T>(options: Connection, call: Call<T>): Promise<T> {
   const signal = AbortSignal.any([options.signal, deadline]);
   const socket = await dialTls({ ...options, alpn: "h2", timeoutMs });
   const session = createClientSession(socket);
-  // A TLS 1.3 server refuses our certificate only after the handshake; keep the alert, since the call itself just sees a cut stream.
+  // A TLS 1.3 server refuses our certificate only after the handshake. Keep the alert, because the call itself just sees a closed stream.
   let lost: Error | undefined;
   session.on("error", (error) => {
     lost ??= error;
@@ -98,7 +98,7 @@ async function callColony<T>(options: Connection, call: Call<T>): Promise<T> {
     if (deadline.aborted) {
       throw new CoralError({
         code: "timeout",
-        message: `Cannot call the colony at "${endpoint}": no answer within ${timeoutMs} ms`,
+        message: `Cannot call the colony at "${endpoint}": no response within ${timeoutMs} ms`,
         cause: error,
       });
     }

@@ -18,14 +18,14 @@ export interface DialTunnelOptions {
   identity: Identity;
   colonyId: string;
   routes: (router: ConnectRouter) => void;
-  /** Ends the dial, and the tunnel once it is open. */
+  /** Cancels the dial, or closes the open tunnel. */
   signal: AbortSignal;
   log: Logger;
-  /** For connecting and being accepted. Default 10 s. */
+  /** For connect and acceptance. Default 10 s. */
   timeoutMs?: number;
   /** Silence after which a ping is sent. Default 10 s. */
   pingIntervalMs?: number;
-  /** An unanswered ping ends the tunnel after it. Default 10 s. */
+  /** A ping without a reply closes the tunnel after this time. Default 10 s. */
   pingTimeoutMs?: number;
   /** Largest request accepted from the colony. Default 4 MiB. */
   maxRequestBytes?: number;
@@ -34,7 +34,7 @@ export interface DialTunnelOptions {
 }
 
 export interface DialledTunnel extends AsyncDisposable {
-  /** Why it ended: `unavailable` for a lost connection, `unauthenticated` when the colony refused the agent, `cancelled` for our own close. */
+  /** Why it closed: `unavailable` for a lost connection, `unauthenticated` if the colony refused the agent, `cancelled` if this side closed it. */
   closed: Promise<CoralError>;
   close(reason: string): Promise<void>;
 }
@@ -61,7 +61,7 @@ function serveOn(socket: TLSSocket, options: DialTunnelOptions): ServerHttp2Sess
   const handler = createRpcHandler({ routes: options.routes, maxBodyBytes: options.maxRequestBytes ?? 4 * 1024 * 1024, log: options.log });
   const server = createServer({
     settings: { maxConcurrentStreams: 32, enableConnectProtocol: false },
-    // Mebibytes; one large reply may wait here for the wire.
+    // Mebibytes; a large reply may be queued here.
     maxSessionMemory: 64,
   });
   server.on("request", (request, response) => {
@@ -74,7 +74,7 @@ function serveOn(socket: TLSSocket, options: DialTunnelOptions): ServerHttp2Sess
     session = made;
   });
   server.emit("connection", socket);
-  if (!session) throw new CoralError({ code: "internal", message: "Cannot serve the tunnel: no HTTP/2 session was made" });
+  if (!session) throw new CoralError({ code: "internal", message: "Cannot serve the tunnel: no HTTP/2 session was created" });
   return session;
 }
 
@@ -110,7 +110,7 @@ class ServedTunnel implements DialledTunnel {
     const keepAlive = startKeepAlive(session, {
       intervalMs: pingIntervalMs,
       timeoutMs: pingTimeoutMs,
-      onDead: (silentMs) => this.#end("unavailable", `no answer for ${Math.round(silentMs / 1_000)} s`),
+      onDead: (silentMs) => this.#end("unavailable", `no response for ${Math.round(silentMs / 1_000)} s`),
     });
     session.on("stream", () => keepAlive.touch());
     session.on("ping", () => keepAlive.touch());

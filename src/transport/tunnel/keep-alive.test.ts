@@ -21,13 +21,13 @@ async function sessionPair(): Promise<AsyncDisposable & { near: ClientHttp2Sessi
   };
 }
 
-test("startKeepAlive() pings after silence, and not while the peer is heard", async () => {
+test("startKeepAlive() pings after silence, but not while the peer sends", async () => {
   await using pair = await sessionPair();
   let pings = 0;
   pair.far.on("ping", () => pings++);
   const keepAlive = startKeepAlive(pair.near, { intervalMs: 1_000, timeoutMs: 20_000, onDead: () => expect.unreachable() });
   const busy = setInterval(() => keepAlive.touch(), 10);
-  // Longer than the interval, which is longer than a busy machine keeps this process from running.
+  // Longer than the interval, which is longer than the scheduling delays of a busy machine.
   await new Promise((resolve) => setTimeout(resolve, 1_500));
   expect(pings).toBe(0);
   clearInterval(busy);
@@ -35,7 +35,7 @@ test("startKeepAlive() pings after silence, and not while the peer is heard", as
   keepAlive.stop();
 });
 
-test("startKeepAlive() reports a peer that answers no ping, once", async () => {
+test("startKeepAlive() reports a peer that does not reply to pings, once", async () => {
   await using pair = await sessionPair();
   // Nothing reaches the peer, as in a partition.
   Object.defineProperty(pair.near, "ping", { value: () => true });
@@ -55,7 +55,7 @@ test("startKeepAlive() reports a peer that answers no ping, once", async () => {
   expect(deaths).toBe(1);
 });
 
-test("startKeepAlive() takes bytes that arrive for a sign of life, while the answer to its ping is queued behind them", async () => {
+test("startKeepAlive() treats received bytes as a sign of life while the reply to its ping is queued behind them", async () => {
   await using pair = await sessionPair();
   let pings = 0;
   Object.defineProperty(pair.near, "ping", { value: () => pings++ });
@@ -66,11 +66,11 @@ test("startKeepAlive() takes bytes that arrive for a sign of life, while the ans
   keepAlive.stop();
 });
 
-test("startKeepAlive() does not take a stall of its own process for a dead peer", async () => {
+test("startKeepAlive() does not report the peer after a stall of its own process", async () => {
   await using pair = await sessionPair();
   let stalls = 0;
   let deaths = 0;
-  // The ping has arrived; while nothing runs here, its deadline passes with the answer unread.
+  // The ping has arrived. While this process is blocked, the deadline passes with the reply unread.
   pair.far.on("ping", () => {
     stalls++;
     const until = performance.now() + 150;

@@ -5,13 +5,13 @@ import type { Http2Session } from "node:http2";
 export interface KeepAliveOptions {
   /** Silence after which a ping is sent. */
   intervalMs: number;
-  /** How long its answer may take. */
+  /** Timeout of its reply. */
   timeoutMs: number;
   onDead: (silentMs: number) => void;
 }
 
 export interface KeepAlive {
-  /** The peer has been heard. */
+  /** Call when bytes arrive from the peer. */
   touch(): void;
   stop(): void;
 }
@@ -37,10 +37,10 @@ export function startKeepAlive(session: Http2Session, options: KeepAliveOptions)
     const pingedAtMs = performance.now();
     const bytesAtPing = receivedBytes(session);
     wait(options.timeoutMs, () => {
-      // After a stall of this process the answer may lie unread: timers run before sockets, so let those have their turn first.
+      // After a stall of this process the reply may be unread: timers run before sockets, so wait until sockets were read.
       setImmediate(() => {
         if (stopped) return;
-        // Any sign of life counts: a ping may queue behind a large reply, and on a slow link behind one that nobody waits for any more.
+        // Any received byte counts: a ping may be queued behind a large reply, possibly one that was cancelled.
         if (receivedBytes(session) > bytesAtPing) heardAtMs = performance.now();
         if (heardAtMs < pingedAtMs) options.onDead(performance.now() - heardAtMs);
         else if (timer === deadline) wait(options.intervalMs, onInterval);

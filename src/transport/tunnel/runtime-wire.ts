@@ -54,12 +54,12 @@ export function runtimeFromWire(context: RuntimeContext): RuntimeFacts {
   };
 }
 
-/** Control characters are the printers' business; only length is ours. */
+/** Limits the length only; printers escape control characters. */
 function cut(text: string | undefined, max: number): string {
   return (text ?? "").slice(0, max);
 }
 
-/** A clock that is far off must not make the answer fail. */
+/** A clock that is far off must not make the conversion fail. */
 function isoTime(atMs: number): string {
   const time = new Date(atMs);
   return Number.isNaN(time.getTime()) ? new Date(0).toISOString() : time.toISOString();

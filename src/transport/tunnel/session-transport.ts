@@ -9,12 +9,12 @@ import { receivedMemoryOf } from "../http/received-memory.ts";
 /** Only a label: requests carry it as :authority. */
 const authority = "http://coral";
 
-/** Bytes that a peer may send before we have read them, per stream: enough for 10 MB/s at 100 ms of distance. */
+/** Flow-control window per stream: enough for 10 MB/s at a round trip of 100 ms. */
 const streamWindowBytes = 1024 * 1024;
-/** The same for all streams together: a file that waits for the disk does not hold up the others. */
+/** Flow-control window of the session, larger, so that a stream that waits for the disk does not block the others. */
 const sessionWindowBytes = 4 * streamWindowBytes;
 
-/** A peer may send so much at once; with the 16 KiB of the protocol, frames would cost more than what is in them. */
+/** Largest frame of a peer. With the protocol's default of 16 KiB, the cost per frame would dominate. */
 const frameBytes = 256 * 1024;
 
 /** The HTTP/2 client over an open, checked connection. */
@@ -31,7 +31,7 @@ export function createClientSession(socket: Duplex): ClientHttp2Session {
 
 export interface SessionTransportOptions {
   maxReplyBytes: number;
-  /** Completes "Cannot call …: " once the session is closed. */
+  /** Reason for "Cannot finish the call: …" once the session is closed. */
   closedReason: () => string;
   /** Called when bytes arrive: the peer is alive. */
   onActivity?: () => void;
@@ -53,7 +53,7 @@ export function createSessionTransport(session: ClientHttp2Session, options: Ses
           return Promise.reject(new ConnectError(`Cannot call ${path}: ${options.closedReason()}`, Code.Unavailable));
         }
         const stream = session.request({ ...headers, ":method": method, ":path": path }, requestOptions);
-        // Messages keep parts of what came.
+        // Messages may keep parts of received buffers.
         receivedMemoryOf(session).keptBy(stream);
         return Promise.resolve(stream);
       },
@@ -63,7 +63,7 @@ export function createSessionTransport(session: ClientHttp2Session, options: Ses
 }
 
 /**
- * When its session ends, a call may hang forever, or look cancelled by the caller or aborted by the agent. This interceptor fails it as
+ * When its session ends, a call may hang forever, or look as if the caller cancelled it or the agent aborted it. This interceptor fails it with
  * `unavailable`. A stream is in progress until its last message was read.
  */
 function failWithSession(session: ClientHttp2Session, options: SessionTransportOptions): Interceptor {

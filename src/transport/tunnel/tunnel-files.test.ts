@@ -42,7 +42,7 @@ const codeOf = (reading: Promise<unknown>): Promise<string> =>
 describe("Tunnel.readFile()", () => {
   const content = randomBytes(3_000_000);
 
-  it("brings a file whole, from an offset, and several at the same time", async () => {
+  it("transfers complete files, from an offset, and several concurrently", async () => {
     await using directory = await temporaryDirectory();
     const path = join(directory.path, "1");
     writeFileSync(path, content);
@@ -74,7 +74,7 @@ describe("Tunnel.readFile()", () => {
     await withTunnel(undefined, async (tunnel) => expect(await codeOf(read(tunnel, "segments/e/span/1"))).toBe("unsupported"));
   });
 
-  it("ends with its signal, and with the tunnel", async () => {
+  it("stops when its signal aborts or the tunnel closes", async () => {
     await using directory = await temporaryDirectory();
     const path = join(directory.path, "1");
     writeFileSync(path, content);

@@ -1,6 +1,6 @@
 /**
- * Whole files through a tunnel, beside its calls: one HTTP/2 stream each, read and handed over in large pieces. As messages of a call the same bytes would
- * be copied three times at either end.
+ * Transfers files through a tunnel, in parallel with its calls: one HTTP/2 stream each, in large pieces. As messages of an RPC, the bytes would be
+ * copied three times at each end.
  */
 
 import { type FileHandle, open } from "node:fs/promises";
@@ -17,36 +17,36 @@ import { CoralError } from "../../base/errors.ts";
 import { releaseBytes } from "../../base/release-bytes.ts";
 import { type ReceivedMemory, receivedMemoryOf } from "../http/received-memory.ts";
 
-/** A file that may be read, as far as `sizeBytes`. */
+/** A file that may be read, up to `sizeBytes`. */
 export interface ServedFile {
   path: string;
   sizeBytes: number;
 }
 
-/** Finds what a colony asks for by its name, of letters and digits in parts, such as `segments/<epoch>/span/17`; undefined when there is none (any more). */
+/** Finds a file by its name, such as `segments/<epoch>/span/17`; undefined if it does not exist (any more). */
 export type FindServedFile = (name: string) => ServedFile | undefined;
 
 export interface ReadFileOptions {
   /** Default 0. */
   offsetBytes?: number;
-  /** Fails with `timeout` when so long nothing comes. */
+  /** Fails with `timeout` after this time without data. */
   idleTimeoutMs: number;
-  /** Bytes have arrived. */
+  /** Called when bytes arrive. */
   onActivity?: () => void;
   signal: AbortSignal;
 }
 
 const prefix = "/files/";
-/** What an agent reads at once. */
+/** Bytes that an agent reads at once. */
 const pieceBytes = 512 * 1024;
-/** What a reader is given at once: frames bring 16 KiB, and each hand-over from one loop to the next costs as much as to copy those. */
+/** Bytes that a reader gets at once. Frames have 16 KiB, and passing one between async loops costs as much as copying it. */
 const blockBytes = 1024 * 1024;
-/** Above it the agent waits until the reader has consumed some. */
+/** Unread blocks above which the agent is paused. */
 const maxWaitingBlocks = 2;
-/** The file existed, or could have: list again. An agent that serves no files replies 404. */
+/** HTTP 410: the file does not exist any more, so list again. An agent that serves no files replies 404. */
 const goneStatus = 410;
 
-/** The agent's end. False: the request is about something else. */
+/** The agent's end. False if the request is not for a file. */
 export function serveFile(request: Http2ServerRequest, response: Http2ServerResponse, find: FindServedFile): boolean {
   if (request.method !== "GET" || !request.url.startsWith(prefix)) return false;
   const [name = "", query = ""] = request.url.slice(prefix.length).split("?", 2);
@@ -65,15 +65,15 @@ export function serveFile(request: Http2ServerRequest, response: Http2ServerResp
 }
 
 /**
- * Not Node's `respondWithFile`, which reads 64 KiB at a time, each by way of another thread, nor a read stream, which takes new memory for each piece. The
- * other streams send while this one reads.
+ * Neither Node's `respondWithFile`, which reads 64 KiB at a time on another thread, nor a read stream, which allocates memory for each piece. Other
+ * streams send while this one reads.
  */
 async function sendFile(stream: ServerHttp2Stream, { path, sizeBytes }: ServedFile, offset: number): Promise<void> {
   let handle: FileHandle;
   try {
     handle = await open(path);
   } catch {
-    // Most likely it was removed between the look and now.
+    // Most likely it was removed since it was found.
     if (!stream.closed && !stream.destroyed) stream.respond({ ":status": goneStatus }, { endStream: true });
     return;
   }
@@ -83,23 +83,23 @@ async function sendFile(stream: ServerHttp2Stream, { path, sizeBytes }: ServedFi
     const room = Buffer.allocUnsafeSlow(Math.min(pieceBytes, sizeBytes - offset));
     for (let at = offset; at < sizeBytes; ) {
       const { bytesRead } = await handle.read(room, 0, Math.min(room.length, sizeBytes - at), at);
-      if (bytesRead === 0) throw new Error("the file has become shorter");
+      if (bytesRead === 0) throw new Error("the file was truncated");
       await written(stream, room.subarray(0, bytesRead));
       at += bytesRead;
     }
     stream.end();
-    // Not after a failure: the session may still have a part of it to send.
+    // Not after a failure: the session may still send a part of it.
     releaseBytes(room);
   } catch {
-    // A file that cannot be read to its end breaks the stream off; the colony asks again.
+    // A file that cannot be read completely aborts the stream; the colony retries.
     stream.close(constants.NGHTTP2_INTERNAL_ERROR);
   } finally {
-    // It was only read: a failure to close it loses nothing.
+    // The file was only read: a failure to close it loses nothing.
     await handle.close().catch(() => undefined);
   }
 }
 
-/** Resolves when the session is done with the bytes; rejects when the stream ends before. */
+/** Resolves when the session has sent the bytes; rejects if the stream closes before that. */
 function written(stream: ServerHttp2Stream, bytes: Uint8Array): Promise<void> {
   return new Promise((resolve, reject) => {
     const onClose = (): void => reject(new Error("the stream was closed"));
@@ -113,8 +113,8 @@ function written(stream: ServerHttp2Stream, bytes: Uint8Array): Promise<void> {
 }
 
 /**
- * The colony's end: the file's bytes in blocks of a mebibyte, each with memory of its own that the reader may give away. Throws `unsupported` when the agent
- * serves no files, `not-found` when it has none of this name, `timeout` and `unavailable` for what happens on the way, after what has come until then.
+ * The colony's end: yields the file in blocks of 1 MiB, each with its own memory, which the reader may transfer. Throws `unsupported` if the agent
+ * serves no files, `not-found` if the file does not exist, and, after the bytes received so far, `timeout` or `unavailable`.
  */
 export async function* readServedFile(
   session: ClientHttp2Session,
@@ -136,16 +136,16 @@ export async function* readServedFile(
   });
   signal.addEventListener("abort", cancel, { once: true });
   try {
-    const { status, sizeBytes } = await answerOf(stream);
+    const { status, sizeBytes } = await responseOf(stream);
     if (status === 404) throw fail("unsupported", "it serves no files");
-    if (status === goneStatus) throw fail("not-found", "it is not there any more; list again");
+    if (status === goneStatus) throw fail("not-found", "it does not exist any more; list again");
     if (status !== 200) throw fail("unavailable", `it answered ${status}`);
     yield* inBlocks(stream, memory, sizeBytes, onActivity);
-    if (stream.rstCode !== constants.NGHTTP2_NO_ERROR) throw fail("unavailable", "it was broken off");
+    if (stream.rstCode !== constants.NGHTTP2_NO_ERROR) throw fail("unavailable", "the stream was aborted");
   } catch (error) {
     signal.throwIfAborted();
     if (error instanceof CoralError) throw error;
-    throw isLate ? fail("timeout", `nothing came for ${idleTimeoutMs} ms`) : fail("unavailable", "the tunnel was lost", error);
+    throw isLate ? fail("timeout", `no data for ${idleTimeoutMs} ms`) : fail("unavailable", "the tunnel was lost", error);
   } finally {
     signal.removeEventListener("abort", cancel);
     if (!stream.destroyed) stream.close(constants.NGHTTP2_CANCEL);
@@ -153,8 +153,8 @@ export async function* readServedFile(
 }
 
 /**
- * Data that arrived before a failure is delivered before the error: the transfer resumes there. Uses events, because an iterator over the stream waits and
- * joins buffers for every few frames of 16 KiB.
+ * Delivers data that arrived before a failure before the error: the transfer resumes there. Uses events, because an iterator over the stream would wait
+ * and join buffers for every few frames of 16 KiB.
  */
 async function* inBlocks(
   stream: ClientHttp2Stream,
@@ -200,9 +200,9 @@ async function* inBlocks(
   if (failure) throw failure.error;
 }
 
-/** Copies parts into blocks, each with memory of its own. */
+/** Copies parts into blocks, each with its own memory. */
 class BlockFiller {
-  /** What was announced is a hint: whatever comes is read to its end. */
+  /** The announced size is a hint: the stream is read to its end. */
   #leftBytes: number;
   readonly #onFull: (block: Uint8Array) => void;
   #block: Buffer | undefined;
@@ -227,19 +227,19 @@ class BlockFiller {
     }
   }
 
-  /** The last one, as far as it was filled. */
+  /** The filled part of the last block. */
   rest(): Uint8Array | undefined {
     return this.#block?.subarray(0, this.#filled);
   }
 }
 
-function answerOf(stream: ClientHttp2Stream): Promise<{ status: number; sizeBytes: number }> {
+function responseOf(stream: ClientHttp2Stream): Promise<{ status: number; sizeBytes: number }> {
   return new Promise((resolve, reject) => {
     stream.once("response", (headers: IncomingHttpHeaders) => {
       const sizeBytes = Number(headers["content-length"] ?? Number.POSITIVE_INFINITY);
       resolve({ status: Number(headers[":status"]), sizeBytes });
     });
     stream.once("error", reject);
-    stream.once("close", () => reject(new Error("it ended without an answer")));
+    stream.once("close", () => reject(new Error("it closed without a response")));
   });
 }

@@ -99,7 +99,7 @@ test("a tunnel carries a reply of 8 MiB while small calls continue", async () =>
   expect(hellos).toHaveLength(20);
 });
 
-test("a tunnel refuses a reply above its limit and lives on", async () => {
+test("a tunnel refuses a reply above its limit and stays open", async () => {
   await using colony = await startTestColony({ tunnel: { maxReplyBytes: 10_000 } });
   const identity = await issueIdentity(colony.authority, "web-1");
   await using _tunnel = await dial(colony.endpoint, identity, {
@@ -173,7 +173,7 @@ test("the colony refuses tunnels above its limit", async () => {
   expect(error.message).toContain("limit of 1 tunnels");
 });
 
-test("the agent refuses a colony of another authority or id before it shows anything", async () => {
+test("the agent refuses a colony of another authority or id before it sends anything", async () => {
   await using colony = await startTestColony();
   await using dir = await temporaryDirectory();
   const { colonyId } = colony.authority;
@@ -208,7 +208,7 @@ test("dialTunnel() reports a server that refuses the certificate only after the 
   server.close();
 });
 
-test("both ends notice a partition by themselves", async () => {
+test("both ends detect a partition", async () => {
   const ping = { pingIntervalMs: 100, pingTimeoutMs: 200 };
   await using colony = await startTestColony({ tunnel: ping });
   await using proxy = await startProxy(colony.endpoint);
@@ -218,8 +218,8 @@ test("both ends notice a partition by themselves", async () => {
   await client.hello({});
   proxy.partition();
   const call = client.hello({}).catch((error: unknown) => fromConnectError(error));
-  expect((await accepted.closed).reason).toMatch(/^no answer for \d+ s$/);
-  expect(await tunnel.closed).toMatchObject({ code: "unavailable", message: expect.stringContaining("no answer for") });
+  expect((await accepted.closed).reason).toMatch(/^no response for \d+ s$/);
+  expect(await tunnel.closed).toMatchObject({ code: "unavailable", message: expect.stringContaining("no response for") });
   expect(await call).toMatchObject({ code: "unavailable" });
   const late = fromConnectError(await client.hello({}).catch((error: unknown) => error));
   expect(late).toMatchObject({ code: "unavailable", message: expect.stringContaining('tunnel to agent "web-1" is closed (no answer') });
@@ -260,7 +260,7 @@ test("a call without a reply fails as unavailable when either end closes the tun
   }
 });
 
-test("a caller who aborts a call gets cancelled, and the tunnel lives on", async () => {
+test("a caller that aborts a call gets `cancelled`, and the tunnel stays open", async () => {
   await using colony = await startTestColony();
   await using _tunnel = await dial(colony.endpoint, await issueIdentity(colony.authority, "web-1"), {
     routes: (router) => {
@@ -276,7 +276,7 @@ test("a caller who aborts a call gets cancelled, and the tunnel lives on", async
   expect((await client.hello({})).agentId).toBe("web-1");
 });
 
-test("a stream ends at the agent when its caller aborts, and at the caller when the tunnel goes", async () => {
+test("a stream ends at the agent when its caller aborts, and at the caller when the tunnel closes", async () => {
   await using colony = await startTestColony();
   const identity = await issueIdentity(colony.authority, "web-1");
   let ended = 0;
@@ -317,7 +317,7 @@ test("an idle tunnel stays open over many ping intervals", async () => {
   expect((await createClient(AgentService, accepted.transport).hello({})).agentId).toBe("web-1");
 });
 
-test("the colony's close() sends the agent its reason, also at shutdown", async () => {
+test("the colony's close() sends the agent the reason, also at shutdown", async () => {
   await using colony = await startTestColony();
   const identity = await issueIdentity(colony.authority, "web-1");
   await using replaced = await dial(colony.endpoint, identity);
@@ -333,9 +333,9 @@ test("the colony's close() sends the agent its reason, also at shutdown", async 
   expect((await cut.closed).code).toBe("unavailable");
 });
 
-test("a tunnel ends when the certificate that opened it ends", async () => {
+test("a tunnel closes when its certificate expires", async () => {
   await using colony = await startTestColony();
-  // Certificate times have whole seconds.
+  // Certificate times have a resolution of seconds.
   const nowMs = Date.now();
   await using tunnel = await dial(colony.endpoint, await issueIdentity(colony.authority, "web-1", { ttlMs: 2_000, nowMs }));
   const accepted = await colony.nextTunnel();
@@ -343,7 +343,7 @@ test("a tunnel ends when the certificate that opened it ends", async () => {
   expect((await tunnel.closed).message).toContain("certificate has expired");
 });
 
-test("dialTunnel() ends with its signal, before and after it is open", async () => {
+test("dialTunnel() stops when its signal aborts, before and after the tunnel is open", async () => {
   await using colony = await startTestColony();
   const identity = await issueIdentity(colony.authority, "web-1");
   expect((await failure(dial(colony.endpoint, identity, { signal: AbortSignal.abort() }))).code).toBe("cancelled");

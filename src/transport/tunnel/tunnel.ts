@@ -1,4 +1,4 @@
-/** The colony's end of a tunnel: HTTP/2 client over the connection that the agent has dialled. */
+/** The colony's end of a tunnel: an HTTP/2 client over the connection that the agent has dialled. */
 
 import { type ClientHttp2Session, constants } from "node:http2";
 import type { TLSSocket } from "node:tls";
@@ -10,14 +10,14 @@ import { type ReadFileOptions, readServedFile } from "./tunnel-files.ts";
 export interface TunnelOptions {
   /** Silence after which a ping is sent. Default 10 s. */
   pingIntervalMs?: number;
-  /** An unanswered ping ends the tunnel after it. Default 10 s. */
+  /** A ping without a reply closes the tunnel after this time. Default 10 s. */
   pingTimeoutMs?: number;
   /** Largest reply accepted. Default 32 MiB. */
   maxReplyBytes?: number;
 }
 
 export interface TunnelClosed {
-  /** Fit for a log line: `closed by the agent: shutting down`, `no answer for 20 s`. */
+  /** For log lines: `closed by the agent: shutting down`, `no response for 20 s`. */
   reason: string;
 }
 
@@ -30,18 +30,18 @@ export interface Tunnel extends AsyncDisposable {
   transport: Transport;
   /** A file that the agent serves, such as a segment; see `readServedFile`. */
   readFile(name: string, options: ReadFileOptions): AsyncIterable<Uint8Array>;
-  /** The tunnel is cut when the certificate it was opened with ends. */
+  /** The tunnel is closed when the certificate that it was opened with expires. */
   certificateNotAfterMs: number;
   /** Resolves, never rejects. */
   closed: Promise<TunnelClosed>;
-  /** Sends the agent the reason, which it logs, then ends the connection. Idempotent. */
+  /** Sends the agent the reason, which it logs, then closes the connection. Idempotent. */
   close(reason: string): Promise<void>;
 }
 
-/** GOAWAY code that means "you may not", in place of "not now". */
+/** GOAWAY code for a permanent refusal, unlike a shutdown. */
 export const refusalCode = constants.NGHTTP2_INADEQUATE_SECURITY;
-/** For the agent to read the reason for closing. */
-const farewellMs = 1_000;
+/** Time for the agent to read the reason. */
+const closeReasonMs = 1_000;
 const maxTimerMs = 2 ** 31 - 1;
 
 export interface OpenTunnelOptions extends TunnelOptions {
@@ -52,8 +52,8 @@ export interface OpenTunnelOptions extends TunnelOptions {
 }
 
 /**
- * Turns an accepted connection round. The first ping is the colony's "accepted": the agent waits for it, and its answer tells the
- * colony that the agent serves. Resolves then; rejects when the connection ends before.
+ * Opens a tunnel over an accepted connection. The first ping means "accepted": the agent waits for it, and its reply means that the agent serves.
+ * Resolves with the reply; rejects if the connection closes before.
  */
 export function openTunnel(options: OpenTunnelOptions): Promise<Tunnel> {
   const {
@@ -83,7 +83,7 @@ export function openTunnel(options: OpenTunnelOptions): Promise<Tunnel> {
   const keepAlive = startKeepAlive(session, {
     intervalMs: pingIntervalMs,
     timeoutMs: pingTimeoutMs,
-    onDead: (silentMs) => end(`no answer for ${Math.round(silentMs / 1_000)} s`),
+    onDead: (silentMs) => end(`no response for ${Math.round(silentMs / 1_000)} s`),
   });
   const expiry = setTimeout(
     () => void tunnel.close("the agent's certificate has expired; renew it"),
@@ -106,20 +106,20 @@ export function openTunnel(options: OpenTunnelOptions): Promise<Tunnel> {
     close: async (why) => {
       if (reason === undefined) {
         reason = `closed by the colony: ${why}`;
-        sayGoodbye(session, constants.NGHTTP2_NO_ERROR, why);
+        sendCloseReason(session, constants.NGHTTP2_NO_ERROR, why);
       }
       await closed;
     },
     [Symbol.asyncDispose]: () => tunnel.close("closed by the colony"),
   };
 
-  return firstAnswer(session, tunnel);
+  return firstPong(session, tunnel);
 }
 
-/** Resolves with the tunnel when the agent has answered the first ping. */
-function firstAnswer(session: ClientHttp2Session, tunnel: Tunnel): Promise<Tunnel> {
+/** Resolves with the tunnel when the agent has replied to the first ping. */
+function firstPong(session: ClientHttp2Session, tunnel: Tunnel): Promise<Tunnel> {
   return new Promise((resolve, reject) => {
-    void tunnel.closed.then(({ reason }) => reject(new Error(`the tunnel ended before it was open: ${reason}`)));
+    void tunnel.closed.then(({ reason }) => reject(new Error(`the tunnel closed before it was open: ${reason}`)));
     session.once("connect", () => {
       session.ping((error) => {
         if (!error) resolve(tunnel);
@@ -133,10 +133,10 @@ export function refuseTunnel(socket: TLSSocket, reason: string): void {
   const session = createClientSession(socket);
   // The agent may close first; nothing waits for this connection.
   session.on("error", () => undefined);
-  session.once("connect", () => sayGoodbye(session, refusalCode, reason));
+  session.once("connect", () => sendCloseReason(session, refusalCode, reason));
 }
 
-function sayGoodbye(session: ClientHttp2Session, code: number, reason: string): void {
+function sendCloseReason(session: ClientHttp2Session, code: number, reason: string): void {
   if (session.destroyed) return;
   if (session.connecting) {
     session.destroy();
@@ -144,12 +144,12 @@ function sayGoodbye(session: ClientHttp2Session, code: number, reason: string): 
   }
   session.goaway(code, 0, Buffer.from(reason));
   session.close();
-  const timer = setTimeout(() => session.destroy(), farewellMs);
+  const timer = setTimeout(() => session.destroy(), closeReasonMs);
   timer.unref();
   session.once("close", () => clearTimeout(timer));
 }
 
-/** Text of a GOAWAY frame: foreign bytes for our log, so one line and bounded. */
+/** Text of a GOAWAY frame: untrusted bytes that are logged, so one line of bounded length. */
 export function closeReasonIn(data: Uint8Array): string {
   return Buffer.from(data.buffer, data.byteOffset, Math.min(data.byteLength, 500))
     .toString("utf8")

@@ -141,7 +141,7 @@ async function download(url: string, signal: AbortSignal): Promise<string> {
     return await readBounded(response, url);
   } catch (error) {
     if (error instanceof CoralError) throw error;
-    const why = timeout.aborted ? `no answer within ${downloadTimeoutMs / 1_000} s` : reasonOf(error);
+    const why = timeout.aborted ? `no response within ${downloadTimeoutMs / 1_000} s` : reasonOf(error);
     throw new CoralError({ code: "unavailable", message: `${url} cannot be reached (${why})`, cause: error });
   }
 }

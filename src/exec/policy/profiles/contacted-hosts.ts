@@ -1,13 +1,13 @@
 /**
- * Hosts that a program contacts or looks up because its arguments name them. A request carries its URL to that host, and a lookup carries the name to the servers of
- * its domain: by either, a caller can send what it has read to any place. People may; models may where the agent's config says so.
+ * Hosts that a program contacts or resolves because its arguments name them. A request sends its URL to the host, and a lookup sends the name to the
+ * servers of its domain, so a caller can exfiltrate data by either. People may do that; models only for hosts in the agent's config.
  */
 
 import type { UsedArguments } from "../argument-grammar.ts";
 
 type Hosts = (used: UsedArguments) => string[];
 
-/** The first operands; those behind them are no hosts. */
+/** The first operands; later ones are not hosts. */
 export function operandHosts(count = 64): Hosts {
   return ({ operands }) => operands.slice(0, count);
 }
@@ -21,7 +21,7 @@ export const digHosts: Hosts = ({ options, operands }) => [
   ...(options.get("-x") ?? []),
 ];
 
-/** Of the databases of hosts; the others are files. */
+/** Only for databases of hosts; other databases are files. */
 export const getentHosts: Hosts = ({ operands: [database = "", ...names] }) => (/^(?:a?hosts|networks)/.test(database) ? names : []);
 
 /** `-i TCP@host:port`. */
@@ -31,7 +31,7 @@ export const lsofHosts: Hosts = ({ options, operands }) =>
     return hostAndPort === undefined ? [] : [hostAndPort.replace(/^\[(.*)\](?::.*)?$/, "$1").replace(/^([^:]*):[^:]*$/, "$1")];
   });
 
-/** Words of a filter of `ss` that are neither addresses nor ports; any other word may be a name, which is looked up. */
+/** Words of an `ss` filter that are neither addresses nor ports; any other word may be a name, which `ss` resolves. */
 const socketWords = new Set(
   `and or not src dst sport dport dev fwmark cgroup state exclude autobound eq ne neq lt gt le ge geq leq all connected synchronized bucket big established
    syn-sent syn-recv fin-wait-1 fin-wait-2 time-wait closed close-wait last-ack listening listen closing bound-inactive`.split(/\s+/),
@@ -42,17 +42,17 @@ export const socketHosts: Hosts = ({ operands }) =>
     .join(" ")
     .split(/[\s()!&|<>=,]+/)
     .filter((part) => !socketWords.has(part) && !/^(?:\d*|\*|[\d*]*:[\w*-]*|\/.*)$/.test(part))
-    // A port behind an IPv4 address or a name; an IPv6 address has one only in brackets.
+    // Removes the port of an IPv4 address or name; an IPv6 address has one only in brackets.
     .map((part) => part.replace(/^\[(.*)\](?::[\w*-]*)?$/, "$1").replace(/^([^:]*):[\w*-]*$/, "$1"));
 
-/** An address is looked up only to show its name. */
+/** Addresses are resolved only with -r. */
 export function ipHosts(args: readonly string[]): string[] {
   return args.some((arg) => /^-{1,2}r(?:esolve)?$/.test(arg)) ? args.filter((arg) => /[.:]/.test(arg)) : [];
 }
 
 const loopback = /^(?:localhost|127(?:\.\d{1,3}){3}(?:\/\d+)?|::1|\[::1\])$/i;
 
-/** What stays on the host. */
+/** Names and addresses of the host itself. */
 export function isLoopbackHost(host: string): boolean {
   return loopback.test(host);
 }

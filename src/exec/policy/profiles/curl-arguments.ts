@@ -1,6 +1,6 @@
 /**
- * curl, restricted to GET and HEAD over http and https. A body is shown only from numeric addresses that are not
- * link-local, or from localhost: a name could lead to the metadata service of a cloud, which answers GET with credentials. HEAD may go anywhere.
+ * curl, restricted to GET and HEAD over http and https. Response bodies are shown only for localhost and for numeric addresses that are not link-local:
+ * a name could resolve to a cloud's metadata service, which returns credentials. HEAD is allowed for any host.
  */
 
 import {
@@ -14,7 +14,7 @@ import {
   type ValueCheck,
 } from "../argument-grammar.ts";
 
-/** No user part, no brackets except around an address, no braces, no backslash: nothing that parsers disagree about. */
+/** No user part, no brackets except around an address, no braces, no backslash: parsers interpret these differently. */
 const url = /^https?:\/\/([a-z0-9](?:[a-z0-9.-]{0,251}[a-z0-9])?|\[[0-9a-f:.]{2,45}\])(?::\d{1,5})?(?:[/?][\w\-.~%!$&'()*+,;=:@/?]*)?$/i;
 const quad = /^(?:(?:25[0-5]|2[0-4]\d|1\d\d|[1-9]?\d)\.){3}(?:25[0-5]|2[0-4]\d|1\d\d|[1-9]?\d)$/;
 /** Some headers override the method, and metadata services require one; only headers that do neither are allowed. */

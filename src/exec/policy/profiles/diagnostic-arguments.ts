@@ -23,11 +23,11 @@ export function checkPs(args: readonly string[]): string | undefined {
   const modern = args.filter((arg) => !classicDash.test(arg));
   // `-aux` is itself ambiguous: no other ambiguous word may accompany it.
   const beside = modern.length === args.length ? undefined : modern.find((arg) => !/^--(?:sort|cols|no-headers)\b/.test(arg));
-  if (beside !== undefined) return `"${beside}" does not go with -aux; write aux`;
+  if (beside !== undefined) return `"${beside}" cannot be combined with -aux; write aux`;
   const attached = modern.find((arg, index) => /^-[^-]*[uUgGtC].+/.test(arg) && modern[index - 1] !== "--sort");
-  if (attached !== undefined) return `"${attached}": write the value of an option as a word of its own`;
+  if (attached !== undefined) return `"${attached}": write the value of an option as a separate word`;
   const letters = modern.find((arg, index) => showsEnvironments.test(arg) && /^-\w*[ug]$/.test(modern[index - 1] ?? ""));
-  if (letters !== undefined) return `"${letters}" could be read as letters of options; write --user or --group before it`;
+  if (letters !== undefined) return `"${letters}" could be parsed as option letters; write --user or --group before it`;
   return checkArguments(modern, {
     flags: modernFlags,
     short: {
@@ -102,12 +102,13 @@ export function checkIp(args: readonly string[]): string | undefined {
       return `option "${option}" is not allowed`;
   }
   const [object = "", verb, ...rest] = args.slice(at);
-  if (object === "netns") return verb === undefined || (verb === "list" && rest.length === 0) ? undefined : "of netns only list is allowed";
+  if (object === "netns")
+    return verb === undefined || (verb === "list" && rest.length === 0) ? undefined : "only list is allowed for netns";
   const problem = oneOf(...ipObjects)(object);
   if (problem !== undefined) return `"${object}" ${problem}`;
   if (verb === undefined) return undefined;
   const isGet = verb === "get" && ["r", "route"].includes(object);
-  if (!isGet && verb !== "show" && verb !== "list") return `"${verb}" is not allowed; only show and list are, and get of routes`;
+  if (!isGet && verb !== "show" && verb !== "list") return `"${verb}" is not allowed; only show, list and route get are`;
   for (const word of rest) {
     const wrong = ipWord(word);
     // The word after `type` becomes part of a library's file name.
@@ -127,7 +128,7 @@ export function checkStrace(args: readonly string[]): string | undefined {
       U: { value: plainWord },
       e: { value: matching(/^(?:trace=)?%?[a-z0-9_]{1,64}(?:,%?[a-z0-9_]{1,64}){0,64}$/, "is not a list of system calls") },
     },
-    whole: ({ options }) => (options.has("-c") && options.has("-p") ? undefined : "it is run with -c and -p only"),
+    whole: ({ options }) => (options.has("-c") && options.has("-p") ? undefined : "only -c and -p are allowed"),
   });
 }
 
@@ -190,7 +191,7 @@ export function checkFind(args: readonly string[]): string | undefined {
     const check = Object.hasOwn(findValues, word) ? findValues[word] : undefined;
     if (check === undefined) return `"${word}" is not allowed`;
     const value = args[++at];
-    if (value === undefined) return `"${word}" lacks its value`;
+    if (value === undefined) return `"${word}" needs a value`;
     const problem = check(value);
     if (problem !== undefined) return `"${word}": "${value}" ${problem}`;
   }

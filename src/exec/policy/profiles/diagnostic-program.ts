@@ -8,7 +8,7 @@ export interface DiagnosticProgram {
   rewrite?(args: readonly string[]): readonly string[];
   /** Hosts that it contacts or looks up because these arguments name them. Default: none. */
   hosts?(args: readonly string[]): readonly string[];
-  /** It keeps large input in temporary files, so it runs only where the agent can forbid them. Default false. */
+  /** It stores large input in temporary files, so it runs only where the agent can prevent that. Default false. */
   spills?: true;
   /** Prepended arguments that disable interaction and configuration files. */
   prepend?: readonly string[];

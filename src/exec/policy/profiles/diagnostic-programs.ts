@@ -1,4 +1,4 @@
-/** The programs of the read-only profile. Deny is the default: a program that is not here, or an option that is not here, does not run. */
+/** The programs of the read-only profile. The default is deny: programs and options that are not listed do not run. */
 
 import type { RootFiles } from "../root-files.ts";
 import type { DiagnosticProgram } from "./diagnostic-program.ts";

@@ -1,4 +1,4 @@
-/** Programs that show the machine, its processes and its files. */
+/** Programs about the machine, its processes and its files. */
 
 import { absolutePath, matching, oneOf, plainWord, upTo } from "../argument-grammar.ts";
 import { getentHosts, lsofHosts } from "./contacted-hosts.ts";
@@ -34,7 +34,7 @@ export const hostPrograms: Readonly<Record<string, DiagnosticProgram>> = {
   top: simple({
     flags: "bcHi1",
     short: { n: { value: upTo(10) }, d: { value: upTo(60) }, p: word, u: word, o: word, w: { optional: upTo(512) } },
-    whole: ({ options }) => (options.has("-b") && options.has("-n") ? undefined : "it is run with -b and -n only"),
+    whole: ({ options }) => (options.has("-b") && options.has("-n") ? undefined : "only -b and -n are allowed"),
   }),
   free: simple({
     flags: "bkmghtwlL",
@@ -95,7 +95,7 @@ export const hostPrograms: Readonly<Record<string, DiagnosticProgram>> = {
   lsblk: simple({ flags: "abdDfiJlmnOpPrStTz", short: { o: word, e: word, I: word, x: word }, operand: matching(/^\/dev\/[\w/-]+$/) }),
   lsmod: simple({}),
   findmnt: simple({ flags: "abcDefiJklmnPrRuUv", short: { o: word, t: word, T: { value: absolutePath } }, operand: absolutePath }),
-  // A name with slashes is used as a path, and .. in it reaches any file.
+  // A name with slashes is used as a path, and with .. it reaches any file.
   sysctl: simple({
     flags: "aneNb",
     operand: matching(/^\w[\w-]*(?:\.[\w-]+)*$/, "is not the name of a value"),

@@ -1,4 +1,4 @@
-/** Programs that show logs and services of the machine. */
+/** Programs about logs and services of the machine. */
 
 import { matching, oneOf, plainWord, upTo } from "../argument-grammar.ts";
 import type { DiagnosticProgram } from "./diagnostic-program.ts";

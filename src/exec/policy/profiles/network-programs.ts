@@ -1,4 +1,4 @@
-/** Programs that show the network or query other hosts. */
+/** Programs about the network, and programs that query other hosts. */
 
 import { type ArgumentGrammar, matching, plainWord, upTo } from "../argument-grammar.ts";
 import { digHosts, ipHosts, operandHosts, socketHosts } from "./contacted-hosts.ts";

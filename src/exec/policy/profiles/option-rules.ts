@@ -22,7 +22,7 @@ export const seesOwners: readonly string[] = ["sys_ptrace", "dac_read_search"];
 /** Groups that may read logs. */
 export const logReaders: readonly string[] = ["adm", "systemd-journal"];
 
-/** A program that needs nothing but an argument check. */
+/** A program that needs only an argument check. */
 export function simple(
   grammar: ArgumentGrammar,
   { hosts, ...rest }: Omit<DiagnosticProgram, "check" | "hosts"> & { hosts?: (used: UsedArguments) => string[] } = {},

@@ -19,7 +19,7 @@ const allowed: readonly RegExp[] = [
   /^\/run\/systemd\/resolve\/(?:stub-)?resolv\.conf$/,
 ];
 
-/** Both the requested path and the target of its links must be on the list. `..` is refused rather than followed. */
+/** Both the requested path and the target of its links must be on the list. `..` is refused. */
 export function readablePath(files: RootFiles): ValueCheck {
   return (path) => {
     if (!path.startsWith("/")) return "is not an absolute path";

@@ -23,7 +23,7 @@ describe("rewriteTcpdump()", () => {
     ["-c 5 udp port 53", `-q -c 5 -- ${guard} and (udp port 53)`],
     ["-c 5 -q tcp", `-q -c 5 -q -- ${guard} and (tcp)`],
     ["-c 5 -- port 53", `-q -c 5 -- ${guard} and (port 53)`],
-  ])("binds the filter to protocols without secrets in their headers: %s", (given, expected) => {
+  ])("restricts the filter to protocols without secrets in their headers: %s", (given, expected) => {
     const args = given.split(" ");
     expect(checkTcpdump(args)).toBeUndefined();
     expect(rewriteTcpdump(args).join(" ")).toBe(expected);
@@ -43,7 +43,7 @@ describe("tcpdump with these arguments", () => {
   beforeEach(({ skip }) => skip(program === undefined, "needs tcpdump"));
 
   it.each(["-c 50", "-c 50 ip or ether proto 0x8864", "-c 50 tcp", "-nec 50 proto 89 or proto 112 or icmp", "-c 50 pppoes or vlan or ip"])(
-    "prints headers and no secret of a packet: %s",
+    "prints headers but no secrets of packets: %s",
     async (given) => {
       const directory = await mkdtemp(join(tmpdir(), "coral-tcpdump-"));
       try {
@@ -51,7 +51,7 @@ describe("tcpdump with these arguments", () => {
         await writeFile(file, captureFile(Object.values(packets)));
         const args = given.split(" ");
         expect(checkTcpdump(args)).toBeUndefined();
-        // By itself it shows each of the planted passwords.
+        // Without these arguments, tcpdump prints all planted passwords.
         const plain = spawnSync(program ?? "", ["-v", "-r", file], { encoding: "utf8" }).stdout;
         for (const name of Object.keys(packets)) expect(plain).toContain(`pw-${name}`);
         const { stdout, stderr } = spawnSync(program ?? "", ["-r", file, ...rewriteTcpdump(args)], { encoding: "utf8" });
@@ -65,7 +65,7 @@ describe("tcpdump with these arguments", () => {
   );
 });
 
-/** Packets with a password each, at the place where its protocol has one. */
+/** Packets with a password each, in the field of their protocol. */
 const packets = {
   ospf: ipPacket(89, Buffer.concat([Buffer.from("02010030010101010000000000000001", "hex"), secret("pw-ospf", 8), Buffer.alloc(24)])),
   vrrp: ipPacket(112, Buffer.concat([Buffer.from("21016401010100000a000001", "hex"), secret("pw-vrrp", 8)])),

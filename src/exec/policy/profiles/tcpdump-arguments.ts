@@ -1,6 +1,6 @@
 /**
- * tcpdump, of which only header fields are left. It prints whatever it understands, and that includes passwords: of Redis, FTP and SNMP in payloads, of OSPF, VRRP
- * and PAP in headers of their own. So its filter is bound to the few protocols whose headers hold no secret, and its printer is kept from what those carry.
+ * tcpdump, restricted to header fields. It prints everything that it can decode, including passwords: of Redis, FTP and SNMP in payloads, of OSPF, VRRP
+ * and PAP in their headers. So its filter is restricted to the few protocols without secrets in their headers, and the decoding of payloads is disabled.
  */
 
 import {
@@ -15,11 +15,11 @@ import {
 } from "../argument-grammar.ts";
 
 const maxPackets = 10_000;
-/** Not the other things that can be listened to (D-Bus, USB, Bluetooth, netfilter's logs and queues), nor the numbers by which all of them go. */
+/** Network interfaces only: not the other capture sources (D-Bus, USB, Bluetooth, netfilter's logs and queues), and not interface numbers. */
 const networkInterface: ValueCheck = (value) =>
   /^\d+$|^(?:dbus|usbmon|bluetooth|nflog|nfqueue|rdma|netmap|rpcap|dag|snf)/i.test(value) ? "is not a network interface" : plainWord(value);
 
-/** No file is written, read or named, and no payload is dumped. Not -v, with which an ICMP error shows the packet inside it, whatever protocol that is. */
+/** No option that writes, reads or names a file, or dumps payloads. Not -v, with which an ICMP error shows the packet inside it, of any protocol. */
 const grammar: ArgumentGrammar = {
   flags: "DefKlnNOpqSt#J",
   short: {
@@ -49,9 +49,9 @@ export function checkTcpdump(args: readonly string[]): string | undefined {
 const shownProtocols = "(tcp or udp or icmp or arp or (icmp6 and ip6[40] != 139 and ip6[40] != 140))";
 
 /**
- * The caller's filter comes second, in parentheses of ours: words such as `vlan` and `pppoes` move the offsets of what follows them, and must not move ours.
- * `-q` keeps the printer out of payloads; it also drops flags and sequence numbers of TCP. Where the filter is for TCP alone, they are kept by declaring every
- * payload CARP, a protocol beside TCP that is not looked for inside it.
+ * The caller's filter comes second, in our parentheses: words such as `vlan` and `pppoes` move the offsets of everything after them, and must not move
+ * ours. `-q` disables the decoding of payloads, but also drops flags and sequence numbers of TCP. If the filter is for TCP alone, they are kept by
+ * declaring every payload CARP, which tcpdump does not decode inside TCP.
  */
 export function rewriteTcpdump(args: readonly string[]): string[] {
   const { options, operands, words } = readArguments(args, grammar);
@@ -61,7 +61,7 @@ export function rewriteTcpdump(args: readonly string[]): string[] {
   return [...(showsFlags ? ["-T", "carp"] : ["-q"]), ...words, "--", filter === "" ? protocols : `${protocols} and (${filter})`];
 }
 
-/** Otherwise a parenthesis of the caller would close one of ours. */
+/** Without this check, a parenthesis of the caller could close one of ours. */
 function isBalanced(filter: string): boolean {
   let depth = 0;
   for (const character of filter) {
@@ -80,7 +80,7 @@ function isTcpOnly(filter: string): boolean {
   return /^tcp\b/.test(outer) && !/\bor\b|\|\|/.test(outer);
 }
 
-/** Words of a filter that are neither addresses nor ports; any other word may be a name, which is looked up. */
+/** Words of a filter that are neither addresses nor ports; any other word may be a name, which tcpdump resolves. */
 const filterWords = new Set(
   `and or not src dst host net port portrange gateway proto protochain ether ip ip6 arp rarp tcp udp icmp icmp6 igmp sctp vlan mpls pppoes pppoed geneve
    broadcast multicast less greater len inbound outbound mask tcpflags tcp-fin tcp-syn tcp-rst tcp-push tcp-ack tcp-urg tcp-ece tcp-cwr icmptype icmpcode

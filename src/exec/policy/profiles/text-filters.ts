@@ -83,12 +83,12 @@ export const textFilters: Readonly<Record<string, DiagnosticProgram>> = {
     long: { lines: many, bytes: many, follow: { optional: oneOf("name", "descriptor") }, retry: "flag" },
   }),
   wc: reader({ flags: "clmwL", long: { lines: "flag", words: "flag", bytes: "flag" } }),
-  // Of a pipe it makes a temporary file; of a regular file it does not.
+  // It copies a pipe to a temporary file, but not a regular file.
   tac: {
     ...reader({
       whole: ({ operands }) =>
         operands.length === 0 || operands.includes("-")
-          ? "it would keep its input in a temporary file; name a file of /var/log"
+          ? "it would store its input in a temporary file; name a file of /var/log"
           : undefined,
     }),
     spills: true,
@@ -115,11 +115,11 @@ export const textFilters: Readonly<Record<string, DiagnosticProgram>> = {
         "version-sort": "flag",
       },
     }),
-    // More than that fails: temporary files are forbidden (see `launch.ts`).
+    // Larger input fails, because temporary files are not possible (see `launch.ts`).
     prepend: ["-S", "128M"],
     spills: true,
   },
-  // Its second operand is written to.
+  // It writes to its second operand.
   uniq: filter({
     flags: "cdDiuz",
     short: { f: small, s: small, w: small },
