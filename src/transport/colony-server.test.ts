@@ -175,7 +175,7 @@ test("JSON endpoints report an unacceptable client certificate", async () => {
     routing: {
       routes: [{ kind: "json", method: "GET", path: "/v1/x", permission: "read", handle: () => ({ kind: "json", value: 1 }) }],
       authorize: (caller) => {
-        if (caller.kind === "refused") throw new CoralError({ code: "unauthenticated", message: `Cannot answer: ${caller.reason}` });
+        if (caller.kind === "refused") throw new CoralError({ code: "unauthenticated", message: `Cannot serve the request: ${caller.reason}` });
         return { name: caller.kind };
       },
     },
@@ -320,7 +320,7 @@ test("createHttpRoutes() behind the port denies /metrics to anonymous remote cal
     http: createHttpRoutes({
       routes: [],
       authorize: () => {
-        throw new CoralError({ code: "unauthenticated", message: "Cannot answer: show a token" });
+        throw new CoralError({ code: "unauthenticated", message: "Cannot serve the request: show a token" });
       },
       notReady: () => undefined,
       metrics: () => Promise.resolve("secret"),

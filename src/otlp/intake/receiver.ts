@@ -118,8 +118,8 @@ export class OtlpReceiver {
         isNew = true;
         return this.#keep(request.signal, body, inspection);
       };
-      const notKept = inspection.isTimeless ? await keep() : await this.#repeated.once(request.signal, body, keep);
-      return { reply: { kind: "accepted", rejected: rejected + notKept.rejected, message: reason || notKept.message }, isNew };
+      const rejectedPoints = inspection.isTimeless ? await keep() : await this.#repeated.once(request.signal, body, keep);
+      return { reply: { kind: "accepted", rejected: rejected + rejectedPoints.rejected, message: reason || rejectedPoints.message }, isNew };
     } finally {
       if (moreBytes > 0) releaseBytes(unpacked);
       budget.give(moreBytes);
@@ -128,11 +128,11 @@ export class OtlpReceiver {
 
   async #keep(signal: OtlpSignal, body: Uint8Array, { rows, rejected }: Inspection): Promise<RejectedPoints> {
     this.#options.onRows?.(rows);
-    const notKept = rows > rejected ? await this.#store(signal, body, rows) : noneRejected;
+    const rejectedPoints = rows > rejected ? await this.#store(signal, body, rows) : noneRejected;
     const counts = this.counts[signal];
-    counts.rows += rows - rejected - notKept.rejected;
-    counts.rejected += rejected + notKept.rejected;
-    return notKept;
+    counts.rows += rows - rejected - rejectedPoints.rejected;
+    counts.rejected += rejected + rejectedPoints.rejected;
+    return rejectedPoints;
   }
 
   async #store(signal: OtlpSignal, body: Uint8Array, rows: number): Promise<RejectedPoints> {
@@ -149,9 +149,9 @@ export class OtlpReceiver {
     const { pool, storeMetrics } = this.#options;
     if (storeMetrics === undefined) return { rejected: rows, message: "this receiver does not store metrics" };
     const { points, malformed } = await pool.decodeMetrics(body, receivedUs);
-    const notKept = points.length > 0 ? await storeMetrics(points) : undefined;
+    const rejectedPoints = points.length > 0 ? await storeMetrics(points) : undefined;
     const unread = malformed > 0 ? "a metric has a point that cannot be read" : "";
-    return { rejected: malformed + (notKept?.rejected ?? 0), message: unread || (notKept?.message ?? "") };
+    return { rejected: malformed + (rejectedPoints?.rejected ?? 0), message: unread || (rejectedPoints?.message ?? "") };
   }
 
   #checked(body: Uint8Array): Uint8Array {

@@ -15,7 +15,7 @@ export interface RepeatedRequestsOptions {
   /** Minimum capacity; up to twice as many are kept. About 50 B each. Default 65,536. */
   maxKept?: number;
   /** Requests of a former process; records those of this one. Absent: a restart forgets them. */
-  journal?: Pick<RequestJournal, "recent" | "add" | "turn"> | undefined;
+  journal?: Pick<RequestJournal, "recent" | "add" | "rotate"> | undefined;
 }
 
 /** Bytes hashed at each end of a large body: enough to cover ids and times of a batch. */

@@ -102,7 +102,7 @@ test("another user is refused over HTTP/2", async () => {
 test("the TLS port runs commands for callers with permission only", async () => {
   const authorize: HttpRoutesOptions["authorize"] = (caller, permission) => {
     if (caller.kind === "bearer" && caller.token === "good" && permission === "exec") return { name: "token:x" };
-    throw new CoralError({ code: "unauthenticated", message: "Cannot answer: the token is unknown", details: { permission } });
+    throw new CoralError({ code: "unauthenticated", message: "Cannot serve the request: the token is unknown", details: { permission } });
   };
   await using colony = await startTestColony({ routing: { routes: [localRoute()], authorize } });
   const caFingerprint = colony.authority.fingerprint;
@@ -111,7 +111,7 @@ test("the TLS port runs commands for callers with permission only", async () => 
   const error = await failureOf((await openCommand({ target: target("bad") })).run({ kind: "exec", argv: ["cat"] }, ignored));
   expect(error).toMatchObject({
     code: "unauthenticated",
-    message: "Cannot answer: the token is unknown",
+    message: "Cannot serve the request: the token is unknown",
     details: { permission: "exec" },
   });
 });

@@ -133,7 +133,7 @@ test.each([
   await using server = await serve([whoRoute], local);
   const reply = await fetch(`${server.url}${path}`, { method });
   expect(reply.status).toBe(status);
-  expect(await reply.json()).toMatchObject({ error: { code, message: expect.stringContaining("Cannot answer") } });
+  expect(await reply.json()).toMatchObject({ error: { code, message: expect.stringContaining("Cannot serve") } });
 });
 
 test.each(["//evil.example/who", "*", "http://evil.example/who", "/%zz"])(
@@ -164,7 +164,7 @@ test("createHttpRoutes() refuses bodies that are not JSON, by type and by conten
   expect(await post('{"a":1}', "application/json; charset=utf-8")).toEqual([200, { body: { a: 1 } }]);
   expect((await post('{"a":1}', "text/plain"))[0]).toBe(400);
   expect((await post("{", "application/json"))[1]).toMatchObject({
-    error: { code: "invalid", message: expect.stringContaining("not JSON") },
+    error: { code: "invalid", message: expect.stringContaining("not valid JSON") },
   });
 });
 

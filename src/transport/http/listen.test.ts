@@ -12,7 +12,7 @@ it("listen() picks the next free port, and removes its listeners after each atte
     expect(next).toBeGreaterThan(taken);
     expect(await listen(server, "127.0.0.1", taken, 20)).toBeGreaterThan(next);
     expect([server.listenerCount("listening"), server.listenerCount("error")]).toEqual([0, 0]);
-    await expect(listen(createServer(), "127.0.0.1", taken, 0)).rejects.toThrow(/taken by another program/);
+    await expect(listen(createServer(), "127.0.0.1", taken, 0)).rejects.toThrow(/in use by another program/);
   } finally {
     for (const one of [...holders, server]) one.close();
   }

@@ -54,7 +54,7 @@ test("parseToken() reports every truncated token as truncated, and never quotes 
   const text = formatToken(token);
   for (let length = 1; length < text.length; length++) {
     const { message } = failure(text.slice(0, length));
-    expect(message).toContain("cut off");
+    expect(message).toContain("truncated");
     expect(message).not.toContain("sss");
   }
 });

@@ -222,7 +222,7 @@ test("both ends detect a partition", async () => {
   expect(await tunnel.closed).toMatchObject({ code: "unavailable", message: expect.stringContaining("no response for") });
   expect(await call).toMatchObject({ code: "unavailable" });
   const late = fromConnectError(await client.hello({}).catch((error: unknown) => error));
-  expect(late).toMatchObject({ code: "unavailable", message: expect.stringContaining('tunnel to agent "web-1" is closed (no answer') });
+  expect(late).toMatchObject({ code: "unavailable", message: expect.stringContaining('tunnel to agent "web-1" is closed (no response') });
 });
 
 test("a call without a reply fails as unavailable when either end closes the tunnel", async () => {
