@@ -1,8 +1,8 @@
 /* SPDX-License-Identifier: BSD-2-Clause OR GPL-2.0-only */
 /*
- * One minimal program per attach type. Coral asks the kernel what it allows instead of guessing by version: it loads and attaches each
- * program alone, and detaches it at once. A program is named ability_<name of the ability>; kernel-ability.ts lists the names. An object of
- * its own.
+ * One minimal program per attach type. Coral tests what the kernel allows instead of guessing by version: it loads and attaches each
+  * program alone, and detaches it at once. A program is named ability_<name of the ability>; kernel-ability.ts lists the names. A separate
+  * object.
  */
 #include "core/bpf.h"
 
@@ -41,7 +41,7 @@ int ability_raw_tp(void *context)
 	return 0;
 }
 
-/* The tracepoints that traffic is read at. Each may be missing, and the traffic hooks have a fallback for each. */
+/* The tracepoints of the traffic hooks. Each may be missing, and the traffic hooks have a fallback for each. */
 SEC("raw_tracepoint/sock_recv_length")
 int ability_sock_recv_length(void *context)
 {

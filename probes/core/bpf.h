@@ -19,12 +19,12 @@ typedef signed long long s64;
 
 #define SEC(name) __attribute__((section(name), used))
 #define always_inline inline __attribute__((always_inline))
-/* Keeps the instructions of the common path together: what a processor jumps over, it need not fetch. */
+/* Keeps the instructions of the common path together, so that the processor need not fetch the others. */
 #define likely(condition) __builtin_expect(!!(condition), 1)
 #define unlikely(condition) __builtin_expect(!!(condition), 0)
 /*
- * A global (non-static) function: the verifier checks it once and on its own, instead of again for every path that leads to a call. It
- * takes numbers and pointers to structures, which the verifier assumes may be null, and returns a number.
+ * A global (non-static) function: the verifier checks it once, separately, instead of again for every path that leads to a call. It takes
+  * numbers and pointers to structures, which the verifier assumes may be null, and returns a number.
  */
 #define subprogram __attribute__((noinline))
 
@@ -74,8 +74,8 @@ static long (*const bpf_task_pt_regs)(struct task_struct *task) = (void *)175;
 #define core_read(target, source) bpf_probe_read_kernel(target, sizeof(*(target)), __builtin_preserve_access_index(source))
 
 /*
- * A typed pointer to a kernel structure at any address (Linux 6.2). Loads through it need no helper call and give 0 where nothing is
- * mapped. Use it only in programs that need a newer kernel anyway: on older ones the symbol stays unresolved.
+ * A typed pointer to a kernel structure at any address (Linux 6.2). Loads through it need no helper call and return 0 for unmapped
+  * addresses. Use it only in programs that need a newer kernel anyway: on older ones the symbol stays unresolved.
  */
 extern void *bpf_rdonly_cast(const void *address, u32 type) __attribute__((section(".ksyms"), weak));
 /*

@@ -3,7 +3,7 @@
  * When a record wakes the reader of its ring; included by requests.bpf.c and connections.bpf.c.
  *
  * User space polls a ring twice a second. Between polls it is woken only when the ring fills: a quiet host costs nothing, and a burst is
- * read before the ring overflows. See ring-alarm.ts.
+ * read before the ring overflows. See ring-watch.ts.
  */
 #ifndef CORAL_CORE_RING_WAKE_H
 #define CORAL_CORE_RING_WAKE_H

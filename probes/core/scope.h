@@ -1,7 +1,7 @@
 /* SPDX-License-Identifier: BSD-2-Clause OR GPL-2.0-only */
 /*
  * The scope of an agent: the processes that have a pid in its pid namespace. Hooks run for every process of the machine; an agent in a
- * container without the host's pid namespace must record only what runs beside it, under the pids that it knows.
+ * container without the host's pid namespace must record only the processes in its own namespace, by their pids there.
  */
 #ifndef CORAL_CORE_SCOPE_H
 #define CORAL_CORE_SCOPE_H
@@ -91,7 +91,7 @@ static always_inline u32 current_process(void)
 	return pid_namespace_inode ? scoped_process(bpf_get_current_task()) : bpf_get_current_pid_tgid() >> 32;
 }
 
-/* The same for hooks that have the current task at hand. */
+/* The same for hooks that already have the current task. */
 static always_inline u32 current_process_of(const struct task_struct *task)
 {
 	return pid_namespace_inode ? scoped_process(bpf_get_current_task()) : (u32)task->tgid;

@@ -1,8 +1,8 @@
 /* SPDX-License-Identifier: BSD-2-Clause OR GPL-2.0-only */
 /*
- * CPU samples of the whole machine: at every tick of a perf event, what the processor runs. A sample holds the kernel stack, the user stack
- * by frame pointers, and, for programs that have none, the user registers with a bounded copy of the stack, which user space walks with the
- * program's own unwind tables and then drops. An object of its own; see src/profile.
+ * CPU samples of the whole machine, one per processor at every tick of a perf event. A sample has the kernel stack and the user stack by
+  * frame pointers. For programs without frame pointers it has the user registers and a bounded copy of the stack, which user space walks with
+  * the program's unwind tables and then drops. A separate object; see src/profile.
  */
 #include "core/bpf.h"
 #include "core/ring-wake.h"
@@ -16,12 +16,12 @@ char LICENSE[] SEC("license") = "Dual BSD/GPL";
 #define PAGE_BYTES 4096
 /* Deep enough for servers; a value of a per-CPU map may not exceed 32 KiB. */
 #define STACK_BYTES 16384
-/* Leaf functions use memory below the stack pointer, and an epilogue's rules still name it. */
+/* The red zone: leaf functions use memory below the stack pointer, and unwind rules of an epilogue still refer to it. */
 #define RED_ZONE_BYTES 128
-/* No stack is larger: what seems to be its top is then something else. */
+/* No stack is larger; an address further away is not its top. */
 #define MAX_STACK_SPAN (64 << 20)
 
-/* Clang would compare 32-bit copies of a value, and the verifier lose its bounds. */
+/* Without this, clang compares 32-bit copies of a value, and the verifier loses its bounds. */
 #define keep_bounds(value) asm volatile("" : "+r"(value))
 
 static long (*const bpf_get_stack)(void *context, void *buffer, u32 size_bytes, u64 flags) = (void *)67;
@@ -71,12 +71,12 @@ enum {
 
 /* src/profile/kernel/sample-record.ts reads it by the type information of this object. */
 struct cpu_sample {
-	/* In the agent's pid namespace. */
+	/* Pid in the agent's pid namespace. */
 	u32 process;
 	u32 thread;
-	/* Of the process, since boot: with the pid its identity. */
+	/* Start time of the process since boot; identifies it together with the pid. */
 	u64 started_ns;
-	/* All 0 for a kernel thread, and on processors other than x86-64. */
+	/* User registers. All 0 for a kernel thread, and on processors other than x86-64. */
 	u64 registers[REGISTERS];
 	/* Address of the first byte of `stack`. */
 	u64 stack_at;
@@ -104,7 +104,7 @@ struct {
 	MAP_NUMBER(max_entries, 1 << 21);
 } samples SEC(".maps");
 
-/* Per processor: samples taken, and those that the ring had no room for. */
+/* Per processor: samples taken, and samples that did not fit into the ring. */
 enum {
 	COUNT_TAKEN,
 	COUNT_DROPPED,
@@ -127,7 +127,7 @@ static always_inline void add_count(u32 which)
 }
 
 #ifdef __TARGET_ARCH_x86
-/* Page by page: one page that is not mapped then costs what lies beyond it, not the whole stack. */
+/* Page by page: an unmapped page then loses only the bytes after it, not the whole stack. */
 static always_inline u32 copy_stack(struct cpu_sample *sample, u64 from, u64 wanted)
 {
 	u64 copied = 0;
@@ -154,8 +154,8 @@ static always_inline u32 copy_stack(struct cpu_sample *sample, u64 from, u64 wan
 }
 
 /*
- * Only what the stack holds is copied. Its top: where the kernel started the main thread; of other threads, the thread's own block, which
- * the C library puts there.
+ * Copies only the used part of the stack. Its top is where the kernel started the main thread; for other threads it is the thread control
+  * block, which the C library puts at the top of the stack.
  */
 static always_inline void add_user_stack(struct cpu_sample *sample, struct task_struct___profile *task, struct mm_struct *mm)
 {

@@ -81,7 +81,7 @@ static __attribute__((noinline)) void http2_flush(struct http2_walk *walk, struc
 	walk->is_missed |= emit(record, sizeof(*record) + filled);
 }
 
-/* Makes room for an entry of so many bytes, its header included, and returns its position. */
+/* Reserves an entry of the given size, including its header, and returns its position. */
 static always_inline u32 http2_reserve(struct http2_walk *walk, struct http2_direction *direction, struct scratch *scratch, u32 bytes)
 {
 	if (walk->filled + bytes > HTTP2_RECORD)

@@ -11,7 +11,7 @@
 #include "protocol/classify.h"
 #include "requests/payload.h"
 
-/* A block is skipped if at least this much of it is left after what was read. */
+/* A block is skipped if at least this much of it remains after the bytes that were read. */
 #define MEMCACHED_SKIP 1024
 /* At most 512 pieces per payload, 2 MiB without skipped blocks; the rest is cut. */
 #define MEMCACHED_PIECES 512

@@ -153,7 +153,7 @@ static always_inline int postgres_read_next(struct payload *payload, struct scra
 	return 1;
 }
 
-/* Everything read was walked: continues behind it, or with the incomplete header at its end. 0: nothing more to read. */
+/* All bytes that were read have been walked: continues after them, or with the incomplete header at their end. 0: nothing more to read. */
 static always_inline int postgres_end_piece(struct payload *payload, struct connection *connection, struct scratch *scratch,
 					    struct postgres_walk *walk)
 {

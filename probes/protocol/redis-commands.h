@@ -8,7 +8,7 @@
 
 #include "core/bpf.h"
 
-/* Verbs that tell a command from an array in a response, if it is not known which side opened the connection. */
+/* Verbs that distinguish a command from an array in a response, if it is not known which side opened the connection. */
 static always_inline int redis_is_command(u64 verb)
 {
 	switch (verb) {
@@ -94,7 +94,7 @@ static always_inline int redis_is_sync(u64 verb)
 	return verb == 0xef6afd249a57ec3aULL /* SYNC */ || verb == 0xe95c7378383cd5a8ULL; /* PSYNC */
 }
 
-/* True for commands after which the server sends without being asked. */
+/* True for commands after which the server pushes messages. */
 static always_inline int redis_starts_push(u64 verb)
 {
 	if (redis_is_sync(verb))

@@ -283,7 +283,7 @@ static always_inline void redis_on_response(struct payload *payload, struct conn
 		*(u64 *)(scratch->bytes + (total & 63)) = 0;
 		/* RESP3: a push message. */
 		if (total && scratch->bytes[0] == '>') {
-			/* Seen, though it is not the reply: see note_replies_read(). */
+			/* Counts as read, although it is not the reply: see note_replies_read(). */
 			if (connection->role == ROLE_CLIENT)
 				connection->ready_seq += payload->length;
 			return;

@@ -1,7 +1,7 @@
 /* SPDX-License-Identifier: BSD-2-Clause OR GPL-2.0-only */
 /*
- * Processes whose payloads are copied to the ring besides being counted. capture.ts in src/traffic sets which, and until when. Part of
- * requests.bpf.c.
+ * Processes whose payloads are copied to the ring in addition to being counted. capture.ts in src/traffic sets the processes and the deadline.
+  * Part of requests.bpf.c.
  */
 #ifndef CORAL_REQUESTS_CAPTURE_H
 #define CORAL_REQUESTS_CAPTURE_H

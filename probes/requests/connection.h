@@ -16,7 +16,7 @@ enum role {
 	ROLE_CLIENT = 2,
 };
 
-/* Which end opened the connection: the other one, or this one. */
+/* The end that opened the connection: the other one, or this one. */
 enum side {
 	SIDE_UNKNOWN = 0,
 	SIDE_ACCEPTED = 1,
@@ -123,7 +123,7 @@ struct connection {
 	 * bit.
 	 */
 	u32 tls_written;
-	/* State of a decoder: POSTGRES_*, REDIS_* and others in protocol/ say what is where. */
+	/* State of a decoder. POSTGRES_*, REDIS_* and others in protocol/ are the indexes. */
 	u64 extra[4];
 	u8 response_prefix[16];
 
@@ -174,7 +174,7 @@ u32 has_overflowed = 0;
 /* 1 if the hooks of hooks-socket.h are attached. They stamp sent responses, so that uprobes need not read the clock. */
 const volatile u32 has_socket_hooks = 0;
 
-/* Why something was not seen; kernel-layout.ts repeats the order. */
+/* Reasons of losses; kernel-layout.ts repeats the order. */
 enum loss {
 	LOSS_RING_FULL = 0,
 	LOSS_ROUTES_FULL = 1,
@@ -194,11 +194,11 @@ struct {
 	MAP_TYPE(value, u64);
 } losses SEC(".maps");
 
-/* What user space may change while the programs run. */
+/* Settings that user space may change while the programs run. */
 struct controls {
 	/* The number of the next connection. */
 	u32 next_connection;
-	/* Of connections that go through the ring, those are read whose number has none of these bits; 0: all. */
+	/* Sampling of connections that go through the ring: only those whose number has none of these bits are read; 0: all. */
 	u32 sample_mask;
 	/* One bit per PROTOCOL_*: its connections are ignored and counted as sampled out. */
 	u32 skipped_protocols;

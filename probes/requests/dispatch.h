@@ -252,7 +252,7 @@ static always_inline void request_send_stamps(void)
 
 /*
  * A client's reply was read in part or in whole where sock_recv_length() is not called: by splice(2), by TCP_ZEROCOPY_RECEIVE, or in the
- * kernel. Without its first bytes the reply is neither an answer nor missing.
+ * kernel. Without its first bytes, the reply can neither be decoded nor counted as missing.
  */
 subprogram int on_hidden_reply(struct connection *connection, u32 bytes)
 {
@@ -295,9 +295,9 @@ static always_inline void note_replies_read(struct tcp_sock *tcp, struct connect
 }
 
 /*
- * When a send started: the stamp of a long one, else the time at which TCP sent it. On loopback the receiver may acknowledge or respond
- * before the send returns, and TCP's clock then holds the time of that. Once everything is acknowledged, first_tx_mstamp is the time at
- * which the last bytes were sent.
+ * When a send started: the stamp of a long send, else the time at which TCP sent it. On loopback the receiver may acknowledge or respond
+  * before the send returns, and TCP's clock then has that later time. Once everything is acknowledged, first_tx_mstamp is the time at which
+  * the last bytes were sent.
  */
 static always_inline void take_send_stamp(struct payload *payload, struct connection *connection)
 {

@@ -28,7 +28,7 @@ static always_inline int tls_record_sent(struct sock *sk, struct connection *con
 {
 	u32 written = connection->tls_written & ~TLS_SEND_FAILED;
 
-	/* A short send with a full buffer: some programs take it as a sign to wait and never get the error. */
+	/* A short send with a full buffer: some programs then wait, without ever getting the error. */
 	if (unlikely(length < written && sk->sk_socket->flags & SOCK_NOSPACE)) {
 		written |= TLS_SEND_FAILED;
 		connection->tls_was_full = 1;
@@ -64,7 +64,7 @@ static always_inline int on_socket(struct sock *sk, struct connection *connectio
 
 	payload.tgid = current_process_of(task);
 	if (is_out_of_scope(payload.tgid)) {
-		/* Saves this lookup from now on, unless a process of the scope has passed its socket on. */
+		/* Saves this lookup next time, unless a process in scope has passed its socket on. */
 		if (connection->protocol == PROTOCOL_UNKNOWN)
 			connection->protocol = PROTOCOL_IGNORED;
 		return 0;

@@ -334,7 +334,7 @@ static always_inline void begin_response(struct payload *payload, struct connect
 }
 
 /*
- * Makes sure that user space knows what a fingerprint means: emits a LEARN record with the first `limit` bytes of the payload, once.
+ * Makes sure that user space knows the name of a fingerprint: emits a LEARN record with the first `limit` bytes of the payload, once.
  * Returns the fingerprint, or FINGERPRINT_OTHER if the table of names is full.
  */
 subprogram u64 learn(struct payload *payload, struct connection *connection, struct scratch *scratch, u32 limit)

@@ -28,7 +28,7 @@ static always_inline u32 stream_limit(const struct connection *connection, u32 d
 	}
 }
 
-/* Applies the step of the ladder (ladder.ts), which struct controls carries. 0: the connection is sampled out until it ends. */
+/* Applies the step of the budget ladder (budget-ladder.ts) from struct controls. 0: the connection is sampled out until it ends. */
 static always_inline u32 ladder_limit(struct connection *connection, u32 limit)
 {
 	struct controls *control = controls_now();

@@ -9,7 +9,7 @@
 #include "requests/dispatch.h"
 
 struct sweep {
-	/* Counts requests whose response is quiet since before this time. */
+	/* Counts requests whose response has been idle since before this time. */
 	u64 responded_before_ns;
 	u32 finished;
 	u32 connections;

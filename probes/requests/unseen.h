@@ -1,7 +1,7 @@
 /* SPDX-License-Identifier: BSD-2-Clause OR GPL-2.0-only */
 /*
- * Processes that exchange requests which the hooks cannot follow: over unix sockets, and by io_uring. User space names their services in
- * answers. Part of requests.bpf.c.
+ * Processes that exchange requests which the hooks cannot follow: over unix sockets, and by io_uring. User space reports their services with
+  * query results. Part of requests.bpf.c.
  */
 #ifndef CORAL_REQUESTS_UNSEEN_H
 #define CORAL_REQUESTS_UNSEEN_H
@@ -19,7 +19,7 @@ struct unseen_key {
 	u32 reason;
 };
 
-/* Payloads that were noticed. User space empties the map once per window. */
+/* Payloads seen, by process and reason. User space empties the map once per window. */
 struct {
 	MAP_NUMBER(type, BPF_MAP_TYPE_HASH);
 	MAP_NUMBER(max_entries, 1024);
@@ -70,7 +70,7 @@ static always_inline int starts_known_protocol(const u64 *words, u32 length)
 	return (word & 0xffffff) + 4 == length && !bytes[3] && bytes[4] == 3 && (u8)((bytes[5] | 32) - 'a') < 26;
 }
 
-/* Of payloads on unix sockets, one in so many is looked at: many programs exchange little else, and one look costs a read of memory. */
+/* Sampling of payloads on unix sockets: one in this many is read, because many programs use them heavily and each read costs. */
 #define UNIX_SAMPLE 8
 
 /* A payload on a unix socket. */

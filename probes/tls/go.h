@@ -77,7 +77,7 @@ static always_inline u64 go_socket_of(u64 tls_connection, u32 tgid)
 	if (!found.sk)
 		return 0;
 	connection = find_connection(found.sk);
-	/* What looked like a descriptor may be any number. Only a socket with TLS records can be right. */
+	/* The value may not be a descriptor. Accept only a socket with TLS records. */
 	if (!connection || !(connection->flags & CONNECTION_TLS) || !tls_may_read(tgid))
 		return 0;
 	found.connection = connection->id;

@@ -52,7 +52,7 @@ static always_inline void tls_call_ends(struct pt_regs *context, struct payload 
 		return;
 	if (result <= 0) {
 		/*
-		 * What arrived held no plaintext: part of a handshake, a session ticket. The next request starts with the bytes after it.
+		 * The received records had no plaintext: part of a handshake, a session ticket. The next request starts with the bytes after them.
 		 */
 		if ((what & TLS_OPERATION) == TLS_READ)
 			connection->arrival_ns = 0;

@@ -244,7 +244,7 @@ test("startColonyServer() picks the next free port with portSearch, and fails wi
   const { port } = blocker.address() as AddressInfo;
   await expect(startTestColony({ port })).rejects.toMatchObject({
     code: "unavailable",
-    message: expect.stringContaining(`port ${port} taken`),
+    message: expect.stringContaining(`port ${port} in use`),
   });
   await using colony = await startTestColony({ port, portSearch: 50 });
   expect(colony.server.port).toBeGreaterThan(port);
