@@ -19,13 +19,13 @@ const front = (room: string): SourceFile => ({
 });
 
 describe("the tree", () => {
-  it("keeps to the import table", () => {
+  it("follows the import table", () => {
     const sources = readSources();
     expect(sources.length).toBeGreaterThan(20);
     expect(findViolations(sources)).toEqual([]);
   });
 
-  it("has the same table in its project references", () => {
+  it("has project references that match the table", () => {
     for (const [name, room] of Object.entries(rooms)) {
       const config: { references?: { path: string }[] } = JSON.parse(readFileSync(join(root, "src", name, "tsconfig.json"), "utf8"));
       expect((config.references ?? []).map(({ path }) => path.replace("../", "")).sort(), name).toEqual([...room.rooms].sort());
@@ -123,11 +123,11 @@ describe("findViolations()", () => {
     expect(found[0]).toContain(message);
   });
 
-  it("reports a room without a front door or without its @module comment", () => {
+  it("reports a room without an index.ts or without its @module comment", () => {
     expect(findViolations([{ path: "src/host/a.ts", text: "" }])).toEqual(["src/host: index.ts is missing"]);
     const later = "/** About x. */\nexport { x } from './x.ts';\n/** @module */\n";
     expect(findViolations([{ path: "src/host/index.ts", text: later }])).toEqual([
-      "src/host/index.ts: does not open with a @module comment",
+      "src/host/index.ts: does not start with a @module comment",
     ]);
   });
 
@@ -138,7 +138,7 @@ describe("findViolations()", () => {
     expect(findViolations([...many.slice(1), ...tests])).toEqual([]);
   });
 
-  it("reports what every command would load, with the way there", () => {
+  it("reports modules that every command would load, with the import path", () => {
     const files = [
       { path: "src/main/coral.ts", text: 'import { runCli } from "../cli/index.ts";' },
       { ...front("cli"), text: '/** @module */\nexport { runCli } from "./run.ts";' },

@@ -1,4 +1,4 @@
-/** The import table of the tree, and a checker for it that works on plain text: no compiler API, and fast enough to run on every check. */
+/** The import table of the tree, and a checker that works on plain text: without the compiler API, fast enough for every check. */
 
 import { builtinModules } from "node:module";
 import { posix } from "node:path";
@@ -20,7 +20,7 @@ interface Room {
 const daemonBasics = ["base", "proto", "model", "config", "redact", "store", "transport"];
 const rpc = ["@bufbuild/protobuf", "@connectrpc/connect"];
 
-/** Who may enter which room. Adding a line here is a decision: say why in docs/decisions/. */
+/** Which room may import which. Adding a line here is a decision: explain it in docs/decisions/. */
 export const rooms: Readonly<Record<string, Room>> = {
   base: { rooms: [], packages: [] },
   proto: { rooms: ["base"], packages: ["@bufbuild/protobuf"], node: false },
@@ -219,21 +219,21 @@ export const rooms: Readonly<Record<string, Room>> = {
   },
 };
 
-/** Rooms without a front door: their files are imported one by one. */
+/** Rooms without an index.ts: their files are imported one by one. */
 const openRooms = new Set(["base", "proto", "model"]);
-/** Rooms that are entered by their sub-folders, each with a front door of its own. */
+/** Rooms whose sub-folders have an index.ts each. */
 const roomsOfRooms = new Set(["store"]);
-/** What every `coral` command loads before it knows which command it is. */
+/** The entry point of all `coral` commands, which is loaded before the command is known. */
 const startUp = { entry: "src/main/coral.ts", rooms: new Set(["base", "cli", "main", "model"]), packages: new Set(["commander"]) };
 /**
- * Who opens sockets: `transport`; `otlp` for its own protocol; `databases`; `host` to the container runtime of its machine; `main`, which asks whether a
- * port is free.
+ * Folders that may open sockets: `transport`; `otlp` for its protocol; `databases`; `host` for the container runtime of its machine; `main`, which checks
+ * whether a port is free.
  */
 const networkModules = new Set(["net", "tls", "http", "https", "http2", "dgram"]);
 const networkFolders = ["src/transport/", "src/otlp/servers/", "src/databases/wire/", "src/host/runtime/", "src/main/"];
 const testPackages = new Set(["vitest", "esbuild", "@modelcontextprotocol/client", "@grpc/grpc-js"]);
 const maxLines = 800;
-/** Source files in one folder, tests and fixtures not counted: more is a corridor, not a room. */
+/** Source files in one folder, without tests and fixtures. */
 const maxFiles = 25;
 
 export interface SourceFile {
@@ -252,7 +252,7 @@ const staticImport = /^[ \t]*(?:import|export)\s+(?:(type)\s+(?!from\b))?(?:[\w\
 const dynamicImport = /(\btypeof\s+)?\bimport\(\s*["']([^"']+)["']/g;
 const requireCall = /(?:\brequire|\bcreateRequire\([^()]*\))\(\s*["']([^"']+)["']/g;
 
-/** Every module that a TypeScript file names, in any form. Comments are ignored. */
+/** Every module that a TypeScript file imports, in any form. Comments are ignored. */
 export function findImports(text: string): ImportFound[] {
   const code = text.replace(/\/\*[\s\S]*?\*\//g, "").replace(/^[ \t]*\/\/.*$/gm, "");
   const found: ImportFound[] = [];
@@ -262,7 +262,7 @@ export function findImports(text: string): ImportFound[] {
   return found;
 }
 
-/** All breaches in the files of src/, one line each: `path: what is wrong`. */
+/** All violations in src/, one line each: `path: problem`. */
 export function findViolations(files: readonly SourceFile[]): string[] {
   return [
     ...files.flatMap(fileViolations),
@@ -284,12 +284,12 @@ function fileViolations({ path, text }: SourceFile): string[] {
   const problems = findImports(text).flatMap(({ specifier }) => importProblem(path, room, specifier, isTest) ?? []);
   if (/^export\s+default\b/m.test(text)) problems.push("default exports are not used");
   if (path.endsWith("/index.ts") && /^export\s+\*/m.test(text)) problems.push("index.ts names each export");
-  // `{ z }` cannot be shaken: it brings error messages in every language, half a megabyte, into each daemon.
+  // `{ z }` defeats tree shaking: it adds error messages in every language, half a megabyte, to each daemon.
   if (/^import\s+(?:type\s+)?\{[^}]*\}\s+from\s+"zod"/m.test(text))
     problems.push('zod is imported as a namespace: import * as z from "zod"');
-  // Generated code is exempt: its length is that of the contract.
+  // Generated code is exempt: its length depends on the contract.
   if (!path.startsWith("src/proto/") && text.split("\n").length > maxLines + 1) problems.push(`longer than ${maxLines} lines`);
-  // A path through one's own descriptor is not a fact about the host.
+  // A path through an own descriptor does not read the host.
   if (!isTest && roomOf(path) !== "host" && /["'`]\/(?:proc|sys)\/(?!self\/fd\/)/.test(text))
     problems.push("only host reads /proc and /sys");
   return problems.map((problem) => `${path}: ${problem}`);
@@ -362,7 +362,7 @@ function folderSizeViolations(files: readonly SourceFile[]): string[] {
     .map(([folder, count]) => `${folder}: ${count} source files, more than ${maxFiles}`);
 }
 
-/** The table itself: sub-folders that import each other in a circle are one folder. */
+/** Checks the table itself: sub-folders must not import each other in a circle. */
 function folderTableViolations(): string[] {
   return Object.entries(rooms).flatMap(([room, { folders = {} }]) =>
     Object.keys(folders).flatMap((folder) => {
@@ -390,7 +390,7 @@ function frontDoorViolations(files: readonly SourceFile[]): string[] {
     if (index === undefined) return [`${posix.dirname(door)}: index.ts is missing`];
     return /^\/\*\*(?:(?!\*\/)[\s\S])*@module(?:(?!\*\/)[\s\S])*\*\//.test(index.text)
       ? []
-      : [`${index.path}: does not open with a @module comment`];
+      : [`${index.path}: does not start with a @module comment`];
   });
 }
 

@@ -16,7 +16,7 @@ const inQuarantine = (...paths: string[]) => paths.map((path) => ({ path, reason
 describe("test/quarantine.json", () => {
   const entries = JSON.parse(readFileSync(join(root, "test/quarantine.json"), "utf8")) as { path: string; reason: string }[];
 
-  it("lists each file once, with nothing but a path and a reason", () => {
+  it("lists each file once, with only a path and a reason", () => {
     expect(new Set(entries.map(({ path }) => path)).size).toBe(entries.length);
     for (const entry of entries) {
       expect(Object.keys(entry).sort()).toEqual(["path", "reason"]);
@@ -31,7 +31,7 @@ describe("test/quarantine.json", () => {
     }
   });
 
-  it("stays small", () => {
+  it("has at most a few entries", () => {
     expect(entries.length).toBeLessThanOrEqual(10);
   });
 });
@@ -57,7 +57,7 @@ describe("filesToRepeat()", () => {
 });
 
 describe("judge()", () => {
-  it("is green when nothing failed", () => {
+  it("passes when nothing failed", () => {
     expect(judge(outcome({}), null, [])).toMatchObject({ isGreen: true, passed: 10, failed: 0, skipped: 1 });
   });
 

@@ -1,11 +1,11 @@
 /**
- * Runs before each file of the project `unit`, whose files share a process: a file that changes the process fails itself, instead of a later file.
+ * Runs before each file of the project `unit`, whose files share a process. A file that changes the process fails itself, instead of making a later file fail.
  */
 
 import { setTimeout as sleep } from "node:timers/promises";
 import { afterAll, beforeAll, expect, vi } from "vitest";
 
-/** Those that change how a process ends or reports. */
+/** Events whose listeners change how a process ends or reports. */
 const events = ["SIGINT", "SIGTERM", "SIGHUP", "exit", "beforeExit", "warning", "message", "disconnect"];
 
 const listenerCounts = () => Object.fromEntries(events.map((event) => [event, process.listenerCount(event)]));
@@ -13,7 +13,7 @@ const listenerCounts = () => Object.fromEntries(events.map((event) => [event, pr
 /** Set while a process has a store engine, of which it may have one: src/store/engine/engine.ts. */
 const engineKey = Symbol.for("coral.store.engine");
 const processWide = globalThis as { [engineKey]?: boolean };
-/** A test that timed out goes on in the background, and closes its engine when it ends. */
+/** A test that timed out continues in the background, and closes its engine when it ends. */
 const engineTimeoutMs = 60_000;
 
 let directory: string;

@@ -1,6 +1,6 @@
 import type { Reporter, TestCase, TestModule } from "vitest/node";
 
-/** Lists skipped tests by reason before the summary: a green run proves nothing about them. */
+/** Lists skipped tests by reason before the summary: a passing run proves nothing about them. */
 export class SkippedReporter implements Reporter {
   onTestRunEnd(modules: readonly TestModule[]): void {
     const skipped = new Map<string, string[]>();

@@ -1,6 +1,6 @@
 import { BaseSequencer, type TestSpecification } from "vitest/node";
 
-/** Daemons first, because they mostly wait; then tests that need processors, which fill the time of the last daemons. */
+/** Tests with daemons first, because they mostly wait; CPU-bound tests then use the time while the last daemons run. */
 const projects = ["e2e", "integration", "unit-process", "unit", "privileged"];
 
 /** Orders test files by project; within a project as vitest does, long ones first. */

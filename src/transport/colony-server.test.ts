@@ -175,7 +175,8 @@ test("JSON endpoints report an unacceptable client certificate", async () => {
     routing: {
       routes: [{ kind: "json", method: "GET", path: "/v1/x", permission: "read", handle: () => ({ kind: "json", value: 1 }) }],
       authorize: (caller) => {
-        if (caller.kind === "refused") throw new CoralError({ code: "unauthenticated", message: `Cannot serve the request: ${caller.reason}` });
+        if (caller.kind === "refused")
+          throw new CoralError({ code: "unauthenticated", message: `Cannot serve the request: ${caller.reason}` });
         return { name: caller.kind };
       },
     },

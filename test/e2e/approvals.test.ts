@@ -115,7 +115,7 @@ describe("approvals", () => {
     await noPendingApproval();
   });
 
-  it("cannot be given by the caller itself, and end when the caller disconnects", async () => {
+  it("cannot be given by the caller, and end when the caller disconnects", async () => {
     const running = spawn(process.execPath, [coralFile, "exec", "--all", "uptime"], { env: cleanEnvironment(home.path), stdio: "ignore" });
     const held = await pendingApproval();
     const own = await runCoral(["approval", "approve", held.approvalId], asRoot());
@@ -128,7 +128,7 @@ describe("approvals", () => {
     );
   });
 
-  it("are also decided at the colony for commands on the agent's own socket", async () => {
+  it("are decided at the colony even for commands on the agent's own socket", async () => {
     const running = runCoral(["exec", "uptime"], asRoot());
     const held = await pendingApproval();
     expect(held.caller).toMatch(/^local:uid=/);

@@ -88,7 +88,7 @@ async function withAgentFile(world: World, work: (store: AgentStore) => Promise<
 }
 
 describe("the audit", () => {
-  it("records who ran what, before and after, at colony and agent, and verifies", async () => {
+  it("records callers and commands before and after each run, at colony and agent, and verifies", async () => {
     await using world = await startWorld();
     expect((await exec(world, "uptime")).code).toBe(0);
     expect((await exec(world, "rm -rf /")).code).toBe(3);
@@ -172,7 +172,7 @@ describe("the audit", () => {
     expect(code).toBe(0);
     const last = answer.chains.find(({ agentId }) => agentId === null)?.lastEntry ?? 0;
     const heads = join(agentPaths(world.home).directory, "audit-colony-heads.json");
-    await waitFor("the agent to hear of it", async () =>
+    await waitFor("the agent to receive the head", async () =>
       (JSON.parse(readFileSync(heads, "utf8")) as { entry: number }[]).some(({ entry }) => entry >= last),
     );
     await restart(() => {

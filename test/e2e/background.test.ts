@@ -39,7 +39,7 @@ function isRunning(pid: number): boolean {
 }
 
 describe("--daemon", () => {
-  it("starts both daemons, outlives its parent and prints all paths; stop returns when the process has ended", async () => {
+  it("starts both daemons, outlives its parent and prints all paths; stop returns when the process has exited", async () => {
     const home = newHome();
     await runCoral(["init", "shop"], { home });
     const colony = await runCoral(["colony", "start", "--daemon", "--port", "0"], { home });

@@ -112,7 +112,7 @@ it.skipIf(!hasProgram("vim"))("vim edits a file", async () => {
   await terminal.shows(new RegExp(`\\[30;1H${escape}\\[K`));
   terminal.resize(90, 25);
   await terminal.shows(/\[2J[^]*hello wörld[^]*\[24;1H~/);
-  // vim 9.0 drops keys that it receives while it redraws after a resize: about one run in a thousand has to type the command again.
+  // vim 9.0 drops keys that it receives while it redraws after a resize: about one run in a thousand must type the command again.
   const hasQuit = (): boolean => /written[^]*[$#] $/.test(terminal.output);
   const quit = (): boolean => hasQuit() || (terminal.type(":wq\r"), false);
   await waitFor("vim to write and quit", quit, { intervalMs: 2_000, details: () => JSON.stringify(terminal.output.slice(-2_000)) });

@@ -40,7 +40,7 @@ afterAll(async () => {
   await stack[Symbol.asyncDispose]();
 });
 
-// Some tests kill daemons; after a failure in between, the next test needs new ones.
+// Some tests kill daemons; after a failed test, the next one needs new daemons.
 beforeEach(async () => {
   if (colony.hasEnded) colony = await startColony({ home, port });
   if (agent.hasEnded) agent = await startAgent({ home });
@@ -168,7 +168,7 @@ describe("coral exec", () => {
 });
 
 describe("kill -9 in the middle of a command", () => {
-  /** A process tree that resists signals: a shell that ignores them, with a child in its own session. */
+  /** A process tree that ignores signals: a shell with a trap, and a child in its own session. */
   async function begin() {
     const sleeps = [namedSleep(), namedSleep()] as const;
     const script = `trap '' HUP INT TERM; setsid ${sleeps[0].command} & ${sleeps[1].command}; wait`;

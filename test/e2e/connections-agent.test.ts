@@ -113,7 +113,7 @@ describe("an agent whose traffic process is killed", () => {
   });
 });
 
-/** Unlike those of other programs on the machine: namesakes would get a qualifier. */
+/** Must differ from other programs on the machine: services with equal names get a qualifier. */
 function named(role: string): string {
   return `${role}-${process.pid}`;
 }

@@ -1,4 +1,4 @@
-/** A root cause, from programs' OTLP requests to the command line. */
+/** Diagnosis end to end, from OTLP requests of programs to the command line. */
 
 import { randomBytes } from "node:crypto";
 import { afterAll, beforeAll, describe, expect, it } from "vitest";
@@ -41,7 +41,7 @@ interface Span {
   durationMs: number;
 }
 
-/** The web service asks the stock service, whose own code takes ten times as long in the last minutes. */
+/** The web service calls the stock service, whose own code takes ten times as long in the last minutes. */
 async function sendHistory(endpoint: string): Promise<void> {
   const nowMs = Date.now();
   const traces: { traceId: string; span: Span }[] = [];
@@ -87,7 +87,7 @@ const diagnosis = (args: string[] = []): Promise<DiagnosisResult> => coralJson<D
 describe("coral diagnose", () => {
   let found: DiagnosisResult;
 
-  it("names the service that became slow, not the one that suffers from it", async () => {
+  it("names the service that became slow, not its caller", async () => {
     found = await waitFor("a diagnosis of the stock service", async () => {
       const one = await diagnosis();
       return one.verdict === "issue" && one.causes[0]?.service === stock && one;
@@ -100,7 +100,7 @@ describe("coral diagnose", () => {
     expect(stdout).toContain(`path: ${web} → ${stock}`);
   });
 
-  it("opens its evidence", async () => {
+  it("shows the evidence", async () => {
     const [id = ""] = found.causes[0]?.evidence.map((one) => one.id) ?? [];
     const { code, stdout } = await runCoral(["evidence", id], { home: home.path });
     expect(code).toBe(0);
@@ -108,12 +108,12 @@ describe("coral diagnose", () => {
     expect(stdout).toContain(id);
   });
 
-  it("finds no issue in the time before", async () => {
+  it("finds no issue before the fault", async () => {
     const before = await diagnosis(["--between", "14m..9m"]);
     expect(before).toMatchObject({ verdict: "no-issue", causes: [] });
   });
 
-  it("opens one incident of the service that is called from outside", async () => {
+  it("opens one incident, for the entry service", async () => {
     const { incidents } = await waitFor("an incident", async () => {
       const one = await coralJson<{ incidents: { service: string; cause: string | null }[] }>(["incidents"], { home: home.path });
       return one.incidents.some(({ cause }) => cause !== null) && one;

@@ -20,7 +20,7 @@ afterAll(async () => {
   rmSync(directory, { recursive: true, force: true });
 });
 
-/** Fake secrets, each in a different kind of place. */
+/** Fake secrets, each of a different kind. */
 const secrets = {
   option: "hunter2-Option",
   nextWord: "tr0ub4dor-NextWord",

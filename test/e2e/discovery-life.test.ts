@@ -71,7 +71,7 @@ describe("the lifecycle of a service", () => {
     expect(stdout).toContain(`gate exited: pid ${second.pid} is gone`);
   });
 
-  it("is reported for scripts by what they are, not by their interpreter", async () => {
+  it("is reported for scripts by the script, not by the interpreter", async () => {
     const script = join(directory, "till.mjs");
     const port = await freePort();
     const write = (text: string): void => {

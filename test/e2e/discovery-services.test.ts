@@ -64,7 +64,7 @@ function trueBuild(pid: number, command: readonly string[]): string {
   return sha256(readFileSync(exe));
 }
 
-/** The name alone, or with what tells it apart: other tests may run the same program on this machine. */
+/** The name, or the name with a qualifier: other tests may run the same program on this machine. */
 const labelOf = (name: string): RegExp => new RegExp(`^${name.replaceAll(".", "\\.")}(?:$|:\\d+$| \\()`);
 
 interface Sample {
@@ -112,7 +112,7 @@ const samples: Record<string, Sample> = {
       ),
     ],
   },
-  // The directory that a file server serves is not what it is.
+  // A file server is not named after the directory that it serves.
   "a Python module": {
     name: "http.server",
     directory: "handbook",

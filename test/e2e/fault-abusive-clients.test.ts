@@ -39,7 +39,7 @@ async function foreignCertificate(directory: string): Promise<ClientCertificate>
   return { cert: certPem, key: keyPem };
 }
 
-/** Connections that the colony must close by itself. */
+/** Connections that the colony must close. */
 function startAttacks(attack: Attack): Promise<string>[] {
   const { random } = attack;
   const longBody =

@@ -68,7 +68,7 @@ describe("a damaged database", () => {
     expect(await countOf(colony, "SELECT count(*) - count(DISTINCT (epoch, seq)) AS n FROM host_process")).toBe(0);
   });
 
-  it("of a colony is moved aside; the colony starts and reports it, and pulls again what the agents still have", async () => {
+  it("of a colony is moved aside; the colony starts and reports it, and pulls again all rows that agents still have", async () => {
     await using colonyHome = makeTestHome();
     await using agentHome = makeTestHome();
     const first = await startColony({ home: colonyHome.path, config: colonyConfig });

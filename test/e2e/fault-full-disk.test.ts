@@ -52,7 +52,7 @@ describe("a full disk", () => {
       code: "unavailable",
       reason: expect.stringContaining("no space left"),
     });
-    // The agent still answers, and its stored rows can be pulled.
+    // The agent still responds, and its stored rows can be pulled.
     const before = readLoadNotes(agentHome.path).acknowledged.length;
     expect((await statusOf(colony)).agents.healthy).toBe(1);
     disk.free();
@@ -136,7 +136,7 @@ describe("a full disk", () => {
     expect((await fetch(`http://${colony.endpoint}/healthz`)).status).toBe(200);
     expect(kinds).toContain("disk-full");
     expect(colony.output).toContain("no space left");
-    // The agent still answers; only the colony's disk is full.
+    // The agent still responds; only the colony's disk is full.
     await waitFor("the agent to stay healthy", () => performance.now() - filledAtMs > 1.5 * degradedAfterMs);
     expect((await statusOf(colony)).agents.healthy).toBe(1);
     expect(colony.output).not.toContain("is degraded");
@@ -151,7 +151,7 @@ describe("a full disk", () => {
     await waitFor("the problem again", async () => (await statusOf(colony)).store.writeProblem !== "");
     await colony.kill("SIGKILL");
     const full = await startColony({ home: colonyHome.path, port, waitUntilReady: false });
-    // What is stored can be read, and the colony reports what it cannot do.
+    // Stored rows can be read, and the colony reports the problem.
     await waitFor("the colony to start on a full disk", async () => (await statusOf(full)).store.writeProblem !== "", {
       details: () => full.lastLines(),
     });

@@ -23,7 +23,7 @@ async function untilKill(random: () => number, working: () => Promise<unknown>):
 const rowCounts = (notes: LoadNotes): number => notes.acknowledged.length;
 
 describe("kill -9 under load", () => {
-  it("20 times of the agent and 20 times of the colony: every acknowledged row is stored exactly once", async () => {
+  it("20 times each of agent and colony: every acknowledged row is stored exactly once", async () => {
     await using colonyHome = makeTestHome();
     await using agentHome = makeTestHome();
     let colony = await startColony({ home: colonyHome.path, config });

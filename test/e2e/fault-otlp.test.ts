@@ -41,7 +41,7 @@ describe("OTLP while the agent is killed", () => {
     await expectSendings(colony, notes, spansPerRequest);
     expect(count(notes, "acknowledged")).toBeGreaterThan(8 * 60);
     expect(count(notes, "refused")).toBe(0);
-    // Other signals may lose rows where a busy machine makes the store reach its memory limit; the losses name them.
+    // Other signals may lose rows if the store reaches its memory limit on a busy machine; the losses list them.
     expect((await agent.status()).losses.filter(({ signal }) => signal === "span")).toEqual([]);
   });
 });
@@ -96,7 +96,7 @@ describe("OTLP on a full disk", () => {
 });
 
 describe("OTLP during many concurrent queries", () => {
-  it("is accepted without a refusal and stored once, and every query is answered", async () => {
+  it("is accepted without a refusal and stored once, and every query gets a result", async () => {
     await using home = makeTestHome();
     await using colony = await startColony({ home: home.path, config: colonyConfig });
     await using agent = await startAgent({ home: home.path, config: agentConfig });

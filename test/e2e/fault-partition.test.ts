@@ -31,7 +31,7 @@ async function healthChanges(colony: ColonyDaemon): Promise<string[]> {
   return events.map(({ details }) => details.after).reverse();
 }
 
-it("a partition shows as unhealthy; afterwards the agent reconnects by itself and every row arrives once", async () => {
+it("a partition shows as unhealthy; afterwards the agent reconnects and every row arrives once", async () => {
   await using colonyHome = makeTestHome();
   await using agentHome = makeTestHome();
   await using colony = await startColony({ home: colonyHome.path, config });
@@ -80,7 +80,7 @@ it("a partition shows as unhealthy; afterwards the agent reconnects by itself an
   await rest.stop();
 });
 
-it("a link of 64 kbit/s shows as slow, with figures, and is used as far as it goes", async () => {
+it("a link of 64 kbit/s shows as slow, with figures, and is fully used", async () => {
   await using colonyHome = makeTestHome();
   await using agentHome = makeTestHome();
   await using colony = await startColony({ home: colonyHome.path, config });
@@ -98,9 +98,9 @@ it("a link of 64 kbit/s shows as slow, with figures, and is used as far as it go
   });
   const [, kilobits] = / took .* \((\d+) kbit\/s,/.exec(warning) ?? [];
   expect(Number(kilobits)).toBeLessThan(128);
-  // More rows wait than come in time: the colony asks for fewer at once, and goes on.
+  // The backlog does not fit into one pull: the colony requests fewer rows at once, and continues.
   const seen = await last();
   await waitFor("further rows", async () => (await last()) > seen, { details: () => colony.lastLines() });
   proxy.limit(Number.POSITIVE_INFINITY);
-  await waitFor("the link to be as before", async () => (await agentOf(colony)).link?.isSlow === false);
+  await waitFor("the link to recover", async () => (await agentOf(colony)).link?.isSlow === false);
 });

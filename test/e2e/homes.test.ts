@@ -15,7 +15,7 @@ function entriesBelow(directory: string): string[] {
   return [directory, ...readdirSync(directory, { recursive: true, encoding: "utf8" }).map((name) => join(directory, name))];
 }
 
-/** What an agent and a colony keep over an upgrade, below CORAL_HOME. */
+/** Files of an agent and a colony that an upgrade keeps, below CORAL_HOME. */
 const goldenFiles = [
   "agent/agent-id",
   "agent/agent.yaml",
@@ -43,7 +43,7 @@ const goldenFiles = [
 ];
 
 describe("CORAL_HOME", () => {
-  it("may contain spaces and special characters, and has its files under the golden names, where the next version looks for them", async () => {
+  it("may contain spaces and special characters, and has its files under the golden names, which the next version expects", async () => {
     await using parent = makeTestHome();
     const home = join(parent.path, "my $home'; x");
     await using colony = await startColony({ home });
@@ -127,7 +127,7 @@ describe("other users", () => {
     reason = await otherUserSkipReason();
   });
 
-  it("without root can use everything else, and learn what is missing and why", async (context) => {
+  it("can use everything that needs no root, and see what is missing and why", async (context) => {
     context.skip(reason !== undefined, reason);
     await using home = makeHomeOf(nobody);
     const [setpriv = "", ...prefix] = asUserArgv(nobody);
@@ -171,7 +171,7 @@ describe("other users", () => {
     expect(hidden.stderr).toContain("belongs to another user");
   });
 
-  it("that cannot write to this home get one error that names the directory", async (context) => {
+  it("without write access to this home get one error that names the directory", async (context) => {
     context.skip(reason !== undefined, reason);
     await using home = makeTestHome();
     chmodSync(home.path, 0o755);

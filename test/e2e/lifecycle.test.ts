@@ -155,7 +155,7 @@ describe("coral up", () => {
 });
 
 describe("colony and agent in the foreground", () => {
-  it("start, answer, are listed, and exit with 0 on SIGTERM and SIGINT", async () => {
+  it("start, respond, are listed, and exit with 0 on SIGTERM and SIGINT", async () => {
     await using home = makeTestHome();
     await using colony = await startColony({ home: home.path });
     await using agent = await startAgent({ home: home.path });

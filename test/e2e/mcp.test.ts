@@ -143,7 +143,7 @@ describe("/mcp on the colony", () => {
     await anonymous.close();
   });
 
-  it("refuses web pages, also those with the right to call", async () => {
+  it("refuses web pages, even with a valid token", async () => {
     const [colonyId = ""] = await listLocalColonies(home.path);
     const { socketFile } = colonyPaths(home.path, colonyId);
     const statusFor = (origin: string) =>

@@ -27,7 +27,7 @@ async function hangUp(daemon: DaemonProcess, expected: RegExp): Promise<void> {
   );
 }
 
-it("a colony applies a new log level and pull interval at once, keeps the old config if the new one is invalid, and reports what needs a restart", async () => {
+it("a colony applies a new log level and pull interval at once, keeps the old config if the new one is invalid, and reports keys that need a restart", async () => {
   await using home = makeTestHome();
   await using colony = await startColony({ home: home.path, config: "pull:\n  interval: 5m\n" });
   await using agent = await startAgent({ home: home.path, config: "host:\n  interval: 1s\n" });
@@ -39,7 +39,7 @@ it("a colony applies a new log level and pull interval at once, keeps the old co
   await hangUp(colony, /^Config reloaded$/);
   const rows = async (): Promise<number> => Number((await colony.sql("SELECT count(*) AS n FROM host"))[0]?.["n"]);
   const first = await rows();
-  await waitFor("more rows than one pull brings", async () => (await rows()) >= first + 3);
+  await waitFor("more rows than one pull delivers", async () => (await rows()) >= first + 3);
 
   writeFileSync(colony.paths.configFile, `${original}log:\n  level: loud\n`);
   await hangUp(colony, /^Cannot reload the config; keeping the old one$/);

@@ -5,7 +5,7 @@ import { runCoral } from "../support/run-coral.ts";
 import { makeTestHome } from "../support/test-home.ts";
 import { waitFor } from "../support/wait-for.ts";
 
-it("a stopped agent shows as disconnected because it said so, not after a timeout", async () => {
+it("a stopped agent shows as disconnected at once, not after a timeout", async () => {
   await using home = makeTestHome();
   await using colony = await startColony({ home: home.path });
   await using agent = await startAgent({ home: home.path });

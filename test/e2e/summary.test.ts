@@ -1,4 +1,4 @@
-/** A program that only sends spans: its health, the deployment of a new version, and its effect. */
+/** A program that only sends spans: its health, the deployment of a new version, and the regression. */
 
 import { randomBytes } from "node:crypto";
 import { afterEach, beforeEach, describe, expect, it } from "vitest";
@@ -58,7 +58,7 @@ async function send(version: string, atMs: number, durationMs: number, failEach 
   };
   const body = JSON.stringify({ resourceSpans: [{ resource, scopeSpans: [{ scope: { name: "test" }, spans }] }] });
   const reply = await fetch(endpoint, { method: "POST", headers: { "content-type": "application/json" }, body });
-  if (reply.status !== 200) throw new Error(`the receiver answered ${reply.status}`);
+  if (reply.status !== 200) throw new Error(`the receiver returned HTTP ${reply.status}`);
 }
 
 /** Only of this service: others on the host may be deployed, too. */
@@ -67,7 +67,7 @@ const deployments = async (): Promise<DeploymentList["deployments"]> =>
 
 describe("a program that sends spans", () => {
   it("has a health status and a deployment with a regression", async () => {
-    // Spans carry their own times, so both versions can have a past: all comparisons of the new one are due at once.
+    // Spans have their own times, so both versions can have a history: all comparisons of the new one are due at once.
     const deployedMs = Date.now() - 70_000;
     for (let beforeMs = 140_000; beforeMs > 0; beforeMs -= 1_000) await send("1.0", deployedMs - beforeMs, 10);
     const known = await waitFor("its requests to be counted", async () => {

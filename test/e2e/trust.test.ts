@@ -1,4 +1,4 @@
-/** Authentication: which agents may join, which clients may call, and how others are refused. */
+/** Authentication: which agents may join, which clients may call, and how all others are refused. */
 
 import { readdirSync, readFileSync, readlinkSync, writeFileSync } from "node:fs";
 import { networkInterfaces } from "node:os";

@@ -11,7 +11,7 @@ interface Answer {
 const downMs = 3_000;
 const observedNothing = /observed nothing from \S+ to \S+ UTC \(\d+\w+\): its agent was (.*)$/;
 
-it("answers note the time in which an agent did not run, and only those about that time", async () => {
+it("query results note the time in which an agent did not run, if they are about that time", async () => {
   await using colonyHome = makeTestHome();
   await using agentHome = makeTestHome();
   await using colony = await startColony({ home: colonyHome.path, config: "pull:\n  interval: 500ms\n" });

@@ -172,7 +172,7 @@ describe("createDirectBackend()", () => {
     expect(metric).toMatchObject({ total: 1, rows: [{ last: 7 }], ownStores: ["a1"] });
   });
 
-  it("reads the colony's copy when the agent's retention is too short, and reports an agent that cannot be reached", async () => {
+  it("reads the colony's copy if the agent's retention is too short, and reports an agent that cannot be reached", async () => {
     isConnected = true;
     const which = { agentIds: ["a1"] };
     const longer = await backend().traces({ ...search, sinceMs: 3 * hourMs, ...which }, context);

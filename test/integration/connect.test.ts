@@ -190,7 +190,7 @@ describe("coral connect", () => {
     expect(await coral("disconnect db")).toMatchObject({ code: 4 });
   });
 
-  it("keeps credentials in one private file until disconnect, and nothing of wrong ones", async () => {
+  it("stores valid credentials in one private file until disconnect, and wrong ones nowhere", async () => {
     const { directory } = agentPaths(home);
     const [given, kept] = [join(home, "pg-readonly"), join(directory, "database-credentials.json")];
     await startAgent();

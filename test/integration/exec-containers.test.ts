@@ -49,7 +49,7 @@ describe("commands in containers", () => {
 
   const seeing = (): ContainerDirectory =>
     createContainerDirectory({ env: { CONTAINER_RUNTIME_ENDPOINT: `unix://${runtime.socketPath}` }, podScope: () => false });
-  /** Like a sidecar: it has the runtime's socket, but does not see the processes of other containers. */
+  /** Like a sidecar: it has the runtime's socket, but cannot see processes of other containers. */
   const blind = (): ContainerDirectory => ({ ...seeing(), pidOf: async () => null });
   const inside = (container: string) => ({ kind: "container" as const, service: "", container, pid: 0 });
   function create(settings: Partial<ExecSettings>, containers: ContainerDirectory, pids: number[] = []): TestRunner {
@@ -84,7 +84,7 @@ describe("commands in containers", () => {
     expect((await both.run({ argv: ["cat", "/tmp/who"], target: { ...target, pid: nginx ?? 0 } })).stdout).toBe("nginx\n");
   });
 
-  it("of the read-only profile may be busybox applets, if the profile lists them", async () => {
+  it("of the read-only profile may be busybox applets that the profile lists", async () => {
     for (const containers of [seeing(), blind()]) {
       const { run } = create({ profile: "diagnostics" }, containers);
       expect((await run({ text: "ps | head -n 1", target: inside(app) })).stdout).toContain("PID");

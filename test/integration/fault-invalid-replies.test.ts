@@ -29,15 +29,15 @@ type Lie = (request: PullRequest) => PullAnswer | Promise<PullAnswer>;
 /** Pull responses of which nothing may be stored. */
 const invalidReplies: Record<string, Lie> = {
   "random bytes as data": () => answer({}, { data: seededBytes(random, 4_000) }),
-  "data cut short": () => answer({}, { data: wireBatch(processBatch(1, 3)).data.subarray(0, 40) }),
-  "data with a tail": () => answer({}, { data: Buffer.concat([wireBatch(processBatch(1, 3)).data, Buffer.alloc(9)]) }),
+  "truncated data": () => answer({}, { data: wireBatch(processBatch(1, 3)).data.subarray(0, 40) }),
+  "data with extra bytes": () => answer({}, { data: Buffer.concat([wireBatch(processBatch(1, 3)).data, Buffer.alloc(9)]) }),
   "no data": () => answer({}, { data: new Uint8Array() }),
   "no columns": () => answer({}, { columns: [] }),
   "more rows than data": () => answer({ nextSeq: 4_000_000_001n }, { rows: 4_000_000_000, lastSeq: 4_000_000_000n }),
   "rows that do not fit the sequences": () => answer({}, { lastSeq: 2n }),
   "sequences that go back": () => answer({}, { firstSeq: 3n, lastSeq: 1n }),
   "sequence 0": () => answer({}, { firstSeq: 0n, lastSeq: 2n }),
-  "sequences that only 64 bits hold": () => answer({ nextSeq: max }, { firstSeq: max - 3n, lastSeq: max - 1n }),
+  "sequences above 53 bits": () => answer({ nextSeq: max }, { firstSeq: max - 3n, lastSeq: max - 1n }),
   "rows beyond the next sequence": () => answer({ nextSeq: 2n }),
   "oldest after next": () => answer({ oldestSeq: 9n }),
   "oldest 0": () => answer({ oldestSeq: 0n, nextSeq: 0n }),
@@ -63,11 +63,11 @@ const invalidReplies: Record<string, Lie> = {
   }),
   "an error": () => Promise.reject(new ConnectError("refused", Code.Internal)),
   "an error with a long text": () => Promise.reject(new ConnectError("no ".repeat(100_000), Code.InvalidArgument)),
-  "no answer at all": () => new Promise<PullAnswer>(() => undefined),
+  "no response": () => new Promise<PullAnswer>(() => undefined),
 };
 
 describe("an agent with invalid responses", () => {
-  it("harms only itself: none of its rows are stored, other agents' rows arrive, memory stays bounded", async () => {
+  it("affects only itself: none of its rows are stored, other agents' rows arrive, memory stays bounded", async () => {
     await using colony = await InProcessColony.start({
       configure: (config) => ({ ...config, pull: { ...config.pull, intervalMs: 50, timeoutMs: 1_000, concurrency: 4 } }),
     });
@@ -86,7 +86,7 @@ describe("an agent with invalid responses", () => {
     );
     const before = valid.pulls;
     for (const { name, invalid } of agents) {
-      const wanted = name === "no answer at all" ? 1 : 2;
+      const wanted = name === "no response" ? 1 : 2;
       await waitFor(`"${name}" to be pulled`, () => invalid.pulls >= wanted);
     }
     await waitFor("valid pulls", () => valid.pulls >= before + 5);
@@ -100,7 +100,7 @@ describe("an agent with invalid responses", () => {
     expect(status.agents.total).toBe(Object.keys(invalidReplies).length + 1);
     expect(Math.max(...colony.logs.map(({ message, fields }) => message.length + JSON.stringify(fields).length))).toBeLessThan(5_000);
     expect(process.memoryUsage.rss() - rssBefore).toBeLessThan(300 * 1024 * 1024);
-    // Contact times are still stored: no value of a bad agent breaks the statement that all agents share.
+    // Contact times are still stored: no value of a bad agent breaks the SQL statement for all agents.
     expect(colony.logs.filter(({ level }) => level === "error")).toEqual([]);
   });
 });

@@ -60,7 +60,7 @@ describe("two hosts with one agent id", () => {
     expect(duplicate).toHaveLength(1);
     expect(duplicate[0]).toMatchObject({ agentId: "cloned", message: expect.stringMatching(/used by 2 hosts: .*alpha.*beta/) });
     const { events } = await colony.tool<Events>("coral_list_events", { kind: "agent-id-duplicate" });
-    // Retries every half minute are one event, not thousands.
+    // Retries every 30 s are one event, not thousands.
     expect(events).toHaveLength(1);
     expect(events[0]).toMatchObject({ agentId: "cloned", severity: "error", message: expect.stringContaining('"beta" (refused)') });
 

@@ -13,7 +13,7 @@ const agentId = "web-1";
 const services = ["gateway", "admin", "postgres"];
 const { signal } = new AbortController();
 
-/** gateway → postgres ← admin; both are called from outside. Milliseconds in ordinary times. */
+/** gateway → postgres ← admin; gateway and admin are called from outside. Usual durations in milliseconds. */
 const routes = [
   { service: "gateway", role: "server", peer: null, route: "/shop", ms: 40 },
   { service: "gateway", role: "client", peer: "postgres", route: "items", ms: 3 },
@@ -23,7 +23,7 @@ const routes = [
   { service: "postgres", role: "server", peer: null, route: "orders", ms: 2 },
 ];
 
-/** Sixty requests of each route, a little different from window to window. */
+/** Sixty requests per route, with slight variation between windows. */
 function windowOf(atMs: number, slow: readonly string[]): NonNullable<SignalRows["red"]> {
   return routes.map(({ service, role, peer, route, ms }, index) => {
     const requests = 60;
@@ -75,7 +75,7 @@ async function openWorld(startMs: number) {
   return { now, clock, hosts, watch, failures };
 }
 
-it("gives two entries of one slow database one incident, with the cause of the diagnosis and evidence that opens for as long as it is kept", async () => {
+it("opens one incident for two entry services of one slow database, with the diagnosed cause and with evidence while that is kept", async () => {
   const { now, clock, hosts, watch, failures } = await openWorld(Date.UTC(2026, 0, 5, 12));
   await using stored = hosts;
   const quiet = Array.from({ length: 120 }, (_, index) => windowOf(now.ms + (index + 1) * windowMs, []));
@@ -95,7 +95,7 @@ it("gives two entries of one slow database one incident, with the cause of the d
   ];
   const one = async () => (await loadIncidents(stored.store, { limit: 10 })).filter(({ state }) => state !== "merged");
   for (let window = 0; window < 15 && (await one())[0]?.cause?.confidence === undefined; window++) await step(...shop);
-  // More than two minutes later, so that only the cause tells that both are one.
+  // More than two minutes later, so that only the cause links the two.
   for (let window = 0; window < 13; window++) await step(...shop);
   for (let window = 0; window < 5; window++) await step(...shop, ...orders);
   const [open, ...others] = await one();
@@ -111,7 +111,7 @@ it("gives two entries of one slow database one incident, with the cause of the d
   expect(severities("all indicators are back")).toEqual(new Set(["info"]));
   expect(severities("is back after")).toEqual(new Set(["info"]));
 
-  // As after a restart, when newer diagnoses have taken the place of its evidence.
+  // As after a restart, when newer diagnoses have replaced its evidence.
   await stored.store.write((transaction) => transaction.run("DELETE FROM registry.evidence"));
   await stored.reopen();
   const { evidence } = createDiagnosisBackend({ store: stored.store, clock });

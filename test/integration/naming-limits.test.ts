@@ -1,4 +1,4 @@
-/** Agents' limits on reverse DNS lookups, from their registration to the queries that a DNS server receives. */
+/** Agents' limits on reverse DNS lookups, from the registration to the queries that a DNS server receives. */
 
 import { describe, expect, it } from "vitest";
 import { dnsReply, ptrTo, recordTypes, startDnsServer } from "../../src/colony/discovery/endpoint-names/dns-server.fixture.ts";
@@ -37,7 +37,7 @@ async function watch(colony: InProcessColony, agentId: string, addresses: readon
 }
 
 describe("naming limits of agents", () => {
-  it("are respected: the colony sends no query about addresses that only opted-out agents see", async () => {
+  it("are respected: the colony sends no query for addresses that only opted-out agents see", async () => {
     await using server = await startDnsServer((question) => dnsReply(question, [ptrTo("partner.example.com")]));
     await using colony = await InProcessColony.start({
       configure: (config) => ({

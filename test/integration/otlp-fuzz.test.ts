@@ -1,6 +1,6 @@
 /**
- * Feeds a million truncated, mutated, spliced and random requests, lines and pages to every parser of OTLP input. None may throw anything but its own
- * refusal, take long, or leak memory. The decoder accounts for every row that the receiver admits.
+ * Feeds a million truncated, mutated, spliced and random requests, lines and pages to every parser of OTLP input. None may throw anything but the
+ * expected refusal, take long, or leak memory. The decoder accounts for every row that the receiver admits.
  */
 
 import { describe, expect, it } from "vitest";
@@ -20,7 +20,7 @@ const mebibyte = 1024 ** 2;
 const receivedAtUs = 1_700_000_000_000_000;
 /** Inputs of each kind; a million in total. */
 const inputs = { spans: 260_000, logs: 180_000, metrics: 180_000, json: 200_000, prometheus: 60_000, lines: 120_000 };
-/** To read the CPU clock costs as much as a small input, so inputs are timed in batches, which take milliseconds. */
+/** Reading the CPU clock costs as much as a small input, so inputs are timed in batches of a few milliseconds. */
 const inputsPerBatch = 50;
 /** CPU time; an input that takes this long is a hang. */
 const maxBatchMs = 1_000;
@@ -124,7 +124,7 @@ function tried<T>(read: () => T): T | undefined {
   }
 }
 
-/** `expect` takes longer than most inputs. */
+/** A plain comparison, because `expect` takes longer than most inputs. */
 function expectFast(isTrue: boolean, problem: string): void {
   if (!isTrue) expect.fail(problem);
 }

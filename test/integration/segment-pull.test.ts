@@ -123,7 +123,7 @@ describe("SegmentPuller", () => {
       () => ends.kept.stats()["tick"]?.rows === 400,
       async function* (name) {
         const number = Number(name.split("/").at(-1));
-        if (number === 13 && reads++ === 0) throw new CoralError({ code: "unavailable", message: "a wire was pulled" });
+        if (number === 13 && reads++ === 0) throw new CoralError({ code: "unavailable", message: "the connection was lost" });
         const file = ends.sent.locate("tick", number);
         if (file === undefined) throw new CoralError({ code: "not-found", message: "gone" });
         yield readFileSync(file.path);

@@ -185,7 +185,7 @@ describe("loadBpfObject()", () => {
     counting?.[Symbol.dispose]();
   });
 
-  it("reports the stage and reason of a failure, and leaves nothing behind", async () => {
+  it("reports the stage and reason of a failure, and leaves nothing loaded", async () => {
     await expect(loadBpfObject({ path: join(directory, "none.o") })).rejects.toMatchObject({ details: { stage: "open", errno: 2 } });
     await expect(load({ constants: { nothing: 1 } })).rejects.toThrow('constant "nothing"');
     await expect(load({ maxEntries: { nothing: 1 } })).rejects.toThrow('map "nothing"');

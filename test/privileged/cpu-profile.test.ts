@@ -14,7 +14,7 @@ import { waitFor } from "../support/wait-for.ts";
 const reason = probesSkipReason("gcc");
 const childPath = fileURLToPath(new URL("../../dist/profile-process.js", import.meta.url));
 
-/** Three parts of the time in `heavy`, one in `light`, both below `serve`; no frame pointers. A second thread calls `write` all the time. */
+/** Three quarters of the time in `heavy`, one in `light`, both called by `serve`; no frame pointers. A second thread calls `write` in a loop. */
 const source = `
 #define _GNU_SOURCE
 #include <fcntl.h>
@@ -47,7 +47,7 @@ describe.skipIf(reason !== undefined)(`CPU profiles${reason === undefined ? "" :
     const path = join(directory, "known-shares");
     writeFileSync(`${path}.c`, source);
     execFileSync("gcc", ["-O2", "-fomit-frame-pointer", "-pthread", "-o", path, `${path}.c`]);
-    // Before others, so that a busy machine does not keep it from running.
+    // With priority, so that it runs even on a busy machine.
     program = spawn("nice", ["-n", "-10", path], { stdio: "ignore" });
     await using _supervisor = superviseProfiles({
       settings: { hz: 49, windowMs: 1_000, maxStacks: 10_000, cpuBudget: 1 },
@@ -66,7 +66,7 @@ describe.skipIf(reason !== undefined)(`CPU profiles${reason === undefined ? "" :
     rmSync(directory, { recursive: true });
   });
 
-  it("gives functions the share of time that they have, without frame pointers", () => {
+  it("measures the share of time per function, without frame pointers", () => {
     const main = stacksOf(program.pid).filter(({ threadName }) => threadName === "known-shares");
     const shareWith = (name: string): number =>
       count(main.filter(({ frames }) => frames.some((frame) => frame.name === name))) / count(main);
@@ -83,7 +83,7 @@ describe.skipIf(reason !== undefined)(`CPU profiles${reason === undefined ? "" :
     expect(main?.frames.slice(0, 1).map(({ name }) => name)).toEqual(["_start"]);
   });
 
-  it("continues user stacks with what the kernel did for them", () => {
+  it("appends kernel frames to user stacks", () => {
     const writer = stacksOf(program.pid).filter(({ threadName }) => threadName === "writer");
     const inKernel = writer.filter(({ frames }) => frames.some(({ kind }) => kind === "kernel"));
     expect(count(inKernel) / count(writer)).toBeGreaterThan(0.3);

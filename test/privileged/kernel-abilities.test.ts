@@ -36,7 +36,7 @@ describe("kernel abilities", () => {
     }
   });
 
-  it("probeKernelAbilities() gives a reason for each hook that this kernel lacks", async () => {
+  it("probeKernelAbilities() returns a reason for each hook that this kernel lacks", async () => {
     const hasKprobes = existsSync("/sys/bus/event_source/devices/kprobe/type");
     const abilities = await probeKernelAbilities();
     const kprobe = find(abilities, "kprobe");

@@ -12,7 +12,7 @@ import { probesSkipReason } from "../support/bpf-skip-reason.ts";
 import { RequestObserver } from "../support/request-observer.ts";
 import { waitFor } from "../support/wait-for.ts";
 
-/** Sends head and body in one blocking call, which returns when the client is gone. */
+/** Sends head and body in one blocking call, which returns when the client disconnects. */
 const blockingServer = `
 import socket, sys
 listener = socket.create_server(("127.0.0.1", 0))
@@ -85,7 +85,7 @@ async function freePort(): Promise<number> {
   return typeof address === "object" && address !== null ? address.port : 0;
 }
 
-describe("requests whose connection or response is cut short", () => {
+describe("requests whose connection or response is aborted", () => {
   const children: ChildProcess[] = [];
 
   function python(code: string, ...args: string[]): ChildProcess {
@@ -129,7 +129,7 @@ describe("requests whose connection or response is cut short", () => {
     const tookNs = Number(process.hrtime.bigint() - startedNs);
     await observer.waitForCount(port, 3);
     expect(observer.counts(port, "server")).toEqual({ "GET /download no-reply": 3 });
-    // Until the reset, not until it was counted.
+    // The duration ends with the reset, not when it was counted.
     for (const { durationSumNs } of observer.of(port, "server")) expect(durationSumNs).toBeLessThan(3 * tookNs);
   });
 
@@ -166,7 +166,7 @@ describe("requests whose connection or response is cut short", () => {
       const sent = () => observer.of(target, "client").filter(({ pid }) => pid === haproxy.pid);
       const statuses = () => [...new Set(sent().map(({ status }) => status))];
       for (let count = 0; count < 4; count++) expect(await ask()).toBe(size);
-      // Attaches what sees spliced bytes.
+      // Attaches the hook that sees spliced bytes.
       observer.look(true);
       const before = sent().length;
       const bytesBefore = sent().reduce((sum, { responseBytes }) => sum + responseBytes, 0);

@@ -170,7 +170,7 @@ describe("captures", () => {
     expect(asText(capture.reports)).not.toContain("hidden-text");
   });
 
-  it("shows sizes and durations of bodies that are longer than what is copied", async () => {
+  it("shows sizes and durations of bodies that are longer than the copied part", async () => {
     capture = await Capture.open();
     const { server, client, ask } = await startHttp();
     capture.parts.startCapture(orderFor(server));
@@ -190,7 +190,7 @@ describe("captures", () => {
       else expect(responseBytes).toBeLessThan(1_000);
       if (target === "/upload") expect(requestBytes - body.length).toSatisfy((head: number) => head > 50 && head < 1_000);
       else expect(requestBytes).toBeLessThan(1_000);
-      // The pause is part of no request.
+      // The pause does not belong to any request.
       if (target !== "/after") expect(Number(at.monoNs) + durationNs).toBeLessThan(Number(pausedNs) + 100e6);
     }
   });

@@ -149,7 +149,7 @@ describe("coral query red", () => {
     const [row] = routes.rows;
     expect(row?.p50Us).toBeGreaterThan(0);
     expect(row?.p95Us).toBeGreaterThanOrEqual(row?.p50Us ?? Number.POSITIVE_INFINITY);
-    // Checks the unit: nothing here takes a minute.
+    // Checks the unit: no request takes a minute.
     expect(row?.p99Us).toBeLessThan(60_000_000);
     expect(row?.requestBytes).toBeGreaterThan(240 * 40);
     expect(routes.findings).toMatchObject([{ rule: "error-share", severity: "critical", subject: "GET /fail/orders" }]);

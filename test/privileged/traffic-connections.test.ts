@@ -60,12 +60,12 @@ class Watched implements AsyncDisposable {
     if (mark !== null) this.marks.push(mark);
   }
 
-  /** Does what the agent does around a scan. */
+  /** Marks a scan like the agent. */
   async scan(between: () => void | Promise<void> = () => undefined): Promise<void> {
     for (const phase of ["begin", "end"] as const) {
       const mark = ++this.#mark;
       this.#watch?.markScan(phase, mark);
-      await waitFor("the mark's answer", () => this.marks.includes(mark));
+      await waitFor("the confirmation of the mark", () => this.marks.includes(mark));
       if (phase === "begin") await between();
     }
   }
@@ -74,7 +74,7 @@ class Watched implements AsyncDisposable {
     return this.events.filter((event) => event.role === role && (role === "server" ? event.localPort : event.remotePort) === port);
   }
 
-  /** Sums of individual and aggregated reports, without connections that have only begun. */
+  /** Sums of individual and aggregated reports, without connections that are still open. */
   count(port: number, role: string): Record<string, number> {
     const sum = { connections: 0, failed: 0, refused: 0, reset: 0, timedOut: 0, sent: 0, received: 0 };
     for (const peer of this.peers) {

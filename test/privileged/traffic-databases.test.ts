@@ -111,7 +111,7 @@ describe("databases, caches and DNS on sockets", () => {
   });
 
   it.each(hookKinds)(
-    "counts what MariaDB is asked, by hooks at %s: text, prepared, failed and piped statements, large results, old connections",
+    "counts MariaDB statements with hooks at %s: text, prepared, failed and piped ones, large results, old connections",
     async (kind) => {
       server = await startMariadb();
       const { pid, port } = server;

@@ -99,7 +99,7 @@ describe("HTTP/1 at sockets", () => {
     context.skip(reason !== undefined, reason);
   });
 
-  it("sends the name of a request again after the ring was full", async () => {
+  it("re-sends the name of a request after the ring was full", async () => {
     await using observer = await RequestObserver.open({ settings: { ringBytes: 4096 } });
     using client = new Client(port);
     for (const word of ["one", "two", "three", "four", "five", "six"]) {
@@ -323,7 +323,7 @@ describe("HTTP/1 at sockets", () => {
     lazy.close();
   });
 
-  it("gives up on connections with an unknown protocol, and reports them", async () => {
+  it("reports connections with an unknown protocol, and ignores them", async () => {
     // In this process, which is not observed: only the client's end is counted.
     const sink = createServer((socket) => socket.resume().on("error", () => {})).listen(0, "127.0.0.1");
     await once(sink, "listening");

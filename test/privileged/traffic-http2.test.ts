@@ -311,7 +311,7 @@ describe("HTTP/2 on sockets", () => {
     }
   });
 
-  it("survives two hundred connections that violate the protocol, and counts the valid ones", async () => {
+  it("survives two hundred connections that violate the protocol, and counts valid requests", async () => {
     observer = await Http2Observer.open();
     const { server, client } = await start("");
     const port = ports.get(client) ?? 0;

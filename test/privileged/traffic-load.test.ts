@@ -1,4 +1,4 @@
-/** Load generators against real servers: nothing is lost or leaked, and killed processes recover. */
+/** Load generators against real servers: no request is lost, no state leaks, and killed processes recover. */
 
 import { execFile, spawn } from "node:child_process";
 import { once } from "node:events";
@@ -327,7 +327,7 @@ createServer((request, response) => response.end("ok")).listen(Number(process.ar
     expect((await traffic()).state).toBe("on");
   });
 
-  it("leaves nothing in the kernel after kill -9 of the agent, and starts again", async () => {
+  it("leaves nothing in the kernel after kill -9 of the agent, and works after a restart", async () => {
     const pid = await untilWatching();
     const programs = programsOf(pid);
     const load = wrk(port, "/orphaned", 3, 8);

@@ -57,7 +57,7 @@ describe("a full ring", () => {
   });
 
   it.each(["redis", "memcached", "postgres"] as const)(
-    "makes no error of what it lost of %s, and nothing of what comes after it",
+    "neither reports lost records of %s as errors nor misreads the records after them",
     async (kind) => {
       server = await servers[kind]();
       const { port } = server;

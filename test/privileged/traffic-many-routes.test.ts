@@ -1,6 +1,6 @@
 /**
- * More kinds of requests than the kernel's tables hold: each request is counted or reported as lost, and later ones soon have their names again. The tables and
- * the losses are those of the whole host, so a second observer with large tables measures the requests of other programs.
+ * More kinds of requests than the kernel's tables hold: each request is counted or reported as lost, and later ones soon have names again. The tables
+ * and losses are those of the whole host, so a second observer with large tables measures the requests of other programs.
  */
 
 import { once } from "node:events";
@@ -74,7 +74,7 @@ it("counts every request of a service with too many routes, and names those that
   }
 });
 
-it("reports how many requests of too many kinds were not counted", async () => {
+it("reports the number of requests that did not fit into the table of kinds", async () => {
   const addresses = 3_000;
   const server = createServer((_request, response) => response.end("ok")).listen(0, "0.0.0.0");
   await once(server, "listening");

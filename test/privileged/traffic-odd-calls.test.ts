@@ -54,8 +54,8 @@ describe("requests by unusual system calls", () => {
 
   it.for<[text: string, way: string]>([
     ["sent and read in forty pieces", "pieces"],
-    ["sent by several messages whose sizes are left from before", "messages"],
-    ["thrown away after their heads", "discard"],
+    ["sent by several messages with stale sizes", "messages"],
+    ["discarded after their heads", "discard"],
   ])("have the right status when responses are %s", async ([, way], context) => {
     const port = await exchange(context, way, 20);
     await observer.waitForCount(port, 20);

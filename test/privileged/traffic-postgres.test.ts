@@ -51,7 +51,7 @@ describe("Postgres at sockets", () => {
     expect(observer.of(port, "server").filter(({ isError }) => isError).length).toBe(2);
   });
 
-  it("counts statements under one fingerprint, whatever the signs of their numbers", async () => {
+  it("counts statements under one fingerprint, regardless of the signs of numbers", async () => {
     const port = server?.port ?? 0;
     await using observer = await RequestObserver.open();
     const signed = (index: number) => [1, 2, 4, 8, 16].map((bit) => ((index & bit) === 0 ? "5" : "-5")).join(", ");
@@ -61,7 +61,7 @@ describe("Postgres at sockets", () => {
     for (const role of ["server", "client"] as const) {
       const groups = observer.of(port, role);
       expect(new Set(groups.map(({ route }) => route)).size).toBe(1);
-      // One kind per processor and look.
+      // One kind per processor and poll.
       expect(Math.max(...groups.map(({ count }) => count))).toBeGreaterThanOrEqual(8);
     }
   });

@@ -189,7 +189,7 @@ describe("the traffic process", () => {
     await waitFor("the end of its programs", () => !programs.some(isLoaded));
   });
 
-  it.skipIf(!existsSync("/usr/bin/curl"))("names processes that have ended by their program, whatever reads their requests", async () => {
+  it.skipIf(!existsSync("/usr/bin/curl"))("names processes that have exited by their program, for all decoders", async () => {
     const { supervisor, reports } = await watch();
     await using _closing = supervisor;
     const http2 = createHttp2Server((_request, response) => response.end("ok"));
@@ -211,7 +211,7 @@ describe("the traffic process", () => {
     ]);
   });
 
-  it("is woken when the ring fills between two ticks, and reports whatever a busy host made it lose", async () => {
+  it("wakes up when the ring fills between two ticks, and reports losses on a busy host", async () => {
     // Ticks are half a second apart; without a wake-up the ring would be full after a sixth of that.
     const { supervisor, reports } = await watch({ settings: { ...settings, windowMs: 4_000, ringBytes: 256 * 1024 } });
     await using _closing = supervisor;

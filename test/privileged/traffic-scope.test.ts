@@ -1,4 +1,4 @@
-/** An agent in a pid namespace of its own records requests of the processes in it, under their pids there, and of no others. */
+/** An agent in its own pid namespace records requests of the processes in it, under their pids there, and of no other processes. */
 
 import { type ChildProcess, spawn, spawnSync } from "node:child_process";
 import { once } from "node:events";
@@ -53,26 +53,29 @@ describe("the scope of an agent in a pid namespace", () => {
     for (const child of children.splice(0)) child.kill("SIGKILL");
   });
 
-  it.each(["sockets", "syscalls"] as const)("holds requests inside of it and none from outside, with hooks at %s", async (kind) => {
-    const inside = await startServer(unshare);
-    const nested = await startServer([...unshare, ...unshare]);
-    const outside = await startServer([]);
-    const look = async (of: ChildProcess): Promise<RequestObserver> => {
-      const inode = statSync(`/proc/${of.pid}/ns/pid_for_children`).ino;
-      const observer = await RequestObserver.open({ kind, namespace: { inode, isFirst: false } });
-      for (const { port } of [outside, nested, inside]) await request(port, 5);
-      return observer;
-    };
+  it.each(["sockets", "syscalls"] as const)(
+    "includes requests inside the namespace and none from outside, with hooks at %s",
+    async (kind) => {
+      const inside = await startServer(unshare);
+      const nested = await startServer([...unshare, ...unshare]);
+      const outside = await startServer([]);
+      const look = async (of: ChildProcess): Promise<RequestObserver> => {
+        const inode = statSync(`/proc/${of.pid}/ns/pid_for_children`).ino;
+        const observer = await RequestObserver.open({ kind, namespace: { inode, isFirst: false } });
+        for (const { port } of [outside, nested, inside]) await request(port, 5);
+        return observer;
+      };
 
-    await using first = await look(inside.child);
-    await first.waitForCount(inside.port, 5, ["server"]);
-    // The client ran outside.
-    expect(seenBy(first)).toEqual([`process 1, server, port ${inside.port}`]);
-    await first[Symbol.asyncDispose]();
+      await using first = await look(inside.child);
+      await first.waitForCount(inside.port, 5, ["server"]);
+      // The client ran outside.
+      expect(seenBy(first)).toEqual([`process 1, server, port ${inside.port}`]);
+      await first[Symbol.asyncDispose]();
 
-    // A namespace below the agent's is in its scope: the inner unshare has pid 1, the server pid 2 there and pid 1 in its own.
-    await using second = await look(nested.child);
-    await second.waitForCount(nested.port, 5, ["server"]);
-    expect(seenBy(second)).toEqual([`process 2, server, port ${nested.port}`]);
-  });
+      // A namespace below the agent's is in its scope: the inner unshare has pid 1, the server pid 2 there and pid 1 in its own.
+      await using second = await look(nested.child);
+      await second.waitForCount(nested.port, 5, ["server"]);
+      expect(seenBy(second)).toEqual([`process 2, server, port ${nested.port}`]);
+    },
+  );
 });

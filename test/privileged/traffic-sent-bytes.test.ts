@@ -63,7 +63,7 @@ describe("sent bytes", () => {
   };
 
   it("are found in the kernel after the first few responses", async (context) => {
-    context.skip(process.arch !== "x64", "only x86-64 maps all memory in one piece");
+    context.skip(process.arch !== "x64", "only x86-64 maps all memory contiguously");
     await using observer = await RequestObserver.open();
     await ask(...Array.from({ length: 20 }, () => "/send/200"));
     await observer.waitForCount(port, 20);

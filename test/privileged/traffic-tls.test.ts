@@ -91,7 +91,7 @@ describe("HTTPS with probes in TLS libraries", () => {
   });
 
   it.skipIf(!hasProgram("nginx") || !hasProgram("curl"))(
-    "counts the bytes of an answer once, also when writes find no room and are tried again",
+    "counts the bytes of a response once, even if writes are retried because the buffer is full",
     async () => {
       const { port } = await programs.serve("nginx", ["-c", programs.path("nginx.conf")]);
       writeFileSync(programs.path("large"), Buffer.alloc(12 << 20, "coral"));
@@ -188,7 +188,7 @@ describe("HTTPS with probes in TLS libraries", () => {
     }
   });
 
-  it("does not mistake an alert for the end of a response, whatever its record length", async () => {
+  it("does not mistake an alert for the end of a response, regardless of its record length", async () => {
     const { port } = await programs.serve(process.execPath, ["server.mjs", "PORT", programs.directory, "http1"]);
     const client = node(port, "cbc");
     await observe([nodeName]);
@@ -215,8 +215,8 @@ describe("HTTPS with probes in TLS libraries", () => {
     "of OpenSSL used in unusual ways",
     () => {
       it.each([
-        ["where plaintext is copied", false],
-        ["at the begin and the return of calls, where the place of the copy is not known", true],
+        ["with probes where plaintext is copied", false],
+        ["with probes at the entry and return of calls, if the copy site is unknown", true],
       ] as const)("counts each request once %s", async (_, isUnknown) => {
         const name = isUnknown ? "hidden.so" : basename(libssl ?? "");
         const environment = isUnknown ? { LD_LIBRARY_PATH: programs.directory } : {};
@@ -344,7 +344,7 @@ sys.stdin.read()`;
     }
   });
 
-  it.skipIf(libssl === undefined || !hasProgram("unshare"))("finds a library that only a container has", async () => {
+  it.skipIf(libssl === undefined || !hasProgram("unshare"))("finds a library that exists only in a container", async () => {
     const inner = programs.path("inner");
     const script = `mkdir -p ${inner} && mount -t tmpfs none ${inner} && cp ${libssl} ${inner}/libssl.so.3 && exec python3 server.py PORT ${programs.directory}`;
     const { port } = await programs.serve("unshare", ["-m", "sh", "-c", script], { LD_LIBRARY_PATH: inner });

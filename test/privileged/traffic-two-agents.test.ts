@@ -112,23 +112,23 @@ describe("agents that share a kernel", () => {
     for (const home of homes) await home[Symbol.asyncDispose]();
   });
 
-  it("counts a request once, although several recorded it", async () => {
+  it("counts a request once, although several agents recorded it", async () => {
     expect((await trafficOf(inside))?.scope).toBe("pid-namespace");
     await send(outsidePort);
     await send(insidePort);
     const wanted = ["inside client", "inside server", "outside client", "outside server"].map((what) => `${what}: ${requests}`);
     await expect.poll(counted).toEqual(wanted);
     for (const agent of [first, second, inside]) await expect.poll(() => rowsOf(agent)).toBeGreaterThan(0);
-    // All have sent what they recorded: nothing is added.
+    // All agents were pulled, and the counts do not change.
     const { agents } = await colony.tool<AgentList>("coral_list_agents", {});
     expect(agents.filter(({ connected }) => connected)).toHaveLength(3);
     await send(outsidePort);
     const doubled = wanted.map((text) => (text.startsWith("outside") ? text.replace(/\d+$/, String(2 * requests)) : text));
-    // Rows of a client that has ended come a window later than those of its server.
+    // Rows of a client that has exited arrive a window later than those of its server.
     await expect.poll(counted).toEqual(doubled);
   });
 
-  it("leaves requests to the agent inside, for its own namespace only, when the others have left", async () => {
+  it("counts only the inner agent's requests, for its own namespace, when the other agents are stopped", async () => {
     const before = await counted();
     for (const agent of [first, second]) await agent.stop();
     await waitFor("the others to be gone", async () => {

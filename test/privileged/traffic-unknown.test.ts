@@ -29,7 +29,7 @@ describe("unknown protocols", () => {
       await once(client, "data");
     }
     client.destroy();
-    await waitFor("both ends to be given up", () => watch.lost("unknown-protocol") >= 2);
+    await waitFor("both ends to be reported as unknown", () => watch.lost("unknown-protocol") >= 2);
     await watch.waitForWindows(2);
     expect(watch.count((group) => group.serverPort === port)).toBe(0);
   });

@@ -47,7 +47,7 @@ describe("protocol violations", () => {
     ports.http2 = await listening(http2);
     ports.echo = await listening(keep(createTcpServer((socket) => ignoreErrors(socket).pipe(socket))));
     ports.sink = await listening(keep(createTcpServer((socket) => ignoreErrors(socket).resume())));
-    // There is no MySQL server here; an echo server is the worst violation of its protocol.
+    // No MySQL server is installed; an echo server violates the protocol most.
     ports.mysql = ports.echo;
     const databases: RunningServer[] = [await startRedis(), await startPostgres()];
     for (const database of databases) closing.push(() => database[Symbol.asyncDispose]());

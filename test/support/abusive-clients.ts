@@ -38,7 +38,7 @@ export function sendNothing({ target, over }: Attack): Promise<Outcome> {
   return untilClosed(connectTcp(target), over);
 }
 
-/** Sends `start`, then `drop` twice a second. */
+/** Sends `start`, then `drop` every 500 ms. */
 export async function drip({ target, over }: Attack, start: string | Buffer, drop: string): Promise<Outcome> {
   const socket = connectTcp(target);
   socket.write(start);

@@ -30,7 +30,7 @@ export function makeHomeOf(user: { uid: number; gid: number }): TestHome {
 
 /** Why tests with other users cannot run here; undefined when they can. */
 export async function otherUserSkipReason(): Promise<string | undefined> {
-  if (!isRoot) return "needs root to become another user";
+  if (!isRoot) return "needs root to switch to another user";
   try {
     accessSync("/usr/bin/setpriv", constants.X_OK);
   } catch {

@@ -10,7 +10,7 @@ import { coralFile, coralJson, runCoral } from "./run-coral.ts";
 import { cleanEnvironment } from "./test-home.ts";
 import { waitFor } from "./wait-for.ts";
 
-/** For one answer, on a machine where daemons get a small part of a processor. */
+/** For one reply, on a busy machine where daemons get a fraction of a processor. */
 const answerTimeoutMs = 120_000;
 
 export interface DaemonEnd {
@@ -131,7 +131,7 @@ export interface StartColonyOptions {
   home: string;
   /** YAML appended to the config if this call creates the colony, such as `pull:\n  interval: 500ms\n`. */
   config?: string;
-  /** Default: a free port outside the ephemeral range. Pass a stopped colony's port to restart it where its agents expect it. */
+  /** Default: a free port outside the ephemeral range. Pass a stopped colony's port to restart it at its known address. */
   port?: number;
   /** host:port to listen on, instead of a port of 127.0.0.1. */
   listen?: string;
@@ -168,7 +168,7 @@ export class ColonyDaemon extends DaemonProcess {
   }
 
   async waitUntilReady(timeoutMs = 120_000): Promise<void> {
-    // The endpoint is written to the pid file shortly after the socket starts to answer.
+    // The endpoint is written to the pid file shortly after the socket starts to respond.
     await waitUntilAnswers(this, this.paths.socketFile, timeoutMs, () => this.endpoint);
   }
 
@@ -322,7 +322,7 @@ async function waitUntilAnswers(
   alsoNeeded: () => unknown = () => undefined,
 ): Promise<void> {
   await waitFor(
-    "the daemon to answer",
+    "the daemon to respond",
     async () => {
       if (daemon.hasEnded) return "ended";
       await requestJson({ target: { kind: "unix", path: socketFile }, method: "GET", path: "/readyz", timeoutMs: 10_000 });

@@ -1,10 +1,10 @@
 import { closeSync, copyFileSync, existsSync, openSync, statSync, truncateSync, writeFileSync, writeSync } from "node:fs";
 import { seededBytes, seededRandom } from "./seeded-random.ts";
 
-/** Damage that disks, crashes and people do to database files, by description. Each function takes the path of a closed file. */
+/** Damage to database files by disks, crashes and users, by description. Each function takes the path of a closed file. */
 export const damages: Readonly<Record<string, (file: string) => void>> = {
   "its header overwritten": (file) => overwrite(file, 0, 8_192),
-  "its end cut off": (file) => truncateSync(file, Math.floor(statSync(file).size / 2)),
+  truncated: (file) => truncateSync(file, Math.floor(statSync(file).size / 2)),
   "nothing left": (file) => truncateSync(file, 0),
   // Everything but the headers, so that metadata is damaged too: damaged rows alone show only when they are read.
   "random bytes in its middle": (file) => overwrite(file, 16_384, statSync(file).size - 20_480),

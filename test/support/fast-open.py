@@ -9,7 +9,7 @@ import sys
 
 FAST_OPEN_QUEUE = 23
 MSG_FASTOPEN = 0x20000000
-# Exit code: the system lacks what is to be used.
+# Exit code: this system does not support TCP fast open.
 NOT_HERE = 77
 
 port, count = int(sys.argv[1]), int(sys.argv[2])

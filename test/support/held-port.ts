@@ -30,8 +30,8 @@ const part = (Number(process.env["VITEST_POOL_ID"] ?? 0) % 4) * portsOfWorker;
 let given = 0;
 
 /**
- * Returns a free port, a different one with each call. It lies outside the ephemeral range and in this worker's own range, so it stays free until the test
- * uses it, and also while a daemon restarts.
+ * Returns a free port, a different one with each call. It is outside the ephemeral range and in this worker's own range, so it stays free until the test
+ * uses it, and while a daemon restarts.
  */
 export async function freePort(): Promise<number> {
   for (let attempt = 0; ; attempt++) {

@@ -154,7 +154,7 @@ export interface ScriptedAgentOptions {
   epoch?: string;
   /** Handles Execute. Default: the call is unimplemented. */
   execute?: (requests: AsyncIterable<ExecuteRequest>, signal: AbortSignal) => AsyncIterable<MessageInitShape<typeof ExecuteResponseSchema>>;
-  /** Awaited before each Hello but the first, to simulate a host that vanished. */
+  /** Awaited before each Hello except the first, to simulate a host that vanished. */
   beforeHello?: () => Promise<void>;
 }
 

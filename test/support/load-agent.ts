@@ -1,6 +1,6 @@
 /**
  * A program for kill tests: the agent's real store, link and service, fed with numbered rows instead of samples. After each append it
- * logs the result with a single O_APPEND write per line, so that the log never contains an append that was not acknowledged:
+ * logs the result with a single O_APPEND write per line, so that the log contains acknowledged appends only:
  *
  *     ok <signal> <firstSeq> <lastSeq> <epoch> <run> <firstNumber>
  *     no <signal> <rows> <error code> <reason>

@@ -1,6 +1,6 @@
 /*
- * many-messages COUNT: a client and a server in one thread, which send and receive eight DNS messages by one call, COUNT times with the same memory. Two of the
- * client's calls in three take fewer than there is room for. Prints the server's port.
+ * many-messages COUNT: a client and a server in one thread, which send and receive eight DNS messages per call, COUNT times with the same memory. Two
+  * thirds of the client's calls receive fewer messages than they have buffers for. Prints the server's port.
  */
 #define _GNU_SOURCE
 #include <arpa/inet.h>
@@ -34,7 +34,7 @@ static void prepare(int way)
 	}
 }
 
-/* A query for the names a.test, bb.test and so on, or the answer to it. */
+/* A query for the names a.test, bb.test and so on, or its response. */
 static void write_message(int way, int index, int number, int is_answer)
 {
 	char *at = bytes[way][index];

@@ -1,6 +1,6 @@
 /*
- * odd-calls WAY COUNT: a client and a server in one thread, whose answers (200 and 500 in turns, of one length) are sent or read by system calls that
- * are seldom used for that. Prints the server's port.
+ * odd-calls WAY COUNT: a client and a server in one thread, whose responses (200 and 500 alternately, of equal length) are sent or read by system calls
+  * that are rarely used for this. Prints the server's port.
  */
 #define _GNU_SOURCE
 #include <arpa/inet.h>
@@ -23,7 +23,7 @@
 #define PIECES 40
 /* IORING_OP_SEND_ZC, which older headers do not have. */
 #define SEND_ZC 47
-/* The kernel lacks what is to be used. */
+/* Exit code: the kernel lacks the system call. */
 #define NOT_HERE 77
 
 static const char *way;
@@ -51,7 +51,7 @@ static ssize_t in_pieces(int fd, char *bytes, size_t length, ssize_t (*call)(int
 	return call(fd, vectors, PIECES);
 }
 
-/* Two messages, whose sizes are left as the call before has set them. */
+/* Two messages, whose sizes still have the values of the previous call. */
 static void send_messages(int fd, char *bytes, size_t length)
 {
 	static struct mmsghdr messages[2];
@@ -96,7 +96,7 @@ static void open_ring(void)
 	ring.done = (unsigned *)(memory + parameters.cq_off.tail);
 }
 
-/* Sent without a copy, by the kernel on its own, when the write to an event returns. */
+/* Sent without a copy, asynchronously by the kernel, when the write to an event returns. */
 static void send_after_write(int fd, char *bytes, size_t length)
 {
 	int event = checked(eventfd(0, 0), "eventfd");
@@ -114,7 +114,7 @@ static void send_after_write(int fd, char *bytes, size_t length)
 	__atomic_store_n(ring.tail, tail + 2, __ATOMIC_RELEASE);
 	checked(syscall(SYS_io_uring_enter, ring.fd, 2, 0, 0, 0, 0), "io_uring_enter");
 	checked(write(event, &one, sizeof(one)), "write");
-	/* The poll, the send, and that its memory is free again. */
+	/* Completions: the poll, the send, and the release of its memory. */
 	while (__atomic_load_n(ring.done, __ATOMIC_ACQUIRE) - *ring.seen < 3)
 		checked(syscall(SYS_io_uring_enter, ring.fd, 0, 3, IORING_ENTER_GETEVENTS, 0, 0), "io_uring_enter");
 	*ring.seen += 3;

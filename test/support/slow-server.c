@@ -1,4 +1,4 @@
-// A small HTTP/1.1 server whose builds differ in how long they take: DELAY_US, and every FAIL_EACH-th answer fails.
+// A small HTTP/1.1 server whose builds differ in latency and errors: each request takes DELAY_US, and every FAIL_EACH-th one fails.
 #include <arpa/inet.h>
 #include <netinet/tcp.h>
 #include <pthread.h>

@@ -2,7 +2,7 @@ import { connect, createServer, type Server, type Socket } from "node:net";
 
 interface ProxyState {
   isCut: boolean;
-  /** Each way. */
+  /** In each direction. */
   bytesPerSecond: number;
   /** Work for the end of the partition. */
   waiting: (() => void)[];
@@ -75,7 +75,7 @@ export class TcpProxy implements AsyncDisposable {
     return this.#state.attempts;
   }
 
-  /** Infinity: as fast as it goes. */
+  /** Infinity: no limit. */
   limit(bytesPerSecond: number): void {
     this.#state.bytesPerSecond = bytesPerSecond;
   }
@@ -100,7 +100,7 @@ export class TcpProxy implements AsyncDisposable {
   }
 }
 
-/** Reads nothing for as long as the link would take for what was read last. */
+/** Pauses reading for the time that the link needs for the last chunk. */
 function slowDown(socket: Socket, pauseMs: number, state: ProxyState): void {
   if (pauseMs < 1) return;
   socket.pause();

@@ -223,7 +223,7 @@ export class TlsClient {
   async ask(path: string, count: number): Promise<void> {
     const before = this.#answers;
     this.#child.stdin?.write(`${path} ${count}\n`);
-    // A client may get no processor for a minute on a busy machine. One that exited will never finish, so it ends the wait.
+    // On a busy machine, a client may wait a minute for a processor. A client that exited ends the wait.
     const isOver = (): boolean => this.#answers > before || this.#child.exitCode !== null || this.#child.signalCode !== null;
     await waitFor("the client to be done", isOver, { intervalMs: 5, timeoutMs: 240_000 });
     if (this.#answers <= before)

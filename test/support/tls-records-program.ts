@@ -1,6 +1,7 @@
 /**
- * A server and a client with OpenSSL, in C, that use it in unusual ways: looking ahead, reading a few bytes at a time, asking twice in one record, new
- * keys (TLS 1.3) or handshakes (TLS 1.2) between requests, and `/parts`, an answer of which a write takes one record and the next one is called with the rest. `program server PORT DIRECTORY`, `program client PORT VERSION`.
+ * A server and a client in C that use OpenSSL in unusual ways: reads with peek, reads of a few bytes, two requests in one record, new keys (TLS 1.3) or
+ * handshakes (TLS 1.2) between requests, and `/parts`, a response of which a write accepts one record, so that the next write sends the rest.
+ * `program server PORT DIRECTORY`, `program client PORT VERSION`.
  */
 export const tlsRecordsSource = `#include <arpa/inet.h>
 #include <openssl/ssl.h>

@@ -1,6 +1,6 @@
 import type { TrafficSettings } from "../../src/traffic/core/messages.ts";
 
-/** Observes everything but TLS, without a CPU limit. */
+/** Observes everything except TLS, without a CPU limit. */
 export const testTrafficSettings: TrafficSettings = {
   windowMs: 10_000,
   maxRequestKinds: 4096,

@@ -1,7 +1,7 @@
 import { setTimeout as sleep } from "node:timers/promises";
 
 export interface WaitOptions {
-  /** Default 120 s: a correct test must pass on a machine where daemons get a small part of a processor. */
+  /** Default 120 s: a correct test must pass on a busy machine where daemons get a fraction of a processor. */
   timeoutMs?: number;
   /** Pause between two polls. Default 50 ms. A probe that takes longer, such as a command, gets a longer pause. */
   intervalMs?: number;
@@ -33,10 +33,10 @@ export async function waitFor<T>(
       lastError = undefined;
       lastValue = value;
     } catch (error) {
-      // Daemons that are starting or stopped answer with errors; the last one is reported below.
+      // Daemons that are starting or stopped return errors; the last one is reported below.
       lastError = error;
     }
-    // Without this, a test that polls with a command keeps a processor busy.
+    // Without this pause, a test that polls with a command keeps a processor busy.
     await sleep(Math.max(intervalMs, Math.min(2 * (performance.now() - startMs), maxSlowPauseMs)));
   } while (performance.now() < deadlineMs);
   const seen = lastError === undefined ? `last seen: ${String(lastValue)}` : `last error: ${String(lastError)}`;

@@ -28,7 +28,7 @@ def send_by(way, connection, answer):
         connection.setsockopt(socket.SOL_SOCKET, SO_ZEROCOPY, 1)
         connection.send(answer, MSG_ZEROCOPY)
     elif way == "long":
-        # So that the page TCP copies to is full again and again.
+        # So that the page that TCP copies to fills up repeatedly.
         connection.sendall(answer.replace(b"0000", b"5000") + b"x" * 5000)
     else:
         raise ValueError(way)

@@ -28,10 +28,7 @@ export async function execByDocker({ path, containerId }: ContainerTarget, optio
   );
   const id = (created as { Id?: unknown } | null)?.Id;
   if (typeof id !== "string")
-    throw new CoralError({
-      code: "unavailable",
-      message: `Cannot run a program in container "${containerId}": the runtime returned no exec id`,
-    });
+    throw new CoralError({ code: "unavailable", message: `Cannot run a program in container "${containerId}": the response has no id` });
   const { socket, head } = await hijack(path, `/exec/${id}/start`, { Detach: false, Tty: options.terminal !== undefined }, options.signal);
   const queue = new OutputQueue(() => socket.resume());
   const ended = new Promise<void>((resolve, reject) => {

@@ -119,7 +119,10 @@ export class OtlpReceiver {
         return this.#keep(request.signal, body, inspection);
       };
       const rejectedPoints = inspection.isTimeless ? await keep() : await this.#repeated.once(request.signal, body, keep);
-      return { reply: { kind: "accepted", rejected: rejected + rejectedPoints.rejected, message: reason || rejectedPoints.message }, isNew };
+      return {
+        reply: { kind: "accepted", rejected: rejected + rejectedPoints.rejected, message: reason || rejectedPoints.message },
+        isNew,
+      };
     } finally {
       if (moreBytes > 0) releaseBytes(unpacked);
       budget.give(moreBytes);
