@@ -1,7 +1,7 @@
 /**
- * Verdicts on simulated deployments with known truth. Durations and rates wander over minutes (autoregressive), follow the time of day and have
- * bursts, as a service's do without any deployment. Innocent deployments must not be called a regression; real ones must be found, and soon. A
- * sample goes through the store, detection and SQL; the rest through the comparison only. A fifth of it with CORAL_BENCH_SMALL=1.
+ * Verdicts on simulated deployments with known truth. Durations and rates drift over minutes (autoregressive), follow the time of day and have bursts,
+ * as without deployments. Innocent deployments must not be called a regression; real regressions must be found quickly. A sample goes through the
+ * store, detection and SQL; the rest through the comparison only. A fifth of the size with CORAL_BENCH_SMALL=1.
  */
 
 import { mkdtempSync, rmSync } from "node:fs";
@@ -28,7 +28,7 @@ import { spreadOf } from "./lib/spread.ts";
 
 const minuteMs = 60_000;
 const lookMinutes = [2, 5, 15, 30];
-/** The time after begins this long after the deployment. */
+/** The time after the deployment is measured from this delay on. */
 const warmUpMs = minuteMs;
 const innocent = isSmall ? 120 : 600;
 const perKind = isSmall ? 6 : 30;
@@ -53,7 +53,7 @@ const kinds: Record<string, SimulatedChange> = {
   "memory ×1.6": { memory: 1.6 },
 };
 
-/** Rates and durations differ from service to service. */
+/** Rates and durations differ by service. */
 function routesOf(random: SeededRandom): SimulatedRoute[] {
   const busy = [0.5, 1, 2][random.below(3)] ?? 1;
   return [
@@ -64,7 +64,7 @@ function routesOf(random: SeededRandom): SimulatedRoute[] {
   ];
 }
 
-/** One deployment in four has ten minutes before it only, because another came shortly before. */
+/** One deployment in four has only ten minutes of history, because another one preceded it. */
 function factsOf(seed: number, change: SimulatedChange): BuildFacts {
   const random = new SeededRandom(seed);
   const wander = { ...random.pick(noises), hour: random.below(24) };
@@ -73,13 +73,13 @@ function factsOf(seed: number, change: SimulatedChange): BuildFacts {
 }
 
 interface Judged {
-  /** At the first look with a verdict. */
+  /** The first verdict. */
   first: Verdict;
   /** Minutes after the deployment; null: never called a regression. */
   regressionMinutes: number | null;
 }
 
-/** As the colony does: look after look. */
+/** Repeats the comparison at the same times as the colony. */
 function judge(facts: BuildFacts): Judged {
   let first: Verdict = "not-enough-data";
   for (const minutes of lookMinutes) {
@@ -100,14 +100,14 @@ async function fill(store: ColonyStore, service: string, facts: BuildFacts): Pro
   const rows: string[] = [];
   for (const { method, route, before, after } of facts.routes) {
     const cells = [
-      // Times before end, and times after begin, at a distance from the deployment.
+      // The time before ends, and the time after starts, at a distance from the deployment.
       ...before.map((cell) => ({ ...cell, ms: startedMs - 30_000 - facts.beforeMs + cell.atMs })),
       ...after.map((cell) => ({ ...cell, ms: startedMs + warmUpMs + cell.atMs })),
     ];
     for (const { ms, requests, errors, histogram } of cells)
       for (const [isError, count] of [[false, requests - errors] as const, [true, errors] as const]) {
         if (count === 0) continue;
-        // Failures have no durations of their own here: all are with the others.
+        // Failures have no separate durations here.
         const counts = isError ? "[]" : `[${histogram.counts.join(",")}]`;
         rows.push(
           `(1, 1, ${timestamp(ms + 10_000)}, 0, ${timestamp(ms)}, 0, '${service}', 'server', 'http', '${method}', '${route}', '${isError ? 500 : 200}', ${isError}, 10000, ${count}, 0, ${isError ? 0 : histogram.lo}, ${counts}, false, 80, '', 0, 0, 0, 0, 0, [], 0, [])`,
@@ -139,7 +139,7 @@ interface Sample {
   facts: BuildFacts;
 }
 
-/** Detection, SQL and comparison: how many verdicts are as the comparison alone gave them. */
+/** Detection, SQL and comparison: how many verdicts equal those of the comparison alone. */
 async function judgeStored(samples: readonly Sample[]): Promise<{ found: number; same: number; looksMs: number[] }> {
   const directory = mkdtempSync(join(tmpdir(), "coral-bench-deployments-"));
   const engine = await openEngine({ dataDirectories: [directory], memoryLimitBytes: 512 * 1024 ** 2, threads: 1, log: silentLogger });

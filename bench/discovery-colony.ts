@@ -147,7 +147,7 @@ function sliceOf<C extends Columns>(agent: number, signal: Signal<C>, rows: RowO
   return { signal: signal.name, oldestSeq: 1, nextSeq: nextFree, batch: encodeBatch(batchFromRows(signal, rows), firstSeq) };
 }
 
-/** What every agent reports: all of its instances and the given connection ends. */
+/** Reports of every agent: all of its instances and the given connection ends. */
 function pullsOf(ends: { agent: number; row: ConnectionRow }[]): AgentPull[] {
   const byAgent = new Map<number, ConnectionRow[]>();
   for (const { agent, row } of ends) byAgent.set(agent, [...(byAgent.get(agent) ?? []), row]);
@@ -173,7 +173,7 @@ async function timed(work: () => Promise<unknown>): Promise<number> {
   return performance.now() - startedMs;
 }
 
-/** What a user waits for: the whole command, with query and table. */
+/** Time of the whole command, with query and table. */
 async function askColony(home: CoralHome): Promise<number[]> {
   await using daemon = await home.start(["colony", "start", "--port", "0"], () => home.run("status"));
   const askMs: number[] = [];

@@ -156,7 +156,7 @@ async function measureAverage(): Promise<Figure> {
     return (user + system) / 1_000 / (delayMs / 100);
   };
   try {
-    // The first scan sees everything as new, and processes that just started are read twice.
+    // In the first scan everything is new, and processes that just started are read twice.
     for (let scan = 0; scan < 2; scan++) await period(100);
     const shares: number[] = [];
     for (let scan = 0; scan < periods; scan++) shares.push(await period(periodMs));

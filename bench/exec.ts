@@ -94,7 +94,7 @@ async function runTrue({ target, targets }: Door): Promise<void> {
   await run(target, { kind: "exec", targets, argv: ["true"] });
 }
 
-/** Interleaved, so that a busy moment affects all alike. */
+/** Interleaved, so that noise affects all equally. */
 async function measureTrue(door: Door, localDoor: Omit<Door, "targets">) {
   const times = { bare: [] as number[], trip: [] as number[], agentTrip: [] as number[], exec: [] as number[], local: [] as number[] };
   const { target, targets } = door;

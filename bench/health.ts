@@ -1,14 +1,14 @@
 /**
- * Whether alarms can be believed.
+ * Precision and delay of health alarms.
  *
- * - `day`: a simulated day with 100 services in which nothing is wrong but services restart, clients end, builds are deployed, batch jobs run, traffic
- *   changes, hosts get busy and agents restart: how many alarms there are.
+ * - `day`: a simulated day with 100 healthy services: services restart, clients end, builds are deployed, batch jobs run, traffic changes, hosts get
+ *   busy and agents restart. Every alarm is false.
  * - `simulated`: 20 kinds of fault as rows of simulated agents, in simulated time.
  * - `live`: faults of real programs under load, observed by a real `coral up`: how soon the first line of `coral query summary` names the service and
- *   the route, how soon it is gone after the repair, and which bystanders are accused.
+ *   the route, how soon it disappears after the repair, and which other services are accused.
  *
- * CORAL_BENCH_PARTS chooses parts, CORAL_BENCH_ONLY live faults by parts of their names, CORAL_BENCH_SEED their names and ports. With
- * CORAL_BENCH_SMALL=1 the day has six hours and three live faults are tried.
+ * CORAL_BENCH_PARTS selects parts, CORAL_BENCH_ONLY live faults by substrings of their names, CORAL_BENCH_SEED names and ports. With
+ * CORAL_BENCH_SMALL=1 the day has six hours, with three live faults.
  */
 
 import { simulateDay } from "./lib/health-day.ts";

@@ -1,7 +1,7 @@
 /**
- * Services as identities: 500 services on 10 hosts over a simulated time with renames, namesakes, reused pids, restarts, scaling and rolling
- * deployments into new release directories. Agents' ids are derived from simulated processes, rows go through a colony's store, discovery and
- * deployments, and the answers are compared with the truth. A wrong answer throws. A tenth of the services with CORAL_BENCH_SMALL=1.
+ * Service identities: 500 services on 10 hosts over a simulated time with renames, equal names, reused pids, restarts, scaling and rolling
+ * deployments into new release directories. Ids are derived from simulated processes, rows go through a colony's store, discovery and deployments, and
+ * the results are compared with the truth. A wrong result throws. A tenth of the services with CORAL_BENCH_SMALL=1.
  */
 
 import { mkdtempSync, rmSync } from "node:fs";
@@ -34,7 +34,7 @@ const clock: Clock = { wallMs: () => wallMs, monotonicMs: () => wallMs };
 
 const services = trueServices(count, random);
 const processes: SimulatedProcess[] = [];
-/** Pids of ended processes by host; new processes take these first, as a kernel that wraps around does. */
+/** Pids of exited processes by host; new processes reuse them first, as after a wrap-around of the kernel's counter. */
 const freePids = Array.from({ length: hosts }, () => [] as number[]);
 const nextPid = Array.from({ length: hosts }, () => 1_000);
 let ticks = 1_000;
@@ -87,7 +87,7 @@ function change(round: number): void {
     renamed.givenName = `given-${round}`;
     truth.renames++;
   }
-  // Containers keep their program when only the image's content changes: the build says so. Infrastructure and units are updated in place.
+  // In containers the program path stays and the build changes with the image. Infrastructure and units are updated in place.
   const deployed = pick(calm.filter((service) => processesOf(service).every(({ build }) => build === service.build)));
   if (round < rounds - 8) {
     deployed.build++;
@@ -138,7 +138,7 @@ function instanceRow(process: SimulatedProcess): RowOf<typeof serviceInstance.co
   };
 }
 
-/** Each process calls every callee once per scan, at one of its processes; each end is reported by its own agent. */
+/** Each process calls one process of every callee once per scan; each end is reported by its own agent. */
 function connectionRows(round: number): { host: number; row: RowOf<typeof connection.columns> }[] {
   return processes.flatMap((from, at) =>
     from.service.callees.flatMap((callee, nth) => {
@@ -198,7 +198,7 @@ async function pull(colony: ColonyStore, round: number): Promise<void> {
   for (const outcome of await colony.applyPulls(pulls)) if (outcome.error) throw outcome.error;
 }
 
-/** Ids that stand for several true services, and true services with several ids. */
+/** Ids shared by several true services, and true services with several ids. */
 function comparedIds(seen: ReadonlyMap<TrueService, ReadonlySet<string>>): { merged: number; split: number } {
   const owners = new Map<string, Set<TrueService>>();
   for (const [service, ids] of seen) for (const id of ids) owners.set(id, (owners.get(id) ?? new Set()).add(service));

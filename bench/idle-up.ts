@@ -1,7 +1,7 @@
 /**
- * CPU and memory of `coral up` on an idle host, with netdata beside it where apt has it: both observe the same host at the same time. CPU is that of
- * the whole process tree in ticks of the kernel, which is fair on a busy machine. As root it runs in namespaces of its own, so that other processes
- * of the machine are not observed; otherwise, or with CORAL_BENCH_WHOLE_HOST=1, the host is what it is, and its processes are counted.
+ * CPU and memory of `coral up` on an idle host, next to netdata if apt has it: both observe the same host at the same time. CPU is that of the whole
+ * process tree in kernel ticks, which is fair on a busy machine. As root it runs in its own namespaces, so that other processes of the machine are not
+ * observed; otherwise, or with CORAL_BENCH_WHOLE_HOST=1, the whole host is observed.
  */
 
 import { type ChildProcess, spawn, spawnSync } from "node:child_process";
@@ -18,12 +18,12 @@ const windowMs = isSmall ? 15_000 : 60_000;
 const windows = isSmall ? 1 : 4;
 const settleMs = isSmall ? 20_000 : 60_000;
 const mebibyte = 1024 ** 2;
-/** Set in the process that runs in namespaces of its own. */
+/** Set in the process that runs in its own namespaces. */
 const aloneKey = "CORAL_BENCH_ALONE";
 
 const netdataFile = "/usr/sbin/netdata";
 
-/** Why there is none; empty if there is one. */
+/** Why netdata is not available; empty if it is. */
 function installNetdata(): string {
   if (existsSync(netdataFile)) return "";
   const { status, stderr } = spawnSync("apt-get", ["install", "-y", "--no-install-recommends", "netdata-core"], {
@@ -35,7 +35,7 @@ function installNetdata(): string {
   return `netdata cannot be installed by apt: ${stderr?.trim().split("\n").at(-1) ?? "there is no apt-get"}`;
 }
 
-/** Netdata in the foreground with its own folders; a text: why it does not run. */
+/** Starts netdata in the foreground with its own directories; returns a string with the reason if it does not start. */
 async function startNetdata(directory: string): Promise<ChildProcess | string> {
   const problem = installNetdata();
   if (problem !== "") return problem;
@@ -81,7 +81,7 @@ function figuresOf(name: string, usages: readonly TreeUsage[], limits?: { cpu: n
 
 const processes = (): number => readdirSync("/proc").filter((name) => /^\d+$/.test(name)).length;
 
-/** This benchmark again, in namespaces where there is nothing else. Installs first: there is no network in there. */
+/** Re-runs this benchmark in empty namespaces. Installs netdata first, because these have no network. */
 function runAlone(): void {
   installNetdata();
   const namespaces = ["--pid", "--net", "--mount", "--fork", "--mount-proc", "--kill-child"];

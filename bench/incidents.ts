@@ -1,11 +1,11 @@
 /**
- * Whether incidents can be believed: the real watch over a real store in simulated time.
+ * Precision and delay of incidents: the real watch over a real store in simulated time.
  *
- * - `day`: a day of 100 services in which much happens and nothing is wrong (bench/lib/health-day.ts). Every incident is false.
- * - `faults`: faults with a known cause, one after the other: when the incident opens, whether it is one, what it merges, when it closes.
+ * - `day`: a day of 100 healthy services with many changes (bench/lib/health-day.ts). Every incident is false.
+ * - `faults`: faults with a known cause, one after the other: when the incident opens, whether there is exactly one, what it merges, when it closes.
  * - `cpu`: the watch over 1,000 services: processor time of a step against its interval.
  *
- * CORAL_BENCH_PARTS chooses parts, CORAL_BENCH_HOURS the length of the day, CORAL_BENCH_STEP the seconds between two looks of the day.
+ * CORAL_BENCH_PARTS selects parts, CORAL_BENCH_HOURS the length of the day, CORAL_BENCH_STEP the seconds between two evaluations of the day.
  */
 
 import { incidentId } from "../src/model/incident.ts";

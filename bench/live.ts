@@ -1,6 +1,6 @@
 /**
  * Root causes of faults of real programs: `npm run bench:live -- [--seed 7] [--only "burns,index"] [--rounds 1] [--warm-up 240] [--lock file] [--keep folder]`. About eleven
- * programs under steady load, some of which send spans, are observed by a real `coral up`; each fault is asked about with `coral diagnose --json`.
+ * programs under steady load, some of which send spans, are observed by a real `coral up`; `coral diagnose --json` runs during each fault.
  */
 
 import { parseArgs } from "node:util";

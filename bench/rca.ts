@@ -1,6 +1,6 @@
 /**
  * Root causes of recorded incidents: `npm run bench:rca -- <folder> --out predictions.json [--truth truth.json] [--normal]`. Each case is loaded
- * into a colony's tables and answered by the code that answers `coral diagnose`. With --normal, times before the incidents are asked about instead.
+ * into a colony's tables and diagnosed by the code of `coral diagnose`. With --normal, times before the incidents are diagnosed instead.
  */
 
 import { readFileSync, writeFileSync } from "node:fs";

@@ -1,6 +1,6 @@
 /**
- * Overhead and accuracy of request tracing for traced services: time in BPF programs, CPU of nginx and of a Node service per
- * request with hooks on and off in turns (at sockets and, beside it, at system calls), counts and percentiles against those of wrk.
+ * Overhead and accuracy of request tracing: time in BPF programs, CPU of nginx and of a Node service per request with hooks on and off in turns (at
+ * sockets, and at system calls), counts and percentiles compared with those of wrk.
  */
 
 import { setTimeout as sleep } from "node:timers/promises";

@@ -141,7 +141,7 @@ class Ingest {
   }
 }
 
-/** The store as the colony passes it to its tools; there are no agents. */
+/** The store as the colony passes it to its tools, without agents. */
 function backendOf(store: ColonyStore): ColonyBackend {
   const parts: Partial<ColonyBackend> = {
     agents: () => Promise.resolve([]),

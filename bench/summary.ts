@@ -1,6 +1,6 @@
 /**
- * The summary of a thousand services on a hundred hosts: query time with half of them seen by kernel hooks and half by spans (aggregates of ten
- * million spans and more), with a day of aggregates, host load, log patterns, events and deployments. A fifth of it with CORAL_BENCH_SMALL=1.
+ * The summary of a thousand services on a hundred hosts: query time with half of them observed by kernel hooks and half by spans (aggregates of more than
+ * ten million spans), with a day of aggregates, host load, log patterns, events and deployments. A fifth of the size with CORAL_BENCH_SMALL=1.
  */
 
 import { mkdtempSync, rmSync } from "node:fs";

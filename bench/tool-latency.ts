@@ -1,6 +1,6 @@
 /**
- * What a person or an assistant waits for: tools over HTTP, and commands, of a running colony with ten million spans of a thousand services in two
- * hours, and all of them seen by kernel hooks, too. One client alone; then eight with mixed questions while spans arrive. A tenth with
+ * Latency for a person or an assistant: tools over HTTP, and commands, of a running colony with ten million spans of a thousand services in two
+ * hours, all of them also observed by kernel hooks. One client alone; then eight with mixed queries while spans arrive. A tenth of the size with
  * CORAL_BENCH_SMALL=1. CORAL_BENCH_KEEP=<directory> keeps the filled store for the next run. CPU time is that of the colony's process: it says more than elapsed time where other work fills the machine.
  */
 
@@ -41,9 +41,9 @@ interface Question {
   tool: string;
   belowMs: number;
   input: (round: number) => Record<string, unknown>;
-  /** Throws if the answer is not what the store holds. */
+  /** Throws if the result does not match the store. */
   check: (answer: Record<string, unknown>) => void;
-  /** The command that asks the same. */
+  /** The equivalent command. */
   command?: readonly string[];
 }
 
@@ -184,7 +184,7 @@ async function fill(directory: string, nowMs: number): Promise<string[]> {
   return traces;
 }
 
-/** One person: a connection of their own. */
+/** One client with its own connection. */
 class Client {
   readonly #agent = new Agent({ keepAlive: true, maxSockets: 1 });
   readonly #port: number;
@@ -253,7 +253,7 @@ async function askAlone(client: Client, questions: readonly Question[], pid: num
   return figures;
 }
 
-/** Elapsed time of whole commands, beside an empty Node process. */
+/** Elapsed time of whole commands, compared with an empty Node process. */
 function askByCommand(home: CoralHome, questions: readonly Question[]): Figure[] {
   const timed = (file: string, args: readonly string[]): number => {
     const startMs = performance.now();

@@ -1,4 +1,4 @@
-/** A day of 100 services in which nothing is wrong, but much happens. */
+/** A day of 100 healthy services with many changes. */
 
 import type { SignalRows } from "../../src/store/queries/stored-hosts.fixture.ts";
 import { type Condition, Dice, HealthWorld, rowsOf, type SimulatedRoute, windowMs } from "./health-world.ts";
@@ -12,15 +12,15 @@ interface Service {
   agentId: string;
   port: number;
   routes: SimulatedRoute[];
-  /** Only then it is asked: minutes of each hour. */
+  /** Minutes of each hour in which it gets requests. */
   batch: { from: number; until: number } | null;
-  /** When it moves to another port: blue becomes green. */
+  /** When it moves to another port, as in a blue-green deployment. */
   movesMs: number | null;
-  /** When it ends for good; a client or a job. */
+  /** When it ends permanently, as a client or a job. */
   endsMs: number | null;
   /** When it starts. */
   startsMs: number;
-  /** Which client asks it, and for how much of its traffic. */
+  /** The client that calls it, with its share of the traffic. */
   client: Service | null;
   rate: { atMs: number; factor: number }[];
   speed: { atMs: number; factor: number }[];
@@ -35,7 +35,7 @@ export interface Episode {
   reason: string;
 }
 
-/** What looks at the world after each step; without one, its health is judged. */
+/** Called after each step; default: evaluates health. */
 export interface DayWatch {
   stepMs: number;
   look: (world: HealthWorld) => Promise<void>;

@@ -6,7 +6,7 @@ import { type Condition, Dice, HealthWorld, rowsOf, type SimulatedRoute, windowM
 
 const minuteMs = 60_000;
 const agentId = "web-1";
-/** Rows are there this long after their window. */
+/** Rows arrive this long after their window. */
 const pullMs = 5_000;
 const faultMs = 2 * minuteMs;
 const restMs = 4 * minuteMs;
@@ -17,16 +17,16 @@ export interface FaultResult {
   foundMs: number | null;
   /** From the repair until the service is ok. */
   goneMs: number | null;
-  /** The last first line while the fault was there. */
+  /** The last first line during the fault. */
   seen: string;
 }
 
 interface Fault {
   name: string;
   service: string;
-  /** A part of the first line; empty where the service is what matters. */
+  /** A part of the first line; empty if only the service is checked. */
   names: string;
-  /** By `service route` of what it served, or `service > callee` of what it sent. */
+  /** By `service route` for served requests, or `service > callee` for sent ones. */
   routes?: Record<string, Condition>;
   /** Other rows of each window. */
   rows?: (world: HealthWorld, index: number) => SignalRows;
@@ -78,7 +78,7 @@ const world: SimulatedRoute[] = [
 ];
 const services = [...new Set(world.map(({ service }) => service))];
 
-/** A failing or slow callee is seen by its callers, too. */
+/** A failing or slow callee also shows at its callers. */
 const passedOn = (condition: Condition): Record<string, Condition> => ({
   "payments POST /charge": condition,
   "shop > payments": condition,
@@ -213,7 +213,7 @@ async function simulateFault(one: HealthWorld, fault: Fault, step: Step): Promis
     const [first] = await step(fault, index);
     seen = `${first?.service} ${first?.health}: ${first?.findings[0]?.message ?? ""}`;
     const isRight = first?.service === fault.service && first.health !== "ok" && (first.findings[0]?.message ?? "").includes(fault.names);
-    // Once right, it must stay so.
+    // Once it is right, it must stay right.
     foundMs = isRight ? (foundMs ?? Math.max(0, one.nowMs - startMs - 2 * windowMs)) : null;
   }
   const repairedMs = one.nowMs - pullMs;

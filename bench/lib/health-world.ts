@@ -1,4 +1,4 @@
-/** A colony's store that simulated agents fill with requests, host samples and events, and the health that the real tool makes of it. */
+/** A colony's store that simulated agents fill with requests, host samples and events, and the health that the real tool computes. */
 
 import { bucketOf, fineLayout, sparse } from "../../src/base/latency-histogram.ts";
 import { BaselineMemory, querySummary } from "../../src/store/queries/index.ts";
@@ -32,7 +32,7 @@ export class Dice {
   normal(): number {
     return Math.sqrt(-2 * Math.log(1 - this.next())) * Math.cos(2 * Math.PI * this.next());
   }
-  /** How many of events that come at this mean rate. */
+  /** A number of events with this mean. */
   poisson(mean: number): number {
     if (mean > 50) return Math.max(0, Math.round(mean + Math.sqrt(mean) * this.normal()));
     let [count, product] = [0, this.next()];
@@ -41,7 +41,7 @@ export class Dice {
   }
 }
 
-/** One kind of request: rate, and what it takes when all is well. */
+/** One kind of request: rate and usual duration. */
 export interface SimulatedRoute {
   service: string;
   agentId: string;
@@ -58,7 +58,7 @@ export interface SimulatedRoute {
   errorRatio: number;
 }
 
-/** What differs in a window. */
+/** Changes in a window. */
 export interface Condition {
   rate?: number;
   times?: number;
@@ -166,12 +166,12 @@ export class HealthWorld implements AsyncDisposable {
     );
   }
 
-  /** As agents report it. */
+  /** An event as agents report it. */
   event(kind: string, severity: string, service: string): NonNullable<SignalRows["event"]>[number] {
     return { atMs: this.nowMs, kind, severity, service, message: `${service}: ${kind}`, details: "{}" };
   }
 
-  /** What `coral query summary` answers now: all services, worst first. */
+  /** The current result of `coral query summary`: all services, worst first. */
   async judge(): Promise<ServiceSummary[]> {
     const backend = colonyOf({
       agents: async () => this.#agents.map((agentId) => agentOf(agentId)),

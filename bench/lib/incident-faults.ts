@@ -8,7 +8,7 @@ import { watchIncidents } from "./incident-world.ts";
 const minuteMs = 60_000;
 const agentId = "web-1";
 const warmUpMs = 40 * minuteMs;
-/** Rows are there this long after their window, and the watch looks every five seconds. */
+/** Rows arrive this long after their window, and the watch evaluates every five seconds. */
 const pullMs = 3_000;
 const faultMs = 4 * minuteMs;
 const restMs = 14 * minuteMs;
@@ -36,9 +36,9 @@ const shop: SimulatedRoute[] = [
 
 interface Fault {
   name: string;
-  /** By `service route`, of what it serves, or `service > callee route` of what it sends. */
+  /** By `service route` for served requests, or `service > callee route` for sent ones. */
   conditions: Record<string, Condition>;
-  /** Entry services of each incident that there should be, with the cause. */
+  /** Entry services of each expected incident, with the cause. */
   expected: { entries: string[]; cause: string }[];
 }
 
@@ -111,7 +111,7 @@ export async function simulateIncidents(seed: number): Promise<IncidentFault[]> 
     await world.register(service, agentId, 10_000 + index);
   const { watch, incidents } = watchIncidents(world, [agentId]);
   const { signal } = new AbortController();
-  /** One window; `share` of it is faulty, as faults do not begin with a window. */
+  /** One window, of which `share` is faulty: faults do not start with a window. */
   const step = async (conditions: Record<string, Condition>, share = 1): Promise<void> => {
     const endMs = Math.floor(world.nowMs / windowMs) * windowMs + windowMs;
     const red = shop.flatMap((route) => {

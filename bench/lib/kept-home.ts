@@ -1,6 +1,6 @@
 /**
- * A CORAL_HOME whose store takes minutes to fill. With CORAL_BENCH_KEEP=<directory> it is filled once, kept there and copied for each run. In either
- * case the clock of the daemons and of this process goes back to the end of the filled time, so that questions about the last hour find an hour.
+ * A CORAL_HOME whose store takes minutes to fill. With CORAL_BENCH_KEEP=<directory> it is filled once, kept there and copied for each run. Either way, the
+ * clocks of the daemons and of this process are set back to the end of the filled time, so that queries about the last hour find a full hour.
  */
 
 import { spawnSync } from "node:child_process";

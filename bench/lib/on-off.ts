@@ -1,4 +1,4 @@
-/** CPU of a server per request with a variant switched on and off in turns under constant load, so that noise affects adjacent turns alike. */
+/** CPU of a server per request, with a variant switched on and off in turns under constant load, so that noise affects adjacent turns equally. */
 
 import { setTimeout as sleep } from "node:timers/promises";
 import type { WebServer } from "./web-servers.ts";

@@ -44,10 +44,10 @@ export function cpuNsOf(pid: number): number {
 /** A process and all of its descendants. */
 export interface TreeUsage {
   atMs: number;
-  /** Those of children that ended and were waited for are in it. */
+  /** Includes children that exited and were waited for. */
   cpuMs: number;
   rssBytes: number;
-  /** Pages that several processes map count once in all. */
+  /** Pages that several processes map count once in total. */
   pssBytes: number;
 }
 
@@ -63,7 +63,7 @@ export function treeUsageOf(pid: number): TreeUsage {
       usage.rssBytes += bytes("Rss");
       usage.pssBytes += bytes("Pss");
     } catch (error) {
-      // It ended meanwhile, and its parent has its time; the first one must be there.
+      // It exited meanwhile, and its time is in the parent's; only the root process must exist.
       if (one === pid) throw error;
     }
   }

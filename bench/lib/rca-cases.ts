@@ -44,12 +44,12 @@ export type SeriesTimes = ReadonlyMap<string, { first: number; last: number }>;
 
 /** Before the onset, and after the fault: neither is normal. */
 const guardMs = 60_000;
-/** A fault in a recording of a whole day lasts so long, and is over some time later. */
+/** Duration of a fault in a recording of a whole day, and the time until its effects are over. */
 const faultMs = 180_000;
 const recoveryMs = 300_000;
 const dayMs = 86_400_000;
 
-/** What `coral diagnose --between … --baseline …` would be given. */
+/** The arguments of `coral diagnose --between … --baseline …`. */
 export function timesOf(one: RcaCase, series: SeriesTimes, shiftMs: (series: string) => number): { before: TimeRange[]; after: TimeRange } {
   const rangeOf = (id: string): TimeRange => {
     const { first, last } = series.get(id) ?? { first: 0, last: 0 };
@@ -83,7 +83,7 @@ export function quietTimesOf(
   if (usual === undefined) return null;
   const lengthMs = Math.min(after.untilMs - after.fromMs, (usual.untilMs - usual.fromMs) / 3);
   const isApart = usual.untilMs < after.fromMs - dayMs || usual.fromMs > after.untilMs + dayMs;
-  // Recordings apart from the case are cut into slices, one for each case.
+  // Separate recordings are divided into slices, one for each case.
   const slices = Math.max(1, Math.floor((usual.untilMs - usual.fromMs) / lengthMs));
   const fromMs = isApart ? usual.fromMs + ((index * 7) % slices) * lengthMs : usual.untilMs - lengthMs;
   const quiet = { fromMs, untilMs: fromMs + lengthMs };

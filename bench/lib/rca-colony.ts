@@ -17,14 +17,14 @@ import type { RcaSuite, SeriesTimes } from "./rca-cases.ts";
 export interface LoadedSuite extends AsyncDisposable {
   store: ColonyStore;
   series: SeriesTimes;
-  /** What was added to the times of a series, so that relative times of different cases do not overlap. */
+  /** Offset added to the times of a series, so that relative times of different cases do not overlap. */
   shiftMs: (series: string) => number;
 }
 
 const batchRows = 50_000;
 const agent = { agentId: "recording", epoch: "recording" };
 const gibibyte = 1024 ** 3;
-/** Relative times begin here, a day apart. */
+/** Start of relative times, one day per case. */
 const firstMs = Date.UTC(2026, 0, 1);
 const dayMs = 86_400_000;
 
@@ -135,7 +135,7 @@ class Loader {
     );
   }
 
-  /** A record's time is in its text; one that was cut has the time of its span. A record that was stored twice by the recording is one. */
+  /** A record's time is in its text; a truncated one gets the time of its span. Records that the recording contains twice count once. */
   async loadLogs(): Promise<void> {
     const templates = new LogTemplates();
     const spans = this.#suite.has("spans.parquet")
@@ -167,14 +167,14 @@ class Loader {
         const body = textColumnOf(rows.map((row) => row.body));
         await this.#storeSegment(logRecord as SegmentSignal, annotateLogs({ rows: count, columns: { ...columns, body } }, templates).batch);
       },
-      // An agent that has read these services for long knows their patterns already.
+      // As if the agent had read these services for a long time and knew their patterns.
       (rows) => {
         for (const { service, body } of rows) templates.find(service, body);
       },
     );
   }
 
-  /** Calls that the recording lists, as calls that were derived from spans. */
+  /** Calls listed in the recording, stored like calls that were derived from spans. */
   async loadEdges(series: SeriesTimes, shiftMs: (series: string) => number): Promise<void> {
     const { edges } = this.#suite;
     if (edges.length === 0) return;
@@ -258,7 +258,7 @@ const emptyPoint = {
   quantiles: null,
 };
 
-/** As decoders make it of OTLP: text is not a dictionary, however few values there are. */
+/** As OTLP decoders do: text is never a dictionary, even with few values. */
 function textColumnOf(values: readonly string[]): TextColumn {
   const parts = values.map((value) => Buffer.from(value));
   const offsets = new Uint32Array(parts.length + 1);
@@ -269,7 +269,7 @@ function textColumnOf(values: readonly string[]): TextColumn {
 const isId = (value: unknown): boolean => /^[0-9a-f]+$/i.test(String(value));
 const idOf = (value: unknown, digits: number): string => String(value).toLowerCase().padStart(digits, "0").slice(-digits);
 
-/** The line that the program wrote, out of what the container runtime made of it. */
+/** The line that the program wrote, extracted from the container runtime's format. */
 function messageOf(text: string): string {
   const inner = /^\{"log":"((?:[^"\\]|\\.)*)/.exec(text)?.[1];
   const line = inner === undefined ? text : inner.replace(/\\n/g, " ").replace(/\\"/g, '"').replace(/\\\\/g, "\\");

@@ -4,7 +4,7 @@ export type Truth = Record<string, { service: string; suite: string }>;
 
 interface Tally {
   cases: number;
-  /** By the number of causes looked at, from one to five. */
+  /** By the number of causes considered, from one to five. */
   hits: number[];
 }
 

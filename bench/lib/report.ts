@@ -32,7 +32,7 @@ interface StoredResult extends BenchmarkResult {
   load: { before: number; after: number };
 }
 
-/** For trying out a benchmark: a fraction of the work, with unreliable figures. */
+/** For testing a benchmark: a fraction of the work, with unreliable figures. */
 export const isSmall = process.env["CORAL_BENCH_SMALL"] === "1";
 
 const loadBefore = loadavg()[0] ?? 0;

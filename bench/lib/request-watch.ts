@@ -39,7 +39,7 @@ export function requireBpf(): void {
   process.exit(0);
 }
 
-/** Other traffic processes on this host: their hooks stay on while the benchmark's are off, which distorts the ratios. */
+/** Other traffic processes on this host: their hooks stay attached while the benchmark's are detached, which distorts the ratios. */
 export function otherWatchers(): string[] {
   const found = readdirSync("/proc").filter((entry) => /^\d+$/.test(entry) && isTrafficProcess(entry));
   return found.length === 0 ? [] : [`${found.length} other traffic processes ran at the end: stop their agents for meaningful figures`];

@@ -1,4 +1,4 @@
-/** What a colony of many services knows besides spans: requests counted by hooks and by spans, host load, log patterns, events and deployments. */
+/** A colony's data about many services, except spans: requests counted by hooks and by spans, host load, log patterns, events and deployments. */
 
 import type { ColonyStore } from "../../src/store/colony/index.ts";
 

@@ -1,4 +1,4 @@
-/** A simulated application on several hosts, with its truth: which process belongs to which service, which build it runs, who calls whom. */
+/** A simulated application on several hosts, with the ground truth: the service and build of each process, and the calls. */
 
 import { createHash } from "node:crypto";
 import { basename } from "node:path";
@@ -8,7 +8,7 @@ import type { ServiceOrigin } from "../../src/model/service-identity.ts";
 /** One service as its owner knows it. */
 export interface TrueService {
   key: number;
-  /** What its program is called. Several services may share it. */
+  /** Name of its program. Several services may share it. */
   name: string;
   /** Given by `coral connect`; null: none. */
   givenName: string | null;
@@ -28,7 +28,7 @@ export interface SimulatedProcess {
   build: number;
 }
 
-/** A generator with a seed: every run simulates the same day. */
+/** A seeded generator: every run simulates the same day. */
 export function seededRandom(seed: number): () => number {
   let state = seed >>> 0;
   return () => {
@@ -39,7 +39,7 @@ export function seededRandom(seed: number): () => number {
 
 const teams = ["billing", "images", "search", "mail", "orders", "stock", "users", "reports", "fraud", "geo"];
 
-/** Of every six: a unit, a script in release directories, one of a few namesakes, infrastructure on a port of its own, a container, a native program. */
+/** One of six kinds in turn: a unit, a script in release directories, a program with a shared name, infrastructure on its own port, a container, a native program. */
 export function trueServices(count: number, random: () => number): TrueService[] {
   return Array.from({ length: count }, (_, key) => ({
     key,
@@ -94,7 +94,7 @@ function programOf(key: number): Pick<TrueService, "name" | "facts"> {
   }
 }
 
-/** As an agent derives it from what it reads of the process. */
+/** The origin as an agent derives it from the process. */
 export function originOf({ service, build }: Pick<SimulatedProcess, "service" | "build">): ServiceOrigin {
   const facts: OriginFacts = {
     exe: null,

@@ -1,5 +1,5 @@
 /**
- * An agent without a host and without a database: it joins, registers, dials and answers pulls with the product's own code, and keeps its rows
+ * An agent without a host and without a database: it joins, registers, dials and serves pulls with the product's own code, and keeps its rows
  * in memory until the colony has stored them.
  */
 

@@ -1,4 +1,4 @@
-/** Spans of a large system, made quickly: services that call each other, in whole traces, as batches of one agent's segment each. */
+/** Generates spans of a large system quickly: services that call each other, in complete traces, as batches of one agent's segment each. */
 
 import { randomBytes } from "node:crypto";
 import type { BatchColumn, SegmentBatch } from "../../src/store/segments/index.ts";
@@ -26,7 +26,7 @@ const routes = 5;
 const spansPerTrace = 5;
 const attributeEntropy = 41;
 
-/** Columns of one agent's next segment, filled row by row and handed over whole. */
+/** Columns of one agent's next segment, filled row by row. */
 class Buffers {
   rows = 0;
   readonly time: BigInt64Array;

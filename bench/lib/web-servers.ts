@@ -126,7 +126,7 @@ export async function serveNode([port = "0", directory = ""]: readonly string[])
   const server = directory === "" ? createServer(listener) : createTlsServer({ key: file("key.pem"), cert: file("cert.pem") }, listener);
   server.listen(Number(port), "127.0.0.1");
   await once(server, "listening");
-  // Read both at the same moment: a millisecond of a busy process is more than the hooks add to ten requests.
+  // Read both at the same time: a millisecond of a busy process exceeds the overhead of the hooks for ten requests.
   await serveParent(() => {
     const { user, system } = process.cpuUsage();
     return Promise.resolve({ answered, cpuNs: (user + system) * 1_000 } satisfies ServerUsage);

@@ -21,7 +21,7 @@ export interface WrkResult {
   requests: number;
   errors: number;
   seconds: number;
-  /** As wrk prints them, corrected for requests that a late response kept it from sending. */
+  /** As wrk prints them, corrected for coordinated omission. */
   printed: LatencyCounts;
   /** As measured, one per request. */
   measured: LatencyCounts;
@@ -82,8 +82,8 @@ export class Wrk {
 }
 
 /**
- * Undoes wrk's correction: for each request of `n` µs, at least twice the mean interval of a connection, it adds one of `n - k·interval` for every
- * `k` that leaves more than the interval. What it added to a value comes from greater ones only, so from the top down all of it is known.
+ * Undoes wrk's correction for coordinated omission: for each request of `n` µs, at least twice the mean interval of a connection, wrk adds one of
+ * `n - k·interval` for every `k` that leaves more than the interval. Additions to a value come from greater values only, so the loop runs from the top.
  */
 export function uncorrected(printed: LatencyCounts, intervalUs: number): LatencyCounts {
   const counts = new Map(printed);

@@ -1,4 +1,4 @@
-/** A control group of one program, with limits on CPU and memory that faults change: cgroup v1 or v2, as the host has it. */
+/** A control group of one program, with CPU and memory limits that faults change: cgroup v1 or v2, depending on the host. */
 
 import { existsSync, mkdirSync, rmdirSync, writeFileSync } from "node:fs";
 import { join } from "node:path";
@@ -16,7 +16,7 @@ export class ControlGroup implements Disposable {
     this.#directories = directories;
   }
 
-  /** Null with the reason where the host does not allow it. */
+  /** Null with the reason if the host does not allow it. */
   static make(name: string): ControlGroup | string {
     const isV2 = existsSync(join(mountPoint, "cgroup.controllers"));
     const directories = isV2 ? [join(mountPoint, name)] : [join(mountPoint, "cpu", name), join(mountPoint, "memory", name)];

@@ -1,4 +1,4 @@
-/** A real `coral up` with its hooks loaded, and its answers as a user gets them. */
+/** A real `coral up` with its hooks loaded, queried by commands as a user does. */
 
 import { spawn } from "node:child_process";
 import { cpSync, writeFileSync } from "node:fs";
@@ -14,9 +14,9 @@ const attemptsMax = 3;
 export class LiveColony implements AsyncDisposable {
   readonly home: CoralHome;
   #daemon: CoralDaemon;
-  /** Where spans are sent to. */
+  /** The OTLP endpoint for spans. */
   readonly otlpUrl: string;
-  /** A copy of its data stays here, to be asked again with --at. */
+  /** Directory that keeps a copy of its data, for queries with --at. */
   keepIn: string | undefined;
 
   private constructor(home: CoralHome, daemon: CoralDaemon, otlpUrl: string) {
@@ -37,7 +37,7 @@ export class LiveColony implements AsyncDisposable {
     }
   }
 
-  /** What `coral query summary --json` prints: worst first. A command that failed is repeated: on a full machine one may get no answer in time. */
+  /** The output of `coral query summary --json`: worst first. A failed command is repeated: on a busy machine it may time out. */
   async summary(): Promise<ServiceSummary[]> {
     for (let attempt = 1; ; attempt++) {
       this.#daemon.check();
@@ -49,19 +49,19 @@ export class LiveColony implements AsyncDisposable {
     }
   }
 
-  /** What `coral diagnose --json` prints. */
+  /** The output of `coral diagnose --json`. */
   async diagnose(...args: string[]): Promise<DiagnosisResult> {
     this.#daemon.check();
     return JSON.parse(await this.run("diagnose", ...args, "--json")) as DiagnosisResult;
   }
 
-  /** Ends the daemon and starts it again with the same data. */
+  /** Restarts the daemon with the same data. */
   async restart(): Promise<void> {
     await this.#daemon[Symbol.asyncDispose]();
     this.#daemon = await startUp(this.home);
   }
 
-  /** Without blocking: the load's counts are read meanwhile. */
+  /** Asynchronous, because the load's counts are read meanwhile. */
   async run(...args: string[]): Promise<string> {
     const child = spawn(coralFile, args, { env: this.home.env, stdio: ["ignore", "pipe", "pipe"] });
     let [out, failed] = ["", ""];

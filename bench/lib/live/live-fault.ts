@@ -1,4 +1,4 @@
-/** A fault of the live world: what is true while it lasts, and how it is made and mended. */
+/** A fault of the live world: its expected effects, injection and repair. */
 
 import type { Role } from "./live-names.ts";
 import type { Behaviour } from "./live-program.ts";
@@ -27,21 +27,21 @@ export type FaultKind =
 export interface LiveFault {
   name: string;
   kind: FaultKind;
-  /** Where the cause is. */
+  /** The service with the cause. */
   service: Role;
-  /** Texts of which the first line names one: the route, statement, or resource. */
+  /** The first line must contain one of these texts: the route, statement, or resource. */
   pointers: readonly string[];
-  /** Others that it makes suffer, besides those that call the service. */
+  /** Other affected services, besides the callers of the service. */
   alsoSuffer?: readonly Role[];
-  /** Seconds until five requests have come: the length of a window where requests are rarer than that in ten seconds. */
+  /** Length of a window for routes with fewer than five requests in ten seconds: the time for five requests. */
   windowSeconds?: number;
-  /** Why it cannot be made here. */
+  /** Why it is not possible on this host. */
   skipReason?(world: LiveWorld): string | undefined;
   inject(world: LiveWorld): Promise<void> | void;
   repair(world: LiveWorld): Promise<void> | void;
 }
 
-/** A fault inside a program: it reads its behaviour from a file. */
+/** A fault inside a program, which reads its behaviour from a file. */
 export function misbehaving(fault: Omit<LiveFault, "inject" | "repair">, behaviour: Behaviour): LiveFault {
   return {
     ...fault,

@@ -1,4 +1,4 @@
-/** Roles of the live world and their names and ports, which a seed chooses: nothing may depend on what a service is called. */
+/** Roles of the live world, with names and ports from a seed: no result may depend on the name of a service. */
 
 import { Dice } from "../health-world.ts";
 
@@ -19,7 +19,7 @@ export const roles = [
 
 export type Role = (typeof roles)[number];
 
-/** Who calls whom: a fault shows at the callers, too. */
+/** Calls between roles: a fault also shows at the callers. */
 export const calls: Partial<Record<Role, readonly Role[]>> = {
   load: ["nginx"],
   nginx: ["gateway"],
@@ -47,7 +47,7 @@ export function callersOf(role: Role): Set<Role> {
 
 const words = ["amber", "basil", "cedar", "delta", "ember", "fjord", "grove", "heron", "indigo", "juniper", "kestrel", "larch", "maple"];
 
-/** Well-known servers keep their names: their program is what they are. */
+/** Well-known servers are named after their program. */
 const ownName: ReadonlySet<Role> = new Set(["nginx", "redis", "postgres"]);
 
 export function namesOf(seed: number): Record<Role, string> {
@@ -60,7 +60,7 @@ export function namesOf(seed: number): Record<Role, string> {
   >;
 }
 
-/** Names that do not give the role away. */
+/** Names that do not reveal the role. */
 const suffix: Partial<Record<Role, string>> = {
   gateway: "web",
   catalog: "items",
@@ -70,7 +70,7 @@ const suffix: Partial<Record<Role, string>> = {
   edge: "relay",
 };
 
-/** Distinct, outside the ephemeral range; whether one is free shows when its program starts. */
+/** Distinct ports outside the ephemeral range. A port in use shows when its program starts. */
 export function portsOf(seed: number): Record<Role, number> {
   const dice = new Dice(seed + 1);
   const chosen = new Set<number>();

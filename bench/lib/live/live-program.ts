@@ -15,17 +15,17 @@ export interface ProgramStart {
   user?: { uid: number; gid: number };
 }
 
-/** What a fault asks of a program that reads its behaviour. Routes are `POST /charge`. */
+/** Behaviour that a fault sets for a program. Routes are `POST /charge`. */
 export interface Behaviour {
   routes?: Record<string, { errorRatio?: number; delayMs?: number; burnMs?: number; part?: number }>;
-  /** Five times a second its only thread is busy for this long. */
+  /** Blocks its only thread for this long, five times a second. */
   blockMs?: number;
-  /** Five times a second so much more memory is kept. */
+  /** Leaks this much memory, five times a second. */
   leakBytes?: number;
   leakConnections?: number;
-  /** The relay holds each piece of a request or response for so long. */
+  /** The relay delays each piece of a request or response by this time. */
   holdMs?: number;
-  /** It ends so long after its start. */
+  /** Exits this long after its start. */
   exitAfterMs?: number;
 }
 
@@ -37,7 +37,7 @@ export class LiveProgram implements AsyncDisposable {
   readonly group: ControlGroup | null;
   #child: ChildProcess | undefined;
   #isEnding = false;
-  /** As a container runtime does: what ends is started again. */
+  /** Restarts the program when it exits, as a container runtime does. */
   isSupervised = false;
 
   constructor(name: string, port: number, start: ProgramStart, group: ControlGroup | null = null) {
@@ -76,7 +76,7 @@ export class LiveProgram implements AsyncDisposable {
     });
   }
 
-  /** Replaced in one step: the program never reads half of it. */
+  /** Replaces the file atomically, so that the program never reads a part of it. */
   behave(behaviour: Behaviour): void {
     writeFileSync(`${this.#behaviourFile}.new`, JSON.stringify(behaviour));
     renameSync(`${this.#behaviourFile}.new`, this.#behaviourFile);

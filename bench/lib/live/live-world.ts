@@ -1,6 +1,6 @@
 /**
  * A shop of ten real programs under steady load on loopback: nginx → gateway → catalog + Redis, orders + Postgres, payments → provider;
- * a worker that waits for jobs, and a mailer. Names and ports come from a seed. It knows nothing of Coral.
+ * a worker that waits for jobs, and a mailer. Names and ports come from a seed. Independent of Coral.
  */
 
 import { execFileSync, spawnSync } from "node:child_process";
@@ -27,7 +27,7 @@ const scripts: Partial<Record<Role, string>> = {
   mailer: "mailer.py",
 };
 const helpers = ["program.mjs", "spans.mjs", "redis.mjs", "program.py"];
-/** Programs with limits of their own, as containers have them. */
+/** Programs with their own limits, like containers. */
 const limited: ReadonlySet<Role> = new Set(["catalog", "orders", "mailer"]);
 
 /** Requests a second at the entry. */
@@ -41,7 +41,7 @@ export const entryRates: Readonly<Record<string, number>> = {
   "GET /payments/:id": 4,
 };
 
-/** What is missing here for the world to start, or undefined. */
+/** Missing programs without which the world cannot start; undefined if there are none. */
 export function missingPrograms(): string | undefined {
   const missing = ["nginx", "redis-server", "postgres", "initdb", "psql", "redis-cli", "python3"].filter(
     (name) => spawnSync("which", [name]).status !== 0,
@@ -49,13 +49,13 @@ export function missingPrograms(): string | undefined {
   return missing.length === 0 ? undefined : `not installed: ${missing.join(", ")}`;
 }
 
-/** What a world may have besides: each adds a way to go wrong. */
+/** Optional parts of a world, for further faults. */
 export interface WorldExtras {
-  /** Directories on disks of their own, where the services write and sync. */
+  /** Directories on separate disks, where the services write and sync. */
   disks?: Partial<Record<"orders" | "payments", string>>;
   /** Payments reach their provider through a relay. */
   hasEdge?: boolean;
-  /** Where some of the programs send spans; the others send none. */
+  /** OTLP endpoint of the instrumented programs; the others send no spans. */
   otlpUrl?: string;
 }
 
@@ -71,7 +71,7 @@ export class LiveWorld implements AsyncDisposable {
   readonly directory = mkdtempSync(join(tmpdir(), "coral-live-"));
   readonly names: Record<Role, string>;
   readonly ports: Record<Role, number>;
-  /** What clients saw, second by second, newest last; the last ten minutes. */
+  /** Client-side counts per second of the last ten minutes, newest last. */
   readonly seen: EntryCounts[] = [];
   /** Why faults that need control groups are skipped. */
   noGroups: string | undefined;
@@ -106,7 +106,7 @@ export class LiveWorld implements AsyncDisposable {
     return this;
   }
 
-  /** Runs SQL in a session of its own and returns what it prints. */
+  /** Runs SQL in a new session and returns its output. */
   psql(sql: string): string {
     return execFileSync("psql", this.psqlArgs, { input: sql, encoding: "utf8", stdio: ["pipe", "pipe", "pipe"] });
   }

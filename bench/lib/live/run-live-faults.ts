@@ -1,4 +1,4 @@
-/** Starts the live world with a colony that observes it, and gives it one fault after the other. */
+/** Starts the live world with a colony that observes it, and injects one fault after the other. */
 
 import { bpfProblem } from "../request-watch.ts";
 import { liveFaults } from "./faults/fault-list.ts";
@@ -6,16 +6,16 @@ import { LiveColony } from "./live-colony.ts";
 import { LiveWorld, missingPrograms } from "./live-world.ts";
 import { type LiveResult, watchFault } from "./watch-fault.ts";
 
-/** Until every route has a baseline: a minute that ended 90 seconds ago. */
+/** Time until every route has a baseline: a minute that ended 90 seconds ago. */
 const warmUpMs = 150_000;
 
 export interface LiveRun {
-  /** Why nothing was tried. */
+  /** Why no fault was injected. */
   skipped?: string;
   results: LiveResult[];
 }
 
-/** `only`: parts of the names of the faults to try. */
+/** `only`: substrings of the names of faults to inject. */
 export async function runLiveFaults(seed: number, only: readonly string[]): Promise<LiveRun> {
   const skipped = missingPrograms() ?? bpfProblem();
   if (skipped !== undefined) return { skipped, results: [] };

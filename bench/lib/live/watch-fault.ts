@@ -1,4 +1,4 @@
-/** Injects a fault, reads the summary until its first line is right, repairs it, and reads on until all is well. */
+/** Injects a fault, reads the summary until its first line is right, repairs the fault, and reads the summary until nothing is wrong. */
 
 import type { ServiceSummary } from "../../../src/tools/schemas/summary.ts";
 import type { LiveColony } from "./live-colony.ts";
@@ -23,13 +23,13 @@ export interface LiveResult {
   foundMs: number | null;
   /** From the repair until nothing is wrong any more; null: not within two minutes. */
   goneMs: number | null;
-  /** Services that neither have the fault nor call the one that does, by what they were accused of. */
+  /** Wrongly accused services: they neither have the fault nor call the service that has it. With the accusation. */
   accused: Map<string, string>;
-  /** What was wrong before it began, with nothing injected. */
+  /** Findings before the fault. */
   before: string;
   /** The last first line while the fault lasted. */
   seen: string;
-  /** What was still wrong at the end. */
+  /** Findings at the end. */
   left: string;
 }
 
@@ -39,12 +39,12 @@ interface Ill {
   message: string;
 }
 
-/** Services of the world that are not well, worst first. Other programs of the host are not what is tried here. */
+/** Unhealthy services of the world, worst first. Other programs of the host are ignored. */
 async function readIll(world: LiveWorld, colony: LiveColony): Promise<Ill[]> {
   return (await colony.summary()).flatMap(({ service, health, findings }: ServiceSummary): Ill[] => {
     const role = roles.find((one) => isRole(world, one, service));
     const isIll = health === "critical" || health === "degraded";
-    // The line of a service shows its worst finding, and what causes it.
+    // The line of a service shows its worst finding, with the cause.
     const [first, ...others] = findings.filter(({ severity }) => severity !== "info");
     const cause = others.find(({ kind }) => kind === "cause");
     const shown = [first, cause].flatMap((finding) => (finding === undefined ? [] : [finding.message]));
@@ -52,7 +52,7 @@ async function readIll(world: LiveWorld, colony: LiveColony): Promise<Ill[]> {
   });
 }
 
-/** Under its name alone, or told apart from other programs of that name by its port or directory. */
+/** By its name alone, or with its port or directory as a qualifier if other programs have the same name. */
 function isRole({ names, ports, directory }: LiveWorld, role: Role, service: string): boolean {
   const name = names[role];
   const port = role === "worker" || role === "load" ? null : ports[role];

@@ -1,4 +1,4 @@
-/** Times in which something happens but nothing is wrong: any accusation is false. */
+/** Trials without a fault, although something changes: any accusation is false. */
 
 import { connect, type Socket } from "node:net";
 import { endHogs, innocentDeploy, startHogs } from "./fault-trials.ts";

@@ -1,4 +1,4 @@
-/** Faults that a diagnosis must explain, with the right answers. */
+/** Faults that a diagnosis must explain, with the expected causes. */
 
 import { type ChildProcess, execFileSync, spawn } from "node:child_process";
 import { readFileSync, writeFileSync } from "node:fs";
@@ -9,7 +9,7 @@ import { asTrial, type FaultTrial, type TrialWorld } from "./trial.ts";
 
 const known = (name: string) => liveFaults.find((fault) => fault.name === name);
 
-/** Loses a part of the packets to a port of loopback. */
+/** Drops a part of the packets to a loopback port. */
 function losePackets({ world }: TrialWorld, action: "-I" | "-D"): void {
   const loss = ["-i", "lo", "-p", "tcp", "--dport", String(world.ports.postgres), "-m", "statistic", "--mode", "random"];
   execFileSync("iptables", ["-w", action, "INPUT", ...loss, "--probability", "0.15", "-j", "DROP"], { stdio: "ignore" });
@@ -43,7 +43,7 @@ export function endHogs(): void {
   for (const hog of hogs.splice(0)) hog.kill("SIGKILL");
 }
 
-/** A new line in a program, and its process started again. */
+/** Changes a line of a program, and restarts its process. */
 async function deploy({ world }: TrialWorld, role: "catalog" | "payments", change: (text: string) => string): Promise<void> {
   const file = join(world.directory, world.names[role], `${world.names[role]}.mjs`);
   writeFileSync(file, change(readFileSync(file, "utf8")));

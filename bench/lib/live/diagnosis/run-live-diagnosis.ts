@@ -1,4 +1,4 @@
-/** One world, observed by a real `coral up`, is given faults and controls in the order that a seed chooses. */
+/** Runs faults and controls, in an order that the seed determines, in one world that a real `coral up` observes. */
 
 import { spawn } from "node:child_process";
 import { Dice } from "../../health-world.ts";
@@ -12,7 +12,7 @@ import { type TrialResult, watchControlTrial, watchFaultTrial } from "./watch-di
 
 export interface LiveDiagnosisOptions {
   seed: number;
-  /** Parts of the names of what is tried; empty: everything. */
+  /** Substrings of the names of trials to run; empty: all. */
   only: readonly string[];
   warmUpMs: number;
   /** Rest after each repair. */
@@ -21,7 +21,7 @@ export interface LiveDiagnosisOptions {
   rounds: number;
   /** Held while a fault lasts, so that benchmarks on one machine take turns. */
   lock?: string | undefined;
-  /** Where the colony's data stay after the run; questions can be asked again with --at. */
+  /** Directory that keeps the colony's data after the run, for queries with --at. */
   keep?: string | undefined;
 }
 

@@ -1,4 +1,4 @@
-/** A small disk of its own (a loop device) that can be made slow: writes per second are limited by the block layer's control group. */
+/** A small disk (a loop device) that can be slowed down: the block layer's control group limits its writes per second. */
 
 import { execFileSync } from "node:child_process";
 import { existsSync, mkdirSync, mkdtempSync, rmSync, truncateSync, writeFileSync } from "node:fs";
@@ -22,7 +22,7 @@ export class SlowDisk implements Disposable {
     this.#number = number;
   }
 
-  /** Null where the host has no loop devices or no limits on their writes. */
+  /** Null if the host has no loop devices or cannot limit their writes. */
   static make(): SlowDisk | null {
     if (!existsSync(throttleFile) || !existsSync("/dev/loop-control")) return null;
     const folder = mkdtempSync(join(tmpdir(), "coral-disk-"));
@@ -45,7 +45,7 @@ export class SlowDisk implements Disposable {
     }
   }
 
-  /** Null: as fast as it is. */
+  /** Null: no limit. */
   limit(writesPerSecond: number | null): void {
     writeFileSync(throttleFile, `${this.#number} ${writesPerSecond ?? 0}`);
   }
@@ -54,7 +54,7 @@ export class SlowDisk implements Disposable {
     if (this.#isGone) return;
     this.#isGone = true;
     this.limit(null);
-    // Lazily: a program that was just killed may still hold its file.
+    // Lazy unmount: a program that was just killed may still hold its file.
     run("umount", "-l", this.path);
     run("losetup", "-d", this.device);
     rmSync(this.#folder, { recursive: true, force: true });

@@ -1,4 +1,4 @@
-/** What a diagnosis is tried with: a fault of the live world with the right answer, or a control in which nothing is wrong. */
+/** A trial of the diagnosis: a fault of the live world with the expected cause, or a control without a fault. */
 
 import type { LiveColony } from "../live-colony.ts";
 import type { LiveFault } from "../live-fault.ts";
@@ -9,17 +9,17 @@ import type { SlowDisk } from "./slow-disk.ts";
 export interface TrialWorld {
   world: LiveWorld;
   colony: LiveColony;
-  /** Null: this host cannot make one. */
+  /** Null: not possible on this host. */
   disks: { orders: SlowDisk | null; payments: SlowDisk | null };
 }
 
 export interface FaultTrial {
   name: string;
-  /** Services that are right as the first cause; `host` is the machine. */
+  /** Services that are accepted as the first cause; `host` is the machine. */
   services: readonly (Role | "host")[];
-  /** Kinds of cause that are right. */
+  /** Accepted kinds of cause. */
   kinds: readonly string[];
-  /** Texts of which the first cause's pointer, summary or evidence must contain one: what to look at, not the symptom alone. */
+  /** The first cause's pointer, summary or evidence must contain one of these texts: it must name the cause, not only the symptom. */
   pointers: readonly string[];
   skipReason?: (trial: TrialWorld) => string | undefined;
   inject: (trial: TrialWorld) => Promise<void> | void;
@@ -28,7 +28,7 @@ export interface FaultTrial {
 
 export type ControlTrial = Pick<FaultTrial, "name" | "skipReason" | "inject" | "repair">;
 
-/** A fault that other benchmarks have, too. */
+/** A fault that other benchmarks use as well. */
 export function asTrial(fault: LiveFault | undefined, right: Pick<FaultTrial, "kinds" | "pointers">): FaultTrial {
   if (fault === undefined) throw new Error("The live world has no such fault");
   return {

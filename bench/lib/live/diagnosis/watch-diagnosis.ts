@@ -1,4 +1,4 @@
-/** Injects a fault, asks `coral diagnose` every few seconds as a user would, and compares its first cause with the truth. */
+/** Injects a fault, runs `coral diagnose` every few seconds, and compares its first cause with the truth. */
 
 import type { DiagnosisResult } from "../../../../src/tools/schemas/diagnosis.ts";
 import { type Role, roles } from "../live-names.ts";
@@ -8,23 +8,23 @@ import type { ControlTrial, FaultTrial, TrialWorld } from "./trial.ts";
 const pollMs = 3_000;
 const faultMs = 55_000;
 const controlMs = 45_000;
-/** A fault that was right for so long needs no more time. */
+/** A fault ends early when its diagnosis was right for this time. */
 const steadyMs = 12_000;
 const leastFaultMs = 40_000;
-/** The entry's indicator moved: requests take so much longer, or so much more of them fail. */
+/** Thresholds from which the entry's indicator has moved: slower by this factor, or this many more failures. */
 const leastSlower = 1.25;
 const leastFailed = 0.01;
 
 export interface TrialResult {
   name: string;
   skipped?: string;
-  /** Whether clients at the entry noticed; a fault without effect there does not count. */
+  /** Whether clients at the entry were affected; a fault without effect there does not count. */
   isMoved: boolean;
   detectedMs: number | null;
   isServiceRight: boolean;
   isKindRight: boolean;
   isPointerRight: boolean;
-  /** First causes that were wrong, in the order they were given. */
+  /** Wrong first causes, in order. */
   accused: string[];
   /** The last first cause. */
   seen: string;
@@ -70,7 +70,7 @@ export async function watchFaultTrial(trial: TrialWorld, fault: FaultTrial): Pro
   };
 }
 
-/** Everyone who is accused meanwhile is innocent. More traffic, where there is more, is the truth. */
+/** Every accused service is innocent. "More traffic" is accepted if there is more traffic. */
 export async function watchControlTrial(trial: TrialWorld, control: ControlTrial): Promise<TrialResult> {
   const skipped = control.skipReason?.(trial);
   if (skipped !== undefined) return { ...none, name: control.name, skipped };
@@ -96,7 +96,7 @@ export async function watchControlTrial(trial: TrialWorld, control: ControlTrial
 function roleOf(world: LiveWorld, service: string): Role | undefined {
   const plain = service.replace(/[ :(].*$/, "");
   const own = roles.find((role) => world.names[role] === service || world.names[role] === plain);
-  // A program without a name is known by its address.
+  // A program without a name is identified by its address.
   return own ?? roles.find((role) => service.endsWith(`:${world.ports[role]}`));
 }
 

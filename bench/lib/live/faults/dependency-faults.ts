@@ -1,4 +1,4 @@
-/** Faults of what lies outside: its callers suffer, and are not to blame. */
+/** Faults of external dependencies: their callers are affected, but not the cause. */
 
 import { type LiveFault, misbehaving } from "../live-fault.ts";
 

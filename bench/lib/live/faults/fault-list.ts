@@ -1,4 +1,4 @@
-/** All faults that the live world can be given. */
+/** All faults of the live world. */
 
 import type { LiveFault } from "../live-fault.ts";
 import { dependencyFaults } from "./dependency-faults.ts";

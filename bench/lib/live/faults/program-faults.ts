@@ -1,4 +1,4 @@
-/** Faults inside a program: its own code fails, is slow, or keeps its thread busy. */
+/** Faults inside a program: its own code fails, is slow, or blocks its thread. */
 
 import { type LiveFault, misbehaving } from "../live-fault.ts";
 

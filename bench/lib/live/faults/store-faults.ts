@@ -1,4 +1,4 @@
-/** Faults of databases: what they store, who holds it, and what they have left. */
+/** Faults of databases: missing indexes, held locks, busy servers, and exhausted memory. */
 
 import { type ChildProcess, spawn } from "node:child_process";
 import type { LiveFault } from "../live-fault.ts";

@@ -1,4 +1,4 @@
-// A relay of bytes between a service and what lies outside. A fault makes it slow: each piece is held for a while, in order.
+// A TCP relay between a service and an external dependency. A fault slows it down: each piece is delayed, in order.
 
 import { readFileSync } from "node:fs";
 import { connect, createServer } from "node:net";
@@ -9,7 +9,7 @@ setInterval(() => {
   try {
     holdMs = JSON.parse(readFileSync(process.env.BEHAVIOUR, "utf8")).holdMs ?? 0;
   } catch {
-    // Being replaced right now: the next reading finds it.
+    // The file is being replaced: the next read finds it.
   }
 }, 200);
 

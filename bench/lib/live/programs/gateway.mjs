@@ -1,4 +1,4 @@
-// The shop's entry behind nginx: forwards to the program that knows.
+// The shop's entry behind nginx: forwards each request to the responsible program.
 
 import { call, serve } from "./program.mjs";
 

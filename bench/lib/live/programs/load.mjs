@@ -1,10 +1,10 @@
-// Steady, bounded load on the entry: each route at its own rate, whether or not earlier requests have ended. Prints counts each second.
+// Steady, bounded load on the entry: each route at its own rate, independent of pending requests. Prints counts each second.
 
 import { Agent, request } from "node:http";
 
 const port = Number(process.env.PORT);
 const rates = JSON.parse(process.env.RATES ?? "{}");
-/** More requests than this at a time are not sent: a client gives up, too. */
+/** Limit of concurrent requests; further ones are not sent, as real clients give up. */
 const openMax = 100;
 const agent = new Agent({ keepAlive: true, maxSockets: openMax });
 let open = 0;

@@ -1,4 +1,4 @@
-"""Accepts mails and keeps none."""
+"""Accepts mails and discards them."""
 
 import time
 

@@ -33,7 +33,7 @@ def run(*statements):
 
 
 def leak():
-    """Connections that a fault takes from the pool and never gives back."""
+    """Connections that a fault takes from the pool and never returns."""
     wanted = program.behaviour.get("leakConnections", 0)
     while len(taken) < wanted and not pool.empty():
         taken.append(pool.get())
@@ -46,7 +46,7 @@ journal_lock = threading.Lock()
 
 
 def note(text):
-    """One line at a time reaches the disk: whoever writes next waits."""
+    """Writes and syncs one line at a time; other writers wait."""
     if journal is None:
         return
     with journal_lock:

@@ -1,4 +1,4 @@
-// Charges cards at an outside provider, and keeps a ledger where it has a disk for it.
+// Charges cards at an external provider, and keeps a ledger if it has a disk for it.
 
 import { open } from "node:fs/promises";
 import { call, serve } from "./program.mjs";

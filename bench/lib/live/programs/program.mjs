@@ -1,4 +1,4 @@
-// What the Node programs of the live world share: a small HTTP server, calls to other programs, and the behaviour that a fault changes.
+// Shared by the Node programs of the live world: a small HTTP server, calls to other programs, and the behaviour that faults change.
 
 import { readFileSync } from "node:fs";
 import { Agent, createServer, request } from "node:http";
@@ -10,12 +10,12 @@ const behaviourFile = process.env.BEHAVIOUR ?? "";
 let behaviour = {};
 let heldBytes = [];
 
-/** A fault writes this file; it names routes, and what differs in them. */
+/** Faults write this file, with the changed behaviour by route. */
 function readBehaviour() {
   try {
     behaviour = JSON.parse(readFileSync(behaviourFile, "utf8"));
   } catch {
-    // Being replaced right now: the next reading finds it.
+    // The file is being replaced: the next read finds it.
   }
   if (behaviour.exitAfterMs && process.uptime() * 1_000 > behaviour.exitAfterMs) process.exit(1);
   if (behaviour.blockMs) burn(behaviour.blockMs);
@@ -38,7 +38,7 @@ export class Failure extends Error {
   }
 }
 
-/** Applies what a fault asks of this route. Throws what the route responds with. */
+/** Applies a fault's behaviour to this route. Throws the route's error response. */
 async function misbehave(route) {
   const { errorRatio = 0, part = 1, delayMs = 0, burnMs = 0 } = behaviour.routes?.[route] ?? {};
   if (Math.random() < part) {
@@ -48,7 +48,7 @@ async function misbehave(route) {
   if (Math.random() < errorRatio) throw new Failure(500, "internal error");
 }
 
-/** Routes are `GET /items/:id`; handlers get the path's parts and return what is sent as JSON. */
+/** Routes are `GET /items/:id`; handlers get the path's parts and return the JSON response. */
 export function serve(routes) {
   const table = Object.entries(routes).map(([route, handle]) => {
     const [method, path] = route.split(" ");
@@ -80,7 +80,7 @@ export function serve(routes) {
 
 const agent = new Agent({ keepAlive: true, maxSockets: 64 });
 
-/** Calls another program; its failure becomes ours, as gateways do it. */
+/** Calls another program, and passes its failure on, like a gateway. */
 export function call(role, method, path, { timeoutMs = 2_000 } = {}) {
   return inSpan("client", method, undefined, () => send(role, method, path, timeoutMs));
 }

@@ -1,4 +1,4 @@
-"""What the Python programs of the live world share: an HTTP server, calls, Postgres, Redis, and the behaviour that a fault changes."""
+"""Shared by the Python programs of the live world: an HTTP server, calls, Postgres, Redis, and the behaviour that faults change."""
 
 import http.client
 import json
@@ -24,14 +24,14 @@ class Failure(Exception):
 
 
 def read_behaviour():
-    """A fault writes this file; it names routes, and what differs in them."""
+    """Faults write this file, with the changed behaviour by route."""
     global behaviour
     while True:
         try:
             with open(BEHAVIOUR) as file:
                 behaviour = json.load(file)
         except (OSError, ValueError):
-            pass  # Being replaced right now: the next reading finds it.
+            pass  # The file is being replaced: the next read finds it.
         if behaviour.get("exitAfterMs") and (time.monotonic() - STARTED) * 1000 > behaviour["exitAfterMs"]:
             os._exit(1)
         if behaviour.get("leakBytes"):
@@ -45,7 +45,7 @@ threading.Thread(target=read_behaviour, daemon=True).start()
 
 
 def misbehave(route):
-    """Applies what a fault asks of this route. Raises what the route responds with."""
+    """Applies a fault's behaviour to this route. Raises the route's error response."""
     wanted = behaviour.get("routes", {}).get(route, {})
     if random.random() < wanted.get("part", 1):
         if wanted.get("delayMs"):

@@ -1,4 +1,4 @@
-// Stands for a payment provider outside: as slow as one.
+// Simulates an external payment provider with its usual latency.
 
 import { serve } from "./program.mjs";
 

@@ -1,4 +1,4 @@
-// As much of a Redis client as the live world needs: one connection, replies in order.
+// A minimal Redis client: one connection, replies in order.
 
 import { connect } from "node:net";
 import { ports } from "./program.mjs";
@@ -31,7 +31,7 @@ export class Redis {
     return socket;
   }
 
-  /** Takes one whole reply from what has arrived. */
+  /** Reads one complete reply from the received bytes. */
   #reply() {
     const end = this.#text.indexOf("\r\n");
     if (end < 0) return false;

@@ -1,4 +1,4 @@
-// Spans as OpenTelemetry's SDK sends them, in as few lines as that takes: OTLP/HTTP with JSON, once a second. Without SPANS nothing happens.
+// A minimal OTLP exporter for spans: OTLP/HTTP with JSON, once a second. Does nothing without SPANS.
 
 import { AsyncLocalStorage } from "node:async_hooks";
 import { randomBytes } from "node:crypto";
