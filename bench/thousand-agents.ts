@@ -150,7 +150,7 @@ async function measure(): Promise<void> {
   });
 }
 
-/** Node raises its soft limit to the hard one by itself; the colony needs a descriptor for each tunnel. */
+/** Node raises its soft limit to the hard limit; the colony needs a descriptor for each tunnel. */
 function checkFileLimit(): void {
   const [, hard = "0"] = /^Max open files\s+\S+\s+(\S+)/m.exec(readFileSync("/proc/self/limits", "utf8")) ?? [];
   const needed = agentCount * 2 + 200;

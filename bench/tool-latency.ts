@@ -1,7 +1,7 @@
 /**
  * Latency for a person or an assistant: tools over HTTP, and commands, of a running colony with ten million spans of a thousand services in two
  * hours, all of them also observed by kernel hooks. One client alone; then eight with mixed queries while spans arrive. A tenth of the size with
- * CORAL_BENCH_SMALL=1. CORAL_BENCH_KEEP=<directory> keeps the filled store for the next run. CPU time is that of the colony's process: it says more than elapsed time where other work fills the machine.
+ * CORAL_BENCH_SMALL=1. CORAL_BENCH_KEEP=<directory> keeps the filled store for the next run. CPU time is that of the colony's process: it is more meaningful than elapsed time where other work fills the machine.
  */
 
 import { spawnSync } from "node:child_process";

@@ -1,4 +1,4 @@
-/** Starts the real `bin/coral` in a temporary CORAL_HOME and stops what it started. */
+/** Starts the real `bin/coral` in a temporary CORAL_HOME, and stops the processes that it started. */
 
 import { type ChildProcess, spawn, spawnSync } from "node:child_process";
 import { once } from "node:events";

@@ -33,7 +33,7 @@ struct {
 /* Datagrams lost because the ring was full. UDP sockets have no connection to count them in. */
 u32 datagrams_missed = 0;
 
-/* Progress of a thread through recvmmsg() or sendmmsg(): socket hooks fire once per message and do not say for which. */
+/* Progress of a thread through recvmmsg() or sendmmsg(): socket hooks fire once per message, without its index. */
 struct message_cursor {
 	u64 sk;
 	/* Address of an array of struct mmsghdr. */

@@ -262,7 +262,7 @@ static always_inline void http1_on_response(struct payload *payload, struct conn
 	total = payload->buffer ? read_bytes(payload, scratch, kept, 0, 16) : 0;
 	if (!total) {
 		count_loss(LOSS_UNREADABLE);
-		/* The response has started, whatever its status. */
+		/* The response has started, with any status. */
 		if (connection->state == STATE_PENDING)
 			begin_response(payload, connection, STATUS_NONE);
 		return;

@@ -77,7 +77,7 @@ static always_inline int http2_is_frame(const u8 *header)
 }
 
 /*
- * The side by the first fields of a header block, whose indexes in the static table tell requests from responses; KIND_NONE if they do not.
+ * The side by the first fields of a header block, whose indexes in the static table distinguish requests from responses; KIND_NONE if unknown.
  * Skips fields from the dynamic table. Bytes after the block are a length or zeros, and match neither.
  */
 __attribute__((noinline)) int http2_block_kind(struct scratch *scratch, u32 start)

@@ -177,7 +177,7 @@ __attribute__((noinline)) int http2_step(struct http2_walk *walk, struct http2_d
 	return direction->in_sync;
 }
 
-/* Frame boundaries are unknown. The gap in the sequence tells user space. */
+/* Frame boundaries are unknown. User space detects this by the gap in the sequence. */
 static always_inline void http2_desync(struct http2_direction *direction)
 {
 	direction->in_sync = 0;

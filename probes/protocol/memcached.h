@@ -174,7 +174,7 @@ subprogram int memcached_piece(struct payload *payload, struct connection *conne
 	return 1;
 }
 
-/* Each piece is emitted like a payload of its own whose end was cut. */
+/* Each piece is emitted like a separate, truncated payload. */
 subprogram int memcached_data(struct payload *payload, struct connection *connection, struct scratch *scratch)
 {
 	struct piece piece = {};

@@ -271,7 +271,7 @@ int socket_state(u64 *context)
 	return 0;
 }
 
-/* The socket is gone: nothing can be read from it any more. */
+/* The socket was destroyed: nothing can be read from it any more. */
 SEC("tp_btf/tcp_destroy_sock")
 int socket_destroyed(u64 *context)
 {

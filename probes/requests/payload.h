@@ -236,7 +236,7 @@ static always_inline void fill_synthetic_record(struct payload_record *record, c
 	record->start_ns = connection->start_ns;
 }
 
-/* Name of the current process, that is of its main thread, as user space reads it: other threads may have names of their own. */
+/* Name of the current process, as user space reads it: that of its main thread. Other threads may have different names. */
 static always_inline void read_process_name(u8 *comm)
 {
 	struct task_struct *task = bpf_get_current_task_btf();

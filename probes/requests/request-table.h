@@ -141,7 +141,7 @@ static always_inline struct request_stats *find_slot(const struct request_key *k
 	if (!slot)
 		return 0;
 	own = (void *)&slot->key;
-	/* A matching key is enough, whatever the state: the state is in another cache line. */
+	/* A matching key is enough in any state: the state is in another cache line. */
 	if (!((own[0] ^ words[0]) | (own[1] ^ words[1]) | (own[2] ^ words[2]) | (own[3] ^ words[3]) | (own[4] ^ words[4])))
 		return &slot->stats;
 	if (slot->state != SLOT_FREE || __sync_val_compare_and_swap(&slot->state, SLOT_FREE, SLOT_FILLING) != SLOT_FREE)

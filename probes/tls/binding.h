@@ -25,7 +25,7 @@ static void *(*const bpf_task_storage_get)(void *map, struct task_struct *task, 
 #define TLS_OPERATION 15
 #define TLS_COUNT_BY_POINTER 16 /* the fourth argument points to the byte count; the result is only success */
 #define TLS_GO 32
-#define TLS_GO_COPY 64 /* plaintext is taken where Read copies it, not where it returns */
+#define TLS_GO_COPY 64 /* plaintext is read where Read copies it, not where it returns */
 #define TLS_MAY_RESTART 128 /* probe on Go's stack check: taken if the stack must grow, after which the function restarts */
 
 #define TLS_FRAME_SHIFT 16 /* bits above: frame size of Go's Read, where it spilled its arguments; 0: go_calls has them */

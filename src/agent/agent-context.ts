@@ -25,7 +25,7 @@ export interface AgentOptions {
   capabilities: { name: string; available: boolean; reason: string }[];
   /** Capabilities that the kernel decides: ebpf, profile, debug. */
   kernel?: readonly CapabilityFact[];
-  /** Further ports to try when one is taken. */
+  /** How many following ports to try if a port is in use. */
   portSearch: number;
   /** Other processes of Coral: their requests are not observed. */
   ownPids?: () => readonly number[];

@@ -66,7 +66,7 @@ export function createAgentHttp(parts: AgentHttpParts): HttpHandler {
   });
 }
 
-/** The agent has no tokens of its own. */
+/** Agents have no tokens. */
 const localOnly: Authorize = (caller) => {
   if (caller.kind === "local") return { name: `local:uid=${caller.uid}` };
   throw new CoralError({

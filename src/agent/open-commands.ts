@@ -16,7 +16,7 @@ export interface OpenCommandsOptions {
   /** The agent's directory; recordings are stored below it. */
   directory: string;
   audit: CommandAudit;
-  /** The agent's colony, as far as it is known yet. */
+  /** The agent's colony; fields are undefined until known. */
   colony: Pick<ColonyLink, "colonyId" | "environment">;
   pidsOf: (service: string) => readonly number[];
   servicesOf: (isMatch: (pid: number) => boolean) => readonly string[];

@@ -128,7 +128,7 @@ class TestRunners implements AsyncDisposable {
   }
 }
 
-/** Runners for every test of a file, with a directory of their own each time. */
+/** Runners for every test of a file, each time in a new directory. */
 export function useRunners(): Pick<TestRunners, "create" | "directory"> {
   let runners: TestRunners;
   beforeEach(async () => {

@@ -163,7 +163,7 @@ describe("CommandRunner", () => {
     });
   });
 
-  it("gives a command a clean environment without the agent's variables", async () => {
+  it("runs commands in a clean environment without the agent's variables", async () => {
     process.env["CORAL_TEST_SECRET"] = "hidden";
     const { stdout } = await create().run({ argv: ["env"], environment: { GREETING: "hello" } });
     delete process.env["CORAL_TEST_SECRET"];

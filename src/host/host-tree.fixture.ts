@@ -11,7 +11,7 @@ export interface HostTree extends Disposable {
   write(entries: Record<string, TreeEntry>): void;
 }
 
-/** A directory that stands in for a host. */
+/** A directory that simulates a host. */
 export function createHostTree(entries: Record<string, TreeEntry> = {}): HostTree {
   const root = mkdtempSync(join(tmpdir(), "coral-host-"));
   const write = (more: Record<string, TreeEntry>): void => {

@@ -20,7 +20,7 @@ const settings: TrafficSettings = {
   cpuBudget: 0.01,
 };
 
-/** A child that speaks the real protocol. Its body must define `onOrder(order)` and may call `state(hooks)`. Like the real one, it exits with the channel. */
+/** A child with the real protocol. Its body must define `onOrder(order)` and may call `state(hooks)`. Like the real one, it exits with the channel. */
 function fakeChild(name: string, body: string): string {
   const path = join(directory, `${name}.mjs`);
   writeFileSync(

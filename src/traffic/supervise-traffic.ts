@@ -63,7 +63,7 @@ const maxSilentStart = 24;
 const maxMissedWindows = 5;
 const maxLineLength = 500;
 
-/** In the bundle every file lies in dist/; from sources (tests) dist/ is two levels up. */
+/** In the bundle every file is in dist/; from sources (tests) dist/ is two levels up. */
 function builtChild(): string | undefined {
   return ["./traffic-process.js", "../../dist/traffic-process.js"]
     .map((path) => fileURLToPath(new URL(path, import.meta.url)))
@@ -285,7 +285,7 @@ class Supervisor implements TrafficSupervisor {
     });
   }
 
-  /** Idempotent; resolves when the process is gone. */
+  /** Idempotent; resolves when the process has exited. */
   async [Symbol.asyncDispose](): Promise<void> {
     this.#stop.abort();
     await this.#loop;

@@ -104,7 +104,7 @@ test("a revocation takes effect on a connection that is already open", async () 
   expect(refused).toMatchObject({ code: "unauthenticated", message: expect.stringContaining('agent "web-1" is revoked') });
 });
 
-test("plain HTTP is answered for loopback peers only", async () => {
+test("plain HTTP is served to loopback peers only", async () => {
   await using colony = await startTestColony();
   expect(await get(colony.server.port, "/healthz")).toEqual({ status: 200, body: '{"status":"ok"}' });
   expect(await get(colony.server.port, "/metrics")).toEqual({ status: 200, body: "coral_up 1\n" });

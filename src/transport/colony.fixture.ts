@@ -34,7 +34,7 @@ export function recordedLog(): RecordedLog {
   return { records, log: createLogger("test", "debug", (record) => records.push(record)) };
 }
 
-/** An identity of `authority`, as Join would give it. */
+/** An identity of `authority`, as Join would issue it. */
 export async function issueIdentity(
   authority: Authority,
   agentId: string,

@@ -74,7 +74,7 @@ describe("CORAL_HOME", () => {
     expect(existsSync(join(home, "colonies"))).toBe(false);
   });
 
-  it("that is missing, a file, or without a colony gives a hint", async () => {
+  it("that is missing, a file, or without a colony is reported with a hint", async () => {
     await using parent = makeTestHome();
     const missing = await runCoral(["status"], { home: join(parent.path, "nothing/here") });
     expect(missing.code).toBe(4);
@@ -185,7 +185,7 @@ describe("other users", () => {
 });
 
 describe("sudo", () => {
-  it("gives everything under CORAL_HOME to the user: database, log, sockets, pid files", async (context) => {
+  it("makes the user the owner of everything under CORAL_HOME: database, log, sockets, pid files", async (context) => {
     context.skip(!isRoot, "needs root to be what sudo makes");
     await using home = makeHomeOf(nobody);
     const path = join(home.path, ".coral");

@@ -57,7 +57,7 @@ describe("coral up", () => {
     expect(await second.kill("SIGINT")).toEqual({ code: 0, signal: null });
   });
 
-  it("prints its addresses, what it observes and three working commands; SIGINT ends it with 0 and keeps the stored data", async () => {
+  it("prints its addresses, the observed resources and three working commands; SIGINT ends it with 0 and keeps the stored data", async () => {
     await using home = makeTestHome();
     await using up = startUp(home.path);
     await up.waitForOutput(/Ctrl-C ends it\.\n/);

@@ -160,7 +160,7 @@ describe("coral exec without a target", () => {
     expect(agent.orders).toEqual([]);
   });
 
-  it("waits for an approval, and prints how to give it", async () => {
+  it("waits for an approval, and prints the command that approves", async () => {
     const terminal = new Terminal();
     const running = terminal.run(["exec", "hold"]);
     await waitFor("the hint", () => terminal.stderr.includes("coral approval approve ap-1"));

@@ -360,7 +360,7 @@ describe("after a day of known traffic", () => {
       const wait = await ask("shop.wait");
       expect(wait?.total).toBeCloseTo(within.length, 6);
       expectNear(wait?.mean ?? null, within.reduce((sum, ms) => sum + ms, 0) / within.length, 1e-9);
-      // A bucket only gives the bounds between which a percentile lies.
+      // A bucket only has the bounds of a percentile.
       const exact = exactPercentile(within, 0.95);
       const upper = bounds.find((bound) => bound >= exact) ?? Number.POSITIVE_INFINITY;
       const lower = bounds.findLast((bound) => bound < exact) ?? 0;

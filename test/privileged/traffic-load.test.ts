@@ -156,7 +156,7 @@ describe("load of other programs", () => {
     const transactions = Number(/transactions actually processed: (\d+)/.exec(stdout)?.[1]);
     expect(transactions).toBeGreaterThan(100);
     observer.look(true);
-    // pgbench also sends a few queries of its own.
+    // pgbench also sends a few administrative queries.
     const select = "SELECT SELECT abalance FROM pgbench_accounts WHERE aid = ?";
     for (const role of roles) expect(observer.counts(postgres.port, role)[select]).toBe(transactions);
     // A transaction with several statements, some of which write.

@@ -27,7 +27,7 @@ const reason = skipReason();
 const homes: TestHome[] = [];
 const children: ChildProcess[] = [];
 let colony: ColonyDaemon;
-/** Two that observe the whole machine, and one in a pid namespace of its own. */
+/** Two agents that observe the whole machine, and one in its own pid namespace. */
 let first: AgentDaemon;
 let second: AgentDaemon;
 let inside: AgentDaemon;

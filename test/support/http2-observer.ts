@@ -61,7 +61,7 @@ export class Http2Observer implements AsyncDisposable {
     return this.requests.reduce((sum, request) => sum + (request.pid === pid ? 1 : 0), 0);
   }
 
-  /** Losses on connections of these processes; other programs on this host may have losses of their own. */
+  /** Losses on connections of these processes; other programs on this host may have losses, too. */
   losses(...pids: readonly number[]): Record<string, number>[] {
     return [...this.#losses].filter(([pid]) => pids.includes(pid)).map(([, losses]) => losses);
   }

@@ -1,4 +1,4 @@
-/** Protocol violations by clients, generated from a seed: the same seed gives the same bytes. */
+/** Protocol violations by clients, generated from a seed: the same seed generates the same bytes. */
 
 import { seededBytes } from "./seeded-random.ts";
 

@@ -70,7 +70,7 @@ async function exchange(socket, { sends, answers }) {
     socket.once("close", resolve);
   });
   for (const [index, part] of sends.entries()) {
-    // Separate segments: the server reads whatever has arrived.
+    // Separate segments: the server reads what has arrived so far.
     if (index > 0) await sleep(15);
     socket.write(Buffer.from(part, "latin1"));
   }

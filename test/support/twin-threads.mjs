@@ -7,7 +7,7 @@ import { isMainThread, parentPort, Worker, workerData } from "node:worker_thread
 
 const threads = 2;
 
-/** Letters only, so that no part is taken for an id. */
+/** Letters only, so that no part looks like an id. */
 const nameOf = (round) =>
   `/${[...round.toString(26)].map((digit) => "abcdefghijklmnopqrstuvwxyz"[Number.parseInt(digit, 26)]).join("")}page`;
 

@@ -44,7 +44,7 @@ export interface CaptureServiceOptions {
 
 /** Requests buffered for a slow reader; more are dropped and counted. */
 const maxWaiting = 1_000;
-/** The traffic process ends a capture by itself; this timeout covers one that does not. */
+/** The traffic process ends captures at their deadline; this timeout covers a process that does not. */
 const graceMs = 2_000;
 /** Enough for an agent to load its hooks and to scan for services. */
 const startMs = 10_000;

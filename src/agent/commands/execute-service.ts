@@ -26,7 +26,7 @@ const maxWaiting = 8;
 export interface ExecuteServiceOptions extends CommandRunnerOptions {
   /** Counts bytes of output; absent: not counted. */
   load?: FlowLoad;
-  /** The name of a service, by which policies and messages know it, for the id that colonies send. Default: as it is sent. */
+  /** The name of a service, which policies and messages use, for the id that colonies send. Default: the id. */
   nameOf?: (service: string) => string;
 }
 

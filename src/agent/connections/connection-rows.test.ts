@@ -358,7 +358,7 @@ describe("ConnectionRows with kernel events", () => {
     expect(scans.between(4_000, next, batch([before, after])).map(({ service }) => service)).toEqual(["job", "next"]);
   });
 
-  it("gives aggregated rows distinct start times", () => {
+  it("assigns distinct start times to aggregated rows", () => {
     const scans = new Scans();
     scans.at(1_000, { ...world, kernel: batch([]) });
     const rows = scans.between(4_000, world, batch([], [peer(), peer({ pid: 6, failed: 0, timedOut: 0 })]));

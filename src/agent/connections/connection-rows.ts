@@ -1,6 +1,6 @@
 /**
  * Rows of connections: when first seen, when closed, and every few minutes in between. Kernel events and scans overlap, but each connection is
- * counted once: an event closes the connection that a scan has seen, and becomes a row of its own where no scan has seen it.
+ * counted once: an event closes the connection that a scan has seen, and becomes a separate row where no scan has seen it.
  */
 
 import type { Clock } from "../../base/clock.ts";

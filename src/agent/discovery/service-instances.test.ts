@@ -22,7 +22,7 @@ const text = ({ name, protocol, port, address, facts, method }: ServiceInstance)
   `${name.name} ${protocol}:${port} ${address} pid ${facts?.entry.pid ?? null} ${method}`;
 
 describe("buildInstances()", () => {
-  it("has one instance per process and port, whatever the number of addresses and sockets", () => {
+  it("has one instance per process and port, for any number of addresses and sockets", () => {
     const listeners = [
       socketOf("127.0.0.1:80", null, null, { owners: [5, 6] }),
       socketOf("0.0.0.0:80", null, null, { owners: [5] }),

@@ -83,7 +83,7 @@ export interface ScriptedReader extends HostReader {
   readonly taken: number;
 }
 
-/** Returns the given snapshots in turn, then the last one repeatedly. */
+/** Returns the given snapshots one after the other, then the last one repeatedly. */
 export function scriptedReader(snapshots: HostSnapshot[]): ScriptedReader {
   let taken = 0;
   return {

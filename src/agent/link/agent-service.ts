@@ -48,7 +48,7 @@ export interface AgentServiceOptions {
   clock: Clock;
 }
 
-/** Upper limit of one answer, whatever the colony requests. */
+/** Upper limit of one response; a colony's request cannot exceed it. */
 const maxResponseBytes = 16 * 1024 * 1024;
 const maxRowsPerSignal = 100_000;
 

@@ -73,7 +73,7 @@ export interface ColonyLinkOptions {
   files?: FindServedFile;
   /** Whether a command or capture uses the tunnel and would be cut off with it. */
   isBusy?: () => boolean;
-  /** Stores the colony's endpoint, because the token may be gone at the next start. */
+  /** Stores the colony's endpoint, because the token may be missing at the next start. */
   endpointFile: EndpointFile;
   clock: Clock;
   log: Logger;
@@ -291,7 +291,7 @@ export class ColonyLink {
   }
 }
 
-/** The endpoint at which the colony was last reached, in a small file beside the identity. */
+/** The endpoint at which the colony was last reached, in a small file next to the identity. */
 export function openEndpointFile(file: string): EndpointFile {
   return {
     read: async () => {

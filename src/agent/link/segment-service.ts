@@ -15,7 +15,7 @@ import { type ServedFile, toConnectError } from "../../transport/index.ts";
 
 type SegmentStoreView = Pick<AgentStore, "epoch"> & Partial<Pick<AgentStore, "segments">>;
 
-/** Upper limit of one list, whatever the colony requests. */
+/** Upper limit of one list; a colony's request cannot exceed it. */
 const maxSegmentsPerSignal = 256;
 
 export async function serveListSegments(

@@ -153,7 +153,7 @@ describe("createServiceNamer()", () => {
     expect(idAt([6000, 6379], 8)).not.toBe(first);
   });
 
-  it("gives workers of an infrastructure program its id, even if they run another executable", () => {
+  it("assigns workers of an infrastructure program its id, even if they run another executable", () => {
     const origin = { infrastructure: "sshd", isIdentifiedByPort: true };
     const processes = [
       { pid: 5, service: "sshd", exe: "/usr/sbin/sshd", origin },
@@ -202,7 +202,7 @@ describe("createServiceNamer()", () => {
     expect(namerOf({}, { managed, identities }).absent(entry!)).toMatchObject({ service: "found", name: "api", confidence: 1 });
   });
 
-  it("names a server by its listener for backends, and by itself when started by inetd", () => {
+  it("names a backend by its listener, and a server started by inetd by its own program", () => {
     const processes = [
       { pid: 10, service: "postgres", exe: "/usr/bin/postgres" },
       { pid: 11, parent: 10, service: "postgres", exe: "/usr/bin/postgres" },
@@ -234,7 +234,7 @@ describe("createServiceNamer()", () => {
     expect(namerOf({ processes, listeners: [] }, { identities }).atPort(6, 9)?.service).toBe(known);
   });
 
-  it("gives the aliases of a master to all its workers", () => {
+  it("applies the aliases of a master to all its workers", () => {
     const listener = socketOf("0.0.0.0:80", null, null, { owners: [5, 6] });
     const processes = [
       { pid: 5, service: "nginx", ...nginx },

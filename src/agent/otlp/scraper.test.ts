@@ -64,7 +64,7 @@ describe("Scraper", () => {
       kind: "sum",
     });
     expect([0, 1, 2].map((index) => valueOf(`s${index}`, "up"))).toEqual([1, 0, 0]);
-    // Always kept, whatever else a target exposes.
+    // Always kept, even above the sample limit.
     expect(points.filter(({ service }) => service === "s0").map(({ name }) => name)).toEqual(["up", "scrape_duration_seconds", "hits"]);
     expect(valueOf("s1", "scrape_duration_seconds")).toBeGreaterThanOrEqual(0);
     expect(lost.sort()).toEqual([

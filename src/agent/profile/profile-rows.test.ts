@@ -58,7 +58,7 @@ describe("profileRows()", () => {
     ]);
   });
 
-  it("gives equal stacks one id, and merges stacks that differ only in truncated names", () => {
+  it("assigns equal stacks one id, and merges stacks that differ only in truncated names", () => {
     const long = (frame: number) => stackOf({ frames: [frame] });
     const { rows, stacks } = profileRows(windowOf(long(2), long(3), stackOf({ isWhole: false }), stackOf()), time, () => "api");
     expect(stacks).toHaveLength(3);

@@ -147,7 +147,7 @@ class Parser {
     this.#redirected = { dropStdout: false, dropStderr: false, stderrToStdout: false };
   }
 
-  /** Only the supported forms, each as a word of its own. */
+  /** Only the supported forms, each as a separate word. */
   #readRedirection(): boolean {
     const found = redirections.find(({ text }) => this.#text.startsWith(text, this.#at) && this.#isBoundary(this.#at + text.length));
     if (!found) return false;

@@ -58,7 +58,7 @@ export interface Decision {
   rule: string;
   /** Why it is denied, ready to print; empty otherwise. */
   why: string;
-  /** Of the rule; undefined: as the settings say. */
+  /** The rule's user; undefined: the user from the settings. */
   runAs: string | undefined;
   /** Empty when denied. */
   stages: readonly AllowedStage[];

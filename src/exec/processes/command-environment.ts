@@ -9,7 +9,7 @@ export interface CommandEnvironmentOptions {
   requested: Readonly<Record<string, string>>;
   /** Patterns of names that the caller may set. */
   allowed: readonly string[];
-  /** Under the read-only profile: only variables that cannot change which code runs or which file is read, whatever the config allows. */
+  /** Under the read-only profile: only variables that cannot change which code runs or which file is read, regardless of the config. */
   isDiagnostic: boolean;
   user: { name: string; home: string };
   /** TERM; empty without a terminal. */

@@ -141,7 +141,7 @@ function limitFiles({ version, controllers }: Tree, { memoryBytes, cpus, process
   return controllers.flatMap((controller) => files[controller] ?? []);
 }
 
-/** Groups of agents whose process is gone. Pids mean nothing in another pid namespace, so those groups are kept. */
+/** Groups of agents whose process has exited. Groups from other pid namespaces are kept, because their pids have no meaning here. */
 function removeLeftovers(directory: string, log: Logger): void {
   const namespace = pidNamespaceId();
   for (const name of listDirectory(directory)) {
@@ -191,7 +191,7 @@ function readText(path: string): string | undefined {
   try {
     return readFileSync(path, "utf8");
   } catch {
-    // A group that is gone, or a file that this kernel does not have.
+    // The group was removed, or this kernel does not have the file.
     return undefined;
   }
 }

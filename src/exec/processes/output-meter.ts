@@ -20,7 +20,7 @@ export class OutputMeter {
     this.#onLimit = onLimit;
   }
 
-  /** Queued chunks are merged while the reader is busy: each delivery costs the same, whatever its size. */
+  /** Queued chunks are merged while the reader is busy: each delivery costs the same, regardless of its size. */
   async *[Symbol.asyncIterator](): AsyncGenerator<CommandOutput> {
     for await (const first of this.#channel) {
       let sizeBytes = first.data.byteLength;

@@ -59,7 +59,7 @@ export class ProcessTree {
     for (const pid of inGroup) if (!wrappers.has(pid)) sendTo(pid, name);
   }
 
-  /** Kills all processes and waits until they are gone. */
+  /** Kills all processes and waits until they have exited. */
   async kill(): Promise<void> {
     for (let round = 0; round < killRounds; round++) {
       if (this.#killOnce()) break;

@@ -34,7 +34,7 @@ export interface RunningCommand extends AsyncDisposable {
   signal(name: string): void;
   /** Sends SIGTERM, then kills all its processes after a grace period. */
   stop(reason: CommandEnd["reason"]): void;
-  /** Resolves after the last output was read and the last process is gone. */
+  /** Resolves after the last output was read and the last process has exited. */
   readonly ended: Promise<CommandEnd>;
 }
 

@@ -25,7 +25,7 @@ function controllersOf(root: HostRoot, entry: MountEntry): Set<CgroupController>
   return controllers;
 }
 
-/** The widest view comes first: agents in containers often see their own part and, beside it, the host's whole tree. */
+/** The widest view comes first: agents in containers often see both their own part and the host's whole tree. */
 function byWidth(a: MountEntry, b: MountEntry): number {
   return a.root.length - b.root.length || a.mountPoint.length - b.mountPoint.length;
 }

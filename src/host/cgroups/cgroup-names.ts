@@ -22,7 +22,7 @@ export function systemdUnitOf(cgroup: string): string | null {
     const unit = decodeUnit(segment.slice(0, -".service".length));
     const template = unit.split("@", 1)[0] ?? unit;
     if (unit === "" || supervisors.has(template) || transientUnit.test(unit)) return null;
-    // `app@1` and `postgresql@15-main` are numbered copies; `redis@queue` is a service of its own.
+    // `app@1` and `postgresql@15-main` are numbered copies; `redis@queue` is a separate service.
     return /@\d[^@]*$/.test(unit) ? template : unit.replace(/@$/, "");
   }
   return null;

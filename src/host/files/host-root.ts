@@ -73,7 +73,7 @@ function count(tally: ReadTally | undefined, error: unknown): null {
   return null;
 }
 
-/** `/proc` files are read until end of file: a kernel seq_file returns about a page per call, whatever the size of the buffer. */
+/** `/proc` files are read until end of file: a kernel seq_file returns about a page per call, for any buffer size. */
 function readWhole(path: string, shared: Buffer, maxBytes: number, tally: ReadTally | undefined): string {
   const descriptor = openSync(path, "r");
   try {

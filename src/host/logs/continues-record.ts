@@ -1,7 +1,7 @@
 /** Which lines belong to the log record before them: the rest of a message, and stack traces of Java, Python, Go, Node and .NET. */
 
 const indented = /^[ \t]+\S/;
-/** Lines within a trace that are not indented, whatever came before. */
+/** Lines within a trace that are not indented, after any line. */
 const traceLine =
   /^(?:Caused by: |Suppressed: |\.\.\. \d+ (?:more|common frames omitted)|During handling of the above exception|The above exception was the direct cause)/;
 /** `java.lang.IllegalStateException: closed`, below the line that logged it. */

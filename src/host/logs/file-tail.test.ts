@@ -179,7 +179,7 @@ describe("FileTail", () => {
     const tail = tailOf();
     const lines = await linesOf(tail);
     appendFileSync(path, "one\ntwo\n");
-    // Not of this file, whatever its name begins with.
+    // A copy of another file, although its name has the same prefix.
     writeFileSync(join(directory, "app-errors.log"), "errors\n");
     copyFileSync(path, `${path}.1`);
     truncateSync(path);
@@ -343,7 +343,7 @@ describe("LineSplitter", () => {
     expect(openFiles()).not.toContain(path);
   });
 
-  it("emits the same lines however the bytes are chunked", () => {
+  it("emits the same lines for any chunking of the bytes", () => {
     const random = new SeededRandom(7);
     const text = Array.from({ length: 200 }, (_, index) => `${"é".repeat(random.below(40))} ${index}`).join("\n");
     const bytes = Buffer.from(`${text}\n`);

@@ -23,7 +23,7 @@ export interface DiskScan {
   cut: number;
 }
 
-/** Sectors of the kernel's statistics are 512 bytes whatever the device uses. */
+/** Sectors of the kernel's statistics are always 512 bytes, independent of the device. */
 const sectorBytes = 512;
 const maxDisks = 256;
 /** Virtual devices of which hosts have many, mostly unused. */

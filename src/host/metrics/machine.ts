@@ -14,7 +14,7 @@ export interface MachineInfo {
   os: string;
   /** `6.1.0-18-amd64`. */
   kernel: string;
-  /** As uname(1) says: `x86_64`, `aarch64`. */
+  /** As in uname(1): `x86_64`, `aarch64`. */
   arch: string;
   uptimeS: number;
 }

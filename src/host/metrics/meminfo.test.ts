@@ -24,7 +24,7 @@ const linux310 =
   "MemTotal: 1000 kB\nMemFree: 100 kB\nBuffers: 10 kB\nCached: 300 kB\nShmem: 50 kB\nSReclaimable: 20 kB\nSwapTotal: 0 kB\nSwapFree: 0 kB\n";
 
 describe("parseMemInfo()", () => {
-  it("gives bytes", () => {
+  it("returns bytes", () => {
     expect(parseMemInfo(linux6)).toEqual({
       totalBytes: 24684100 * kib,
       freeBytes: 7662928 * kib,

@@ -118,7 +118,7 @@ describe("createMountReader()", () => {
     expect(calls.filter((path) => path.endsWith("/nfs")).length).toBeGreaterThan(1);
   });
 
-  it("leaves at most two calls hanging, whatever the number of dead mounts", async () => {
+  it("leaves at most two calls hanging, for any number of dead mounts", async () => {
     let calls = 0;
     const statFileSystem = (): Promise<FileSystemStats> => {
       calls++;

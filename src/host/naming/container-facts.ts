@@ -85,7 +85,7 @@ function readJson(root: HostRoot, path: string): unknown {
   }
 }
 
-/** Labels of a container or annotations of its OCI bundle, whatever runtime wrote them. */
+/** Labels of a container or annotations of its OCI bundle, in the formats of all runtimes. */
 function factsFrom(base: ContainerFacts, values: Json): ContainerFacts {
   const podName = textIn(values, "io.kubernetes.pod.name", "io.kubernetes.cri.sandbox-name", "io.kubernetes.cri-o.KubeName");
   const container = textIn(values, "io.kubernetes.container.name", "io.kubernetes.cri.container-name");

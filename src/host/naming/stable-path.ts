@@ -3,7 +3,7 @@
 import { posix } from "node:path";
 import { wordSet } from "../files/kernel-text.ts";
 
-/** The directory below one of these is a release, whatever its name. */
+/** The directory below one of these is a release, with any name. */
 const releaseParents = wordSet("release releases versions deployments deploys builds revisions");
 /** Links to the release in use. */
 const releaseLinks = wordSet("current latest active live");

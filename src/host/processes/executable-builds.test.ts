@@ -9,7 +9,7 @@ import { createExecutableBuilds } from "./executable-builds.ts";
 const sha256 = (text: string): string => createHash("sha256").update(text).digest("hex");
 
 describe("createExecutableBuilds()", () => {
-  it("hashes files without a build-id after the scan that asked, once", async () => {
+  it("hashes files without a build-id once, after the scan that needed it", async () => {
     using tree = createHostTree({ "bin/app": "one", "bin/copy": "one" });
     const builds = createExecutableBuilds(createHostRoot(tree.root));
     builds.beginScan();

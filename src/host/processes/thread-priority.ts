@@ -1,4 +1,4 @@
-/** `nice` by thread: Linux keeps it per thread, although every interface speaks of processes. If refused, only scheduling order is lost. */
+/** `nice` by thread: Linux keeps it per thread, although the interfaces refer to processes. A refusal affects only scheduling. */
 
 import { readlinkSync } from "node:fs";
 import { getPriority, setPriority } from "node:os";
@@ -30,7 +30,7 @@ function changeThreadPriority(steps: number): number | undefined {
   }
 }
 
-/** Resets the priority that a child inherited from a parent with a raised one. Returns its priority, undefined if the process is gone. */
+/** Resets the priority that a child inherited from a parent with a raised one. Returns its priority, undefined if the process has exited. */
 export function takeBackPriority(pid: number): number | undefined {
   try {
     const priority = Math.max(usual, getPriority(pid));

@@ -101,7 +101,7 @@ export function createContainerDirectory(options: ContainerDirectoryOptions): Co
       const podScope = options.podScope();
       const listed = await listRuntimeContainers({ root, place, runtime, podScope }, signal);
       const ids = new Set(listed.map(({ id }) => id));
-      // A machine may have two runtimes, such as Docker beside a containerd that serves CRI.
+      // A machine may have two runtimes, such as Docker and a containerd that serves CRI.
       const others = podScope || !place.isHostPid ? [] : listProcessContainers(root, place).filter(({ id }) => !ids.has(id));
       return [...listed, ...others.map(({ pid: _pid, ...container }) => container)].sort(byUse);
     } catch (error) {

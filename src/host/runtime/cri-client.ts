@@ -117,7 +117,7 @@ function podOf({ id, metadata, state, labels }: PodSandbox): PodFacts {
   };
 }
 
-/** containerd and CRI-O both put JSON with `pid` under `info`; the OCI spec beside it names the cgroup. */
+/** containerd and CRI-O both put JSON with `pid` under `info`, with the OCI spec, which contains the cgroup. */
 export function processIn(info: string): { pid: number; cgroupPath: string } | null {
   try {
     const { pid, runtimeSpec } = JSON.parse(info) as { pid?: unknown; runtimeSpec?: { linux?: { cgroupsPath?: unknown } } };

@@ -19,7 +19,7 @@ export async function execByCri(target: ContainerTarget, options: ContainerExecO
   checkArgv(options.argv);
   using client = openCriClient(target.path);
   const tty = options.terminal !== undefined;
-  // CRI refuses a separate stderr beside a terminal.
+  // CRI refuses a separate stderr together with a terminal.
   const request = { containerId: target.containerId, cmd: [...options.argv], tty, stdin: options.hasInput, stdout: true, stderr: !tty };
   const url = await client.exec(request, options.signal);
   try {

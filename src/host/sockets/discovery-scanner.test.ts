@@ -196,7 +196,7 @@ describe("createDiscoveryScanner() on this machine", () => {
     }
   });
 
-  it("never reports secrets or control characters of a hostile process, whatever its size", async () => {
+  it("never reports secrets or control characters of a hostile process of any size", async () => {
     using tree = createHostTree({ "larder/server.js": listenScript });
     const hostile = [
       "--password",

@@ -1,4 +1,4 @@
-/** Attribute keys that have a column of their own, found by their bytes. */
+/** Attribute keys with their own column, found by their bytes. */
 
 interface KnownKey {
   bytes: Uint8Array;

@@ -258,7 +258,7 @@ export function logRequest(groups: readonly TestGroup<TestLog>[]): Buffer {
   return message(groups.map((group): Field => [1, "message", groupFields(group, logFields)]));
 }
 
-/** Fields of a Metric, as they are: its data is too varied for a shape of its own. */
+/** Takes raw fields of a Metric, because its data is too varied for a type. */
 export function metricRequest(groups: readonly TestGroup<readonly Field[]>[]): Buffer {
   return message(groups.map((group): Field => [1, "message", groupFields(group, (fields) => [...fields])]));
 }

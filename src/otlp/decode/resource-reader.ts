@@ -24,7 +24,7 @@ const maxNameBytes = 255;
 /** Names of scopes and addresses of schemas. */
 const maxTextBytes = 1_024;
 
-/** The name that SDKs give to an unnamed service. */
+/** The default service name of SDKs. */
 const unnamedService = "unknown_service";
 
 /** Codes of the batch's dictionary; 0 is none. */

@@ -129,7 +129,7 @@ describe("SpanSampler", () => {
     const isSlow = (duration: number | bigint) => Number(duration) >= slowNs;
     expect(weightOf(stored.filter((each) => isSlow(each.duration_ns)))).toBe(all.filter((each) => isSlow(each.duration_ns)).length);
 
-    // On average: 10,000 traces at shares of 1/4 and 1/8 give a deviation of 2.2 %; three of them are allowed.
+    // On average: with 10,000 traces at shares of 1/4 and 1/8 the standard deviation is 2.2 %; three of them are allowed.
     for (const service of ["s-0", "s-1", "s-2", "s-3", "s-4"]) {
       const estimate = weightOf(stored.filter((each) => each.service === service));
       expect(Math.abs(estimate / traces - 1)).toBeLessThan(0.065);

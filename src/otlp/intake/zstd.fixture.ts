@@ -9,7 +9,7 @@ export function zstdBlockHeader(sizeBytes: number, type: number, isLast: boolean
   return [header & 0xff, (header >> 8) & 0xff, header >> 16];
 }
 
-/** A frame that holds the content as it is. */
+/** A frame with the uncompressed content. */
 export function zstdStored(content: Uint8Array): Buffer {
   const blocks: Buffer[] = [];
   for (let at = 0; at === 0 || at < content.length; at += maxBlockBytes) {

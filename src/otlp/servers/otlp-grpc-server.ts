@@ -98,7 +98,7 @@ export async function startOtlpGrpcServer(options: OtlpServerOptions): Promise<O
     session.once("close", () => sessions.delete(session));
     session.setLocalWindowSize(sessionWindowBytes);
     session.setTimeout(limits.idleTimeoutMs, () => session.close());
-    // A client that does not speak HTTP/2, or disconnects, is not our error.
+    // A client without HTTP/2, or one that disconnects, is not a server error.
     session.on("error", () => session.destroy());
   });
   server.on("stream", (stream, headers) => {

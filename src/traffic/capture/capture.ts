@@ -35,7 +35,7 @@ const maxCaptures = 16;
 /** As many as fit into `capture_targets`. */
 const maxProcesses = 256;
 const maxConnections = 1024;
-/** An upper bound, whatever the order. */
+/** Upper limit for the duration of any order. */
 const maxDurationMs = 3_600_000;
 
 export class Captures implements Disposable {

@@ -4,7 +4,7 @@ import { initialLadder, type LadderState, type MeasuredCost, nextStep } from "./
 const budget = 0.02;
 
 const windowMs = 10_000;
-/** No savings: every window counts by itself. */
+/** No savings: every window counts separately. */
 const spent: LadderState = { ...initialLadder(), savedMs: 0 };
 
 /** The step after each window. */
@@ -30,7 +30,7 @@ describe("nextStep()", () => {
     expect(walk([...process(0.2, 6), ...process(0, 30), ...process(0.2, 4)], atFull).slice(-4)).toEqual([0, 0, 0, 2]);
   });
 
-  it("steps down at once when a burst takes more than a quarter of the host, whatever the savings", () => {
+  it("steps down at once when a burst takes more than a quarter of the host, regardless of savings", () => {
     expect(walk(process(0.49, 2), initialLadder())).toEqual([0, 0]);
     expect(walk(process(0.51, 1), initialLadder())).toEqual([2]);
   });

@@ -49,7 +49,7 @@ const revertWithinWindows = 4;
 const expensiveWindowsToStepDown = 2;
 /** Above this multiple of the budget, two steps instead of one. */
 const farAbove = 4;
-/** Above this multiple, steps down at once, whatever was saved: with the default budget, a quarter of the host. */
+/** Above this multiple, steps down at once, regardless of savings: with the default budget, a quarter of the host. */
 const maxBurst = 25;
 /** Savings are bounded by the budget of this time. */
 const savingMs = 600_000;

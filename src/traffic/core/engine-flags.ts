@@ -1,4 +1,4 @@
-/** V8 flags of the traffic process: small memory while the ring is quiet, speed as soon as it is busy. */
+/** V8 flags of the traffic process: low memory while the ring is idle, speed as soon as it is busy. */
 
 import { setFlagsFromString } from "node:v8";
 

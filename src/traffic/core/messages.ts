@@ -124,10 +124,10 @@ export interface TrafficWindow {
 /** What is attached and how, for `coral agent status` and `coral doctor`. */
 export interface TrafficState {
   kind: "state";
-  /** `sockets`: socket tracepoints; `syscalls`: the slower fallback; `off`: `problem` says why. */
+  /** `sockets`: socket tracepoints; `syscalls`: the slower fallback; `off`: `problem` has the reason. */
   hooks: "sockets" | "syscalls" | "off";
   problem: string | null;
-  /** Files with plaintext probes, and how many running processes use them. `other`: a program whose TLS cannot be read; `problem` says why. */
+  /** Files with plaintext probes, and how many running processes use them. `other`: a program whose TLS cannot be read; `problem` has the reason. */
   tls: { path: string; library: "openssl" | "node" | "go" | "other"; processes: number; problem: string | null }[];
   /** Current step of the budget ladder; 0 is full detail. */
   step: number;
@@ -226,7 +226,7 @@ export interface ConnectionsReport {
   mark: number | null;
 }
 
-/** Whether connections are tracked in the kernel; `problem` says why not. */
+/** Whether connections are tracked in the kernel; otherwise `problem` has the reason. */
 export interface ConnectionsState {
   kind: "connections-state";
   problem: string | null;

@@ -42,7 +42,7 @@ export interface FinishedRequest {
   detail?: RequestDetail;
 }
 
-/** What a capture shows in addition. Unredacted, so it must not leave the process as it is. */
+/** Additional details for a capture. Unredacted: they must not leave the process unchanged. */
 export interface RequestDetail {
   target: string;
   requestHeaders: [name: string, value: string][];

@@ -32,7 +32,7 @@ export interface ConnectionWatch extends AsyncDisposable {
 
 /** Events per report. A message of a megabyte would delay the ones behind it. */
 const maxEvents = 2_000;
-/** A scan without an end mark is taken as finished after this time. */
+/** A scan without an end mark counts as finished after this time. */
 const maxScanMs = 120_000;
 /** BPF programs that still use the old table have finished by then. */
 const settleMs = 5;
@@ -40,7 +40,7 @@ const settleMs = 5;
 const controlBytes = 24;
 const zeroKey = Buffer.alloc(4);
 
-/** In the bundle every file lies in dist/; from sources (tests) dist/ is three levels up. */
+/** In the bundle every file is in dist/; from sources (tests) dist/ is three levels up. */
 function builtObject(): string | undefined {
   return ["./probes/connections.bpf.o", "../../../dist/probes/connections.bpf.o"]
     .map((path) => fileURLToPath(new URL(path, import.meta.url)))

@@ -39,7 +39,7 @@ const optionalSections: ReadonlySet<string> = new Set(["tp_btf/sk_data_ready", "
 /** Attached once the programs ask for them. */
 const wantedSets: ReadonlySet<HookSet> = new Set(["long-sends", "hidden-reads"]);
 
-/** The set of hooks that a program belongs to, by its ELF section, which says where it is attached. */
+/** The set of hooks that a program belongs to, by its ELF section, which names the attach point. */
 export function hookSetOf(section: string): HookSet {
   if (section.startsWith("uprobe") || section.startsWith("uretprobe")) return "plaintext";
   if (section === "syscall") return "on-demand";
@@ -49,7 +49,7 @@ export function hookSetOf(section: string): HookSet {
   return /\/(?:syscalls\/)?sys_(?:enter|exit)/.test(section) ? "syscalls" : "both";
 }
 
-/** In the bundle every file lies in dist/; from sources (tests) dist/ is three levels up. */
+/** In the bundle every file is in dist/; from sources (tests) dist/ is three levels up. */
 function builtObject(): string | undefined {
   return ["./probes/requests.bpf.o", "../../../dist/probes/requests.bpf.o"]
     .map((path) => fileURLToPath(new URL(path, import.meta.url)))

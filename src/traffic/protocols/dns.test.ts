@@ -76,7 +76,7 @@ describe("createDnsDecoder()", () => {
     expect(replay.requests[0]).toMatchObject({ durationNs: 3_000_000, firstByteNs: 2_000_000 });
   });
 
-  it("does not mistake a message without its length for a length, whatever its id", () => {
+  it("does not mistake a message without its length for a length, with any id", () => {
     const sent = query("a.x.test");
     const replied = query("a.x.test", 1, 0x8180);
     // The id equals the length of the rest, so the payload alone looks like one complete message.

@@ -15,7 +15,7 @@ interface ResettableStream {
   reset(): void;
 }
 
-/** Replies name their request, so that the next one is paired correctly whatever was lost. */
+/** Replies name their request, so that the next one is paired correctly after any loss. */
 export class PairedByName implements ProtocolDecoder {
   readonly #inFlight: RequestsInFlight;
   readonly #requests: LosableStream;

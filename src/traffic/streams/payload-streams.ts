@@ -18,7 +18,7 @@ export interface PayloadRecord {
   isSent: boolean;
   /** Plaintext of a TLS connection. */
   isTls: boolean;
-  /** UDP: each record is a message of its own, and a socket may talk to many peers. */
+  /** UDP: each record is a separate message, and a socket may have many peers. */
   isDatagram: boolean;
   /** As classified by the kernel; null: recognise it by the bytes. */
   protocol: TrafficProtocol | null;
@@ -84,7 +84,7 @@ const noBytes = Buffer.alloc(0);
 const quietNs = 1e9;
 /** Payloads of a connection that are tried before it counts as unknown. */
 const maxUnknownPayloads = 8;
-/** Consecutive undecoded requests after which the decoder is taken to be the wrong one. */
+/** Consecutive undecoded requests after which the decoder counts as the wrong one. */
 const maxUndecodedInARow = 64;
 /** Additional undecoded requests allowed after lost records: as many as a decoder holds. */
 const maxSkippedByLoss = 8192;
@@ -170,7 +170,7 @@ export class PayloadStreams {
       return;
     }
     const connection = this.#connectionOf(record);
-    // Ciphertext; the plaintext has records of its own.
+    // Ciphertext; the plaintext has separate records.
     if (connection.ends.isTls && !record.isTls) return;
     connection.isUsed = true;
     connection.lastNs = record.atNs;

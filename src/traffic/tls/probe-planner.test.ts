@@ -17,7 +17,7 @@ function open(path: string, isExecutable = true): FileToPlan {
   return { fd, isExecutable };
 }
 
-/** A child that speaks the real protocol. Its body can use `kinds`, `begin(index)` and `end(index, plan)`. */
+/** A child with the real protocol. Its body can use `kinds`, `begin(index)` and `end(index, plan)`. */
 function fakeChild(name: string, body: string): string {
   const path = join(directory, `${name}.mjs`);
   const prelude = `

@@ -16,7 +16,7 @@ export interface FileToPlan {
   readonly isExecutable: boolean;
 }
 
-/** Null for a file without TLS. `isFinal`: a retry would give the same. */
+/** Null for a file without TLS. `isFinal`: a retry would have the same result. */
 export interface FilePlan {
   plan: ProbePlan | PlanProblem | null;
   isFinal: boolean;
@@ -39,7 +39,7 @@ const maxFilesPerChild = 32;
 /** The heap limit is a fuse: tables are read in pieces, and the disassembler's memory is outside the heap. */
 const nodeFlags = ["--max-old-space-size=96", "--v8-pool-size=1"];
 
-/** In the bundle every file lies in dist/; from sources (tests) dist/ is three levels up. */
+/** In the bundle every file is in dist/; from sources (tests) dist/ is three levels up. */
 function builtChild(): string | undefined {
   return ["./tls-plan-child.js", "../../../dist/tls-plan-child.js"]
     .map((path) => fileURLToPath(new URL(path, import.meta.url)))

@@ -1,4 +1,4 @@
-/** The client's end of CommandService, over an HTTP/2 connection of its own. */
+/** The client's end of CommandService, over a separate HTTP/2 connection. */
 
 import { once } from "node:events";
 import type { ClientHttp2Session } from "node:http2";

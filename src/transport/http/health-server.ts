@@ -15,7 +15,7 @@ export interface HealthServerOptions {
   host: string;
   /** 0 picks a free one. */
   port: number;
-  /** How many following ports to try when the port is taken. */
+  /** How many following ports to try if the port is in use. */
   portSearch: number;
   http: HttpHandler;
   log: Logger;

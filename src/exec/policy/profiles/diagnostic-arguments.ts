@@ -1,4 +1,4 @@
-/** Programs of the read-only profile whose arguments have a grammar of their own. */
+/** Programs of the read-only profile with their own argument grammar. */
 
 import { absolutePath, anyText, checkArguments, matching, oneOf, plainWord, upTo, type ValueCheck } from "../argument-grammar.ts";
 

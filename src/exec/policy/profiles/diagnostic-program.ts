@@ -1,6 +1,6 @@
 import type { RootFiles } from "../root-files.ts";
 
-/** A program of the read-only profile: its allowed arguments, and what it needs beyond the unprivileged user. */
+/** A program of the read-only profile: its allowed arguments, and the privileges that it needs. */
 export interface DiagnosticProgram {
   /** Why these arguments are refused; undefined if they are allowed. */
   check(args: readonly string[], files: RootFiles): string | undefined;

@@ -92,7 +92,7 @@ class Http2Decoder implements ProtocolDecoder {
         if (!exchange.isPushed) this.#sink.undecoded(1);
         continue;
       }
-      // The kernel emits only the end of a body: an aborted one is taken to last until now, unless its end was lost.
+      // The kernel emits only the end of a body: an aborted one lasts until now, unless its end was lost.
       if (!exchange.isReplyUncertain) exchange.lastByteNs = Math.max(exchange.lastByteNs, atNs);
       this.#end(exchange);
     }
