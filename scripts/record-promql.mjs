@@ -1,5 +1,5 @@
-// `node scripts/record-promql.mjs`: asks Prometheus (Debian package `prometheus`) the expressions of src/store/queries/promql/prometheus-answers.json
-// over the series in it, and writes its answers there. Run it after adding an expression.
+// `node scripts/record-promql.mjs`: evaluates the expressions of src/store/queries/promql/prometheus-answers.json with Prometheus
+// (Debian package `prometheus`) over the series in that file, and writes the answers there. Run it after adding an expression.
 import { spawn, spawnSync } from "node:child_process";
 import { mkdtempSync, readFileSync, rmSync, writeFileSync } from "node:fs";
 import { tmpdir } from "node:os";
@@ -28,7 +28,7 @@ const lines = series.flatMap(({ labels, values }) => {
   return values.flatMap((value, index) => (value === null ? [] : [`${name}{${text}} ${value} ${startS + index * stepS}`]));
 });
 const names = new Set(series.map(({ labels }) => labels["__name__"]));
-// OpenMetrics wants the samples of one name together.
+// OpenMetrics requires the samples of one name to be consecutive.
 const text = [...names].flatMap((name) => [`# TYPE ${name} unknown`, ...lines.filter((line) => line.startsWith(`${name}{`))]);
 writeFileSync(join(directory, "metrics.txt"), `${text.join("\n")}\n# EOF\n`);
 writeFileSync(join(directory, "prometheus.yml"), "global: {evaluation_interval: 1m}\n");
@@ -58,7 +58,7 @@ try {
   recorded.recordedWith = `Prometheus ${(await get("/api/v1/status/buildinfo")).data.version}`;
   for (const one of recorded.cases) {
     const { status, data, error } = await get("/api/v1/query_range", {
-      // Its name before Prometheus 3.
+      // The name before Prometheus 3.
       query: one.expression.replace("double_exponential_smoothing", "holt_winters"),
       start: String(queryStartS),
       end: String(queryEndS),

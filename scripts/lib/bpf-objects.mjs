@@ -37,7 +37,7 @@ export function areObjectsBuilt() {
 
 /**
  * Compiles every *.bpf.c below probes/ into dist/probes/. CO-RE: the objects fit every kernel with BTF, and building needs clang only.
- * @returns {Promise<string | undefined>} what does not work when the programs cannot be built
+ * @returns {Promise<string | undefined>} why the programs cannot be built, with the fix
  */
 export async function buildObjects() {
   const clang = findClang();

@@ -76,7 +76,7 @@ export async function bundle() {
       (await esbuild.formatMessages(failures, { kind: "error" })).join("\n"),
     );
   } finally {
-    // Its service process would stay beside Coral after `npm start`, with some 400 MiB.
+    // esbuild's service process would keep running beside Coral after `npm start`, with about 400 MiB.
     await esbuild.stop();
   }
   writeOutputs(result.outputFiles);

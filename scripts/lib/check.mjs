@@ -9,7 +9,7 @@ import { moduleFile, mustRun, root } from "./run.mjs";
 
 /**
  * @typedef {{ name: string, work: () => Promise<unknown>, whySkip?: () => Promise<string | undefined> }} Check
- *   `whySkip` says why this machine cannot run the check, if it cannot: `npm run check` works without root and what setup installs with it.
+ *   `whySkip` returns why this machine cannot run the check: `npm run check` also works without root and the packages that setup installs.
  */
 
 /**
@@ -19,7 +19,7 @@ import { moduleFile, mustRun, root } from "./run.mjs";
  */
 const tool = (file, args, advice) => () => mustRun(process.execPath, [moduleFile(file), ...args], advice);
 
-/** @type {Check[]} Those that read types: two thirds of the time. */
+/** @type {Check[]} Checks that read types, two thirds of the time. */
 const typed = [
   { name: "types (tsc -b)", work: tool("typescript/bin/tsc", ["-b"], "There are type errors") },
   {
@@ -74,7 +74,7 @@ async function checkDocumentation() {
 }
 
 /**
- * Runs every check even after a failure, so that one run shows all problems. Two run at a time: tsc and oxlint keep two processors busy only in parts.
+ * Runs every check even after a failure, so that one run shows all problems. Two run at a time: tsc and oxlint are partly single-threaded.
  * @param {{ withBoundaries: boolean }} options false if the whole test suite runs afterwards, which contains the boundary test
  */
 export async function check({ withBoundaries }) {

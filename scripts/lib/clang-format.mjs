@@ -5,7 +5,7 @@ import { filesBelow } from "./stamps.mjs";
 const majorVersion = 14;
 const programs = [`clang-format-${majorVersion}`, "clang-format"];
 
-/** @returns {boolean} true with any version, so that setup does not install it again and again */
+/** @returns {boolean} true for any version, so that setup does not reinstall it every time */
 export function isClangFormatInstalled() {
   return programs.some((name) => which(name) !== undefined);
 }
@@ -26,7 +26,7 @@ async function findClangFormat() {
   return { whyNot: `clang-format ${majorVersion} ${found}` };
 }
 
-/** @returns {Promise<string | undefined>} why the format of probes/ cannot be checked on this machine */
+/** @returns {Promise<string | undefined>} why this machine cannot check the format of probes/ */
 export async function whyNoClangFormat() {
   const found = await findClangFormat();
   return "whyNot" in found ? found.whyNot : undefined;

@@ -3,14 +3,14 @@ import { basename, join } from "node:path";
 import { root } from "./run.mjs";
 import { listFiles } from "./stamps.mjs";
 
-/** Documents that lead a reader through the tree by file names; a renamed file must not leave them behind. */
+/** Documents that name source files; they must follow renames. */
 const documents = ["docs/architecture.md", "docs/pipeline.md", "CONTRIBUTING.md"];
 const folders = ["src", "probes", "proto", "scripts", "test", "bench", "docs"];
 /** A source file or folder: `src/agent/agent.ts`, `agent.ts`, `http2.h`, `src/traffic/tls/`. Globs and placeholders are not names. */
 const named =
   /(?<![\w<*./-])((?:[\w.-]+\/)*[\w-]+(?:\.[\w-]+)*\.(?:ts|mjs|[ch]|proto)|(?:src|probes|test|scripts|bench)\/(?:[\w-]+\/)+)(?![\w*<])/g;
 
-/** @returns {string[]} `document: name`, for each name in the documents that no file has */
+/** @returns {string[]} `document: name`, for each named file that does not exist */
 export function missingNamedFiles() {
   const paths = folders.flatMap((folder) => listFiles(join(root, folder)).map((file) => `${folder}/${file}`));
   const known = new Set([...paths, ...paths.map((path) => basename(path))]);

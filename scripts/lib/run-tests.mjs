@@ -19,8 +19,8 @@ export function runTests(args, more) {
 }
 
 /**
- * Runs all tests, then repeats the files that failed, to separate flaky tests from broken ones. Whole files are repeated: within a file, a second try would meet
- * the state that the first one left.
+ * Runs all tests, then repeats failed files, to separate flaky tests from broken ones. Repeats whole files, because a second try
+ * within a file would meet state that the first one left.
  * @returns {Promise<number>} an exit code
  */
 export async function runAllTests() {

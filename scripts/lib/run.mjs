@@ -29,7 +29,7 @@ export function run(command, args, options = {}) {
     child.stdout.on("data", collect);
     child.stderr.on("data", collect);
     child.on("error", (error) => resolve({ code: 127, output: error.message }));
-    child.on("close", (code, signal) => resolve({ code: code ?? 1, output: signal ? `${output}\nended by ${signal}` : output }));
+    child.on("close", (code, signal) => resolve({ code: code ?? 1, output: signal ? `${output}\nkilled by ${signal}` : output }));
   });
 }
 

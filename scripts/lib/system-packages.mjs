@@ -119,7 +119,7 @@ export async function installPackages(missing, force) {
   }
   try {
     await step(`system packages: ${names.join(", ")}`, () => aptInstall([...prefix, ...aptCommand(apt)], names));
-    return degraded(`apt-get installed something else under that name; run: ${byHand}`);
+    return degraded(`apt-get installed it without the needed files; run: ${byHand}`);
   } catch (error) {
     if (!(error instanceof SetupError)) throw error;
     writeStamp(failureStamp, [Date.now(), ...names].join(" "));
@@ -165,7 +165,7 @@ async function aptInstall(command, names) {
   const update = await call(["update"]);
   let last = await call(install);
   if (last.code === 0) return;
-  // One unknown name makes apt refuse all of them, so try each one separately.
+  // One unknown name makes apt reject all of them, so install each one separately.
   for (const name of names) {
     const single = await call(["install", "--no-install-recommends", name]);
     if (single.code !== 0) last = single;

@@ -27,7 +27,7 @@
  * @property {string[]} quarantined files that passed when repeated and are in quarantine
  */
 
-/** Chance does not fail more files than this. */
+/** More failed files than this are not flakiness; they are not repeated. */
 const maxRepeatedFiles = 6;
 
 /** @type {Outcome} A run that ended before it could report. */

@@ -1,4 +1,4 @@
-/** Answers as a colony gives them, for the tests of commands. */
+/** Sample answers of a colony, for tests of commands. */
 
 import type { AgentInfo, AgentStatus, ColonyStatus, HostQueryResult, HostReport } from "../tools/index.ts";
 
@@ -296,7 +296,7 @@ export function hostReport(change: Partial<HostReport> = {}): HostReport {
         rule: "oom-kill",
         severity: "critical",
         subject: "",
-        message: "the kernel killed processes for lack of memory: 1",
+        message: "processes killed for lack of memory (OOM killer): 1",
         value: 1,
         threshold: 0,
         unit: "count",

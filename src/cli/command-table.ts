@@ -48,13 +48,13 @@ const more = "Set-up and help";
 
 export const commandTable: CommandSpec = {
   name: "coral",
-  summary: "Why is the application behaving like this? Coral answers with the evidence",
+  summary: "Find out why a running system is slow or broken, with evidence",
   commands: [
     {
       name: "up",
       group: start,
       summary: "Run a colony and an agent in this terminal and observe this machine",
-      description: "Listens on loopback only. Ctrl-C stops it; stored data stays.",
+      description: "Listens on loopback only. Ctrl-C stops it; stored data is kept.",
       options: listenOptions,
       examples: [
         ["coral up", "start observing"],
@@ -65,7 +65,7 @@ export const commandTable: CommandSpec = {
     {
       name: "status",
       group: start,
-      summary: "Show the colony, its agents, hosts and warnings at a glance",
+      summary: "Show the colony, its agents and hosts, and what needs attention",
       options: watchedOutput,
       examples: [
         ["coral status", "the overview"],
@@ -79,7 +79,7 @@ export const commandTable: CommandSpec = {
     { ...incidentsCommand, group: look },
     { ...verifyCommand, group: look },
     { ...whatIfCommand, group: look },
-    { name: "slo", group: look, summary: "Declare what a service promises; a breach opens an incident", commands: sloCommands },
+    { name: "slo", group: look, summary: "Declare service level objectives; a breach opens an incident", commands: sloCommands },
     { ...topCommand, group: look },
     { name: "query", group: look, summary: "Query stored signals", commands: queryCommands },
     { ...captureCommand, group: look },
@@ -89,14 +89,14 @@ export const commandTable: CommandSpec = {
     {
       name: "network",
       group: look,
-      summary: "Show services and their connections, inside and outside",
+      summary: "Show services and their internal and external connections",
       commands: networkCommands,
     },
     { ...execCommand, group: act },
     { ...shellCommand, group: act },
     { ...runCommand, group: act },
-    { name: "audit", group: look, summary: "Show who did what, verify the audit, replay terminal sessions", commands: auditCommands },
-    { name: "approval", group: look, summary: "Approve or deny commands that a rule holds back", commands: approvalCommands },
+    { name: "audit", group: look, summary: "List who did what, verify the audit, replay terminal sessions", commands: auditCommands },
+    { name: "approval", group: look, summary: "Approve or deny commands that wait for approval", commands: approvalCommands },
     { ...connectCommand, group: look },
     { ...disconnectCommand, group: look },
     { name: "tool", group: look, summary: "List and call the tools behind every command", commands: toolCommands },
@@ -116,7 +116,7 @@ export const commandTable: CommandSpec = {
     {
       name: "doctor",
       group: more,
-      summary: "Check what this host supports, and show how to fix what it lacks",
+      summary: "Check what this host supports, with a fix for each gap",
       options: dataOutput,
       load: () => import("./commands/doctor.ts"),
     },

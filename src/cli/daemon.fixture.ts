@@ -1,4 +1,4 @@
-/** A daemon that answers from a table on a real unix socket, and a way to run commands against it. */
+/** A fake daemon with canned answers on a real unix socket, and a helper to run commands against it. */
 
 import { once } from "node:events";
 import { mkdir, mkdtemp, rm } from "node:fs/promises";
@@ -15,9 +15,9 @@ import { runCli } from "./run-cli.ts";
 export type Reply = (body: unknown) => unknown;
 
 export class FakeDaemon implements AsyncDisposable {
-  /** `POST /v1/tools/coral_get_status` → what to answer; may throw a CoralError. */
+  /** `POST /v1/tools/coral_get_status` → answer; may throw a CoralError. */
   readonly replies = new Map<string, Reply>();
-  /** `POST /v1/captures` → lines to send, as they come; `hungUp` resolves when the caller leaves. */
+  /** `POST /v1/captures` → lines to stream; `hungUp` resolves when the caller disconnects. */
   readonly streams = new Map<string, (body: unknown, hungUp: Promise<void>) => AsyncIterable<unknown>>();
   readonly calls: { route: string; body: unknown }[] = [];
   readonly #server: Server;
@@ -100,11 +100,11 @@ export interface RunSettings {
   stdin?: string;
   runtime?: Partial<CliRuntime>;
   signal?: AbortSignal;
-  /** Sees what is written to stdout as it is written. */
+  /** Called for each write to stdout. */
   onOutput?: (text: string) => void;
 }
 
-/** A CORAL_HOME of its own, with one colony and its context. */
+/** A temporary CORAL_HOME with one colony and its context. */
 export class World implements AsyncDisposable {
   readonly home: string;
   readonly colonyId = "shop-dev-1a2b3c";
@@ -190,7 +190,7 @@ function fakeRuntime(runtime: Partial<CliRuntime> = {}): CliRuntime {
   };
 }
 
-/** A home with a colony in it, created for every test of a file. */
+/** A home with a colony, created for every test of a file. */
 export function useColony(): { readonly world: World; readonly colony: FakeDaemon } {
   let world: World;
   let colony: FakeDaemon;

@@ -1,11 +1,11 @@
-/** Answers about services and connections as a colony gives them: the world of the product's own documentation. */
+/** Sample answers about services and connections, the example of docs/services.md. */
 
 import type { ServiceProcess } from "../model/services.ts";
 import type { EndpointUse, Service, ServiceList, Topology, TopologyEdge, TopologyNode } from "../tools/index.ts";
 
 const firstSeenAt = (): string => new Date(Date.now() - 3 * 86_400_000).toISOString();
 const lastSeenAt = (): string => new Date(Date.now() - 12_000).toISOString();
-/** Ages are printed, so times are taken when an answer is made. */
+/** Computed per call, because ages are printed. */
 const seen = (): { firstSeenAt: string; lastSeenAt: string } => ({ firstSeenAt: firstSeenAt(), lastSeenAt: lastSeenAt() });
 
 type Place = Service["agents"][number];

@@ -44,7 +44,7 @@ describe("usage", () => {
   });
 
   it.each(["ask why is checkout slow", "ask --help", "debug attach api", "profile api", "reef list"])(
-    "says that a planned command is not available yet: coral %s",
+    "reports a planned command as not available yet: coral %s",
     async (args) => {
       const ran = await world.coral(args);
       expect(ran.stderr).toMatch(new RegExp(`^error: "coral ${args.split(" ")[0]}" is not available yet; `));
@@ -114,7 +114,7 @@ describe("errors", () => {
     }
   });
 
-  it("show the first failure, not the one of closing", async () => {
+  it("show the first failure, not a later one during cleanup", async () => {
     const inner = new CoralError({ code: "not-permitted", message: "Cannot open the store: no" });
     const wrapped = Object.assign(new Error("An error was suppressed during disposal"), {
       name: "SuppressedError",
@@ -133,7 +133,7 @@ describe("errors", () => {
 });
 
 describe("no daemon", () => {
-  it("names what to start when there is no colony, when it is down, and when only an agent runs", async () => {
+  it("names the command to run when there is no colony, when it is down, and when only an agent runs", async () => {
     const none = await world.coral("status");
     expect(none.code).toBe(4);
     expect(none.stderr).toContain('start one with "coral up", or make one with "coral init <app>"');
@@ -150,14 +150,14 @@ describe("no daemon", () => {
     );
   });
 
-  it("names what to start for the agent", async () => {
+  it("names the command that starts the agent", async () => {
     const ran = await world.coral("agent status");
     expect(ran.code).toBe(1);
     expect(ran.stderr).toContain('start it with "coral agent start"');
   });
 });
 
-it("a reader that leaves ends the command quietly", async () => {
+it("a closed pipe ends the command without an error", async () => {
   const colony = await world.startColony();
   colony.tool("coral_get_status", statusAnswer());
   const listeners: ((error: Error) => void)[] = [];

@@ -16,7 +16,7 @@ import { createCommandNamer, programName } from "./run/program-name.ts";
 import type { CliRuntime } from "./run/runtime.ts";
 import { usageError } from "./run/usage-error.ts";
 
-/** `processArgv` as Node gives it, with node and script. Never throws and never ends the process: the caller sets the exit code. */
+/** `processArgv` includes node and script. Never throws and never exits the process: the caller sets the exit code. */
 export async function runCli(processArgv: readonly string[], runtime: CliRuntime, io?: CliIo): Promise<number> {
   const argv = processArgv.slice(2);
   const stop = new AbortController();
@@ -28,7 +28,7 @@ export async function runCli(processArgv: readonly string[], runtime: CliRuntime
     exitCode = code;
   };
   streams.stdout.on?.("error", (error) => {
-    // The reader has closed the pipe, as in `coral … | head`: not an error.
+    // EPIPE: the reader closed the pipe, as in `coral … | head`. Not an error.
     if ("code" in error && error.code === "EPIPE") isPipeClosed = true;
     stop.abort(error);
   });
@@ -92,13 +92,13 @@ function passedWords(argv: readonly string[]): string[] | undefined {
   return place < 0 ? undefined : argv.slice(place + 1);
 }
 
-/** When closing fails after a failure, `await using` wraps both; the first is what the user needs, the other is its cause at most. */
+/** `await using` wraps a failure and a later failure of disposal; the user needs the first one. */
 function firstError(error: unknown): unknown {
   if (!(error instanceof Error) || error.name !== "SuppressedError" || !("suppressed" in error)) return error;
   return firstError(error.suppressed);
 }
 
-/** Asked for (`--help`, `--version`), or shown because a group was called without a command. */
+/** Requested (`--help`, `--version`), or shown because a group was called without a command. */
 function isHelp(error: CommanderError): boolean {
   return ["commander.help", "commander.helpDisplayed", "commander.version"].includes(error.code);
 }

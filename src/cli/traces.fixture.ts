@@ -1,4 +1,4 @@
-/** Answers about traces, for tests of the command that shows them. */
+/** Sample answers about traces, for tests of commands. */
 
 import type { TraceSummary } from "../model/traces.ts";
 import type { TraceSpan, TracesResult, WholeTrace } from "../tools/index.ts";

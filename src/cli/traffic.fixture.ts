@@ -1,4 +1,4 @@
-/** Answers about requests, for tests of the commands that show them. */
+/** Sample answers about requests, for tests of commands. */
 
 import type { CapturedRequest, CaptureEvent, RedResult, RedRow, TopResult, TopRow } from "../tools/index.ts";
 

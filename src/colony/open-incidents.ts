@@ -1,4 +1,4 @@
-/** The watches of services' health and of incidents, and the webhook that incidents are posted to. */
+/** Opens the health watch, the incident watch and the webhook. */
 
 import type { ColonyStore } from "../store/colony/index.ts";
 import { briefOf, type ColonyBackend } from "../tools/index.ts";

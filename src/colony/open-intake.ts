@@ -75,7 +75,7 @@ async function openConfiguredInbox(
   return inbox;
 }
 
-/** The store, with the error of the last failed write kept for status. An event, which needs the store too, records it once that works again. */
+/** Wraps the store to remember the last failed write for status. Once writes succeed again, an event records the outage. */
 function trackingWrites(
   store: ColonyStore,
   context: Pick<ColonyContext, "writeProblem" | "clock" | "log">,

@@ -1,4 +1,4 @@
-/** Who may take part in the colony: registered agents, their runtimes, revocations, and tokens for joining and querying. */
+/** Opens the membership of the colony: registered agents, their runtimes, revocations, and tokens. */
 
 import type { ColonyStore } from "../store/colony/index.ts";
 import type { Authority } from "../transport/index.ts";

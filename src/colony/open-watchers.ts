@@ -1,4 +1,4 @@
-/** What the colony derives from stored signals: services and calls, names of external addresses, deployments. */
+/** Opens what derives data from stored signals: discovery of services and calls, names of external addresses, deployments. */
 
 import { join } from "node:path";
 import type { ResourceStack } from "../base/resource-stack.ts";

@@ -23,7 +23,7 @@ const groups: readonly CheckGroup[] = [
   { area: "daemons", name: "daemons", run: checkDaemons },
 ];
 
-/** What this host can and cannot do for Coral, and why. Read-only. A group whose checks fail becomes one failed check. */
+/** Checks what Coral can do on this host. Read-only. A group that throws becomes one failed check. */
 export async function runDoctor(home: string): Promise<DoctorCheck[]> {
   const results = await Promise.all(groups.map((group) => group.run(home).catch((error: unknown) => [failedCheck(group, error)])));
   return results.flat();

@@ -8,6 +8,6 @@ it.each(Object.entries(renderDocuments(read)))("%s matches the code; run `npm ru
   expect(read(path)).toBe(text);
 });
 
-it("refuses a document without the markers of its generated part", () => {
+it("rejects a document without the markers of its generated part", () => {
   expect(() => renderDocuments(() => "# Requests\n")).toThrow("the document has no <!-- protocols: … -->");
 });

@@ -4,7 +4,7 @@ import { type ProfileChannel, type ProfileOrder, runProfileProcess } from "../pr
 
 const channel: ProfileChannel = {
   send: (message, sent) => {
-    // When the channel is closed, `onClose` ends the process.
+    // `onClose` exits when the channel to the agent closes.
     if (process.connected) process.send?.(message, undefined, undefined, () => sent());
   },
   onOrder: (listener) => {

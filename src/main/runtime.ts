@@ -1,4 +1,4 @@
-/** Implements what the CLI needs from the daemons' code. Everything heavy is imported lazily, so that `coral version` stays fast. */
+/** Implements CliRuntime. Imports everything heavy lazily, so that `coral version` stays fast. */
 
 import { resolve } from "node:path";
 import type { CliRuntime, DaemonKind, RunOptions } from "../cli/index.ts";

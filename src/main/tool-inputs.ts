@@ -1,8 +1,8 @@
 import { colonyTools } from "../tools/index.ts";
 
 /**
- * src/cli/run/tool-inputs.ts: the input fields of every tool as plain data. The CLI makes options and help from it, and so needs neither the
- * tools nor their schema library to start.
+ * Renders src/cli/run/tool-inputs.ts, the input fields of every tool as plain data. The CLI derives options and help from it, so that
+ * it starts without the tools and their schema library.
  */
 export function renderToolInputs(): string {
   const tools = colonyTools.map(({ name, inputFields }) => {

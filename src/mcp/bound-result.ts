@@ -1,39 +1,39 @@
 /**
- * Bounds a tool's result for a model: lists are cut between items, and a cursor continues them. A result is not kept between calls: the next page is the same call
- * again, from where the last one ended.
+ * Bounds a tool's result for a model: truncates lists between items and returns a cursor for the rest. No state is kept between
+ * calls: the next page repeats the same call and skips the items of earlier pages.
  */
 
 import { CoralError } from "../base/errors.ts";
 
-/** Characters of JSON: a model reads every one of them. */
+/** Limit in characters of JSON, all of which enter the model's context. */
 const maxLength = 24_000;
-/** Left for a note, the cursor and the names of the fields. */
+/** Reserved for a note, the cursor and field names. */
 const reserveLength = 1_500;
-/** A text within a result that is too long; its beginning says most. */
+/** Maximum length of a string in an oversized result. */
 const maxTextLength = 2_000;
 
 export interface BoundedResult {
   result: Record<string, unknown>;
-  /** Continues the lists; absent when nothing is left of them, and when the call cannot be repeated. */
+  /** Cursor for the next page; absent at the end, and when the call must not be repeated. */
   nextCursor?: string;
-  /** What was cut, ready to print; empty when nothing was. */
+  /** What was truncated, ready to print; empty when nothing was. */
   cut: string;
 }
 
 export interface BoundOptions {
-  /** From the last page; undefined: the first. */
+  /** Cursor of the previous page; undefined: the first page. */
   cursor?: string | undefined;
-  /** Whether the same call can be made again for more. */
+  /** Whether the call may be repeated for further pages. */
   isRepeatable: boolean;
 }
 
-/** By path of a list: how many of its items came on earlier pages. */
+/** Items on earlier pages, by path of the list. */
 type Offsets = Record<string, number>;
 
 export function boundResult(result: Record<string, unknown>, { cursor, isRepeatable }: BoundOptions): BoundedResult {
   const offsets = cursor === undefined ? {} : parseCursor(cursor);
   if (cursor === undefined && lengthOf(result) <= maxLength) return { result, cut: "" };
-  // Notes about what is missing are short, and belong to every page.
+  // Completeness notes are short and belong on every page.
   const { completeness, ...rest } = result;
   const texts = { cut: 0 };
   const lists = listsOf(rest).map((list) => ({ ...list, items: list.items.slice(offsets[list.path] ?? 0) }));
@@ -47,7 +47,7 @@ export function boundResult(result: Record<string, unknown>, { cursor, isRepeata
   const dropped = Object.keys(page).filter((name) => !(name in fitting));
   const cut = [
     ...(left.length > 0 ? [`this page has ${shown.join(", ")}`] : []),
-    ...(texts.cut > 0 ? [`${texts.cut} long texts are shortened`] : []),
+    ...(texts.cut > 0 ? [`${texts.cut} long strings are truncated`] : []),
     ...(dropped.length > 0 ? [`${dropped.join(", ")} did not fit`] : []),
   ].join("; ");
   if (left.length === 0 || !isRepeatable) return { result: bounded, cut };
@@ -60,7 +60,7 @@ interface List {
   items: readonly unknown[];
 }
 
-/** Lists that are reached by names alone: a list within an item belongs to that item. */
+/** Top-level lists and lists in nested objects. A list inside a list item belongs to that item. */
 function listsOf(value: Record<string, unknown>, prefix = ""): List[] {
   return Object.entries(value).flatMap(([name, inner]) => {
     const path = `${prefix}${name}`;
@@ -69,7 +69,7 @@ function listsOf(value: Record<string, unknown>, prefix = ""): List[] {
   });
 }
 
-/** The result with these items in its lists; empty for the others. */
+/** The result with these items in its lists; other lists are empty. */
 function withLists(value: Record<string, unknown>, kept: ReadonlyMap<string, readonly unknown[]>, prefix = ""): Record<string, unknown> {
   return Object.fromEntries(
     Object.entries(value).map(([name, inner]) => {
@@ -80,7 +80,7 @@ function withLists(value: Record<string, unknown>, kept: ReadonlyMap<string, rea
   );
 }
 
-/** The first items of each list, in a fair share of the budget: short lists leave theirs to long ones. */
+/** The first items of each list, by max-min fair sharing of the budget: short lists leave their rest to long ones. */
 function shareOut(lists: readonly List[], budget: number, texts: { cut: number }): Map<string, readonly unknown[]> {
   const kept = new Map<string, readonly unknown[]>();
   const sized = lists.map((list) => ({ ...list, length: lengthOf(list.items) })).toSorted((a, b) => a.length - b.length);
@@ -94,7 +94,7 @@ function shareOut(lists: readonly List[], budget: number, texts: { cut: number }
   return kept;
 }
 
-/** At least one, so that every page brings the reader further. */
+/** At least one item, so that every page makes progress. */
 function firstItems(items: readonly unknown[], share: number, texts: { cut: number }): unknown[] {
   const taken: unknown[] = [];
   let length = 2;
@@ -125,10 +125,10 @@ function shortened(value: unknown, textLength: number, texts: { cut: number }): 
   return Object.fromEntries(Object.entries(value).map(([name, inner]) => [name, shortened(inner, textLength, texts)]));
 }
 
-/** Of lists within an item that does not fit by itself. */
+/** Items kept of a list inside an oversized item. */
 const maxInnerItems = 20;
 
-/** The last resort, for results that are not made of lists. */
+/** Last resort for results without lists. */
 function dropLargest(value: Record<string, unknown>): Record<string, unknown> {
   const rest = { ...value };
   while (lengthOf(rest) > maxLength - reserveLength) {
@@ -151,7 +151,7 @@ function parseCursor(cursor: string): Offsets {
   if (cursor.length > 1_000 || parts.some((part) => part === null))
     throw new CoralError({
       code: "invalid",
-      message: `Cannot continue at cursor ${JSON.stringify(cursor.slice(0, 100))}: use the nextCursor of the page before`,
+      message: `Cannot continue at cursor ${JSON.stringify(cursor.slice(0, 100))}: use nextCursor of the previous page`,
     });
   return Object.fromEntries(parts.map((part) => [part?.[1] ?? "", Number(part?.[2])]));
 }

@@ -26,7 +26,7 @@ describe("briefSchema()", () => {
     });
   });
 
-  it("drops common descriptions and what choices and defaults imply", () => {
+  it("drops common descriptions and whatever choices and defaults imply", () => {
     const since = { type: "string", default: "5m", description: "how far back to look: 5m, 2h, 7d" };
     const agent = { type: "string", description: "agent id or host name: its own spans" };
     const by = { type: "string", enum: ["route", "peer"] };

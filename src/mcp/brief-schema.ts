@@ -1,6 +1,6 @@
 import { commonInputs } from "../tools/index.ts";
 
-/** Keywords that a model does not need to call a tool: a call is checked against the full schema, and the error names what was wrong. */
+/** Keywords that a model does not need: calls are validated against the full schema, and the error names the problem. */
 const omittedKeywords: ReadonlySet<string> = new Set([
   "$schema",
   "additionalProperties",
@@ -11,19 +11,19 @@ const omittedKeywords: ReadonlySet<string> = new Set([
   "pattern",
 ]);
 
-/** Descriptions that `briefSchema` drops from every tool, for the server's instructions to state once. */
+/** Descriptions that `briefSchema` drops from every tool; the server's instructions state them once. */
 export const commonInstructions = Object.entries(commonInputs)
   .map(([name, description]) => `\`${name}\`: ${description}.`)
   .join(" ");
 
-/** The schema without bounds and common descriptions: the list of tools takes part of a model's context in every turn. */
+/** The schema without bounds and common descriptions, because the tool list occupies the model's context in every turn. */
 export function briefSchema(schema: Readonly<Record<string, unknown>>): Record<string, unknown> {
   const kept = Object.entries(schema).filter(([keyword, value]) => {
     if (omittedKeywords.has(keyword)) return false;
-    // Choices imply their type, and a default of false adds nothing to an optional switch.
+    // Choices imply the type, and a default of false adds nothing to an optional switch.
     return !(keyword === "type" && "enum" in schema) && !(keyword === "default" && value === false);
   });
-  // Below `properties` the keys are names of fields, which may look like keywords.
+  // Keys of `properties` are field names, which may equal keywords.
   return Object.fromEntries(
     kept.map(([keyword, value]) => [keyword, keyword === "properties" ? briefProperties(value) : briefValue(value)]),
   );

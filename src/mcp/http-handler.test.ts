@@ -9,7 +9,7 @@ const backend: SampleBackend = { calls: [] };
 let server: Server;
 let url: URL;
 
-/** As the colony's port does it. */
+/** Serves requests like the colony's port. */
 async function answer(incoming: IncomingMessage, outgoing: ServerResponse): Promise<void> {
   const abort = new AbortController();
   outgoing.on("close", () => abort.abort());
@@ -64,7 +64,7 @@ describe.each(["legacy", "auto"] as const)("handleMcpRequest() with the official
     return client;
   }
 
-  it("lists the tools that read, and calls one", async () => {
+  it("lists read-only tools, and calls one", async () => {
     const client = await connected();
     expect(client.getServerVersion()).toMatchObject({ name: "coral", version: "1.2.3" });
     expect(client.getInstructions()).toContain("coral_query_summary");
@@ -77,7 +77,7 @@ describe.each(["legacy", "auto"] as const)("handleMcpRequest() with the official
     await client.close();
   });
 
-  it("answers a failure and a wrong input as a tool error that the model can read", async () => {
+  it("returns failures and invalid input as tool errors that the model can read", async () => {
     const client = await connected();
     const failed = await client.callTool({ name: "coral_echo_text", arguments: { text: "fail" } });
     expect(failed).toMatchObject({ isError: true, content: [{ type: "text", text: 'Cannot find "fail": there is none' }] });
@@ -89,26 +89,26 @@ describe.each(["legacy", "auto"] as const)("handleMcpRequest() with the official
     await client.close();
   });
 
-  it("puts what is missing first, and bounds the text", async () => {
+  it("puts completeness notes first, and bounds the text", async () => {
     const client = await connected();
     const partly = await client.callTool({ name: "coral_echo_text", arguments: { text: "partly" } });
     expect(partly.content).toMatchObject([{ text: expect.stringMatching(/^Incomplete: web-1 is silent\n\{/) }]);
     const long = await client.callTool({ name: "coral_echo_text", arguments: { text: "x", times: 90_000 } });
     const [content] = long.content as { text: string }[];
     expect(content?.text.length).toBeLessThan(24_200);
-    expect(content?.text).toMatch(/^Cut: echoed did not fit; narrow the question\n/);
+    expect(content?.text).toMatch(/^Cut: echoed did not fit; narrow the request\n/);
     expect(JSON.stringify(long.structuredContent).length).toBeLessThan(24_000);
     await client.close();
   });
 
-  it("ends a call that the client gives up", async () => {
+  it("aborts a call that the client cancels", async () => {
     const client = await connected();
     const abort = new AbortController();
     const call = client.callTool({ name: "coral_wait_forever", arguments: {} }, { signal: abort.signal });
     await vi.waitFor(() => expect(backend.calls).toEqual(["waiting"]));
     abort.abort();
     await expect(call).rejects.toThrow();
-    // Without sessions a cancellation of the older versions cannot name its call: only the closed connection ends it.
+    // Without sessions, a cancellation in older versions cannot name its call: only closing the connection aborts it.
     if (mode === "auto") await vi.waitFor(() => expect(backend.calls).toEqual(["waiting", "cancelled"]));
     await client.close();
   });
@@ -126,17 +126,17 @@ describe("handleMcpRequest()", () => {
     expect(listed.result.tools).toHaveLength(2);
   });
 
-  it("answers GET and DELETE with 405", async () => {
+  it("rejects GET and DELETE with 405", async () => {
     expect((await fetch(url, { headers: { accept } })).status).toBe(405);
     expect((await fetch(url, { method: "DELETE" })).status).toBe(405);
   });
 
   it.each([
-    ["no JSON", "{", 400],
-    ["no request", "[1, 2]", 400],
+    ["not JSON", "{", 400],
+    ["not a request", "[1, 2]", 400],
     ["an empty body", "", 400],
     ["an oversized body", `{"jsonrpc":"2.0","id":1,"method":"${"x".repeat(1_100_000)}"}`, 413],
-  ])("refuses %s", async (_name, body, status) => {
+  ])("rejects %s", async (_name, body, status) => {
     const response = await post(body);
     expect(response.status).toBe(status);
     expect(backend.calls).toEqual([]);

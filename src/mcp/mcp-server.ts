@@ -3,7 +3,7 @@ import { commonInstructions } from "./brief-schema.ts";
 import { failedAnswer, toolAnswer } from "./tool-answer.ts";
 import { callToolName, listedTools, searchToolName, searchTools } from "./tool-catalog.ts";
 
-/** A tool as MCP shows it. */
+/** A tool in MCP's terms. */
 export interface McpTool {
   name: string;
   title: string;
@@ -14,16 +14,16 @@ export interface McpTool {
 
 export interface McpServerOptions {
   version: string;
-  /** All that may be called. Asked for each list and call, so that tools may come and go. */
+  /** The callable tools. Read for each list and call, so that tools may change. */
   listTools: () => Promise<readonly McpTool[]>;
   /** Throws a CoralError when the call fails. */
   callTool: (name: string, input: Record<string, unknown>, signal: AbortSignal) => Promise<Record<string, unknown>>;
 }
 
 const instructions =
-  "Coral observes the hosts and services of one application. Start with coral_query_summary; dig with requests, traces, logs, host and SQL. " +
-  `Each result has \`completeness\`: what it could not see. Say so when you conclude from an incomplete one. ` +
-  `A long result has \`nextCursor\`: repeat the call with it as \`cursor\` for the next page. In inputs ${commonInstructions}`;
+  "Coral observes the hosts and services of one application. Start with coral_query_summary; drill down with requests, traces, logs, host and SQL. " +
+  `Each result has \`completeness\`: the data it lacks. Mention it when you conclude from an incomplete result. ` +
+  `A long result has \`nextCursor\`: repeat the call with it as \`cursor\` to get the next page. In inputs ${commonInstructions}`;
 
 /** A server for one connection or one request, of any protocol version that the library speaks. */
 export function createMcpServer({ version, listTools, callTool }: McpServerOptions): Server {
@@ -53,7 +53,7 @@ interface WantedCall {
   cursor?: string | undefined;
 }
 
-/** The tool itself, also when it is called by way of coral_call_tool. No tool has an input `cursor` of its own. */
+/** Resolves a call, directly or through coral_call_tool. No tool has its own input `cursor`. */
 function wantedCall(name: string, { cursor, ...input }: Record<string, unknown>): WantedCall {
   const page = cursor === undefined || cursor === null || cursor === "" ? undefined : String(cursor);
   if (name !== callToolName) return { name, input, cursor: page };
@@ -62,7 +62,7 @@ function wantedCall(name: string, { cursor, ...input }: Record<string, unknown>)
   return { name: String(input["name"] ?? ""), input: rest, cursor: page ?? (innerCursor === undefined ? undefined : String(innerCursor)) };
 }
 
-/** Output schemas are left out: they would take four times the room of all the rest in a model's context. */
+/** Omits output schemas, which would take four times the size of everything else in a model's context. */
 function wireTool({ name, title, description, changes, inputSchema }: McpTool): WireTool {
   return {
     name,

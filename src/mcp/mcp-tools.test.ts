@@ -13,7 +13,7 @@ describe("the tools of a colony over MCP", () => {
     expect(listed.map(({ name }) => name)).toEqual(expect.arrayContaining(["coral_query_summary", searchToolName, callToolName]));
   });
 
-  it("do not include those for administrators, whatever the caller's permission", () => {
+  it("exclude tools for administrators, whatever the caller's permission", () => {
     const names = mcpTools(colonyTools, "admin").map(({ name }) => name);
     expect(names).toContain("coral_agent_exec");
     for (const name of ["coral_decide_approval", "coral_list_audit", "coral_get_audit", "coral_create_token", "coral_revoke_agent"]) {
@@ -28,13 +28,13 @@ describe("the tools of a colony over MCP", () => {
     ["list the agents", "coral_list_agents"],
     ["tcp connections", "coral_query_connections"],
     ["what happened: events", "coral_list_events"],
-  ])("are found by words: %s", (query, name) => {
+  ])("are found by keywords: %s", (query, name) => {
     const { tools } = searchTools(mcpTools(colonyTools), query) as { tools: { name: string; inputSchema: unknown }[] };
     expect(tools[0]).toMatchObject({ name, inputSchema: { type: "object" } });
     expect(tools.length).toBeLessThanOrEqual(5);
   });
 
-  it("are all named when no word fits", () => {
+  it("are all listed when no keyword matches", () => {
     const { tools } = searchTools(mcpTools(colonyTools), "xyzzy") as { tools: unknown[] };
     expect(tools).toHaveLength(mcpTools(colonyTools).length);
     expect(tokensOf(tools)).toBeLessThan(1_000);

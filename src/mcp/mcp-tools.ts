@@ -2,12 +2,12 @@ import { listTools, type Permission, permits, type Tool, type ToolListEntry } fr
 import { briefSchema } from "./brief-schema.ts";
 import type { McpTool } from "./mcp-server.ts";
 
-/** The tools that MCP offers: those that read, unless the caller has more permission. */
+/** Tools that MCP offers: read-only ones, unless the caller has more permission. */
 export function mcpTools<Backend>(tools: readonly Tool<Backend>[], permission: Permission = "read"): McpTool[] {
   return briefTools(listTools(tools, permission).filter((tool) => isForModels(tool, true)));
 }
 
-/** Tools for administrators are for people: with them a model could approve its own command, read the audit, or create itself a token. */
+/** Administrative tools are for people only: with them a model could approve its own command, read the audit, or create a token. */
 export function isForModels({ permission }: Pick<ToolListEntry, "permission">, allowsChanges: boolean): boolean {
   return permission === "read" || (allowsChanges && !permits(permission, "admin"));
 }

@@ -2,7 +2,7 @@ import * as z from "zod";
 import { CoralError } from "../base/errors.ts";
 import { completenessOf, defineTool, type Tool } from "../tools/index.ts";
 
-/** Counts what reached it. */
+/** Counts calls. */
 export interface SampleBackend {
   calls: string[];
 }
@@ -13,7 +13,7 @@ export const sampleTools: readonly Tool<SampleBackend>[] = [
   defineTool({
     name: "coral_echo_text",
     title: "Echo",
-    description: "Says it again.",
+    description: "Echoes the text.",
     input: z.object({ text: z.string().min(1), times: z.int().min(1).max(100_000).default(1) }),
     output,
     permission: "read",

@@ -1,4 +1,4 @@
-/** A proxy as `coral mcp proxy` runs it, against the tools API at DAEMON_URL. */
+/** Runs a proxy like `coral mcp proxy`, against the tools API at DAEMON_URL. */
 
 import { CoralError } from "../base/errors.ts";
 import type { ToolListEntry } from "../tools/index.ts";

@@ -17,7 +17,7 @@ let daemon: Server;
 let port = 0;
 const backend: SampleBackend = { calls: [] };
 
-/** The part of a daemon's HTTP API that the proxy uses. */
+/** Fakes the part of a daemon's HTTP API that the proxy uses. */
 async function startDaemon(): Promise<void> {
   daemon = createServer((request, response) => {
     void (async () => {
@@ -90,7 +90,7 @@ describe("runMcpProxy()", () => {
     await more.close();
   });
 
-  it("answers while the daemon is not running, and recovers when it is back", async () => {
+  it("responds while the daemon is not running, and recovers when it returns", async () => {
     await stopDaemon();
     const client = await connected("legacy");
     const { tools } = await client.listTools();
@@ -104,7 +104,7 @@ describe("runMcpProxy()", () => {
     await client.close();
   });
 
-  it("writes nothing but protocol to stdout, and ends with its stdin", async () => {
+  it("writes only protocol messages to stdout, and exits when stdin closes", async () => {
     const child = spawn(process.execPath, [script], { env: { ...process.env, ...environment() }, stdio: "pipe" });
     const output: string[] = [];
     const errors: string[] = [];

@@ -12,19 +12,19 @@ export interface McpProxyOptions {
   /** `POST /v1/tools/<name>` of the daemon. */
   callTool: (name: string, input: Record<string, unknown>, signal: AbortSignal) => Promise<Record<string, unknown>>;
   stdin: Readable;
-  /** Carries protocol messages and nothing else. */
+  /** Protocol messages only. */
   stdout: Writable;
   signal: AbortSignal;
-  /** Offer also tools that change something. Default false. */
+  /** Also offer tools that make changes. Default false. */
   allowChanges?: boolean;
-  /** Problems of the transport; for stderr. */
+  /** Reports transport problems, for stderr. */
   onError?: (error: Error) => void;
 }
 
-/** What one message from the client may take. */
+/** Maximum size of a message from the client. */
 const messageMaxBytes = 4 * 1024 ** 2;
 
-/** MCP over stdio for one assistant, forwarded to the daemon call by call. Resolves when stdin ends or `signal` aborts. */
+/** Serves MCP over stdio for one assistant and forwards each call to the daemon. Resolves when stdin ends or `signal` aborts. */
 export async function runMcpProxy(options: McpProxyOptions): Promise<void> {
   const { stdin, stdout, signal, version, onError } = options;
   const factory = () =>
@@ -42,7 +42,7 @@ export async function runMcpProxy(options: McpProxyOptions): Promise<void> {
   }
 }
 
-/** Lists the tools of this build while the daemon is not running: a client lists tools once at its start, and would show none until restarted. */
+/** Falls back to the tools of this build while the daemon is not running: clients list tools only at start, and would show none until restarted. */
 async function offeredTools({ listTools, signal, allowChanges }: McpProxyOptions): Promise<readonly McpTool[]> {
   try {
     const tools = await listTools(signal);
@@ -64,12 +64,12 @@ async function forward(
   } catch (error) {
     const problem = CoralError.from(error);
     if (problem.code !== "unavailable" || problem.message.includes("coral ")) throw problem;
-    const message = `${problem.message}; start the colony with coral up or coral colony start and ask again`;
+    const message = `${problem.message}; start the colony with coral up or coral colony start and retry`;
     throw new CoralError({ code: "unavailable", message, cause: problem, details: problem.details });
   }
 }
 
-/** Detects that the client has exited: it closes our stdin, or our stdout breaks. */
+/** Detects that the client exited: stdin closes, or writing to stdout fails (EPIPE). */
 function ended(stdin: Readable, stdout: Writable, signal: AbortSignal): Promise<void> {
   return new Promise((resolve) => {
     const done = (): void => resolve();

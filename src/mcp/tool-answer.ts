@@ -3,7 +3,7 @@ import { CoralError } from "../base/errors.ts";
 import type { Completeness } from "../tools/index.ts";
 import { type BoundOptions, boundResult } from "./bound-result.ts";
 
-/** The bounded result as structured content, and as text for clients that read nothing else: what is missing first, then the JSON. */
+/** The bounded result as structured content, and as text for other clients: completeness notes first, then the JSON. */
 export function toolAnswer(result: Record<string, unknown>, options: BoundOptions): CallToolResult {
   const bounded = boundResult(result, options);
   const { nextCursor } = bounded;
@@ -19,11 +19,11 @@ function missingText(completeness: unknown): string {
 
 function cutText({ cut, nextCursor }: { cut: string; nextCursor?: string }): string {
   if (cut === "") return "";
-  const fix = nextCursor === undefined ? "narrow the question" : `for the rest, repeat the call with cursor "${nextCursor}", or narrow it`;
+  const fix = nextCursor === undefined ? "narrow the request" : `for the rest, repeat the call with cursor "${nextCursor}", or narrow it`;
   return `Cut: ${cut}; ${fix}\n`;
 }
 
-/** A failed call is an answer to the model, which can then mend its input, and not a failure of the protocol. */
+/** Returns a failed call as a tool result, not as a protocol error, so that the model can correct its input. */
 export function failedAnswer(error: unknown): CallToolResult {
   const { code, message } = CoralError.from(error);
   return { content: [{ type: "text", text: message }], structuredContent: { error: { code, message } }, isError: true };

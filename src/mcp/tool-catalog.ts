@@ -1,14 +1,14 @@
 /**
- * What a client lists at its start is in a model's context for the whole conversation. When all tools together are too long for that, the list has those that most
- * questions need, and two by which a model finds and calls the others. Every tool can be called by its own name, listed or not.
+ * Selects the tools to list. The list stays in a model's context for the whole conversation, so when all tools exceed the budget it
+ * contains the most useful ones and two tools that find and call the others. Every tool can be called by name, listed or not.
  */
 
 import type { McpTool } from "./mcp-server.ts";
 
-/** Of JSON: about 2,900 tokens. */
+/** Budget in characters of JSON, about 2,900 tokens. */
 const maxListLength = 11_600;
 
-/** Listed as far as there is room, the first ones first: what is wrong, where, the evidence, and the means to look further. */
+/** Priority order of listing, as far as the budget allows: what is wrong, where, the evidence, and tools to look further. */
 const essential: readonly string[] = [
   "coral_query_summary",
   "coral_diagnose",
@@ -44,7 +44,7 @@ const callTool: McpTool = {
   name: callToolName,
   title: "Call a tool",
   description: "Call any tool that coral_search_tools found.",
-  // It may be one that changes something.
+  // The called tool may make changes.
   changes: true,
   inputSchema: {
     type: "object",
@@ -53,7 +53,7 @@ const callTool: McpTool = {
   },
 };
 
-/** What is listed. */
+/** The listed tools. */
 export function listedTools(tools: readonly McpTool[]): readonly McpTool[] {
   if (lengthOf(tools) <= maxListLength) return tools;
   const pair = [searchTool, { ...callTool, changes: tools.some(({ changes }) => changes) }];
@@ -67,7 +67,7 @@ export function listedTools(tools: readonly McpTool[]): readonly McpTool[] {
   return [...some, ...pair];
 }
 
-/** As it is sent, with the annotations of each tool. */
+/** Size on the wire, including annotations. */
 function lengthOf(tools: McpTool | readonly McpTool[]): number {
   const annotationsLength = 45;
   return JSON.stringify(tools).length + annotationsLength * (Array.isArray(tools) ? tools.length : 1);
@@ -87,7 +87,7 @@ export function searchTools(tools: readonly McpTool[], query: string): Record<st
   };
 }
 
-/** A word in the name counts most, then in the title, then anywhere. A plural finds its singular. */
+/** Scores a tool: a keyword in the name counts most, then in the title, then anywhere. Plurals match their singular. */
 function scoreOf({ name, title, description, inputSchema }: McpTool, words: readonly string[]): number {
   const anywhere = `${description} ${JSON.stringify(inputSchema)}`.toLowerCase();
   return words

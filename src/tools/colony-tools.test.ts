@@ -18,7 +18,7 @@ async function call<T>(name: string, input: unknown, colony: Partial<ColonyBacke
 const messages = (answer: Answer<unknown>): string[] => answer.completeness.notes.map((note) => note.message);
 
 describe("colonyTools", () => {
-  it("are these to who may read", () => {
+  it("offers these to callers with the permission read", () => {
     expect(listTools(colonyTools, "read").map((tool) => tool.name)).toEqual([
       "coral_get_status",
       "coral_list_agents",
@@ -65,7 +65,7 @@ describe("colonyTools", () => {
 });
 
 describe("coral_get_status", () => {
-  it("mentions open incidents, and is quiet without", async () => {
+  it("mentions open incidents, and nothing when there are none", async () => {
     const symptoms = [{ service: "api", measure: "down", now: null }];
     const incident = { number: 7, severity: "critical", startedMs: 0, endedMs: 60_000, symptoms, cause: null } as unknown as Incident;
     const answer = await call<ColonyStatus>("coral_get_status", {}, { incidents: async () => ({ incidents: [incident], open: 1 }) });
@@ -73,7 +73,7 @@ describe("coral_get_status", () => {
     expect(await call<ColonyStatus>("coral_get_status", {}, {})).not.toHaveProperty("incidents");
   });
 
-  it("counts agents by health and shows each host now, the worst first", async () => {
+  it("counts agents by health and shows each host's current values, worst first", async () => {
     const answer = await call<ColonyStatus>(
       "coral_get_status",
       {},
@@ -143,8 +143,8 @@ describe("coral_get_status", () => {
     );
     expect(answer.warnings.map((warning) => [warning.kind, warning.message])).toEqual([
       ["store-write", "Cannot store rows: no space left"],
-      ["store-damaged", "Cannot read a part of the store: bad checksum"],
-      ["disk-full", "The file system of the colony's store has 1.00 KiB left"],
+      ["store-damaged", "Cannot read part of the store: bad checksum"],
+      ["disk-full", "The file system of the colony's store has 1.00 KiB free"],
       ["store-near-limit", "The store holds 96 B of 100 B: the oldest rows are pruned before their retention ends"],
       ["duplicate-agent", "Agent id x is used by 2 hosts: one, two"],
       ["clock-difference", "The clock of a.example.org is 1m 5s behind the colony's"],
@@ -154,13 +154,13 @@ describe("coral_get_status", () => {
     ]);
     for (const warning of answer.warnings) expect(warning.fix).not.toBe("");
     expect(answer.warnings.slice(-3).map(({ fix }) => fix)).toEqual([
-      expect.stringContaining("the agent's retention"),
+      expect.stringContaining("prune unpulled rows after their retention"),
       expect.stringContaining("Free space on a.example.org"),
       expect.stringContaining("the colony's disk"),
     ]);
   });
 
-  it("shows an agent whose answers come slowly, with the figures", async () => {
+  it("shows an agent with a slow link, with the figures", async () => {
     const link = { isSlow: true, pullMs: 2_300, pullBytes: 18_432, bytesPerSecond: 8_014 };
     const answer = await call<ColonyStatus>("coral_get_status", {}, { agents: async () => [agentOf("a", { link }), agentOf("b")] });
     expect(answer.agents).toMatchObject({ healthy: 2, slow: 1 });
@@ -170,7 +170,7 @@ describe("coral_get_status", () => {
     ]);
     expect(answer.warnings.map(({ kind, message }) => [kind, message])).toContainEqual([
       "agent-slow",
-      "a.example.org answers slowly: 18.0 KiB took 2s (64 kbit/s, mean of the last pulls), so its newest rows come late",
+      "The link to a.example.org is slow: 18.0 KiB took 2s (64 kbit/s, mean of the last pulls); its newest rows arrive late",
     ]);
   });
 
@@ -215,7 +215,7 @@ describe("coral_get_status", () => {
     ]);
   });
 
-  it("counts an agent once that restarted in a new home on its host", async () => {
+  it("counts an agent once after it restarted with a new home on the same host", async () => {
     const host = { hostname: "vm", machineId: "m1" };
     const before = agentOf("vm-1", { ...host, connected: false, health: "unhealthy", lastContactAt: "2026-01-02T00:00:00.000Z" });
     const after = agentOf("vm-2", { ...host, firstSeenAt: "2026-01-02T00:00:05.000Z" });
@@ -256,7 +256,7 @@ describe("coral_get_status", () => {
 describe("coral_list_agents", () => {
   const agents = async () => [agentOf("web-2"), agentOf("web-1"), agentOf("db-1", { health: "degraded" })];
 
-  it("sorts, filters and cuts", async () => {
+  it("sorts, filters and truncates", async () => {
     const all = await call<AgentList>("coral_list_agents", {}, { agents });
     expect(all.agents.map((agent) => agent.agentId)).toEqual(["db-1", "web-1", "web-2"]);
     expect(all.agents[0]?.details).toBeUndefined();
@@ -270,7 +270,7 @@ describe("coral_list_agents", () => {
 });
 
 describe("coral_query_host", () => {
-  it("reports the busiest hosts, and notes how many are not shown", async () => {
+  it("shows the busiest hosts, and notes how many are not shown", async () => {
     const host = vi.fn<ColonyBackend["host"]>((request, callContext) => colonyOf().host(request, callContext));
     const now = (agentId: string, cpuBusyRatio: number) => ({
       agentId,
@@ -295,7 +295,7 @@ describe("coral_query_host", () => {
     expect(messages(answer)).toEqual(["1 of 2 hosts are shown; name one with agent, or raise limit"]);
   });
 
-  it("reports one host by name, with findings and losses", async () => {
+  it("shows one host by name, with findings and losses", async () => {
     const losses = vi.fn<ColonyBackend["losses"]>(async () => [{ agentId: "web-1", signal: "host", rows: 4, reason: "pruned", at: "" }]);
     const answer = await call<HostQueryResult>(
       "coral_query_host",
@@ -332,7 +332,7 @@ describe("coral_query_host", () => {
 describe("coral_query_sql", () => {
   const result = { columns: [{ name: "n", type: "BIGINT" }], rows: [[1]], truncated: false, elapsedMs: 1, views: ["host_1m"] };
 
-  it("passes limits on and notes what the views miss", async () => {
+  it("passes limits on and notes gaps in the views", async () => {
     const sql = vi.fn<ColonyBackend["sql"]>(async () => result);
     const losses = vi.fn<ColonyBackend["losses"]>(async () => []);
     const answer = await call(
@@ -345,7 +345,7 @@ describe("coral_query_sql", () => {
     expect(answer).toMatchObject({ rows: [[1]], completeness: { complete: false } });
   });
 
-  it("notes a cut result, and no agents when no view was read", async () => {
+  it("notes a truncated result, and no missing agents when no view was read", async () => {
     const answer = await call(
       "coral_query_sql",
       { sql: "SELECT 1" },
@@ -356,7 +356,7 @@ describe("coral_query_sql", () => {
 });
 
 describe("coral_list_events", () => {
-  it("reads one more than requested, to know whether there are more", async () => {
+  it("reads one more than requested, to detect whether there are more", async () => {
     const event = {
       at: "2026-01-01T00:00:00.000Z",
       kind: "agent-joined",
@@ -394,7 +394,7 @@ describe("the token tools", () => {
     token: "coral_join_x",
   };
 
-  it("make tokens with safe defaults", async () => {
+  it("create tokens with safe defaults", async () => {
     const createToken = vi.fn<ColonyBackend["createToken"]>(async () => made);
     expect(await call("coral_create_token", { kind: "join" }, { createToken })).toMatchObject({ token: "coral_join_x" });
     expect(createToken).toHaveBeenLastCalledWith({ kind: "join", name: "", permission: null, validForMs: 86_400_000, uses: 1 }, context);
@@ -411,7 +411,7 @@ describe("the token tools", () => {
   it("list and revoke", async () => {
     const { token: _secret, ...info } = made;
     expect(await call("coral_list_tokens", {}, { tokens: async () => [info] })).toMatchObject({ tokens: [{ tokenId: "t1" }] });
-    // A secret that slipped into a list is not passed on.
+    // A secret that reached the list by mistake is stripped by the schema.
     expect(JSON.stringify(await call("coral_list_tokens", {}, { tokens: async () => [made] }))).not.toContain("coral_join_x");
     expect(
       await call("coral_revoke_token", { tokenId: "t1" }, { revokeToken: async (tokenId) => ({ tokenId, revokedAt: "now" }) }),

@@ -83,5 +83,5 @@ export const colonyTools = [
 
 type ColonyTool = (typeof colonyTools)[number];
 
-/** What a call of the named tool answers. */
+/** Result type of the named tool. */
 export type ToolAnswer<Name extends ColonyTool["name"]> = Awaited<ReturnType<Extract<ColonyTool, { name: Name }>["call"]>>;

@@ -1,6 +1,6 @@
 /**
- * Every operation of Coral, defined once: schemas, permission and handler against `ColonyBackend`. No `node:` imports here: the room also
- * runs in the script sandbox and the browser. The CLI takes types only, so that it loads no schema library.
+ * Every operation of Coral, defined once: schemas, permission and handler against `ColonyBackend`. No `node:` imports, so that the
+ * room also runs outside of Node. The CLI imports types only, so that it loads no schema library.
  *
  * @module
  */

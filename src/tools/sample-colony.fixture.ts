@@ -1,4 +1,4 @@
-/** A colony of made-up facts, for tests of the tools. */
+/** A colony backend with made-up facts, for tests of the tools. */
 
 import type { EdgeEnd, EdgeFact, NetworkFacts } from "../model/edges.ts";
 import type { HostFacts, HostMetric } from "../model/host.ts";
@@ -48,7 +48,7 @@ const metricOf = (avg: number | null, pointCount: number): HostMetric => ({
   points: Array.from({ length: pointCount }, () => avg),
 });
 
-/** A host at ease. */
+/** An idle host. */
 export function hostFactsOf(agentId: string, more: Partial<HostFacts> = {}, pointCount = 0): HostFacts {
   const metric = (avg: number | null): HostMetric => metricOf(avg, pointCount);
   return {
@@ -188,7 +188,7 @@ export function networkOf(edges: EdgeFact[], more: Partial<NetworkFacts> = {}): 
   return { edges, windowMs: 3_600_000, cutEdges: 0, skippedConnections: 0, skippedAgentIds: [], unsettledConnections: 0, ...more };
 }
 
-/** Two healthy hosts; what a test cares about is put over it. */
+/** Two healthy hosts; a test overrides what it needs. */
 export function colonyOf(more: Partial<ColonyBackend> = {}): ColonyBackend {
   const refuse = (): Promise<never> => Promise.reject(new Error("not expected in this test"));
   return {

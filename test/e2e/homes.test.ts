@@ -136,7 +136,7 @@ describe("other users", () => {
       stdio: ["ignore", "pipe", "pipe"],
     });
     await using up = new DaemonProcess("coral up as nobody", child);
-    await up.waitForOutput(/Ctrl-C ends it\.\n/);
+    await up.waitForOutput(/Press Ctrl-C to stop\.\n/);
     expect(up.output).toMatch(/Not available here:\n +! ebpf: .*CAP_BPF.*run as root/);
     expect(up.output).toMatch(/agents +1 healthy/);
     const status = await runCoralAs(nobody, ["agent", "status"], home.path);

@@ -53,14 +53,14 @@ describe("coral up", () => {
     await waitFor("its pid file", () => existsSync(agentPaths(home.path).pidFile));
     expect(await first.kill("SIGINT")).toEqual({ code: 0, signal: null });
     await using second = startUp(home.path);
-    await second.waitForOutput(/Ctrl-C ends it\.\n/);
+    await second.waitForOutput(/Press Ctrl-C to stop\.\n/);
     expect(await second.kill("SIGINT")).toEqual({ code: 0, signal: null });
   });
 
   it("prints its addresses, the observed resources and three working commands; SIGINT ends it with 0 and keeps the stored data", async () => {
     await using home = makeTestHome();
     await using up = startUp(home.path);
-    await up.waitForOutput(/Ctrl-C ends it\.\n/);
+    await up.waitForOutput(/Press Ctrl-C to stop\.\n/);
     const { output } = up;
     expect(output).toMatch(/^Coral is running: a colony and an agent on this machine\n/);
     const colony = /^ +colony +https:\/\/(127\.0\.0\.1:\d+)$/m.exec(output)?.[1];
@@ -83,7 +83,7 @@ describe("coral up", () => {
     expect(Number(before.rows[0][0])).toBeGreaterThan(0);
 
     expect(await up.kill("SIGINT")).toEqual({ code: 0, signal: null });
-    expect(up.output).toContain("coral has stopped; stored data stays");
+    expect(up.output).toContain("coral stopped; stored data is kept");
     const [colonyId = ""] = await listLocalColonies(home.path);
     // A clean shutdown leaves all data in the database file, and no pid file.
     for (const { databaseFile, socketFile, pidFile } of [colonyPaths(home.path, colonyId), agentPaths(home.path)]) {
@@ -103,7 +103,7 @@ describe("coral up", () => {
     const env = { CORAL_COLONY_LISTEN: `127.0.0.1:${taken.port}`, CORAL_AGENT_LISTEN: `127.0.0.1:${agentTaken.port}` };
     {
       await using up = startUp(home.path, [], env);
-      await up.waitForOutput(/Ctrl-C ends it\.\n/);
+      await up.waitForOutput(/Press Ctrl-C to stop\.\n/);
       const port = Number(/colony +https:\/\/127\.0\.0\.1:(\d+)/.exec(up.output)?.[1]);
       expect(port).toBeGreaterThan(taken.port);
       expect(port).toBeLessThanOrEqual(taken.port + 50);

@@ -42,7 +42,7 @@ describe("coral query host", () => {
   it("shows every resource of this machine, and everything with -o wide", async () => {
     const { code, stdout, stderr } = await coral("query", "host");
     expect(code).toBe(0);
-    expect(stderr).toMatch(/^note: \S+ joined at \S+ UTC: nothing is known of it before\n$/);
+    expect(stderr).toMatch(/^note: \S+ joined at \S+ UTC: no data before that\n$/);
     expect(stdout).toMatch(new RegExp(`^${hostname()} +${agent.agentId} · healthy · \\d+ cores? · up `));
     for (const line of [
       /^ {2}cpu +\d/m,

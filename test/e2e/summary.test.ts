@@ -113,7 +113,7 @@ describe("a program that sends spans", () => {
     expect(list.stdout).toContain("1.1 ← 1.0 (cache off)");
     expect(list.stdout).toMatch(/worse +GET \/prices\/\{id\} +errors +0% +25%/);
     const page = await runCoral(["query", "summary", service, "--since", "1m"], { home: home.path });
-    expect(page.stdout).toContain("BY SPANS");
+    expect(page.stdout).toContain("FROM SPANS");
     expect(page.stdout).toContain("worse since 1.1 was deployed");
     expect(page.stdout).toMatch(/coral query deployments lambda-prices/);
     const all = await runCoral(["query", "summary"], { home: home.path });

@@ -134,7 +134,7 @@ describe("coral exec", () => {
     const ran = await coral(["exec", "--all", "echo hi"]);
     expect(ran.code).toBe(0);
     expect(ran.stdout.split("\n").sort()).toEqual(["", "database-1 | hi from database-1", "web-1      | hi from web-1"]);
-    expect(ran.stderr).toBe("2 of 2 agents ended with exit 0\n");
+    expect(ran.stderr).toBe("2 of 2 agents succeeded\n");
     const failed = await coral(["exec", "--agent", "web-1", "--agent", "database-1", "fail"]);
     expect(failed.code).toBe(1);
     expect(failed.stderr).toContain("web-1      | no good\n");

@@ -206,7 +206,7 @@ describe("coral connect", () => {
     const connected = await coral(`connect db:5432 --credentials-file ${given}`);
     expect(connected).toMatchObject({
       code: 0,
-      stdout: expect.stringContaining('Database: postgres 15.1 as "coral_ro"; it cannot write\n'),
+      stdout: expect.stringContaining('Database: postgres 15.1 as "coral_ro", read-only\n'),
     });
     expect(statSync(kept).mode & 0o777).toBe(0o600);
     rmSync(given);

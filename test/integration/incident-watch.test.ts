@@ -108,8 +108,8 @@ it("opens one incident for two entry services of one slow database, with the dia
 
   const events = await queryEvents(stored.store, { nowMs: now.ms, sinceMs: 3_600_000, limit: 100 });
   const severities = (part: string) => new Set(events.filter(({ message }) => message.includes(part)).map(({ severity }) => severity));
-  expect(severities("all indicators are back")).toEqual(new Set(["info"]));
-  expect(severities("is back after")).toEqual(new Set(["info"]));
+  expect(severities("all indicators within limits")).toEqual(new Set(["info"]));
+  expect(severities("recovered after")).toEqual(new Set(["info"]));
 
   // As after a restart, when newer diagnoses have replaced its evidence.
   await stored.store.write((transaction) => transaction.run("DELETE FROM registry.evidence"));

@@ -4,17 +4,17 @@ import type { ManagedServiceList, ToolListEntry } from "../../tools/index.ts";
 import { askAgent, connectColony } from "../run/connection.ts";
 import { homeOf, type Invocation } from "../run/invocation.ts";
 
-/** A shell waits for this with the user's finger on the tab key. */
+/** The shell blocks on completion, so a slow daemon must not delay it. */
 const timeoutMs = 700;
 
-/** `coral __complete <kind>`: one name per line, and nothing on any failure. */
+/** `coral __complete <kind>`: prints one name per line, and nothing on failure. */
 export async function run(invocation: Invocation): Promise<void> {
   const signal = AbortSignal.any([invocation.io.signal, AbortSignal.timeout(timeoutMs)]);
   let names: string[];
   try {
     names = await namesOf({ ...invocation, io: { ...invocation.io, signal } });
   } catch {
-    // A completion must never print an error into the user's command line.
+    // An error would be printed into the command line that the user is typing.
     return;
   }
   const safe = names.filter((name) => /^[\w.@:/-]+$/.test(name) && escapeText(name) === name);

@@ -11,7 +11,7 @@ beforeEach(async () => {
 afterEach(() => world[Symbol.asyncDispose]());
 
 describe("start and stop", () => {
-  it("hand the flags to the runtime", async () => {
+  it("pass the flags to the runtime", async () => {
     await world.startColony();
     const runs: [string, RunOptions][] = [];
     const run = async (kind: string, options: RunOptions): Promise<void> => {
@@ -41,7 +41,7 @@ describe("start and stop", () => {
     expect((await world.coral("agent start -d -q", { runtime: { start } })).stderr).toBe("");
   });
 
-  it("stop prints the outcome; a daemon that was not running is not a failure", async () => {
+  it("stop prints the outcome, and succeeds when the daemon was not running", async () => {
     await world.startColony();
     const asked: unknown[] = [];
     const stop = (_kind: string, options: unknown) => {
@@ -67,7 +67,7 @@ describe("start and stop", () => {
 });
 
 describe("coral up", () => {
-  it("prints where it listens, what is missing and the first sight of the machine", async () => {
+  it("prints the endpoints, the gaps and an overview of the machine", async () => {
     const agent = await world.startAgent();
     const colony = await world.startColony();
     agent.replies.set("GET /v1/status", () => agentStatusAnswer());
@@ -102,12 +102,12 @@ describe("coral up", () => {
     expect(ran.stdout).toMatch(/CORAL_HOME=\S+ coral query summary +service health.*\n.* coral top .*\n.* coral query host web-2 /);
   });
 
-  it("ends cleanly when stopped before anything was seen", async () => {
+  it("exits cleanly when stopped before the first sample", async () => {
     const ran = await world.coral("up", {
       runtime: { run: (_kind, _options, onReady) => onReady?.({ endpoints: {}, degraded: [] }) ?? Promise.resolve() },
     });
     expect(ran.code).toBe(0);
-    expect(ran.stderr).toBe("coral has stopped; stored data stays\n");
+    expect(ran.stderr).toBe("coral stopped; stored data is kept\n");
   });
 });
 
@@ -157,7 +157,7 @@ describe("coral version", () => {
 
 describe("coral mcp config", () => {
   it.each(["claude-desktop", "cursor", "vscode", "codex", "claude-code"])(
-    "%s starts this program with this home and colony",
+    "prints a %s block that starts this program with this home and colony",
     async (client) => {
       await world.startColony();
       const ran = await world.coral(`mcp config ${client}`);
@@ -206,7 +206,7 @@ describe("coral config", () => {
     expect(ran.stderr).not.toContain("rubbish");
   });
 
-  it("validate prints every problem where editors find it", async () => {
+  it("validate prints every problem as file:line, for editors", async () => {
     const { writePrivateFile } = await import("../../config/index.ts");
     const file = `${world.home}/agent/agent.yaml`;
     await writePrivateFile(file, "log:\n  level: loud\nfoo: 1\n");
@@ -231,7 +231,7 @@ describe("coral config", () => {
     expect((await world.coral("config validate /nowhere.yaml")).code).toBe(4);
   });
 
-  it("view shows what applies, with the environment", async () => {
+  it("view shows the effective values, including the environment", async () => {
     const { stdout } = await world.coral("config view agent -o json", { env: { CORAL_LOG_LEVEL: "warn" } });
     expect(JSON.parse(stdout)).toMatchObject({
       home: world.home,

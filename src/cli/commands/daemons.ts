@@ -1,4 +1,4 @@
-/** Starting and stopping colony and agent, in the foreground and in the background. */
+/** Starts and stops colony and agent, in the foreground or the background. */
 
 import { CoralError } from "../../base/errors.ts";
 import { given } from "../../base/given.ts";
@@ -46,7 +46,7 @@ function stopTimeoutMs({ options }: Invocation): number {
   return options.durationMs("timeout") ?? defaultStopTimeoutMs;
 }
 
-/** The colony of this machine that the command is about. */
+/** The local colony that the command selects. */
 async function localColonyId(invocation: Invocation): Promise<string> {
   const target = await resolveColony(homeOf(invocation), invocation.colony);
   if (target.kind === "local") return target.colonyId;
@@ -64,7 +64,7 @@ async function namedColonyId(invocation: Invocation): Promise<string | undefined
   return contexts.find((context) => context.name === wanted)?.colonyId ?? wanted;
 }
 
-/** The daemon options on the command line. */
+/** Daemon options from the command line. */
 export function runOptionsOf(invocation: Invocation): RunOptions {
   const { options, logLevel } = invocation;
   const config = options.text("config");

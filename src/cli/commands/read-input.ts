@@ -3,12 +3,12 @@ import type { Invocation } from "../run/invocation.ts";
 
 const maxInputBytes = 16 * 1024 * 1024;
 
-/** `given`, or all of stdin when it is absent or `-`. */
+/** Returns `given`, or all of stdin when it is absent or `-`. */
 export function textOrStdin(invocation: Invocation, given: string | undefined, what: string): Promise<string> {
   return given === undefined || given === "-" ? readInput(invocation, what) : Promise.resolve(given);
 }
 
-/** All of stdin as text. Prints what it waits for when stdin is a terminal. */
+/** Reads all of stdin as text. On a terminal, first prints what it waits for. */
 export async function readInput(invocation: Invocation, what: string): Promise<string> {
   const { io, print } = invocation;
   if (io.stdin.isTTY) print.note(`reading ${what} from the terminal; end with Ctrl-D`);

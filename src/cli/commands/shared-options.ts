@@ -1,4 +1,4 @@
-/** Options of several commands that are not fields of a tool. */
+/** Options shared by several commands that are not fields of a tool. */
 
 import type { OptionSpec } from "../run/command-spec.ts";
 import { graphFormats, outputFormats, profileFormats } from "../run/output-format.ts";
@@ -34,7 +34,7 @@ export const listenOptions: readonly OptionSpec[] = [
   { name: "log-format", value: "format", description: "Format of log lines", choices: ["json", "text"] },
 ];
 
-/** Of daemons that run in the foreground or the background. */
+/** Options of daemons. */
 export const startOptions: readonly OptionSpec[] = [
   { name: "daemon", short: "d", description: "Run in the background; return when the daemon is ready" },
   { name: "config", value: "file", description: "Config file instead of the one under CORAL_HOME", completes: "files" },
@@ -42,10 +42,10 @@ export const startOptions: readonly OptionSpec[] = [
 ];
 
 export const stopOptions: readonly OptionSpec[] = [
-  { name: "timeout", value: "duration", description: "How long to wait for it to exit", default: "30s" },
+  { name: "timeout", value: "duration", description: "How long to wait for the process to exit", default: "30s" },
 ];
 
-/** Of a command that reads from one agent without a tool. */
+/** Options of commands that read from one agent without a tool. */
 export const agentOption: OptionSpec = {
   name: "agent",
   value: "agent",

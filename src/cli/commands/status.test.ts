@@ -41,7 +41,7 @@ describe("coral status", () => {
     expect((await world.coral("status -q", { terminal: 100 })).stderr).toBe("");
   });
 
-  it("is one line of facts for a colony without agents", async () => {
+  it("prints one line for a colony without agents", async () => {
     const warnings = [{ kind: "no-agents" as const, message: "No agent has joined", fix: "Start one" }];
     colony.tool(
       "coral_get_status",
@@ -52,7 +52,7 @@ describe("coral status", () => {
     expect(stdout).not.toContain("HOST");
   });
 
-  it("names the worst open incident in one line, and nothing when there is none", async () => {
+  it("names the worst open incident on one line, and nothing without incidents", async () => {
     const since = new Date().toISOString();
     const worst = { id: "inc-7", severity: "critical", since, endedAt: null, service: "api", measure: "errors", now: 0.34 } as const;
     colony.tool("coral_get_status", statusAnswer({ incidents: { open: 1, worst } }));
@@ -66,7 +66,7 @@ describe("coral status", () => {
     const reason = "GET /checkout fails 100% of 42 requests, was 0.20%";
     const attention = [
       { kind: "service" as const, subject: "shop", severity: "critical" as const, reason },
-      { kind: "host" as const, subject: "web-1", severity: "degraded" as const, reason: "its CPUs are busy 98% of the time" },
+      { kind: "host" as const, subject: "web-1", severity: "degraded" as const, reason: "CPUs are busy 98% of the time" },
     ];
     colony.tool("coral_get_status", statusAnswer({ attention }));
     const lines = (await world.coral("status")).stdout.split("\n");
@@ -74,12 +74,12 @@ describe("coral status", () => {
       "",
       "needs attention",
       `  critical  shop: ${reason}`,
-      "  degraded  host web-1: its CPUs are busy 98% of the time",
+      "  degraded  host web-1: CPUs are busy 98% of the time",
       '  "coral query summary shop" has the details',
     ]);
   });
 
-  it("shows an agent that answers slowly as slow, not as healthy", async () => {
+  it("shows an agent with a slow link as slow, not as healthy", async () => {
     const { hosts } = statusAnswer();
     const slow = hosts.filter(({ agentId }) => agentId === "agent-a").map((host) => ({ ...host, isSlow: true }));
     colony.tool(
@@ -96,7 +96,7 @@ describe("coral status", () => {
     expect((await world.coral("status")).stdout).toContain("agents    4 healthy, 1 unhealthy, 2 not connected\n");
   });
 
-  it("gives the whole answer as JSON, YAML and CSV", async () => {
+  it("prints the whole answer as JSON, YAML and CSV", async () => {
     const answer = statusAnswer();
     colony.tool("coral_get_status", { ...answer, ...notes });
     for (const flag of ["-o json", "--json"]) {
@@ -111,7 +111,7 @@ describe("coral status", () => {
     expect(csv.stdout.split("\n")[2]).toContain("web-1,agent-a,healthy,0.234,8,0.961,17179869184,1.5,");
   });
 
-  it("prints what the answer could not see, escaped, on stderr; not with -q", async () => {
+  it("prints completeness notes, escaped, on stderr; not with -q", async () => {
     colony.tool("coral_get_status", { ...statusAnswer({ warnings: [] }), ...notes });
     expect((await world.coral("status")).stderr).toBe("note: web-2 last reported 1m ago\\x1b[5m\n");
     expect((await world.coral("status -q")).stderr).toBe("");
@@ -142,7 +142,7 @@ describe("coral status", () => {
 });
 
 describe("--watch", () => {
-  /** Runs until stdout was written `rounds` times. */
+  /** Runs until stdout has been written `rounds` times. */
   async function watch(args: string, rounds: number, terminal?: number, onRound?: (round: number) => void) {
     const stop = new AbortController();
     const writes: string[] = [];
@@ -176,7 +176,7 @@ describe("--watch", () => {
     expect(csv.stdout.match(/hostname,/g)).toHaveLength(1);
   });
 
-  it("waits for a daemon that stops answering, and ends on any other failure", async () => {
+  it("retries while the daemon does not respond, and exits on any other failure", async () => {
     let calls = 0;
     colony.replies.set("POST /v1/tools/coral_get_status", () => {
       calls++;
@@ -205,13 +205,13 @@ describe("coral colony status", () => {
 });
 
 describe("coral query host", () => {
-  it("shows what is wrong first, then each resource", async () => {
+  it("shows findings first, then each resource", async () => {
     colony.tool("coral_query_host", hostAnswer());
     const { code, stdout } = await world.coral("query host web-1 --since 2h --limit 3");
     expect(code).toBe(0);
     expect(colony.calls.at(-1)?.body).toEqual({ agent: "web-1", since: "2h", limit: 3 });
     const lines = stdout.split("\n");
-    expect(lines[1]).toBe("  critical: the kernel killed processes for lack of memory: 1");
+    expect(lines[1]).toBe("  critical: processes killed for lack of memory (OOM killer): 1");
     expect(stdout).toContain("  cpu        62%  ▁▂ █▅  avg 46% max 90%  user 50%");
     expect(stdout).toContain("3 listen overflows · 1 OOM kill\n");
     expect(stdout).toContain("    102  evil\\x1b[2Jname\\n   0.05");
@@ -230,7 +230,7 @@ describe("coral query host", () => {
     expect(metrics[0]).toContain("max 90%  user 50% · system");
   });
 
-  it("describes a quiet host, a kernel without PSI, and a host without samples", async () => {
+  it("describes an idle host, a kernel without PSI, and a host without samples", async () => {
     const quiet = hostReport({
       findings: [],
       cgroups: [],
@@ -259,7 +259,7 @@ describe("coral query host", () => {
 });
 
 describe("coral agent status", () => {
-  it("asks the agent directly", async () => {
+  it("queries the agent directly", async () => {
     const agent = await world.startAgent();
     agent.replies.set("GET /v1/status", () =>
       agentStatusAnswer({
@@ -286,7 +286,7 @@ describe("coral agent status", () => {
     expect((await world.coral("agent status -o csv")).stdout).toContain("agent-a,web-1,refused,");
   });
 
-  it("shows how requests are observed, at which cost, and what was missed", async () => {
+  it("shows attached hooks, their cost and their losses", async () => {
     const agent = await world.startAgent();
     agent.replies.set("GET /v1/status", () =>
       agentStatusAnswer({
@@ -321,11 +321,11 @@ describe("coral agent status", () => {
       "kernel programs 1.2% of a core, traffic process cpu 0.4% of a core, 50.0 MiB memory, 8.00 MiB kernel tables\n",
     );
     expect(stdout).toContain("TLS read in 1 file of 3 processes, 1 file not readable\n               /opt/app: no symbols\n");
-    expect(stdout).toContain("scope: its own pid namespace; requests of other containers are not seen; fix: hostPID: true");
-    expect(stdout).toContain("not seen since the start: 12 ring-full\n");
+    expect(stdout).toContain("scope: own pid namespace, requests of other containers are not seen; fix: hostPID: true");
+    expect(stdout).toContain("lost since start: 12 ring-full\n");
   });
 
-  it("shows why requests are not observed, with the fix", async () => {
+  it("shows why hooks are off, with the fix", async () => {
     const agent = await world.startAgent();
     agent.replies.set("GET /v1/status", () =>
       agentStatusAnswer({

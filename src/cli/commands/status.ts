@@ -18,14 +18,14 @@ export async function run(invocation: Invocation): Promise<void> {
   let firstHost: string | undefined;
   const ask = async (): Promise<ColonyStatus> => {
     const answer = await colony.call("coral_get_status", {});
-    // The first answer that has a host: with --watch the hint must not change under the reader.
+    // Keep the host of the first answer: with --watch the hint must not change while it is read.
     firstHost ??= answer.hosts.find((host) => host.sampledAt !== null)?.hostname;
     return answer;
   };
   await showAnswer(invocation, ask, {
     table: (answer) => hostTable(answer.hosts, Date.now()),
     page: (answer, wide) => statusPage(answer, invocation.print, wide, Date.now()),
-    // The page prints warnings with their fix; as notes they would appear twice.
+    // The page prints warnings with their fix; drop them from the notes.
     pageShows: (answer, note) => answer.warnings.some((warning) => warning.kind === note.kind),
   });
   if (invocation.format === "table" && invocation.print.isTerminal) {
@@ -46,7 +46,7 @@ export function statusPage(status: ColonyStatus, print: Printer, wide: boolean, 
     `  agents    ${agentCounts(status, print)}`,
     `  services  ${services.total}`,
     `  store     ${formatBytes(store.usedBytes)}${store.limitBytes === null ? "" : ` of ${formatBytes(store.limitBytes)}`}`,
-    // The socket is of interest only to programs on this machine.
+    // The unix socket is not useful to people.
     ...(wide ? colony.endpoints : colony.endpoints.filter((endpoint) => !endpoint.startsWith("unix:"))).map(
       (endpoint) => `  endpoint  ${escapeText(endpoint)}`,
     ),
@@ -89,7 +89,7 @@ function agentCounts({ agents }: ColonyStatus, { style }: Printer): string {
     agents.healthy > 0 ? style("green", `${agents.healthy} healthy`) : "",
     agents.degraded > 0 ? style("yellow", `${agents.degraded} degraded`) : "",
     agents.unhealthy > 0 ? style("red", `${agents.unhealthy} unhealthy`) : "",
-    // Health follows contact with a delay, so a healthy agent may already be disconnected.
+    // Health changes only after some silence, so a healthy agent may already be disconnected.
     agents.connected < agents.total ? style("yellow", `${agents.total - agents.connected} not connected`) : "",
   ];
   const slow = agents.slow === undefined ? "" : style("yellow", ` (${agents.slow} slow)`);
@@ -97,7 +97,7 @@ function agentCounts({ agents }: ColonyStatus, { style }: Printer): string {
 }
 
 function hostTable(hosts: readonly HostLine[], nowMs: number): Table {
-  // Containers and clones may share a name; then only the id distinguishes them.
+  // Containers and cloned machines may share a host name; show ids then.
   const areNamesUnique = new Set(hosts.map((host) => host.hostname)).size === hosts.length;
   return tableOf(hosts, [
     { title: "HOST", key: "hostname", cell: (host) => host.hostname },

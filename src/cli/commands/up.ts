@@ -9,11 +9,11 @@ import { runOptionsOf } from "./daemons.ts";
 import { statusPage } from "./status.ts";
 
 const firstLookTimeoutMs = 60_000;
-/** Services are discovered shortly after the host's first sample; a machine without services must not wait long for them. */
+/** How long to wait for services, which are discovered shortly after the first host sample. A machine may have none. */
 const servicesTimeoutMs = 5_000;
 const pollMs = 500;
 
-/** `coral up`: in the foreground until Ctrl-C. Prints where it listens, what is missing, and the first sight of this machine. */
+/** `coral up`: runs in the foreground until Ctrl-C. Prints endpoints, gaps, and an overview of this machine. */
 export async function run(invocation: Invocation): Promise<void> {
   const ended = new AbortController();
   let look: Promise<void> | undefined;
@@ -29,7 +29,7 @@ export async function run(invocation: Invocation): Promise<void> {
     ended.abort();
     await look;
   }
-  invocation.print.note("coral has stopped; stored data stays");
+  invocation.print.note("coral stopped; stored data is kept");
 }
 
 function printReady({ print }: Invocation, ready: DaemonReady): void {
@@ -53,18 +53,20 @@ async function firstLook(invocation: Invocation, signal: AbortSignal): Promise<v
       [`coral query host${host === undefined ? "" : ` ${escapeText(host)}`}`, "CPU, memory, disks, network and processes"],
     ].map(([command = "", what = ""]) => [commandHere(invocation, command), what] as const);
     const width = Math.max(...next.map(([command]) => command.length));
-    // A wrapped line is hard to copy, so a narrow terminal shows the command without its explanation.
+    // A wrapped line is hard to copy: drop the explanation on a narrow terminal.
     const hints = next.map(([command, what]) => {
       const isFitting = print.width === undefined || width + 4 + what.length <= print.width;
       return isFitting ? `  ${print.style("cyan", command.padEnd(width))}  ${what}` : `  ${print.style("cyan", command)}`;
     });
-    print.answer(`\n${statusPage(status, print, false, Date.now())}\nTry in another terminal:\n${hints.join("\n")}\n\nCtrl-C ends it.\n`);
+    print.answer(
+      `\n${statusPage(status, print, false, Date.now())}\nTry in another terminal:\n${hints.join("\n")}\n\nPress Ctrl-C to stop.\n`,
+    );
   } catch (error) {
     if (!signal.aborted) print.warning(`nothing to show yet: ${escapeText(CoralError.from(error).message)}; try "coral status"`);
   }
 }
 
-/** Another terminal needs the same home, too. */
+/** Prefix for another terminal, which needs the same CORAL_HOME. */
 function commandHere({ print, io }: Invocation, command: string): string {
   const home = io.env["CORAL_HOME"];
   return `${home ? `CORAL_HOME=${shellWord(home)} ` : ""}${print.commands(command)}`;

@@ -2,7 +2,7 @@ import type { ArgumentSpec, CommandSpec, OptionSpec } from "../run/command-spec.
 import { completionNodes, flagsOf } from "./completion-nodes.ts";
 import { type Offers, offerCases, stepCases } from "./shell-cases.ts";
 
-/** Needs bash 4 and nothing else: no bash-completion package. */
+/** The completion script for bash. Needs bash 4, but not the bash-completion package. */
 export function bashCompletion(root: CommandSpec, globals: readonly OptionSpec[]): string {
   const nodes = completionNodes(root, globals);
   return `# bash completion of coral; use: source <(coral completion bash)
@@ -37,6 +37,6 @@ const offers: Offers = {
 function valueAction(spec: OptionSpec | ArgumentSpec): string | undefined {
   if (spec.choices) return `words="${spec.choices.join(" ")}"`;
   if (spec.completes === "files") return "files=1";
-  // The program as it was typed, so that ./bin/coral completes with itself.
+  // COMP_WORDS[0] is the program as typed, so that ./bin/coral completes with itself.
   return spec.completes && `words="$("\${COMP_WORDS[0]}" __complete ${spec.completes} 2>/dev/null)"`;
 }

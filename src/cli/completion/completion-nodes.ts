@@ -1,6 +1,6 @@
 import type { ArgumentSpec, CommandSpec, OptionSpec } from "../run/command-spec.ts";
 
-/** One place in the command tree, as completions see it. */
+/** One command or group, as completions need it. */
 export interface CompletionNode {
   /** `/agent/list`; empty for the program itself. */
   path: string;
@@ -31,12 +31,12 @@ export function flagsOf(option: OptionSpec): string[] {
   return option.short === undefined ? [`--${option.name}`] : [`--${option.name}`, `-${option.short}`];
 }
 
-/** Shell pattern for the position of an argument; a variadic one matches every later position, too. */
+/** Shell pattern for the position of an argument; a variadic one also matches every later position. */
 export function argumentPattern(path: string, argument: ArgumentSpec, index: number): string {
   return argument.variadic ? `"${path} "*` : `"${path} ${index}"`;
 }
 
-/** Within single quotes of any of the three shells. */
+/** Quotes for all three shells, in single quotes. */
 export function quoted(text: string, escape: string): string {
   return `'${text.replaceAll("'", escape)}'`;
 }

@@ -20,7 +20,7 @@ beforeAll(async () => {
 });
 afterAll(() => rm(directory, { recursive: true, force: true }));
 
-/** Skips with a reason where the shell is not installed. */
+/** Skips with a reason when the shell is not installed. */
 function needShell(context: TestContext, shell: string): void {
   const found = spawnSync(shell, ["--version"], { stdio: "ignore" }).status === 0;
   context.skip(!found, `${shell} is not installed`);
@@ -89,7 +89,7 @@ describe("bash", () => {
 describe("zsh", () => {
   beforeEach((context) => needShell(context, "zsh"));
 
-  /** The completion system itself needs a terminal; what the script hands to it does not. */
+  /** zsh's completion system needs a terminal; the candidates that the script passes to it do not. */
   function offered(line: string): string[] {
     const words = line.split(" ");
     const script = `compdef() { }; _files() { print FILES }; _describe() { print -l -- "\${(@P)@[-1]}" }; source ${directory}/_coral; words=(${words.map((word) => `'${word}'`).join(" ")}); CURRENT=${words.length}; _coral`;
@@ -100,10 +100,10 @@ describe("zsh", () => {
   }
 
   it.each([
-    ["coral ", "status:Show the colony, its agents, hosts and warnings at a glance"],
+    ["coral ", "status:Show the colony, its agents and hosts, and what needs attention"],
     ["coral colony token ", "create:Create a token and print its secret, once"],
     ["coral status -o ", "json"],
-    ["coral --colony x agent list -", "--verbose:Print a box per agent with platform, runtime, capabilities with reasons, visibility"],
+    ["coral --colony x agent list -", "--verbose:Print one box per agent with platform, runtime, capabilities and their reasons"],
     ["coral config use-context ", "contexts-one"],
     ["coral disconnect a b ", "managed-services-one"],
     ["coral config validate ", "FILES"],
@@ -131,7 +131,7 @@ describe("fish", () => {
 });
 
 describe("every shell", () => {
-  it("uses a flag the same way in all commands, since the scripts do not distinguish them", () => {
+  it("uses each flag consistently in all commands, since the scripts do not distinguish them", () => {
     const nodes = completionNodes(commandTable, globalOptions);
     const withValue = new Set(valueFlags(nodes));
     const switches = nodes.flatMap((node) => node.options).filter((option) => option.value === undefined || option.valueOptional);

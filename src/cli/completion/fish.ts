@@ -1,6 +1,6 @@
 /**
- * The completion script for fish. fish has no notion of sub-commands: each candidate carries a condition, and the functions at the top of the script find
- * out at which command the line stands.
+ * The completion script for fish. fish has no notion of sub-commands: every candidate carries a condition, and functions at the
+ * top of the script determine the current command.
  */
 
 import type { ArgumentSpec, CommandSpec, OptionSpec } from "../run/command-spec.ts";
@@ -33,7 +33,7 @@ function __coral_state --description 'Print the command path and the number of a
   end
   echo "$where $count"
 end
-function __coral_at --description 'Whether the command line stands at a command'
+function __coral_at --description 'Whether the command line is at this command'
   test (string split ' ' -- (__coral_state))[1] = "$argv[1]"
 end
 function __coral_argument --description 'Whether the next word is this argument of this command'
@@ -56,7 +56,7 @@ function linesOf(node: CompletionNode): string[] {
     if (!argument.choices && !argument.completes) return [];
     const test = argument.variadic ? `__coral_at '${node.path}'` : `__coral_argument '${node.path}' ${index}`;
     const condition = quoted(test, "\\'");
-    // -x and -r describe the value of an option; an argument has none.
+    // -x and -r apply to the value of an option, so strip them for arguments.
     return [`complete -c coral -n ${condition} ${valuesOf(argument).replace(/^-[xr] ?/, "")} -d ${text(argument.description)}`];
   });
   return [...commands, ...options, ...values];

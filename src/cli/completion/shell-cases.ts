@@ -1,16 +1,16 @@
-/** What completions of bash and zsh share: `case` finds the place in the command line, and what is offered there. */
+/** Shell code shared by the bash and zsh completions: `case` statements find the current command and its candidates. */
 
 import type { ArgumentSpec, OptionSpec } from "../run/command-spec.ts";
 import { argumentPattern, type CompletionNode, flagsOf, valueFlags } from "./completion-nodes.ts";
 
-/** Shell code that offers completions; undefined where there are none. */
+/** Shell code that sets the candidates; undefined where there are none. */
 export interface Offers {
   commands: (node: CompletionNode) => string | undefined;
   flags: (node: CompletionNode) => string;
   values: (spec: OptionSpec | ArgumentSpec) => string | undefined;
 }
 
-/** Body of a loop over the words before the current one: keeps `where`, `count` and the flag whose value is `pending`. */
+/** Body of a loop over the words before the current one. Maintains `where`, `count`, and `pending`, the flag whose value follows. */
 export function stepCases(nodes: readonly CompletionNode[]): string {
   const paths = nodes.map((node) => node.path).filter((path) => path !== "");
   return `    if [[ -n $pending ]]; then pending=""; continue; fi
@@ -26,7 +26,7 @@ export function stepCases(nodes: readonly CompletionNode[]): string {
     esac`;
 }
 
-/** Offers what may stand at the current position; `current` is the variable with the text typed so far. */
+/** Sets the candidates for the current position; `current` is the variable with the text typed so far. */
 export function offerCases(nodes: readonly CompletionNode[], current: string, offers: Offers): string {
   return `  if [[ -n $pending ]]; then
     case "$where $pending" in

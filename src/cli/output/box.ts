@@ -1,4 +1,4 @@
-/** Tables and pages with lines drawn around them. Text must be escaped already, and may be styled. */
+/** Draws tables and pages with box-drawing lines. Text must already be escaped, and may be styled. */
 
 import { plainStyle, type Style, type StyleName } from "./style.ts";
 import { padText, textWidth, truncateText } from "./text-width.ts";
@@ -8,11 +8,11 @@ export interface BoxCell {
   style?: StyleName | undefined;
 }
 
-/** A column is not cut below this. */
+/** Least width of a column. */
 const leastWidth = 6;
 
 export interface BoxTableOptions {
-  /** Cells of the terminal; undefined: nothing is cut. */
+  /** Width of the terminal in cells; undefined: no truncation. */
   width?: number | undefined;
   style?: Style;
 }
@@ -39,7 +39,7 @@ export function renderBoxTable(titles: readonly string[], rows: readonly (readon
   )}\n`;
 }
 
-/** Takes from the widest until it fits. */
+/** Shrinks the widest column until the grid fits. */
 function shrink(widths: number[], room: number): void {
   for (let excess = widths.reduce((sum, width) => sum + width, 0) - room; excess > 0; excess--) {
     const widest = Math.max(...widths);
@@ -49,9 +49,9 @@ function shrink(widths: number[], room: number): void {
 }
 
 export interface BoxLine {
-  /** Without styles: what is measured, and cut when it does not fit. */
+  /** Plain text, which is measured and truncated. */
   text: string;
-  /** Styles a part of it. */
+  /** Applied after truncation. */
   style?: { name: StyleName; part: string };
 }
 

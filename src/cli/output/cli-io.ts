@@ -1,4 +1,4 @@
-/** The streams and surroundings of a command; injectable, so that tests see what a user sees. */
+/** Streams and environment of a command. Injectable, so that tests see what a user sees. */
 
 export interface OutputStream {
   write(text: string | Uint8Array): unknown;
@@ -6,17 +6,17 @@ export interface OutputStream {
   columns?: number | undefined;
   rows?: number | undefined;
   on?(event: "error", listener: (error: Error) => void): unknown;
-  /** Whether more should wait for "drain". */
+  /** Returns false when the caller should wait for "drain". */
   readonly writableNeedDrain?: boolean | undefined;
   once?(event: "drain" | "close", listener: () => void): unknown;
   off?(event: "drain" | "close", listener: () => void): unknown;
 }
 
-/** The terminal of a command that draws on the whole screen. */
+/** Terminal control for full-screen commands. */
 export interface TerminalControl {
-  /** Keys as they are pressed, without echo, until the returned function is called. */
+  /** Reports key presses, without echo, until the returned function is called. */
   readKeys(listener: (key: string) => void): () => void;
-  /** Bytes as typed; the terminal handles none itself, not even Ctrl-C. */
+  /** Raw input: the terminal processes nothing itself, not even Ctrl-C. */
   readBytes(listener: (data: Uint8Array) => void): () => void;
   onResize(listener: () => void): () => void;
 }
@@ -24,7 +24,7 @@ export interface TerminalControl {
 export interface CliIo {
   stdout: OutputStream;
   stderr: OutputStream;
-  /** Read to its end for `-` arguments. On a terminal, print what is expected before reading. */
+  /** Read to the end for `-` arguments. On a terminal, print a prompt first. */
   stdin: AsyncIterable<Uint8Array | string> & { isTTY?: boolean | undefined };
   env: Readonly<Record<string, string | undefined>>;
   /** Ends a running command, such as --watch. */
@@ -40,7 +40,7 @@ export function processIo(signal: AbortSignal): CliIo {
 
 function readKeys(listener: (key: string) => void): () => void {
   const { stdin } = process;
-  // `coral top < file`: stdin is not the keyboard.
+  // In `coral top < file`, stdin is not the keyboard.
   if (!stdin.isTTY) return () => undefined;
   const onData = (data: Buffer): void => listener(data.toString("utf8"));
   stdin.setRawMode(true);
@@ -70,11 +70,11 @@ function readBytes(listener: (data: Uint8Array) => void): () => void {
 }
 
 /**
- * Node's raw mode still turns each line feed into carriage return and line feed, but programs that draw use a line feed to move down only. Leaving raw
- * mode restores the setting.
+ * Disables output post-processing (OPOST). Node's raw mode leaves ONLCR on, which turns LF into CR LF, but full-screen programs
+ * use LF to move down in the same column. Leaving raw mode restores the setting.
  */
 function keepLineFeeds(): void {
-  // Without stty, as in some containers, screens may look wrong; everything else works.
+  // Some containers lack stty; full-screen programs may look wrong there.
   process.getBuiltinModule("node:child_process").spawnSync("stty", ["-opost"], { stdio: ["inherit", "ignore", "ignore"] });
 }
 

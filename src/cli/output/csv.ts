@@ -1,6 +1,6 @@
 import type { CellValue, Table } from "./table.ts";
 
-/** RFC 4180 with line feeds: a header of JSON names, then raw values; absent ones are empty. */
+/** RFC 4180 but with LF line ends: a header of JSON names, then raw values; absent values are empty. */
 export function renderCsv(table: Table, header = true): string {
   const lines = header ? [table.columns.map((column) => quote(column.key)).join(",")] : [];
   for (const row of table.raw) lines.push(row.map(quote).join(","));

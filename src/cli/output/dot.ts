@@ -1,4 +1,4 @@
-/** Graphs in the language of GraphViz. Every text is quoted and escaped: a name cannot add nodes, attributes or commands. */
+/** Writes graphs in GraphViz DOT. Every string is quoted and escaped, so that a name cannot add nodes or attributes. */
 
 import { escapeText } from "../../base/escape-text.ts";
 
@@ -13,7 +13,7 @@ export interface DotGraph {
   name: string;
   nodes: readonly DotNode[];
   edges: readonly { from: string; to: string; attributes: DotAttributes }[];
-  /** Nodes drawn in a box of their own. */
+  /** Nodes grouped in a box. */
   clusters?: readonly { label: string; nodes: readonly DotNode[] }[];
 }
 
@@ -34,7 +34,7 @@ function attributeList(attributes: DotAttributes): string {
   return parts.length === 0 ? "" : ` [${parts.join(", ")}]`;
 }
 
-/** A line feed in a value is one in the picture; everything else that is not printable is shown as escapeText() shows it. */
+/** Keeps line feeds, which DOT writes as \n; escapes other control characters like escapeText(). */
 function quote(text: string): string {
   const lines = text.split("\n").map((line) => escapeText(line).replaceAll("\\", "\\\\").replaceAll('"', '\\"'));
   return `"${lines.join("\\n")}"`;

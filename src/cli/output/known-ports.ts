@@ -1,6 +1,6 @@
 import { protocolTitleOfPort } from "../../model/protocols.ts";
 
-/** Ports of protocols that Coral does not decode. A convention, not an observation: what runs there may speak something else. */
+/** Well-known ports of protocols that Coral does not decode. A guess, not an observation. */
 const otherProtocols: Readonly<Record<number, string>> = {
   22: "SSH",
   25: "SMTP",

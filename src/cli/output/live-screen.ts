@@ -1,4 +1,4 @@
-/** Draws in place on the whole terminal and gives it back as it was, however the program ends. */
+/** Draws on the alternate screen and restores the terminal however the program ends. */
 
 import type { CliIo } from "./cli-io.ts";
 import { textWidth } from "./text-width.ts";
@@ -8,15 +8,15 @@ const leave = "\u001b[?25h\u001b[?1049l";
 const home = "\u001b[H";
 const clearLine = "\u001b[K";
 const clearBelow = "\u001b[J";
-/** With a group, so that splitting by it keeps the colours. */
+/** SGR sequences. The capture group makes split() keep them. */
 const colour = new RegExp(`(${String.fromCodePoint(27)}\\[[0-9;]*m)`, "u");
-/** Ends a colour that a cut line has left open. */
+/** SGR reset, for a truncated line. */
 const plain = "\u001b[0m";
 
 export interface LiveScreenOptions {
   onKey: (key: string) => void;
   onResize: () => void;
-  /** A signal that ends the program arrived; the owner disposes of the screen. */
+  /** Called on a terminating signal; the owner disposes of the screen. */
   onEnd: (signal: NodeJS.Signals) => void;
 }
 
@@ -42,7 +42,7 @@ export class LiveScreen implements Disposable {
       process.on(name, listener);
       this.#releases.push(() => process.removeListener(name, listener));
     }
-    // Also after an uncaught error.
+    // Restores the terminal even after an uncaught error.
     process.once("exit", this.#restore);
     this.#releases.push(() => process.removeListener("exit", this.#restore));
   }
@@ -69,7 +69,7 @@ export class LiveScreen implements Disposable {
   }
 }
 
-/** Cuts a styled line to `width` cells: a line that wraps would push the others down. */
+/** Truncates a styled line to `width` cells: a wrapped line would push the others down. */
 export function cutStyled(line: string, width: number): string {
   const parts = line.split(colour);
   let left = width;

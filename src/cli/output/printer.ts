@@ -1,14 +1,14 @@
 import type { CliIo } from "./cli-io.ts";
 import { colourStyle, plainStyle, type Style, wantsColour } from "./style.ts";
 
-/** Answers go to stdout, everything else to stderr. */
+/** Writes answers to stdout, everything else to stderr. */
 export class Printer {
   /** For stdout. */
   readonly style: Style;
   /** For stderr. */
   readonly noteStyle: Style;
   readonly isTerminal: boolean;
-  /** Rewrites `coral …` in a text to a command that works when pasted here, such as with a CORAL_HOME. Notes are always rewritten. */
+  /** Rewrites `coral …` in a text so that the command works when pasted, with path and CORAL_HOME. Notes are always rewritten. */
   readonly commands: (text: string) => string;
   readonly #io: CliIo;
   readonly #quiet: boolean;
@@ -22,23 +22,23 @@ export class Printer {
     this.noteStyle = wantsColour(io.stderr, io.env, options.noColour) ? colourStyle : plainStyle;
   }
 
-  /** Cells per line on a terminal; undefined elsewhere: nothing is cut then. */
+  /** Terminal width in cells; undefined for other outputs, which are never truncated. */
   get width(): number | undefined {
-    // A terminal whose size was never set reports 0.
+    // A terminal without a known size reports 0.
     return this.isTerminal ? Math.max(40, this.#io.stdout.columns || 80) : undefined;
   }
 
-  /** The answer, as is. */
+  /** Writes the answer, unchanged. */
   answer(text: string): void {
     if (text !== "") this.#io.stdout.write(text);
   }
 
-  /** What happened and what to do next; not with -q. */
+  /** Prints outcomes and hints on stderr; not with -q. */
   note(text: string): void {
     if (!this.#quiet) this.#io.stderr.write(`${this.commands(text)}\n`);
   }
 
-  /** What is missing or off; not with -q. */
+  /** Prints warnings and completeness notes on stderr; not with -q. */
   warning(text: string): void {
     this.note(`${this.noteStyle("yellow", "note:")} ${text}`);
   }

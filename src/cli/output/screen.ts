@@ -1,4 +1,4 @@
-/** The look of a whole-terminal list: a title, a heavy line, the table with a light line under its header, and a total. */
+/** Layout of list pages: title, heavy line, table with a light line under its header, total. */
 
 import type { Printer } from "./printer.ts";
 import { renderTable, type Table } from "./table.ts";
@@ -19,7 +19,7 @@ export function renderScreen({ title, table, total, wide }: ScreenOptions, print
   return `${screenTitle(title, print)}\n${body === "" ? "" : `${body}\n`}${total}\n`;
 }
 
-/** Two lines and an empty one. */
+/** Title, heavy line and an empty line. */
 export function screenTitle(title: string, { style, width }: Printer): string {
   return `${style("bold", title)}\n${"━".repeat(Math.min(titleRuleWidth, width ?? titleRuleWidth))}\n`;
 }

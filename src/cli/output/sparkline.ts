@@ -1,6 +1,6 @@
 const levels = "▁▂▃▄▅▆▇█";
 
-/** One character per point, from 0 to the larger of `ceiling` and the highest point; a gap where there is no value. */
+/** One block character per point, scaled from 0 to the larger of `ceiling` and the maximum; a blank for a missing value. */
 export function sparkline(points: readonly (number | null)[], ceiling = 1): string {
   const top = Math.max(ceiling, ...points.filter((point) => point !== null && Number.isFinite(point)).map(Number));
   return points

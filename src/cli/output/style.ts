@@ -1,4 +1,4 @@
-/** Colours, or nothing where they are not wanted. */
+/** ANSI styles, or plain text when colours are off. */
 
 export type StyleName = "bold" | "dim" | "red" | "green" | "yellow" | "cyan";
 export type Style = (name: StyleName, text: string) => string;

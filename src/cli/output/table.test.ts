@@ -41,17 +41,17 @@ describe("renderTable()", () => {
     expect(renderTable(tableOf(rows.slice(0, 1), columns), { wide: true })).toBe("NAME  SIZE  NOTE   MORE\na        5  first  x\n");
   });
 
-  it("prints nothing without rows", () => {
+  it("prints an empty string without rows", () => {
     expect(renderTable(tableOf([] as Row[], columns))).toBe("");
   });
 
-  it("cannot be broken by a hostile value", () => {
+  it("escapes hostile values", () => {
     const text = renderTable(tableOf([{ name: "\u001b]0;owned\u0007\n\u202e", size: 1, note: "\r\nfake  row" }], columns), { width: 200 });
     expect(text.split("\n")).toHaveLength(3);
     expect(text.replaceAll("\n", "")).not.toMatch(/[\p{Cc}\u202e]/u);
   });
 
-  it("cuts the widest text first, never numbers and never below a title", () => {
+  it("truncates the widest text first, never numbers and never below the title", () => {
     const wideRows = [{ name: "n".repeat(60), size: 123_456_789, note: "m".repeat(30) }];
     for (const width of [100, 60, 40, 30]) {
       const lines = renderTable(tableOf(wideRows, columns), { width }).trimEnd().split("\n");
@@ -62,7 +62,7 @@ describe("renderTable()", () => {
     expect(renderTable(tableOf(wideRows, columns))).toContain("n".repeat(60));
   });
 
-  it("styles the text and not the padding", () => {
+  it("styles the text but not the padding", () => {
     const text = renderTable(tableOf(rows.slice(0, 1), columns), { style: colourStyle, wide: true });
     expect(text).toContain("\u001b[31mfirst\u001b[39m  x");
   });
@@ -77,7 +77,7 @@ describe("renderTable()", () => {
     expect(cpuMs).toBeLessThan(2_000);
   });
 
-  it("takes values with units for numbers, and versions for text", () => {
+  it("treats values with units as numbers, and versions as text", () => {
     const cells = (value: string): string =>
       renderTable(tableOf([value, "x-long-one"].slice(0, 1), [{ title: "A-LONG-TITLE", key: "a", cell: (text) => text }]));
     for (const value of ["5", "1.5", "<0.1%", "97%", "1.00 GiB", "12 ms", "3.2 MiB/s", "-4"]) expect(cells(value)).toContain(` ${value}\n`);
@@ -91,12 +91,12 @@ describe("renderCsv()", () => {
     expect(renderCsv(table)).toBe('name,size,note,more\n"say ""hi"", now",,"two\nlines",x\n');
   });
 
-  it("prints the header alone without rows, and nothing at all on a later round", () => {
+  it("prints only the header without rows, and nothing on later rounds", () => {
     expect(renderCsv(tableOf([] as Row[], columns))).toBe("name,size,note,more\n");
     expect(renderCsv(tableOf([] as Row[], columns), false)).toBe("");
   });
 
-  it("does not pad every line to one very long cell where nothing is cut", () => {
+  it("does not pad every line to one very long cell when nothing is truncated", () => {
     const long = "x".repeat(4_000);
     const text = renderTable(tableOf([...rows, { name: long, size: 7, note: "fourth" }], columns));
     const lines = text.trimEnd().split("\n");
@@ -108,7 +108,7 @@ describe("renderCsv()", () => {
     const reasons: Column<Row>[] = [columns[0] as Column<Row>, { title: "WHY", key: "note", cell: (row) => row.note, wraps: true }];
     const why = "POST /charge fails 34% of 86 requests, was 0%; worse since 1.4.2 was deployed 16m ago";
 
-    it("continues a long text beside the others where there is room", () => {
+    it("wraps a long text beside the other columns when there is enough width", () => {
       const text = renderTable(tableOf([{ name: "payments", size: null, note: why }, ...rows], reasons), { width: 60 });
       expect(text.split("\n").slice(0, 3)).toEqual([
         "NAME      WHY",
@@ -117,7 +117,7 @@ describe("renderCsv()", () => {
       ]);
     });
 
-    it("continues it under its row on a narrow terminal; nothing is cut", () => {
+    it("wraps it below its row on a narrow terminal, without truncation", () => {
       const name = "a-service-with-a-long-name";
       const text = renderTable(tableOf([{ name, size: null, note: why }, ...rows], reasons), { width: 50 });
       expect(text.split("\n").slice(0, 5)).toEqual([

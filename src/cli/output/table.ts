@@ -1,4 +1,4 @@
-/** Aligned tables for people. Cells are escaped here, so that no value can break the terminal. */
+/** Renders aligned tables for people. Escapes cells, so that no value can send control sequences to the terminal. */
 
 import { escapeText } from "../../base/escape-text.ts";
 import { plainStyle, type Style, type StyleName } from "./style.ts";
@@ -11,21 +11,21 @@ export type Cell = CellValue | { text: CellValue; style?: StyleName };
 export interface Column<Row> {
   /** Upper case by convention. */
   title: string;
-  /** Name in CSV, the same as in JSON. */
+  /** Column name in CSV, the same as in JSON. */
   key: string;
-  /** What people see. */
+  /** Displayed text. */
   cell: (row: Row) => Cell;
   /** The value in CSV; default: the text of the cell. */
   raw?: (row: Row) => CellValue;
-  /** Default: right when every value is a number, absent ones aside. */
+  /** Default: right when every present value is a number. */
   align?: "left" | "right";
   /** Only with -o wide and -o csv. */
   wide?: boolean;
-  /** As the last column: a text that does not fit continues on the next lines instead of being cut. */
+  /** Last column only: wraps instead of truncating. */
   wraps?: boolean;
 }
 
-/** Rows with their columns, types erased: what the renderers take. */
+/** Rows with their columns, with erased types, for the renderers. */
 export interface Table {
   columns: { title: string; key: string; align: "left" | "right"; wide: boolean; wraps: boolean }[];
   cells: { text: string; style: StyleName | undefined }[][];
@@ -51,26 +51,26 @@ export function tableOf<Row>(rows: readonly Row[], columns: readonly Column<Row>
 }
 
 export interface RenderTableOptions {
-  /** With the columns that are marked wide. */
+  /** Include columns marked wide. */
   wide?: boolean;
-  /** Cells of the terminal; undefined when the output is not one: nothing is cut then. */
+  /** Terminal width in cells; undefined for other outputs, which are never truncated. */
   width?: number | undefined;
   style?: Style;
   /** Default true. */
   header?: boolean;
-  /** Character of a line drawn under the header, as wide as the table. */
+  /** Character of the line under the header. */
   rule?: string;
-  /** Before each line, such as two spaces inside a page. */
+  /** Prefix of each line, such as two spaces inside a page. */
   indent?: string;
 }
 
 const gap = "  ";
-/** Where nothing is cut, one very long cell must not pad every other line to its length. */
+/** Maximum padding without truncation, so that one very long cell does not widen every line. */
 const maxPadWidth = 60;
-/** A text column is not cut below this, nor below its title. */
+/** Least width of a truncated text column, besides its title. */
 const leastCutWidth = 8;
 
-/** Lines with a newline each; empty when there are no rows. */
+/** Lines with a trailing newline each; empty without rows. */
 export function renderTable(table: Table, options: RenderTableOptions = {}): string {
   if (table.cells.length === 0) return "";
   const { style = plainStyle, indent = "", header = true, rule } = options;
@@ -124,14 +124,14 @@ interface WrappedColumn {
   index: number;
   width: number;
   indent: number;
-  /** Under each row instead of beside it. */
+  /** Wrap below each row instead of beside it. */
   isBelow: boolean;
 }
 
-/** Beside the others a text needs this many cells to be readable. */
+/** Least width for wrapping beside the other columns. */
 const leastWrapWidth = 36;
 
-/** How the last column is wrapped; undefined when it is not to be, or fits. */
+/** How to wrap the last column; undefined when it fits or must not wrap. */
 function wrappedColumn(
   columns: readonly (Table["columns"][number] & { index: number })[],
   widths: readonly number[],
@@ -147,7 +147,7 @@ function wrappedColumn(
   return { index: last.index, width: Math.max(leastWrapWidth, width - under), indent: under, isBelow: true };
 }
 
-/** Takes cells from the widest column that may be cut, again and again, until the table fits or nothing can be cut. */
+/** Repeatedly shrinks the widest truncatable column until the table fits or nothing can shrink. */
 function shrink(widths: number[], floors: readonly number[], room: number): void {
   const mayCut = (place: number): boolean => (widths[place] ?? 0) > (floors[place] ?? 0);
   let excess = widths.reduce((sum, width) => sum + width, 0) - room;
@@ -172,12 +172,12 @@ function textOf(value: CellValue): string {
   return String(value);
 }
 
-/** A column without any value is as good as text. */
+/** Whether a column is right-aligned; a column without values counts as text. */
 function isNumericColumn(values: readonly Cell[][], index: number): boolean {
   return values.some((row) => (valueOf(row[index]) ?? null) !== null) && values.every((row) => isNumeric(row[index]));
 }
 
-/** Plain numbers, and those with a unit or percent sign; absent values do not decide. */
+/** Matches plain numbers and numbers with a unit or percent sign. */
 function isNumeric(cell: Cell | undefined): boolean {
   const value = valueOf(cell);
   if (value === null || value === undefined || typeof value === "number") return true;

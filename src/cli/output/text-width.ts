@@ -1,4 +1,4 @@
-/** How many terminal cells a text takes: wide characters take two, combining marks none. Text must be escaped already. */
+/** Width of a text in terminal cells: East Asian wide characters take two, combining marks none. Text must already be escaped. */
 
 const plain = /^[\x20-\x7e]*$/;
 const wide =
@@ -13,7 +13,7 @@ export function textWidth(text: string): number {
   return width;
 }
 
-/** Cuts to at most `width` cells, with `…` as the last one when something was cut. Never cuts a character in two. */
+/** Truncates to at most `width` cells, ending in `…`. Never splits a grapheme. */
 export function truncateText(text: string, width: number): string {
   if (textWidth(text) <= width) return text;
   if (width <= 0) return "";
@@ -28,7 +28,7 @@ export function truncateText(text: string, width: number): string {
   return `${kept}…`;
 }
 
-/** Lines of at most `width` cells, broken between words; a word that is longer is broken itself. At least one line. */
+/** Wraps to lines of at most `width` cells, between words if possible. At least one line. */
 export function wrapText(text: string, width: number): string[] {
   const lines: string[] = [];
   let line = "";

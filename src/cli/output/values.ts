@@ -1,4 +1,4 @@
-/** Numbers and times in the short form that tables and pages use. */
+/** Short forms of numbers and times for tables and pages. */
 
 import { formatBytes, formatDurationMs } from "../../base/units.ts";
 
@@ -54,7 +54,7 @@ export function number(value: number | null | undefined): string | null {
   return Math.abs(value) >= 100 ? value.toFixed(0) : Math.abs(value) >= 10 ? value.toFixed(1) : value.toFixed(2);
 }
 
-/** The first few and how many more there are: `80,443 +3`. */
+/** The first few items and the number of further ones: `80,443 +3`. */
 export function shortList(items: readonly (string | number)[], shown: number, separator = ","): string {
   const more = items.length - shown;
   return more > 0 ? `${items.slice(0, shown).join(separator)} +${grouped(more)}` : items.join(separator);
@@ -71,7 +71,7 @@ export function addressWithPort(address: string, port: number | null): string {
   return address.includes(":") ? `[${address}]:${port}` : `${address}:${port}`;
 }
 
-/** With as many digits as matter: `1,245`, `12`, `0.4`, `<0.1`. */
+/** Rate with significant digits only: `1,245`, `12`, `0.4`, `<0.1`. */
 export function rate(value: number): string {
   if (value >= 10) return grouped(Math.round(value));
   return value > 0 && value < 0.05 ? "<0.1" : String(Math.round(value * 10) / 10);

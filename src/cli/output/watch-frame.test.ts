@@ -8,15 +8,15 @@ const frame = (count: number, notes: string[] = [], columns = 80): string[] =>
     .trimEnd()
     .split("\n");
 
-it("keeps the header and the first rows, and says how much is cut", () => {
+it("keeps the header and the first rows, and counts the omitted lines", () => {
   const lines = frame(250);
   expect(lines).toHaveLength(23);
   expect(lines.slice(0, 4)).toEqual(["coral query summary", "", "HEADER", "row 1"]);
-  expect(lines.at(-1)).toBe("… 231 more lines; leave out --watch to see all");
+  expect(lines.at(-1)).toBe("… 231 more lines; omit --watch to see all");
   expect(lines.at(-2)).toBe("row 19");
 });
 
-it("shows a page that fits as it is, with its notes", () => {
+it("shows a page that fits unchanged, with its notes", () => {
   expect(frame(2, ["web-1 is silent"])).toEqual(["coral query summary", "", "HEADER", "row 1", "row 2", "note: web-1 is silent"]);
 });
 

@@ -1,4 +1,4 @@
-/** One screenful of a page that is redrawn: what does not fit is cut at the bottom, so the first lines never scroll away. */
+/** One screenful of a redrawn page. Truncates at the bottom, so that the first lines never scroll away. */
 
 import type { Style } from "./style.ts";
 import { textWidth, truncateText } from "./text-width.ts";
@@ -6,16 +6,16 @@ import { textWidth, truncateText } from "./text-width.ts";
 export interface WatchFrame {
   /** First line, with the time. */
   head: string;
-  /** The page; its first lines matter most. */
+  /** The page, most important lines first. */
   page: string;
-  /** What is missing or off, plain text. */
+  /** Warnings and completeness notes, plain text. */
   notes: readonly string[];
   rows: number;
   columns: number;
   style: Style;
 }
 
-/** Notes shown at once; a page about few things may have many. */
+/** Maximum number of notes. */
 const maxNotes = 3;
 const colours = new RegExp(`${String.fromCodePoint(27)}\\[[0-9;]*m`, "gu");
 
@@ -26,16 +26,15 @@ export function renderWatchFrame({ head, page, notes, rows, columns, style }: Wa
     (note) => `${style("yellow", "note:")} ${truncateText(note, columns - 6)}`,
   );
   const below = [...shownNotes, ...more.map((text) => style("dim", text))];
-  // The cursor stays on the last row: a line break there would scroll.
+  // No line break after the last row: it would scroll the terminal.
   const room = Math.max(1, rows - 3 - below.length);
   const fitting = fit(lines, room, columns);
   const cut = lines.length - fitting.length;
-  const body =
-    cut === 0 ? fitting : [...fit(lines, room - 1, columns), style("dim", `… ${cut + 1} more lines; leave out --watch to see all`)];
+  const body = cut === 0 ? fitting : [...fit(lines, room - 1, columns), style("dim", `… ${cut + 1} more lines; omit --watch to see all`)];
   return [head, "", ...body, ...below].join("\n") + "\n";
 }
 
-/** The first lines, as many as fit into `room` rows; a line wider than the terminal takes several. */
+/** The first lines that fit into `room` rows; a line wider than the terminal takes several rows. */
 function fit(lines: readonly string[], room: number, columns: number): string[] {
   let left = room;
   const fitting: string[] = [];

@@ -1,4 +1,4 @@
-/** The golden recording of an agent, as `coral audit replay` reads it. */
+/** Golden recording of an agent: `coral audit replay` must keep reading it. */
 
 import { expect, it } from "vitest";
 import { readCast } from "./asciicast.ts";

@@ -18,7 +18,7 @@ async function read(...texts: (string | Uint8Array)[]): Promise<(CastHeader | Ca
 const header = '{"version":2,"width":80,"height":24,"timestamp":1700000000,"title":"shell"}\n';
 
 describe("readCast()", () => {
-  test("reads the header and events, whatever parts they come in", async () => {
+  test("reads header and events from chunks of any size", async () => {
     const text = Buffer.from(`${header}[0.5,"o","grüße\\r\\n"]\n[1.25,"i","x"]\n\n[2,"r","100x40"]\n`);
     const expected = [
       { width: 80, height: 24, timestamp: 1_700_000_000, title: "shell" },
@@ -30,25 +30,25 @@ describe("readCast()", () => {
     expect(await read(...Array.from(text, (byte) => Uint8Array.of(byte)))).toEqual(expected);
   });
 
-  test("leaves out a last line that was cut off, and takes one without its end", async () => {
+  test("ignores a truncated last line, and accepts one without a line feed", async () => {
     expect(await read(header, '[0.5,"o","a"]\n[0.6,"o","b')).toHaveLength(2);
     expect(await read(header, '[0.5,"o","a"]')).toHaveLength(2);
   });
 
   test.each([
     ["nothing", ""],
-    ["no JSON", "hello\n"],
+    ["not JSON", "hello\n"],
     ["another version", '{"version":1,"width":80,"height":24}\n'],
     ["no size", '{"version":2,"width":0,"height":24}\n'],
-    ["an event that is none", `${header}{"a":1}\n`],
-    ["a time before the beginning", `${header}[-1,"o","x"]\n`],
-    ["a time that is none", `${header}["1","o","x"]\n`],
+    ["an invalid event", `${header}{"a":1}\n`],
+    ["a negative time", `${header}[-1,"o","x"]\n`],
+    ["a time that is not a number", `${header}["1","o","x"]\n`],
     ["a broken line in the middle", `${header}[0.5,"o\n[0.6,"o","x"]\n`],
-  ])("refuses %s", async (_what, text) => {
+  ])("rejects %s", async (_what, text) => {
     await expect(read(text)).rejects.toMatchObject({ code: "invalid" });
   });
 
-  test("does not keep a line without an end in memory", async () => {
+  test("does not buffer an endless line", async () => {
     async function* endless(): AsyncGenerator<Uint8Array> {
       yield Buffer.from(header);
       for (;;) yield Buffer.alloc(1024 * 1024, 0x61);

@@ -1,4 +1,4 @@
-/** Reads asciicast v2, a header and one event per line, from chunks that may end anywhere. */
+/** Parses asciicast v2: a JSON header line, then one JSON event per line. Chunks may end anywhere. */
 
 import { CoralError } from "../../base/errors.ts";
 
@@ -11,17 +11,17 @@ export interface CastHeader {
 }
 
 export interface CastEvent {
-  /** Since the beginning. */
+  /** Time since the start of the recording. */
   atMs: number;
   /** `o` is output, `i` input, `r` a new size, `m` a mark. */
   kind: string;
   data: string;
 }
 
-/** Agents write one line per read of the terminal, which is far shorter. */
+/** Maximum line length. Agents write one line per read of the terminal, which is far shorter. */
 const maxLineLength = 4 * 1024 * 1024;
 
-/** The header first, then the events. Throws `invalid` for anything that is not a recording; ignores a truncated last line. */
+/** Yields the header, then the events. Throws `invalid` for anything else; ignores a truncated last line. */
 export async function* readCast(parts: AsyncIterable<Uint8Array>): AsyncGenerator<CastHeader | CastEvent> {
   let number = 0;
   for await (const { line, isWhole } of linesOf(parts)) {
@@ -56,7 +56,7 @@ function parse(line: string): unknown {
   try {
     return JSON.parse(line);
   } catch {
-    // The caller reports a missing value.
+    // The caller reports invalid JSON.
     return undefined;
   }
 }

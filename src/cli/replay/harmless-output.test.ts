@@ -15,7 +15,7 @@ describe("HarmlessOutput", () => {
     `${esc}7${esc}8${esc}M${esc}=${esc}>`,
     `${esc}[2 q`,
     `${esc}[!p`,
-  ])("lets through what draws: %j", (text) => {
+  ])("passes sequences that draw: %j", (text) => {
     expect(filter(text)).toBe(text);
   });
 
@@ -38,11 +38,11 @@ describe("HarmlessOutput", () => {
     ["8-bit forms", "\u009d0;title\u009c\u0090x\u009c\u009b6n"],
     ["an enquiry", "\u0005"],
     ["printing", `${esc}[5i`],
-  ])("drops what sets or asks %s", (_what, text) => {
+  ])("drops sequences that set or query %s", (_what, text) => {
     expect(filter(`a${text}b`)).toBe("ab");
   });
 
-  test("does the same wherever the text is cut", () => {
+  test("gives the same result for any chunking", () => {
     const text = `x${esc}[31my${esc}]52;c;AAAA${esc}\\z${esc}[6n${esc}[?1000hw${esc}P1;2|aa${esc}\\${esc}(Bv😀`;
     const whole = filter(text);
     expect(whole).toBe(`x${esc}[31myzw${esc}(Bv😀`);
@@ -50,14 +50,14 @@ describe("HarmlessOutput", () => {
     expect(Array.from(text, (character) => output.filter(character)).join("")).toBe(whole);
   });
 
-  test("does not collect a sequence without an end", () => {
+  test("does not buffer an endless sequence", () => {
     const output = new HarmlessOutput();
     output.filter(`${esc}[${"1;".repeat(1_000_000)}`);
     expect(output.filter("text")).toContain("text");
     expect(filter(`${esc}]${"x".repeat(1_000_000)}`)).toBe("");
   });
 
-  test("lets nothing through that makes a terminal answer, for any bytes", () => {
+  test("never passes a sequence that makes a terminal reply, for any bytes", () => {
     let state = 7;
     const random = (below: number): number => {
       state = (Math.imul(state, 1_103_515_245) + 12_345) >>> 0;

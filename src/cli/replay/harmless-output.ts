@@ -1,14 +1,14 @@
 /**
- * Passes escape sequences that draw and drops all others: those that make the terminal reply as if the user had typed, write the clipboard, set the title or
- * remap keys. A recording contains whatever the recorded programs printed, so it is untrusted.
+ * Passes escape sequences that draw and drops all others: those that make the terminal send a reply (which would arrive as typed
+ * input), write the clipboard, set the title or remap keys. A recording contains the output of arbitrary programs, so it is untrusted.
  */
 
 const escape = "\u001b";
-/** Longer than any sequence that draws. */
+/** Maximum length of a buffered sequence; sequences that draw are shorter. */
 const maxSequence = 256;
 /** Final bytes of CSI sequences that query the terminal, resize its window, or configure keys and mouse reports. */
 const refusedFinals = new Set(["c", "n", "t", "y", "q", "i", "x"]);
-/** Reports of the mouse, of the focus and of pasted text: they would come back as input. */
+/** Private modes for mouse, focus and bracketed-paste reports, which would arrive as input. */
 const refusedModes = /^\?(?:.*;)?(?:9|1000|1001|1002|1003|1004|1005|1006|1007|1015|1016|2004|2031|2048)(?:;.*)?$/;
 
 type State = "text" | "escape" | "csi" | "string" | "string-escape" | "charset";
@@ -17,7 +17,7 @@ export class HarmlessOutput {
   #state: State = "text";
   #sequence = "";
 
-  /** Sequences may be cut anywhere between two calls. */
+  /** Filters a chunk. A sequence may span several calls. */
   filter(text: string): string {
     let result = "";
     for (const character of text) result += this.#take(character);
@@ -36,7 +36,7 @@ export class HarmlessOutput {
         this.#state = "text";
         return /[!-~]/.test(character) ? this.#sequence + character : this.#takeText(character);
       case "string":
-        // BEL, ESC \ and the 8-bit form end it; CAN and SUB break it off.
+        // BEL, ESC \ and the 8-bit ST terminate a string; CAN and SUB abort it.
         if ("\u0007\u009c\u0018\u001a".includes(character)) this.#state = "text";
         else if (character === escape) this.#state = "string-escape";
         return "";
@@ -59,7 +59,7 @@ export class HarmlessOutput {
       this.#begin("string", "");
       return "";
     }
-    // ENQ makes some terminals answer; the other 8-bit controls draw nothing.
+    // ENQ makes some terminals reply; the 8-bit C1 controls draw nothing.
     return character === "\u0000" || character === "\u0005" || (character >= "\u0080" && character <= "\u009f") ? "" : character;
   }
 
@@ -68,7 +68,7 @@ export class HarmlessOutput {
       this.#begin("csi", `${escape}[`);
       return "";
     }
-    // OSC, DCS, SOS, PM, APC: none of them draws text.
+    // Drop OSC, DCS, SOS, PM and APC strings: none of them draws text.
     if (/[\]PX^_]/.test(character)) {
       this.#begin("string", "");
       return "";
@@ -85,14 +85,14 @@ export class HarmlessOutput {
   #takeCsi(character: string): string {
     this.#sequence += character;
     if (!/[ -~]/.test(character) || this.#sequence.length > maxSequence) {
-      // Aborted sequence: what follows is not part of it.
+      // Aborted: the following bytes are not part of the sequence.
       this.#state = "text";
       return this.#takeText(character);
     }
     if (!/[@-~]/.test(character)) return "";
     this.#state = "text";
     const parameters = this.#sequence.slice(2, -1);
-    // The cursor shape (DECSCUSR) also ends in `q`, after a blank, and is harmless.
+    // DECSCUSR (cursor shape) also ends in `q`, after a blank, and is harmless.
     if (character === "q" && /^\d* $/.test(parameters)) return this.#sequence;
     if (refusedFinals.has(character)) return "";
     if ((character === "h" || character === "l") && refusedModes.test(parameters)) return "";

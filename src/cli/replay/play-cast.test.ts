@@ -36,7 +36,7 @@ async function* castOf(...events: [atMs: number, data: string, kind?: string][])
 }
 
 describe("playCast()", () => {
-  test("shows output, not input, and leaves out what does not draw", async () => {
+  test("shows output but not input, without sequences that do not draw", async () => {
     const { io, shown } = setUp(false);
     const end = await playCast(castOf([0, "a\u001b[6n"], [5_000, "password", "i"], [9_000, "b"]), io, options);
     expect(shown()).toBe("ab");
@@ -49,14 +49,14 @@ describe("playCast()", () => {
     expect(shown()).toBe(`a\u001b[6n${resetTerminal}\n`);
   });
 
-  test("waits as long as it took, by the speed, and cuts pauses", async () => {
+  test("keeps the original pace, scaled by the speed, and shortens pauses", async () => {
     const { io, shown } = setUp(false);
     const startedMs = performance.now();
     await playCast(castOf([200, "a"], [60_000, "b"]), io, { ...options, speed: 4, idleLimitMs: 400 });
     const tookMs = performance.now() - startedMs;
     expect(shown()).toBe("ab");
     expect(tookMs).toBeGreaterThanOrEqual(140);
-    // Uncut, the pause alone would take 15 s.
+    // The full pause alone would take 15 s.
     expect(tookMs).toBeLessThan(14_000);
   });
 
@@ -81,7 +81,7 @@ describe("playCast()", () => {
     expect(paused.shown()).toContain("ab");
   });
 
-  test("survives times that go back", async () => {
+  test("survives timestamps that go backwards", async () => {
     const { io, shown } = setUp(false);
     expect(await playCast(castOf([500, "a"], [100, "b"], [600, "c"]), io, options)).toEqual({ lengthMs: 600, isComplete: true });
     expect(shown()).toBe("abc");

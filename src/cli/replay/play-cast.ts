@@ -6,19 +6,19 @@ import { type CastEvent, type CastHeader, isHeader } from "./asciicast.ts";
 import { HarmlessOutput, resetTerminal } from "./harmless-output.ts";
 
 export interface PlayOptions {
-  /** 2 is twice as fast. Infinity: without waiting. */
+  /** 2 is twice as fast; Infinity plays without pauses. */
   speed: number;
-  /** Longer pauses are cut to this. */
+  /** Longer pauses are shortened to this. */
   idleLimitMs: number;
-  /** Escape sequences as they are. */
+  /** Pass escape sequences unfiltered. */
   isRaw: boolean;
   onHeader: (header: CastHeader) => void;
 }
 
 export interface PlayEnd {
-  /** Of the recording, as far as it was shown. */
+  /** Length of the played part. */
   lengthMs: number;
-  /** False when the viewer has left. */
+  /** False when the viewer quit. */
   isComplete: boolean;
 }
 
@@ -49,7 +49,7 @@ export async function playCast(items: AsyncIterable<CastHeader | CastEvent>, io:
       await pause.over(signal);
       if (signal.aborted) break;
       lengthMs = Math.max(lengthMs, item.atMs);
-      // Output only: typed input is in it as far as the terminal echoed it, which excludes passwords.
+      // Play output only. It includes echoed input, but no passwords, which are not echoed.
       if (item.kind === "o") await write(io, options.isRaw ? item.data : filter.filter(item.data), signal);
     }
   } catch (error) {
@@ -62,7 +62,7 @@ export async function playCast(items: AsyncIterable<CastHeader | CastEvent>, io:
   return { lengthMs, isComplete: !signal.aborted };
 }
 
-/** Applies backpressure: recordings can be larger than memory. */
+/** Waits for stdout to drain: recordings can be larger than memory. */
 async function write(io: CliIo, text: string, signal: AbortSignal): Promise<void> {
   if (text === "") return;
   io.stdout.write(text);

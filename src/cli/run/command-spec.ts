@@ -1,16 +1,16 @@
-/** The types of the command table, from which the parser, the help, docs/cli.md and the shell completions are made. */
+/** Types of the command table, the source of parser, help, docs/cli.md and shell completions. */
 
 import type { Invocation } from "./invocation.ts";
 import type { ToolFieldBinding } from "./tool-command.ts";
 
-/** Values that a shell completes by asking `coral __complete <kind>`. */
+/** Values that shells complete with `coral __complete <kind>`. */
 export type CompletionKind = "contexts" | "agents" | "colonies" | "tools" | "files" | "services" | "managed-services";
 
 export interface ArgumentSpec {
   name: string;
   description: string;
   required: boolean;
-  /** Takes all remaining arguments; only the last one may be variadic. */
+  /** Consumes all remaining arguments; only the last one may be variadic. */
   variadic?: boolean;
   choices?: readonly string[];
   completes?: CompletionKind;
@@ -20,28 +20,28 @@ export interface OptionSpec {
   /** Without dashes: `log-level`. */
   name: string;
   short?: string;
-  /** Placeholder of its value, such as `duration`; without one the option is a switch. */
+  /** Placeholder of the value, such as `duration`; a switch has none. */
   value?: string;
-  /** Whether the value may be left out. */
+  /** Whether the value is optional. */
   valueOptional?: boolean;
-  /** Whether it may be repeated, or take several values at once. */
+  /** Repeatable, and takes several values at once. */
   repeats?: boolean;
-  /** Whether it may be repeated with one value each, so that what follows a value is an argument. */
+  /** Repeatable with one value each, so that the next word is an argument. */
   collects?: boolean;
   description: string;
-  /** Shown in help; the command applies it. */
+  /** Displayed in help; the command applies the default. */
   default?: string;
   choices?: readonly string[];
   completes?: CompletionKind;
 }
 
-/** `<name>`, `[name...]`: as help and docs write an argument. */
+/** `<name>`, `[name...]`: an argument in help and docs. */
 export function argumentForm({ name, required, variadic }: ArgumentSpec): string {
   const words = variadic ? `${name}...` : name;
   return required ? `<${words}>` : `[${words}]`;
 }
 
-/** `-o, --output <format>`: as help and docs write an option. */
+/** `-o, --output <format>`: an option in help and docs. */
 export function optionForm({ name, short, value, valueOptional, repeats }: OptionSpec): string {
   const words = repeats ? `${value}...` : value;
   const shown = value === undefined ? "" : valueOptional ? ` [${words}]` : ` <${words}>`;
@@ -55,7 +55,7 @@ export interface CommandModule {
 export interface CommandSpec {
   name: string;
   summary: string;
-  /** Longer text of the help, after the summary. */
+  /** Help text after the summary. */
   description?: string;
   arguments?: readonly ArgumentSpec[];
   options?: readonly OptionSpec[];
@@ -63,10 +63,10 @@ export interface CommandSpec {
   examples?: readonly (readonly [command: string, what: string])[];
   /** Heading in the help of the whole program. */
   group?: string;
-  /** Not in help and docs. */
+  /** Hidden from help and docs. */
   hidden?: boolean;
   commands?: readonly CommandSpec[];
-  /** Where the input of the command's tool comes from; set by toolCommand(). */
+  /** Sources of the tool's input fields; set by toolCommand(). */
   tool?: readonly ToolFieldBinding[];
   /** Absent for groups. */
   load?: () => Promise<CommandModule>;

@@ -1,4 +1,4 @@
-/** How a command reaches a daemon: the colony of the context, or the agent of this home. */
+/** Connects a command to a daemon: the colony of the context, or the agent of this CORAL_HOME. */
 
 import { existsSync } from "node:fs";
 import { readFile } from "node:fs/promises";
@@ -11,23 +11,23 @@ import type { ToolInput, ToolName } from "./tool-command.ts";
 
 export interface ColonyConnection {
   colonyId: string;
-  /** How to name it to the user. */
+  /** Display name. */
   name: string;
   target: ControlTarget;
-  /** Calls a tool; a daemon that is not running becomes an error that names what to start. */
+  /** Calls a tool. When the daemon is not running, the error names the command that starts it. */
   call<Name extends ToolName>(tool: Name, input: ToolInput<Name>): Promise<ToolAnswer<Name>>;
-  /** Calls a tool that only the colony needs to know. */
+  /** Calls a tool whose types the CLI does not know. */
   callByName(tool: string, input: Record<string, unknown>, client?: "cli" | "mcp"): Promise<Record<string, unknown>>;
   get<Reply>(path: string): Promise<Reply>;
-  /** A reply of one value per line, as they come; until `signal`, too. */
+  /** Streams a reply of one JSON value per line; `signal` cancels. */
   stream<Line>(path: string, body: unknown, signal: AbortSignal): AsyncGenerator<Line>;
-  /** A reply of bytes, as they come; until `signal`, too. */
+  /** Streams a reply of bytes; `signal` cancels. */
   bytes(path: string, body: unknown, signal: AbortSignal): AsyncGenerator<Uint8Array>;
   /** Connects to run one command. */
   openCommand(): Promise<CommandClient>;
 }
 
-/** Sockets of the machine itself are tried first; CORAL_TOKEN overrides every context. */
+/** Prefers the local unix socket; CORAL_TOKEN overrides every context. */
 export async function connectColony(invocation: Invocation): Promise<ColonyConnection> {
   const { env } = invocation.io;
   const token = env["CORAL_TOKEN"];
@@ -45,7 +45,7 @@ export function askAgent<Reply>(invocation: Invocation, path: string): Promise<R
   return callAgent(invocation, { method: "GET", path });
 }
 
-/** A call on the agent's own socket; an agent that is not running becomes an error that names what to start. */
+/** Calls the agent's own socket. When the agent is not running, the error names the command that starts it. */
 export async function callAgent<Reply>(
   invocation: Invocation,
   request: { method: "GET" | "POST" | "DELETE"; path: string; body?: unknown },
@@ -78,7 +78,7 @@ async function resolveWithHint(invocation: Invocation): Promise<ColonyTarget> {
   try {
     return await resolveColony(home, invocation.colony);
   } catch (error) {
-    // A host that runs only an agent has no colony to ask; its own status is there.
+    // On a host with only an agent, point to the agent's own status.
     if (error instanceof CoralError && error.code === "not-found" && existsSync(agentPaths(home).socketFile)) {
       throw new CoralError({
         code: error.code,
@@ -159,13 +159,13 @@ function connectionOf(invocation: Invocation, target: ControlTarget, colonyId: s
   };
 }
 
-/** Turns a daemon that is not running into an error that names what to start; other errors pass through. */
+/** Adds the start command to errors about a daemon that is not running; rethrows other errors. */
 function notRunningError(error: unknown, target: ControlTarget, name: string): unknown {
   if (!isNotRunning(error)) return error;
   if (target.kind === "https") {
     return new CoralError({
       code: "unavailable",
-      message: `Cannot reach colony "${name}" at ${target.endpoint}: no answer; check that it is running and that the address is right`,
+      message: `Cannot reach colony "${name}" at ${target.endpoint}: no response; check that it is running and that the address is right`,
       cause: error,
     });
   }

@@ -6,14 +6,14 @@ import type { Options } from "./options.ts";
 import type { OutputFormat } from "./output-format.ts";
 import type { CliRuntime } from "./runtime.ts";
 
-/** One call of a command: everything it may use. */
+/** One call of a command, with everything it may use. */
 export interface Invocation {
   /** The command's path: `agent list`. */
   command: string;
   spec: CommandSpec;
-  /** Positional arguments; those left out are undefined. */
+  /** Positional arguments; omitted ones are undefined. */
   args: readonly (string | undefined)[];
-  /** Words after `--`; undefined without one. They are the last of `args`, too. */
+  /** Words after `--`; undefined without `--`. Also at the end of `args`. */
   passed: readonly string[] | undefined;
   options: Options;
   format: OutputFormat;
@@ -22,12 +22,12 @@ export interface Invocation {
   logLevel: string | undefined;
   /** All commands, for completions. */
   table: { root: CommandSpec; globals: readonly OptionSpec[] };
-  /** How this program was started, for settings of programs that start it again. */
+  /** How this program was started, for config blocks of programs that start it. */
   program: { node: string; script: string };
   runtime: CliRuntime;
   io: CliIo;
   print: Printer;
-  /** Ends with this code although nothing is wrong with the call itself; default 0. */
+  /** Sets the exit code of a successful call; default 0. */
   setExitCode(code: number): void;
 }
 

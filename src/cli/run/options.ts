@@ -1,11 +1,11 @@
 import { CoralError } from "../../base/errors.ts";
 import { parseDurationMs } from "../../base/units.ts";
 
-/** The options of one call, read by name with their type. */
+/** Typed access to the options of one call. */
 export class Options {
   readonly #values: Readonly<Record<string, unknown>>;
 
-  /** Keys as the parser gives them: `logLevel` for `--log-level`. */
+  /** Keys in the parser's camel case: `logLevel` for `--log-level`. */
   constructor(values: Readonly<Record<string, unknown>>) {
     this.#values = values;
   }
@@ -15,13 +15,13 @@ export class Options {
     return typeof value === "string" ? value : undefined;
   }
 
-  /** All values of an option that may be given several times. */
+  /** All values of a repeatable option. */
   texts(name: string): string[] {
     const value = this.#values[camelCase(name)];
     return Array.isArray(value) ? value.filter((item) => typeof item === "string") : [];
   }
 
-  /** True also for an option whose value may be left out and was. */
+  /** Also true for an option whose optional value was omitted. */
   flag(name: string): boolean {
     return this.#values[camelCase(name)] === true;
   }
@@ -39,7 +39,7 @@ export class Options {
     return text === undefined ? undefined : parseDurationOption(name, text);
   }
 
-  /** The duration as written, after checking that it is one: tools take text. */
+  /** Validates a duration and returns it as written, because tools take strings. */
   durationText(name: string): string | undefined {
     this.durationMs(name);
     return this.text(name);

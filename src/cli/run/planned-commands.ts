@@ -1,9 +1,9 @@
-/** Commands that are announced and not built yet: they get an answer of their own, not a guess at a misspelt one. */
+/** Planned commands. They get their own error instead of a spelling suggestion. */
 
 import { CoralError } from "../../base/errors.ts";
 import type { CommandSpec } from "./command-spec.ts";
 
-/** What to use meanwhile. */
+/** What to use instead. */
 const planned: Readonly<Record<string, string>> = {
   ask: "coral diagnose finds causes without a model, coral mcp config connects an assistant",
   debug: "coral query profile and coral capture show a running program, coral exec runs diagnostic programs",
@@ -12,7 +12,7 @@ const planned: Readonly<Record<string, string>> = {
   dashboard: "coral top and coral query summary --watch show the same live",
 };
 
-/** Throws `unsupported` for a planned command that the table does not have. Words before it may only be options. */
+/** Throws `unsupported` for a planned command. Only options may precede it. */
 export function checkPlanned(root: CommandSpec, argv: readonly string[]): void {
   const word = argv.find((text) => !text.startsWith("-"));
   if (word === undefined || !Object.hasOwn(planned, word) || root.commands?.some(({ name }) => name === word)) return;

@@ -18,12 +18,12 @@ const nameIn = (directory: string, path = ""): string =>
   programName({ script, env: { PATH: path }, currentDirectory: () => join(root, directory) });
 
 describe("programName()", () => {
-  it("is coral when the shell finds this program under that name", () => {
+  it("is coral when that name in PATH is this program", () => {
     symlinkSync(script, join(root, "path/coral"));
     expect(nameIn("other", `${root}/missing:${root}/path`)).toBe("coral");
   });
 
-  it("is the path when the shell finds another program, or none", () => {
+  it("is the path when PATH has another program or none", () => {
     writeFileSync(join(root, "other/coral"), "");
     chmodSync(join(root, "other/coral"), 0o755);
     expect(nameIn("checkout", `${root}/other`)).toBe("bin/coral");
@@ -32,7 +32,7 @@ describe("programName()", () => {
     expect(nameIn("other")).toBe(script);
   });
 
-  it("is quoted when it has to be", () => {
+  it("is quoted when necessary", () => {
     script = join(root, "my dir/bin/coral");
     expect(nameIn("other")).toBe(`'${script}'`);
   });
@@ -46,7 +46,7 @@ describe("programName()", () => {
   });
 });
 
-it("createCommandNamer() names commands only, and looks once", () => {
+it("createCommandNamer() rewrites commands only, and searches PATH once", () => {
   let looks = 0;
   const name = createCommandNamer(["status", "up"], () => {
     looks++;

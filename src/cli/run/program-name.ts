@@ -1,17 +1,17 @@
-/** Messages say `coral status`; the printed command must work when pasted, which in a checkout is `bin/coral status`. */
+/** Rewrites `coral status` in messages so that it works when pasted; in a checkout that is `bin/coral status`. */
 
 import { realpathSync } from "node:fs";
 import { isAbsolute, join, relative } from "node:path";
 import { shellWord } from "../../base/escape-text.ts";
 
 export interface ProgramNameOptions {
-  /** The script as Node names it; a bare command name is kept. */
+  /** Path of the script as Node reports it; a bare command name is kept. */
   script: string;
   env: Readonly<Record<string, string | undefined>>;
   currentDirectory: () => string;
 }
 
-/** `coral` when the shell finds this very program under that name, else its path, from the current directory when it lies below. */
+/** `coral` when that name in PATH is this program, else its path, relative when it is below the current directory. */
 export function programName({ script, env, currentDirectory }: ProgramNameOptions): string {
   if (!isAbsolute(script)) return script;
   const own = realPathOf(script);
@@ -23,7 +23,7 @@ export function programName({ script, env, currentDirectory }: ProgramNameOption
   return shellWord(path.includes("/") ? path : `./${path}`);
 }
 
-/** Replaces `coral <command>` in a text by the program's name. Looks the name up when it is first needed. */
+/** Replaces `coral <command>` in a text with the program's name, which is determined on first use. */
 export function createCommandNamer(commands: readonly string[], nameOf: () => string): (text: string) => string {
   const pattern = new RegExp(`(?<![\\w/.-])coral (?=(?:${commands.join("|")})\\b)`, "g");
   let name: string | undefined;
@@ -38,7 +38,7 @@ function realPathOf(path: string): string | undefined {
   try {
     return realpathSync(path);
   } catch {
-    // Not there: not what is looked for.
+    // Missing file: not a match.
     return undefined;
   }
 }

@@ -1,6 +1,6 @@
 /**
- * What the CLI needs from the composition root and may not import itself: running daemons in this process, creating a colony, inspecting the
- * host. `src/main/` implements it with lazy imports, so that `coral version` loads none of it.
+ * Operations that the CLI gets from the composition root: running daemons in this process, creating a colony, inspecting the host.
+ * `src/main/` implements them with lazy imports, so that `coral version` loads none of them.
  */
 
 export type DaemonKind = "colony" | "agent" | "up";
@@ -47,24 +47,24 @@ export interface DoctorCheck {
   area: "runtime" | "host" | "ebpf" | "mesh" | "storage" | "daemons";
   name: string;
   state: "ok" | "degraded" | "unavailable";
-  /** What was seen. */
+  /** Observed state. */
   detail: string;
-  /** What to do about it; only when not ok. */
+  /** The fix, unless ok. */
   fix?: string;
 }
 
 export interface CliRuntime {
   /**
-   * Each runs in the foreground until SIGINT or SIGTERM, and resolves after a clean shut-down. `onReady` is called once it answers on its
-   * sockets; `up` first creates a colony "local-dev" when there is none.
+   * Each runs in the foreground until SIGINT or SIGTERM, and resolves after a clean shut-down. `onReady` is called once its sockets
+   * accept requests; `up` first creates a colony "local-dev" when there is none.
    */
   run(kind: DaemonKind, options: RunOptions, onReady?: (ready: DaemonReady) => Promise<void>): Promise<void>;
-  /** Starts in the background and resolves when the daemon answers; throws `already-exists` naming the pid when one runs. */
+  /** Starts in the background; resolves when the daemon accepts requests. Throws `already-exists` with the pid of a running daemon. */
   start(kind: "colony" | "agent", options: RunOptions): Promise<DaemonStarted>;
-  /** Resolves when the process is gone. */
+  /** Resolves when the process has exited. */
   stop(kind: "colony" | "agent", options: { colonyId?: string; timeoutMs: number }): Promise<DaemonStopped>;
   init(options: { app: string; environment: string }): Promise<ColonyInitialised>;
   doctor(): Promise<DoctorCheck[]>;
-  /** Names that `retention` of a colony's config may use. */
+  /** Signal names that `retention` of a colony's config accepts. */
   signalNames(): Promise<readonly string[]>;
 }

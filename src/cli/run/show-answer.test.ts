@@ -2,7 +2,7 @@ import { expect, it } from "vitest";
 import { withFlags } from "./show-answer.ts";
 import type { ToolFieldBinding } from "./tool-command.ts";
 
-it("advises by the names of flags, in the advice only", () => {
+it("rewrites field names to flags, only in the advice", () => {
   const tool = [
     { field: "service", from: 0 },
     { field: "limit", from: { option: "limit" } },

@@ -12,23 +12,23 @@ import type { CommandSpec } from "./command-spec.ts";
 import type { Invocation } from "./invocation.ts";
 
 export interface AnswerView<T> {
-  /** For table, wide and csv. */
+  /** Table for -o table, wide and csv. */
   table: (answer: T) => Table;
-  /** What people see instead of the table, with -o table and -o wide. */
+  /** Page printed instead of the table, with -o table and -o wide. */
   page?: (answer: T, wide: boolean) => string;
-  /** Whether the page already contains this note. */
+  /** Whether the page already shows this note. */
   pageShows?: (answer: T, note: Completeness["notes"][number]) => boolean;
-  /** For -o dot: a graph in the language of GraphViz. */
+  /** GraphViz graph for -o dot. */
   dot?: (answer: T) => string;
-  /** For -o folded: one line per stack, `main;handle;parse 12`. */
+  /** Folded stacks for -o folded, one line per stack: `main;handle;parse 12`. */
   folded?: (answer: T) => string;
-  /** Called after a table, page or CSV was printed, to print hints on stderr. */
+  /** Prints hints on stderr, after a table, page or CSV. */
   after?: (answer: T) => void;
-  /** Printed on stderr when there is nothing to show. */
+  /** Message on stderr for an empty answer. */
   empty?: string;
   /** Exit code of the command when the call itself succeeds; default 0. */
   exitCode?: (answer: T) => number;
-  /** Default: when the table has no rows. For answers whose table is long and not what people see. */
+  /** Whether the answer is empty; default: the table has no rows. Saves building a long table for a page. */
   isEmpty?: (answer: T) => boolean;
 }
 
@@ -77,13 +77,13 @@ async function render<T extends object>(
     case "wide": {
       const wide = format === "wide";
       if (view.page) return view.page(answer, wide);
-      // Wide shows everything: the terminal may wrap, nothing is truncated.
+      // -o wide never truncates; the terminal may wrap.
       return renderTable(view.table(answer), { wide, width: wide ? undefined : print.width, style: print.style });
     }
   }
 }
 
-/** Files and programs get values unchanged; a terminal gets no control characters. */
+/** CSV is raw for files and pipes; escaped for a terminal. */
 function harmless(csv: string, isTerminal: boolean): string {
   return isTerminal ? csv.split("\n").map(escapeText).join("\n") : csv;
 }
@@ -96,7 +96,7 @@ function printNotes<T extends object>(invocation: Invocation, answer: T, view: A
   for (const note of shownNotes(invocation, answer, view)) print.warning(note);
 }
 
-/** Notes that the page does not contain. */
+/** Prints the notes that the page does not show. */
 function shownNotes<T extends object>({ format, spec }: Invocation, answer: T, view: AnswerView<T>): string[] {
   const isShown = format === "csv" ? undefined : view.pageShows;
   return notesOf(answer)
@@ -104,7 +104,7 @@ function shownNotes<T extends object>({ format, spec }: Invocation, answer: T, v
     .map(({ message }) => escapeText(withFlags(message, spec)));
 }
 
-/** A tool's note advises by the names of its inputs: on the command line these are flags. The advice follows the last semicolon. */
+/** Rewrites input field names in a note's advice, the part after the last semicolon, to flags. */
 export function withFlags(message: string, { tool = [] }: Pick<CommandSpec, "tool">): string {
   const [, state, advice, command = ""] = /^(.*; )(.*?)(\bcoral .*)?$/s.exec(message) ?? [];
   if (state === undefined || advice === undefined) return message;
@@ -131,7 +131,7 @@ function watchIntervalMs(invocation: Invocation): number | undefined {
 
 const clearScreen = "\u001b[H\u001b[2J\u001b[3J";
 
-/** Runs until the user ends it. Waits for a daemon that stops answering, once it has answered. */
+/** Repeats until the user stops it. After the first answer, retries while the daemon does not respond. */
 async function watch<T extends object>(
   invocation: Invocation,
   ask: () => Promise<T>,
@@ -150,7 +150,7 @@ async function watch<T extends object>(
         const answer = await ask();
         const text = await render(invocation, answer, view, { compact: true, header: round === 0 });
         const time = new Date().toTimeString().slice(0, 8);
-        const head = print.style("dim", `coral ${invocation.command} · every ${intervalMs / 1_000}s · ${time} · Ctrl-C ends`);
+        const head = print.style("dim", `coral ${invocation.command} · every ${intervalMs / 1_000}s · ${time} · Ctrl-C stops`);
         if (redraws) {
           const isEmpty = view.empty !== undefined && text === "";
           const page = isEmpty ? (view.empty ?? "") : text;

@@ -1,4 +1,4 @@
-/** Runs a command that the table defines with toolCommand(). */
+/** Runs commands that the table defines with toolCommand(). */
 
 import type { ToolAnswer } from "../../tools/index.ts";
 import { connectColony } from "./connection.ts";
@@ -7,8 +7,8 @@ import { type AnswerView, showAnswer } from "./show-answer.ts";
 import type { GivenInput, ToolFieldBinding, ToolInput, ToolName } from "./tool-command.ts";
 
 /**
- * The fields of the tool's input that the command line gives. Durations come with their default, because pages name the time they cover;
- * every other default is left to the tool.
+ * Tool input from the command line. Durations include their default, because pages print the time they cover; the tool applies
+ * all other defaults.
  */
 export function toolInput<Name extends ToolName>(invocation: Invocation, _tool: Name): GivenInput<Name> {
   const values = (invocation.spec.tool ?? []).map((binding) => [binding.field, givenValue(invocation, binding)] as const);
@@ -34,7 +34,7 @@ function givenValue({ args, options }: Invocation, binding: ToolFieldBinding): u
   }
 }
 
-/** Calls the command's tool with what the command line gives, and prints the answer. `own` are the fields that the command sets itself. */
+/** Calls the command's tool with the input from the command line, and prints the answer. `own`: fields that the command sets itself. */
 export async function showTool<Name extends ToolName>(
   invocation: Invocation,
   tool: Name,

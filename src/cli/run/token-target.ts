@@ -1,6 +1,6 @@
 import { type ControlTarget, parseToken } from "../../transport/index.ts";
 
-/** The colony that a user token names. Its own file: only remote calls load the token's parser. */
+/** Target colony of a user token. A separate file, so that only remote calls load the token parser. */
 export function tokenTarget(text: string): { colonyId: string; target: ControlTarget } {
   const token = parseToken(text, "user");
   const { colonyId, caFingerprint } = token;

@@ -8,11 +8,11 @@ describe("toolInputs", () => {
     expect(toolInputs).toEqual(Object.fromEntries(colonyTools.map(({ name, inputFields }) => [name, inputFields])));
   });
 
-  it("describe every field that a command can offer", () => {
+  it("describe every field that a command offers", () => {
     const silent = Object.entries(toolInputs).flatMap(([tool, fields]) =>
       Object.entries(fields).flatMap(([field, spec]) => ("description" in spec ? [] : [`${tool}.${field}`])),
     );
-    // Fields without an option of their own: commands set them, or give them a description.
+    // Fields without an option: commands set them, or describe them.
     expect(silent).toEqual([
       "coral_list_agents.verbose",
       "coral_list_services.status",
@@ -44,7 +44,7 @@ describe("toolCommand()", () => {
   });
   const option = (name: string) => spec.options?.find((candidate) => candidate.name === name);
 
-  it("makes options from the tool's fields, in the order of its schema, before those of the command", () => {
+  it("derives options from the tool's fields, in schema order, before the command's own", () => {
     expect(spec.options?.map(({ name }) => name)).toEqual([
       ...["trace-id", "min-duration", "error", "where", "since", "agent", "sort", "limit", "details", "once"],
     ]);
@@ -55,13 +55,13 @@ describe("toolCommand()", () => {
     expect(option("since")).toMatchObject({ default: "2h" });
   });
 
-  it("makes arguments from positional fields; the schema decides whether they are required", () => {
+  it("derives arguments from positional fields, required as in the schema", () => {
     expect(spec.arguments).toMatchObject([{ name: "service", required: false, completes: "services" }]);
     const revoke = toolCommand({ name: "revoke", summary: "Revoke", tool: "coral_revoke_token", positional: ["tokenId"] });
     expect(revoke.arguments).toMatchObject([{ name: "token-id", required: true }]);
   });
 
-  it("binds each field to where its value comes from, with the bounds of the schema", () => {
+  it("binds each field to its source, with the bounds of the schema", () => {
     const bound = (field: string) => spec.tool?.find((binding) => binding.field === field);
     expect(bound("service")).toEqual({ field: "service", type: "text", from: 0 });
     expect(bound("order")).toEqual({ field: "order", type: "text", from: { option: "sort" } });

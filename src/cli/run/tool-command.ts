@@ -1,6 +1,6 @@
 /**
- * Commands that call a tool. Their arguments, options, defaults and help come from the tool's input schema (by way of tool-inputs.ts); the
- * command table adds only what a schema cannot know: which fields are positional, short flags, and what the command sets itself.
+ * Commands that call a tool. Arguments, options, defaults and help come from the tool's input schema, through tool-inputs.ts. The
+ * command table adds only what a schema lacks: positional fields, short flags, and fields that the command sets itself.
  */
 
 import type { InputField } from "../../tools/index.ts";
@@ -22,23 +22,23 @@ type ValueOf<Field> = Field extends { choices: readonly (infer Choice)[] }
           ? object
           : string;
 
-/** What a tool takes. Its own schema decides which fields are required. */
+/** Input of a tool; its schema decides which fields are required. */
 export type ToolInput<Name extends ToolName> = { -readonly [Field in keyof ToolInputs[Name]]?: ValueOf<ToolInputs[Name][Field]> };
 
 type DurationsWithDefault<Name extends ToolName> = {
   [Field in keyof ToolInputs[Name]]: ToolInputs[Name][Field] extends { type: "duration"; default: string } ? Field : never;
 }[keyof ToolInputs[Name]];
 
-/** What the command line gives of it. */
+/** The part of the input that the command line provides. */
 export type GivenInput<Name extends ToolName> = ToolInput<Name> & Record<DurationsWithDefault<Name>, string>;
 
 /** How an option or argument differs from its field in the schema. */
 type FieldChange = Partial<Pick<OptionSpec, "name" | "short" | "value" | "description" | "choices" | "completes">> & {
-  /** null: the command has a default of its own, which the description states. */
+  /** null: the command applies its own default, stated in the description. */
   default?: string | null;
   /** Whether the argument must be given; default: as in the schema. */
   required?: boolean;
-  /** When the command may ask for more than the tool answers in one call. */
+  /** Maximum, when the command accepts more than the tool returns in one call. */
   max?: number;
 };
 
@@ -46,25 +46,25 @@ interface ToolCommandSpec<Name extends ToolName> extends Omit<CommandSpec, "argu
   tool: Name;
   /** Fields that are positional arguments, in order. */
   positional?: readonly (keyof ToolInputs[Name] & string)[];
-  /** Fields that the command sets itself or does not offer. */
+  /** Fields without an option: set by the command, or not offered. */
   omit?: readonly (keyof ToolInputs[Name] & string)[];
   fields?: { [Field in keyof ToolInputs[Name]]?: FieldChange };
-  /** Options besides those of the tool's fields. */
+  /** Further options of the command. */
   options?: readonly OptionSpec[];
 }
 
-/** Where one field of a tool's input comes from. */
+/** Source of one input field. */
 export interface ToolFieldBinding {
   field: string;
   type: InputField["type"];
-  /** Index of the positional argument; otherwise the option of this name. */
+  /** Index of the positional argument; absent: the option of this name. */
   from: number | { option: string };
   default?: string;
   min?: number;
   max?: number;
 }
 
-/** Values and completions of fields that mean the same in every tool. */
+/** Placeholders and completions of fields shared by all tools. */
 const fieldLooks: Readonly<Record<string, FieldChange>> = {
   agent: { value: "agent", completes: "agents" },
   service: { value: "name", completes: "services" },

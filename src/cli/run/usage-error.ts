@@ -1,11 +1,11 @@
-/** Turns parser errors into usage errors: what was typed, what was probably meant, where to look. */
+/** Turns parser errors into usage errors with the input, a spelling suggestion and the help command. */
 
 import type { CommanderError } from "commander";
 import { closest } from "../../base/closest.ts";
 import { CoralError } from "../../base/errors.ts";
 import type { CommandSpec, OptionSpec } from "./command-spec.ts";
 
-/** Follows `argv` down the command tree as far as it matches; `rest` are the arguments after that. */
+/** Follows `argv` down the command tree as far as it matches; `rest` are the remaining arguments. */
 export function findCommand(root: CommandSpec, words: readonly string[]): { spec: CommandSpec; path: string[]; rest: string[] } {
   let spec = root;
   const path: string[] = [];
@@ -57,7 +57,7 @@ function messageOf(
   }
 }
 
-/** Commander writes: option '-o, --output <format>' argument 'xml' is invalid. Allowed choices are json, yaml. */
+/** Parses commander's message: option '-o, --output <format>' argument 'xml' is invalid. Allowed choices are json, yaml. */
 function invalidValue(message: string): string {
   const option = /option '[^']*--([a-z-]+)[^']*' argument '([^']*)' is invalid/.exec(message);
   const argument = /value '([^']*)' is invalid for argument '([^']*)'/.exec(message);

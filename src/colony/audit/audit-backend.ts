@@ -26,7 +26,7 @@ export interface AuditBackendOptions {
   settled: () => Promise<void>;
   store: ColonyStore;
   chain: ColonyAudit;
-  /** Of this colony: agents name it in what they heard of its chain. */
+  /** Id of this colony, which agents store with the links of its chain. */
   colonyId: string;
   registry: Pick<AgentRegistry, "find" | "entries">;
   approvals: PendingApprovals;
@@ -110,7 +110,7 @@ async function verify(
     } catch (error) {
       const { code, message } = fromConnectError(error);
       notes.push(
-        `${hostnameOf(agentId)} ${code === "unsupported" ? "has no audit: its version is too old; update the agent" : `did not answer: ${message}`}`,
+        `${hostnameOf(agentId)} ${code === "unsupported" ? "has no audit: its version is too old; update the agent" : `did not respond: ${message}`}`,
       );
     }
   });

@@ -83,7 +83,7 @@ test("AuditRecorder ends commands left open by a killed colony as lost, once", a
 test("AuditRecorder fails when it cannot write", async () => {
   await using world = await openAuditWorld();
   await world.recorder.close();
-  await expect(world.recorder.asked(command)).rejects.toThrow("Cannot write the audit, so nothing was done");
+  await expect(world.recorder.asked(command)).rejects.toThrow("Cannot write the audit, so the action was not performed");
 });
 
 const context = { signal: new AbortController().signal, caller: "local:uid=1000", from: "socket pid=4", through: "cli" as const };
@@ -92,7 +92,7 @@ function backendOf(more: Partial<ColonyBackend>): ColonyBackend {
   return more as ColonyBackend;
 }
 
-test("auditedBackend() records SQL with its outcome, redacted, and answers even when the audit cannot be written", async () => {
+test("auditedBackend() records SQL with its outcome, redacted, and returns results even when the audit cannot be written", async () => {
   await using world = await openAuditWorld();
   const sql = async ({ sql: text }: { sql: string }) => {
     if (text.includes("broken")) throw new CoralError({ code: "invalid", message: "no" });
@@ -134,7 +134,7 @@ test("auditedBackend() records queries of an agent's runtime context", async () 
   ]);
 });
 
-test("auditedBackend() answers queries over the budget without an entry", async () => {
+test("auditedBackend() runs queries over the budget without an entry", async () => {
   await using world = await openAuditWorld();
   let left = 2;
   const queries = { take: () => left-- > 0 };
@@ -144,7 +144,7 @@ test("auditedBackend() answers queries over the budget without an entry", async 
   expect(await world.entries()).toHaveLength(2);
 });
 
-test("auditedBackend() records changes before and after, and refuses those that it cannot record", async () => {
+test("auditedBackend() records changes before and after, and rejects those that it cannot record", async () => {
   await using world = await openAuditWorld();
   let revoked = 0;
   const revokeAgent = async (agentId: string) => {
@@ -164,7 +164,7 @@ test("auditedBackend() records changes before and after, and refuses those that 
   expect(revoked).toBe(1);
 });
 
-test("auditedBackend() writes down captures from their beginning to their end, also when the reader leaves", async () => {
+test("auditedBackend() records start and end of captures, even when the reader disconnects", async () => {
   await using world = await openAuditWorld();
   const capture = async function* () {
     yield { kind: "started", captureId: "cap-1", service: "api", agents: [] } as never;

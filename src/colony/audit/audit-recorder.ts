@@ -54,7 +54,7 @@ export class AuditRecorder implements CommandRouteAudit, AsyncDisposable {
       await AuditWriter.open({ file, owner, commit: (entries) => chain.append(entries), isCommitted, log }),
     );
     try {
-      // On a full disk, ends that the former process saw may still be in the journal only.
+      // After a full disk, ends that the previous process recorded may exist only in the journal.
       const ended = new Set(recorder.#writer.waiting.filter(({ phase }) => phase !== "asked").map((entry) => entry.command_id));
       const open = (await openCommands(store, maxLost)).filter(({ id }) => !ended.has(id));
       await recorder.#writer.derived(open.map((record) => recorder.#entryOf({ ...sameCommand(record), phase: "ended", reason: "lost" })));
@@ -76,7 +76,7 @@ export class AuditRecorder implements CommandRouteAudit, AsyncDisposable {
       await this.#writer.write(this.#entryOf(note));
     } catch (error) {
       const { code, message } = CoralError.from(error);
-      throw new CoralError({ code, message: `Cannot write the audit, so nothing was done: ${message}`, cause: error });
+      throw new CoralError({ code, message: `Cannot write the audit, so the action was not performed: ${message}`, cause: error });
     }
   }
 

@@ -152,7 +152,7 @@ async function compareOwn(
   return { problems: [...problems.slice(-1), ...lostChains(others.filter((link) => link.colonyId === colonyId))], notes };
 }
 
-/** Chains that this colony had, as far as the agent heard of them. */
+/** Earlier chains of this colony that the agent knows. */
 function lostChains(links: readonly AuditLink[]): ChainProblem[] {
   const ends = new Map<string, number>();
   for (const { chainId, entry } of links) ends.set(chainId, Math.max(ends.get(chainId) ?? 0, Number(entry)));

@@ -139,7 +139,7 @@ function selectorOf(targets: CommandTargets | undefined): Parameters<typeof sele
   };
 }
 
-/** The order with its place at the agent: in the service of the targets, unless the client gave another place. */
+/** The order with its location at the agent: inside the selected service, unless the client gave another one. */
 async function withService(
   { serviceId = (name) => Promise.resolve(name) }: CommandsOptions,
   order: CommandOrder,

@@ -107,7 +107,7 @@ class OutcomeSink {
     return Promise.resolve(true);
   };
 
-  /** The end of an agent that did not report one in time. */
+  /** End of an agent that reported none in time. */
   lateEnd(timeoutMs: number): CommandEnded & { isHeld?: boolean } {
     if (this.approval !== "") return { ...brokenEnd("cancelled", "not-permitted", this.approval), isHeld: true };
     return brokenEnd("timeout", "timeout", `no result within ${timeoutMs} ms`);

@@ -1,4 +1,4 @@
-/** Events about deployments, in words. */
+/** Messages of events about deployments. */
 
 import { formatDurationMs } from "../../base/units.ts";
 import type { DeploymentRecord } from "../../store/queries/index.ts";
@@ -24,13 +24,13 @@ export class DeploymentEvents {
     this.#labelOf = labelOf;
   }
 
-  /** A deployment was noticed. */
+  /** A deployment was detected. */
   found(record: DeploymentRecord): DeploymentEvent {
     const marked = record.note === "" ? "" : ` (${record.note})`;
     return this.#event("deployment", record.startedMs, record, `${deployedText(rolloutOf(record))}${marked}`);
   }
 
-  /** Its rollout has ended; nothing while it is under way. */
+  /** Its rollout ended; null while it is in progress. */
   moved(record: DeploymentRecord, nowMs: number): DeploymentEvent[] {
     const { endedMs, startedMs } = record;
     const state = record.state as DeploymentState;
@@ -40,7 +40,7 @@ export class DeploymentEvents {
     const words = {
       complete: `finished its rollout after ${formatDurationMs(afterMs)}: ${whatWasDeployed(record)}`,
       "rolled-back": `${deployedText(rolloutOf(record))}, after ${formatDurationMs(afterMs)}`,
-      variant: `keeps two builds side by side, so they count as variants and not as a deployment: ${sharesText(rolloutOf(record))}`,
+      variant: `runs builds permanently side by side, which counts as variants and not as a deployment: ${sharesText(rolloutOf(record))}`,
     }[state];
     return [this.#event(movedKinds[state], atMs, record, words)];
   }

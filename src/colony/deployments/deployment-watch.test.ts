@@ -59,13 +59,13 @@ interface Place {
   command?: string;
 }
 
-/** What runs from now on; each step is preceded by a scan of it. */
+/** Processes that run from now on; a scan precedes each step. */
 let places: Place[] = [];
 const running = (next: Place[]): void => {
   places = next;
 };
 
-/** A number of a pull for each time, as pulls of a second would have. */
+/** Pull number for a time, as with one pull per second. */
 const pullAt = (storedMs: number): number => Math.floor((storedMs - deployedMs) / 1_000) + 100_000;
 
 /** Scans of all agents at a time, stored then or later. */
@@ -88,7 +88,7 @@ interface Load {
   errorShare?: number;
   table?: "red" | "span_red";
   version?: string;
-  /** When the rows came; default: ten seconds after each. */
+  /** Arrival time of rows; default: ten seconds after each. */
   storedMs?: number;
 }
 
@@ -199,7 +199,7 @@ describe("DeploymentWatch", { timeout: 60_000 }, () => {
     expect(newest?.report?.beforeMs).toBeLessThan(40 * minuteMs);
   });
 
-  it("compares only hosts with the new build, each from the time it got it", async () => {
+  it("compares only hosts with the new build, each since it got the build", async () => {
     const old = deployedMs - 300 * minuteMs;
     // The second host is always slow and gets the new build ten minutes later: it must not affect the verdict.
     for (const [source, medianUs] of [
@@ -229,7 +229,7 @@ describe("DeploymentWatch", { timeout: 60_000 }, () => {
     expect(await list()).toMatchObject([{ agents: ["web-1", "web-2"], verdict: "no-change", report: { requestsAfter: 2 * 30 * 6 * 20 } }]);
   });
 
-  it("detects a version change in spans, and joins a mark to the same deployment", async () => {
+  it("detects a version change in spans, and merges a mark into the same deployment", async () => {
     await load({ fromMs: deployedMs - 60 * minuteMs, untilMs: deployedMs, medianUs: 5_000, table: "span_red", version: "1.0" });
     await stepAt(deployedMs - minuteMs);
     await load({ fromMs: deployedMs, untilMs: deployedMs + 33 * minuteMs, medianUs: 9_000, table: "span_red", version: "1.1" });
@@ -290,7 +290,7 @@ describe("DeploymentWatch", { timeout: 60_000 }, () => {
     ]);
   });
 
-  it("turns builds that stay side by side into variants, and reports none for those that did before", async () => {
+  it("turns builds that stay side by side into variants, and reports no deployment for earlier variants", async () => {
     const old = deployedMs - 300 * minuteMs;
     running([{ agent: "web-1", build: "aaaa", startedMs: old }]);
     await stepAt(deployedMs - 200 * minuteMs);
@@ -307,7 +307,7 @@ describe("DeploymentWatch", { timeout: 60_000 }, () => {
     expect((await list()).map(({ build, state }) => `${build} ${state}`)).toEqual(["cccc rolling"]);
     await stepAt(deployedMs + 70 * minuteMs);
     expect((await list()).map(({ build, state }) => `${build} ${state}`)).toEqual(["cccc variant"]);
-    expect((await events()).at(-1)).toContain("deployment-variant: api keeps two builds side by side");
+    expect((await events()).at(-1)).toContain("deployment-variant: api runs builds permanently side by side");
   });
 
   it("writes messages with the label of a service", async () => {
@@ -326,7 +326,7 @@ describe("DeploymentWatch", { timeout: 60_000 }, () => {
     running([{ agent: "web-1", build: "aaaa", startedMs: deployedMs - 300 * minuteMs }]);
     await load({ fromMs: deployedMs - 70 * minuteMs, untilMs: deployedMs - minuteMs, medianUs: 10_000 });
     await stepAt(deployedMs - minuteMs);
-    // Away for 40 minutes; everything comes at once. Another agent goes on meanwhile.
+    // Disconnected for 40 minutes, then everything arrives at once. Another agent continues meanwhile.
     const storedMs = deployedMs + 40 * minuteMs;
     running([{ agent: "web-1", build: "bbbb", startedMs: deployedMs }]);
     await scan(deployedMs + 10_000, storedMs);
@@ -336,7 +336,7 @@ describe("DeploymentWatch", { timeout: 60_000 }, () => {
     expect(await list()).toMatchObject([{ at: new Date(deployedMs).toISOString(), verdict: "regression", isComplete: true }]);
   });
 
-  it("dates versions in spans that come late by the spans, not by their arrival", async () => {
+  it("dates versions in late spans by the spans, not by their arrival", async () => {
     await load({ fromMs: deployedMs - 60 * minuteMs, untilMs: deployedMs, medianUs: 5_000, table: "span_red", version: "1.0" });
     await stepAt(deployedMs);
     const storedMs = deployedMs + 25 * minuteMs;
@@ -352,7 +352,7 @@ describe("DeploymentWatch", { timeout: 60_000 }, () => {
     expect(await list()).toMatchObject([{ version: "1.1", previousVersion: "1.0", at: new Date(deployedMs + minuteMs).toISOString() }]);
   });
 
-  it("judges again when rows of the compared time come later, also after the last comparison", async () => {
+  it("compares again when rows of the compared time arrive later, even after the last comparison", async () => {
     await load({ fromMs: deployedMs - 70 * minuteMs, untilMs: deployedMs, medianUs: 10_000 });
     await load({ fromMs: deployedMs, untilMs: deployedMs + 5 * minuteMs, medianUs: 10_000 });
     await deploy();
@@ -368,7 +368,7 @@ describe("DeploymentWatch", { timeout: 60_000 }, () => {
     expect(told.filter((event) => event.startsWith("deployment-regression"))).toHaveLength(1);
   });
 
-  it("gives a deployment its golden id, which people and stored events refer to", async () => {
+  it("gives a deployment its golden id, which stored events refer to", async () => {
     nowMs = deployedMs;
     const { deployment } = await watch.mark({ service: "api", version: "1.4.2", note: "", agoMs: 0 }, "token:ci");
     expect(deployment.id).toBe("dep-1565680659");

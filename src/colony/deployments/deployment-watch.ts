@@ -1,4 +1,4 @@
-/** Detects new builds of services, follows how they replace the old ones, and compares each with the time before at several points. */
+/** Detects new builds of services, follows their rollout, and compares each with the time before at several points. */
 
 import { createHash } from "node:crypto";
 import type { Clock } from "../../base/clock.ts";
@@ -34,7 +34,7 @@ import { type FoundDeployment, KnownBuilds, placesOf } from "./known-builds.ts";
 import { type RolloutState, rolloutState, withRequests } from "./rollout-state.ts";
 
 export interface DeploymentSettings {
-  /** How long after a deployment it is compared. */
+  /** How long after a deployment comparisons continue. */
   windowMs: number;
   /** The longest delay until new rows arrive. */
   lagMs: number;
@@ -47,7 +47,7 @@ export interface DeploymentWatchOptions {
   log: Logger;
   /** Names of services for messages; their rows hold ids. */
   names?: () => Promise<{ labelOf: (service: string) => string }>;
-  /** An agent's clock minus the colony's; null when it is not known. */
+  /** An agent's clock minus the colony's; null when unknown. */
   clockDifferenceMs?: (agentId: string) => number | null;
 }
 
@@ -57,14 +57,14 @@ const looks = [1 / 15, 1 / 6, 1 / 2, 1];
 const sameMs = 180_000;
 /** The same for marks, which people and pipelines set somewhat earlier or later. */
 const sameMarkMs = 600_000;
-/** Rows are late when they come this much later than twice the usual delay. */
+/** Rows count as late when they arrive this much later than twice the usual delay. */
 const lateAfterMs = 10_000;
-/** Requests of builds side by side are counted over this time. */
+/** Window for counting requests of builds side by side. */
 const sharesMs = 300_000;
-/** How often the progress of reading is stored when nothing else is; after a restart the rest is read again, which changes nothing. */
+/** Least interval of storing read progress. After a restart the rest is read again, which is idempotent. */
 const savedEachMs = 60_000;
 const openMax = 500;
-/** A deployment detected later than this is listed but not compared: data of that time may be gone. */
+/** A deployment detected later than this is listed but not compared: retention may have removed its data. */
 const maxAgeMs = 24 * 3_600_000;
 
 export class DeploymentWatch {
@@ -129,7 +129,7 @@ export class DeploymentWatch {
       changed.set(record.id, record);
       if (joined) continue;
       Object.assign(record, this.#stateOf(record, nowMs));
-      // Builds that have run side by side for long when one of them is first seen are variants, not a deployment.
+      // Builds that already ran side by side for long when first seen are variants, not a deployment.
       if (record.state === "variant") changed.delete(record.id);
       else {
         recent.push(record);
@@ -158,7 +158,7 @@ export class DeploymentWatch {
     this.#readUpTo = reading.upTo ?? this.#readUpTo;
   }
 
-  /** Adds hosts that a build has reached since; true when there were any. Rows that came late may show an earlier start. */
+  /** Adds hosts that a build has reached since; true when there were any. Late rows may show an earlier start. */
   #spread(record: DeploymentRecord): boolean {
     const build = this.#buildOf(record);
     // A record without places applies to all agents already.
@@ -178,7 +178,7 @@ export class DeploymentWatch {
     return true;
   }
 
-  /** Updates how far a deployment has come; null when nothing changed. */
+  /** Updates the rollout of a deployment; null when nothing changed. */
   async #follow(record: DeploymentRecord, nowMs: number): Promise<DeploymentEvent[] | null> {
     const build = this.#buildOf(record);
     const before = { ...record };
@@ -187,7 +187,7 @@ export class DeploymentWatch {
     if (state.shares.length > 0) state.shares = await this.#withRequests(record.service, build, state.shares, nowMs);
     Object.assign(record, state);
     const previous = this.#builds?.previousOf(build, this.#builds.buildsOf(build.service, build.foundBy), nowMs);
-    // What it replaced is known better once one of several has gone, or when late rows show a build between the two.
+    // The replaced build becomes clear once one of several stops, or when late rows show a build in between.
     if (previous && record.startedMs === build.firstSeenMs && !record.foundBy.includes("mark")) {
       record.previousBuild = previous.build || null;
       record.previousVersion = previous.version || null;
@@ -307,7 +307,7 @@ export class DeploymentWatch {
     const facts = await queryBuildFacts(store, { ...record, guardMs, warmUpMs, beforeMs, afterMs, cellMs });
     const report = compareBuilds(facts, looks.length);
     const verdict = verdictOf(report);
-    // A service that went quiet offers less to compare each time: keep the verdict from when it was busy.
+    // An idle service has less data at each comparison: keep the verdict from when it was busy.
     if (verdict === "not-enough-data" && record.verdict !== "not-enough-data") return base;
     return { ...base, verdict, report: JSON.stringify(report) };
   }
@@ -339,12 +339,12 @@ function joinFound(records: DeploymentRecord[], found: FoundDeployment): Deploym
 
 const withoutRequests = ({ requests: _requests, ...share }: BuildShare): Omit<BuildShare, "requests"> => share;
 
-/** When a build that was rolled back was gone. */
+/** When a rolled-back build stopped. */
 function goneMs({ state, endedMs }: DeploymentRecord): number {
   return state === "rolled-back" ? (endedMs ?? Number.POSITIVE_INFINITY) : Number.POSITIVE_INFINITY;
 }
 
-/** Has a deployment compared again when rows of the compared times came late; true when so. */
+/** Schedules another comparison when rows of the compared times arrived late; true when it did. */
 function markLate(record: DeploymentRecord, late: readonly LateRows[], windowMs: number): boolean {
   if (record.looks === 0 || record.evaluatedMs === null) return false;
   const [fromMs, untilMs] = [record.startedMs - 2.1 * windowMs, record.startedMs + 1.1 * windowMs];

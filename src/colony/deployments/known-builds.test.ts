@@ -94,7 +94,7 @@ describe("KnownBuilds", () => {
     expect(watch([[run("a", startMs)], [run("a", startMs), run("old", startMs - 86_400_000, { agentId: "web-9" })]])).toEqual([]);
   });
 
-  it("reports no deployment when the build of the same process is read in another way", () => {
+  it("reports no deployment when the build of the same process is derived differently", () => {
     const started = startMs + 40_000;
     expect(watch([[run("a", startMs)], [run("a", startMs)], [run("sha-of-node", started)], [run("script-1", started)]])).toEqual([
       "a → sha-of-node",
@@ -110,10 +110,10 @@ describe("KnownBuilds", () => {
     ]);
   });
 
-  it("dates what comes late by its own time, and finds a build between two", () => {
+  it("dates late rows by their own time, and finds a build between two", () => {
     const known = fresh();
     known.observe(scanAt(startMs, [run("a", startMs - 86_400_000)]), startMs);
-    // The agent was away for half an hour, in which two builds were deployed; all of it comes at once.
+    // The agent was disconnected for half an hour, in which two builds were deployed; everything arrives at once.
     const atMs = (minutes: number): number => startMs + minutes * minuteMs;
     const backlog = [
       scanAt(atMs(1), [run("a", startMs - 86_400_000)]),
@@ -157,7 +157,7 @@ describe("KnownBuilds", () => {
 describe("rolloutState()", () => {
   const old = startMs - 86_400_000;
 
-  it("is rolling with shares while the old build runs, then complete, by any way of replacing it", () => {
+  it("is rolling with shares while the old build runs, then complete, for any way of replacing it", () => {
     const known = fresh();
     known.observe(scanAt(startMs, [run("a", old, { instances: 3 }), run("a", old, { agentId: "web-2" })]), startMs);
     const nextMs = startMs + minuteMs;
@@ -200,7 +200,7 @@ describe("rolloutState()", () => {
     expect(stateOf(known, "b", laterMs)?.state).toBe("variant");
   });
 
-  it("completes beside a variant that was there before", () => {
+  it("completes beside an earlier variant", () => {
     const known = fresh();
     known.observe(scanAt(startMs, [run("a", old), run("v", old, { agentId: "web-2" })]), startMs);
     const nextMs = startMs + minuteMs;
@@ -208,7 +208,7 @@ describe("rolloutState()", () => {
     expect(stateOf(known, "b", nextMs)).toMatchObject({ state: "complete", endedMs: startMs });
   });
 
-  it("takes builds of a host that is no longer heard as gone, and of one that returns as running", () => {
+  it("treats builds of a silent host as stopped, and of a returning one as running", () => {
     const known = fresh();
     known.observe(scanAt(startMs, [run("a", old), run("a", old, { agentId: "web-2" })]), startMs);
     const quietMs = startMs + 15 * minuteMs;

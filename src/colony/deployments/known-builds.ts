@@ -1,6 +1,6 @@
 /**
- * Tracks the builds that services run and where, by the times of the data and not of its arrival, and detects new ones: deployments. No I/O;
- * the caller stores the changes.
+ * Tracks which builds services run and where, and detects new ones (deployments). Uses the time of the data, not of its arrival.
+ * No I/O; the caller stores the changes.
  */
 
 import type { AgentScan, BuildPlace, BuildReading, BuildSighting, DeploymentPlace, KnownBuild } from "../../store/queries/index.ts";
@@ -25,21 +25,21 @@ export interface BuildNews {
 export interface KnownBuildsOptions {
   known: readonly KnownBuild[];
   nowMs: number;
-  /** An agent's clock minus the colony's; null or 0 when it is not known. */
+  /** An agent's clock minus the colony's; null or 0 when unknown. */
   clockDifferenceMs?: (agentId: string) => number | null;
 }
 
-/** A version without a span for this long, while the service sends others, has stopped: spans may be rare. */
+/** A version without spans for this long, while the service sends others, has stopped. Long, because spans may be rare. */
 const spanGoneMs = 180_000;
-/** An agent unheard for this long: its host may be gone, so its builds no longer count as running. Judged again when it returns. */
+/** After this silence of an agent its host may be gone, so its builds no longer count as running until it returns. */
 const offlineMs = 600_000;
 /** Assumed bound of clock differences between agents. */
 const clockMs = 180_000;
-/** Smaller differences between clocks are the network's delay. */
+/** Smaller clock differences are network delay. */
 const leastDifferenceMs = 2_000;
 /** Versions that a service's first spans carry within this time existed before. */
 const firstSpansMs = 60_000;
-/** Two builds with the same start at one agent are one process whose build was read in another way. */
+/** Two builds with the same start at one agent are one process whose build was derived differently. */
 const sameStartMs = 1_500;
 /** How often the last-seen time of a running build is stored. */
 const writtenMs = 600_000;
@@ -72,7 +72,7 @@ export class KnownBuilds {
     for (const build of known) this.#of(build).push({ ...build, places: build.places.map((place) => ({ ...place })) });
   }
 
-  /** Takes what agents reported since the last reading. Reading the same rows twice changes nothing. */
+  /** Processes rows since the last reading. Idempotent. */
   observe({ sightings, scans }: Pick<BuildReading, "sightings" | "scans">, nowMs: number): BuildNews {
     const news: BuildNews = { builds: [], found: [] };
     for (const scan of scans) {
@@ -87,7 +87,7 @@ export class KnownBuilds {
     return news;
   }
 
-  /** Builds of a service, as they are now. */
+  /** Current builds of a service. */
   buildsOf(service: string, foundBy: KnownBuild["foundBy"]): readonly KnownBuild[] {
     return this.#known.get(keyOf({ service, foundBy })) ?? [];
   }
@@ -97,11 +97,11 @@ export class KnownBuilds {
     if (build.foundBy === "span") return this.#newestSpanMs(build) - this.#colonyMs(place.agentId, place.lastMs) <= spanGoneMs;
     const scan = this.#scans.get(place.agentId);
     if (nowMs - Math.max(scan?.storedMs ?? 0, this.#openedMs) > offlineMs) return false;
-    // Before the first scan since the colony started, what was stored counts.
+    // Until the first scan after a start of the colony, use the stored state.
     return scan === undefined ? build.isRunning : place.lastMs >= scan.lastMs;
   }
 
-  /** A time of an agent's clock by the colony's. */
+  /** Converts a time of an agent's clock to the colony's. */
   #colonyMs(agentId: string, ms: number): number {
     return ms - this.#differenceMs(agentId);
   }
@@ -159,7 +159,7 @@ export class KnownBuilds {
       isRunning: false,
       places: [],
     };
-    // A build that returns counts from then; one that was there before counts as long as the service.
+    // A returning build counts from its return; an initial one as long as the service.
     if (isNews) entry.firstSeenMs = group.startedMs;
     for (const sighting of group.sightings) this.#arrive(entry, sighting, isNews);
     if (!known) builds.push(entry);
@@ -183,8 +183,8 @@ export class KnownBuilds {
   }
 
   /**
-   * A build whose processes started before the service was first observed is a variant, not a deployment; nor is a build that kept running or
-   * was restarted, nor a process whose build was read in another way. A build that returns after another was deployed is one: a rollback.
+   * Not deployments: builds whose processes started before the service was first observed (variants), builds that kept running or
+   * restarted, and processes whose build was derived differently. A build that returns after another one is a rollback.
    */
   #isDeployment(group: Group, known: KnownBuild | undefined, builds: readonly KnownBuild[], serviceFirstMs: number): boolean {
     const others = builds.filter((build) => build !== known);
@@ -220,7 +220,7 @@ export class KnownBuilds {
     };
   }
 
-  /** What a build replaces: preferably one that went where it came; else the newest of those before. */
+  /** The replaced build: preferably one that stopped on the same agent, else the newest earlier one. */
   previousOf(entry: KnownBuild, builds: readonly KnownBuild[], nowMs: number): KnownBuild | undefined {
     const hosts = new Set(entry.places.map(({ agentId }) => agentId));
     const rank = (build: KnownBuild): number[] => [
@@ -249,7 +249,7 @@ export class KnownBuilds {
   }
 }
 
-/** Where a build came, and when, by the agents' clocks. */
+/** Where and when a build appeared, by the agents' clocks. */
 export function placesOf({ places }: KnownBuild): DeploymentPlace[] {
   return places.map(({ agentId, startedMs }) => ({ agentId, atMs: startedMs }));
 }

@@ -1,4 +1,4 @@
-/** How far a deployment has come, from where its build and those before run now. No I/O. */
+/** Derives the state of a rollout from where its build and earlier ones run now. No I/O. */
 
 import type { BuildShare, KnownBuild, ServedRequests } from "../../store/queries/index.ts";
 import type { DeploymentState } from "../../tools/index.ts";
@@ -6,33 +6,33 @@ import type { KnownBuilds } from "./known-builds.ts";
 
 export interface RolloutState {
   state: DeploymentState;
-  /** Builds that run side by side, this one first; empty when there is one only. */
+  /** Builds that run side by side, this one first; empty for a single build. */
   shares: BuildShare[];
-  /** When the last of the old build was gone, or this one after a rollback. */
+  /** When the last instance of the old build stopped, or of this one after a rollback. */
   endedMs: number | null;
 }
 
 export interface RolloutQuery {
   build: KnownBuild;
-  /** What it replaced, as first seen. */
+  /** The replaced build, as first seen. */
   previous: Pick<KnownBuild, "build" | "version">;
   nowMs: number;
   /** Builds side by side without any progress for this long are variants. */
   variantMs: number;
 }
 
-/** Old builds that were gone so long before are not part of it. */
+/** Old builds that stopped longer before are not part of the rollout. */
 const overlapMs = 180_000;
 
 const spanOverlapMs = 15_000;
 
-/** Null while neither the build nor another of the service runs: nothing is learnt from that. */
+/** Null while no build of the service runs, which shows nothing. */
 export function rolloutState(builds: KnownBuilds, { build, previous, nowMs, variantMs }: RolloutQuery): RolloutState | null {
   const startedMs = build.firstSeenMs;
   const others = builds.buildsOf(build.service, build.foundBy).filter((one) => one !== build);
   const running = others.filter(({ isRunning }) => isRunning);
   const old = others.filter((one) => one.firstSeenMs <= startedMs && one.lastSeenMs >= startedMs - overlapMs);
-  // The last spans of the old version came with the first of the new one: that is no time side by side.
+  // The last spans of the old version may overlap the first of the new one without running side by side.
   const isBeside = (one: KnownBuild): boolean => one.isRunning && (one.foundBy === "process" || one.lastSeenMs > startedMs + spanOverlapMs);
   const oldRunning = old.filter(isBeside);
   const gone = old.filter((one) => !isBeside(one));

@@ -1,4 +1,4 @@
-/** The backend's part of a diagnosis: facts from the store, and the evidence that answers referred to. */
+/** Backend methods for diagnoses: facts from the store, and evidence by id. */
 
 import type { Clock } from "../../base/clock.ts";
 import { type ColonyStore, findEvidence, findIncidentEvidence, storeEvidence } from "../../store/colony/index.ts";

@@ -32,7 +32,7 @@ const config: ColonyDiscoveryConfig = {
   autoPromotion: { enabled: false, minConfidence: 0.9, minObservationTimeMs: 0 },
 };
 
-/** Knows an address after the first request for it. */
+/** Resolves an address after the first request for it. */
 class SlowNames implements EndpointNames {
   readonly requested: string[] = [];
   readonly known = new Map<string, EndpointName>();
@@ -192,7 +192,7 @@ describe("DiscoveryLoop", () => {
     await running;
   });
 
-  it("catchUp() runs a cycle when the loop is late, not when it has just run", async () => {
+  it("catchUp() runs a cycle when the loop is late, but not right after one", async () => {
     await report();
     const loop = loopOf();
     await loop.catchUp();
@@ -232,7 +232,7 @@ describe("DiscoveryLoop", () => {
     expect(steps).toMatch(/^\?\?!\?\?\?\?!\?\?!\?\?\?\?!/);
   });
 
-  it("reports a failure once, continues, and lets queries answer meanwhile", async () => {
+  it("reports a failure once, continues, and does not block queries", async () => {
     const lines: string[] = [];
     const log = createLogger("test", "info", ({ level, message }) => lines.push(`${level} ${message}`));
     let isBroken = true;

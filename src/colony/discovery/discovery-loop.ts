@@ -19,15 +19,15 @@ export interface DiscoveryLoopOptions {
   metrics: Pick<ColonyMetrics, "discoveryCycle">;
 }
 
-/** When the loop is later than this, a query runs the cycle first. */
+/** When the last cycle is older than this, a query runs one first. */
 const lateMs = 1_000;
-/** Cycles that are run early take at most a third of the time: the loop rests for so many times as long as the last one took. */
+/** Rest after an early cycle, as a multiple of its duration: early cycles use at most a third of the time. */
 const restTimes = 2;
-/** While no rows arrive only what waits for time is left to do: then every third step is enough. */
+/** Without new rows only time-based work remains: run every third step. */
 const idleSteps = 3;
 /** An address without a name is requested again after this long; the resolver caches for longer. */
 const retryMs = 30_000;
-/** How long to check for a first answer at least, however short the interval is. */
+/** Least time to poll for a first DNS answer, independent of the interval. */
 const minQuickMs = 5_000;
 /** Addresses whose last request is remembered; the oldest are evicted. */
 const maxRequested = 50_000;
@@ -40,10 +40,10 @@ export class DiscoveryLoop {
   #woken = new AbortController();
   /** How long the last cycle took. */
   #stepMs = 0;
-  /** What was stored when the last cycle began, and steps that were skipped since. */
+  /** Row count at the start of the last cycle, and steps skipped since. */
   #seenIngest = -1;
   #skipped = 0;
-  /** Whether names were requested by the last step; the next ones store them. */
+  /** Whether the last step requested names; the next steps store them. */
   #isNaming = false;
 
   constructor(options: DiscoveryLoopOptions) {
@@ -52,7 +52,7 @@ export class DiscoveryLoop {
     this.#cycle = new DiscoveryCycle({ store, clock, settings: config });
   }
 
-  /** Rises when names of services change. */
+  /** Incremented when names of services change. */
   get namesVersion(): number {
     return this.#cycle.namesVersion;
   }
@@ -60,7 +60,7 @@ export class DiscoveryLoop {
   /** Resolves when aborted. A failed cycle is retried; repeated equal failures are logged once. */
   async run(signal: AbortSignal): Promise<void> {
     while (!signal.aborted) {
-      // What is reported while a step runs may have come too late for it.
+      // A report during a step may have missed it.
       const woken = new AbortController();
       this.#woken = woken;
       if (this.#isIdle()) this.#skipped++;
@@ -73,13 +73,13 @@ export class DiscoveryLoop {
     }
   }
 
-  /** Runs the next step soon: processes of services were reported. */
+  /** Runs the next step soon, after processes of services were reported. */
   wake(): void {
     this.#skipped = idleSteps;
     this.#woken.abort();
   }
 
-  /** For queries: runs a cycle when the loop is late. A failure is logged, and the query answers from what is stored. */
+  /** For queries: runs a cycle when the loop is late. On failure logs, and the query uses stored data. */
   async catchUp(): Promise<void> {
     try {
       await this.#cycle.runIfOlder(this.#options.config().intervalMs + lateMs);
@@ -111,7 +111,7 @@ export class DiscoveryLoop {
     }
   }
 
-  /** Requests never wait: an answer is stored by a later step. */
+  /** Requests names without waiting; a later step stores the answers. */
   async #nameEndpoints(): Promise<void> {
     const { store, names, clock } = this.#options;
     const nowMs = clock.wallMs();

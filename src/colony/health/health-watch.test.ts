@@ -123,7 +123,7 @@ it("records a change when the next evaluation agrees, and the recovery", async (
   });
 });
 
-it("knows after a restart what it reported", async () => {
+it("does not repeat reports after a restart", async () => {
   places = [placeOf("unhealthy")];
   await steps(2);
   watch = watchOf();
@@ -134,7 +134,7 @@ it("knows after a restart what it reported", async () => {
   expect(await events()).toHaveLength(2);
 });
 
-it("does not evaluate without new requests, but for once a minute and while something is wrong", async () => {
+it("evaluates without new requests only once a minute, or while something is wrong", async () => {
   const often = async (): Promise<void> => {
     for (let step = 0; step < 5; step++) {
       nowMs += 10_000;

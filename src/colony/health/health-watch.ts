@@ -1,4 +1,4 @@
-/** Records when a service turns degraded, critical, and ok again. */
+/** Records an event when a service becomes degraded, critical or ok again. */
 
 import type { Clock } from "../../base/clock.ts";
 import type { Logger } from "../../base/log.ts";
@@ -9,7 +9,7 @@ import { type ColonyBackend, readHealth, type ServiceSummary } from "../../tools
 export interface HealthWatchOptions {
   store: ColonyStore;
   backend: Pick<ColonyBackend, "agents" | "deployments" | "summary">;
-  /** The id of a service with this label. */
+  /** Service id of a label. */
   serviceId: (label: string) => Promise<string>;
   clock: Clock;
   log: Logger;
@@ -19,11 +19,11 @@ type Level = "ok" | "degraded" | "critical";
 
 interface Watched {
   level: Level;
-  /** Seen once; it counts when the next evaluation agrees. */
+  /** A change seen once; recorded when the next evaluation agrees. */
   next: Level | null;
 }
 
-/** Without new requests there is little that can change: then this often is enough. */
+/** Evaluation interval without new requests, when little can change. */
 const quietIntervalMs = 60_000;
 const rememberedMs = 24 * 3_600_000;
 const kinds = { ok: "service-recovered", degraded: "service-degraded", critical: "service-critical" } as const;
@@ -59,12 +59,12 @@ export class HealthWatch {
       seen.add(service);
       await this.#observe(service, summary);
     }
-    // A service that is not listed any more has no health to recover.
+    // A service that is no longer listed cannot recover.
     for (const service of this.#services.keys()) if (!seen.has(service)) this.#services.delete(service);
   }
 
   async #observe(service: string, { health, findings, service: label }: ServiceSummary): Promise<void> {
-    // Nothing being seen is neither a fault nor a recovery.
+    // `unknown` is neither a fault nor a recovery.
     if (health === "unknown") return;
     const watched = this.#services.get(service) ?? { level: "ok", next: null };
     this.#services.set(service, watched);
@@ -92,7 +92,7 @@ export class HealthWatch {
     });
   }
 
-  /** What was reported last, so that a restart reports nothing twice and does not miss a recovery. */
+  /** Loads the last reported states, so that a restart repeats nothing and misses no recovery. */
   async #load(): Promise<void> {
     const { store, clock } = this.#options;
     for (const { service, after } of await queryHealthEvents(store, { sinceMs: rememberedMs, nowMs: clock.wallMs() }))

@@ -150,17 +150,17 @@ function mcpRoute({ version }: ColonyRoutesOptions, call: CallTool): Route {
   };
 }
 
-/** The MCP specification requires it: a web page must not use a browser's way to a colony, whatever token it got hold of. */
+/** Rejects foreign Origins, as the MCP specification requires: a web page must not reach a colony through a browser (DNS rebinding). */
 function refuseForeignOrigin({ headers }: Request): void {
   const origin = headers.get("origin");
   if (origin === null || isLoopbackUrl(origin)) return;
   throw new CoralError({
     code: "not-permitted",
-    message: `Cannot serve MCP: requests from web pages of "${origin.slice(0, 200)}" are not accepted`,
+    message: `Cannot serve MCP: origin "${origin.slice(0, 200)}" is not allowed`,
   });
 }
 
-/** The client said so itself. MCP over HTTP does not offer these tools at all. */
+/** The client declared itself a model. MCP over HTTP does not list these tools at all. */
 function isModel({ through: { client } }: RouteContext): boolean {
   return client === "mcp" || client === "llm";
 }
@@ -171,7 +171,7 @@ function about({ signal, from, through: { client, questionId } }: RouteContext):
   return { signal, from, through: client, ...(questionId === "" ? {} : { questionId }) };
 }
 
-/** `llm` stays: that client sent the id of its question. Every other MCP client is `mcp`. */
+/** `llm` for a client that sent a conversation id, else `mcp`. */
 function mcpContext(context: RouteContext): CallContext {
   const call = about(context);
   return call.through === "llm" ? call : { ...call, through: "mcp" };

@@ -14,7 +14,7 @@ const names = new ServiceNames({
 });
 const context = { signal: new AbortController().signal } as ToolCallContext;
 
-/** A backend that answers one method, and records what it was asked. */
+/** A backend with one method, which records its requests. */
 function backendOf<M extends keyof ResolvedBackend>(method: M, answer: unknown) {
   const asked: unknown[] = [];
   const answerTo = (request: unknown): Promise<unknown> => {
@@ -26,14 +26,14 @@ function backendOf<M extends keyof ResolvedBackend>(method: M, answer: unknown) 
 }
 
 describe("labelBackend()", () => {
-  it("asks for a service by all texts that mean it, and answers with its label", async () => {
+  it("queries a service by all of its row keys, and answers with its label", async () => {
     const { asked, backend } = backendOf("red", { rows: [{ service: "unit:api", peer: "program:postgres#01" }] });
     const request = { service: "api", peer: "postgres:5432", by: "peer", sinceMs: 1, maxPoints: 0, limit: 1, compare: false } as const;
     expect(await backend.red(request, context)).toEqual({ rows: [{ service: "api", peer: "postgres:5432" }] });
     expect(asked).toEqual([{ ...request, service: ["unit:api", "app"], peer: ["program:postgres#01"] }]);
   });
 
-  it("leaves names outside as they are", async () => {
+  it("leaves external names unchanged", async () => {
     const { backend } = backendOf("red", { rows: [{ service: "unit:api", peer: "s3.amazonaws.com" }] });
     const request = { by: "peer", sinceMs: 1, maxPoints: 0, limit: 1, compare: false } as const;
     expect((await backend.red(request, context)).rows).toMatchObject([{ peer: "s3.amazonaws.com" }]);
@@ -58,14 +58,14 @@ describe("labelBackend()", () => {
     expect(asked).toMatchObject([{ page: { without: "program:postgres#01" } }]);
   });
 
-  it("joins telemetry under its own name with what agents observe", async () => {
+  it("merges telemetry under its own name with observations of agents", async () => {
     const { asked, backend } = backendOf("logs", { rows: [{ service: "app" }], services: ["app", "unit:api", "other"] });
     const answer = await backend.logs({ service: "api", sinceMs: 1, limit: 1 }, context);
     expect(answer).toMatchObject({ rows: [{ service: "api" }], services: ["api", "other"] });
     expect(asked).toMatchObject([{ service: ["unit:api", "app"] }]);
   });
 
-  it("asks for the edges between two services by every pair of their names", async () => {
+  it("queries the edges between two services by every pair of their names", async () => {
     const { asked, backend } = backendOf("spanEdges", { edges: [{ client: "app", server: "web" }] });
     const answer = await backend.spanEdges({ sinceMs: 1, among: [{ client: "api", server: "web" }] }, context);
     expect(answer.edges).toEqual([{ client: "api", server: "web" }]);
@@ -79,7 +79,7 @@ describe("labelBackend()", () => {
     ]);
   });
 
-  it("captures by id, and shows the name that was asked for", async () => {
+  it("captures by id, and shows the requested name", async () => {
     const asked: string[] = [];
     const inner = {
       capture: async function* (request: { service: string }) {

@@ -1,6 +1,6 @@
 /**
- * The border between ids and names. People, models and tools speak of services by label; rows and store queries know ids. Names in requests
- * become the texts that rows have, texts in answers become labels, here and nowhere else.
+ * Translates between service ids and labels. People, models and tools use labels; rows and store queries use ids. Names in
+ * requests become row keys, and row keys in answers become labels, here and nowhere else.
  */
 
 import type { DatabaseFacts, LockFact } from "../../model/database-facts.ts";
@@ -14,7 +14,7 @@ import type { CaptureEvent, ColonyBackend } from "../../tools/index.ts";
 import type { ServiceDirectory } from "./service-directory.ts";
 import type { ServiceNames } from "./service-names.ts";
 
-/** A backend whose requests have texts of rows in place of names, and whose answers do, too. Where one service must be meant, it is the id. */
+/** A backend whose requests and answers contain row keys instead of labels. Requests for a single service contain its id. */
 type Unresolved =
   | "capture"
   | "markDeployment"
@@ -25,7 +25,7 @@ type Unresolved =
   | "evidence"
   | "databaseTraffic"
   | "inspectDatabases"
-  // These know labels themselves.
+  // These handle labels themselves.
   | "incidents"
   | "incident"
   | "objectives"
@@ -52,7 +52,7 @@ export function labelBackend(inner: ResolvedBackend, directory: Pick<ServiceDire
   };
 }
 
-/** Names of a request as the texts of rows. */
+/** Replaces names in a request with row keys. */
 function resolved<R extends { service?: string; peer?: string }>(names: ServiceNames, request: R): Resolved<R> {
   const { service, peer } = request;
   return {
@@ -281,7 +281,7 @@ function telemetryBackend(inner: ResolvedBackend, directory: Pick<ServiceDirecto
   };
 }
 
-/** Of what has several texts, each keeps its own facts under the one label. */
+/** A service with several row keys keeps the facts of each under its one label. */
 function labelDiagnosis(facts: DiagnosisFacts, names: ServiceNames): DiagnosisFacts {
   const label: Label = (text) => names.labelOf(text);
   const pair = <T extends { caller: string; callee: string }>(one: T): T => ({
@@ -309,7 +309,7 @@ function compareTexts(a: string, b: string): number {
   return a < b ? -1 : Number(a > b);
 }
 
-/** In the order of their first text, each once. */
+/** Deduplicated, in order of the first occurrence. */
 function labels(texts: readonly string[], names: ServiceNames): string[] {
   return [...new Set(texts.map((text) => names.labelOf(text)))];
 }
@@ -345,7 +345,7 @@ function labelNode(text: string, names: ServiceNames): { id: string; name: strin
   return { id: `service:${name}`, name };
 }
 
-/** The facts of all services are shared among tools, and so is what they are under their labels. */
+/** Labelled facts of all services are cached like the facts themselves. */
 const labelledSummaries = new WeakMap<SummaryFacts, { names: ServiceNames; labelled: SummaryFacts }>();
 
 function labelSummary(facts: SummaryFacts, names: ServiceNames): SummaryFacts {
@@ -371,7 +371,7 @@ function labelledSummary(facts: SummaryFacts, names: ServiceNames): SummaryFacts
   };
 }
 
-/** Details name services by id, so that programs can follow them over renames; people read the message. */
+/** Event details keep ids, which survive renames; messages use labels. */
 function labelEvent(event: ColonyEvent, names: ServiceNames): ColonyEvent {
   return event.service === null ? event : { ...event, service: names.labelOf(event.service) };
 }

@@ -1,4 +1,4 @@
-/** Keeps the names of services at hand: as new as what discovery has understood, and read again only when that changed. */
+/** Caches the names of services; reloads when discovery changed them. */
 
 import { type ColonyStore } from "../../store/colony/index.ts";
 import { readServiceNames } from "../../store/discovery/index.ts";
@@ -25,7 +25,7 @@ export class ServiceDirectory {
     if (this.#read?.version !== version) {
       const names = readServiceNames(this.#options.store).then((stored) => new ServiceNames(stored));
       this.#read = { version, names };
-      // A failed read is reported to whoever waits for it, and repeated by the next one.
+      // A failed read rejects its waiters; the next call retries.
       names.catch(() => {
         if (this.#read?.names === names) this.#read = undefined;
       });

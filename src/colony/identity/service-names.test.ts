@@ -45,7 +45,7 @@ describe("ServiceNames", () => {
     ["worker (images)", ["program:worker#02"]],
     ["worker", ["program:worker#01", "program:worker#02", "worker"]],
     ["payments", ["payments"]],
-  ])("finds the texts of rows that %s means", (asked, texts) => {
+  ])("finds the row keys of %s", (asked, texts) => {
     expect(names.textsOf(asked)).toEqual(texts);
   });
 

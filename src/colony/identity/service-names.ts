@@ -1,4 +1,4 @@
-/** What services are called: from texts in rows to labels for people, and back. */
+/** Maps row keys of services to labels, and back. */
 
 import { isServiceId, nameInServiceId } from "../../model/service-identity.ts";
 import type { ServiceNameRow, StoredServiceNames } from "../../store/discovery/index.ts";
@@ -6,9 +6,9 @@ import type { ServiceNameRow, StoredServiceNames } from "../../store/discovery/i
 export class ServiceNames {
   readonly #byText: ReadonlyMap<string, { id: string; label: string }>;
   readonly #byLabel: ReadonlyMap<string, ServiceNameRow>;
-  /** All texts in rows that mean a service, its id first. */
+  /** All row keys of a service, its id first. */
   readonly #textsById = new Map<string, string[]>();
-  /** Ids by names, former names and aliases in lower case; several where namesakes share one. */
+  /** Ids by lower-case name, former name or alias; several for namesakes. */
   readonly #idsByAlias = new Map<string, Set<string>>();
 
   constructor({ services, texts }: StoredServiceNames) {
@@ -24,27 +24,27 @@ export class ServiceNames {
     for (const { text, id } of texts) if (text !== id) this.#textsById.get(id)?.push(text);
   }
 
-  /** The label of a text in a row. A text that no service has is its own label. */
+  /** The label of a row key; an unknown key is its own label. */
   labelOf(text: string): string {
     return this.#byText.get(text)?.label ?? (isServiceId(text) ? nameInServiceId(text) : text);
   }
 
-  /** The id that a text in a row means; the text itself when it means none. */
+  /** The id of a row key; an unknown key is its own id. */
   idOf(text: string): string {
     return this.#byText.get(text)?.id ?? text;
   }
 
-  /** The texts in rows that are meant by what a person wrote: a label, an id, or a name or alias, which may be that of several services. */
+  /** Row keys for user input: a label, an id, or a name or alias, which several services may share. */
   textsOf(asked: string): readonly string[] {
     const labelled = this.#byLabel.get(asked);
     if (labelled) return this.#textsById.get(labelled.id) ?? [labelled.id];
     if (isServiceId(asked)) return this.#textsById.get(asked) ?? [asked];
     const ids = this.#idsByAlias.get(asked.toLowerCase());
-    // Telemetry of a program that no agent observes may have that name, too.
+    // Telemetry of an unobserved program may also use that name.
     return ids ? [...new Set([...[...ids].flatMap((id) => this.#textsById.get(id) ?? [id]), asked])] : [asked];
   }
 
-  /** All that is known of the service with this label. */
+  /** The service with this label. */
   serviceOf(label: string): ServiceNameRow | undefined {
     return this.#byLabel.get(label);
   }

@@ -1,4 +1,4 @@
-/** Moves rows and segments from the colony's own inbox into its store, each exactly once: a pull from an agent, without the network. */
+/** Moves rows and segments from the colony's own inbox into its store, exactly once, like a pull without the network. */
 
 import { CoralError } from "../../base/errors.ts";
 import type { AgentStore } from "../../store/agent/index.ts";

@@ -1,6 +1,6 @@
 /**
- * OTLP that programs send to the colony itself, such as functions without an agent on their host. The inbox receives it as an agent does, into a
- * store of its own, and moves it from there as pulls from an agent do: each row exactly once.
+ * Receives OTLP sent to the colony itself, such as from functions without an agent on their host. Like an agent, the inbox stores
+ * it in its own store; from there it moves to the colony's store exactly once, like a pull.
  */
 
 import { mkdir } from "node:fs/promises";
@@ -43,7 +43,7 @@ const inboxId = "colony";
 const metricSignals = [metricPoint, metricSeries, metricLoss] as readonly Signal[];
 const moveIntervalMs = 500;
 const pruneIntervalMs = 60_000;
-/** For rows that have moved, and for the backlog while the colony's store cannot be written. */
+/** Retention of moved rows, and bound of the backlog while the colony's store rejects writes. */
 const maxBytes = 256 * 1024 * 1024;
 
 export async function openInbox(options: InboxOptions, target: Target, rowTarget: RowTarget): Promise<Inbox> {

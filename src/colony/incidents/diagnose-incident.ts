@@ -1,4 +1,4 @@
-/** Asks the code behind `coral diagnose` about an incident, and writes what it says into the incident. */
+/** Runs `coral diagnose` for an incident and records the result in it. */
 
 import type { EvidenceFact } from "../../model/diagnosis.ts";
 import type { Incident, IncidentCause } from "../../model/incident.ts";
@@ -6,12 +6,12 @@ import type { SummaryEventFact } from "../../model/summary.ts";
 import { type ColonyBackend, type DiagnosisResult, diagnoseTool } from "../../tools/index.ts";
 import { addMoment } from "./incident-tracker.ts";
 
-/** Less than this says little about what a service is like now. */
+/** Least time to diagnose; shorter ranges are too noisy. */
 const leastMs = 60_000;
 const changesBeforeMs = 15 * 60_000;
 const changesMax = 8;
 const changeKinds = /^(?:deployment|service-restarted|binary-updated|service-exited|egress-new|log-pattern-new)/;
-/** Another cause replaces the one before when it is this much surer, or comes again. */
+/** A new cause replaces the previous one when its confidence is higher by this, or when it repeats. */
 const surer = 0.05;
 
 export interface IncidentDiagnosis {
@@ -20,7 +20,7 @@ export interface IncidentDiagnosis {
   cause: IncidentCause | null;
 }
 
-/** `label` is the entry service's name; `idOf` turns names of the answer into ids. */
+/** `label`: name of the entry service. `idOf`: maps names in the answer to ids. */
 export async function diagnoseIncident(
   backend: ColonyBackend,
   { label, fromMs, untilMs, idOf }: { label: string; fromMs: number; untilMs: number; idOf: (label: string) => string },
@@ -54,7 +54,7 @@ export async function diagnoseIncident(
   return { result, evidence: evidence.filter(({ id }) => shown.has(id)), cause };
 }
 
-/** True when the cause is news. `isRepeated`: the diagnosis before named the same cause. */
+/** True when the cause changed. `isRepeated`: the previous diagnosis named the same cause. */
 export function noteDiagnosis(
   incident: Incident,
   { result, evidence, cause }: IncidentDiagnosis,
@@ -76,13 +76,13 @@ export function noteDiagnosis(
 
 const evidenceMax = 40;
 
-/** What former causes rested on stays, so that its ids open. */
+/** Keeps the evidence of earlier causes, so that its ids stay valid. */
 function mergedEvidence(before: readonly EvidenceFact[], now: readonly EvidenceFact[]): EvidenceFact[] {
   const ids = new Set(now.map(({ id }) => id));
   return [...now, ...before.filter(({ id }) => !ids.has(id))].slice(0, evidenceMax);
 }
 
-/** What happened to services of the incident from a quarter of an hour before its start. `events` name services by label. */
+/** Events of services in the incident, from 15 minutes before its start. `events` name services by label. */
 export function noteChanges(incident: Incident, events: readonly SummaryEventFact[], idOf: (label: string) => string): void {
   const services = new Set([...incident.symptoms.map(({ service }) => service), ...(incident.cause?.chain ?? [])]);
   for (const event of [...events].reverse()) {

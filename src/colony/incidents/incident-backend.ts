@@ -1,4 +1,4 @@
-/** The backend's part of incidents: rows of the store, with names in place of ids. */
+/** Backend methods for incidents: stored rows, with names instead of ids. */
 
 import type { Clock } from "../../base/clock.ts";
 import type { Incident } from "../../model/incident.ts";

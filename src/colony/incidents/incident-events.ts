@@ -1,4 +1,4 @@
-/** Events about incidents, in words. */
+/** Messages of events about incidents. */
 
 import { formatDurationMs } from "../../base/units.ts";
 import { type Incident, incidentId } from "../../model/incident.ts";
@@ -23,7 +23,7 @@ export function incidentEvent(
     "incident-closed":
       incident.state === "merged"
         ? `${entry}: ${incident.timeline.at(-1)?.text ?? ""}`
-        : `${entry} is back after ${formatDurationMs(Math.max(0, Math.round(((incident.endedMs ?? atMs) - incident.startedMs) / 1_000) * 1_000))}; ${cause}`,
+        : `${entry} recovered after ${formatDurationMs(Math.max(0, Math.round(((incident.endedMs ?? atMs) - incident.startedMs) / 1_000) * 1_000))}; ${cause}`,
   }[kind];
   const services = [...new Set(incident.symptoms.map(({ service }) => service))];
   return {

@@ -17,7 +17,7 @@ const breachOf = (changes: Partial<Breach> = {}): Breach => ({
 type Reading = { value: number | null; isBad: boolean } | null;
 const good = (): Reading => ({ value: 0, isBad: false });
 
-/** A tracker with a clock: each step opens what is ready, as the watch does without causes. */
+/** A tracker with a fake clock: each step opens confirmed incidents, like the watch without causes. */
 class Run {
   readonly tracker = new IncidentTracker(() => ({ closeAfterMs }));
   nowMs = startMs;
@@ -38,7 +38,7 @@ class Run {
 }
 
 describe("opening", () => {
-  it("opens an incident of a critical breach at once, and of a warning when it is seen again", () => {
+  it("opens an incident for a critical breach at once, and for a warning once it repeats", () => {
     const critical = new Run();
     critical.step([breachOf()]);
     expect(critical.opened).toMatchObject([{ number: 1, state: "open", severity: "critical", startedMs: startMs }]);
@@ -49,7 +49,7 @@ describe("opening", () => {
     expect(warning.opened).toMatchObject([{ severity: "warning" }]);
   });
 
-  it("forgets a warning that is not seen again", () => {
+  it("forgets a warning that does not repeat", () => {
     const run = new Run();
     for (let round = 0; round < 20; round++) {
       run.step([breachOf({ severity: "warning" })]);
@@ -58,7 +58,7 @@ describe("opening", () => {
     expect(run.opened).toEqual([]);
   });
 
-  it("puts all objectives that one service breaches into one incident", () => {
+  it("groups all breaches of one service into one incident", () => {
     const run = new Run();
     run.step([breachOf(), breachOf({ route: "GET /shop", measure: "latency" })]);
     run.step([breachOf(), breachOf({ route: "GET /cart", message: "GET /cart fails" })]);
@@ -67,7 +67,7 @@ describe("opening", () => {
     expect(run.opened[0]?.timeline.map(({ kind }) => kind)).toEqual(["started", "opened", "symptom"]);
   });
 
-  it("makes an incident for each service", () => {
+  it("opens one incident per service", () => {
     const run = new Run();
     run.step([breachOf(), breachOf({ service: "search" })]);
     expect(run.opened.map(({ number, symptoms }) => [number, symptoms[0]?.service])).toEqual([
@@ -78,7 +78,7 @@ describe("opening", () => {
 });
 
 describe("closing", () => {
-  it("closes after all indicators have been back for long enough, and says when it ended", () => {
+  it("closes after all indicators stayed within limits long enough, with the time of the recovery", () => {
     const run = new Run();
     run.steps(60_000, [breachOf(), breachOf({ route: "GET /shop" })]);
     const lastBadMs = run.nowMs;
@@ -89,7 +89,7 @@ describe("closing", () => {
     expect(run.closed[0]?.timeline.map(({ kind }) => kind)).toEqual(["started", "opened", "recovered", "closed"]);
   });
 
-  it("stays open while one indicator is beyond its limit, although no breach is reported any more", () => {
+  it("stays open while one indicator exceeds its limit, even without reported breaches", () => {
     const run = new Run();
     run.step([breachOf(), breachOf({ route: "GET /shop" })]);
     const read = ({ route }: IncidentSymptom): Reading => ({ value: 0.1, isBad: route === "GET /shop" });
@@ -97,7 +97,7 @@ describe("closing", () => {
     expect(run.closed).toEqual([]);
   });
 
-  it("holds while nothing is known, and closes after a quarter of an hour without requests", () => {
+  it("stays open while indicators are unknown, and closes after 15 minutes without requests", () => {
     const run = new Run();
     run.step([breachOf()]);
     run.steps(14 * 60_000, [], () => null);
@@ -108,7 +108,7 @@ describe("closing", () => {
 });
 
 describe("hysteresis", () => {
-  it("keeps one incident while a fault comes and goes", () => {
+  it("keeps one incident for an intermittent fault", () => {
     const run = new Run();
     for (let round = 0; round < 30; round++) {
       run.steps(60_000, [breachOf()]);
@@ -119,7 +119,7 @@ describe("hysteresis", () => {
     expect(run.opened[0]?.timeline.length).toBeLessThanOrEqual(60);
   });
 
-  it("reopens an incident that returns soon after it was closed, and opens another one later", () => {
+  it("reopens an incident that recurs soon after closing, and opens a new one later", () => {
     const run = new Run();
     run.step([breachOf()]);
     run.steps(closeAfterMs + 300_000, []);
@@ -132,14 +132,14 @@ describe("hysteresis", () => {
     expect(run.opened.map(({ number }) => number)).toEqual([1, 2]);
   });
 
-  it("opens few incidents of seeded chance, and never two of one service at a time", () => {
+  it("opens few incidents for random noise, and never two for one service at a time", () => {
     const random = new SeededRandom(18);
     const run = new Run();
     for (let step = 0; step < 8_640; step++) {
       run.step(random.below(100) === 0 ? [breachOf({ severity: "warning" })] : []);
       expect(run.tracker.open.length).toBeLessThanOrEqual(1);
     }
-    // Two warnings within a minute are rare, and what returns belongs to the same incident.
+    // Two warnings within a minute are rare, and recurrences belong to the same incident.
     expect(run.opened.length).toBeLessThan(10);
   });
 });
@@ -159,7 +159,7 @@ describe("merging and restarts", () => {
     expect(run.tracker.open).toEqual([whole]);
   });
 
-  it("goes on after a restart with what was stored", () => {
+  it("resumes with stored incidents after a restart", () => {
     const before = new Run();
     before.step([breachOf()]);
     const stored = JSON.parse(JSON.stringify(before.tracker.open)) as Incident[];

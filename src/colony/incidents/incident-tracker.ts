@@ -1,6 +1,6 @@
 /**
- * The life of incidents, without a store or a clock: breaches of objectives open them, keep them open and add symptoms; readings below the frozen
- * limits close them. Services are ids here.
+ * The state machine of incidents, without store or clock. Breaches of objectives open incidents, keep them open and add symptoms;
+ * readings below the limits, which are fixed at opening, close them. Services are ids here.
  */
 
 import { formatDurationMs } from "../../base/units.ts";
@@ -8,32 +8,32 @@ import { type Incident, type IncidentMoment, type IncidentSymptom, incidentId } 
 import type { Breach } from "../../tools/index.ts";
 
 export interface TrackerSettings {
-  /** How long all symptoms must have been over. */
+  /** How long all indicators must stay within limits before closing. */
   closeAfterMs: number;
 }
 
 export interface Observation {
   nowMs: number;
   breaches: readonly Breach[];
-  /** A symptom that is not among the breaches; null: nothing is known, such as without requests. */
+  /** Current value of a symptom that is not among the breaches; null: unknown, such as without requests. */
   read: (symptom: IncidentSymptom) => { value: number | null; isBad: boolean } | null;
 }
 
 export interface Progress {
-  /** Services whose breaches are confirmed and belong to no incident yet, worst first. */
+  /** Services with confirmed breaches but no incident yet, worst first. */
   ready: Breach[][];
   opened: Incident[];
   updated: Incident[];
   closed: Incident[];
 }
 
-/** A warning is an incident when it is seen again after this time; a critical breach at once. */
+/** A warning opens an incident when it repeats after this time; a critical breach at once. */
 const confirmMs = 9_000;
-/** A confirmation counts when the breach was seen this recently. */
+/** Maximum age of a breach that can be confirmed. */
 const forgottenMs = 60_000;
-/** What returns within this time is the same incident. */
+/** A recurrence within this time reopens the incident. */
 const reopenMs = 10 * 60_000;
-/** Without any requests an incident ends after this time. */
+/** An incident without requests closes after this time. */
 const silentMs = 15 * 60_000;
 const symptomsMax = 20;
 const timelineMax = 60;
@@ -41,7 +41,7 @@ const timelineMax = 60;
 export class IncidentTracker {
   readonly #settings: () => TrackerSettings;
   readonly #open = new Map<number, Incident>();
-  /** Closed lately: what may return. */
+  /** Recently closed incidents, which may reopen. */
   readonly #recent = new Map<number, Incident>();
   readonly #pending = new Map<string, { firstMs: number; lastMs: number }>();
   #last = 0;
@@ -50,7 +50,7 @@ export class IncidentTracker {
     this.#settings = settings;
   }
 
-  /** After a start of the colony: `last` is the highest number in use. */
+  /** Restores state at start; `last` is the highest number in use. */
   load(incidents: readonly Incident[], last: number): void {
     this.#last = last;
     for (const incident of incidents) (incident.state === "open" ? this.#open : this.#recent).set(incident.number, incident);
@@ -76,7 +76,7 @@ export class IncidentTracker {
         if (addBreach(incident, breach, nowMs)) changed(progress.updated, incident);
       } else if (this.#isConfirmed(breach, nowMs)) ready.set(breach.service, [...(ready.get(breach.service) ?? []), breach]);
     }
-    // What a service breaches besides the confirmed objective comes with it.
+    // Other breaches of the service join the confirmed one.
     progress.ready = [...ready.keys()].map((service) => breaches.filter((breach) => breach.service === service));
     for (const [key, { lastMs }] of this.#pending) if (nowMs - lastMs > forgottenMs) this.#pending.delete(key);
     for (const incident of this.open) this.#follow(incident, { nowMs, seen, read }, progress);
@@ -84,7 +84,7 @@ export class IncidentTracker {
     return progress;
   }
 
-  /** A new incident of one service. */
+  /** Opens an incident for one service. */
   start(breaches: readonly Breach[], nowMs: number): Incident {
     this.#last++;
     const [first] = breaches;
@@ -116,25 +116,25 @@ export class IncidentTracker {
     return incident;
   }
 
-  /** Symptoms of another service that turned out to have the same cause. */
+  /** Adds symptoms of another service with the same cause. */
   join(incident: Incident, breaches: readonly Breach[], nowMs: number, label: string): void {
     for (const breach of breaches) addBreach(incident, breach, nowMs, false);
     incident.startedMs = Math.min(incident.startedMs, ...breaches.map(({ startedMs }) => startedMs));
     if (breaches.some(({ severity }) => severity === "critical")) incident.severity = "critical";
-    addMoment(incident, { atMs: nowMs, kind: "symptom", text: `${label} suffers too: ${breaches[0]?.message ?? ""}` });
+    addMoment(incident, { atMs: nowMs, kind: "symptom", text: `${label} is affected too: ${breaches[0]?.message ?? ""}` });
   }
 
-  /** `part` turned out to be part of `whole`, which is older. */
+  /** Merges `part` into the older `whole`, which has the same cause. */
   merge(part: Incident, whole: Incident, nowMs: number): void {
     for (const symptom of part.symptoms)
       if (whole.symptoms.length < symptomsMax && !whole.symptoms.some((one) => keyOf(one) === keyOf(symptom))) whole.symptoms.push(symptom);
     whole.startedMs = Math.min(whole.startedMs, part.startedMs);
     if (part.severity === "critical") whole.severity = "critical";
-    addMoment(whole, { atMs: nowMs, kind: "merged", text: `${incidentId(part.number)} has the same cause and is part of this incident` });
+    addMoment(whole, { atMs: nowMs, kind: "merged", text: `${incidentId(part.number)} has the same cause; merged into this incident` });
     part.state = "merged";
     part.mergedInto = whole.number;
     part.closedMs = nowMs;
-    addMoment(part, { atMs: nowMs, kind: "merged", text: `part of ${incidentId(whole.number)}, which has the same cause` });
+    addMoment(part, { atMs: nowMs, kind: "merged", text: `merged into ${incidentId(whole.number)}, which has the same cause` });
     this.#open.delete(part.number);
   }
 
@@ -150,7 +150,7 @@ export class IncidentTracker {
     this.#recent.delete(returned.number);
     this.#open.set(returned.number, returned);
     Object.assign(returned, { state: "open", endedMs: null, closedMs: null });
-    addMoment(returned, { atMs: nowMs, kind: "returned", text: `it is back: ${breach.message}` });
+    addMoment(returned, { atMs: nowMs, kind: "returned", text: `recurred: ${breach.message}` });
     changed(progress.updated, returned);
     return returned;
   }
@@ -174,11 +174,11 @@ export class IncidentTracker {
     const isOver = symptoms.every(({ okSinceMs }) => okSinceMs !== null);
     if (isOver && incident.endedMs === null) {
       incident.endedMs = lastBadMs;
-      addMoment(incident, { atMs: nowMs, kind: "recovered", text: "all indicators are back; watching whether it lasts" });
+      addMoment(incident, { atMs: nowMs, kind: "recovered", text: "all indicators within limits; monitoring" });
       changed(progress.updated, incident);
     } else if (!isOver && incident.endedMs !== null) {
       incident.endedMs = null;
-      addMoment(incident, { atMs: nowMs, kind: "returned", text: "it is bad again" });
+      addMoment(incident, { atMs: nowMs, kind: "returned", text: "exceeds limits again" });
       changed(progress.updated, incident);
     }
     const okSinceMs = Math.max(...symptoms.map((symptom) => symptom.okSinceMs ?? Number.POSITIVE_INFINITY));
@@ -193,7 +193,7 @@ export class IncidentTracker {
   #close(incident: Incident, { nowMs, lastBadMs, isOver }: { nowMs: number; lastBadMs: number; isOver: boolean }): void {
     Object.assign(incident, { state: "closed", endedMs: lastBadMs, closedMs: nowMs, updatedMs: nowMs });
     const lasted = formatDurationMs(Math.max(0, Math.round((lastBadMs - incident.startedMs) / 1_000) * 1_000));
-    const why = isOver ? "all indicators stayed back" : `no requests for ${formatDurationMs(silentMs)}`;
+    const why = isOver ? "all indicators stayed within limits" : `no requests for ${formatDurationMs(silentMs)}`;
     addMoment(incident, { atMs: nowMs, kind: "closed", text: `closed after ${lasted}: ${why}` });
     this.#open.delete(incident.number);
     this.#recent.set(incident.number, incident);
@@ -211,11 +211,11 @@ function changed(list: Incident[], incident: Incident): void {
 export function addMoment(incident: Incident, moment: IncidentMoment): void {
   incident.updatedMs = moment.atMs;
   incident.timeline.push(moment);
-  // The beginning explains most; what goes is the middle.
+  // Drop from the middle: the beginning explains most.
   if (incident.timeline.length > timelineMax) incident.timeline.splice(timelineMax / 2, 1);
 }
 
-/** True when it is news: another objective, or a worse severity. */
+/** True for another objective or a worse severity. */
 function addBreach(incident: Incident, breach: Breach, nowMs: number, hasMoment = true): boolean {
   const known = incident.symptoms.find((one) => keyOf(one) === keyOf(breach));
   const worse = breach.severity === "critical" && incident.severity === "warning";

@@ -12,10 +12,10 @@ import { IncidentTracker } from "./incident-tracker.ts";
 import { sameIncident } from "./same-incident.ts";
 
 export interface IncidentNames {
-  /** Of an id or any other text of rows. */
+  /** Label of an id or other row key. */
   labelOf: (text: string) => string;
   idOf: (text: string) => string;
-  /** The id first. */
+  /** Row keys of a service, its id first. */
   textsOf: (label: string) => readonly string[];
 }
 
@@ -24,22 +24,22 @@ export interface IncidentWatchOptions {
   backend: ColonyBackend;
   names: () => Promise<IncidentNames>;
   settings: () => { isEnabled: boolean; closeAfterMs: number };
-  /** Must not wait. */
+  /** Must not block. */
   notify: (kind: IncidentEventKind, incident: Incident, labelOf: (text: string) => string) => void;
   clock: Clock;
   log: Logger;
 }
 
-/** Without new requests, what can change is that a process ends. */
+/** Evaluation interval without new requests, when only the end of a process can change anything. */
 const quietIntervalMs = 30_000;
-/** The shortest time with enough requests decides. */
+/** Ranges to read; the shortest with enough requests decides. */
 const readMs = [30_000, 60_000, 300_000];
-/** A diagnosis reads much: each step makes this many for new incidents, and one for a known one. */
+/** Diagnoses are expensive: per step at most this many for new incidents, plus one for a known incident. */
 const newDiagnosesMax = 3;
-/** When an open incident is diagnosed again, after it was opened; then every half hour. */
+/** Times after opening at which an incident is diagnosed again; then every half hour. */
 const againMs = [20_000, 60_000, 150_000, 300_000, 900_000];
 const laterMs = 1_800_000;
-/** Figures of an open incident are stored this often when nothing else changes. */
+/** How often figures of an open incident are stored when nothing else changes. */
 const savedEachMs = 60_000;
 const recentMs = 10 * 60_000;
 const openMax = 200;
@@ -54,7 +54,7 @@ export class IncidentWatch {
   #names!: IncidentNames;
   readonly #changed = new Map<Incident, IncidentEventKind | null>();
   readonly #savedMs = new Map<number, number>();
-  /** Cause that the last diagnosis of an incident named and that was not taken over. */
+  /** Cause named by the last diagnosis of an incident but not adopted. */
   readonly #doubted = new Map<number, string>();
 
   constructor(options: IncidentWatchOptions) {
@@ -94,7 +94,7 @@ export class IncidentWatch {
     await this.#save(seen.nowMs);
   }
 
-  /** Of services with symptoms or declared objectives, by id, for each of `readMs`. */
+  /** Requests of services with symptoms or declared objectives, by id, for each of `readMs`. */
   async #readTotals(nowMs: number): Promise<RequestTotals[][]> {
     const ids = [
       ...this.#tracker.open.flatMap(({ symptoms }) => symptoms.map(({ service }) => service)),
@@ -123,7 +123,7 @@ export class IncidentWatch {
     for (const breaches of ready) {
       const service = breaches[0]?.service ?? "";
       const startedMs = Math.min(...breaches.map((breach) => breach.startedMs));
-      // When much fails at once, what depends on a known cause is part of it; the rest waits for the next step.
+      // When much fails at once, merge services that depend on a known cause; defer the rest to the next step.
       const isMuch = ++diagnoses > newDiagnosesMax;
       const found = isMuch ? null : await this.#diagnose(service, startedMs, seen, signal);
       const trouble = { service, startedMs, cause: found?.cause ?? null };
@@ -142,7 +142,7 @@ export class IncidentWatch {
     this.#note(incident, "incident-opened");
   }
 
-  /** The one that has waited longest. */
+  /** The incident with the oldest diagnosis. */
   async #diagnoseAgain(seen: Breaches, signal: AbortSignal): Promise<void> {
     const due = this.#tracker.open
       .filter((incident) => incident.endedMs === null && seen.nowMs >= nextDiagnosisMs(incident))
@@ -176,7 +176,7 @@ export class IncidentWatch {
       return await diagnoseIncident(this.#options.backend, about, signal);
     } catch (error) {
       if (signal.aborted) throw error;
-      // An incident without a cause is better than none; the next diagnosis may succeed.
+      // Keep the incident without a cause; the next diagnosis may succeed.
       this.#options.log.warn(`cannot diagnose ${about.label}; will try again`, { error });
       return null;
     }
@@ -186,7 +186,7 @@ export class IncidentWatch {
     return this.#names.textsOf(label)[0] ?? label;
   }
 
-  /** An event of its own only once per step: opening includes what came with it. */
+  /** At most one event per step: the opening event includes everything that joined. */
   #note(incident: Incident, kind: IncidentEventKind | null): void {
     const before = this.#changed.get(incident);
     this.#changed.set(incident, before === "incident-opened" || kind === null ? (before ?? kind) : kind);
@@ -205,7 +205,7 @@ export class IncidentWatch {
     try {
       await saveIncidents(this.#options.store, { incidents: changed.map(([incident]) => incident), events, nowMs });
     } catch (error) {
-      // Kept for the next step, when the disk may have room again.
+      // Retry at the next step: the disk may have space again.
       for (const [incident, kind] of changed) this.#note(incident, kind);
       throw error;
     }

@@ -13,11 +13,11 @@ function incidentOf(entry: string, cause: ReturnType<typeof causeOf> | null): In
 const trouble = (service: string, cause: Trouble["cause"], afterMs = 0): Trouble => ({ service, cause, startedMs: startMs + afterMs });
 const gateway = incidentOf("gateway", causeOf("postgres", ["gateway", "shop", "postgres"]));
 
-it("joins services with the same root cause, whenever they begin to suffer", () => {
+it("joins services with the same root cause, whenever their symptoms begin", () => {
   expect(sameIncident(trouble("admin", causeOf("postgres", ["admin", "postgres"]), 3_600_000), [gateway], [])).toBe(gateway);
 });
 
-it("joins causal chains that lead through each other at the same time", () => {
+it("joins causal chains that include each other at the same time", () => {
   expect(sameIncident(trouble("admin", causeOf("ledger", ["admin", "ledger"]), 30_000), [gateway], [])).toBeUndefined();
   expect(sameIncident(trouble("admin", causeOf("shop", ["admin", "shop"]), 30_000), [gateway], [])).toBe(gateway);
   const through = causeOf("disk", ["admin", "postgres", "disk"]);
@@ -26,11 +26,11 @@ it("joins causal chains that lead through each other at the same time", () => {
   expect(sameIncident(trouble("portal", causeOf("gateway", ["portal", "gateway"]), 30_000), [gateway], [])).toBe(gateway);
 });
 
-it("keeps apart what has another cause, even at the same second", () => {
+it("separates different causes, even at the same second", () => {
   expect(sameIncident(trouble("search", causeOf("search", ["search"])), [gateway], [])).toBeUndefined();
 });
 
-it("joins without a cause only what begins at once and depends on the same service", () => {
+it("without a cause, joins only services that start at once and share a dependency", () => {
   const calls = [
     { service: "gateway", callee: "shop" },
     { service: "shop", callee: "postgres" },

@@ -1,22 +1,22 @@
-/** Whether the trouble of a service is part of an incident that is open. */
+/** Decides whether a service's symptoms belong to an open incident. */
 
 import type { Incident, IncidentCause } from "../../model/incident.ts";
 
 export interface Trouble {
   service: string;
   startedMs: number;
-  /** Null: no diagnosis, or it found nothing. */
+  /** Null: no diagnosis, or no cause found. */
   cause: Pick<IncidentCause, "service" | "kind" | "chain"> | null;
 }
 
-/** Two services that begin to suffer within this time may suffer from one thing. */
+/** Symptoms that begin within this time of each other may share a cause. */
 const togetherMs = 2 * 60_000;
-/** Without a cause, only what begins at once. */
+/** The same without a known cause. */
 const atOnceMs = 45_000;
 
 /**
- * One root cause makes one incident. So do causal chains that lead through each other at the same time; and, where no cause is known, services
- * that began to suffer at once and depend on each other or on the same service.
+ * One root cause makes one incident; so do causal chains that include each other at the same time. Without a known cause, services
+ * belong together when their symptoms began at once and they depend on each other or on the same service.
  */
 export function sameIncident(
   trouble: Trouble,
@@ -35,7 +35,7 @@ function isSame(
   const entries = incident.symptoms.map((symptom) => symptom.service);
   if (cause !== null && incident.cause !== null) {
     if (cause.service === incident.cause.service) return true;
-    // Each names the other, or a service on the way to it.
+    // Each chain contains the other service, or one on the path to it.
     const leads = entries.includes(cause.service) || incident.cause.service === service;
     const crosses = cause.chain.includes(incident.cause.service) || incident.cause.chain.includes(cause.service);
     return apartMs <= togetherMs && (leads || crosses);

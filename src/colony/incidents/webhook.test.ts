@@ -66,7 +66,7 @@ it("does not sign without a secret", async () => {
   expect(received[0]?.headers).not.toHaveProperty("x-coral-signature");
 });
 
-it("tries again after a failure, and gives up after six attempts", async () => {
+it("retries after a failure, and gives up after six attempts", async () => {
   statuses = [500, 503, 200, 500, 500, 500, 500, 500, 500, 200];
   const webhook = started(null);
   for (const number of [1, 2, 3]) webhook.send("incident-opened", { number });
@@ -74,7 +74,7 @@ it("tries again after a failure, and gives up after six attempts", async () => {
   expect(received.map(({ body }) => (JSON.parse(body) as { number: number }).number)).toEqual([1, 1, 1, 2, 2, 2, 2, 2, 2, 3]);
 });
 
-it("follows no redirect and does not repeat what was refused", async () => {
+it("follows no redirect and does not retry a rejected delivery", async () => {
   statuses = [302, 400, 200];
   const webhook = started(null);
   for (const number of [1, 2, 3]) webhook.send("incident-opened", { number });
@@ -82,7 +82,7 @@ it("follows no redirect and does not repeat what was refused", async () => {
   expect(received.map(({ path }) => path)).toEqual(["/hook", "/hook", "/hook"]);
 });
 
-it("keeps the newest hundred while the receiver is slow, and never waits", () => {
+it("keeps the newest hundred while the receiver is slow, and never blocks", () => {
   const webhook = new Webhook({ target: () => ({ url, secret: null }), log: silentLogger, retryMs: 1 });
   for (let number = 0; number < 1_000; number++) webhook.send("incident-opened", { number });
   running = webhook.run(stop.signal);

@@ -1,4 +1,4 @@
-/** Posts incidents to the one configured URL, in a loop of its own: a slow or dead receiver never delays the watch. */
+/** Posts incidents to the configured URL, in its own loop, so that a slow or dead receiver never delays the watch. */
 
 import { createHmac } from "node:crypto";
 import { sleep } from "../../base/clock.ts";
@@ -18,7 +18,7 @@ export interface WebhookOptions {
   retryMs?: number;
 }
 
-/** Deliveries that wait; the oldest are dropped. */
+/** Maximum queued deliveries; the oldest are dropped. */
 const waitingMax = 100;
 const attemptsMax = 6;
 const timeoutMs = 10_000;
@@ -45,7 +45,7 @@ export class Webhook {
     this.#wake?.();
   }
 
-  /** Delivers in order until aborted. What waits then is lost. */
+  /** Delivers in order until aborted. Queued deliveries are lost then. */
   async run(signal: AbortSignal): Promise<void> {
     signal.addEventListener("abort", () => this.#wake?.(), { once: true });
     while (!signal.aborted) {
@@ -57,7 +57,7 @@ export class Webhook {
         continue;
       }
       if (this.#dropped > 0) {
-        this.#options.log.warn(`dropped ${this.#dropped} webhook deliveries: more than ${waitingMax} were waiting`);
+        this.#options.log.warn(`dropped ${this.#dropped} webhook deliveries: more than ${waitingMax} queued`);
         this.#dropped = 0;
       }
       await this.#deliver(next, signal);
@@ -81,7 +81,7 @@ export class Webhook {
   }
 }
 
-/** Null: delivered. `isFinal`: the receiver refused, and would again. */
+/** Null: delivered. `isFinal`: rejected by the receiver; a retry would not help. */
 async function post(
   { url, secret }: WebhookTarget,
   event: string,
@@ -102,7 +102,7 @@ async function post(
     await response.body?.cancel();
     if (response.ok) return null;
     const isFinal = response.status < 500 && response.status !== 408 && response.status !== 429;
-    return { problem: `it answered with status ${response.status}`, isFinal };
+    return { problem: `the receiver returned status ${response.status}`, isFinal };
   } catch (error) {
     const cause = error instanceof Error && error.cause instanceof Error ? error.cause.message : String(error);
     return { problem: cause, isFinal: false };

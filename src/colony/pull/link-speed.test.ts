@@ -15,7 +15,7 @@ test("a 64 kbit link is slow, with figures", () => {
   expect(after(...five(2_000, 16_000)).reading).toEqual({ isSlow: true, pullMs: 2_000, pullBytes: 16_000, bytesPerSecond: 8_000 });
 });
 
-test("a long round trip and a large answer do not make a link slow", () => {
+test("a long round trip with a large answer does not make a link slow", () => {
   expect(after(...five(300, 3_000)).reading?.isSlow).toBe(false);
   expect(after(...five(3_000, 4_000_000)).reading?.isSlow).toBe(false);
 });
@@ -27,7 +27,7 @@ test("is judged by the last five pulls that carried rows, and is fast again afte
   expect(after(...five(2_000, 16_000), ...five(20, 16_000)).reading?.isSlow).toBe(false);
 });
 
-test("asks for little at first, for more after answers in good time, for less after a timeout, and never for less than a few rows", () => {
+test("requests little at first, more after timely answers, less after a timeout, and never less than a few rows", () => {
   const speed = new LinkSpeed();
   const answered = (tookMs: number, bytes = speed.batchBytes(4_000_000)): number => {
     speed.answered({ tookMs, bytes }, timeoutMs);

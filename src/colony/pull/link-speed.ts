@@ -1,4 +1,4 @@
-/** How fast an agent's answers come, from the last pulls: a link that is slow loses no contact, so that nothing else shows it. */
+/** Measures the throughput of an agent's link from recent pulls. A slow link keeps contact, so nothing else reveals it. */
 
 import type { AgentLink } from "../registry/agent-link.ts";
 
@@ -10,23 +10,23 @@ interface Sample {
 const samplesMax = 5;
 /** Smaller answers measure the round trip, not the link. */
 const minBytes = 2_048;
-/** Answers that come sooner keep up with any interval, whatever their rate. */
+/** Faster answers keep up with any interval, whatever their rate. */
 const slowMs = 500;
 /** 128 kbit/s. */
 const slowBytesPerSecond = 16_000;
-/** What the first pull asks for: a slow link must not be filled with what nobody waits for any more. */
+/** Size of the first pull: a large answer on a slow link would still occupy it after the timeout. */
 const firstBatchBytes = 32 * 1024;
-/** What a pull asks for at least: a few rows of every signal. */
+/** Least size of a pull: a few rows of every signal. */
 const leastBatchBytes = 8 * 1024;
 /** Share of the timeout that an answer should take. */
 const targetShare = 0.25;
 
 export class LinkSpeed {
   readonly #samples: Sample[] = [];
-  /** Doubled by each answer that fills it and comes in good time. */
+  /** Doubled by each full answer that arrives in time. */
   #batchBytes = firstBatchBytes;
 
-  /** Undefined until there are enough pulls to judge by. */
+  /** Undefined until there are enough pulls. */
   get reading(): AgentLink | undefined {
     if (this.#samples.length < samplesMax) return undefined;
     const totalMs = this.#samples.reduce((total, { tookMs }) => total + tookMs, 0);
@@ -42,20 +42,20 @@ export class LinkSpeed {
     };
   }
 
-  /** How many bytes to ask for, `maxBytes` at most. */
+  /** Bytes to request, at most `maxBytes`. */
   batchBytes(maxBytes: number): number {
     return Math.min(maxBytes, this.#batchBytes);
   }
 
   answered({ tookMs, bytes }: Sample, timeoutMs: number): void {
-    // Small answers show nothing about larger ones.
+    // A small answer does not prove that larger ones arrive in time.
     if (tookMs < timeoutMs * targetShare && bytes >= this.#batchBytes / 2) this.#batchBytes *= 2;
     if (bytes < minBytes && tookMs < slowMs) return;
     this.#samples.push({ tookMs, bytes });
     if (this.#samples.length > samplesMax) this.#samples.shift();
   }
 
-  /** An answer of `maxBytes` did not arrive in time: the same again would not either. */
+  /** An answer of `maxBytes` timed out, so request less. */
   timedOut(maxBytes: number): void {
     this.#batchBytes = Math.max(leastBatchBytes, Math.min(firstBatchBytes, this.batchBytes(maxBytes) / 2));
   }

@@ -55,7 +55,7 @@ test("pullNow() pulls before the interval is over, as often as it is called", as
   await running;
 });
 
-test("pullNow() during a pull makes another one follow", async () => {
+test("pullNow() during a pull triggers another one", async () => {
   let pulls = 0;
   const { scheduler, running, stopped } = benchOf(() => {
     pulls++;

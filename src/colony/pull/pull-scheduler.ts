@@ -39,11 +39,11 @@ export interface PullSchedulerOptions {
   clock: Clock;
   log: Logger;
   metrics: ColonyMetrics;
-  /** Whether requests that this agent recorded at a time count; undefined: all do. */
+  /** Whether to count requests that this agent recorded at a time; undefined: all. */
   countedBy?: (agentId: string) => ((timeMs: number) => boolean) | undefined;
   /** Called after each answer, with the lag of its oldest row when it had any. */
   onContact: (agentId: string, lagMs: number | undefined) => void;
-  /** Called after each answer, once there were enough to judge the link by. */
+  /** Called after each answer, once there are enough to measure the link. */
   onLink?: (agentId: string, reading: AgentLink) => void;
 }
 
@@ -74,7 +74,7 @@ class EarlyPull {
   #isWanted = false;
   #pause: AbortController | undefined;
 
-  /** What was reported while a pull is under way may have come too late for it: another one follows. */
+  /** A request during a pull may have missed it, so another pull follows. */
   request(): void {
     this.#isWanted = true;
     this.#pause?.abort();
@@ -101,7 +101,7 @@ export class PullScheduler {
   readonly #options: PullSchedulerOptions;
   readonly #pool: Semaphore;
   readonly #slowLane = new Semaphore(slowLaneSlots);
-  /** By agent; an agent that connects again has two for a moment, of which the newer counts. */
+  /** By agent. A reconnecting agent briefly has two; the newer one wins. */
   readonly #early = new Map<string, EarlyPull>();
 
   constructor(options: PullSchedulerOptions) {
@@ -154,7 +154,7 @@ export class PullScheduler {
     }
   }
 
-  /** Pulls from the agent at once; right after the current pull where one is under way. A failed pull waits first. */
+  /** Pulls from the agent at once, or right after the current pull. A failed pull backs off first. */
   pullNow(agentId: string): void {
     this.#early.get(agentId)?.request();
   }
@@ -192,7 +192,7 @@ export class PullScheduler {
     const isCounted = countedBy?.(agentId);
     const kept = isCounted === undefined ? {} : { kept: new Map([[red.name, isCounted]]) };
     const outcome = await ingest.submit({ ...pull, ...kept }).catch((error: unknown) => {
-      // The agent did answer: a full disk of the colony is not the agent's silence.
+      // The agent did respond: a full disk at the colony must not make it look silent.
       target.isStoreFailing = CoralError.from(error).code !== "invalid";
       if (target.isStoreFailing) onContact(agentId, undefined);
       throw error;
@@ -206,7 +206,7 @@ export class PullScheduler {
     return response.more;
   }
 
-  /** One pull, of as many bytes as the link carries in time. */
+  /** One pull, sized to what the link carries before the timeout. */
   async #ask(target: PullTarget, request: MessageInitShape<typeof PullRequestSchema>, signal: AbortSignal): Promise<PullResponse> {
     const { clock, settings, onLink } = this.#options;
     const { client, agentId, speed } = target;

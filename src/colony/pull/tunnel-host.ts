@@ -38,8 +38,8 @@ export async function hostTunnel(tunnel: Tunnel, options: TunnelHostOptions): Pr
       await tunnel.close(stopping);
       return;
     }
-    log.warn(`Agent ${tunnel.agentId} opened a tunnel but did not answer Hello: ${fromConnectError(error).message}; closing it`);
-    await tunnel.close("no answer to Hello");
+    log.warn(`Agent ${tunnel.agentId} opened a tunnel but did not respond to Hello: ${fromConnectError(error).message}; closing it`);
+    await tunnel.close("no response to Hello");
     return;
   }
   const session = registry.attach(sessionId, tunnel);

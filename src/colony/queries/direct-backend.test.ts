@@ -44,12 +44,12 @@ async function read(own: TraceFacts[], agents: { answers: TraceFacts[]; silent: 
 describe("createDirectBackend() of a trace", () => {
   it("names the agent that did not answer", async () => {
     const one = await read([factsOf()], { answers: [], silent: ["web-7"] });
-    expect(one).toEqual({ spans: [], directProblem: 'Cannot query agent "web-7" for the newest spans: no answer in time' });
+    expect(one).toEqual({ spans: [], directProblem: 'Cannot query agent "web-7" for the newest spans: no response in time' });
     const more = await read([factsOf(spanOf("b", "a")), factsOf(spanOf("b", "a"))], {
       answers: [factsOf(spanOf("c", "b"))],
       silent: ["x", "y"],
     });
-    expect(more).toEqual({ spans: ["b", "c"], directProblem: "Cannot query 2 agents for the newest spans: no answer in time" });
+    expect(more).toEqual({ spans: ["b", "c"], directProblem: "Cannot query 2 agents for the newest spans: no response in time" });
   });
 
   it("finds spans that arrive while it waits for an agent", async () => {

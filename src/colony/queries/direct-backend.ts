@@ -63,7 +63,7 @@ export function createDirectBackend({ own, agents, clock }: DirectBackendOptions
       );
       if (silent.length === 0 || !mayBeIncomplete(facts, clock.wallMs())) return facts;
       const who = silent.length === 1 ? `agent "${silent[0]}"` : `${silent.length} agents`;
-      return { ...facts, directProblem: `Cannot query ${who} for the newest spans: no answer in time` };
+      return { ...facts, directProblem: `Cannot query ${who} for the newest spans: no response in time` };
     },
   };
 }

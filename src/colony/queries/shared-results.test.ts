@@ -22,21 +22,21 @@ function setUp(maxKept = 8) {
   };
 }
 
-test("shares a result for ten times what it took", async () => {
+test("caches a result for ten times its computation time", async () => {
   const { get, pass } = setUp();
   expect(await get("a", 100)).toBe("a 1");
   pass(1_000);
   expect(await get("a", 100)).toBe("a 2");
 });
 
-test("shares nothing for longer than the limit, counted from the begin", async () => {
+test("caches no result longer than the limit, counted from the start of the computation", async () => {
   const { get, pass } = setUp();
   expect(await get("a", 1_000)).toBe("a 1");
   pass(4_000);
   expect(await get("a", 1_000)).toBe("a 2");
 });
 
-test("shares what took long for four times as long, up to eight seconds", async () => {
+test("caches an expensive result for four times its computation time, up to eight seconds", async () => {
   const { get, pass } = setUp();
   expect(await get("a", 1_500)).toBe("a 1");
   pass(4_500);
@@ -47,7 +47,7 @@ test("shares what took long for four times as long, up to eight seconds", async 
   expect(await get("a", 0)).toBe("a 4");
 });
 
-test("computes the next result once half of the time has passed, and nobody waits for it", async () => {
+test("refreshes in the background after half of the lifetime", async () => {
   let nowMs = 0;
   const clock = { wallMs: () => nowMs, monotonicMs: () => nowMs };
   const shared = new SharedResults<number>({ clock, maxAgeMs: 5_000, maxKept: 8, isShared: () => true });
@@ -72,20 +72,20 @@ test("computes the next result once half of the time has passed, and nobody wait
   expect(begun).toHaveLength(2);
 });
 
-test("computes once for callers that come while it is under way", async () => {
+test("computes once for concurrent callers", async () => {
   const { get } = setUp();
   const [first, second] = [get("a", 10), get("a", 10)];
   expect(await Promise.all([first, second, get("b", 10)])).toEqual(["a 1", "a 1", "b 2"]);
 });
 
-test("does not share a failure", async () => {
+test("does not cache a failure", async () => {
   const { shared } = setUp();
   const fail = (): Promise<string> => Promise.reject(new Error("no"));
   await expect(shared.get("a", fail)).rejects.toThrow("no");
   expect(await shared.get("a", () => Promise.resolve("yes"))).toBe("yes");
 });
 
-test("does not share a result that the rule excludes", async () => {
+test("does not cache a result that the rule excludes", async () => {
   const { get } = setUp();
   expect(await get("empty", 100)).toBe("empty 1");
   expect(await get("empty", 100)).toBe("empty 2");

@@ -1,26 +1,26 @@
-/** Results that several callers want at nearly the same time, computed once. */
+/** Short-lived cache that computes a result once for callers at nearly the same time. */
 
 import type { Clock } from "../../base/clock.ts";
 
 export interface SharedResultsOptions<Result> {
   clock: Clock;
-  /** No result is shared for longer than this after it was begun, unless it took more than a quarter of it. */
+  /** Maximum age of a result, from the start of its computation, unless that took more than a quarter of this. */
   maxAgeMs: number;
-  /** Results at hand; the oldest are evicted. */
+  /** Maximum number of results; the oldest are evicted. */
   maxKept: number;
-  /** False for a result that the next caller must not get. */
+  /** Returns false for a result that must not be cached. */
   isShared: (result: Result) => boolean;
 }
 
 /**
- * A result is shared for ten times what it took, up to `maxAgeMs` and `patience` times what it took: where it is cheap it is as good as new, and
- * where it is expensive, as on a busy host, callers do not wait for one after the other. A failed one is not shared.
+ * Caches a result for ten times its computation time, up to `maxAgeMs` and `patience` times the computation time: cheap results
+ * stay fresh, and callers of expensive ones, as on a busy host, do not queue. Failures are not cached.
  */
 const shareFor = 10;
 const patience = 4;
 /** Less than the interval of the health watch, which must not get the same result twice. */
 const maxPatienceMs = 8_000;
-/** From this part of its time on, a caller gets it and the next result is begun: callers that come often wait for none. */
+/** Share of the lifetime after which a call also starts a refresh, so that frequent callers never wait. */
 const renewAt = 1 / 2;
 
 interface Shared<Result> {
@@ -38,7 +38,7 @@ export class SharedResults<Result> {
     this.#options = options;
   }
 
-  /** What `compute` resolved to for an earlier caller with this key, or resolves to now. */
+  /** Returns the cached result for the key, or computes it. */
   get(key: string, compute: () => Promise<Result>): Promise<Result> {
     const nowMs = this.#options.clock.monotonicMs();
     const known = this.#kept.get(key);
@@ -47,14 +47,14 @@ export class SharedResults<Result> {
     return known.result;
   }
 
-  /** While it is under way every caller waits for it, up to the limit of its age. */
+  /** Concurrent callers share a running computation, up to its maximum age. */
   #begin(key: string, compute: () => Promise<Result>): Shared<Result> {
     const shared = this.#compute(compute);
     this.#keep(key, shared);
     return shared;
   }
 
-  /** The known result stays until the next one is there. */
+  /** Keeps the current result until the next one is ready. */
   #renew(key: string, known: Shared<Result>, compute: () => Promise<Result>): void {
     known.isRenewed = true;
     const next = this.#compute(compute);
@@ -62,7 +62,7 @@ export class SharedResults<Result> {
       () => {
         if (this.#kept.get(key) === known) this.#keep(key, next);
       },
-      // Who asks after the known result's time gets the failure of an attempt of their own.
+      // A failed refresh is dropped: once the result expires, the next caller computes and sees its own failure.
       () => undefined,
     );
   }

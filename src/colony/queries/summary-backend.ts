@@ -46,7 +46,7 @@ export function createSummaryBackend({ store, discovery, deployments, clock, log
     clock,
     maxAgeMs: summaryMaxAgeMs,
     maxKept: summariesKept,
-    // At the start of a colony the first services are a matter of milliseconds.
+    // Right after a start, an empty result is cheap, and caching it would hide the first services.
     isShared: ({ places, requests }) => places.length > 0 || requests.length > 0,
   });
   const readSummary: SummaryBackend["summary"] = async (request) => {
@@ -62,7 +62,7 @@ export function createSummaryBackend({ store, discovery, deployments, clock, log
   return {
     summary: async (request, context) => {
       await discovery.catchUp();
-      // Verdicts need the facts of all services, whatever is asked for: by far the most expensive part of several tools.
+      // Verdicts need the facts of all services, even for one: by far the most expensive part of several tools.
       return request.service === undefined
         ? await shared.get(String(request.sinceMs), () => readSummary(request, context))
         : await readSummary(request, context);
@@ -117,7 +117,7 @@ class Aliases {
       ]);
       this.#known = serviceAliases(processes, services);
     } catch (error) {
-      // Without aliases a service may appear twice, once per name: better than no answer.
+      // Without aliases a service may appear once per name, which is better than failing.
       this.#log.debug("Cannot refresh the service names of spans; using the cached ones", { error });
     }
   }

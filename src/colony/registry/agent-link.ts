@@ -1,8 +1,8 @@
-/** How fast an agent's answers come, over the last pulls that carried rows. */
+/** Throughput of an agent's link, over recent pulls that carried rows. */
 export interface AgentLink {
-  /** Too slow to keep up with a busy host: its newest rows come late. */
+  /** Too slow for a busy host: its newest rows arrive late. */
   isSlow: boolean;
-  /** Mean of these pulls. */
+  /** Mean over these pulls. */
   pullMs: number;
   pullBytes: number;
   bytesPerSecond: number;

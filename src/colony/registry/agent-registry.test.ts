@@ -14,7 +14,7 @@ const lateMs = 9_000;
 function factsOf(agentId: string, bootId: string): RegistrationFacts {
   const host = { hostname: agentId, machineId: "m", bootId, os: "Debian", kernel: "6.12", arch: "x64" };
   const rest = { version: "1", protocolVersion: 2, epoch: `epoch-${agentId}`, labels: {}, capabilities: [] };
-  // As when the process was busy between making a registration and handling it.
+  // As if the process was busy between sending and handling the registration.
   return { agentId, ...host, ...rest, wallMs: systemClock.wallMs() - lateMs };
 }
 
@@ -52,7 +52,7 @@ test("an agent of the colony's own boot has the colony's clock, however late its
     expect([...registry.entries()]).toHaveLength(2);
   }));
 
-test("a connected agent asks to be pulled at once by registering again for its services", () =>
+test("a connected agent triggers a pull by registering again for its services", () =>
   withRegistry(async (registry) => {
     const wanted: string[] = [];
     registry.onPullWanted = (agentId) => wanted.push(agentId);
@@ -64,7 +64,7 @@ test("a connected agent asks to be pulled at once by registering again for its s
     expect(wanted).toEqual(["here"]);
   }));
 
-test("of two connected agents on one kernel one counts requests, and the other when that one leaves or its hooks are off", () =>
+test("of two agents on one kernel only one counts requests; the other takes over when it leaves or its hooks are off", () =>
   withRegistry(async (registry) => {
     const capabilities = [{ name: "traffic", available: true, reason: "" }];
     const connect = async (agentId: string) => {

@@ -54,7 +54,7 @@ export interface AgentEntry {
   reportedHealth: AgentHealth;
   session?: Session;
   pullLagMs: number | null;
-  /** Of the present session; absent until it is known. */
+  /** Link of the current session; absent until measured. */
   link?: AgentLink;
   /** Hosts that were refused because this id is in use → when that was last reported, monotonic. */
   claimants: Map<string, number>;
@@ -66,14 +66,14 @@ export interface AgentEntry {
 export interface AgentRegistryOptions {
   store: ColonyStore;
   revocations: Pick<Revocations, "has" | "add">;
-  /** Absent: runtimes of agents are not kept. */
+  /** Absent: runtimes of agents are not stored. */
   runtimes?: RuntimeRegistry;
-  /** The colony's own; agents of this boot share its clock. Default: unknown. */
+  /** Boot id of the colony's kernel; agents of the same boot share its clock. Default: unknown. */
   bootId?: string;
   clock: Clock;
   thresholds: HealthThresholds;
   log: Logger;
-  /** Whether the agent behind a tunnel still answers. */
+  /** Whether the agent behind a tunnel still responds. */
   isAlive: (tunnel: Tunnel) => Promise<boolean>;
 }
 
@@ -272,7 +272,7 @@ export class AgentRegistry {
     return session;
   }
 
-  /** What a busy process takes to handle a registration looks like a clock that is behind: one clock does not differ from itself. */
+  /** Clock difference; 0 for an agent of the colony's own boot, where a slow registration would look like a clock that is behind. */
   #clockDifferenceMs({ bootId, wallMs }: RegistrationFacts): number {
     const { bootId: own = "", clock } = this.#options;
     return own !== "" && bootId === own ? 0 : Math.round(wallMs - clock.wallMs());
@@ -312,15 +312,15 @@ export class AgentRegistry {
     this.#touched.add(agentId);
   }
 
-  /** What the last pulls showed of the agent's link. */
+  /** Records the measured link of the agent. */
   measured(agentId: string, link: AgentLink): void {
     const entry = this.#entries.get(agentId);
     if (!entry) return;
     if (link.isSlow !== (entry.link?.isSlow ?? false)) {
       const figures = `${formatBytes(link.pullBytes)} took ${formatDurationMs(link.pullMs)} (${formatBitRate(link.bytesPerSecond)})`;
       const { log } = this.#options;
-      if (link.isSlow) log.warn(`Agent ${agentId} answers slowly: ${figures}, the mean of the last pulls; its link or its host is slow`);
-      else log.info(`Agent ${agentId} answers in good time again: ${figures}, the mean of the last pulls`);
+      if (link.isSlow) log.warn(`The link to agent ${agentId} is slow: ${figures}, mean of the last pulls; its network or host is slow`);
+      else log.info(`The link to agent ${agentId} is fast again: ${figures}, mean of the last pulls`);
     }
     entry.link = link;
   }
@@ -431,7 +431,7 @@ export class AgentRegistry {
   }
 }
 
-/** The hostname counts, too: containers of one host differ only by it. */
+/** Includes the hostname, the only difference between containers of one host. */
 function isSameHost(a: AgentHost, b: AgentHost): boolean {
   return a.machineId === b.machineId && a.bootId === b.bootId && a.hostname === b.hostname;
 }

@@ -1,10 +1,10 @@
-/** The policy for agents from before runtime contexts: accept, warn, announce the refusal, refuse. */
+/** The policy for legacy agents, which do not report a runtime context: accept, warn, warn with a date, reject. */
 
 import { CoralError } from "../../base/errors.ts";
 import type { ColonyRegistryConfig, LegacyPolicy } from "../../config/index.ts";
 import { runtimeProtocolVersion } from "../../model/runtime-facts.ts";
 
-/** `off`: accepted; `quiet`: accepted, the day to warn has not come; `grace`: warned; `transition`: warned with a date; `enforced`: refused. */
+/** `off`: accepted; `quiet`: accepted, before the warning date; `grace`: warned; `transition`: warned with a date; `enforced`: refused. */
 export type LegacyPhase = "off" | "quiet" | "grace" | "transition" | "enforced";
 
 /** First version of Coral that reports its runtime context. */
@@ -53,7 +53,7 @@ export function checkLegacy(
   return undefined;
 }
 
-/** As the agent prints it. */
+/** The error that the agent prints. */
 export const upgradeSteps: readonly string[] = [
   "Update coral on the agent's host: git pull && npm run setup in its checkout",
   "Restart the agent: coral agent stop && coral agent start --daemon",

@@ -18,22 +18,22 @@ beforeEach(() => {
 });
 
 describe("RequestRecorders", () => {
-  it("counts what one of two agents with the same scope records", () => {
+  it("counts requests of one of two agents with the same scope", () => {
     recorders.add(agentOf("b"), 1_000);
     recorders.add(agentOf("a"), 2_000);
     expect([isCounted("a", 5_000), isCounted("b", 5_000)]).toEqual([true, false]);
-    // Until the second one came, the first one counted.
+    // The first one counted until the second one connected.
     expect([isCounted("a", 1_500), isCounted("b", 1_500)]).toEqual([false, true]);
   });
 
-  it("prefers the agent that observes the whole machine", () => {
+  it("prefers the agent with the wider scope", () => {
     recorders.add(agentOf("z"), 1_000);
     recorders.add(agentOf("a", { pidNamespace: 4026532200 }), 2_000);
     recorders.add(agentOf("b", { pidNamespace: 4026532300 }), 2_000);
     expect(["z", "a", "b"].map((id) => isCounted(id, 5_000))).toEqual([true, false, false]);
   });
 
-  it("counts all agents whose scopes do not overlap, or of which too little is known", () => {
+  it("counts all agents whose scopes do not overlap or are unknown", () => {
     recorders.add(agentOf("a", { pidNamespace: 4026532200 }), 1_000);
     recorders.add(agentOf("b", { pidNamespace: 4026532300 }), 1_000);
     recorders.add(agentOf("c", { bootId: "another" }), 1_000);
@@ -68,7 +68,7 @@ describe("RequestRecorders", () => {
     expect([isCounted("a", 9_000), isCounted("b", 3_000), isCounted("b", 9_000)]).toEqual([true, false, false]);
   });
 
-  it("goes by the clock of each agent", () => {
+  it("uses the clock of each agent", () => {
     recorders.add(agentOf("a", { clockDifferenceMs: 60_000 }), 0);
     recorders.add(agentOf("b", { clockDifferenceMs: 60_000 }), 0);
     recorders.remove("a", 10_000);

@@ -1,6 +1,6 @@
 /**
- * Which of the agents on one kernel counts a request. Hooks run for a whole machine, so agents whose scopes overlap all record it; the colony
- * keeps the rows of one of them.
+ * Decides which of several agents on one kernel counts a request. Kernel hooks see the whole machine, so agents with overlapping
+ * scopes all record it; the colony keeps the rows of one.
  */
 
 import { initialPidNamespace } from "../../model/runtime-facts.ts";
@@ -15,19 +15,19 @@ export interface RecordingAgent {
   clockDifferenceMs: number;
 }
 
-/** From then on, by the agent's clock. */
+/** Start time, by the agent's clock. */
 interface Change {
   fromMs: number;
   isCounted: boolean;
 }
 
-/** Older changes are forgotten: agents keep rows for hours, and these seldom change. */
+/** Maximum number of remembered changes. Agents keep rows for hours, and changes are rare. */
 const maxChanges = 64;
 
 export class RequestRecorders {
   /** Connected agents whose hooks record, by boot id. */
   readonly #kernels = new Map<string, Map<string, RecordingAgent>>();
-  /** Agents that shared their kernel with another one at some time. */
+  /** Agents that have shared their kernel with another one. */
   readonly #changes = new Map<string, Change[]>();
 
   /** The agent is connected and records requests. */
@@ -35,27 +35,27 @@ export class RequestRecorders {
     this.remove(agent.agentId, nowMs, agent);
     if (agent.bootId === "" || agent.pidNamespace === 0) return;
     const agents = this.#kernels.get(agent.bootId) ?? new Map<string, RecordingAgent>();
-    // What it recorded before it came, the others have counted.
+    // The others counted its requests before it connected.
     if (!agents.has(agent.agentId) && [...agents.values()].some((other) => isAsWide(other, agent)))
       this.#change(agent, false, this.#changes.has(agent.agentId) ? nowMs : Number.NEGATIVE_INFINITY);
     this.#kernels.set(agent.bootId, agents.set(agent.agentId, agent));
     this.#elect(agents, nowMs);
   }
 
-  /** It has left, or its hooks are off. `unless`: it is still there, with these facts. */
+  /** The agent left, or its hooks are off. `unless`: ignored while it is still connected with these facts. */
   remove(agentId: string, nowMs: number, unless?: RecordingAgent): void {
     for (const [bootId, agents] of this.#kernels) {
       const known = agents.get(agentId);
       if (!known || (unless?.bootId === bootId && unless.pidNamespace === known.pidNamespace)) continue;
       agents.delete(agentId);
       if (agents.size === 0) this.#kernels.delete(bootId);
-      // Another one counts all that this one would: what it still sends of this time, when it is back, is known.
+      // Another agent takes over, so late rows of this one for the time since are duplicates.
       if ([...agents.values()].some((other) => isAsWide(other, known))) this.#change(known, false, nowMs);
       this.#elect(agents, nowMs);
     }
   }
 
-  /** Whether rows of this time count, by the agent's clock; undefined: all of them do. */
+  /** Whether rows of a time count, by the agent's clock; undefined: all. */
   countedBy(agentId: string): ((timeMs: number) => boolean) | undefined {
     const changes = this.#changes.get(agentId);
     if (!changes) return undefined;
@@ -74,12 +74,12 @@ export class RequestRecorders {
   }
 }
 
-/** It records all that the agent does. */
+/** Whether its scope includes the agent's. */
 function isAsWide(other: RecordingAgent, agent: RecordingAgent): boolean {
   return other.pidNamespace === agent.pidNamespace || other.pidNamespace === initialPidNamespace;
 }
 
-/** The one with the wider scope records; of two with the same scope, the one with the smaller id. */
+/** The wider scope wins; for equal scopes the smaller id. */
 function isPreferred(other: RecordingAgent, agent: RecordingAgent): boolean {
   if (other.agentId === agent.agentId || !isAsWide(other, agent)) return false;
   return other.pidNamespace !== agent.pidNamespace || other.agentId < agent.agentId;

@@ -50,7 +50,7 @@ export function createRuntimeContext({ store, registry, runtimes }: RuntimeConte
     } catch (error) {
       context.signal.throwIfAborted();
       const { code, message } = fromConnectError(error);
-      return fallback(code === "unsupported" ? "the agent's version is too old for this query" : `the agent did not answer: ${message}`);
+      return fallback(code === "unsupported" ? "the agent's version is too old for this query" : `the agent did not respond: ${message}`);
     }
   };
 }

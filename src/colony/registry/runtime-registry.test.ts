@@ -66,7 +66,7 @@ test("update() writes a change at once, then at most once a minute, and keeps th
   expect(runtimes.deferred).toBe(10);
 });
 
-test("update() writes nothing when only the detection time changed, also after a restart", async () => {
+test("update() writes nothing when only the detection time changed, even after a restart", async () => {
   const clock = new HandClock();
   await using world = await openWorld(clock);
   const first = await world.open();

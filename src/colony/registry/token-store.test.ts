@@ -34,7 +34,7 @@ beforeEach(() => {
   tokens = new TokenStore({ store, clock, colonyId: "shop-dev-abcdef", caFingerprint: "ab".repeat(32), endpoints: () => ["127.0.0.1:1"] });
 });
 
-/** A join token, unless `more` asks for another. */
+/** A join token; `more` overrides its properties. */
 async function created(more: Partial<CreateTokenRequest> = {}): Promise<{ id: string; secret: string; token: string }> {
   const request = { kind: "join", name: "ci", permission: null, validForMs: minuteMs, uses: 1, ...more } as CreateTokenRequest;
   const { token, tokenId } = await tokens.create(request);
@@ -45,7 +45,7 @@ const stateOf = async (id: string): Promise<TokenInfo["state"] | undefined> =>
   (await tokens.list()).find(({ tokenId }) => tokenId === id)?.state;
 
 describe("a join token", () => {
-  it("is refused with a wrong secret or an unknown id, and loses no use", async () => {
+  it("is rejected with a wrong secret or an unknown id, without consuming a use", async () => {
     const { id, secret } = await created();
     await expect(tokens.useJoin(id, "A".repeat(43), "web-1")).rejects.toThrow(
       "Cannot accept the join token: this colony has no such token; create one with `coral colony token create`",
@@ -54,7 +54,7 @@ describe("a join token", () => {
     await tokens.useJoin(id, secret, "web-1");
   });
 
-  it("is refused once it is used up, except when the same agent repeats its join", async () => {
+  it("is rejected once it is used up, unless the same agent repeats its join", async () => {
     const { id, secret } = await created();
     await tokens.useJoin(id, secret, "web-1");
     await tokens.useJoin(id, secret, "web-1");
@@ -62,7 +62,7 @@ describe("a join token", () => {
     expect(await stateOf(id)).toBe("used-up");
   });
 
-  it("is refused after it was revoked", async () => {
+  it("is rejected after revocation", async () => {
     const { id, secret } = await created({ uses: 9 });
     await tokens.revoke(id);
     await expect(tokens.useJoin(id, secret, "web-1")).rejects.toMatchObject({
@@ -72,7 +72,7 @@ describe("a join token", () => {
     expect(await stateOf(id)).toBe("revoked");
   });
 
-  it("is refused when it has expired", async () => {
+  it("is rejected after expiry", async () => {
     const { id, secret } = await created({ uses: 9 });
     nowMs += minuteMs - 1;
     await tokens.useJoin(id, secret, "web-1");

@@ -22,13 +22,13 @@ export interface BackgroundTarget {
   socketFile: string;
   /** Arguments after `coral`. */
   args: string[];
-  /** Holds the join token, too: command lines are readable by every user. */
+  /** Also carries the join token, because command lines are readable by every user. */
   env: Record<string, string>;
 }
 
 const startTimeoutMs = 30_000;
 
-/** Resolves when the daemon answers on its socket. */
+/** Resolves when the daemon responds on its socket. */
 export async function startInBackground(target: BackgroundTarget): Promise<DaemonStarted> {
   const running = runningHolder(target.pidFile);
   if (running) throw alreadyRunning(target.kind, running);
@@ -54,7 +54,7 @@ export async function startInBackground(target: BackgroundTarget): Promise<Daemo
   child.kill("SIGTERM");
   throw new CoralError({
     code: "timeout",
-    message: `Cannot start the ${target.kind}: it did not answer within ${startTimeoutMs / 1000} s; see ${target.logFile}`,
+    message: `Cannot start the ${target.kind}: it did not respond within ${startTimeoutMs / 1000} s; see ${target.logFile}`,
   });
 }
 
@@ -69,7 +69,7 @@ function spawnDaemon(target: BackgroundTarget): ChildProcess {
       // The current directory may be unmounted or removed later.
       cwd: "/",
       stdio: ["ignore", output, output],
-      // Otherwise glibc gives each thread a heap that keeps freed memory; only read at process start.
+      // One malloc arena: by default glibc gives each thread its own, which keeps freed memory. Read only at process start.
       env: { MALLOC_ARENA_MAX: "2", ...process.env, ...target.env, [backgroundVariable]: "1" },
     });
   } finally {
@@ -89,8 +89,7 @@ function startFailure(target: BackgroundTarget, code: number | null, signal: str
   const how = signal === null ? `with code ${code}` : `by ${signal}`;
   return new CoralError({
     code: codesByExit[code ?? 1] ?? "unavailable",
-    message:
-      output === "" ? `Cannot start the ${target.kind}: it exited at once ${how}; see ${target.logFile}` : output.replace(/^error: /i, ""),
+    message: output === "" ? `Cannot start the ${target.kind}: it exited ${how}; see ${target.logFile}` : output.replace(/^error: /i, ""),
   });
 }
 
@@ -99,12 +98,12 @@ async function isReady(socketFile: string): Promise<boolean> {
     await requestJson({ target: { kind: "unix", path: socketFile }, method: "GET", path: "/readyz", timeoutMs: 1_000 });
     return true;
   } catch (error) {
-    // Not listening or not ready yet: the caller retries until its deadline. One that only cannot store rows has started, and says so itself.
+    // Not listening or not ready yet: the caller retries until its deadline. A daemon that only cannot store rows counts as started.
     return String(CoralError.from(error).details["text"] ?? "").includes("cannot store rows");
   }
 }
 
-/** Sends SIGTERM and waits until the process is gone; throws `timeout` if it stays. */
+/** Sends SIGTERM and waits until the process exits; throws `timeout` if it does not. */
 export async function stopInBackground(kind: "colony" | "agent", pidFile: string, timeoutMs: number): Promise<DaemonStopped> {
   const running = runningHolder(pidFile);
   if (!running) return { kind: "not-running" };

@@ -41,7 +41,7 @@ export interface DaemonSignals {
 }
 
 /**
- * Call it first: from then on signals cause a clean shutdown. A second signal ends the process at once, in case the shutdown hangs.
+ * Call it first: from then on signals cause a clean shutdown. A second signal exits at once, in case the shutdown hangs.
  */
 export function listenForSignals(): DaemonSignals {
   // Under nohup stdin is not the terminal: the daemon should outlive it.

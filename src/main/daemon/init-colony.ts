@@ -52,7 +52,7 @@ export async function initColony(home: string, { app, environment }: { app: stri
 }
 
 function configText(colonyId: string, app: string, environment: string): string {
-  return `# Colony ${colonyId}. Every key that is not here has its default; docs/config.md lists them all.
+  return `# Colony ${colonyId}. Keys that are not set here have defaults; docs/config.md lists them all.
 id: ${colonyId}
 name: ${app}
 environment: ${environment}

@@ -16,7 +16,7 @@ beforeEach(() => {
 });
 afterEach(() => rmSync(directory, { recursive: true, force: true }));
 
-it("PidFile.acquire() refuses a second holder and names the first", async () => {
+it("PidFile.acquire() rejects a second holder and names the first", async () => {
   using file = await PidFile.acquire(path, "colony", "0.1.0");
   file.setEndpoints({ colony: "127.0.0.1:9000" });
   await expect(PidFile.acquire(path, "colony", "0.1.0")).rejects.toThrow(new RegExp(`already running with pid ${process.pid}`));

@@ -4,12 +4,12 @@ import type { CapabilityFact } from "../../model/runtime-facts.ts";
 export interface CapabilityReport {
   name: string;
   available: boolean;
-  /** Why not and what to do; empty when available. */
+  /** Reason and fix; empty when available. */
   reason: string;
 }
 
 export interface HostAbilities {
-  /** As reported to older colonies. */
+  /** Format for older colonies. */
   capabilities: CapabilityReport[];
   /** Kernel features, for the runtime context. */
   kernel: CapabilityFact[];
@@ -18,7 +18,7 @@ export interface HostAbilities {
 /** What Coral's BPF programs need; the others only appear in `coral doctor`. */
 const neededAbilities: readonly AbilityName[] = ["ring_buffer", "raw_tp", "tp_btf", "perf_event"];
 
-/** Probes what this host lets the agent do. */
+/** Probes the agent's capabilities on this host. */
 export async function readCapabilities(): Promise<HostAbilities> {
   const abilities = await probeKernelAbilities();
   const ebpf = factOf("ebpf", abilities, neededAbilities);

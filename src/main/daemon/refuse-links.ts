@@ -3,8 +3,8 @@ import { join } from "node:path";
 import { CoralError } from "../../base/errors.ts";
 
 /**
- * Before root lets DuckDB, which follows links, work in a directory of the user who ran sudo. What that user puts there while the daemon runs is not
- * seen: DuckDB opens its files by name again after a checkpoint.
+ * Rejects symbolic links in a directory of the user who ran sudo, before root lets DuckDB, which follows links, work there. Links
+ * created while the daemon runs are not detected: DuckDB reopens files by name after a checkpoint.
  */
 export function refuseLinks(directory: string): void {
   for (const entry of readdirSync(directory, { withFileTypes: true, recursive: true })) {

@@ -21,7 +21,7 @@ it("write() rotates at the size limit and keeps only the newest files", () => {
   expect(file.lost).toBe(0);
 });
 
-it("a new RotatingFile appends to what is there, and files are private", () => {
+it("a new RotatingFile appends to the existing file, and files have mode 0600", () => {
   const path = join(directory, "x.log");
   {
     using file = new RotatingFile({ path });

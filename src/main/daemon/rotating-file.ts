@@ -9,7 +9,7 @@ export interface RotatingFileOptions {
   maxBytes?: number;
   /** Old files kept besides the current one. Default 3. */
   keep?: number;
-  /** Who gets the file when root writes it in another user's directory. */
+  /** Owner of the file when root writes it in another user's directory. */
   owner?: FileOwner | undefined;
 }
 
@@ -31,7 +31,7 @@ export class RotatingFile implements Disposable {
       if (this.#fd === undefined) this.#open();
       if (this.#fd !== undefined) this.#sizeBytes += writeSync(this.#fd, text);
     } catch {
-      // A log line is worth less than the daemon: count it and continue.
+      // A lost log line must not stop the daemon: count it and continue.
       this.lost++;
     }
   }
@@ -50,7 +50,7 @@ export class RotatingFile implements Disposable {
       try {
         renameSync(index === 0 ? path : `${path}.${index}`, `${path}.${index + 1}`);
       } catch (error) {
-        // Fewer old files than `keep` is the normal case in a young daemon.
+        // A young daemon has fewer old files than `keep`.
         if ((error as NodeJS.ErrnoException).code !== "ENOENT") throw error;
       }
     }

@@ -168,7 +168,7 @@ async function prepareColony(home: string, options: RunOptions): Promise<Prepare
   if (target.kind === "remote") {
     throw new CoralError({
       code: "usage",
-      message: `Cannot start colony "${target.colonyId}" here: it runs at ${target.endpoint}; create one here with \`coral init <app>\``,
+      message: `Cannot start colony "${target.colonyId}" on this machine: it runs at ${target.endpoint}; create one here with \`coral init <app>\``,
     });
   }
   const paths = colonyPaths(home, target.colonyId);

@@ -14,22 +14,21 @@ const allocatorSettings = {
   up: "dirty_decay_ms:200,muzzy_decay_ms:0,narenas:1,tcache:false",
 } as const;
 
-/** V8's own default in Node 20. */
+/** V8's default in Node 20. */
 const defaultInterruptBudget = 66 * 1024;
 
 /** Call it before loading anything heavy. Node 20 to 24 know these flags; V8 reports an unknown one on stderr and continues. */
 export function spareMemory(kind: DaemonKind): void {
-  // A colony answers questions over all services: with a heap kept small an answer takes twice the CPU.
+  // A colony runs queries over all services; with a small heap they take twice the CPU.
   if (kind === "colony") return;
   preferMemory(kind, true);
-  // DuckDB's allocator keeps freed pages for a second of activity and a cache per thread, but an agent is only active for moments.
-  // `coral up` shares its host with what it observes, and its colony is active more often: there freed pages stay for a moment.
-  // Read when DuckDB is loaded.
+  // DuckDB's jemalloc keeps freed pages for a second of activity, plus a cache per thread. An agent is active only briefly, so it
+  // returns them at once. The colony of `coral up` is active more often, so it keeps them for 200 ms. Read when DuckDB is loaded.
   process.env["DUCKDB_JE_MALLOC_CONF"] ??= allocatorSettings[kind];
   shareHeap();
 }
 
-/** Trades speed for memory: at a hundred thousand spans a second, V8 needs a third of the time if it may use more memory. */
+/** Switches V8 between speed and memory: at 100,000 spans per second, a larger heap cuts its CPU time to a third. */
 export function preferMemory(kind: Exclude<DaemonKind, "colony">, isPreferred: boolean): void {
   // V8 collects when the heap has grown by about a third instead of up to fourfold.
   setFlagsFromString(isPreferred ? "--optimize-for-size" : "--no-optimize-for-size");
@@ -42,7 +41,7 @@ export function preferMemory(kind: Exclude<DaemonKind, "colony">, isPreferred: b
   setFlagsFromString(`--interrupt-budget=${isPreferred ? 4_000_000 : defaultInterruptBudget}`);
 }
 
-/** Switches to speed while at least one reason wants it, and back to memory when none does. */
+/** Prefers speed while at least one reason requests it, else memory. */
 export function createSpeedSwitch(kind: DaemonKind): (reason: string) => (isWanted: boolean) => void {
   if (kind === "colony") return () => () => undefined;
   const reasons = new Set<string>();

@@ -2,7 +2,7 @@ import type { DoctorCheck } from "../../cli/index.ts";
 import { agentPaths, colonyPaths, listLocalColonies } from "../../config/index.ts";
 import { type PidRecord, runningHolder } from "../daemon/pid-file.ts";
 
-/** Which daemons of this home run. A stopped daemon is not a problem. */
+/** Running daemons of this home. A stopped daemon is not a problem. */
 export async function checkDaemons(home: string): Promise<DoctorCheck[]> {
   const colonies = await listLocalColonies(home);
   const checks = colonies.map((id) => describeDaemon(`colony ${id}`, runningHolder(colonyPaths(home, id).pidFile)));

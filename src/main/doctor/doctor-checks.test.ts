@@ -128,7 +128,7 @@ describe("describeScope()", () => {
     expect(describeScope({ inode: 4_026_531_836, isFirst: true })).toMatchObject({ state: "ok", detail: "whole host" });
     expect(describeScope(null).state).toBe("ok");
     const nested = describeScope({ inode: 4_026_532_201, isFirst: false });
-    expect(nested).toMatchObject({ state: "degraded", detail: "its own pid namespace; requests of other containers are not seen" });
+    expect(nested).toMatchObject({ state: "degraded", detail: "own pid namespace, requests of other containers are not seen" });
     expect(nested.fix).toContain("--pid=host");
   });
 });

@@ -6,14 +6,14 @@ export async function checkEbpf(): Promise<DoctorCheck[]> {
   return [...describeBpf(await probeBpf()), describeScope(ownPidNamespace())];
 }
 
-/** Whose requests an agent started here would record. */
+/** Scope of an agent started here: the processes whose requests it would record. */
 export function describeScope(namespace: PidNamespace | null): DoctorCheck {
   const base = { area: "ebpf", name: "scope" } as const;
   if (namespace === null || namespace.isFirst) return { ...base, state: "ok", detail: "whole host" };
   return {
     ...base,
     state: "degraded",
-    detail: "its own pid namespace; requests of other containers are not seen",
+    detail: "own pid namespace, requests of other containers are not seen",
     fix: "to observe the whole host, set hostPID: true (Kubernetes) or --pid=host (Docker)",
   };
 }

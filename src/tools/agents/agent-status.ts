@@ -1,4 +1,4 @@
-/** An agent's `GET /v1/status` on its own socket. Plain types: an agent loads no schema library for it. */
+/** An agent's `GET /v1/status` on its own socket. Plain types, so that an agent loads no schema library. */
 
 import type { RuntimeFacts } from "../../model/runtime-facts.ts";
 import type { AgentServiceStatus } from "./managed-service.ts";
@@ -8,86 +8,86 @@ export interface AgentStatus {
   version: string;
   pid: number;
   hostname: string;
-  /** ISO 8601, as all times here. */
+  /** ISO 8601, like every time here. */
   startedAt: string;
   colony: AgentColonyLink;
   store: AgentStoreStatus;
-  /** Rows that were made and could not be kept, since the store was created. */
+  /** Rows that were collected but not stored, since the store was created. */
   losses: { signal: string; reason: string; rows: number }[];
   capabilities: { name: string; available: boolean; reason: string }[];
-  /** The newest host sample; null before the first. */
+  /** Newest host sample; null before the first. */
   host: AgentHostSummary | null;
-  /** Of the newest scan, by name; `items` holds at most 1,000. */
+  /** Services of the newest scan, by name; at most 1,000 `items`. */
   services: { total: number; items: AgentServiceStatus[] };
-  /** What the agent itself costs. */
+  /** CPU and memory that the agent itself uses. */
   process: { cpuRatio: number; rssBytes: number };
-  /** Absent from agents that cannot watch requests. */
+  /** Absent for agents that cannot observe requests. */
   traffic?: AgentTrafficStatus;
-  /** Absent from agents that do not know OTLP. */
+  /** Absent for agents without an OTLP receiver. */
   otlp?: AgentOtlpStatus;
-  /** Absent from agents that do not know it. */
+  /** Absent for older agents. */
   runtime?: RuntimeFacts;
-  /** What an operator should know, ready to print. */
+  /** Warnings for the operator, ready to print. */
   notes: string[];
 }
 
 /** Answer of `POST /v1/runtime/refresh` on the agent's socket. */
 export interface RuntimeRefreshed {
   runtime: RuntimeFacts;
-  /** In words; empty when nothing changed. */
+  /** One sentence per change; empty when nothing changed. */
   changes: string[];
-  /** The colony has it, or there was nothing to report. */
+  /** True when the colony has received the change, or nothing changed. */
   isTold: boolean;
 }
 
-/** What programs send by OTLP, and where. Counts are since the start. */
+/** The OTLP receiver: its listeners and what arrived. Counts are since the agent started. */
 export interface AgentOtlpStatus {
   state: "on" | "off" | "unavailable";
-  /** Why it is not on; null when it is. */
+  /** Why it is off; null when it is on. */
   reason: string | null;
   /** host:port; null if the listener is disabled. */
   grpc: string | null;
   http: string | null;
   received: { signal: string; requests: number; rows: number; rejected: number; refused: number; bytes: number }[];
   inFlightBytes: number;
-  /** Decode threads that run now, and their unexpected ends. */
+  /** Decode threads running now, and how often one crashed. */
   workers: number;
   workerRestarts: number;
-  /** Share of ordinary traces that is kept now, and spans that were let go. */
+  /** Share of ordinary traces kept now, and spans that sampling dropped. */
   sampling: { share: number; droppedSpans: number };
   /** Null when nothing is forwarded. */
   forward: { endpoint: string; sent: number; dropped: number; refused: number; queuedBytes: number; problem: string } | null;
 }
 
-/** How requests are watched, and what that costs and misses. */
+/** How the agent observes requests, what that costs and what it misses. */
 export interface AgentTrafficStatus {
   state: "on" | "off" | "starting";
   /** `sockets`: socket tracepoints; `syscalls`: the slower fallback. */
   hooks: "sockets" | "syscalls" | "off";
-  /** Whose requests are recorded: those of all processes, or of the agent's pid namespace. Absent for older agents. */
+  /** Processes whose requests are recorded: all of the host, or those of the agent's pid namespace. Absent for older agents. */
   scope?: "host" | "pid-namespace";
-  /** Why it is off, or what is wrong; null when all is well. */
+  /** Why it is off, or what is degraded; null when neither. */
   reason: string | null;
   fix: string | null;
-  /** Files whose plaintext is read. */
+  /** TLS libraries and programs with probes that read plaintext. */
   tls: { path: string; library: string; processes: number; problem: string | null }[];
-  /** Of the ladder; 0 is full detail. */
+  /** Step of the detail ladder: 0 records everything, each further step less. */
   step: number;
-  /** Of the newest window; null before the first. */
+  /** Figures of the newest window; null before the first. */
   cost: AgentTrafficCost | null;
-  /** Since the agent started; kinds as in the signal `traffic_loss`. */
+  /** Losses since the agent started; kinds as in the signal `traffic_loss`. */
   losses: { loss: string; count: number }[];
-  /** Of the traffic process; null while there is none. */
+  /** Memory of the traffic process; null while none runs. */
   pid: number | null;
-  /** Unexpected ends since the agent started. */
+  /** Crashes since the agent started. */
   restarts: number;
   lastEnd: string | null;
 }
 
 export interface AgentTrafficCost {
-  /** Share of one core that programs took in the kernel; null where the kernel does not keep it. */
+  /** CPU time of the BPF programs as a share of one core; null where the kernel keeps no such statistics. */
   bpfCpuRatio: number | null;
-  /** Of the traffic process, share of one core. */
+  /** CPU time of the traffic process as a share of one core. */
   processCpuRatio: number;
   processRssBytes: number;
   mapBytes: number;
@@ -100,7 +100,7 @@ export interface AgentColonyLink {
   /** `host:port`; null when unknown. */
   endpoint: string | null;
   state: "joining" | "connecting" | "connected" | "refused";
-  /** When this state began. */
+  /** Start of the current state. */
   since: string;
   /** Why the last attempt failed; absent while connected. */
   lastError?: string;
@@ -108,13 +108,13 @@ export interface AgentColonyLink {
 }
 
 export interface AgentStoreStatus {
-  /** Where it is; absent from older agents. */
+  /** Path of the store; absent for older agents. */
   directory?: string;
   /** UUID of the store. */
   epoch: string;
   fileBytes: number;
   rowsBySignal: Record<string, number>;
-  /** Of the oldest stored row. */
+  /** Time of the oldest stored row. */
   oldestAt?: string;
 }
 

@@ -14,8 +14,8 @@ export const getRuntimeContext = defineTool({
   description: "Show where an agent runs (native, container, Kubernetes) and its capabilities, with reason and fix when absent.",
   input: z.object({
     agent: z.string().min(1).optional().describe("id or host; default: all"),
-    refresh: z.boolean().default(false).describe("look again"),
-    history: z.int().min(0).max(100).default(0).describe("newest changes"),
+    refresh: z.boolean().default(false).describe("detect again now"),
+    history: z.int().min(0).max(100).default(0).describe("how many of the newest changes to show"),
   }),
   output: runtimeContextListSchema,
   permission: "read",

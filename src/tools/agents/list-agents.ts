@@ -59,7 +59,7 @@ interface RuntimeFilter {
   capability?: string | undefined;
 }
 
-/** An agent without a runtime context is assumed to have every capability, as everywhere. */
+/** Agents without a runtime context (older versions) are assumed to have every capability. */
 function fits({ runtime }: AgentInfo, filter: RuntimeFilter): boolean {
   if (filter.runtime !== undefined && (runtime?.runtimeType ?? "unknown") !== filter.runtime) return false;
   if (filter.mode !== undefined) {
@@ -70,7 +70,7 @@ function fits({ runtime }: AgentInfo, filter: RuntimeFilter): boolean {
   return capabilityOf(runtime, filter.capability)?.available === true;
 }
 
-/** What the agent belongs to: its label `component` or `app`, or its host. */
+/** Group for display: the label `component` or `app`, else the host. */
 export function componentOf({ labels, hostname }: Pick<AgentInfo, "labels" | "hostname">): string {
   return labels["component"] ?? labels["app"] ?? hostname;
 }

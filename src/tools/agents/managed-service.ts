@@ -1,10 +1,10 @@
-/** Replies about managed services on an agent's own socket. Plain types: an agent loads no schema library for them. */
+/** Replies about managed services on an agent's own socket. Plain types, so that an agent loads no schema library. */
 
-/** Answer of a health check. */
+/** Result of a health check. */
 export interface ServiceCheck {
-  /** `unknown` until checks agree, and for what cannot be checked. */
+  /** `unknown` until consecutive checks agree, and for services without a check. */
   state: "healthy" | "unhealthy" | "unknown";
-  /** What the last check found, ready to print. */
+  /** Result of the last check, ready to print. */
   detail: string;
   /** ISO 8601; null before the first check. */
   checkedAt: string | null;
@@ -27,7 +27,7 @@ export interface ManagedServiceList {
   services: ManagedServiceInfo[];
 }
 
-/** `promoted` was found by the agent before, `registered` was not; the others were connected already. */
+/** `promoted`: discovered before, now managed. `registered`: new to the agent. The others were connected already. */
 export type ConnectOutcomeKind = "promoted" | "registered" | "updated" | "unchanged";
 
 export interface DatabaseConnected {
@@ -43,9 +43,9 @@ export interface DatabaseConnected {
 export interface ServicesConnected {
   services: (ManagedServiceInfo & {
     outcome: ConnectOutcomeKind;
-    /** What the agent had discovered on the port; null when nothing listened there. */
+    /** Service that the agent had discovered on the port; null when nothing listened there. */
     discovered: { name: string; method: string } | null;
-    /** What its credentials opened; absent without credentials. */
+    /** The session that its credentials opened; absent without credentials. */
     database?: DatabaseConnected | undefined;
   })[];
 }
@@ -59,21 +59,21 @@ export interface ServiceDisconnected {
 /** One service and port of an agent's newest scan, or a managed one that is not running. */
 export interface AgentServiceStatus {
   name: string;
-  /** Null for a worker that only calls out. */
+  /** Null for a process that only opens connections. */
   port: number | null;
   protocol: string | null;
   status: "managed" | "discovered";
-  /** How it was found; `manual` for managed ones. */
+  /** How it was discovered; `manual` for managed services. */
   method: string;
-  /** 0..1: how sure the name is. */
+  /** Confidence in the name, 0..1. */
   confidence: number;
-  /** Processes; 0 when nothing listens on the port of a managed service. */
+  /** Number of processes; 0 when nothing listens on the port of a managed service. */
   instances: number;
-  /** Of the newest process; null when it may not be read. */
+  /** Build of the newest process; null when the agent lacks permission to read it. */
   pid: number | null;
   exe: string | null;
   build: string | null;
-  /** What its programs send by themselves; absent or null when nothing was seen lately. */
+  /** Telemetry that its processes send; absent or null when none arrived recently. */
   sdk?: string | null;
   /** Null for services that are not managed. */
   check: ServiceCheck | null;

@@ -140,7 +140,7 @@ describe("coral_get_status", () => {
 });
 
 describe("coral_get_runtime_context", () => {
-  it("reads one agent or all, and notes when there are too many", async () => {
+  it("reads one agent or all, and notes when some are not shown", async () => {
     const asked: unknown[] = [];
     const runtimeContext: ColonyBackend["runtimeContext"] = async (request) => {
       asked.push(request);

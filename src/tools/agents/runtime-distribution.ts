@@ -1,4 +1,4 @@
-/** How many agents run where, and what share of them can do what. */
+/** Counts agents by operating system, runtime and capability. */
 
 import { capabilityNames, capabilityOf, modeLabel, shortRuntimeLabel } from "../../model/runtime-facts.ts";
 import type { RegistrationFacts } from "../contract/backend.ts";
@@ -8,7 +8,7 @@ import type { RuntimeDistribution } from "../schemas/runtime.ts";
 const listedMax = 20;
 const osNames: Readonly<Record<string, string>> = { linux: "Linux", darwin: "macOS", windows: "Windows" };
 
-/** `Linux`, `macOS`; an unknown word as it is. */
+/** `Linux`, `macOS`; an unknown name unchanged. */
 export function osLabel(os: string): string {
   return osNames[os] ?? os;
 }
@@ -51,12 +51,12 @@ export function runtimeDistribution(agents: readonly AgentInfo[], registration: 
   };
 }
 
-/** `Ubuntu` of `Ubuntu 22.04`; macOS and Windows are one each. */
+/** `Ubuntu` for `Ubuntu 22.04`; macOS and Windows are one group each. */
 function distribution(osVersion: string): string {
   return /^(.*?)[ ]*[\d.]*$/.exec(osVersion)?.[1] || osVersion || "unknown";
 }
 
-/** Most members first, then by name. */
+/** Largest group first, then by name. */
 function grouped<Item>(items: readonly Item[], keyOf: (item: Item) => string): [string, Item[]][] {
   const groups = new Map<string, Item[]>();
   for (const item of items) {

@@ -1,4 +1,4 @@
-/** What an operator should know of where agents run. */
+/** Warnings about where agents run: passive sidecars, legacy agents, impossible capabilities. */
 
 import { passiveFix } from "../../model/runtime-facts.ts";
 import type { ColonyFacts } from "../contract/backend.ts";

@@ -17,7 +17,7 @@ export const listApprovals = defineTool({
   permission: "exec",
   changes: false,
   handle: async (backend: ColonyBackend, _input, context) => {
-    const { items, notes } = cutList(await backend.approvals(context), 500, "approvals", "decide some of them");
+    const { items, notes } = cutList(await backend.approvals(context), 500, "approvals", "decide some of them first");
     return { output: { approvals: items }, completeness: completenessOf(notes) };
   },
 });

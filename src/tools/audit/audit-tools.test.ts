@@ -40,7 +40,7 @@ describe("audit tools", () => {
     expect(listApprovals.permission).toBe("exec");
   });
 
-  test("coral_list_audit passes the filters on, names agents that the target may mean, and cuts the list", async () => {
+  test("coral_list_audit passes the filters on, resolves the target to agents, and truncates the list", async () => {
     let asked: AuditRequest | undefined;
     const agents = async () => [agentOf("a1", { hostname: "web-1" }), agentOf("a2", { hostname: "db-1" })];
     const audit = async (request: AuditRequest) => {
@@ -71,7 +71,7 @@ describe("audit tools", () => {
     expect(await getAudit.call(found("abcd-1"), { id: "abcd" }, context)).toMatchObject({ id: "abcd-1" });
   });
 
-  test("coral_verify_audit reads what was kept elsewhere", async () => {
+  test("coral_verify_audit checks positions that were recorded elsewhere", async () => {
     let asked: unknown;
     const backend = colonyOf({
       verifyAudit: async (request) => {

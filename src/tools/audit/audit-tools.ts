@@ -1,4 +1,4 @@
-/** The audit. For people with the permission `admin`, not for models. */
+/** Listing, showing and verifying the audit. For people with the permission `admin`, not for models. */
 
 import * as z from "zod";
 import { CoralError } from "../../base/errors.ts";
@@ -21,7 +21,7 @@ export const listAudit = defineTool({
     since: sinceInput("24h", { maxMs: 400 * 86_400_000 }),
     user: z.string().min(1).optional().describe("only callers that contain this text, such as token:ann or uid=1000"),
     command: z.string().min(1).optional().describe("only commands that contain this text"),
-    target: z.string().min(1).optional().describe("only targets, places and agent names that contain this text"),
+    target: z.string().min(1).optional().describe("only targets, containers and agent names that contain this text"),
     agent: agentInput(),
     kind: z
       .string()
@@ -51,7 +51,7 @@ export const listAudit = defineTool({
           }),
     };
     const { items, notes } = cutList(await backend.audit(request, context), input.limit, "records", "narrow the filters");
-    // Entries that never came from an agent are missing here, too.
+    // Entries that were lost before the colony pulled them are missing from the list.
     const lost = await backend.losses({ signals: ["audit"], sinceMs: input.since }, context);
     return { output: { records: items }, completeness: completenessOf([...notes, ...lossNotes(lost)]) };
   },

@@ -9,7 +9,7 @@ import { type CompletenessNote, completenessOf } from "../schemas/completeness.t
 import { resolveTargets, selectorText, usableTargets } from "./command-targets.ts";
 import { selectorOf, targetFields } from "./resolve-targets.ts";
 
-/** A model reads every byte; people stream with coral exec. */
+/** Every byte lands in a model's context, so output is capped; people stream with coral exec. */
 const maxOutputBytes = 256 * 1024;
 const maxAgents = 50;
 
@@ -22,7 +22,7 @@ export const agentExec = defineTool({
     ...targetFields,
     command: z.string().min(1).max(16_384).optional().describe("a pipeline: ps aux | head -20"),
     argv: z.array(z.string()).min(1).max(500).optional().describe("instead of command: one program and its arguments, verbatim"),
-    container: z.string().min(1).optional().describe("name or id; runs inside it"),
+    container: z.string().min(1).optional().describe("name or id; run inside it"),
     onHost: z.boolean().default(false).describe("with service: on its host instead of inside it"),
     workingDirectory: z.string().min(1).optional(),
     timeout: durationInput({ minMs: 100, maxMs: 60_000 }).prefault("20s").describe("at most 60s"),
@@ -54,7 +54,7 @@ export const agentExec = defineTool({
   },
 });
 
-/** A command that no agent gets is in the audit, too: it shows what somebody, or a model, wanted to do. */
+/** Audits a command even when no agent gets it: the attempt itself is worth a record. */
 async function chooseTargets(
   backend: ColonyBackend,
   input: Parameters<typeof selectorOf>[0] & { command?: string | undefined; argv?: string[] | undefined },
@@ -76,7 +76,7 @@ async function chooseTargets(
   }
 }
 
-/** Where at the agent: in the container if one is named, else in the service unless the host is wanted. */
+/** Where the agent runs it: in the named container, else inside the service, else on the host. */
 export function placeOf(service: string | null, container: string | undefined, onHost: boolean) {
   const ofService = service === null ? {} : { service };
   if (container !== undefined) return { kind: "container" as const, container, ...ofService };

@@ -102,19 +102,19 @@ test("usableTargets() distinguishes unsupported, disconnected and not found", as
   expect(await problemOf("exec", {})).toMatchObject({ code: "usage" });
 });
 
-test("usableTargets() gives a terminal one agent", async () => {
+test("usableTargets() returns one agent for a terminal", async () => {
   const resolved = await resolveTargets(backend, "shell", { service: "api" }, context);
   expect(usableTargets(resolved, { one: true }).map((agent) => agent.agentId)).toEqual(["api-001"]);
 });
 
-test("resolveTargets() takes a capability that a newer colony knows and the agent does not for missing", async () => {
+test("resolveTargets() treats a capability that the agent does not know as missing", async () => {
   const runtime = { ...sampleRuntime(), capabilities: [] };
   const some = colonyOf({ agents: async () => [agentOf("a", { runtime })] });
   const { agents } = await resolveTargets(some, "exec", { all: true }, context);
   expect(agents).toMatchObject([{ supported: false, reason: "unknown to the agent", fix: "Update the agent" }]);
 });
 
-test("coral_resolve_targets answers also when no agent can run the command", async () => {
+test("coral_resolve_targets succeeds even when no agent can run the command", async () => {
   const answer = await resolveTargetsTool.call(backend, { command: "shell", service: "lonely" }, context);
   expect(answer).toMatchObject({ usable: 0, total: 1, service: "lonely", completeness: { complete: true } });
 });
@@ -173,7 +173,7 @@ test("coral_agent_exec is read-only by default, runs in the service, and notes w
   expect(host.asked).toMatchObject({ where: { kind: "host" } });
 });
 
-test("coral_agent_exec without an agent that can run it is recorded, with what was wanted and why not", async () => {
+test("coral_agent_exec audits a command that no agent can run, with the reason", async () => {
   const refusals: CommandRefusal[] = [];
   const colony = colonyOf({
     agents: async () => fleet,
@@ -187,7 +187,7 @@ test("coral_agent_exec without an agent that can run it is recorded, with what w
   ]);
 });
 
-test("coral_agent_exec fails when every agent refuses, and answers when one does not", async () => {
+test("coral_agent_exec fails only when every agent refuses", async () => {
   const denied = outcome({ reason: "denied", exitCode: null, problem: 'Cannot run "rm": no rule allows it', code: "not-permitted" });
   const asked = { agents: ["api-001"], command: "rm x" };
   await expect(execWith([denied], asked)).rejects.toMatchObject({ code: "not-permitted", message: 'Cannot run "rm": no rule allows it' });

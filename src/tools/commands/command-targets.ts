@@ -10,7 +10,7 @@ import type { AgentInfo } from "../schemas/agent.ts";
 import type { CommandKind, ResolvedTargets, TargetAgent, TargetSelector } from "../schemas/command.ts";
 import { findService } from "../services/find-service.ts";
 
-/** Agents that an error names; more are counted. */
+/** Agents named in an error; the rest are counted. */
 const maxNamed = 50;
 
 /** Every agent that matches, and whether it can run the command. Throws `usage` for an empty selector and `not-found` when none matches. */
@@ -59,7 +59,7 @@ export function usableTargets(resolved: ResolvedTargets, selector: Pick<TargetSe
   });
 }
 
-/** `service=api label=zone=eu env=prod`, as the error and the audit name it. Empty: nothing is selected. */
+/** `service=api label=zone=eu env=prod`, for errors and the audit. Empty: nothing selected. */
 export function selectorText({ agents = [], service, labels = {}, environment, all }: TargetSelector): string {
   return [
     ...agents.map((agent) => `agent=${agent}`),
@@ -98,7 +98,7 @@ async function matchingAgents(
 
 function targetOf(agent: AgentInfo, command: CommandKind): TargetAgent {
   const { agentId, hostname, connected, runtime } = agent;
-  // An agent from before runtime contexts is taken to be able; it refuses by itself what it does not know.
+  // A legacy agent does not report capabilities: assume it is capable; it rejects commands that it does not know.
   const capability = runtime === null ? undefined : (capabilityOf(runtime, command) ?? unknownCapability);
   const supported = capability?.available ?? true;
   const absence = connected
@@ -117,7 +117,7 @@ function targetOf(agent: AgentInfo, command: CommandKind): TargetAgent {
 
 const unknownCapability = { available: false, reason: "unknown to the agent", fix: "Update the agent" };
 
-/** Usable first, then able, then by name: the first one is the one that a terminal is opened on. */
+/** Usable first, then capable, then by name. A terminal opens on the first. */
 function byUse(a: TargetAgent, b: TargetAgent): number {
   const rank = (agent: TargetAgent): number => (agent.reason === "" ? 0 : agent.supported ? 1 : 2);
   return rank(a) - rank(b) || a.hostname.localeCompare(b.hostname) || a.agentId.localeCompare(b.agentId);

@@ -5,7 +5,7 @@ import { commandKindSchema, resolvedTargetsSchema, type TargetSelector } from ".
 import { completenessOf } from "../schemas/completeness.ts";
 import { resolveTargets } from "./command-targets.ts";
 
-/** The fields by which every command names its agents. */
+/** The selector fields that every command shares. */
 export const targetFields = {
   agents: z.array(z.string().min(1)).min(1).max(1_000).optional().describe("ids or host names"),
   service: z.string().min(1).optional().describe("agents where it runs"),
@@ -14,7 +14,7 @@ export const targetFields = {
   all: z.boolean().optional(),
 };
 
-/** Only what was given, as the schema leaves `undefined` behind. */
+/** Without the fields that the schema filled with `undefined`. */
 export function selectorOf(input: { [Name in keyof TargetSelector]?: TargetSelector[Name] | undefined }): TargetSelector {
   const { agents, service, labels, environment, all } = input;
   return Object.fromEntries(Object.entries({ agents, service, labels, environment, all }).filter(([, value]) => value !== undefined));

@@ -1,6 +1,6 @@
 /**
- * What the tools need from a colony. The colony implements it with facts only; shaping, bounding, warnings, findings and completeness
- * are the tools' own work, so that they are the same everywhere and tested here.
+ * What the tools need from a colony. The colony returns facts only; shaping, bounding, warnings, findings and completeness
+ * belong to the tools, so that every transport shares them and their tests.
  */
 
 import type { ErrorCode } from "../../base/errors.ts";
@@ -61,14 +61,14 @@ import type { ColonyInfo, StoreInfo } from "../schemas/status.ts";
 import type { AgentRevoked, TokenCreated, TokenInfo, TokenKind, TokenRevoked } from "../schemas/token.ts";
 import type { Permission, ToolCallContext } from "./define-tool.ts";
 
-/** Rows that are known to be missing: pruned before the pull, dropped at the agent, or lost with a store. */
+/** Rows known to be missing: pruned before the pull, dropped at the agent, or lost with a store. */
 export interface LossFact {
   agentId: string;
   signal: string;
-  /** Null when the number cannot be known. */
+  /** Null when the number is unknown. */
   rows: number | null;
   reason: string;
-  /** When the colony noticed, ISO 8601. */
+  /** When the colony detected the loss, ISO 8601. */
   at: string;
 }
 
@@ -91,7 +91,7 @@ export interface ColonyFacts {
 /** The colony's policy for agents without a full runtime context. */
 export interface RegistrationFacts {
   warnPassiveSidecars: boolean;
-  /** By the dates of the policy. */
+  /** Which date of the policy applies now. */
   legacyPhase: LegacyPhase;
   /** `2024-09-01`; null: never rejected. */
   legacyRejectAfter: string | null;
@@ -100,7 +100,7 @@ export interface RegistrationFacts {
 
 export interface RuntimeContextRequest {
   agentId: string;
-  /** Let the agent detect its runtime again. */
+  /** Make the agent detect its runtime again. */
   refresh: boolean;
   /** How many of the newest changes to return. */
   history: number;
@@ -109,11 +109,11 @@ export interface RuntimeContextRequest {
 export interface LossesRequest {
   agentIds?: readonly string[];
   signals?: readonly string[];
-  /** Absent: all that the ledger has. */
+  /** Absent: every gap in the ledger. */
   sinceMs?: number;
 }
 
-/** What a colony knows not to have of a time. */
+/** What the colony lacks for a time range. */
 export interface CoverageFacts {
   /** Newest first. */
   unobserved: UnobservedFact[];
@@ -135,7 +135,7 @@ export interface CreateTokenRequest {
 export type SetObjectiveRequest = Omit<Objective, "setBy" | "setMs">;
 export interface InspectDatabasesRequest {
   service: string;
-  /** To be explained; null: none. */
+  /** Statement to explain; null: none. */
   statement: string | null;
   targets: readonly { agentId: string; ports: readonly number[] }[];
 }
@@ -151,24 +151,24 @@ export interface ColonyBackend {
   status(context: ToolCallContext): Promise<ColonyFacts>;
   /** The whole registry, revoked agents included. */
   agents(context: ToolCallContext): Promise<AgentInfo[]>;
-  /** Where an agent runs: read from the agent when it is connected, else as last reported. Throws `not-found` for an unknown agent. */
+  /** Where an agent runs, from the agent when it is connected, else as last reported. Throws `not-found` for an unknown agent. */
   runtimeContext(request: RuntimeContextRequest, context: ToolCallContext): Promise<RuntimeContextFacts>;
   /** The newest host values of every agent that has any. */
   hostsNow(context: ToolCallContext): Promise<HostNow[]>;
   host(request: HostRequest, context: ToolCallContext): Promise<HostFacts[]>;
   /** The registry: every service at every agent, stale ones included. */
   services(request: ServicesRequest, context: ToolCallContext): Promise<ServiceAtAgent[]>;
-  /** Who called whom within a time. */
+  /** Connections between services in a time range. */
   edges(request: EdgesRequest & { page?: EdgePageRequest }, context: ToolCallContext): Promise<NetworkFacts>;
-  /** Rate, errors and durations of requests within a time. */
+  /** Rate, errors and durations of requests in a time range. */
   red(request: RedRequest, context: ToolCallContext): Promise<RedFacts>;
-  /** Requests by edge, of all or those named; each edge once, by the end that saw more. */
+  /** Requests by edge, all or those named. Each edge once, from the end that saw more. */
   edgeRed(request: EdgesRequest & { among?: EdgeRedKey[] }, context: ToolCallContext): Promise<EdgeRedFacts>;
   connections(request: ConnectionsRequest, context: ToolCallContext): Promise<ConnectionsFacts>;
   /** Facts about the health of all services, or of one. */
-  /** Those of all services are shared by calls and up to two seconds old. */
+  /** Facts about all services are cached for up to two seconds. */
   summary(request: SummaryRequest, context: ToolCallContext): Promise<SummaryFacts>;
-  /** What one service served and sent by route, as of now. */
+  /** Requests that one service served and sent, by route, uncached. */
   routeHealth(request: { service: string }, context: ToolCallContext): Promise<SummaryRouteHealthFact[]>;
   /** Routes, peers, time series and load of one service, by hooks or by spans. */
   serviceDetails(request: ServiceDetailsRequest, context: ToolCallContext): Promise<ServiceDetailsFacts>;
@@ -177,13 +177,13 @@ export interface ColonyBackend {
   markDeployment(request: MarkDeploymentRequest, context: ToolCallContext): Promise<DeploymentMarked>;
   /** By the colony's clock. */
   nowMs(): number;
-  /** When the trouble of the time before `untilMs` began. */
+  /** Onset of the trouble that is present at `untilMs`. */
   diagnosisOnset(request: { untilMs: number }, context: ToolCallContext): Promise<OnsetFact>;
-  /** What all signals say of the two times. */
+  /** Facts of all signals in both time ranges. */
   diagnosisFacts(request: DiagnosisTimesRequest, context: ToolCallContext): Promise<DiagnosisFacts>;
-  /** Statements of databases and connections to them, in the two times. */
+  /** Database statements and connections in both time ranges. */
   databaseTraffic(request: DiagnosisTimesRequest, context: ToolCallContext): Promise<DatabaseTraffic>;
-  /** What databases report, by the agents that have credentials for them. */
+  /** Inspection of databases by the agents that have credentials for them. */
   inspectDatabases(
     request: InspectDatabasesRequest,
     context: ToolCallContext,
@@ -197,19 +197,19 @@ export interface ColonyBackend {
   objectives(context: ToolCallContext): Promise<Objective[]>;
   /** Replaces what was declared for the same service and route. */
   setObjective(request: SetObjectiveRequest, context: ToolCallContext): Promise<Objective>;
-  /** How many there were. */
+  /** Returns how many were removed. */
   removeObjective(request: { service: string; route: string }, context: ToolCallContext): Promise<number>;
-  /** Served requests by route within each of the times. */
+  /** Served requests by route in each time range. */
   requestTotals(request: RequestTotalsRequest, context: ToolCallContext): Promise<RequestTotals[]>;
-  /** What agents' hooks missed. */
+  /** Losses of the agents' kernel hooks. */
   trafficLosses(request: { agentIds?: readonly string[]; sinceMs: number }, context: ToolCallContext): Promise<TrafficLossFact[]>;
   /** Log records, newest first. */
   logs(request: LogsRequest, context: ToolCallContext): Promise<LogsFacts>;
-  /** The same records by pattern, most first; `page` is ignored. */
+  /** The same records grouped by pattern, most first; `page` is ignored. */
   logPatterns(request: LogsRequest, context: ToolCallContext): Promise<LogPatternsFacts>;
-  /** Which metrics programs sent within a time. */
+  /** Metrics that programs sent in a time range. */
   metricNames(request: MetricNamesRequest, context: ToolCallContext): Promise<MetricNamesFacts>;
-  /** One of them over time. */
+  /** One metric over time. */
   metric(request: MetricRequest, context: ToolCallContext): Promise<MetricFacts>;
   /** Throws `invalid` with the position when the expression is not valid PromQL. */
   promql(request: PromqlRequest, context: ToolCallContext): Promise<PromqlFacts>;
@@ -219,36 +219,36 @@ export interface ColonyBackend {
   traces(request: TracesRequest, context: ToolCallContext): Promise<TracesFacts>;
   /** All spans of one trace, up to a limit; none when it is unknown. */
   trace(request: TraceRequest, context: ToolCallContext): Promise<TraceFacts>;
-  /** Calls between services by the parents of spans. */
+  /** Calls between services, derived from parent spans. */
   spanEdges(request: SpanEdgesRequest, context: ToolCallContext): Promise<SpanEdgeFacts>;
-  /** Rate, errors and durations of requests by spans. */
+  /** Rate, errors and durations of requests, from spans. */
   spanRed(request: SpanRedRequest, context: ToolCallContext): Promise<SpanRedFacts>;
-  /** One process for each service and agent that sent spans lately. */
+  /** One process per service and agent that sent spans recently. */
   spanProcesses(context: ToolCallContext): Promise<SpanProcessFact[]>;
   /** Service names in spans. */
   spanServices(request: { sinceMs: number }, context: ToolCallContext): Promise<string[]>;
   /** Service names in log records. */
   logServices(request: { sinceMs: number }, context: ToolCallContext): Promise<string[]>;
-  /** Of services with a process among the busiest of its host. */
+  /** Load of services that have a process among the busiest of their host. */
   serviceCpu(context: ToolCallContext): Promise<ServiceCpuFact[]>;
   /**
-   * Streams live requests until the limit, the time or the caller's signal ends it; closing the iterator ends it, too. Throws `not-found` for a
+   * Streams live requests until the limit, the time or the caller's signal ends it; so does closing the iterator. Throws `not-found` for a
    * service that is not running and `unsupported` when none of its agents can capture.
    */
   capture(request: CaptureRequest, context: ToolCallContext): AsyncIterable<CaptureEvent>;
-  /** Runs a command at each of the agents, to its end; failures of single agents are outcomes. */
+  /** Runs a command at each agent to completion. A failure of one agent is an outcome, not an error. */
   execute(request: CommandRequest, context: ToolCallContext): Promise<CommandResult>;
   /** CPU samples of a service by stack. */
   profile(request: ProfileRequest, context: ToolCallContext): Promise<ProfileFacts>;
-  /** The functions that take most CPU time, and those that take more than before. */
+  /** Functions with the most CPU time, and those whose CPU time grew. */
   hotFunctions(request: HotFunctionsRequest, context: ToolCallContext): Promise<HotFunctions>;
-  /** Records a command that no agent can run, for the audit. */
+  /** Audits a command that no agent can run. */
   refuseCommand(refusal: CommandRefusal, context: ToolCallContext): Promise<void>;
   sql(request: SqlRequest, context: ToolCallContext): Promise<SqlResult>;
-  /** Of the colony and its agents, newest first. */
+  /** Events of the colony and its agents, newest first. */
   events(request: EventsRequest, context: ToolCallContext): Promise<ColonyEvent[]>;
   losses(request: LossesRequest, context: ToolCallContext): Promise<LossFact[]>;
-  /** Time that agents did not observe, and what retention removed. */
+  /** Unobserved time of agents, and rows that retention removed. */
   coverage(request: { sinceMs: number }, context: ToolCallContext): Promise<CoverageFacts>;
   createToken(request: CreateTokenRequest, context: ToolCallContext): Promise<TokenCreated>;
   tokens(context: ToolCallContext): Promise<TokenInfo[]>;

@@ -24,12 +24,12 @@ function notesOf(facts: Partial<CoverageFacts>, asked: { sinceMs?: number; kept?
 }
 
 describe("coverageNotes()", () => {
-  it("has none for time that was observed", () => {
+  it("are empty when the whole time was observed", () => {
     expect(notesOf({})).toEqual([]);
     expect(notesOf({ unobserved: [gap("web-1", 27, 21), gap("gone", 5, 1)] }, { sinceMs: 20 * minute })).toEqual([]);
   });
 
-  it("says when and why a host was not observed", () => {
+  it("state when and why a host was not observed", () => {
     expect(notesOf({ unobserved: [gap("web-1", 27, 21)] })).toEqual([
       "web-1 observed nothing from 12:03:00 to 12:09:00 UTC (6m): its agent was killed or crashed",
     ]);
@@ -38,30 +38,30 @@ describe("coverageNotes()", () => {
     ]);
   });
 
-  it("merges gaps of one host and counts only the part within the asked time", () => {
+  it("merge gaps of one host and count only the part within the requested time", () => {
     expect(notesOf({ unobserved: [gap("web-1", 10, 9, "stopped"), gap("web-1", 25, 19)] }, { sinceMs: 20 * minute })).toEqual([
       "web-1 observed nothing for 2m in 2 intervals, the last from 12:20:00 to 12:21:00 UTC: its agent was stopped",
     ]);
   });
 
-  it("names three hosts and counts the others", () => {
+  it("name three hosts and count the others", () => {
     const notes = notesOf({ unobserved: agents.map(({ agentId }, index) => gap(agentId, 20 + index, 10)) });
     expect(notes.map((note) => note.slice(0, 5))).toEqual(["web-5", "web-4", "web-3", "2 mor"]);
     expect(notes[3]).toContain("2 more hosts were not observed for a part of this time");
   });
 
-  it("says since when hosts are known that joined within the asked time", () => {
+  it("state when hosts joined within the requested time", () => {
     const joined = (hostname: string, minutes: number) =>
       agentOf(hostname, { hostname, firstSeenAt: new Date(nowMs - minutes * minute).toISOString() });
     expect(notesOf({}, { agents: [joined("web-1", 5), joined("web-2", 90)] })).toEqual([
-      "web-1 joined at 12:25:00 UTC: nothing is known of it before",
+      "web-1 joined at 12:25:00 UTC: no data before that",
     ]);
     expect(notesOf({}, { agents: [joined("web-1", 5), joined("web-2", 3)] })).toEqual([
-      "web-2, web-1 joined within this time, the last at 12:27:00 UTC: nothing is known of them before",
+      "web-2, web-1 joined within this time, the last at 12:27:00 UTC: no data before that",
     ]);
   });
 
-  it("says since when rows are kept, if there were agents before", () => {
+  it("state when the oldest kept rows begin, if agents existed before", () => {
     const kept = [
       { signal: "red", sinceMs: nowMs - 2 * day },
       { signal: "log", sinceMs: nowMs - day },

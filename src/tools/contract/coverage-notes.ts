@@ -1,4 +1,4 @@
-/** Notes about time that agents did not observe and rows that retention removed, few enough to read. */
+/** Notes about time that agents did not observe and rows that retention removed, bounded in number. */
 
 import { formatDurationMs } from "../../base/units.ts";
 import type { UnobservedFact, UnobservedReason } from "../../model/events.ts";
@@ -6,9 +6,9 @@ import type { AgentInfo } from "../schemas/agent.ts";
 import type { CompletenessNote } from "../schemas/completeness.ts";
 import type { CoverageFacts } from "./backend.ts";
 
-/** Hosts with a note of their own, and those named in a list. */
+/** Hosts that get their own note, and hosts named in a list. */
 const hostsShown = 3;
-/** A host that joins together with its colony has missed nothing worth a note. */
+/** A host that joins within this time of its colony's start gets no note. */
 const joinToleranceMs = 1_000;
 
 const reasonTexts: Record<UnobservedReason, string> = {
@@ -20,7 +20,7 @@ const reasonTexts: Record<UnobservedReason, string> = {
 
 export interface AskedCoverage {
   agents: readonly AgentInfo[];
-  /** Names of what must have been kept. */
+  /** Signals whose rows must still be retained. */
   kept: readonly string[];
   sinceMs: number;
 }
@@ -77,8 +77,8 @@ function joinNotes({ nowMs }: CoverageFacts, agents: readonly AgentInfo[], start
   const at = `${timeText(last.atMs, nowMs)} UTC`;
   const message =
     joined.length === 1
-      ? `${last.hostname} joined at ${at}: nothing is known of it before`
-      : `${names.join(", ")}${more} joined within this time, the last at ${at}: nothing is known of them before`;
+      ? `${last.hostname} joined at ${at}: no data before that`
+      : `${names.join(", ")}${more} joined within this time, the last at ${at}: no data before that`;
   return [{ kind: "unobserved", message }];
 }
 
@@ -95,7 +95,7 @@ function keptNotes({ kept, nowMs }: CoverageFacts, asked: AskedCoverage, startMs
     }));
 }
 
-/** With its date when that is a day ago or more. */
+/** Includes the date when it is a day old or more. */
 function timeText(atMs: number, nowMs: number): string {
   const text = new Date(atMs).toISOString();
   const time = text.slice(11, 19);

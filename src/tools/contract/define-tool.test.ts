@@ -60,7 +60,7 @@ describe("defineTool()", () => {
     [{ since: "2h" }, "it must be between 1s and 1h"],
     [[], "must be an object"],
     ["x", "must be an object"],
-  ])("refuses %j and names what is allowed", async (input, text) => {
+  ])("rejects %j and names what is allowed", async (input, text) => {
     handle.mockClear();
     const error = await failure(input);
     expect(error.code).toBe("invalid");
@@ -81,13 +81,13 @@ describe("defineTool()", () => {
     expect(error.message).toContain("seen");
   });
 
-  it("does not start a call that was given up", async () => {
+  it("does not start a cancelled call", async () => {
     handle.mockClear();
     await expect(tool.call(null, {}, { signal: AbortSignal.abort() })).rejects.toThrow();
     expect(handle).not.toHaveBeenCalled();
   });
 
-  it("makes JSON schemas for callers", () => {
+  it("generates JSON schemas for callers", () => {
     expect(tool.inputJsonSchema).toMatchObject({
       type: "object",
       additionalProperties: false,
@@ -97,13 +97,13 @@ describe("defineTool()", () => {
     expect(tool.outputJsonSchema).toMatchObject({ required: ["seen", "completeness"] });
   });
 
-  it("refuses a name of another form", () => {
+  it("rejects a malformed name", () => {
     expect(() => defineTool({ ...({} as Parameters<typeof defineTool>[0]), name: "thing" })).toThrow("coral_<verb>_<noun>");
   });
 });
 
 describe("permits()", () => {
-  it("includes the permissions before it", () => {
+  it("includes the weaker permissions", () => {
     expect(permits("admin", "read")).toBe(true);
     expect(permits("exec", "debug")).toBe(true);
     expect(permits("read", "read")).toBe(true);

@@ -1,6 +1,6 @@
 /**
- * A tool is an operation of Coral, defined once. From this table come the MCP tools, `coral tool call`, the HTTP API and the docs;
- * the CLI's commands call a tool and print its typed result.
+ * A tool is an operation of Coral, defined once. MCP, `coral tool call`, the HTTP API and the docs are derived from it;
+ * CLI commands call a tool and print its typed result.
  */
 
 import * as z from "zod";
@@ -9,40 +9,40 @@ import { type Answer, type Completeness, completenessSchema } from "../schemas/c
 import { type InputField, inputFieldsOf } from "./input-fields.ts";
 import { describeInputProblems } from "./input-problems.ts";
 
-/** What a caller must be allowed to do. Each one includes those before it. */
+/** Permissions, weakest first. Each includes those before it. */
 export const permissions = ["read", "debug", "exec", "admin"] as const;
 export type Permission = (typeof permissions)[number];
 
-/** Whether a caller who holds `held` may do what needs `needed`. */
+/** Whether the permission `held` includes `needed`. */
 export function permits(held: Permission, needed: Permission): boolean {
   return permissions.indexOf(held) >= permissions.indexOf(needed);
 }
 
 interface ToolDefinition<Name extends string, Input extends z.ZodObject, Output extends z.ZodObject, Backend> {
-  /** `coral_<verb>_<noun>`, or the verb alone. */
+  /** `coral_<verb>_<noun>` or `coral_<verb>`. */
   name: Name;
   title: string;
   /** One or two sentences for people and language models: what it answers and when to use it. */
   description: string;
-  /** Keys that are not in it are refused. */
+  /** Unknown keys are rejected. */
   input: Input;
-  /** Without `completeness`: defineTool adds it. */
+  /** Without `completeness`, which defineTool adds. */
   output: Output;
   permission: Permission;
-  /** True when a call changes anything outside Coral's own bookkeeping. */
+  /** True when a call changes anything outside Coral's own records. */
   changes: boolean;
   handle: (backend: Backend, input: z.infer<Input>, context: ToolCallContext) => Promise<ToolResult<z.infer<Output>>>;
 }
 
 export interface ToolCallContext {
   signal: AbortSignal;
-  /** Who asks, for the audit: `local:uid=1000`, `token:abc`. Absent where nobody is known. */
+  /** The caller, for the audit: `local:uid=1000`, `token:abc`. Absent when unknown. */
   caller?: string;
-  /** Where the call comes from, for the audit: `socket pid=42`, `10.0.0.7:50123`. */
+  /** Origin of the call, for the audit: `socket pid=42`, `10.0.0.7:50123`. */
   from?: string;
-  /** How it came; default http. */
+  /** Transport of the call; default http. */
   through?: "cli" | "mcp" | "http" | "llm";
-  /** Of a question to a model, when it is part of one. */
+  /** Id of the conversation with a model that the call belongs to. */
   questionId?: string;
 }
 
@@ -51,7 +51,7 @@ export interface ToolResult<Output> {
   completeness: Completeness;
 }
 
-/** What transports list and call. Name and answer are typed for callers that know the tool; a transport takes any `Tool<Backend>`. */
+/** What transports list and call. Name and answer are typed for callers that import the tool; a transport takes any `Tool<Backend>`. */
 export interface Tool<Backend, Name extends string = string, Output = Record<string, unknown>> {
   name: Name;
   title: string;
@@ -60,13 +60,13 @@ export interface Tool<Backend, Name extends string = string, Output = Record<str
   changes: boolean;
   inputJsonSchema: Record<string, unknown>;
   outputJsonSchema: Record<string, unknown>;
-  /** The input's fields, from which the CLI makes the options of the tool's command. */
+  /** Input fields, from which the CLI derives the options of the tool's command. */
   inputFields: Record<string, InputField>;
   /** Checks the input (CoralError `invalid` names the field), runs the handler, checks the output. */
   call: (backend: Backend, input: unknown, context: ToolCallContext) => Promise<Output>;
 }
 
-/** The JSON schemas are made on first use, so that importing the table costs little. */
+/** JSON schemas are generated on first use, to keep the import of the table cheap. */
 export function defineTool<const Name extends string, Input extends z.ZodObject, Output extends z.ZodObject, Backend>(
   definition: ToolDefinition<Name, Input, Output, Backend>,
 ): Tool<Backend, Name, Answer<z.infer<Output>>> {

@@ -7,15 +7,15 @@ export interface DurationLimits {
   maxMs: number;
 }
 
-/** Which schemas are durations: in JSON schema they are plain strings. */
+/** Marks duration schemas, which look like plain strings in JSON schema. */
 const durations = z.registry<DurationLimits>();
 
 export function isDurationInput(schema: z.core.$ZodType | undefined): boolean {
-  // Unlike has(), get() also knows what describe() and its like were called on.
+  // Unlike has(), get() also follows schemas derived by describe() and similar calls.
   return schema !== undefined && durations.get(schema) !== undefined;
 }
 
-/** A field such as `since` that people write as `5m`; handlers get milliseconds. */
+/** A field such as `since`: callers write `5m`, handlers get milliseconds. */
 export function durationInput(limits: DurationLimits) {
   const schema = z.string().transform((text, context) => {
     try {
@@ -23,7 +23,7 @@ export function durationInput(limits: DurationLimits) {
       if (durationMs >= limits.minMs && durationMs <= limits.maxMs) return durationMs;
       context.addIssue(`it must be between ${formatDurationMs(limits.minMs)} and ${formatDurationMs(limits.maxMs)}`);
     } catch (error) {
-      // The parser's message is the advice that the caller needs; it becomes the field's problem.
+      // The parser's message already contains the fix: report it as the field's problem.
       context.addIssue(CoralError.from(error).message);
     }
     return z.NEVER;

@@ -1,7 +1,7 @@
 import * as z from "zod";
 import { isDurationInput } from "./duration-input.ts";
 
-/** One field of a tool's input, in the terms of a command line. */
+/** One field of a tool's input, as a command line needs it. */
 export interface InputField {
   type: "text" | "integer" | "switch" | "duration" | "list" | "object";
   description?: string;
@@ -22,7 +22,7 @@ interface FieldJson {
   maximum?: number;
 }
 
-/** `json` is the JSON schema of `schema`: it has all but which texts are durations. */
+/** `json` is the JSON schema of `schema`. It lacks only which strings are durations. */
 export function inputFieldsOf(schema: z.ZodObject, json: Readonly<Record<string, unknown>>): Record<string, InputField> {
   const properties = (json["properties"] ?? {}) as Record<string, FieldJson>;
   const required = new Set((json["required"] ?? []) as string[]);
@@ -59,7 +59,7 @@ function typeOf(type: string | undefined): InputField["type"] {
   }
 }
 
-/** Below optional(), default() and prefault(). */
+/** Unwraps optional(), default() and prefault(). */
 function innermost(schema: z.core.$ZodType | undefined): z.core.$ZodType | undefined {
   if (schema instanceof z.ZodOptional || schema instanceof z.ZodDefault || schema instanceof z.ZodPrefault)
     return innermost(schema.def.innerType);

@@ -8,7 +8,7 @@ interface Problem {
   allowed?: unknown[];
 }
 
-/** Turns what zod found into one error that names each field and what is allowed there. */
+/** Turns zod's issues into one error that names each field and its allowed values. */
 export function describeInputProblems(tool: string, error: z.ZodError, schema: z.ZodObject, input: unknown): CoralError {
   const fields = Object.keys(schema.shape);
   const problems = error.issues.flatMap((issue) => problemsOf(issue, fields, input));

@@ -6,8 +6,8 @@ import type { ToolCallContext } from "./define-tool.ts";
 const shownMax = 10;
 
 /**
- * The agents that a person means by `text`: an id, a host name (also without its domain), or the beginning of exactly one id.
- * Several hosts with one name all match. Throws `not-found` naming the agents there are.
+ * Resolves `text` to agents: an id, a host name (with or without its domain), or a prefix of exactly one id.
+ * Several hosts with the same name all match. Throws `not-found` with the known agents.
  */
 export function matchAgents(agents: AgentInfo[], text: string): AgentInfo[] {
   const wanted = text.toLowerCase();
@@ -30,14 +30,14 @@ export function matchAgents(agents: AgentInfo[], text: string): AgentInfo[] {
   throw new CoralError({ code: "not-found", message: `Cannot find agent "${text}": ${state}`, details: { agent: text } });
 }
 
-/** Agents that count: revoked ones are history. */
+/** All agents except revoked ones. */
 export function activeAgents(agents: AgentInfo[]): AgentInfo[] {
   return agents.filter((agent) => !agent.revoked);
 }
 
 /**
- * Without agents that another one on the same host took over from: a restart in a new home is a new id, but still one agent. Of two that run side by
- * side both stay.
+ * Drops agents that were replaced by a newer one on the same host: a restart with a new CORAL_HOME gets a new id but is
+ * the same agent. Two agents that run side by side both stay.
  */
 export function currentAgents(agents: AgentInfo[]): AgentInfo[] {
   const active = activeAgents(agents);
@@ -50,13 +50,13 @@ function isSuccessor(later: AgentInfo, earlier: AgentInfo): boolean {
   return earlier.lastContactAt === null || Date.parse(later.firstSeenAt) >= Date.parse(earlier.lastContactAt);
 }
 
-/** The agents that a question is about. */
+/** The agents that a request selects. */
 export interface ChosenAgents {
-  /** All that count. */
+  /** All active agents. */
   agents: AgentInfo[];
   /** The selected agents; undefined: all. */
   chosen: AgentInfo[] | undefined;
-  /** The same, for a request to the backend. */
+  /** Their ids, for a request to the backend. */
   which: { agentIds?: string[] };
 }
 

@@ -1,4 +1,4 @@
-/** Turns what the colony knows to be missing into completeness notes, few enough to read. */
+/** Turns the colony's known gaps into a bounded number of completeness notes. */
 
 import { formatDurationMs } from "../../base/units.ts";
 import type { AgentInfo } from "../schemas/agent.ts";
@@ -10,22 +10,22 @@ import { currentAgents } from "./match-agents.ts";
 
 const notesMax = 20;
 
-/** Pulls come every few seconds; an agent without a connection for this long misses some. */
+/** The colony pulls every few seconds; an agent without contact for this long has missed pulls. */
 const disconnectedMs = 15_000;
 
 export interface AskedTime {
-  /** Those that the answer is about. */
+  /** Agents that the answer covers. */
   agents: AgentInfo[];
-  /** The same for the backend, when they were selected. */
+  /** Their ids for the backend; absent: all. */
   which?: { agentIds?: string[] };
   /** Signals whose losses make the answer incomplete. */
   signals: readonly string[];
-  /** What retention must have kept for it; default: `signals`. */
+  /** Signals whose retention limits the answer; default: `signals`. */
   kept?: readonly string[];
   sinceMs: number;
 }
 
-/** What an answer over a time could not see: agents that do not report, time that nobody observed, rows that are no longer kept or were lost. */
+/** What an answer over a time range lacks: silent agents, unobserved time, rows that were lost or are no longer retained. */
 export async function missingNotes(backend: ColonyBackend, asked: AskedTime, context: ToolCallContext): Promise<CompletenessNote[]> {
   const { agents, signals, sinceMs } = asked;
   const [losses, coverage] = await Promise.all([
@@ -36,7 +36,7 @@ export async function missingNotes(backend: ColonyBackend, asked: AskedTime, con
   return [...silentAgentNotes(agents), ...covered, ...lossNotes(losses)];
 }
 
-/** One note for each agent that has not reported lately. */
+/** One note per agent that has not reported recently. */
 export function silentAgentNotes(agents: AgentInfo[]): CompletenessNote[] {
   const notes = currentAgents(agents)
     .filter((agent) => agent.health !== "healthy" || isDisconnected(agent))
@@ -51,7 +51,7 @@ function isDisconnected({ connected, lastContactAgoMs }: AgentInfo): boolean {
   return !connected && (lastContactAgoMs ?? Number.POSITIVE_INFINITY) > disconnectedMs;
 }
 
-/** One note for each agent and signal that lost rows. */
+/** One note per agent and signal that lost rows. */
 export function lossNotes(losses: LossFact[]): CompletenessNote[] {
   const merged = new Map<string, LossFact & { times: number }>();
   for (const loss of losses) {
@@ -66,7 +66,7 @@ export function lossNotes(losses: LossFact[]): CompletenessNote[] {
   }
   const notes = [...merged.values()].map((loss): CompletenessNote => {
     const amount = loss.rows === null ? "an unknown number of rows" : `${loss.rows} rows`;
-    // `*` means all: a damaged file of the colony has lost rows of every agent.
+    // `*` means all: a damaged file at the colony loses rows of every agent.
     const signal = loss.signal === "*" ? "all signals" : loss.signal;
     const message = `${amount} of ${signal} from ${loss.agentId === "*" ? "all agents" : loss.agentId} are missing: ${loss.reason}`;
     return { kind: "rows-lost", agent: loss.agentId, signal: loss.signal, message, ...(loss.rows === null ? {} : { rows: loss.rows }) };
@@ -74,13 +74,13 @@ export function lossNotes(losses: LossFact[]): CompletenessNote[] {
   return boundNotes(notes, "rows-lost", "gaps are known");
 }
 
-/** Keeps the first `limit` of a list and notes how many there are. */
+/** Truncates a list to `limit` and notes the total. */
 export function cutList<T>(items: T[], limit: number, what: string, advice: string): { items: T[]; notes: CompletenessNote[] } {
   const notes = cutNotes(items.length, limit, what, advice);
   return { items: notes.length === 0 ? items : items.slice(0, limit), notes };
 }
 
-/** The same about a list that was cut elsewhere. */
+/** The same note for a list that was truncated elsewhere. */
 export function cutNotes(total: number, limit: number, what: string, advice: string): CompletenessNote[] {
   return total <= limit ? [] : [{ kind: "limit", message: `${limit} of ${total} ${what} are shown; ${advice}` }];
 }

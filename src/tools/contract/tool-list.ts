@@ -1,4 +1,4 @@
-/** Listing and finding tools by what a caller may do; each transport does both with these. */
+/** Lists and finds tools by the caller's permission; shared by all transports. */
 
 import { CoralError } from "../../base/errors.ts";
 import { type Permission, permits, type Tool } from "./define-tool.ts";
@@ -14,7 +14,7 @@ export interface ToolListEntry {
   outputSchema: Record<string, unknown>;
 }
 
-/** The tools that a caller may call, for lists. */
+/** Tools that the caller may call. */
 export function listTools<Backend>(tools: readonly Tool<Backend>[], permission: Permission): ToolListEntry[] {
   return tools
     .filter((tool) => permits(permission, tool.permission))
@@ -29,7 +29,7 @@ export function listTools<Backend>(tools: readonly Tool<Backend>[], permission: 
     }));
 }
 
-/** Throws `not-found` for a name that does not exist and `not-permitted` for one that the caller may not call. */
+/** Throws `not-found` for an unknown name and `not-permitted` without the tool's permission. */
 export function findTool<Backend>(tools: readonly Tool<Backend>[], name: string, permission: Permission): Tool<Backend> {
   const tool = tools.find((candidate) => candidate.name === name);
   if (!tool) {

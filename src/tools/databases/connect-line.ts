@@ -1,8 +1,8 @@
 import { shellWord } from "../../base/escape-text.ts";
 
 /**
- * The line that gives the agent an account for a database. The port says which service is meant; the name is the label without what tells it
- * from namesakes, because `coral connect` takes neither `postgres:5432` nor `postgres (billing)` as a name.
+ * The command that gives the agent an account for a database. The port identifies the service. The name drops the suffix that
+ * distinguishes namesakes, because `coral connect` accepts neither `postgres:5432` nor `postgres (billing)` as a name.
  */
 export function connectLine(service: string, seenPort?: number): string {
   const [, labelName = service, labelPort] = /^(.+?)(?::(\d{1,5})| \(.*\))?$/.exec(service) ?? [];

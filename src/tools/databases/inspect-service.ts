@@ -2,7 +2,7 @@ import type { InspectedDatabase } from "../../model/database-facts.ts";
 import type { ColonyBackend, DatabaseProblem } from "../contract/backend.ts";
 import type { ToolCallContext } from "../contract/define-tool.ts";
 
-/** Asks every agent where the service listens. A problem with the code `not-found` means that its agent has no credentials for it. */
+/** Queries every agent where the service listens. The problem code `not-found` means that the agent has no credentials for it. */
 export async function inspectService(
   backend: ColonyBackend,
   { service, statement }: { service: string; statement: string | null },
@@ -15,6 +15,6 @@ export async function inspectService(
   }));
   const asked = targets.filter(({ ports }) => ports.length > 0);
   if (asked.length === 0)
-    return { found: [], problems: [{ agentId: "", code: "not-found", message: `no agent sees "${service}" listen` }] };
+    return { found: [], problems: [{ agentId: "", code: "not-found", message: `no agent sees a listener of "${service}"` }] };
   return await backend.inspectDatabases({ service, statement, targets: asked }, context);
 }

@@ -15,33 +15,33 @@ function wandering(seed: number, count: number, remains: number, level = 0): num
 }
 
 describe("compareBlocks()", () => {
-  it("keeps to its rate of false finds also where neighbours resemble each other", () => {
+  it("keeps its false positive rate on autocorrelated series", () => {
     for (const remains of [0, 0.6, 0.9]) {
       let found = 0;
       for (let seed = 1; seed <= 400; seed++) {
         const series = wandering(seed, 105, remains);
         if (compareBlocks(series.slice(0, 90), series.slice(90))!.pValue < 0.01) found++;
       }
-      // Four of 400 are promised; independent tests of values would give more than a hundred at 0.9.
+      // Four of 400 is the nominal rate; a test of single values would find more than a hundred at a correlation of 0.9.
       expect(found, `remains ${remains}`).toBeLessThanOrEqual(10);
     }
   });
 
-  it("finds a level that moved by more than the series does", () => {
+  it("finds a level shift larger than the usual variation", () => {
     const test = compareBlocks(wandering(1, 60, 0.5), wandering(2, 15, 0.5, 6))!;
     expect(test.pValue).toBeLessThan(1e-4);
     expect(test.after - test.before).toBeGreaterThan(4);
     expect(test.persistent).toBe(1);
   });
 
-  it("continues a trend of the time before instead of calling it a change", () => {
+  it("does not report a continued trend as a change", () => {
     const rising = Array.from({ length: 75 }, (_, index) => index / 10 + (index % 3) / 20);
     expect(compareBlocks(rising.slice(0, 60), rising.slice(60))!.pValue).toBeGreaterThan(0.05);
     const jumping = rising.map((value, index) => (index < 60 ? value : value + 60));
     expect(compareBlocks(jumping.slice(0, 60), jumping.slice(60))!.pValue).toBeLessThan(1e-3);
   });
 
-  it("shows the greatest deviation of a stretch before, and how much of the time after lasts", () => {
+  it("reports the largest deviation of a stretch before, and the share of blocks after that stay changed", () => {
     const before = Array.from({ length: 40 }, (_, index) => (index >= 20 && index < 24 ? 5 : index % 2));
     const burst = compareBlocks(before, [5, 5, 0, 1])!;
     expect(burst.usual).toBe(4);
@@ -58,7 +58,7 @@ describe("compareBlocks()", () => {
 });
 
 describe("centres", () => {
-  it("ignore a burst", () => {
+  it("ignores a burst", () => {
     expect(median([1, 2, 900])).toBe(2);
     expect(middleMean([1, 1, 2, 2, 3, 3, 900, 900])).toBe(2.5);
   });

@@ -1,22 +1,22 @@
 /**
- * Whether the level of a series has changed, for series whose neighbours resemble each other: latency, failures, CPU. Requests of one minute
- * slow down together, so they are not independent samples; blocks of time are compared instead. How much blocks vary, and how long a
- * deviation lasts, is taken from the time before. Everything is deterministic.
+ * Tests whether the level of an autocorrelated series has changed: latency, failures, CPU. Requests of one minute slow down
+ * together, so they are not independent samples; the test compares blocks of time instead. The time before gives the variance
+ * between blocks and the usual length of a deviation. Deterministic.
  */
 
 import { studentTail } from "./statistics.ts";
 
 export interface BlockTest {
-  /** Centre of each side, in the unit of the values. */
+  /** Trimmed mean of each side, in the unit of the values. */
   before: number;
   after: number;
-  /** Two-sided: how often the series itself makes such a difference or a greater one. */
+  /** Two-sided p-value: how often the series makes a difference this large by itself. */
   pValue: number;
-  /** Greatest deviation that a stretch of the time before, as long as the time after, had from its centre; null with fewer than `minPieces`. */
+  /** Largest deviation from the centre among stretches before that are as long as the time after; null with fewer than `minPieces`. */
   usual: number | null;
-  /** Whether the time before was long enough, for how long its deviations last, to know what is usual. */
+  /** Whether the time before is long enough, given how long its deviations last, to estimate what is usual. */
   isProven: boolean;
-  /** Share of blocks after that lie beyond three quarters of those before, in the direction of the change. */
+  /** Share of blocks after that exceed three quarters of those before, in the direction of the change. */
   persistent: number;
 }
 
@@ -24,11 +24,11 @@ export type Centre = (values: readonly number[]) => number;
 
 export const minBlocks = { before: 6, after: 4 };
 const minPieces = 8;
-/** Without pieces: blocks before, and how many independent ones they are worth. */
+/** Without pieces: the least number of blocks before, and of independent blocks that they amount to. */
 const proven = { blocks: 24, independent: 8 };
-/** The standard error of a trimmed centre relative to that of a mean. */
+/** Standard error of a trimmed mean relative to that of a mean. */
 const centreVariance = 1.3;
-/** Floor of the noise estimate, as a share of the plain standard deviation: a trimmed centre hides bursts, but bursts before predict bursts after. */
+/** Floor of the noise estimate, as a share of the plain standard deviation: a trimmed mean hides bursts, but bursts before predict bursts after. */
 const outlierWeight = 0.7;
 /** Within a short time, fewer independent blocks than this cannot be distinguished from more. */
 const minIndependent = 4;
@@ -47,7 +47,7 @@ export function compareBlocks(before: readonly number[], after: readonly number[
   const isLong = pieces.length >= minPieces;
   if (spread === 0) return { ...base, isProven: isLong || before.length >= proven.blocks, pValue: difference === 0 ? 1 : 0 };
   const meanVariance = (count: number): number => (centreVariance * spread ** 2 * inflation(count, correlation)) / count;
-  // Deviations that last longer than neighbouring blocks show appear in stretches as long as the time after.
+  // Stretches as long as the time after reveal slow deviations that neighbouring blocks do not show.
   const varianceAfter = Math.max(meanVariance(after.length), isLong ? deviation(pieces) ** 2 : 0);
   const varianceBefore = meanVariance(before.length);
   const independent = Math.min(before.length, Math.max(minIndependent, (centreVariance * spread ** 2) / varianceBefore));
@@ -63,14 +63,14 @@ export function median(values: readonly number[]): number {
   );
 }
 
-/** Mean of the middle half: ignores short bursts, and unlike a median is not stuck at zero where failures are rare. */
+/** Mean of the middle half. Ignores short bursts, and unlike a median does not stay at zero where failures are rare. */
 export function middleMean(values: readonly number[]): number {
   const sorted = [...values].sort((a, b) => a - b);
   const cut = Math.floor(sorted.length / 4);
   return mean(sorted.slice(cut, sorted.length - cut));
 }
 
-/** Standard deviation as the median deviation shows it: short bursts do not count. */
+/** Standard deviation estimated from the median absolute deviation, which ignores short bursts. */
 function robustSpread(values: readonly number[]): number {
   const centre = median(values);
   return 1.4826 * median(values.map((value) => Math.abs(value - centre)));
@@ -92,7 +92,7 @@ function deviation(values: readonly number[]): number {
   return Math.sqrt(values.reduce((sum, value) => sum + (value - centre) ** 2, 0) / (values.length - 1));
 }
 
-/** Of neighbours, 0..`maxCorrelation`; corrected, because short series look less correlated than they are. */
+/** Lag-1 autocorrelation, 0..`maxCorrelation`, corrected for its downward bias in short series. */
 function autocorrelation(values: readonly number[]): number {
   const centre = mean(values);
   let [product, square] = [0, 0];
@@ -101,13 +101,13 @@ function autocorrelation(values: readonly number[]): number {
     const next = values[index + 1];
     if (next !== undefined) product += (value - centre) * (next - centre);
   }
-  // Rounding is no variation.
+  // Rounding errors do not count as variation.
   if (square <= 1e-18 * values.length) return 0;
   const found = product / square;
   return Math.min(maxCorrelation, Math.max(0, found + (1 + 3 * found) / values.length));
 }
 
-/** How many times the variance of a mean of `count` values is greater than for independent ones. */
+/** Factor by which autocorrelation increases the variance of a mean of `count` values. */
 function inflation(count: number, correlation: number): number {
   let [sum, power] = [1, 1];
   for (let lag = 1; lag < count; lag++) {
@@ -131,10 +131,10 @@ interface Drifting {
   correlation: number;
 }
 
-/** The part of a difference that a continued trend of the time before does not explain; never more than the difference itself. */
+/** The part of a difference that continuing the trend of the time before does not explain; at most the difference itself. */
 function withoutTrend({ before, countAfter, difference, spread, correlation }: Drifting): number {
   const slope = slopeOf(before);
-  // Error of a slope through so many points.
+  // Standard error of a slope through this many points.
   const error = spread * Math.sqrt((12 * inflation(before.length, correlation)) / before.length ** 3);
   if (Math.sign(slope) !== Math.sign(difference) || Math.abs(slope) < 2 * error) return difference;
   const drift = (slope * (before.length + countAfter)) / 2;
@@ -143,7 +143,7 @@ function withoutTrend({ before, countAfter, difference, spread, correlation }: D
 
 const slopePoints = 40;
 
-/** Median slope between points (Theil and Sen), per block; of at most `slopePoints` means, so that long series stay cheap. */
+/** Theil–Sen slope per block, over at most `slopePoints` means to keep long series cheap. */
 function slopeOf(values: readonly number[]): number {
   const length = Math.ceil(values.length / slopePoints);
   const points = piecesOf(values, length).map(mean).reverse();

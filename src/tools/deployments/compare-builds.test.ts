@@ -13,7 +13,7 @@ const routes = [
   { subject: "GET /health", requestsPerCell: 2, medianUs: 300, spread: 0.2, errorShare: 0 },
 ];
 
-/** As the colony does: look after look, keeping the first with a result. */
+/** Like the colony: repeated looks, keeping the first with a result. */
 function judge(facts: BuildFacts) {
   const reports = looks.map((afterMs) => compareBuilds(untilMs(facts, afterMs), looks.length));
   return { reports, verdicts: reports.map(verdictOf), last: reports.at(-1)! };
@@ -45,13 +45,13 @@ describe("compareBuilds()", { timeout: 120_000 }, () => {
     expect(p95!.pValue).toBeLessThan(last.alpha);
   });
 
-  it("finds what only a few requests suffer from", () => {
+  it("finds a slowdown of only a few requests", () => {
     const { last } = of({ seed: 8, change: { tail: 0.06, only: "GET /users/{id}" } });
     expect(last.changes.map(({ metric, outcome }) => `${metric} ${outcome}`)).toContain("p95 worse");
     expect(last.changes.map(({ metric }) => metric)).not.toContain("p50");
   });
 
-  it("finds a doubling within the first look", () => {
+  it("finds a doubling at the first look", () => {
     let early = 0;
     for (let seed = 1; seed <= 20; seed++) if (of({ seed, change: { slower: 2 } }).verdicts[0] === "regression") early++;
     expect(early).toBeGreaterThanOrEqual(18);
@@ -64,7 +64,7 @@ describe("compareBuilds()", { timeout: 120_000 }, () => {
     expect(of({ seed: 10, change: { slower: 0.7 } }).verdicts.at(-1)).toBe("improvement");
   });
 
-  it("keeps to its rate of false alarms over all looks in 60 deployments that change nothing", () => {
+  it("keeps its false alarm rate over all looks at 60 deployments that change nothing", () => {
     const alarms = { steady: 0, wandering: 0 };
     const quieter = routes.map((route) => ({ ...route, requestsPerCell: route.requestsPerCell / 3 }));
     for (let seed = 1; seed <= 60; seed++) {
@@ -73,12 +73,12 @@ describe("compareBuilds()", { timeout: 120_000 }, () => {
       if (isAlarm({ seed, routes: quieter, wander: { spread: 0, remains: 0 } })) alarms.steady++;
       if (isAlarm({ seed: 1_000 + seed, routes: quieter, wander: { spread: 0.15, remains: 0.95 } })) alarms.wandering++;
     }
-    // One in a hundred is promised; `npm run bench deployments` has more of them.
+    // The nominal rate is one in a hundred; `npm run bench deployments` simulates more.
     expect(alarms.steady).toBeLessThanOrEqual(2);
     expect(alarms.wandering).toBeLessThanOrEqual(2);
   });
 
-  it("finds a slower p95 also where durations are all but the same", () => {
+  it("finds a slower p95 even where durations are nearly constant", () => {
     const even = [{ subject: "GET /", requestsPerCell: 40, medianUs: 10_000, spread: 0.01, errorShare: 0 }];
     const { last } = of({ seed: 12, routes: even, wander: { spread: 0, remains: 0 }, change: { slower: 2.5 } });
     expect(last.changes.map(({ metric, outcome }) => `${metric} ${outcome}`).sort()).toEqual(["p50 worse", "p95 worse"]);
@@ -126,7 +126,7 @@ describe("compareBuilds()", { timeout: 120_000 }, () => {
     expect(before).toBeLessThan(53_000);
   });
 
-  it("finds a route of the new build that fails, unless its failures only moved there", () => {
+  it("finds a failing route of the new build, unless the failures only moved there from another route", () => {
     const failing = { subject: "GET /v2", requestsPerCell: 5, medianUs: 5_000, spread: 0.4, errorShare: 0.6 };
     const { verdicts, reports } = of({ seed: 11, change: { newRoute: failing } });
     expect(verdicts[0]).toBe("regression");
@@ -138,7 +138,7 @@ describe("compareBuilds()", { timeout: 120_000 }, () => {
     expect(report.changes.filter(({ outcome }) => outcome === "worse")).toEqual([]);
   });
 
-  it("takes a burst after the deployment for a burst", () => {
+  it("does not report a burst after the deployment as a regression", () => {
     const facts = simulate({ seed: 13, routes: routes.slice(0, 1), wander: { spread: 0, remains: 0 } });
     const slow = simulate({ seed: 13, routes: routes.slice(0, 1), wander: { spread: 0, remains: 0 }, change: { slower: 3 } });
     const [route, other] = [facts.routes[0]!, slow.routes[0]!];
@@ -147,7 +147,7 @@ describe("compareBuilds()", { timeout: 120_000 }, () => {
     expect(verdictOf(compareBuilds(untilMs(facts, 2 * minuteMs), 4))).toBe("no-change");
   });
 
-  it("shows a route without requests as changed, not as worse", () => {
+  it("reports a route without requests as changed, not as worse", () => {
     const facts = simulate({ seed: 6, routes: routes.slice(0, 1) });
     facts.routes[0]!.after = facts.routes[0]!.after.slice(0, 3);
     const report = compareBuilds(facts, 4);
@@ -157,7 +157,7 @@ describe("compareBuilds()", { timeout: 120_000 }, () => {
 });
 
 describe("percentileUs()", () => {
-  it("lies within its bucket", () => {
+  it("is within its bucket", () => {
     expect(percentileUs({ lo: 0, counts: [] }, 0.5)).toBeNull();
     // Bucket 17 is 2.048 to 2.176 µs.
     expect(percentileUs({ lo: 17, counts: [10] }, 0.5)).toBeCloseTo(2.112, 6);

@@ -1,6 +1,6 @@
 /**
- * What changed with a new build: each route's latency and errors, the rate, CPU and memory of the time after against the time before. Pure:
- * the same facts give the same report. docs/summary.md explains the tests and their limits.
+ * Compares the time after a deployment with the time before: latency and errors of each route, rate, CPU and memory. Pure: the
+ * same facts give the same report. docs/summary.md explains the tests and their limits.
  */
 
 import type { BuildFacts } from "../../model/deployments.ts";
@@ -13,21 +13,21 @@ import { routeSubject } from "./describe-deployment.ts";
 import { type ComparedRoute, sumOf } from "./route-blocks.ts";
 import { holm } from "./statistics.ts";
 
-/** Share of unchanged deployments that raise a false alarm, over all looks at one. */
+/** False alarm rate per deployment, over all looks at it. */
 export const falseAlarmRate = 0.01;
 
 const minRateRequests = 100;
 const routesMax = 20;
 const changesMax = 20;
 
-/** `looks`: how often a deployment is looked at in all; each look has its share of the false alarms. */
+/** `looks`: total number of comparisons of a deployment; each gets its share of the false alarm rate. */
 export function compareBuilds(facts: BuildFacts, looks: number): BuildReport {
   const routes = facts.routes.map((route): ComparedRoute => ({ ...route, subject: routeSubject(route) }));
   const ordered = routes.sort((a, b) => requestsOf(b) - requestsOf(a)).slice(0, routesMax);
   const perRoute = ordered.map((route) => compareRoute(route, facts));
   let judged = perRoute.flat();
   const tooFew = perRoute.filter((comparisons) => comparisons.length === 0).length;
-  // Routes that are too quiet each for itself are compared together.
+  // Routes with too few requests are pooled and compared together.
   if (judged.length === 0 && ordered.length > 1) judged = compareRoute(togetherOf(ordered), facts);
   const fresh = ordered.map((route) => compareNewRoute(route, ordered, facts)).filter((comparison) => comparison !== null);
   judged = [...judged, ...fresh, ...compareResources(facts, ordered)];
@@ -67,7 +67,7 @@ function kept(comparisons: readonly Comparison[], alpha: number): BuildChange[] 
   });
 }
 
-/** How bad, for the order: errors before latency, more before less. */
+/** Sort key: errors before latency, larger changes first. */
 function severity({ metric, before, after }: BuildChange): number {
   const weight = metric === "errors" ? 10 : metric === "p95" ? 2 : 1;
   return weight * Math.abs(Math.log((after + 1e-6) / (before + 1e-6)));

@@ -1,4 +1,4 @@
-/** CPU and memory of a service, before and after; one value a minute. */
+/** CPU and memory of a service before and after a deployment, one value per minute. */
 
 import type { BuildFacts } from "../../model/deployments.ts";
 import { compareBlocks, median } from "./block-test.ts";
@@ -25,7 +25,7 @@ function compareCpu({ cpuCores, resourceMinutes, beforeMs, afterMs }: BuildFacts
   const levels = (side: "before" | "after", rate: number): number[] => {
     const rates = ratesByMinute(routes, side);
     return cpuCores[side].map((cores, index) => {
-      // A rate far below the usual one is a minute with a gap.
+      // A rate far below the usual one marks a minute with missing data.
       const own = rates.get(resourceMinutes?.[side][index] ?? -1) ?? 0;
       return Math.log(Math.max(1e-3, isByRequest ? (cores / (own > rate / 10 ? own : rate)) * 1e6 : cores));
     });
@@ -54,8 +54,8 @@ function ratesByMinute(routes: readonly ComparedRoute[], side: "before" | "after
 }
 
 /**
- * Of memory only growth counts: a young process has little. It rises and falls too slowly for a spread to be known, so each minute of the
- * second half must be above each minute before.
+ * Only memory growth counts: a young process uses little. Memory moves too slowly to estimate its variance, so every minute of
+ * the second half must exceed every minute before.
  */
 function compareMemory({ memoryBytes }: BuildFacts): Comparison | null {
   const settled = memoryBytes.after.slice(Math.floor(memoryBytes.after.length / 2));

@@ -1,4 +1,4 @@
-/** Latency and failures of one route, before and after. */
+/** Latency and failures of one route before and after a deployment. */
 
 import type { BuildFacts } from "../../model/deployments.ts";
 import { type BlockTest, compareBlocks, median, middleMean } from "./block-test.ts";
@@ -9,9 +9,9 @@ import { cliffsDelta, cohensH, fisherTest } from "./statistics.ts";
 const minRequests = { p50: 50, p95: 100, errors: 50 };
 const perBlock = { p50: 8, p95: 20, errors: 8 };
 const minErrors = 5;
-/** More failures than this are normal enough for the blocks alone. */
+/** With more failures than this, the block test suffices without Fisher's test. */
 const exactMaxErrors = 500;
-/** A route that was not there before is a regression when it fails this much. */
+/** A new route is a regression at this error share. */
 const newRoute = { requests: 20, errors: 10, ratio: 0.2, blocks: 3 };
 
 export function compareRoute(route: ComparedRoute, facts: BuildFacts): Comparison[] {
@@ -22,7 +22,7 @@ export function compareRoute(route: ComparedRoute, facts: BuildFacts): Compariso
   return comparisons.filter((comparison) => comparison !== null);
 }
 
-/** Percentiles of blocks, on a logarithmic scale: times and not milliseconds are compared. */
+/** Percentiles of blocks on a logarithmic scale: the test compares ratios, not milliseconds. */
 function compareLatency(route: ComparedRoute, facts: BuildFacts, metric: "p50" | "p95"): Comparison | null {
   const blocks = blocksOf(route, facts, perBlock[metric]);
   if (blocks === null) return null;
@@ -37,7 +37,7 @@ function compareLatency(route: ComparedRoute, facts: BuildFacts, metric: "p50" |
   const [before, after] = [Math.exp(test.before), Math.exp(test.after)];
   const least = Math.log(test.isProven ? minChange.latency : minChange.latencyUnproven);
   const isLarge = isUnusual(test, least) && Math.abs(after - before) >= minChange.latencyUs && test.persistent >= minPersistent.latency;
-  // Costly, and shown with a change only.
+  // Expensive, and shown only with a change.
   const effect = isLarge ? rounded(cliffsDelta(histogramOf(route.before), histogramOf(route.after))) : 0;
   return {
     change: { metric, subject: route.subject, unit: "us", before, after, effect },
@@ -46,12 +46,12 @@ function compareLatency(route: ComparedRoute, facts: BuildFacts, metric: "p50" |
   };
 }
 
-/** Larger than the least that counts, and than anything that the time before had over as long a stretch. */
+/** Larger than the minimum effect, and than any stretch of the same length before. */
 export function isUnusual({ before, after, usual }: BlockTest, least: number): boolean {
   return Math.abs(after - before) >= Math.max(least, usual ?? 0);
 }
 
-/** On a scale on which a share varies equally at each level (Anscombe). */
+/** Anscombe's transform: the variance of a share becomes equal at every level. */
 const levelOf = ({ errors, requests }: Pick<RouteBlock, "errors" | "requests">): number =>
   Math.asin(Math.sqrt((errors + 3 / 8) / (requests + 3 / 4)));
 
@@ -60,7 +60,7 @@ function compareErrors(route: ComparedRoute, facts: BuildFacts): Comparison | nu
   if (a === undefined || b === undefined) return null;
   const [before, after] = [a.hits / a.total, b.hits / b.total];
   const change = { metric: "errors" as const, subject: route.subject, unit: "ratio" as const, before, after };
-  // Nothing failed: that is a comparison, too, and one without a find.
+  // Nothing failed: counts as a comparison without a finding.
   if (a.hits + b.hits < minErrors) return { change: { ...change, effect: 0 }, pValue: 1, outcome: null };
   const blocks = blocksOf(route, facts, perBlock.errors);
   const test = blocks && compareBlocks(blocks.before.map(levelOf), blocks.after.map(levelOf), middleMean);
@@ -81,8 +81,8 @@ function compareErrors(route: ComparedRoute, facts: BuildFacts): Comparison | nu
 }
 
 /**
- * A route that only the new build serves and that fails often, while the service as a whole fails more than before: a moved route that failed
- * under its former name is not worse. Null for other routes.
+ * A failing route that only the new build serves. The service as a whole must fail more than before, because a renamed route
+ * that already failed is not a regression. Null for other routes.
  */
 export function compareNewRoute(route: ComparedRoute, routes: readonly ComparedRoute[], facts: BuildFacts): Comparison | null {
   const [requests, errors] = [sumOf(route.after, "requests"), sumOf(route.after, "errors")];
@@ -100,7 +100,7 @@ export function compareNewRoute(route: ComparedRoute, routes: readonly ComparedR
   const ratio = errors / requests;
   return {
     change: { metric: "errors", subject: route.subject, unit: "ratio", before: 0, after: ratio, effect: rounded(cohensH(0, ratio)) },
-    // Against the share that failed of all requests before.
+    // Compared with the error share of all requests before.
     pValue: fisherTest({ hits: before.hits, total: before.total }, { hits: errors, total: requests }),
     outcome: "worse",
   };

@@ -1,23 +1,23 @@
-/** What the comparisons of a deployment have in common. */
+/** Thresholds and helpers shared by the comparisons of a deployment. */
 
 import type { BuildChange } from "../schemas/deployment.ts";
 
 export interface Comparison {
   change: Omit<BuildChange, "pValue" | "outcome">;
   pValue: number;
-  /** Which way it changed; null when the change is too small, too short or usual for the service. */
+  /** Direction of the change; null when it is too small, too short or usual for the service. */
   outcome: BuildChange["outcome"] | null;
 }
 
-/** Smaller changes are not worth an alert, however certain. */
+/** Smaller changes are not reported, however significant. */
 export const minChange = {
   latency: 1.1,
-  /** Without enough time before to know what is usual. */
+  /** The same when the time before is too short to estimate what is usual. */
   latencyUnproven: 1.8,
   latencyUs: 100,
   errors: 1.5,
   errorsRatio: 0.005,
-  /** The same, without enough time before. */
+  /** The same when the time before is too short. */
   errorsUnproven: 0.03,
   rate: 2,
   resource: 1.25,

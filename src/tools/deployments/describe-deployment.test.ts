@@ -12,7 +12,7 @@ const rolling = {
 };
 
 describe("deployedText()", () => {
-  it("never calls a build replaced while it runs", () => {
+  it("does not say that a build was replaced while it still runs", () => {
     expect(deployedText(rolling)).toBe("is rolling out 1.1: 1.1 on 2 of 10 instances, 20% of requests; 1.0 on 8, 80%");
     expect(whatWasDeployed(rolling)).toBe("1.1 beside 1.0");
     expect(deployedText({ ...rolling, state: "complete", shares: [] })).toBe("was deployed: 1.1 instead of 1.0");
@@ -31,7 +31,7 @@ describe("deployedAgo()", () => {
 });
 
 describe("sharesText()", () => {
-  it("names builds where versions are equal, and requests only where they are known", () => {
+  it("names builds when versions are equal, and shares of requests only when known", () => {
     const shares = [
       { ...share("1.0", 1, null), build: "bbbb" },
       { ...share("1.0", 3, null), build: "aaaa" },

@@ -1,4 +1,4 @@
-/** Deployments in words, the same for events, summaries and the terminal. */
+/** Text for deployments, shared by events, summaries and the terminal. */
 
 import { formatBytes, formatDurationMs } from "../../base/units.ts";
 import { microseconds, share } from "../health/figures.ts";
@@ -25,7 +25,7 @@ export function routeSubject({ role, method, route }: { role: "server" | "client
   return role === "client" ? `calls ${subject}` : subject;
 }
 
-/** `+58%`; `3.1×` from three times on. */
+/** `+58%`; `3.1×` from a factor of three. */
 export function percentChange(times: number): string {
   if (times >= 3) return `${times.toFixed(times < 10 ? 1 : 0)}×`;
   const percent = Math.round((times - 1) * 100);
@@ -49,7 +49,7 @@ export function valueText(value: number, unit: BuildChange["unit"]): string {
   }
 }
 
-/** What decided the verdict, in words. */
+/** The reason for the verdict. */
 export function reasonOf(verdict: Verdict, report: BuildReport | null, isComplete: boolean): string {
   if (report === null) return isComplete ? "nothing was compared" : "the first comparison is pending";
   const of = (outcome: BuildChange["outcome"]): BuildChange[] => report.changes.filter((change) => change.outcome === outcome);
@@ -75,7 +75,7 @@ function count(value: number): string {
   return Math.round(value).toLocaleString("en-US");
 }
 
-/** `1.4.2` or `build 3f2a…`, with what it replaced; with what it runs beside while that is not gone. */
+/** `1.4.2` or `build 3f2a…`, with the build that it replaced or still runs beside. */
 export function whatWasDeployed(
   one: Pick<Deployment, "build" | "previousBuild" | "version" | "previousVersion"> & { state?: string },
 ): string {

@@ -26,7 +26,7 @@ export const queryDeployments = defineTool({
     const ask = (service: string | undefined) =>
       backend.deployments({ sinceMs: input.since, limit: input.limit + 1, ...(service === undefined ? {} : { service }) }, context);
     let deployments = await ask(input.service);
-    // No result may mean a name in another case; an unknown name is an error.
+    // No rows: the name may differ in case. An unknown name is an error.
     if (deployments.length === 0 && input.service !== undefined) deployments = await ask(await findSender(backend, input.service, context));
     const { items, notes } = cutList(deployments, input.limit, "or more deployments", "shorten since, name a service, or raise limit");
     const agents = activeAgents(await backend.agents(context));

@@ -1,4 +1,4 @@
-/** A route's cells, gathered into blocks of equal length on both sides of a deployment. */
+/** Groups a route's cells into blocks of equal length on both sides of a deployment. */
 
 import { bucketStartNs, fineLayout, type SparseHistogram } from "../../base/latency-histogram.ts";
 import type { BuildFacts, RouteCell } from "../../model/deployments.ts";
@@ -14,15 +14,15 @@ export interface ComparedRoute {
 export interface RouteBlock {
   requests: number;
   errors: number;
-  /** Merged when it is needed: failures need none. */
+  /** Histogram, merged lazily: the comparison of failures does not need it. */
   histogram: () => SparseHistogram;
 }
 
-/** Blocks of a side: enough to see whether a change lasts, and long enough not to depend on each other too much. */
+/** Blocks per side: enough to see whether a change lasts, and long enough to limit their correlation. */
 const blocksWanted = 8;
 const cellsMax = 12;
 
-/** In the order of time; blocks touch the deployment on both sides. Null when blocks with `minRequests` on average would be too few. */
+/** In time order; blocks touch the deployment on both sides. Null when there are too few blocks with `minRequests` on average. */
 export function blocksOf(
   route: ComparedRoute,
   facts: BuildFacts,
@@ -34,7 +34,7 @@ export function blocksOf(
   const leastMs = Math.max(Math.min(afterMs / blocksWanted, beforeMs / blocksWanted, cellsMax * cellMs), minRequests / quieter);
   const blockMs = Math.ceil(leastMs / cellMs - 1e-6) * cellMs;
   if (Math.floor(afterMs / blockMs) < minBlocks.after || Math.floor(beforeMs / blockMs) < minBlocks.before) return null;
-  // Nearly empty blocks say nothing about a percentile.
+  // Nearly empty blocks give no usable percentile.
   const isFull = ({ requests }: RouteBlock): boolean => requests >= Math.max(1, minRequests / 3);
   const before = gather(route.before, Math.floor(beforeMs / blockMs), ({ atMs }) => Math.floor((beforeMs - cellMs - atMs) / blockMs));
   const after = gather(route.after, Math.floor(afterMs / blockMs), ({ atMs }) => Math.floor(atMs / blockMs));
@@ -75,7 +75,7 @@ export function histogramOf(cells: readonly Pick<RouteCell, "histogram">[]): Spa
   return { lo: first, counts };
 }
 
-/** Between the bounds of its bucket by how far into it the percentile lies, so that changes smaller than a bucket show. */
+/** Interpolates within the bucket of the percentile, so that changes smaller than a bucket are visible. */
 export function percentileUs({ lo, counts }: SparseHistogram, share: number): number | null {
   const total = counts.reduce((sum, count) => sum + count, 0);
   if (total === 0) return null;

@@ -8,38 +8,38 @@ export interface SimulatedRoute {
   subject: string;
   requestsPerCell: number;
   medianUs: number;
-  /** Of the logarithm of the duration. */
+  /** Standard deviation of the logarithm of the duration. */
   spread: number;
   errorShare: number;
 }
 
 export interface SimulatedChange {
-  /** All durations times this. */
+  /** Factor for all durations. */
   slower?: number;
-  /** Of the requests after, this share takes five times as long. */
+  /** Share of the requests after that take five times as long. */
   tail?: number;
   errorShare?: number;
   /** Only this route changes. */
   only?: string;
-  /** A route that only the new build has. */
+  /** A route that only the new build serves. */
   newRoute?: SimulatedRoute;
-  /** CPU per request and resident memory times this. */
+  /** Factor for CPU per request and resident memory. */
   cpu?: number;
   memory?: number;
 }
 
-/** What happens to a service without any deployment. */
+/** Variation of a service without any deployment. */
 export interface Noise {
-  /** How much the level of all durations wanders, as a share; and how much of it remains after ten seconds. */
+  /** Wandering of the level of all durations, as a share, and how much of a deviation remains after ten seconds. */
   spread: number;
   remains: number;
-  /** The same for each route by itself, for the rate of requests. */
+  /** The same per route, for the request rate. */
   perRoute?: number;
   rate?: number;
-  /** Amplitude of a day's rise and fall of rate and durations, and the hour of the deployment. */
+  /** Amplitude of the daily cycle of rate and durations, and the hour of the deployment. */
   daily?: number;
   hour?: number;
-  /** Bursts an hour, of half a minute to one and a half: durations times `burstFactor`, and 3 % more failures. */
+  /** Bursts per hour, 30 to 90 s each: durations times `burstFactor`, and 3 % more failures. */
   bursts?: number;
   burstFactor?: number;
 }
@@ -51,7 +51,7 @@ export interface Simulation {
   wander?: Noise;
   beforeMs?: number;
   afterMs?: number;
-  /** CPU and memory by minute, too. */
+  /** Also CPU and memory by minute. */
   withResources?: boolean;
 }
 
@@ -59,7 +59,7 @@ export const cellMs = 10_000;
 const minuteMs = 60_000;
 const mebibyte = 1024 ** 2;
 
-/** All of the time; `untilMs()` cuts what is not known yet at an earlier look. */
+/** The whole time; `untilMs()` removes what an earlier look could not know yet. */
 export function simulate(simulation: Simulation): BuildFacts {
   const { change = {}, wander = { spread: 0.08, remains: 0.8 }, beforeMs = 3_600_000, afterMs = 1_800_000 } = simulation;
   const routes = change.newRoute === undefined ? simulation.routes : [...simulation.routes, change.newRoute];
@@ -97,7 +97,7 @@ export function simulate(simulation: Simulation): BuildFacts {
   return { source: "hooks", beforeMs, afterMs, cellMs, routes: facts, ...resources, newEgress: [], newErrors: [] };
 }
 
-/** What was known so long after the deployment. */
+/** Facts known this long after the deployment. */
 export function untilMs(facts: BuildFacts, afterMs: number): BuildFacts {
   const minutes = Math.floor(afterMs / minuteMs);
   return {
@@ -118,7 +118,7 @@ function chanceOf(seed: number): Chance {
   const random = new SeededRandom(seed);
   const uniform = (): number => (random.word() + 0.5) / 2 ** 32;
   let spare: number | undefined;
-  // Two at a time, as Box and Muller have it.
+  // The Box–Muller transform yields two values at a time.
   const normal = (): number => {
     if (spare !== undefined) {
       const kept = spare;
@@ -179,7 +179,7 @@ function cellOf(
   isNew: boolean,
 ): Omit<RouteCell, "atMs"> {
   const counts = scratch.fill(0);
-  // Arrivals vary, too.
+  // Poisson arrivals.
   const requests = Math.max(0, Math.round(route.requestsPerCell + Math.sqrt(route.requestsPerCell) * normal()));
   const errorShare = (isNew ? route.errorShare : (change.errorShare ?? route.errorShare)) + moreErrors;
   let errors = 0;

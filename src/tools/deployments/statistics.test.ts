@@ -18,7 +18,7 @@ describe("studentTail()", () => {
     [0, 5, 0.5],
   ])("of %f with %d degrees of freedom is %f", (t, freedom, tail) => expect(studentTail(t, freedom)).toBeCloseTo(tail, 4));
 
-  it("is nothing for what cannot happen", () => expect(studentTail(Number.POSITIVE_INFINITY, 4)).toBe(0));
+  it("is zero for impossible values", () => expect(studentTail(Number.POSITIVE_INFINITY, 4)).toBe(0));
 });
 
 describe("fisherTest()", () => {
@@ -31,7 +31,8 @@ describe("fisherTest()", () => {
 });
 
 describe("holm()", () => {
-  it("multiplies by what is left, never falling", () => expect(holm([0.01, 0.04, 0.03, 0.005])).toEqual([0.03, 0.06, 0.06, 0.02]));
+  it("multiplies by the number of remaining tests and never decreases", () =>
+    expect(holm([0.01, 0.04, 0.03, 0.005])).toEqual([0.03, 0.06, 0.06, 0.02]));
 });
 
 describe("cliffsDelta()", () => {
@@ -52,7 +53,7 @@ describe("cliffsDelta()", () => {
 });
 
 describe("cohensH()", () => {
-  it("is 0 for equal shares and keeps the sign", () => {
+  it("is 0 for equal shares and keeps the sign of the change", () => {
     expect(cohensH(0.1, 0.1)).toBe(0);
     expect(cohensH(0.01, 0.05)).toBeCloseTo(0.2507, 3);
     expect(cohensH(0.05, 0.01)).toBeLessThan(0);

@@ -1,4 +1,4 @@
-/** Small statistics: whether two samples differ by more than chance, and by how much. Everything is deterministic. */
+/** Significance tests and effect sizes for two samples. Deterministic. */
 
 import type { SparseHistogram } from "../../base/latency-histogram.ts";
 
@@ -24,8 +24,8 @@ export function fisherTest(a: Cell, b: Cell): number {
 }
 
 /**
- * Cliff's delta, -1..1: how much more often a value of `after` is greater than one of `before` than smaller. 0: the same; 0.15 is small, 0.33
- * medium, 0.47 large by common usage. It is Mann and Whitney's statistic, from buckets.
+ * Cliff's delta, -1..1: P(after > before) − P(after < before). By convention 0.15 is small, 0.33 medium, 0.47 large. Computed
+ * from buckets; it is the Mann–Whitney statistic on another scale.
  */
 export function cliffsDelta(before: SparseHistogram, after: SparseHistogram): number {
   const countOf = ({ counts }: SparseHistogram): number => counts.reduce((sum, count) => sum + count, 0);
@@ -45,12 +45,12 @@ export function cliffsDelta(before: SparseHistogram, after: SparseHistogram): nu
   return greater / (totalA * totalB);
 }
 
-/** Cohen's h of two shares: the size of a change of a share, whatever its level. 0.2 is small, 0.5 medium, 0.8 large by common usage. */
+/** Cohen's h: effect size for two shares, comparable at every level. By convention 0.2 is small, 0.5 medium, 0.8 large. */
 export function cohensH(before: number, after: number): number {
   return 2 * Math.asin(Math.sqrt(after)) - 2 * Math.asin(Math.sqrt(before));
 }
 
-/** Holm's correction: each value such that keeping those below α makes one false find or more with a chance of at most α. In the order given. */
+/** Holm's correction: adjusted p-values, in the given order. Keeping those below α bounds the family-wise error rate by α. */
 export function holm(pValues: readonly number[]): number[] {
   const order = pValues.map((pValue, index) => ({ pValue, index })).sort((a, b) => a.pValue - b.pValue);
   const adjusted = new Array<number>(pValues.length).fill(1);
@@ -73,7 +73,7 @@ function incompleteBeta(x: number, a: number, b: number): number {
   if (x <= 0) return 0;
   if (x >= 1) return 1;
   const front = Math.exp(logGamma(a + b) - logGamma(a) - logGamma(b) + a * Math.log(x) + b * Math.log1p(-x));
-  // The fraction converges quickly on one side of the mean only.
+  // The continued fraction converges quickly only on one side of the mean.
   return x < (a + 1) / (a + b + 2) ? (front * betaFraction(x, a, b)) / a : 1 - (front * betaFraction(1 - x, b, a)) / b;
 }
 

@@ -54,12 +54,12 @@ export const diagnoseTool = defineTool({
   },
 });
 
-/** An answer is worth more than its ids: a store that cannot be written, as on a full disk, does not take it away. */
+/** A failing write of the evidence ids, as on a full disk, must not lose the answer. */
 async function keepEvidence(backend: ColonyBackend, evidence: readonly EvidenceFact[]): Promise<void> {
   try {
     await backend.keepEvidence(evidence);
   } catch {
-    // The ids do not open then, and coral evidence says so.
+    // coral evidence reports these ids as unknown then.
   }
 }
 

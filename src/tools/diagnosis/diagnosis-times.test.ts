@@ -11,7 +11,7 @@ const onset =
     Promise.resolve({ onsetMs, earlier, seenSinceMs });
 
 describe("timesOf()", () => {
-  it("begins at the onset and compares with the hour that ended half a minute before", async () => {
+  it("starts at the onset and compares with the hour that ended half a minute before it", async () => {
     const fromMs = nowMs - 12 * minuteMs;
     expect(await timesOf({ since }, nowMs, onset(fromMs))).toEqual({
       before: [{ fromMs: fromMs - 60.5 * minuteMs, untilMs: fromMs - minuteMs / 2 }],
@@ -20,19 +20,19 @@ describe("timesOf()", () => {
     });
   });
 
-  it("takes the last minutes without an onset, and fewer in a young colony", async () => {
+  it("uses the last minutes without an onset, and fewer in a young colony", async () => {
     expect((await timesOf({ since }, nowMs, onset(null))).after.fromMs).toBe(nowMs - since);
     const young = await timesOf({ since }, nowMs, onset(null, nowMs - 6 * minuteMs));
     expect(young.after.fromMs).toBe(nowMs - 2 * minuteMs);
     expect(young.before).toEqual([{ fromMs: nowMs - 6 * minuteMs, untilMs: nowMs - 2.5 * minuteMs }]);
   });
 
-  it("counts milliseconds whole, whenever the colony started", async () => {
+  it("returns whole milliseconds for any start of the colony", async () => {
     const { after, before } = await timesOf({ since }, nowMs, onset(null, nowMs - 100_000));
     expect([after, ...before].flatMap(({ fromMs, untilMs }) => [fromMs, untilMs]).every(Number.isInteger)).toBe(true);
   });
 
-  it("leaves earlier trouble out of what is usual, unless too little is left", async () => {
+  it("excludes earlier trouble from the baseline, unless too little is left", async () => {
     const fromMs = nowMs - 2 * minuteMs;
     const trouble = { fromMs: nowMs - 20 * minuteMs, untilMs: nowMs - 10 * minuteMs };
     const { before } = await timesOf({ since }, nowMs, onset(fromMs, nowMs - 40 * minuteMs, [trouble]));
@@ -44,7 +44,7 @@ describe("timesOf()", () => {
     expect((await timesOf({ since }, nowMs, onset(fromMs, nowMs - 40 * minuteMs, [long]))).before).toHaveLength(1);
   });
 
-  it("has nothing to compare with when nothing was seen before", async () => {
+  it("has no baseline when no data precedes the onset", async () => {
     expect((await timesOf({ since }, nowMs, onset(null, nowMs))).before).toEqual([]);
   });
 
@@ -54,7 +54,7 @@ describe("timesOf()", () => {
     expect(times.before).toEqual([{ fromMs: nowMs - 120 * minuteMs, untilMs: nowMs - 60 * minuteMs }]);
   });
 
-  it.each(["yesterday", "25m..40m", "40m", "a..b..c"])("refuses %j", async (between) => {
+  it.each(["yesterday", "25m..40m", "40m", "a..b..c"])("rejects %j", async (between) => {
     await expect(timesOf({ since, between }, nowMs, onset(null))).rejects.toThrow(`Cannot use between "${between}"`);
   });
 });

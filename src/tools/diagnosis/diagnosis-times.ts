@@ -1,4 +1,4 @@
-/** Which time a diagnosis is about, and what it is compared with. */
+/** Chooses the time range of a diagnosis and its baseline. */
 
 import { CoralError } from "../../base/errors.ts";
 import { parseDurationMs } from "../../base/units.ts";
@@ -17,14 +17,14 @@ export interface DiagnosedTimes {
   isOnsetFound: boolean;
 }
 
-/** Between what is usual and the onset: the trouble may have begun a little earlier than it showed. */
+/** Gap between baseline and onset: trouble may begin a little before it is visible. */
 const guardMs = 30_000;
 const usualMs = 60 * 60_000;
-/** With less before the onset there is nothing to compare with. */
+/** With less data before the onset there is no baseline. */
 export const leastUsualMs = 90_000;
-/** Without an onset: shorter times differ by chance. */
+/** Least length without an onset: shorter ranges differ by chance. */
 const leastQuietMs = 60_000;
-/** Of trouble that has just begun, the first seconds are enough: what was good before would dilute it. */
+/** Trouble that has just begun: a few seconds suffice, and healthy time before would dilute them. */
 const leastAfterMs = 15_000;
 
 export async function timesOf(
@@ -35,12 +35,12 @@ export async function timesOf(
   const given = input.between === undefined ? undefined : rangeIn(input.between, nowMs, "between");
   const untilMs = given?.untilMs ?? (input.at === undefined ? nowMs : timeIn(input.at, nowMs, "at"));
   const found = await onset({ untilMs });
-  // A young colony keeps two thirds of what it has seen to compare with.
+  // A young colony reserves two thirds of its data for the baseline.
   const sinceMs = Math.floor(Math.min(input.since, (untilMs - (found.seenSinceMs ?? 0)) / 3));
   const fromMs = given?.fromMs ?? Math.min(found.onsetMs ?? untilMs - Math.max(sinceMs, leastQuietMs), untilMs - leastAfterMs);
   const usualEndMs = fromMs - guardMs;
   const usual = input.baseline === undefined ? undefined : rangeIn(input.baseline, nowMs, "baseline");
-  // What was never seen is not usual.
+  // Time before the first data is not part of the baseline.
   const before = usual ?? { fromMs: Math.max(usualEndMs - usualMs, found.seenSinceMs ?? Number.POSITIVE_INFINITY), untilMs: usualEndMs };
   const quiet = usual === undefined ? without(before, found.earlier) : [before];
   return {
@@ -50,7 +50,7 @@ export async function timesOf(
   };
 }
 
-/** The range without times of trouble, as long as enough of it is left to know what is usual. */
+/** The range without earlier trouble, or unchanged when too little would be left. */
 function without(range: TimeRange, trouble: readonly TimeRange[]): TimeRange[] {
   let { fromMs } = range;
   const left: TimeRange[] = [];
@@ -73,7 +73,7 @@ function rangeIn(text: string, nowMs: number, name: string): TimeRange {
   return range;
 }
 
-/** A time of ISO 8601, or a duration before now: `20m`. */
+/** An ISO 8601 time, or a duration before now: `20m`. */
 function timeIn(text: string, nowMs: number, name: string): number {
   const atMs = /^\d+(?:\.\d+)?(?:ms|s|m|h|d)$/.test(text) ? nowMs - parseDurationMs(text) : Date.parse(text);
   if (!Number.isFinite(atMs)) throw invalid(text, name, "write a time such as 2026-01-02T03:04:05Z, or how long ago: 20m");

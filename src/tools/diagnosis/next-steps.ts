@@ -1,4 +1,4 @@
-/** Commands that show more of a cause, best first, and what each costs. */
+/** Suggests commands that show more about a cause, best first, with their cost. */
 
 import { shellWord } from "../../base/escape-text.ts";
 import type { CauseKind, Suspicion } from "../../diagnosis/index.ts";
@@ -15,13 +15,13 @@ interface StepContext {
 }
 
 const minuteMs = 60_000;
-const storedData = "reads stored data, costs the service nothing";
+const storedData = "reads stored data only; no load on the service";
 const oneSession = "one read-only session of about 100 ms; needs credentials from coral connect";
 const captureCost = "about 1% CPU of the agent for 30 s";
-/** Live requests show what stored data does not: headers, sizes, single timings. */
+/** Live requests show what stored data lacks: headers, sizes, single timings. */
 const capturedKinds: ReadonlySet<CauseKind> = new Set(["slow", "failing", "slow-code", "slow-link", "waiting"]);
 const sqlVerb = /^(?:SELECT|INSERT|UPDATE|DELETE|WITH|MERGE)\b/i;
-/** Names of statements are cut here. */
+/** Maximum length of a statement's name. */
 const statementMax = 200;
 
 export function nextSteps(subject: Subject, context: StepContext): Step[] {
@@ -29,15 +29,15 @@ export function nextSteps(subject: Subject, context: StepContext): Step[] {
   if (context.externals.includes(service)) return externalSteps(service, sinceOf(context.after));
   const steps = stepsOf(subject, context);
   if (!capturedKinds.has(kind)) return steps;
-  return [...steps, step(`coral capture ${shellWord(service)} --duration 30s`, "its live requests", captureCost)];
+  return [...steps, step(`coral capture ${shellWord(service)} --duration 30s`, "live requests of the service", captureCost)];
 }
 
-/** The same commands, without reasons. */
+/** The commands only. */
 export function evidenceCommands(subject: Subject, context: StepContext): string[] {
   return stepsOf(subject, context).map(({ command }) => command);
 }
 
-/** Reading begins before the trouble, so that the change is in view. */
+/** Starts before the trouble, so that the change is visible. */
 export function sinceOf({ fromMs, untilMs }: TimeRange): string {
   return `${Math.max(5, Math.ceil((untilMs - fromMs) / minuteMs) + 5)}m`;
 }
@@ -45,7 +45,7 @@ export function sinceOf({ fromMs, untilMs }: TimeRange): string {
 const step = (command: string, shows: string, cost: string): Step => ({ command, why: `${shows}; ${cost}` });
 const stored = (command: string, shows: string): Step => step(command, shows, storedData);
 
-/** No agent observes it: only its callers' side is known. */
+/** A service that no agent observes: only its callers' side is known. */
 function externalSteps(service: string, since: string): Step[] {
   const name = shellWord(service);
   return [
@@ -88,7 +88,7 @@ function stepsOf({ service, kind, pointer }: Subject, { after, hosts }: StepCont
     "blocked-thread": [stored(`coral query profile ${name} --tree --since ${since}`, "which calls keep the thread busy"), red],
     waiting: [calls, traces],
     "slow-statement": [statementStep(name, pointer) ?? database, red],
-    "lock-wait": [step(`coral query database ${name}`, "which session holds the lock now, and who waits", oneSession), red],
+    "lock-wait": [step(`coral query database ${name}`, "which session holds the lock now, and which sessions wait", oneSession), red],
     "pool-exhausted": [stored(`coral query connections ${name} --role client --since ${since}`, "its open connections by callee"), calls],
     "disk-wait": [host, red],
     "packet-loss": [stored(`coral query connections ${name} --since ${since}`, "retransmits and round-trip times by peer"), host],
@@ -102,13 +102,13 @@ function stepsOf({ service, kind, pointer }: Subject, { after, hosts }: StepCont
   return steps[kind];
 }
 
-/** The plan of the statement; null for a command of another kind, and for a name that was cut. */
+/** Shows the plan of the statement; null for another kind of command and for a truncated name. */
 function statementStep(name: string, statement: string): Step | null {
   if (!sqlVerb.test(statement) || statement.length >= statementMax) return null;
-  return step(`coral query database ${name} --statement ${shellWord(statement)}`, "its plan, and the index that it lacks", oneSession);
+  return step(`coral query database ${name} --statement ${shellWord(statement)}`, "its plan, and the missing index", oneSession);
 }
 
-/** A host that is a cause is called `host web-1`; else the host where the service runs, when it is one. */
+/** The host in `host web-1`, else the only host where the service runs. */
 function hostOf(service: string, hosts: readonly HostFact[]): string | null {
   const found = hosts.filter((host) => `host ${nameOf(host)}` === service || host.services.includes(service));
   const [only] = found;
@@ -125,6 +125,10 @@ function hostWord(service: string, hosts: readonly HostFact[]): string {
 function programsAt(host: string | null): Step[] {
   if (host === null) return [];
   return [
-    step(`coral exec --agent ${shellWord(host)} "ps aux --sort=-%cpu | head"`, "what runs there now", "one ps; needs the permission exec"),
+    step(
+      `coral exec --agent ${shellWord(host)} "ps aux --sort=-%cpu | head"`,
+      "what runs there now",
+      "runs ps once; needs the permission exec",
+    ),
   ];
 }

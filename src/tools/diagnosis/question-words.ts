@@ -1,9 +1,9 @@
-/** What the words of a question mean: a service among those that are known, and a symptom. */
+/** Finds a known service and a symptom in the words of a question. */
 
 export interface Question {
   service: string | null;
   symptom: "latency" | "errors" | null;
-  /** Words that mean neither. */
+  /** Words that are neither. */
   unknown: string[];
 }
 
@@ -27,7 +27,7 @@ export function readQuestion(text: string, services: readonly string[]): Questio
   return question;
 }
 
-/** The name itself, or the only one that contains the word. */
+/** The exact name, or the only name that contains the word. */
 function serviceOf(word: string, services: readonly string[]): string | undefined {
   const wanted = word.toLowerCase();
   const same = services.find((service) => service.toLowerCase() === wanted);

@@ -1,4 +1,4 @@
-/** Makes the causes of a diagnosis exact with what is known of databases: from their traffic always, from themselves where a person gave credentials. */
+/** Refines causes with facts about databases: from their traffic, and from the database itself where the agent has credentials. */
 
 import { CoralError } from "../../base/errors.ts";
 import { shellWord } from "../../base/escape-text.ts";
@@ -14,12 +14,12 @@ import type { DiagnosedTimes } from "./diagnosis-times.ts";
 
 export interface DatabasesRead {
   diagnosis: Diagnosis;
-  /** What would tell more of the first cause. */
+  /** The step that would show more about the first cause. */
   next: DiagnosisResult["next"];
   notes: CompletenessNote[];
 }
 
-/** A database reports its present state: it says nothing of an incident that is over. */
+/** A database reports its current state only, which does not help with an incident that is over. */
 const presentMs = 3 * 60_000;
 const maxInspected = 3;
 const budgetMs = 3_000;
@@ -84,7 +84,7 @@ function nextSteps(
   return [
     {
       command: connectLine(service, port),
-      why: "run on the database's host, with a read-only account: then answers name plans, missing indexes and lock holders",
+      why: "run it on the database's host with a read-only account; diagnoses then name plans, missing indexes and lock holders",
     },
   ];
 }

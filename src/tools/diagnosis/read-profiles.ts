@@ -1,4 +1,4 @@
-/** Makes causes that are about CPU exact with the samples of their services: the function that gained CPU time. */
+/** Refines CPU causes with profiles: names the function whose CPU time grew. */
 
 import { CoralError } from "../../base/errors.ts";
 import { type Diagnosis, judgeProfiles, profileCandidates } from "../../diagnosis/index.ts";
@@ -31,14 +31,14 @@ export async function readProfiles(
       profiles.set(service, await backend.hotFunctions({ service, now: after, before: usual, limit: functionsRead }, context));
     } catch (error) {
       context.signal.throwIfAborted();
-      // The answer stands without it: a function is more exact, not more right.
+      // The cause is valid without the function, so a failure becomes a note.
       notes.push({ kind: "no-data", message: `CPU samples of ${service} were not read: ${CoralError.from(error).message}` });
     }
   }
   return { diagnosis: judgeProfiles(diagnosis, profiles), notes };
 }
 
-/** Samples are compared with one time, without gaps. */
+/** Profiles are compared with one contiguous range. */
 function longestOf(ranges: readonly ProfileTime[]): ProfileTime | null {
   const lengthOf = ({ fromMs, untilMs }: ProfileTime): number => untilMs - fromMs;
   return ranges.reduce<ProfileTime | null>((longest, one) => (longest && lengthOf(longest) >= lengthOf(one) ? longest : one), null);

@@ -1,4 +1,4 @@
-/** From a question to an answer in words: facts of the two times, the statistics, and what to do next. */
+/** Runs a diagnosis: reads the facts of both time ranges, ranks causes, and words the answer and the next steps. */
 
 import { type Cause, type CauseKind, type Diagnosis, diagnose, type Suspicion } from "../../diagnosis/index.ts";
 import type { DiagnosisFacts, EvidenceFact } from "../../model/diagnosis.ts";
@@ -9,7 +9,7 @@ import type { Question } from "./question-words.ts";
 
 export interface DiagnosisRun {
   result: DiagnosisResult;
-  /** What the answer's evidence ids stand for. */
+  /** Evidence by the ids in the answer. */
   evidence: EvidenceFact[];
 }
 
@@ -20,7 +20,7 @@ export async function runDiagnosis(
   times: DiagnosedTimes,
   question: Pick<Question, "service" | "symptom">,
   readFacts: (times: DiagnosedTimes) => Promise<DiagnosisFacts>,
-  /** Makes causes exact; absent: causes stay as the statistics find them. */
+  /** Refines causes; absent: they stay as ranked. */
   readMore?: (diagnosis: Diagnosis) => Promise<{ diagnosis: Diagnosis; next: DiagnosisResult["next"] }>,
 ): Promise<DiagnosisRun> {
   const usualMs = times.before.reduce((sum, { fromMs, untilMs }) => sum + untilMs - fromMs, 0);
@@ -34,7 +34,7 @@ export async function runDiagnosis(
   return { result: { ...result, next: eachOnce([...next, ...result.next]).slice(0, maxNext) }, evidence };
 }
 
-/** A step of a database has better reasons than the same step of the kind. */
+/** A step suggested for a database replaces the generic one with the same command. */
 function eachOnce(steps: DiagnosisResult["next"]): DiagnosisResult["next"] {
   return steps.filter(({ command }, index) => steps.findIndex((other) => other.command === command) === index);
 }
@@ -74,8 +74,7 @@ function resultOf(
 }
 
 function quietText(verdict: DiagnosisResult["verdict"], diagnosis: Diagnosis | undefined): string {
-  if (verdict === "not-enough-data")
-    return "Not enough data from before the time in question to know what is usual; wait a few minutes, or give a baseline";
+  if (verdict === "not-enough-data") return "Not enough data before this time for a baseline; wait a few minutes, or pass a baseline";
   const nearest = diagnosis?.nearest ?? null;
   const largest =
     nearest === null || nearest.score <= 0
@@ -94,10 +93,10 @@ const kindWords: Record<CauseKind, string> = {
   "more-traffic": "gets far more requests than usual",
   host: "is overloaded and slows its services",
   "hot-code": "burns CPU in its own code",
-  "blocked-thread": "is blocked: one busy thread holds up all of its routes",
+  "blocked-thread": "is blocked: one busy thread delays all of its routes",
   waiting: "is slow because it waits: it uses no more CPU",
   "slow-statement": "takes longer for one statement",
-  "lock-wait": "has statements that wait, most likely for a lock",
+  "lock-wait": "has waiting statements, most likely for a lock",
   "pool-exhausted": "has no free connection in its pool",
   "disk-wait": "waits for a slow disk",
   "packet-loss": "is slow to reach: packets are lost",

@@ -1,4 +1,4 @@
-/** Figures as findings and verdicts print them. */
+/** Formats durations and shares for findings and verdicts. */
 
 /** `850 µs`, `12.3 ms`, `4.2 s`. */
 export function microseconds(us: number): string {

@@ -46,7 +46,7 @@ describe("judgeRoute()", () => {
     ["requests wait, and take no longer than usual", steadily({ queueUs: 9_000 }), ""],
   ])("%s", (_what, windows, wanted) => expect(verdictOf(windows)).toBe(wanted));
 
-  it("compares with each baseline that is known", () => {
+  it("compares with each known baseline", () => {
     const usual = baselineOf({ errors: 3_600, errorRatio: 0.1 });
     expect(verdictOf(steadily({ errors: 12 }), { before: usual })).toBe("");
     expect(verdictOf(steadily({ errors: 45 }), { before: usual })).toBe("critical errors");
@@ -57,7 +57,7 @@ describe("judgeRoute()", () => {
     expect(verdictOf(steadily({ p95Us: 500_000 }), { before: baselineOf({ p95Us: 500_000 }) })).toBe("warning slow");
   });
 
-  it("needs no baseline for errors, and has no opinion on latency without one", () => {
+  it("judges errors without a baseline, and latency only with one", () => {
     const unknown = { before: null, yesterday: null };
     expect(verdictOf([bad, bad], unknown)).toBe("critical errors");
     expect(verdictOf([slow, slow], unknown)).toBe("");
@@ -76,15 +76,15 @@ describe("judgeRoute()", () => {
     expect(verdictOf(steadily({ p95Us: 150_000 }), { before: noisy, yesterday: null })).toBe("");
   });
 
-  it("does not take waiting for a CPU of a busy host for waiting for a worker", () => {
+  it("does not report waiting for a CPU on a busy host as queueing", () => {
     const waiting = steadily({ p50Us: 40_000, queueUs: 30_000 });
     expect(verdictOf(waiting, {}, 9_000)).toBe("queueing");
-    // How long it waits usually is not known.
+    // Its usual queueing time is not known.
     expect(verdictOf(waiting, { before: null, yesterday: null })).toBe("");
     expect(verdictOf(waiting, {}, 11_000)).toBe("");
   });
 
-  it("does not take waiting for slowness", () => {
+  it("does not report queueing as a slow route", () => {
     const slower = steadily({ p50Us: 400_000, p95Us: 900_000 });
     for (const [protocol, method, route] of [
       ["redis", "BRPOP", "BRPOP ?"],
@@ -103,7 +103,7 @@ describe("judgeRoute()", () => {
     expect(verdictOf(steadily({ p50Us: 60_000_000, p95Us: 65_000_000 }), { before: poll, yesterday: poll })).toBe("");
   });
 
-  it("forgets what ended a minute ago", () => {
+  it("ignores trouble that ended a minute ago", () => {
     const fact = routeOf("api", [bad, bad]);
     expect(judgeRoute(fact, sampleNowMs + 50_000).errors).not.toBeNull();
     expect(judgeRoute(fact, sampleNowMs + 70_000).errors).toBeNull();

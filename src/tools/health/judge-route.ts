@@ -1,6 +1,6 @@
 /**
- * The rule that summary, RED findings and status share: the last windows of one kind of request against its own baselines, over the shortest
- * time that has enough requests. docs/summary.md explains it.
+ * Judges one route: its last windows against its own baselines, over the shortest time with enough requests. Shared by summary,
+ * RED findings and status. docs/summary.md explains the rules.
  */
 
 import { bucketOf, fineLayout, mergeHistograms, percentileNs, type SparseHistogram } from "../../base/latency-histogram.ts";
@@ -17,9 +17,9 @@ export interface ErrorVerdict {
   errors: number;
   ratio: number;
   threshold: number;
-  /** Null: there is nothing to compare with. */
+  /** Null: no baseline. */
   usual: number | null;
-  /** It has been so in the baseline, too. */
+  /** True when the baseline is just as bad. */
   isChronic: boolean;
 }
 
@@ -45,29 +45,29 @@ export interface JudgedRoute {
   queueing: QueueVerdict | null;
 }
 
-/** Requests that make a window: fewer are joined with the window before. */
+/** Least requests of a window; smaller windows are merged with the one before. */
 const leastInWindow = { errors: 5, slow: 10, queue: 10 };
-/** Bad requests that it takes, however few there are in all. */
+/** Least number of bad requests for a verdict. */
 const leastBad = { errors: 6, errorsWithoutBaseline: 10, slow: 8 };
-/** Fewer requests have no p95 to compare with. */
+/** Fewer requests give no usable p95. */
 const leastInBaseline = 20;
-/** Dense traffic is judged by what is at most this old. */
+/** Dense traffic is judged by windows of at most this age. */
 const staleMs = 60_000;
-/** A wait that is as long as this at the median is what the request is for: long polls, event streams. */
+/** A median wait this long is intended: long polls, event streams. */
 const waitingUs = 5_000_000;
 
 export function judgeRoute(fact: SummaryRouteHealthFact, nowMs: number, noiseUs = 0): JudgedRoute {
   return { fact, errors: judgeErrors(fact, nowMs), slow: judgeSlowness(fact, nowMs, noiseUs), queueing: judgeQueue(fact, nowMs, noiseUs) };
 }
 
-/** Windows of at least so many requests each, newest first. */
+/** Windows with at least this many requests each, newest first. */
 function windowsOf(cells: readonly RouteCell[], least: number, nowMs: number): RouteCell[] {
   const windows: RouteCell[] = [];
   let open: (RouteCell & { startMs: number }) | undefined;
   for (const cell of cells) {
     open = open === undefined ? { ...cell, startMs: cell.endMs } : { ...joined(open, cell), startMs: cell.endMs };
     if (open.requests < least) continue;
-    // What ended long ago says nothing of now, unless requests are as rare as that.
+    // Ignore old windows, unless requests are too rare for newer ones.
     if (windows.length === 0 && nowMs - open.endMs > Math.max(staleMs, 3 * (open.endMs - open.startMs))) return [];
     windows.push(open);
     open = undefined;
@@ -88,8 +88,8 @@ function joined(one: RouteCell, other: RouteCell): RouteCell {
 }
 
 /**
- * The two newest windows are bad, or three of the last five with one of the two newest, or the only one there is. Returns those that decide,
- * joined.
+ * Bad means: the two newest windows, or three of the last five including one of the two newest, or the only window. Returns
+ * the deciding windows, merged.
  */
 function evidence(windows: readonly RouteCell[], isBad: (window: RouteCell) => boolean): RouteCell | null {
   const bad = windows.slice(0, 5).map(isBad);
@@ -98,7 +98,7 @@ function evidence(windows: readonly RouteCell[], isBad: (window: RouteCell) => b
   return null;
 }
 
-/** The share that failed before; what is settled counts as a whole, a young baseline by its median window. */
+/** Error share of the baseline: of all its requests when it is settled, else of its median window. */
 function usualErrors(baseline: RouteBaseline): number {
   return baseline.isSettled && baseline.requests > 0
     ? Math.max(baseline.errorRatio, baseline.errors / baseline.requests)
@@ -112,7 +112,7 @@ function judgeErrors(fact: SummaryRouteHealthFact, nowMs: number): ErrorVerdict 
   const { critical, warning } = thresholds.errors;
   const worst = verdictAbove(windows, critical, 2, usual);
   if (worst) return { ...worst, severity: "critical", rule: "errors", threshold: critical, isChronic: false };
-  // Without a baseline a small share may be how it always is.
+  // Without a baseline a small share may be normal.
   const bad = usual === null ? null : verdictAbove(windows, warning, 2, usual);
   if (bad) return { ...bad, severity: "warning", rule: "errors", threshold: warning, isChronic: false };
   const { least, times, errors } = thresholds.errorsRising;
@@ -120,12 +120,12 @@ function judgeErrors(fact: SummaryRouteHealthFact, nowMs: number): ErrorVerdict 
   if (rising && rising.errors >= errors) {
     return { ...rising, severity: "warning", rule: "errors-rising", threshold: Math.max(least, times * (usual ?? 0)), isChronic: false };
   }
-  // As bad as before is still bad when so many fail.
+  // Above this share a failure counts even when it is not new.
   const chronic = usual !== null && usual > critical / 2 ? verdictAbove(windows, critical, 0, 0) : null;
   return chronic ? { ...chronic, usual, severity: "warning", rule: "errors", threshold: critical, isChronic: true } : null;
 }
 
-/** More than `level` failed, and so many times as usual, beyond what chance makes of so few. */
+/** More than `level` failed, a multiple of the usual share, and beyond chance for this many requests. */
 function verdictAbove(
   windows: readonly RouteCell[],
   level: number,
@@ -152,18 +152,18 @@ function judgeSlowness(fact: SummaryRouteHealthFact, nowMs: number, noiseUs: num
   const timesOf = (baseline: RouteBaseline | null) =>
     baseline?.p95Us ? { p95Us: baseline.p95Us, times: found.p95Us / baseline.p95Us, isSettled: baseline.isSettled } : null;
   const verdict = { p95Us: found.p95Us, before: timesOf(fact.before), yesterday: timesOf(fact.yesterday) };
-  // Slower than an hour ago but as slow as yesterday is how this time of the day is.
+  // Slower than an hour ago but as slow as yesterday: usual for this time of day.
   if (before && fact.yesterday && !yesterday) return { ...verdict, times: verdict.before?.times ?? 0, severity: "info" };
   const known = [verdict.before, verdict.yesterday].flatMap((one) => (one === null ? [] : [one.times]));
   const { critical } = thresholds.latency;
-  // Slower than yesterday but not than an hour ago has been so for a while, and is not getting worse.
+  // Slower than yesterday but not than an hour ago: not new, and not getting worse.
   if (!before) return { ...verdict, times: Math.min(verdict.yesterday?.times ?? 0, critical), severity: "warning" };
   const times = Math.min(...known);
   const isCritical = times > critical && found.p95Us - found.usualUs >= thresholds.latency.criticalUs;
   return { ...verdict, times, severity: isCritical ? "critical" : "warning" };
 }
 
-/** More than 5 % of the requests take longer than the baseline and its noise explain. */
+/** More than 5 % of the requests are slower than the baseline plus its noise. */
 function slowAgainst(
   windows: readonly RouteCell[],
   baseline: RouteBaseline | null,
@@ -175,7 +175,7 @@ function slowAgainst(
   const spreadUs = Math.min(baseline.p95HighUs ?? usualUs, 3 * usualUs) - usualUs;
   const above = (times: number, floorUs: number): number =>
     Math.max(times * usualUs, usualUs + Math.max(floorUs, 3 * noiseUs), usualUs + 1.5 * spreadUs);
-  // Many times as slow counts from a few milliseconds on, twice as slow from more.
+  // A large factor counts from a few milliseconds on, a factor of two needs more.
   const limitUs = Math.min(above(warning, leastUs), above(critical, soonUs));
   const limit = bucketOf(fineLayout, limitUs * 1_000);
   const slow = ({ durations }: RouteCell): number => countAbove(durations, limit);
@@ -188,7 +188,7 @@ function countAbove({ lo, counts }: SparseHistogram, bucket: number): number {
   return counts.reduce((sum, count, index) => sum + (lo + index > bucket ? count : 0), 0);
 }
 
-/** Waiting for a worker shows as slowness. As slow as before is how it is, and on a busy host everything waits for a CPU. */
+/** Queueing counts only when the route also got slower, and not on a busy host, where everything waits for a CPU. */
 function judgeQueue(fact: SummaryRouteHealthFact, nowMs: number, noiseUs: number): QueueVerdict | null {
   if (fact.role === "client" || (fact.before === null && fact.yesterday === null)) return null;
   const usualUs = Math.max(0, ...[fact.before, fact.yesterday].map((baseline) => baseline?.meanUs ?? 0));
@@ -199,7 +199,7 @@ function judgeQueue(fact: SummaryRouteHealthFact, nowMs: number, noiseUs: number
     const meanUs = window.requests > 0 ? window.durationUs / window.requests : 0;
     return { queueUs, meanUs, part: meanUs > 0 ? queueUs / meanUs : 0 };
   };
-  // More time in the queue than in all: both were not measured of the same requests.
+  // More queue time than total time: the two were measured on different requests.
   const isBad = ({ queueUs, meanUs, part }: QueueVerdict): boolean =>
     queueUs >= leastUs && part > thresholds.queue.part && part <= 1 && meanUs >= thresholds.queue.times * usualUs;
   const found = evidence(windows, (window) => isBad(of(window)));

@@ -3,7 +3,7 @@ import { type JudgedRoute, judgeRoute } from "./judge-route.ts";
 
 const known = new WeakMap<SummaryFacts, ReadonlyMap<string, readonly JudgedRoute[]>>();
 
-/** Each route against its baselines, under the name of the service that its process was found by. Facts are shared among tools: judged once. */
+/** Judges each route under the name that its process was discovered by. Cached per facts object, which tools share. */
 export function judgeRoutes(facts: SummaryFacts): ReadonlyMap<string, readonly JudgedRoute[]> {
   const judged = known.get(facts) ?? judgeAll(facts);
   known.set(facts, judged);

@@ -8,7 +8,7 @@ export const sampleNowMs = Date.UTC(2026, 0, 2);
 export interface MadeWindow {
   requests?: number;
   errors?: number;
-  /** What nine of ten requests take, and every tenth. */
+  /** Duration of nine in ten requests, and of every tenth. */
   p50Us?: number;
   p95Us?: number;
   queueUs?: number;
@@ -49,7 +49,7 @@ export function baselineOf(more: Partial<RouteBaseline> = {}): RouteBaseline {
   };
 }
 
-/** Windows newest first. As it is when all is well: ten requests a second, as an hour ago and yesterday. */
+/** Windows newest first. Default: a healthy route with ten requests a second, as an hour ago and yesterday. */
 export function routeOf(
   service: string,
   windows: readonly MadeWindow[] = [{}, {}, {}, {}, {}, {}],
@@ -63,7 +63,7 @@ export function routeOf(
     protocol: "http",
     method: "GET",
     route: "/a",
-    // Over five minutes, of which only the last windows are there.
+    // The total covers five minutes; only the last windows are listed.
     requests: cells.reduce((sum, { requests }) => sum + 5 * requests, 0),
     errors: cells.reduce((sum, { errors }) => sum + errors, 0),
     p95Us: 50_000,

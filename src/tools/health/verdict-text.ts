@@ -1,4 +1,4 @@
-/** Verdicts of routes in words. */
+/** Text for the verdicts of routes. */
 
 import { routeText } from "../../model/route-text.ts";
 import { count, microseconds, ratioText, share } from "./figures.ts";
@@ -38,5 +38,5 @@ export function slowMessage(route: JudgedRoute): string {
 export function queueMessage(route: JudgedRoute): string {
   const { queueing } = route;
   if (queueing === null) return "";
-  return `${routeName(route)} requests wait ${microseconds(queueing.queueUs)} of ${microseconds(queueing.meanUs)} before it reads them: too few workers or not enough CPU`;
+  return `${routeName(route)} requests queue for ${microseconds(queueing.queueUs)} of ${microseconds(queueing.meanUs)}: too few workers or not enough CPU`;
 }

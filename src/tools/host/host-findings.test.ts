@@ -46,7 +46,7 @@ const cgroup = {
   oomKills: 0,
 };
 
-/** Facts, and what they must lead to: rule, severity, value, threshold. */
+/** Facts, and the expected finding: rule, severity, value, threshold. */
 const cases: [Partial<HostFacts>, [string, string, number, number][]][] = [
   [series({ cpuBusyRatio: metric(0.95) }), [["cpu-busy", "warning", 0.95, 0.9]]],
   [series({ cpuBusyRatio: metric(0.9) }), []],
@@ -80,7 +80,7 @@ const cases: [Partial<HostFacts>, [string, string, number, number][]][] = [
 ];
 
 describe("hostFindings()", () => {
-  it("finds nothing on a host at ease", () => {
+  it("finds nothing on an idle host", () => {
     expect(hostFindings(calm)).toEqual([]);
     expect(hostFindings(hostFactsOf("a", { mounts: [mount], disks: [disk], interfaces: [nic], cgroups: [cgroup] }))).toEqual([]);
   });
@@ -93,7 +93,7 @@ describe("hostFindings()", () => {
     for (const finding of findings) expect(finding.message).not.toMatch(/undefined|NaN|null/);
   });
 
-  it("puts the worst first and names what it is about", () => {
+  it("sorts findings worst first and names their subject", () => {
     const findings = hostFindings(
       hostFactsOf("a", {
         interfaces: [{ ...nic, rxDrops: 500 }],
@@ -102,7 +102,7 @@ describe("hostFindings()", () => {
       }),
     );
     expect(findings.map((finding) => [finding.severity, finding.subject, finding.message])).toEqual([
-      ["critical", "/api", "/api was throttled in 60% of its CPU periods: its CPU limit of 0.5 cores is too low for its load"],
+      ["critical", "/api", "/api was throttled in 60% of its CPU periods; its CPU limit of 0.5 cores is too low for its load"],
       ["warning", "/data", "/data is 91% full, 9.00 GiB left"],
       ["info", "eth0", "packets dropped on eth0: 500"],
     ]);

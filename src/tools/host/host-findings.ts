@@ -1,6 +1,6 @@
 /**
- * Deterministic rules over one host's facts: each finding has the value and the threshold. They check averages over the window where a
- * single sample would raise false alarms, and counts where one event matters.
+ * Deterministic rules over one host's facts; each finding carries the value and the threshold. Rules use averages over the window
+ * where a single sample would raise false alarms, and counts where one event matters.
  */
 
 import { formatBytes } from "../../base/units.ts";
@@ -14,7 +14,7 @@ interface Level {
   above: number;
 }
 
-/** Levels are ordered from the worst; the first that the value exceeds is the finding. */
+/** Levels are ordered worst first; the first one exceeded becomes the finding. */
 interface Check {
   rule: string;
   subject: string;
@@ -65,7 +65,7 @@ function cpuChecks({ series, latest }: HostFacts): Check[] {
       value: series.cpuBusyRatio.avg,
       unit: "ratio",
       levels: levels(0.9),
-      message: (value) => `CPUs were busy ${value} of the time: tasks wait for a core`,
+      message: (value) => `CPUs were busy ${value} of the time: tasks wait for a CPU`,
     },
     {
       rule: "cpu-steal",
@@ -81,7 +81,7 @@ function cpuChecks({ series, latest }: HostFacts): Check[] {
       value: series.cpuIowaitRatio.avg,
       unit: "ratio",
       levels: levels(0.2),
-      message: (value) => `CPUs idled ${value} of the time with IO outstanding: storage is too slow for its load`,
+      message: (value) => `CPUs were idle with IO outstanding ${value} of the time: storage is too slow for its load`,
     },
     {
       rule: "psi-cpu",
@@ -89,7 +89,7 @@ function cpuChecks({ series, latest }: HostFacts): Check[] {
       value: series.psiCpuSomeRatio.avg,
       unit: "ratio",
       levels: levels(0.5),
-      message: (value) => `some task waited for a CPU ${value} of the time (pressure stall information)`,
+      message: (value) => `at least one task waited for a CPU ${value} of the time (PSI)`,
     },
     {
       rule: "load-per-cpu",
@@ -105,7 +105,7 @@ function cpuChecks({ series, latest }: HostFacts): Check[] {
 function memoryChecks({ series, latest, totals, cgroups }: HostFacts): Check[] {
   const subject = "";
   const available = latest ? formatBytes(latest.memAvailableBytes) : "";
-  // A kill inside a control group is counted by the kernel for the host too; it is reported once, where it happened.
+  // The kernel counts an OOM kill in a control group for the host too; report it once, at the group.
   const killsInGroups = cgroups.reduce((sum, group) => sum + group.oomKills, 0);
   return [
     {
@@ -122,8 +122,7 @@ function memoryChecks({ series, latest, totals, cgroups }: HostFacts): Check[] {
       value: series.psiMemorySomeRatio.avg,
       unit: "ratio",
       levels: levels(0.1, 0.4),
-      message: (value) =>
-        `some task waited for memory ${value} of the time (pressure stall information): the host is reclaiming or swapping`,
+      message: (value) => `at least one task waited for memory ${value} of the time (PSI): the host is reclaiming or swapping`,
     },
     {
       rule: "psi-io",
@@ -131,7 +130,7 @@ function memoryChecks({ series, latest, totals, cgroups }: HostFacts): Check[] {
       value: series.psiIoSomeRatio.avg,
       unit: "ratio",
       levels: levels(0.3, 0.7),
-      message: (value) => `some task waited for IO ${value} of the time (pressure stall information)`,
+      message: (value) => `at least one task waited for IO ${value} of the time (PSI)`,
     },
     {
       rule: "oom-kill",
@@ -139,7 +138,7 @@ function memoryChecks({ series, latest, totals, cgroups }: HostFacts): Check[] {
       value: totals.oomKills - killsInGroups,
       unit: "count",
       levels: [{ severity: "critical", above: 0 }],
-      message: (value) => `the kernel killed processes for lack of memory: ${value}`,
+      message: (value) => `processes killed for lack of memory (OOM killer): ${value}`,
     },
   ];
 }
@@ -149,7 +148,7 @@ function networkChecks({ totals, interfaces }: HostFacts): Check[] {
     {
       rule: "tcp-retransmits",
       subject: "",
-      // A handful of segments on an idle host is noise.
+      // On an idle host a few segments are noise.
       value: totals.tcpRetransmits >= 10 ? totals.tcpRetransmitRatio : null,
       unit: "ratio",
       levels: levels(0.02, 0.1),
@@ -207,7 +206,7 @@ function mountChecks({ mounts }: HostFacts): Check[] {
         value: mount.inodesUsedRatio,
         unit: "ratio",
         levels: levels(0.9, 0.97),
-        message: (value) => `${mount.mount} has used ${value} of its inodes: creating files will fail although space is left`,
+        message: (value) => `${mount.mount} has used ${value} of its inodes: creating files will fail although there is free space`,
       },
     ]);
 }
@@ -251,7 +250,7 @@ function cgroupChecks({ cgroups }: HostFacts): Check[] {
       levels: levels(0.1, 0.5),
       message: (value) => {
         const limit = group.cpuLimitCores === null ? "" : ` of ${group.cpuLimitCores} cores`;
-        return `${group.cgroup} was throttled in ${value} of its CPU periods: its CPU limit${limit} is too low for its load`;
+        return `${group.cgroup} was throttled in ${value} of its CPU periods; its CPU limit${limit} is too low for its load`;
       },
     },
     {
@@ -272,7 +271,7 @@ function cgroupChecks({ cgroups }: HostFacts): Check[] {
       value: group.oomKills,
       unit: "count",
       levels: [{ severity: "critical", above: 0 }],
-      message: (value) => `the kernel killed processes of ${group.cgroup} at its memory limit: ${value}`,
+      message: (value) => `processes of ${group.cgroup} killed at its memory limit (OOM killer): ${value}`,
     },
   ]);
 }

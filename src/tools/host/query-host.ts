@@ -55,7 +55,7 @@ function reportOf(agent: AgentInfo, facts: HostFacts): HostReport {
   return { ...facts, hostname, health, lastContactAgoMs, findings: hostFindings(facts) };
 }
 
-/** By the larger of CPU and memory use now, so that a cut keeps the hosts that matter. */
+/** Sorts by the larger of current CPU and memory use, so that truncation keeps the busiest hosts. */
 async function busiestFirst(backend: ColonyBackend, agents: AgentInfo[], context: ToolCallContext): Promise<AgentInfo[]> {
   const now = await backend.hostsNow(context);
   const useOf = new Map(now.map((host) => [host.agentId, Math.max(host.cpuBusyRatio ?? 0, host.memUsedRatio ?? 0)]));

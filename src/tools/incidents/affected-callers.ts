@@ -1,4 +1,4 @@
-/** Who is affected when a service fails or slows down: a walk from callee to caller over what was observed. */
+/** Finds the services affected when one fails or slows down, by walking observed calls from callee to caller. */
 
 export interface ObservedCall {
   caller: string;
@@ -9,9 +9,9 @@ export interface ObservedCall {
 export interface AffectedCaller {
   service: string;
   distance: number;
-  /** From the caller to the service. */
+  /** Path from the caller to the service. */
   path: string[];
-  /** At most this share of its requests; null: it serves none that were seen. */
+  /** Upper bound of the share of its requests; null when it serves no observed requests. */
   share: number | null;
   /** Calls towards the service, or to the next one on the path. */
   requests: number;
@@ -20,8 +20,8 @@ export interface AffectedCaller {
 const callersMax = 50;
 
 /**
- * Breadth first, along the path with the largest share. A caller that makes one call or more for each of its requests is affected in all of them; how
- * calls and requests belong together is not known, so that shares are upper bounds.
+ * Breadth first, along the path with the largest share. Which calls belong to which requests is unknown, so shares are upper
+ * bounds: a caller with at least one call per request counts as affected in all of them.
  */
 export function affectedCallers(service: string, calls: readonly ObservedCall[], served: ReadonlyMap<string, number>): AffectedCaller[] {
   const found = new Map<string, AffectedCaller>();

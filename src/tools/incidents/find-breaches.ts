@@ -1,4 +1,4 @@
-/** Which entry services breach an objective: learnt per route from its baselines, or declared. */
+/** Finds entry services that breach an objective: one learnt per route from its baselines, or a declared one. */
 
 import type { Objective, RequestTotals, SymptomMeasure } from "../../model/incident.ts";
 import type { RouteCell } from "../../model/summary.ts";
@@ -23,18 +23,18 @@ export interface Breach {
   startedMs: number;
 }
 
-/** Half of the requests from services that serve requests themselves: then these are the entry. */
+/** Above this share of requests from services that serve requests themselves, those services are the entry instead. */
 const calledPart = 0.5;
 const cellMs = 10_000;
-/** Without windows to go by, two of them were bad. */
+/** Assumed duration when windows are not available: two bad windows. */
 const usualStartMs = 2 * cellMs;
-/** A process that ended longer ago is not what is wrong now. */
+/** Processes that ended longer ago are not a breach. */
 const exitMs = 10 * 60_000;
 const isDownRule = new Set(["down", "unhealthy", "no-requests"]);
 
 /**
- * Whether requests come from outside, or from callers that nothing is known of. A program that only calls is outside: it has no requests that could
- * suffer. `spanCallers` are callers by spans.
+ * Whether requests come from outside or from unknown callers. A program that only sends requests counts as outside: it serves
+ * none that could suffer. `spanCallers` are callers known from spans.
  */
 export function isEntry(facts: ServiceFacts, serving: ReadonlySet<string>, spanCallers: readonly string[] = []): boolean {
   const callers = facts.calledBy.filter(({ service }) => service !== facts.service && serving.has(service));
@@ -44,7 +44,7 @@ export function isEntry(facts: ServiceFacts, serving: ReadonlySet<string>, spanC
   return !spanCallers.some((caller) => caller !== facts.service && serving.has(caller));
 }
 
-/** Of one service, worst first. A declared objective replaces the learnt one of the same measure. */
+/** Breaches of one service, worst first. A declared objective replaces the learnt one for the same measure. */
 export function findBreaches(
   { summary, facts }: { summary: ServiceSummary; facts: ServiceFacts },
   objectives: readonly Objective[],
@@ -83,7 +83,7 @@ export function findBreaches(
 function failing(route: JudgedRoute, nowMs: number): Breach | null {
   const { errors, fact } = route;
   if (errors === null || errors.isChronic) return null;
-  // Repaired is less than what was alarming: a share that wanders around the threshold does not open and close.
+  // Hysteresis: the limit for closing is below the threshold for opening.
   const limit = Math.max(1.5 * (errors.usual ?? 0), errors.threshold / 2);
   return {
     service: "",
@@ -103,7 +103,7 @@ function slow(route: JudgedRoute, nowMs: number): Breach | null {
   const { slow: verdict, fact } = route;
   if (verdict === null || verdict.severity === "info") return null;
   const { before, yesterday } = verdict;
-  // Slower than yesterday but not than an hour ago is a trend, not an incident.
+  // Slower than yesterday but not than an hour ago: a trend, not an incident.
   if (before !== null && before.times < thresholds.latency.warning) return null;
   const usual = before?.p95Us ?? yesterday?.p95Us ?? null;
   if (usual === null) return null;
@@ -124,7 +124,7 @@ function slow(route: JudgedRoute, nowMs: number): Breach | null {
   };
 }
 
-/** Going back from now, the start of the bad windows; one better window does not end them. `cells` are newest first. */
+/** Start of the current run of bad windows; a single better window does not end the run. `cells` are newest first. */
 function startOf(cells: readonly RouteCell[], isBad: (cell: RouteCell) => boolean, nowMs: number): number {
   let [startMs, better] = [nowMs - usualStartMs, 0];
   for (const cell of cells) {
@@ -134,10 +134,10 @@ function startOf(cells: readonly RouteCell[], isBad: (cell: RouteCell) => boolea
   return startMs;
 }
 
-/** Beyond chance by this much opens an incident. */
+/** Standard deviations beyond the limit that open an incident. */
 const declaredSigmas = 3;
 
-/** `times`: requests of the last times, the shortest first. `objective.service` is as in the totals. */
+/** `times`: requests of the last time ranges, shortest first. `objective.service` is named as in the totals. */
 export function declaredBreaches(objective: Objective, times: readonly (readonly RequestTotals[])[], nowMs: number): Breach[] {
   const breaches: Breach[] = [];
   const measures = [

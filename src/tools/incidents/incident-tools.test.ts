@@ -15,7 +15,7 @@ const nowMs = Date.UTC(2026, 0, 5, 12);
 const context = { signal: new AbortController().signal };
 const tokensOf = (value: unknown): number => JSON.stringify(value).length / 4;
 
-/** Requests of which this share failed, and of which this share took 500 ms instead of 10. */
+/** Requests with these shares of failures and of durations of 500 ms instead of 10. */
 function servedOf(requests: number, failed: number, slow = 0) {
   const counts = new Array<number>(fineLayout.bucketCount).fill(0);
   counts[bucketOf(fineLayout, 10e6)] = requests * (1 - slow);
@@ -58,7 +58,7 @@ describe("coral_incidents", () => {
     incident: async (number) => (number === 7 ? incidentOf(7) : undefined),
   });
 
-  it("lists in at most 1,500 tokens, and says that there are more", async () => {
+  it("lists in at most 1,500 tokens, and notes that there are more", async () => {
     const answer = await listIncidents.call(backend, {}, context);
     expect(answer.incidents[0]).toMatchObject({ id: "inc-1", state: "open", durationMs: 600_000, service: "shop", confidence: 0.87 });
     expect(answer.completeness.notes).toMatchObject([{ kind: "limit" }]);
@@ -72,9 +72,9 @@ describe("coral_incidents", () => {
     expect(tokensOf(answer)).toBeLessThan(1_500);
   });
 
-  it("names what it cannot find", async () => {
+  it("fails for an unknown id", async () => {
     await expect(listIncidents.call(backend, { id: "inc-8" }, context)).rejects.toThrow('Cannot find incident "inc-8"');
-    await expect(listIncidents.call(backend, { id: "seven" }, context)).rejects.toThrow("coral incidents lists them");
+    await expect(listIncidents.call(backend, { id: "seven" }, context)).rejects.toThrow("no incident has this id; see coral incidents");
   });
 });
 
@@ -98,7 +98,7 @@ describe("coral_verify", () => {
     expect(compare(during, after, requests)).toBe(verdict);
   });
 
-  it("compares the time before, during and after, and is too early right after the fix", async () => {
+  it("compares the time before, during and after, and answers too-early right after the fix", async () => {
     const symptoms = incidentOf(1).symptoms.slice(0, 1);
     const backend = colonyOf({
       nowMs: () => nowMs,
@@ -116,7 +116,7 @@ describe("coral_verify", () => {
 });
 
 describe("answers of at most 1,500 tokens", () => {
-  it("of coral_verify: the worst indicators of an incident with the most there can be", async () => {
+  it("of coral_verify: the worst indicators of the largest possible incident", async () => {
     const backend = colonyOf({
       nowMs: () => nowMs,
       incident: async () => incidentOf(1),
@@ -124,7 +124,7 @@ describe("answers of at most 1,500 tokens", () => {
     });
     const answer = await verifyIncident.call(backend, { incident: "inc-1", fixed: "5m" }, context);
     expect(answer.symptoms).toHaveLength(8);
-    // Nineteen of the routes had no requests; that is worse news than the one which is resolved.
+    // Nineteen routes had no requests, which outweighs the one that is resolved.
     expect(answer).toMatchObject({ verdict: "too-early", completeness: { notes: [{ kind: "limit" }] } });
     expect(tokensOf(answer)).toBeLessThan(1_500);
   });
@@ -154,7 +154,7 @@ describe("answers of at most 1,500 tokens", () => {
     expect(tokensOf(answer)).toBeLessThan(1_500);
   });
 
-  it("of coral_slo: the first of many objectives, and says that there are more", async () => {
+  it("of coral_slo: the first of many objectives, and a note that there are more", async () => {
     const objective = { service: "checkout-service-of-the-northern-shops", route: "POST /api/v2/orders/{id}/items/{item}/prices" };
     const objectives = Array.from({ length: 60 }, () => ({
       ...objective,
@@ -205,13 +205,13 @@ describe("declared objectives", () => {
     expect(breaches(servedOf(200, 0.3))).toMatchObject([{ severity: "critical" }]);
   });
 
-  it("are kept by few bad requests, by few requests, and by other routes", () => {
+  it("are not breached by few bad requests, by few requests, or by other routes", () => {
     expect(breaches(servedOf(200, 0.015, 0.06))).toEqual([]);
     expect(breaches(servedOf(15, 1))).toEqual([]);
     expect(declaredBreaches({ ...objective, route: "GET /cart" }, [[totalsOf(0, servedOf(200, 1))]], nowMs)).toEqual([]);
   });
 
-  it("are set with p95, errors or both", async () => {
+  it("accept p95, errors or both", async () => {
     const backend = colonyOf({ setObjective: async (request) => ({ ...request, setBy: "me", setMs: nowMs }) });
     const input = { service: "shop", p95: "300ms", errors: "0.5%" };
     expect(await setObjective.call(backend, input, context)).toMatchObject({ p95Us: 300_000, errorRatio: 0.005, route: "" });

@@ -1,4 +1,4 @@
-/** Incidents as answers show them. */
+/** Converts stored incidents to the shape of answers. */
 
 import { CoralError } from "../../base/errors.ts";
 import { type Incident, type IncidentSymptom, incidentId, incidentNumber } from "../../model/incident.ts";
@@ -7,7 +7,7 @@ import type { ToolCallContext } from "../contract/define-tool.ts";
 import type { IncidentBrief, IncidentDetail } from "../schemas/incident.ts";
 
 const iso = (ms: number): string => new Date(ms).toISOString();
-/** Of a model's context, one answer takes at most 1,500 tokens. */
+/** Keeps one answer under 1,500 tokens of a model's context. */
 const shown = { symptoms: 4, evidence: 4, ruledOut: 2, changes: 3, timeline: 8, text: 120, brief: 90 };
 
 /** Throws `not-found`. */
@@ -15,7 +15,11 @@ export async function findIncident(backend: Pick<ColonyBackend, "incident">, tex
   const number = incidentNumber(text);
   const found = number === null ? undefined : await backend.incident(number, context);
   if (found) return found;
-  throw new CoralError({ code: "not-found", message: `Cannot find incident "${text}": coral incidents lists them`, details: { id: text } });
+  throw new CoralError({
+    code: "not-found",
+    message: `Cannot find incident "${text}": no incident has this id; see coral incidents`,
+    details: { id: text },
+  });
 }
 
 export function briefOf(incident: Incident, nowMs: number): IncidentBrief {
@@ -57,7 +61,7 @@ export function detailOf(incident: Incident, nowMs: number): IncidentDetail {
   };
 }
 
-/** The first ones and the last ones. */
+/** The first and the last entries of a long list. */
 function newestOf<T>(items: readonly T[], count: number): T[] {
   return items.length <= count ? [...items] : [...items.slice(0, 3), ...items.slice(3 - count)];
 }

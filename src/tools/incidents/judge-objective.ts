@@ -1,19 +1,19 @@
-/** Requests of a short time against a limit. */
+/** Compares the requests of a short time range with a limit. */
 
 import { bucketOf, fineLayout, mergeHistograms, percentileNs, type SparseHistogram } from "../../base/latency-histogram.ts";
 import type { IncidentSymptom, RequestTotals, SymptomMeasure } from "../../model/incident.ts";
 import { routeText } from "../../model/route-text.ts";
 
-/** Requests together. */
+/** Merged requests. */
 export interface Served {
   requests: number;
   errors: number;
   durations: SparseHistogram;
 }
 
-/** Fewer requests than this say nothing. */
+/** With fewer requests there is no verdict. */
 const leastRequests = 10;
-/** A p95 allows this share to be slower. */
+/** Share of requests that may exceed a p95. */
 const slowShare = 0.05;
 
 const noRequests: Served = { requests: 0, errors: 0, durations: { lo: 0, counts: [] } };
@@ -48,14 +48,14 @@ export function countSlower({ durations: { lo, counts } }: Served, limitUs: numb
   return counts.reduce((sum, count, index) => sum + (lo + index > limit ? count : 0), 0);
 }
 
-/** Beyond the limit by more than what chance makes of so few requests: `sigmas` standard deviations. */
+/** Whether the value exceeds the limit by more than `sigmas` standard deviations for this many requests. */
 export function isBeyond(served: Served, measure: SymptomMeasure, limit: number, sigmas: number): boolean {
   const [bad, share] = measure === "latency" ? [countSlower(served, limit), slowShare] : [served.errors, limit];
   const expected = served.requests * share;
   return bad > expected + sigmas * Math.sqrt(expected * (1 - share) + 0.25);
 }
 
-/** How a symptom is now, by the shortest of the times that has enough requests; null: too few in all of them. */
+/** Current value of a symptom, from the shortest range with enough requests; null: too few in all of them. */
 export function symptomNow(
   symptom: Pick<IncidentSymptom, "measure" | "limit" | "route">,
   times: readonly (readonly RequestTotals[])[],

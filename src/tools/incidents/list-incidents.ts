@@ -10,7 +10,7 @@ import { briefOf, detailOf, findIncident } from "./incident-view.ts";
 export const listIncidents = defineTool({
   name: "coral_incidents",
   title: "Incidents",
-  description: "List incidents, open first: who suffers, since when, the cause. With id: cause, chain, evidence, timeline, next step.",
+  description: "List incidents, open first: affected service, start, cause. With id: cause, chain, evidence, timeline, next step.",
   input: z.object({
     id: z.string().min(1).max(40).optional().describe("such as inc-7"),
     state: z.enum(incidentStates).optional(),

@@ -8,22 +8,22 @@ import { summarizeServices } from "../summary/summarize-services.ts";
 import { type Breach, findBreaches, isEntry } from "./find-breaches.ts";
 
 const dayMs = 86_400_000;
-/** As for verdicts, so that nothing is read twice. */
+/** The window of the health verdicts, whose cached facts are reused. */
 const periodMs = 300_000;
 const spanEdgesMs = 600_000;
 
 export interface Breaches {
   nowMs: number;
-  /** Of entry services, by learnt objectives, worst service first. */
+  /** Breaches of learnt objectives by entry services, worst service first. */
   breaches: Breach[];
   health: ReadonlyMap<string, SummaryHealth>;
-  /** Of the last quarter of an hour, newest first. */
+  /** Events of the last 15 minutes, newest first. */
   events: readonly SummaryEventFact[];
-  /** Whom each service with anything unusual calls. */
+  /** Callees of each service with anything unusual. */
   calls: readonly { service: string; callee: string }[];
 }
 
-/** By the facts and rules of `coral query summary`. */
+/** Uses the facts and rules of `coral query summary`. */
 export async function readBreaches(
   backend: Pick<ColonyBackend, "agents" | "deployments" | "summary" | "spanEdges">,
   objectives: readonly Objective[],

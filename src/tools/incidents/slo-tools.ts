@@ -15,7 +15,7 @@ const route = z.string().max(500).default("").describe("route such as GET /buy; 
 export const listObjectives = defineTool({
   name: "coral_slo",
   title: "Objectives",
-  description: "List declared service level objectives. Services without one are judged by what is usual for each route.",
+  description: "List declared service level objectives. Other services are judged against their own baselines, per route.",
   input: z.object({ limit: limitInput(20, 1_000) }),
   output: objectivesSchema,
   permission: "read",
@@ -29,16 +29,16 @@ export const listObjectives = defineTool({
 export const setObjective = defineTool({
   name: "coral_set_slo",
   title: "Set an objective",
-  description: "Declare a service level objective of a service or route. A breach opens an incident; it replaces what was learnt.",
+  description: "Declare a service level objective for a service or route. It replaces the learnt one; a breach opens an incident.",
   input: z.object({
     service,
     route,
-    p95: durationInput({ minMs: 0.01, maxMs: 3_600_000 }).optional().describe("95 % of requests take at most this long: 300ms"),
+    p95: durationInput({ minMs: 0.01, maxMs: 3_600_000 }).optional().describe("95% of requests must take at most this long: 300ms"),
     errors: z
       .string()
       .regex(/^\d+(?:\.\d+)?%$/, "write a percentage, such as 1% or 0.1%")
       .optional()
-      .describe("at most this share of requests fails: 1%"),
+      .describe("at most this share of requests may fail: 1%"),
   }),
   output: objectiveSchema,
   permission: "admin",
@@ -57,7 +57,7 @@ export const setObjective = defineTool({
 export const removeObjective = defineTool({
   name: "coral_remove_slo",
   title: "Remove an objective",
-  description: "Remove a declared service level objective; the service is judged by what is usual again.",
+  description: "Remove a declared service level objective; the service is judged against its baseline again.",
   input: z.object({ service, route }),
   output: z.object({ removed: z.number() }),
   permission: "admin",

@@ -14,18 +14,18 @@ import { countSlower, isBeyond, isOfRoute, measured, type Served, servedOf } fro
 
 type SymptomVerdict = Verification["symptoms"][number]["verdict"];
 
-/** Requests of the first seconds after a fix may still belong to the time before it. */
+/** Settling time: requests in the first seconds after a fix may have started before it. */
 const settleMs = 10_000;
 const usualMs = 60 * 60_000;
 const guardMs = 60_000;
-/** Fewer requests since the fix prove nothing. */
+/** Least requests since the fix for a verdict. */
 const leastRequests = 20;
 const leastAfterMs = 30_000;
-/** Better or worse by this many standard deviations is not chance. */
+/** Standard deviations that count as better or worse. */
 const sigmas = 3;
-/** One answer takes at most 1,500 tokens of a model's context. */
+/** Keeps one answer under 1,500 tokens of a model's context. */
 const symptomsShown = 8;
-/** A fix, if it is one of these. */
+/** Events that count as the fix. */
 const fixKinds = new Set(["deployment", "deployment-rolled-back", "service-restarted", "binary-updated"]);
 
 export const verifyIncident = defineTool({
@@ -77,7 +77,7 @@ export const verifyIncident = defineTool({
   },
 });
 
-/** The newest change of a service on the way to the cause; without one, the time since which nothing was bad. */
+/** Time of the newest change of a service on the path to the cause; without one, the end of the last bad window. */
 async function fixOf(backend: ColonyBackend, incident: Incident, context: ToolCallContext): Promise<{ atMs: number; by: string }> {
   const nowMs = backend.nowMs();
   const services = new Set([...incident.symptoms.map(({ service }) => service), ...(incident.cause?.chain ?? [])]);
@@ -118,10 +118,10 @@ function verified(symptom: IncidentSymptom, totals: readonly RequestTotals[], is
   return { service, route, measure, limit, before: amounts(before), during: amounts(during), after: amounts(after), verdict };
 }
 
-/** To four digits: more would be noise. */
+/** Rounds to four digits. */
 const rounded = (value: number | null): number | null => (value === null ? null : Number(value.toPrecision(4)));
 
-/** Down is over when it serves requests again, most of them well. */
+/** `down` is resolved when the service serves requests again and most succeed. */
 function downVerdict(after: Served, isPresent: boolean): SymptomVerdict {
   if (after.requests < leastRequests) return isPresent ? "too-early" : "unchanged";
   return after.errors < after.requests / 2 ? "resolved" : "unchanged";
@@ -135,7 +135,7 @@ interface Compared {
   after: Served;
 }
 
-/** Resolved: within the limit that closes incidents. Otherwise the share of bad requests after against during, beyond chance. */
+/** Resolved: within the limit that closes incidents. Else compares the share of bad requests after with that during, beyond chance. */
 export function verdictOf({ measure, limit, during, after }: Compared): SymptomVerdict {
   if (limit === null || after.requests < leastRequests) return "too-early";
   if (!isBeyond(after, measure, limit, 0)) return "resolved";
@@ -144,7 +144,7 @@ export function verdictOf({ measure, limit, during, after }: Compared): SymptomV
   const [shareDuring, shareAfter] = [bad(during) / during.requests, bad(after) / after.requests];
   const pooled = (bad(during) + bad(after)) / (during.requests + after.requests);
   const error = Math.sqrt(pooled * (1 - pooled) * (1 / during.requests + 1 / after.requests));
-  // All requests may be too slow before and after, and yet much less so.
+  // Every request may exceed the limit in both ranges while the durations still improved.
   const [slow, now] = [measured(during, measure, 1) ?? 0, measured(after, measure, 1) ?? 0];
   const isSaturated = measure === "latency" && error === 0;
   if (isSaturated) return now < slow / 1.3 ? "improved" : now > slow * 1.3 ? "worse" : "unchanged";
@@ -155,11 +155,11 @@ export function verdictOf({ measure, limit, during, after }: Compared): SymptomV
 function worstOf(verdicts: readonly SymptomVerdict[]): SymptomVerdict {
   const known = verdicts.filter((verdict) => verdict !== "too-early");
   const worst = verificationVerdicts.find((verdict) => verdict !== "too-early" && known.includes(verdict));
-  // What is resolved so far says nothing of what has no requests yet.
+  // Indicators without requests yet keep the verdict open.
   return worst === undefined || (worst === "resolved" && known.length < verdicts.length) ? "too-early" : worst;
 }
 
-/** What the diagnosis finds in the time after, compared with the time before the incident. */
+/** Diagnosis of the time after, compared with the time before the incident. */
 async function causeAfter(
   backend: ColonyBackend,
   incident: Incident,
@@ -173,7 +173,7 @@ async function causeAfter(
     const result = await diagnoseTool.call(backend, input, context);
     return result.verdict === "issue" ? result.summary : null;
   } catch (error) {
-    // The service may be unknown by now; the verdict does not depend on it.
+    // The service may be unknown by now; the verdict does not depend on the diagnosis.
     if (error instanceof CoralError && (error.code === "not-found" || error.code === "invalid")) return null;
     throw error;
   }

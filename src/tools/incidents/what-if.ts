@@ -17,9 +17,9 @@ const historyMs = 30 * 86_400_000;
 const eventsMax = 2_000;
 const rowsMax = 5_000;
 const tracesMax = 200;
-/** One answer takes at most 1,500 tokens of a model's context. */
+/** Keeps one answer under 1,500 tokens of a model's context. */
 const shown = { affected: 8, entryRoutes: 8, routes: 3, text: 60 };
-/** A caller that turned bad within this time of the failure suffered from it. */
+/** A caller that turned bad within this time of the failure counts as affected by it. */
 const sufferMs = 120_000;
 
 export const whatIf = defineTool({
@@ -80,7 +80,7 @@ export const whatIf = defineTool({
   },
 });
 
-/** To four digits: more would be noise. */
+/** Rounds to four digits. */
 const rounded = (value: number): number => Number(value.toPrecision(4));
 
 interface Observed {
@@ -89,12 +89,12 @@ interface Observed {
   /** Requests by service. */
   served: Map<string, number>;
   routes: { service: string; route: string; requests: number }[];
-  /** By service, routes whose traces reach the service; known from spans only. */
+  /** By service: routes whose traces reach the service. Known from spans only. */
   callingRoutes: Map<string, string[]>;
   hasSpans: boolean;
-  /** Earlier failures of the service, with those who suffered too. */
+  /** Earlier failures of the service, with the services affected then. */
   failures: { atMs: number; suffering: Set<string> }[];
-  /** Hosts whose requests are not seen. */
+  /** Hosts whose requests are not observed. */
   blindHosts: string[];
 }
 
@@ -140,7 +140,7 @@ async function observe(backend: ColonyBackend, service: string, sinceMs: number,
   };
 }
 
-/** Of services that hooks did not see. */
+/** Requests of services that hooks did not see. */
 async function spanRoutes(
   backend: ColonyBackend,
   { sinceMs, seen }: { sinceMs: number; seen: ReadonlySet<string> },
@@ -162,7 +162,7 @@ function summed(calls: readonly ObservedCall[], key: (call: ObservedCall) => str
   return [...sums.values()];
 }
 
-/** Nothing that serves requests calls it. */
+/** True when no service that serves requests calls it. */
 function isEntry(service: string, { calls, served }: Observed): boolean {
   if ((served.get(service) ?? 0) === 0) return false;
   const called = calls.filter(({ callee, caller }) => callee === service && caller !== service && (served.get(caller) ?? 0) > 0);
@@ -184,8 +184,8 @@ function fallbackOf(caller: string, failures: Observed["failures"]): string {
   const suffered = failures.filter(({ suffering }) => suffering.has(caller)).length;
   if (failures.length === 0) return "";
   const times = failures.length === 1 ? "the earlier failure" : `${failures.length} earlier failures`;
-  if (suffered === 0) return `stayed healthy in ${times}: it may have a fallback`;
-  return suffered === failures.length ? `suffered in ${times}` : `suffered in ${suffered} of ${times}`;
+  if (suffered === 0) return `stayed healthy in ${times}; may have a fallback`;
+  return suffered === failures.length ? `was affected in ${times}` : `was affected in ${suffered} of ${times}`;
 }
 
 function unknownOf(service: string, affected: readonly AffectedCaller[], seen: Observed): string[] {
@@ -200,7 +200,7 @@ function unknownOf(service: string, affected: readonly AffectedCaller[], seen: O
 
 function summaryOf(service: string, event: "down" | "slow", affected: readonly AffectedCaller[], entries: ReadonlySet<string>): string {
   const what = event === "down" ? `If ${service} is down` : `If ${service} is slow`;
-  if (affected.length === 0) return `${what}, no other service is affected as far as was seen.`;
+  if (affected.length === 0) return `${what}, no other observed service is affected.`;
   const [first] = [...affected]
     .filter((one) => entries.has(one.service) && one.share !== null)
     .sort((a, b) => (b.share ?? 0) - (a.share ?? 0));

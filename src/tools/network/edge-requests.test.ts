@@ -73,7 +73,7 @@ describe("coral_get_topology with requests", () => {
     });
   });
 
-  it("counts only what the selected agent saw", async () => {
+  it("counts only requests that the selected agent saw", async () => {
     const edgeRed = vi.fn<ColonyBackend["edgeRed"]>(async () => ({ windowMs: 1, edges: [] }));
     await call<Topology>("coral_get_topology", { agent: "web-2" }, { edgeRed });
     await call<Topology>("coral_get_topology", {}, { edgeRed });
@@ -83,7 +83,7 @@ describe("coral_get_topology with requests", () => {
     ]);
   });
 
-  it("adds up several addresses of one external name, with the percentiles of the busiest", async () => {
+  it("sums the addresses of one external name, with the percentiles of the busiest", async () => {
     const resolved = { name: "pay.example.com", method: "reverse_dns", provider: null, product: null };
     const edges = ["1.2.3.4", "1.2.3.5"].map((address) => {
       const edge = edgeOf("api", `external:${address}`, 443);

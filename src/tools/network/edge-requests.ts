@@ -1,4 +1,4 @@
-/** Requests by edge, for answers that are made of connections. */
+/** Adds requests to edges, for answers that are built from connections. */
 
 import type { EdgeFact, EdgeRedFact, EdgeRedFacts } from "../../model/edges.ts";
 import type { TopologyEdge } from "../schemas/network.ts";
@@ -6,7 +6,7 @@ import { ratio } from "../traffic/red-rows.ts";
 
 export type EdgeRequests = NonNullable<TopologyEdge["requests"]>;
 
-/** Finds the requests over the connections of an edge. */
+/** Looks up the requests of an edge. */
 export class EdgeRequestIndex {
   readonly #facts = new Map<string, EdgeRedFact>();
   readonly #windowMs: number;
@@ -21,7 +21,7 @@ export class EdgeRequestIndex {
     return fact && fits(edge.protocol, fact.protocol) ? fact : undefined;
   }
 
-  /** Whether hooks saw requests of an edge; spans may have some, too. */
+  /** Whether hooks saw requests of an edge. Spans may have some as well. */
   hasHooked(facts: readonly EdgeFact[]): boolean {
     return facts.some((fact) => {
       const found = this.#factOf(fact);
@@ -30,8 +30,8 @@ export class EdgeRequestIndex {
   }
 
   /**
-   * Sums over the facts of one drawn edge; null without requests. Each fact counts once: an external address with several
-   * edges brings its own requests. Percentiles do not add up: those of the fact with the most requests are used.
+   * Sums the facts of one displayed edge; null without requests. Each fact counts once: every address of an external name brings
+   * its own requests. Percentiles cannot be added; those of the fact with the most requests are used.
    */
   of(facts: readonly EdgeFact[]): EdgeRequests | null {
     const found = new Set(facts.flatMap((fact) => this.#factOf(fact) ?? []));

@@ -1,6 +1,6 @@
 import type { EdgeFact } from "../../model/edges.ts";
 
-/** The amounts of edges, as every answer about the network carries them. */
+/** Traffic figures of edges, shared by all answers about the network. */
 export interface EdgeTraffic {
   connections: number;
   openConnections: number;
@@ -17,7 +17,7 @@ export interface EdgeTraffic {
 
 type Amounts = Omit<EdgeFact, "class" | "confidence" | "evidence" | "protocol" | "serverPort" | "client" | "server" | "firstBuild">;
 
-/** Sums of edges, at least one. Rates are over `windowMs`, the time that the amounts cover. In one pass: a topology has tens of thousands. */
+/** Sums of edges, at least one. Rates are over `windowMs`, the time that the figures cover. One pass, because a topology can have tens of thousands of edges. */
 export function trafficOf(edges: readonly Amounts[], windowMs: number): EdgeTraffic {
   const sum = { connections: 0, open: 0, opened: 0, failures: 0, toServer: 0, toClient: 0, rtt: 0, timed: 0, retransmits: 0 };
   let isCounted = false;
@@ -58,7 +58,7 @@ export function trafficOf(edges: readonly Amounts[], windowMs: number): EdgeTraf
   };
 }
 
-/** Three digits are enough for a rate. */
+/** Rounds a rate to three digits. */
 function rounded(value: number): number {
   return Number.isFinite(value) ? Number(value.toPrecision(3)) : 0;
 }

@@ -1,6 +1,6 @@
 import type { EdgeEnd } from "../../model/edges.ts";
 
-/** What people call something outside: its product, else its host name, else its address. One product has many host names and addresses. */
+/** Display name of an external address: product, else host name, else the address. One product has many host names and addresses. */
 export function outsideName({ name, resolved }: EdgeEnd): string {
   if (!resolved) return name;
   const { provider, product } = resolved;
@@ -8,7 +8,7 @@ export function outsideName({ name, resolved }: EdgeEnd): string {
   return product.toLowerCase().startsWith(provider.toLowerCase()) ? product : `${provider} ${product}`;
 }
 
-/** Whether a person means this by `text`: an address, or part of a host name, provider or product. */
+/** Whether `text` matches: an address, or part of a host name, provider or product. */
 export function matchesOutside(end: EdgeEnd, text: string): boolean {
   const wanted = text.toLowerCase();
   if (end.name.toLowerCase() === wanted) return true;

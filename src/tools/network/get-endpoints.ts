@@ -23,7 +23,7 @@ const input = z.object({
 export const getIngress = defineTool({
   name: "coral_get_ingress",
   title: "Ingress endpoints",
-  description: "List who calls which service from outside: address, name, scope (public = from the internet), connections, rates.",
+  description: "List external callers of services: address, name, scope (public = from the internet), connections, rates.",
   input,
   output: endpointListSchema,
   permission: "read",
@@ -34,7 +34,8 @@ export const getIngress = defineTool({
 export const getEgress = defineTool({
   name: "coral_get_egress",
   title: "Egress endpoints",
-  description: "List which service calls which external address: port, name, provider, connections, rates, and the first build that did.",
+  description:
+    "List external addresses that services call: port, name, provider, connections, rates, and the first build that called them.",
   input,
   output: endpointListSchema,
   permission: "read",

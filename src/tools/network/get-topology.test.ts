@@ -17,7 +17,7 @@ async function call<T>(name: string, input: unknown, colony: Partial<ColonyBacke
 const messages = (answer: Answer<unknown>): string[] => answer.completeness.notes.map((note) => note.message);
 const sampled = "connections that open and close between two scans are not seen";
 
-/** An edge to or from something outside that has a name. */
+/** An edge to or from a named external address. */
 function named(edge: EdgeFact, name: string, more: Partial<ResolvedName> = {}): EdgeFact {
   const resolved = { name, method: "reverse_dns", provider: null, product: null, ...more };
   const outside = edge.class === "INGRESS" ? "client" : "server";
@@ -36,7 +36,7 @@ describe("coral_list_services", () => {
     serviceOf("forgotten", "ghost", 1),
   ];
 
-  it("joins what every agent has to one service, with the surest name and the worst health", async () => {
+  it("merges the instances of all agents into one service, with the most confident name and the worst health", async () => {
     const agents = async () => [agentOf("web-1"), agentOf("web-2", { health: "degraded" })];
     const answer = await call<ServiceList>("coral_list_services", {}, { services, agents });
     expect(answer).toMatchObject({ total: 4, managed: 1, discovered: 2, stale: 1 });
@@ -59,7 +59,7 @@ describe("coral_list_services", () => {
     expect(answer.completeness.notes).toMatchObject([{ kind: "agent-silent", agent: "web-2" }]);
   });
 
-  it("narrows by name, host, status, method, class and age, and cuts", async () => {
+  it("filters by name, host, status, method, class and age, and truncates", async () => {
     const list = async (input: object): Promise<string[]> =>
       (await call<ServiceList>("coral_list_services", input, { services })).services.map((service) => service.service);
     expect(await list({ match: "SSH" })).toEqual(["sshd"]);
@@ -75,7 +75,7 @@ describe("coral_list_services", () => {
     await expect(call("coral_list_services", { agent: "nobody" }, { services })).rejects.toThrow('Cannot find agent "nobody"');
   });
 
-  it("reads processes only when requested, and bounds them", async () => {
+  it("reads processes only on request, and bounds them", async () => {
     const process = { pid: 1, startedAt: null, exe: null, build: null, buildKind: null, commandLine: null, user: null, unit: null };
     const processes = Array.from({ length: 30 }, (_, pid) => ({
       ...process,
@@ -109,7 +109,7 @@ describe("coral_get_ingress and coral_get_egress", () => {
       edgeOf("coral", "external:198.51.100.1", 443),
     ]);
 
-  it("show one service and one address outside, the busiest first", async () => {
+  it("list pairs of service and external address, busiest first", async () => {
     const ingress = await call<EndpointList>("coral_get_ingress", {}, { edges });
     expect(ingress.endpoints).toMatchObject([
       {
@@ -137,7 +137,7 @@ describe("coral_get_ingress and coral_get_egress", () => {
     expect((await call<EndpointList>("coral_get_egress", { service: "coral" }, { edges })).total).toBe(3);
   });
 
-  it("pass the filters on, and note what is cut, skipped, unsettled and lost", async () => {
+  it("pass the filters on, and note truncated, skipped, unsettled and lost rows", async () => {
     const facts = { skippedConnections: 5, skippedAgentIds: ["web-2"], unsettledConnections: 2, cutEdges: 4 };
     const asked = vi.fn<ColonyBackend["edges"]>(async () => ({ ...(await edges()), ...facts }));
     const losses = vi.fn<ColonyBackend["losses"]>(async () => []);
@@ -174,7 +174,7 @@ describe("coral_get_external_dependencies", () => {
       edgeOf("external:1.2.3.4", "api", 80),
     ]);
 
-  it("groups many addresses of one product, with who calls it", async () => {
+  it("groups the addresses of one product, with its callers", async () => {
     const { dependencies } = await call<DependencyList>("coral_get_external_dependencies", {}, { edges });
     expect(dependencies.map((one) => [one.name, one.connections, one.addressCount])).toEqual([
       ["AWS S3", 40, 2],
@@ -216,7 +216,7 @@ describe("coral_get_topology", () => {
   const ask = (input: object): Promise<Answer<Topology>> => call<Topology>("coral_get_topology", input, { edges });
   const names = (answer: Topology): string[] => answer.nodes.map((node) => `${node.distance} ${node.relation} ${node.name}`);
 
-  it("shows every node and edge, and joins what is between the same ends", async () => {
+  it("shows every node and edge, and merges edges with the same ends", async () => {
     const answer = await ask({});
     expect(answer.totals).toEqual({ services: 4, ingressSources: 1, egressDestinations: 1, edges: 8 });
     expect(answer.matched).toEqual([]);
@@ -234,7 +234,7 @@ describe("coral_get_topology", () => {
     });
   });
 
-  it("answers what breaks if S3 goes down", async () => {
+  it("finds the transitive dependents of an external service", async () => {
     const answer = await ask({ service: "s3", direction: "dependents" });
     expect(answer.matched).toEqual(["external:AWS S3"]);
     expect(names(answer)).toEqual([
@@ -246,7 +246,7 @@ describe("coral_get_topology", () => {
     ]);
   });
 
-  it("walks dependencies, ends in cycles and keeps to its depth", async () => {
+  it("walks dependencies, stops at cycles and respects the depth", async () => {
     expect(names(await ask({ service: "worker", direction: "dependencies" }))).toEqual([
       "0 asked worker",
       "1 dependency api",
@@ -261,7 +261,7 @@ describe("coral_get_topology", () => {
     ]);
   });
 
-  it("does not walk through hosts and addresses outside: unknown programs behind them call and are called", async () => {
+  it("does not walk through hosts and external addresses, which stand for unknown programs", async () => {
     const unknown = async () =>
       networkOf([
         edgeOf("host:web-2", "postgres", 5432),
@@ -281,11 +281,11 @@ describe("coral_get_topology", () => {
       "1 dependency 10.9.9.9",
       "1 dependency postgres",
     ]);
-    // As the question itself it is a start.
+    // As the selected node it is a start of the walk.
     expect(names(await asked({ service: "10.9.9.9", direction: "dependencies" }))).toEqual(["0 asked 10.9.9.9", "1 dependency billing"]);
   });
 
-  it("does not call an attempt that was never answered a dependency", async () => {
+  it("does not count a connection attempt that always failed as a dependency", async () => {
     const failed = { connections: 0, openConnections: 0, opened: 0, failures: 12 };
     const dialled = async () =>
       networkOf([
@@ -299,7 +299,7 @@ describe("coral_get_topology", () => {
     expect(answer.edges.find(({ from }) => from === "service:dialer")).toMatchObject({ connections: 0, failures: 12 });
   });
 
-  it("finds services by part of a name, quiet ones by all of it, and nothing otherwise", async () => {
+  it("finds busy services by part of a name, idle ones by the full name", async () => {
     expect((await ask({ service: "front", depth: 1 })).matched).toEqual(["service:frontend"]);
     const services = async () => [serviceOf("web-1", "cron", null)];
     const quiet = await call<Topology>("coral_get_topology", { service: "Cron" }, { edges, services });
@@ -307,21 +307,21 @@ describe("coral_get_topology", () => {
     await expect(ask({ service: "nobody" })).rejects.toThrow('Cannot find "nobody" in the topology');
   });
 
-  it("keeps the nodes that matter when there are too many, and filters by class", async () => {
+  it("keeps the busiest nodes when there are too many, and filters by class", async () => {
     const answer = await ask({ limit: 2 });
     expect(answer.nodes.map((node) => node.name)).toEqual(["frontend", "api"]);
     expect(messages(answer)).toContain("2 of 7 nodes are shown; select one service, or raise limit");
     expect((await ask({ class: "EGRESS" })).edges).toMatchObject([{ from: "service:worker", to: "external:AWS S3" }]);
   });
 
-  it("counts rates over the time that the amounts cover", async () => {
+  it("computes rates over the time that the figures cover", async () => {
     const covered = async () =>
       networkOf([edgeOf("a", "b", 1, { opened: 30, bytesToServer: 500, bytesToClient: 500 })], { windowMs: 600_000 });
     const answer = await call<Topology>("coral_get_topology", {}, { edges: covered });
     expect(answer.edges[0]).toMatchObject({ connectionsPerMinute: 3, bytesPerMinute: 100 });
   });
 
-  it("notes agents that only scan, not those whose kernel reports every connection", async () => {
+  it("notes agents that scan for connections, not those with kernel events", async () => {
     const listens = { capabilities: [{ name: "connections", available: true, reason: "" }] };
     const notesWith = async (agents: ReturnType<typeof agentOf>[]): Promise<string[]> =>
       messages(await call<Topology>("coral_get_topology", {}, { agents: async () => agents, edges: async () => networkOf([]) }));
@@ -330,7 +330,7 @@ describe("coral_get_topology", () => {
     expect(note).toMatch(new RegExp(`^${sampled} on \\S+$`));
   });
 
-  it("cuts edges so that every class is shown", async () => {
+  it("truncates edges but keeps some of every class", async () => {
     const inside = Array.from({ length: 50 }, (_, index) => edgeOf(`a${index}`, `b${index}`, 80, { connections: 1_000 }));
     const outside = Array.from({ length: 2 }, (_, index) => edgeOf(`a${index}`, "c", 443, { class: "EGRESS", connections: 1 }));
     const answer = await call<Topology>("coral_get_topology", { edges: 10 }, { edges: async () => networkOf([...inside, ...outside]) });
@@ -342,7 +342,7 @@ describe("coral_get_topology", () => {
     expect(unasked.edges).toHaveLength(200);
   });
 
-  it("walks 5,000 services in a moment", async () => {
+  it("walks 5,000 services quickly", async () => {
     const many = Array.from({ length: 20_000 }, (_, index) => edgeOf(`s${index % 5_000}`, `s${(index * 7 + 1) % 5_000}`, 80));
     const cpuMs = startCpuClock();
     const answer = await call<Topology>("coral_get_topology", { limit: 10_000, edges: 20_000 }, { edges: async () => networkOf(many) });

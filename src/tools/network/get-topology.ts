@@ -16,21 +16,21 @@ import { joinSpanEdges, readSpanEdges, spanEdgeNotes, withSpanPercentiles } from
 import { compare, cutByClass, edgeOf, type Link, nodeOfFact, TopologyGraph } from "./topology-graph.ts";
 
 const edgesMax = 20_000;
-/** Half a kilobyte each: as much as an assistant may want to read at once. */
+/** Half a kilobyte each; bounds what one answer adds to a model's context. */
 const edgesShown = 200;
 
 export const getTopology = defineTool({
   name: "coral_get_topology",
   title: "Service topology",
   description:
-    "Show who calls whom: services, external callers and dependencies, with request rate, error share, p95, connections and confidence. With service: what it needs and what breaks if it goes down, transitively.",
+    "Show the service graph: services, external callers and dependencies, with request rate, error share, p95, connections and confidence. With service: its transitive dependencies and dependents.",
   input: z.object({
     ...networkInput,
     service: z.string().min(1).optional().describe("only around this service or external name, provider or address"),
     direction: z
       .enum(["dependencies", "dependents", "both"])
       .default("both")
-      .describe("dependencies: what it needs; dependents: what breaks with it"),
+      .describe("dependencies: what the service needs; dependents: what needs it"),
     depth: z.int().min(1).max(50).default(10).describe("maximum hops from the service"),
     class: connectionClassSchema.optional().describe("only these connections"),
     since: sinceInput("1h", { minMs: 60_000 }),
@@ -41,20 +41,20 @@ export const getTopology = defineTool({
   permission: "read",
   changes: false,
   handle: async (backend: ColonyBackend, input, context) => {
-    // The walk needs every edge, so the service is not part of the request. Without one the store counts and cuts, and only what is shown is read.
+    // A walk needs every edge, so the service is not part of the request. Without a service the store truncates, and only displayed edges are read.
     const { service, ...rest } = input;
     const page = { nodes: input.limit, edges: input.edges, ...(input.class === undefined ? {} : { class: input.class }) };
     const which = input.agent === undefined ? {} : { agentIds: await agentIdsOf(backend, input.agent, context) };
     const spans = await readSpanEdges(backend, { sinceMs: input.since, ...which }, context);
-    // The store cuts by connections only: where spans have edges too, all are read and cut here.
+    // The store ranks by connections only: with span edges, read all and truncate here.
     const isPage = service === undefined && spans.edges.length === 0;
     const { facts, agents, notes } = await readNetwork(backend, isPage ? { ...rest, page } : rest, context);
-    // Spans count only where no hook saw a request, so all requests that hooks saw are needed.
+    // Spans count only where hooks saw no request, which needs all requests from hooks.
     const joined =
       spans.edges.length === 0
         ? undefined
         : joinSpanEdges(facts.edges, await backend.edgeRed({ sinceMs: input.since, ...which }, context), spans);
-    /** After the edges: percentiles of those that are not shown would cost more than all the rest. */
+    /** Reads percentiles last, for displayed edges only: those of all edges would dominate the cost. */
     const indexRequests = async (links: readonly Link[]): Promise<EdgeRequestIndex> => {
       const shown = links.flatMap((link) => link.facts);
       const asked = { sinceMs: input.since, ...which };
@@ -98,7 +98,7 @@ export const getTopology = defineTool({
   },
 });
 
-/** The nearest first, then those with most connections. */
+/** Nearest first, then by connections. */
 function byNearness(graph: TopologyGraph, reached: ReturnType<TopologyGraph["walk"]> | undefined): string[] {
   const weights = graph.weights();
   return [...(reached?.keys() ?? graph.nodes.keys())].sort(
@@ -117,7 +117,7 @@ interface PageContext {
   requestIndex: EdgeRequestIndex;
 }
 
-/** The answer about everything, of which the store chose what is shown. */
+/** The graph without a selected service, as truncated by the store. */
 function pageOf(
   { nodes, totals }: EdgePageFacts,
   links: readonly Link[],
@@ -149,7 +149,7 @@ async function agentIdsOf(backend: ColonyBackend, text: string, context: ToolCal
   return matchAgents(activeAgents(await backend.agents(context)), text).map((agent) => agent.agentId);
 }
 
-/** A service by its name, else something outside, else services whose names hold the text. */
+/** A service by exact name, else an external node, else services whose names contain the text. */
 async function matchNodes(graph: TopologyGraph, text: string, backend: ColonyBackend, context: { signal: AbortSignal }): Promise<string[]> {
   const wanted = text.toLowerCase();
   const nodes = [...graph.nodes.values()];
@@ -159,7 +159,7 @@ async function matchNodes(graph: TopologyGraph, text: string, backend: ColonyBac
   const partly = nodes.filter((node) => node.kind === "service" && node.name.toLowerCase().includes(wanted));
   if (outside.length + partly.length > 0) return [...outside, ...partly].map((node) => node.id);
   const known = await backend.services({ processes: false }, context);
-  // A service without any calls is a valid answer.
+  // A service without any calls is a valid selection.
   const quiet = known.find((place) => place.service.toLowerCase() === wanted);
   if (quiet) return [graph.addService(quiet.service, quiet.agentId)];
   throw new CoralError({

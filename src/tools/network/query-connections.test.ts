@@ -4,7 +4,7 @@ import type { ConnectionList } from "../schemas/traffic.ts";
 import { call, messages } from "../traffic/traffic-tools.fixture.ts";
 
 describe("coral_query_connections", () => {
-  it("passes the filters on and says what was cut", async () => {
+  it("passes the filters on and notes truncation", async () => {
     const connections = vi.fn<ColonyBackend["connections"]>(async () => ({
       total: 2,
       unattributed: 6,

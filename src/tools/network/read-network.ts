@@ -8,16 +8,16 @@ import { missingNotes } from "../contract/missing-data.ts";
 import type { AgentInfo } from "../schemas/agent.ts";
 import type { CompletenessNote } from "../schemas/completeness.ts";
 
-/** Signals whose losses make answers about the network incomplete. */
+/** Signals whose losses make network answers incomplete. */
 const networkSignals: string[] = ["connection", "service_instance"];
 
-/** Edges are read from totals, which are kept longer than connections. */
+/** Edges come from totals, which are retained longer than connections. */
 export const networkKept = ["edge_totals"];
 
-/** Coral's own processes are a service of this name. */
+/** Service name of Coral's own processes. */
 const ownService = "coral";
 
-/** Fields that every tool about the network takes. */
+/** Input fields of every network tool. */
 export const networkInput = {
   service: serviceInput(),
   agent: agentInput(),
@@ -26,7 +26,7 @@ export const networkInput = {
 
 export interface NetworkRead {
   facts: NetworkFacts;
-  /** All active agents, whichever were selected. */
+  /** All active agents, selected or not. */
   agents: AgentInfo[];
   notes: CompletenessNote[];
 }
@@ -36,11 +36,11 @@ interface NetworkAsked {
   agent?: string | undefined;
   coral: boolean;
   since: number;
-  /** Only the most important edges; without Coral's own unless they are wanted. */
+  /** Only the busiest edges, without Coral's own unless requested. */
   page?: Omit<EdgePageRequest, "without">;
 }
 
-/** The requested edges, without Coral's own unless requested, and what is missing. */
+/** The requested edges, without Coral's own unless requested, and the notes on gaps. */
 export async function readNetwork(backend: ColonyBackend, asked: NetworkAsked, context: ToolCallContext): Promise<NetworkRead> {
   const { agents, chosen, which } = await chooseAgents(backend, asked.agent, context);
   const isOwnWanted = asked.coral || asked.service === ownService;
@@ -62,7 +62,7 @@ export async function readNetwork(backend: ColonyBackend, asked: NetworkAsked, c
 
 const isOwn = ({ client, server }: EdgeFact): boolean => [client, server].some((end) => end.kind === "service" && end.name === ownService);
 
-/** What an answer about connections could not see. */
+/** Notes on what an answer about connections lacks. */
 function networkNotes(facts: NetworkFacts, agents: AgentInfo[]): CompletenessNote[] {
   const notes: CompletenessNote[] = [];
   if (agents.length === 0) {
@@ -87,7 +87,7 @@ function networkNotes(facts: NetworkFacts, agents: AgentInfo[]): CompletenessNot
     notes.push({
       kind: "sampled",
       rows: facts.unsettledConnections,
-      message: `${facts.unsettledConnections} connections are new: their other end may still report and make them internal`,
+      message: `${facts.unsettledConnections} connections are new: the other end may still report, which would make them internal`,
     });
   }
   if (facts.cutEdges > 0) notes.push({ kind: "limit", message: `${facts.cutEdges} edges with the fewest connections are excluded` });

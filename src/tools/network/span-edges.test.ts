@@ -40,7 +40,7 @@ const ask = async (backend: Partial<ColonyBackend>, input: object = {}): Promise
 const spansOf = (...edges: SpanEdgeFact[]) => ({ spanEdges: async () => ({ edges, windowMs: 100_000 }) });
 
 describe("coral_get_topology with spans", () => {
-  it("has an edge that only spans know, with their rate", async () => {
+  it("adds an edge known only from spans, with its rate", async () => {
     const { edges, nodes } = await ask(spansOf(call("web", "api", 200)));
     expect(nodes.map(({ id }) => id)).toEqual(["service:api", "service:web"]);
     expect(edges).toMatchObject([
@@ -56,7 +56,7 @@ describe("coral_get_topology with spans", () => {
     ]);
   });
 
-  it("counts a request that hooks and spans saw once: as the hooks did", async () => {
+  it("counts a request that hooks and spans saw once, as hooks measured it", async () => {
     const { edges } = await ask({
       ...spansOf(call("web", "api", 200)),
       edges: async () => networkOf([edgeOf("web", "api", 8_080)]),
@@ -67,7 +67,7 @@ describe("coral_get_topology with spans", () => {
     ]);
   });
 
-  it("gives the rate of spans to the connection that they use, where no hook saw a request", async () => {
+  it("adds the rate from spans to the matching connection, where hooks saw no request", async () => {
     const { edges } = await ask({
       ...spansOf(call("web", "api", 200)),
       edges: async () =>
@@ -80,7 +80,7 @@ describe("coral_get_topology with spans", () => {
     ]);
   });
 
-  it("distinguishes a call in the other direction, and walks over edges from spans", async () => {
+  it("distinguishes directions, and walks over edges from spans", async () => {
     const spans = spansOf(call("web", "api", 4), call("api", "web", 8), call("api", "db", 1));
     const { edges } = await ask({ ...spans, edges: async () => networkOf([edgeOf("web", "api", 80)]) });
     expect(edges).toHaveLength(3);
@@ -92,7 +92,7 @@ describe("coral_get_topology with spans", () => {
     ]);
   });
 
-  it("resolves a service that has another name in its spans, also by that name", async () => {
+  it("resolves a service by the name in its spans", async () => {
     const resource = JSON.stringify({ "process.pid": 100, "process.executable.path": "/usr/bin/node" });
     const backend: Partial<ColonyBackend> = {
       ...spansOf(call("web", "shop-api", 200)),
@@ -109,7 +109,7 @@ describe("coral_get_topology with spans", () => {
     expect(both.edges).toMatchObject([{ evidence: ["both-ends", "spans"], requests: { count: 240, perSecond: 2.4, errorRatio: 0.25 } }]);
   });
 
-  it("works without spans that cannot be read, with a note", async () => {
+  it("works without spans when they cannot be read, and notes it", async () => {
     const answer = await ask({
       edges: async () => networkOf([edgeOf("web", "api", 80)]),
       spanEdges: () => Promise.reject(new Error("out of memory")),

@@ -1,4 +1,4 @@
-/** Edges from spans beside those from connections: the same call is there once, however many ways it was seen. */
+/** Merges edges from spans with edges from connections: a call counts once, however it was observed. */
 
 import { CoralError } from "../../base/errors.ts";
 import type { EdgeFact, EdgeRedFact, EdgeRedFacts, EdgesRequest, SpanEdgeFact, SpanEdgeFacts } from "../../model/edges.ts";
@@ -7,25 +7,25 @@ import type { ToolCallContext } from "../contract/define-tool.ts";
 import type { CompletenessNote } from "../schemas/completeness.ts";
 import { serviceAliases } from "../services/service-aliases.ts";
 
-/** Both programs report it, in spans that agree. */
+/** Confidence of an edge that both programs report in matching spans. */
 const spanConfidence = 0.95;
 
 export interface NamedSpanEdges extends SpanEdgeFacts {
-  /** From names in spans to those in the registry, where the same process has two. */
+  /** Registry name by span name, where a process has both. */
   aliases: ReadonlyMap<string, string>;
-  /** From a pair of names, as `pairKey` has it, to the names in spans. */
+  /** Span names by `pairKey` of the registry names. */
   originals: ReadonlyMap<string, { client: string; server: string }>;
-  /** Why spans could not be looked at; empty when they were. */
+  /** Why spans could not be read; empty when they were. */
   problem: string;
 }
 
-/** Edges from spans, by the names that the registry has. Without percentiles: see `spanPercentiles`. */
+/** Edges from spans, under registry names. Without percentiles: see `spanPercentiles`. */
 export async function readSpanEdges(backend: ColonyBackend, request: EdgesRequest, context: ToolCallContext): Promise<NamedSpanEdges> {
   try {
     return await namedEdges(backend, request, context);
   } catch (error) {
     context.signal.throwIfAborted();
-    // Connections make most of a topology, so missing memory or span files must not fail it. A note reports the problem.
+    // Most of a topology comes from connections: when spans cannot be read, note it instead of failing.
     return { edges: [], windowMs: request.sinceMs, aliases: new Map(), originals: new Map(), problem: CoralError.from(error).message };
   }
 }
@@ -39,10 +39,10 @@ async function namedEdges(backend: ColonyBackend, request: EdgesRequest, context
   return { ...facts, aliases, originals, problem: "", edges: aliases.size === 0 ? facts.edges : renamed(facts.edges, aliases, originals) };
 }
 
-/** Upper bound of pairs whose percentiles are read at once. */
+/** Maximum number of pairs per percentile query. */
 const maxPairs = 2_000;
 
-/** Adds percentiles to requests that only spans counted, on the given edges. */
+/** Adds percentiles to given edges whose requests come from spans. */
 export async function withSpanPercentiles(
   backend: ColonyBackend,
   { requests, spans, shown }: { requests: EdgeRedFacts; spans: NamedSpanEdges; shown: readonly EdgeFact[] },
@@ -69,7 +69,7 @@ export async function withSpanPercentiles(
   };
 }
 
-/** Two names of one service become one edge; what it calls under another name of its own is none. Percentiles are those of the busier one. */
+/** Merges edges of a service with two names, and drops calls between its own names. Percentiles are those of the busier edge. */
 function renamed(
   edges: readonly SpanEdgeFact[],
   aliases: ReadonlyMap<string, string>,
@@ -97,8 +97,8 @@ function renamed(
 }
 
 /**
- * Two services that spans and connections both know have one edge, with the evidence of both; what hooks counted on it stays, and spans tell the
- * rate only where no hook saw a request. Two that only spans know get an edge of their own, without a port.
+ * Services known to both spans and connections get one edge with the evidence of both; counts from hooks win, and spans give
+ * the rate only where hooks saw no request. Services known only from spans get an edge without a port.
  */
 export function joinSpanEdges(
   edges: readonly EdgeFact[],
@@ -123,7 +123,7 @@ export function joinSpanEdges(
   for (const call of spans.edges) {
     const key = pairKey(call.client, call.server);
     const places = known.get(key) ?? [];
-    // A span does not carry the port: the busiest connection between the two provides it.
+    // Spans carry no port: use that of the busiest connection between the two.
     const [place] = places.toSorted((a, b) => (joined[b]?.connections ?? 0) - (joined[a]?.connections ?? 0));
     const edge = place === undefined ? undefined : joined[place];
     if (place === undefined || edge === undefined) joined.push(edgeOf(call));

@@ -1,4 +1,4 @@
-/** The graph of who calls whom, and walks over it. */
+/** Builds the service graph and walks it. */
 
 import type { EdgeEnd, EdgeFact, TopologyNodeFact } from "../../model/edges.ts";
 import type { AgentInfo } from "../schemas/agent.ts";
@@ -18,7 +18,7 @@ export interface Reached {
 interface Node extends Omit<TopologyNode, "distance" | "relation" | "agents" | "agentCount" | "addresses"> {
   agentIds: string[];
   addresses: string[];
-  /** Every end that became this node; what a person may mean by it is matched against them. */
+  /** All endpoints merged into this node; user input is matched against them. */
   ends: EdgeEnd[];
 }
 
@@ -30,13 +30,13 @@ export interface Link {
 
 const addressesMax = 5;
 const agentsMax = 5;
-/** Ends kept per node for matching; a node outside can have thousands of addresses. */
+/** Endpoints kept per node for matching; an external node can have thousands of addresses. */
 const endsMax = 200;
 
 export class TopologyGraph {
   readonly nodes = new Map<string, Node>();
   readonly #links = new Map<string, Link>();
-  /** Facts share their ends, so most are known already. */
+  /** Cached by identity: facts share endpoint objects. */
   readonly #ids = new Map<EdgeEnd, string>();
   readonly #calls = new Map<string, Link[]>();
   readonly #calledBy = new Map<string, Link[]>();
@@ -58,15 +58,15 @@ export class TopologyGraph {
     }
   }
 
-  /** A service without edges; returns its id. */
+  /** Adds a service without edges; returns its id. */
   addService(name: string, agentId: string): string {
     return this.#nodeOf({ kind: "service", name, addresses: [], agentIds: [agentId], resolved: null });
   }
 
   /**
-   * Everything within `depth` hops of the starts, each by its shortest way. Cycles end where they meet what was reached before. Hosts and what is
-   * outside stand for unknown programs: one that calls through them did not call what they call, so the walk ends there. An attempt that was
-   * never answered is no dependency; next to a start it is shown as an attempt.
+   * All nodes within `depth` hops of the starts, each by its shortest path. The walk stops at hosts and external nodes: they stand
+   * for unknown programs, so calls into and out of them are not one path. A connection attempt that always failed is not a
+   * dependency; next to a start it is shown as an attempt.
    */
   walk(starts: readonly string[], direction: Direction, depth: number): Map<string, Reached> {
     const reached = new Map<string, Reached>(starts.map((id) => [id, { distance: 0, relation: "asked" }]));
@@ -107,7 +107,7 @@ export class TopologyGraph {
     for (const id of attempts) if (!reached.has(id)) reached.set(id, { distance: 1, relation: "attempt" });
   }
 
-  /** Links between nodes that are kept, most connections first. */
+  /** Edges between kept nodes, most connections first. */
   linksAmong(kept: ReadonlySet<string>): Link[] {
     const ranked: { link: Link; connections: number }[] = [];
     for (const link of this.#links.values()) {
@@ -117,7 +117,7 @@ export class TopologyGraph {
     return ranked.map(({ link }) => link);
   }
 
-  /** Nodes outside that call, and that are called, among those given. */
+  /** Counts external callers and external callees among the given nodes. */
   countOutside(ids: readonly string[]): { ingressSources: number; egressDestinations: number } {
     const outside = ids.filter((id) => this.nodes.get(id)?.kind === "external");
     return {
@@ -126,7 +126,7 @@ export class TopologyGraph {
     };
   }
 
-  /** How many connections touch each node: what a cut keeps. */
+  /** Connections per node, the rank for truncation. */
   weights(): Map<string, number> {
     const weights = new Map<string, number>();
     for (const link of this.#links.values()) {
@@ -181,7 +181,7 @@ export function nodeOfFact(node: TopologyNodeFact, agents: ReadonlyMap<string, A
   };
 }
 
-/** By code unit: a graph has many names, and the rules of a language cost ten times as much. */
+/** Compares by code unit: locale-aware comparison costs ten times as much on large graphs. */
 export function compare(a: string, b: string): number {
   return a < b ? -1 : a > b ? 1 : 0;
 }
@@ -212,7 +212,7 @@ export function edgeOf({ from, to, facts }: Link, windowMs: number, requestIndex
   ];
 }
 
-/** At most `limit`, in the same order, shared among the classes: internal edges must not crowd out external ones. */
+/** At most `limit` edges in the same order, shared among classes so that internal edges do not crowd out external ones. */
 export function cutByClass(links: readonly Link[], max: number): Link[] {
   if (links.length <= max) return [...links];
   const counts = new Map<string, number>();
@@ -233,7 +233,7 @@ export function cutByClass(links: readonly Link[], max: number): Link[] {
   });
 }
 
-/** Edges of spans have no connections; they are calls nevertheless. */
+/** Edges from spans have no connections but count as calls. */
 function isEstablished({ facts }: Link): boolean {
   return facts.some(({ connections, failures }) => connections > 0 || failures === 0);
 }

@@ -5,7 +5,7 @@ import type { ProfileFunction, ProfileNode } from "../schemas/profile.ts";
 
 export type FunctionOrder = "self" | "total" | "change";
 
-/** A path below this share of all samples has no line of its own. */
+/** Call paths below this share of all samples get no line. */
 const leastShare = 0.005;
 const maxDepth = 96;
 
@@ -30,7 +30,7 @@ export function functionsOf(facts: ProfileFacts, hasBaseline: boolean, order: Fu
     const seen = new Set<string>();
     for (const frame of stack.frames) {
       const key = keyOf(frame);
-      // Recursion counts once.
+      // A recursive function counts once per stack.
       if (seen.has(key)) continue;
       seen.add(key);
       add(sumsOf(sums, key, frame).total, stack);
@@ -75,7 +75,7 @@ interface Branch extends Counts {
   children: Map<string, Branch>;
 }
 
-/** Call paths, outermost first; those with few samples are left out, at most `limit` lines. */
+/** Call paths, outermost first; at most `limit` lines, without those that have few samples. */
 export function treeOf(facts: ProfileFacts, hasBaseline: boolean, limit: number): ProfileNode[] {
   const root = branchOf(["", "", "unknown"]);
   for (const stack of facts.stacks) {
@@ -105,12 +105,12 @@ export function treeOf(facts: ProfileFacts, hasBaseline: boolean, limit: number)
   return nodes;
 }
 
-/** In the form that flame graph tools read: `main;handle;parse 12`. */
+/** Folded stacks, the input of flame graph tools: `main;handle;parse 12`. */
 export function foldedStacks(facts: ProfileFacts): { frames: string[]; samples: number }[] {
   return facts.stacks.flatMap(({ frames, samples }) => (samples === 0 ? [] : [{ frames: frames.map(([name]) => name), samples }]));
 }
 
-/** Shares of samples with a whole stack, and of frames with a name. */
+/** Shares of samples with a complete stack, and of frames with a name. */
 export function qualityOf(facts: ProfileFacts): { whole: number; named: number } {
   let [whole, frames, named] = [0, 0, 0];
   for (const stack of facts.stacks) {

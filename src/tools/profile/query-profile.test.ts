@@ -39,7 +39,7 @@ const stacks: [string, number, number][] = [
 ];
 
 describe("coral_profile_functions", () => {
-  it("gives each function its own share and that of all it calls, recursion once", async () => {
+  it("gives each function its self and total share, counting recursion once", async () => {
     const answer = await ask({}, factsOf(stacks));
     expect(answer.functions.map(({ name, self, total }) => [name, self, total])).toEqual([
       ["hash", 0.7, 0.7],
@@ -61,7 +61,7 @@ describe("coral_profile_functions", () => {
     expect(messages(answer)).toEqual([]);
   });
 
-  it("compares with a baseline, and tells chance from change", async () => {
+  it("compares with a baseline, and separates change from chance", async () => {
     const answer = await ask({ baseline: "1d" }, factsOf([...stacks, ["main;other", 3, 1]]));
     expect(answer.functions.map(({ name, significant }) => [name, significant])).toEqual([
       ["render", true],
@@ -75,7 +75,7 @@ describe("coral_profile_functions", () => {
     expect(answer.functions[1]?.before?.total).toBeCloseTo(0.2, 2);
   });
 
-  it("shows call paths, most CPU first, and every stack when asked", async () => {
+  it("shows call paths, most CPU first, and every stack on request", async () => {
     const answer = await ask({ tree: true, stacks: true, baseline: "1h" }, factsOf(stacks));
     expect(answer.tree.map(({ depth, name, total }) => `${depth} ${name} ${total}`)).toEqual([
       "0 main 1",
@@ -89,7 +89,7 @@ describe("coral_profile_functions", () => {
     expect(answer.stacks[0]).toEqual({ frames: ["main", "serve", "hash"], samples: 600 });
   });
 
-  it("says what it could not see", async () => {
+  it("notes what it could not see", async () => {
     const facts = factsOf([["api+0x10;[jit]", 10]], { losses: [{ loss: "ring-full", count: 7 }] });
     const answer = await ask(
       { baseline: "1h" },
@@ -97,14 +97,14 @@ describe("coral_profile_functions", () => {
     );
     expect(messages(answer)).toEqual([
       "7 samples of these hosts dropped: the ring buffer was full",
-      "only 10 samples: shares are coarse; look at a longer time with since",
-      "no samples in the baseline: changes are not known",
-      "100% of the samples have a stack that ends early: their outer callers are missing",
-      "100% of the frames have no name: the program is stripped, or makes code at run time",
+      "only 10 samples: shares are coarse; widen since",
+      "no samples in the baseline: changes are unknown",
+      "100% of the samples have a truncated stack: outer callers are missing",
+      "100% of the frames have no name: the program is stripped, or generates code at run time",
     ]);
   });
 
-  it("refuses a service that does not exist", async () => {
+  it("rejects an unknown service", async () => {
     await expect(ask({}, factsOf([]))).rejects.toMatchObject({ code: "not-found" });
   });
 });

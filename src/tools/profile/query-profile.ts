@@ -14,10 +14,10 @@ import { findService } from "../services/find-service.ts";
 import { foldedStacks, functionsOf, qualityOf, treeOf } from "./profile-functions.ts";
 
 const dayMs = 86_400_000;
-/** Below this, shares are coarse: one sample in fifty is 2 points. */
+/** With fewer samples shares are coarse: one in fifty is 2 percentage points. */
 const fewSamples = 50;
 const maxTreeLines = 2_000;
-/** Below these shares the answer says what it lacks. */
+/** Below these shares of complete stacks and named frames the answer carries a note. */
 const wholeEnough = 0.9;
 const namedEnough = 0.8;
 
@@ -25,15 +25,15 @@ export const profileFunctions = defineTool({
   name: "coral_profile_functions",
   title: "CPU profile",
   description:
-    "Show which functions of a service take the CPU time, from samples that were taken all along: share by function, or call tree. With baseline, what changed against an earlier time.",
+    "Show which functions of a service use the CPU, from continuous sampling: share by function, or call tree. With baseline: what changed since an earlier time.",
   input: z.object({
-    service: z.string().min(1).describe("the service, or the name of a process that is none"),
+    service: z.string().min(1).describe("a service, or a process name"),
     since: sinceInput("10m", { maxMs: 7 * dayMs }),
     baseline: durationInput({ minMs: 10_000, maxMs: 7 * dayMs })
       .optional()
       .describe("compare with the same length of time that ended this long ago: 10m, 1d"),
-    tree: z.boolean().default(false).describe("also the call tree"),
-    stacks: z.boolean().default(false).describe("also every stack with its samples"),
+    tree: z.boolean().default(false).describe("include the call tree"),
+    stacks: z.boolean().default(false).describe("include every stack with its samples"),
     thread: z.string().min(1).max(64).optional().describe("only threads of this name"),
     sort: z.enum(["self", "total", "change"]).optional().describe("order of functions; default: self, or change with a baseline"),
     agent: agentInput(),
@@ -79,7 +79,7 @@ export const profileFunctions = defineTool({
   },
 });
 
-/** A name without samples may be written otherwise. */
+/** No samples: the name may differ in case, or be part of one. */
 async function readProfile(
   backend: ColonyBackend,
   request: ProfileRequest,
@@ -117,19 +117,17 @@ function profileNotes(
       ...notes,
       { kind: "no-data", message: "no CPU samples in this time: the service was idle, or no agent with CPU profiles runs it" },
     ];
-  if (facts.samples < fewSamples)
-    notes.push({ kind: "sampled", message: `only ${facts.samples} samples: shares are coarse; look at a longer time with since` });
-  if (hasBaseline && facts.samplesBefore === 0)
-    notes.push({ kind: "no-data", message: "no samples in the baseline: changes are not known" });
+  if (facts.samples < fewSamples) notes.push({ kind: "sampled", message: `only ${facts.samples} samples: shares are coarse; widen since` });
+  if (hasBaseline && facts.samplesBefore === 0) notes.push({ kind: "no-data", message: "no samples in the baseline: changes are unknown" });
   if (whole < wholeEnough)
     notes.push({
       kind: "unattributed",
-      message: `${percent(1 - whole)} of the samples have a stack that ends early: their outer callers are missing`,
+      message: `${percent(1 - whole)} of the samples have a truncated stack: outer callers are missing`,
     });
   if (named < namedEnough)
     notes.push({
       kind: "unattributed",
-      message: `${percent(1 - named)} of the frames have no name: the program is stripped, or makes code at run time`,
+      message: `${percent(1 - named)} of the frames have no name: the program is stripped, or generates code at run time`,
     });
   return notes;
 }

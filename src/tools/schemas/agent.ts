@@ -1,14 +1,14 @@
 import * as z from "zod";
 import { runtimeFactsSchema } from "./runtime.ts";
 
-/** By last contact, with hysteresis. */
+/** Derived from the last contact, with hysteresis. */
 export const agentHealthSchema = z.enum(["healthy", "degraded", "unhealthy"]);
 export type AgentHealth = z.infer<typeof agentHealthSchema>;
 
 /** Wall time, ISO 8601 in UTC with milliseconds. */
 export const isoTimeSchema = z.string();
 
-/** Means of the last pulls that carried rows; slow: the newest rows come late. */
+/** Means of the last pulls that carried rows. Slow: the newest rows arrive late. */
 const agentLinkSchema = z.object({ isSlow: z.boolean(), pullMs: z.number(), pullBytes: z.number(), bytesPerSecond: z.number() });
 
 /** One agent as the registry knows it. */
@@ -31,10 +31,10 @@ export const agentInfoSchema = z.object({
   labels: z.record(z.string(), z.string()),
   capabilities: z.array(z.object({ name: z.string(), available: z.boolean(), reason: z.string() })),
   firstSeenAt: isoTimeSchema,
-  /** Null: never since the colony knows it. */
+  /** Null: never. */
   lastContactAt: isoTimeSchema.nullable(),
   lastContactAgoMs: z.number().nullable(),
-  /** How old the newest stored row is; null when there is none. */
+  /** Age of the newest stored row; null when there is none. */
   pullLagMs: z.number().nullable(),
   /** Null: not connected, or too few pulls yet. */
   link: agentLinkSchema.nullable(),
@@ -42,18 +42,18 @@ export const agentInfoSchema = z.object({
   clockDifferenceMs: z.number().nullable(),
   certificateExpiresAt: isoTimeSchema.nullable(),
   revoked: z.boolean(),
-  /** Of its registration; 2 is the first with a runtime context. */
+  /** Protocol version of its registration; 2 is the first with a runtime context. */
   protocolVersion: z.number(),
-  /** It speaks a protocol from before runtime contexts: what it can do is not known, and taken for granted. */
+  /** Uses a protocol without runtime contexts: its capabilities are unknown and assumed. */
   isLegacy: z.boolean(),
-  /** Null: legacy, or not reported. Capabilities that its runtime type rules out are corrected. */
+  /** Null: legacy, or not reported. Capabilities that its runtime type rules out are removed. */
   runtime: runtimeFactsSchema.nullable(),
-  /** Contradictions in what it reported. */
+  /** Contradictions in its report. */
   runtimeProblems: z.array(z.string()),
 });
 export type AgentInfo = z.infer<typeof agentInfoSchema>;
 
-/** What lists show of an agent. */
+/** An agent in lists. */
 export const agentSummarySchema = agentInfoSchema
   .pick({
     agentId: true,

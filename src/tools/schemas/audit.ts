@@ -18,7 +18,7 @@ export const auditRecordSchema = z.object({
   command: z.string().describe("redacted"),
   rule: z.string(),
   runAs: z.string(),
-  reason: z.string().describe("how it ended, or why it was denied"),
+  reason: z.string().describe("how it ended, or why it was denied or failed"),
   exitCode: z.number().nullable(),
   stdoutBytes: z.number(),
   stderrBytes: z.number(),
@@ -31,7 +31,7 @@ export type AuditRecordFact = z.infer<typeof auditRecordSchema>;
 export const auditListSchema = z.object({ records: z.array(auditRecordSchema) });
 export type AuditList = z.infer<typeof auditListSchema>;
 
-/** One entry with its place in its chain. */
+/** One entry with its position in its hash chain. */
 export const auditEntrySchema = auditRecordSchema.extend({
   entry: z.number(),
   hash: z.string(),
@@ -45,7 +45,7 @@ export type AuditEntryFact = z.infer<typeof auditEntrySchema>;
 export const auditEntriesSchema = z.object({ id: z.string(), entries: z.array(auditEntrySchema) });
 export type AuditEntries = z.infer<typeof auditEntriesSchema>;
 
-/** One chain of hashes, walked from end to end. */
+/** One hash chain, verified from end to end. */
 export const auditChainSchema = z.object({
   /** Null: the colony's own. */
   agentId: z.string().nullable(),
@@ -65,7 +65,7 @@ export type AuditChain = z.infer<typeof auditChainSchema>;
 export const auditVerificationSchema = z.object({
   isWhole: z.boolean(),
   chains: z.array(auditChainSchema),
-  /** What could not be looked at, and what is worth knowing. */
+  /** What could not be verified, and other notes. */
   notes: z.array(z.string()),
 });
 export type AuditVerification = z.infer<typeof auditVerificationSchema>;
@@ -82,7 +82,7 @@ export const approvalInfoSchema = z.object({
   command: z.string().describe("redacted"),
   rule: z.string(),
   heldAt: isoTimeSchema,
-  /** Null: not known here; the agent ends the wait by itself. */
+  /** Null: unknown to the colony; the agent enforces the limit. */
   expiresAt: isoTimeSchema.nullable(),
 });
 export type ApprovalInfo = z.infer<typeof approvalInfoSchema>;
@@ -92,7 +92,7 @@ export const approvalListSchema = z.object({ approvals: z.array(approvalInfoSche
 export type ApprovalList = z.infer<typeof approvalListSchema>;
 
 export interface ApprovalDecision {
-  /** Id or the beginning of one. */
+  /** Id or a prefix of one. */
   approvalId: string;
   /** Only at this agent. */
   agentId?: string;
@@ -105,7 +105,7 @@ export const approvalOutcomeSchema = z.object({
   agentId: z.string(),
   hostname: z.string(),
   isApproved: z.boolean(),
-  /** Why the agent did not take the decision. */
+  /** Why the agent rejected the decision. */
   problem: z.string().nullable(),
 });
 export type ApprovalOutcome = z.infer<typeof approvalOutcomeSchema>;

@@ -19,15 +19,15 @@ export const capturedRequestSchema = z.object({
   /** `10.0.0.5:41234` */
   client: z.string(),
   server: z.string(),
-  /** The service at the other end, or the host name by which it was addressed; null when unknown. */
+  /** Service at the other end, or the host name used to address it; null when unknown. */
   peer: z.string().nullable(),
   method: z.string(),
-  /** As sent, secrets masked. */
+  /** As sent, with secrets masked. */
   target: z.string(),
   route: z.string(),
   status: z.string(),
   isError: z.boolean(),
-  /** Only names that the agent's config allows. */
+  /** Only headers that the agent's config allows. */
   requestHeaders: z.array(headerSchema),
   responseHeaders: z.array(headerSchema),
   requestBytes: z.number(),
@@ -35,13 +35,13 @@ export const capturedRequestSchema = z.object({
   durationUs: z.number(),
   firstByteUs: z.number().nullable(),
   queueUs: z.number().nullable(),
-  /** The first bytes; null unless bodies were requested. */
+  /** First bytes of the body; null unless requested. */
   requestBody: z.string().nullable(),
   responseBody: z.string().nullable(),
 });
 export type CapturedRequest = z.infer<typeof capturedRequestSchema>;
 
-/** Why one agent's part is over. */
+/** Why one agent's part ended. */
 export const captureEndSchema = z.object({
   agentId: z.string(),
   hostname: z.string(),
@@ -51,7 +51,7 @@ export const captureEndSchema = z.object({
   /** Kind of the problem: `unsupported`, `not-permitted`, `unavailable`; null without one. */
   code: z.string().nullable(),
   requests: z.number(),
-  /** Requests that fitted and were not sent because the reader was too slow. */
+  /** Matching requests dropped because the reader was too slow. */
   dropped: z.number(),
 });
 export type CaptureEnd = z.infer<typeof captureEndSchema>;
@@ -81,7 +81,7 @@ export interface CaptureRequest {
 /** Events of a running capture, in order; `ended` is the last. */
 export type CaptureEvent =
   | { kind: "started"; captureId: string; service: string; agents: { agentId: string; hostname: string }[] }
-  /** From now on it sees; with what the agent made of the limits. */
+  /** The agent is capturing now; carries the limits as the agent applied them. */
   | { kind: "agent-started"; agentId: string; hostname: string; processes: number; limit: number; durationMs: number }
   | { kind: "request"; request: CapturedRequest }
   | { kind: "agent-ended"; end: CaptureEnd }

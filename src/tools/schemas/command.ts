@@ -1,8 +1,8 @@
-/** Commands on agents: which agents they reach, and what became of them. */
+/** Commands on agents: targets and outcomes. */
 
 import * as z from "zod";
 
-/** What an agent must be able to do for it. */
+/** Capability that the agent needs. */
 export const commandKindSchema = z.enum(["exec", "shell", "run"]);
 export type CommandKind = z.infer<typeof commandKindSchema>;
 
@@ -14,9 +14,9 @@ export const targetAgentSchema = z.object({
   connected: z.boolean(),
   /** `Kubernetes Sidecar (Passive mode)`; `legacy agent` without a runtime context. */
   runtime: z.string(),
-  /** Why it is left out; empty when it gets the command. */
+  /** Why it is skipped; empty when it gets the command. */
   reason: z.string(),
-  /** What to do about it; empty when nothing can be done. */
+  /** The fix; empty when there is none. */
   fix: z.string(),
 });
 export type TargetAgent = z.infer<typeof targetAgentSchema>;
@@ -29,7 +29,7 @@ export const resolvedTargetsSchema = z.object({
   /** The service's full name; null when none was selected. */
   service: z.string().nullable(),
   total: z.number(),
-  /** That get the command. */
+  /** Agents that get the command. */
   usable: z.number(),
   agents: z.array(targetAgentSchema),
 });
@@ -53,21 +53,21 @@ export const commandOutcomeSchema = z.object({
   agentId: z.string(),
   hostname: z.string(),
   reason: commandEndReasonSchema,
-  /** Null when it did not exit by itself. */
+  /** Null when it was killed. */
   exitCode: z.number().nullable(),
   signal: z.string(),
   /** Why it was denied or failed; empty otherwise. */
   problem: z.string(),
   /** Kind of the problem: `not-permitted`, `unavailable`; empty without one. */
   code: z.string(),
-  /** Of the agent's policy, that decided. */
+  /** The deciding rule of the agent's policy. */
   rule: z.string(),
   /** `host`, or the container or process whose namespaces it ran in. */
   where: z.string(),
   user: z.string(),
   stdout: z.string(),
   stderr: z.string(),
-  /** Bytes that it wrote beyond what is shown. */
+  /** Bytes of output that are not shown. */
   cutBytes: z.number(),
   durationMs: z.number(),
 });
@@ -92,25 +92,25 @@ export interface TargetSelector {
   one?: boolean;
 }
 
-/** What the colony is to run, to its end, without input. */
+/** A command for the colony to run to completion, without input. */
 export interface CommandRequest {
   argv?: string[];
   text?: string;
   agents: { agentId: string; hostname: string }[];
-  /** Where at the agent. */
+  /** Where the agent runs it. */
   where: { kind: "host" | "service" | "container"; service?: string; container?: string };
   workingDirectory?: string;
   timeoutMs: number;
-  /** Of each agent's output, shown. */
+  /** Limit of shown output per agent. */
   maxOutputBytes: number;
   readOnly: boolean;
 }
 
-/** A command that no agent can run: as asked for, and why not. */
+/** A command that no agent can run: the request and the reason. */
 export interface CommandRefusal {
   argv?: string[];
   text?: string;
-  /** The targets as asked for: `service=api env=prod`. */
+  /** The requested targets: `service=api env=prod`. */
   target: string;
   reason: string;
 }

@@ -1,6 +1,6 @@
 import * as z from "zod";
 
-/** What an answer could not see. Counted at the source, carried with the data, printed when not empty. */
+/** What an answer lacks. Counted at the source, carried with the data, printed when not empty. */
 export const completenessSchema = z.object({
   complete: z.boolean().describe("true when nothing is known to be missing"),
   notes: z.array(
@@ -28,7 +28,7 @@ export const completenessSchema = z.object({
 export type Completeness = z.infer<typeof completenessSchema>;
 export type CompletenessNote = Completeness["notes"][number];
 
-/** What a tool answers: its own output with what that could not see. */
+/** Answer of a tool: its output plus completeness. */
 export type Answer<Output> = Output & { completeness: Completeness };
 
 export function completenessOf(notes: CompletenessNote[]): Completeness {

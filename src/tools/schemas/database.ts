@@ -60,7 +60,7 @@ const database = z.object({
   version: z.string(),
   user: z.string(),
   database: z.string(),
-  canWrite: z.boolean().nullable().describe("whether the account could write; Coral does not"),
+  canWrite: z.boolean().nullable().describe("whether the account could write; Coral never writes"),
   findings: z.array(
     z.object({
       kind: z.string(),

@@ -1,4 +1,4 @@
-/** A golden comparison report: colonies store it as JSON with each deployment and read it back after an upgrade. */
+/** Golden comparison report: colonies store it as JSON with each deployment and must read it after an upgrade. */
 
 import { expect, it } from "vitest";
 import { compareBuilds } from "../deployments/compare-builds.ts";

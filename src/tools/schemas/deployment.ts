@@ -1,34 +1,34 @@
-/** New builds of services, and what changed with them. */
+/** Deployments and their comparison with the time before. */
 
 import * as z from "zod";
 import { isoTimeSchema } from "./agent.ts";
 
-/** `not-enough-data`: there was too little to compare, or it is too early. */
+/** `not-enough-data`: too little to compare, or too early. */
 export const verdictSchema = z.enum(["regression", "improvement", "no-change", "not-enough-data"]);
 export type Verdict = z.infer<typeof verdictSchema>;
 
-/** How a deployment was noticed: another binary, another version in spans or environment, or `coral deploy mark`. */
+/** How a deployment was detected: a new binary, a new version in spans or environment, or `coral deploy mark`. */
 export const foundBySchema = z.enum(["build", "version", "mark"]);
 
 /**
- * `rolling`: the old build still runs beside it; `complete`: the old one is gone; `rolled-back`: it is gone again and an older one runs;
- * `variant`: both run side by side to stay.
+ * `rolling`: the old build still runs beside it. `complete`: the old build is gone. `rolled-back`: the new build is gone and an
+ * older one runs. `variant`: both run side by side permanently.
  */
 export const deploymentStateSchema = z.enum(["rolling", "complete", "rolled-back", "variant"]);
 export type DeploymentState = z.infer<typeof deploymentStateSchema>;
 
-/** One of the builds that run side by side. */
+/** One of several builds that run side by side. */
 export const buildShareSchema = z.object({
   build: z.string().nullable(),
   version: z.string().nullable(),
   /** Processes; 0 where only spans show the build. */
   instances: z.number(),
   agents: z.number(),
-  /** Of the last five minutes; null where the requests of builds cannot be told apart. */
+  /** Share of requests in the last five minutes; null where requests cannot be assigned to builds. */
   requests: z.number().nullable(),
 });
 
-/** One measure that is worse, better or otherwise different than before. */
+/** One measure that got worse, got better or changed otherwise. */
 export const buildChangeSchema = z.object({
   metric: z.enum(["p50", "p95", "errors", "rate", "cpu", "memory"]),
   /** `GET /users/{id}`; empty for the service as a whole. */
@@ -40,7 +40,7 @@ export const buildChangeSchema = z.object({
   after: z.number(),
   /** Cliff's delta for latency, Cohen's h for errors; null for the rest. */
   effect: z.number().nullable(),
-  /** Chance of a difference like this without any change, corrected for the number of comparisons. */
+  /** p-value, corrected for the number of comparisons. */
   pValue: z.number(),
 });
 export type BuildChange = z.infer<typeof buildChangeSchema>;
@@ -56,13 +56,13 @@ export const buildReportSchema = z.object({
   /** Comparisons made, and routes with too few requests to compare. */
   comparisons: z.number(),
   tooFew: z.number(),
-  /** A change counts below this corrected chance. */
+  /** A change is significant below this corrected p-value. */
   alpha: z.number(),
   /** Worst first. */
   changes: z.array(buildChangeSchema),
-  /** Destinations outside that it had never called before. */
+  /** External destinations that it had never called before. */
   newEgress: z.array(z.string()),
-  /** Patterns of error records that were not there before. */
+  /** New patterns of error records. */
   newErrors: z.array(z.object({ template: z.string(), severity: z.string(), records: z.number() })),
 });
 export type BuildReport = z.infer<typeof buildReportSchema>;
@@ -78,19 +78,19 @@ export const deploymentSchema = z.object({
   version: z.string().nullable(),
   previousVersion: z.string().nullable(),
   note: z.string(),
-  /** Who marked it; null when it was noticed. */
+  /** Who marked it; null when it was detected. */
   markedBy: z.string().nullable(),
   agents: z.array(z.string()),
   verdict: verdictSchema,
-  /** In words: what got worse, or why there is no verdict. */
+  /** What got worse, or why there is no verdict. */
   reason: z.string(),
-  /** False while more data is awaited: the verdict may change. */
+  /** False while comparisons are pending: the verdict may change. */
   isComplete: z.boolean(),
   report: buildReportSchema.nullable(),
   state: deploymentStateSchema,
   /** The new build first; empty unless several run side by side. */
   shares: z.array(buildShareSchema),
-  /** When the old build was gone, or the new one after a rollback; null before that or when it is not known. */
+  /** When the old build ended, or the new one after a rollback; null before that or when unknown. */
   endedAt: isoTimeSchema.nullable(),
 });
 export type Deployment = z.infer<typeof deploymentSchema>;
@@ -105,7 +105,7 @@ export type DeploymentMarked = z.infer<typeof deploymentMarkedSchema>;
 
 export interface DeploymentsRequest {
   service?: string;
-  /** From now back, milliseconds. */
+  /** How far back, milliseconds. */
   sinceMs: number;
   limit: number;
 }
@@ -114,6 +114,6 @@ export interface MarkDeploymentRequest {
   service: string;
   version?: string;
   note: string;
-  /** From now back, milliseconds. */
+  /** How far back, milliseconds. */
   agoMs: number;
 }

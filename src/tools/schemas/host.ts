@@ -166,7 +166,7 @@ const hostFactsSchema = z.object({
   topByRss: z.array(hostProcessSchema),
 }) satisfies z.ZodType<HostFacts>;
 
-/** A rule that fired: the number, the threshold and what it means. */
+/** A rule that fired: value, threshold and meaning. */
 export const hostFindingSchema = z.object({
   rule: z.string(),
   severity: z.enum(["critical", "warning", "info"]),
@@ -191,7 +191,7 @@ export type HostReport = z.infer<typeof hostReportSchema>;
 /** Output of coral_query_host. */
 export const hostQueryResultSchema = z.object({
   sinceMs: z.number(),
-  /** How many agents matched; `hosts` may hold fewer. */
+  /** Number of matching agents; `hosts` may hold fewer. */
   matched: z.number(),
   hosts: z.array(hostReportSchema),
 });

@@ -11,7 +11,7 @@ export const incidentBriefSchema = z.object({
   severity: z.enum(["critical", "warning"]),
   since: isoTimeSchema,
   durationMs: z.number(),
-  service: z.string().describe("entry service that suffers"),
+  service: z.string().describe("affected entry service"),
   symptom: z.string(),
   /** Null: none found yet. */
   cause: z.string().nullable(),
@@ -25,7 +25,7 @@ const symptomSchema = z.object({
   measure: measureSchema,
   isDeclared: z.boolean().describe("objective set with coral slo, not learnt"),
   usual: z.number().nullable().describe("microseconds, or a share of requests"),
-  limit: z.number().nullable().describe("back at or below is repaired"),
+  limit: z.number().nullable().describe("the indicator is repaired at or below this"),
   worst: z.number().nullable(),
   now: z.number().nullable(),
   isOver: z.boolean(),
@@ -58,7 +58,7 @@ export const incidentsSchema = z.object({
   incident: incidentDetailSchema.nullable(),
 });
 
-/** Of answers about more than incidents; absent there: none is open. */
+/** Open incidents in answers about other things; absent when none is open. */
 export const openIncidentsSchema = z.object({
   open: z.number(),
   /** The worst one. */
@@ -66,7 +66,7 @@ export const openIncidentsSchema = z.object({
     id: z.string(),
     severity: z.enum(["critical", "warning"]),
     since: isoTimeSchema,
-    /** Since when its indicators are back; null while they are not. */
+    /** Since when its indicators are within limits; null while they are not. */
     endedAt: isoTimeSchema.nullable(),
     service: z.string(),
     measure: measureSchema,
@@ -87,7 +87,7 @@ export const verificationSchema = z.object({
   id: z.string(),
   verdict: z.enum(verificationVerdicts),
   summary: z.string(),
-  fixedAt: isoTimeSchema.describe("what came after is compared"),
+  fixedAt: isoTimeSchema.describe("data after this time is compared"),
   fixedBy: z.string().describe("how that time was chosen"),
   symptoms: z.array(
     z.object({
@@ -101,7 +101,7 @@ export const verificationSchema = z.object({
       verdict: z.enum(verificationVerdicts),
     }),
   ),
-  cause: z.string().nullable().describe("what the diagnosis finds in the time after; null: nothing, or too early"),
+  cause: z.string().nullable().describe("diagnosis of the time after; null: nothing found, or too early"),
 });
 export type Verification = z.infer<typeof verificationSchema>;
 
@@ -113,20 +113,20 @@ export const whatIfSchema = z.object({
   affected: z.array(
     z.object({
       service: z.string(),
-      /** 1: calls it itself. */
+      /** 1: calls it directly. */
       distance: z.number(),
       path: z.array(z.string()),
-      /** At most this share of its requests; null: it serves none that were seen. */
+      /** Upper bound of the share of its requests; null when it serves no observed requests. */
       share: z.number().nullable(),
-      perSecond: z.number().describe("of its calls towards the service, or to the next on the path"),
+      perSecond: z.number().describe("of its calls to the service, or to the next service on the path"),
       isEntry: z.boolean(),
       /** Routes that call it, by spans; empty: not known. */
       routes: z.array(z.string()),
-      fallback: z.string().describe("what earlier failures showed; empty: nothing"),
+      fallback: z.string().describe("how it behaved in earlier failures; empty: unknown"),
     }),
   ),
   entryRoutes: z.array(z.object({ service: z.string(), route: z.string(), perSecond: z.number(), isKnownToCall: z.boolean() })),
-  outsidePerSecond: z.number().describe("requests of the service itself from outside or unknown callers"),
+  outsidePerSecond: z.number().describe("requests to the service from outside or unknown callers"),
   confidence: z.enum(["high", "medium", "low"]),
   unknown: z.array(z.string()),
 });

@@ -13,10 +13,10 @@ export const logRecordSchema = z.object({
   agentId: z.string(),
   /** One of the levels; empty when unknown. */
   severity: z.string(),
-  /** The sender's own word. */
+  /** Severity as the sender wrote it. */
   severityText: z.string().nullable(),
   body: z.string(),
-  /** Whether only the beginning of the body, or nothing of its attributes, is shown because they are long. */
+  /** True when the body is truncated or the attributes are omitted for length. */
   isCut: z.boolean(),
   traceId: z.string().nullable(),
   spanId: z.string().nullable(),
@@ -49,9 +49,9 @@ export const logResultSchema = z.object({
   records: z.array(logRecordSchema),
   /** Most records first; empty unless `by: "pattern"`. */
   patterns: z.array(logPatternSchema),
-  /** Pass it as "page" for the older records; null at the end. */
+  /** Cursor for older records, passed as "page"; null at the end. */
   next: z.string().nullable(),
-  /** Agents whose own stores were read; absent: the colony's only. */
+  /** Agents whose own stores were read; absent: only the colony's store. */
   ownStores: z.array(z.string()).optional(),
 });
 export type LogResult = z.infer<typeof logResultSchema>;

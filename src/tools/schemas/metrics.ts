@@ -1,4 +1,4 @@
-/** Metrics that programs send. Numbers are in the metric's own unit. */
+/** Metrics that programs send, in each metric's own unit. */
 
 import * as z from "zod";
 import { type MetricNameFact, type MetricRowFact, metricKinds, type PromqlSeriesFact } from "../../model/metrics.ts";
@@ -50,13 +50,13 @@ export const metricResultSchema = z.object({
   stepMs: z.number(),
   /** Before the limit. */
   total: z.number(),
-  /** Without a name. */
+  /** The list of metrics, without a name. */
   metrics: z.array(metricNameSchema),
-  /** Of one name. */
+  /** The series of one metric. */
   rows: z.array(metricRowSchema),
-  /** Of PromQL. */
+  /** The result of a PromQL expression. */
   series: z.array(promqlSeriesSchema),
-  /** Agents whose own stores were read; absent: the colony's only. */
+  /** Agents whose own stores were read; absent: only the colony's store. */
   ownStores: z.array(z.string()).optional(),
 });
 export type MetricResult = z.infer<typeof metricResultSchema>;

@@ -1,4 +1,4 @@
-/** Who calls whom: what the colony made of its agents' connections. */
+/** The service graph, built from the agents' connections. */
 
 import * as z from "zod";
 import { connectionClasses, type TopologyNodeFact } from "../../model/edges.ts";
@@ -6,14 +6,14 @@ import { isoTimeSchema } from "./agent.ts";
 
 export const connectionClassSchema = z.enum(connectionClasses);
 
-/** Amounts of the window. Rates are over the window, or over the time that agents have observed when that is shorter. */
+/** Traffic in the window. Rates are over the window, or over the observed time when that is shorter. */
 const trafficFields = {
-  /** Connections that were open at some time in it. */
+  /** Connections open at any time in the window. */
   connections: z.number(),
   openConnections: z.number(),
   /** Newly opened. */
   connectionsPerMinute: z.number(),
-  /** Attempts that were not answered, and connections that were cut by a reset or a timeout; the first are not in `connections`. */
+  /** Failed attempts, and connections ended by a reset or timeout. Failed attempts are not in `connections`. */
   failures: z.number(),
   bytesToServer: z.number(),
   bytesToClient: z.number(),
@@ -24,16 +24,16 @@ const trafficFields = {
   lastSeenAt: isoTimeSchema,
 };
 
-/** One service and one address outside. */
+/** One service and one external address. */
 export const endpointUseSchema = z.object({
   service: z.string(),
   /** Host names, at most 20. */
   agents: z.array(z.string()),
   /** `*`: the addresses beyond the limit of one service. */
   address: z.string(),
-  /** Of the address outside, for egress; null for ingress, whose ports mean nothing. */
+  /** Port of the external address, for egress; null for ingress, where it is ephemeral. */
   port: z.number().nullable(),
-  /** Of the service, for ingress; null for egress. */
+  /** Port of the service, for ingress; null for egress. */
   servicePort: z.number().nullable(),
   protocol: z.string(),
   /** `public` for addresses of the internet. */
@@ -45,7 +45,7 @@ export const endpointUseSchema = z.object({
   product: z.string().nullable(),
   class: connectionClassSchema,
   confidence: z.number(),
-  /** The build of the service that first showed it. */
+  /** First build of the service with this traffic. */
   firstBuild: z.string().nullable(),
   ...trafficFields,
 });
@@ -59,7 +59,7 @@ export const endpointListSchema = z.object({
 });
 export type EndpointList = z.infer<typeof endpointListSchema>;
 
-/** Something outside that services here depend on: one name, or one address without a name. */
+/** An external dependency: one name, or one unnamed address. */
 export const externalDependencySchema = z.object({
   name: z.string(),
   nameMethod: z.string().nullable(),
@@ -95,7 +95,7 @@ export const dependencyListSchema = z.object({
 });
 export type DependencyList = z.infer<typeof dependencyListSchema>;
 
-/** A service, something outside, or a host whose process at that end was not seen. */
+/** A service, an external endpoint, or a host whose process at that end is unknown. */
 export const topologyNodeSchema = z.object({
   /** `service:api`, `external:s3.amazonaws.com`, `host:<agent id>`. */
   id: z.string(),
@@ -110,12 +110,12 @@ export const topologyNodeSchema = z.object({
   product: z.string().nullable(),
   /** Hops from the selected service, 0 for itself; null without a selection. */
   distance: z.number().nullable(),
-  /** The selected service, what breaks with it, what it needs, or both. `attempt`: connections to or from it all failed. Null without a selection. */
+  /** Relation to the selected service: itself, dependent, dependency, or both. `attempt`: all connections failed. Null without a selection. */
   relation: z.enum(["asked", "dependent", "dependency", "both", "attempt"]).nullable(),
 }) satisfies z.ZodType<Omit<TopologyNodeFact, "agentIds">>;
 export type TopologyNode = z.infer<typeof topologyNodeSchema>;
 
-/** From the caller to the called. */
+/** Ids of caller and callee. */
 export const topologyEdgeSchema = z.object({
   from: z.string(),
   to: z.string(),
@@ -124,10 +124,10 @@ export const topologyEdgeSchema = z.object({
   port: z.number(),
   class: connectionClassSchema,
   confidence: z.number(),
-  /** `both-ends` (seen and matched at both), `client-end`, `server-end`, `address-registry`, `named-outside`; `requests`: hooks read them; `spans`: traces name both. */
+  /** `both-ends` (observed and matched at both), `client-end`, `server-end`, `address-registry`, `named-outside`; `requests`: hooks saw requests; `spans`: traces name both. */
   evidence: z.array(z.string()),
   ...trafficFields,
-  /** Requests over the edge: counted by hooks at the end that saw more, by spans only where no hook saw any; null when neither did. */
+  /** Requests over the edge, from the hooks at the end that saw more, else from spans; null without either. */
   requests: z
     .object({
       /** `http`, `postgres`: the one with the most requests. */

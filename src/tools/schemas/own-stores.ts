@@ -1,4 +1,4 @@
-/** When an answer comes from agents' own stores rather than from what the colony has pulled. */
+/** Answers read from agents' own stores instead of the colony's. */
 
 import type { OwnStoreFacts } from "../../model/own-stores.ts";
 import type { CompletenessNote } from "./completeness.ts";

@@ -2,11 +2,11 @@ import * as z from "zod";
 import { frameKinds } from "../../model/profiles.ts";
 
 const share = (what: string) => z.number().describe(`${what}, 0..1 of the CPU samples`);
-const kindSchema = z.enum(frameKinds).describe("what the function is written in");
+const kindSchema = z.enum(frameKinds).describe("language of the function");
 
-/** One function, whatever called it. */
+/** One function, over all callers. */
 const profileFunctionSchema = z.object({
-  name: z.string().describe("`nginx+0x70810` when the file has no names: its start in the file, the same for one build"),
+  name: z.string().describe("`nginx+0x70810` when the file has no symbols: its offset, stable for one build"),
   file: z.string().describe("executable or library; script of an interpreted function; empty for the kernel"),
   kind: kindSchema,
   self: share("on top of the stack"),
@@ -17,7 +17,7 @@ const profileFunctionSchema = z.object({
     .nullable()
     .describe("null without a baseline"),
   change: z.number().nullable().describe("of `total` against the baseline, as a difference of shares"),
-  significant: z.boolean().describe("the change is larger than chance explains (99.7%)"),
+  significant: z.boolean().describe("the change is larger than chance (99.7%)"),
 });
 export type ProfileFunction = z.infer<typeof profileFunctionSchema>;
 
@@ -37,18 +37,18 @@ export type ProfileNode = z.infer<typeof profileNodeSchema>;
 export const profileResultSchema = z.object({
   service: z.string(),
   sinceMs: z.number(),
-  coveredMs: z.number().describe("the time in which there are samples"),
+  coveredMs: z.number().describe("the time range that has samples"),
   baselineMs: z.number().nullable(),
   samples: z.number(),
   samplesBefore: z.number(),
   cores: z.number().nullable().describe("mean CPU use; 1 is one core"),
   coresBefore: z.number().nullable(),
   instances: z.number(),
-  whole: share("stacks that reach the start of the program or thread"),
+  whole: share("complete stacks, which reach the start of the program or thread"),
   named: share("frames with a name"),
   functions: z.array(profileFunctionSchema),
   functionsTotal: z.number(),
-  tree: z.array(profileNodeSchema).describe("empty unless asked for"),
-  stacks: z.array(z.object({ frames: z.array(z.string()), samples: z.number() })).describe("empty unless asked for"),
+  tree: z.array(profileNodeSchema).describe("empty unless requested"),
+  stacks: z.array(z.object({ frames: z.array(z.string()), samples: z.number() })).describe("empty unless requested"),
 });
 export type ProfileResult = z.infer<typeof profileResultSchema>;

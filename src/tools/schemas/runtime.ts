@@ -28,7 +28,7 @@ export const runtimeFactsSchema = z.object({
   isOverridden: z.boolean(),
 }) satisfies z.ZodType<RuntimeFacts>;
 
-/** Of the policy for agents from before runtime contexts. */
+/** Phase of the policy for legacy agents. */
 export const legacyPhaseSchema = z.enum(["off", "quiet", "grace", "transition", "enforced"]);
 export type LegacyPhase = z.infer<typeof legacyPhaseSchema>;
 
@@ -39,11 +39,11 @@ export const runtimeChangeSchema = z.object({
   containerRuntime: z.string(),
   /** registration, upgrade, redeployment, refresh, config, requested, capabilities */
   reason: z.string(),
-  /** In words. */
+  /** One sentence. */
   changes: z.string(),
 });
 
-/** What is known of one agent's runtime, and from where. */
+/** Runtime of one agent, and where the information comes from. */
 export const runtimeContextFactsSchema = z.object({
   /** Null: not reported. */
   runtime: runtimeFactsSchema.nullable(),
@@ -68,7 +68,7 @@ export type RuntimeContextList = z.infer<typeof runtimeContextListSchema>;
 
 const countSchema = z.object({ name: z.string(), agents: z.number() });
 
-/** Who runs where: part of the colony's status. */
+/** Agents by operating system and runtime; part of the colony's status. */
 export const runtimeDistributionSchema = z.object({
   /** By operating system, with its distributions. */
   platforms: z.array(countSchema.extend({ versions: z.array(countSchema) })),

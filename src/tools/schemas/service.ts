@@ -4,12 +4,12 @@ import { agentHealthSchema, isoTimeSchema } from "./agent.ts";
 
 export const serviceStatusSchema = z.enum(serviceStatuses);
 
-/** How a service came to be known. */
+/** How a service was discovered. */
 export const discoveryMethods = ["manual", "listening_socket", "connection_tracking", "traffic_inspection", "kubernetes_api"] as const;
 
 export const checkHealthSchema = z.enum(checkHealths);
 
-/** One port of a service at one agent, or the service there when it only calls out. */
+/** One port of a service at one agent; without a port for a service that only opens connections. */
 export const servicePortSchema = z.object({
   port: z.number().nullable(),
   protocol: z.string().nullable(),
@@ -21,7 +21,7 @@ export const servicePortSchema = z.object({
   lastSeenAt: isoTimeSchema,
 }) satisfies z.ZodType<ServicePort>;
 
-/** One process of a service, known by agent, pid and start time. */
+/** One process of a service, identified by agent, pid and start time. */
 export const serviceProcessSchema = z.object({
   pid: z.number().nullable(),
   startedAt: isoTimeSchema.nullable(),
@@ -39,28 +39,28 @@ export const serviceProcessSchema = z.object({
 }) satisfies z.ZodType<ServiceProcess>;
 
 export const serviceSchema = z.object({
-  /** Its label: a name, with what tells it apart from namesakes. */
+  /** Label: the name, with a suffix where several services share it. */
   service: z.string(),
-  /** Stays when the name changes. */
+  /** Stable when the name changes. */
   id: z.string(),
-  /** What the id was made from; null when only its name is known. */
+  /** Origin that the id is derived from; null when only the name is known. */
   origin: z.string().nullable(),
-  /** Former names, and names that clients use; commands understand these, too. */
+  /** Former names, and names that clients use; commands accept them. */
   aliases: z.array(z.string()),
-  /** `managed` when it is anywhere, `stale` when it is everywhere. */
+  /** `managed` when any instance is; `stale` when all are. */
   status: serviceStatusSchema,
   method: z.string(),
   previousMethod: z.string().nullable(),
   namedBy: z.string(),
-  /** 0..1: how sure the name is; the best of its places. */
+  /** Confidence in the name, 0..1; the highest of its instances. */
   confidence: z.number(),
   instances: z.number(),
   ports: z.array(z.object({ port: z.number(), protocol: z.string() })),
   ingress: z.boolean(),
   egress: z.boolean(),
-  /** The worst of the agents that see it. */
+  /** Worst health of the agents that see it. */
   health: agentHealthSchema,
-  /** The worst answer of its health checks; null when it has none. */
+  /** Worst result of its health checks; null without checks. */
   check: checkHealthSchema.nullable(),
   firstSeenAt: isoTimeSchema,
   lastSeenAt: isoTimeSchema,

@@ -21,11 +21,11 @@ export const storeInfoSchema = z.object({
   usedBytes: z.number(),
   /** Null: no limit set. */
   limitBytes: z.number().nullable(),
-  /** Empty while writes succeed, else the reason, such as a full disk. */
+  /** Why writes fail, such as a full disk; empty while they succeed. */
   writeProblem: z.string(),
-  /** Empty while no stored block is known to be damaged. */
+  /** Known damage of the store; empty when there is none. */
   damage: z.string(),
-  /** Space left on the file system; null when unknown. */
+  /** Free space of the file system; null when unknown. */
   diskFreeBytes: z.number().nullable(),
 });
 export type StoreInfo = z.infer<typeof storeInfoSchema>;
@@ -65,8 +65,8 @@ export const statusWarningSchema = z.object({
 export type StatusWarning = z.infer<typeof statusWarningSchema>;
 
 /**
- * What to look at first: a service that is critical or degraded, a host without reserves, one whose requests are not seen (`hooks`), or time in
- * the last hour in which one observed nothing (`gap`).
+ * What to look at first: a critical or degraded service, a saturated host, a host whose requests are not observed (`hooks`), or
+ * unobserved time in the last hour (`gap`).
  */
 export const attentionSchema = z.object({
   kind: z.enum(["service", "host", "hooks", "gap"]),
@@ -88,9 +88,9 @@ export const colonyStatusSchema = z.object({
     healthy: z.number(),
     degraded: z.number(),
     unhealthy: z.number(),
-    /** Of all these, those that answer slowly; absent: none. */
+    /** How many of these have a slow link; absent: none. */
     slow: z.number().optional(),
-    /** With a tunnel now. One that has stopped is missing here at once; its health goes by its silence. */
+    /** Agents with a tunnel now. A stopped agent leaves this count at once, while its health changes only after some silence. */
     connected: z.number(),
   }),
   /** Unhealthy first, then by CPU. */
@@ -105,7 +105,7 @@ export const colonyStatusSchema = z.object({
       mode: z.string(),
       isLegacy: z.boolean(),
       lastContactAgoMs: z.number().nullable(),
-      /** Its answers come slowly. */
+      /** Its link to the colony is slow. */
       isSlow: z.boolean(),
     }),
   ),

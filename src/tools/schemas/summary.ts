@@ -1,4 +1,4 @@
-/** How services are: the same object for the terminal, for language models and for diagnosis. */
+/** Service health: one shape for the terminal, language models and diagnosis. */
 
 import * as z from "zod";
 import { isoTimeSchema } from "./agent.ts";
@@ -11,13 +11,13 @@ export const summaryHealthSchema = z.enum(healthLevels);
 export type SummaryHealth = z.infer<typeof summaryHealthSchema>;
 
 export const summaryFindingSchema = z.object({
-  /** docs/summary.md has them all. */
+  /** Rule name; docs/summary.md lists all rules. */
   rule: z.string(),
   /** `critical` and `warning` decide the health, `info` explains. */
   severity: z.enum(["critical", "warning", "info"]),
-  /** Symptoms travel from callee to caller; causes stay where they are; context is neither. */
+  /** Symptoms propagate from callee to caller, causes do not; context is neither. */
   kind: z.enum(["symptom", "cause", "context"]),
-  /** Host, control group, other service or route that it is about; empty for the service itself. */
+  /** Subject: host, control group, other service or route; empty for the service itself. */
   subject: z.string(),
   message: z.string(),
   value: z.number(),
@@ -33,23 +33,23 @@ const amountFields = {
   p95Us: z.number().nullable(),
 };
 
-/** The same at another time; null when nothing is known of it. */
+/** The same measure in a baseline; null without data. */
 export const summaryBaselineSchema = z.object(amountFields).nullable();
 export type SummaryBaseline = z.infer<typeof summaryBaselineSchema>;
 
 export const summaryRequestsSchema = z.object({
   /** Kernel hooks, or spans where hooks saw nothing. */
   source: z.enum(["hooks", "spans"]),
-  /** `server`: requests it served; `client` when it only sends requests. */
+  /** `server`: requests it served. `client`: requests it sent, for a service that serves none. */
   role: z.enum(["server", "client"]),
   requests: z.number(),
   errors: z.number(),
   ...amountFields,
   p50Us: z.number().nullable(),
   p99Us: z.number().nullable(),
-  /** The hour before, with a gap of ten minutes and more. */
+  /** The hour before, after a gap of at least ten minutes. */
   before: summaryBaselineSchema,
-  /** The hour around the same time of the day before. */
+  /** The hour around this time yesterday. */
   yesterday: summaryBaselineSchema,
 });
 export type SummaryRequests = z.infer<typeof summaryRequestsSchema>;
@@ -59,7 +59,7 @@ const partFields = { ...amountFields, requests: z.number(), before: summaryBasel
 export const summaryRouteSchema = z.object({ route: z.string(), ...partFields });
 export type SummaryRoute = z.infer<typeof summaryRouteSchema>;
 
-/** The other end of requests: a service, an external name, or an address. `change` is how it differs from before; empty: it does not. */
+/** The other end of requests: a service, an external name, or an address. `change`: the difference from before; empty when there is none. */
 export const summaryPeerSchema = z.object({
   peer: z.string(),
   change: z.enum(["", "new", "gone", "failing", "slower", "faster", "busier", "quieter"]),
@@ -72,7 +72,7 @@ export const summaryHostSchema = z.object({
   hostname: z.string(),
   cpuBusyRatio: z.number().nullable(),
   memUsedRatio: z.number().nullable(),
-  /** Share of the time in which something waited for CPU, memory or IO (PSI). */
+  /** Share of time in which at least one task waited for CPU, memory or IO (PSI). */
   psiCpuRatio: z.number().nullable(),
   psiMemoryRatio: z.number().nullable(),
   psiIoRatio: z.number().nullable(),
@@ -89,7 +89,7 @@ export const summaryHostSchema = z.object({
 });
 export type SummaryHost = z.infer<typeof summaryHostSchema>;
 
-/** Of one service only. */
+/** Present only when one service is requested. */
 export const summaryDetailsSchema = z.object({
   /** When the problem began, within the last hour; null when there is none or it began earlier. */
   onsetAt: isoTimeSchema.nullable(),
@@ -97,22 +97,22 @@ export const summaryDetailsSchema = z.object({
   callers: z.array(summaryPeerSchema),
   callees: z.array(summaryPeerSchema),
   hosts: z.array(summaryHostSchema),
-  /** Of its processes together; null when they are not among the busiest of their hosts. */
+  /** Sum over its processes; null when none is among the busiest of its host. */
   load: z
     .object({ cpuCores: z.number(), rssBytes: z.number(), before: z.object({ cpuCores: z.number(), rssBytes: z.number() }).nullable() })
     .nullable(),
   newPatterns: z.array(
     z.object({ pattern: z.string(), severity: z.string(), template: z.string(), records: z.number(), firstAt: isoTimeSchema.nullable() }),
   ),
-  /** Most CPU time first, those that take more than before ahead of all others; empty without CPU samples. */
+  /** Functions whose CPU time grew, then those with the most CPU time; empty without CPU samples. */
   hotFunctions: z.array(
     z.object({
       name: z.string(),
       file: z.string(),
       self: z.number().describe("share of its CPU samples, on top of the stack"),
-      total: z.number().describe("with everything that it calls"),
+      total: z.number().describe("including everything it calls"),
       totalBefore: z.number().nullable().describe("in the hour before; null without samples there"),
-      grew: z.boolean().describe("beyond chance"),
+      grew: z.boolean().describe("the change is larger than chance"),
     }),
   ),
   events: z.array(z.object({ at: isoTimeSchema, kind: z.string(), severity: z.string(), message: z.string() })),
@@ -134,7 +134,7 @@ export const serviceSummarySchema = z.object({
   requests: summaryRequestsSchema.nullable(),
   instances: z.number(),
   hosts: z.number(),
-  /** The newest of the last day. */
+  /** Newest deployment of the last day. */
   deployment: z
     .object({ at: isoTimeSchema, what: z.string(), verdict: verdictSchema, isComplete: z.boolean(), reason: z.string() })
     .nullable(),
@@ -146,9 +146,9 @@ export type ServiceSummary = z.infer<typeof serviceSummarySchema>;
 export const summaryResultSchema = z.object({
   sinceMs: z.number(),
   windowMs: z.number(),
-  /** Services that there are, by health; `services` may hold fewer. */
+  /** Number of services by health; `services` may hold fewer. */
   totals: z.object({ services: z.number(), critical: z.number(), degraded: z.number(), unknown: z.number(), ok: z.number() }),
-  /** With a service, those that concern it. Absent: none is open. */
+  /** For one service: incidents that involve it. Absent: none is open. */
   incidents: openIncidentsSchema.optional(),
   services: z.array(serviceSummarySchema),
 });

@@ -9,11 +9,11 @@ export const tokenInfoSchema = z.object({
   tokenId: z.string(),
   kind: tokenKindSchema,
   name: z.string(),
-  /** What its holder may do; null for join tokens. */
+  /** Permission of its holder; null for join tokens. */
   permission: z.enum(["read", "debug", "exec", "admin"]).nullable(),
   createdAt: isoTimeSchema,
   expiresAt: isoTimeSchema,
-  /** Null: as often as wanted until it expires. */
+  /** Null: unlimited until it expires. */
   usesLeft: z.number().nullable(),
   state: z.enum(["usable", "expired", "used-up", "revoked"]),
 });

@@ -35,13 +35,13 @@ export const traceSpanSchema = z.object({
   /** After the start of the trace. */
   startNs: z.number(),
   durationNs: z.number(),
-  /** Time in which none of its children ran. */
+  /** Time in which no child ran. */
   selfNs: z.number(),
-  /** Its own part of the critical path; null when it is not on it. */
+  /** Its share of the critical path; null when it is not on it. */
   criticalNs: z.number().nullable(),
-  /** Its parent is named and was not found. */
+  /** It names a parent that was not found. */
   isOrphan: z.boolean(),
-  /** Added to its start because its host's clock differs; 0 mostly. */
+  /** Correction added to its start for clock skew between hosts; usually 0. */
   clockShiftNs: z.number(),
   version: z.string().nullable(),
   host: z.string().nullable(),
@@ -54,7 +54,7 @@ export const traceSpanSchema = z.object({
   messagingDestination: z.string().nullable(),
   peer: z.string().nullable(),
   errorType: z.string().nullable(),
-  /** Attributes, events and links that the sender left out, or that were too many or too long to be kept; 0 without details. */
+  /** Attributes, events and links dropped by the sender, or for exceeding limits; 0 without details. */
   dropped: z.number(),
   /** JSON as text, with details only. */
   attributes: z.string().nullable(),
@@ -81,15 +81,15 @@ export type WholeTrace = z.infer<typeof wholeTraceSchema>;
 /** Output of coral_query_traces. */
 export const tracesResultSchema = z.object({
   sinceMs: z.number(),
-  /** Traces that match; an estimate within one or two percent when there are tens of thousands. */
+  /** Matching traces; with tens of thousands an estimate within 1–2 %. */
   total: z.number(),
-  /** Spans that match: stored, and how many these represent where traces were sampled. */
+  /** Matching spans: stored, and the number they represent after sampling. */
   storedSpans: z.number(),
   estimatedSpans: z.number(),
   traces: z.array(traceSummarySchema),
   /** With a trace id only. */
   trace: wholeTraceSchema.nullable(),
-  /** Agents whose own stores were read; absent: the colony's only. */
+  /** Agents whose own stores were read; absent: only the colony's store. */
   ownStores: z.array(z.string()).optional(),
 });
 export type TracesResult = z.infer<typeof tracesResultSchema>;

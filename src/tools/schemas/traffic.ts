@@ -1,4 +1,4 @@
-/** Requests that services answered and made, as kernel hooks saw them, or else spans. */
+/** Requests that services served and sent, from kernel hooks, else from spans. */
 
 import * as z from "zod";
 import type { ConnectionRow } from "../../model/connections.ts";
@@ -41,11 +41,11 @@ export const redRowSchema = z.object({
   ...amountFields,
   perSecond: z.number(),
   errorRatio: z.number(),
-  /** What is left of the mean without the queue: the server's own time. */
+  /** Mean without queue time: the server's own time. */
   serviceMeanUs: z.number().nullable(),
-  /** The same over as long a time before; null when nothing was seen then. */
+  /** The same for the preceding window of equal length; null without data. */
   before: z.object({ requests: z.number(), perSecond: z.number(), errorRatio: z.number(), p95Us: z.number().nullable() }).nullable(),
-  /** Requests per second in equal parts of the time, oldest first; empty when not wanted. */
+  /** Requests per second in equal intervals, oldest first; empty unless requested. */
   points: z.array(z.number()),
 }) satisfies z.ZodType<Omit<RedFact, "before">>;
 export type RedRow = z.infer<typeof redRowSchema>;
@@ -54,7 +54,7 @@ export const redFindingSchema = z.object({
   rule: z.enum(["error-share", "slower-than-before", "queueing"]),
   severity: z.enum(["info", "warning", "critical"]),
   service: z.string(),
-  /** The row that it is about: `GET /users/{id}`, a peer, a status; empty for the service. */
+  /** Row that it refers to: `GET /users/{id}`, a peer, a status; empty for the service. */
   subject: z.string(),
   message: z.string(),
   value: z.number(),
@@ -66,10 +66,10 @@ export type RedFinding = z.infer<typeof redFindingSchema>;
 /** Output of coral_query_red; most requests first. */
 export const redResultSchema = z.object({
   sinceMs: z.number(),
-  /** Time that the amounts cover: less than requested when hooks have not run for so long. */
+  /** Time that the figures cover: shorter than requested when hooks started later. */
   windowMs: z.number(),
   by: z.enum(redGroupings),
-  /** Rows that there are; `rows` may hold fewer. */
+  /** Total number of rows; `rows` may hold fewer. */
   total: z.number(),
   rows: z.array(redRowSchema),
   /** Worst first. */
@@ -110,7 +110,7 @@ export type ConnectionList = z.infer<typeof connectionListSchema>;
 /** One service as `coral top` shows it. */
 export const topRowSchema = z.object({
   service: z.string(),
-  /** `server` when it serves requests, `client` when it only sends them; null without requests. */
+  /** `server` when it serves requests, `client` when it only sends some; null without requests. */
   role: trafficRoleSchema.nullable(),
   protocols: z.array(z.string()),
   perSecond: z.number(),
@@ -131,7 +131,7 @@ export const topResultSchema = z.object({
   sinceMs: z.number(),
   windowMs: z.number(),
   total: z.number(),
-  /** Requests answered per second, all services. */
+  /** Requests served per second, all services. */
   perSecond: z.number(),
   errorRatio: z.number(),
   rows: z.array(topRowSchema),

@@ -25,7 +25,7 @@ export async function findService(backend: ColonyBackend, text: string, context:
   throw new CoralError({ code: "not-found", message: `Cannot find service "${text}": ${state}`, details: { service: text } });
 }
 
-/** Services with this id, or with this name among their former ones and aliases. */
+/** Services with this id, former name or alias. */
 function calledSo(places: readonly ServiceAtAgent[], wanted: string): string[] {
   const isCalledSo = ({ id, aliases = [] }: ServiceAtAgent): boolean =>
     id?.toLowerCase() === wanted || aliases.some((alias) => alias.toLowerCase() === wanted);
@@ -34,7 +34,7 @@ function calledSo(places: readonly ServiceAtAgent[], wanted: string): string[] {
 
 const dayMs = 86_400_000;
 
-/** The same; a name that is in spans or logs only is taken as it is. */
+/** The same, but accepts a name that is known only from spans or logs. */
 export async function findSender(backend: ColonyBackend, text: string, context: ToolCallContext): Promise<string> {
   try {
     return await findService(backend, text, context);

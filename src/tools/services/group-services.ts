@@ -4,12 +4,12 @@ import type { Service } from "../schemas/service.ts";
 
 const healths: AgentHealth[] = ["healthy", "degraded", "unhealthy"];
 const checks = [null, "healthy", "unknown", "unhealthy"] as const;
-/** One managed place makes a service managed; it is stale when it is so everywhere. */
+/** A service is managed when any instance is, and stale when all are. */
 const statuses: ServiceStatus[] = ["stale", "discovered", "managed"];
 
 const worse = <T>(order: readonly T[], a: T, b: T): T => (order.indexOf(b) > order.indexOf(a) ? b : a);
 
-/** Services by name, from what each agent has. Places of agents that are not given are left out. */
+/** Merges the agents' instances into services, by name. Instances of other agents are skipped. */
 export function groupServices(places: readonly ServiceAtAgent[], agents: readonly AgentInfo[]): Service[] {
   const agentOf = new Map(agents.map((agent) => [agent.agentId, agent]));
   const services = new Map<string, Service>();
@@ -89,7 +89,7 @@ function agentPlaceOf(place: ServiceAtAgent, agent: AgentInfo): Service["agents"
   };
 }
 
-/** The port that speaks for the place: a managed one, else the surest. */
+/** The representative port: a managed one, else the one with the highest confidence. */
 function namedPortOf(ports: readonly ServicePort[]): ServicePort | undefined {
   return [...ports].sort((a, b) => statuses.indexOf(b.status) - statuses.indexOf(a.status) || b.confidence - a.confidence)[0];
 }

@@ -29,7 +29,7 @@ export const listEvents = defineTool({
     const which = agents === undefined ? {} : { agentIds: agents.map((agent) => agent.agentId) };
     const request = {
       sinceMs: input.since,
-      // One more than requested shows whether there are more.
+      // Read one more than requested to detect whether there are more.
       limit: input.limit + 1,
       ...which,
       ...given({ kind: input.kind, service: input.service }),

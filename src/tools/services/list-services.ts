@@ -26,7 +26,7 @@ export const listServices = defineTool({
     agent: agentInput(),
     status: serviceStatusSchema.optional(),
     method: z.enum(discoveryMethods).optional().describe("found this way"),
-    class: z.enum(["ingress", "egress"]).optional().describe("called from outside, or calling outside"),
+    class: z.enum(["ingress", "egress"]).optional().describe("with external callers (ingress) or external callees (egress)"),
     since: durationInput({ minMs: 1_000, maxMs: 366 * 86_400_000 })
       .optional()
       .describe("only those seen within: 5m, 2h, 7d"),

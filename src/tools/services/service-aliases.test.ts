@@ -30,7 +30,7 @@ describe("serviceAliases()", () => {
     ["two processes of one service", [reported("shop", 100), reported("shop", 101)], [["shop", "node"]]],
     ["one name for two services", [reported("shop", 100), reported("shop", 100, "/usr/bin/node", "web-2")], []],
     [
-      "a resource that is no JSON object",
+      "a resource that is not a JSON object",
       [
         { agentId: "web-1", service: "shop", resource: "{" },
         { agentId: "web-1", service: "shop", resource: "null" },

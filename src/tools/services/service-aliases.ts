@@ -1,11 +1,11 @@
-/** Programs name themselves in their spans, agents name processes by what they see: the same process is the same service, whatever it is called. */
+/** Maps span names to discovered services: a program names itself in spans, the agent names its process by observation. */
 
 import type { ServiceAtAgent } from "../../model/services.ts";
 import type { SpanProcessFact } from "../../model/traces.ts";
 
 /**
- * From a name in spans to the service that the same process was found as. A process is the same when its agent, pid and program agree; a pid
- * alone may be one inside a container. A name that also is a service's own, or that means several, has no other.
+ * Discovered service by span name, for the same process. Agent, pid and program must match, because a pid alone may be one
+ * inside a container. A span name that is also a discovered name, or that maps to several services, has no alias.
  */
 export function serviceAliases(processes: readonly SpanProcessFact[], services: readonly ServiceAtAgent[]): Map<string, string> {
   const own = new Set(services.map(({ service }) => service));
@@ -32,7 +32,7 @@ function processIn(resource: string): { pid?: number; program?: string } {
   try {
     attributes = JSON.parse(resource);
   } catch {
-    // Resource attributes come from the program and may be anything; ignore what is not JSON.
+    // Resource attributes are untrusted; ignore what is not JSON.
     return {};
   }
   if (typeof attributes !== "object" || attributes === null) return {};
@@ -42,7 +42,7 @@ function processIn(resource: string): { pid?: number; program?: string } {
   return { ...(Number.isSafeInteger(pid) && pid > 0 && { pid }), ...(typeof program === "string" && program !== "" && { program }) };
 }
 
-/** `/usr/bin/python3` and `/usr/bin/python3.13` are one. */
+/** `/usr/bin/python3` and `/usr/bin/python3.13` match. */
 function isProgram(exe: string | null, program: string): boolean {
   const [seen, reported] = [baseName(exe ?? ""), baseName(program)];
   return seen !== "" && reported !== "" && (seen.startsWith(reported) || reported.startsWith(seen));

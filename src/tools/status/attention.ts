@@ -1,4 +1,4 @@
-/** What needs attention first: services by the verdicts of the summary, hosts without reserves, and what nobody observes. */
+/** Collects what needs attention first: unhealthy services, saturated hosts, and anything unobserved. */
 
 import type { HostNow } from "../../model/host.ts";
 import type { CoverageFacts } from "../contract/backend.ts";
@@ -23,22 +23,22 @@ export function attentionOf(
   );
   const saturated = hosts.flatMap(({ agentId, cpuBusyRatio, memUsedRatio }): Attention[] => {
     const reasons = [
-      ...((cpuBusyRatio ?? 0) > full.cpuBusyRatio ? [`its CPUs are busy ${share(cpuBusyRatio ?? 0)} of the time`] : []),
-      ...((memUsedRatio ?? 0) > full.memUsedRatio ? [`${share(memUsedRatio ?? 0)} of its memory is used`] : []),
+      ...((cpuBusyRatio ?? 0) > full.cpuBusyRatio ? [`CPUs are busy ${share(cpuBusyRatio ?? 0)} of the time`] : []),
+      ...((memUsedRatio ?? 0) > full.memUsedRatio ? [`${share(memUsedRatio ?? 0)} of memory is used`] : []),
     ];
     return reasons.length === 0 ? [] : [{ kind: "host", subject: hostname(agentId), severity: "degraded", reason: reasons.join(", ") }];
   });
-  // The order of services stays: a cause may be degraded only, and still comes before what it makes critical.
+  // Keep the order of services: a degraded cause precedes the critical services that it affects.
   return [...ill, ...saturated];
 }
 
-/** Hosts named in one line; the others are counted. */
+/** Hosts named in one line; the rest are counted. */
 const hostsNamed = 5;
 
-/** Time for which gaps are shown. */
+/** How far back gaps are shown. */
 export const gapWindowMs = 3_600_000;
 
-/** Hosts whose requests are not seen, in one line: they have one cause mostly. Then time that nobody observed. */
+/** Hosts whose requests are not observed, in one line because they usually share a cause; then unobserved time. */
 export function unobservedOf(agents: readonly AgentInfo[], coverage: CoverageFacts): Attention[] {
   return [...blindHosts(agents), ...gaps(agents, coverage)];
 }

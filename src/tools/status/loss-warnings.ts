@@ -1,28 +1,28 @@
-/** Rows that will never arrive: one warning for each agent and cause, with what helps against that cause. */
+/** Warnings about lost rows: one per agent and cause, with the fix for that cause. */
 
 import type { LossFact } from "../contract/backend.ts";
 import type { AgentInfo } from "../schemas/agent.ts";
 import type { StatusWarning } from "../schemas/status.ts";
 
-/** Signals named in one warning; the others are counted. */
+/** Signals named in one warning; the rest are counted. */
 const signalsNamed = 3;
 
 type Fix = (hostname: string) => string;
 
-const outOfReach: Fix = () => "Keep the colony reachable for longer than the agent's retention, or raise the agent's store limit";
+const outOfReach: Fix = () =>
+  "Agents prune unpulled rows after their retention: keep the colony reachable, or raise the agent's store limit";
 const diskOf: Fix = (hostname) => `Check the disk of ${hostname}, and see the agent's log for the cause`;
 
-/** By reason, as agents and the colony count them. A newer agent may have others. */
+/** Fixes by reason. A newer agent may report reasons that are not listed. */
 const fixes: Readonly<Record<string, Fix>> = {
   pruned: outOfReach,
   "before-first-pull": outOfReach,
   "disk-full": (hostname) => `Free space on ${hostname}, on the file system of the agent's data directory`,
-  "queue-full": (hostname) =>
-    `The agent's disk is slower than its rows: give ${hostname} a faster disk, or lengthen the intervals in agent.yaml`,
+  "queue-full": (hostname) => `The agent's disk is too slow: give ${hostname} a faster disk, or lengthen the intervals in agent.yaml`,
   "store-error": diskOf,
   "segment-damaged": diskOf,
   "torn-write-ahead": diskOf,
-  "epoch-changed": (hostname) => `The agent's store was replaced: if nobody removed it, check the disk of ${hostname}`,
+  "epoch-changed": (hostname) => `The agent's store was replaced: unless it was removed on purpose, check the disk of ${hostname}`,
   "colony-damaged": () => "Check the colony's disk; the damaged file is kept beside its store",
 };
 
@@ -52,7 +52,7 @@ function warningOf(group: readonly LossFact[], agents: readonly AgentInfo[]): St
 
 function signalsOf(group: readonly LossFact[]): string {
   const signals = [...new Set(group.map(({ signal }) => signal))].sort();
-  // `*` means all: a damaged file of the colony has lost rows of every agent.
+  // `*` means all: a damaged file at the colony loses rows of every agent.
   if (signals.includes("*")) return "all signals";
   const more = signals.length - signalsNamed;
   return `${signals.slice(0, signalsNamed).join(", ")}${more > 0 ? ` and ${more} more` : ""}`;

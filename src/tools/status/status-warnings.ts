@@ -1,4 +1,4 @@
-/** What an operator should look at, each with what to do about it. */
+/** Warnings of `coral status`, each with its fix. */
 
 import { formatBitRate, formatBytes, formatDurationMs } from "../../base/units.ts";
 import { runtimeWarnings } from "../agents/runtime-warnings.ts";
@@ -35,14 +35,14 @@ function storeWarnings({ store }: ColonyFacts): StatusWarning[] {
   if (store.damage !== "") {
     warnings.push({
       kind: "store-damaged",
-      message: `Cannot read a part of the store: ${store.damage}`,
+      message: `Cannot read part of the store: ${store.damage}`,
       fix: "Check the disk, then restart the colony: the damaged file is set aside, and rows that agents still have are pulled again",
     });
   }
   if (store.diskFreeBytes !== null && store.diskFreeBytes < diskFreeMinBytes) {
     warnings.push({
       kind: "disk-full",
-      message: `The file system of the colony's store has ${formatBytes(store.diskFreeBytes)} left`,
+      message: `The file system of the colony's store has ${formatBytes(store.diskFreeBytes)} free`,
       fix: `Free at least ${formatBytes(diskFreeMinBytes)} there, or lower the store's size limit`,
     });
   }
@@ -56,7 +56,7 @@ function storeWarnings({ store }: ColonyFacts): StatusWarning[] {
   return warnings;
 }
 
-/** By the words of the store's own errors; agents buffer rows until the colony stores them again. */
+/** Fixes by the text of the store's errors. Agents buffer rows until the colony stores again. */
 function writeFix(problem: string): string {
   if (/no space left/i.test(problem)) return "Free space on that file system; agents buffer rows until the colony catches up";
   if (/memory limit/i.test(problem)) return "Raise store.memory in colony.yaml and restart the colony; agents buffer rows until then";
@@ -106,7 +106,7 @@ function agentWarnings(agents: AgentInfo[]): StatusWarning[] {
       warnings.push({
         kind: "agent-slow",
         agentId,
-        message: `${hostname} answers slowly: ${formatBytes(pullBytes)} took ${formatDurationMs(pullMs)} (${formatBitRate(bytesPerSecond)}, mean of the last pulls), so its newest rows come late`,
+        message: `The link to ${hostname} is slow: ${formatBytes(pullBytes)} took ${formatDurationMs(pullMs)} (${formatBitRate(bytesPerSecond)}, mean of the last pulls); its newest rows arrive late`,
         fix: `Check the network between ${hostname} and the colony, and the load of ${hostname}; longer intervals in its agent.yaml send less`,
       });
     }

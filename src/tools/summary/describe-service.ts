@@ -1,4 +1,4 @@
-/** The details of one service: routes, callers, callees, hosts, events, and the onset of its problem. */
+/** Builds the details of one service: routes, callers, callees, hosts, events, and the onset of its problem. */
 
 import type { HotFunction, HotFunctions } from "../../model/profiles.ts";
 import type { ServiceDetailsFacts } from "../../model/summary.ts";
@@ -18,12 +18,12 @@ const eventsShown = 15;
 const hostsShown = 10;
 const functionsShown = 5;
 const grownShown = 3;
-/** Fewer CPU samples are too few for a share. */
+/** Least CPU samples for a share. */
 const enoughSamples = 50;
-/** Fewer requests are too few for a share or a percentile. */
+/** Least requests for a share or a percentile. */
 const enoughRequests = 20;
 const leastSlowUs = 2_000;
-/** Steps with fewer requests are not judged. */
+/** Least requests of a step that is judged. */
 const enoughInStep = 5;
 
 export function describeService(
@@ -66,7 +66,7 @@ export function describeService(
   };
 }
 
-/** What grew beyond chance, then what takes most. With few samples shares say nothing. */
+/** Functions that grew beyond chance, then those with the most CPU time. Empty with too few samples. */
 function hotFunctionsOf({ samples, hottest, grown }: HotFunctions): SummaryDetails["hotFunctions"] {
   if (samples.now < enoughSamples) return [];
   const grew = grown.filter(({ isSignificant }) => isSignificant).slice(0, grownShown);
@@ -99,7 +99,7 @@ function routesOf(rows: ServiceDetailsFacts["routes"], role: "server" | "client"
     }));
 }
 
-/** The busiest, and before them all that have changed. */
+/** Changed peers, then the busiest. */
 function peersOf(rows: ServiceDetailsFacts["peers"], role: "server" | "client"): SummaryPeer[] {
   const own = rows.filter((row) => row.role === role);
   const before = new Map(own.filter(({ period }) => period === "before").map((row) => [row.peer, row]));
@@ -150,7 +150,7 @@ function changeOf(
   return now.perSecond < before.perSecond / 3 ? "quieter" : "";
 }
 
-/** Callees that fail or got slower over the period shown. They explain, and never decide: verdicts are about the last windows. */
+/** Findings about callees that fail or got slower over the shown period. Informational: verdicts use the last windows only. */
 export function calleeFindings({ callees }: Pick<SummaryDetails, "callees">, isSuffering: boolean): SummaryFinding[] {
   return callees.flatMap(({ peer, change, errorRatio, requests, p95Us, before }): SummaryFinding[] => {
     if (change === "failing") {
@@ -176,7 +176,7 @@ function hostOf(host: ServiceFacts["hosts"][number], { cgroups, hostname, servic
     psiCpuRatio,
     psiMemoryRatio,
     psiIoRatio,
-    // A slice shared by several services says nothing about one of them.
+    // A systemd slice shared by several services cannot be attributed to one.
     cgroups: cgroups
       .filter((group) => group.agentId === agentId && group.services.length === 1 && group.services[0] === service)
       .slice(0, hostsShown)
@@ -192,8 +192,8 @@ function hostOf(host: ServiceFacts["hosts"][number], { cgroups, hostname, servic
 }
 
 /**
- * The beginning of the last run of steps that are as bad as now, one better step in between allowed. Null when nothing is wrong, or all of
- * the course is.
+ * Start of the last run of steps that are as bad as now, allowing one better step in between. Null when nothing is wrong, or when
+ * the whole series is bad.
  */
 export function onsetOf(
   requests: SummaryRequests | null,

@@ -1,4 +1,4 @@
-/** Which of the services that suffer do so because of what they call. Symptoms travel from callee to caller, causes stay where they are. */
+/** Finds services whose symptoms are explained by a callee. Symptoms propagate from callee to caller, causes do not. */
 
 import type { JudgedRoute } from "../health/judge-route.ts";
 import type { SummaryFinding } from "../schemas/summary.ts";
@@ -6,9 +6,9 @@ import { excessDuration, excessErrors, usualCallErrors } from "./request-rules.t
 import type { ServiceFacts } from "./summary-rules.ts";
 
 const recentMs = 60_000;
-/** A callee explains what its caller suffers when it accounts for this part of it. */
+/** Least share of a caller's symptoms that a callee must account for to explain them. */
 const explainedPart = 0.5;
-/** Calls to a callee that is gone count when they were this part of all calls. */
+/** Least share of all calls that went to a callee that is gone. */
 const leastPart = 0.02;
 
 export interface Judged {
@@ -16,7 +16,7 @@ export interface Judged {
   findings: readonly SummaryFinding[];
 }
 
-/** From each service that suffers from others to the callee that explains most of it. */
+/** The callee that explains most of the symptoms, by affected service. */
 export function findCauses(all: readonly Judged[]): Map<string, string> {
   const byName = new Map(all.map((one) => [one.facts.service, one]));
   const causes = new Map<string, string>();
@@ -53,14 +53,14 @@ function explainingCallee(facts: ServiceFacts): string | null {
     return whole > 0 && worst && all >= explainedPart * whole && excess(worst) > 0 ? worst.callee : null;
   };
   if (served.length > 0) return most(failed, errors) ?? most(excessDuration, durationUs);
-  // It serves nothing that could suffer: what is wrong are its calls.
+  // A service without served requests: its calls are the symptom.
   const failing = routes.some((route) => route.fact.role === "client" && (route.errors !== null || isSlow(route.slow)));
   return failing ? (most(failed, 1) ?? most(excessDuration, 1)) : null;
 }
 
 const isSlow = (slow: JudgedRoute["slow"]): boolean => slow !== null && slow.severity !== "info";
 
-/** Of the last minute, beyond what is usual. */
+/** Excess of the last minute over the usual value. */
 function recentExcess({ fact, errors }: JudgedRoute, nowMs: number): { errors: number; durationUs: number } {
   const cells = fact.cells.filter(({ endMs }) => endMs > nowMs - recentMs);
   const sum = (of: (cell: (typeof cells)[number]) => number): number => cells.reduce((total, cell) => total + of(cell), 0);

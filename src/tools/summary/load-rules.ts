@@ -1,4 +1,4 @@
-/** Rules about what a service runs in: the limits of its control groups, and its hosts. */
+/** Rules about the environment of a service: limits of its control groups, load of its hosts. */
 
 import { formatBytes } from "../../base/units.ts";
 import { share } from "../health/figures.ts";
@@ -19,7 +19,7 @@ export function cgroupFindings({ cgroups, hostname }: Pick<ServiceFacts, "cgroup
           "critical",
           "cause",
           subject,
-          `the kernel killed ${group.oomKills} of its processes ${where}: it reached its memory limit`,
+          `${group.oomKills} of its processes were killed ${where} at its memory limit (OOM killer)`,
           group.oomKills,
           0,
           "count",
@@ -54,18 +54,18 @@ export function cgroupFindings({ cgroups, hostname }: Pick<ServiceFacts, "cgroup
 }
 
 const hostChecks: { metric: keyof typeof thresholds.host; rule: string; text: (value: string) => string }[] = [
-  { metric: "cpuBusyRatio", rule: "host-cpu", text: (value) => `its CPUs are busy ${value} of the time` },
-  { metric: "psiCpuRatio", rule: "host-cpu-pressure", text: (value) => `something waits for CPU ${value} of the time` },
-  { metric: "cpuStealRatio", rule: "host-steal", text: (value) => `the hypervisor takes ${value} of its CPU time` },
-  { metric: "memUsedRatio", rule: "host-memory", text: (value) => `${value} of its memory is used` },
-  { metric: "psiMemoryRatio", rule: "host-memory-pressure", text: (value) => `something waits for memory ${value} of the time` },
-  { metric: "psiIoRatio", rule: "host-io-pressure", text: (value) => `something waits for storage ${value} of the time` },
+  { metric: "cpuBusyRatio", rule: "host-cpu", text: (value) => `CPUs are busy ${value} of the time` },
+  { metric: "psiCpuRatio", rule: "host-cpu-pressure", text: (value) => `tasks wait for a CPU ${value} of the time` },
+  { metric: "cpuStealRatio", rule: "host-steal", text: (value) => `the hypervisor takes ${value} of the CPU time` },
+  { metric: "memUsedRatio", rule: "host-memory", text: (value) => `${value} of memory is used` },
+  { metric: "psiMemoryRatio", rule: "host-memory-pressure", text: (value) => `tasks wait for memory ${value} of the time` },
+  { metric: "psiIoRatio", rule: "host-io-pressure", text: (value) => `tasks wait for storage ${value} of the time` },
 ];
 
-/** How much busier than usual a host must be to explain a slowdown. */
+/** Least increase of a host's load that explains a slowdown. */
 const busier = 1.25;
 
-/** A host explains a slowdown when it is full, fuller than usual, and the slowdown is the service's own. */
+/** A host explains a slowdown when it is saturated, more than usual, and no callee explains the slowdown. */
 export function hostFindings({ hosts, hostname }: Pick<ServiceFacts, "hosts" | "hostname">): SummaryFinding[] {
   return hosts.flatMap((host) =>
     hostChecks.flatMap(({ metric, rule, text }): SummaryFinding[] => {

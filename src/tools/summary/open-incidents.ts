@@ -1,4 +1,4 @@
-/** Open incidents in one line, for answers about all services or one. */
+/** Summarizes open incidents in one line, for answers about all services or one. */
 
 import { type Incident, incidentId } from "../../model/incident.ts";
 import type { ColonyBackend } from "../contract/backend.ts";
@@ -8,7 +8,7 @@ import type { OpenIncidents } from "../schemas/incident.ts";
 const readMax = 50;
 const dayMs = 86_400_000;
 
-/** Undefined: none. With a service, those in which it suffers or is on the way to the cause. */
+/** Undefined: none. With a service: incidents that affect it or have it on the path to the cause. */
 export async function readOpenIncidents(
   backend: Pick<ColonyBackend, "incidents">,
   service: string | undefined,
@@ -37,7 +37,7 @@ function concerns({ symptoms, cause }: Incident, service: string): boolean {
   return symptoms.some((symptom) => symptom.service === service) || cause?.service === service || cause?.chain.includes(service) === true;
 }
 
-/** What still lasts comes first. */
+/** Ongoing incidents first. */
 function rank({ endedMs, severity }: Incident): number {
   return Number(endedMs !== null) * 2 + Number(severity === "warning");
 }

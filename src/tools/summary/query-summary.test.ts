@@ -31,7 +31,7 @@ function requestsOf(service: string, period: SummaryRequestsFact["period"], more
   return { ...base, meanUs: 12_000, p50Us: 10_000, p95Us: 50_000, p99Us: 90_000, ...more };
 }
 
-/** As it is when all is well: the same now, an hour ago and yesterday. */
+/** A healthy service: the same now, an hour ago and yesterday. */
 const calm = (service: string, now: Partial<SummaryRequestsFact> = {}): SummaryRequestsFact[] => [
   requestsOf(service, "now", now),
   requestsOf(service, "before"),
@@ -172,7 +172,7 @@ const exitOf = (service: string) => ({
 });
 
 describe("coral_query_summary", () => {
-  it("mentions open incidents: the worst of all, or those that concern one service", async () => {
+  it("mentions open incidents: the worst one, or those that involve the selected service", async () => {
     const symptom = { service: "api", measure: "errors", now: 0.34 };
     const times = { startedMs: nowMs - minuteMs, endedMs: null };
     const open = [
@@ -189,7 +189,7 @@ describe("coral_query_summary", () => {
     expect(await ask({}, {})).not.toHaveProperty("incidents");
   });
 
-  it("finds nothing wrong where all is as it was", async () => {
+  it("finds nothing wrong when nothing changed", async () => {
     const { services, totals } = await ask({}, withWindows(steadily({})));
     expect(totals).toEqual({ services: 1, critical: 0, degraded: 0, unknown: 0, ok: 1 });
     expect(services).toMatchObject([
@@ -260,7 +260,7 @@ describe("coral_query_summary", () => {
     );
   });
 
-  it("shows the cause among the worst findings, however many routes suffer", async () => {
+  it("shows the cause among the worst findings, however many routes are affected", async () => {
     const slow = ["/a", "/b", "/c"].map((route) => routeOf("api", steadily({ p95Us: 150_000 }), { route }));
     const cgroup = {
       agentId: "web-1",
@@ -493,9 +493,9 @@ describe("coral_query_summary", () => {
       ["info deployment-regression"],
     ],
     ["a build that has just come", { facts: { places: [placeOf("api")] }, deployments: [deploymentOf()] }, ["info deployed"]],
-  ])("judges what is around requests: %s", async (_what, given, wanted) => expect(await rules(given)).toEqual(wanted));
+  ])("judges processes, limits, logs and deployments: %s", async (_what, given, wanted) => expect(await rules(given)).toEqual(wanted));
 
-  it("blames a full host only for slowness of the service's own, and only when it is fuller than usual", async () => {
+  it("blames a saturated host only for slowness without another cause, and only when it is busier than usual", async () => {
     const full = hostOf({ cpuBusyRatio: 0.98, psiCpuRatio: 0.6 });
     const slow = withWindows(steadily({ p50Us: 90_000, p95Us: 150_000 })).facts;
     const of = async (facts: Partial<SummaryFacts>): Promise<string[]> =>
@@ -508,7 +508,7 @@ describe("coral_query_summary", () => {
     expect(await of(passedOn)).toEqual(["latency"]);
   });
 
-  it("allows every service on a busy host what the host adds to all of them", async () => {
+  it("tolerates the slowdown that a busy host adds to all of its services", async () => {
     const fast = baselineOf({ p50Us: 800, p95Us: 1_500, p95HighUs: 1_800 });
     const routes = ["api", "b", "c", "d", "e"].map((service) =>
       routeOf(service, steadily({ p50Us: 2_000, p95Us: 12_000 }), { before: fast, yesterday: fast, p95Us: 9_000 }),
@@ -518,7 +518,7 @@ describe("coral_query_summary", () => {
     expect(await rules({ facts: { routes, places, hosts: [hostOf()] } })).toEqual(["warning latency"]);
   });
 
-  it("shows the worst first, counts them all, and cuts", async () => {
+  it("shows the worst first, counts all, and truncates", async () => {
     const requests = ["fine", "failing", "slow", "busy"].flatMap((service) => calm(service));
     const routes = [routeOf("failing", steadily({ errors: 90 })), routeOf("slow", steadily({ p95Us: 150_000 }))];
     const answer = await ask({ limit: 3 }, { facts: { requests, routes, places: [placeOf("silent", { agentId: "gone" })] } });
@@ -535,7 +535,7 @@ describe("coral_query_summary", () => {
     expect(answer.services.every(({ details }) => details === undefined)).toBe(true);
   });
 
-  it("shows a cause before everything that suffers from it, however little of it fails and however busy the others are", async () => {
+  it("ranks a cause before everything it affects, however few of its requests fail", async () => {
     const failing = (service: string, errors: number, more = {}) => routeOf(service, steadily({ requests: 1_000, errors }), more);
     const routes = [
       failing("front", 400),
@@ -553,7 +553,7 @@ describe("coral_query_summary", () => {
     expect(services[1]?.findings.map(({ rule, subject }) => `${rule} ${subject}`)).toContain("callee-failing origin");
   });
 
-  it("puts what is gone before the services that called it", async () => {
+  it("ranks a service that is gone before the services that called it", async () => {
     const facts = {
       requests: calm("web"),
       routes: [routeOf("web", steadily({ errors: 100 })), routeOf("db", [{}])],
@@ -565,7 +565,7 @@ describe("coral_query_summary", () => {
     expect(services.map(({ service, health }) => `${service} ${health}`)).toEqual(["db critical", "web critical"]);
   });
 
-  it("says unknown, and why, where nothing could be seen", async () => {
+  it("reports unknown with the reason when nothing could be observed", async () => {
     const blind = agentOf("web-1", { capabilities: [{ name: "traffic", available: false, reason: "needs CAP_BPF; run it as root" }] });
     const health = async (agent: typeof blind, facts: Partial<SummaryFacts>) =>
       (await ask({}, { facts, colony: { agents: async () => [agent] } })).services.map(
@@ -573,22 +573,22 @@ describe("coral_query_summary", () => {
       );
     const sampled = { places: [placeOf("api")], hosts: [hostOf()] };
     expect(await health(blind, sampled)).toEqual([
-      "unknown nothing was observed: the agent on web-1.example.org sees no requests (needs CAP_BPF; run it as root); fix that, or give it a check with coral connect",
+      "unknown no data: the agent on web-1.example.org sees no requests (needs CAP_BPF; run it as root); fix that, or add a health check with coral connect",
     ]);
     expect(await health(agentOf("web-1"), sampled)).toEqual(["ok "]);
     expect(await health(agentOf("web-1"), { places: [placeOf("api")] })).toEqual([
-      expect.stringContaining("unknown nothing was observed: host web-1.example.org sends no samples"),
+      expect.stringContaining("unknown no data: host web-1.example.org sends no samples"),
     ]);
     expect(await health(agentOf("web-1", { health: "unhealthy" }), sampled)).toEqual([
-      expect.stringContaining("unknown nothing was observed: the agent on web-1.example.org is not connected"),
+      expect.stringContaining("unknown no data: the agent on web-1.example.org is not connected"),
     ]);
     const port = "port:web-1/2024";
     expect(await health(agentOf("web-1"), { ...sampled, places: [placeOf(port)] })).toEqual([
-      expect.stringContaining("unknown nothing was observed: the agent on web-1.example.org cannot see the process behind this port"),
+      expect.stringContaining("unknown no data: the agent on web-1.example.org cannot see the process behind this port"),
     ]);
     expect(await health(agentOf("web-1"), { ...sampled, places: [placeOf(port, { health: "healthy" })] })).toEqual(["ok "]);
     expect(await health(blind, { ...sampled, places: [placeOf("api", { health: "healthy" })] })).toEqual(["ok "]);
-    // Its last requests say nothing of now.
+    // Its last requests are too old to judge.
     const ended = { places: [placeOf("api", { isPresent: false, isReplaced: true })], events: [exitOf("api")] };
     expect(await health(agentOf("web-1"), { ...sampled, ...ended, requests: calm("api"), routes: [routeOf("api")] })).toEqual([
       "unknown not running: api exited",
@@ -609,7 +609,7 @@ describe("coral_query_summary", () => {
     ]);
   });
 
-  it("shows one in full: onset, routes, changed peers, hosts", async () => {
+  it("shows one service in full: onset, routes, changed peers, hosts", async () => {
     const startMs = nowMs - 65 * minuteMs;
     const course = {
       startMs,
@@ -681,7 +681,7 @@ describe("coral_query_summary", () => {
     expect(api?.details?.load).toEqual({ cpuCores: 0.5, rssBytes: 1_000, before: null });
   });
 
-  it("shows functions that take more CPU time than before ahead of those that take most", async () => {
+  it("lists functions whose CPU time grew before those with the most CPU time", async () => {
     const both = (now: number, before: number) => ({ now, before });
     const hot = (name: string, now: number, before: number, isSignificant = false): HotFunction => ({
       ...{ name, file: "api", kind: "native", self: both(now, before), total: both(now, before), cores: both(now, before) },
@@ -705,7 +705,7 @@ describe("coral_query_summary", () => {
   it("notes missing baselines, and fails for an unknown service", async () => {
     const young = await ask({}, { facts: { requests: [requestsOf("api", "now")] } });
     expect(young.completeness.notes.map(({ message }) => message)).toContain(
-      "there is no earlier data to compare with yet: rules that need a baseline do not fire",
+      "no earlier data to compare with yet: rules that need a baseline do not fire",
     );
     await expect(ask({ service: "nobody" }, { colony: { spanServices: async () => ["lambda"] } })).rejects.toThrow(
       'Cannot find service "nobody"',

@@ -16,14 +16,14 @@ import { type ServiceFacts, sortFindings } from "./summary-rules.ts";
 const dayMs = 86_400_000;
 const hourMs = 3_600_000;
 const leastProfileMs = 300_000;
-/** Findings shown of a service among others, and of one. */
+/** Findings shown per service in a list, and for a single service. */
 const findingsShown = { short: 3, full: 15 };
 
 export const querySummary = defineTool({
   name: "coral_query_summary",
   title: "Health summary",
   description:
-    "Show service health, worst first: rules that fired, requests compared with the hour before and yesterday. With service: onset, routes, callers, callees, hosts, logs, events.",
+    "Show service health, worst first, with reasons and request figures against the hour before and yesterday. With service: onset, routes, callers, callees, hosts, logs, events.",
   input: z.object({
     service: serviceInput(),
     since: sinceInput("5m", { minMs: 60_000, maxMs: 7 * dayMs }),
@@ -62,7 +62,7 @@ export const querySummary = defineTool({
   },
 });
 
-/** The worst findings. A cause is among them, however many symptoms it has. */
+/** The worst findings, always including a cause. */
 function shortened(summary: ServiceSummary): ServiceSummary {
   const { findings } = summary;
   const shown = findings.slice(0, findingsShown.short);
@@ -84,12 +84,12 @@ async function inFull(
   const described = describeService(facts, read, hot, summary.findings);
   const named = new Set(summary.findings.filter(({ rule }) => rule === "callee-failing").map(({ subject }) => subject));
   const byCallee = calleeFindings(described, isSuffering).filter(({ rule, subject }) => rule !== "callee-failing" || !named.has(subject));
-  // A finding that names the callee replaces those about calls in general.
+  // A finding that names the callee replaces the general ones about calls.
   const rest = summary.findings.filter(({ rule }) => byCallee.length === 0 || (rule !== "calls-failing" && rule !== "calls-slower"));
   return { ...summary, findings: sortFindings([...rest, ...byCallee]).slice(0, findingsShown.full), details: described };
 }
 
-/** A few minutes at least: an interval of samples takes half a minute to arrive. Compared with the hour before. */
+/** At least a few minutes, because samples arrive up to half a minute late. Compared with the hour before. */
 function profileTimes(nowMs: number, sinceMs: number): Pick<HotFunctionsRequest, "now" | "before"> {
   const fromMs = nowMs - Math.max(sinceMs, leastProfileMs);
   return { now: { fromMs, untilMs: nowMs }, before: { fromMs: fromMs - hourMs, untilMs: fromMs } };
@@ -103,5 +103,5 @@ function totalsOf(summaries: readonly ServiceSummary[]): SummaryResult["totals"]
 function baselineNotes(services: readonly ServiceSummary[]): CompletenessNote[] {
   const asked = services.flatMap(({ requests }) => (requests === null ? [] : [requests]));
   if (asked.length === 0 || asked.some(({ before, yesterday }) => before !== null || yesterday !== null)) return [];
-  return [{ kind: "no-data", message: "there is no earlier data to compare with yet: rules that need a baseline do not fire" }];
+  return [{ kind: "no-data", message: "no earlier data to compare with yet: rules that need a baseline do not fire" }];
 }

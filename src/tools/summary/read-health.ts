@@ -5,7 +5,7 @@ import type { ServiceSummary } from "../schemas/summary.ts";
 import { summarizeServices } from "./summarize-services.ts";
 
 const dayMs = 86_400_000;
-/** The period whose totals are read: the one that verdicts are about, so that nothing is read twice. */
+/** The window of the health verdicts, whose cached facts are reused. */
 const periodMs = 300_000;
 
 /** All services as `coral query summary` ranks them, without details. */

@@ -1,4 +1,4 @@
-/** Rules about the requests that a service serves and sends. The worst route decides, and the finding names it. */
+/** Rules about requests that a service serves and sends. The worst route decides and is named in the finding. */
 
 import type { SummaryCallFact } from "../../model/summary.ts";
 import { count, share } from "../health/figures.ts";
@@ -9,7 +9,7 @@ import type { SummaryFinding } from "../schemas/summary.ts";
 import { finding } from "./finding.ts";
 import type { ServiceFacts } from "./summary-rules.ts";
 
-/** Bad routes that are named, the worst first. */
+/** Maximum number of bad routes that a finding names. */
 const routesNamed = 3;
 
 export function errorFindings(routes: readonly JudgedRoute[]): SummaryFinding[] {
@@ -71,7 +71,7 @@ export function queueFindings(routes: readonly JudgedRoute[]): SummaryFinding[] 
   ];
 }
 
-/** Missing requests are an alarm only where requests were promised: by a steady schedule, or by callers that still try. */
+/** Missing requests are an alarm only where they are expected: from a steady schedule, or from callers that still try. */
 export function rateFindings(facts: ServiceFacts): SummaryFinding[] {
   const served = facts.routes.filter(({ fact }) => fact.role === "server").map(({ fact }) => fact);
   const now = served.reduce((sum, { requests }) => sum + requests, 0);
@@ -82,20 +82,20 @@ export function rateFindings(facts: ServiceFacts): SummaryFinding[] {
   if (!isPresent || facts.hasLostCallers || facts.isReplaced) return [];
   const failing = facts.calledBy.find(({ now: calls }) => calls.requests >= 6 && calls.errors > calls.requests / 2);
   if (now === 0 && failing) {
-    const message = `it responds to nothing: ${count(failing.now.errors)} of ${count(failing.now.requests)} requests of ${failing.service} failed`;
+    const message = `it does not respond: ${count(failing.now.errors)} of ${count(failing.now.requests)} requests of ${failing.service} failed`;
     return [finding("no-requests", "critical", "symptom", failing.service, message, 0, left, "ratio")];
   }
   if (before === null || yesterday === null || least * 300 < enough) return [];
   const part = now / 300 / least;
   const usual = `${perSecondText(before)} in the hour before, ${perSecondText(yesterday)} yesterday at this time`;
   if (now === 0)
-    return [finding("no-requests", "warning", "symptom", "", `it receives no requests, or does not respond: ${usual}`, 0, left, "ratio")];
+    return [finding("no-requests", "warning", "symptom", "", `no requests arrive, or it does not respond: ${usual}`, 0, left, "ratio")];
   if (part >= left) return [];
   const message = `only ${perSecondText(now / 300)} arrive, compared with ${usual}`;
   return [finding("rate-drop", "info", "context", "", message, part, left, "ratio")];
 }
 
-/** Requests a second over a settled hour in which no ten minutes were nearly without; null: there was no steady schedule. */
+/** Requests per second over a settled hour without a ten-minute lull; null: no steady schedule. */
 function steadyRate(baselines: readonly (JudgedRoute["fact"]["before"] | null)[]): number | null {
   const known = baselines.flatMap((baseline) => (baseline?.isSettled ? [baseline] : []));
   const [first] = known;
@@ -106,13 +106,13 @@ function steadyRate(baselines: readonly (JudgedRoute["fact"]["before"] | null)[]
   return isSteady ? requests / 3_600 : null;
 }
 
-/** Its calls to others fail or are slow: look there. */
+/** Its calls to others fail or are slow. */
 export function callFindings(facts: ServiceFacts, isSuffering: boolean): SummaryFinding[] {
   const sent = facts.routes.filter(({ fact }) => fact.role === "client");
   const failing = sent.filter(({ errors }) => errors !== null && !errors.isChronic);
   const slow = sent.filter(({ slow: verdict }) => verdict !== null && verdict.severity !== "info");
   const { warning } = thresholds.errors;
-  // The last windows decide whether calls fail; the last minute shows to whom.
+  // The last windows decide whether calls fail; the last minute shows which callee.
   const usualRatio = usualCallErrors(facts);
   const named = failing.length === 0 ? [] : facts.calls.filter((call) => excessErrors(call, usualRatio) >= 6);
   const findings: SummaryFinding[] = named
@@ -126,30 +126,30 @@ export function callFindings(facts: ServiceFacts, isSuffering: boolean): Summary
     });
   const [first] = errorFindings(failing);
   if (findings.length === 0 && first) {
-    findings.push({ ...first, rule: "calls-failing", severity: "warning", kind: "cause", message: `its calls: ${first.message}` });
+    findings.push({ ...first, rule: "calls-failing", severity: "warning", kind: "cause", message: `calls it sends: ${first.message}` });
   }
   const [slowest] = latencyFindings(slow);
   if (slowest) {
     const severity = isSuffering ? "warning" : "info";
-    findings.push({ ...slowest, rule: "calls-slower", severity, kind: "cause", message: `its calls are slower: ${slowest.message}` });
+    findings.push({ ...slowest, rule: "calls-slower", severity, kind: "cause", message: `calls it sends are slower: ${slowest.message}` });
   }
   return findings;
 }
 
-/** The share of its calls that fails in a usual window. */
+/** Usual error share of its calls. */
 export function usualCallErrors({ routes }: Pick<ServiceFacts, "routes">): number {
   const sent = routes.flatMap(({ fact: { role, before } }) => (role === "client" && before !== null ? [before] : []));
   const requests = sent.reduce((sum, baseline) => sum + baseline.requests, 0);
   return requests > 0 ? sent.reduce((sum, baseline) => sum + baseline.errorRatio * baseline.requests, 0) / requests : 0;
 }
 
-/** Failed calls beyond those that fail usually. An earlier incident is not usual, although it is in `before`. */
+/** Failed calls in excess of the usual. An earlier incident does not count as usual, although `before` contains it. */
 export function excessErrors({ now, before }: SummaryCallFact, usualRatio: number): number {
   const ratio = before.requests > 0 ? before.errors / before.requests : 0;
   return now.errors - now.requests * Math.min(ratio, usualRatio);
 }
 
-/** Microseconds that calls took beyond what they took before. */
+/** Microseconds of calls in excess of the time before. */
 export function excessDuration({ now, before }: SummaryCallFact): number {
   return before.requests > 0 ? now.durationUs - (now.requests * before.durationUs) / before.requests : 0;
 }

@@ -1,4 +1,4 @@
-/** Facts of all services become summaries, worst first. */
+/** Turns facts of all services into summaries, worst first. */
 
 import { hasUnknownOwner } from "../../model/service-identity.ts";
 import type { SummaryCallFact, SummaryFacts, SummaryRequestsFact } from "../../model/summary.ts";
@@ -22,25 +22,25 @@ import { hostFindings } from "./load-rules.ts";
 import { type ServiceFacts, sortFindings, summaryFindings } from "./summary-rules.ts";
 
 export interface SummarizeInput {
-  /** Always included; absent: all services with any facts. */
+  /** Services that are always included; absent: all services with any facts. */
   service?: string | undefined;
   facts: SummaryFacts;
-  /** Of the last day, newest first. */
+  /** Deployments of the last day, newest first. */
   deployments: readonly Deployment[];
   agents: readonly AgentInfo[];
   nowMs: number;
 }
 
 /**
- * The facts of each service, and its summary without details. Worst first; of the same health those that suffer by themselves before those that
- * suffer from what they call, and a cause before everything that it explains.
+ * The facts and the summary of each service, without details. Worst first. At equal health, services with their own fault precede
+ * those affected by a callee, and a cause precedes everything that it explains.
  */
 export function summarizeServices(input: SummarizeInput): { summary: ServiceSummary; facts: ServiceFacts }[] {
   const judged = factsByService(input).map((facts) => ({ facts, findings: summaryFindings(facts) }));
   const causes = findCauses(judged);
   const all = judged.map(({ facts, findings }) => {
     const cause = causes.get(facts.service) ?? null;
-    // What a full host does shows as slowness of the service's own.
+    // A saturated host shows as slowness that no callee explains.
     const isSlow = findings.some(({ rule, severity }) => (rule === "latency" || rule === "queueing") && severity !== "info");
     const complete = isSlow && cause === null ? sortFindings([...findings, ...hostFindings(facts)]) : findings;
     return { summary: summaryOf(facts, complete, input.agents), facts };
@@ -52,7 +52,7 @@ export function summarizeServices(input: SummarizeInput): { summary: ServiceSumm
   return all.sort((a, b) => order(a.summary, b.summary));
 }
 
-/** A cause ranks with the worst of those that it explains, and before them. */
+/** A cause ranks just before the worst service that it explains. */
 function orderOf(
   summaries: readonly ServiceSummary[],
   causes: ReadonlyMap<string, string>,
@@ -61,7 +61,7 @@ function orderOf(
   const ranks = new Map(summaries.map((summary) => [summary.service, level(summary)]));
   const isIll = (service: string): boolean => (ranks.get(service) ?? healthLevels.length) < healthLevels.indexOf("unknown");
   for (const { service } of summaries) {
-    // Along the chain of calls; a circle ends where it began.
+    // Follow the chain of calls; stop at a cycle.
     const seen = new Set([service]);
     let cause = causes.get(service);
     while (cause !== undefined && !seen.has(cause) && isIll(cause)) {
@@ -78,20 +78,20 @@ function orderOf(
     (a.service < b.service ? -1 : 1);
 }
 
-/** Calls between a service and what explains its symptoms: 0 for one that suffers by itself. */
+/** Hops from a service to the cause of its symptoms; 0 when the fault is its own. */
 function depthOf(service: string, causes: ReadonlyMap<string, string>, isIll: (service: string) => boolean): number {
   const seen = new Set([service]);
   let depth = 0;
   for (let cause = causes.get(service); cause !== undefined && !seen.has(cause); cause = causes.get(cause)) {
     depth++;
-    // A callee that nothing is known of may be to blame; its callers still come after services with a fault of their own.
+    // An unobserved callee may be the cause; its callers still rank after services with their own fault.
     if (!isIll(cause)) break;
     seen.add(cause);
   }
   return depth;
 }
 
-/** How far the worst finding is beyond its threshold. */
+/** Ratio of the worst finding to its threshold. */
 function weight({ findings }: ServiceSummary): number {
   const [worst] = findings;
   if (!worst || worst.severity === "info") return 0;
@@ -100,7 +100,7 @@ function weight({ findings }: ServiceSummary): number {
 
 function summaryOf(facts: ServiceFacts, found: readonly SummaryFinding[], agents: readonly AgentInfo[]): ServiceSummary {
   const health = healthOf(found, facts, agents);
-  // That it has ended is reason enough.
+  // `down` needs no further findings.
   const isUnexplained = health === "unknown" && !found.some(({ rule }) => rule === "down");
   const findings = isUnexplained ? [unobserved(facts, agents), ...found] : [...found];
   const places = facts.places.filter(({ isStale }) => !isStale);
@@ -131,7 +131,7 @@ function summaryOf(facts: ServiceFacts, found: readonly SummaryFinding[], agents
 export function healthOf(findings: readonly SummaryFinding[], facts: ServiceFacts, agents: readonly AgentInfo[]): SummaryHealth {
   if (findings.some(({ severity }) => severity === "critical")) return "critical";
   if (findings.some(({ severity }) => severity === "warning")) return "degraded";
-  // What it did until it ended says nothing of now.
+  // Requests before it ended are not evidence of health.
   if (findings.some(({ rule }) => rule === "down")) return "unknown";
   const { requests, routes, places, hosts, isLogging } = facts;
   if (isLogging || (requests?.requests ?? 0) > 0 || routes.some(({ fact }) => fact.requests > 0)) return "ok";
@@ -147,22 +147,22 @@ export function healthOf(findings: readonly SummaryFinding[], facts: ServiceFact
 const heard = (agentId: string, agents: readonly AgentInfo[]): AgentInfo | undefined =>
   agents.find((agent) => agent.agentId === agentId && agent.health !== "unhealthy");
 
-/** Why nothing is known of a service, and what to do about it. */
+/** Why a service is unknown, with the fix. */
 function unobserved({ places, hostname }: ServiceFacts, agents: readonly AgentInfo[]): SummaryFinding {
   const present = places.filter(({ isPresent, isStale }) => isPresent && !isStale);
   const reason = ((): string => {
     const [place] = present;
-    if (!place) return "no process of it is known; start it, or send spans or log records";
+    if (!place) return "no process is known; start it, or send spans or log records";
     const agent = heard(place.agentId, agents);
     const host = hostname(place.agentId);
     if (!agent) return `the agent on ${host} is not connected; on ${host} run coral agent status`;
     const problem = trafficProblemOf(agent);
-    if (problem !== null) return `the agent on ${host} sees no requests (${problem}); fix that, or give it a check with coral connect`;
+    if (problem !== null) return `the agent on ${host} sees no requests (${problem}); fix that, or add a health check with coral connect`;
     if (hasUnknownOwner(place.service))
-      return `the agent on ${host} cannot see the process behind this port; run it as root and outside of containers, or give the port a check with coral connect`;
+      return `the agent on ${host} cannot see the process behind this port; run it as root and outside of containers, or add a health check with coral connect`;
     return `host ${host} sends no samples; on ${host} run coral agent status`;
   })();
-  return finding("unobserved", "info", "context", "", `nothing was observed: ${reason}`, 0, 0, "count");
+  return finding("unobserved", "info", "context", "", `no data: ${reason}`, 0, 0, "count");
 }
 
 function grouped<T extends { service: string }>(rows: readonly T[]): Map<string, T[]> {
@@ -194,7 +194,7 @@ function factsByService({ service: asked, facts, deployments, agents, nowMs }: S
   const hostname = (agentId: string): string => names.get(agentId) ?? agentId;
   const logging = new Set(facts.logServices.map((service) => facts.aliases.get(service) ?? service));
   const seen = facts.places.filter(({ isStale }) => !isStale).map(({ service }) => service);
-  // Of what only yesterday knew, nothing is left to judge.
+  // Services known only from yesterday's baseline have nothing to judge.
   const asking = [...requests].filter(([, { server, client }]) => [server, client].some((one) => one && (one.requests > 0 || one.before)));
   const live = new Set([...asking.map(([service]) => service), ...seen, ...logging, ...(asked === undefined ? [] : [asked])]);
   return [...live].map((service): ServiceFacts => {
@@ -228,21 +228,21 @@ function factsByService({ service: asked, facts, deployments, agents, nowMs }: S
   });
 }
 
-/** Known once, with no process left anywhere. */
+/** A known service without any process left. */
 function goneServices({ places }: SummaryFacts): (service: string) => boolean {
   const present = new Set(places.filter(({ isPresent, isStale }) => isPresent && !isStale).map(({ service }) => service));
   const known = new Set(places.map(({ service }) => service));
   return (service) => known.has(service) && !present.has(service);
 }
 
-/** Those that made half of its requests have ended. */
+/** The callers that sent half of its requests have ended. */
 function lostCallers(callers: readonly SummaryCallFact[], isGone: (service: string) => boolean): boolean {
   const total = callers.reduce((sum, { before }) => sum + before.requests, 0);
   const gone = callers.filter(({ service }) => isGone(service)).reduce((sum, { before }) => sum + before.requests, 0);
   return total > 0 && gone >= total / 2;
 }
 
-/** Its callers now send as much to a service that they did not call before. */
+/** Its callers now send as many requests to a service that they did not call before. */
 function isTakenOver(callers: readonly SummaryCallFact[], callsOf: ReadonlyMap<string, SummaryCallFact[]>): boolean {
   return callers.some((caller) => {
     if (caller.now.requests > 0 || caller.before.requests === 0) return false;
@@ -259,8 +259,8 @@ interface Requests {
 }
 
 /**
- * Hooks come first: they see everything. Spans count for a service of which hooks saw no request in any period, under the name that
- * its process was found by.
+ * Hooks win, because they see every request. Spans count for services without any request seen by hooks, under the name that
+ * the process was discovered by.
  */
 function requestsByService({ requests, aliases }: SummaryFacts): Map<string, Requests> {
   const byHooks = new Set(requests.filter(({ source }) => source === "hooks").map(({ service, role }) => `${role} ${service}`));

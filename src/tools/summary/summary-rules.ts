@@ -1,5 +1,5 @@
 /**
- * The rules of a summary: each checks the facts of one service and reports the value and the threshold. Deterministic; docs/summary.md
+ * The health rules: each checks the facts of one service and reports the value and the threshold. Deterministic. docs/summary.md
  * lists them.
  */
 
@@ -22,28 +22,28 @@ import { finding } from "./finding.ts";
 import { cgroupFindings } from "./load-rules.ts";
 import { callFindings, errorFindings, latencyFindings, queueFindings, rateFindings } from "./request-rules.ts";
 
-/** Everything that is known of one service. */
+/** All facts about one service. */
 export interface ServiceFacts {
   service: string;
   requests: SummaryRequests | null;
-  /** The name that its requests are counted under: what its spans call it, where that is another one. */
+  /** Name that its requests are counted under; differs from the service's where spans use another one. */
   countedAs: string;
-  /** What it served and sent, by route, judged. */
+  /** Verdicts of the routes that it serves and calls. */
   routes: readonly JudgedRoute[];
-  /** What it asked of others, and others of it; only known while something differs. */
+  /** Calls to and from other services; read only while something is unusual. */
   calls: SummaryCallFact[];
   calledBy: SummaryCallFact[];
-  /** Services that called it fail now. */
+  /** True when services that called it fail now. */
   hasFailingCallers: boolean;
-  /** Those that called it most have ended: nobody is left to ask. */
+  /** True when the callers that sent most of its requests have ended. */
   hasLostCallers: boolean;
-  /** Another service listens on its port, or its callers went over to one. */
+  /** True when another service listens on its port, or its callers moved to another one. */
   isReplaced: boolean;
   places: SummaryPlaceFact[];
   hosts: SummaryHostFact[];
   cgroups: SummaryCgroupFact[];
   patterns: SummaryPatternFact[];
-  /** Log records came of it. */
+  /** True when it sent log records. */
   isLogging: boolean;
   events: SummaryEventFact[];
   deployment: Deployment | null;
@@ -55,7 +55,7 @@ export interface ServiceFacts {
 const severities = ["critical", "warning", "info"] as const;
 const kinds = ["symptom", "cause", "context"] as const;
 
-/** Worst first; of the same severity symptoms before causes. What the host does to it is added when causes are known. */
+/** Worst first; at equal severity symptoms before causes. Findings about its host are added once causes are known. */
 export function summaryFindings(facts: ServiceFacts): SummaryFinding[] {
   const served = facts.routes.filter(({ fact }) => fact.role === "server");
   const symptoms = [
@@ -86,7 +86,7 @@ export function sortFindings(findings: readonly SummaryFinding[]): SummaryFindin
   );
 }
 
-/** How far beyond its threshold; where one is already news, that far. */
+/** Ratio of the value to the threshold; a fixed 10 for rules without a threshold. */
 function excess({ value, threshold }: SummaryFinding): number {
   return threshold > 0 ? value / threshold : 10;
 }
@@ -96,7 +96,7 @@ function downFindings(facts: ServiceFacts): SummaryFinding[] {
   const findings: SummaryFinding[] = [];
   const unhealthy = places.filter(({ health, isStale }) => health === "unhealthy" && !isStale);
   if (unhealthy.length > 0) {
-    const why = unhealthy.find(({ healthDetail }) => healthDetail !== null)?.healthDetail ?? "its check fails";
+    const why = unhealthy.find(({ healthDetail }) => healthDetail !== null)?.healthDetail ?? "the check fails";
     const where = unhealthy.length === places.length ? "" : ` on ${unhealthy.length} of ${places.length} hosts`;
     findings.push(finding("unhealthy", "critical", "symptom", "", `its health check fails${where}: ${why}`, unhealthy.length, 0, "count"));
   }
@@ -108,7 +108,7 @@ function downFindings(facts: ServiceFacts): SummaryFinding[] {
     const kind = severity === "info" ? "context" : "symptom";
     findings.push(finding("down", severity, kind, "", `not running: ${exit.message}`, gone.length, 0, "count"));
   } else if (gone.length > 0 && exit && gone.some(({ isReplaced }) => !isReplaced)) {
-    // Where others go on, a host that stopped is a loss only while requests come.
+    // While other hosts run it, a stopped instance matters only if requests still arrive.
     const isServing = facts.routes.some(({ fact }) => fact.role === "server" && fact.requests > 0);
     findings.push(
       finding(
@@ -126,12 +126,12 @@ function downFindings(facts: ServiceFacts): SummaryFinding[] {
   return findings;
 }
 
-/** A service that was there for less was started for something, and is done. */
+/** Services that ran for less than this are tasks that finished. */
 const lastingMs = 600_000;
-/** Minutes with requests that make a promise of more, for what is too young for a schedule. */
+/** Minutes with requests after which more are expected, for services too young for a schedule. */
 const steadyMinutes = 5;
 
-/** A task that is done, a client that ended and a service that another took over are not down. Down is what is still needed. */
+/** Down means still needed: a finished task, an ended client and a replaced service are not down. */
 function downSeverity({ routes, places, isReplaced, hasLostCallers, hasFailingCallers }: ServiceFacts): SummaryFinding["severity"] {
   if (hasFailingCallers) return "critical";
   if (isReplaced || hasLostCallers || places.every((place) => place.isReplaced)) return "info";
@@ -143,7 +143,7 @@ function downSeverity({ routes, places, isReplaced, hasLostCallers, hasFailingCa
   return places.some(({ isListening, seenMs }) => isListening && seenMs >= lastingMs) ? "warning" : "info";
 }
 
-/** Restarts with the same binary; those with another one are deployments. A loop is over when the next restart is overdue. */
+/** Restarts with the same binary; those with another binary are deployments. A crash loop is over when the next restart is overdue. */
 function restartFindings({ events, nowMs }: ServiceFacts): SummaryFinding[] {
   const restarts = events.filter(({ kind, severity }) => kind === "service-restarted" && severity !== "info");
   if (restarts.length === 0) return [];
@@ -157,7 +157,7 @@ function restartFindings({ events, nowMs }: ServiceFacts): SummaryFinding[] {
   return [finding("restarts", severity, "cause", "", message, restarts.length, severity === "critical" ? critical : warning, "count")];
 }
 
-/** A service whose records do not go back far enough is not compared: everything would be new. */
+/** Skips services with too little log history, where every pattern would be new. */
 function logFindings({ patterns, windowMs, nowMs }: ServiceFacts): SummaryFinding[] {
   const errors = patterns.filter(({ severity }) => severity === "error" || severity === "fatal");
   const coveredMs = Math.max(0, ...errors.map(({ coveredBeforeMs }) => coveredBeforeMs));
@@ -175,7 +175,7 @@ function logFindings({ patterns, windowMs, nowMs }: ServiceFacts): SummaryFindin
     findings.push(finding("new-errors", severity, "symptom", first.pattern, message, records, thresholds.newErrors, "count"));
   }
   const now = errors.reduce((sum, pattern) => sum + pattern.records, 0);
-  // The time before, scaled to the window.
+  // Scale the time before to the window.
   const usual = (errors.reduce((sum, pattern) => sum + pattern.recordsBefore, 0) * windowMs) / Math.max(windowMs, coveredMs);
   const { least, times } = thresholds.errorRecords;
   if (isNews && now >= least && now >= times * usual && !first) {
@@ -185,12 +185,12 @@ function logFindings({ patterns, windowMs, nowMs }: ServiceFacts): SummaryFindin
   return findings;
 }
 
-/** A regression is a warning while it is being compared, and as long as the service suffers. */
+/** A regression is a warning while comparisons run and while the service has symptoms. */
 function deploymentFindings({ deployment, nowMs }: ServiceFacts, isSuffering: boolean): SummaryFinding[] {
   if (deployment === null) return [];
   const agoMs = Math.max(0, nowMs - Date.parse(deployment.at));
   const ago = formatDurationMs(Math.round(agoMs / 1_000) * 1_000);
-  // What was rolled back is no cause any more.
+  // A rolled-back deployment is no longer a cause.
   const isRegression = deployment.verdict === "regression" && deployment.state !== "rolled-back";
   if (!isRegression && agoMs > thresholds.recentDeploymentMs) return [];
   const what = deployedAgo(deployment, ago);

@@ -17,6 +17,6 @@ it.each([
   expect(parseAttributeFilter(text)).toEqual({ name, operator, value });
 });
 
-it.each(["", "http.status_code", "=500", "a b=1"])("parseAttributeFilter() refuses %j", (text) => {
+it.each(["", "http.status_code", "=500", "a b=1"])("parseAttributeFilter() rejects %j", (text) => {
   expect(() => parseAttributeFilter(text)).toThrow("write an attribute");
 });

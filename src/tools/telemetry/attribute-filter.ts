@@ -5,7 +5,7 @@ import type { AttributeFilter } from "../../model/traces.ts";
 const form = /^\s*([^\s=!<>~]+)\s*(!=|>=|<=|!~|=~|==|=|>|<|~)\s*(.*)$/s;
 const sameAs: Record<string, AttributeFilter["operator"]> = { "=~": "~", "==": "=" };
 
-/** `http.status_code>=500`, `user.id=42`, `url.full~/cart`. Quotes around the value are left out. */
+/** `http.status_code>=500`, `user.id=42`, `url.full~/cart`. Quotes around the value are removed. */
 export function parseAttributeFilter(text: string): AttributeFilter {
   const [, name, operator = "", value = ""] = form.exec(text) ?? [];
   if (name === undefined)

@@ -48,7 +48,7 @@ describe("coral_query_logs", () => {
     expect(answer.completeness.notes).toMatchObject([{ kind: "limit", message: expect.stringContaining("page 17-1") }]);
   });
 
-  it("keeps the answer small and notes what was cut", async () => {
+  it("bounds the answer and notes truncation", async () => {
     const rows = Array.from({ length: 100 }, () => fact({ body: "x".repeat(4_000), bodyLength: 5_000 }));
     const answer = await call({ limit: 100 }, { logs: async () => ({ rows, next: null, services: [] }) });
     expect(JSON.stringify(answer).length).toBeLessThan(300_000);
@@ -56,7 +56,7 @@ describe("coral_query_logs", () => {
     expect(answer.completeness.notes).toMatchObject([{ kind: "limit" }]);
   });
 
-  it("does not report a service as unknown that was only quiet in the window", async () => {
+  it("does not report a service as unknown that was only idle in the window", async () => {
     const logs = vi.fn<ColonyBackend["logs"]>(async ({ sinceMs }) => ({
       rows: sinceMs > 60_000 ? [fact()] : [],
       next: null,

@@ -12,7 +12,7 @@ import { type LogRecord, type LogResult, logLevels, logResultSchema } from "../s
 import { ownStoreNotes, ownStoresOf } from "../schemas/own-stores.ts";
 import { findSender } from "../services/find-service.ts";
 
-/** Of all bodies and attributes in one answer, characters. */
+/** Limit of all bodies and attributes in one answer, in characters. */
 const maxAnswerLength = 200_000;
 const dayMs = 86_400_000;
 
@@ -35,7 +35,7 @@ export const queryLogs = defineTool({
     agent: z.string().min(1).optional().describe("one agent, from its own store"),
     since: sinceInput("15m", { maxMs: 90 * 86_400_000 }),
     limit: limitInput(50, 1_000),
-    page: z.string().max(40).optional().describe('"next" of an answer, for older records'),
+    page: z.string().max(40).optional().describe('cursor for older records: "next" of the previous answer'),
   }),
   output: logResultSchema,
   permission: "read",
@@ -77,7 +77,7 @@ async function byRecord(backend: ColonyBackend, request: LogsRequest, context: T
   }
   const notes: CompletenessNote[] = ownStoreNotes(facts);
   if (length > maxAnswerLength) {
-    notes.push({ kind: "limit", message: "the answer is too long: the last records are shown without body and attributes; lower limit" });
+    notes.push({ kind: "limit", message: "the answer is too long: its last records are shown without body and attributes; lower limit" });
   }
   if (facts.next !== null) {
     const message = `the newest ${records.length} records are shown; for older ones pass page ${facts.next}, or narrow with service, level, grep or since`;
@@ -99,7 +99,7 @@ async function byPattern(backend: ColonyBackend, request: LogsRequest, context: 
   return { output: { sinceMs: request.sinceMs, by: "pattern", records: [], patterns, next: null, ...ownStoresOf(facts) }, notes };
 }
 
-/** A name that has no records is looked up among those that have some, then among the services that are known. */
+/** Resolves a name without records among the services with records, then among all known services. */
 async function withNearName<T extends { services: string[]; rows: unknown[] }>(
   backend: ColonyBackend,
   request: LogsRequest,
@@ -113,7 +113,7 @@ async function withNearName<T extends { services: string[]; rows: unknown[] }>(
   const near = facts.services.filter((name) => name.toLowerCase() === wanted);
   const [only, ...others] = near.length > 0 ? near : facts.services.filter((name) => name.toLowerCase().includes(wanted));
   if (only !== undefined && others.length === 0) return await ask({ ...request, service: only });
-  // It may only have been quiet in this window.
+  // A known service may just be idle in this window.
   const day = await ask({ ...request, sinceMs: Math.max(request.sinceMs, dayMs), limit: 1 });
   if (day.rows.length > 0 || day.services.includes(service)) return facts;
   const known = await findSender(backend, service, context);

@@ -40,7 +40,7 @@ describe("coral_query_metrics", () => {
     expect((await call({})).completeness.notes[0]?.message).toContain("no program sent metrics in this window");
   });
 
-  it("shows one over time; only its series is rounded", async () => {
+  it("shows one metric over time, and rounds only its series", async () => {
     const metric = vi.fn<ColonyBackend["metric"]>(async () => ({ ...factsOf([rowOf({ last: 1 / 3 })]), unmergedSeries: 2 }));
     const answer = await call({ name: "took", by: "route", since: "10m", step: "30s", agent: "web-1" }, { metric });
     expect(metric.mock.calls[0]?.[0]).toEqual({
@@ -60,7 +60,7 @@ describe("coral_query_metrics", () => {
     expect(answer.completeness.notes.map(({ kind }) => kind)).toEqual(["unavailable"]);
   });
 
-  it("takes the only metric whose name holds the text, and names those that do", async () => {
+  it("resolves the only metric whose name contains the text, else lists the candidates", async () => {
     const metric = vi.fn<ColonyBackend["metric"]>(async ({ name }) => factsOf(name === "http.took" ? [rowOf()] : []));
     const one = await call({ name: "took" }, { metric, metricNames: async () => ({ rows: [nameOf("http.took")], total: 1 }) });
     expect(one.rows).toHaveLength(1);
@@ -102,14 +102,14 @@ describe("coral_query_metrics", () => {
     const answer = await call({ name: "x" }, { metricLosses, metric: async () => factsOf([rowOf()]) });
     expect(answer.completeness.notes.map(({ message }) => message)).toEqual([
       "9 points of api were dropped: too many series; use fewer attributes",
-      "2 scrapes of web were dropped: the target did not answer",
+      "2 scrapes of web were dropped: the target did not respond",
     ]);
     expect((await call({ name: "x", service: "db" }, { metricLosses, metric: async () => factsOf([rowOf()]) })).completeness.complete).toBe(
       true,
     );
   });
 
-  it("refuses what does not go together", async () => {
+  it("rejects incompatible options", async () => {
     await expect(call({ name: "a", promql: "b" })).rejects.toThrow("pass one of them");
     await expect(call({ promql: "b", by: "x" })).rejects.toThrow("put them into the expression");
     await expect(call({ name: "a", since: "7d", step: "1s" })).rejects.toThrow("use a step of at least 605s");

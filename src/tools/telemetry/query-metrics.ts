@@ -67,7 +67,7 @@ export const queryMetrics = defineTool({
   },
 });
 
-/** Of all in one answer. */
+/** Limit over all series of one answer. */
 const maxSteps = 1_000;
 
 interface Asked {
@@ -121,7 +121,7 @@ async function oneMetric(backend: ColonyBackend, asked: Asked, name: string, con
   };
 }
 
-/** What has nearly that name; the only one is taken for it. */
+/** Resolves a partial name when exactly one metric matches. */
 async function insteadOf(backend: ColonyBackend, asked: Asked, name: string, context: ToolCallContext): Promise<Part> {
   const listed = await listNames(backend, { ...asked, limit: Math.max(asked.limit, 2) }, name, context);
   const names = new Set(listed.output.metrics.map((metric) => metric.name));
@@ -161,7 +161,7 @@ function emptyResult({ sinceMs }: Asked): MetricResult {
   return { sinceMs, startAt: null, stepMs: 0, total: 0, metrics: [], rows: [], series: [] };
 }
 
-/** Six digits are enough for a trend. Large numbers keep three decimals: in times and bytes the last digits matter. */
+/** Rounds to six digits. Large numbers keep three decimals, because the last digits of times and byte counts matter. */
 function short(value: number | null): number | null {
   if (value === null) return null;
   return Math.abs(value) < 1_000 ? Number(value.toPrecision(6)) : Math.round(value * 1_000) / 1_000;
@@ -181,7 +181,7 @@ const lossTexts: Record<string, string> = {
   "series-full": "too many series; use fewer attributes",
   future: "timestamps more than an hour ahead",
   unusable: "a value that cannot be stored",
-  "scrape-failed": "the target did not answer",
+  "scrape-failed": "the target did not respond",
   "scrape-full": "the target exposes too many series",
 };
 

@@ -100,7 +100,7 @@ describe("coral_query_traces, a search", () => {
     expect(answer).toMatchObject({ total: 1, traces: [{ traceId }], trace: null, completeness: { complete: true } });
   });
 
-  it("notes sampled, cut, rootless and lost traces", async () => {
+  it("notes sampled, truncated, rootless and lost traces", async () => {
     const answer = await call(
       {},
       {
@@ -118,7 +118,7 @@ describe("coral_query_traces, a search", () => {
     ]);
   });
 
-  it("finds a service by another case or a part, and names those that there are", async () => {
+  it("finds a service ignoring case or by part of its name, else lists the known ones", async () => {
     const asked: (string | undefined)[] = [];
     const backend: Partial<ColonyBackend> = {
       traces: async ({ service }) => {
@@ -146,7 +146,7 @@ describe("coral_query_traces, one trace", () => {
     spanOf("b", "a", { startUs: 1_767_225_600_010_000 }),
   ];
 
-  it.each([traceId, traceId.toUpperCase(), `00-${traceId}-00f067aa0ba902b7-01`, ` ${traceId} `])("is found by %j", async (text) => {
+  it.each([traceId, traceId.toUpperCase(), `00-${traceId}-00f067aa0ba902b7-01`, ` ${traceId} `])("is found by the id %j", async (text) => {
     const asked: unknown[] = [];
     const answer = await call(
       { traceId: text },
@@ -175,7 +175,7 @@ describe("coral_query_traces, one trace", () => {
     expect(answer.completeness.complete).toBe(true);
   });
 
-  it.each(["", "12", "0".repeat(32), `${traceId}0`, "'; DROP TABLE x"])("refuses %j", async (text) => {
+  it.each(["", "12", "0".repeat(32), `${traceId}0`, "'; DROP TABLE x"])("rejects %j", async (text) => {
     await expect(call({ traceId: text })).rejects.toMatchObject({ code: "invalid" });
   });
 
@@ -183,7 +183,7 @@ describe("coral_query_traces, one trace", () => {
     await expect(call({ traceId })).rejects.toMatchObject({ code: "not-found" });
   });
 
-  it("notes missing, shifted and cut spans", async () => {
+  it("notes missing, shifted and omitted spans", async () => {
     const orphans = [spanOf("b", "x"), spanOf("c", "b", { service: "db", startUs: 1_767_225_599_000_000, durationNs: 1 })];
     const answer = await call({ traceId }, { trace: async () => ({ spans: orphans, total: 2 }) });
     expect(notesOf(answer)).toEqual([

@@ -14,7 +14,7 @@ import { parseAttributeFilter } from "./attribute-filter.ts";
 import { buildTraceTree, type TraceTree } from "./trace-tree.ts";
 
 const dayMs = 86_400_000;
-/** Each text of a span's details is cut to this. */
+/** Maximum length of each string in a span's details. */
 const detailMaxLength = 4_096;
 const namesShown = 10;
 const tracesShown = 20;
@@ -30,7 +30,7 @@ export const queryTraces = defineTool({
     service: z.string().min(1).optional().describe("of a span; one span must match all filters"),
     route: z.string().min(1).optional().describe("part of a span's route, name, path or statement"),
     minDuration: durationInput({ minMs: 0, maxMs: dayMs }).optional().describe("minimum duration of a span: 250ms, 2s"),
-    error: z.boolean().default(false).describe("only with a failed span"),
+    error: z.boolean().default(false).describe("only traces with a failed span"),
     where: z
       .array(z.string().min(1).max(2_000))
       .max(10)
@@ -38,7 +38,7 @@ export const queryTraces = defineTool({
       .describe("attributes of that span or its resource: http.status_code>=500, user.id=42, url.full~/cart; = != > >= < <= ~ !~"),
     since: sinceInput("1h", { maxMs: 90 * dayMs }),
     agent: z.string().min(1).optional().describe("one agent, from its own store"),
-    order: z.enum(["newest", "slowest"]).default("newest").describe("which come first"),
+    order: z.enum(["newest", "slowest"]).default("newest").describe("sort order"),
     limit: z.int().min(1).max(20_000).optional().describe("traces (default 20), or spans of one trace (default 500, longest first)"),
     details: z.boolean().default(false).describe("include attributes, events and links of one trace"),
   }),
@@ -77,7 +77,7 @@ export const queryTraces = defineTool({
   },
 });
 
-/** A name that spans do not have may be one in another case, or a part of only one. */
+/** Resolves a name without spans: another case, or part of exactly one name. */
 async function readTraces(backend: ColonyBackend, request: TracesRequest, context: ToolCallContext): Promise<TracesFacts> {
   const facts = await backend.traces(request, context);
   if (facts.storedSpans > 0 || request.service === undefined) return facts;
@@ -125,7 +125,7 @@ function searchNotes({ rows, traces, storedSpans, estimatedSpans }: TracesFacts,
   return notes;
 }
 
-/** A trace id, also from a header `00-<trace id>-<span id>-01`. */
+/** Reads a trace id, bare or in a traceparent header `00-<trace id>-<span id>-01`. */
 function traceIdIn(text: string): string {
   const found = /^(?:[0-9a-f]{2}-)?([0-9a-f]{32})(?:-[0-9a-f]{16}-[0-9a-f]{2})?$/.exec(text.trim().toLowerCase())?.[1];
   if (found !== undefined && !/^0+$/.test(found)) return found;

@@ -2,7 +2,7 @@ import { describe, expect, it } from "vitest";
 import { SeededRandom } from "../../base/seeded-random.fixture.ts";
 import { buildTraceTree, type TreeNode, type TreeSpan } from "./trace-tree.ts";
 
-/** `id<parent service:kind start+duration`, times in milliseconds, `!` behind what failed; service and kind may be left out. */
+/** `id<parent service:kind start+duration`, times in milliseconds, `!` after failed spans; service and kind are optional. */
 function spansOf(text: string): TreeSpan[] {
   return text
     .trim()
@@ -142,7 +142,7 @@ describe("buildTraceTree()", () => {
     expect(missingParents).toBe(0);
   });
 
-  it("makes roots of spans whose parent is missing, and counts the missing once", () => {
+  it("makes spans with a missing parent roots, and counts each missing parent once", () => {
     const tree = buildTraceTree(spansOf("a 0+100\nb<x 10+20\nc<x 40+200\nd<c 50+10"));
     expect(shape(tree.nodes)).toBe("a b c .d");
     expect(tree.nodes.map(({ isOrphan }) => isOrphan)).toEqual([false, true, true, false]);
@@ -150,7 +150,7 @@ describe("buildTraceTree()", () => {
     expect(criticalOf(tree.nodes)).toEqual({ a: 100 });
   });
 
-  it("takes the longest part as the main one when no root is there", () => {
+  it("uses the longest subtree as the main one without a root", () => {
     expect(criticalOf(buildTraceTree(spansOf("b<x 10+20\nc<y 40+200\nd<c 50+10")).nodes)).toEqual({ c: 190, d: 10 });
   });
 
@@ -158,11 +158,11 @@ describe("buildTraceTree()", () => {
     ["a<a 0+10", "a"],
     ["a<b 0+10\nb<a 1+5", "a .b"],
     ["r 0+5\na<c 1+10\nb<a 2+5\nc<b 3+1", "r a .b ..c"],
-  ])("ends circles: %j", (spans, wanted) => {
+  ])("breaks cycles: %j", (spans, wanted) => {
     expect(shape(buildTraceTree(spansOf(spans)).nodes)).toBe(wanted);
   });
 
-  it("moves a span of another host that begins before its parent, and what it started", () => {
+  it("shifts a span of another host that starts before its parent, with its descendants", () => {
     const tree = buildTraceTree(
       spansOf("a web:client 100+50\nb<a api:server 20+30\nc<b api:internal 25+10\nd<b db:server 26+4\ne<b old:server 5+10"),
     );
@@ -177,17 +177,17 @@ describe("buildTraceTree()", () => {
     ["a web:client 100+50\nb<a api:internal 900+30", 800, 0],
     ["a web:producer 100+50\nb<a api:consumer 900+30", 800, 0],
     ["a web:client 100+50\nb<a web:server 900+30", 800, 0],
-  ])("moves an answer that begins after its call went well, and nothing else: %j", (spans, startMs, shifted) => {
+  ])("shifts a server span that starts after its successful call ended, and nothing else: %j", (spans, startMs, shifted) => {
     const { nodes, shiftedSpans } = buildTraceTree(spansOf(spans));
     expect([ms(nodes[1]?.startNs ?? 0), shiftedSpans]).toEqual([startMs, shifted]);
   });
 
-  it("moves one that is longer than its parent to its start", () => {
+  it("shifts a span longer than its parent to the parent's start", () => {
     const tree = buildTraceTree(spansOf("a web 100+50\nb<a api 90+70"));
     expect(tree.nodes[1]).toMatchObject({ startNs: 0, clockShiftNs: 10_000_000 });
   });
 
-  it("leaves a span of the same service where it is", () => {
+  it("does not shift a span of the same service", () => {
     const tree = buildTraceTree(spansOf("a 100+50\nb<a 90+30"));
     expect(tree).toMatchObject({ shiftedSpans: 0, durationNs: 60_000_000 });
     expect(tree.nodes.map(({ startNs, selfNs }) => [ms(startNs), ms(selfNs)])).toEqual([
@@ -205,7 +205,7 @@ describe("buildTraceTree()", () => {
     expect(buildTraceTree([])).toEqual({ nodes: [], durationNs: 0, startUs: 0, missingParents: 0, shiftedSpans: 0 });
   });
 
-  it("takes a chain of 100,000 and a fan of 100,000", () => {
+  it("handles a chain of 100,000 and a fan-out of 100,000", () => {
     const base = { service: "s", kind: "internal", status: "unset", durationNs: 1_000_000_000 };
     const chain = Array.from({ length: 100_000 }, (_, index) => ({
       ...base,
@@ -223,7 +223,7 @@ describe("buildTraceTree()", () => {
     expect(fan.nodes[0]?.selfNs).toBe(1_000_000_000 - 99_999 * 500);
   });
 
-  it("adds up for any tree: the path is as long as the root, no part exceeds the self time, and the root has all of its own", () => {
+  it("is consistent for any tree: the path is as long as the root, no part exceeds the self time, and the root's part equals its self time", () => {
     const random = new SeededRandom(7);
     for (let round = 0; round < 500; round++) {
       const count = 1 + random.below(40);

@@ -1,6 +1,6 @@
 /**
- * The tree of one trace: who started whom, what each span did itself, and which spans decided how long it took. Pure; works for chains of any
- * depth, for spans whose parent is missing, for ids that form a circle, and for clocks that differ between hosts.
+ * Builds the tree of one trace: parents, self time and critical path. Pure. Handles chains of any depth, missing parents, cyclic
+ * ids and clock skew between hosts.
  */
 
 export interface TreeSpan {
@@ -22,17 +22,17 @@ export interface TreeNode<S extends TreeSpan = TreeSpan> {
   depth: number;
   /** Index in `nodes`; null for a root. */
   parent: number | null;
-  /** Children, grandchildren and so on. */
+  /** Number of descendants. */
   descendants: number;
-  /** After the start of the trace, with `clockShiftNs` in it. */
+  /** After the start of the trace, including `clockShiftNs`. */
   startNs: number;
-  /** Time in which none of the children that it waited for ran. */
+  /** Time in which no awaited child ran. */
   selfNs: number;
-  /** Its part of the critical path; null for spans that are not on it. */
+  /** Its share of the critical path; null for spans not on it. */
   criticalNs: number | null;
-  /** Its parent is named and not there. */
+  /** It names a parent that is missing. */
   isOrphan: boolean;
-  /** What was added to its start because it lies outside of its parent, which is on another host, as it cannot. */
+  /** Correction of the start for clock skew, for a span outside of its parent on another host. */
   clockShiftNs: number;
 }
 
@@ -43,13 +43,13 @@ export interface TraceTree<S extends TreeSpan = TreeSpan> {
   durationNs: number;
   /** Microseconds since 1970. */
   startUs: number;
-  /** Spans that are named as parents and are not there. */
+  /** Parents that are named but missing. */
   missingParents: number;
-  /** Spans that were moved, their descendants not counted. */
+  /** Spans that were shifted, without their descendants. */
   shiftedSpans: number;
 }
 
-/** While the tree is being built. */
+/** Node under construction. */
 interface Branch<S extends TreeSpan> {
   span: S;
   parent: Branch<S> | null;
@@ -89,7 +89,7 @@ export function buildTraceTree<S extends TreeSpan>(spans: readonly S[]): TraceTr
 const byStart = <S extends TreeSpan>(a: Branch<S>, b: Branch<S>): number =>
   a.startNs - b.startNs || b.endNs - a.endNs || (a.span.spanId < b.span.spanId ? -1 : 1);
 
-/** Gives each its parent; returns how many parents are missing. */
+/** Links spans to their parents; returns the number of missing parents. */
 function linkParents<S extends TreeSpan>(branches: readonly Branch<S>[]): number {
   const byId = new Map<string, Branch<S>[]>();
   for (const branch of branches) {
@@ -100,7 +100,7 @@ function linkParents<S extends TreeSpan>(branches: readonly Branch<S>[]): number
   const missing = new Set<string>();
   for (const branch of branches) {
     const { spanId, parentSpanId, kind, service } = branch.span;
-    // Some tracers give the two ends of a call the same id: the server's span belongs under the client's.
+    // Some tracers give both ends of a call the same id: the server span becomes a child of the client span.
     const shared = kind === "server" ? byId.get(spanId)?.find((other) => other.span.kind === "client") : undefined;
     const named = parentSpanId === null ? undefined : byId.get(parentSpanId);
     const parent = shared ?? named?.find((other) => other.span.service === service && other.span.kind === "server") ?? named?.at(-1);
@@ -115,7 +115,7 @@ function linkParents<S extends TreeSpan>(branches: readonly Branch<S>[]): number
   return missing.size;
 }
 
-/** Ids can form a circle, by accident or on purpose: the first span of each becomes a root. */
+/** Parent ids can form a cycle; the first span of each cycle becomes a root. */
 function breakCircles<S extends TreeSpan>(branches: readonly Branch<S>[]): Branch<S>[] {
   const seen = new Set<Branch<S>>();
   for (const branch of branches) if (branch.parent === null) walk(branch, seen);
@@ -142,9 +142,9 @@ function walk<S extends TreeSpan>(root: Branch<S>, seen: Set<Branch<S>>): void {
 }
 
 /**
- * Nothing begins before what started it, and no call that went well ends before it was answered. A span of another service that seems to has
- * another clock: it and what it started are moved to the middle of its parent, as if the way there and back took the same. Clocks within one service are taken as they are; one that would fit into
- * its parent where that was before moves with it.
+ * Corrects clock skew. A child cannot start before its parent, and a successful call cannot end before its response. A span of
+ * another service that does is shifted, with its descendants, to the middle of its parent, as if both network directions took
+ * equally long. Spans of one service keep their clock; a child that fits into its parent's original position moves with the parent.
  */
 function moveClocks<S extends TreeSpan>(roots: readonly Branch<S>[]): void {
   const waiting = [...roots];
@@ -171,15 +171,16 @@ function isOutside<S extends TreeSpan>(branch: Branch<S>, parent: Branch<S>, shi
   return startNs < parent.startNs || (isAnswered && startNs > parent.endNs);
 }
 
-/** The first span that has no parent; when that is missing, the longest of those whose parent is. */
+/** The first span without a parent id, else the longest span whose parent is missing. */
 function mainRoot<S extends TreeSpan>(roots: readonly Branch<S>[]): Branch<S> | undefined {
   const real = roots.filter(({ isOrphan }) => !isOrphan);
   return (real.length > 0 ? real : [...roots]).sort((a, b) => b.endNs - b.startNs - (a.endNs - a.startNs) || byStart(a, b))[0];
 }
 
 /**
- * From the end back: the child that ended last held its parent up until then; before it started, the one that ran at that time and ended first, else the
- * one that had ended last. Times at which no child ran are the parent's own. So the parts add up to the root's duration, and none exceeds the self time.
+ * Walks back from the end. The child that ended last delayed its parent until then; before its start, the child running at that
+ * time that ended first, else the one that ended last. Time without a running child belongs to the parent. The parts add up to
+ * the duration of the root, and no part exceeds the self time.
  */
 function markCritical<S extends TreeSpan>(root: Branch<S>): void {
   const waiting: Stretch<S>[] = [{ branch: root, fromNs: root.startNs, untilNs: root.endNs }];
@@ -191,7 +192,7 @@ function markCritical<S extends TreeSpan>(root: Branch<S>): void {
   }
 }
 
-/** A time in which a span was on the critical path, with those below it. */
+/** An interval of the critical path, within one span and its descendants. */
 interface Stretch<S extends TreeSpan> {
   branch: Branch<S>;
   fromNs: number;
@@ -201,7 +202,7 @@ interface Stretch<S extends TreeSpan> {
 function childStretches<S extends TreeSpan>({ branch, fromNs, untilNs }: Stretch<S>): Stretch<S>[] {
   const ending = waitedFor(branch).sort((a, b) => b.endNs - a.endNs || b.child.startNs - a.child.startNs);
   const stretches: Stretch<S>[] = [];
-  /** Children that end at the cursor or later; the first to end is on top. */
+  /** Heap of children that end at the cursor or later; the earliest end is on top. */
   const running: Branch<S>[] = [];
   let cursorNs = untilNs;
   let index = 0;
@@ -219,11 +220,11 @@ function childStretches<S extends TreeSpan>({ branch, fromNs, untilNs }: Stretch
   return stretches;
 }
 
-/** How far a span may outlive its parent within one service and still count as awaited: instrumentation often ends the parent first. */
+/** Tolerance within one service for a child that outlives its parent and still counts as awaited: instrumentation often ends the parent first. */
 const toleratedOverrunNs = 1_000_000;
 const toleratedOverrunShare = 0.01;
 
-/** Children that their parent can have waited for, with their end within it. Unsorted. */
+/** Children that the parent can have awaited, with their end clipped to it. Unsorted. */
 function waitedFor<S extends TreeSpan>(parent: Branch<S>): { child: Branch<S>; endNs: number }[] {
   const waited: { child: Branch<S>; endNs: number }[] = [];
   for (const child of parent.children) {
@@ -234,7 +235,7 @@ function waitedFor<S extends TreeSpan>(parent: Branch<S>): { child: Branch<S>; e
   return waited;
 }
 
-/** Within one service clocks agree: what goes on well after its parent was not waited for. Between hosts clocks may differ a little. */
+/** Within one service, a child that runs well past its parent was not awaited. Between hosts clocks may differ a little. */
 function outlives<S extends TreeSpan>(child: Branch<S>, parent: Branch<S>): boolean {
   if (child.span.service !== parent.span.service) return false;
   const overrunNs = child.endNs - parent.endNs;
@@ -268,7 +269,7 @@ function flatten<S extends TreeSpan>(roots: readonly Branch<S>[], originNs: numb
   return nodes;
 }
 
-/** Times that several children run at once count once. */
+/** Length of the union: overlapping children count once. */
 function selfTimeNs<S extends TreeSpan>(branch: Branch<S>): number {
   const { startNs, endNs } = branch;
   let coveredNs = 0;

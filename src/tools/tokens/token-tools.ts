@@ -17,11 +17,7 @@ export const createToken = defineTool({
   description: "Create a join token for agents or a user token for people and assistants. The secret is shown once.",
   input: z.object({
     kind: tokenKindSchema.describe("join: lets agents join; user: lets people and assistants call tools"),
-    name: z
-      .string()
-      .max(100)
-      .default("")
-      .describe("note on what or whom it is for; audit records and policy rules name its user token:<note>"),
+    name: z.string().max(100).default("").describe("purpose or owner; audit records and policy rules name its user token:<note>"),
     permission: z.enum(permissions).optional().describe("what a user token may do; default: read"),
     validFor: durationInput({ minMs: 60_000, maxMs: 366 * 86_400_000 })
       .prefault("24h")

@@ -61,7 +61,7 @@ describe("coral_capture_requests", () => {
     expect(findTool(colonyTools, "coral_capture_requests", "debug").changes).toBe(false);
   });
 
-  it("gathers what the agents of the service send", async () => {
+  it("collects the requests from all agents of the service", async () => {
     const run = capture([
       { kind: "request", request },
       { kind: "agent-ended", end: { ...end, dropped: 2 } },
@@ -83,12 +83,12 @@ describe("coral_capture_requests", () => {
     });
     expect(answer).toMatchObject({ captureId: "c1", requests: [request], ends: [{ agentId: "web-1" }, { agentId: "web-2" }] });
     expect(messages(answer)).toEqual([
-      "2 requests of web-1.example.org were dropped: they came faster than they could be sent",
+      "2 requests of web-1.example.org were dropped: they arrived faster than they could be sent",
       "w2 stopped early: the tunnel is closed",
     ]);
   });
 
-  it("fails as the first agent did when none could look", async () => {
+  it("fails with the first agent's error when no agent could capture", async () => {
     const failed = { ...end, reason: "failed" as const, problem: "hooks are off", code: "unsupported" };
     const run = capture([{ kind: "agent-ended", end: failed }]);
     await expect(call("coral_capture_requests", { service: "api" }, { services, capture: run })).rejects.toMatchObject({
@@ -123,7 +123,7 @@ describe("coral_capture_requests", () => {
       /\(web-1.example.org: no BTF\); run coral doctor/,
     ],
     [
-      "agents that are away",
+      "agents that are disconnected",
       { service: "api" },
       { agents: async () => [agentOf("web-1", { connected: false })] },
       "unavailable",
@@ -134,18 +134,18 @@ describe("coral_capture_requests", () => {
       { service: "api" },
       { red: redOf([redFact("api", { protocol: "tls" })]) },
       "unsupported",
-      /it speaks only tls, whose requests/,
+      /it only speaks tls, whose requests/,
     ],
     ["a bad status", { service: "api", status: "bad" }, {}, "invalid", /"status" is not valid: use a code/],
-    ["a longer time than a call is waited for", { service: "api", duration: "1m" }, {}, "invalid", /between 100ms and 25s/],
-  ])("refuses %s", async (_what, input, colony, code, message) => {
+    ["a duration above the limit of a call", { service: "api", duration: "1m" }, {}, "invalid", /between 100ms and 25s/],
+  ])("rejects %s", async (_what, input, colony, code, message) => {
     await expect(call("coral_capture_requests", input, { services, ...colony })).rejects.toMatchObject({
       code,
       message: expect.stringMatching(message),
     });
   });
 
-  it("startCapture() streams, for longer, and checks its input too", async () => {
+  it("startCapture() streams for longer, and validates its input", async () => {
     const run = capture([{ kind: "request", request }]);
     const events = await startCapture(
       colonyOf({ services, capture: run }),

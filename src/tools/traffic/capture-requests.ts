@@ -47,7 +47,7 @@ export const captureRequests = defineTool({
   input: z.object({
     ...filters,
     limit: limitInput(20, 200),
-    // A call is waited for; longer captures stream, as coral capture does.
+    // The caller waits for the result; longer captures stream, as in coral capture.
     duration: durationInput({ minMs: 100, maxMs: 25_000 }).prefault("10s").describe("how long to capture, at most 25s"),
   }),
   output: captureResultSchema,
@@ -70,7 +70,7 @@ export const captureRequests = defineTool({
   },
 });
 
-/** When no agent could capture, the call fails with the first agent's problem. */
+/** Throws the first agent's problem when no agent could capture. */
 function throwWhenAllFailed(requests: number, ends: readonly CaptureEnd[]): void {
   if (requests > 0 || ends.length === 0 || ends.some((end) => end.reason !== "failed" && end.reason !== "lost")) return;
   const [first] = ends;
@@ -78,14 +78,14 @@ function throwWhenAllFailed(requests: number, ends: readonly CaptureEnd[]): void
   throw new CoralError({ code, message: first?.problem ?? "Cannot capture: all agents disconnected" });
 }
 
-/** For transports that can stream: the same as the tool, without its bounds. The first event names the agents. */
+/** The streaming form of the tool, without its bounds. The first event names the agents. */
 export async function startCapture(backend: ColonyBackend, input: unknown, context: ToolCallContext): Promise<AsyncIterable<CaptureEvent>> {
   const checked = streamInput.safeParse(input ?? {});
   if (!checked.success) throw describeInputProblems("coral_capture_requests", checked.error, streamInput, input);
   return (await prepare(backend, checked.data, context)).events;
 }
 
-/** Finds where the service runs, and checks that an agent there can capture. */
+/** Finds the agents where the service runs, and checks that at least one can capture. */
 async function prepare(backend: ColonyBackend, input: z.infer<typeof streamInput>, context: ToolCallContext) {
   const [service, all] = await Promise.all([findService(backend, input.service, context), backend.agents(context)]);
   const active = activeAgents(all);
@@ -134,13 +134,13 @@ function checkHosts(service: string, hosts: readonly AgentInfo[], agent: string 
   }
 }
 
-/** What was never seen to speak may still do so; what only speaks what cannot be shown will not. */
+/** A service without observed requests may still get some; one with only undecryptable protocols will not. */
 async function checkProtocols(backend: ColonyBackend, service: string, context: ToolCallContext): Promise<void> {
   const spoken = await protocolsOf(backend, service, context);
   if (spoken.length === 0 || spoken.some((protocol) => !unshownProtocols.has(protocol))) return;
   throw new CoralError({
     code: "unsupported",
-    message: `Cannot capture "${service}": it speaks only ${spoken.join(", ")}, whose requests cannot be shown; coral query red ${service} shows its rates and durations`,
+    message: `Cannot capture "${service}": it only speaks ${spoken.join(", ")}, whose requests cannot be read; coral query red ${service} shows its rates and durations`,
   });
 }
 
@@ -169,7 +169,7 @@ function endNotes(end: CaptureEnd): CompletenessNote[] {
       kind: "rows-lost",
       agent: end.agentId,
       rows: end.dropped,
-      message: `${end.dropped} requests of ${end.hostname} were dropped: they came faster than they could be sent`,
+      message: `${end.dropped} requests of ${end.hostname} were dropped: they arrived faster than they could be sent`,
     });
   return notes;
 }

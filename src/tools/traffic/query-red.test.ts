@@ -7,7 +7,7 @@ import type { RedResult } from "../schemas/traffic.ts";
 import { call, messages, redFact, redOf } from "./traffic-tools.fixture.ts";
 
 describe("coral_query_red", () => {
-  it("makes rates, shares and the server's own time of the sums", async () => {
+  it("derives rates, shares and the server's own time from the sums", async () => {
     const red = redOf([redFact("api", { errors: 6, points: [50, 0, 25], before: { requests: 300, errors: 3, p95Us: 1_500 } })]);
     const answer = await call<RedResult>("coral_query_red", {}, { red });
     expect(answer).toMatchObject({ by: "service", total: 1, windowMs: 60_000, sinceMs: 300_000, findings: [] });
@@ -21,7 +21,7 @@ describe("coral_query_red", () => {
     expect(answer.completeness.complete).toBe(true);
   });
 
-  it("leaves out points whose rows are still on their way, which would look like a fall", async () => {
+  it("omits points whose rows are still in transit, which would look like a drop", async () => {
     const red: ColonyBackend["red"] = async (...given) => ({
       ...(await redOf([redFact("api", { points: [50, 50, 12] })])(...given)),
       settledPoints: 2,
@@ -29,7 +29,7 @@ describe("coral_query_red", () => {
     expect((await call<RedResult>("coral_query_red", {}, { red })).rows[0]?.points).toEqual([10, 10]);
   });
 
-  it("notes only what the agents of the named service did not see", async () => {
+  it("notes only losses of the agents that run the named service", async () => {
     const losses = [
       { agentId: "web-1", loss: "ring-full", count: 7, service: null, detail: null },
       { agentId: "db-1", loss: "ring-full", count: 9, service: null, detail: null },
@@ -77,7 +77,7 @@ describe("coral_query_red", () => {
     expect(messages(quiet)).toEqual(["no matching request in this window; widen since"]);
   });
 
-  it("adds services that only spans show, once, under the name of their process", async () => {
+  it("adds services known only from spans, once, under the name of their process", async () => {
     const spanRow = (service: string, requests: number): SpanRedFacts["rows"][number] => ({
       ...{ service, role: "server", protocol: "http", method: null, route: null, status: null, requests, errors: requests / 10 },
       ...{ meanUs: 900, p50Us: 800, p95Us: 2_000, p99Us: 3_000, points: [requests / 2, requests / 2] },
@@ -101,18 +101,18 @@ describe("coral_query_red", () => {
     expect(rows.at(-1)).toMatchObject({ before: { perSecond: 5 }, points: [1], queueMeanUs: null });
     const shop = await call<RedResult>("coral_query_red", { service: "shop" }, { ...over, red: redOf([]) });
     expect(shop.rows).toMatchObject([{ service: "shop", source: "spans", requests: 600 }]);
-    // Hooks saw it, if not on this route: then its spans do not count.
+    // Hooks saw the service on another route, so its spans do not count.
     const red = vi.fn<ColonyBackend["red"]>((request) => redOf(request.route === undefined ? [redFact("api")] : [])(request, context));
     expect((await call<RedResult>("coral_query_red", { service: "api", route: "/none" }, { ...over, red })).rows).toEqual([]);
     expect((await call<RedResult>("coral_query_red", { by: "peer" }, { ...over, red: redOf([]) })).rows).toEqual([]);
   });
 
-  it("knows services that are in spans only, however quiet", async () => {
+  it("resolves services known only from spans, even when idle", async () => {
     const spanServices = async () => ["Lambda"];
     expect((await call<RedResult>("coral_query_red", { service: "lambda" }, { red: redOf([]), spanServices })).rows).toEqual([]);
   });
 
-  it("finds what fails, what got slower and what queues by the rules of the summary, and only of what is shown", async () => {
+  it("reports failing, slower and queueing routes by the rules of the summary, only for the shown rows", async () => {
     const routes = [
       routeOf("flaky", steadily({ errors: 10 }), { route: "/a/{id}" }),
       routeOf("broken", steadily({ errors: 50 }), { role: "client", method: "SELECT", route: "SELECT 1", protocol: "postgres" }),
@@ -133,13 +133,13 @@ describe("coral_query_red", () => {
       "critical error-share broken calls SELECT 1 fails 50% of 200 requests, was 0%",
       "warning error-share flaky GET /a/{id} fails 10% of 200 requests, was 0%",
       expect.stringMatching(/^warning slower-than-before slow GET \/a p95 is 147 ms, 2\.9 times the 50\.0 ms of the hour before/),
-      expect.stringMatching(/^warning queueing queued GET \/a requests wait 30\.0 ms of/),
+      expect.stringMatching(/^warning queueing queued GET \/a requests queue for 30\.0 ms of/),
     ]);
     const servers = await call<RedResult>("coral_query_red", { role: "server", route: "a/{ID" }, { red, summary });
     expect(servers.findings.map(({ service }) => service)).toEqual(["flaky"]);
   });
 
-  it("has findings as new as the rows of the named service, although facts of all services are shared", async () => {
+  it("reads fresh facts for findings about a named service, although facts of all services are cached", async () => {
     const order: string[] = [];
     const facts = redOf([redFact("orders")]);
     const red: ColonyBackend["red"] = async (...given) => {
@@ -182,7 +182,7 @@ describe("coral_query_red", () => {
     expect(answer.completeness.notes.map((note) => note.kind)).toEqual(["unavailable", "unavailable", "sampled", "rows-lost"]);
   });
 
-  it("names services whose requests cannot be seen, and only the one that was asked for", async () => {
+  it("names services whose requests cannot be seen, limited to the requested one", async () => {
     const java = "Java's own TLS is not supported";
     const trafficLosses = async () => [
       { agentId: "a", loss: "tls-unreadable", count: 3, service: "payments", detail: java },
@@ -204,13 +204,11 @@ describe("coral_query_red", () => {
     expect(await ask("shop")).toEqual(shop);
   });
 
-  it("notes cut rows, agents that see nothing, and a colony without agents", async () => {
+  it("notes truncated rows, agents without hooks, and a colony without agents", async () => {
     const cut = await call<RedResult>("coral_query_red", { limit: 1 }, { red: redOf([redFact("api")], { total: 7 }) });
     expect(messages(cut)).toEqual(["1 of 7 rows are shown; narrow with service, route or peer, or raise limit"]);
     const off = async () => [agentOf("a", { capabilities: [{ name: "traffic", available: false, reason: "" }] })];
-    expect(messages(await call("coral_query_red", {}, { agents: off }))).toEqual([
-      "a.example.org sees no requests: its kernel hooks are off",
-    ]);
+    expect(messages(await call("coral_query_red", {}, { agents: off }))).toEqual(["a.example.org sees no requests: kernel hooks are off"]);
     expect(messages(await call("coral_query_red", {}, { agents: async () => [] }))).toEqual([
       "no agent has joined this colony; start one with coral agent start",
     ]);

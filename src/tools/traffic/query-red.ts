@@ -16,14 +16,14 @@ import { redRowOf } from "./red-rows.ts";
 import { type SpanRedRows, spanRedRows } from "./span-red-rows.ts";
 import { trafficNotes } from "./traffic-notes.ts";
 
-/** Verdicts are about the last minutes, whatever period is shown. */
+/** Verdicts use the last minutes, independent of the shown period. */
 const judgedMs = 300_000;
 
 export const queryRed = defineTool({
   name: "coral_query_red",
   title: "Rate, errors, duration",
   description:
-    "Show rate, error share, percentiles, queue time and bytes of requests that services served or sent, by service, route, peer or status, with findings. Without instrumentation; from spans where no hook saw a service.",
+    "Show rate, error share, percentiles, queue time and bytes of requests that services served or sent, by service, route, peer or status, with findings. Needs no instrumentation; uses spans where kernel hooks saw no requests.",
   input: z.object({
     service: serviceInput(),
     peer: peerInput(),
@@ -81,8 +81,8 @@ export const queryRed = defineTool({
 });
 
 /**
- * The facts of all services are shared and may be older than the rows. Those of the named service are read again, after its rows: what these show
- * must not be missing in the findings.
+ * The cached facts of all services may be older than the rows. Reads those of the named service again, after its rows, so that
+ * the findings cover everything that the rows show.
  */
 async function withNewest(backend: ColonyBackend, facts: SummaryFacts, service: string, context: ToolCallContext): Promise<SummaryFacts> {
   const routes = await backend.routeHealth({ service }, context);
@@ -90,7 +90,7 @@ async function withNewest(backend: ColonyBackend, facts: SummaryFacts, service: 
   return { ...facts, routes: [...facts.routes.filter((route) => !read.has(route.service)), ...routes] };
 }
 
-/** A name that nothing was seen of may be written otherwise; one that does not exist at all is the caller's mistake. */
+/** No rows: the name may differ in case or be partial; an unknown name is an error. */
 async function readRed(
   backend: ColonyBackend,
   request: RedRequest,

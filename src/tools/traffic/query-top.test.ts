@@ -14,7 +14,7 @@ describe("coral_query_top", () => {
     { service: "batch", cpuCores: 1.9, rssBytes: 2_048 },
   ];
 
-  it("shows each service once: by what it answers, with the CPU of its processes", async () => {
+  it("shows each service once, by the requests it serves, with the CPU of its processes", async () => {
     const answer = await call<TopResult>("coral_query_top", {}, { red, serviceCpu });
     expect(answer).toMatchObject({ total: 3, perSecond: 30, errorRatio: 0.006667 });
     expect(answer.rows).toMatchObject([
@@ -33,7 +33,7 @@ describe("coral_query_top", () => {
     expect(answer.rows.map((row) => row.service)).toEqual(expected);
   });
 
-  it("cuts with a note", async () => {
+  it("truncates with a note", async () => {
     const answer = await call<TopResult>("coral_query_top", { limit: 1 }, { red, serviceCpu });
     expect(answer.rows).toHaveLength(1);
     expect(messages(answer)).toEqual(["1 of 3 services are shown; raise limit"]);

@@ -10,7 +10,7 @@ import { type RedRow, type TopRow, topResultSchema } from "../schemas/traffic.ts
 import { ratio, redRowOf } from "./red-rows.ts";
 import { trafficNotes } from "./traffic-notes.ts";
 
-/** Services that are looked at, before sorting and cutting. */
+/** Services read before sorting and truncating. */
 const servicesMax = 10_000;
 
 export const queryTop = defineTool({
@@ -55,7 +55,7 @@ export const queryTop = defineTool({
   },
 });
 
-/** One row per service: the requests it served, or those it sent when it serves none. */
+/** One row per service: requests served, or requests sent when it serves none. */
 function topRows(red: readonly RedRow[], cpu: readonly ServiceCpuFact[]): TopRow[] {
   const groups = new Map<string, RedRow[]>();
   for (const row of red) groups.set(row.service, [...(groups.get(row.service) ?? []), row]);
@@ -65,7 +65,7 @@ function topRows(red: readonly RedRow[], cpu: readonly ServiceCpuFact[]): TopRow
     const answered = rows.filter((row) => row.role === "server");
     const used = answered.length > 0 ? answered : rows;
     const requests = used.reduce((total, row) => total + row.requests, 0);
-    // Percentiles of several protocols do not add up; the one with the most requests speaks for the service.
+    // Percentiles of several protocols cannot be merged; use the protocol with the most requests.
     const main = used.reduce<RedRow | undefined>((best, row) => (best && best.requests >= row.requests ? best : row), undefined);
     return {
       service,

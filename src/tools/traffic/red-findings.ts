@@ -1,4 +1,4 @@
-/** What is wrong with the requests of an answer: the verdicts of `coral query summary`, so that both always agree. */
+/** Findings for the rows of an answer, from the verdicts of `coral query summary` so that both always agree. */
 
 import { routeText } from "../../model/route-text.ts";
 import { type JudgedRoute } from "../health/judge-route.ts";
@@ -12,18 +12,18 @@ const severities: RedFinding["severity"][] = ["critical", "warning", "info"];
 export interface RedFindingsFilter {
   role?: "server" | "client" | undefined;
   protocol?: string | undefined;
-  /** A part of the method and route, in any case. */
+  /** Case-insensitive substring of method and route. */
   route?: string | undefined;
 }
 
-/** What a row is about, besides its service: `GET /users/{id}`, `to db`, `status 500`. */
+/** Subject of a row besides its service: `GET /users/{id}`, `to db`, `status 500`. */
 export function redSubject(row: Pick<RedRow, "method" | "route" | "peer" | "status" | "role">): string {
   if (row.route !== null) return routeText(row.method ?? "", row.route);
   if (row.peer !== null) return `${row.role === "client" ? "to" : "from"} ${row.peer}`;
   return row.status === null ? "" : `status ${row.status === "" ? "none" : row.status}`;
 }
 
-/** Of the services in these rows; worst first, then by requests. */
+/** Findings about the services in these rows; worst first, then by requests. */
 export function redFindings(
   rows: readonly RedRow[],
   judged: ReadonlyMap<string, readonly JudgedRoute[]>,

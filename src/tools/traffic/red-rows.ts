@@ -1,7 +1,7 @@
 import type { RedFact, RedFacts } from "../../model/red.ts";
 import type { RedRow } from "../schemas/traffic.ts";
 
-/** Rates and shares of the sums. */
+/** Derives rates and shares from sums. */
 export function redRowOf(fact: RedFact, facts: Pick<RedFacts, "windowMs" | "bucketMs" | "settledPoints">): RedRow {
   const { before, points, ...amounts } = fact;
   const { queueMeanUs, meanUs } = fact;
@@ -24,7 +24,7 @@ export function redRowOf(fact: RedFact, facts: Pick<RedFacts, "windowMs" | "buck
   };
 }
 
-/** Four digits are enough for a rate. */
+/** Rounds a rate to four digits. */
 export function perSecond(count: number, durationMs: number): number {
   return durationMs > 0 ? Number(((count * 1_000) / durationMs).toPrecision(4)) : 0;
 }

@@ -1,4 +1,4 @@
-/** Requests from spans, of services that no hook saw: none is counted twice, and none is missing where there are no hooks. */
+/** Rows from spans for services that hooks did not see, so that no request counts twice. */
 
 import { given } from "../../base/given.ts";
 import type { RedFacts, RedRequest, SpanRedFacts, SpanRedRequest } from "../../model/red.ts";
@@ -11,16 +11,16 @@ import { perSecond, ratio } from "./red-rows.ts";
 export interface SpanRedRows {
   /** Most requests first. */
   rows: RedRow[];
-  /** Rows before the limit. */
+  /** Number of rows before the limit. */
   total: number;
   windowMs: number;
 }
 
-/** Upper bound of services that hooks saw. */
+/** Maximum number of services seen by hooks that are read. */
 const maxServices = 10_000;
 const none: SpanRedRows = { rows: [], total: 0, windowMs: 0 };
 
-/** `hooks` is the answer of hooks to the same request. Spans do not name the other end, so there are no rows by peer. */
+/** `hooks`: rows from hooks for the same request. Spans do not name the other end, so there are no rows by peer. */
 export async function spanRedRows(
   backend: ColonyBackend,
   request: RedRequest,
@@ -70,13 +70,13 @@ async function seenByHooks(
         },
         context,
       );
-  // What can be opened by a name only was not seen.
+  // Undecrypted TLS connections do not count as requests that hooks saw.
   return new Set(known.rows.filter((row) => row.protocol !== "tls").map((row) => row.service));
 }
 
 interface Part {
   now: SpanRedFacts;
-  /** As long a time before. */
+  /** The preceding window of equal length. */
   before: SpanRedFacts | null;
 }
 
@@ -100,7 +100,7 @@ async function readPart(
 
 type SpanRow = SpanRedFacts["rows"][number];
 
-/** Fields that spans do not have. */
+/** Fields that spans lack. */
 const notInSpans = {
   isTls: false,
   tlsRequests: 0,
@@ -114,7 +114,7 @@ const notInSpans = {
   serviceMeanUs: null,
 };
 
-/** Exporters send a batch every five seconds by default, and the colony pulls every five. */
+/** Exporters batch for five seconds by default, and the colony pulls every five. */
 const exportMs = 15_000;
 
 function rowOf(row: SpanRow, { now, before }: Part, service: string): RedRow {
@@ -147,7 +147,7 @@ function rowOf(row: SpanRow, { now, before }: Part, service: string): RedRow {
             errorRatio: ratio(was.errors, was.requests),
             p95Us: was.p95Us,
           },
-    // Spans of the last seconds are still at their exporters.
+    // Spans of the last seconds are still in their exporters.
     points: row.points.slice(0, Math.floor((now.endMs - now.startMs - exportMs) / pointMs)).map((count) => perSecond(count, pointMs)),
   };
 }

@@ -1,4 +1,4 @@
-/** What answers about requests could not see: silent agents, hooks that are off, and everything that hooks counted as lost. */
+/** Notes on what answers about requests lack: silent agents, disabled hooks, and losses counted by hooks. */
 
 import type { TrafficLossFact } from "../../model/red.ts";
 import type { ColonyBackend } from "../contract/backend.ts";
@@ -12,9 +12,9 @@ const servicesShown = 5;
 
 interface LossText {
   kind: CompletenessNote["kind"];
-  /** After the number and before the hosts. */
+  /** Text between the number and the hosts. */
   what: (count: number) => string;
-  /** After the hosts. */
+  /** Text after the hosts. */
   meaning: string;
 }
 
@@ -40,9 +40,9 @@ const lossTexts: Record<string, LossText> = {
   undecoded: {
     kind: "rows-lost",
     what: of("request", "requests"),
-    meaning: "not counted: cut short, joined in the middle, or of too many kinds at once",
+    meaning: "not counted: truncated, joined midway, or too many kinds at once",
   },
-  unreadable: { kind: "rows-lost", what: of("payload", "payloads"), meaning: "could not be read from the process's memory in time" },
+  unreadable: { kind: "rows-lost", what: of("payload", "payloads"), meaning: "not read from process memory in time" },
   "tls-opaque": {
     kind: "unavailable",
     what: of("TLS connection", "TLS connections"),
@@ -56,22 +56,22 @@ const lossTexts: Record<string, LossText> = {
   "away-seconds": { kind: "rows-lost", what: of("second", "seconds"), meaning: "unobserved: the traffic process was not running" },
 };
 
-/** Losses of single services: what is missing, by the names of the services. */
+/** Text for losses that concern single services. */
 const unseenTexts: Record<string, (services: string) => string> = {
   "tls-unreadable": (services) => `requests of ${services} inside TLS are not seen`,
   "unix-socket": (services) => `requests of ${services} over unix sockets are not seen`,
   "io-uring": (services) => `requests of ${services} by io_uring are not seen or have no status`,
 };
 
-/** Whether an agent sees requests; the reason when it does not. */
+/** Null when an agent observes requests, else the reason why not. */
 export function trafficProblemOf(agent: AgentInfo): string | null {
   const capability =
     agent.capabilities.find(({ name }) => name === "traffic") ?? agent.capabilities.find(({ name }) => name === "ebpf") ?? null;
   if (capability === null || capability.available) return null;
-  return capability.reason === "" ? "its kernel hooks are off" : capability.reason;
+  return capability.reason === "" ? "kernel hooks are off" : capability.reason;
 }
 
-/** Reads what is missing. `isEmpty`: nothing was found, which needs a reason, too. `service`: only what its own agents did not see. */
+/** Builds the notes. `isEmpty`: no rows, so state a reason. `service`: only losses of the agents that run it. */
 export async function trafficNotes(
   backend: ColonyBackend,
   asked: {
@@ -102,7 +102,7 @@ export async function trafficNotes(
   return notes;
 }
 
-/** Where the service runs; undefined when that is not known, as of one that only sends spans. */
+/** Agents that run the service; undefined when unknown, as for one known only from spans. */
 async function agentsOf(
   backend: ColonyBackend,
   service: string,
@@ -128,7 +128,7 @@ function offNotes(agents: AgentInfo[]): CompletenessNote[] {
   }));
 }
 
-/** One note per reason, with the services and hosts that it is about. */
+/** One note per reason, with the services and hosts concerned. */
 function unseenNotes(losses: readonly TrafficLossFact[], agents: readonly AgentInfo[]): CompletenessNote[] {
   const byReason = new Map<string, TrafficLossFact[]>();
   for (const loss of losses) {

@@ -23,7 +23,7 @@ import {
 
 type AgentLine = AgentList["agents"][number];
 
-/** Most terminals draw `caution` one column wide and the other two signs two columns wide, hence the extra space. */
+/** Most terminals draw `caution` (U+26A0) one cell wide and the other two signs two cells wide, hence the extra space. */
 const marks: Readonly<Record<string, string>> = { healthy: yes, degraded: `${caution} `, unhealthy: no };
 const empty: BoxLine = { text: "" };
 
@@ -46,7 +46,7 @@ export function agentBox(agent: AgentLine, nowMs: number): BoxLine[] {
 
 function runtimeLines({ runtime, runtimeProblems, isLegacy, os, kernel, arch }: AgentInfo): BoxLine[] {
   if (!runtime) {
-    // The facts of the registration remain: an agent without a runtime context still reported its kernel.
+    // An agent without a runtime context still reported its kernel at registration.
     const why = isLegacy ? "unknown (legacy agent: upgrade it)" : "unknown (not reported by the agent)";
     return [
       fact("Platform", `${escapeText(os)} ${escapeText(arch)}`),
@@ -65,7 +65,7 @@ function runtimeLines({ runtime, runtimeProblems, isLegacy, os, kernel, arch }: 
     fact("Runtime", `${runtimeText(runtime)}${runtime.isOverridden ? ", by config" : ""}`),
     ...(containerRuntime
       ? [fact("CRI", containerRuntimeText(containerRuntime)), fact("Socket", escapeText(containerRuntime.socketPath))]
-      : // Elsewhere a missing runtime is normal; a sidecar needs it to run commands in its neighbours.
+      : // Only a sidecar needs a container runtime, to run commands in the other containers of its pod.
         isSidecar
         ? [fact("CRI", `${no} Not available`)]
         : []),
@@ -105,7 +105,7 @@ function ownLines(details: AgentInfo, agent: AgentLine, nowMs: number): BoxLine[
     ["First seen", relative(details.firstSeenAt, nowMs)],
     ["Labels", labels.length === 0 ? null : escapeText(labels.join(","))],
   ];
-  // With a runtime context, the list of capabilities above has the reasons.
+  // With a runtime context, the capability list above shows the reasons.
   const cannot = details.runtime ? [] : details.capabilities.filter(({ available }) => !available);
   return [
     ...facts.flatMap(([name, text]) => (text === null ? [] : [fact(name, text)])),
@@ -113,7 +113,7 @@ function ownLines(details: AgentInfo, agent: AgentLine, nowMs: number): BoxLine[
   ];
 }
 
-/** The four commands in one line, as many of the others as fit in the next ones. */
+/** The four commands on one line, the other capabilities on the following ones. */
 function rowsOf(parts: readonly string[]): BoxLine[] {
   const rows: string[][] = [parts.slice(0, 4)];
   for (let start = 4; start < parts.length; start += 5) rows.push(parts.slice(start, start + 5));
@@ -124,7 +124,7 @@ function fact(name: string, text: string): BoxLine {
   return { text: `${(name === "" ? "" : `${name}:`).padEnd(14)}${text}` };
 }
 
-/** Shown when it is slow: otherwise small pulls say little about the link. */
+/** Only for a slow link: small pulls are no measure of bandwidth. */
 function linkText(link: AgentLine["link"]): string | null {
   if (!link?.isSlow) return null;
   return `slow: ${formatBytes(link.pullBytes)} took ${duration(link.pullMs)} (${formatBitRate(link.bytesPerSecond)})`;

@@ -14,20 +14,20 @@ import { agentBox } from "./agent-box.ts";
 
 type AgentLine = AgentList["agents"][number];
 
-/** Agents in one answer; filters narrow the list in larger fleets. */
+/** Agents per answer, the maximum of the tool; larger fleets need filters. */
 const limit = 1_000;
 
 /** `coral agent list`: a table; with --verbose a page of each agent. */
 export async function run(invocation: Invocation): Promise<void> {
   const { options, format, print } = invocation;
   const verbose = options.flag("verbose");
-  // wide and csv have columns that only the verbose answer carries.
+  // wide and csv print columns that only the verbose answer has.
   const detailed = verbose || format === "wide" || format === "csv";
   const { verbose: _verbose, ...filters } = toolInput(invocation, "coral_list_agents");
   const colony = await connectColony(invocation);
   await showAnswer(invocation, () => colony.call("coral_list_agents", { ...filters, verbose: detailed, limit }), {
     table: (answer) => tableOf(answer.agents, detailed ? [...columns, ...detailColumns(Date.now())] : columns),
-    // Without a page, -o table prints the table.
+    // Without --verbose there is no page: -o table prints the table.
     ...(verbose ? { page: (answer: AgentList) => boxes(answer, colony.name, print, Date.now()) } : {}),
     empty:
       Object.keys(filters).length === 0
@@ -36,7 +36,7 @@ export async function run(invocation: Invocation): Promise<void> {
   });
 }
 
-/** All boxes have the width of the widest line, so that their frames align. */
+/** All boxes get the width of the widest line, so that their frames align. */
 function boxes({ agents }: AgentList, colony: string, { style, width }: Printer, nowMs: number): string {
   if (agents.length === 0) return "";
   const connected = agents.filter((agent) => agent.connected).length;
@@ -63,7 +63,7 @@ const columns: readonly Column<AgentLine>[] = [
     title: "RUNTIME",
     key: "runtimeType",
     cell: (agent) =>
-      // Such an agent may be able to do everything; unknown is not the same as unable.
+      // A legacy agent may have every capability: unknown is not unsupported.
       agent.isLegacy ? { text: "unknown (legacy)", style: "yellow" } : shortRuntimeLabel(agent.runtimeType ?? "") || "unknown",
     raw: (agent) => agent.runtimeType,
   },

@@ -19,11 +19,11 @@ const quiet: AgentOtlpStatus = {
 };
 
 describe("otlpLines()", () => {
-  it("shows where OTLP is received, in one line while all is well", () => {
+  it("shows the OTLP listeners on one line when nothing is wrong", () => {
     expect(otlpLines(quiet, plain)).toEqual(["  otlp       on, gRPC 127.0.0.1:4317, HTTP 127.0.0.1:4318"]);
   });
 
-  it("shows why it is not received", () => {
+  it("shows why the receiver is off", () => {
     expect(otlpLines({ ...quiet, state: "unavailable", reason: "port taken", grpc: null, http: null }, plain)).toEqual([
       "  otlp       unavailable",
       "             port taken",
@@ -44,9 +44,9 @@ describe("otlpLines()", () => {
     expect(otlpLines(status, plain).slice(1)).toEqual([
       "             received since start: 1,200 spans, 1 log record",
       "             traces: 3 rejected, 2 requests refused",
-      "             sampling keeps 25% of ordinary traces; 900 spans let go so far",
+      "             sampling keeps 25% of ordinary traces; 900 spans dropped so far",
       "             1 restart of decode threads",
-      "             forwarded to http://other:4318: 7 requests, 1 dropped, 0 refused, 2.00 KiB wait",
+      "             forwarded to http://other:4318: 7 requests, 1 dropped, 0 refused, 2.00 KiB queued",
       "             connection refused",
     ]);
   });

@@ -23,7 +23,7 @@ export function otlpLines(otlp: AgentOtlpStatus, style: Style): string[] {
   }
   if (sampling.share < 1 || sampling.droppedSpans > 0) {
     lines.push(
-      `             sampling keeps ${percent(sampling.share)} of ordinary traces; ${number(sampling.droppedSpans)} spans let go so far`,
+      `             sampling keeps ${percent(sampling.share)} of ordinary traces; ${number(sampling.droppedSpans)} spans dropped so far`,
     );
   }
   if (workerRestarts > 0) lines.push(`             ${style("yellow", `${plural(workerRestarts, "restart")} of decode threads`)}`);
@@ -34,7 +34,9 @@ export function otlpLines(otlp: AgentOtlpStatus, style: Style): string[] {
 function forwardLines(forward: NonNullable<AgentOtlpStatus["forward"]>, style: Style): string[] {
   const { endpoint, sent, dropped, refused, queuedBytes, problem } = forward;
   const lost = dropped + refused > 0 ? style("yellow", `, ${number(dropped)} dropped, ${number(refused)} refused`) : "";
-  const lines = [`             forwarded to ${escapeText(endpoint)}: ${plural(sent, "request")}${lost}, ${formatBytes(queuedBytes)} wait`];
+  const lines = [
+    `             forwarded to ${escapeText(endpoint)}: ${plural(sent, "request")}${lost}, ${formatBytes(queuedBytes)} queued`,
+  ];
   if (problem !== "") lines.push(`             ${style("yellow", escapeText(problem))}`);
   return lines;
 }

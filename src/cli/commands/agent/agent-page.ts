@@ -34,7 +34,7 @@ const stateTexts: Record<AgentStatus["colony"]["state"], [mark: string, text: st
 };
 
 export function agentHead(status: AgentStatus, style: Style): string[] {
-  // A newer agent may have states that this CLI does not know.
+  // A newer agent may report states that this CLI does not know.
   const [mark, text, colour] = stateTexts[status.colony.state] ?? [caution, status.colony.state, "yellow"];
   return [`${style("bold", "Agent:")} ${escapeText(status.agentId)}`, `${style("bold", "Status:")} ${mark} ${style(colour, text)}`];
 }
@@ -51,9 +51,9 @@ export function platformLines(status: AgentStatus, style: Style): string[] {
 }
 
 export function runtimeLines({ runtime }: AgentStatus, style: Style, wide: boolean): string[] {
-  if (!runtime) return block(style, "Runtime", [["Type", "unknown: this agent is older than its CLI"]]);
+  if (!runtime) return block(style, "Runtime", [["Type", "unknown: the agent is older than this CLI"]]);
   const { containerRuntime } = runtime;
-  // The mode in brackets has a line of its own below.
+  // The mode in brackets gets its own line below.
   const type = isForcedContainer(runtime) ? runtimeText(runtime) : runtimeText({ ...runtime, sidecarMode: "" }).replace(/ \(.*\)$/, "");
   return block(style, "Runtime", [
     ["Type", runtime.isOverridden ? `${type} (by the agent's config)` : type],
@@ -66,7 +66,7 @@ export function runtimeLines({ runtime }: AgentStatus, style: Style, wide: boole
 }
 
 export function capabilityLines({ runtime, capabilities }: AgentStatus, style: Style): string[] {
-  // Agents that are too old for a runtime context report plain capabilities, without a fix.
+  // Legacy agents report plain capabilities, without reason and fix.
   if (!runtime) {
     const lines = capabilities.map(
       ({ name, available, reason }) => `  ${available ? yes : no} ${escapeText(name)}${available ? "" : `: ${escapeText(reason)}`}`,
@@ -87,7 +87,7 @@ export function capabilityLines({ runtime, capabilities }: AgentStatus, style: S
 
 export function visibilityLines({ runtime }: AgentStatus, style: Style): string[] {
   if (!runtime) return [];
-  // In a pod the list is what the agent may enter; on a host it is everything it sees.
+  // In a pod this lists the containers that the agent may enter; on a host all that it sees.
   const name = runtime.visibility.podScope ? "Target Containers" : "Containers";
   return block(
     style,
@@ -106,14 +106,14 @@ export function colonyLines({ colony }: AgentStatus, style: Style, nowMs: number
   const since = relative(colony.since, nowMs) ?? "";
   return block(style, "Colony", [
     ["Connected", isUp ? `${yes} Yes (${since})` : `${no} No, ${colony.state} (${since})`],
-    // The fix may take several lines.
+    // A fix may span several lines.
     ...(colony.lastError ?? "")
       .split("\n")
       .flatMap((text, index): Line[] => (text === "" ? [] : [[index === 0 ? "Reason" : "", style("red", escapeText(text))]])),
     ["Colony", escapeText(colony.id ?? "none yet")],
     ["URL", colony.endpoint === null ? null : escapeText(colony.endpoint)],
-    // The agent dials: a host without an open port is fine.
-    ["Mesh", isUp ? "tunnel of TLS 1.3, dialled by this agent" : null],
+    // The agent dials the colony, so this host needs no open port.
+    ["Mesh", isUp ? "TLS 1.3 tunnel, opened by this agent" : null],
     ["Certificate", colony.certificateExpiresAt === undefined ? null : `ends ${relative(colony.certificateExpiresAt, nowMs)}`],
   ]);
 }
@@ -128,7 +128,7 @@ export function storageLines({ store }: AgentStatus, style: Style, wide: boolean
   ]);
 }
 
-/** A heading and its lines, absent ones left out. */
+/** A heading with its lines; skips absent lines. */
 function block(style: Style, title: string, lines: readonly Line[], width = 14): string[] {
   const shown = lines.flatMap(([name, text]) => {
     if (text === null || text === undefined) return [];

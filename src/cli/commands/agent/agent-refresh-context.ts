@@ -40,7 +40,7 @@ function page({ runtime, changes, isTold }: RuntimeRefreshed, { print }: Invocat
   else {
     lines.push(style("bold", "Changed:"), ...changes.map((change) => `  ${escapeText(change)}`));
     lines.push(
-      isTold ? "Reported to the colony." : style("yellow", "The colony is unreachable; the agent reports it on the next connection."),
+      isTold ? "Reported to the colony." : style("yellow", "The colony is unreachable; the agent reports the change when it reconnects."),
     );
   }
   return `${lines.join("\n")}\n`;

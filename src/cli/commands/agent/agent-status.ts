@@ -12,7 +12,7 @@ import { otlpLines } from "./agent-otlp.ts";
 import { agentHead, capabilityLines, colonyLines, platformLines, runtimeLines, storageLines, visibilityLines } from "./agent-page.ts";
 import { trafficLines } from "./agent-traffic.ts";
 
-/** `coral agent status`: asks the agent of this host directly, so that it works without a colony. */
+/** `coral agent status`: queries the agent of this host on its own socket, so that it works without a colony. */
 export async function run(invocation: Invocation): Promise<void> {
   await showAnswer(invocation, () => askAgent<AgentStatus>(invocation, "/v1/status"), {
     table: (status) => agentTable(status),
@@ -63,7 +63,7 @@ function page(status: AgentStatus, { print }: Invocation, wide: boolean, nowMs: 
   return `${lines.join("\n")}\n`;
 }
 
-/** What the agent sees, and what that costs. */
+/** Host figures and the agent's own resource use. */
 function watchingLines(status: AgentStatus, style: Style, wide: boolean, nowMs: number): string[] {
   const { host } = status;
   const up = formatDurationMs(Math.max(0, nowMs - Date.parse(status.startedAt)));
@@ -81,7 +81,7 @@ function watchingLines(status: AgentStatus, style: Style, wide: boolean, nowMs: 
   return lines;
 }
 
-/** Shown without -o wide, besides those that are managed. */
+/** Discovered services shown without -o wide; managed ones are always shown. */
 const maxDiscovered = 20;
 const portsShown = 8;
 
@@ -90,7 +90,7 @@ function servicesSummary({ total, items }: AgentStatus["services"]): string {
   return total === 0 ? "none found yet" : `${total}, ${managed} of them managed`;
 }
 
-/** Each service in a block of its own: the managed ones first. */
+/** One block per service, managed ones first. */
 function serviceLines({ total, items }: AgentStatus["services"], style: Style, wide: boolean): string[] {
   if (items.length === 0) return [];
   const managed = items.filter((service) => service.status === "managed");
@@ -103,7 +103,7 @@ function serviceLines({ total, items }: AgentStatus["services"], style: Style, w
   return lines;
 }
 
-/** A service with several ports is one block. */
+/** Groups the ports of a service into one block. */
 function byName(services: readonly AgentServiceStatus[]): AgentServiceStatus[][] {
   const groups = new Map<string, AgentServiceStatus[]>();
   for (const service of services) groups.set(service.name, [...(groups.get(service.name) ?? []), service]);
@@ -116,7 +116,7 @@ function serviceBlock(ports: readonly AgentServiceStatus[], style: Style, wide: 
   const pids = new Set(ports.map((port) => port.pid)).size;
   const processes = Math.max(pids, ...ports.map((port) => port.instances));
   const more = processes > 1 ? ` (and ${plural(processes - 1, "more process", "more processes")})` : "";
-  const pid = service.instances === 0 ? "not seen" : `${service.pid ?? "not readable"}${more}`;
+  const pid = service.instances === 0 ? "no process found" : `${service.pid ?? "not readable"}${more}`;
   const numbers = ports.flatMap(({ port, protocol }) => (port === null ? [] : [`${port}${protocol === "udp" ? "/udp" : ""}`]));
   const port = numbers.length === 0 ? "none" : shortList(numbers, wide ? numbers.length : portsShown, ", ");
   const build = wide ? service.build : shortBuild(service.build);
@@ -131,7 +131,7 @@ function serviceBlock(ports: readonly AgentServiceStatus[], style: Style, wide: 
   return [`  ${style("bold", escapeText(service.name))}`, ...lines, `    ${"Status:".padEnd(13)} ${statusText(service, style)}`, ...sdk];
 }
 
-/** `healthy`, `unhealthy (connection refused)`; the discovery method for those that are not checked. */
+/** `healthy`, `unhealthy (connection refused)`; the discovery method for services without a check. */
 function statusText({ check, method, confidence, status }: AgentServiceStatus, style: Style): string {
   if (check === null) return `${status} by ${escapeText(method)}, name ${confidence >= 1 ? "certain" : `confidence ${confidence}`}`;
   const detail = check.state === "healthy" ? "" : ` (${escapeText(check.detail)})`;

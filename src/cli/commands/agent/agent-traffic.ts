@@ -7,17 +7,17 @@ import { number, percent, plural } from "../../output/values.ts";
 const stateStyles: Record<AgentTrafficStatus["state"], StyleName> = { on: "green", starting: "yellow", off: "yellow" };
 const hookTexts: Record<AgentTrafficStatus["hooks"], string> = {
   sockets: "socket tracepoints",
-  syscalls: "system calls (slower than socket hooks)",
+  syscalls: "system calls (slower than socket tracepoints)",
   off: "",
 };
 
 const scopeTexts: Record<NonNullable<AgentTrafficStatus["scope"]>, string> = {
   host: "scope: whole host",
   "pid-namespace":
-    "scope: its own pid namespace; requests of other containers are not seen; fix: hostPID: true (Kubernetes) or --pid=host (Docker)",
+    "scope: own pid namespace, requests of other containers are not seen; fix: hostPID: true (Kubernetes) or --pid=host (Docker)",
 };
 
-/** The request lines of `coral agent status`: which hooks are attached, what they cost, and what they missed. */
+/** The request lines of `coral agent status`: attached hooks, their cost and their losses. */
 export function trafficLines(traffic: AgentTrafficStatus, style: Style, wide: boolean): string[] {
   const { state, hooks, scope, reason, fix, cost, step, tls, losses, restarts, lastEnd } = traffic;
   const facts = [
@@ -37,15 +37,13 @@ export function trafficLines(traffic: AgentTrafficStatus, style: Style, wide: bo
   }
   if (tls.length > 0) lines.push(...tlsLines(tls, style, wide));
   if (losses.length > 0)
-    lines.push(
-      `             not seen since the start: ${losses.map(({ loss, count }) => `${number(count)} ${escapeText(loss)}`).join(", ")}`,
-    );
+    lines.push(`             lost since start: ${losses.map(({ loss, count }) => `${number(count)} ${escapeText(loss)}`).join(", ")}`);
   return lines;
 }
 
 function tlsLines(tls: AgentTrafficStatus["tls"], style: Style, wide: boolean): string[] {
   const wrong = tls.filter((file) => file.problem !== null);
-  // A process may use several libraries; it counts for each file.
+  // A process that uses several TLS libraries counts once per file.
   const processes = tls.reduce((sum, file) => sum + (file.problem === null ? file.processes : 0), 0);
   const lines = [
     `             TLS read in ${plural(tls.length - wrong.length, "file")} of ${plural(processes, "process", "processes")}${wrong.length > 0 ? `, ${plural(wrong.length, "file")} not readable` : ""}`,

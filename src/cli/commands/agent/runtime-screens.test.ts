@@ -10,7 +10,7 @@ const here = useColony();
 
 const cri = sampleSidecar("cri", { version: "2.1.0" });
 
-/** As coral_list_agents gives it with `verbose`. */
+/** An agent as coral_list_agents returns it with `verbose`. */
 function listed(agentId: string, runtime: RuntimeFacts | null, change: Partial<AgentInfo> = {}): AgentList["agents"][number] {
   const details = agentInfo({ agentId, hostname: agentId, version: "2.1.0", runtime, labels: {}, ...change });
   const mode = runtime === null ? "-" : modeLabel(runtime);
@@ -90,7 +90,7 @@ Colony:
     expect(stdout).toContain("Option 2: Enable shareProcessNamespace\n");
   });
 
-  it("takes an agent from before runtime contexts", async () => {
+  it("accepts a legacy agent without a runtime context", async () => {
     const agent = await here.world.startAgent();
     agent.replies.set("GET /v1/status", () => {
       const { runtime: _runtime, ...old } = agentStatusAnswer();
@@ -98,7 +98,7 @@ Colony:
     });
     const { code, stdout } = await here.world.coral("agent status");
     expect(code).toBe(0);
-    expect(stdout).toContain("  Type:         unknown: this agent is older than its CLI\n");
+    expect(stdout).toContain("  Type:         unknown: the agent is older than this CLI\n");
   });
 });
 
@@ -191,7 +191,7 @@ describe("coral agent list --verbose", () => {
     for (const line of stdout.split("\n")) expect(textWidth(line)).toBeLessThanOrEqual(50);
   });
 
-  it("passes its filters on", async () => {
+  it("passes filters on", async () => {
     here.colony.tool("coral_list_agents", { total: 0, agents: [] });
     const { stderr } = await here.world.coral("agent list --runtime k8s-sidecar --mode passive --capability connect");
     expect(here.colony.calls[0]?.body).toEqual({

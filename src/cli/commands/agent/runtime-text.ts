@@ -1,4 +1,4 @@
-/** Where an agent runs, as the pages print it. */
+/** Text for runtimes, platforms and capabilities, shared by the agent pages. */
 
 import { escapeText } from "../../../base/escape-text.ts";
 import { type CapabilityFact, capabilityNames, modeLabel, type RuntimeFacts, runtimeLabel } from "../../../model/runtime-facts.ts";
@@ -16,12 +16,12 @@ export function platformText({ os, osVersion }: RuntimeFacts["platform"]): strin
   return escapeText(osVersion.startsWith(name) ? osVersion : `${name} (${osVersion})`);
 }
 
-/** Programs that `coral run` starts there are put into containers. */
+/** Systems on which `coral run` puts programs into containers. */
 export function isForcedContainer({ platform, runtimeType }: Pick<RuntimeFacts, "platform" | "runtimeType">): boolean {
   return runtimeType === "native" && platform.os !== "linux";
 }
 
-/** `Kubernetes Sidecar (CRI mode)`, `Native`; PASSIVE in capitals, because such a sidecar lacks a permission. */
+/** `Kubernetes Sidecar (CRI mode)`, `Native`; PASSIVE in capitals, because such a sidecar cannot run commands. */
 export function runtimeText(runtime: RuntimeFacts): string {
   const label = escapeText(runtimeLabel(runtime.runtimeType));
   const mode = escapeText(modeLabel(runtime));
@@ -36,7 +36,7 @@ const modeNotes: Readonly<Record<string, string>> = {
   passive: " (no CRI socket, no shared namespace)",
 };
 
-/** `CRI (recommended)`; null for what has no modes. */
+/** `CRI (recommended)`; null for runtimes without modes. */
 export function modeText(runtime: RuntimeFacts): string | null {
   const mode = modeLabel(runtime);
   return mode === "-" ? null : `${escapeText(mode)}${modeNotes[runtime.sidecarMode] ?? ""}`;
@@ -76,7 +76,7 @@ export function utcText(iso: string): string {
   return Number.isNaN(at.getTime()) ? escapeText(iso) : `${at.toISOString().slice(0, 19).replace("T", " ")} UTC`;
 }
 
-/** In the order of the screens; those that a newer agent knows come last. */
+/** Display order; capabilities of newer agents come last. */
 export function orderedCapabilities({ capabilities }: Pick<RuntimeFacts, "capabilities">): CapabilityFact[] {
   const known: readonly string[] = capabilityNames;
   const rank = (name: string): number => (known.includes(name) ? known.indexOf(name) : known.length);
@@ -109,13 +109,13 @@ const where: Readonly<Record<string, { connect: string; exec: string; shell: str
 const purposes: Readonly<Record<string, string>> = {
   run: "Launch programs under this agent",
   ebpf: "Hooks in the kernel",
-  profile: "The kernel supports sampling; no command uses it yet",
+  profile: "CPU sampling for coral query profile",
   debug: "The kernel supports probes; no command uses them yet",
   capture: "Live requests of services",
   mesh: "Reached by the colony through a tunnel",
 };
 
-/** What a capability is good for here. */
+/** What a capability enables in this runtime. */
 export function purposeText(name: string, { runtimeType }: Pick<RuntimeFacts, "runtimeType">): string {
   const here = where[runtimeType];
   if (here && (name === "connect" || name === "exec" || name === "shell")) return here[name];
@@ -124,12 +124,12 @@ export function purposeText(name: string, { runtimeType }: Pick<RuntimeFacts, "r
 
 const commands: ReadonlySet<string> = new Set(["connect", "exec", "shell", "run", "capture"]);
 
-/** `coral exec` for what is a command. */
+/** `coral exec` for capabilities that are commands. */
 export function capabilityTitle(name: string): string {
   return commands.has(name) ? `coral ${name}` : escapeText(name);
 }
 
-/** How to give a passive sidecar access to its neighbours. */
+/** How to give a passive sidecar access to the other containers of its pod. */
 export const passiveAdvice: readonly string[] = [
   `${caution}  Limited functionality in passive mode`,
   "   To enable exec/shell, update pod spec:",

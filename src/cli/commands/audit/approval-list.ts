@@ -29,6 +29,6 @@ export async function run(invocation: Invocation): Promise<void> {
         { title: "AGENT", key: "agentId", cell: (approval) => approval.agentId, wide: true },
       ]);
     },
-    empty: "No commands wait for an approval",
+    empty: "No commands wait for approval",
   });
 }

@@ -1,14 +1,14 @@
 import type { AuditRecordFact } from "../../../tools/index.ts";
 import type { Cell } from "../../output/table.ts";
 
-/** The outcome in a few words. */
+/** Short text for the outcome. */
 export function outcomeCell({ phase, reason, exitCode, kind }: AuditRecordFact): Cell {
   switch (phase) {
     case "denied":
-      // The rest of the line names what could not be run.
+      // The rest of the line names the command.
       return { text: reason === "" ? "denied" : `denied: ${reason.replace(/^Cannot run this command: /, "")}`, style: "red" };
     case "held":
-      return { text: "waits for an approval", style: "yellow" };
+      return { text: "waits for approval", style: "yellow" };
     case "asked":
     case "begun":
       return { text: "runs", style: "cyan" };
@@ -24,12 +24,12 @@ export function outcomeCell({ phase, reason, exitCode, kind }: AuditRecordFact):
   }
 }
 
-/** Enough of an id to find it again. */
+/** A prefix long enough to identify the command. */
 export function shortId(id: string): string {
   return id.slice(0, 8);
 }
 
-/** `exec ps aux`; a terminal of no command is a shell. */
+/** `exec ps aux`; a terminal without a command is a shell. */
 export function whatText({ kind, command }: AuditRecordFact): string {
   return kind === "exec" && command !== "" ? command : command === "" || command === kind ? kind : `${kind}: ${command}`;
 }

@@ -67,7 +67,7 @@ async function readFromColony(invocation: Invocation, input: Filters): Promise<(
 
 function readLocally(invocation: Invocation, { agent, since = "", ...filters }: Filters): () => Promise<AuditList> {
   if (agent !== undefined)
-    throw new CoralError({ code: "usage", message: "Cannot use --agent with --local: this machine has one agent; leave one of them out" });
+    throw new CoralError({ code: "usage", message: "Cannot use --agent with --local: this machine has one agent; drop one of the two" });
   const query = new URLSearchParams({ sinceMs: String(parseDurationMs(since)) });
   for (const [name, value] of Object.entries(filters)) query.set(name, String(value));
   return () => askAgent<AuditList>(invocation, `/v1/audit?${query}`);

@@ -37,7 +37,7 @@ export async function run(invocation: Invocation): Promise<void> {
       const play = { speed: isTerminal ? speed : Number.POSITIVE_INFINITY, idleLimitMs, isRaw: options.flag("raw") };
       const end = await playCast(readCast(parts), io, { ...play, onHeader: (header) => tellHeader(invocation, header) });
       if (!end.isComplete) return;
-      print.note(print.noteStyle("dim", `The end, after ${formatDurationMs(end.lengthMs)}`));
+      print.note(print.noteStyle("dim", `End of recording, after ${formatDurationMs(end.lengthMs)}`));
     }
     if (sha256 !== "" && hash.digest("hex") !== sha256) {
       invocation.setExitCode(1);
@@ -65,7 +65,7 @@ async function fromAgent(invocation: Invocation, name: string, signal: AbortSign
   const colony = await connectColony(invocation);
   const id = name.replace(/\.cast$/, "");
   let { entries } = await colony.call("coral_get_audit", { id });
-  // Right after a command the colony has only its own entry; the agent's, which carries the hash, arrives with the next pull.
+  // Right after a command the colony has only its own entry. The agent's entry, which carries the hash, arrives with the next pull.
   for (const endMs = Date.now() + maxWaitMs; isOnItsWay(entries) && Date.now() < endMs; ) {
     await sleep(pollMs, signal);
     ({ entries } = await colony.call("coral_get_audit", { id }));
@@ -91,7 +91,7 @@ async function fromAgent(invocation: Invocation, name: string, signal: AbortSign
   return { bytes: colony.bytes("/v1/recordings", { agentId, recording }, signal), sha256: shaIn(recorded) };
 }
 
-/** Of a command that the colony knows to have ended. One that still runs has no hash yet. */
+/** True when the command has ended. A running command has no hash yet. */
 function isOnItsWay(entries: readonly AuditEntryFact[]): boolean {
   const recorded = entries.filter(({ recording }) => recording !== "");
   const hasEnded = (agent: string | null): boolean => entries.some(({ agentId, phase }) => agentId === agent && phase === "ended");
@@ -105,7 +105,7 @@ function shaIn(entries: readonly AuditEntryFact[]): string {
       const { recordingSha256 } = JSON.parse(details) as { recordingSha256?: unknown };
       if (typeof recordingSha256 === "string") return recordingSha256;
     } catch {
-      // Details of an older version: nothing to compare with.
+      // Entries of older versions have no hash to compare with.
     }
   }
   return "";
@@ -136,5 +136,5 @@ function tellHeader({ print, io }: Invocation, { width, height, timestamp, title
   print.note(print.noteStyle("dim", `${width}×${height}${when}${title === "" ? "" : `: ${escapeText(title)}`}`));
   const { columns = 0, rows = 0 } = io.stdout;
   if (io.stdout.isTTY && columns > 0 && (columns < width || rows < height))
-    print.warning(`this terminal is smaller (${columns}×${rows}); the replay may look broken`);
+    print.warning(`this terminal is smaller than the recording (${columns}×${rows}); the replay may look broken`);
 }

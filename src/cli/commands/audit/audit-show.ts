@@ -34,7 +34,7 @@ function pageOf({ id, entries }: AuditEntries, print: Printer): string {
   const field = (name: string, value: string): void => {
     if (value !== "") lines.push(`  ${name.padEnd(9)}${escapeText(value)}`);
   };
-  // Only some entries of a command carry the text: the colony's, or that of the agent that ran it.
+  // Only the colony's entry and that of the agent that ran it carry the command line.
   const longest = (value: (entry: AuditEntryFact) => string): string => entries.map(value).find((text) => text !== "") ?? "";
   field(
     "command",
@@ -66,12 +66,12 @@ function pageOf({ id, entries }: AuditEntries, print: Printer): string {
   return `${lines.join("\n")}\n`;
 }
 
-// The end repeats rule, user and place of the beginning.
-/** The requester stands above all entries; others, such as approvers, are named with what they did. */
+// The last entry repeats rule, user and location of the first.
+/** The requester is shown above all entries; other users, such as approvers, at their own entry. */
 function outcomeText(entry: AuditEntryFact, asker: string): string {
   const { phase, caller, reason, exitCode, rule, runAs, place, durationMs, stdoutBytes, stderrBytes, recording } = entry;
   const hasEnded = phase === "ended";
-  // A killed command has a code too, but what killed it is the news.
+  // A killed command also has an exit code, but the signal is more useful.
   const isExit = exitCode !== null && reason === "exited";
   return [
     ...(isExit ? [`exit ${exitCode}`] : reason === "" ? [] : [reason]),

@@ -10,8 +10,8 @@ export const auditCommands: readonly CommandSpec[] = [
   toolCommand({
     name: "list",
     tool: "coral_list_audit",
-    summary: "List who ran what, where, under which rule, and with which outcome",
-    description: "Lists commands, terminals, captures, SQL, approvals and tokens, newest first. Needs the permission admin.",
+    summary: "List who ran what, where, by which rule, and how it ended",
+    description: "Covers commands, terminals, captures, SQL, approvals and tokens, newest first. Needs the permission admin.",
     fields: {
       kind: { value: "kind", description: "Only this kind: exec, shell, run, capture, sql, approval, token, agent or replay" },
     },
@@ -40,7 +40,7 @@ export const auditCommands: readonly CommandSpec[] = [
     fields: {
       expect: {
         value: "chain:entry:hash",
-        description: "Entry that an earlier verification printed and you kept elsewhere; may be repeated",
+        description: "Entry printed by an earlier verification and kept elsewhere; may be repeated",
       },
     },
     options: [localOption, ...dataOutput],
@@ -50,7 +50,7 @@ export const auditCommands: readonly CommandSpec[] = [
     name: "replay",
     summary: "Replay a recorded terminal session",
     description:
-      "On a terminal, space pauses and resumes and q quits. Escape sequences that do more than draw are removed. Every replay is audited.",
+      "On a terminal, space pauses and resumes, q quits. Escape sequences that do more than draw are removed. Every replay is audited.",
     arguments: [
       { name: "recording", description: "Id of the command (see coral audit list --kind shell), or a .cast file", required: true },
     ],
@@ -73,7 +73,7 @@ export const auditCommands: readonly CommandSpec[] = [
 export const approvalCommands: readonly CommandSpec[] = [
   {
     name: "list",
-    summary: "List commands that wait for an approval",
+    summary: "List commands that wait for approval",
     options: watchedOutput,
     load: () => import("./approval-list.ts"),
   },

@@ -9,7 +9,7 @@ import type { Invocation } from "../../run/invocation.ts";
 import { showAnswer } from "../../run/show-answer.ts";
 import { toolInput } from "../../run/show-tool.ts";
 
-/** `coral audit verify`: ends with 1 when something is wrong. */
+/** `coral audit verify`: exits with 1 when a chain is broken. */
 export async function run(invocation: Invocation): Promise<void> {
   const { options, print } = invocation;
   const verify = options.flag("local") ? verifyLocally(invocation) : await verifyAtColony(invocation);
@@ -48,11 +48,11 @@ function pageOf({ isWhole, chains }: AuditVerification, print: Printer): string 
   const lines = chains.flatMap((chain) => chainLines(chain, nameOf, print));
   const broken = chains.filter(({ problems }) => problems.length > 0).length;
   const verdict = isWhole
-    ? print.style("green", `The audit is whole: ${plural(chains.length, "chain")} checked`)
-    : print.style("red", `The audit is not whole: problems in ${broken} of ${plural(chains.length, "chain")}`);
-  // An attacker who controls the colony could rewrite its chain: a copy of its end, kept elsewhere, shows that.
+    ? print.style("green", `Audit intact: ${plural(chains.length, "chain")} verified`)
+    : print.style("red", `Audit broken: problems in ${broken} of ${plural(chains.length, "chain")}`);
+  // An attacker who controls the colony can rewrite its whole chain; only a copy of the newest hash, kept elsewhere, reveals that.
   const own = chains.find(({ agentId, lastEntry }) => agentId === null && lastEntry > 0);
-  const place = own ? [print.style("dim", `Keep elsewhere, for --expect: ${own.chainId}:${own.lastEntry}:${own.head}`)] : [];
+  const place = own ? [print.style("dim", `Keep this elsewhere, for --expect: ${own.chainId}:${own.lastEntry}:${own.head}`)] : [];
   return `${[...lines, "", verdict, ...(isWhole ? place : [])].join("\n")}\n`;
 }
 

@@ -118,12 +118,12 @@ describe("coral audit verify", () => {
     ],
   };
 
-  it("ends with 0 when everything is whole", async () => {
+  it("exits with 0 when every chain is intact", async () => {
     here.colony.tool("coral_verify_audit", whole);
     const { stdout, code } = await here.world.coral("audit verify");
     expect(code).toBe(0);
     expect(stdout).toBe(
-      `✓ colony  entries 1 to 5  dddddddddddddddd\n\nThe audit is whole: 1 chain checked\nKeep elsewhere, for --expect: c:5:${"d".repeat(64)}\n`,
+      `✓ colony  entries 1 to 5  dddddddddddddddd\n\nAudit intact: 1 chain verified\nKeep this elsewhere, for --expect: c:5:${"d".repeat(64)}\n`,
     );
   });
 
@@ -135,7 +135,7 @@ describe("coral audit verify", () => {
     expect(code).toBe(1);
   });
 
-  it("ends with 1 and names what is wrong", async () => {
+  it("exits with 1 and names the problems", async () => {
     const [chain] = whole.chains;
     const problems = [{ kind: "changed", entry: 3, message: "entry 3 was changed" }];
     const broken = { ...chain, agentId: "agent-a", hostname: "web-1", where: "agent", problems, moreProblems: 2 };
@@ -146,7 +146,7 @@ describe("coral audit verify", () => {
     expect(code).toBe(1);
     expect(stdout).toContain("✗ web-1, at the agent");
     expect(stdout).toContain("    entry 3 was changed\n    and 2 more\n");
-    expect(stdout).toContain("The audit is not whole: problems in 1 of 2 chains");
+    expect(stdout).toContain("Audit broken: problems in 1 of 2 chains");
     expect((await here.world.coral("audit verify -o json")).code).toBe(1);
   });
 });
@@ -169,7 +169,7 @@ describe("coral audit replay", () => {
     });
   }
 
-  it("fetches the recording from its agent and shows it without what does not draw", async () => {
+  it("fetches the recording from its agent and plays it without sequences that do not draw", async () => {
     recorded({ recordingSha256: sha256 });
     const { stdout, stderr, code } = await here.world.coral("audit replay 3f2a9c1e");
     expect(here.colony.calls.at(-1)).toEqual({ route: "POST /v1/recordings", body: { agentId: "agent-a", recording: "r1" } });
@@ -179,13 +179,13 @@ describe("coral audit replay", () => {
     expect((await here.world.coral("audit replay 3f2a9c1e --raw")).stdout).toContain("\u001b]52");
   });
 
-  it("cuts pauses on a terminal", async () => {
+  it("shortens pauses on a terminal", async () => {
     recorded({});
     const { stdout } = await here.world.coral("audit replay 3f2a9c1e --speed 10 --idle-limit 100ms", { terminal: 60, rows: 20 });
     expect(stdout).toContain("hello world");
   });
 
-  it("writes the file for the user alone, and does not write over one", async () => {
+  it("writes the file with mode 0600, and does not overwrite one", async () => {
     recorded({ recordingSha256: sha256 });
     const target = join(here.world.home, "session.cast");
     expect((await here.world.coral(["audit", "replay", id, "--to", target])).code).toBe(0);
@@ -202,7 +202,7 @@ describe("coral audit replay", () => {
     expect(code).toBe(1);
   });
 
-  it("waits for the hash, which the agent reports when the command has ended", async () => {
+  it("waits for the hash, which the agent reports after the command ended", async () => {
     recorded({});
     const atColony = entry({ agentId: null, hostname: null, kind: "shell", recording: "r1", phase: "ended" });
     const begun = entry({ kind: "shell", recording: "r1", phase: "begun" });
@@ -247,12 +247,12 @@ describe("coral approval", () => {
     expiresAt: new Date(Date.now() + 600_500).toISOString(),
   };
 
-  it("lists what waits", async () => {
+  it("lists waiting commands", async () => {
     here.colony.tool("coral_list_approvals", { approvals: [approval] });
     const { stdout } = await here.world.coral("approval list");
     expect(stdout).toMatch(/3f2a9c1e +token:ann +web-1 +host +systemctl restart nginx +restarts +\d+s ago +in \d+m/);
     here.colony.tool("coral_list_approvals", { approvals: [] });
-    expect((await here.world.coral("approval list")).stderr).toContain("No commands wait for an approval");
+    expect((await here.world.coral("approval list")).stderr).toContain("No commands wait for approval");
   });
 
   it("approves and denies", async () => {
@@ -265,7 +265,7 @@ describe("coral approval", () => {
     expect(here.colony.calls.at(-1)?.body).toEqual({ id: "3f2a9c1e", approve: false, agent: "web-1" });
   });
 
-  it("ends with 1 when no agent took it, and with the refusal of the colony", async () => {
+  it("exits with 1 when no agent accepted it, and passes on the colony's refusal", async () => {
     const outcome = { approvalId: id, agentId: "agent-a", hostname: "web-1", isApproved: true, problem: "it is no longer pending" };
     here.colony.tool("coral_decide_approval", { outcomes: [outcome] });
     expect(await here.world.coral("approval approve 3f2a9c1e")).toMatchObject({

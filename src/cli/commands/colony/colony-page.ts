@@ -1,4 +1,4 @@
-/** The agents of `coral colony status`: a table, how they are distributed, and what to do about what is wrong. */
+/** The agents of `coral colony status`: a table, their distribution, and warnings with fixes. */
 
 import { escapeText } from "../../../base/escape-text.ts";
 import { shortRuntimeLabel } from "../../../model/runtime-facts.ts";
@@ -38,7 +38,7 @@ function rowOf(host: HostLine): BoxCell[] {
 }
 
 export function distributionLines(answer: ColonyStatus, { style }: Printer): string[] {
-  // Older colonies do not report it.
+  // Older colonies do not report a distribution.
   const runtimes = answer.runtimes as RuntimeDistribution | undefined;
   if (!runtimes || answer.agents.total === 0) return [];
   const platforms = runtimes.platforms.map(({ name, agents, versions }): [string, number, string] => [
@@ -47,7 +47,7 @@ export function distributionLines(answer: ColonyStatus, { style }: Printer): str
     name === "Linux" ? counts(versions) : "forced container mode",
   ]);
   const types = runtimes.types.map(({ name, agents, modes }): [string, number, string] => [name, agents, counts(modes)]);
-  // What users can do comes first; capabilities of newer agents follow.
+  // Commands come first, capabilities of newer agents last.
   const commands = ["run", "exec", "shell", "connect"];
   const shown = runtimes.capabilities.toSorted((a, b) => place(commands, a.name) - place(commands, b.name));
   return [

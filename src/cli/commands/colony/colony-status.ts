@@ -8,7 +8,7 @@ import { showAnswer } from "../../run/show-answer.ts";
 import { caution, yes } from "../agent/runtime-text.ts";
 import { agentTable, distributionLines, warningLines } from "./colony-page.ts";
 
-/** `coral colony status`: the process, its agents and where they run, what needs attention. */
+/** `coral colony status`: the process, its store, its agents and where they run, and warnings. */
 export async function run(invocation: Invocation): Promise<void> {
   const colony = await connectColony(invocation);
   await showAnswer(invocation, () => colony.call("coral_get_status", {}), {
@@ -37,7 +37,7 @@ function page(answer: ColonyStatus, { print }: Invocation, wide: boolean): strin
   const limit = store.limitBytes === null ? "" : ` of ${formatBytes(store.limitBytes)}`;
   const free = store.diskFreeBytes === null ? "" : `, ${formatBytes(store.diskFreeBytes)} free on the disk`;
   const state =
-    store.writeProblem === "" ? `${yes} Running` : `${caution}  Running, and cannot store rows: ${escapeText(store.writeProblem)}`;
+    store.writeProblem === "" ? `${yes} Running` : `${caution}  Running, but cannot store rows: ${escapeText(store.writeProblem)}`;
   const health = [`${agents.healthy} healthy`, `${agents.degraded} degraded`, `${agents.unhealthy} unhealthy`].filter(
     (text) => !text.startsWith("0 "),
   );

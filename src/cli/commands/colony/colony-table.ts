@@ -18,7 +18,7 @@ const tokenCommands: readonly CommandSpec[] = [
     options: dataOutput,
     examples: [
       ["coral colony token create", "lets one agent join within 24 hours"],
-      ["coral colony token create --uses 50 --ttl 1h", "for a roll-out"],
+      ["coral colony token create --uses 50 --ttl 1h", "for a fleet of 50 hosts"],
       ["coral colony token create --kind user --ttl 30d --note ci", "read access for a script"],
     ],
     load: async () => ({ run: (await import("./tokens.ts")).createToken }),

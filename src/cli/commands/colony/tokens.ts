@@ -19,7 +19,7 @@ export async function createToken(invocation: Invocation): Promise<void> {
     page: ({ token }) => `${token}\n`,
     after: ({ token, tokenId, usesLeft, expiresAt }) => {
       if (isForThisMachineOnly(token, kind)) print.warning(thisMachineOnly);
-      // Scripts that ask for a format know what to do with it.
+      // No hints for scripts, which request a format.
       if (format !== "table") return;
       const uses = usesLeft === null ? "unlimited uses" : plural(usesLeft, "use");
       print.note(`token ${tokenId}, valid until ${expiresAt}, ${uses}; it is not shown again`);
@@ -41,7 +41,7 @@ function isForThisMachineOnly(token: string, kind: TokenCreated["kind"]): boolea
   try {
     return parseToken(token, kind).endpoints.every((endpoint) => /^(127\.|localhost[:.]|\[::1\])/.test(endpoint));
   } catch {
-    // A newer colony's token: whoever uses it will see whether it works.
+    // A token of a newer colony cannot be parsed here, so skip the warning.
     return false;
   }
 }

@@ -9,7 +9,9 @@ export const configCommands: readonly CommandSpec[] = [
   {
     name: "view",
     summary: "Show the effective configuration from flags, environment, files and defaults",
-    arguments: [{ name: "part", description: "Only this part", required: false, choices: ["contexts", "colony", "agent"] }],
+    arguments: [
+      { name: "part", description: "Part of the configuration to show", required: false, choices: ["contexts", "colony", "agent"] },
+    ],
     options: outputOptions(["yaml", "json"]),
     load: () => import("./config-view.ts"),
   },

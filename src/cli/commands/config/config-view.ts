@@ -4,7 +4,7 @@ import { tableOf } from "../../output/table.ts";
 import { homeOf, type Invocation } from "../../run/invocation.ts";
 import { showAnswer } from "../../run/show-answer.ts";
 
-/** `coral config view [part]`: what the daemons and commands of this home use, and which file sets it. */
+/** `coral config view [part]`: the effective configuration of this home, and the file that sets each part. */
 export async function run(invocation: Invocation): Promise<void> {
   const home = homeOf(invocation);
   const part = invocation.args[0];

@@ -23,7 +23,7 @@ import { textOrStdin } from "../read-input.ts";
 
 interface ContextLine extends Context {
   current: boolean;
-  /** Where commands are sent. */
+  /** Endpoint that commands of the context are sent to. */
   where: string;
 }
 
@@ -83,7 +83,7 @@ export async function addContext(invocation: Invocation): Promise<void> {
   const text = (await textOrStdin(invocation, given, "the token")).trim();
   const token = parseToken(text, "user");
   const endpoint = token.endpoints[0];
-  if (endpoint === undefined) throw new CoralError({ code: "usage", message: "Cannot use this token: it names no endpoint" });
+  if (endpoint === undefined) throw new CoralError({ code: "usage", message: "Cannot use this token: it contains no endpoint" });
   const tokenFile = join(homePaths(home).tokensDirectory, `${name}.token`);
   await writePrivateFile(tokenFile, `${text}\n`);
   await saveContext(
@@ -102,7 +102,7 @@ export async function deleteContext(invocation: Invocation): Promise<void> {
   const contexts = all.contexts.filter((item) => item.name !== context.name);
   const wasCurrent = all.currentContext === context.name;
   await writeContexts(home, { contexts, currentContext: wasCurrent ? undefined : all.currentContext });
-  // Only token files that add-context wrote: one in another place is not ours to delete.
+  // Delete only token files that add-context wrote.
   if (context.tokenFile !== undefined && dirname(context.tokenFile) === homePaths(home).tokensDirectory)
     await rm(context.tokenFile, { force: true });
   invocation.print.answer(`context ${context.name} deleted\n`);

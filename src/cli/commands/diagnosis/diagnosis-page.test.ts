@@ -43,7 +43,7 @@ it("diagnosisPage() says that there is no issue", () => {
   expect(diagnosisPage(quiet, print, Date.parse(answer.until))).toMatch(/^No issue: all is as usual\.\n(?:from|since) /);
 });
 
-it("diagnosisPage() never cuts a command, and writes it as the program was called", () => {
+it("diagnosisPage() never truncates a command, and uses the program name as called", () => {
   const command = `coral query database postgres --statement '${"SELECT * FROM orders WHERE ".repeat(4)}'`;
   const installed = { ...print, commands: (text: string) => text.replace(/^coral /, "bin/coral ") } as Printer;
   const page = diagnosisPage({ ...answer, next: [{ command, why: "its plan" }] }, installed, Date.parse(answer.until));

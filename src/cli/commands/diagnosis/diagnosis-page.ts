@@ -1,4 +1,4 @@
-/** A diagnosis on one screen: the answer first, then the evidence, then what to do. */
+/** A diagnosis on one screen: the answer, then the evidence, then next steps. */
 
 import { escapeText } from "../../../base/escape-text.ts";
 import { formatDurationMs } from "../../../base/units.ts";
@@ -57,7 +57,6 @@ export function evidencePage(evidence: EvidenceResult, print: Printer, nowMs: nu
 function timesText({ from, until, comparedWith, isOnsetFound }: DiagnosisResult, nowMs: number): string {
   const usualMs = comparedWith.reduce((sum, one) => sum + Date.parse(one.until) - Date.parse(one.from), 0);
   const lasted = formatDurationMs(Math.round((Date.parse(until) - Date.parse(from)) / 1_000) * 1_000);
-  const usual =
-    usualMs === 0 ? "nothing to compare with" : `compared with ${formatDurationMs(Math.round(usualMs / 60_000) * 60_000)} before`;
+  const usual = usualMs === 0 ? "no baseline" : `compared with ${formatDurationMs(Math.round(usualMs / 60_000) * 60_000)} before`;
   return `${isOnsetFound ? "since" : "from"} ${localTime(from, nowMs)} (${lasted}), ${usual}`;
 }

@@ -9,18 +9,18 @@ export const diagnoseCommand: CommandSpec = toolCommand({
   tool: "coral_diagnose",
   summary: "Find the root cause of slowness or failures, with evidence and the next step",
   description:
-    "Compares the time in question with the hour before, over requests, spans, logs, metrics and resources of all services. Without a model, in about a second. docs/diagnosis.md explains the statistics.",
+    "Compares the time of the trouble with the hour before, over requests, spans, logs, metrics and resources of all services. Uses statistics, no language model. See docs/diagnosis.md.",
   positional: ["question"],
   fields: {
     question: { description: 'A service, or words such as "checkout slow"; default: anything that is unusual' },
-    since: { description: "The time in question when no start of the trouble is found" },
-    at: { value: "time", description: "When it was bad: 2026-01-02T03:04:05Z, or how long ago: 20m" },
-    between: { value: "range", description: "The bad time: 40m..25m, or two times of ISO 8601" },
-    baseline: { value: "range", description: "A normal time to compare with, in the same form; default: the hour before" },
+    since: { description: "How much to look at when no start of the trouble is found" },
+    at: { value: "time", description: "A time when it was bad: 2026-01-02T03:04:05Z, or how long ago: 20m" },
+    between: { value: "range", description: "The bad time range: 40m..25m, or two ISO 8601 times" },
+    baseline: { value: "range", description: "A normal time range to compare with; default: the hour before" },
   },
   options: dataOutput,
   examples: [
-    ["coral diagnose", "what is wrong right now, and why"],
+    ["coral diagnose", "what is wrong now, and why"],
     ['coral diagnose "checkout slow"', "one service and one symptom"],
     ["coral diagnose checkout --between 40m..25m", "an incident that is over"],
     ["coral diagnose --json", "for scripts and assistants"],
@@ -31,7 +31,7 @@ export const diagnoseCommand: CommandSpec = toolCommand({
 export const evidenceCommand: CommandSpec = toolCommand({
   name: "evidence",
   tool: "coral_evidence",
-  summary: "Open a piece of evidence of a diagnosis: figures, times, and commands that show more",
+  summary: "Show a piece of evidence of a diagnosis: figures, times, and commands that show more",
   positional: ["id"],
   fields: { id: { description: "Id of the evidence, as coral diagnose prints it" } },
   options: dataOutput,

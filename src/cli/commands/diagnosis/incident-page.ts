@@ -1,4 +1,4 @@
-/** An incident on one screen: who suffers, why, the evidence, what happened, what to do. */
+/** An incident on one screen: affected service, cause, evidence, timeline, next steps. */
 
 import type { IncidentDetail, IncidentSymptomView } from "../../../tools/index.ts";
 import type { Printer } from "../../output/printer.ts";
@@ -20,7 +20,7 @@ export function incidentPage(incident: IncidentDetail, print: Printer, nowMs: nu
   const rest = incident.symptoms.length - shown.symptoms;
   if (rest > 0) lines.push(style("dim", `  and ${rest} more; -o json has all`));
   lines.push("");
-  if (cause === null) lines.push(wrapped(`cause: none found yet; coral diagnose ${service} looks again`, print));
+  if (cause === null) lines.push(wrapped(`cause: none found yet; run coral diagnose ${service}`, print));
   else lines.push(style("bold", wrapped(`cause: ${cause} (${percent(confidence)} sure)`, print)));
   lines.push(...incident.evidence.slice(0, shown.evidence).map((one) => evidenceLine(one.id, one.statement, print)));
   if (incident.chain.length > 1) lines.push(wrapped(`path: ${incident.chain.join(" → ")}`, print));

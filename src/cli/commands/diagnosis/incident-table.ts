@@ -9,7 +9,7 @@ const incidentsOfTool = toolCommand({
   tool: "coral_incidents",
   summary: "List incidents with their cause, open ones first, or show one",
   description:
-    "The colony watches services that are called from outside, opens an incident when one is slower or fails more than usual, or breaches its objective, and diagnoses it. docs/incidents.md explains when.",
+    "The colony watches services that are called from outside. It opens and diagnoses an incident when one is slower or fails more than usual, or breaches its objective. See docs/incidents.md.",
   positional: ["id"],
   fields: {
     id: { description: "Id of the incident to show, inc-7 or 7" },
@@ -26,10 +26,10 @@ const incidentsOfTool = toolCommand({
   load: () => import("./incidents.ts"),
 });
 
-/** `coral incidents show inc-7` and `coral incidents inc-7` mean the same. */
+/** `coral incidents show inc-7` is the same as `coral incidents inc-7`. */
 export const incidentsCommand: CommandSpec = {
   ...incidentsOfTool,
-  arguments: [{ name: "show", description: "show, before the id", required: false }, ...(incidentsOfTool.arguments ?? [])],
+  arguments: [{ name: "show", description: "Optional word before the id", required: false }, ...(incidentsOfTool.arguments ?? [])],
 };
 
 export const verifyCommand: CommandSpec = toolCommand({
@@ -56,12 +56,12 @@ export const verifyCommand: CommandSpec = toolCommand({
 export const whatIfCommand: CommandSpec = toolCommand({
   name: "whatif",
   tool: "coral_whatif",
-  summary: "Show who is affected if a service is down or slow, from observed calls",
+  summary: "Show which services are affected if a service is down or slow, from observed calls",
   positional: ["service", "event"],
   fields: {
     service: { description: "Name of the service" },
-    event: { description: "What happens to it: down or slow" },
-    since: { description: "Calls of this time are taken into account" },
+    event: { description: "What happens to it" },
+    since: { description: "How far back to look for calls" },
   },
   options: dataOutput,
   examples: [["coral whatif postgres down", "callers, shares of their requests, entry routes at risk"]],
@@ -72,19 +72,19 @@ export const sloCommands: readonly CommandSpec[] = [
   toolCommand({
     name: "set",
     tool: "coral_set_slo",
-    summary: "Declare an objective of a service or a route; a breach opens an incident",
-    description: "Replaces the objective that is there, and what Coral learnt. Needs the permission admin.",
+    summary: "Declare an objective for a service or route; a breach opens an incident",
+    description: "Replaces an earlier objective, and the one that Coral learnt. Needs the permission admin.",
     positional: ["service"],
     fields: {
       service: { description: "Name of the service", completes: "services" },
       route: { description: "Route, such as 'GET /buy'; default: all requests of the service together" },
-      p95: { value: "duration", description: "95 % of requests take at most this long, such as 300ms" },
-      errors: { value: "percent", description: "At most this share of requests fails, such as 1%" },
+      p95: { value: "duration", description: "95% of requests must take at most this long, such as 300ms" },
+      errors: { value: "percent", description: "At most this share of requests may fail, such as 1%" },
     },
     options: dataOutput,
     examples: [
-      ["coral slo set checkout --p95 300ms --errors 1%", "of the whole service"],
-      ["coral slo set checkout --route 'POST /pay' --p95 2s", "of one route"],
+      ["coral slo set checkout --p95 300ms --errors 1%", "for the whole service"],
+      ["coral slo set checkout --route 'POST /pay' --p95 2s", "for one route"],
     ],
     load: () => import("./slo-set.ts"),
   }),
@@ -94,18 +94,18 @@ export const sloCommands: readonly CommandSpec[] = [
     summary: "List declared objectives",
     fields: { limit: { description: "Maximum number of objectives" } },
     options: dataOutput,
-    examples: [["coral slo list", "all of them"]],
+    examples: [["coral slo list", "all objectives"]],
     load: () => import("./slo-list.ts"),
   }),
   toolCommand({
     name: "remove",
     tool: "coral_remove_slo",
-    summary: "Remove a declared objective; what is usual counts again",
+    summary: "Remove a declared objective; the service is judged against its baseline again",
     description: "Needs the permission admin.",
     positional: ["service"],
     fields: {
       service: { description: "Name of the service", completes: "services" },
-      route: { description: "Route of the objective; default: that of the whole service" },
+      route: { description: "Route of the objective; default: the objective of the whole service" },
     },
     options: dataOutput,
     examples: [["coral slo remove checkout --route 'POST /pay'", "as listed by coral slo list"]],

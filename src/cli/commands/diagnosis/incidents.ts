@@ -8,7 +8,7 @@ import { showTool } from "../../run/show-tool.ts";
 import { incidentPage } from "./incident-page.ts";
 import { lasted, stateStyle } from "./incident-text.ts";
 
-/** `coral incidents [show] [id]`: all, open ones first, or one on one screen. */
+/** `coral incidents [show] [id]`: the list, open ones first, or one incident on one screen. */
 export async function run(invocation: Invocation): Promise<void> {
   const { print, args } = invocation;
   const id = idOf(args);
@@ -19,7 +19,7 @@ export async function run(invocation: Invocation): Promise<void> {
     {
       table: ({ incidents, incident }) => tableOf(incident === null ? incidents : [incident], columns(Date.now())),
       ...(isShown ? { page: (answer) => (answer.incident === null ? "" : incidentPage(answer.incident, print, Date.now())) } : {}),
-      empty: "no incidents; coral query summary shows how services are now",
+      empty: "no incidents; coral query summary shows the current health of services",
       after: ({ incidents, open }) => {
         const [first] = incidents;
         if (!first) return;

@@ -14,7 +14,7 @@ const host = {
   ...{ busy: pair, steal: pair, cpuWait: pair, ioWait: pair, memoryWait: pair, retransmits: pair, disks: [], programs: [] },
 };
 const noFacts = { measures: [], operations: [], links: [], steps: [], calls: [], changes: [], limits: [] };
-/** Names that a shell or the parser could take apart. */
+/** Names that a shell or the parser could split. */
 const services = ["stock", "postgres:5432", "worker (billing's)"];
 const kinds = [
   ...([
@@ -55,7 +55,7 @@ async function shown(kind: (typeof kinds)[number], service: string, pointer = "G
   return { next: result.next, evidence: evidence.flatMap(({ commands }) => commands) };
 }
 
-/** As a shell and then the command line read it. */
+/** Parses a line as a shell would, then as the CLI does. */
 async function parsed(line: string): Promise<ParsedCommand> {
   const words = execFileSync("sh", ["-c", `printf '%s\\0' ${line.replace("<path>", "account")}`], { encoding: "utf8" }).split("\0");
   const found: ParsedCommand[] = [];
@@ -69,11 +69,11 @@ async function parsed(line: string): Promise<ParsedCommand> {
 }
 
 describe("next steps of a diagnosis", () => {
-  it.each(kinds)("%s: are commands of this command line, each with its cost", async (kind) => {
+  it.each(kinds)("%s: are valid commands, each with its cost", async (kind) => {
     for (const service of services) {
       const { next, evidence } = await shown(kind, service);
       expect(next.length).toBeGreaterThan(0);
-      for (const { why } of next) expect(why).toMatch(/.; (?:reads stored data|about 1%|one )/);
+      for (const { why } of next) expect(why).toMatch(/.; (?:reads stored data|about 1%|one |runs ps once)/);
       for (const line of [...next.map(({ command }) => command), ...evidence]) {
         const { path, args, values } = await parsed(line);
         const named = [...args, values["service"], values["peer"]];
@@ -94,7 +94,7 @@ describe("next steps of a diagnosis", () => {
     expect((await shown(kind, "stock", pointer)).next[0]?.command).toBe(command);
   });
 
-  it("asks the callers of what no agent observes", async () => {
+  it("query the callers of a service that no agent observes", async () => {
     const { next } = await shown("slow", "api.example.com", "GET /", ["api.example.com"]);
     for (const { command } of next) expect((await parsed(command)).values, command).toMatchObject({ peer: "api.example.com" });
   });

@@ -13,7 +13,7 @@ const worst: OpenIncidents["worst"] = {
 const lineOf = (change: Partial<OpenIncidents["worst"]>, open = 1): string[] =>
   openIncidentsLine({ open, worst: { ...worst, ...change } }, print, nowMs);
 
-it("names the worst open incident, since when it lasts, and the command that shows it", () => {
+it("names the worst open incident, its start, and the command that shows it", () => {
   expect(lineOf({})).toEqual(["1 open incident: api fails 34% since 22:01 (coral incidents show inc-7)"]);
   expect(lineOf({}, 3)).toEqual(["3 open incidents, worst: api fails 34% since 22:01 (coral incidents)"]);
   expect(lineOf({ measure: "latency", now: 300_000 })).toEqual(["1 open incident: api is slow since 22:01 (coral incidents show inc-7)"]);
@@ -22,7 +22,7 @@ it("names the worst open incident, since when it lasts, and the command that sho
   expect(lineOf({ since: iso(50 * 3_600_000) })).toEqual(["1 open incident: api fails 34% for 2d 2h (coral incidents show inc-7)"]);
 });
 
-it("fits 80 columns whatever the service is called, and is absent without incidents", () => {
+it("fits 80 columns for any service name, and is absent without incidents", () => {
   for (const since of [worst.since, iso(500 * 3_600_000)])
     for (const open of [1, 12])
       for (const change of [{ endedAt: since }, { measure: "latency" as const }, {}]) {

@@ -1,4 +1,4 @@
-/** That there are open incidents, in one line of a page about other things. */
+/** One line about open incidents, for pages about other things. */
 
 import { escapeText } from "../../../base/escape-text.ts";
 import type { OpenIncidents } from "../../../tools/index.ts";
@@ -8,10 +8,10 @@ import { localTime, plural } from "../../output/values.ts";
 import { lasted, measure } from "./incident-text.ts";
 import { pageWidth } from "./page-text.ts";
 
-/** Of a service's name, at least this much is shown. */
+/** Least cells for the service name. */
 const leastName = 6;
 
-/** `1 open incident: api fails 34% since 22:01 (coral incidents show inc-7)`; nothing when there is none. */
+/** `1 open incident: api fails 34% since 22:01 (coral incidents show inc-7)`; empty when there is none. */
 export function openIncidentsLine(
   incidents: OpenIncidents | undefined,
   { style, width = pageWidth, commands }: Printer,
@@ -32,9 +32,9 @@ function stateOf({ endedAt, measure: kind, now }: OpenIncidents["worst"]): strin
   return kind === "latency" ? "is slow" : now === null ? "fails" : `fails ${measure(now, kind)}`;
 }
 
-/** To the minute. */
+/** Local time to the minute. */
 function timeOf(iso: string, nowMs: number): string {
   const text = localTime(iso, nowMs);
-  // On another day the time takes too much of the line.
+  // A date and time would take too much of the line.
   return /^\d\d:\d\d:\d\d$/.test(text) ? `since ${text.slice(0, -3)}` : `for ${lasted(nowMs - Date.parse(iso))}`;
 }

@@ -1,17 +1,17 @@
-/** Lines of a page that fit the terminal. */
+/** Fits lines of a page to the terminal. */
 
 import { escapeText } from "../../../base/escape-text.ts";
 import type { Printer } from "../../output/printer.ts";
 import { textWidth, truncateText } from "../../output/text-width.ts";
 
-/** Where the width of the terminal is unknown. */
+/** Width when the output is not a terminal. */
 export const pageWidth = 80;
 
 export function cut(text: string, print: Printer): string {
   return truncateText(escapeText(text), print.width ?? pageWidth);
 }
 
-/** Broken between words; further lines are indented. */
+/** Wraps between words and indents continuation lines. */
 export function wrapped(text: string, print: Printer, indent = ""): string {
   const width = print.width ?? pageWidth;
   const words = escapeText(text).trimStart().split(" ");
@@ -25,13 +25,13 @@ export function wrapped(text: string, print: Printer, indent = ""): string {
   return lines.join("\n");
 }
 
-/** A statement, and the id that opens it, at the end of the line. */
+/** A statement with its evidence id at the end of the line. */
 export function evidenceLine(id: string, statement: string, print: Printer): string {
   const width = (print.width ?? pageWidth) - textWidth(id) - 5;
   return `  ${truncateText(escapeText(statement), width)}  ${print.style("dim", id)}`;
 }
 
-/** Never cut: a command is copied as it stands. */
+/** Commands are never truncated, because people copy them. */
 export function nextLine(command: string, print: Printer): string {
   return `next: ${escapeText(print.commands(command))}`;
 }

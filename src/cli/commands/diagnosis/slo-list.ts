@@ -8,7 +8,7 @@ import { showTool } from "../../run/show-tool.ts";
 export async function run(invocation: Invocation): Promise<void> {
   await showTool(invocation, "coral_slo", {
     table: ({ objectives }) => objectiveTable(objectives),
-    empty: "no objectives are declared: services are judged by what is usual for each route; coral slo set --help",
+    empty: "no objectives are declared: services are judged against their own baselines; see coral slo set --help",
   });
 }
 

@@ -7,6 +7,6 @@ export async function run(invocation: Invocation): Promise<void> {
   await showTool(invocation, "coral_remove_slo", {
     table: (answer) => tableOf([answer], [{ title: "REMOVED", key: "removed", cell: ({ removed }) => removed }]),
     page: () => "",
-    after: () => invocation.print.note("objective removed; what is usual counts again"),
+    after: () => invocation.print.note("objective removed; the service is judged against its baseline again"),
   });
 }

@@ -47,7 +47,7 @@ export async function run(invocation: Invocation): Promise<void> {
     },
     exitCode: ({ verdict }) => (verdict === "resolved" ? 0 : 1),
     after: ({ verdict, id }) => {
-      if (verdict === "too-early") print.note(`run coral verify ${id} again in a minute; --fixed 5m says when it was fixed`);
+      if (verdict === "too-early") print.note(`run coral verify ${id} again in a minute; set the time of the fix with --fixed 5m`);
     },
   });
 }

@@ -18,7 +18,7 @@ const answer: WhatIf = {
   unknown: ["which routes call it: no spans lead to it", "whether callers have a fallback: it has not failed in the last 30 days"],
 };
 
-it("prints who is affected as docs/incidents.md shows it", async () => {
+it("prints the affected services as in docs/incidents.md", async () => {
   here.colony.tool("coral_whatif", answer);
   const { code, stdout } = await here.world.coral("whatif inc-shop-a1 down");
   expect(code).toBe(0);

@@ -5,7 +5,7 @@ import type { Invocation } from "../../run/invocation.ts";
 import { showTool } from "../../run/show-tool.ts";
 import { cut, wrapped } from "./page-text.ts";
 
-/** `coral whatif <service> down|slow`: who is affected, how much, and what is not known. */
+/** `coral whatif <service> down|slow`: affected services, by how much, and what is unknown. */
 export async function run(invocation: Invocation): Promise<void> {
   const { print } = invocation;
   const table = ({ affected }: WhatIf) =>
@@ -28,14 +28,14 @@ export async function run(invocation: Invocation): Promise<void> {
       if (answer.entryRoutes.length > 0) {
         lines.push("", style("bold", "Entry routes at risk"));
         for (const { service, route, perSecond, isKnownToCall } of answer.entryRoutes)
-          lines.push(cut(`  ${service}: ${route}  ${rate(perSecond)}/s${isKnownToCall ? "" : "  (not known whether it calls)"}`, print));
+          lines.push(cut(`  ${service}: ${route}  ${rate(perSecond)}/s${isKnownToCall ? "" : "  (unknown whether it calls)"}`, print));
       }
       if (answer.outsidePerSecond >= 0.05)
         lines.push("", wrapped(`${rate(answer.outsidePerSecond)}/s reach ${answer.service} from outside or from unknown callers`, print));
       for (const { service, fallback } of answer.affected)
         if (fallback !== "" && !wide) lines.push(wrapped(`${service} ${fallback}`, print));
       lines.push("", `confidence: ${answer.confidence}`);
-      for (const text of answer.unknown) lines.push(wrapped(`  not known: ${text}`, print, "    "));
+      for (const text of answer.unknown) lines.push(wrapped(`  unknown: ${text}`, print, "    "));
       return `${lines.join("\n")}\n`;
     },
     isEmpty: () => false,

@@ -4,10 +4,10 @@ import { constants } from "node:os";
 import { exitCodeOf, isErrorCode } from "../../../base/errors.ts";
 import type { CommandEnded } from "../../../proto/coral/agent/v1/commands_pb.ts";
 
-/** 75 is EX_TEMPFAIL of sysexits.h: the same command may work later. */
+/** 75 is EX_TEMPFAIL of sysexits.h: retrying the same command may succeed. */
 export const exitCodes = { busy: 75, timeout: 124, outputLimit: 125, signalBase: 128, lost: 255 } as const;
 
-/** Of one agent: the command's own where it has one. */
+/** Exit code for one agent: the command's own code, if it has one. */
 export function exitCodeOfEnd(end: CommandEnded | undefined): number {
   if (end === undefined) return exitCodes.lost;
   switch (end.reason) {
@@ -31,7 +31,7 @@ export function exitCodeOfEnd(end: CommandEnded | undefined): number {
   }
 }
 
-/** Of several: 0 when all are, the refusal when all refuse for the same reason, else 1. */
+/** Exit code for several agents: 0 when all are 0, the common code when all refused for the same reason, else 1. */
 export function exitCodeOfAll(ends: readonly (CommandEnded | undefined)[]): number {
   const codes = ends.map(exitCodeOfEnd);
   const [first = exitCodes.lost] = codes;
@@ -40,13 +40,13 @@ export function exitCodeOfAll(ends: readonly (CommandEnded | undefined)[]): numb
   return isShared ? first : codes.every((code) => code === 0) ? 0 : 1;
 }
 
-/** As shells report it; `INT` and `SIGINT` are the same. */
+/** 128 + signal number, as shells report it. Accepts `INT` and `SIGINT`. */
 export function exitCodeOfSignal(name: string): number {
   const key = (name.startsWith("SIG") ? name : `SIG${name}`) as NodeJS.Signals;
   return exitCodes.signalBase + (constants.signals[key] ?? 0);
 }
 
-/** `exit 3`, `killed by KILL`, `timed out`: how one agent's part ended, for people. */
+/** Text for the end at one agent: `exit 3`, `killed by KILL`, `timed out`. */
 export function endText(end: CommandEnded | undefined): string {
   if (end === undefined) return "the connection was lost";
   switch (end.reason) {

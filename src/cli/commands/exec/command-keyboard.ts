@@ -1,20 +1,20 @@
-/** Connects a command's input to nothing, a pipe, or the raw terminal. */
+/** Feeds a remote command's stdin from nothing, a pipe, or the raw terminal. */
 
 import type { CommandClient } from "../../../transport/index.ts";
 import type { CliIo } from "../../output/cli-io.ts";
 
 export interface CommandInputSource {
-  /** The terminal stays in cooked mode until the program runs: messages must look right, and Ctrl-C must work. */
+  /** The terminal stays in cooked mode until the program runs, so that messages wrap correctly and Ctrl-C works. */
   waitsForProgram?: boolean;
-  /** Returns what stops it. `leave` hangs up. */
+  /** Starts forwarding; returns a function that stops it. `leave` disconnects. */
   start(client: CommandClient, leave: () => void): () => void;
 }
 
-/** Undefined: the command finds the end of its input at once. */
+/** Undefined: the command gets end of file at once. */
 export function pipedInput(source: AsyncIterable<Uint8Array | string> | undefined): CommandInputSource {
   return {
     start: (client) => {
-      // A source that breaks off has ended, too.
+      // A read error counts as end of input.
       if (source) void client.sendInput(source).catch(() => client.endInput());
       else client.endInput();
       return () => undefined;
@@ -30,14 +30,14 @@ export function terminalInput(io: CliIo): CommandInputSource {
       const { terminal } = io;
       if (!terminal) return () => undefined;
       const escape = new EscapeWatcher();
-      // One after the other: a long paste may have to wait for the other side.
+      // Send sequentially: a long paste may exceed the receiver's flow-control window.
       let typed: Promise<unknown> = Promise.resolve();
       const releaseKeys = terminal.readBytes((data) => {
         if (escape.isLeaving(data)) leave();
         else typed = typed.then(() => client.write(data));
       });
       const releaseResize = terminal.onResize(() => client.resize(...sizeOf(io)));
-      // The size may have changed since the request.
+      // The window may have been resized since the request was sent.
       client.resize(...sizeOf(io));
       return () => {
         releaseKeys();
@@ -52,7 +52,7 @@ export function sizeOf({ stdout }: CliIo): [columns: number, rows: number] {
   return [stdout.columns || 80, stdout.rows || 24];
 }
 
-/** Recognises Enter ~ . also when each key arrives in a chunk of its own. */
+/** Detects Enter ~ . even when each key arrives in its own chunk. */
 class EscapeWatcher {
   #seen: "line" | "tilde" | "other" = "line";
 

@@ -1,4 +1,4 @@
-/** How the output of a command is shown: as it is, with the agent before each line, or as JSON. */
+/** Prints the output of a command: unchanged, with the agent before each line, or as JSON. */
 
 import { isUtf8 } from "node:buffer";
 import { escapeJsonText, escapeText } from "../../../base/escape-text.ts";
@@ -12,14 +12,14 @@ type Target = Pick<RoutedTarget, "agentId" | "hostname">;
 
 export interface CommandOutput {
   write(target: number, stream: "stdout" | "stderr", data: Buffer): Promise<void>;
-  /** Flushes a last line that has no line feed. */
+  /** Prints a last line without a line feed. */
   end(target: number): Promise<void>;
 }
 
-/** Longer lines are printed in pieces: a program may never print a line feed. */
+/** Longer lines are printed in pieces, because a program may never print a line feed. */
 const maxLineBytes = 64 * 1024;
 
-/** Waits for a slow reader. */
+/** Applies backpressure when stdout is slow. */
 export async function writeOut(stream: OutputStream, data: Uint8Array | string): Promise<void> {
   stream.write(data);
   if (!stream.writableNeedDrain) return;
@@ -34,7 +34,7 @@ export async function writeOut(stream: OutputStream, data: Uint8Array | string):
   });
 }
 
-/** Of one agent: its bytes, unchanged. */
+/** Output of one agent: bytes unchanged. */
 export function plainOutput(io: CliIo): CommandOutput {
   return {
     write: (_target, stream, data) => writeOut(io[stream], data),
@@ -42,7 +42,7 @@ export function plainOutput(io: CliIo): CommandOutput {
   };
 }
 
-/** Of several: `web-1 | line`. Control characters are escaped, and lines of different agents never mix. */
+/** Output of several agents: `web-1 | line`. Escapes control characters; never mixes lines of different agents. */
 export function prefixedOutput(io: CliIo, targets: readonly Target[], styles: { stdout: Style; stderr: Style }): CommandOutput {
   const names = targetNames(targets);
   const width = Math.max(0, ...names.map((name) => name.length));
@@ -82,7 +82,7 @@ function splitLines(data: Buffer): { lines: Buffer[]; rest: Buffer } {
     lines.push(data.subarray(from, from + maxLineBytes));
     from += maxLineBytes;
   }
-  // A copy: the underlying buffer is reused.
+  // Copy, because the underlying buffer is reused.
   return { lines, rest: Buffer.from(data.subarray(from)) };
 }
 
@@ -112,11 +112,11 @@ export function jsonOutput(io: CliIo, targets: readonly Target[]): CommandOutput
   };
 }
 
-/** Bytes at the end that begin a character of UTF-8 without finishing it. */
+/** Length of an incomplete UTF-8 character at the end. */
 function cutCharacterBytes(data: Buffer): number {
   for (let back = 1; back <= Math.min(3, data.length); back++) {
     const byte = data[data.length - back] ?? 0;
-    // 10xxxxxx continues a character.
+    // 10xxxxxx is a continuation byte.
     if ((byte & 0xc0) === 0x80) continue;
     const length = byte > 0xf4 ? 1 : byte >= 0xf0 ? 4 : byte >= 0xe0 ? 3 : byte >= 0xc2 ? 2 : 1;
     return length > back ? back : 0;
@@ -126,7 +126,7 @@ function cutCharacterBytes(data: Buffer): number {
 
 const eventKinds = { started: "started", approvalNeeded: "approval-needed", ended: "ended" } as const;
 
-/** An event as `-o json` prints it, with the names of commands.proto. */
+/** Converts an event to its JSON form, with the field names of commands.proto. */
 export function eventJson(event: CommandEvent): Record<string, unknown> {
   const fields = Object.entries(event.value).filter(([name]) => !name.startsWith("$"));
   return {
@@ -145,7 +145,7 @@ export function routedJson({ commandId, targets, skipped, warnings }: CommandRou
   };
 }
 
-/** A value as one line without control characters. */
+/** One line of JSON without control characters. */
 export function jsonLine(value: unknown): string {
   return `${escapeJsonText(JSON.stringify(value))}\n`;
 }

@@ -27,7 +27,7 @@ import type { WantedCommand } from "./wanted-command.ts";
 export interface RunWantedOptions {
   wanted: WantedCommand;
   terminal?: NonNullable<CommandOrderInit["terminal"]>;
-  /** Default: none, its end is sent at once. */
+  /** Default: none, end of file is sent at once. */
   input?: CommandInputSource;
 }
 
@@ -48,8 +48,8 @@ export async function runWanted(invocation: Invocation, options: RunWantedOption
 }
 
 /**
- * The targets are resolved first, which is quick and reports every problem at once. The colony resolves them again when the command arrives, and
- * records refusals in its audit.
+ * Resolves targets first, to report every problem before the command starts. The colony resolves them again when the command
+ * arrives, and audits refusals.
  */
 async function open(invocation: Invocation, { kind, targets }: WantedCommand): Promise<CommandClient> {
   if (targets === undefined) {
@@ -63,7 +63,7 @@ async function open(invocation: Invocation, { kind, targets }: WantedCommand): P
   return await colony.openCommand();
 }
 
-/** The agent of this machine cannot run it; the page shows why. */
+/** Thrown when the agent of this machine cannot run the command; carries the page that shows why. */
 class UnsupportedHere extends Error {
   readonly page: string;
 
@@ -73,12 +73,12 @@ class UnsupportedHere extends Error {
   }
 }
 
-/** The agent's own description of itself. */
+/** Runtime and capabilities, from the agent itself. */
 async function localProblem(invocation: Invocation, command: OrderKind): Promise<string | undefined> {
   const { runtime } = await askAgent<RuntimeRefreshed>(invocation, "/v1/runtime");
   const capability = capabilityOf(runtime, command);
   if (capability === undefined || capability.available) return undefined;
-  // Where only the policy forbids it, the agent itself denies the command, with a reason and an audit record.
+  // If only the policy forbids it, send the command anyway: the agent denies it with a reason and an audit record.
   if (!runtime.runtimeType.startsWith("k8s-")) return undefined;
   const { agentId } = await askAgent<AgentStatus>(invocation, "/v1/status");
   return localUnsupportedPage({ command, agentId, runtime, capability }, invocation.print.noteStyle);
@@ -91,7 +91,7 @@ class Conversation implements CommandEvents {
   #targets: readonly RoutedTarget[] = [];
   #names: readonly string[] = [];
   #output: CommandOutput;
-  /** Set when this end has hung up. */
+  /** True after this end disconnected. */
   #hungUpCode: number | undefined;
   #isDetached = false;
   #startInput: (() => void) | undefined;
@@ -109,7 +109,7 @@ class Conversation implements CommandEvents {
     const { io } = this.#invocation;
     const onAbort = (): void => this.#hangUp(exitCodes.lost);
     io.signal.addEventListener("abort", onAbort, { once: true });
-    // The order goes out before any input.
+    // The request must be sent before any input.
     const running = this.#client.run(this.#order, this);
     this.#startInput = () => {
       this.#startInput = undefined;
@@ -182,7 +182,7 @@ class Conversation implements CommandEvents {
     return exitCodeOfAll(ends);
   }
 
-  /** Success prints nothing; with several targets, the failed ones are listed. */
+  /** Lists the failed targets, if there are several. Success prints nothing. */
   #tellEnds(ends: readonly (CommandEnded | undefined)[]): void {
     const { print, io } = this.#invocation;
     const isOne = ends.length === 1;
@@ -193,14 +193,14 @@ class Conversation implements CommandEvents {
       io.stderr.write(`${print.noteStyle("red", "error:")} ${print.commands(escapeText(text))}\n`);
     }
     const good = ends.filter((end) => end?.reason === "exited" && end.exitCode === 0).length;
-    if (!isOne) print.note(print.noteStyle("dim", `${good} of ${plural(ends.length, "agent")} ended with exit 0`));
+    if (!isOne) print.note(print.noteStyle("dim", `${good} of ${plural(ends.length, "agent")} succeeded`));
   }
 
   #nameOf(target: number): string {
     return this.#targets.length > 1 ? `${this.#names[target]}: ` : "";
   }
 
-  /** The first signal is forwarded to the command; the second one disconnects, which ends the command. */
+  /** Forwards the first signal to the command; the second one disconnects, which ends the command. */
   #forwardSignals(): () => void {
     const counts = { SIGINT: 0, SIGTERM: 0 };
     const forward = (signal: keyof typeof counts) => (): void => {

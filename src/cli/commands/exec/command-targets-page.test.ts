@@ -25,7 +25,7 @@ it("unsupportedPage() names agents unambiguously", () => {
   ]);
 });
 
-it("skippedLines() counts the targets and names the skipped agents with reason and fix", () => {
+it("skippedLines() lists skipped agents with reason and fix", () => {
   const targets = [
     { agentId: "vm-1", hostname: "vm" },
     { agentId: "api-001-5f", hostname: "api-001" },
@@ -36,7 +36,7 @@ it("skippedLines() counts the targets and names the skipped agents with reason a
     { agentId: "api-003-5f", hostname: "api-003", reason: "not connected", fix: "" },
   ];
   expect(skippedLines(targets, skipped)).toEqual([
-    "the command goes to 2 of 5 agents",
+    "the command runs at 2 of 5 agents",
     `vm-2 was skipped: ${reason}`,
     `api-002 was skipped: ${reason}`,
     "api-003 was skipped: not connected",

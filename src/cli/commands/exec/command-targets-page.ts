@@ -1,4 +1,4 @@
-/** Why agents cannot run a command, as people read it. */
+/** Explains why agents cannot run a command, with fixes. */
 
 import { CoralError } from "../../../base/errors.ts";
 import { escapeText } from "../../../base/escape-text.ts";
@@ -10,7 +10,7 @@ import { targetNames } from "./command-output.ts";
 
 const maxLines = 50;
 
-/** The whole page for a command that no agent can run; exit code 2. */
+/** Page for a command that no agent can run; exit code 2. */
 export function unsupportedPage({ command, target, total, agents }: Omit<ResolvedTargets, "service" | "usable">, style: Style): string {
   const shown = agents.slice(0, maxLines);
   const names = targetNames(agents);
@@ -36,7 +36,7 @@ const passiveHelp = [
   "  See: coral agent list --verbose",
 ];
 
-/** Which agents a command does not go to, why, and what helps; nothing when it could go to all of them. Of many that can, a terminal takes one. */
+/** Lists skipped agents with reason and fix; empty when none is skipped. A terminal uses only the first capable agent. */
 export function skippedLines(
   targets: readonly Pick<RoutedTarget, "agentId" | "hostname">[],
   skipped: readonly Omit<SkippedTarget, "$typeName">[],
@@ -48,9 +48,9 @@ export function skippedLines(
   const shown = skipped.slice(0, maxLines);
   const fixes = [...new Set(shown.flatMap(({ fix }) => (fix === "" ? [] : [fix])))];
   return [
-    ...(isOneOfMany ? [] : [`the command goes to ${targets.length} of ${total} agents`]),
+    ...(isOneOfMany ? [] : [`the command runs at ${targets.length} of ${total} agents`]),
     ...shown.map(({ reason }, index) => `${names[index]} was skipped: ${reason}`),
-    ...(skipped.length > shown.length ? [`… and ${skipped.length - shown.length} more are left out`] : []),
+    ...(skipped.length > shown.length ? [`… and ${skipped.length - shown.length} more were skipped`] : []),
     ...fixes.map((fix) => `fix: ${fix}`),
   ];
 }
@@ -67,7 +67,7 @@ export interface LocalProblem {
   capability: CapabilityFact;
 }
 
-/** Of the agent of this machine. */
+/** The same page for the agent of this machine. */
 export function localUnsupportedPage({ command, agentId, runtime, capability }: LocalProblem, style: Style): string {
   const { reason, fix } = capability;
   const mode = modeLabel(runtime);
@@ -95,7 +95,7 @@ const podOptions = [
   "  See: coral agent list --verbose",
 ];
 
-/** The facts of a refusal by the colony, when it is one of this kind. */
+/** Parses the details of a refusal by the colony; undefined for other errors. */
 export function refusedTargets(error: unknown): Omit<ResolvedTargets, "service" | "usable"> | undefined {
   if (!(error instanceof CoralError) || error.code !== "unsupported") return undefined;
   const { command, target, total, agents } = error.details as Partial<ResolvedTargets>;

@@ -14,7 +14,7 @@ const targetOptions: readonly OptionSpec[] = [
   {
     name: "service",
     value: "name",
-    description: "Run at the agents where this service runs, inside it; same as the first argument",
+    description: "Run inside this service, wherever it runs; same as the first argument",
     completes: "services",
   },
   { name: "label", value: "name=value", collects: true, description: "Only agents with this label; may be repeated" },
@@ -41,8 +41,12 @@ const runOptions: readonly OptionSpec[] = [
 ];
 
 const limitOptions: readonly OptionSpec[] = [
-  { name: "timeout", value: "duration", description: "Stop it after this time; default and maximum: the agent's config" },
-  { name: "max-output", value: "size", description: "Stop it when it writes more, such as 10MiB; default and maximum: the agent's config" },
+  { name: "timeout", value: "duration", description: "Stop the command after this time; default and maximum: the agent's config" },
+  {
+    name: "max-output",
+    value: "size",
+    description: "Stop the command at this much output, such as 10MiB; default and maximum: the agent's config",
+  },
 ];
 
 const streamOutput = outputOptions(["table", "json"], "Output format; json is one object per line: targets, output, results");
@@ -66,7 +70,7 @@ export const execCommand: CommandSpec = {
     ...limitOptions,
     { name: "stdin", short: "i", description: "Forward stdin" },
     { name: "tty", short: "t", description: "Allocate a terminal, for full-screen programs" },
-    { name: "read-only", description: "Allow only read-only commands, whatever the policy allows" },
+    { name: "read-only", description: "Allow only read-only commands, even if the policy allows more" },
     ...streamOutput,
   ],
   examples: [
@@ -102,7 +106,7 @@ export const runCommand: CommandSpec = {
   arguments: words("After --: a program and its arguments"),
   options: [
     { name: "name", value: "name", description: "Name of the service; default: the program's" },
-    { name: "detach", short: "d", description: "Keep it running when this command ends" },
+    { name: "detach", short: "d", description: "Keep the program running when this command exits" },
     ...targetOptions,
     ...runOptions,
     { name: "stdin", short: "i", description: "Forward stdin" },

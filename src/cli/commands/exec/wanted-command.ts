@@ -6,13 +6,13 @@ import { parseSizeBytes } from "../../../base/units.ts";
 import type { CommandOrderInit, OrderKind } from "../../../transport/index.ts";
 import type { Invocation } from "../../run/invocation.ts";
 
-/** Without targets: the agent of this machine, on its own socket. */
+/** Without targets, the agent of this machine runs it, over its own socket. */
 export interface WantedCommand extends CommandOrderInit {
   kind: OrderKind;
   targets?: CommandTargets;
 }
 
-// The generated types also allow a finished message in place of its fields.
+// Excludes the finished messages that the generated types also allow.
 type CommandTargets = Exclude<NonNullable<CommandOrderInit["targets"]>, { $typeName: string }>;
 type CommandPlace = Exclude<NonNullable<CommandOrderInit["target"]>, { $typeName: string }>;
 
@@ -23,7 +23,7 @@ export function wantedCommand(invocation: Invocation, command: OrderKind): Wante
   const all: CommandTargets | undefined = service === undefined ? targets : { ...targets, service: oneService(service, targets?.service) };
   if (all && options.flag("local")) throw usage("--local selects this machine's agent and cannot be combined with targets");
   const target = placeOf(invocation, all?.service !== undefined);
-  // On this machine `coral run` starts a program in the shell's directory; on another host that directory may not exist.
+  // Locally, `coral run` starts the program in the shell's directory, which may not exist on another host.
   const workingDirectory = options.text("cwd") ?? (command === "run" && all === undefined ? process.cwd() : undefined);
   const timeoutMs = wholeNumber(options.durationMs("timeout"));
   const maxOutputBytes = wholeNumber(sizeOption(invocation, "max-output"));
@@ -32,7 +32,7 @@ export function wantedCommand(invocation: Invocation, command: OrderKind): Wante
   return {
     kind: command,
     ...given({ argv, text }),
-    // A terminal belongs to one process: any one of the matching agents.
+    // A terminal is one process: use any one of the matching agents.
     ...(all === undefined ? {} : { targets: command === "shell" ? { ...all, one: true } : all }),
     ...given({ target, workingDirectory, environment, timeoutMs, maxOutputBytes, serviceName }),
     ...(options.flag("detach") ? { isDetached: true } : {}),
@@ -46,18 +46,18 @@ interface Words {
   argv?: string[];
 }
 
-/** `api "ps aux"`, `api -- ps aux`, `"ps aux"` here, `-- ps aux` here; with --agent and the like the service is left out. */
+/** `api "ps aux"`, `api -- ps aux`, `"ps aux"` here, `-- ps aux` here; with --agent and similar options there is no service. */
 function wordsOf({ args, passed }: Invocation, command: OrderKind, hasTargets: boolean): Words {
   const given = args.filter((word) => word !== undefined);
   const before = passed === undefined ? given : given.slice(0, given.length - passed.length);
   const [first, second] = before;
   if (passed !== undefined) {
-    if (passed.length === 0) throw usage(`there is no program after --`);
-    if (before.length > 1) throw usage(`"${second}" is before --; write the whole command after it`);
+    if (passed.length === 0) throw usage(`no program after --`);
+    if (before.length > 1) throw usage(`"${second}" is before --; write the whole command after --`);
     return { argv: [...passed], ...(first === undefined ? {} : { service: first }) };
   }
   if (command === "shell") {
-    if (before.length > 1) throw usage(`write the program of the terminal after --: coral shell ${first} -- ${before.slice(1).join(" ")}`);
+    if (before.length > 1) throw usage(`write the program after --: coral shell ${first} -- ${before.slice(1).join(" ")}`);
     return first === undefined ? {} : { service: first };
   }
   if (before.length > 2) {
@@ -69,7 +69,7 @@ function wordsOf({ args, passed }: Invocation, command: OrderKind, hasTargets: b
   return second === undefined ? { text: first } : { service: first, text: second };
 }
 
-/** Undefined without any option that selects agents; an empty selection would be none of them. */
+/** Undefined without options that select agents: an empty selector would match none. */
 function targetsOf({ options }: Invocation): CommandTargets | undefined {
   const agents = options.texts("agent");
   const labels = pairsOf("label", options.texts("label"));
@@ -84,11 +84,11 @@ function targetsOf({ options }: Invocation): CommandTargets | undefined {
 }
 
 function oneService(word: string, option: string | undefined): string {
-  if (option !== undefined && option !== word) throw usage(`the service is given twice: "${word}" and --service "${option}"`);
+  if (option !== undefined && option !== word) throw usage(`two services given: "${word}" and --service "${option}"`);
   return word;
 }
 
-/** Where at the agent the command runs. A pid alone is a process of the service, if one is named, and of the host otherwise. */
+/** Where the agent runs the command. A pid selects a process of the service, if one is given, else of the host. */
 function placeOf({ options }: Invocation, hasService: boolean): CommandPlace | undefined {
   const container = options.text("container");
   const pid = options.integer("pid", 1, 2 ** 31 - 1);
@@ -104,13 +104,13 @@ function pairsOf(name: string, words: readonly string[]): Record<string, string>
   return Object.fromEntries(
     words.map((word) => {
       const at = word.indexOf("=");
-      if (at < 1) throw usage(`--${name} "${word}" must be of the form name=value`);
+      if (at < 1) throw usage(`--${name} "${word}" must have the form name=value`);
       return [word.slice(0, at), word.slice(at + 1)];
     }),
   );
 }
 
-/** For fields that are 64-bit in the protocol. */
+/** As bigint, for 64-bit protobuf fields. */
 function wholeNumber(value: number | undefined): bigint | undefined {
   return value === undefined ? undefined : BigInt(Math.round(value));
 }

@@ -1,4 +1,4 @@
-/** How each assistant is configured to start `coral mcp proxy`. */
+/** Config blocks with which each assistant starts `coral mcp proxy`. */
 
 import { shellWord } from "../../../base/escape-text.ts";
 
@@ -12,7 +12,7 @@ export interface McpCommand {
 
 export interface McpClientBlock {
   text: string;
-  /** Where to put it. */
+  /** Where to paste the block. */
   where: string;
 }
 
@@ -22,7 +22,7 @@ export function mcpClientBlock(client: McpClient, command: McpCommand): McpClien
       return {
         text: json({ mcpServers: { coral: stdio(command) } }),
         where:
-          "paste into claude_desktop_config.json (macOS: ~/Library/Application Support/Claude, Linux: ~/.config/Claude, Windows: %APPDATA%\\Claude) and start Claude Desktop again",
+          "paste into claude_desktop_config.json (macOS: ~/Library/Application Support/Claude, Linux: ~/.config/Claude, Windows: %APPDATA%\\Claude) and restart Claude Desktop",
       };
     case "cursor":
       return {
@@ -37,7 +37,10 @@ export function mcpClientBlock(client: McpClient, command: McpCommand): McpClien
     case "claude-code": {
       const environment = Object.entries(command.env).flatMap(([name, value]) => ["--env", `${name}=${value}`]);
       const words = ["claude", "mcp", "add", "coral", ...environment, "--", command.command, ...command.args];
-      return { text: words.map(shellWord).join(" "), where: "run this in a shell; --scope user after add makes it known everywhere" };
+      return {
+        text: words.map(shellWord).join(" "),
+        where: "run this in a shell; add --scope user after add to enable it in every project",
+      };
     }
     case "codex":
       return { text: toml(command), where: "paste into ~/.codex/config.toml" };
@@ -52,7 +55,7 @@ function json(value: unknown): string {
   return JSON.stringify(value, undefined, 2);
 }
 
-/** A JSON string is a TOML basic string, too. */
+/** A JSON string is also a valid TOML basic string. */
 function toml({ command, args, env }: McpCommand): string {
   const lines = [
     "[mcp_servers.coral]",

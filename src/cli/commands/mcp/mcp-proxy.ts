@@ -5,7 +5,7 @@ import type { ToolListEntry } from "../../../tools/index.ts";
 import { type ColonyConnection, connectColony } from "../../run/connection.ts";
 import type { Invocation } from "../../run/invocation.ts";
 
-/** `coral mcp proxy`: until the assistant closes stdin. The colony is looked up for each call, so that it may start later or move. */
+/** `coral mcp proxy`: serves until the assistant closes stdin. Resolves the colony per call, so that it may start later or move. */
 export async function run(invocation: Invocation): Promise<void> {
   const stop = new AbortController();
   const onStop = (): void => stop.abort();
@@ -33,7 +33,7 @@ export async function run(invocation: Invocation): Promise<void> {
   }
 }
 
-/** For an assistant, a missing colony is the same as a stopped one: it may exist at the next call. */
+/** Reports a missing colony like a stopped one: it may exist at the next call. */
 function asAway(error: unknown): CoralError {
   const problem = CoralError.from(error);
   return problem.code === "not-found" ? new CoralError({ code: "unavailable", message: problem.message, cause: problem }) : problem;

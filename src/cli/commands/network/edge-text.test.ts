@@ -4,7 +4,7 @@ import { edgeText, joinPorts } from "./edge-text.ts";
 
 const requests = { protocol: "http", count: 100, perSecond: 41, errorRatio: 0.02, p50Us: 500, p95Us: 12_000, p99Us: 20_000 };
 
-test("edgeText() shows requests where hooks saw them, otherwise connections", () => {
+test("edgeText() shows requests where hooks saw any, else connections", () => {
   const edge = topologyEdge("a", "b", { connectionsPerMinute: 45, openConnections: 3, port: 8080 });
   expect(edgeText(edge, false)).toBe("45 conn/min, 3 open, TCP 8080");
   expect(edgeText({ ...edge, requests }, false)).toBe("41 req/s, 2.0% errors, p95 12ms, HTTP");
@@ -12,7 +12,7 @@ test("edgeText() shows requests where hooks saw them, otherwise connections", ()
   expect(edgeText({ ...edge, requests }, true)).toContain("p95 12ms, 45 conn/min, 3 open, HTTP, ");
 });
 
-test("joinPorts() adds up the requests of many ports; percentiles are those of the busiest", () => {
+test("joinPorts() sums the requests of many ports, with the percentiles of the busiest", () => {
   const edges = [1, 2, 3, 4].map((port) =>
     topologyEdge("a", "b", {
       port,

@@ -6,13 +6,13 @@ import type { TopologyEdge, TopologyNode } from "../../../tools/index.ts";
 import { protocolName } from "../../output/known-ports.ts";
 import { addressWithPort, grouped, latency, percent, rate } from "../../output/values.ts";
 
-/** At this confidence and above, the classification is shown without a remark. */
+/** From this confidence on, the classification is shown without a remark. */
 const sureConfidence = 0.9;
 
-/** An edge as it is drawn: one port, or many that were put together. */
+/** A displayed edge: one port, or several merged ports. */
 export type DrawnEdge = TopologyEdge & { ports?: number };
 
-/** Edges between the same pair on more ports than this are drawn as one. */
+/** Pairs with edges on more ports than this get one merged edge. */
 const portsApart = 3;
 
 /** Merges the edges of a pair with many ports, to keep the tree readable. */
@@ -41,7 +41,7 @@ function joined(list: readonly TopologyEdge[]): DrawnEdge {
   };
 }
 
-/** Percentiles cannot be added: the busiest port stands for all. */
+/** Percentiles cannot be added: use those of the busiest port. */
 function joinedRequests(list: readonly TopologyEdge[]): TopologyEdge["requests"] {
   const all = list.flatMap((edge) => edge.requests ?? []).sort((a, b) => b.count - a.count);
   const [main] = all;
@@ -66,7 +66,7 @@ export function nodeText(node: TopologyNode, port: number | null = null): string
   return `${node.name} (${addressWithPort(address, port)}${more > 0 ? ` +${more}` : ""})`;
 }
 
-/** `41 req/s, 0.2% errors, p95 12ms, HTTP`, or without requests `45 conn/min, 3 open, HTTP, confidence 0.7`; with `wide` all of it. */
+/** `41 req/s, 0.2% errors, p95 12ms, HTTP`, or without requests `45 conn/min, 3 open, HTTP, confidence 0.7`; `wide` shows both. */
 export function edgeText(edge: DrawnEdge, wide: boolean): string {
   const parts = requestParts(edge.requests);
   if (wide || edge.requests === null) {
@@ -98,14 +98,14 @@ function requestParts(requests: TopologyEdge["requests"]): string[] {
 }
 
 function requestProtocol(protocol: string): string {
-  return protocol === "span" ? "by spans" : (protocolTitle(protocol) ?? protocol);
+  return protocol === "span" ? "from spans" : (protocolTitle(protocol) ?? protocol);
 }
 
 export function isSure(edge: TopologyEdge): boolean {
   return edge.confidence >= sureConfidence;
 }
 
-/** A loopback address means nothing to a reader on another host. */
+/** Loopback addresses are omitted: they are meaningless on another host. */
 function mainAddress(addresses: readonly string[]): string | undefined {
   return addresses.find((address) => !address.startsWith("127.") && address !== "::1") ?? addresses[0];
 }

@@ -1,4 +1,4 @@
-/** `coral network ingress` and `coral network egress`: services with the outside addresses that call them or that they call. */
+/** `coral network ingress` and `coral network egress`: external callers and callees per service. */
 
 import { formatBytes } from "../../../base/units.ts";
 import type { EndpointList, EndpointUse } from "../../../tools/index.ts";
@@ -10,20 +10,20 @@ import type { AnswerView } from "../../run/show-answer.ts";
 import { showTool, toolInput } from "../../run/show-tool.ts";
 import { shortBuild } from "../service/service-cells.ts";
 
-/** The most that the tool returns: totals and order are over everything. */
+/** Limit of the tool. Order and totals need all rows. */
 const limit = 10_000;
 
 interface EndpointScreen {
   tool: "coral_get_ingress" | "coral_get_egress";
   title: string;
-  /** What one line is: `external source`. */
+  /** Noun for one line: `external source`. */
   one: string;
   many: string;
   sort: (endpoints: EndpointUse[]) => EndpointUse[];
   empty: string;
 }
 
-/** `coral network ingress`: by service, the busiest caller first. */
+/** `coral network ingress`: grouped by service, busiest caller first. */
 export function ingress(invocation: Invocation): Promise<void> {
   return showEndpoints(invocation, {
     tool: "coral_get_ingress",
@@ -31,11 +31,11 @@ export function ingress(invocation: Invocation): Promise<void> {
     one: "external source",
     many: "external sources",
     sort: (endpoints) => endpoints.sort((a, b) => a.service.localeCompare(b.service) || b.connections - a.connections),
-    empty: "No calls from outside",
+    empty: "No external callers",
   });
 }
 
-/** `coral network egress`: the busiest dependency first. */
+/** `coral network egress`: grouped by service, busiest dependency first. */
 export function egress(invocation: Invocation): Promise<void> {
   return showEndpoints(invocation, {
     tool: "coral_get_egress",
@@ -43,7 +43,7 @@ export function egress(invocation: Invocation): Promise<void> {
     one: "external dependency",
     many: "external dependencies",
     sort: (endpoints) => endpoints.sort((a, b) => b.connections - a.connections),
-    empty: "No calls to the outside",
+    empty: "No external dependencies",
   });
 }
 

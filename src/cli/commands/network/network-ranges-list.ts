@@ -11,7 +11,7 @@ interface RangeFile {
   file: string;
   provider: string | null;
   format: string | null;
-  /** Null when the file cannot be used; `problem` is the reason. */
+  /** Null when the file is invalid; `problem` has the reason. */
   ranges: number | null;
   publishedAt: string | null;
   updatedAt: string | null;
@@ -64,7 +64,7 @@ async function describeFile(directory: string, file: string): Promise<RangeFile>
     const publishedAt = publishedAtMs === undefined ? null : new Date(publishedAtMs).toISOString();
     return { file, provider, format, ranges: count, publishedAt, updatedAt, problem: null };
   } catch (error) {
-    // Shown beside the file: one bad list does not hide the others.
+    // Shown per file, so that one invalid list does not hide the others.
     return { file, provider: null, format: null, ranges: null, publishedAt: null, updatedAt, problem: CoralError.from(error).message };
   }
 }

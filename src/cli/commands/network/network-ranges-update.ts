@@ -21,16 +21,16 @@ interface Taken {
   provider: string;
   ranges: number;
   publishedAt: string | null;
-  /** Name in the colony's directory. */
+  /** File name in the colony's directory. */
   file: string;
-  /** File or address that it came from. */
+  /** File or URL that it was read from. */
   source: string;
 }
 
 interface Update {
   directory: string;
   updated: Taken[];
-  /** Lists that could not be downloaded; their previous versions stay in use. */
+  /** Lists whose download failed; the previous versions stay in use. */
   failed: { provider: string; problem: string }[];
 }
 
@@ -41,7 +41,7 @@ interface CheckedList {
 
 const downloadTimeoutMs = 60_000;
 
-/** `coral network ranges update`: installs a list only if it is valid. */
+/** `coral network ranges update`: downloads or imports lists, and installs only valid ones. */
 export async function run(invocation: Invocation): Promise<void> {
   const { options, print } = invocation;
   const directory = await rangesDirectoryOf(invocation);
@@ -72,7 +72,7 @@ export async function run(invocation: Invocation): Promise<void> {
   });
 }
 
-/** All are checked before any is used. */
+/** Validates all files before installing any. */
 async function readFiles(files: readonly string[]): Promise<CheckedList[]> {
   const lists: CheckedList[] = [];
   for (const path of files) {
@@ -90,7 +90,7 @@ async function readFiles(files: readonly string[]): Promise<CheckedList[]> {
   return lists;
 }
 
-/** A published list replaces the downloaded one; a user's own list keeps its file name, because that names its provider. */
+/** A published list replaces its downloaded version. A plain list keeps its file name, which names its provider. */
 function targetFile(parsed: ProviderRanges, path: string): string {
   const published = publishedRanges.find((list) => list.format === parsed.format && list.provider === parsed.provider);
   if (published) return published.file;
@@ -142,7 +142,7 @@ async function download(url: string, signal: AbortSignal): Promise<string> {
   } catch (error) {
     if (error instanceof CoralError) throw error;
     const why = timeout.aborted ? `no response within ${downloadTimeoutMs / 1_000} s` : reasonOf(error);
-    throw new CoralError({ code: "unavailable", message: `${url} cannot be reached (${why})`, cause: error });
+    throw new CoralError({ code: "unavailable", message: `${url} is unreachable (${why})`, cause: error });
   }
 }
 
@@ -157,7 +157,7 @@ async function readBounded(response: Response, url: string): Promise<string> {
   return text + decoder.decode();
 }
 
-/** fetch reports only that it failed; the system's reason is its cause. */
+/** fetch() throws "fetch failed"; the system error is in `cause`. */
 function reasonOf(error: unknown): string {
   const cause = error instanceof Error ? error.cause : undefined;
   if (cause instanceof Error && "code" in cause) return String(cause.code);

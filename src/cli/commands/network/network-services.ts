@@ -12,7 +12,7 @@ import { toolInput } from "../../run/show-tool.ts";
 import type { ToolInput } from "../../run/tool-command.ts";
 import { checkCell, statusCell } from "../service/service-cells.ts";
 
-/** The most that the tool returns. */
+/** Limit of the tool. */
 const limit = 10_000;
 
 /** `coral network services`: one line per service, agent and port. */
@@ -36,10 +36,10 @@ export async function run(invocation: Invocation): Promise<void> {
 function inputOf(invocation: Invocation): ToolInput<"coral_list_services"> {
   const { options } = invocation;
   const [discovered, managed] = [options.flag("discovered"), options.flag("managed")];
-  // Both together select the same as neither.
+  // Both flags together select everything, like neither.
   const status = discovered === managed ? undefined : managed ? "managed" : "discovered";
   const { class: facing, ...input } = toolInput(invocation, "coral_list_services");
-  // The tool does not know "internal": this command filters for it.
+  // The tool has no class "internal", so filter here.
   return { ...input, ...given({ status, class: options.text("class") === "internal" ? undefined : facing }) };
 }
 
@@ -124,7 +124,7 @@ function portText({ port }: Line): string | null {
 
 const fills: Record<Service["status"], string | undefined> = { managed: "honeydew2", discovered: undefined, stale: "grey92" };
 
-/** A box per host with its services, marked where they accept calls from outside or make calls to it. */
+/** DOT graph: one box per host with its services, linked to `outside` for ingress and egress. */
 function dotOf({ services }: ServiceList): string {
   const hosts = new Map<string, DotNode[]>();
   const edges: { from: string; to: string; attributes: Record<string, string> }[] = [];

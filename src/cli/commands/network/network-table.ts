@@ -14,19 +14,19 @@ export const networkCommands: readonly CommandSpec[] = [
       method: { value: "method" },
       class: {
         value: "class",
-        description: "Only those called from outside, calling outside, or neither",
+        description: "Only services with external callers, with external callees, or with neither",
         choices: ["ingress", "egress", "internal"],
       },
     },
     options: [
-      { name: "discovered", description: "Only those that agents discovered" },
-      { name: "managed", description: "Only those that were connected or promoted" },
+      { name: "discovered", description: "Only services that agents discovered" },
+      { name: "managed", description: "Only services managed with coral connect" },
       ...graphOutput,
     ],
     examples: [
       ["coral network services", "everything"],
       ["coral network services --discovered --agent web-1", "discovered on one host"],
-      ["coral network services --class ingress", "services that are called from outside"],
+      ["coral network services --class ingress", "services with external callers"],
       ["coral network services -o csv > services.csv", "for a spreadsheet"],
     ],
     load: () => import("./network-services.ts"),
@@ -34,7 +34,7 @@ export const networkCommands: readonly CommandSpec[] = [
   toolCommand({
     name: "ingress",
     tool: "coral_get_ingress",
-    summary: "List outside callers per service",
+    summary: "List external callers of each service",
     omit: ["limit"],
     options: watchedOutput,
     examples: [["coral network ingress --service api", "who calls api from outside"]],
@@ -43,22 +43,22 @@ export const networkCommands: readonly CommandSpec[] = [
   toolCommand({
     name: "egress",
     tool: "coral_get_egress",
-    summary: "List outside addresses that each service calls",
+    summary: "List external addresses that each service calls",
     omit: ["limit"],
     options: watchedOutput,
     examples: [
-      ["coral network egress", "all outside dependencies"],
-      ["coral network egress -o wide", "with provider, rates, bytes and the build that first called"],
+      ["coral network egress", "all external dependencies"],
+      ["coral network egress -o wide", "with provider, rates, bytes and the first build that called it"],
     ],
     load: async () => ({ run: (await import("./network-endpoints.ts")).egress }),
   }),
   toolCommand({
     name: "topology",
     tool: "coral_get_topology",
-    summary: "Draw which services call which, inside and outside",
+    summary: "Draw the service graph: who calls whom, with request rate, errors and p95",
     omit: ["limit", "edges"],
     fields: {
-      // Uppercase in the schema, as in the answer.
+      // The schema has upper-case values; the CLI accepts lower case.
       class: { value: "class", choices: ["ingress", "internal", "egress"] },
     },
     options: graphOutput,
@@ -71,7 +71,7 @@ export const networkCommands: readonly CommandSpec[] = [
   }),
   {
     name: "ranges",
-    summary: "Manage the address ranges of cloud and CDN providers, which name outside addresses",
+    summary: "Manage the address ranges of cloud and CDN providers, which name external addresses",
     commands: [
       {
         name: "update",
@@ -82,14 +82,14 @@ export const networkCommands: readonly CommandSpec[] = [
             name: "file",
             value: "file",
             repeats: true,
-            description: "Import these instead of downloading: the published JSON, or plain text with one range per line",
+            description: "Import these files instead of downloading: the published JSON, or plain text with one range per line",
             completes: "files",
           },
           {
             name: "provider",
             value: "provider",
             repeats: true,
-            description: "Download only these",
+            description: "Download only the lists of these providers",
             choices: ["aws", "google-cloud", "google", "azure", "cloudflare", "fastly"],
           },
           ...dataOutput,

@@ -10,9 +10,9 @@ import { topologyDot } from "./topology-dot.ts";
 import { topologyPage } from "./topology-page.ts";
 
 const limit = 10_000;
-/** A page shows only a part of a large topology, so requesting more would only cost time. */
+/** Edges that a page can show; reading more of a large topology only costs time. */
 const pageEdges = 5_000;
-/** The most that the tool returns: for programs, and around one service. */
+/** Limit of the tool; used for machine formats and for one service. */
 const allEdges = 20_000;
 
 /** `coral network topology`. */
@@ -20,7 +20,7 @@ export async function run(invocation: Invocation): Promise<void> {
   const { options, print, format } = invocation;
   const { since, service } = toolInput(invocation, "coral_get_topology");
   const shownClass = options.text("class")?.toUpperCase() as TopologyEdge["class"] | undefined;
-  // A page around one service is drawn whole.
+  // A page around one service shows every edge.
   const isPage = format === "table" && service === undefined;
   await showTool(
     invocation,
@@ -37,7 +37,7 @@ export async function run(invocation: Invocation): Promise<void> {
 }
 
 function columnsOf({ nodes }: Topology): readonly Column<TopologyEdge>[] {
-  // Ids are stable for scripts, which get them with -o json; people read names.
+  // People read names; scripts get the stable ids with -o json.
   const names = new Map(nodes.map((node) => [node.id, node.name]));
   return [
     { title: "FROM", key: "from", cell: (edge) => names.get(edge.from) ?? edge.from },

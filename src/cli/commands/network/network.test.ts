@@ -29,7 +29,7 @@ afterEach(async () => {
   await world[Symbol.asyncDispose]();
 });
 
-/** Nothing in it but line feeds that a terminal would obey. */
+/** Whether the text has no control characters except line feeds. */
 function expectHarmless(text: string): void {
   expect(text.replaceAll("\n", "")).not.toMatch(/[\p{Cc}\u202e]/u);
 }
@@ -64,7 +64,7 @@ Total: 6 services (2 managed, 4 discovered)
       "--agent web-1 --service api --method manual --class ingress --since 2h",
       { agent: "web-1", service: "api", method: "manual", class: "ingress", since: "2h" },
     ],
-  ])("asks with %s", async (flags, input) => {
+  ])("sends the filters of %s", async (flags, input) => {
     colony.tool("coral_list_services", serviceList([]));
     const ran = await world.coral(`network services ${flags}`);
     expect(colony.calls[0]?.body).toEqual({ limit: 10_000, ...input });
@@ -72,7 +72,7 @@ Total: 6 services (2 managed, 4 discovered)
     expect(ran.stderr).toContain("No service");
   });
 
-  it("--class internal leaves out whatever faces outside, and adds up what is left", async () => {
+  it("--class internal excludes services with external traffic, and totals the rest", async () => {
     colony.tool("coral_list_services", serviceList(sampleServices()));
     const { stdout } = await world.coral("network services --class internal");
     expect(colony.calls[0]?.body).toEqual({ limit: 10_000 });
@@ -81,7 +81,7 @@ Total: 6 services (2 managed, 4 discovered)
     expect(stdout).toContain("Total: 2 services (0 managed, 2 discovered)");
   });
 
-  it("is right for one service with several places and ports, and for a stale one", async () => {
+  it("handles a service with several agents and ports, and a stale one", async () => {
     const twoPorts = servicePlace({ method: "manual" });
     twoPorts.ports.push({ ...(twoPorts.ports[0] as (typeof twoPorts.ports)[number]), port: 53, protocol: "udp" });
     colony.tool("coral_list_services", serviceList([serviceOf("dns", [twoPorts, servicePlace({ hostname: "b", status: "stale" })])]));
@@ -90,7 +90,7 @@ Total: 6 services (2 managed, 4 discovered)
     expect(stdout).toContain("Total: 1 service (1 managed, 0 discovered)\n");
   });
 
-  it("prints 10,000 services, and a narrow terminal cuts columns instead of wrapping", async () => {
+  it("prints 10,000 services, and truncates columns on a narrow terminal instead of wrapping", async () => {
     const many = Array.from({ length: 10_000 }, (_, index) => serviceOf(`service-${index}`, [servicePlace()]));
     colony.tool("coral_list_services", serviceList(many));
     const { stdout } = await world.coral("network services", { terminal: 60, env: { NO_COLOR: "1" } });
@@ -100,7 +100,7 @@ Total: 6 services (2 managed, 4 discovered)
     expect(lines[1]).toBe("━".repeat(60));
   });
 
-  it("cannot be broken by a hostile name, in any format", async () => {
+  it("escapes hostile names in every format", async () => {
     colony.tool("coral_list_services", serviceList([serviceOf(hostile, [servicePlace({ hostname: hostile, exe: hostile })])]));
     for (const format of ["table", "wide", "json", "yaml", "dot"]) {
       expectHarmless((await world.coral(`network services -o ${format}`)).stdout);
@@ -168,17 +168,17 @@ Total: 3 external dependencies
     );
   });
 
-  it("print a note when there is nothing, and use the singular for one", async () => {
+  it("print a note for no rows, and the singular for one", async () => {
     colony.tool("coral_get_egress", { sinceMs: 1, total: 0, endpoints: [] });
     const none = await world.coral("network egress");
     expect(none).toMatchObject({ code: 0 });
     expect(none.stdout).toMatch(/^EGRESS ENDPOINTS\n━+\n\nTotal: 0 external dependencies\n$/);
-    expect(none.stderr).toBe("No calls to the outside in the last 24h; look further back with --since\n");
+    expect(none.stderr).toBe("No external dependencies in the last 24h; look further back with --since\n");
     colony.tool("coral_get_egress", { sinceMs: 1, total: 1, endpoints: [endpointUse()] });
     expect((await world.coral("network egress")).stdout).toContain("Total: 1 external dependency\n");
   });
 
-  it("show everything with -o wide and -o csv, and stay harmless", async () => {
+  it("show every column with -o wide and -o csv, escaped", async () => {
     colony.tool("coral_get_egress", {
       sinceMs: 1,
       total: 1,
@@ -247,14 +247,14 @@ External Egress: 2 destinations
       agent: "web-1",
     });
     expect(stdout).toContain("SERVICE TOPOLOGY of s3 (with");
-    expect(stdout).toContain("Depends on it: api, frontend\nIt depends on: none\n");
+    expect(stdout).toContain("Dependents: api, frontend\nDependencies: none\n");
     for (const node of topology.nodes) if (node.name === "frontend") node.relation = "attempt";
     colony.tool("coral_get_topology", topology);
     const failed = await world.coral("network topology --service s3");
-    expect(failed.stdout).toContain("Depends on it: api\nIt depends on: none\nFailed attempts only: frontend\n");
+    expect(failed.stdout).toContain("Dependents: api\nDependencies: none\nFailed attempts only: frontend\n");
   });
 
-  it("draws an empty topology, and counts what it omits of a huge one", async () => {
+  it("draws an empty topology, and counts omitted edges of a huge one", async () => {
     colony.tool("coral_get_topology", {
       ...sampleTopology(),
       nodes: [],
@@ -276,14 +276,14 @@ External Egress: 2 destinations
     colony.tool("coral_get_topology", { ...sampleTopology(), nodes, edges });
     const cpuMs = startCpuClock();
     const { stdout } = await world.coral("network topology");
-    // A part of a second; squared by the number of edges it would be minutes.
+    // Takes under a second; quadratic in the number of edges it would take minutes.
     expect(cpuMs()).toBeLessThan(5_000);
     expect(stdout).toContain("    … and 80 more calls; -o wide shows them all\n");
     expect(stdout).toContain("  … and 4,900 more callers; narrow with --service");
     expect((await world.coral("network topology -o wide")).stdout.match(/→/g)).toHaveLength(edges.length);
   });
 
-  it("draws the many ports of one pair as one line, and the few apart", async () => {
+  it("merges many ports of one pair into one line, but not a few", async () => {
     const topology = sampleTopology();
     const ports = (count: number, from: string, to: string) =>
       Array.from({ length: count }, (_, index) =>
@@ -297,14 +297,14 @@ External Egress: 2 destinations
     expect((await world.coral("network topology -o wide")).stdout.match(/→ frontend/g)).toHaveLength(50);
   });
 
-  it("fits a narrow terminal and cannot be broken by names", async () => {
+  it("fits a narrow terminal and escapes names", async () => {
     const topology = sampleTopology();
     topology.nodes.push(topologyNode("service", hostile, { addresses: [hostile] }), topologyNode("host", "web-9"));
     topology.edges.push(topologyEdge(`service:${hostile}`, "host:web-9"), topologyEdge("service:api", `service:${hostile}`));
     colony.tool("coral_get_topology", topology);
     for (const format of ["table", "wide", "json", "yaml", "dot", "csv"]) {
       const { stdout } = await world.coral(`network topology -o ${format} --service ${hostile.replaceAll("\n", "")}`);
-      // CSV keeps values as they are, quoted, unless a person looks at it.
+      // CSV is raw but quoted when it does not go to a terminal.
       if (format !== "csv") expectHarmless(stdout);
       expectHarmless((await world.coral(`network topology -o ${format}`, { terminal: 100, env: { NO_COLOR: "1" } })).stdout);
     }
@@ -338,7 +338,7 @@ describe("coral network ranges", () => {
     return join(world.home, "in", name);
   }
 
-  it("takes files, checks them, and lists what is installed", async () => {
+  it("imports files, validates them, and lists them", async () => {
     const ran = await world.coral([
       "network",
       "ranges",
@@ -354,10 +354,10 @@ describe("coral network ranges", () => {
     await writeFile(join(rangesDirectory(), "broken.json"), "{");
     const list = await world.coral("network ranges list");
     expect(list.stdout).toMatch(/AWS +1 /);
-    expect(list.stdout).toContain("it was cut off");
+    expect(list.stdout).toContain("truncated JSON");
   });
 
-  it("installs nothing when one of the files is bad, absent or given twice", async () => {
+  it("installs nothing when a file is invalid, missing or given twice", async () => {
     const good = await file("ip-ranges.json", aws);
     const bad = await file("bad.json", '{"prefixes":[{"ip_prefix":"300.0.0.0/8","service":"S3","region":"x"}]}');
     for (const [other, code, message] of [
@@ -387,9 +387,7 @@ describe("coral network ranges", () => {
     expect(ran.code).toBe(0);
     expect(asked).toHaveLength(6);
     expect(ran.stdout).toMatch(/^PROVIDER .*\nCloudflare +16 /);
-    expect(ran.stderr).toContain(
-      "note: AWS was not updated: https://ip-ranges.amazonaws.com/ip-ranges.json cannot be reached (ENOTFOUND)\n",
-    );
+    expect(ran.stderr).toContain("note: AWS was not updated: https://ip-ranges.amazonaws.com/ip-ranges.json is unreachable (ENOTFOUND)\n");
     expect(ran.stderr).toContain("Fastly was not updated: https://api.fastly.com/public-ip-list returned HTTP status 503\n");
     expect(await readdir(rangesDirectory())).toEqual(["cloudflare.json"]);
   });
@@ -399,7 +397,7 @@ describe("coral network ranges", () => {
     const offline = await world.coral("network ranges update --provider aws");
     expect(offline.code).toBe(1);
     expect(offline.stderr).toBe(
-      "error: Cannot download the ranges: https://ip-ranges.amazonaws.com/ip-ranges.json cannot be reached (fetch failed); on a host without internet, download them on another machine and pass them with --file\n",
+      "error: Cannot download the ranges: https://ip-ranges.amazonaws.com/ip-ranges.json is unreachable (fetch failed); on a host without internet, download them on another machine and pass them with --file\n",
     );
     const { saveContext } = await import("../../../config/index.ts");
     await saveContext(world.home, { name: "far", colonyId: "far-prod-123456", endpoint: "far.example.com:9000" });

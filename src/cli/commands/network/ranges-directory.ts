@@ -1,4 +1,4 @@
-/** The files of address ranges beside a colony of this machine. The colony notices changes by itself. */
+/** Address range files of a local colony. The colony watches the directory and reloads changes. */
 
 import { readdir, readFile, stat } from "node:fs/promises";
 import { join } from "node:path";
@@ -7,18 +7,18 @@ import { colonyPaths, resolveColony } from "../../../config/index.ts";
 import { maxRangesFileBytes } from "../../../tools/index.ts";
 import { homeOf, type Invocation } from "../../run/invocation.ts";
 
-/** Throws `unsupported` for a colony that runs elsewhere. */
+/** Throws `unsupported` for a colony on another machine. */
 export async function rangesDirectoryOf(invocation: Invocation): Promise<string> {
   const home = homeOf(invocation);
   const colony = await resolveColony(home, invocation.colony);
   if (colony.kind === "local") return join(colonyPaths(home, colony.colonyId).directory, "ranges");
   throw new CoralError({
     code: "unsupported",
-    message: `Cannot reach the address ranges of colony "${colony.contextName}": they are files on the machine where it runs, ${colony.endpoint}; run "coral ${invocation.command}" there`,
+    message: `Cannot access the address ranges of colony "${colony.contextName}": they are files on ${colony.endpoint}; run "coral ${invocation.command}" there`,
   });
 }
 
-/** Left by editors and unfinished downloads, and notes about the files: the colony does not read these. */
+/** Files that the colony ignores: editor backups, unfinished downloads, notes. */
 const ignored = /^\.|~$|\.(?:tmp|part|bak|md)$/;
 
 /** Whether the colony reads a file of this name. */
@@ -26,7 +26,7 @@ export function isRangeFileName(name: string): boolean {
   return !ignored.test(name);
 }
 
-/** By name. */
+/** Sorted by name. */
 export async function listRangeFiles(directory: string): Promise<string[]> {
   try {
     return (await readdir(directory)).filter(isRangeFileName).sort();

@@ -3,10 +3,10 @@ import { type DotAttributes, renderDot } from "../../output/dot.ts";
 import { edgeText, isSure } from "./edge-text.ts";
 
 const colours: Record<TopologyEdge["class"], string> = { INGRESS: "forestgreen", INTERNAL: "gray30", EGRESS: "darkorange3" };
-/** Thickest line, for the busiest edge. */
+/** Line width of the busiest edge. */
 const maxPenWidth = 5;
 
-/** `coral network topology -o dot`: services are boxes, what is outside is an ellipse; unsure edges are dashed. */
+/** `coral network topology -o dot`: services are boxes, external nodes ellipses; edges of low confidence are dashed. */
 export function topologyDot({ nodes, edges }: Topology): string {
   const most = Math.max(1, ...edges.map((edge) => edge.connections));
   return renderDot({

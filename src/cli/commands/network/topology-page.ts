@@ -1,4 +1,4 @@
-/** The topology as a tree: callers from outside, calls between services, calls to the outside. */
+/** The topology as a tree: external callers, calls between services, external callees. */
 
 import { escapeText } from "../../../base/escape-text.ts";
 import type { Topology, TopologyEdge, TopologyNode } from "../../../tools/index.ts";
@@ -10,15 +10,15 @@ import { type DrawnEdge, edgeText, isSure, joinPorts, nodeText } from "./edge-te
 
 export interface TopologyPageOptions {
   wide: boolean;
-  /** What --service named. */
+  /** Nodes that --service selected. */
   selected: string | undefined;
 }
 
 const classes: readonly TopologyEdge["class"][] = ["INGRESS", "INTERNAL", "EGRESS"];
-/** Lines beyond these are counted instead of shown; -o wide shows them all. */
+/** Lines shown per section; the rest is counted. -o wide shows all. */
 const maxCallers = 100;
 const maxCalled = 20;
-/** Names are padded up to this, so that what follows stands in one column. */
+/** Names are padded to this width to align the next column. */
 const maxPadding = 46;
 const minName = 12;
 const namesMax = 20;
@@ -80,7 +80,7 @@ function calledLines(
   );
   const shown = wide ? sorted : sorted.slice(0, maxCalled);
   const lines = shown.map((edge) => ({
-    // A port outside is part of the address; one of ours is implied by the protocol.
+    // The port of an external callee is part of its address; that of a service is implied by the protocol.
     name: escapeText(nameOf(edge.to, nodes, edge.class === "EGRESS" && edge.ports === undefined ? edge.port : null)),
     rest: `[${escapeText(edgeText(edge, wide))}]`,
     sure: isSure(edge),
@@ -96,7 +96,7 @@ function drawLine({ name, rest, sure }: CalledLine, width: number, { style, widt
   return `${head}${padded} ${style(sure ? "dim" : "yellow", rest)}`;
 }
 
-/** The selected service seen from both sides, nearest first. */
+/** Dependents and dependencies of the selected service, nearest first. */
 function relationLines({ nodes }: Topology, wide: boolean): string[] {
   const names = (...relations: TopologyNode["relation"][]): string => {
     const found = nodes.filter((node) => relations.includes(node.relation)).sort((a, b) => (a.distance ?? 0) - (b.distance ?? 0));
@@ -105,7 +105,7 @@ function relationLines({ nodes }: Topology, wide: boolean): string[] {
     return `${shown.join(", ")}${found.length > shown.length ? ` and ${found.length - shown.length} more` : ""}`;
   };
   const attempts = nodes.some(({ relation }) => relation === "attempt") ? [`Failed attempts only: ${names("attempt")}`] : [];
-  return [`Depends on it: ${names("dependent", "both")}`, `It depends on: ${names("dependency", "both")}`, ...attempts, ""];
+  return [`Dependents: ${names("dependent", "both")}`, `Dependencies: ${names("dependency", "both")}`, ...attempts, ""];
 }
 
 function nameOf(id: string, nodes: ReadonlyMap<string, TopologyNode>, port: number | null = null): string {

@@ -1,4 +1,4 @@
-/** A database on one screen: findings first. */
+/** A database on one screen, findings first. */
 
 import { escapeText } from "../../../base/escape-text.ts";
 import { formatBytes, formatDurationMs } from "../../../base/units.ts";
@@ -13,10 +13,10 @@ export function databasePage({ service, databases }: DatabaseList, print: Printe
 
 function onePage(service: string, database: Database, { style }: Printer): string {
   const { engine, version, port, user, canWrite, findings, notes } = database;
-  const rights = canWrite === null ? "" : canWrite ? " (this account can write; a read-only one is enough)" : " (cannot write)";
+  const rights = canWrite === null ? "" : canWrite ? " (this account can write; a read-only one suffices)" : " (read-only)";
   const lines = [
     `${style("bold", escapeText(service))}  ${engine} ${escapeText(version)} on port ${port}, as ${escapeText(user)}${rights}`,
-    ...(findings.length === 0 ? [style("green", "nothing unusual")] : []),
+    ...(findings.length === 0 ? [style("green", "no findings")] : []),
     ...findings.flatMap(({ kind, statement, fix }) => [
       `${style("red", kind)}: ${escapeText(statement)}`,
       ...(fix === "" ? [] : [`  fix: ${escapeText(fix)}`]),
@@ -25,11 +25,11 @@ function onePage(service: string, database: Database, { style }: Printer): strin
     ...planLines(database),
     ...database.tables.map(
       ({ table, rows, deadRows, sizeBytes, sequentialScans, indexScans }) =>
-        `table ${escapeText(table)}: ${count(rows)} rows${deadRows === null ? "" : `, ${count(deadRows)} dead`}${sizeBytes === null ? "" : `, ${formatBytes(sizeBytes)}`}${sequentialScans === null ? "" : `; read in sequence ${count(sequentialScans)} times, by index ${count(indexScans ?? 0)}`}`,
+        `table ${escapeText(table)}: ${count(rows)} rows${deadRows === null ? "" : `, ${count(deadRows)} dead`}${sizeBytes === null ? "" : `, ${formatBytes(sizeBytes)}`}${sequentialScans === null ? "" : `; ${count(sequentialScans)} sequential scans, ${count(indexScans ?? 0)} index scans`}`,
     ),
     ...database.statements.map(
       ({ statement, calls, meanMs, totalMs }) =>
-        `statement ${escapeText(statement)}: ${count(calls)} calls, ${formatDurationMs(Math.round(meanMs * 100) / 100)} each, ${formatDurationMs(Math.round(totalMs))} in all`,
+        `statement ${escapeText(statement)}: ${count(calls)} calls, ${formatDurationMs(Math.round(meanMs * 100) / 100)} each, ${formatDurationMs(Math.round(totalMs))} in total`,
     ),
     ...cacheLines(database),
     ...notes.map((note) => style("dim", `note: ${escapeText(note)}`)),

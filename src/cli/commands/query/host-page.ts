@@ -1,4 +1,4 @@
-/** The page of one host: what is wrong first, then one line per resource with its trend. */
+/** The page of one host: findings first, then one line per resource with its trend. */
 
 import { escapeText } from "../../../base/escape-text.ts";
 import { formatBytes, formatDurationMs } from "../../../base/units.ts";
@@ -99,7 +99,7 @@ function metricLine(
   const range = metric.avg === null ? "" : `avg ${format(metric.avg)} max ${format(metric.max)}`;
   const parts = [course === "" ? "" : style("cyan", course), range];
   const usedWidth = textWidth([head.trimEnd(), course, range].filter((part) => part !== "").join("  ")) + 2;
-  // On a narrow terminal the details give way first; a line that wraps is hard to read.
+  // On a narrow terminal drop the details first: a wrapped line is hard to read.
   const shown = width === undefined ? rest : truncateText(rest, width - usedWidth);
   if (shown.length > 1) parts.push(style("dim", shown));
   return head + parts.filter((part) => part !== "").join("  ");
@@ -107,13 +107,13 @@ function metricLine(
 
 function pressureText(now: NonNullable<HostReport["latest"]>): string | undefined {
   const { psiCpuSomeRatio, psiMemorySomeRatio, psiMemoryFullRatio, psiIoSomeRatio, psiIoFullRatio } = now;
-  // Kernels without PSI report nothing, which is not the same as no pressure.
+  // Null means a kernel without PSI (CONFIG_PSI, Linux 4.20), not zero pressure.
   if (psiCpuSomeRatio === null && psiMemorySomeRatio === null && psiIoSomeRatio === null) return undefined;
   const full = (ratio: number | null): string => (ratio === null ? "" : ` (all ${percent(ratio)})`);
   return `waiting for cpu ${percent(psiCpuSomeRatio) ?? "-"} · memory ${percent(psiMemorySomeRatio) ?? "-"}${full(psiMemoryFullRatio)} · io ${percent(psiIoSomeRatio) ?? "-"}${full(psiIoFullRatio)}`;
 }
 
-/** The resource that tasks wait for most, with its trend. */
+/** The resource with the highest pressure, with its trend. */
 function worstPressure(now: NonNullable<HostReport["latest"]>, series: HostReport["series"]): [number, HostMetric] {
   const all: [number, HostMetric][] = [
     [now.psiCpuSomeRatio ?? 0, series.psiCpuSomeRatio],

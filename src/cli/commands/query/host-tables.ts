@@ -1,4 +1,4 @@
-/** The lists below a host's lines. Short form: active or nearly full resources; wide form: everything. */
+/** Tables below a host's lines. Short form: active or nearly full resources; wide form: everything. */
 
 import type { HostReport } from "../../../tools/index.ts";
 import type { Printer } from "../../output/printer.ts";
@@ -6,11 +6,11 @@ import { renderTable, type Table, tableOf } from "../../output/table.ts";
 import { bytes, bytesPerSecond, number, percent, plural } from "../../output/values.ts";
 import { usageCell } from "../service/health-style.ts";
 
-/** Of each list in the short form. */
+/** Rows per table in the short form. */
 const shortRows = 5;
-/** Of a mount, its inodes or the memory limit of a cgroup. */
+/** Used share of a mount, its inodes or a cgroup's memory limit that is shown. */
 const nearFullRatio = 0.8;
-/** Share of scheduling periods. */
+/** Share of throttled CFS periods that is shown. */
 const throttledRatio = 0.01;
 
 type Disk = HostReport["disks"][number];
@@ -26,9 +26,9 @@ export function hostTables(host: HostReport, print: Printer, wide: boolean): str
     return [`  ${print.style("bold", title)}`, text.trimEnd()];
   };
   const rows = <T>(all: readonly T[], notable: (row: T) => boolean): readonly T[] => (wide ? all : all.filter(notable).slice(0, shortRows));
-  // One request in ten seconds: every root disk has some.
+  // Less than one request in ten seconds: every root disk has some.
   const isBusy = (disk: Disk): boolean => disk.readsPerS + disk.writesPerS >= 0.1 || disk.busyRatio >= 0.01;
-  // Images such as squashfs are read-only and always full.
+  // Read-only images such as squashfs are always full.
   const isNearFull = (mount: Mount): boolean => !mount.readOnly && Math.max(mount.usedRatio, mount.inodesUsedRatio ?? 0) >= nearFullRatio;
   const hasErrors = (nic: Interface): boolean => nic.rxErrors + nic.txErrors + nic.rxDrops + nic.txDrops > 0;
   return [
@@ -41,20 +41,20 @@ export function hostTables(host: HostReport, print: Printer, wide: boolean): str
   ];
 }
 
-/** Slowed by its own limits, whatever the host has left. */
+/** Limited by its own cgroup, independent of the host's free capacity. */
 function isPressed(group: Cgroup): boolean {
   const memory = group.memUsedBytes !== null && group.memLimitBytes ? group.memUsedBytes / group.memLimitBytes : 0;
   return (group.maxThrottledRatio ?? 0) >= throttledRatio || memory >= nearFullRatio || group.oomKills > 0;
 }
 
-/** Shown when no mount is near full: that they were looked at. */
+/** One line when no mount is nearly full. */
 function fullestMount(mounts: readonly Mount[]): string | undefined {
   const writable = mounts.filter((mount) => !mount.readOnly).sort((a, b) => b.usedRatio - a.usedRatio);
   const fullest = writable[0];
   return fullest && `${plural(writable.length, "mount")}, fullest ${fullest.mount} at ${percent(fullest.usedRatio)}`;
 }
 
-/** Shown when no interface has errors. */
+/** One line when no interface has errors. */
 function traffic(interfaces: readonly Interface[]): string | undefined {
   if (interfaces.length === 0) return undefined;
   const sum = (read: (nic: Interface) => number): number => interfaces.reduce((total, nic) => total + read(nic), 0);
@@ -62,7 +62,7 @@ function traffic(interfaces: readonly Interface[]): string | undefined {
   return `${plural(interfaces.length, "interface")} without errors, ${rates}`;
 }
 
-/** The top by CPU, then those by memory that are not among them. */
+/** Top processes by CPU, then those by memory that are not listed yet. */
 function merged(host: HostReport, limit: number): Process[] {
   const byCpu = host.topByCpu.slice(0, limit);
   const pids = new Set(byCpu.map((process) => process.pid));

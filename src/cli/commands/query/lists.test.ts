@@ -19,7 +19,7 @@ describe("coral agent list", () => {
     }),
   ];
 
-  it("prints a table, passes filters on, and prints a note when there is none", async () => {
+  it("prints a table, passes filters on, and prints a note for no rows", async () => {
     here.colony.tool("coral_list_agents", { total: 2, agents });
     const { stdout } = await here.world.coral("agent list web --health unhealthy");
     expect(here.colony.calls[0]?.body).toEqual({ verbose: false, limit: 1_000, match: "web", health: "unhealthy" });
@@ -51,7 +51,7 @@ web-2  agent-b  unhealthy  unknown  -     no         never           -  0.1.0   
 });
 
 describe("coral events", () => {
-  it("prints newest first with local time, and a note when there are none", async () => {
+  it("prints newest first with local time, and a note for no rows", async () => {
     const at = new Date().toISOString();
     here.colony.tool("coral_list_events", {
       events: [
@@ -94,7 +94,7 @@ describe("coral query sql", () => {
     expect((await here.world.coral(["query", "sql", "x", "-o", "csv"])).stdout).toBe('host,n,list\nweb-1,5,"[1,2]"\n,9007199254740993,\n');
   });
 
-  it("reads the statement from stdin and refuses an empty one", async () => {
+  it("reads the statement from stdin and rejects an empty one", async () => {
     here.colony.tool("coral_query_sql", result);
     await here.world.coral("query sql -", { stdin: "SELECT 2\n" });
     await here.world.coral("query sql", { stdin: "SELECT 3" });

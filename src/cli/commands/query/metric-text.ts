@@ -1,4 +1,4 @@
-/** Values of metrics as people read them, by their unit. */
+/** Formats metric values by their unit. */
 
 import { sparkline } from "../../output/sparkline.ts";
 import { bytes, grouped, latency } from "../../output/values.ts";
@@ -25,7 +25,7 @@ export function metricRate(value: number | null, unit: string): string | null {
   return unit === "By" ? `${bytes(value)}/s` : `${plainNumber(value)}/s`;
 }
 
-/** At most four digits, where that loses nothing that matters. */
+/** At most four significant digits below 1,000; whole numbers above. */
 export function plainNumber(value: number): string {
   const size = Math.abs(value);
   if (Number.isInteger(value) && size < 1e15) return value < 0 ? `-${grouped(size)}` : grouped(size);
@@ -34,7 +34,7 @@ export function plainNumber(value: number): string {
   return String(Number(value.toPrecision(3)));
 }
 
-/** Scaled from zero to the maximum, or from the minimum when values are negative. */
+/** Sparkline scaled from zero, or from the minimum when values are negative. */
 export function trend(points: readonly (number | null)[]): string {
   const known = points.filter((point) => point !== null);
   if (known.length === 0) return "";

@@ -63,7 +63,7 @@ function failedText({ failed, refused, reset, timedOut }: ConnectionRow): string
   return reasons.length === 0 ? String(failed) : `${failed}: ${reasons.join(", ")}`;
 }
 
-/** The port of a called peer is part of its address; the service's own port is implied by the protocol. */
+/** The port of a callee is part of its address; the service's own port is implied by the protocol. */
 function peerText({ peer, peerAddress, role, serverPort }: ConnectionRow): string {
   const port = role === "client" ? serverPort : null;
   if (peer === peerAddress) return addressWithPort(peer, port);

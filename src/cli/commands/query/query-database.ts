@@ -3,7 +3,7 @@ import type { Invocation } from "../../run/invocation.ts";
 import { showTool } from "../../run/show-tool.ts";
 import { databasePage } from "./database-page.ts";
 
-/** `coral query database <service>`: what is wrong first, then sessions, locks, plan and tables. */
+/** `coral query database <service>`: findings, then sessions, locks, plan and tables. */
 export async function run(invocation: Invocation): Promise<void> {
   await showTool(invocation, "coral_query_database", {
     table: ({ databases }) =>

@@ -9,7 +9,7 @@ import type { Invocation } from "../../run/invocation.ts";
 import { showTool, toolInput } from "../../run/show-tool.ts";
 import { changeText } from "./summary-text.ts";
 
-/** `coral query deployments [service]`: new builds, and what changed with them. */
+/** `coral query deployments [service]`: new builds, and how they compare with the time before. */
 export async function run(invocation: Invocation): Promise<void> {
   const { print } = invocation;
   const { since, service } = toolInput(invocation, "coral_query_deployments");
@@ -61,7 +61,7 @@ function rolloutText({ state, shares }: Deployment): string {
 
 /** `1.4.2 ← 1.4.1`, `3f2a91c0 ← 77aa…`, with the note of a mark. */
 function deployedText({ version, previousVersion, build, previousBuild, note }: Deployment): string {
-  // Builds that report the same version differ only in their build id.
+  // Builds with the same version differ only in the build id.
   const isVersion = version !== null && version !== previousVersion;
   const name = isVersion ? version : (build?.slice(0, 8) ?? version ?? "marked");
   const before = isVersion ? (previousVersion ?? previousBuild?.slice(0, 8)) : previousBuild?.slice(0, 8);
@@ -80,10 +80,10 @@ function onePage(deployment: Deployment, { style, width }: Printer, wide: boolea
   const state = isComplete ? verdict : `${verdict} so far`;
   const where = agents.length === 0 ? "" : ` · on ${shortList(agents, 3, ", ")}`;
   const lines = [
-    `${style("bold", escapeText(service))}  ${localTime(at, nowMs)} · ${escapeText(deployedText(deployment))} · ${style(verdictStyles[verdict], state)} · seen by ${foundBy.join(" and ")}${escapeText(where)}`,
+    `${style("bold", escapeText(service))}  ${localTime(at, nowMs)} · ${escapeText(deployedText(deployment))} · ${style(verdictStyles[verdict], state)} · detected by ${foundBy.join(" and ")}${escapeText(where)}`,
   ];
   if (deployment.shares.length > 0)
-    lines.push(`  ${deployment.state === "variant" ? "side by side to stay" : "rolling out"}: ${escapeText(sharesText(deployment))}`);
+    lines.push(`  ${deployment.state === "variant" ? "permanently side by side" : "rolling out"}: ${escapeText(sharesText(deployment))}`);
   if (report === null || report.changes.length === 0) lines.push(`  ${escapeText(reason)}`);
   if (report !== null) {
     if (report.changes.length > 0)
@@ -91,7 +91,7 @@ function onePage(deployment: Deployment, { style, width }: Printer, wide: boolea
     lines.push(...newsLines(deployment));
     const many = `${grouped(Math.round(report.requestsBefore))} requests in ${formatDurationMs(report.beforeMs)} before, ${grouped(Math.round(report.requestsAfter))} in ${formatDurationMs(report.afterMs)} after`;
     const few = report.tooFew === 0 ? "" : ` · ${report.tooFew} routes with too few`;
-    lines.push(style("dim", `  ${many} · ${report.comparisons} comparisons${few}${report.source === "spans" ? " · by spans" : ""}`));
+    lines.push(style("dim", `  ${many} · ${report.comparisons} comparisons${few}${report.source === "spans" ? " · from spans" : ""}`));
   }
   return `${lines.join("\n")}\n`;
 }
@@ -108,7 +108,7 @@ function changeTable(changes: readonly BuildChange[]) {
       title: "CHANGE",
       key: "change",
       align: "right",
-      // The ratio of two ratios misleads: 0.1 % to 0.3 % is not "three times as bad" for people.
+      // A factor between two shares misleads: 0.1 % to 0.3 % would read as "three times as bad".
       cell: ({ before, after, unit }) => (unit === "ratio" ? "" : changeText(after, before)),
     },
     { title: "EFFECT", key: "effect", align: "right", cell: ({ effect }) => (effect === null ? null : effect.toFixed(2)) },
@@ -116,7 +116,7 @@ function changeTable(changes: readonly BuildChange[]) {
       title: "BY CHANCE",
       key: "pValue",
       align: "right",
-      // Smaller values would suggest a precision that the test does not have.
+      // Smaller p-values would suggest precision that the test lacks.
       cell: ({ pValue }) => (pValue < 1e-6 ? "< 10⁻⁶" : pValue < 0.001 ? pValue.toExponential(0) : pValue.toFixed(4)),
     },
   ]);
@@ -141,7 +141,7 @@ function valueText(value: number, unit: BuildChange["unit"]): string {
 function newsLines({ report }: Deployment): string[] {
   if (report === null) return [];
   return [
-    ...(report.newEgress.length === 0 ? [] : [`  calls for the first time: ${escapeText(shortList(report.newEgress, 5, ", "))}`]),
+    ...(report.newEgress.length === 0 ? [] : [`  new external calls: ${escapeText(shortList(report.newEgress, 5, ", "))}`]),
     ...report.newErrors.slice(0, 5).map(({ template, records }) => `  new error, ${grouped(records)} records: ${escapeText(template)}`),
   ];
 }

@@ -31,7 +31,7 @@ const result = (more: Partial<LogResult> = {}): LogResult => ({
 });
 
 describe("coral query logs", () => {
-  it("prints one harmless line per record, the newest last, and how to see older ones", async () => {
+  it("prints one escaped line per record, newest last, and how to page to older ones", async () => {
     const records = [
       record({ body: "two\nlines \u001b[31m", exceptionType: "TypeError" }),
       record({ service: "web", severity: "", severityText: "notice", body: "hello", isCut: true }),
@@ -73,7 +73,7 @@ describe("coral query logs", () => {
     );
   });
 
-  it("prints a note when there is nothing", async () => {
+  it("prints a note for no rows", async () => {
     here.colony.tool("coral_query_logs", result());
     const { stdout, stderr } = await here.world.coral("query logs --since 1h");
     expect(stdout).toBe("");

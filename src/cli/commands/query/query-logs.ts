@@ -8,7 +8,7 @@ import { localTime, rate } from "../../output/values.ts";
 import type { Invocation } from "../../run/invocation.ts";
 import { showTool, toolInput } from "../../run/show-tool.ts";
 
-/** `coral query logs [service]`: one line per record, the newest last; or one per pattern. */
+/** `coral query logs [service]`: one line per record, newest last, or one per pattern. */
 export async function run(invocation: Invocation): Promise<void> {
   const { args, print } = invocation;
   const { since } = toolInput(invocation, "coral_query_logs");
@@ -18,7 +18,7 @@ export async function run(invocation: Invocation): Promise<void> {
       answer.by === "pattern"
         ? renderTable(tableIn(answer), { wide, width: wide ? undefined : print.width, style: print.style })
         : recordLines(answer.records, print, { wide, isOneService: args[0] !== undefined }),
-    // The line below the page names the same --page as the note of the answer.
+    // The line below the page already names --page: drop the note.
     pageShows: ({ next }, note) => next !== null && note.kind === "limit" && note.message.includes(next),
     after: ({ next, records }) => {
       if (next !== null) print.note(`Showing the newest ${records.length} records; add --page ${next} for older ones`);
@@ -38,16 +38,16 @@ const styles: Record<string, StyleName | undefined> = {
 /** `ERROR` and `FATAL`. */
 const levelWidth = 5;
 const longestService = 24;
-/** Narrower terminals wrap the line: less of the text would be meaningless. */
+/** Least width for the text; narrower terminals wrap the line. */
 const leastBody = 20;
 
-/** `08:12:33.123 ERROR api  connection refused`; wide adds what stands beside the text. */
+/** `08:12:33.123 ERROR api  connection refused`; wide adds attributes and ids. */
 function recordLines(records: readonly LogRecord[], print: Printer, shown: { wide: boolean; isOneService: boolean }): string {
   const { style } = print;
   const width = shown.wide ? undefined : print.width;
   const nowMs = Date.now();
   const names = new Set(records.map(({ service }) => service));
-  // A name that every line would repeat is left out.
+  // Omit the service name when every line would repeat it.
   const isNamed = !shown.isOneService || names.size > 1;
   const nameWidth = Math.min(longestService, Math.max(0, ...[...names].map((name) => textWidth(escapeText(name)))));
   const lines = records.map((record) => {
@@ -64,16 +64,16 @@ function recordLines(records: readonly LogRecord[], print: Printer, shown: { wid
       `${isNamed ? style("cyan", name) : ""}${text}${shown.wide ? style("dim", besideText(record)) : ""}`,
     ].join(" ");
   });
-  // The newest last, next to the prompt.
+  // Newest last, next to the prompt.
   return lines.length === 0 ? "" : `${lines.reverse().join("\n")}\n`;
 }
 
-/** The sender's own word where it maps to no level. */
+/** The sender's severity text where it maps to no level. */
 function levelText({ severity, severityText }: LogRecord): string {
   return severity === "" ? truncateText(escapeText(severityText ?? "-"), levelWidth) : severity.toUpperCase();
 }
 
-/** Most exceptions repeat their type in the text; then it is not printed twice. */
+/** Omits the exception type when the message already contains it. */
 function bodyText({ body, isCut, eventName, exceptionType }: LogRecord): string {
   const head = [eventName, exceptionType].filter((text) => text !== null && !body.includes(text)).join(" ");
   return escapeText([head, body.trimEnd()].filter((text) => text !== "").join(": ")) + (isCut ? " …" : "");
@@ -89,7 +89,7 @@ function besideText({ traceId, pattern, agentId, attributes }: LogRecord): strin
   return escapeText(`  ${parts.join(" ")}`);
 }
 
-/** With milliseconds, which order records of the same second. */
+/** Local time with milliseconds, to order records of the same second. */
 function timeText(iso: string, nowMs: number): string {
   return `${localTime(iso, nowMs)}.${iso.slice(20, 23)}`;
 }

@@ -48,12 +48,12 @@ describe("coral query metrics", () => {
     expect(here.colony.calls[0]?.body).toEqual({ since: "1h", points: 30, service: "x", agent: "y" });
   });
 
-  it("shows a histogram, a counter and a gauge, each with what it has", async () => {
+  it("shows a histogram, a counter and a gauge, each with its own columns", async () => {
     here.colony.tool("coral_query_metrics", resultOf({ rows: [rowOf()] }));
     const histogram = await here.world.coral("query metrics took --by http.route --since 2h --step 5m --limit 3");
     expect(histogram.stdout).toBe(
       [
-        "took  last 1h · by http.route · each part 1m",
+        "took  last 1h · by http.route · step 1m",
         "SERVICE  HTTP.ROUTE    RATE   COUNT  MEAN   P50   P95   P99  P95 OVER TIME",
         "api      -           12.5/s  45,000  12ms  10ms  42ms  1.5s  ▃ █",
         "",
@@ -77,7 +77,7 @@ describe("coral query metrics", () => {
     expect(csv.stdout.split("\n")[0]).toBe("service,last,min,max,points,series,kind,unit");
   });
 
-  it("prints why there is nothing", async () => {
+  it("prints why there are no rows", async () => {
     const completeness = { complete: false, notes: [{ kind: "no-data", message: "nothing was sent" }] };
     here.colony.tool("coral_query_metrics", { ...resultOf({ total: 0 }), completeness });
     expect(await here.world.coral("query metrics")).toEqual({ code: 0, stdout: "", stderr: "note: nothing was sent\n" });

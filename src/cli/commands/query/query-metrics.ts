@@ -9,7 +9,7 @@ import type { Invocation } from "../../run/invocation.ts";
 import { showTool, toolInput } from "../../run/show-tool.ts";
 import { metricRate, metricValue, plainNumber, pointsFor, trend } from "./metric-text.ts";
 
-/** `coral query metrics [name]`: which metrics there are, or one of them by service or attribute. */
+/** `coral query metrics [name]`: the list of metrics, or one metric by service or attribute. */
 export async function run(invocation: Invocation): Promise<void> {
   const { print } = invocation;
   const { name, by } = toolInput(invocation, "coral_query_metrics");
@@ -40,7 +40,7 @@ function metricPage(answer: MetricResult, print: Printer, { wide, name, by }: Pa
   const table = renderTable(tableFor(answer, by), { wide, width: wide ? undefined : print.width, style: print.style });
   if (rows.length === 0) return table;
   const parts = [`last ${formatDurationMs(sinceMs)}`, by === undefined ? "by service" : `by ${escapeText(by)}`];
-  if (stepMs > 0) parts.push(`each part ${formatDurationMs(stepMs)}`);
+  if (stepMs > 0) parts.push(`step ${formatDurationMs(stepMs)}`);
   return `${print.style("bold", escapeText(name ?? ""))}  ${parts.join(" · ")}\n${table}`;
 }
 
@@ -66,16 +66,16 @@ function nameColumns(nowMs: number): Column<MetricNameFact>[] {
   ];
 }
 
-/** Only columns that mean something for the kinds at hand. */
+/** Columns that apply to the kinds in the answer. */
 function rowColumns(rows: readonly MetricRowFact[], by: string | undefined): Column<MetricRowFact>[] {
   const has = (read: (row: MetricRowFact) => unknown): boolean => rows.some((row) => read(row) !== null);
-  // Rows with different units or kinds cannot be told apart without these columns.
+  // Rows that differ only in unit or kind need these columns.
   const isBySeveral = new Set(rows.map(({ unit, kind }) => `${unit} ${kind}`)).size > 1;
   const value = (title: string, key: "last" | "mean" | "min" | "max" | "p50" | "p95" | "p99", wide = false): Column<MetricRowFact>[] =>
     has((row) => row[key])
       ? [{ title, key, align: "right", cell: (row) => metricValue(row[key], row.unit), raw: (row) => row[key], wide }]
       : [];
-  // Percentiles say more than the extremes, which a single outlier decides.
+  // Show percentiles instead of extremes, which a single outlier decides.
   const isHistogram = has((row) => row.p95);
   return [
     ...(by === undefined || by === "service" || has((row) => row.service || null)

@@ -57,7 +57,7 @@ describe("coral query profile", () => {
     expect(here.colony.calls[0]?.body).toEqual({ service: "api", since: "10m", stacks: false });
   });
 
-  it("shows what changed against a baseline", async () => {
+  it("shows changes against a baseline", async () => {
     const functions = [functionOf("parse", { before: { self: 0.1, total: 0.2 }, change: 0.4, significant: true })];
     here.colony.tool("coral_profile_functions", resultOf({ functions, baselineMs: 86_400_000, coresBefore: 0.2 }));
     const { stdout } = await here.world.coral("query profile api --baseline 1d");
@@ -65,7 +65,7 @@ describe("coral query profile", () => {
     expect(stdout).toContain(" 50%    60%     20%   +40.0  parse     api");
   });
 
-  it("draws the call tree without a step for every only callee", async () => {
+  it("indents the call tree only where a caller has several callees", async () => {
     const node = (depth: number, name: string, total: number, self = 0): ProfileNode => ({
       depth,
       name,

@@ -74,14 +74,14 @@ function columnsOf({ baselineMs }: ProfileResult): readonly Column<ProfileFuncti
   ];
 }
 
-/** `+12.3`: percentage points; coloured when chance does not explain it. */
+/** `+12.3` percentage points; coloured when the change is significant. */
 function changeCell(change: number | null, isSignificant: boolean): Cell {
   if (change === null) return null;
   const text = `${change > 0 ? "+" : ""}${(change * 100).toFixed(1)}`;
   return isSignificant ? { text, style: change > 0 ? "red" : "green" } : text;
 }
 
-/** One line per call path; a path with a single callee stays at its depth, so that deep stacks stay readable. */
+/** One line per call path. Indents only where a caller has several callees, to keep deep stacks readable. */
 function treeLines({ tree, baselineMs }: ProfileResult, { style }: Printer, width: number | undefined): string {
   const lines = [style("dim", `${padText("TOTAL", 6, "right")} ${padText("SELF", 6, "right")}  CALL PATH`)];
   const indents: number[] = [];
@@ -97,7 +97,7 @@ function treeLines({ tree, baselineMs }: ProfileResult, { style }: Printer, widt
   return `${lines.join("\n")}\n`;
 }
 
-/** Another callee of the same caller follows. */
+/** Whether another callee of the same caller follows. */
 function hasSibling(tree: readonly ProfileNode[], index: number): boolean {
   const depth = tree[index]?.depth ?? 0;
   for (const next of tree.slice(index + 1)) {
@@ -112,7 +112,7 @@ function nodeText({ name, file, kind }: ProfileNode): string {
   return escapeText(place === "" || name.startsWith(`${file}+0x`) ? name : `${name} [${place}]`);
 }
 
-/** A semicolon separates frames, so names have none. */
+/** Folded stacks separate frames with semicolons, so names must not contain any. */
 function foldedText({ stacks }: ProfileResult): string {
   return stacks
     .map(({ frames, samples }) => `${frames.map((name) => escapeText(name.replaceAll(";", ":"))).join(";")} ${samples}\n`)

@@ -49,7 +49,7 @@ function nowOf(points: readonly (number | null)[], text: (value: number) => stri
 /** `requests{route="/a"}`; `{}` for a value without labels. */
 function seriesText({ __name__: name = "", ...labels }: Record<string, string>): string {
   const pairs = Object.entries(labels)
-    // Prometheus' job repeats the service.
+    // The label `job` repeats the service.
     .filter(([label, value]) => !(label === "job" && labels["service"] === value))
     .sort(([a], [b]) => (a < b ? -1 : 1))
     .map(([label, value]) => `${label}=${JSON.stringify(value)}`);

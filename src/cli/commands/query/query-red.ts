@@ -24,7 +24,7 @@ export async function run(invocation: Invocation): Promise<void> {
   );
 }
 
-/** A narrow terminal has no room for a long trend. */
+/** Points of the trend that fit the terminal. */
 function pointsFor(width: number | undefined): number {
   if (width === undefined || width >= 120) return 20;
   return width >= 100 ? 10 : 0;
@@ -34,7 +34,7 @@ function redPage(answer: RedResult, print: Printer, { wide, service }: { wide: b
   const { style } = print;
   if (answer.rows.length === 0) return "";
   const width = wide ? undefined : print.width;
-  // A column that repeats one name takes space from the routes.
+  // Drop a column that would repeat one name, to leave space for routes.
   const isRepeated = answer.by !== "service" && new Set(answer.rows.map((row) => row.service)).size === 1;
   const table = tableOf(answer.rows, [...(isRepeated ? [] : [serviceColumn]), ...columnsFor(answer, width)]);
   const lines = [headline(answer, print, service)];
@@ -49,15 +49,15 @@ function headline(answer: RedResult, { style }: Printer, service: string | undef
   const { rows, sinceMs, windowMs, by } = answer;
   const names = new Set(rows.map((row) => row.service));
   const name = service === undefined || names.size !== 1 ? "Requests" : ([...names][0] ?? service);
-  // Hooks may have run for only a part of the requested time; rates are over that part.
-  const watched = windowMs < sinceMs * 0.9 ? `, watched for ${formatDurationMs(windowMs)}` : "";
+  // Hooks may have started within the requested time; rates cover only the time since.
+  const watched = windowMs < sinceMs * 0.9 ? `, observed for ${formatDurationMs(windowMs)}` : "";
   const parts = [`last ${formatDurationMs(sinceMs)} by ${by}${watched}`];
-  // Sums of a part of the rows would look like sums of all.
+  // Sums over a truncated list would look like totals.
   if (answer.total === rows.length) parts.push(...(["server", "client"] as const).flatMap((role) => roleText(rows, role)));
   return `${style("bold", escapeText(name))}  ${parts.join(" · ")}`;
 }
 
-/** Served and sent requests are never added up: a call inside the application is in both. */
+/** Served and sent requests are not added: an internal call counts in both. */
 function roleText(all: readonly RedRow[], role: RedRow["role"]): string[] {
   const rows = all.filter((row) => row.role === role);
   if (rows.length === 0) return [];
@@ -70,7 +70,7 @@ function roleText(all: readonly RedRow[], role: RedRow["role"]): string[] {
 
 const serviceColumn: Column<RedRow> = { title: "SERVICE", key: "service", cell: (row) => row.service };
 
-/** Columns for a terminal of this width; undefined: all. The first to give way is what can be had with -o wide. */
+/** Columns that fit this width; undefined: all. Drops columns that -o wide shows first. */
 function columnsFor({ by }: RedResult, width: number | undefined): readonly Column<RedRow>[] {
   const room = width ?? Number.POSITIVE_INFINITY;
   const columns: (Column<RedRow> & { from?: number })[] = [
@@ -120,7 +120,7 @@ function columnsFor({ by }: RedResult, width: number | undefined): readonly Colu
   return columns.filter(({ from = 0 }) => room >= from);
 }
 
-/** What a row is about. By service the service column already says it. */
+/** Group of a row; absent by service, where the service column already has it. */
 function subjectColumns(by: RedGrouping): Column<RedRow>[] {
   switch (by) {
     case "service":
@@ -134,12 +134,12 @@ function subjectColumns(by: RedGrouping): Column<RedRow>[] {
   }
 }
 
-/** Twice as slow as in the time before. */
+/** p95 at least doubled since the preceding window. */
 function slowStyle({ p95Us, before }: RedRow): "yellow" | undefined {
   return p95Us !== null && before?.p95Us && p95Us > 2 * before.p95Us ? "yellow" : undefined;
 }
 
-/** Yellow when requests wait longer than they are served: too few workers. Waits below a millisecond are noise. */
+/** Yellow when queue time exceeds service time (too few workers). Ignores queue times below a millisecond. */
 function queueStyle({ queueMeanUs, meanUs }: RedRow): "yellow" | undefined {
   return queueMeanUs !== null && meanUs !== null && queueMeanUs > meanUs / 2 && queueMeanUs > 1_000 ? "yellow" : undefined;
 }

@@ -38,7 +38,7 @@ function sqlTable(result: SqlResult): Table {
 }
 
 function valueText(value: unknown): CellValue {
-  // A null must not look like a stored dash.
+  // NULL must differ from a stored dash.
   return value === null || value === undefined ? "NULL" : rawValue(value);
 }
 

@@ -4,7 +4,7 @@ import { showTool } from "../../run/show-tool.ts";
 import { summaryPage } from "./summary-page.ts";
 import { summaryColumns } from "./summary-text.ts";
 
-/** `coral query summary [service]`: how all services are, the worst first, or one in full. */
+/** `coral query summary [service]`: health of all services, worst first, or one service in full. */
 export async function run(invocation: Invocation): Promise<void> {
   const { args, print } = invocation;
   await showTool(invocation, "coral_query_summary", {

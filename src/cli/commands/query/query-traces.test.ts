@@ -77,7 +77,7 @@ describe("coral query traces, a search", () => {
     expect(widest(stdout)).toBeLessThanOrEqual(terminal);
   });
 
-  it("prints a note when nothing matches", async () => {
+  it("prints a note for no rows", async () => {
     here.colony.tool("coral_query_traces", tracesResult());
     expect(await here.world.coral("query traces")).toMatchObject({
       code: 0,
@@ -86,7 +86,7 @@ describe("coral query traces, a search", () => {
     });
   });
 
-  it("gives everything to csv and json", async () => {
+  it("exports every field as csv and json", async () => {
     here.colony.tool("coral_query_traces", tracesResult({ traces: [traceSummary({ weight: 4 })], total: 1 }));
     expect((await here.world.coral("query traces -o csv")).stdout).toMatch(
       /^traceId,startedAt,durationNs,spans,errors,service,name,services,matchName,matchDurationNs,weight\n4bf92f.*,245000000,34,0,web,/,
@@ -96,7 +96,7 @@ describe("coral query traces, a search", () => {
 });
 
 describe("coral query traces, one trace", () => {
-  it("shows what its spans carry with --details", async () => {
+  it("shows attributes, events and links with --details", async () => {
     const carried = {
       attributes: '{"shop.vip":true,"shop.note":"a\\u001bb","shop.id":9223372036854775807}',
       events: '[{"offset_ns":1500,"name":"retry","attributes":{"count":2}}]',
@@ -112,23 +112,26 @@ describe("coral query traces, one trace", () => {
       "    shop.id = 9223372036854775807",
       "    event retry at 2µs: count = 2",
       "    link trace_id ab, span_id cd",
-      "    4 left out or shortened, by the sender or here",
+      "    4 dropped or truncated by the sender or by Coral",
       "",
     ]);
   });
 
-  it("has no --details of a list", async () => {
+  it("rejects --details for a list", async () => {
     const { code, stderr } = await here.world.coral("query traces --details");
-    expect([code, stderr]).toEqual([64, expect.stringContaining("name one trace with --trace-id")]);
+    expect([code, stderr]).toEqual([64, expect.stringContaining("select one trace with --trace-id")]);
   });
 
-  it.each([`--trace-id ${traceId}`, traceId, `--trace-id 00-${traceId}-00f067aa0ba902b7-01`])("asks for %s", async (words) => {
-    here.colony.tool("coral_query_traces", tracesResult({ trace: checkout }));
-    await here.world.coral(`query traces ${words}`);
-    expect(here.colony.calls[0]?.body).toEqual({ traceId: words.split(" ").at(-1), limit: 5_000 });
-  });
+  it.each([`--trace-id ${traceId}`, traceId, `--trace-id 00-${traceId}-00f067aa0ba902b7-01`])(
+    "requests the trace for %s",
+    async (words) => {
+      here.colony.tool("coral_query_traces", tracesResult({ trace: checkout }));
+      await here.world.coral(`query traces ${words}`);
+      expect(here.colony.calls[0]?.body).toEqual({ traceId: words.split(" ").at(-1), limit: 5_000 });
+    },
+  );
 
-  it("draws a waterfall with tree, bars, self times, failures and where the time went", async () => {
+  it("draws a waterfall with tree, bars, self times, failures and the critical path", async () => {
     here.colony.tool("coral_query_traces", tracesResult({ trace: checkout }));
     const { stdout } = await here.world.coral(`query traces ${traceId}`, { terminal: 80, env: { NO_COLOR: "1", TZ: "UTC" } });
     expect(stdout).toMatchInlineSnapshot(`
@@ -171,7 +174,7 @@ describe("coral query traces, one trace", () => {
     expect(stdout).toContain("▒");
   });
 
-  it("draws one span, one without duration, and obeys no escape sequence in a name", async () => {
+  it("draws one span, a span without duration, and escapes names", async () => {
     here.colony.tool("coral_query_traces", tracesResult({ trace: wholeTrace([traceSpan(0, "a\u001b[2J\nb", 0, 0)]) }));
     const { stdout } = await here.world.coral(`query traces ${traceId}`, { terminal: 80, env: { NO_COLOR: "1" } });
     expect(stdout).not.toContain("\u001b");
@@ -180,7 +183,7 @@ describe("coral query traces, one trace", () => {
     expect(stdout).not.toContain("Where the time went");
   });
 
-  it("shows of 5,000 spans those that matter, and how many it leaves out", async () => {
+  it("shows the most relevant of 5,000 spans, and counts the omitted ones", async () => {
     const spans = [
       traceSpan(0, "root", 0, 1_000, { criticalNs: 1 * ms }),
       ...Array.from({ length: 4_998 }, (_, index) => traceSpan(1 + (index % 2), `n${index}`, index / 5, 0.1)),
@@ -196,7 +199,7 @@ describe("coral query traces, one trace", () => {
     expect(wide.stdout.split("\n").length).toBeGreaterThan(5_000);
     const few = await here.world.coral(`query traces ${traceId} --limit 10`, { terminal: 100, env: { NO_COLOR: "1" } });
     expect(few.stdout.split("\n").length).toBeLessThan(40);
-    // All are asked for all the same: self times need them.
+    // All spans are requested: self times need them.
     expect(here.colony.calls.at(-1)?.body).toEqual({ traceId, limit: 5_000 });
   });
 
@@ -230,7 +233,7 @@ describe("coral query traces, one trace", () => {
     expect((await here.world.coral(`query traces ${traceId}`)).stdout).not.toContain("\u001b");
   });
 
-  it("gives spans to csv", async () => {
+  it("exports spans as csv", async () => {
     here.colony.tool("coral_query_traces", tracesResult({ trace: checkout }));
     const { stdout } = await here.world.coral(`query traces ${traceId} -o csv`);
     expect(stdout.split("\n")[0]).toBe(
@@ -266,7 +269,7 @@ describe("chooseLines()", () => {
 });
 
 describe("treePrefixes()", () => {
-  it("draws branches, and leaves out levels that have no room", () => {
+  it("draws branches, and omits levels that do not fit", () => {
     const depths = [0, 1, 2, 2, 1, 2, 3, 0].map((depth) => ({ depth }));
     expect(treePrefixes(depths, 9)).toEqual(["", "├ ", "│ ├ ", "│ └ ", "└ ", "  └ ", "    └ ", ""]);
     expect(treePrefixes(depths, 2).at(6)).toBe("…   └ ");

@@ -9,9 +9,9 @@ import { showAnswer } from "../../run/show-answer.ts";
 import { tracePage } from "./trace-page.ts";
 import { spanLabel, spanTime } from "./trace-text.ts";
 
-/** Minimum number of spans requested of one trace: self times need them, drawn or not. */
+/** Least spans requested of a trace: self times need spans that are not drawn. */
 const spansAsked = 5_000;
-/** Lines drawn of one trace without --limit. */
+/** Default number of lines of a waterfall. */
 const linesDrawn = 200;
 
 /** `coral query traces [service]`: one line per trace; with --trace-id one trace as a waterfall. */
@@ -20,12 +20,12 @@ export async function run(invocation: Invocation): Promise<void> {
   const colony = await connectColony(invocation);
   const since = options.durationText("since") ?? "1h";
   const [first] = args;
-  // A pasted trace id means the trace: no service has such a name.
+  // A pasted trace id selects the trace; no service has such a name.
   const isTraceId = first !== undefined && /^[0-9a-f]{32}$/i.test(first);
   const traceId = options.text("trace-id") ?? (isTraceId ? first : undefined);
   const limit = options.integer("limit", 1, 20_000);
   if (options.flag("details") && traceId === undefined)
-    throw new CoralError({ code: "usage", message: "Cannot show --details of a list: name one trace with --trace-id" });
+    throw new CoralError({ code: "usage", message: "Cannot use --details with a list: select one trace with --trace-id" });
   const given =
     traceId === undefined
       ? {
@@ -56,7 +56,7 @@ export async function run(invocation: Invocation): Promise<void> {
 function tracesTable(answer: TracesResult, width: number | undefined, nowMs: number): Table {
   const room = width ?? Number.POSITIVE_INFINITY;
   const columns: (Column<TraceSummary> & { from?: number })[] = [
-    // Ids get copied, so they are never cut; columns to their right may be.
+    // Ids are never truncated, because people copy them; columns to their right may be.
     { title: "TRACE ID", key: "traceId", align: "right", cell: (row) => row.traceId },
     {
       title: "STARTED",

@@ -1,4 +1,4 @@
-/** How tables, pages and lines print requests. */
+/** Formats request figures for tables, pages and lines. */
 
 import type { RedFinding, RedRow } from "../../../tools/index.ts";
 import { sparkline } from "../../output/sparkline.ts";
@@ -8,14 +8,14 @@ import { latency, percent, rate } from "../../output/values.ts";
 
 export const findingStyles: Record<RedFinding["severity"], StyleName> = { critical: "red", warning: "yellow", info: "cyan" };
 
-/** Red from 5 % on, yellow when any. */
+/** Red from 5 % on, yellow above zero. */
 export function errorCell(ratio: number): Cell {
   const text = percent(ratio);
   if (ratio > 0.05) return { text, style: "red" };
   return ratio > 0 ? { text, style: "yellow" } : text;
 }
 
-/** The trend of the rate, scaled from zero to its own maximum. */
+/** Sparkline of the rate, scaled from zero to its maximum. */
 export function rateLine(points: readonly number[]): string {
   return points.some((point) => point > 0) ? sparkline(points, 0) : "";
 }
@@ -42,9 +42,9 @@ export function rateColumn<Row>(read: (row: Row) => number): Column<Row> {
   return { title: "REQ/S", key: "perSecond", align: "right", cell: (row) => rate(read(row)), raw: read };
 }
 
-/** HTTP over TLS is shown as https; where only some requests used TLS, that is in brackets. */
+/** HTTP over TLS is shown as https; with a share in brackets when only some requests used TLS. */
 export function protocolText({ source, protocol, isTls, requests, tlsRequests }: RedRow): string {
-  if (source === "spans") return protocol === "span" ? "by spans" : `${protocol} by spans`;
+  if (source === "spans") return protocol === "span" ? "from spans" : `${protocol} from spans`;
   if (!isTls || protocol === "tls") return protocol;
   const tls = protocol === "http" ? "s" : "+tls";
   return `${protocol}${tlsRequests < requests ? `(${tls})` : tls}`;

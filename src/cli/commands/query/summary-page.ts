@@ -1,4 +1,4 @@
-/** How services are, on a page: all, the worst first, or one in full: what is wrong, since when, where, and what happened. */
+/** Pages of `coral query summary`: all services, worst first, or one in full with findings, onset, hosts and events. */
 
 import { escapeText } from "../../../base/escape-text.ts";
 import { formatBytes, formatDurationMs } from "../../../base/units.ts";
@@ -37,7 +37,7 @@ export function summaryPage(answer: SummaryResult, print: Printer, options: Summ
   return `${[head, ...openIncidentsLine(answer.incidents, print, options.nowMs)].join("\n")}\n${table}`;
 }
 
-/** Baselines that no service has would only take space. */
+/** Omits baseline columns that are empty for every service. */
 function isShown({ services }: SummaryResult, key: string): boolean {
   if (key === "before.p95Us") return services.some(({ requests }) => requests?.before !== null && requests !== null);
   if (key === "yesterday.p95Us") return services.some(({ requests }) => requests?.yesterday !== null && requests !== null);
@@ -45,7 +45,7 @@ function isShown({ services }: SummaryResult, key: string): boolean {
 }
 
 function watched({ sinceMs, windowMs }: SummaryResult): string {
-  return windowMs < sinceMs * 0.8 ? `, watched for ${formatDurationMs(Math.round(windowMs / 1_000) * 1_000)}` : "";
+  return windowMs < sinceMs * 0.8 ? `, observed for ${formatDurationMs(Math.round(windowMs / 1_000) * 1_000)}` : "";
 }
 
 function servicePage(summary: ServiceSummary, answer: SummaryResult, print: Printer, options: SummaryPageOptions): string {
@@ -54,7 +54,7 @@ function servicePage(summary: ServiceSummary, answer: SummaryResult, print: Prin
   const places =
     summary.instances === 0
       ? requests?.source === "spans"
-        ? "known by its spans only"
+        ? "known only from spans"
         : "no process is known"
       : `${plural(summary.instances, "process", "processes")} on ${plural(summary.hosts, "host")}`;
   const lines = [
@@ -83,7 +83,7 @@ function findingLines({ findings, details, deployment }: ServiceSummary, { style
   if (details?.onsetAt) {
     const at = Date.parse(details.onsetAt);
     const afterMs = deployment === null ? Number.NaN : at - Date.parse(deployment.at);
-    // The trend has whole minutes, so a deployment may seem to come slightly after its effect.
+    // The onset is a whole minute, so a deployment may appear slightly after its effect.
     const near = afterMs > -120_000 && afterMs < 600_000 ? ", just when it was deployed" : "";
     lines.push(`  ${style("cyan", "since:")} ${localTime(details.onsetAt, nowMs)}, ${relative(details.onsetAt, nowMs)}${near}`);
   }
@@ -99,7 +99,7 @@ function requestLines(requests: SummaryRequests, details: SummaryDetails | undef
   ];
   const table = renderTable(
     tableOf(rows, [
-      { title: requests.source === "spans" ? "BY SPANS" : "REQUESTS", key: "when", cell: (row) => row.when },
+      { title: requests.source === "spans" ? "FROM SPANS" : "REQUESTS", key: "when", cell: (row) => row.when },
       rateColumn((row) => row.perSecond),
       { title: "FAILED", key: "errorRatio", align: "right", cell: (row) => errorCell(row.errorRatio) },
       latencyColumn("P50", "p50Us", (row) => row.p50Us),
@@ -111,17 +111,17 @@ function requestLines(requests: SummaryRequests, details: SummaryDetails | undef
   return ["", table, ...(details ? trendLines(details, print) : [])];
 }
 
-/** The trend of the last hour, as wide as the terminal allows. */
+/** Trend of the last hour, as far as it fits the terminal. */
 function trendLines({ course }: SummaryDetails, { style, width }: Printer): string[] {
   if (!course.perSecond.some((value) => value > 0)) return [];
-  // Minutes before the first request are not part of the trend.
+  // Skip minutes before the first request.
   const first = course.perSecond.findIndex((value) => value > 0);
   const room = Math.min(course.perSecond.length - first, Math.max(20, (width ?? 110) - 40));
   const line = (label: string, values: readonly (number | null)[], most: string): string =>
     `  ${label.padEnd(9)}${sparkline(values.slice(-room), 0)}  ${style("dim", `at most ${most}`)}`;
   const highest = (values: readonly (number | null)[]): number => Math.max(0, ...values.slice(-room).map((value) => value ?? 0));
   const lines = [
-    `  ${style("dim", `the last ${formatDurationMs(room * course.stepMs)}, ${course.stepMs === 60_000 ? "minute by minute" : `in steps of ${formatDurationMs(course.stepMs)}`}`)}`,
+    `  ${style("dim", `the last ${formatDurationMs(room * course.stepMs)}, ${course.stepMs === 60_000 ? "per minute" : `in steps of ${formatDurationMs(course.stepMs)}`}`)}`,
     line("rate", course.perSecond, `${rate(highest(course.perSecond))}/s`),
     line("p95", course.p95Us, latency(highest(course.p95Us)) ?? ""),
   ];
@@ -198,7 +198,7 @@ function loadLines({ hosts, load }: SummaryDetails, { style }: Printer): string[
   return lines;
 }
 
-/** Red: it takes more of the CPU time than in the hour before, beyond chance. */
+/** Red when its share of CPU time grew significantly since the hour before. */
 function functionTable({ hotFunctions }: SummaryDetails) {
   return tableOf(hotFunctions, [
     { title: "SELF", key: "self", align: "right", cell: ({ self }) => percent(self) },
@@ -239,7 +239,7 @@ function styleOf(severity: string): StyleName {
   return severity === "error" ? "red" : severity === "warning" ? "yellow" : "dim";
 }
 
-/** Where to look next, by what was found. */
+/** Suggests the next command, by rule. */
 function nextLines({ service, findings, requests }: ServiceSummary, print: Printer): string[] {
   const has = (...rules: string[]): boolean => findings.some(({ rule, severity }) => rules.includes(rule) && severity !== "info");
   const subjectOf = (...rules: string[]): string | undefined => findings.find(({ rule }) => rules.includes(rule))?.subject;

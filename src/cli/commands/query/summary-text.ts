@@ -1,4 +1,4 @@
-/** How tables and pages print health and its reasons. */
+/** Formats health and findings for tables and pages. */
 
 import type { ServiceSummary, SummaryBaseline, SummaryFinding, SummaryHealth } from "../../../tools/index.ts";
 import type { StyleName } from "../../output/style.ts";
@@ -17,9 +17,9 @@ function healthCell(health: SummaryHealth): Cell {
   return { text: health, style: healthStyles[health] };
 }
 
-/** The worst rule that fired, with a cause when one is known; of a healthy service nothing but what is worth knowing. */
+/** The worst finding, with a cause if known; for a healthy service only notable information. */
 function whyText({ findings, health }: ServiceSummary): string {
-  // A full host is not a finding about a service that does well: every service on that host would show it.
+  // Skip host findings for a healthy service, or every service on that host would show them.
   const first = findings.find(({ severity, kind }) => severity !== "info" || kind === "context");
   if (first) {
     const cause = first.kind === "symptom" && findings.find(({ severity, kind }) => severity !== "info" && kind === "cause");
@@ -28,7 +28,7 @@ function whyText({ findings, health }: ServiceSummary): string {
   return health === "unknown" ? "no signals received" : "";
 }
 
-/** `+58%`, `−20%`, `3.1×`; empty when there is nothing to compare with, or no notable difference. */
+/** `+58%`, `−20%`, `3.1×`; empty without a baseline or a notable difference. */
 export function changeText(now: number | null, before: number | null | undefined): string {
   if (now === null || before === null || before === undefined || before <= 0) return "";
   const times = now / before;
@@ -46,7 +46,7 @@ export function slowCell(now: number | null, before: SummaryBaseline): Cell {
   return times > 2 ? { text, style: "yellow" } : times < 0.5 ? { text, style: "green" } : text;
 }
 
-/** For all services, and for CSV. */
+/** Columns for the list of services and for CSV. */
 export const summaryColumns: readonly Column<ServiceSummary>[] = [
   { title: "SERVICE", key: "service", cell: (row) => row.service },
   { title: "HEALTH", key: "health", cell: ({ health }) => healthCell(health) },
@@ -54,7 +54,7 @@ export const summaryColumns: readonly Column<ServiceSummary>[] = [
     title: "REQ/S",
     key: "perSecond",
     align: "right",
-    // Nothing is not none: hooks may be off where it runs.
+    // Null is not zero: hooks may be off on its hosts.
     cell: ({ requests }) => (requests === null ? null : rate(requests.perSecond)),
     raw: ({ requests }) => requests?.perSecond,
   },

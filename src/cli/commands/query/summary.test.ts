@@ -47,7 +47,7 @@ const full = {
   severity: "info",
   kind: "cause",
   subject: "vm",
-  message: "host vm: its CPUs are busy",
+  message: "host vm: CPUs are busy",
   value: 1,
   threshold: 0.9,
   unit: "ratio",
@@ -64,7 +64,7 @@ function resultOf(services: ServiceSummary[]): SummaryResult {
 }
 
 describe("coral query summary", () => {
-  it("prints all services with the worst rule of each, and nothing of full hosts where all is well", async () => {
+  it("prints all services with the worst finding of each, and no host findings for healthy ones", async () => {
     here.colony.tool(
       "coral_query_summary",
       resultOf([
@@ -96,7 +96,7 @@ describe("coral query summary", () => {
     expect(line).toMatch(/^2 open incidents, worst: api is slow (since|for) .* \(coral incidents\)$/);
   });
 
-  it("prints one in full: what is wrong and since when, then where, then what happened, then where to look", async () => {
+  it("prints one in full: findings and onset, then hosts, then events, then the next step", async () => {
     const amounts = {
       requests: 3_000,
       perSecond: 10,
@@ -157,7 +157,7 @@ describe("coral query summary", () => {
     expect(stdout).toMatch(/since: .*, 12m (?:\d+s )?ago, just when it was deployed/);
     expect(stdout).toMatch(/served now +41 +0.1% +950µs +4.2ms +13ms/);
     expect(stdout).toMatch(/the hour before +40 +0% +- +4.1ms/);
-    expect(stdout).toMatch(/the last 2m, minute by minute/);
+    expect(stdout).toMatch(/the last 2m, per minute/);
     expect(stdout).toMatch(/GET \/a +10 +20% +290ms +50ms +5.8×/);
     expect(stdout).toMatch(/db\S* +10 +20% +290ms +50ms +5.8× +failing/);
     expect(stdout).not.toContain("\u001b");
@@ -171,7 +171,7 @@ describe("coral query summary", () => {
     expect(stdout).toContain("next: coral query summary db");
   });
 
-  it("shows how to observe requests where there are none, and prints CSV", async () => {
+  it("shows how to observe requests where none were seen, and prints CSV", async () => {
     here.colony.tool("coral_query_summary", resultOf([summaryOf("api", { requests: null })]));
     expect((await here.world.coral("query summary api")).stdout).toContain("no requests observed");
     const { stdout } = await here.world.coral("query summary -o csv");
@@ -227,12 +227,12 @@ describe("coral query deployments", () => {
     expect(stdout).toMatch(/worse +GET \/ +p95 +2.0ms +4.0ms +\+100% +0.41 +< 10⁻⁶/);
     expect(stdout).toMatch(/worse +GET \/ +errors +0% +10% +- +0.64 +4e-4/);
     expect(stdout).toMatch(/changed +POST \/ +rate +10\/s +0\/s/);
-    expect(stdout).toContain("calls for the first time: s3.example.com:443");
+    expect(stdout).toContain("new external calls: s3.example.com:443");
     expect(stdout).toContain("new error, 7 records: boom <num>");
     expect(stdout).toContain("36,000 requests in 1h before, 3,000 in 5m after · 12 comparisons · 1 routes with too few");
   });
 
-  it("prints a note when there are none", async () => {
+  it("prints a note for no rows", async () => {
     here.colony.tool("coral_query_deployments", { sinceMs: 86_400_000, deployments: [] });
     const { stdout, stderr } = await here.world.coral("query deployments");
     expect(stdout).toBe("");

@@ -20,7 +20,7 @@ export function detailLines(lines: readonly TraceLine[], { style, width }: Print
 
 function factsOf({ attributes, events, links, dropped }: TraceSpan): string[] {
   const lines = [...attributeLines(attributes), ...listIn(events).map(eventLine), ...listIn(links).map(linkLine)];
-  return dropped > 0 ? [...lines, `${dropped} left out or shortened, by the sender or here`] : lines;
+  return dropped > 0 ? [...lines, `${dropped} dropped or truncated by the sender or by Coral`] : lines;
 }
 
 function attributeLines(json: string | null): string[] {
@@ -59,7 +59,7 @@ function textOf(value: unknown): string {
   return typeof value === "string" ? value : (JSON.stringify(value) ?? "");
 }
 
-/** The text itself where it is not valid JSON. */
+/** The raw text when it is not valid JSON. */
 function parse(json: string | null): unknown {
   if (json === null) return "";
   try {

@@ -1,22 +1,22 @@
-/** Selects the spans of a trace that become lines, and draws the lines of its tree. */
+/** Selects the spans of a trace to display, and draws the branches of its tree. */
 
 import type { TraceSpan } from "../../../tools/index.ts";
 
-/** A span, or how many were left out at its place. */
+/** A span, or the number of spans omitted here. */
 export interface TraceLine {
   span: TraceSpan | null;
   depth: number;
-  /** Of the parent's line; undefined for roots. */
+  /** Index of the parent's line; undefined for roots. */
   parent: TraceSpan | undefined;
   hidden: { spans: number; longestNs: number } | null;
 }
 
-/** At most `maxLines` spans: first those on the critical path, failed ones and the longest, each with its ancestors. */
+/** At most `maxLines` spans: the critical path, failed spans and the longest ones, each with its ancestors. */
 export function chooseLines(spans: readonly TraceSpan[], maxLines: number): TraceLine[] {
   const parents = parentsOf(spans);
   const kept = spans.length <= maxLines ? undefined : keptSpans(spans, parents, maxLines);
   const lines: TraceLine[] = [];
-  /** Kept spans whose children are being listed, with what was left out of them. */
+  /** Stack of kept spans whose children are being listed, with their omitted spans. */
   const open: { index: number; depth: number; spans: number; longestNs: number }[] = [{ index: -1, depth: -1, spans: 0, longestNs: 0 }];
   const close = (depth: number): void => {
     for (let last = open.at(-1); last && last.depth >= depth; last = open.at(-1)) {
@@ -31,7 +31,7 @@ export function chooseLines(spans: readonly TraceSpan[], maxLines: number): Trac
       open.push({ index, depth: span.depth, spans: 0, longestNs: 0 });
       continue;
     }
-    // Its nearest kept ancestor counts those not shown.
+    // The nearest kept ancestor counts omitted spans.
     while (open.length > 1 && (open.at(-1)?.depth ?? -1) >= span.depth) close(open.at(-1)?.depth ?? 0);
     const place = open.at(-1);
     if (place) {
@@ -48,7 +48,7 @@ function addHidden(lines: TraceLine[], place: { depth: number; spans: number; lo
   lines.push({ span: null, depth: place.depth + 1, parent, hidden: { spans: place.spans, longestNs: place.longestNs } });
 }
 
-/** By index; -1 for roots. Spans come depth first. */
+/** Parent index of each span; -1 for roots. Spans are in depth-first order. */
 function parentsOf(spans: readonly TraceSpan[]): Int32Array {
   const parents = new Int32Array(spans.length).fill(-1);
   const path: number[] = [];
@@ -75,10 +75,10 @@ function keptSpans(spans: readonly TraceSpan[], parents: Int32Array, maxLines: n
   return kept;
 }
 
-/** `│ ├ ` before each line; at most `maxLevels` levels, the deepest ones, with `…` where some are left out. */
+/** `│ ├ ` before each line; only the deepest `maxLevels` levels, with `…` for omitted ones. */
 export function treePrefixes(lines: readonly { depth: number }[], maxLevels: number): string[] {
   const prefixes = new Array<string>(lines.length).fill("");
-  /** By depth: whether a line at it follows before the next shallower one. */
+  /** By depth: whether another line of that depth follows before a shallower one. */
   const follows: boolean[] = [];
   for (let index = lines.length - 1; index >= 0; index--) {
     const depth = lines[index]?.depth ?? 0;

@@ -1,4 +1,4 @@
-/** One trace as a waterfall: its tree, and a bar for each span on one time axis. */
+/** One trace as a waterfall: its tree, with a bar per span on a common time axis. */
 
 import { escapeText } from "../../../base/escape-text.ts";
 import type { TraceSpan, WholeTrace } from "../../../tools/index.ts";
@@ -15,7 +15,7 @@ export interface TracePageOptions {
   nowMs: number;
 }
 
-/** Lines of each list below the waterfall. */
+/** Lines per list below the waterfall. */
 const shownBelow = 5;
 const bar = { critical: "█", other: "▒" };
 
@@ -46,7 +46,7 @@ function headLines(
   { style, width }: Printer,
   nowMs: number,
 ): string[] {
-  // An orphan at the top only looks like the root: its real parent is missing.
+  // An orphan at the top is not the root: its parent is missing.
   const root = spans.find(({ depth, isOrphan }) => depth === 0 && !isOrphan) ?? spans[0];
   const title = root ? `${escapeText(root.service)}  ${escapeText(spanLabel(root))}` : "";
   const failed = errors === 0 ? "no errors" : style("red", plural(errors, "error"));
@@ -59,12 +59,12 @@ interface Room {
   label: number;
   bar: number;
   duration: number;
-  /** 0: not shown. */
+  /** Width in cells; 0 hides the column. */
   self: number;
   width: number | undefined;
 }
 
-/** Between two columns. */
+/** Cells between two columns. */
 const gapCells = 2;
 
 function layoutOf(lines: readonly TraceLine[], width: number | undefined): Room {
@@ -86,7 +86,7 @@ function layoutOf(lines: readonly TraceLine[], width: number | undefined): Room 
     return { label: Math.max(20, longest) + 2, bar: 50, duration, self, width };
   }
   const free = width - duration - gapCells - (self > 0 ? self + gapCells : 0) - gapCells;
-  // Names get slightly more than half: a bar is readable at a few cells, a name is not.
+  // Names get slightly more than half: bars stay readable with a few cells, names do not.
   const label = Math.max(12, Math.min(80, Math.floor(free * 0.55)));
   return { label, bar: Math.max(4, free - label), duration, self, width };
 }
@@ -116,7 +116,7 @@ function hiddenLine({ hidden }: TraceLine, prefix: string, room: Room, { style }
   return style("dim", truncateText(text, room.width ?? Number.POSITIVE_INFINITY));
 }
 
-/** The service is shown where it changes. */
+/** Shows the service only where it differs from the parent's. */
 function labelOf({ span, parent }: TraceLine): string {
   if (!span) return "";
   const failure = failureText(span);
@@ -132,7 +132,7 @@ function spanLine(line: TraceLine, span: TraceSpan, prefix: string, trace: Whole
   const mark = isCritical ? "*" : span.isOrphan ? "?" : " ";
   const failure = escapeText(failureText(span));
   const isFailed = span.status === "error";
-  // A failure must be visible even where the name is cut.
+  // A failure must stay visible when the name is truncated.
   const failureCells = failure === "" ? 0 : Math.min(textWidth(failure), Math.max(1, Math.floor(room.label / 3))) + 1;
   const textCells = Math.max(1, room.label - 2 - textWidth(prefix) - failureCells);
   const service = truncateText(serviceOf(span, line.parent), textCells);
@@ -153,7 +153,7 @@ function spanLine(line: TraceLine, span: TraceSpan, prefix: string, trace: Whole
 
 function drawBar(span: TraceSpan, { durationNs }: WholeTrace, room: Room, style: Printer["style"]): string {
   const scale = durationNs > 0 ? room.bar / durationNs : 0;
-  // At least one cell, inside the axis: a short span must be visible, and skewed clocks may put one outside.
+  // At least one cell, clipped to the axis: short spans must be visible, and clock skew can put one outside.
   const start = Math.max(0, Math.min(room.bar - 1, Math.floor(span.startNs * scale)));
   const end = Math.max(start + 1, Math.min(room.bar, Math.round((span.startNs + span.durationNs) * scale)));
   const isCritical = span.criticalNs !== null;
@@ -170,12 +170,12 @@ function legend({ spans }: WholeTrace, { style, width }: Printer): string[] {
   return [style("dim", truncateText(`  ${parts.join(" · ")}`, width ?? Number.POSITIVE_INFINITY))];
 }
 
-/** The spans whose self time dominates the critical path. Repeated calls are summed into one line, because many short ones are easily missed. */
+/** Spans with the largest self time on the critical path. Sums repeated calls, because many short ones are easily missed. */
 function criticalLines({ spans, durationNs }: WholeTrace, { width }: Room, { style }: Printer): string[] {
   if (spans.length < 2) return [];
   const parts = new Map<string, { label: string; ns: number; times: number }>();
   for (const span of spans) {
-    // A parent that only waits is on the path but has no part of its own in it.
+    // A parent that only waits is on the path without self time.
     if (span.criticalNs === null || span.criticalNs === 0) continue;
     const label = `${escapeText(span.service)}  ${escapeText(spanLabel(span))}`;
     const { ns, times } = parts.get(label) ?? { ns: 0, times: 0 };

@@ -65,7 +65,7 @@ describe("coral query red", () => {
       limit: 9,
       points: 20,
     });
-    expect(stdout.split("\n").slice(0, 1)).toEqual(["api  last 5m by route, watched for 42s"]);
+    expect(stdout.split("\n").slice(0, 1)).toEqual(["api  last 5m by route, observed for 42s"]);
     expect(stdout).toContain("\nROUTE ");
     expect(stdout).toContain("GET /users/{id} ");
     expect(stdout).toContain("\nSELECT * FROM t WHERE id = ? ");
@@ -94,7 +94,7 @@ describe("coral query red", () => {
     expect(widest(stdout.split("\n").slice(2, 20).join("\n"))).toBeLessThanOrEqual(120);
   });
 
-  it("gives everything to csv and json", async () => {
+  it("exports every field as csv and json", async () => {
     here.colony.tool("coral_query_red", redResult([redRow("a,b", { status: "500", errorRatio: 0.5 })], { by: "status" }));
     const { stdout } = await here.world.coral("query red --by status -o csv");
     const [head, row] = stdout.split("\n");
@@ -103,7 +103,7 @@ describe("coral query red", () => {
     expect(JSON.parse((await here.world.coral("query red --json")).stdout)).toMatchObject({ by: "status", rows: [{ status: "500" }] });
   });
 
-  it("colours what fails and what became slow, on a terminal only", async () => {
+  it("colours failures and slowdowns, on a terminal only", async () => {
     const row = redRow("api", { errorRatio: 0.2, before: { requests: 100, perSecond: 1, errorRatio: 0, p95Us: 1_000 } });
     here.colony.tool("coral_query_red", redResult([row]));
     const { stdout } = await here.world.coral("query red", { terminal: 120 });
@@ -169,7 +169,7 @@ describe("coral query connections", () => {
   });
 });
 
-/** A terminal whose keys and size a test decides. */
+/** A terminal whose keys and size the test controls. */
 class FakeTerminal implements TerminalControl {
   press: (key: string) => void = () => undefined;
   resize: () => void = () => undefined;
@@ -229,7 +229,7 @@ describe("coral top", () => {
     expect(stdout).not.toContain("\u001b[?1049h");
   });
 
-  it("draws in place, sorts by keys, follows the size and gives the terminal back", async () => {
+  it("redraws in place, sorts by key, follows resizes and restores the terminal", async () => {
     here.colony.tool("coral_query_top", topResult(rows));
     const control = new FakeTerminal();
     let screen = "";
@@ -260,7 +260,7 @@ describe("coral top", () => {
     expect(process.listenerCount("SIGTERM")).toBe(listeners);
   });
 
-  it("waits for a colony that stops answering, and restores the terminal when it fails", async () => {
+  it("retries while the colony does not respond, and restores the terminal on failure", async () => {
     here.colony.tool("coral_query_top", topResult(rows));
     const control = new FakeTerminal();
     let screen = "";
@@ -281,7 +281,7 @@ describe("coral top", () => {
     expect(stderr).toContain("it is not-permitted");
   });
 
-  it("prints an error of the first call before it takes over the screen", async () => {
+  it("prints an error of the first call before switching to the alternate screen", async () => {
     here.colony.replies.set("POST /v1/tools/coral_query_top", () => {
       throw new CoralError({ code: "not-found", message: "nobody" });
     });
@@ -297,7 +297,7 @@ describe("coral capture", () => {
     });
   };
 
-  it("prints requests as they come, and sums up on stderr", async () => {
+  it("prints requests as they arrive, and a summary on stderr", async () => {
     serve([
       ...captureStart,
       { kind: "request", request: capturedRequest() },
@@ -329,8 +329,8 @@ describe("coral capture", () => {
         "08:12:33.007  http+tls  POST   /pay\\x1b[2J  503    12ms  120 B → 3.40 KiB  api → payments\n",
     );
     expect(stderr.split("\n")).toEqual([
-      "watching 2 processes of api on web-1, at most 100 requests within 30s; Ctrl-C ends",
-      "note: 5 requests of web-1 came faster than they could be shown",
+      "watching 2 processes of api on web-1, at most 100 requests within 30s; Ctrl-C stops",
+      "note: 5 requests of web-1 were dropped: they arrived faster than they could be printed",
       "2 requests captured",
       "",
     ]);
@@ -357,7 +357,7 @@ describe("coral capture", () => {
     ).toEqual([capturedRequest()]);
   });
 
-  it("does not repeat the beginning of a statement or command", async () => {
+  it("does not print the method of a statement or command twice", async () => {
     const of = (method: string, target: string): CaptureEvent => ({
       kind: "request",
       request: capturedRequest({ method, target, status: "" }),
@@ -382,18 +382,18 @@ describe("coral capture", () => {
     ["hooks are off", [captureEnd({ reason: "failed", problem: "no BTF", code: "unsupported" })], 2, "no BTF"],
     ["it is forbidden", [captureEnd({ reason: "failed", problem: "bodies are off", code: "not-permitted" })], 3, "bodies are off"],
     [
-      "the agent went away",
+      "the agent disconnected",
       [...captureStart, captureEnd({ reason: "lost", problem: "the connection was lost", code: "unavailable" })],
       1,
       "the connection was lost",
     ],
-  ])("says so when %s", async (_what, events, code, message) => {
+  ])("explains an empty capture: %s", async (_what, events, code, message) => {
     serve(events);
     const ran = await here.world.coral("capture api");
     expect(ran).toMatchObject({ code, stdout: "", stderr: expect.stringContaining(message) });
   });
 
-  it("gives the colony's errors their exit code", async () => {
+  it("maps the colony's errors to exit codes", async () => {
     for (const [code, exit] of [
       ["not-found", 4],
       ["unsupported", 2],
@@ -430,7 +430,7 @@ describe("coral capture", () => {
     await gone;
   });
 
-  it("reports a colony that stops answering during a capture", async () => {
+  it("reports a colony that stops responding during a capture", async () => {
     here.colony.streams.set("POST /v1/captures", async function* () {
       yield* captureStart;
       yield { kind: "error", error: { code: "unavailable", message: "the colony is stopping", details: {} } };

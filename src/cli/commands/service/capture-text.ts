@@ -1,4 +1,4 @@
-/** One captured request: a line, and in wide form its details. */
+/** Formats one captured request: a line, plus details in wide form. */
 
 import { escapeText } from "../../../base/escape-text.ts";
 import { formatBytes } from "../../../base/units.ts";
@@ -12,7 +12,7 @@ import { latency } from "../../output/values.ts";
 const leastTarget = 16;
 const methodWidth = 6;
 const protocolWidth = 8;
-/** Narrower terminals have no room for the protocol. */
+/** Narrower terminals omit the protocol. */
 const narrowWidth = 60;
 
 /** `08:12:33.123  http  GET    /users/7?token=***   200  12.3ms  1.2 KiB → 3.4 KiB  web → shop`. */
@@ -30,7 +30,7 @@ export function captureLine(request: CapturedRequest, print: Printer): string {
   const target = escapeText(targetText(request));
   if (width === undefined) return `${head}${target}${before}${details}`;
   const used = textWidth(head) + textWidth(before);
-  // On a narrow terminal the details give way first.
+  // On a narrow terminal drop the details first.
   const isRoom = width - used - textWidth(details) >= leastTarget;
   const room = Math.max(4, width - used - (isRoom ? textWidth(details) : 0));
   const shown = padText(truncateText(target, room), room, "left");
@@ -38,7 +38,7 @@ export function captureLine(request: CapturedRequest, print: Printer): string {
   return `${style("dim", head)}${shown}${styled}${isRoom ? style("dim", details) : ""}`;
 }
 
-/** Both ends by their services, the other one by its address where that is unknown. */
+/** Both ends by service name, or by address where the service is unknown. */
 function endsOf({ role, service, peer, client, server }: CapturedRequest): [client: string, server: string] {
   return role === "server" ? [peer ?? client, service] : [service, peer ?? server];
 }
@@ -47,12 +47,12 @@ function protocolText({ protocol, isTls }: CapturedRequest): string {
   return escapeText(isTls ? `${protocol}+tls` : protocol);
 }
 
-/** A statement begins with its verb, a command is one: the method stands before it already. */
+/** Removes the leading verb of a statement or command, which the method column already shows. */
 function targetText({ method, target }: CapturedRequest): string {
   return beginsWithWord(target, method) ? target.slice(method.length).trimStart() : target;
 }
 
-/** The details: both ends, how the time was spent, allowed headers, the first bytes of bodies. */
+/** Details of -o wide: both ends, timings, allowed headers, first bytes of bodies. */
 export function captureDetails(request: CapturedRequest, { style }: Printer, hasBodies: boolean): string[] {
   const times = [
     ...(request.queueUs === null ? [] : [`queue ${latency(request.queueUs)}`]),

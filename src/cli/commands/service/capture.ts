@@ -8,14 +8,14 @@ import type { Invocation } from "../../run/invocation.ts";
 import { toolInput } from "../../run/show-tool.ts";
 import { captureDetails, captureLine } from "./capture-text.ts";
 
-/** `coral capture <service>`: requests as they come, until the limit, the time or Ctrl-C. */
+/** `coral capture <service>`: prints requests as they arrive, until the limit, the duration or Ctrl-C. */
 export async function run(invocation: Invocation): Promise<void> {
   const { args } = invocation;
   const colony = await connectColony(invocation);
   const input = toolInput(invocation, "coral_capture_requests");
   const stop = new AbortController();
   const onStop = (): void => stop.abort();
-  // The first one ends the capture and sums up; a second one ends the program.
+  // The first signal ends the capture and prints a summary; the second one kills the program.
   process.once("SIGINT", onStop).once("SIGTERM", onStop);
   const seen: Seen = { requests: 0, ends: [], service: args[0] ?? "" };
   try {
@@ -45,7 +45,7 @@ function take(invocation: Invocation, event: CaptureEvent, seen: Seen): void {
       print.note(
         print.noteStyle(
           "dim",
-          `watching ${where}, at most ${plural(event.limit, "request")} within ${formatDurationMs(event.durationMs)}; Ctrl-C ends`,
+          `watching ${where}, at most ${plural(event.limit, "request")} within ${formatDurationMs(event.durationMs)}; Ctrl-C stops`,
         ),
       );
       return;
@@ -62,14 +62,16 @@ function take(invocation: Invocation, event: CaptureEvent, seen: Seen): void {
       seen.ends.push(event.end);
       if (event.end.problem !== null) print.warning(escapeText(`${event.end.hostname}: ${event.end.problem}`));
       if (event.end.dropped > 0)
-        print.warning(escapeText(`${event.end.dropped} requests of ${event.end.hostname} came faster than they could be shown`));
+        print.warning(
+          escapeText(`${event.end.dropped} requests of ${event.end.hostname} were dropped: they arrived faster than they could be printed`),
+        );
       return;
     case "ended":
       return;
   }
 }
 
-/** A capture without requests exits with its own code, unless the user ended it. */
+/** Throws when nothing was captured, unless the user stopped the capture. */
 function sumUp({ print }: Invocation, { requests, ends, service }: Seen, isStopped: boolean, duration: string): void {
   if (requests > 0 || isStopped) {
     print.note(print.noteStyle("dim", `${plural(requests, "request")} captured`));
@@ -77,11 +79,14 @@ function sumUp({ print }: Invocation, { requests, ends, service }: Seen, isStopp
   }
   const failed = ends.filter((end) => end.reason === "failed" || end.reason === "lost");
   const [first] = failed;
-  // Only if all agents failed: with one that watched, "no request" is the answer.
+  // Fail only if every agent failed: if one captured, the answer is that there was no request.
   if (first && failed.length === ends.length)
-    throw new CoralError({ code: isErrorCode(first.code) ? first.code : "unavailable", message: first.problem ?? "the agent is gone" });
+    throw new CoralError({
+      code: isErrorCode(first.code) ? first.code : "unavailable",
+      message: first.problem ?? "the agent disconnected",
+    });
   throw new CoralError({
     code: "not-found",
-    message: `Cannot show a request of "${service}": no matching request within ${duration}; widen the filters, watch longer with --duration, or see "coral query red ${service}" for what it gets`,
+    message: `Cannot show a request of "${service}": no matching request within ${duration}; widen the filters, raise --duration, or see "coral query red ${service}" for its traffic`,
   });
 }

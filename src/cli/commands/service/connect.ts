@@ -11,7 +11,7 @@ import { readCredentialsFile } from "./read-credentials-file.ts";
 
 type Connected = ServicesConnected["services"][number];
 
-/** `coral connect name:port[:health][:type]…`: all or none. */
+/** `coral connect name:port[:health][:type]…`: connects all services or none. */
 export async function run(invocation: Invocation): Promise<void> {
   const services = specsOf(invocation);
   const credentials = await credentialsOf(invocation, services);
@@ -26,11 +26,11 @@ export async function run(invocation: Invocation): Promise<void> {
 async function credentialsOf({ options }: Invocation, services: readonly ServiceSpec[]): Promise<GivenCredentials | undefined> {
   const path = options.text("credentials-file");
   if (path === undefined) return undefined;
-  if (services.length > 1) throw usage("Cannot use --credentials-file with several services: connect each database by itself");
+  if (services.length > 1) throw usage("Cannot use --credentials-file with several services: connect each database separately");
   return await readCredentialsFile(path);
 }
 
-/** The requested services, from either form. Throws `usage`. */
+/** Reads the requested services from either form. Throws `usage`. */
 function specsOf({ args, options }: Invocation): ServiceSpec[] {
   const words = args.filter((word) => word !== undefined);
   const port = options.integer("port", 1, 65_535);
@@ -55,7 +55,7 @@ function withoutDuplicates(specs: ServiceSpec[]): ServiceSpec[] {
   for (const spec of specs) {
     const other = byPort.get(spec.port);
     if (other !== undefined) {
-      const why = other.name === spec.name ? "it is given twice" : `port ${spec.port} is given to "${other.name}", too`;
+      const why = other.name === spec.name ? "the name is used twice" : `port ${spec.port} is also used for "${other.name}"`;
       throw usage(`Cannot connect service "${spec.name}": ${why}`);
     }
     byPort.set(spec.port, spec);
@@ -63,7 +63,7 @@ function withoutDuplicates(specs: ServiceSpec[]): ServiceSpec[] {
   return specs;
 }
 
-/** The values come from the command line here. */
+/** Rewords the parser's error for the long form, where values come from flags. */
 function asUsage<T>(check: () => T): T {
   try {
     return check();
@@ -83,7 +83,7 @@ function outcomeText(service: Connected, print: Printer): string {
 function databaseText({ database }: Connected): string {
   if (database === undefined) return "";
   const { engine, version, user, canWrite, notes } = database;
-  const rights = canWrite === null ? "" : canWrite ? "; this account can write, a read-only one is enough" : "; it cannot write";
+  const rights = canWrite === null ? "" : canWrite ? "; this account can write, a read-only one suffices" : ", read-only";
   const lines = [`Database: ${engine} ${version} as "${user}"${rights}`, ...notes.map((note) => `Note: ${note}`)];
   return lines.map((line) => `  ${escapeText(line)}\n`).join("");
 }
@@ -105,7 +105,7 @@ function connectedText(service: Connected, { style }: Printer): string {
     case "updated":
       return `${done} Service ${name} updated\n  Health check: ${check}\n`;
     case "unchanged":
-      return `${done} Service ${name} is managed already\n  Health: ${service.check.state} (${escapeText(service.check.detail)})\n`;
+      return `${done} Service ${name} is already managed\n  Health: ${service.check.state} (${escapeText(service.check.detail)})\n`;
   }
 }
 

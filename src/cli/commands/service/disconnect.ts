@@ -6,7 +6,7 @@ import { askAgent, callAgent } from "../../run/connection.ts";
 import type { Invocation } from "../../run/invocation.ts";
 import { showAnswer } from "../../run/show-answer.ts";
 
-/** `coral disconnect <name>…`: nothing is changed when one of the names is unknown. */
+/** `coral disconnect <name>…`: changes nothing when one of the names is unknown. */
 export async function run(invocation: Invocation): Promise<void> {
   const { args, print } = invocation;
   const names = [...new Set(args.filter((name) => name !== undefined))];
@@ -30,7 +30,7 @@ export async function run(invocation: Invocation): Promise<void> {
       services
         .map(
           (service) =>
-            `${print.style("green", "✓")} Service '${escapeText(service.name)}' is no longer managed\n  Its health is no longer checked; it remains a discovered service while it runs\n`,
+            `${print.style("green", "✓")} Service '${escapeText(service.name)}' is no longer managed\n  No more health checks; it remains a discovered service while it runs\n`,
         )
         .join(""),
   });
@@ -38,7 +38,9 @@ export async function run(invocation: Invocation): Promise<void> {
 
 function notConnected(unknown: readonly string[], known: readonly string[]): CoralError {
   const shown =
-    known.length === 0 ? "none is connected" : `connected are ${known.slice(0, 10).join(", ")}${known.length > 10 ? ", …" : ""}`;
+    known.length === 0
+      ? "no service is connected"
+      : `connected services: ${known.slice(0, 10).join(", ")}${known.length > 10 ? ", …" : ""}`;
   return new CoralError({
     code: "not-found",
     message: `Cannot disconnect service "${unknown.join('", "')}": not connected at the agent of this host; ${shown}`,

@@ -6,11 +6,11 @@ import { percent } from "../../output/values.ts";
 const healthStyles: Record<AgentHealth, StyleName> = { healthy: "green", degraded: "yellow", unhealthy: "red" };
 
 export function healthStyle(health: AgentHealth): StyleName {
-  // A newer colony may know states that this CLI does not.
+  // A newer colony may report states that this CLI does not know.
   return healthStyles[health] ?? "yellow";
 }
 
-/** An agent that answers in time but slowly is not shown as healthy. */
+/** A healthy agent with a slow link is shown as slow. */
 export function healthCell(health: AgentHealth, isSlow = false): Cell {
   if (health === "healthy" && isSlow) return { text: "slow", style: "yellow" };
   return { text: health, style: healthStyle(health) };

@@ -2,7 +2,7 @@ import { open } from "node:fs/promises";
 import { CoralError } from "../../../base/errors.ts";
 import { type GivenCredentials, parseCredentials } from "../../../config/index.ts";
 
-/** Credentials from a file that nobody else can read. Errors never repeat its text. */
+/** Reads credentials from a file of mode 0600. Errors never contain its text. */
 export async function readCredentialsFile(path: string): Promise<GivenCredentials> {
   const fail = (why: string): CoralError => new CoralError({ code: "usage", message: `cannot use the credentials file "${path}": ${why}` });
   const file = await open(path, "r").catch((error: NodeJS.ErrnoException) => {

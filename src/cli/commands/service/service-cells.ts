@@ -1,4 +1,4 @@
-/** Cells about services that several lists share. */
+/** Table cells about services, shared by several lists. */
 
 import type { Service, ServiceCheck } from "../../../tools/index.ts";
 import type { StyleName } from "../../output/style.ts";
@@ -7,11 +7,11 @@ import type { Cell } from "../../output/table.ts";
 const checkStyles: Record<ServiceCheck["state"], StyleName> = { healthy: "green", unhealthy: "red", unknown: "dim" };
 
 export function checkStyle(state: ServiceCheck["state"]): StyleName {
-  // A newer daemon may know states that this CLI does not.
+  // A newer daemon may report states that this CLI does not know.
   return checkStyles[state] ?? "yellow";
 }
 
-/** The answer of a health check; a dash for services that are not checked. */
+/** Result of a health check; a dash without a check. */
 export function checkCell(state: ServiceCheck["state"] | null): Cell {
   return state === null ? null : { text: state, style: checkStyle(state) };
 }
@@ -23,7 +23,7 @@ export function statusCell(status: Service["status"]): Cell {
 
 const shortBuildLength = 12;
 
-/** The first digits of a build, enough to distinguish two. */
+/** A prefix of a build id, long enough to distinguish builds. */
 export function shortBuild(build: string | null | undefined): string | null {
   return build?.slice(0, shortBuildLength) ?? null;
 }

@@ -1,4 +1,4 @@
-/** The page of one service: what it is, where it runs, its callers, its callees, its events. */
+/** The page of one service: identity, instances, callers, callees, events. */
 
 import { escapeText } from "../../../base/escape-text.ts";
 import type { ColonyEvent } from "../../../model/events.ts";
@@ -12,12 +12,12 @@ import { type DrawnEdge, edgeText, isSure, joinPorts, nodeText } from "../networ
 import { severityCell } from "../query/severity-cell.ts";
 import { checkCell, checkStyle, shortBuild } from "./service-cells.ts";
 
-/** What `coral services <name> -o json` prints. */
+/** Output of `coral services <name> -o json`. */
 export interface ServiceReport {
   service: Service;
   calledBy: TopologyEdge[];
   calls: TopologyEdge[];
-  /** The ends of those calls. */
+  /** Nodes of those calls. */
   nodes: TopologyNode[];
   /** Newest first. */
   events: ColonyEvent[];
@@ -25,7 +25,7 @@ export interface ServiceReport {
 
 export interface ServicePageOptions {
   wide: boolean;
-  /** How far back calls were looked at, as written. */
+  /** --since as written. */
   since: string;
   nowMs: number;
 }
@@ -45,7 +45,7 @@ export function servicePage(report: ServiceReport, print: Printer, options: Serv
   lines.push(style("bold", "Instances"));
   lines.push(
     renderTable(table, { wide: options.wide, width: options.wide ? undefined : print.width, style, indent: "  " }).trimEnd() ||
-      "  none is known",
+      "  none known",
   );
   const hidden = instances.length - table.cells.length;
   if (hidden > 0) lines.push(style("dim", `  … and ${plural(hidden, "more instance")}; -o wide shows them all`));
@@ -66,9 +66,9 @@ function headLines(service: Service, { style }: Printer, { nowMs, wide }: Servic
   const before = service.previousMethod === null ? "" : `, before that ${escapeText(service.previousMethod)}`;
   const all = service.ports.map(({ port, protocol }) => `${escapeText(protocol)} ${port}`);
   const ports = shortList(all, wide ? all.length : portsShown, ", ");
-  const facing = [service.ingress ? "called from outside" : "", service.egress ? "calls outside" : ""].filter((part) => part !== "");
+  const facing = [service.ingress ? "external callers" : "", service.egress ? "external callees" : ""].filter((part) => part !== "");
   const facts: [string, string][] = [
-    ["ports", ports === "" ? "none; it only calls out" : ports],
+    ["ports", ports === "" ? "none; it only opens connections" : ports],
     ["name", `by ${escapeText(service.namedBy)}, confidence ${service.confidence}`],
     ...(service.origin === null ? [] : [["origin", escapeText(service.origin)] satisfies [string, string]]),
     ...(service.aliases.length === 0
@@ -81,7 +81,7 @@ function headLines(service: Service, { style }: Printer, { nowMs, wide }: Servic
         ]),
     ["found", `${escapeText(service.method)}${before}`],
     ["seen", `first ${relative(service.firstSeenAt, nowMs)}, last ${relative(service.lastSeenAt, nowMs)}`],
-    ["outside", facing.length === 0 ? "nothing seen" : facing.join(", ")],
+    ["outside", facing.length === 0 ? "none seen" : facing.join(", ")],
   ];
   return [
     `${style("bold", escapeText(service.service))}  ${service.status}${check} · ${where}`,
@@ -91,7 +91,7 @@ function headLines(service: Service, { style }: Printer, { nowMs, wide }: Servic
 
 interface ProcessLine {
   agent: Service["agents"][number];
-  /** Undefined when the processes of the agent may not be read. */
+  /** Undefined when the agent lacks permission to read the processes. */
   process: ServiceProcess | undefined;
 }
 

@@ -9,7 +9,7 @@ export const topCommand: CommandSpec = toolCommand({
   tool: "coral_query_top",
   summary: "Show the busiest services live: rate, errors, latency, CPU",
   description:
-    "Redraws every two seconds on a terminal; q quits, and r, e, p and c sort by rate, errors, p95 and CPU. Prints once when the output is not a terminal.",
+    "Redraws every two seconds on a terminal; q quits; r, e, p and c sort by rate, errors, p95 and CPU. Prints once when the output is not a terminal.",
   omit: ["points"],
   fields: { limit: { default: null, description: "Maximum number of services; default: what fits the screen" } },
   options: [{ name: "once", description: "Print once, even on a terminal" }, ...dataOutput],
@@ -25,7 +25,7 @@ export const captureCommand: CommandSpec = toolCommand({
   tool: "coral_capture_requests",
   summary: "Show live requests of a service: path, status, headers, sizes, timings",
   description:
-    "The agent redacts requests, shows only the headers that its config allows, and ends the capture by itself. Every capture is recorded as an event and in the audit. Needs the permission debug.",
+    "The agent redacts requests, shows only the headers that its config allows, and enforces the limits. Every capture is audited and recorded as an event. Needs the permission debug.",
   positional: ["service"],
   fields: {
     status: { value: "status" },
@@ -46,7 +46,7 @@ export const captureCommand: CommandSpec = toolCommand({
 export const servicesCommand: CommandSpec = {
   name: "services",
   summary: "List the services of all hosts, or show one in full",
-  description: "The full page shows its processes with build and health, its callers and callees, and its events.",
+  description: "The full page shows processes with build and health, callers, callees and events.",
   arguments: [
     { name: "name", description: "A service, or part of a name to list those that match", required: false, completes: "services" },
   ],
@@ -56,9 +56,9 @@ export const servicesCommand: CommandSpec = {
     ...watchedOutput,
   ],
   examples: [
-    ["coral services", "all, one line each"],
-    ["coral services api", "one in full"],
-    ["coral services --agent web-1 -o wide", "of one host, with builds and executables"],
+    ["coral services", "all services, one line each"],
+    ["coral services api", "one service in full"],
+    ["coral services --agent web-1 -o wide", "services of one host, with builds and executables"],
   ],
   load: () => import("./services.ts"),
 };
@@ -66,7 +66,7 @@ export const servicesCommand: CommandSpec = {
 export const eventsCommand: CommandSpec = toolCommand({
   name: "events",
   tool: "coral_list_events",
-  summary: "List events: services restarted, updated or unhealthy, new calls to and from outside, agents, data loss",
+  summary: "List events: services restarted, updated or unhealthy, new external calls, agents, data loss",
   fields: { kind: { value: "kind" } },
   options: watchedOutput,
   load: () => import("./events.ts"),
@@ -76,9 +76,9 @@ export const deployCommands: readonly CommandSpec[] = [
   toolCommand({
     name: "mark",
     tool: "coral_mark_deployment",
-    summary: "Mark a deployment: a configuration, a flag, a build without a version",
+    summary: "Record a deployment that Coral cannot detect: a configuration, a flag, a build without a version",
     description:
-      "Coral detects a deployment by itself when a process starts with another program or version. A mark near a detected deployment is added to it. Needs the permission debug.",
+      "Coral detects a deployment when a process starts with a new program or version. A mark near a detected deployment is added to it. Needs the permission debug.",
     positional: ["service"],
     options: dataOutput,
     examples: [["coral deploy mark api --version 1.4.2 --note 'new cache'", "now"]],
@@ -90,7 +90,7 @@ export const connectCommand: CommandSpec = {
   name: "connect",
   summary: "Name services of this host and check their health",
   description:
-    "Write a service as name:port[:health][:type]. A service that the agent discovered on that port becomes managed, and this name replaces every other. Survives restarts of the agent.",
+    "Write a service as name:port[:health][:type]. A service discovered on that port becomes managed under this name. Survives restarts of the agent.",
   arguments: [{ name: "service", description: "name:port[:health][:type], such as api:8080:/health:http", required: true, variadic: true }],
   options: [
     { name: "port", value: "port", description: "Port, when the argument is only a name" },
@@ -100,12 +100,12 @@ export const connectCommand: CommandSpec = {
       name: "credentials-file",
       value: "path",
       description:
-        "Read-only account of this database, in a file with mode 0600: user, password, database. Kept by the agent until disconnect",
+        "Read-only account of this database, in a file with mode 0600: user, password, database. The agent keeps it until disconnect",
     },
     ...dataOutput,
   ],
   examples: [
-    ["coral connect postgres:5432", "checked by connecting"],
+    ["coral connect postgres:5432", "health check: a TCP connection"],
     ["coral connect api:8080:/health:http web:3000 redis:6379", "several at once"],
     ["coral connect postgres:5432 --credentials-file pg-readonly", "lets coral diagnose explain statements and find lock holders"],
     ["coral connect frontend --port 3000 --health /health", "the long form"],

@@ -24,7 +24,7 @@ postgres  5432           1  discovered  -          hostname-db
     expect((await here.world.coral("services -o wide")).stdout).toContain("0.0.0.0:8080  101   0123456789ab  /app/api");
   });
 
-  it("cuts long lists within a line, and has them with -o wide", async () => {
+  it("truncates long lists within a line, and shows them with -o wide", async () => {
     const places = Array.from({ length: 8 }, (_, index) => servicePlace({ hostname: `h${index}`, port: 9_000 + index }));
     here.colony.tool("coral_list_services", serviceList([serviceOf("many", places)]));
     expect((await here.world.coral("services")).stdout).toContain(
@@ -34,7 +34,7 @@ postgres  5432           1  discovered  -          hostname-db
     expect((await here.world.coral("services -o csv")).stdout).toContain('"9000,9001,9002,9003,9004,9005,9006,9007"');
   });
 
-  it("prints a note when there is none", async () => {
+  it("prints a note for no rows", async () => {
     here.colony.tool("coral_list_services", serviceList([]));
     expect(await here.world.coral("services")).toMatchObject({
       code: 0,
@@ -46,7 +46,7 @@ postgres  5432           1  discovered  -          hostname-db
     expect(none.stderr).toBe('error: Cannot find service "nope": no name contains it; "coral services" lists all\n');
   });
 
-  it("lists those that contain the text, and shows the only one in full", async () => {
+  it("lists services whose name contains the text, and shows a single match in full", async () => {
     const services = [serviceOf("api-one", [servicePlace()]), serviceOf("api-two", [servicePlace()])];
     here.colony.tool("coral_list_services", serviceList(services));
     expect((await here.world.coral("services api")).stdout).toContain("api-two");
@@ -107,7 +107,7 @@ describe("coral services <name>", () => {
   name      by systemd-unit, confidence 0.85
   found     manual, before that listening_socket
   seen      first 3d ago, last 12s ago
-  outside   called from outside
+  outside   external callers
 
 Instances
   HOST          PID  STARTED  USER      HEALTH     LISTENS           BUILD         BINARY    UNIT         CONTAINER
@@ -127,7 +127,7 @@ Calls
 Recent events
   hh:mm:ss  warning  service-restarted  pid 7 → 101
 `);
-    // Said once, and not that there are older events.
+    // The note appears once, and older events are not mentioned.
     expect(stderr).toBe("note: web-2 is silent\n");
   });
 
@@ -141,7 +141,7 @@ Recent events
     expect((await here.world.coral("services api -o wide")).stdout).toContain("/app/api --token [redacted]");
   });
 
-  it("is fine with nothing around it, and harmless with a hostile name", async () => {
+  it("handles a service without calls and events, and escapes a hostile name", async () => {
     answer(hostile);
     here.colony.tool("coral_get_topology", { ...sampleTopology(), nodes: [], edges: [] });
     here.colony.tool("coral_list_events", { events: [] });
@@ -191,7 +191,7 @@ describe("coral connect", () => {
   Now managed with health monitoring enabled
 ✓ Service 'web' updated
   Health check: GET /health on port 3000
-✓ Service 'same' is managed already
+✓ Service 'same' is already managed
   Health: unknown (not checked yet)
 ✓ Service 'dns' promoted to managed
   Previously discovered via: listening_socket
@@ -204,7 +204,7 @@ describe("coral connect", () => {
     );
   });
 
-  it("takes the long form", async () => {
+  it("accepts the long form", async () => {
     const agent = await here.world.startAgent();
     agent.replies.set("POST /v1/services", () => ({ services: [] }));
     await here.world.coral("connect frontend --port 3000 --health /health --type http");
@@ -217,14 +217,14 @@ describe("coral connect", () => {
     ["connect postgres:sql", '"sql" is not a port'],
     ["connect postgres:70000", "port 70000 is not between 1 and 65535"],
     ["connect a:1 b_:2", '"b_" is not a name'],
-    ["connect a:1 b:1", 'Cannot connect service "b": port 1 is given to "a", too'],
-    ["connect a:1 a:1", 'Cannot connect service "a": it is given twice'],
+    ["connect a:1 b:1", 'Cannot connect service "b": port 1 is also used for "a"'],
+    ["connect a:1 a:1", 'Cannot connect service "a": the name is used twice'],
     ["connect a --port x", 'Cannot use --port "x"'],
     ["connect a b --port 1", "Cannot use --port with several services"],
     ["connect a:1 --port 1", 'Cannot use --port with "a:1": it includes a port'],
     ["connect a:1 --health /", "Cannot use --health without --port"],
     ["connect a --port 1 --health health", '"health" is not a health path'],
-  ])("refuses %j without asking anybody", async (line, message) => {
+  ])("rejects %j without a request to the agent", async (line, message) => {
     const agent = await here.world.startAgent();
     const ran = await here.world.coral(line);
     expect(ran.code).toBe(64);
@@ -248,7 +248,7 @@ describe("coral disconnect", () => {
     agent.replies.set("DELETE /v1/services/c", () => ({ name: "c", ports: [3] }));
     const unknown = await here.world.coral("disconnect c d");
     expect(unknown).toMatchObject({ code: 4, stdout: "" });
-    expect(unknown.stderr).toContain('Cannot disconnect service "d": not connected at the agent of this host; connected are a.b, c');
+    expect(unknown.stderr).toContain('Cannot disconnect service "d": not connected at the agent of this host; connected services: a.b, c');
     expect(agent.calls.filter(({ route }) => route.startsWith("DELETE"))).toEqual([]);
     const ran = await here.world.coral("disconnect c a.b c");
     expect(ran.stdout).toContain("✓ Service 'c' is no longer managed\n");
@@ -315,7 +315,7 @@ Services:
     Status:       healthy
   goneevil\\x1b[2J\\n\\u202ename
     Port:         8080
-    PID:          not seen
+    PID:          no process found
     Status:       unhealthy (connection refused)
   dns
     Port:         53/udp

@@ -11,13 +11,13 @@ import { processColumns, processLines, type ServiceReport, servicePage } from ".
 
 const limit = 10_000;
 const eventsShown = 10;
-/** In one line; -o wide has them all. */
+/** Ports, hosts or aliases per line; -o wide shows all. */
 const portsShown = 5;
 const hostsShown = 5;
-/** What happened is worth knowing for longer than who calls now. */
+/** Events are shown for longer than calls. */
 const leastEventsSinceMs = 86_400_000;
 
-/** `coral services`: a list, or one service in full when the name is one's own. */
+/** `coral services`: the list, or one service in full when the name matches one. */
 export async function run(invocation: Invocation): Promise<void> {
   const { args, options } = invocation;
   const colony = await connectColony(invocation);
@@ -64,7 +64,7 @@ async function readReport(colony: ColonyConnection, service: string, place: obje
   ]);
   const [found] = list.services;
   if (found === undefined)
-    throw new CoralError({ code: "not-found", message: `Cannot find service "${service}": it has just disappeared` });
+    throw new CoralError({ code: "not-found", message: `Cannot find service "${service}": it disappeared during the request` });
   const id = `service:${service}`;
   const report: ServiceReport = {
     service: found,
@@ -76,7 +76,7 @@ async function readReport(colony: ColonyConnection, service: string, place: obje
   return { ...report, completeness: merged([list.completeness, topology.completeness, withoutLimits(events.completeness)]) };
 }
 
-/** That older events are not shown is the point of showing the newest. */
+/** Drops the note about older events, because the page shows only the newest by design. */
 function withoutLimits({ notes }: Completeness): Completeness {
   const kept = notes.filter((note) => note.kind !== "limit");
   return { complete: kept.length === 0, notes: kept };
@@ -94,7 +94,7 @@ async function showService(invocation: Invocation, ask: () => Promise<Answer<Ser
   });
 }
 
-/** Lists within a line are cut when `short`. */
+/** Truncates lists within a line when `short`. */
 function columnsAt(nowMs: number, short: boolean): readonly Column<Service>[] {
   const listed = (items: readonly (string | number)[], shown: number): string => shortList(items, short ? shown : items.length);
   const firstOf = (service: Service, key: "build" | "exe"): string | undefined =>

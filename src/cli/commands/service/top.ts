@@ -20,14 +20,14 @@ const sortKeys: Readonly<Record<string, Sort>> = { r: "rate", e: "errors", p: "p
 const intervalMs = 2_000;
 const defaultLimit = 30;
 
-/** `coral top`: the busiest services, in place on a terminal, else once. */
+/** `coral top`: the busiest services, redrawn in place on a terminal, else printed once. */
 export async function run(invocation: Invocation): Promise<void> {
   const { options, print, format } = invocation;
   const colony = await connectColony(invocation);
   const { sort = "rate", limit, ...input } = toolInput(invocation, "coral_query_top");
   const ask = (by: Sort, atMost: number): Promise<Answer<TopResult>> =>
     colony.call("coral_query_top", { ...input, sort: by, limit: atMost, points: 12 });
-  // A dumb terminal cannot be drawn on.
+  // TERM=dumb has no cursor movement.
   const isLive = print.isTerminal && invocation.io.env["TERM"] !== "dumb" && format === "table" && !options.flag("once");
   if (isLive) return live(invocation, colony, sort, (by, rows) => ask(by, limit ?? rows));
   await showAnswer(invocation, () => ask(sort, limit ?? defaultLimit), {
@@ -42,7 +42,7 @@ interface LiveState {
   problem: string | undefined;
 }
 
-/** Runs until q, Ctrl-C or a signal. Waits for a colony that stops answering, once it has answered. */
+/** Runs until q, Ctrl-C or a signal. After the first answer, retries while the colony does not respond. */
 async function live(
   invocation: Invocation,
   colony: ColonyConnection,
@@ -51,7 +51,7 @@ async function live(
 ): Promise<void> {
   const { io } = invocation;
   const state: LiveState = { sort, answer: undefined, problem: undefined };
-  // Before taking over the screen, so that an error in the first call prints as usual.
+  // Call once before switching to the alternate screen, so that an error prints as usual.
   state.answer = await ask(state.sort, io.stdout.rows ?? defaultLimit);
   const stop = new AbortController();
   let ended: NodeJS.Signals | undefined;
@@ -76,14 +76,14 @@ async function live(
     });
     while (!signal.aborted) {
       draw(screen, invocation, colony, state);
-      // Aborted: a key was pressed, or the command ends.
+      // Aborted by a key or by the end of the command.
       await sleep(intervalMs, AbortSignal.any([signal, wake.signal])).catch(() => undefined);
       if (signal.aborted) break;
       wake = new AbortController();
       await refresh(state, () => ask(state.sort, screen.rows), signal);
     }
   }
-  // As the shell expects of a program that a signal ended.
+  // 128 + signal number, as shells expect.
   if (ended !== undefined && ended !== "SIGINT") process.kill(process.pid, ended);
 }
 
@@ -119,7 +119,7 @@ function draw(screen: LiveScreen, { print }: Invocation, colony: ColonyConnectio
 
 function pageLines(answer: TopResult, { style }: Printer, width: number | undefined, wide: boolean, sort: Sort): string[] {
   const { total, perSecond, errorRatio, sinceMs, windowMs, rows } = answer;
-  const watched = windowMs < sinceMs * 0.9 ? `, watched for ${formatDurationMs(windowMs)}` : "";
+  const watched = windowMs < sinceMs * 0.9 ? `, observed for ${formatDurationMs(windowMs)}` : "";
   const head = `${plural(total, "service")} · ${rate(perSecond)} req/s · ${percent(errorRatio)} errors · last ${formatDurationMs(sinceMs)}${watched} · by ${sort}`;
   if (rows.length === 0) return [head];
   const table = renderTable(tableOf(rows, columnsFor(width)), { wide, width, style }).trimEnd();

@@ -182,7 +182,7 @@ class Names implements EndpointNamesService {
     const { isPaused, queued } = this.#dns.stats;
     return [
       ...(this.#settings.cloudProviderDetection ? this.#ranges.problems : []),
-      ...(isPaused ? [`Cannot resolve host names: no DNS server answers; ${queued} addresses are queued`] : []),
+      ...(isPaused ? [`Cannot resolve host names: no DNS server responds; ${queued} addresses are queued`] : []),
       ...(this.#saveProblem === undefined ? [] : [this.#saveProblem]),
     ];
   }

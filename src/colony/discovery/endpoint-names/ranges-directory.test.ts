@@ -64,8 +64,10 @@ describe("RangesDirectory", () => {
       await ranges.refreshIfDue();
     }
     expect(ranges.table.lookup("151.101.1.140")?.provider).toBe("Fastly");
-    expect(ranges.problems).toEqual([expect.stringMatching(/"fastly.json": at line 1 column \d+, it was cut off$/)]);
-    expect(lines.filter((line) => line.startsWith("warn"))).toEqual([expect.stringMatching(/cut off; keeping the previous version/)]);
+    expect(ranges.problems).toEqual([expect.stringMatching(/"fastly.json": at line 1 column \d+, truncated JSON$/)]);
+    expect(lines.filter((line) => line.startsWith("warn"))).toEqual([
+      expect.stringMatching(/truncated JSON; keeping the previous version/),
+    ]);
 
     await write("fastly.json", fastly("23.235.32.0/20"));
     await ranges.refresh();

@@ -93,7 +93,7 @@ export class RangesDirectory {
     return this.refresh();
   }
 
-  /** As `refreshIfDue`, but always. */
+  /** Like `refreshIfDue`, but unconditionally. */
   refresh(): Promise<boolean> {
     this.#refreshing ??= this.#refresh().finally(() => {
       this.#refreshing = undefined;

@@ -59,7 +59,7 @@ async function start(
   return { dns, server, settings, ask, passMs: (byMs) => void (aheadMs += byMs) };
 }
 
-/** Names by reverse zone, addresses by name; NXDOMAIN for anything else. */
+/** Names by reverse zone, addresses by name; NXDOMAIN otherwise. */
 const zone =
   (names: Record<string, string[]>, addresses: Record<string, string[]> = {}): Answer =>
   (question) => {
@@ -250,7 +250,7 @@ describe("ReverseDns", () => {
     await vi.waitFor(() => expect(dns.stats).toMatchObject({ isPaused: true, inFlight: 0 }), { timeout: 30_000 });
     const sent = server.questions.length;
     expect(dns.stats.queued).toBeGreaterThan(50);
-    expect(lines).toEqual(["No DNS server answers; external addresses stay unnamed until one does"]);
+    expect(lines).toEqual(["No DNS server responds; external addresses stay unnamed until one does"]);
     isSilent = false;
     dns.request("198.51.100.1");
     expect(dns.stats.inFlight).toBe(0);

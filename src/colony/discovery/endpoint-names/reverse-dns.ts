@@ -251,7 +251,7 @@ export class ReverseDns implements AsyncDisposable {
     });
     if (++this.#failuresInRow < failuresUntilPause) return;
     if (this.#failuresInRow === failuresUntilPause)
-      log.warn("No DNS server answers; external addresses stay unnamed until one does", { code });
+      log.warn("No DNS server responds; external addresses stay unnamed until one does", { code });
     this.#pausedUntilMs = clock.monotonicMs() + pauseMs;
     // The host may have changed networks: read the system's servers again.
     this.#resolver = createResolver(this.#settings);
@@ -259,7 +259,7 @@ export class ReverseDns implements AsyncDisposable {
   }
 
   #answered(): void {
-    if (this.#failuresInRow >= failuresUntilPause) this.#options.log.info("DNS servers answer again");
+    if (this.#failuresInRow >= failuresUntilPause) this.#options.log.info("DNS servers respond again");
     this.#failuresInRow = this.#pausedUntilMs = 0;
   }
 

@@ -25,7 +25,7 @@ describe("findJsonFault()", () => {
     expect(findJsonFault(text)).toBe(at);
   });
 
-  it("is where valid beginnings end, for seeded mutations", () => {
+  it("is the end of the longest valid prefix, for seeded mutations", () => {
     const random = new SeededRandom(77);
     const valid = JSON.stringify({ a: [1, -2.5e3, true, null, 'x\\u00e9"y'], b: { c: [], d: {}, e: [[{ f: "" }]] } });
     let broken = 0;

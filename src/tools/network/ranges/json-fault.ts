@@ -1,12 +1,12 @@
-/** Finds where JSON is broken. Engines report the position only sometimes, and quote the text, which may hold anything. */
+/** Finds the first syntax error in JSON. JavaScript engines do not always report a position, and quote untrusted text. */
 
 const space = /[ \t\n\r]*/y;
 const literal = /(?:true|false|null|-?(?:0|[1-9]\d*)(?:\.\d+)?(?:[eE][+-]?\d+)?)/y;
 
-/** What may come next: a value, a key, or what follows them. */
+/** Expected next token: a value, a key, or a delimiter. */
 type Expected = "value" | "value-or-end" | "key" | "key-or-end" | "colon" | "comma-or-end" | "nothing";
 
-/** Offset of the first character that no JSON could have there; the text's length when it was cut off. Only for text that `JSON.parse` refused. */
+/** Offset of the first invalid character; the length when the text is truncated. Only for text that `JSON.parse` rejected. */
 export function findJsonFault(text: string): number {
   const closers: string[] = [];
   let expected: Expected = "value";
@@ -47,7 +47,7 @@ function afterValue(closers: readonly string[]): Expected {
   return closers.length > 0 ? "comma-or-end" : "nothing";
 }
 
-/** Behind the closing quote, or the fault's offset as a negative number. */
+/** Offset after the closing quote, or the offset of the error as a negative number. */
 function stringEnd(text: string, start: number): number {
   for (let at = start + 1; at < text.length; at++) {
     const code = text.charCodeAt(at);

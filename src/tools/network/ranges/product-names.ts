@@ -1,8 +1,8 @@
-/** What people call the products that providers' ranges name in codes. Maps, because the codes are foreign: an object would know `constructor`. */
+/** Product names for the codes in provider ranges. Maps rather than objects, because codes are untrusted and could be `constructor`. */
 
 import type { RangeKind } from "./range-list.ts";
 
-/** Codes of AWS whose words in title case would be wrong. */
+/** AWS codes whose title case would be wrong. */
 const awsProducts: ReadonlyMap<string, string> = new Map([
   ["API_GATEWAY", "API Gateway"],
   ["AURORA_DSQL", "Aurora DSQL"],
@@ -25,7 +25,7 @@ const awsProducts: ReadonlyMap<string, string> = new Map([
   ["WORKSPACES_GATEWAYS", "WorkSpaces"],
 ]);
 
-/** Tags of Azure whose words would be wrong or unknown to people. */
+/** Azure tags whose words would be wrong or unfamiliar. */
 const azureProducts: ReadonlyMap<string, string> = new Map([
   ["AzureActiveDirectory", "Entra ID"],
   ["AzureAD", "Entra ID"],
@@ -37,14 +37,14 @@ const azureProducts: ReadonlyMap<string, string> = new Map([
   ["Sql", "SQL Database"],
 ]);
 
-/** `AMAZON` lists everything of AWS, so it names no product. */
+/** `AMAZON` covers all of AWS and names no product. */
 export function awsProduct(service: string): { product?: string; kind: RangeKind } {
   if (service === "AMAZON") return { kind: "provider" };
   const product = awsProducts.get(service) ?? titleCase(service.replace(/^AMAZON_/, ""));
   return { product, kind: service === "EC2" ? "compute" : "service" };
 }
 
-/** `AzureCloud` lists everything of Azure. Tags come as `Storage`, `Storage.WestEurope` and `AzureFrontDoor.Frontend`. */
+/** `AzureCloud` covers all of Azure. Tags have the forms `Storage`, `Storage.WestEurope` and `AzureFrontDoor.Frontend`. */
 export function azureProduct(tag: string): { product?: string; kind: RangeKind } {
   const name = tag.split(".")[0] ?? tag;
   if (name === "AzureCloud") return { kind: "provider" };
@@ -60,7 +60,7 @@ function titleCase(code: string): string {
     .join(" ");
 }
 
-/** `AppServiceManagement` → `App Service Management`, `HDInsight` as it is. */
+/** `AppServiceManagement` → `App Service Management`, `HDInsight` unchanged. */
 function words(name: string): string {
   return name.replace(/([a-z0-9])([A-Z])/g, "$1 $2");
 }

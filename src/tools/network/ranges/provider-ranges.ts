@@ -1,14 +1,14 @@
-/** Reads the address lists that providers publish, in the shapes in which they publish them. Text in, ranges out: no files, no network. */
+/** Parses address lists in the formats that providers publish. Pure: text in, ranges out. */
 
 import { CoralError } from "../../../base/errors.ts";
 import { findJsonFault } from "./json-fault.ts";
 import { jsonFormats, type RangeFormat } from "./range-formats.ts";
 import { quote, type RangeList, RangeListBuilder } from "./range-list.ts";
 
-/** The largest published list, Azure's, has some 5 MiB. */
+/** The largest published list, Azure's, has about 5 MiB. */
 export const maxRangesFileBytes = 64 * 1024 ** 2;
 
-/** Names of Cloudflare's plain lists as they are downloaded, and providers whose lists people keep under their names. */
+/** Provider by file name: Cloudflare's plain lists as downloaded, and lists kept under the provider's name. */
 const listProviders: readonly [RegExp, string][] = [
   [/^(?:cloudflare|ips-v[46]$)/, "Cloudflare"],
   [/^fastly/, "Fastly"],
@@ -18,16 +18,16 @@ const listProviders: readonly [RegExp, string][] = [
 /** One file of ranges. */
 export interface ProviderRanges {
   format: RangeFormat;
-  /** Whose ranges: the provider of the first one. */
+  /** Provider of the first range. */
   provider: string;
-  /** When the provider wrote it, milliseconds since 1970, if the file has it. */
+  /** Publication time, milliseconds since 1970, if the file has it. */
   publishedAtMs?: number;
   /** Number of ranges, both families. */
   count: number;
   ranges: RangeList;
 }
 
-/** For messages. */
+/** For error messages. */
 export const supportedFormats =
   "AWS ip-ranges.json, Google cloud.json and goog.json, Azure ServiceTags JSON, Cloudflare's API answer, Fastly's public-ip-list, or plain text with one range per line";
 
@@ -40,7 +40,7 @@ export function parseProviderRanges(text: string, file: string): ProviderRanges 
   if (first === undefined) throw builder.problem("", "it is empty");
   const read = first === "{" || first === "[" ? readJson(body, builder) : readList(body, file, builder);
   const ranges = builder.finish();
-  if (builder.count === 0) throw builder.problem("", "it holds no ranges");
+  if (builder.count === 0) throw builder.problem("", "it contains no ranges");
   return { ...read, provider: ranges.labels[0]?.provider ?? "", count: builder.count, ranges };
 }
 
@@ -59,14 +59,14 @@ function readJson(text: string, builder: RangeListBuilder): Pick<ProviderRanges,
       return { format: found.format, ...(publishedAtMs === undefined ? {} : { publishedAtMs }) };
     }
   }
-  throw builder.problem("", `its JSON is of none of the shapes that Coral reads: ${supportedFormats}`);
+  throw builder.problem("", `unknown JSON format; supported: ${supportedFormats}`);
 }
 
 function notJson(text: string, builder: RangeListBuilder): CoralError {
   const at = findJsonFault(text);
   const before = text.slice(0, at);
   const place = `line ${before.split("\n").length} column ${at - before.lastIndexOf("\n")}`;
-  return builder.problem(place, at === text.length ? "it was cut off" : "it is not JSON");
+  return builder.problem(place, at === text.length ? "truncated JSON" : "not valid JSON");
 }
 
 /** One range per line; `#` starts a comment. */
@@ -80,9 +80,9 @@ function readList(text: string, file: string, builder: RangeListBuilder): Pick<P
     try {
       builder.add(range, label, `line ${lineNumber}`);
     } catch (error) {
-      // When not even the first line is a range, the file is something else, and the formats help more than the line.
+      // Not even the first line is a range: the file has another format, so list the supported ones.
       if (builder.count > 0 || !(error instanceof CoralError)) throw error;
-      throw builder.problem(`line ${lineNumber}`, `${quote(range)} is no address range; Coral reads ${supportedFormats}`);
+      throw builder.problem(`line ${lineNumber}`, `${quote(range)} is not an address range; supported: ${supportedFormats}`);
     }
   }
   return { format: "list" };

@@ -5,7 +5,7 @@ import { samples } from "./samples.fixture.ts";
 const published = (id: string): PublishedRanges => publishedRanges.find((entry) => entry.id === id)!;
 
 describe("publishedRanges", () => {
-  it("have files and ids of their own, and HTTPS addresses", () => {
+  it("have unique files and ids, and HTTPS addresses", () => {
     expect(new Set(publishedRanges.map(({ id }) => id)).size).toBe(publishedRanges.length);
     expect(new Set(publishedRanges.map(({ file }) => file)).size).toBe(publishedRanges.length);
     for (const { url, file } of publishedRanges) {
@@ -23,7 +23,7 @@ describe("findPublishedLink()", () => {
   });
 
   it.each(["<p>nothing", `<a href="https://evil.example/ServiceTags_Public_20260413.json">`, list.replace("https", "http")])(
-    "refuses a page with %s",
+    "rejects a page with %s",
     (page) => {
       expect(() => findPublishedLink(published("azure"), page)).toThrow(/Cannot find the list of Azure: .* pass it with --file/);
     },
@@ -31,12 +31,14 @@ describe("findPublishedLink()", () => {
 });
 
 describe("parsePublishedRanges()", () => {
-  it("takes a list of the right provider and size", () => {
+  it("accepts a list of the right provider and size", () => {
     expect(parsePublishedRanges({ ...published("aws"), minPrefixes: 7 }, samples.aws).count).toBe(7);
   });
 
-  it("rejects a list of another provider, and one that is much too short", () => {
-    expect(() => parsePublishedRanges(published("google"), samples.googleCloud)).toThrow(/as that of Google: it is a list of Google Cloud/);
+  it("rejects a list of another provider, and one that is too short", () => {
+    expect(() => parsePublishedRanges(published("google"), samples.googleCloud)).toThrow(
+      /as the list of Google: it is a list of Google Cloud/,
+    );
     expect(() => parsePublishedRanges(published("cloudflare"), samples.fastly)).toThrow(/it is a list of Fastly in the format "fastly"/);
     expect(() => parsePublishedRanges(published("aws"), samples.aws)).toThrow(/it holds 7 ranges, and AWS publishes at least 1000/);
   });

@@ -1,21 +1,21 @@
-/** Where providers publish their address lists, for `coral network ranges update`. Data and checks; the download happens elsewhere. */
+/** Where providers publish their address lists, for `coral network ranges update`. Data and checks only; the CLI downloads. */
 
 import { CoralError } from "../../../base/errors.ts";
 import { type ProviderRanges, parseProviderRanges } from "./provider-ranges.ts";
 import type { RangeFormat } from "./range-formats.ts";
 
 export interface PublishedRanges {
-  /** For people and flags: `aws`. */
+  /** Id on the command line: `aws`. */
   id: string;
   provider: string;
   /** Name in the colony's `ranges` directory. */
   file: string;
-  /** Of the list, or of a page that links to it; see `link`. HTTPS only. */
+  /** URL of the list, or of a page that links to it; see `link`. HTTPS only. */
   url: string;
-  /** Azure's list has a new address each week, which only a page links to. The first group is the list's address. */
+  /** Azure's list gets a new URL each week, found only on a page. The first group matches the list's URL. */
   link?: RegExp;
   format: RangeFormat;
-  /** Far fewer than were ever published; a list with less is an error page or was cut off. */
+  /** Well below what was ever published: a shorter list is an error page or truncated. */
   minPrefixes: number;
 }
 
@@ -71,17 +71,17 @@ export const publishedRanges: readonly PublishedRanges[] = [
   },
 ];
 
-/** The address of the list in the page that `url` gave. Throws `unavailable` when there is none. */
+/** URL of the list in the page fetched from `url`. Throws `unavailable` when there is none. */
 export function findPublishedLink(published: PublishedRanges, page: string): string {
   const found = published.link?.exec(page)?.[1];
   if (found !== undefined) return found;
   throw new CoralError({
     code: "unavailable",
-    message: `Cannot find the list of ${published.provider}: ${published.url} links to none; download it with a browser and pass it with --file`,
+    message: `Cannot find the list of ${published.provider}: no link on ${published.url}; download the list with a browser and pass it with --file`,
   });
 }
 
-/** Checks a downloaded list: the right format, the right provider, not suspiciously short. Throws `invalid`. */
+/** Checks format, provider and size of a downloaded list. Throws `invalid`. */
 export function parsePublishedRanges(published: PublishedRanges, text: string): ProviderRanges {
   const parsed = parseProviderRanges(text, published.file);
   const wrong =
@@ -93,6 +93,6 @@ export function parsePublishedRanges(published: PublishedRanges, text: string): 
   if (wrong === undefined) return parsed;
   throw new CoralError({
     code: "invalid",
-    message: `Cannot take the list from ${published.url} as that of ${published.provider}: ${wrong}`,
+    message: `Cannot use ${published.url} as the list of ${published.provider}: ${wrong}`,
   });
 }

@@ -1,4 +1,4 @@
-/** The JSON shapes of published address lists. Fields that Coral does not use may be there or not; those it uses must be right. */
+/** JSON formats of published address lists. Unused fields are ignored; used ones are validated. */
 
 import { awsProduct, azureProduct } from "./product-names.ts";
 import type { RangeListBuilder } from "./range-list.ts";
@@ -11,7 +11,7 @@ type Fields = Readonly<Record<string, unknown>>;
 interface JsonFormat {
   format: RangeFormat;
   matches(document: Fields): boolean;
-  /** Adds all ranges and returns when the list was published, if the file has it. */
+  /** Adds all ranges; returns the publication time if the file has it. */
   read(document: Fields, builder: RangeListBuilder): number | undefined;
 }
 
@@ -32,7 +32,7 @@ const aws: JsonFormat = {
       ["ipv6_prefixes", "ipv6_prefix"],
     ] as const;
     for (const [key, field] of lists) {
-      // Old files know IPv4 only.
+      // Old files list IPv4 only.
       if (document[key] === undefined) continue;
       for (const { entry, place } of entriesOf(document[key], key, builder)) {
         const region = textOf(entry, "region", place, builder);
@@ -51,10 +51,10 @@ const aws: JsonFormat = {
   },
 };
 
-/** `cloud.json` has region and service; `goog.json` lists everything of Google, the cloud included, and has neither. */
+/** `cloud.json` has region and service. `goog.json` covers all of Google, the cloud included, and has neither. */
 const google: JsonFormat = {
   format: "google",
-  // Others publish the same shape, without the token.
+  // Other providers use the same format without `syncToken`.
   matches: (document) => "syncToken" in document && hasPrefix(document, "prefixes", "ipv4Prefix", "ipv6Prefix"),
   read: (document, builder) => {
     for (const { entry, place } of entriesOf(document["prefixes"], "prefixes", builder)) {
@@ -69,7 +69,7 @@ const google: JsonFormat = {
       builder.add(textOf(entry, field, place, builder), label, `${place}.${field}`);
     }
     const time = String(document["creationTime"]);
-    // Google writes UTC without saying so.
+    // Google writes UTC without a zone.
     return timeOf(/(?:Z|[+-]\d\d:\d\d)$/.test(time) ? time : `${time}Z`);
   },
 };
@@ -113,7 +113,7 @@ const fastly: JsonFormat = {
   },
 };
 
-/** The first that matches reads. */
+/** The first matching format parses the file. */
 export const jsonFormats: readonly JsonFormat[] = [aws, google, azure, cloudflare, fastly];
 
 function isFields(value: unknown): value is Fields {
@@ -132,21 +132,20 @@ function* entriesOf(value: unknown, key: string, builder: RangeListBuilder): Gen
 function addTexts(value: unknown, place: string, label: number, builder: RangeListBuilder): void {
   if (!Array.isArray(value)) throw builder.problem(place, "a list is missing");
   for (const [index, text] of (value as unknown[]).entries()) {
-    if (typeof text !== "string") throw builder.problem(`${place}[${index}]`, "a text is missing");
+    if (typeof text !== "string") throw builder.problem(`${place}[${index}]`, "a string is missing");
     builder.add(text, label, `${place}[${index}]`);
   }
 }
 
-/** Names reach terminals and databases as they are, so only printable ASCII passes. */
+/** Names are printed and stored unescaped, so only printable ASCII is accepted. */
 function textOf(entry: Fields, field: string, place: string, builder: RangeListBuilder): string {
   const value = entry[field];
-  if (typeof value !== "string" || value === "") throw builder.problem(`${place}.${field}`, "a text is missing");
-  if (!/^[\x20-\x7e]{1,100}$/.test(value))
-    throw builder.problem(`${place}.${field}`, "the text is too long or holds characters beyond ASCII");
+  if (typeof value !== "string" || value === "") throw builder.problem(`${place}.${field}`, "a string is missing");
+  if (!/^[\x20-\x7e]{1,100}$/.test(value)) throw builder.problem(`${place}.${field}`, "the string is too long or not printable ASCII");
   return value;
 }
 
-/** Absent and empty are the same: Azure writes an empty region for the whole world. */
+/** Absent and empty mean the same: Azure writes an empty region for global services. */
 function optionalTextOf(entry: Fields, field: string, place: string, builder: RangeListBuilder): string | undefined {
   return entry[field] === undefined || entry[field] === "" ? undefined : textOf(entry, field, place, builder);
 }

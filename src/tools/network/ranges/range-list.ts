@@ -1,21 +1,21 @@
-/** Address ranges with what they belong to, as typed arrays: half a million take some ten megabytes. */
+/** Address ranges with labels, in typed arrays: half a million take about 10 MB. */
 
 import { CoralError } from "../../../base/errors.ts";
 import { parseIpv4, parseIpv6 } from "../../../base/ip-parse.ts";
 
 /**
- * How specific a range is. `provider`: only its owner is known. `compute`: rented machines, on which anything may run. `service`: one product of the
- * provider, or a network with one purpose. Where ranges overlap, `provider` never hides the other two.
+ * How specific a range is. `provider`: only its owner is known. `compute`: rented machines that may run anything. `service`: one
+ * product, or a network with one purpose. Where ranges overlap, `provider` never hides the other two.
  */
 export type RangeKind = "provider" | "compute" | "service";
 
-/** What the addresses of a range belong to. All texts are printable ASCII. */
+/** Owner of a range. All strings are printable ASCII. */
 export interface RangeLabel {
   /** `AWS`, `Google Cloud`, `Google`, `Azure`, `Cloudflare`, `Fastly`, or the name of a plain list. */
   provider: string;
   /** `S3`, `CloudFront`, `Storage`; absent when the range has none. */
   product?: string;
-  /** `eu-west-1`; absent for ranges of the whole world. */
+  /** `eu-west-1`; absent for global ranges. */
   region?: string;
   /** AWS network border group, where it is more specific than the region: `us-west-2-lax-1`. */
   borderGroup?: string;
@@ -37,9 +37,9 @@ export interface RangeList {
   ipv6: FamilyRanges;
 }
 
-/** More than all providers together publish; a file with more is not one of theirs. */
+/** More than all providers publish together. */
 export const maxPrefixes = 500_000;
-/** Wider ranges would rename whole parts of the internet by one wrong line. */
+/** Widest accepted prefixes: one wrong line must not rename large parts of the internet. */
 const minLengths = { ipv4: 4, ipv6: 12 };
 
 class FamilyBuilder {
@@ -73,7 +73,7 @@ class FamilyBuilder {
   }
 }
 
-/** Collects the ranges of one file; every refusal names the file and the place. */
+/** Collects the ranges of one file; every error names the file and the position. */
 export class RangeListBuilder {
   readonly #file: string;
   readonly #labels: RangeLabel[] = [];
@@ -89,7 +89,7 @@ export class RangeListBuilder {
     return this.#ipv4.count + this.#ipv6.count;
   }
 
-  /** An index for `add`; equal labels share one. */
+  /** Index of a label for `add`; equal labels share one. */
   label(label: RangeLabel): number {
     const { provider, product = "", region = "", borderGroup = "", kind } = label;
     const key = [provider, product, region, borderGroup, kind].join("\n");
@@ -99,20 +99,20 @@ export class RangeListBuilder {
     return this.#labels.push(label) - 1;
   }
 
-  /** `10.0.0.0/8`, `2001:db8::/32`, or one address. `place` is for the refusal: `prefixes[3].ip_prefix`, `line 7`. */
+  /** `10.0.0.0/8`, `2001:db8::/32`, or one address. `place` is for the error message: `prefixes[3].ip_prefix`, `line 7`. */
   add(text: string, label: number, place: string): void {
-    if (this.count >= maxPrefixes) throw this.problem(place, `the file holds more than ${maxPrefixes} ranges`, "exhausted");
+    if (this.count >= maxPrefixes) throw this.problem(place, `the file has more than ${maxPrefixes} ranges`, "exhausted");
     const slash = text.indexOf("/");
     const address = slash < 0 ? text : text.slice(0, slash);
     const bits = parseIpv4(address);
     const words = bits === undefined ? parseIpv6(address) : [bits];
-    if (words === undefined) throw this.problem(place, `${quote(text)} is no address range`);
+    if (words === undefined) throw this.problem(place, `${quote(text)} is not an address range`);
     const isIpv4 = bits !== undefined;
     const width = isIpv4 ? 32 : 128;
     const length = slash < 0 ? width : prefixLength(text.slice(slash + 1));
-    if (length > width) throw this.problem(place, `${quote(text)} has no prefix length of 0 to ${width}`);
+    if (length > width) throw this.problem(place, `${quote(text)} needs a prefix length of 0 to ${width}`);
     const min = isIpv4 ? minLengths.ipv4 : minLengths.ipv6;
-    if (length < min) throw this.problem(place, `${quote(text)} is wider than /${min}, which no provider has`);
+    if (length < min) throw this.problem(place, `${quote(text)} is wider than /${min}`);
     if (!isNetworkAddress(words, length)) throw this.problem(place, `${quote(text)} has bits set beyond its prefix length`);
     (isIpv4 ? this.#ipv4 : this.#ipv6).add(words, length, label);
   }
@@ -132,13 +132,13 @@ export class RangeListBuilder {
   }
 }
 
-/** Foreign text for a message: short, and nothing that a terminal would act on. */
+/** Untrusted text for a message: shortened, without terminal control characters. */
 export function quote(text: string): string {
   const short = text.length > 60 ? `${text.slice(0, 60)}...` : text;
   return `"${short.replace(/[^\x20-\x7e]/g, "?")}"`;
 }
 
-/** 255, too long for either family, when it is not a plain number. */
+/** 255, invalid for both families, when it is not a plain number. */
 function prefixLength(text: string): number {
   return /^(?:0|[1-9]\d{0,2})$/.test(text) ? Math.min(Number(text), 255) : 255;
 }
