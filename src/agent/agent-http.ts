@@ -31,6 +31,10 @@ export interface AgentHttpParts {
   log: Logger;
 }
 
+/**
+ * Two route tables over the same parts: the local port has no authorisation, so it serves health and metrics only; the unix socket checks the
+ * caller's uid.
+ */
 export function createAgentHttp(parts: AgentHttpParts): HttpHandler {
   const { status, managed, collectors, watch, commands, otlp, metricIntake, signal, log } = parts;
   const { agentId, hostname, store, link, clock } = status;

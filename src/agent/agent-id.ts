@@ -3,6 +3,7 @@ import { readFile } from "node:fs/promises";
 import { CoralError } from "../base/errors.ts";
 import { writePrivateFile } from "../config/index.ts";
 
+/** Must be a valid SPIFFE path segment, because the id becomes part of the certificate. */
 const pattern = /^[A-Za-z0-9][A-Za-z0-9._-]{0,127}$/;
 
 /** The agent's id: created once from the host's name and a random part, then stable across restarts and host renames. */

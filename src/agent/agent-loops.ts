@@ -34,13 +34,19 @@ export interface AgentLoopParts {
   log: Logger;
 }
 
+/** How often the description is compared with the reported one; costs no I/O. */
 const capabilityIntervalMs = 2_000;
+/** Kubernetes API: one list request per node and minute. */
 const podIntervalMs = 60_000;
+/** Losses of metric points are stored as rows, so often enough for a query's completeness. */
 const lossIntervalMs = 60_000;
+/** Delay of a log line at the agent, and the unit of the per-round read limits. */
 const tailIntervalMs = 500;
 /** While no logs are configured, to pick up a reload. Each wake-up of an idle process costs about 0.1 ms of CPU. */
 const noTailIntervalMs = 5_000;
+/** The window of log pattern counts; bursts compare windows of this length. */
 const patternIntervalMs = 60_000;
+/** Retention and the byte limit are enforced at this interval. */
 const pruneIntervalMs = 60_000;
 
 /** One promise per loop; each resolves when aborted. */

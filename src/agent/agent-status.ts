@@ -34,8 +34,10 @@ export interface AgentStatusSources {
   startedMonotonicMs: number;
 }
 
+/** Services in one response; `total` has the full number. */
 const maxServices = 1_000;
 
+/** Reads the store for each request: the status is never older than the last stored sample. */
 export async function readAgentStatus(sources: AgentStatusSources): Promise<AgentStatus> {
   const { store, clock } = sources;
   const [stats, host, found, oldestAt, senders] = await Promise.all([
@@ -152,6 +154,7 @@ function recoveryNotes({ opened }: AgentStore): string[] {
   return [`The store was damaged (${opened.reason}) and was replaced by an empty one; the damaged file is kept at ${opened.movedTo}`];
 }
 
+/** Services that sent spans within this time count as instrumented. */
 const sdkWindowMs = 3_600_000;
 /** Newest first; segments are merged, so an hour of a busy host has fewer. */
 const maxSdkSegments = 500;

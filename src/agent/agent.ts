@@ -32,10 +32,12 @@ export interface Agent extends AsyncDisposable {
   reload(config: AgentConfig): string[];
 }
 
+/** Resolves when the servers listen and the loops run. The colony need not be reachable. */
 export function startAgent(options: AgentOptions): Promise<Agent> {
   return ResourceStack.assemble((stack) => assemble(options, stack));
 }
 
+/** The order matters: the store opens before anything that appends, servers listen before observation starts, and the stack closes in reverse. */
 async function assemble(options: AgentOptions, stack: ResourceStack): Promise<Agent> {
   const stopping = new AbortController();
   // Every loop adds a listener; Node warns of a leak above ten.
@@ -137,6 +139,7 @@ interface LinkSources extends Required<Pick<ColonyLinkOptions, "describe" | "isB
   service: () => Pick<AgentServiceOptions, "captures" | "queries" | "databases" | "runtime" | "commands">;
 }
 
+/** The link to the colony: identity, registration, tunnel, and the RPCs that the colony may call through it. */
 function openLink(context: AgentContext, { store, auditLog }: AgentData, { describe, isBusy, service }: LinkSources): ColonyLink {
   const { agentId, config, paths, owner, clock } = context;
   const link: ColonyLink = new ColonyLink({

@@ -70,6 +70,7 @@ const exitCheckMs = 1_500;
 /** Collects connection events into one write. */
 const connectionsDelayMs = 500;
 
+/** Two loops, host samples and services, and a check for exited processes that triggers the second one early. */
 export function createCollectors(options: CollectorsOptions): Collectors {
   const { store, reader, clock, log, config } = options;
   const dumper = createSocketDumper(() => config().serviceDiscovery.backend);

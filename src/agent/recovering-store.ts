@@ -30,6 +30,7 @@ export async function openRecoveringStore(engine: Engine, options: RecoveringSto
   return new RecoveringStore(engine, options, await openAgentStore(engine, options));
 }
 
+/** Every method runs through `#use`, which replaces the store when an operation fails with `corrupt`. */
 class RecoveringStore implements AgentStore {
   readonly #engine: Engine;
   readonly #options: RecoveringStoreOptions;

@@ -27,6 +27,7 @@ interface Interruption {
 /** After this time without a refusal, any stored row ends the interruption: signals with rare rows may not be appended again for hours. */
 const quietMs = 10_000;
 
+/** Watches results of appends. It never touches the disk itself. */
 export class StoreHealth {
   readonly #options: StoreHealthOptions;
   #failing: Interruption | undefined;

@@ -49,10 +49,14 @@ export type AuditNote = Partial<AuditEntry> & Pick<AuditEntry, "kind" | "phase">
 
 /** Commands closed as `lost` at one start. */
 const maxLost = 999;
+/** Characters of each text column; longer ones are truncated, so that no caller can fill the audit. */
 const maxTextLength = 512;
+/** Characters of the JSON in `details`; of a longer one, half as many are kept as text. */
 const maxDetailsLength = 8_192;
+/** At most one anchor of the colony's chain per interval: pulls come every few seconds. */
 const anchorIntervalMs = 10 * 60_000;
 
+/** Writers call `write` or `note`; entries are journalled first, then committed in order, each with the hash of the one before it. */
 export class AuditLog implements CommandAudit, AsyncDisposable {
   readonly #options: AuditLogOptions;
   #chainId: string;

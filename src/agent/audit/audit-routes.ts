@@ -17,9 +17,11 @@ export interface AuditRoutesOptions {
   clock: Clock;
 }
 
+/** Records of one response. */
 const maxRecords = 1_000;
 const dayMs = 86_400_000;
 
+/** Lists and verifies; no route changes the audit. */
 export function auditRoutes(options: AuditRoutesOptions): Route[] {
   return [
     {

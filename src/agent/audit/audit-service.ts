@@ -8,8 +8,10 @@ import type { AuditLog } from "./audit-log.ts";
 /** The part of an AuditLog that the colony can reach. */
 export type RemoteAudit = Pick<AuditLog, "head" | "verify" | "linksOf" | "anchors" | "anchor">;
 
+/** Heads of the colony's chain in one response; the colony checks each against its own entries. */
 const maxColonyLinks = 200;
 
+/** Verifies the local chain, and returns what the colony needs to compare the two copies. */
 export async function verifyAudit(
   log: RemoteAudit,
   request: VerifyAuditRequest,

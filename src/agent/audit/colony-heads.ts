@@ -15,8 +15,10 @@ export interface ColonyHead extends ChainLink {
   chainId: string;
 }
 
+/** Heads of all colonies together; the oldest is dropped. */
 const maxHeads = 64;
 
+/** Kept in a small JSON file, which is rewritten for each new head. */
 export class ColonyHeads {
   readonly #file: string;
   readonly #log: Logger;

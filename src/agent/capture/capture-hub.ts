@@ -18,6 +18,7 @@ export interface CaptureHubOptions {
   pendingStep: () => string | null;
 }
 
+/** One per agent. The traffic process knows captures by id only; this maps ids to the listeners of RPC calls. */
 export class CaptureHub {
   readonly #options: CaptureHubOptions;
   readonly #listeners = new Map<string, (report: CaptureReport) => void>();

@@ -31,8 +31,7 @@ export interface CaptureLimits {
 
 export interface CaptureServiceOptions {
   hub: CaptureHub;
-  /** Processes of a service, by the newest scan. */
-  /** By id or name. */
+  /** Processes of a service, given by id or name, in the newest scan. */
   pidsOf: (service: string) => Promise<number[]>;
   /** The running service with this id or name. */
   serviceOf: (service: string) => { service: string; name: string } | undefined;
@@ -58,6 +57,7 @@ export function createCaptureService(options: CaptureServiceOptions): CaptureSer
   return { capture: (request, signal) => runCapture(options, request, signal) };
 }
 
+/** Yields `started`, requests, and `ended`. The capture is audited even if the consumer stops reading in between. */
 async function* runCapture(options: CaptureServiceOptions, request: CaptureRequest, signal: AbortSignal): AsyncGenerator<Response> {
   let order: CaptureOrder;
   try {

@@ -30,6 +30,7 @@ export interface ExecuteServiceOptions extends CommandRunnerOptions {
   nameOf?: (service: string) => string;
 }
 
+/** Creates the runner with the first command, so that an agent without commands does not load `src/exec`. */
 export function createExecuteService(options: ExecuteServiceOptions): ExecuteService {
   let loaded: Promise<CommandRunner> | undefined;
   let current: CommandRunner | undefined;
@@ -68,6 +69,7 @@ export function createExecuteService(options: ExecuteServiceOptions): ExecuteSer
   };
 }
 
+/** One command as a stream of messages; output is passed on as it arrives, with backpressure from the caller. */
 async function* runOne(
   runner: CommandRunner,
   requests: AsyncIterable<ExecuteRequest>,

@@ -35,8 +35,10 @@ interface KernelClient {
   beganNs: bigint;
 }
 
+/** Events and peers that wait for the next scan, each; above it they are written with an unknown owner. */
 const maxDeferred = 5_000;
 
+/** Stateful: call `of` for every scan and `between` for kernel events that arrive while no scan runs. */
 export class ConnectionRows {
   readonly #clock: Clock;
   readonly #refreshMs: number;
@@ -170,6 +172,7 @@ export class ConnectionRows {
   }
 }
 
+/** One row for many connections above the limit; it has no single start time or owner. */
 function foldedRow(group: FoldedConnections, scan: DiscoveryScan, namer: ServiceNamer, time: SampleTime): ConnectionRow {
   const isServer = group.role === "server";
   const listener = isServer

@@ -49,8 +49,10 @@ interface Ended {
 
 /** The kernel closes a socket some time after scans stop listing it: the peer has to acknowledge the close. */
 const keptEndedMs = 300_000;
+/** Closed connections that may still get their final counters. */
 const maxEnded = 20_000;
 
+/** Keyed by socket for scans, and by address pair for kernel events. */
 export class ConnectionTracks {
   readonly #clock: Clock;
   readonly #refreshMs: number;

@@ -54,6 +54,7 @@ export interface KernelConnectionsOptions {
 
 /** Limits of one batch. */
 const maxEvents = 50_000;
+/** Aggregated peers of one batch. */
 const maxPeers = 50_000;
 const beginning = "kernel events are counted from the next scan on";
 const starting = "the traffic process is starting";
@@ -62,6 +63,7 @@ export function createKernelConnections(options: KernelConnectionsOptions): Kern
   return new ReportedConnections(options);
 }
 
+/** Buffers reports between scans; marks in the stream decide which batch an event belongs to. */
 class ReportedConnections implements KernelConnections {
   readonly #options: KernelConnectionsOptions;
   readonly #barrier: ScanBarrier;

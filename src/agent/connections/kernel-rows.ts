@@ -14,6 +14,7 @@ export interface KernelTimes {
   scanEndedNs: bigint;
 }
 
+/** Outcomes by reason, for the row's counters. */
 export function reasonsOf(reason: ConnectionEvent["reason"]): Pick<ConnectionRow, "refused" | "reset" | "timed_out"> {
   return { refused: Number(reason === "refused"), reset: Number(reason === "reset"), timed_out: Number(reason === "timed-out") };
 }

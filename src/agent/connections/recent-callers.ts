@@ -4,6 +4,7 @@ import type { DiscoveryScan } from "../../host/index.ts";
 import type { ProcessTimes } from "../naming/process-times.ts";
 import type { KernelBatch } from "./kernel-connections.ts";
 
+/** Processes kept between two scans. */
 const maxCallers = 4_096;
 
 export class RecentCallers {

@@ -5,6 +5,7 @@ import type { Owner } from "./connection-owner.ts";
 
 /** The kernel flushes its counts every ten seconds, and the next scan may be half a minute later. */
 const keptMs = 120_000;
+/** Owners kept; the least recently added is evicted. */
 const maxOwners = 4_096;
 
 export interface RecentOwners {

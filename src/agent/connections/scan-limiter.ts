@@ -1,6 +1,8 @@
 import type { Clock } from "../../base/clock.ts";
 
+/** Scans that may follow each other at once, after a quiet time. */
 const scanBurst = 3;
+/** After a burst, one scan per interval. */
 const scanRefillMs = 15_000;
 
 /** A token bucket for scans out of turn: a burst of three, then one every 15 seconds. */

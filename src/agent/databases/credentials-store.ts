@@ -12,8 +12,10 @@ export interface CredentialsStoreOptions {
   log: Logger;
 }
 
+/** Version of the file's JSON; another one counts as damaged. */
 const fileVersion = 1;
 
+/** Reads from memory; a change takes effect once the file is written. */
 export class CredentialsStore {
   readonly #options: CredentialsStoreOptions;
   #byPort: ReadonlyMap<number, DatabaseCredentials>;

@@ -31,8 +31,11 @@ interface Inspection {
 
 /** Results are reused for this time: one incident causes several requests at once. */
 const sharedMs = 5_000;
+/** Shared results, by port and statement. */
 const maxRecent = 64;
+/** Queued inspections; further requests fail with `exhausted`. */
 const maxWaiting = 8;
+/** Ports of one service that are inspected. */
 const maxPorts = 16;
 
 export class DatabaseService {

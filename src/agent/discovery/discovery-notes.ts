@@ -14,6 +14,7 @@ export interface DiscoveryGaps {
   kernelProblem: string | null;
 }
 
+/** One sentence per gap, with the fix if there is one; empty when nothing was missed. */
 export function discoveryNotes(
   { limits, cutInstances, config, kernelProblem }: DiscoveryGaps,
   hidden: () => string = hiddenReason,

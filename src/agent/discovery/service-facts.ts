@@ -20,6 +20,7 @@ export interface ServiceFacts {
 const newest = "mono_ms = (SELECT mono_ms FROM service_instance ORDER BY seq DESC LIMIT 1)";
 /** An older row may describe a previous owner of the port. */
 const maxAge = "INTERVAL 10 MINUTES";
+/** Addresses of one port that health checks and inspections may try. */
 const maxAddresses = 8;
 
 export function createServiceFacts(store: Pick<AgentStore, "query">): ServiceFacts {
@@ -63,6 +64,7 @@ export function createServiceFacts(store: Pick<AgentStore, "query">): ServiceFac
   };
 }
 
+/** One line of `coral agent status`: rows of one service and port, with nullable columns as the store returns them. */
 function statusOf(row: Row): AgentServiceStatus {
   return {
     name: String(row["name"]),

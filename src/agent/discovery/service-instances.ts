@@ -45,6 +45,7 @@ export interface BuildInstancesOptions {
   maxInstances?: number;
 }
 
+/** Listeners first, then workers with outgoing connections, launched programs, and registered services that are down. */
 export function buildInstances(options: BuildInstancesOptions): InstanceScan {
   const { scan, namer, config, managed, callers = new Set(), maxInstances = 5_000 } = options;
   const instances = new Map<string, ServiceInstance>();
@@ -115,6 +116,7 @@ function isClientSocket(scan: DiscoveryScan, { protocol, localPort, sinceScan }:
 
 type Add = (key: string, make: () => ServiceInstance) => ServiceInstance | null;
 
+/** Processes without a listener that call others. Command-line tools are skipped: they are not services. */
 function addWorkers(
   scan: DiscoveryScan,
   namer: ServiceNamer,
@@ -227,6 +229,7 @@ function listText(list: readonly string[]): string | null {
 /** Addresses reported per instance. */
 const maxAddresses = 64;
 
+/** Column names and order are those of the signal `service_instance`. */
 export function instanceRow(
   instance: ServiceInstance,
   scan: DiscoveryScan,

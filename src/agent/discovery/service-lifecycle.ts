@@ -56,6 +56,7 @@ function idOf({ entry }: ProcessFacts): string {
   return `${entry.pid} ${entry.startTicks}`;
 }
 
+/** Compares main processes only: a worker that exits and is replaced is not an event. */
 export function createServiceLifecycle(): ServiceLifecycle {
   const watched = new Map<string, Watched>();
   let isFirst = true;
@@ -210,6 +211,7 @@ function checkBinary(watched: Watched, root: Root, facts: ProcessFacts, scan: Li
   return events;
 }
 
+/** The file at the path differs from the running one: reported once per replaced file. */
 function diskChanged(watched: Watched, root: Root, disk: ExecutableFile, time: SampleTime): EventRow[] {
   if (disk.key !== root.facts.file?.key && disk.build === null && root.diskWaits++ < maxDiskWaits) return [];
   root.diskKey = disk.key;

@@ -1,5 +1,6 @@
 /** Increments of kernel counters between two samples. Counters wrap, and reset with their device, interface or cgroup. */
 
+/** Counters of 32 bits, such as milliseconds in /proc/diskstats, wrap here. */
 const wrap32 = 2 ** 32;
 /** A decrease counts as a 32-bit wrap only when the implied increment is below this; otherwise it is a reset. */
 const maxWrapGrowth = 2 ** 28;
@@ -13,6 +14,7 @@ export interface CounterDeltas {
   readonly resets: number;
 }
 
+/** One instance per sample counts the resets of that sample. */
 export function createCounterDeltas(intervalS: number): CounterDeltas {
   let resets = 0;
   const of = (before: number, now: number): number | null => {

@@ -63,6 +63,7 @@ interface TimedSnapshot {
 const servicesIntervalMs = 60_000;
 const noPids: ReadonlySet<number> = new Set();
 
+/** Rates need two snapshots, so the first sample takes a short baseline of its own. */
 export function createHostCollector(options: HostCollectorOptions): HostCollector {
   let servicesAtMs = Number.NEGATIVE_INFINITY;
   let sampledPids = noPids;

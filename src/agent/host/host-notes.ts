@@ -35,6 +35,7 @@ function deviceNotes({ mounts, disks, interfaces, cgroups }: HostSnapshot): stri
   return notes;
 }
 
+/** One sentence per gap of the last sample, with the fix if there is one. */
 export function hostNotes(snapshot: HostSnapshot, rows: readonly HostProcessRow[], resets: number): string[] {
   const notes = [...processNotes(snapshot, rows), ...deviceNotes(snapshot)];
   const { cpu, memory, io } = snapshot.pressure;

@@ -189,6 +189,7 @@ function growthOf<K extends string>(
 
 const diskCounters = ["reads", "readBytes", "readMs", "writes", "writtenBytes", "writeMs", "busyMs", "weightedMs"] as const;
 
+/** Devices without a counterpart in the previous snapshot have no rates and no row. */
 export function diskRows({ before, now, time, intervalMs, deltas }: SnapshotPair): HostDiskRow[] {
   const known = new Map<string, DiskCounters>(before.disks.disks.map((disk) => [disk.device, disk]));
   const rows: HostDiskRow[] = [];
@@ -215,6 +216,7 @@ export function diskRows({ before, now, time, intervalMs, deltas }: SnapshotPair
 
 const interfaceCounters = ["rxBytes", "txBytes", "rxPackets", "txPackets", "rxErrors", "txErrors", "rxDrops", "txDrops"] as const;
 
+/** As for disks: new and replaced interfaces have no row in their first sample. */
 export function interfaceRows({ before, now, time, intervalMs, deltas }: SnapshotPair): HostInterfaceRow[] {
   const known = new Map<string, InterfaceCounters>(before.interfaces.interfaces.map((item) => [item.name, item]));
   const rows: HostInterfaceRow[] = [];

@@ -22,6 +22,7 @@ export interface ObservedTimeOptions {
   clock: Clock;
 }
 
+/** Interval of marks: the accuracy of a gap's start after a kill. */
 export const observedIntervalMs = 2_000;
 /** Shorter interruptions are not recorded. */
 const minGapMs = 1_000;
@@ -46,6 +47,7 @@ export interface UnobservedGap {
   reason: UnobservedReason;
 }
 
+/** Call `start` once observation runs, `beat` every `observedIntervalMs`, and `stop` on shutdown. */
 export class ObservedTime {
   readonly #options: ObservedTimeOptions;
   #last: ObservedMark | undefined;

@@ -50,8 +50,10 @@ export interface AgentServiceOptions {
 
 /** Upper limit of one response; a colony's request cannot exceed it. */
 const maxResponseBytes = 16 * 1024 * 1024;
+/** Rows of one signal in one response; the byte limit is usually reached first. */
 const maxRowsPerSignal = 100_000;
 
+/** Methods for absent parts are not registered, so that the colony gets `unimplemented`. */
 export function addAgentService(router: ConnectRouter, options: AgentServiceOptions): void {
   const { captures, runtime, audit, commands, queries, databases } = options;
   router.service(AgentService, {
@@ -88,6 +90,7 @@ function commandMethods(commands: ExecuteService) {
   };
 }
 
+/** Fills the response signal by signal until the byte limit; `more` makes the colony pull again at once. */
 async function servePull({ store, clock, audit, colonyId }: AgentServiceOptions, request: PullRequest) {
   // If the store rejects the entry, the losses of this response show it.
   if (audit) await recordAnchor(audit, request.colonyAudit, colonyId?.() ?? "").catch(() => undefined);

@@ -81,13 +81,16 @@ export interface ColonyLinkOptions {
 
 /** Timers hold 31 bits of milliseconds; reopening the tunnel before its certificate is due is harmless. */
 const maxTimerMs = 2 ** 31 - 1;
+/** A refusal needs a user's action, such as a new token, so retries are rare. */
 const refusedRetryMs = 30_000;
+/** How often the end of a running command is checked before the tunnel is renewed. */
 const busyCheckMs = 1_000;
 /** This long before the certificate expires, the tunnel is renewed even while it is busy. */
 const forcedRenewalMs = 60_000;
 /** Includes malformed tokens (`usage`): retrying does not help either. */
 const refusalCodes: ReadonlySet<ErrorCode> = new Set<ErrorCode>(["unauthenticated", "not-permitted", "already-exists", "usage"]);
 
+/** One loop: identity, registration, tunnel, wait for its end, repeat with backoff. */
 export class ColonyLink {
   readonly #options: ColonyLinkOptions;
   #state: LinkState;

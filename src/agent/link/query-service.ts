@@ -51,6 +51,7 @@ export class QueryService {
     this.#clock = clock;
   }
 
+  /** `exhausted` when the queue is full, `unsupported` for a kind of a newer colony. */
   async run({ kind, request }: QueryRequest, signal: AbortSignal): Promise<MessageInitShape<typeof QueryResponseSchema>> {
     try {
       if (this.#slot.waiting >= maxWaiting) {

@@ -24,6 +24,7 @@ export interface SelfDescriptionSources {
 /** The traffic process may restart within this time. */
 const holdMs = 10_000;
 
+/** Compares fingerprints, so that a capability that flips for a moment causes no new registration. */
 export class SelfDescription {
   /** The last reported fingerprint. */
   readonly reported = new DebouncedValue(holdMs);

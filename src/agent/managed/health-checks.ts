@@ -62,12 +62,15 @@ interface Check {
 const maxConcurrent = 16;
 /** Interval until the first decision. */
 const firstIntervalMs = 1_000;
+/** Longest pause between checks of a failing service. */
 const maxIntervalMs = 60_000;
 /** Spreads the checks of many services over time. */
 const jitterRatio = 0.1;
+/** Decisions trigger a scan; many at once trigger one. */
 const minDecisionGapMs = 5_000;
 const loopbackAddresses = ["127.0.0.1", "::1"];
 
+/** One check per managed TCP port, at its own pace; state changes only after several equal results. */
 export class HealthChecks {
   readonly #options: HealthChecksOptions;
   readonly #checks = new Map<number, Check>();

@@ -51,6 +51,7 @@ export interface ManagedServiceRegistryOptions {
   log: Logger;
 }
 
+/** Version of the file's JSON; another one counts as damaged. */
 const fileVersion = 1;
 /** Bounds the number of checks: each service is checked every few seconds. */
 const maxServices = 1_000;

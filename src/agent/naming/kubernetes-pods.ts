@@ -26,10 +26,12 @@ export interface KubernetesPods extends PodLabels {
 
 const defaultDirectory = "/var/run/secrets/kubernetes.io/serviceaccount";
 const timeoutMs = 5_000;
+/** Upper limit of pods per node in one list; Kubernetes recommends at most 110. */
 const maxPods = 1_000;
 
 type Labels = Readonly<Record<string, string>>;
 
+/** Uses the pod's service account. Every failure keeps the previous labels and is reported as `problem`. */
 export function createKubernetesPods(options: KubernetesPodsOptions): KubernetesPods {
   const { env, fetchJson, log, directory = defaultDirectory } = options;
   let labels = new Map<string, Labels>();

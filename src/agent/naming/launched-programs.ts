@@ -9,6 +9,7 @@ export interface LaunchedPrograms {
 
 /** Bounds the walk to the parents: programs start workers, which start workers. */
 const maxAncestors = 8;
+/** Time for a started program to open its port before the second scan. */
 const settleMs = 1_500;
 
 export function createLaunchedPrograms(): LaunchedPrograms {

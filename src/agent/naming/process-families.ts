@@ -6,8 +6,10 @@ import { servingOwners } from "./listener-owners.ts";
 
 /** Process managers: their children are separate services, even with the same interpreter. */
 const managers = /^(?:pm2|supervisord?|foreman|honcho|overmind|npm|yarn|pnpm|concurrently|systemd|init|tini|dumb-init|s6-.*)$/i;
+/** Bounds the walk from a worker to the head of its family. */
 const maxAncestors = 8;
 
+/** Valid for one scan. */
 export class ProcessFamilies {
   readonly #scan: DiscoveryScan;
   readonly #listening: ReadonlyMap<number, ReadonlySet<TrackedSocket>>;

@@ -9,6 +9,7 @@ export interface ProcessKey {
   startTicks: number;
 }
 
+/** Processes with a decided port; those that exited are dropped first. */
 const maxRemembered = 16_384;
 
 export class ServiceIdentities {

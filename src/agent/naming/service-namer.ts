@@ -85,6 +85,7 @@ export interface ServiceNamer {
 const ownNameConfidence = 0.85;
 /** Origins that a whole group of processes shares; others are those of the topmost process. */
 const ownOrigins: ReadonlySet<OriginKind> = new Set(["workload", "container", "unit"]);
+/** Aliases per service, which SQL and commands accept. */
 const maxAliases = 16;
 
 export function createServiceNamer(options: ServiceNamerOptions): ServiceNamer {
@@ -94,6 +95,7 @@ export function createServiceNamer(options: ServiceNamerOptions): ServiceNamer {
 /** Names that users gave to ports of one service. */
 type GivenPorts = Map<number, GivenName>;
 
+/** Lazy and cached: most scans name a few processes only, but look each of them up for every connection. */
 class ScanNamer implements ServiceNamer {
   readonly #scan: DiscoveryScan;
   readonly #config: AgentDiscoveryConfig;

@@ -8,6 +8,7 @@ import { event, logPattern, type RowOf, type SampleTime } from "../../store/sign
 /** Patterns loaded from the store at the start. */
 const maxLoaded = 10_000;
 
+/** Decode workers find patterns; this counts them per window, stores the counts, and turns new patterns and bursts into events. */
 export class LogPatterns {
   readonly #clock: Clock;
   readonly #registry = new LogPatternRegistry();

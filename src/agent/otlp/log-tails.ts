@@ -31,13 +31,19 @@ export interface LogTailsOptions {
 
 /** Per file and round; two rounds a second. */
 const roundBytes = 256 * 1024;
+/** Journal records per unit and round. */
 const roundRecords = 2_000;
 /** Lines encoded before yielding to the event loop: a few milliseconds. */
 const sliceLines = 100;
+/** Open log files of all patterns together. */
 const maxFiles = 200;
+/** Identities of files read earlier; the oldest is dropped. */
 const maxInodes = 1_000;
+/** Offsets are saved at most this often, so a crash repeats at most this much. */
 const saveIntervalMs = 1_000;
+/** How often patterns are expanded to find new files. */
 const expandIntervalMs = 5_000;
+/** Longest joined record of the journal, such as a stack trace. */
 const maxRecordCharacters = 64 * 1024;
 
 interface Positions {
@@ -51,6 +57,7 @@ interface Tail {
   tail: FileTail;
 }
 
+/** Call `round` periodically. A round reads every file and unit once, within the limits above. */
 export class LogTails implements AsyncDisposable {
   readonly #options: LogTailsOptions;
   readonly #tails = new Map<string, Tail>();

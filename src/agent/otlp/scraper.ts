@@ -23,6 +23,7 @@ const concurrency = 4;
 const maxSamples = 20_000;
 const accept = "text/plain;version=0.0.4, application/openmetrics-text;version=1.0.0;q=0.5";
 
+/** One instance for all targets. Each `collect` scrapes every target, and passes points on like an OTLP request. */
 export class Scraper {
   readonly #options: ScraperOptions;
   readonly #limit = new Semaphore(concurrency);

@@ -39,6 +39,7 @@ export interface ProfileReadings {
   samples: number;
 }
 
+/** Starts and stops the profile process by the config, and writes one batch per window. */
 export class ProfileCollector implements AsyncDisposable {
   readonly #options: ProfileCollectorOptions;
   readonly #known: KnownStacks;

@@ -12,6 +12,7 @@ export type ProfileRow = RowOf<typeof profile.columns>;
 export const kernelService = "kernel";
 /** `/proc` counts starts in ticks of 1/100 s on every processor that Coral runs on. */
 const nsPerTick = 10_000_000;
+/** 64 bits of a hash: collisions are negligible for millions of stacks. */
 const idDigits = 16;
 /** Characters. A C++ template name can be longer than the rest of the row. */
 const maxNameLength = 240;

@@ -15,6 +15,7 @@ export interface PodOwnerOptions {
 }
 
 const defaultDirectory = "/var/run/secrets/kubernetes.io/serviceaccount";
+/** Short, because the agent's start waits for it. */
 const timeoutMs = 3_000;
 
 /** Queries the API until the owner is known; it never changes. Null outside a cluster, and when the API fails or refuses. */

@@ -19,6 +19,7 @@ export interface CapabilitySources {
   refused?: Readonly<Record<string, { reason: string; fix: string } | undefined>>;
 }
 
+/** Pure: from the detected context and the config to capabilities with reasons and fixes. */
 export function runtimeCapabilities(sources: CapabilitySources): CapabilityFact[] {
   return capabilityNames.map((name) => capabilityFact(name, sources));
 }

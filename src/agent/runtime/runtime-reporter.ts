@@ -24,6 +24,7 @@ export interface RuntimeRefresh {
   changes: string[];
 }
 
+/** Holds the last context in memory, so that status and policy checks cost no I/O. */
 export class RuntimeReporter {
   readonly #options: RuntimeReporterOptions;
   #found: DetectedRuntime;

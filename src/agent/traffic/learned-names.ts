@@ -36,6 +36,7 @@ const unknownProcess: ProcessKey = { pid: 0, startTicks: 0 };
 const maxAliases = 16;
 /** A name is accepted from this many requests and this share of all requests. */
 const minRequests = 20;
+/** Share of all requests to the port. */
 const minRatio = 0.6;
 /** An accepted name is replaced by one with this many times its requests. */
 const replaceFactor = 3;
@@ -44,6 +45,7 @@ const maxCandidates = 32;
 /** Counts are halved at this total, so that unused names decay. */
 const halveAt = 1_000_000;
 
+/** Counts requested names per process and port. Memory is bounded in ports, names and aliases. */
 export class LearnedNames implements TrafficNames {
   readonly #hostname: string;
   readonly #maxProcessPorts: number;
@@ -121,6 +123,7 @@ function count(candidates: Candidates, name: string, requests: number): void {
   sums.set(name, (sums.get(name) ?? 0) + requests);
 }
 
+/** Accepts the most requested name if it is clearly ahead, and keeps an accepted one until another one is far ahead. */
 function choose(candidates: Candidates): void {
   const { requests: sums } = candidates;
   let total = candidates.nameless;

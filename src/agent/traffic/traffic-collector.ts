@@ -73,11 +73,14 @@ interface PendingWindow {
 
 /** Windows that wait for the first scan. */
 const maxPendingWindows = 6;
+/** Pause between requested scans; doubles while they do not find the process. */
 const firstRescanMs = 5_000;
+/** Longest pause between requested scans. */
 const maxRescanMs = 300_000;
 /** An older window was measured by another clock. */
 const maxAgeMs = 600_000;
 
+/** Owns the supervisor of the traffic process. Windows are named, divided among callers, and stored in order. */
 export class TrafficCollector implements AsyncDisposable {
   readonly captures: CaptureHub;
   readonly #options: TrafficCollectorOptions;

@@ -73,6 +73,7 @@ export function createTrafficDirectory(options: TrafficDirectoryOptions = {}): T
   return new ScanDirectory(options);
 }
 
+/** Answers from the newest scan first, then from cached processes, which may have exited. */
 class ScanDirectory implements TrafficDirectory {
   readonly #options: Required<Omit<TrafficDirectoryOptions, "startTicksNow">> & Pick<TrafficDirectoryOptions, "startTicksNow">;
   #current: { scan: DiscoveryScan; namer: ServiceNamer; index: ScanIndex } | undefined;
@@ -269,6 +270,7 @@ function indexOf(scan: DiscoveryScan, namer: ServiceNamer): ScanIndex {
 }
 
 const callerKeptNs = 120_000_000_000n;
+/** Calling endpoints kept; the least recently seen is evicted. */
 const maxCallerKeys = 4_096;
 
 /** Calling services by `callerKey`. Each expires when it has not been seen for two minutes. */

@@ -57,6 +57,7 @@ const anyAddress = "*";
 /** Longer routes are truncated: normalised SQL statements can be a page long. */
 const maxRouteLength = 1_000;
 
+/** Pure. Sums groups of equal kind, merges rare callers, and bounds the number of rows. */
 export function trafficRows(groups: readonly NamedGroup[], options: TrafficRowsOptions): TrafficRows {
   const sums = new Map<string, Sum>();
   const isCallerKept = chooseCallers(groups, options.maxCallers ?? 32);

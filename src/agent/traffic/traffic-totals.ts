@@ -13,6 +13,7 @@ export interface TrafficCostNow {
   requestsPerSecond: number;
 }
 
+/** For `coral agent status` and /metrics; the stored rows do not use it. */
 export class TrafficTotals {
   /** By kind, since the start. */
   readonly losses = new Map<LossKind, number>();

@@ -14,6 +14,7 @@ export interface CalledGroup {
 /** Relative difference of the counts: requests at the edge of a window may be counted in the next one at the other end. */
 const toleranceRatio = 0.05;
 
+/** Valid for one window: built from its client-side groups, then queried for its server-side groups. */
 export class WindowCallers {
   /** Requests by caller, for each kind and for each port; null for callers without a known service. */
   readonly #kinds = new Map<string, Map<string | null, number>>();
