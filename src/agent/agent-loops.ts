@@ -1,8 +1,8 @@
 /** The agent's background loops and their intervals. */
 
+import { repeat } from "../base/background.ts";
 import type { Clock } from "../base/clock.ts";
 import type { Logger } from "../base/log.ts";
-import { repeat } from "../base/repeat.ts";
 import type { AgentConfig } from "../config/index.ts";
 import type { MetricIntake } from "../otlp/index.ts";
 import type { AgentStore } from "../store/agent/index.ts";

@@ -1,12 +1,11 @@
 /** The agent's collectors: what each samples, how often, and into which signals the rows go. */
 
-import { background } from "../base/background.ts";
+import { background, repeat } from "../base/background.ts";
 import type { Clock } from "../base/clock.ts";
 import type { Logger } from "../base/log.ts";
-import { repeat } from "../base/repeat.ts";
 import type { AgentConfig } from "../config/index.ts";
 import type { HostReader, PodLabels } from "../host/index.ts";
-import { type AgentStore } from "../store/agent/index.ts";
+import type { AgentStore } from "../store/agent/index.ts";
 import {
   type Columns,
   connection,

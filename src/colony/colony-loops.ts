@@ -2,7 +2,7 @@
 
 import type { Clock } from "../base/clock.ts";
 import type { Logger } from "../base/log.ts";
-import { repeat } from "../base/repeat.ts";
+import { repeat } from "../base/background.ts";
 import type { ColonyStore } from "../store/colony/index.ts";
 import type { OpenedAudit } from "./audit/open-audit.ts";
 import type { DeploymentWatch } from "./deployments/deployment-watch.ts";

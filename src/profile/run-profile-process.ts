@@ -3,11 +3,11 @@
 import { availableParallelism } from "node:os";
 import { CoralError } from "../base/errors.ts";
 import { createLogger, formatJsonLine, type Logger, streamSink } from "../base/log.ts";
+import { exitCodeOff } from "../base/supervised-process.ts";
 import { releaseFreeMemory } from "../bpf/index.ts";
 import type { ProfileOrder, ProfileReport, ProfileSettings } from "./core/messages.ts";
 import { openCpuSampler } from "./kernel/cpu-sampler.ts";
 import { ProfileRuntime } from "./profile-runtime.ts";
-import { exitCodeOff } from "./supervise-profiles.ts";
 
 /** The process's end of the channel. */
 export interface ProfileChannel {

@@ -3,6 +3,7 @@
 import { CoralError } from "../base/errors.ts";
 import { createLogger, formatJsonLine, type Logger, streamSink } from "../base/log.ts";
 import { ResourceStack } from "../base/resource-stack.ts";
+import { exitCodeOff } from "../base/supervised-process.ts";
 import { lockedMapBytes, raiseThreadPriority } from "../host/index.ts";
 import { preferSpeed } from "./core/engine-flags.ts";
 import type { TrafficOrder, TrafficReport, TrafficSettings, TrafficState } from "./core/messages.ts";
@@ -10,7 +11,7 @@ import { PollTimer } from "./core/poll-timer.ts";
 import { type ConnectionWatch, openConnectionWatch } from "./kernel/connection-watch.ts";
 import { ignoreProcesses, type KernelHooks, openKernelHooks } from "./kernel/kernel-hooks.ts";
 import { releaseMemory } from "./release-memory.ts";
-import { exitCodeOff } from "./supervise-traffic.ts";
+
 import { type OpenedParts, openTrafficParts } from "./traffic-parts.ts";
 import { TrafficRuntime } from "./traffic-runtime.ts";
 

@@ -2,10 +2,11 @@ import { mkdtempSync, rmSync, writeFileSync } from "node:fs";
 import { tmpdir } from "node:os";
 import { join } from "node:path";
 import { afterAll, describe, expect, it, vi } from "vitest";
-import { createLogger, silentLogger } from "../base/log.ts";
+import { silentLogger } from "../base/log.ts";
 import { createBackoff } from "../base/retry.ts";
+import { exitCodeOff } from "../base/supervised-process.ts";
 import type { TrafficReport, TrafficSettings, TrafficState } from "./core/messages.ts";
-import { exitCodeOff, type SuperviseTrafficOptions, superviseTraffic, type TrafficSupervisor } from "./supervise-traffic.ts";
+import { type SuperviseTrafficOptions, superviseTraffic, type TrafficSupervisor } from "./supervise-traffic.ts";
 
 const directory = mkdtempSync(join(tmpdir(), "coral-supervise-"));
 afterAll(() => rmSync(directory, { recursive: true }));
@@ -96,24 +97,6 @@ describe("superviseTraffic()", () => {
     expect(losses[0]?.count).toBeGreaterThanOrEqual(1);
   });
 
-  it("reports the last line of a failing process, and keeps restarting it", async () => {
-    const ends: string[] = [];
-    const path = fakeChild(
-      "failing",
-      'console.error(JSON.stringify({ at: "x", level: "error", scope: "traffic", message: "out of \\"luck\\"", code: 1 })); const onOrder = () => process.exit(7);',
-    );
-    const lines: string[] = [];
-    const log = createLogger("agent", "warn", ({ level, message }) => lines.push(`${level} ${message}`));
-    const { supervisor } = start(path, { log, onUnexpectedEnd: (reason) => ends.push(reason) });
-    await using _closing = supervisor;
-    await vi.waitFor(() => expect(ends.length).toBeGreaterThanOrEqual(2), within);
-    expect(ends[0]).toBe('exit code 7: out of "luck"');
-    expect(lines.slice(0, 2)).toEqual([
-      'error traffic process: out of "luck"',
-      'warn traffic process ended: exit code 7: out of "luck"; restarting it',
-    ]);
-  });
-
   it("does not restart an unsupported process until the settings change", async () => {
     const body = `const onOrder = (order) => { if (order.settings.ringBytes === 4096) { state("sockets"); return; }
       process.send({ kind: "state", hooks: "off", problem: "no", tls: [], step: 0 }, () => process.exit(${exitCodeOff})); };`;
@@ -124,38 +107,5 @@ describe("superviseTraffic()", () => {
     supervisor.changeSettings({ ...settings, ringBytes: 4096 });
     await vi.waitFor(() => expect(supervisor.status().state?.hooks).toBe("sockets"), within);
     expect(reports.map(({ kind }) => kind)).toEqual(["state", "state"]);
-  });
-
-  it("kills a process that ignores the closed channel", async () => {
-    const body = 'process.removeAllListeners("disconnect"); setInterval(() => {}, 1000); const onOrder = () => state("sockets");';
-    const { supervisor } = start(fakeChild("ignores-disconnect", body));
-    await vi.waitFor(() => expect(supervisor.status().state).not.toBeNull(), within);
-    const pid = supervisor.status().pid ?? 0;
-    await supervisor[Symbol.asyncDispose]();
-    expect(isGone(pid)).toBe(true);
-  });
-
-  it("kills a hung process, and starts another one", async () => {
-    const ends: string[] = [];
-    const path = fakeChild("hung", 'const onOrder = () => { state("sockets"); setTimeout(() => { for (;;); }, 50); };');
-    const { supervisor } = start(path, {
-      settings: { ...settings, windowMs: 20 },
-      checkMs: 50,
-      onUnexpectedEnd: (reason) => ends.push(reason),
-    });
-    await using _closing = supervisor;
-    await vi.waitFor(() => expect(ends.length).toBeGreaterThanOrEqual(1), within);
-    expect(ends[0]).toMatch(/^hung: no report for \d+ s$/);
-    await vi.waitFor(() => expect(supervisor.status().pid).not.toBeNull(), within);
-  });
-
-  it("ends when its owner's signal aborts", async () => {
-    const owner = new AbortController();
-    const { supervisor } = start(fakeChild("owner", 'const onOrder = () => state("sockets");'), { signal: owner.signal });
-    await vi.waitFor(() => expect(supervisor.status().state).not.toBeNull(), within);
-    const pid = supervisor.status().pid ?? 0;
-    owner.abort();
-    await supervisor[Symbol.asyncDispose]();
-    expect(isGone(pid)).toBe(true);
   });
 });
