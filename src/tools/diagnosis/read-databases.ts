@@ -31,14 +31,31 @@ export async function readDatabases(
   context: ToolCallContext,
 ): Promise<DatabasesRead> {
   if (diagnosis.causes.length === 0) return { diagnosis, next: [], notes: [] };
-  const traffic = await backend.databaseTraffic(times, context);
-  const candidates = databaseCandidates(diagnosis, traffic).slice(0, maxInspected);
-  if (candidates.length === 0) return { diagnosis, next: [], notes: [] };
   const notes: CompletenessNote[] = [];
+  const traffic = await databaseTraffic(backend, times, notes, context);
+  if (traffic === null) return { diagnosis, next: [], notes };
+  const candidates = databaseCandidates(diagnosis, traffic).slice(0, maxInspected);
+  if (candidates.length === 0) return { diagnosis, next: [], notes };
   const isPresent = times.after.untilMs > backend.nowMs() - presentMs;
   const databases = isPresent ? await Promise.all(candidates.map((service) => inspected(backend, service, traffic, notes, context))) : [];
   const judged = judgeDatabases(diagnosis, { traffic, databases });
   return { diagnosis: judged, next: isPresent ? nextSteps(judged, traffic, databases) : [], notes };
+}
+
+/** Null with a note when the store cannot answer: the causes stand as the statistics found them. */
+async function databaseTraffic(
+  backend: ColonyBackend,
+  times: DiagnosedTimes,
+  notes: CompletenessNote[],
+  context: ToolCallContext,
+): Promise<DatabaseTraffic | null> {
+  try {
+    return await backend.databaseTraffic(times, context);
+  } catch (error) {
+    context.signal.throwIfAborted();
+    notes.push({ kind: "no-data", message: `database traffic was not read: ${CoralError.from(error).message}` });
+    return null;
+  }
 }
 
 async function inspected(
