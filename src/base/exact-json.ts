@@ -11,3 +11,8 @@ export function parseExactJson(json: string): unknown {
     json.replace(tokens, (token) => (/^-?\d{16,}$/.test(token) && !Number.isSafeInteger(Number(token)) ? `"${token}"` : token)),
   );
 }
+
+/** Of what `JSON.parse` returns: neither an array nor null. */
+export function isJsonObject(value: unknown): value is Record<string, unknown> {
+  return typeof value === "object" && value !== null && !Array.isArray(value);
+}

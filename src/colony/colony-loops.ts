@@ -1,8 +1,8 @@
 /** The colony's periodic tasks and their intervals. */
 
+import { repeat } from "../base/background.ts";
 import type { Clock } from "../base/clock.ts";
 import type { Logger } from "../base/log.ts";
-import { repeat } from "../base/background.ts";
 import type { ColonyStore } from "../store/colony/index.ts";
 import type { OpenedAudit } from "./audit/open-audit.ts";
 import type { DeploymentWatch } from "./deployments/deployment-watch.ts";

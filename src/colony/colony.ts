@@ -7,8 +7,8 @@ import type { ColonyConfig } from "../config/index.ts";
 import type { ColonyStore } from "../store/colony/index.ts";
 import type { ColonyBackend } from "../tools/index.ts";
 import { type HttpHandler, openAuthority } from "../transport/index.ts";
-import { auditedBackend } from "./audit/audited-backend.ts";
 import { type OpenedAudit, openAudit } from "./audit/open-audit.ts";
+import { withAudit } from "./audit/with-audit.ts";
 import { runColonyLoops } from "./colony-loops.ts";
 import { createCommands } from "./commands/commands.ts";
 import type { ColonyContext, ColonyOptions } from "./core/colony-context.ts";
@@ -145,7 +145,7 @@ function createHttp(
     log: log.child("backend"),
   });
   const http = createColonyRoutes({
-    backend: auditedBackend(backend, { recorder: audit.recorder, queries: audit.queries, log: log.child("audit") }),
+    backend: withAudit(backend, { recorder: audit.recorder, queries: audit.queries, log: log.child("audit") }),
     commands,
     authorize: createAuthorize(tokens),
     metrics,

@@ -4,6 +4,7 @@
  */
 
 import { CoralError } from "../base/errors.ts";
+import { isJsonObject } from "../base/exact-json.ts";
 
 /** Limit in characters of JSON, all of which enter the model's context. */
 const maxLength = 24_000;
@@ -65,7 +66,7 @@ function listsOf(value: Record<string, unknown>, prefix = ""): List[] {
   return Object.entries(value).flatMap(([name, inner]) => {
     const path = `${prefix}${name}`;
     if (Array.isArray(inner)) return [{ path, items: inner }];
-    return isObject(inner) ? listsOf(inner, `${path}.`) : [];
+    return isJsonObject(inner) ? listsOf(inner, `${path}.`) : [];
   });
 }
 
@@ -75,7 +76,7 @@ function withLists(value: Record<string, unknown>, kept: ReadonlyMap<string, rea
     Object.entries(value).map(([name, inner]) => {
       const path = `${prefix}${name}`;
       if (Array.isArray(inner)) return [name, kept.get(path) ?? []];
-      return [name, isObject(inner) ? withLists(inner, kept, `${path}.`) : inner];
+      return [name, isJsonObject(inner) ? withLists(inner, kept, `${path}.`) : inner];
     }),
   );
 }
@@ -121,7 +122,7 @@ function shortened(value: unknown, textLength: number, texts: { cut: number }): 
     if (few.length < value.length) texts.cut++;
     return few.map((item) => shortened(item, textLength, texts));
   }
-  if (!isObject(value)) return value;
+  if (!isJsonObject(value)) return value;
   return Object.fromEntries(Object.entries(value).map(([name, inner]) => [name, shortened(inner, textLength, texts)]));
 }
 
@@ -159,5 +160,3 @@ function parseCursor(cursor: string): Offsets {
 function lengthOf(value: unknown): number {
   return JSON.stringify(value)?.length ?? 0;
 }
-
-const isObject = (value: unknown): value is Record<string, unknown> => typeof value === "object" && value !== null && !Array.isArray(value);

@@ -1,3 +1,4 @@
+import { isJsonObject } from "../base/exact-json.ts";
 import { commonInputs } from "../tools/index.ts";
 
 /** Keywords that a model does not need: calls are validated against the full schema, and the error names the problem. */
@@ -30,18 +31,16 @@ export function briefSchema(schema: Readonly<Record<string, unknown>>): Record<s
 }
 
 function briefProperties(properties: unknown): unknown {
-  if (!isObject(properties)) return properties;
+  if (!isJsonObject(properties)) return properties;
   return Object.fromEntries(Object.entries(properties).map(([name, value]) => [name, withoutCommon(name, briefValue(value))]));
 }
 
 function withoutCommon(name: string, value: unknown): unknown {
-  if (!isObject(value) || value["description"] !== (commonInputs as Record<string, string>)[name]) return value;
+  if (!isJsonObject(value) || value["description"] !== (commonInputs as Record<string, string>)[name]) return value;
   return Object.fromEntries(Object.entries(value).filter(([keyword]) => keyword !== "description"));
 }
 
 function briefValue(value: unknown): unknown {
   if (Array.isArray(value)) return value.map(briefValue);
-  return isObject(value) ? briefSchema(value) : value;
+  return isJsonObject(value) ? briefSchema(value) : value;
 }
-
-const isObject = (value: unknown): value is Record<string, unknown> => typeof value === "object" && value !== null && !Array.isArray(value);

@@ -5,5 +5,5 @@
  * @module
  */
 
-export { handleMcpRequest } from "./http-handler.ts";
+export { handleMcpRequest } from "./handle-mcp-request.ts";
 export { runMcpProxy } from "./stdio-proxy.ts";

@@ -2,8 +2,8 @@
 
 import type { Logger } from "../base/log.ts";
 import { createCodeReader, type KernelFunctions, readKernelFunctions } from "../host/index.ts";
+import { initialLadder, type LadderState, ladderSteps, nextStep } from "./core/budget-ladder.ts";
 import type { ProfileLoss, ProfileReport, ProfileSettings } from "./core/messages.ts";
-import { afterWindow, type BudgetState, initialBudget, rateSteps } from "./core/sampling-budget.ts";
 import type { CpuSampler } from "./kernel/cpu-sampler.ts";
 import { createSampleReader } from "./kernel/sample-record.ts";
 import { FileCache, ProcessCodes } from "./stacks/process-code.ts";
@@ -33,7 +33,7 @@ export class ProfileRuntime implements AsyncDisposable {
   readonly #read = createSampleReader();
   #settings: ProfileSettings;
   #timer: NodeJS.Timeout | undefined;
-  #budget: BudgetState = initialBudget();
+  #ladder: LadderState = initialLadder();
   #windowFromMs = performance.now();
   #cpuMicros = cpuMicros();
   #measuring: { counting: Disposable; fromMs: number; runNs: bigint } | undefined;
@@ -66,7 +66,7 @@ export class ProfileRuntime implements AsyncDisposable {
   }
 
   #hz(): number {
-    const part = rateSteps[this.#budget.step] ?? 0;
+    const part = ladderSteps[this.#ladder.step] ?? 0;
     return part === 0 ? 0 : Math.max(1, Math.round(this.#settings.hz * part));
   }
 
@@ -129,9 +129,9 @@ export class ProfileRuntime implements AsyncDisposable {
   }
 
   #step(spentMs: number, windowMs: number): void {
-    const before = this.#budget.step;
-    this.#budget = afterWindow(this.#budget, spentMs, windowMs, this.#settings.cpuBudget);
-    if (this.#budget.step === before) return;
+    const before = this.#ladder.step;
+    this.#ladder = nextStep(this.#ladder, spentMs, windowMs, this.#settings.cpuBudget);
+    if (this.#ladder.step === before) return;
     this.#changing = this.#changing.then(async () => {
       await this.#options.sampler.setRate(this.#hz());
       this.#reportState();

@@ -11,8 +11,8 @@ import type { ColonyBackend } from "../../tools/index.ts";
 import { brokenEnd } from "../../transport/index.ts";
 import { openAuditWorld } from "./audit.fixture.ts";
 import { AuditRecorder } from "./audit-recorder.ts";
-import { auditedBackend } from "./audited-backend.ts";
 import type { RoutedCommand } from "./routed-command.ts";
+import { withAudit } from "./with-audit.ts";
 
 const command: RoutedCommand = {
   commandId: "c1",
@@ -92,13 +92,13 @@ function backendOf(more: Partial<ColonyBackend>): ColonyBackend {
   return more as ColonyBackend;
 }
 
-test("auditedBackend() records SQL with its outcome, redacted, and returns results even when the audit cannot be written", async () => {
+test("withAudit() records SQL with its outcome, redacted, and returns results even when the audit cannot be written", async () => {
   await using world = await openAuditWorld();
   const sql = async ({ sql: text }: { sql: string }) => {
     if (text.includes("broken")) throw new CoralError({ code: "invalid", message: "no" });
     return { rows: [[1], [2]] } as never;
   };
-  const backend = auditedBackend(backendOf({ sql }), { recorder: world.recorder, log: silentLogger });
+  const backend = withAudit(backendOf({ sql }), { recorder: world.recorder, log: silentLogger });
   const ask = (text: string) => backend.sql({ sql: text, maxRows: 1, maxBytes: 1, timeoutMs: 1 }, context);
   await ask("select * from host where password = 'hunter22'");
   await expect(ask("select broken")).rejects.toMatchObject({ code: "invalid" });
@@ -110,17 +110,17 @@ test("auditedBackend() records SQL with its outcome, redacted, and returns resul
   expect(rows[0]?.["details"]).toBe('{"rows":2}');
   expect(String(rows[0]?.["command"])).toMatch(/^select \* from host/);
   expect(String(rows[0]?.["command"])).not.toContain("hunter22");
-  const failing = auditedBackend(backendOf({ sql }), {
+  const failing = withAudit(backendOf({ sql }), {
     recorder: { note: () => Promise.reject(new Error("disk full")) },
     log: silentLogger,
   });
   expect(await failing.sql({ sql: "select 1", maxRows: 1, maxBytes: 1, timeoutMs: 1 }, context)).toBeDefined();
 });
 
-test("auditedBackend() records queries of an agent's runtime context", async () => {
+test("withAudit() records queries of an agent's runtime context", async () => {
   await using world = await openAuditWorld();
   const runtimeContext = async () => ({}) as never;
-  const backend = auditedBackend(backendOf({ runtimeContext }), { recorder: world.recorder, log: silentLogger });
+  const backend = withAudit(backendOf({ runtimeContext }), { recorder: world.recorder, log: silentLogger });
   await backend.runtimeContext({ agentId: "web-1", refresh: true, history: 0 }, context);
   expect(await world.entries()).toMatchObject([
     {
@@ -134,29 +134,29 @@ test("auditedBackend() records queries of an agent's runtime context", async () 
   ]);
 });
 
-test("auditedBackend() runs queries over the budget without an entry", async () => {
+test("withAudit() runs queries over the budget without an entry", async () => {
   await using world = await openAuditWorld();
   let left = 2;
   const queries = { take: () => left-- > 0 };
   const sql = async () => ({ rows: [] }) as never;
-  const backend = auditedBackend(backendOf({ sql }), { recorder: world.recorder, queries, log: silentLogger });
+  const backend = withAudit(backendOf({ sql }), { recorder: world.recorder, queries, log: silentLogger });
   for (let index = 0; index < 5; index++) await backend.sql({ sql: "select 1", maxRows: 1, maxBytes: 1, timeoutMs: 1 }, context);
   expect(await world.entries()).toHaveLength(2);
 });
 
-test("auditedBackend() records changes before and after, and rejects those that it cannot record", async () => {
+test("withAudit() records changes before and after, and rejects those that it cannot record", async () => {
   await using world = await openAuditWorld();
   let revoked = 0;
   const revokeAgent = async (agentId: string) => {
     revoked++;
     return { agentId, hostname: "", revokedAt: "" };
   };
-  await auditedBackend(backendOf({ revokeAgent }), { recorder: world.recorder, log: silentLogger }).revokeAgent("web-1", context);
+  await withAudit(backendOf({ revokeAgent }), { recorder: world.recorder, log: silentLogger }).revokeAgent("web-1", context);
   expect((await world.entries()).map((row) => [row["kind"], row["phase"], row["target"], row["command"], row["reason"]])).toEqual([
     ["agent", "asked", "agent web-1", "revoke", ""],
     ["agent", "ended", "agent web-1", "revoke", "done"],
   ]);
-  const failing = auditedBackend(backendOf({ revokeAgent }), {
+  const failing = withAudit(backendOf({ revokeAgent }), {
     recorder: { note: () => Promise.reject(new Error("disk full")) },
     log: silentLogger,
   });
@@ -164,13 +164,13 @@ test("auditedBackend() records changes before and after, and rejects those that 
   expect(revoked).toBe(1);
 });
 
-test("auditedBackend() records start and end of captures, even when the reader disconnects", async () => {
+test("withAudit() records start and end of captures, even when the reader disconnects", async () => {
   await using world = await openAuditWorld();
   const capture = async function* () {
     yield { kind: "started", captureId: "cap-1", service: "api", agents: [] } as never;
     for (;;) yield { kind: "request", request: {} } as never;
   };
-  const backend = auditedBackend(backendOf({ capture }), { recorder: world.recorder, log: silentLogger });
+  const backend = withAudit(backendOf({ capture }), { recorder: world.recorder, log: silentLogger });
   const request = { service: "api", agentIds: ["web-1"], minDurationMs: 0, limit: 5, durationMs: 1, includeBody: true, route: "/pay" };
   let seen = 0;
   for await (const _event of backend.capture(request, context)) if (++seen > 3) break;
@@ -193,12 +193,12 @@ test("AuditRecorder.open() closes everything when it fails", async () => {
   rmSync(journalFile);
 });
 
-test("auditedBackend() records a replay before the recording is read", async () => {
+test("withAudit() records a replay before the recording is read", async () => {
   await using world = await openAuditWorld();
   const recording = async function* () {
     yield Buffer.from("x");
   };
-  const backend = auditedBackend(backendOf({ recording }), { recorder: world.recorder, log: silentLogger });
+  const backend = withAudit(backendOf({ recording }), { recorder: world.recorder, log: silentLogger });
   for await (const _part of backend.recording({ agentId: "web-1", recording: "r1" }, context)) {
     expect((await world.entries()).map((row) => [row["kind"], row["recording"], row["caller"]])).toEqual([
       ["replay", "r1", "local:uid=1000"],

@@ -5,9 +5,9 @@
 
 import { mkdir } from "node:fs/promises";
 import { join } from "node:path";
+import { repeat } from "../../base/background.ts";
 import type { Clock } from "../../base/clock.ts";
 import type { Logger } from "../../base/log.ts";
-import { repeat } from "../../base/background.ts";
 import { ResourceStack } from "../../base/resource-stack.ts";
 import type { OtlpConfig } from "../../config/index.ts";
 import { createOtlpClient, MetricIntake, OtlpIntake, type OtlpStatus, startOtlpServers } from "../../otlp/index.ts";

@@ -5,6 +5,7 @@
 
 import { readdir, readFile } from "node:fs/promises";
 import { CoralError } from "../../base/errors.ts";
+import { isJsonObject } from "../../base/exact-json.ts";
 import { given } from "../../base/given.ts";
 import { colonyPaths, homePaths, isColonyId } from "./home.ts";
 import { writePrivateFile } from "./ownership.ts";
@@ -154,13 +155,13 @@ function localTarget(home: string, colonyId: string, contextName: string | undef
 
 /** Undefined when the shape is not exactly what is expected. */
 function contextsOf(value: unknown): Contexts | undefined {
-  if (!isRecord(value) || Object.keys(value).some((key) => key !== "current_context" && key !== "contexts")) return undefined;
+  if (!isJsonObject(value) || Object.keys(value).some((key) => key !== "current_context" && key !== "contexts")) return undefined;
   const { current_context: current, contexts = [] } = value;
   if (current !== undefined && typeof current !== "string") return undefined;
   if (!Array.isArray(contexts)) return undefined;
   const read: Context[] = [];
   for (const item of contexts) {
-    if (!isRecord(item)) return undefined;
+    if (!isJsonObject(item)) return undefined;
     const entries = Object.entries(item);
     if (entries.some(([key, text]) => !Object.hasOwn(textKeys, key) || typeof text !== "string")) return undefined;
     const context = Object.fromEntries(entries.map(([key, text]) => [textKeys[key as keyof typeof textKeys], text])) as Partial<Context>;
@@ -169,10 +170,6 @@ function contextsOf(value: unknown): Contexts | undefined {
     read.push({ ...context, name, colonyId });
   }
   return { currentContext: current, contexts: read };
-}
-
-function isRecord(value: unknown): value is Record<string, unknown> {
-  return typeof value === "object" && value !== null && !Array.isArray(value);
 }
 
 /** Replaces the whole file; comments added by hand are lost. */

@@ -1,5 +1,7 @@
 /** Reads `EXPLAIN FORMAT=JSON` of MySQL and MariaDB: foreign text, of which only names, numbers and comparisons are kept. */
 
+import { isJsonObject } from "../../base/exact-json.ts";
+
 export interface MysqlScan {
   table: string;
   rows: number;
@@ -26,15 +28,15 @@ export function readMysqlPlan(json: string): MysqlPlan | null {
     // Not JSON: no plan.
     return null;
   }
-  if (!isObject(root) || !isObject(root["query_block"])) return null;
+  if (!isJsonObject(root) || !isJsonObject(root["query_block"])) return null;
   const block = root["query_block"];
-  const cost = isObject(block["cost_info"]) ? numberIn(block["cost_info"], "query_cost") : numberIn(block, "cost");
+  const cost = isJsonObject(block["cost_info"]) ? numberIn(block["cost_info"], "query_cost") : numberIn(block, "cost");
   const plan: MysqlPlan = { scans: [], indexes: [], cost };
   const queue: unknown[] = [block];
   for (let visited = 0; queue.length > 0 && visited < maxNodes; visited++) {
     const node = queue.shift();
     if (Array.isArray(node)) queue.push(...node.slice(0, maxNodes));
-    if (!isObject(node)) continue;
+    if (!isJsonObject(node)) continue;
     addTable(plan, node);
     queue.push(...Object.values(node).filter((value) => typeof value === "object"));
   }
@@ -60,8 +62,6 @@ export function comparedColumns(condition: string): string[] {
   }));
   return [...new Set(found.sort((a, b) => a.rank - b.rank).map(({ column }) => column))];
 }
-
-const isObject = (value: unknown): value is Record<string, unknown> => typeof value === "object" && value !== null && !Array.isArray(value);
 
 function textIn(node: Record<string, unknown>, name: string): string | null {
   const value = node[name];

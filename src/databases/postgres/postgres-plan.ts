@@ -1,5 +1,7 @@
 /** Reads `EXPLAIN (FORMAT JSON)`: foreign text, of which only names, numbers and comparisons are kept. */
 
+import { isJsonObject } from "../../base/exact-json.ts";
+
 export interface PostgresScan {
   schema: string;
   table: string;
@@ -31,7 +33,7 @@ export function readPostgresPlan(json: string): PostgresPlan | null {
   const queue: unknown[] = [root];
   for (let visited = 0; queue.length > 0 && visited < maxNodes; visited++) {
     const node = queue.shift();
-    if (!isObject(node)) continue;
+    if (!isJsonObject(node)) continue;
     const index = textIn(node, "Index Name");
     if (index !== null && !plan.indexes.includes(index)) plan.indexes.push(index);
     const table = textIn(node, "Relation Name");
@@ -70,14 +72,12 @@ function rootOf(json: string): Record<string, unknown> | null {
   try {
     const value: unknown = JSON.parse(json);
     const first: unknown = Array.isArray(value) ? value[0] : undefined;
-    return isObject(first) && isObject(first["Plan"]) ? first["Plan"] : null;
+    return isJsonObject(first) && isJsonObject(first["Plan"]) ? first["Plan"] : null;
   } catch {
     // Not JSON: no plan.
     return null;
   }
 }
-
-const isObject = (value: unknown): value is Record<string, unknown> => typeof value === "object" && value !== null && !Array.isArray(value);
 
 function textIn(node: Record<string, unknown>, name: string): string | null {
   const value = node[name];

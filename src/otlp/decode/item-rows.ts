@@ -5,8 +5,8 @@ import type { ByteDictionary } from "../columns/byte-dictionary.ts";
 import { MalformedError, type ProtobufReader, RejectedError } from "../columns/protobuf-reader.ts";
 import type { AttributeReader } from "./attribute-reader.ts";
 import type { ColumnSet, OwnerColumns } from "./owner-columns.ts";
-import { type ItemOwner, walkGroups } from "./request-groups.ts";
 import type { ResourceReader } from "./resource-reader.ts";
+import { type ItemOwner, walkGroups } from "./walk-groups.ts";
 
 export interface DecodeCounts {
   rows: number;

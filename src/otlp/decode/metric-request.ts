@@ -5,8 +5,8 @@ import { MalformedError, ProtobufReader } from "../columns/protobuf-reader.ts";
 import { type AttributeLimits, AttributeReader, defaultAttributeLimits } from "./attribute-reader.ts";
 import type { MetricKind, MetricPoint, Temporality } from "./metric-point.ts";
 import { PointReader } from "./metric-point-reader.ts";
-import { type ItemOwner, walkGroups } from "./request-groups.ts";
 import { ResourceReader } from "./resource-reader.ts";
+import { type ItemOwner, walkGroups } from "./walk-groups.ts";
 
 const metricTag = {
   name: 10,

@@ -2,7 +2,7 @@
 
 import type { SegmentBatch } from "../../store/segments/index.ts";
 import { CodeBuilder, type ColumnBuilder } from "../columns/column-builders.ts";
-import type { ItemOwner } from "./request-groups.ts";
+import type { ItemOwner } from "./walk-groups.ts";
 
 export type PackedDictionary = () => { bytes: Uint8Array; offsets: Uint32Array };
 

@@ -1,12 +1,12 @@
 /** Which file holds an address of a process. Files are shared by processes and kept open while samples are in them. */
 
 import type { CodeMapping, CodeReader, MappedFile } from "../../host/index.ts";
-import { ProgramFile } from "./program-file.ts";
+import { CodeFile } from "./code-file.ts";
 
 export interface CodePlace {
   mapping: CodeMapping;
   /** Null for memory without a file, and for files that may not be opened. */
-  file: ProgramFile | null;
+  file: CodeFile | null;
   /** In the file's own addresses; 0 without a file. */
   address: number;
 }
@@ -26,18 +26,18 @@ const maxRereadMs = 30_000;
 
 export class FileCache implements Disposable {
   readonly #reader: CodeReader;
-  readonly #files = new Map<string, ProgramFile | null>();
-  #vdso: ProgramFile | null | undefined;
+  readonly #files = new Map<string, CodeFile | null>();
+  #vdso: CodeFile | null | undefined;
 
   constructor(reader: CodeReader) {
     this.#reader = reader;
   }
 
-  open(pid: number, mapped: MappedFile, nowMs: number): ProgramFile | null {
+  open(pid: number, mapped: MappedFile, nowMs: number): CodeFile | null {
     let file = this.#files.get(mapped.key);
     if (file === undefined) {
       const opened = this.#reader.open(pid, mapped);
-      file = opened === null ? null : ProgramFile.of(moduleOf(mapped.path), opened);
+      file = opened === null ? null : CodeFile.of(moduleOf(mapped.path), opened);
       if (this.#files.size >= maxFiles) this.#evict();
       this.#files.set(mapped.key, file);
     }
@@ -45,10 +45,10 @@ export class FileCache implements Disposable {
     return file;
   }
 
-  vdso(): ProgramFile | null {
+  vdso(): CodeFile | null {
     if (this.#vdso === undefined) {
       const bytes = this.#reader.vdso();
-      this.#vdso = bytes === null ? null : ProgramFile.ofBytes("[vdso]", bytes);
+      this.#vdso = bytes === null ? null : CodeFile.ofBytes("[vdso]", bytes);
     }
     return this.#vdso;
   }
@@ -91,7 +91,7 @@ export class ProcessCode {
   #readMs = Number.NEGATIVE_INFINITY;
   #rereadMs = rereadMs;
   /** What the process runs, once its code was read. */
-  #main: ProgramFile | null = null;
+  #main: CodeFile | null = null;
   /** Few addresses are in most samples. */
   readonly #places = new Map<number, CodePlace>();
   usedMs: number;

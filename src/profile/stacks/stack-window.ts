@@ -3,8 +3,8 @@
 import type { KernelFunctions } from "../../host/index.ts";
 import type { FrameKind, ProfileFrame, ProfileStack } from "../core/messages.ts";
 import type { CpuSample } from "../kernel/sample-record.ts";
+import type { CodeFile } from "./code-file.ts";
 import type { CodePlace, ProcessCode, ProcessCodes } from "./process-code.ts";
-import type { ProgramFile } from "./program-file.ts";
 import { type UserFrame, type Walk, walkStack } from "./unwind.ts";
 
 interface RawStack {
@@ -151,7 +151,7 @@ function keyOf(sample: CpuSample, { frames, end }: Walk): string {
 }
 
 function nameFiles(stacks: readonly RawStack[]): void {
-  const wanted = new Map<ProgramFile, Set<number>>();
+  const wanted = new Map<CodeFile, Set<number>>();
   for (const { user, samples } of stacks) {
     for (const { place } of user) {
       const file = place?.file ?? null;
@@ -163,7 +163,7 @@ function nameFiles(stacks: readonly RawStack[]): void {
     }
   }
   // Most frames per byte first; the last file may exceed the limit, so that a large one has its turn.
-  const worth = (file: ProgramFile): number => file.hits / (1 + file.unreadBytes);
+  const worth = (file: CodeFile): number => file.hits / (1 + file.unreadBytes);
   let readBytes = 0;
   for (const [file, addresses] of [...wanted].sort(([a], [b]) => worth(b) - worth(a))) {
     const { unreadBytes } = file;

@@ -2,8 +2,8 @@ import { describe, expect, it } from "vitest";
 import { SeededRandom } from "../../base/seeded-random.fixture.ts";
 import type { FrameFunction, FrameRow } from "../../code/index.ts";
 import { dwarfRegisters } from "../kernel/sample-record.ts";
+import type { CodeFile } from "./code-file.ts";
 import type { CodePlace } from "./process-code.ts";
-import type { ProgramFile } from "./program-file.ts";
 import { type StackMemory, walkStack } from "./unwind.ts";
 
 const stackAt = 0x7000_0000;
@@ -44,7 +44,7 @@ const functions: FrameFunction[] = [
 function find(address: number): CodePlace | null {
   if (address < 0x100 || address >= 0x1000) return null;
   const frameAt = (at: number): FrameFunction | null => functions.find(({ start, end }) => at >= start && at < end) ?? null;
-  const file = { frameAt } as unknown as ProgramFile;
+  const file = { frameAt } as unknown as CodeFile;
   return { mapping: { start: 0x100, end: 0x1000, fileOffset: 0, file: null, name: "" }, file, address };
 }
 

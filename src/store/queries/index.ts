@@ -42,7 +42,7 @@ export { type LogsQuery, type LogsStore, queryLogPatterns, queryLogs } from "./q
 export { queryMetricLosses, queryTrafficLosses } from "./query-losses.ts";
 export { type MetricNamesQuery, queryMetricNames } from "./query-metric-names.ts";
 export { type MetricQuery, metricStepMs, queryMetric } from "./query-metrics.ts";
-export { queryProfile } from "./query-profiles.ts";
+export { queryProfile } from "./query-profile.ts";
 export { queryRed, type RedQuery } from "./query-red.ts";
 export { queryServices } from "./query-services.ts";
 export { querySpanEdges } from "./query-span-edges.ts";

@@ -7,11 +7,11 @@ import type { Semaphore } from "../../base/semaphore.ts";
 import type { SegmentSignal } from "../signals/define-segment-signal.ts";
 import type { CrashPoints } from "./crash-points.ts";
 import { emptySegmentPath, writeEmptySegment } from "./empty-segment.ts";
+import { type ReadySegment, SealQueue } from "./seal-queue.ts";
 import type { SealSegment } from "./seal-segment.ts";
 import { makeFolder, segmentPath, writeAheadNumber, writeAheadPath } from "./segment-files.ts";
 import { type CutFile, type CutLimits, SegmentIntake } from "./segment-intake.ts";
 import type { StoredHead } from "./segment-manifest.ts";
-import { type ReadySegment, SegmentSealer } from "./segment-sealer.ts";
 import { readWriteAhead } from "./write-ahead.ts";
 
 /** The same for every signal of an agent. */
@@ -54,7 +54,7 @@ const defaultCut: CutLimits = { rows: 20_000, bytes: 16 * mebibyte, ageMs: 650 }
 export class AgentLane {
   readonly signal: SegmentSignal;
   readonly intake: SegmentIntake;
-  readonly sealer: SegmentSealer;
+  readonly sealer: SealQueue;
   readonly emptyFile: string;
   head: StoredHead;
   /** A colony may have read up to here without confirming it: what it was offered, and all that existed when this process began. */
@@ -89,7 +89,7 @@ export class AgentLane {
     });
     const finalFileOf = (number: number): string =>
       segmentPath(segmentsRoot, { agentId: "", epoch, signal: name, firstNumber: number, number });
-    this.sealer = new SegmentSealer({
+    this.sealer = new SealQueue({
       signal: name,
       seal: settings.seal,
       slots: host.slots,

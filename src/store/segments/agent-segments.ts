@@ -13,6 +13,7 @@ import { writePulledMark } from "./adopted/pulled-mark.ts";
 import { AgentLane, type LaneHost, type LaneSettings } from "./agent-lane.ts";
 import { chooseMerge, replaceByMerged } from "./merge-segments.ts";
 import { readSegmentFile } from "./read-segment-file.ts";
+import type { ReadySegment } from "./seal-queue.ts";
 import type { ChangingSegments } from "./segment-catalog.ts";
 import { SegmentCatalog } from "./segment-catalog.ts";
 import { damageOf, LateUnlinks, lateUnlinkShare, moveAside, removeOrphans } from "./segment-files.ts";
@@ -27,7 +28,6 @@ import {
   saveHead,
 } from "./segment-manifest.ts";
 import { removeExpired } from "./segment-retention.ts";
-import type { ReadySegment } from "./segment-sealer.ts";
 import type { SegmentRange, SegmentReader, SegmentSource } from "./segment-source.ts";
 import { SegmentVerifier } from "./segment-verifier.ts";
 import type { WriteAheadRecord } from "./write-ahead.ts";

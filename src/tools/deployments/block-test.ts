@@ -4,7 +4,7 @@
  * between blocks and the usual length of a deviation. Deterministic.
  */
 
-import { studentTail } from "./statistics.ts";
+import { studentTail } from "./significance.ts";
 
 export interface BlockTest {
   /** Trimmed mean of each side, in the unit of the values. */

@@ -11,7 +11,7 @@ import { compareNewRoute, compareRoute } from "./compare-route.ts";
 import { type Comparison, minChange } from "./comparison.ts";
 import { routeSubject } from "./describe-deployment.ts";
 import { type ComparedRoute, sumOf } from "./route-blocks.ts";
-import { holm } from "./statistics.ts";
+import { holm } from "./significance.ts";
 
 /** False alarm rate per deployment, over all looks at it. */
 export const falseAlarmRate = 0.01;

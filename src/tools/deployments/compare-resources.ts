@@ -5,7 +5,7 @@ import { compareBlocks, median } from "./block-test.ts";
 import { isUnusual } from "./compare-route.ts";
 import { type Comparison, minChange, minPersistent } from "./comparison.ts";
 import { type ComparedRoute, sumOf } from "./route-blocks.ts";
-import { fisherTest } from "./statistics.ts";
+import { fisherTest } from "./significance.ts";
 
 const minMinutes = { cpu: 5, memoryBefore: 8, memoryAfter: 8 };
 

@@ -4,7 +4,7 @@ import type { BuildFacts } from "../../model/deployments.ts";
 import { type BlockTest, compareBlocks, median, middleMean } from "./block-test.ts";
 import { type Comparison, minChange, minPersistent } from "./comparison.ts";
 import { blocksOf, type ComparedRoute, histogramOf, percentileUs, type RouteBlock, sumOf } from "./route-blocks.ts";
-import { cliffsDelta, cohensH, fisherTest } from "./statistics.ts";
+import { cliffsDelta, cohensH, fisherTest } from "./significance.ts";
 
 const minRequests = { p50: 50, p95: 100, errors: 50 };
 const perBlock = { p50: 8, p95: 20, errors: 8 };

@@ -29,10 +29,10 @@ describe("coral_diagnose", () => {
       databaseTraffic: () => Promise.reject(new Error("out of memory")),
     });
 
-    const { output, completeness } = await diagnoseTool.handle(backend, { since: 300_000 }, context);
+    const answer = await diagnoseTool.call(backend, { since: "5m" }, context);
 
-    expect(output.causes.map(({ service }) => service)).toEqual(["stock"]);
-    expect(completeness).toMatchObject({
+    expect(answer.causes.map(({ service }) => service)).toEqual(["stock"]);
+    expect(answer.completeness).toMatchObject({
       complete: false,
       notes: expect.arrayContaining([{ kind: "no-data", message: "database traffic was not read: out of memory" }]),
     });

@@ -8,8 +8,8 @@ import { cutList } from "../contract/missing-data.ts";
 import type { AgentInfo } from "../schemas/agent.ts";
 import { completenessOf } from "../schemas/completeness.ts";
 import { type EndpointUse, endpointListSchema } from "../schemas/network.ts";
-import { addressScope } from "./address-scope.ts";
 import { trafficOf } from "./edge-traffic.ts";
+import { publicOrPrivate } from "./public-or-private.ts";
 import { networkInput, readNetwork } from "./read-network.ts";
 
 const agentsMax = 20;
@@ -74,7 +74,7 @@ function endpointUseOf(edge: EdgeFact, windowMs: number, agents: AgentInfo[]): E
     port: isIngress ? null : edge.serverPort,
     servicePort: isIngress ? edge.serverPort : null,
     protocol: edge.protocol,
-    scope: addressScope(outside.name),
+    scope: publicOrPrivate(outside.name),
     name: outside.resolved?.name ?? null,
     nameMethod: outside.resolved?.method ?? null,
     provider: outside.resolved?.provider ?? null,

@@ -6,9 +6,9 @@ import { defineTool } from "../contract/define-tool.ts";
 import { cutList } from "../contract/missing-data.ts";
 import { completenessOf } from "../schemas/completeness.ts";
 import { dependencyListSchema, type ExternalDependency } from "../schemas/network.ts";
-import { addressScope } from "./address-scope.ts";
 import { trafficOf } from "./edge-traffic.ts";
 import { matchesOutside, outsideName } from "./external-names.ts";
+import { publicOrPrivate } from "./public-or-private.ts";
 import { networkInput, readNetwork } from "./read-network.ts";
 
 const addressesMax = 10;
@@ -57,7 +57,7 @@ function dependencyOf(name: string, edges: EdgeFact[], windowMs: number): Extern
     nameMethod: resolved?.method ?? null,
     provider: resolved?.provider ?? null,
     product: resolved?.product ?? null,
-    scope: addresses.some((address) => addressScope(address) === "public") ? "public" : "private",
+    scope: addresses.some((address) => publicOrPrivate(address) === "public") ? "public" : "private",
     ports: [...new Set(edges.map((edge) => edge.serverPort))].sort((a, b) => a - b),
     addresses: addresses.slice(0, addressesMax),
     addressCount: addresses.length,

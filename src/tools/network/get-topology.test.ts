@@ -8,7 +8,7 @@ import { agentOf, colonyOf, context, edgeOf, networkOf, serviceOf } from "../sam
 import type { Answer } from "../schemas/completeness.ts";
 import type { DependencyList, EndpointList, Topology } from "../schemas/network.ts";
 import type { ServiceList } from "../schemas/service.ts";
-import { addressScope } from "./address-scope.ts";
+import { publicOrPrivate } from "./public-or-private.ts";
 
 async function call<T>(name: string, input: unknown, colony: Partial<ColonyBackend> = {}): Promise<Answer<T>> {
   return (await findTool(colonyTools, name, "read").call(colonyOf(colony), input, context)) as Answer<T>;
@@ -351,7 +351,7 @@ describe("coral_get_topology", () => {
   });
 });
 
-describe("addressScope()", () => {
+describe("publicOrPrivate()", () => {
   it.each([
     ["10.0.0.1", "private"],
     ["172.16.0.1", "private"],
@@ -369,6 +369,6 @@ describe("addressScope()", () => {
     ["::ffff:10.0.0.1", "private"],
     ["*", "public"],
   ])("%s is %s", (address, scope) => {
-    expect(addressScope(address)).toBe(scope);
+    expect(publicOrPrivate(address)).toBe(scope);
   });
 });

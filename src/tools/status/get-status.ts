@@ -10,8 +10,8 @@ import { cutList, lossNotes, silentAgentNotes } from "../contract/missing-data.t
 import type { AgentHealth, AgentInfo } from "../schemas/agent.ts";
 import { completenessOf } from "../schemas/completeness.ts";
 import { type ColonyStatus, colonyStatusSchema } from "../schemas/status.ts";
-import { readOpenIncidents } from "../summary/open-incidents.ts";
 import { readHealth } from "../summary/read-health.ts";
+import { readOpenIncidents } from "../summary/read-open-incidents.ts";
 import { attentionOf, gapWindowMs, unobservedOf } from "./attention.ts";
 import { statusWarnings } from "./status-warnings.ts";
 

@@ -9,7 +9,7 @@ import { type ServiceSummary, type SummaryResult, summaryResultSchema } from "..
 import { findSender } from "../services/find-service.ts";
 import { trafficNotes } from "../traffic/traffic-notes.ts";
 import { calleeFindings, describeService } from "./describe-service.ts";
-import { readOpenIncidents } from "./open-incidents.ts";
+import { readOpenIncidents } from "./read-open-incidents.ts";
 import { summarizeServices } from "./summarize-services.ts";
 import { type ServiceFacts, sortFindings } from "./summary-rules.ts";
 

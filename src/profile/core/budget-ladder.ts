@@ -4,9 +4,9 @@
  */
 
 /** By step: the part of the configured rate. */
-export const rateSteps = [1, 0.5, 0.25, 0] as const;
+export const ladderSteps = [1, 0.5, 0.25, 0] as const;
 
-export interface BudgetState {
+export interface LadderState {
   step: number;
   /** Unspent CPU time; negative when it is overspent. */
   savedMs: number;
@@ -20,15 +20,15 @@ const cheapWindowsToStepUp = 10;
 /** While sampling is paused nothing is measured: it resumes after this many windows. */
 const pausedWindows = 20;
 
-export function initialBudget(): BudgetState {
+export function initialLadder(): LadderState {
   return { step: 0, savedMs: Number.POSITIVE_INFINITY, cheapWindows: 0 };
 }
 
 /** The state after one more window. `spentMs`: CPU of process and BPF program in it; `cpuBudget`: share of one core. */
-export function afterWindow(state: BudgetState, spentMs: number, windowMs: number, cpuBudget: number): BudgetState {
+export function nextStep(state: LadderState, spentMs: number, windowMs: number, cpuBudget: number): LadderState {
   const mostMs = cpuBudget * savingMs;
   const savedMs = Math.max(-mostMs, Math.min(mostMs, Math.min(mostMs, state.savedMs) + cpuBudget * windowMs - spentMs));
-  const lastStep = rateSteps.length - 1;
+  const lastStep = ladderSteps.length - 1;
   if (savedMs <= 0 && spentMs > cpuBudget * windowMs && state.step < lastStep) {
     // A new step gets a little credit: what it costs is to be seen first.
     return { step: state.step + 1, savedMs: mostMs / 10, cheapWindows: 0 };

@@ -16,7 +16,7 @@ import type { OpenedFile } from "../../host/index.ts";
 /** Names that are kept per file. */
 const maxNames = 4_096;
 
-export class ProgramFile implements Disposable {
+export class CodeFile implements Disposable {
   /** `libc.so.6` */
   readonly module: string;
   readonly isGo: boolean;
@@ -42,12 +42,12 @@ export class ProgramFile implements Disposable {
   }
 
   /** Keeps the file open until disposed. */
-  static of(module: string, opened: OpenedFile): ProgramFile {
-    return new ProgramFile(module, readElfImage(opened.readAt), () => opened[Symbol.dispose]());
+  static of(module: string, opened: OpenedFile): CodeFile {
+    return new CodeFile(module, readElfImage(opened.readAt), () => opened[Symbol.dispose]());
   }
 
-  static ofBytes(module: string, bytes: Buffer): ProgramFile {
-    return new ProgramFile(
+  static ofBytes(module: string, bytes: Buffer): CodeFile {
+    return new CodeFile(
       module,
       readElfImage((into, offset) => bytes.copy(into, 0, Math.min(offset, bytes.length))),
     );

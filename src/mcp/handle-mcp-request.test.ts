@@ -2,7 +2,7 @@ import { createServer, type IncomingMessage, type Server, type ServerResponse } 
 import type { AddressInfo } from "node:net";
 import { Client, StreamableHTTPClientTransport } from "@modelcontextprotocol/client";
 import { afterAll, beforeAll, beforeEach, describe, expect, it, vi } from "vitest";
-import { handleMcpRequest } from "./http-handler.ts";
+import { handleMcpRequest } from "./handle-mcp-request.ts";
 import { type SampleBackend, sampleTools } from "./sample-tools.fixture.ts";
 
 const backend: SampleBackend = { calls: [] };

@@ -1,7 +1,7 @@
 import { describe, expect, it } from "vitest";
 import { bucketOf, fineLayout, sparse } from "../../base/latency-histogram.ts";
 import { SeededRandom } from "../../base/seeded-random.fixture.ts";
-import { cliffsDelta, cohensH, fisherTest, holm, studentTail } from "./statistics.ts";
+import { cliffsDelta, cohensH, fisherTest, holm, studentTail } from "./significance.ts";
 
 const seededRandom = (seed: number): (() => number) => {
   const random = new SeededRandom(seed);

@@ -4,7 +4,7 @@ const privateV4 =
 const privateV6 = /^(?:::1?$|f[cd]|fe[89ab]|ff)/i;
 
 /** `*` stands for addresses beyond a limit and counts as public: no private network reaches that many. */
-export function addressScope(address: string): "public" | "private" {
+export function publicOrPrivate(address: string): "public" | "private" {
   const plain = address.toLowerCase().startsWith("::ffff:") && address.includes(".") ? address.slice(7) : address;
   return (plain.includes(":") ? privateV6 : privateV4).test(plain) ? "private" : "public";
 }

@@ -1,6 +1,6 @@
 import { afterAll, beforeAll, describe, expect, it } from "vitest";
 import { TestClock } from "../store.fixture.ts";
-import { queryProfile } from "./query-profiles.ts";
+import { queryProfile } from "./query-profile.ts";
 import { openStoredHosts, type SignalRows, type StoredHosts } from "./stored-hosts.fixture.ts";
 
 const clock = new TestClock();

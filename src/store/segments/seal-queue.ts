@@ -21,7 +21,7 @@ export interface ReadySegment {
   temporaryFile: string;
 }
 
-export interface SegmentSealerOptions {
+export interface SealQueueOptions {
   signal: string;
   seal: SealSegment;
   slots: Semaphore;
@@ -50,8 +50,8 @@ interface Job {
   isRenamed: boolean;
 }
 
-export class SegmentSealer {
-  readonly #options: SegmentSealerOptions;
+export class SealQueue {
+  readonly #options: SealQueueOptions;
   readonly #jobs: Job[] = [];
   readonly #stop = new AbortController();
   readonly #running = new Set<Promise<void>>();
@@ -59,7 +59,7 @@ export class SegmentSealer {
   /** Cleared in the same turn as the last look at the jobs, so that none can fall between. */
   #isCommitting = false;
 
-  constructor(options: SegmentSealerOptions) {
+  constructor(options: SealQueueOptions) {
     this.#options = options;
   }
 

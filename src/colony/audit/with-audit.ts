@@ -7,14 +7,14 @@ import type { CaptureEvent, ColonyBackend, ToolCallContext } from "../../tools/i
 import type { AuditNote, AuditRecorder } from "./audit-recorder.ts";
 import type { QueryBudget } from "./query-budget.ts";
 
-export interface AuditedBackendOptions {
+export interface WithAuditOptions {
   recorder: Pick<AuditRecorder, "note">;
   /** Absent: every query gets an entry of its own. */
   queries?: Pick<QueryBudget, "take">;
   log: Logger;
 }
 
-export function auditedBackend(backend: ColonyBackend, options: AuditedBackendOptions): ColonyBackend {
+export function withAudit(backend: ColonyBackend, options: WithAuditOptions): ColonyBackend {
   const { recorder } = options;
   const change: Change = (note, context, work) => auditedChange(recorder, note, context, work);
   return {
@@ -108,7 +108,7 @@ function auditedObjectives(backend: ColonyBackend, change: Change): Pick<ColonyB
 
 /** Records a query before its answer is returned, within the budget. A failed write is only logged: with a full disk, queries must still show why. */
 async function auditedQuery<T>(
-  { recorder, queries, log }: AuditedBackendOptions,
+  { recorder, queries, log }: WithAuditOptions,
   what: Omit<AuditNote, "phase">,
   context: ToolCallContext,
   query: () => Promise<T>,
@@ -134,7 +134,7 @@ async function auditedQuery<T>(
 
 function auditedInspection(
   backend: ColonyBackend,
-  options: AuditedBackendOptions,
+  options: WithAuditOptions,
   request: Parameters<ColonyBackend["inspectDatabases"]>[0],
   context: ToolCallContext,
 ): ReturnType<ColonyBackend["inspectDatabases"]> {
