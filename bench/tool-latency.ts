@@ -1,7 +1,10 @@
 /**
  * Latency for a person or an assistant: tools over HTTP, and commands, of a running colony with ten million spans of a thousand services in two
  * hours, all of them also observed by kernel hooks. One client alone; then eight with mixed queries while spans arrive. A tenth of the size with
- * CORAL_BENCH_SMALL=1. CORAL_BENCH_KEEP=<directory> keeps the filled store for the next run. CPU time is that of the colony's process: it is more meaningful than elapsed time where other work fills the machine.
+ * CORAL_BENCH_SMALL=1. CPU time is that of the colony's process: it is more meaningful than elapsed time where other work fills the machine.
+ * CORAL_BENCH_KEEP=<directory> keeps the filled store for the next run, CORAL_BENCH_PARTS chooses of alone, commands, together (none: fill only),
+ * CORAL_BENCH_ONLY queries by parts of their names, CORAL_BENCH_ROUNDS how often each is sent, CORAL_BENCH_ANSWERS=<directory> writes each answer
+ * to a file, to compare two builds.
  */
 
 import { spawnSync } from "node:child_process";
@@ -27,13 +30,18 @@ import { role, roleArguments, Worker } from "./lib/worker.ts";
 const spans = isSmall ? 1_000_000 : 10_000_000;
 const services = 1_000;
 const agents = 100;
-const rounds = isSmall ? 10 : 40;
+const rounds = Number(process.env["CORAL_BENCH_ROUNDS"] ?? (isSmall ? 10 : 40));
 const commandRounds = isSmall ? 3 : 10;
 const clients = 8;
 const mixedSeconds = isSmall ? 15 : 60;
 const spansPerSecond = 3_000;
 const mebibyte = 1024 ** 2;
 const hourMs = 3_600_000;
+const listIn = (key: string): string[] => (process.env[key] ?? "").split(",").filter((text) => text !== "");
+const wantedParts = listIn("CORAL_BENCH_PARTS");
+const wantedQuestions = listIn("CORAL_BENCH_ONLY");
+const answersDirectory = process.env["CORAL_BENCH_ANSWERS"];
+const isWanted = (part: string): boolean => wantedParts.length === 0 || wantedParts.includes(part);
 const traceEveryUs = (2 * hourMs * 1_000) / (spans / 5);
 
 interface Question {
@@ -199,6 +207,7 @@ class Client {
     const startMs = performance.now();
     const text = await this.#post(`/v1/tools/${tool}`, JSON.stringify(input(round)));
     const takenMs = performance.now() - startMs;
+    if (answersDirectory !== undefined) writeFileSync(join(answersDirectory, `${name.replaceAll(/\W+/g, "-")}-${round}.json`), text);
     try {
       check(JSON.parse(text) as Record<string, unknown>);
     } catch (error) {
@@ -318,10 +327,12 @@ async function measure(home: CoralHome, daemon: CoralDaemon, traces: readonly st
   const { token } = JSON.parse(home.run("colony", "token", "create", "--kind", "user", "--json")) as { token: string };
   const otlpPort = Number(/OTLP[^\n]*HTTP[^\n]*?127\.0\.0\.1:(\d+)/i.exec(daemon.said)?.[1]);
   const client = new Client(port, token);
-  const questions = questionsOf(traces);
-  const alone = await askAlone(client, questions, daemon.pid);
-  const commands = askByCommand(home, questions);
-  const together = await askTogether(() => new Client(port, token), questions, otlpPort, daemon.pid);
+  const questions = questionsOf(traces).filter(
+    ({ name }) => wantedQuestions.length === 0 || wantedQuestions.some((part) => name.includes(part)),
+  );
+  const alone = isWanted("alone") ? await askAlone(client, questions, daemon.pid) : [];
+  const commands = isWanted("commands") ? askByCommand(home, questions) : [];
+  const together = isWanted("together") ? await askTogether(() => new Client(port, token), questions, otlpPort, daemon.pid) : [];
   client.close();
   report({
     name: "tool-latency",

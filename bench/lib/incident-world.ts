@@ -42,6 +42,7 @@ export function watchIncidents(world: HealthWorld, agents: readonly string[]): W
       notify: () => {},
     },
     names: () => Promise.resolve(names),
+    newest: () => clock.wallMs(),
     settings: () => ({ isEnabled: true, closeAfterMs: 120_000 }),
   });
   return { watch, incidents: () => loadIncidents(store, { limit: 1_000 }) };

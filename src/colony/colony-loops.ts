@@ -32,7 +32,7 @@ export interface ColonyLoopParts {
 }
 
 const healthIntervalMs = 1_000;
-const flushIntervalMs = 10_000;
+const flushIntervalMs = 30_000;
 const deriveIntervalMs = 5_000;
 const rollupIntervalMs = 60_000;
 const pruneIntervalMs = 60_000;

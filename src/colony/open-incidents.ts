@@ -1,6 +1,7 @@
 /** Opens the health watch, the incident watch and the webhook. */
 
 import type { ColonyStore } from "../store/colony/index.ts";
+import { event, red, serviceInstance, spanRed } from "../store/signals/index.ts";
 import { briefOf, type ColonyBackend } from "../tools/index.ts";
 import type { ColonyContext } from "./core/colony-context.ts";
 import { HealthWatch } from "./health/health-watch.ts";
@@ -18,11 +19,13 @@ export interface IncidentParts {
 export function openIncidents(context: ColonyContext, { store, backend, services }: IncidentParts) {
   const { clock } = context;
   const log = context.log.child("incidents");
+  const newest = (): number => store.lastIngestOf(red, spanRed, serviceInstance, event);
   const webhook = new Webhook({ target: () => context.config.incidents.webhook, log });
   const incidents = new IncidentWatch({
     store,
     backend,
     names: () => services.names(),
+    newest,
     settings: () => context.config.incidents,
     notify: (event, incident, labelOf) => {
       const { id, name, environment } = context.config;
@@ -32,6 +35,6 @@ export function openIncidents(context: ColonyContext, { store, backend, services
     log,
   });
   const serviceId = async (label: string): Promise<string> => (await services.names()).textsOf(label)[0] ?? label;
-  const health = new HealthWatch({ store, backend, serviceId, clock, log: context.log.child("health") });
+  const health = new HealthWatch({ store, backend, serviceId, newest, clock, log: context.log.child("health") });
   return { health, incidents, webhook };
 }

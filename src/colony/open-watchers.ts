@@ -4,6 +4,7 @@ import { join } from "node:path";
 import type { ResourceStack } from "../base/resource-stack.ts";
 import { type ColonyStore } from "../store/colony/index.ts";
 import { loadEndpointNames, type ResolvedEndpoint, storeEndpointNames } from "../store/discovery/index.ts";
+import { red, serviceInstance, spanRed } from "../store/signals/index.ts";
 import type { ColonyContext } from "./core/colony-context.ts";
 import type { ColonyMetrics } from "./core/colony-metrics.ts";
 import { DeploymentWatch } from "./deployments/deployment-watch.ts";
@@ -48,6 +49,7 @@ export async function openWatchers(context: ColonyContext, { store, metrics, clo
     log: log.child("deployments"),
     names: () => services.names(),
     clockDifferenceMs,
+    newest: () => store.lastIngestOf(serviceInstance, red, spanRed),
   });
   return { names, discovery, deployments, services };
 }

@@ -60,6 +60,7 @@ async function openWorld(startMs: number) {
   const names = { labelOf: (text: string) => text, idOf: (text: string) => text, textsOf: (label: string) => [label] };
   const watch = new IncidentWatch({
     ...{ store, backend, clock, notify: () => {}, names: () => Promise.resolve(names) },
+    newest: () => now.ms,
     settings: () => ({ isEnabled: true, closeAfterMs: 20_000 }),
     log: createLogger("test", "warn", ({ message, fields }) => failures.push(`${message} ${String(fields["error"] ?? "")}`)),
   });

@@ -7,6 +7,7 @@ import type { Resolved } from "../../model/services.ts";
 import { type ColonyStore } from "../../store/colony/index.ts";
 import {
   type BuildShare,
+  buildsSettledMs,
   type DeploymentRecord,
   type KnownBuild,
   type LateRows,
@@ -49,6 +50,8 @@ export interface DeploymentWatchOptions {
   names?: () => Promise<{ labelOf: (service: string) => string }>;
   /** An agent's clock minus the colony's; null when unknown. */
   clockDifferenceMs?: (agentId: string) => number | null;
+  /** Rises when processes or requests arrive; absent: each step looks for them. */
+  newest?: () => number;
 }
 
 /** Points of the window at which a deployment is evaluated; the false-alarm rate is divided among them. */
@@ -64,6 +67,8 @@ const sharesMs = 300_000;
 /** Least interval of storing read progress. After a restart the rest is read again, which is idempotent. */
 const savedEachMs = 60_000;
 const openMax = 500;
+/** How often builds are judged while nothing arrives. */
+const quietIntervalMs = 60_000;
 /** A deployment detected later than this is listed but not compared: retention may have removed its data. */
 const maxAgeMs = 24 * 3_600_000;
 
@@ -74,6 +79,11 @@ export class DeploymentWatch {
   #builds: KnownBuilds | undefined;
   #readUpTo: number | null = null;
   #savedMs = 0;
+  #newest = -1;
+  #newestMs = Number.NEGATIVE_INFINITY;
+  #detectedMs = Number.NEGATIVE_INFINITY;
+  /** Whether some deployment may still be compared. */
+  #hasOpen = true;
   /** Serializes detection and marks, so that no deployment is created twice. */
   #queue: Promise<unknown> = Promise.resolve();
 
@@ -83,8 +93,18 @@ export class DeploymentWatch {
 
   /** Detects and compares once. Called every few seconds. */
   async step(): Promise<void> {
-    await this.#inTurn(() => this.#detect());
-    await this.#inTurn(() => this.#compare());
+    if (this.#isNews()) await this.#inTurn(() => this.#detect());
+    if (this.#hasOpen) await this.#inTurn(() => this.#compare());
+  }
+
+  /** Rows are read when they have settled; without any, builds only end. */
+  #isNews(): boolean {
+    const { newest, clock } = this.#options;
+    if (newest === undefined) return true;
+    const nowMs = clock.monotonicMs();
+    if (newest() !== this.#newest) this.#newestMs = nowMs;
+    this.#newest = newest();
+    return this.#detectedMs < this.#newestMs + buildsSettledMs || nowMs - this.#detectedMs >= quietIntervalMs;
   }
 
   /** Newest first. */
@@ -111,7 +131,7 @@ export class DeploymentWatch {
 
   async #detect(): Promise<void> {
     const { store, clock, settings, clockDifferenceMs } = this.#options;
-    const nowMs = clock.wallMs();
+    const [nowMs, beganMs] = [clock.wallMs(), clock.monotonicMs()];
     this.#builds ??= new KnownBuilds({
       known: await loadKnownBuilds(store),
       nowMs,
@@ -155,7 +175,9 @@ export class DeploymentWatch {
       },
       nowMs,
     );
+    if (changed.size > 0) this.#hasOpen = true;
     this.#readUpTo = reading.upTo ?? this.#readUpTo;
+    this.#detectedMs = beganMs;
   }
 
   /** Adds hosts that a build has reached since; true when there were any. Late rows may show an earlier start. */
@@ -261,6 +283,7 @@ export class DeploymentWatch {
       markedBy: caller ?? "unknown",
     };
     await saveDeployments(store, { builds: [], deployments: [record], events: near ? [] : [this.#words.found(record)] }, nowMs);
+    this.#hasOpen = true;
     return { deployment: deploymentOf(record), isNew: near === undefined };
   }
 
@@ -268,6 +291,7 @@ export class DeploymentWatch {
     const { store, clock, log, settings } = this.#options;
     const nowMs = clock.wallMs();
     const open = await listDeployments(store, { open: true, limit: openMax });
+    this.#hasOpen = open.length > 0;
     for (const record of open) {
       const isLate = record.looks > 0 && record.evaluatedMs === null;
       const next = nextLook(record, nowMs, settings()) ?? (isLate ? record.looks - 1 : null);

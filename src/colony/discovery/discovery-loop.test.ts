@@ -202,13 +202,13 @@ describe("DiscoveryLoop", () => {
     expect(write).not.toHaveBeenCalled();
   });
 
-  it("runs every third step while no rows arrive, and the next one when some do", async () => {
+  it("runs every sixth step while no reports arrive, and the next one when some do", async () => {
     let ingest = 5;
     let steps = "";
     const store = Object.create(colony, {
       database: { value: colony.database },
       query: { value: colony.query.bind(colony) },
-      lastIngest: {
+      lastIngestOf: {
         value: () => {
           steps += "?";
           return ingest;
@@ -229,7 +229,8 @@ describe("DiscoveryLoop", () => {
     await vi.waitFor(() => expect(steps.split("!").length).toBeGreaterThan(4));
     stop.abort();
     await running;
-    expect(steps).toMatch(/^\?\?!\?\?\?\?!\?\?!\?\?\?\?!/);
+    // One look before each step, and one more by a step that runs.
+    expect(steps).toMatch(/^\?\?!\?{7}!\?\?!\?{7}!/);
   });
 
   it("reports a failure once, continues, and does not block queries", async () => {
@@ -239,7 +240,7 @@ describe("DiscoveryLoop", () => {
     const store = Object.create(colony, {
       database: { value: colony.database },
       query: { value: colony.query.bind(colony) },
-      lastIngest: { value: colony.lastIngest.bind(colony) },
+      lastIngestOf: { value: colony.lastIngestOf.bind(colony) },
       write: {
         value: (work: Parameters<ColonyStore["write"]>[0]) => (isBroken ? Promise.reject(new Error("no space left")) : colony.write(work)),
       },

@@ -6,6 +6,7 @@ import type { Logger } from "../../base/log.ts";
 import type { ColonyDiscoveryConfig } from "../../config/index.ts";
 import { type ColonyStore } from "../../store/colony/index.ts";
 import { addressesWithoutName, DiscoveryCycle, type ResolvedEndpoint, storeEndpointNames } from "../../store/discovery/index.ts";
+import { connection, serviceInstance } from "../../store/signals/index.ts";
 import type { ColonyMetrics } from "../core/colony-metrics.ts";
 import type { EndpointNames, NameLimits } from "./endpoint-names/endpoint-names.ts";
 
@@ -23,8 +24,9 @@ export interface DiscoveryLoopOptions {
 const lateMs = 1_000;
 /** Rest after an early cycle, as a multiple of its duration: early cycles use at most a third of the time. */
 const restTimes = 2;
-/** Without new rows only time-based work remains: run every third step. */
-const idleSteps = 3;
+/** Without new reports only time-based work remains: run every third step while amounts wait for their other end, else every sixth. */
+const waitingSteps = 3;
+const idleSteps = 6;
 /** An address without a name is requested again after this long; the resolver caches for longer. */
 const retryMs = 30_000;
 /** Least time to poll for a first DNS answer, independent of the interval. */
@@ -89,13 +91,18 @@ export class DiscoveryLoop {
   }
 
   #isIdle(): boolean {
-    return this.#options.store.lastIngest() === this.#seenIngest && !this.#isNaming && this.#skipped < idleSteps - 1;
+    const steps = this.#cycle.isWaiting ? waitingSteps : idleSteps;
+    return this.#reported() === this.#seenIngest && !this.#isNaming && this.#skipped < steps - 1;
+  }
+
+  #reported(): number {
+    return this.#options.store.lastIngestOf(serviceInstance, connection);
   }
 
   async #step(signal: AbortSignal): Promise<void> {
-    const { clock, log, metrics, store } = this.#options;
+    const { clock, log, metrics } = this.#options;
     const startedMs = clock.monotonicMs();
-    const ingest = store.lastIngest();
+    const ingest = this.#reported();
     this.#skipped = 0;
     this.#seenIngest = -1;
     try {

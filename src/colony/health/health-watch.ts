@@ -3,7 +3,7 @@
 import type { Clock } from "../../base/clock.ts";
 import type { Logger } from "../../base/log.ts";
 import { type ColonyStore, recordEvent } from "../../store/colony/index.ts";
-import { queryHealthEvents, queryNewestRequests } from "../../store/queries/index.ts";
+import { queryHealthEvents } from "../../store/queries/index.ts";
 import { type ColonyBackend, readHealth, type ServiceSummary } from "../../tools/index.ts";
 
 export interface HealthWatchOptions {
@@ -11,6 +11,8 @@ export interface HealthWatchOptions {
   backend: Pick<ColonyBackend, "agents" | "deployments" | "summary">;
   /** Service id of a label. */
   serviceId: (label: string) => Promise<string>;
+  /** Rises when requests, processes or events arrive. */
+  newest: () => number;
   clock: Clock;
   log: Logger;
 }
@@ -23,8 +25,8 @@ interface Watched {
   next: Level | null;
 }
 
-/** Evaluation interval without new requests, when little can change. */
-const quietIntervalMs = 60_000;
+/** Evaluation interval without new rows, when little can change. */
+const quietIntervalMs = 120_000;
 const rememberedMs = 24 * 3_600_000;
 const kinds = { ok: "service-recovered", degraded: "service-degraded", critical: "service-critical" } as const;
 
@@ -39,11 +41,11 @@ export class HealthWatch {
     this.#options = options;
   }
 
-  /** Called every ten seconds. Evaluates when requests arrived, while something is wrong, and once a minute. */
+  /** Called every ten seconds. Evaluates when something arrived, while something is wrong, and every two minutes. */
   async step(signal: AbortSignal): Promise<void> {
-    const { store, clock, backend } = this.#options;
+    const { clock, backend } = this.#options;
     if (!this.#isLoaded) await this.#load();
-    const newest = await queryNewestRequests(store, clock.wallMs());
+    const newest = this.#options.newest();
     const isIll = [...this.#services.values()].some(({ level, next }) => level !== "ok" || next !== null);
     const isDue = clock.monotonicMs() - this.#evaluatedMs >= quietIntervalMs;
     if (newest === this.#newest && !isIll && !isDue) return;

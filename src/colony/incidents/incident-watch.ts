@@ -4,7 +4,7 @@ import type { Clock } from "../../base/clock.ts";
 import type { Logger } from "../../base/log.ts";
 import { type Incident, type IncidentSymptom, incidentId, type Objective, type RequestTotals } from "../../model/incident.ts";
 import { type ColonyStore, countIncidents, loadIncidents, loadObjectives, saveIncidents } from "../../store/colony/index.ts";
-import { queryNewestRequests, queryRequestTotals } from "../../store/queries/index.ts";
+import { queryRequestTotals } from "../../store/queries/index.ts";
 import { type Breach, type Breaches, type ColonyBackend, declaredBreaches, readBreaches, symptomNow } from "../../tools/index.ts";
 import { diagnoseIncident, type IncidentDiagnosis, noteChanges, noteDiagnosis } from "./diagnose-incident.ts";
 import { type IncidentEventKind, incidentEvent } from "./incident-events.ts";
@@ -23,6 +23,8 @@ export interface IncidentWatchOptions {
   store: ColonyStore;
   backend: ColonyBackend;
   names: () => Promise<IncidentNames>;
+  /** Rises when requests, processes or events arrive. */
+  newest: () => number;
   settings: () => { isEnabled: boolean; closeAfterMs: number };
   /** Must not block. */
   notify: (kind: IncidentEventKind, incident: Incident, labelOf: (text: string) => string) => void;
@@ -30,8 +32,10 @@ export interface IncidentWatchOptions {
   log: Logger;
 }
 
-/** Evaluation interval without new requests, when only the end of a process can change anything. */
+/** Evaluation interval without new rows; the longer one applies when none has come for `restsAfterMs` and no incident is open. */
 const quietIntervalMs = 30_000;
+const restingIntervalMs = 120_000;
+const restsAfterMs = 300_000;
 /** Ranges to read; the shortest with enough requests decides. */
 const readMs = [30_000, 60_000, 300_000];
 /** Diagnoses are expensive: per step at most this many for new incidents, plus one for a known incident. */
@@ -50,6 +54,7 @@ export class IncidentWatch {
   #objectives: Objective[] = [];
   #isLoaded = false;
   #newest = -1;
+  #newestMs = Number.NEGATIVE_INFINITY;
   #evaluatedMs = Number.NEGATIVE_INFINITY;
   #names!: IncidentNames;
   readonly #changed = new Map<Incident, IncidentEventKind | null>();
@@ -62,17 +67,23 @@ export class IncidentWatch {
     this.#tracker = new IncidentTracker(() => ({ closeAfterMs: options.settings().closeAfterMs }));
   }
 
-  /** Called every five seconds. Evaluates when requests arrived, and at least twice a minute. */
+  /** Called every five seconds. Evaluates when something arrived, and now and then. */
   async step(signal: AbortSignal): Promise<void> {
-    const { store, clock, settings } = this.#options;
+    const { clock, settings, newest } = this.#options;
     if (!settings().isEnabled) return;
     if (!this.#isLoaded) await this.#load();
-    const newest = await queryNewestRequests(store, clock.wallMs());
-    const isDue = clock.monotonicMs() - this.#evaluatedMs >= quietIntervalMs;
-    if (newest === this.#newest && !isDue) return;
-    this.#newest = newest;
-    this.#evaluatedMs = clock.monotonicMs();
+    const nowMs = clock.monotonicMs();
+    const isNews = newest() !== this.#newest;
+    if (!isNews && nowMs - this.#evaluatedMs < this.#intervalMs(nowMs)) return;
+    this.#newest = newest();
+    if (isNews) this.#newestMs = nowMs;
+    this.#evaluatedMs = nowMs;
     await this.#evaluate(signal);
+  }
+
+  #intervalMs(nowMs: number): number {
+    const isResting = this.#tracker.open.length === 0 && nowMs - this.#newestMs >= restsAfterMs;
+    return isResting ? restingIntervalMs : quietIntervalMs;
   }
 
   async #evaluate(signal: AbortSignal): Promise<void> {

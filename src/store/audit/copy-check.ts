@@ -31,6 +31,7 @@ export class CopyCheck {
       this.#ingest = Math.max(0, ...ends.map((end) => Number(end["ingest"])));
       return [];
     }
+    if (this.#store.lastIngestOf(audit) <= this.#ingest) return [];
     const checks = new Map<number, { agentId: string; chainId: string; check: ChainCheck }>();
     const sql = `SELECT source, ingest, agent_id, epoch, ${auditChainColumns} FROM ${table} JOIN ${database}.internal.sources USING (source)
        WHERE ingest > ? ORDER BY ingest, source, seq`;

@@ -36,12 +36,18 @@ export async function pruneByAge(database: Database, tables: readonly AgingTable
 }
 
 /** Removes the oldest rows, by weight, until the data fits the limit. Returns the removed rows by table name. */
-export async function pruneByBytes(database: Database, tables: readonly AgingTable[], maxBytes: number): Promise<Map<string, number>> {
+export async function pruneByBytes(
+  database: Database,
+  tables: readonly AgingTable[],
+  maxBytes: number,
+  beforeDropping: () => Promise<void>,
+): Promise<Map<string, number>> {
   const pruned = new Map<string, number>();
   let size = await database.size();
   // Rows in the log are not compressed yet, so try a checkpoint first.
   for (let attempt = 0; attempt < maxAttempts && size.usedBytes + size.walBytes > maxBytes; attempt++) {
     if (attempt > 0) {
+      await beforeDropping();
       const retained = await Promise.all(
         tables.map(async ({ table, weight }) => ({
           name: nameOf(table),

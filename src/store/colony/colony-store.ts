@@ -15,6 +15,7 @@ import { DerivedProgress } from "../segments/derived/derived-progress.ts";
 import type { SegmentEntry } from "../segments/segment-manifest.ts";
 import type { Signal } from "../signals/define-signal.ts";
 import { event } from "../signals/discovery.ts";
+import { derivedSignals } from "../signals/signal-list.ts";
 import { span } from "../signals/span.ts";
 import { spanEdge, spanRed } from "../signals/spans-derived.ts";
 import { SqlProcesses } from "../sql/process/sql-processes.ts";
@@ -25,12 +26,15 @@ import { type Gap, type GapFilter, insertGap, readGaps } from "../tables/gap-led
 import { type AgentPull, type PullPlan, planPull } from "../tables/pull-plan.ts";
 import type { PruneResult, StoreStats } from "../tables/store-stats.ts";
 import { appendPulled } from "./append-pulled.ts";
-import { colonyRowGroupRows, notePruned, pruneByAge, pruneByBytes, readKeptSignals } from "./colony-retention.ts";
+import { type AgingTable, colonyRowGroupRows, notePruned, pruneByAge, pruneByBytes, readKeptSignals } from "./colony-retention.ts";
 import { colonyMigrations } from "./colony-schema.ts";
-import { agingTables, lastIngest, loadProgress, openTables, type SignalTables } from "./colony-tables.ts";
+import { agingTables, type LastIngests, lastIngests, loadProgress, openTables, type SignalTables } from "./colony-tables.ts";
 import { pruneLedgers } from "./prune-ledgers.ts";
 import { type RollupResult, Rollups } from "./rollups.ts";
 import { SourceRegistry, type StagedSources } from "./source-registry.ts";
+
+/** How often rows are removed by age. */
+const agingIntervalMs = 10 * 60_000;
 
 export interface ColonyStoreOptions {
   file: string;
@@ -75,6 +79,8 @@ export interface ColonyStore extends AsyncDisposable {
   applyPulls(pulls: readonly AgentPull[]): Promise<PullOutcome[]>;
   /** Number of the last transaction that stored rows; it rises with each. From memory. */
   lastIngest(): number;
+  /** The same of rows of these signals: whoever derives something from them has nothing to do while it stays. From memory. */
+  lastIngestOf(...signals: readonly Signal[]): number;
   /** Newest first, at most 1,000. Signal or agent `*` in a gap means all of them. */
   gaps(filter?: GapFilter): Promise<Gap[]>;
   /** Time in which agents observed nothing, newest first, at most 1,000 that end after `sinceMs`. */
@@ -126,7 +132,7 @@ interface Opening {
   tables: Map<string, SignalTables>;
   sources: SourceRegistry;
   views: readonly PublishedView[];
-  ingest: number;
+  ingests: LastIngests;
   progress: Map<string, number>;
   segments: ColonySegments | undefined;
   derived: DerivedProgress;
@@ -144,7 +150,10 @@ class DuckDbColonyStore implements ColonyStore {
   readonly #views: readonly PublishedView[];
   /** Numbers the transactions that stored rows. Roll-ups follow it; clocks play no part. */
   #ingest: number;
+  /** By signal, of committed rows. */
+  readonly #ingests: Map<string, number>;
   readonly #rollups: Rollups;
+  #agedAtMs = Number.NEGATIVE_INFINITY;
   #maintenance: Promise<unknown> = Promise.resolve();
   readonly #derived: DerivedProgress;
   readonly #edgePace: EdgePace = { steppedAtMs: Number.NEGATIVE_INFINITY };
@@ -158,9 +167,16 @@ class DuckDbColonyStore implements ColonyStore {
     this.#columns = new Map(options.signals.map((signal) => [signal.name, storedColumns(signal)]));
     this.#sources = opening.sources;
     this.#views = opening.views;
-    this.#ingest = opening.ingest;
+    this.#ingest = opening.ingests.last;
+    this.#ingests = opening.ingests.bySignal;
     this.#rollups = new Rollups(
-      { database, tables: opening.tables, clock: options.clock, lastIngest: () => this.lastIngest() },
+      {
+        database,
+        tables: opening.tables,
+        clock: options.clock,
+        lastIngest: () => this.lastIngest(),
+        lastIngestOf: (signal) => this.lastIngestOf(signal),
+      },
       opening.progress,
     );
     this.segments = opening.segments;
@@ -182,8 +198,8 @@ class DuckDbColonyStore implements ColonyStore {
     const views = await database.write((transaction) => publishViews(transaction, database.name, options.signals, segmentViews));
     const sources = new SourceRegistry(await database.query("SELECT * FROM internal.sources ORDER BY last_pull, source"));
     const progress = await loadProgress(database, tables);
-    const ingest = await lastIngest(database, tables, progress);
-    const store = new DuckDbColonyStore(database, options, { tables, sources, views, ingest, progress, segments, derived, sqlProcesses });
+    const ingests = await lastIngests(database, tables, progress);
+    const store = new DuckDbColonyStore(database, options, { tables, sources, views, ingests, progress, segments, derived, sqlProcesses });
     if (database.opened.how === "recovered") await store.#recordRecovery(database.opened);
     return store;
   }
@@ -206,16 +222,23 @@ class DuckDbColonyStore implements ColonyStore {
         const staged = this.#sources.stage();
         const plans: PullPlan[] = [];
         const planned = pulls.map((pull) => this.#plan(pull, staged, plans));
-        if (staged.changed().length > 0) await this.#store(transaction, staged, plans);
-        return { outcomes: planned, staged };
+        const ingest = staged.changed().length > 0 ? await this.#store(transaction, staged, plans) : 0;
+        return { outcomes: planned, staged, ingest, stored: plans.flatMap(({ rows }) => rows.map(({ signal }) => signal)) };
       },
-      ({ staged }) => this.#sources.commit(staged),
+      ({ staged, ingest, stored }) => {
+        this.#sources.commit(staged);
+        for (const name of stored) this.#ingests.set(name, ingest);
+      },
     );
     return outcomes;
   }
 
   lastIngest(): number {
     return this.#ingest;
+  }
+
+  lastIngestOf(...wanted: readonly Signal[]): number {
+    return Math.max(0, ...wanted.map(({ name }) => this.#ingests.get(name) ?? 0));
   }
 
   gaps(filter: GapFilter = {}): Promise<Gap[]> {
@@ -313,7 +336,8 @@ class DuckDbColonyStore implements ColonyStore {
     }
   }
 
-  async #store(transaction: Transaction, staged: StagedSources, plans: readonly PullPlan[]): Promise<void> {
+  /** The number of the transaction. */
+  async #store(transaction: Transaction, staged: StagedSources, plans: readonly PullPlan[]): Promise<number> {
     const nowUs = this.#nowUs();
     // Also when the transaction fails: a number is never reused.
     const ingest = ++this.#ingest;
@@ -322,6 +346,7 @@ class DuckDbColonyStore implements ColonyStore {
     for (const { gaps } of plans) for (const gap of gaps) await insertGap(transaction, gap, nowUs);
     const hasEvents = plans.some(({ rows }) => rows.some(({ signal }) => signal === event.name));
     if (hasEvents) await insertUnobserved(transaction, ingest);
+    return ingest;
   }
 
   async #derive(): Promise<void> {
@@ -352,10 +377,11 @@ class DuckDbColonyStore implements ColonyStore {
         const nowUs = this.#nowUs();
         const ingest = ++this.#ingest;
         await staged.save(transaction, nowUs);
-        return { result: await work(transaction, { ingest, nowUs, sources }), staged };
+        return { result: await work(transaction, { ingest, nowUs, sources }), staged, ingest };
       },
       (done) => {
         this.#sources.commit(done.staged);
+        for (const { name } of derivedSignals) this.#ingests.set(name, done.ingest);
         committed(done.result);
       },
     );
@@ -374,8 +400,24 @@ class DuckDbColonyStore implements ColonyStore {
   }
 
   async #prune(): Promise<PruneResult> {
-    await this.#rollups.run(true);
     const tables = [...this.#tables.values()].flatMap(agingTables);
+    const pruned = await this.#pruneByAge(tables);
+    const beforeDropping = async (): Promise<void> => {
+      await this.#rollups.run(true);
+    };
+    for (const [name, rows] of await pruneByBytes(this.database, tables, this.#options.maxBytes, beforeDropping)) {
+      pruned.set(name, (pruned.get(name) ?? 0) + rows);
+    }
+    if (pruned.size > 0) await notePruned(this.database, tables, pruned, this.#nowUs());
+    await this.segments?.maintain();
+    return { prunedRows: Object.fromEntries(pruned), usedBytes: (await this.database.size()).usedBytes };
+  }
+
+  /** Looks at every table and ledger, so not each time: limits are hours at least. */
+  async #pruneByAge(tables: readonly AgingTable[]): Promise<Map<string, number>> {
+    const nowMs = this.#options.clock.monotonicMs();
+    if (nowMs - this.#agedAtMs < agingIntervalMs) return new Map();
+    await this.#rollups.run(true);
     const pruned = await pruneByAge(this.database, tables, this.#options.clock.wallMs());
     const forgotten = await pruneLedgers(this.database, {
       nowUs: this.#nowUs(),
@@ -383,12 +425,8 @@ class DuckDbColonyStore implements ColonyStore {
       chained: [...this.#tables.keys()].filter((name) => this.#tables.get(name)?.signal.isChained),
     });
     this.#sources.forget(({ source }) => forgotten.has(source));
-    for (const [name, rows] of await pruneByBytes(this.database, tables, this.#options.maxBytes)) {
-      pruned.set(name, (pruned.get(name) ?? 0) + rows);
-    }
-    await notePruned(this.database, tables, pruned, this.#nowUs());
-    await this.segments?.maintain();
-    return { prunedRows: Object.fromEntries(pruned), usedBytes: (await this.database.size()).usedBytes };
+    this.#agedAtMs = nowMs;
+    return pruned;
   }
 
   async #recordRecovery(opened: Extract<Opened, { how: "recovered" }>): Promise<void> {

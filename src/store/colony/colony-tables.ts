@@ -48,16 +48,22 @@ export async function loadProgress(database: Database, tables: ReadonlyMap<strin
   return progress;
 }
 
-/** Above every number in use: rows may have been pruned, but never past what their roll-up has consumed. */
-export async function lastIngest(
+export interface LastIngests {
+  /** Above every number in use: rows may have been pruned, but never past what their roll-up has consumed. */
+  last: number;
+  /** By signal: of its stored rows. */
+  bySignal: Map<string, number>;
+}
+
+export async function lastIngests(
   database: Database,
   tables: ReadonlyMap<string, SignalTables>,
   progress: ReadonlyMap<string, number>,
-): Promise<number> {
-  let last = Math.max(0, ...progress.values());
+): Promise<LastIngests> {
+  const bySignal = new Map<string, number>();
   for (const { signal } of tables.values()) {
     const [row] = await database.query(`SELECT max(ingest) AS ingest FROM raw."${signal.name}"`);
-    last = Math.max(last, Number(row?.["ingest"] ?? 0));
+    bySignal.set(signal.name, Number(row?.["ingest"] ?? 0));
   }
-  return last;
+  return { last: Math.max(0, ...progress.values(), ...bySignal.values()), bySignal };
 }

@@ -22,7 +22,7 @@ function setUp(row: { first: number | null; next: number | null }) {
   ]);
   const progress = new Map<string, number>();
   const clock = { wallMs: () => 0, monotonicMs: () => 0 };
-  return { rollups: new Rollups({ database, tables, clock, lastIngest: () => 7 }, progress), merged, progress };
+  return { rollups: new Rollups({ database, tables, clock, lastIngest: () => 7, lastIngestOf: () => 7 }, progress), merged, progress };
 }
 
 it("merges nothing where no rows are new, and does not look at them again", async () => {

@@ -17,6 +17,8 @@ export interface RollupHost {
   clock: Clock;
   /** The number of the last transaction that stored rows. */
   lastIngest: () => number;
+  /** The same of rows of this signal. */
+  lastIngestOf: (signal: Signal) => number;
 }
 
 /** About how many rows one step merges; their histograms are held in memory. */
@@ -51,8 +53,10 @@ export class Rollups {
   }
 
   async #runOne(signal: Signal, resolution: Resolution): Promise<number> {
-    const { database, clock, lastIngest } = this.#host;
+    const { database, clock, lastIngest, lastIngestOf } = this.#host;
     const name = rollupName(signal, resolution);
+    // A transaction for each roll-up without new rows would be most of an idle colony's work.
+    if (lastIngestOf(signal) <= (this.#progress.get(name) ?? 0)) return 0;
     const sql = rollupSql(database.name, signal, resolution);
     let made = 0;
     for (;;) {

@@ -36,6 +36,8 @@ interface StepOutcome {
   isLast: boolean;
   /** Names of services changed. */
   isRelabelled: boolean;
+  /** Amounts that were not flushed. */
+  isWaiting: boolean;
 }
 
 const minBatchRows = 500;
@@ -57,6 +59,7 @@ export class DiscoveryCycle {
   #retainedAtMs = Number.NEGATIVE_INFINITY;
   #finishedAtMs = Number.NEGATIVE_INFINITY;
   #namesVersion = 0;
+  #isWaiting = true;
 
   constructor(options: DiscoveryCycleOptions) {
     this.#options = options;
@@ -67,6 +70,11 @@ export class DiscoveryCycle {
   /** Increases when service names change. */
   get namesVersion(): number {
     return this.#namesVersion;
+  }
+
+  /** Whether amounts wait for their other end, or for the time after which none is expected. */
+  get isWaiting(): boolean {
+    return this.#isWaiting;
   }
 
   /** Joins a running cycle. */
@@ -112,6 +120,7 @@ export class DiscoveryCycle {
         if (outcome.isLast && due.age) this.#agedAtMs = startedMs;
         if (outcome.isLast && due.retain) this.#retainedAtMs = startedMs;
         if (outcome.isRelabelled) this.#namesVersion++;
+        this.#isWaiting = outcome.isWaiting;
         this.#batchRows = Math.min(this.#maxRows, this.#batchRows * 2);
         return outcome;
       } catch (error) {
@@ -138,13 +147,18 @@ export class DiscoveryCycle {
     if (connections > 0) await keepViews(transaction);
     const isConsumed = !range.hasMore;
     if (isConsumed && due.age) await endLostSides(transaction, nowUs);
-    const flushed = await flushSides(transaction, store.database.name, nowUs, this.#batchRows);
+    const { flushed, waiting } = await flushSides(transaction, store.database.name, nowUs, this.#batchRows);
     if (isConsumed && due.age) await ageServices(transaction, settings, nowUs);
     // Namesakes come and go: a port may distinguish them now, or only one may be left.
     if (isConsumed && due.age) isRelabelled = (await labelAll(transaction, nowUs)) || isRelabelled;
     if (isConsumed && due.retain) await retainDiscovery(transaction, settings, nowUs);
     if (!range.isEmpty) await range.save(transaction);
     await transaction.run(dropTables("new_view", "due_side", "gone_stale", "merged", "named_now"));
-    return { result: { instances, connections, flushed }, isLast: isConsumed && flushed < this.#batchRows, isRelabelled };
+    return {
+      result: { instances, connections, flushed },
+      isLast: isConsumed && flushed < this.#batchRows,
+      isRelabelled,
+      isWaiting: waiting > 0,
+    };
   }
 }

@@ -13,10 +13,17 @@ import {
 } from "./discovery-settings.ts";
 import { dropTables, keyOf, labelOf, sumOf } from "./sql-parts.ts";
 
-/** Flushes at most `limit` ends; the rest follows with the next call. Returns the number of flushed ends. */
-export async function flushSides(transaction: Transaction, database: string, nowUs: number, limit: number): Promise<number> {
+/** Flushes at most `limit` ends; the rest follows with the next call. */
+export async function flushSides(
+  transaction: Transaction,
+  database: string,
+  nowUs: number,
+  limit: number,
+): Promise<{ flushed: number; waiting: number }> {
   await markDue(transaction, nowUs, limit);
-  const [row] = await transaction.query("SELECT count(*) AS sides FROM due_side");
+  const [row] = await transaction.query(
+    `SELECT (SELECT count(*) FROM due_side) AS sides, (SELECT count(*) FROM net.connection_sides WHERE ${hasAmounts}) AS unflushed`,
+  );
   const sides = Number(row?.["sides"] ?? 0);
   if (sides > 0) {
     await gather(transaction, database);
@@ -34,8 +41,10 @@ export async function flushSides(transaction: Transaction, database: string, now
     `DELETE FROM net.connection_sides WHERE state <> 'open' AND pend_opened = 0 AND pend_closed = 0 AND pend_out = 0 AND pend_in = 0
        AND pend_rtt_count = 0 AND pend_failures = 0 AND (pairing <> '' OR updated_at < make_timestamp(${nowUs - settleAfterMs * 1_000}) OR (SELECT count(*) FROM net.connection_sides) > ${maxSides})`,
   );
-  return sides;
+  return { flushed: sides, waiting: Number(row?.["unflushed"] ?? 0) - sides };
 }
+
+const hasAmounts = "(pend_opened <> 0 OR pend_closed <> 0 OR pend_out > 0 OR pend_in > 0 OR pend_rtt_count > 0 OR pend_failures > 0)";
 
 /**
  * An end is settled when both ends are known, when every reachable agent has scanned again since, or after a timeout. An end with an unknown owner waits too: the
@@ -45,7 +54,7 @@ async function markDue(transaction: Transaction, nowUs: number, limit: number): 
   const settledUs = nowUs - settleAfterMs * 1_000;
   await transaction.run(
     `CREATE OR REPLACE TEMP TABLE due_side AS
-     SELECT id FROM net.connection_sides s WHERE (pend_opened <> 0 OR pend_closed <> 0 OR pend_out > 0 OR pend_in > 0 OR pend_rtt_count > 0 OR pend_failures > 0)
+     SELECT id FROM net.connection_sides s WHERE ${hasAmounts}
        AND ((s.pairing <> '' AND s.service <> '' AND s.peer_service <> '') OR s.arrived_at <= make_timestamp(${settledUs})
          OR s.arrived_at <= (SELECT min(scanned_at) - INTERVAL ${settleMarginMs} MILLISECOND FROM net.agent_scans WHERE heard_at > make_timestamp(${settledUs}))
          OR (SELECT count(*) FROM net.connection_sides) > ${maxSides})

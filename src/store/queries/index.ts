@@ -19,6 +19,7 @@ export {
   type AgentScan,
   type BuildReading,
   type BuildSighting,
+  buildsSettledMs,
   type LateRows,
   queryServedRequests,
   readBuilds,
@@ -50,7 +51,7 @@ export { querySpanRed } from "./query-span-red.ts";
 export { querySpanProcesses, querySpanServices, queryTrace, queryTraces, type TraceStore, type TracesQuery } from "./query-traces.ts";
 export { hasRequests } from "./request-parts.ts";
 export { BaselineMemory } from "./summary/baseline-memory.ts";
-export { queryHealthEvents, queryNewestRequests } from "./summary/query-health-events.ts";
+export { queryHealthEvents } from "./summary/query-health-events.ts";
 export { queryRouteHealth } from "./summary/query-route-health.ts";
 export { queryServiceDetails } from "./summary/query-service-details.ts";
 export { querySummary } from "./summary/query-summary.ts";

@@ -15,4 +15,5 @@ export { profile, profileLoss, profileStack } from "./profiles.ts";
 export { derivedSignals, segmentSignals, signals } from "./signal-list.ts";
 export { span } from "./span.ts";
 export { promotedInt, promotedText } from "./span-attributes.ts";
+export { spanRed } from "./spans-derived.ts";
 export { red, trafficLoss } from "./traffic.ts";

@@ -53,7 +53,7 @@ export interface BuildReadingQuery {
 }
 
 /** Rows of one scan may be stored with two pulls; the second follows at once. */
-const settledMs = 2_000;
+export const buildsSettledMs = 2_000;
 /** Without a reading before: rows stored within this time. */
 const firstReadMs = 3_600_000;
 /** Environment variables that carry a version, the most reliable first. The agent keeps them; see docs/services.md. */
@@ -88,7 +88,7 @@ const timestamp = (ms: number): string => `make_timestamp(${Math.floor(ms * 1_00
 async function lastPull(store: Queryable, query: BuildReadingQuery, tables: readonly string[]): Promise<number | null> {
   const newest = tables.map(
     (table) =>
-      `SELECT max(ingest) AS ingest FROM raw.${table} WHERE ingest > ${query.after ?? 0} AND stored_at <= ${timestamp(query.nowMs - settledMs)}`,
+      `SELECT max(ingest) AS ingest FROM raw.${table} WHERE ingest > ${query.after ?? 0} AND stored_at <= ${timestamp(query.nowMs - buildsSettledMs)}`,
   );
   const [row] = await store.query(`SELECT max(ingest) AS ingest FROM (${newest.join(" UNION ALL ")})`);
   return row === undefined ? null : numberOrNullIn(row, "ingest");
