@@ -6,8 +6,8 @@ import { approvalCommands, auditCommands } from "./commands/audit/audit-table.ts
 import { colonyCommands } from "./commands/colony/colony-table.ts";
 import { configCommands } from "./commands/config/config-table.ts";
 import { diagnoseCommand, evidenceCommand } from "./commands/diagnosis/diagnosis-table.ts";
-import { incidentsCommand, sloCommands, verifyCommand, whatIfCommand } from "./commands/diagnosis/incident-table.ts";
 import { execCommand, runCommand, shellCommand } from "./commands/exec/exec-table.ts";
+import { incidentsCommand, sloCommands, verifyCommand, whatIfCommand } from "./commands/incident/incident-table.ts";
 import { mcpCommands, toolCommands } from "./commands/mcp/mcp-table.ts";
 import { networkCommands } from "./commands/network/network-table.ts";
 import { queryCommands } from "./commands/query/query-table.ts";

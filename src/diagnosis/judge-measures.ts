@@ -1,7 +1,7 @@
 /** Metrics and requests: resources stay where they are used up, slowness and failures travel from callee to caller. */
 
 import { type MeasureFact, requestMeasures, type Spread } from "../model/diagnosis.ts";
-import { measureKindOf } from "../model/measure-kind.ts";
+import { measureKindOf } from "../model/metrics.ts";
 import type { CallGraph } from "./call-graph.ts";
 import { figure, times } from "./figure-text.ts";
 import { medianOf, mirrored, scoreOf, shiftOf } from "./robust-shift.ts";

@@ -1,5 +1,6 @@
 /** Metrics that programs send. Numbers are in the metric's own unit. */
 
+import type { MeasureKind } from "./diagnosis.ts";
 import type { OwnStoreFacts } from "./own-stores.ts";
 
 export const metricKinds = ["gauge", "sum", "histogram", "exponential_histogram", "summary"] as const;
@@ -113,4 +114,27 @@ export interface MetricLossFact {
   service: string;
   loss: string;
   count: number;
+}
+
+/** By name; the first that matches counts. */
+const measurePatterns = {
+  host: /^(?:node|host|machine|system)(?:[._A-Z]|$)/,
+  success: /avail|success/i,
+  errors: /err(?:or)?s?(?:[^a-z]|$)|fail|exception|5xx/i,
+  latency: /lat(?:ency)?(?:[^a-z]|$)|latency|duration|response.?time|elapsed/i,
+  client: /client|outgoing|downstream/i,
+  resource:
+    /cpu|mem(?:ory)?(?:[^a-z]|$)|memory|rss|heap|disk|throttl|thread|socket|descriptor|open.?files|gc(?:[^a-z]|$)|queue.?(?:depth|length)|pool|saturation|event.?loop/i,
+};
+
+/** What a metric is about, by its name and unit: OpenTelemetry's names, Prometheus' and those that people make up. */
+export function measureKindOf(name: string, unit = ""): { kind: MeasureKind; isSuccess: boolean } {
+  const { host, success, errors, latency, client, resource } = measurePatterns;
+  const of = (kind: MeasureKind, isSuccess = false) => ({ kind, isSuccess });
+  if (host.test(name)) return of("host");
+  if (success.test(name)) return of("errors", true);
+  if (errors.test(name)) return of("errors");
+  if (latency.test(name)) return of(client.test(name) ? "calls" : "latency");
+  if (resource.test(name) || unit === "By") return of("resource");
+  return of("traffic");
 }

@@ -8,7 +8,7 @@ import { QueryService } from "../../src/agent/link/query-service.ts";
 import { systemClock } from "../../src/base/clock.ts";
 import { silentLogger } from "../../src/base/log.ts";
 import { AgentQueries } from "../../src/colony/queries/agent-queries.ts";
-import { createDirectBackend } from "../../src/colony/queries/direct-backend.ts";
+import { createOwnStoresBackend } from "../../src/colony/queries/own-stores-backend.ts";
 import { createTelemetryBackend } from "../../src/colony/queries/telemetry-backend.ts";
 import type { AgentRegistry } from "../../src/colony/registry/agent-registry.ts";
 import { type AgentStore, openAgentStore } from "../../src/store/agent/index.ts";
@@ -73,7 +73,7 @@ function backend() {
   const registry = { find: (id: string) => (id === "a1" ? entry() : undefined), entries: () => [entry()].values() };
   const store = colony;
   const own = createTelemetryBackend({ store, clock: systemClock });
-  return createDirectBackend({ own, agents: new AgentQueries(registry as unknown as AgentRegistry), clock: systemClock });
+  return createOwnStoresBackend({ own, agents: new AgentQueries(registry as unknown as AgentRegistry), clock: systemClock });
 }
 
 beforeAll(async () => {
@@ -143,7 +143,7 @@ afterAll(async () => {
   for (const close of closing) await close();
 });
 
-describe("createDirectBackend()", () => {
+describe("createOwnStoresBackend()", () => {
   it("finds a trace that was not pulled yet at its agent", async () => {
     isConnected = true;
     const { spans, total, ownStores } = await backend().trace({ traceId, maxSpans: 100, details: true }, context);

@@ -7,7 +7,7 @@ import { number, plural, relative } from "../output/values.ts";
 import { connectColony } from "../run/connection.ts";
 import type { Invocation } from "../run/invocation.ts";
 import { showAnswer } from "../run/show-answer.ts";
-import { openIncidentsLine } from "./diagnosis/open-incidents-line.ts";
+import { openIncidentsLine } from "./incident/open-incidents-line.ts";
 import { healthCell, usageCell } from "./service/health-style.ts";
 
 type HostLine = ColonyStatus["hosts"][number];

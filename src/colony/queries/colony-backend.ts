@@ -37,7 +37,7 @@ import { createRuntimeContext } from "../registry/runtime-context.ts";
 import type { RuntimeRegistry } from "../registry/runtime-registry.ts";
 import type { TokenStore } from "../registry/token-store.ts";
 import { AgentQueries } from "./agent-queries.ts";
-import { createDirectBackend } from "./direct-backend.ts";
+import { createOwnStoresBackend } from "./own-stores-backend.ts";
 import { createSummaryBackend } from "./summary-backend.ts";
 import { createTelemetryBackend } from "./telemetry-backend.ts";
 
@@ -84,7 +84,7 @@ function createResolvedBackend(options: ColonyBackendOptions): ResolvedBackend {
     ...createIncidentBackend({ store, names: () => options.services.names(), clock }),
     ...createSummaryBackend({ store, discovery: options.discovery, deployments: options.deployments, clock, log: options.log }),
     ...telemetry,
-    ...createDirectBackend({ own: telemetry, agents: new AgentQueries(registry), clock }),
+    ...createOwnStoresBackend({ own: telemetry, agents: new AgentQueries(registry), clock }),
     inspectDatabases: createInspectDatabases({ registry, store }),
     capture: createCapture({ registry, log: options.log }),
     execute: options.commands.execute,

@@ -12,11 +12,9 @@ import { adoptOwnSegments } from "./adopted/adopt-own-segments.ts";
 import { writePulledMark } from "./adopted/pulled-mark.ts";
 import { AgentLane, type LaneHost, type LaneSettings } from "./agent-lane.ts";
 import { chooseMerge, replaceByMerged } from "./merge-segments.ts";
-import { readSegmentFile } from "./read-segment-file.ts";
 import type { ReadySegment } from "./seal-queue.ts";
-import type { ChangingSegments } from "./segment-catalog.ts";
-import { SegmentCatalog } from "./segment-catalog.ts";
-import { damageOf, LateUnlinks, lateUnlinkShare, moveAside, removeOrphans } from "./segment-files.ts";
+import { type ChangingSegments, SegmentCatalog } from "./segment-catalog.ts";
+import { damageOf, LateUnlinks, lateUnlinkShare, moveAside, readSegmentFile, removeOrphans } from "./segment-files.ts";
 import {
   ensureManifest,
   insertEntry,

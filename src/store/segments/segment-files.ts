@@ -1,7 +1,9 @@
 /** Names and lifecycle of segment files. The name identifies the content, so that a folder can be reconciled with the manifest. */
 
 import { closeSync, constants, fsyncSync, mkdirSync, openSync, readdirSync, readSync, renameSync, rmSync, statSync } from "node:fs";
+import { open } from "node:fs/promises";
 import { basename, dirname, join } from "node:path";
+import { CoralError } from "../../base/errors.ts";
 import type { Logger } from "../../base/log.ts";
 import { handOver, inDirectory } from "../../base/open-owned.ts";
 import type { SegmentEntry } from "./segment-manifest.ts";
@@ -167,3 +169,33 @@ export class LateUnlinks {
 
 /** Share of the segment budget for files that only wait to be removed. */
 export const lateUnlinkShare = 0.1;
+
+const pieceBytes = 1024 * 1024;
+
+/** Bytes of a stored segment from an offset on, in pieces of 1 MiB. `not-found` when it is gone, or goes meanwhile. */
+export async function* readSegmentFile(
+  located: { path: string; sizeBytes: number } | undefined,
+  wanted: { signal: string; number: number; offsetBytes: number },
+): AsyncGenerator<Uint8Array, void, undefined> {
+  const gone = (cause?: unknown): CoralError =>
+    new CoralError({
+      code: "not-found",
+      message: `Cannot read segment ${wanted.number} of "${wanted.signal}": it is not there any more; list again`,
+      cause,
+    });
+  if (located === undefined) throw gone();
+  const handle = await open(located.path, "r").catch((error: unknown) => {
+    throw gone(error);
+  });
+  try {
+    for (let at = wanted.offsetBytes; at < located.sizeBytes; ) {
+      const piece = Buffer.allocUnsafe(Math.min(pieceBytes, located.sizeBytes - at));
+      const { bytesRead } = await handle.read(piece, 0, piece.length, at);
+      if (bytesRead === 0) throw gone();
+      at += bytesRead;
+      yield piece.subarray(0, bytesRead);
+    }
+  } finally {
+    await handle.close();
+  }
+}

@@ -2,7 +2,7 @@ import { describe, expect, it } from "vitest";
 import { useColony } from "../../daemon.fixture.ts";
 import { textWidth } from "../../output/text-width.ts";
 import { traceId, traceSpan, traceSummary, tracesResult, wholeTrace } from "../../traces.fixture.ts";
-import { chooseLines, treePrefixes } from "./trace-lines.ts";
+import { chooseLines, treePrefixes } from "./trace/trace-lines.ts";
 
 const here = useColony();
 

@@ -6,8 +6,8 @@ import { localTime, number } from "../../output/values.ts";
 import { connectColony } from "../../run/connection.ts";
 import type { Invocation } from "../../run/invocation.ts";
 import { showAnswer } from "../../run/show-answer.ts";
-import { tracePage } from "./trace-page.ts";
-import { spanLabel, spanTime } from "./trace-text.ts";
+import { tracePage } from "./trace/trace-page.ts";
+import { spanLabel, spanTime } from "./trace/trace-text.ts";
 
 /** Least spans requested of a trace: self times need spans that are not drawn. */
 const spansAsked = 5_000;

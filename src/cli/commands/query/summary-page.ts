@@ -8,7 +8,7 @@ import { sparkline } from "../../output/sparkline.ts";
 import type { StyleName } from "../../output/style.ts";
 import { type Column, renderTable, tableOf } from "../../output/table.ts";
 import { latency, localTime, number, percent, plural, rate, relative } from "../../output/values.ts";
-import { openIncidentsLine } from "../diagnosis/open-incidents-line.ts";
+import { openIncidentsLine } from "../incident/open-incidents-line.ts";
 import { errorCell, latencyColumn, rateColumn } from "./red-text.ts";
 import { findingStyles, healthStyle, slowCell, summaryColumns } from "./summary-text.ts";
 

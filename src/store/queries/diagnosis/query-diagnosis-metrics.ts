@@ -1,7 +1,7 @@
 /** Metrics that programs sent or that were scraped: the spread of each series in both times. */
 
 import type { DiagnosisTimesRequest, MeasureFact } from "../../../model/diagnosis.ts";
-import { measureKindOf } from "../../../model/measure-kind.ts";
+import { measureKindOf } from "../../../model/metrics.ts";
 import { type Queryable, textIn } from "../../tables/queryable.ts";
 import { rangesSql } from "./ranges-sql.ts";
 import { spreadIn, spreadSql } from "./spread-sql.ts";

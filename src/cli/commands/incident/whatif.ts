@@ -3,7 +3,7 @@ import { renderTable, tableOf } from "../../output/table.ts";
 import { percent, rate } from "../../output/values.ts";
 import type { Invocation } from "../../run/invocation.ts";
 import { showTool } from "../../run/show-tool.ts";
-import { cut, wrapped } from "./page-text.ts";
+import { cut, wrapped } from "../diagnosis/page-text.ts";
 
 /** `coral whatif <service> down|slow`: affected services, by how much, and what is unknown. */
 export async function run(invocation: Invocation): Promise<void> {

@@ -3,8 +3,8 @@
 import type { IncidentDetail, IncidentSymptomView } from "../../../tools/index.ts";
 import type { Printer } from "../../output/printer.ts";
 import { localTime, percent } from "../../output/values.ts";
+import { cut, evidenceLine, nextLine, wrapped } from "../diagnosis/page-text.ts";
 import { indicator, lasted, measure, stateStyle } from "./incident-text.ts";
-import { cut, evidenceLine, nextLine, wrapped } from "./page-text.ts";
 
 const shown = { symptoms: 3, evidence: 3, changes: 3, timeline: 6 };
 

@@ -1,6 +1,6 @@
 /** Selects the spans of a trace to display, and draws the branches of its tree. */
 
-import type { TraceSpan } from "../../../tools/index.ts";
+import type { TraceSpan } from "../../../../tools/index.ts";
 
 /** A span, or the number of spans omitted here. */
 export interface TraceLine {

@@ -1,10 +1,10 @@
 /** Attributes, events and links of the spans of one trace, below its waterfall, for `--details`. */
 
-import { escapeText } from "../../../base/escape-text.ts";
-import { parseExactJson } from "../../../base/exact-json.ts";
-import type { TraceSpan } from "../../../tools/index.ts";
-import type { Printer } from "../../output/printer.ts";
-import { truncateText } from "../../output/text-width.ts";
+import { escapeText } from "../../../../base/escape-text.ts";
+import { parseExactJson } from "../../../../base/exact-json.ts";
+import type { TraceSpan } from "../../../../tools/index.ts";
+import type { Printer } from "../../../output/printer.ts";
+import { truncateText } from "../../../output/text-width.ts";
 import type { TraceLine } from "./trace-lines.ts";
 import { spanLabel, spanTime } from "./trace-text.ts";
 

@@ -1,10 +1,10 @@
 /** One trace as a waterfall: its tree, with a bar per span on a common time axis. */
 
-import { escapeText } from "../../../base/escape-text.ts";
-import type { TraceSpan, WholeTrace } from "../../../tools/index.ts";
-import type { Printer } from "../../output/printer.ts";
-import { padText, textWidth, truncateText } from "../../output/text-width.ts";
-import { grouped, localTime, percent, plural } from "../../output/values.ts";
+import { escapeText } from "../../../../base/escape-text.ts";
+import type { TraceSpan, WholeTrace } from "../../../../tools/index.ts";
+import type { Printer } from "../../../output/printer.ts";
+import { padText, textWidth, truncateText } from "../../../output/text-width.ts";
+import { grouped, localTime, percent, plural } from "../../../output/values.ts";
 import { detailLines } from "./trace-details.ts";
 import { chooseLines, type TraceLine, treePrefixes } from "./trace-lines.ts";
 import { spanLabel, spanTime } from "./trace-text.ts";

@@ -86,7 +86,7 @@ export const sloCommands: readonly CommandSpec[] = [
       ["coral slo set checkout --p95 300ms --errors 1%", "for the whole service"],
       ["coral slo set checkout --route 'POST /pay' --p95 2s", "for one route"],
     ],
-    load: () => import("./slo-set.ts"),
+    load: async () => ({ run: (await import("./slo.ts")).setObjective }),
   }),
   toolCommand({
     name: "list",
@@ -95,7 +95,7 @@ export const sloCommands: readonly CommandSpec[] = [
     fields: { limit: { description: "Maximum number of objectives" } },
     options: dataOutput,
     examples: [["coral slo list", "all objectives"]],
-    load: () => import("./slo-list.ts"),
+    load: async () => ({ run: (await import("./slo.ts")).listObjectives }),
   }),
   toolCommand({
     name: "remove",
@@ -109,6 +109,6 @@ export const sloCommands: readonly CommandSpec[] = [
     },
     options: dataOutput,
     examples: [["coral slo remove checkout --route 'POST /pay'", "as listed by coral slo list"]],
-    load: () => import("./slo-remove.ts"),
+    load: async () => ({ run: (await import("./slo.ts")).removeObjective }),
   }),
 ];

@@ -10,11 +10,11 @@ import type { ToolCallContext } from "../../tools/index.ts";
 import type { ResolvedBackend } from "../identity/label-backend.ts";
 import type { AgentQueries, AgentQueryKind } from "./agent-queries.ts";
 
-type DirectQueries = Pick<ResolvedBackend, "traces" | "trace" | "logs" | "logPatterns" | "metric" | "metricNames">;
+type OwnStoresQueries = Pick<ResolvedBackend, "traces" | "trace" | "logs" | "logPatterns" | "metric" | "metricNames">;
 
-export interface DirectBackendOptions {
+export interface OwnStoresBackendOptions {
   /** The colony's own store. */
-  own: DirectQueries;
+  own: OwnStoresQueries;
   agents: Pick<AgentQueries, "one" | "all">;
   clock: Clock;
 }
@@ -22,7 +22,7 @@ export interface DirectBackendOptions {
 /** Spans reach the colony within seconds: an older trace with missing spans stays incomplete. */
 const freshMs = 60_000;
 
-export function createDirectBackend({ own, agents, clock }: DirectBackendOptions): DirectQueries {
+export function createOwnStoresBackend({ own, agents, clock }: OwnStoresBackendOptions): OwnStoresQueries {
   const ask = async <Request extends { sinceMs: number; agentIds?: readonly string[] }, Facts extends object>(
     kind: AgentQueryKind,
     fromColony: (request: Request, context: ToolCallContext) => Promise<Facts>,

@@ -4,8 +4,8 @@ import { renderTable, tableOf } from "../../output/table.ts";
 import { localTime } from "../../output/values.ts";
 import type { Invocation } from "../../run/invocation.ts";
 import { showTool } from "../../run/show-tool.ts";
+import { cut, wrapped } from "../diagnosis/page-text.ts";
 import { indicator, measure } from "./incident-text.ts";
-import { cut, wrapped } from "./page-text.ts";
 
 type Verified = Verification["symptoms"][number];
 

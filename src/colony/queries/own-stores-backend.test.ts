@@ -1,7 +1,7 @@
 import { describe, expect, it } from "vitest";
 import { systemClock } from "../../base/clock.ts";
 import type { SpanFact, TraceFacts } from "../../model/traces.ts";
-import { createDirectBackend } from "./direct-backend.ts";
+import { createOwnStoresBackend } from "./own-stores-backend.ts";
 
 const spanOf = (spanId: string, parentSpanId: string | null): SpanFact =>
   ({
@@ -19,7 +19,7 @@ const unused = async (): Promise<never> => await Promise.reject(new Error("not c
 
 /** A backend whose own store answers `own`, one entry per call. */
 async function read(own: TraceFacts[], agents: { answers: TraceFacts[]; silent: string[] }) {
-  const backend = createDirectBackend({
+  const backend = createOwnStoresBackend({
     own: {
       traces: unused,
       logs: unused,
@@ -41,7 +41,7 @@ async function read(own: TraceFacts[], agents: { answers: TraceFacts[]; silent: 
   return { spans: spans.map(({ spanId }) => spanId), directProblem };
 }
 
-describe("createDirectBackend() of a trace", () => {
+describe("createOwnStoresBackend() of a trace", () => {
   it("names the agent that did not answer", async () => {
     const one = await read([factsOf()], { answers: [], silent: ["web-7"] });
     expect(one).toEqual({ spans: [], directProblem: 'Cannot query agent "web-7" for the newest spans: no response in time' });

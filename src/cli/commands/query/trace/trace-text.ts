@@ -1,7 +1,7 @@
 /** Formats names and durations of spans, for tables, waterfall and details. */
 
-import type { TraceSpan } from "../../../tools/index.ts";
-import { latency } from "../../output/values.ts";
+import type { TraceSpan } from "../../../../tools/index.ts";
+import { latency } from "../../../output/values.ts";
 
 /** Formats nanoseconds: `120ns`, `85µs`, `1.2ms`. */
 export function spanTime(ns: number): string {

@@ -5,8 +5,8 @@ import type { OpenIncidents } from "../../../tools/index.ts";
 import type { Printer } from "../../output/printer.ts";
 import { textWidth, truncateText } from "../../output/text-width.ts";
 import { localTime, plural } from "../../output/values.ts";
+import { pageWidth } from "../diagnosis/page-text.ts";
 import { lasted, measure } from "./incident-text.ts";
-import { pageWidth } from "./page-text.ts";
 
 /** Least cells for the service name. */
 const leastName = 6;
