@@ -8,7 +8,7 @@ import { commandVariable } from "./processes/command-environment.ts";
 import { type CommandGroups, type GroupLimits, openCommandGroups } from "./processes/command-groups.ts";
 import type { Place } from "./processes/find-place.ts";
 import { type CommandUser, findGroups } from "./processes/find-user.ts";
-import { launchArgv, launchOrder, mayEnterNamespaces } from "./processes/launch.ts";
+import { launchArgv, launchOrder, mayEnterNamespaces } from "./processes/launch-argv.ts";
 import { newMarkGroup, ProcessTree } from "./processes/process-tree.ts";
 import { ReadyLaunches } from "./processes/ready-launches.ts";
 import { runInContainer } from "./processes/run-in-container.ts";

@@ -3,7 +3,7 @@
 import { readFileSync } from "node:fs";
 import { CoralError } from "../../base/errors.ts";
 import type { ProcessView } from "../../host/index.ts";
-import type { LaunchUser } from "./launch.ts";
+import type { LaunchUser } from "./launch-argv.ts";
 
 export interface CommandUser {
   name: string;

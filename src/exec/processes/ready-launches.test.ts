@@ -4,7 +4,7 @@ import type { Readable } from "node:stream";
 import { afterEach, describe, expect, it, vi } from "vitest";
 import { silentLogger } from "../../base/log.ts";
 import { type CommandGroups, openCommandGroups } from "./command-groups.ts";
-import { launchOrder } from "./launch.ts";
+import { launchOrder } from "./launch-argv.ts";
 import { type ExpectedCommand, ReadyLaunches } from "./ready-launches.ts";
 import { createSpawner, type Spawner } from "./spawner.ts";
 

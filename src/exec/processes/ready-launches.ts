@@ -7,7 +7,7 @@ import { randomBytes } from "node:crypto";
 import { background } from "../../base/background.ts";
 import type { Logger } from "../../base/log.ts";
 import type { CommandGroup, CommandGroups, GroupLimits } from "./command-groups.ts";
-import { type LaunchUser, waitingArgv } from "./launch.ts";
+import { type LaunchUser, waitingArgv } from "./launch-argv.ts";
 import { newMarkGroup, removeGroup } from "./process-tree.ts";
 import type { SpawnedPrograms, Spawner } from "./spawner.ts";
 

@@ -1,7 +1,7 @@
 import { existsSync } from "node:fs";
 import { describe, expect, it } from "vitest";
 import type { ProcessView } from "../../host/index.ts";
-import { type LaunchOptions, launchArgv, mayEnterNamespaces } from "./launch.ts";
+import { type LaunchOptions, launchArgv, mayEnterNamespaces } from "./launch-argv.ts";
 
 const hasTools = existsSync("/usr/bin/setpriv") && existsSync("/usr/bin/nsenter");
 const options = (change: Partial<LaunchOptions> = {}): LaunchOptions => ({
