@@ -32,7 +32,9 @@ const callsOut = 80;
 const callsOutside = 40;
 const connectionsPerPeer = 4;
 const scans = isSmall ? 2 : 6;
+/** Agents whose rows are written in one transaction. */
 const groupSize = 32;
+/** Time between two scans, as by default. */
 const intervalMs = 30_000;
 
 type InstanceRow = RowOf<typeof serviceInstance.columns>;

@@ -30,6 +30,7 @@ const sizes: WorldSizes = isSmall
 const rounds = isSmall ? 3 : 15;
 /** Warm-up rounds for V8, as the agent runs for days. The first scan of a process is measured separately. */
 const warmUpRounds = isSmall ? 2 : 8;
+/** Connections that are opened between two scans. */
 const freshConnections = 100;
 
 const { config } = await loadAgentConfig({ home: "/nonexistent", env: {} });

@@ -11,6 +11,7 @@ import { figureOf, isSmall, report, single } from "./lib/report.ts";
 import { ratioOf } from "./lib/spread.ts";
 
 const prefixes = isSmall ? 10_000 : 100_000;
+/** Per measured call. */
 const lookups = 100_000;
 /** Per round; the baselines are slow. */
 const scanned = 200;

@@ -30,10 +30,12 @@ const rounds = isSmall ? 20 : 150;
 /** Pause before each measurement, so that it does not overlap the daemons' clean-up after the previous one. */
 const pauseMs = 50;
 const cliRounds = isSmall ? 5 : 20;
+/** Output of one command, to measure throughput. */
 const streamBytes = (isSmall ? 64 : 512) * 1024 ** 2;
 const streams = isSmall ? 1 : 3;
 const agentCount = Number(process.env["CORAL_BENCH_AGENTS"] ?? (isSmall ? 50 : 500));
 const keys = isSmall ? 50 : 300;
+/** Agents that connect concurrently while the fleet is set up. */
 const connectsAtOnce = 16;
 
 type Order = { kind: "connect"; token: Token };

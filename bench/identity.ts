@@ -25,6 +25,7 @@ import { buildText, originOf, type SimulatedProcess, seededRandom, type TrueServ
 const hosts = 10;
 const count = isSmall ? 50 : 500;
 const rounds = isSmall ? 20 : 60;
+/** Simulated time between two scans. */
 const scanMs = 30_000;
 const random = seededRandom(20_260_118);
 const pick = <T>(list: readonly T[]): T => list[Math.floor(random() * list.length)] as T;

@@ -21,6 +21,7 @@ const mebibyte = 1024 ** 2;
 /** Set in the process that runs in its own namespaces. */
 const aloneKey = "CORAL_BENCH_ALONE";
 
+/** Where the Debian package installs it. */
 const netdataFile = "/usr/sbin/netdata";
 
 /** Why netdata is not available; empty if it is. */

@@ -17,6 +17,7 @@ const windows = isSmall ? 1 : 12;
 const settleMs = isSmall ? 5_000 : 12_000;
 /** Each connection sends a request, then pauses; together they reach about the target rate. */
 const connections = 120;
+/** Pause of a connection between two requests. */
 const delayMs = 4;
 const mebibyte = 1024 ** 2;
 

@@ -17,6 +17,7 @@ import { type LatencyCounts, latencyPercentileUs, Wrk, type WrkResult } from "./
 const slices = isSmall ? 4 : 12;
 /** The programs' position in memory changes their cost, so they are reloaded this many times. */
 const programLoads = isSmall ? 1 : 4;
+/** Slices with and without hooks alternate; short ones keep drift of the CPU frequency out of the comparison. */
 const sliceMs = 350;
 /** An empty reply is so cheap that noise dominates: each slice is the mean of many short turns. */
 const emptyTurns = { turns: isSmall ? 2 : 6, sliceMs: 100 };
@@ -24,6 +25,7 @@ const timedSlices = isSmall ? 2 : 6;
 const loadSeconds = isSmall ? 2 : 3;
 const loads = isSmall ? 1 : 3;
 const connections = 16;
+/** Load before the first slice. */
 const warmMs = 1_000;
 const variants = ["sockets", "syscalls"] as const;
 

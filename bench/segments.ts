@@ -29,6 +29,7 @@ import { figureOf, isSmall, report, single } from "./lib/report.ts";
 import { ratioOf } from "./lib/spread.ts";
 import { role, roleArguments, serveParent, Worker } from "./lib/worker.ts";
 
+/** Rows of a full write-ahead file. */
 const segmentRows = 20_000;
 const segments = isSmall ? 6 : 30;
 const rounds = isSmall ? 2 : 5;

@@ -21,12 +21,16 @@ import { percentileOf, spreadOf } from "./lib/spread.ts";
 import { role, serveParent, Worker } from "./lib/worker.ts";
 
 const agentCount = Number(process.env["CORAL_BENCH_AGENTS"] ?? (isSmall ? 100 : 1_000));
+/** Interval at which each agent makes rows. */
 const sampleMs = 15_000;
 const warmUpMs = isSmall ? 5_000 : 20_000;
+/** Length of a measured period. */
 const windowMs = 15_000;
 /** Six windows are 90 s: roll-ups and retention, each once a minute, run in this time. */
 const windows = isSmall ? 2 : 6;
+/** Agents that connect concurrently while the fleet is set up. */
 const connectsAtOnce = 16;
+/** Time after the last row for pulls to complete. */
 const drainMs = 12_000;
 const mebibyte = 1024 ** 2;
 
@@ -118,7 +122,7 @@ async function measure(): Promise<void> {
     await sleep(drainMs);
     scraped = await scrapeLag(token.endpoints[0] ?? "");
     const { lost } = await simulator.ask<{ lost: string[] }>({ kind: "rows" } satisfies Order);
-    if (lost.length > 0) throw new Error(`${lost.length} tunnels closed, such as ${lost[0]}\n${colony.said}`);
+    if (lost.length > 0) throw new Error(`${lost.length} tunnels closed, such as ${lost[0]}\n${colony.output}`);
     made = await simulator.ask({ kind: "made" } satisfies Order);
     peakRss = usageOf(colony.pid).peakRssBytes;
   }

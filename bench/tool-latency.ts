@@ -32,8 +32,10 @@ const services = 1_000;
 const agents = 100;
 const rounds = Number(process.env["CORAL_BENCH_ROUNDS"] ?? (isSmall ? 10 : 40));
 const commandRounds = isSmall ? 3 : 10;
+/** Concurrent callers in the mixed load. */
 const clients = 8;
 const mixedSeconds = isSmall ? 15 : 60;
+/** Rate of spans that arrive during the mixed load. */
 const spansPerSecond = 3_000;
 const mebibyte = 1024 ** 2;
 const hourMs = 3_600_000;
@@ -325,7 +327,7 @@ async function measure(home: CoralHome, daemon: CoralDaemon, traces: readonly st
   const { endpoints } = JSON.parse(home.run("colony", "status", "--json")).colony as { endpoints: string[] };
   const port = Number(/^https:.*:(\d+)$/.exec(endpoints[0] ?? "")?.[1]);
   const { token } = JSON.parse(home.run("colony", "token", "create", "--kind", "user", "--json")) as { token: string };
-  const otlpPort = Number(/OTLP[^\n]*HTTP[^\n]*?127\.0\.0\.1:(\d+)/i.exec(daemon.said)?.[1]);
+  const otlpPort = Number(/OTLP[^\n]*HTTP[^\n]*?127\.0\.0\.1:(\d+)/i.exec(daemon.output)?.[1]);
   const client = new Client(port, token);
   const questions = questionsOf(traces).filter(
     ({ name }) => wantedQuestions.length === 0 || wantedQuestions.some((part) => name.includes(part)),

@@ -48,17 +48,18 @@ export class CoralHome implements Disposable {
   }
 }
 
+/** A daemon as a child process, from the built program. Disposing it stops it and waits for its exit. */
 export class CoralDaemon implements AsyncDisposable {
   readonly #child: ChildProcess;
   readonly #what: string;
   /** The last lines of output, for an unexpected exit. */
-  #said = "";
+  #output = "";
 
   constructor(child: ChildProcess, what: string) {
     this.#child = child;
     this.#what = what;
     child.stderr?.on("data", (text: Buffer) => {
-      this.#said = `${this.#said}${text.toString()}`.slice(-4_000);
+      this.#output = `${this.#output}${text.toString()}`.slice(-4_000);
     });
   }
 
@@ -69,11 +70,11 @@ export class CoralDaemon implements AsyncDisposable {
   /** Throws if it has exited. */
   check(): void {
     if (this.#child.exitCode === null && this.#child.signalCode === null) return;
-    throw new DaemonEnded(`coral ${this.#what} has exited: ${this.#said}`);
+    throw new DaemonEnded(`coral ${this.#what} has exited: ${this.#output}`);
   }
 
-  get said(): string {
-    return this.#said;
+  get output(): string {
+    return this.#output;
   }
 
   /** Sends SIGTERM, then SIGKILL after 30 s. */
@@ -87,6 +88,7 @@ export class CoralDaemon implements AsyncDisposable {
   }
 }
 
+/** The daemon exited while it was still needed. The message has the end of its output. */
 class DaemonEnded extends Error {}
 
 /** For profiling: `CORAL_BENCH_NODE_FLAGS="--cpu-prof --cpu-prof-dir=/tmp/profiles"` applies to every daemon. */

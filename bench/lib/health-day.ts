@@ -28,6 +28,7 @@ interface Service {
   blips: Map<number, Condition>;
 }
 
+/** A period in which a service was reported as unhealthy. */
 export interface Episode {
   service: string;
   health: string;

@@ -8,9 +8,12 @@ const minuteMs = 60_000;
 const agentId = "web-1";
 /** Rows arrive this long after their window. */
 const pullMs = 5_000;
+/** How long each fault lasts. */
 const faultMs = 2 * minuteMs;
+/** Pause after a fault, until everything is healthy again. */
 const restMs = 4 * minuteMs;
 
+/** What was found for one fault, and when. */
 export interface FaultResult {
   name: string;
   /** From the end of the second bad window until the first line is right; null: never. */
@@ -174,6 +177,7 @@ const faults: Fault[] = [
 const keyOf = ({ role, service, peer, method, route: path }: SimulatedRoute): string[] =>
   role === "server" ? [`${service} ${method} ${path}`] : [`${service} > ${peer}`, `${service} > ${method} ${path}`];
 
+/** All faults one after the other in one simulated world. The same seed gives the same requests. */
 export async function simulateFaults(seed: number): Promise<FaultResult[]> {
   const dice = new Dice(seed + 1);
   await using one = await new HealthWorld(Date.UTC(2026, 0, 5), [agentId]).open();

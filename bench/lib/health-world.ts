@@ -21,6 +21,7 @@ export function randomOf(seed: number): () => number {
   };
 }
 
+/** Random numbers from a seed, so that a run can be repeated. */
 export class Dice {
   readonly next: () => number;
   constructor(seed: number) {
@@ -122,6 +123,7 @@ function rowOf(route: SimulatedRoute, atMs: number, { requests, us, counts }: Co
   };
 }
 
+/** Simulated services with a colony's store, on a simulated clock. */
 export class HealthWorld implements AsyncDisposable {
   nowMs: number;
   #hosts: StoredHosts | undefined;

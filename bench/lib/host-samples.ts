@@ -41,6 +41,7 @@ function noise(a: number, b: number): number {
 
 const pick = <T>(values: readonly T[], share: number): T => values[Math.floor(share * values.length)] as T;
 
+/** The same `seed` and `index` give the same row. */
 export function processRow(seed: number, index: number, time: SampleTime): HostProcessRow {
   const name = pick(programs, noise(seed, index));
   const pid = 300 + Math.floor(noise(index, seed) * 60_000);
@@ -61,6 +62,7 @@ export function processRow(seed: number, index: number, time: SampleTime): HostP
   };
 }
 
+/** A medium-sized server. The counts and lists below determine the rows per sample. */
 const cores = 8;
 const mounts = ["/", "/boot", "/var/lib/containers", "/home"];
 const disks = ["nvme0n1", "nvme1n1"];

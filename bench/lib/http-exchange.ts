@@ -59,6 +59,7 @@ int main(int count, char **arguments)
 }
 `;
 
+/** One run. */
 export interface ExchangeResult {
   requests: number;
   seconds: number;
@@ -66,6 +67,7 @@ export interface ExchangeResult {
   cpuSeconds: number;
 }
 
+/** A client and a server in one C program, which cost little themselves. */
 export interface HttpExchange extends Disposable {
   /** Each run is a separate process with its own port and connections. */
   run(options: { port: number; seconds: number; connections: number }): Promise<ExchangeResult>;

@@ -16,6 +16,7 @@ export interface HttpSenderOptions {
   firstSending: number;
 }
 
+/** Outcome of one run: what was acknowledged, and how fast. */
 export interface Sent {
   sendings: number;
   spans: number;
@@ -31,6 +32,7 @@ export async function sendByHttp(options: HttpSenderOptions, spans: number): Pro
   return run.finish();
 }
 
+/** Sends until the wanted number of spans is acknowledged. */
 class Run {
   readonly #options: HttpSenderOptions;
   readonly #wantedSpans: number;

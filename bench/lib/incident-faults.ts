@@ -7,10 +7,13 @@ import { watchIncidents } from "./incident-world.ts";
 
 const minuteMs = 60_000;
 const agentId = "web-1";
+/** Simulated time before the first fault, so that baselines exist. */
 const warmUpMs = 40 * minuteMs;
 /** Rows arrive this long after their window, and the watch evaluates every five seconds. */
 const pullMs = 3_000;
+/** How long each fault lasts. */
 const faultMs = 4 * minuteMs;
+/** Pause after a fault, until its incident is closed. */
 const restMs = 14 * minuteMs;
 
 type Part = Pick<SimulatedRoute, "service" | "route" | "perSecond" | "medianMs"> & Partial<SimulatedRoute>;
@@ -91,6 +94,7 @@ const faults: Fault[] = [
   { name: "mail fails", conditions: { "mail /send": { errorRatio: 1 } }, expected: one("mail") },
 ];
 
+/** One fault with the incident that was opened for it. */
 export interface IncidentFault {
   name: string;
   /** From the start of the fault until the first incident; null: none. */
@@ -104,6 +108,7 @@ export interface IncidentFault {
 const keyOf = ({ role, service, peer, route }: SimulatedRoute): string =>
   role === "server" ? `${service} ${route}` : `${service} > ${peer} ${route}`;
 
+/** All faults one after the other in one simulated world. */
 export async function simulateIncidents(seed: number): Promise<IncidentFault[]> {
   const dice = new Dice(seed + 3);
   await using world = await new HealthWorld(Date.UTC(2026, 0, 5), [agentId]).open();

@@ -8,6 +8,7 @@ import { BaselineMemory, queryDiagnosis, queryEvents, queryOnset, queryServices,
 import { agentOf, colonyOf } from "../../src/tools/sample-colony.fixture.ts";
 import type { HealthWorld } from "./health-world.ts";
 
+/** A simulated world with the colony's incident watch. */
 export interface WatchedWorld {
   watch: IncidentWatch;
   /** All incidents so far, open ones first. */

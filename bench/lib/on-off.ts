@@ -3,6 +3,7 @@
 import { setTimeout as sleep } from "node:timers/promises";
 import type { WebServer } from "./web-servers.ts";
 
+/** One side of the comparison. */
 export interface Variant {
   name: string;
   on(): Promise<void>;

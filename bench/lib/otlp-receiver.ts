@@ -16,6 +16,7 @@ import { serveParent } from "./worker.ts";
 
 export type ReceiverRequest = { kind: "begin" } | { kind: "end"; spans: number };
 
+/** Cost of receiving, from /proc, and the bytes stored. */
 export interface ReceiverReport {
   /** From the acknowledgement of a span until it is queryable. */
   lagP50Ms: number;
@@ -31,10 +32,12 @@ export interface ReceiverReport {
 }
 
 const mebibyte = 1024 ** 2;
-const lookMs = 20;
+/** Between two checks whether all spans are queryable. */
+const pollMs = 20;
 /** Acknowledged spans must be queryable within this time. */
-const patienceMs = 30_000;
+const queryableMaxMs = 30_000;
 
+/** The receiver in its own process, so that its CPU time can be read separately from the sender's. */
 export async function runReceiver(directory: string, workers: number): Promise<void> {
   spareMemory("agent");
   mkdirSync(directory, { recursive: true });
@@ -81,13 +84,13 @@ export async function runReceiver(directory: string, workers: number): Promise<v
     if (request.kind === "begin") {
       before = { ...stored(), threads: threadsNs() };
       looks = [];
-      timer = setInterval(look, lookMs);
+      timer = setInterval(look, pollMs);
       loop.reset();
       loop.enable();
       return { port };
     }
     const wanted = before.rows + request.spans;
-    const deadlineMs = performance.now() + patienceMs;
+    const deadlineMs = performance.now() + queryableMaxMs;
     while (stored().rows < wanted && performance.now() < deadlineMs) await new Promise((resolve) => setTimeout(resolve, 5));
     look();
     clearInterval(timer);

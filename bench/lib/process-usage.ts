@@ -2,6 +2,7 @@
 
 import { readdirSync, readFileSync } from "node:fs";
 
+/** From /proc/<pid>: `stat`, `status` and `io`. */
 export interface ProcessUsage {
   atMs: number;
   /** User and system time of all threads. */
@@ -14,6 +15,7 @@ export interface ProcessUsage {
 /** USER_HZ: a hundredth of a second on every Linux that Node runs on. */
 const tickMs = 10;
 
+/** CPU time has a resolution of one clock tick, usually 10 ms. */
 export function usageOf(pid: number): ProcessUsage {
   const atMs = performance.now();
   const stat = statOf(pid);
@@ -51,6 +53,7 @@ export interface TreeUsage {
   pssBytes: number;
 }
 
+/** A process and its descendants. Children that have exited count by the parent's `cutime`. */
 export function treeUsageOf(pid: number): TreeUsage {
   const usage: TreeUsage = { atMs: performance.now(), cpuMs: 0, rssBytes: 0, pssBytes: 0 };
   for (const one of treeOf(pid)) {

@@ -4,6 +4,7 @@ import { existsSync, readdirSync, readFileSync } from "node:fs";
 import { join } from "node:path";
 import type { TimeRange } from "../../src/model/diagnosis.ts";
 
+/** One recorded fault: when it began, and on which series. */
 export interface RcaCase {
   id: string;
   /** Seconds. */
@@ -14,6 +15,7 @@ export interface RcaCase {
   slo_metric?: string;
 }
 
+/** Cases of one application, with its recordings. */
 export interface RcaSuite {
   name: string;
   directory: string;
@@ -46,6 +48,7 @@ export type SeriesTimes = ReadonlyMap<string, { first: number; last: number }>;
 const guardMs = 60_000;
 /** Duration of a fault in a recording of a whole day, and the time until its effects are over. */
 const faultMs = 180_000;
+/** Time after a fault in which its effects may still be seen. */
 const recoveryMs = 300_000;
 const dayMs = 86_400_000;
 

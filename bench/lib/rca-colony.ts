@@ -14,6 +14,7 @@ import { batchFromSegmentRows, type SegmentBatch, type TextColumn, writeSegmentF
 import { derivedSignals, logRecord, metricPoint, type SegmentSignal, signals, span } from "../../src/store/signals/index.ts";
 import type { RcaSuite, SeriesTimes } from "./rca-cases.ts";
 
+/** The recordings of a suite in a colony's store. */
 export interface LoadedSuite extends AsyncDisposable {
   store: ColonyStore;
   series: SeriesTimes;
@@ -21,6 +22,7 @@ export interface LoadedSuite extends AsyncDisposable {
   shiftMs: (series: string) => number;
 }
 
+/** Rows per insert. */
 const batchRows = 50_000;
 const agent = { agentId: "recording", epoch: "recording" };
 const gibibyte = 1024 ** 3;

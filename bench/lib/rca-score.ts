@@ -8,6 +8,7 @@ interface Tally {
   hits: number[];
 }
 
+/** Ranks that are scored: top 1 to top 5. */
 const places = 5;
 
 export function scoreText(predictions: readonly { id: string; ranked: readonly { service: string }[] }[], truth: Truth): string {

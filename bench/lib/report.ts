@@ -9,6 +9,7 @@ import { type Spread, spreadOf } from "./spread.ts";
 /** The repository root; a benchmark's bundle is in build/. */
 export const root = fileURLToPath(new URL("../..", import.meta.url));
 
+/** One measured value with its spread and target. */
 export interface Figure extends Spread {
   name: string;
   /** `×` is a ratio to the baseline of the same run. */
@@ -17,6 +18,7 @@ export interface Figure extends Spread {
   target?: { kind: "at-most" | "at-least" | "below"; value: number };
 }
 
+/** The file that a benchmark writes to bench/results. */
 export interface BenchmarkResult {
   name: string;
   /** Size of the run: rows, rounds, seconds. */
@@ -49,6 +51,7 @@ export function single(value: number): Spread {
   return { median: value, min: value, max: value };
 }
 
+/** Undefined for a figure without a target. */
 export function isMet({ median, target }: Figure): boolean | undefined {
   if (!target) return undefined;
   if (target.kind === "at-least") return median >= target.value;

@@ -54,12 +54,14 @@ function isTrafficProcess(pid: string): boolean {
   }
 }
 
+/** Run time of one BPF program, as the kernel counts it. */
 export interface ProgramTime {
   name: string;
   runNs: number;
   runs: number;
 }
 
+/** The hooks and the decoding in this process, without an agent and its store. */
 export class RequestWatch implements AsyncDisposable {
   readonly losses = new Map<LossKind, number>();
   readonly hooks: KernelHooks;

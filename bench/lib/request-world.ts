@@ -2,6 +2,7 @@
 
 import type { ColonyStore } from "../../src/store/colony/index.ts";
 
+/** Size and end of the generated data. */
 export interface RequestWorld {
   /** Named `service-0` and so on, two instances each. */
   services: number;

@@ -12,6 +12,7 @@ import { serveParent } from "./worker.ts";
 export type RowReceiverRequest = { kind: "begin" } | { kind: "end"; spans: number };
 
 const mebibyte = 1024 ** 2;
+/** Rows appended between two flushes. */
 const flushRows = 20_000;
 
 interface AnyValue {
@@ -76,6 +77,7 @@ const table = `CREATE TABLE span (time TIMESTAMP, service VARCHAR, resource VARC
   name VARCHAR, kind INTEGER, duration_ns BIGINT, status INTEGER, status_message VARCHAR, ${promoted.map((name) => `"${name}" VARCHAR`).join(", ")},
   http_status_code INTEGER, attributes VARCHAR, events VARCHAR)`;
 
+/** Runs in a child process until the benchmark disconnects, then exits. */
 export async function runRowReceiver(directory: string): Promise<void> {
   mkdirSync(directory, { recursive: true });
   // The same engine settings as Coral's: the default threshold would make it several times slower.

@@ -19,6 +19,7 @@ export interface TrueService {
   callees: number[];
 }
 
+/** A process of a service, with what a scan would see of it. */
 export interface SimulatedProcess {
   service: TrueService;
   host: number;

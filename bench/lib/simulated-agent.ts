@@ -110,6 +110,7 @@ export const trueAtOnce: ExecuteService = {
   [Symbol.asyncDispose]: () => Promise.resolve(),
 };
 
+/** Joins a colony and serves pulls like an agent, but keeps its rows in memory and observes nothing. */
 export class SimulatedAgent {
   readonly agentId: string;
   readonly #number: number;

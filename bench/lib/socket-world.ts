@@ -6,6 +6,7 @@ import { mkdtempSync, rmSync, writeFileSync } from "node:fs";
 import { tmpdir } from "node:os";
 import { join } from "node:path";
 
+/** Numbers of the whole world. */
 export interface WorldSizes {
   processes: number;
   /** Listening and established TCP sockets of all processes; each connection has two. */
@@ -57,6 +58,7 @@ my $end = <STDIN>;
 kill 9, @pids;
 `;
 
+/** Processes with open sockets on this host, for scans to find. */
 export class SocketWorld implements AsyncDisposable {
   readonly #child: ChildProcess;
   readonly #directory: string;

@@ -25,6 +25,7 @@ export interface SpanRequestShape {
 
 const services = 1_000;
 const routesPerService = 20;
+/** Spans in a row that share a trace id. */
 const spansPerTrace = 5;
 const agents = [
   "okhttp/4.12.0",

@@ -3,6 +3,7 @@
 import { randomBytes } from "node:crypto";
 import type { BatchColumn, SegmentBatch } from "../../src/store/segments/index.ts";
 
+/** Size and time range of the generated spans. */
 export interface SpanWorldOptions {
   services: number;
   /** A service's spans come from the agent with its number modulo this. */
@@ -16,11 +17,13 @@ export interface SpanWorldOptions {
   seed: number;
 }
 
+/** One segment of one agent, before it is encoded. */
 export interface WorldSegment {
   agent: number;
   batch: SegmentBatch;
 }
 
+/** Shared by all services. */
 const routes = 5;
 /** A root and two calls, each with both of its ends. */
 const spansPerTrace = 5;
@@ -71,6 +74,7 @@ function packed(values: readonly string[]): Packed {
 const names = (count: number, nameOf: (index: number) => string): Packed =>
   packed(Array.from({ length: count }, (_, index) => nameOf(index)));
 
+/** Generates traces segment by segment, so that memory stays bounded. */
 export class SpanWorld {
   readonly #options: SpanWorldOptions;
   readonly #buffers: Buffers[];

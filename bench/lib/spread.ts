@@ -7,11 +7,13 @@ export interface Spread {
   quartiles?: readonly [number, number];
 }
 
+/** Median with the smallest and largest value. */
 export function spreadOf(values: readonly number[]): Spread {
   const sorted = [...values].sort((left, right) => left - right);
   return { median: percentileOf(sorted, 0.5), min: sorted[0] ?? Number.NaN, max: sorted.at(-1) ?? Number.NaN };
 }
 
+/** Median with the quartiles, for noisy series. */
 export function quartilesOf(values: readonly number[]): Spread {
   const sorted = [...values].sort((left, right) => left - right);
   return { ...spreadOf(values), quartiles: [percentileOf(sorted, 0.25), percentileOf(sorted, 0.75)] };

@@ -13,6 +13,7 @@ import { until } from "./coral-process.ts";
 import { cpuNsOf } from "./process-usage.ts";
 import { serveParent, Worker } from "./worker.ts";
 
+/** A server in a child process, so that its CPU time can be read separately. */
 export interface WebServer extends AsyncDisposable {
   readonly port: number;
   readonly url: string;

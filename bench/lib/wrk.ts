@@ -17,6 +17,7 @@ export interface WrkOptions {
   isClosing?: boolean;
 }
 
+/** The outcome of one run. */
 export interface WrkResult {
   requests: number;
   errors: number;
@@ -43,6 +44,7 @@ function done(summary, latency)
 end
 `;
 
+/** The load generator https://github.com/wg/wrk. */
 export class Wrk {
   readonly result: Promise<WrkResult>;
   readonly #child: ChildProcess;

@@ -16,6 +16,7 @@ import type { ColonyLink } from "./link/colony-link.ts";
 import type { RuntimeWatch } from "./link/runtime-watch.ts";
 import type { Managed } from "./open-managed.ts";
 
+/** What the routes read from or act on. */
 export interface AgentHttpParts {
   status: AgentStatusSources & { link: ColonyLink };
   managed: Managed;

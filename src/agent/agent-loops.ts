@@ -17,6 +17,7 @@ import type { LogPatterns } from "./otlp/log-patterns.ts";
 import type { LogTails } from "./otlp/log-tails.ts";
 import type { Scraper } from "./otlp/scraper.ts";
 
+/** The parts that need regular work. */
 export interface AgentLoopParts {
   config: () => AgentConfig;
   store: AgentStore;

@@ -1,4 +1,4 @@
-/** Builds the answer to `GET /v1/status`. */
+/** Builds the reply to `GET /v1/status`. */
 
 import type { Clock } from "../base/clock.ts";
 import type { RuntimeFacts } from "../model/runtime-facts.ts";
@@ -91,6 +91,7 @@ function fileBytesOf(stats: StoreStats): number {
   return stats.fileBytes + stats.walBytes;
 }
 
+/** The newest row of the `host` signal; null before the first sample. */
 async function readHost(store: AgentStore): Promise<AgentHostSummary | null> {
   const [row] = await store.query(
     "SELECT time AS at_us, cpu_busy_ratio, cpu_count, mem_available_bytes, mem_total_bytes, load_1m FROM host ORDER BY seq DESC LIMIT 1",

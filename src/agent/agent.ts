@@ -23,6 +23,7 @@ import { profileCapability } from "./profile/profile-status.ts";
 import { type AgentParts, startAgentServers } from "./start-agent-servers.ts";
 import { trafficCapability } from "./traffic/traffic-status.ts";
 
+/** A running agent. Disposing it stops everything that it started. */
 export interface Agent extends AsyncDisposable {
   agentId: string;
   /** `http://127.0.0.1:9001`. */
@@ -169,7 +170,7 @@ function reload(context: AgentContext, { watch, observers }: AgentParts, next: A
   const isRegistrationChanged = registeredConfig(before) !== registeredConfig(next);
   const runtime = watch.current();
   context.config = { ...next, listen, store, colony, otlp };
-  if (next.runtime.refreshOnConfig) background(log, "Runtime detection", watch.refresh("config", stopped, runtime));
+  if (next.runtime.refreshOnConfig) background(log, "Detecting the runtime", watch.refresh("config", stopped, runtime));
   if (isRegistrationChanged) background(log, "Reporting changes to the colony", watch.report("config", stopped));
   background(log, "Reconfiguring the traffic process", observers.traffic.collector.reconfigure());
   background(log, "Reconfiguring the profile process", observers.profiles.reconfigure());

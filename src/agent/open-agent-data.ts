@@ -75,6 +75,7 @@ export type AgentData = Awaited<ReturnType<typeof openAgentData>>;
 
 type StoreEvents = Pick<RecoveringStoreOptions, "onReplaced" | "onStored" | "onRefused" | "beforePrune">;
 
+/** A damaged database file is moved aside and replaced by an empty one, so that the agent always starts. */
 function openStore({ config, paths, engine, clock, log }: AgentContext, { pool }: OtlpIntake, events: StoreEvents): Promise<AgentStore> {
   return openRecoveringStore(engine, {
     file: paths.databaseFile,

@@ -21,6 +21,7 @@ export interface OpenManagedOptions {
   log: Logger;
 }
 
+/** The parts of managed services. */
 export interface Managed {
   registry: ManagedServiceRegistry;
   facts: ServiceFacts;

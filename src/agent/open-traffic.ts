@@ -32,6 +32,7 @@ export interface OpenTrafficOptions {
   log: Logger;
 }
 
+/** The parts of traffic observation. They exist even if it is disabled, and then report nothing. */
 export interface Traffic {
   collector: TrafficCollector;
   /** Which process belongs to which service. */

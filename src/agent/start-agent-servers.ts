@@ -12,6 +12,7 @@ import type { AgentData } from "./open-agent-data.ts";
 import type { Observers } from "./open-observers.ts";
 import type { RuntimeReporter } from "./runtime/runtime-reporter.ts";
 
+/** The parts that the servers expose. */
 export interface AgentParts {
   data: AgentData;
   observers: Observers;
@@ -22,6 +23,7 @@ export interface AgentParts {
   databases: DatabaseService;
 }
 
+/** The control socket opens last: a client that can connect finds everything ready. */
 export async function startAgentServers(context: AgentContext, parts: AgentParts, stack: ResourceStack) {
   const { config, paths, owner, log } = context;
   const { data, observers, watch, commands, databases } = parts;

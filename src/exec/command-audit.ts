@@ -14,6 +14,7 @@ export interface CommandCaller {
 /** `held` waits for an approval, whose id is the command's; `decided` carries the decision. Every command has `denied`, or `begun` and later `ended`. */
 export type AuditPhase = "denied" | "held" | "decided" | "begun" | "ended";
 
+/** One phase of a command. Entries of a command share its id. */
 export interface CommandAuditEntry {
   phase: AuditPhase;
   /** UUID, the same in all entries of a command, at the agent and at the colony. */
@@ -42,6 +43,7 @@ export interface CommandAuditEntry {
   recordingSha256?: string;
 }
 
+/** Where entries are written. The runner waits for each write. */
 export interface CommandAudit {
   /** Resolves when the entry is on disk; a command starts only then. Throws if the entry cannot be written, and the command is not run. */
   write(entry: CommandAuditEntry): Promise<void>;

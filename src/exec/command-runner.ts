@@ -68,6 +68,7 @@ export interface CommandRunnerOptions {
   log: Logger;
 }
 
+/** A running command with what was decided about it. */
 export interface StartedCommand {
   running: RunningCommand;
   programs: readonly string[];
@@ -82,6 +83,7 @@ export interface StartedCommand {
   ended: Promise<CommandEnd>;
 }
 
+/** A command that waits for an approval. Its connection stays open meanwhile. */
 export interface HeldCommand {
   approvalId: string;
   rule: string;
@@ -97,6 +99,7 @@ interface Known {
   user: string;
 }
 
+/** One per agent. Disposing it ends all commands and waits until their ends are audited. */
 export class CommandRunner implements AsyncDisposable {
   readonly #options: CommandRunnerOptions;
   readonly #approvals = new Approvals();
@@ -309,7 +312,7 @@ export class CommandRunner implements AsyncDisposable {
     };
     const ended = finish();
     this.#ending.add(ended);
-    background(this.#options.log, "The audit of a command's end", ended);
+    background(this.#options.log, "Auditing the end of a command", ended);
     return {
       running,
       programs: decision.stages.map(({ file }) => file),

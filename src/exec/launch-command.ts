@@ -37,6 +37,7 @@ export interface CommandLauncherOptions {
 
 type LaunchedOrder = Pick<CommandOrder, "commandId" | "kind" | "terminal" | "workingDirectory">;
 
+/** Starts its helper processes with the first command, so that an agent without commands has none. */
 export class CommandLauncher implements AsyncDisposable {
   readonly #options: CommandLauncherOptions;
   readonly #spawner: Spawner;

@@ -142,7 +142,7 @@ class Parts implements OpenedParts {
     this.#captures.sweep(nowNs);
     if (this.#tls === null || nowNs - this.#tlsRefreshedNs < tlsRefreshNs) return;
     this.#tlsRefreshedNs = nowNs;
-    background(this.#log, "TLS library scan", this.#tls.refresh());
+    background(this.#log, "Scanning for TLS libraries", this.#tls.refresh());
   }
 
   collect(draft: WindowDraft, nowNs: bigint): void {
@@ -174,7 +174,7 @@ class Parts implements OpenedParts {
     this.#control();
     const isPaused = step === ladderSteps.indexOf("paused");
     this.#tls?.setPaused(isPaused);
-    if (isPaused) background(this.#log, "detaching the hooks", this.#hooks.detach());
+    if (isPaused) background(this.#log, "Detaching the hooks", this.#hooks.detach());
     else this.#hooks.attach();
   }
 

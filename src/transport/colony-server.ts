@@ -34,6 +34,7 @@ export interface ServerTls {
   caPem: string;
 }
 
+/** Limits of the port. They bound memory and file descriptors whatever a client sends. */
 export interface ColonyServerLimits {
   /** Default 2,048. */
   maxTunnels: number;
@@ -95,6 +96,7 @@ export interface ColonyServerOptions {
   isLoopback?: (address: string) => boolean;
 }
 
+/** Open connections by kind. A tunnel is not counted as a request connection. */
 export interface ColonyServerStats {
   tunnels: number;
   requestConnections: number;
@@ -105,6 +107,7 @@ export interface ColonyServerStats {
 
 export type RefusalReason = "plain-http" | "foreign-host" | "handshake" | "timeout" | "certificate" | "limit";
 
+/** A listening port. Disposing it is the same as `close`. */
 export interface ColonyServer extends AsyncDisposable {
   host: string;
   port: number;
@@ -115,12 +118,14 @@ export interface ColonyServer extends AsyncDisposable {
   close(): Promise<void>;
 }
 
+/** Rejects if the port cannot be opened or the TLS files are invalid. */
 export async function startColonyServer(options: ColonyServerOptions): Promise<ColonyServer> {
   const server = new Port(options);
   await server.listen();
   return server;
 }
 
+/** Content type of a TLS record with a handshake message (RFC 8446). No HTTP request begins with it. */
 const tlsHandshakeByte = 0x16;
 const plainHttpRefused = "Plain HTTP is served on loopback only: use TLS, or connect from the colony's own machine\n";
 
@@ -310,7 +315,7 @@ class Port implements ColonyServer {
     });
     background(
       this.#log,
-      "tunnel set-up",
+      "Opening a tunnel",
       opened.then(
         (tunnel) => this.#options.onTunnel(tunnel),
         (error: unknown) => this.#log.info("tunnel not opened", { agent: agent.agentId, error }),
@@ -323,7 +328,7 @@ class Port implements ColonyServer {
       const problem = loopbackProblem(request);
       if (problem !== undefined) {
         this.#refused["foreign-host"]++;
-        sendError(response, new CoralError({ code: "not-permitted", message: `Cannot answer: ${problem}` }));
+        sendError(response, new CoralError({ code: "not-permitted", message: `Cannot serve the request: ${problem}` }));
         return;
       }
       this.#options.http(request, response, { kind: "anonymous", loopback: true });

@@ -59,7 +59,7 @@ describe("coral connect", () => {
         await waitFor("the colony to know it is healthy", async () => (await atPort())?.check === "healthy");
         expect(await atPort()).toMatchObject({ service: shop, status: "managed", method: "manual", namedBy: "manual", confidence: 1 });
         const page = await runCoral(["services", shop], options);
-        // Processes that run other test files are the same program, hence the same service.
+        // Processes that run other test files are the same program, and so the same service.
         expect(page.stdout).toMatch(new RegExp(`^${shop} {2}managed · healthy · \\d+ instances? on 1 host\\n`));
         expect(page.stdout).toContain(`${process.pid}`);
         expect((await runCoral(["agent", "status"], options)).stdout).toMatch(

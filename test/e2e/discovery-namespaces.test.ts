@@ -16,7 +16,7 @@ import { fastAgentConfig, fastColonyConfig } from "../support/watched-host.ts";
 const skipReason = networkHostsSkipReason();
 const routerSkipReason = hasProgram("iptables") ? undefined : "needs iptables, to translate addresses";
 
-const talker = fileURLToPath(new URL("../support/talker.mjs", import.meta.url));
+const tcpProgram = fileURLToPath(new URL("../support/tcp-program.mjs", import.meta.url));
 let directory: string;
 let network: HostNetwork;
 let colony: ColonyDaemon;
@@ -33,7 +33,7 @@ function hostOf(name: string): NetworkHost {
 /** Starts `node <service>.mjs …` on a host. */
 function startService(host: string, service: string, args: string): DaemonProcess {
   const file = join(directory, `${service}.mjs`);
-  copyFileSync(talker, file);
+  copyFileSync(tcpProgram, file);
   return hostOf(host).spawn(service, process.execPath, [file, ...args.split(" ")]);
 }
 
@@ -123,7 +123,7 @@ function startServices(): void {
   startService("beta", "far", "listen 127.0.0.1 6000");
   startService("beta", "farther", "call 127.0.0.1 6000");
   const inner = join(directory, "inner.mjs");
-  copyFileSync(talker, inner);
+  copyFileSync(tcpProgram, inner);
   const command = `ip link set lo up && exec "$0" "${inner}" listen 127.0.0.1 6000 call 127.0.0.1 6000`;
   hostOf("alpha").spawn("inner", "unshare", ["--net", "sh", "-c", command, process.execPath]);
   if (routerSkipReason !== undefined) return;

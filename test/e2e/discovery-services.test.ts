@@ -17,7 +17,7 @@ import { uniqueName } from "../support/unique-name.ts";
 import { waitFor } from "../support/wait-for.ts";
 import { childrenOf, WatchedHost } from "../support/watched-host.ts";
 
-const talker = fileURLToPath(new URL("../support/talker.mjs", import.meta.url));
+const tcpProgram = fileURLToPath(new URL("../support/tcp-program.mjs", import.meta.url));
 const node = process.execPath;
 
 let host: WatchedHost;
@@ -40,7 +40,7 @@ beforeEach(() => {
 
 function script(name: string, text?: string): string {
   const file = join(directory, name);
-  if (text === undefined) copyFileSync(talker, file);
+  if (text === undefined) copyFileSync(tcpProgram, file);
   else writeFileSync(file, text);
   return file;
 }

@@ -237,7 +237,7 @@ describe("coral capture", () => {
     expect(hub.running).toBe(0);
   });
 
-  it("ends with an error when the agent's tunnel is cut", async () => {
+  it("ends with an error when the agent's tunnel is lost", async () => {
     await start();
     const running = coral("capture api --duration 50s");
     await nextOrder();

@@ -77,7 +77,7 @@ async function coral(
 
 type Request = MessageInitShape<typeof ExecuteRequestSchema>;
 
-/** A client of CommandService that sends what the test wants. */
+/** A client of CommandService that sends the given messages. */
 async function call(...first: Request[]) {
   const { client, session } = await connectCommandService({ target: { kind: "unix", path: colony.colony.socketFile } });
   stack.defer(() => session.destroy());

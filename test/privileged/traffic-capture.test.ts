@@ -31,7 +31,7 @@ function start(script: string, ...args: string[]): { pid: number; line: () => Pr
   return {
     pid: child.pid ?? 0,
     line: async () => {
-      await waitFor("a line of the talker", () => lines.length > 0, { intervalMs: 5 });
+      await waitFor("a line of the program", () => lines.length > 0, { intervalMs: 5 });
       return lines.shift()!;
     },
     send: (text) => void child.stdin.write(`${text}\n`),
@@ -124,8 +124,8 @@ describe("captures", () => {
   });
 
   async function startHttp(): Promise<{ server: number; client: number; ask: (options: object) => Promise<void> }> {
-    const server = start("http-talker.mjs", "server");
-    const client = start("http-talker.mjs", "client", await server.line());
+    const server = start("http-program.mjs", "server");
+    const client = start("http-program.mjs", "client", await server.line());
     expect(await client.line()).toBe("ready");
     return {
       server: server.pid,
@@ -140,7 +140,7 @@ describe("captures", () => {
   const post = {
     method: "POST",
     path: "/pay/42?access_token=hidden-text",
-    headers: { authorization: "Bearer hidden-text-at-all", "content-type": "application/json", "user-agent": "talker" },
+    headers: { authorization: "Bearer hidden-text-at-all", "content-type": "application/json", "user-agent": "http-program" },
     body: '{"amount":12,"password":"hidden-text"}',
   };
 
@@ -161,7 +161,7 @@ describe("captures", () => {
         requestBody: '{"amount":12,"password":"***"}',
         responseBody: '{"ok":true,"token":"***"}',
       });
-      expect(request.requestHeaders).toContainEqual(["user-agent", "talker"]);
+      expect(request.requestHeaders).toContainEqual(["user-agent", "http-program"]);
       expect(request.requestHeaders).toContainEqual(["authorization", "Bearer ***"]);
       expect(request.responseHeaders).toContainEqual(["set-cookie", "***"]);
       expect(request.durationNs).toBeGreaterThan(0);
@@ -264,8 +264,8 @@ describe("captures", () => {
 
   it("shows HTTP/2 requests with their headers and bodies", async () => {
     capture = await Capture.open();
-    const server = start("http2-talker.mjs", "server");
-    const client = start("http2-talker.mjs", "client", await server.line());
+    const server = start("http2-program.mjs", "server");
+    const client = start("http2-program.mjs", "client", await server.line());
     expect(await client.line()).toBe("ready");
     capture.parts.startCapture(orderFor(server.pid, { includeBody: true }));
     client.send("/orders/7?key=hidden-text 10 3 3000");
@@ -308,7 +308,7 @@ describe("captures", () => {
       "/CN=localhost",
     ];
     execFileSync("openssl", [...args, "-keyout", key, "-out", cert], { stdio: "ignore" });
-    const server = start("http2-talker.mjs", "server", "tls", key, cert);
+    const server = start("http2-program.mjs", "server", "tls", key, cert);
     const port = await server.line();
     rmSync(directory, { recursive: true });
     capture = await Capture.open({ tls: { isEnabled: true, excludedExecutables: [] } });
@@ -317,7 +317,7 @@ describe("captures", () => {
       details: () => JSON.stringify(capture?.parts.tls()),
     });
     capture.parts.startCapture(orderFor(server.pid, { includeBody: true }));
-    const client = start("http2-talker.mjs", "client", port, "tls");
+    const client = start("http2-program.mjs", "client", port, "tls");
     expect(await client.line()).toBe("ready");
     client.send("/orders/7?key=hidden-text 5 1 30");
     expect(await client.line()).toBe("done");
@@ -335,9 +335,9 @@ describe("captures", () => {
 
   it("does not change counted requests and names", async () => {
     capture = await Capture.open();
-    const server = start("http2-talker.mjs", "grpc-server");
+    const server = start("http2-program.mjs", "grpc-server");
     const port = await server.line();
-    const client = start("http2-talker.mjs", "grpc-client", port);
+    const client = start("http2-program.mjs", "grpc-client", port);
     expect(await client.line()).toBe("ready");
     capture.parts.startCapture(orderFor(server.pid, { limit: 5 }));
     client.send("/shop.v1.Cart/Buy 50 5");

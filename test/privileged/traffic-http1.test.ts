@@ -19,7 +19,7 @@ import { waitFor } from "../support/wait-for.ts";
 
 const script = fileURLToPath(new URL("../support/raw-http.mjs", import.meta.url));
 
-type Talker = ChildProcessByStdio<Writable, Readable, null>;
+type HttpProgram = ChildProcessByStdio<Writable, Readable, null>;
 
 interface Step {
   sends: string[];
@@ -32,7 +32,7 @@ interface Step {
 
 /** A client in a separate process: the test process is not observed. */
 class Client implements Disposable {
-  readonly #child: Talker;
+  readonly #child: HttpProgram;
   readonly #lines: Interface;
 
   constructor(port: number, host = "127.0.0.1") {
@@ -80,7 +80,7 @@ function connectionsWith(observer: RequestObserver, port: number, field: string,
 }
 
 describe("HTTP/1 at sockets", () => {
-  let server: Talker | undefined;
+  let server: HttpProgram | undefined;
   let port = 0;
 
   beforeAll(async () => {

@@ -16,26 +16,26 @@ import { Http2Observer } from "../support/http2-observer.ts";
 import { seededBytes, seededRandom } from "../support/seeded-random.ts";
 import { waitFor } from "../support/wait-for.ts";
 
-const talker = fileURLToPath(new URL("../support/http2-talker.mjs", import.meta.url));
+const script = fileURLToPath(new URL("../support/http2-program.mjs", import.meta.url));
 
-class Talker {
+class Http2Program {
   readonly pid: number;
   readonly #child: ChildProcess;
   readonly #lines: string[] = [];
 
   constructor(...args: string[]) {
-    this.#child = spawn(process.execPath, [talker, ...args], { stdio: ["pipe", "pipe", "inherit"] });
+    this.#child = spawn(process.execPath, [script, ...args], { stdio: ["pipe", "pipe", "inherit"] });
     this.pid = this.#child.pid ?? 0;
     createInterface({ input: this.#child.stdout! }).on("line", (line) => this.#lines.push(line));
-    talkers.push(this);
+    programs.push(this);
   }
 
   async line(): Promise<string> {
-    await waitFor("the talker", () => this.#lines.length > 0, { intervalMs: 5 });
+    await waitFor("a line of the program", () => this.#lines.length > 0, { intervalMs: 5 });
     return this.#lines.shift()!;
   }
 
-  async ask(path: string, count: number, parallel: number, bodyBytes = 0): Promise<void> {
+  async request(path: string, count: number, parallel: number, bodyBytes = 0): Promise<void> {
     this.#child.stdin!.write(`${path} ${count} ${parallel} ${bodyBytes}\n`);
     expect(await this.line()).toBe("done");
   }
@@ -46,20 +46,20 @@ class Talker {
 }
 
 const run = promisify(execFile);
-const talkers: Talker[] = [];
+const programs: Http2Program[] = [];
 const endings: (() => void)[] = [];
 let observer: Http2Observer | undefined;
 
 /** The port that a client of `start()` connects to. */
-const ports = new WeakMap<Talker, number>();
+const ports = new WeakMap<Http2Program, number>();
 
 async function start(
   kind: "" | "grpc-",
-  before: (client: Talker) => Promise<void> = async () => {},
-): Promise<{ server: Talker; client: Talker }> {
-  const server = new Talker(`${kind}server`);
+  before: (client: Http2Program) => Promise<void> = async () => {},
+): Promise<{ server: Http2Program; client: Http2Program }> {
+  const server = new Http2Program(`${kind}server`);
   const port = await server.line();
-  const client = new Talker(`${kind}client`, port);
+  const client = new Http2Program(`${kind}client`, port);
   ports.set(client, Number(port));
   expect(await client.line()).toBe("ready");
   await before(client);
@@ -105,7 +105,7 @@ describe("HTTP/2 on sockets", () => {
     context.skip(reason !== undefined, reason);
   });
   afterEach(async () => {
-    for (const process of talkers.splice(0)) process.end();
+    for (const process of programs.splice(0)) process.end();
     for (const end of endings.splice(0)) end();
     await observer?.[Symbol.asyncDispose]();
     observer = undefined;
@@ -114,11 +114,11 @@ describe("HTTP/2 on sockets", () => {
   it("counts every stream at both ends, many in parallel", async () => {
     observer = await Http2Observer.open();
     const { server, client } = await start("");
-    await client.ask("/users/#", 3000, 100);
-    await client.ask("/status/503", 20, 5);
-    await client.ask("/orders", 200, 40, 50_000);
-    await client.ask("/big", 50, 10);
-    await client.ask("/reset", 10, 2);
+    await client.request("/users/#", 3000, 100);
+    await client.request("/status/503", 20, 5);
+    await client.request("/orders", 200, 40, 50_000);
+    await client.request("/big", 50, 10);
+    await client.request("/reset", 10, 2);
     const routes = (errors: string): Record<string, number> => ({
       "http2 GET /users/{id} 200": 3000,
       "http2 GET /status/{id} 503 error": 20,
@@ -139,8 +139,8 @@ describe("HTTP/2 on sockets", () => {
   it("counts the bytes of a response that was aborted", async () => {
     observer = await Http2Observer.open();
     const { server, client } = await start("");
-    await client.ask("/broken", 1, 1);
-    await client.ask("/endless", 1, 1);
+    await client.request("/broken", 1, 1);
+    await client.request("/endless", 1, 1);
     await observer.settle(() => observer!.total(client.pid) >= 2 && observer!.total(server.pid) >= 2);
     for (const { pid, role } of [
       { pid: client.pid, role: "client" },
@@ -155,10 +155,10 @@ describe("HTTP/2 on sockets", () => {
   });
 
   it("counts requests on connections that are older than the agent", async () => {
-    const { server, client } = await start("", (early) => early.ask("/users/#", 50, 10));
+    const { server, client } = await start("", (early) => early.request("/users/#", 50, 10));
     observer = await Http2Observer.open();
-    await client.ask("/users/#", 500, 20);
-    await client.ask("/status/404", 5, 1);
+    await client.request("/users/#", 500, 20);
+    await client.request("/status/404", 5, 1);
     await observer.settle(() => observer!.total(client.pid) >= 505 && observer!.total(server.pid) >= 505);
     expect(observer.counts(server.pid, "server")).toEqual({ "http2 GET /users/{id} 200": 500, "http2 GET /status/{id} 404": 5 });
     expect(observer.counts(client.pid, "client")).toEqual({ "http2 GET /users/{id} 200": 500, "http2 GET /status/{id} 404 error": 5 });
@@ -167,7 +167,7 @@ describe("HTTP/2 on sockets", () => {
   it("measures the server's time", async () => {
     observer = await Http2Observer.open();
     const { server, client } = await start("");
-    await client.ask("/slow", 10, 1);
+    await client.request("/slow", 10, 1);
     await observer.settle(() => observer!.total(client.pid) >= 10 && observer!.total(server.pid) >= 10);
     const own = observer.requests.filter(({ pid }) => [client.pid, server.pid].includes(pid));
     for (const { durationNs, firstByteNs } of own) {
@@ -181,10 +181,10 @@ describe("HTTP/2 on sockets", () => {
   it("counts gRPC calls with their status, unary and streaming", async () => {
     observer = await Http2Observer.open();
     const { server, client } = await start("grpc-");
-    await client.ask("/shop.v1.Cart/Buy", 500, 20);
-    await client.ask("/shop.v1.Cart/Fail", 10, 2);
-    await client.ask("/shop.v1.Cart/List", 30, 5);
-    await client.ask("/shop.v1.Cart/Missing", 4, 1);
+    await client.request("/shop.v1.Cart/Buy", 500, 20);
+    await client.request("/shop.v1.Cart/Fail", 10, 2);
+    await client.request("/shop.v1.Cart/List", 30, 5);
+    await client.request("/shop.v1.Cart/Missing", 4, 1);
     const expected = {
       "grpc POST shop.v1.Cart/Buy 0": 500,
       "grpc POST shop.v1.Cart/Fail 13 error": 10,
@@ -198,10 +198,10 @@ describe("HTTP/2 on sockets", () => {
   });
 
   it("counts gRPC calls on connections that are older than the agent", async () => {
-    const { server, client } = await start("grpc-", (early) => early.ask("/shop.v1.Cart/Buy", 20, 5));
+    const { server, client } = await start("grpc-", (early) => early.request("/shop.v1.Cart/Buy", 20, 5));
     observer = await Http2Observer.open();
-    await client.ask("/shop.v1.Cart/Buy", 200, 10);
-    await client.ask("/shop.v1.Cart/Fail", 10, 2);
+    await client.request("/shop.v1.Cart/Buy", 200, 10);
+    await client.request("/shop.v1.Cart/Fail", 10, 2);
     await observer.settle(() => observer!.total(client.pid) >= 210 && observer!.total(server.pid) >= 210);
     for (const [pid, role] of [
       [client.pid, "client"],
@@ -214,8 +214,8 @@ describe("HTTP/2 on sockets", () => {
   it("counts the same at system calls", async () => {
     observer = await Http2Observer.open("syscalls");
     const { server, client } = await start("");
-    await client.ask("/users/#", 500, 20);
-    await client.ask("/orders", 40, 10, 20_000);
+    await client.request("/users/#", 500, 20);
+    await client.request("/orders", 40, 10, 20_000);
     await observer.settle(() => observer!.total(client.pid) >= 540 && observer!.total(server.pid) >= 540);
     const expected = { "http2 GET /users/{id} 200": 500, "http2 POST /orders 200": 40 };
     expect(observer.counts(client.pid, "client")).toEqual(expected);
@@ -225,10 +225,10 @@ describe("HTTP/2 on sockets", () => {
   it("reads paths in header blocks of many kilobytes", async () => {
     observer = await Http2Observer.open();
     const { server, client } = await start("");
-    await client.ask("/heavy/#", 40, 5);
-    await client.ask("/users/#", 40, 5);
-    await client.ask("/heavier/#", 20, 2);
-    await client.ask("/users/#", 10, 5);
+    await client.request("/heavy/#", 40, 5);
+    await client.request("/users/#", 40, 5);
+    await client.request("/heavier/#", 20, 2);
+    await client.request("/users/#", 10, 5);
     await observer.settle(() => observer!.total(client.pid) >= 110 && observer!.total(server.pid) >= 110);
     const expected = { "http2 GET /heavy/{id} 200": 40, "http2 GET /users/{id} 200": 50, "http2 GET /heavier/{id} 200": 20 };
     expect(observer.counts(client.pid, "client")).toEqual(expected);
@@ -237,13 +237,13 @@ describe("HTTP/2 on sockets", () => {
 
   it("counts exactly when frames are split at any byte, in one call or several", async () => {
     observer = await Http2Observer.open();
-    const server = new Talker("server");
-    const splitter = new Talker("splitter", await server.line());
-    const client = new Talker("client", await splitter.line());
+    const server = new Http2Program("server");
+    const splitter = new Http2Program("splitter", await server.line());
+    const client = new Http2Program("client", await splitter.line());
     expect(await client.line()).toBe("ready");
-    await client.ask("/users/#", 600, 30);
-    await client.ask("/orders", 40, 10, 20_000);
-    await client.ask("/big", 10, 5);
+    await client.request("/users/#", 600, 30);
+    await client.request("/orders", 40, 10, 20_000);
+    await client.request("/big", 10, 5);
     const expected = { "http2 GET /users/{id} 200": 600, "http2 POST /orders 200": 40, "http2 GET /big 200": 10 };
     await observer.settle(() => [client, server].every(({ pid }) => observer!.total(pid) >= 650) && observer!.total(splitter.pid) >= 1300);
     expect(observer.counts(splitter.pid, "server")).toEqual(expected);
@@ -255,18 +255,18 @@ describe("HTTP/2 on sockets", () => {
 
   it("counts requests that nginx serves and proxies", async (context) => {
     context.skip(!hasProgram("nginx"), "needs nginx");
-    const behind = new Talker("grpc-server");
+    const behind = new Http2Program("grpc-server");
     const nginx = await startNginx(await behind.line());
     observer = await Http2Observer.open();
-    const browser = new Talker("client", String(nginx.port));
+    const browser = new Http2Program("client", String(nginx.port));
     expect(await browser.line()).toBe("ready");
-    await browser.ask("/api/#", 1000, 50);
-    await browser.ask("/index.html", 40, 8);
-    await browser.ask("/missing", 5, 1);
-    const caller = new Talker("grpc-client", String(nginx.port));
+    await browser.request("/api/#", 1000, 50);
+    await browser.request("/index.html", 40, 8);
+    await browser.request("/missing", 5, 1);
+    const caller = new Http2Program("grpc-client", String(nginx.port));
     expect(await caller.line()).toBe("ready");
-    await caller.ask("/shop.v1.Cart/Buy", 100, 5);
-    await caller.ask("/shop.v1.Cart/Fail", 10, 2);
+    await caller.request("/shop.v1.Cart/Buy", 100, 5);
+    await caller.request("/shop.v1.Cart/Fail", 10, 2);
     const served = {
       "http2 GET /api/{id} 200": 1000,
       "http2 GET /index.html 200": 40,
@@ -287,7 +287,7 @@ describe("HTTP/2 on sockets", () => {
   it("counts requests of curl, one connection each", async (context) => {
     context.skip(!hasProgram("curl"), "needs curl");
     observer = await Http2Observer.open();
-    const server = new Talker("server");
+    const server = new Http2Program("server");
     const port = await server.line();
     for (let count = 0; count < 5; count++) {
       await run("curl", ["-s", "--http2-prior-knowledge", `http://127.0.0.1:${port}/a/${count}`]);
@@ -298,10 +298,10 @@ describe("HTTP/2 on sockets", () => {
 
   it("follows an upgrade from HTTP/1 to HTTP/2", async () => {
     observer = await Http2Observer.open();
-    const server = new Talker("upgrade-server");
-    const client = new Talker("client", await server.line(), "upgrade");
+    const server = new Http2Program("upgrade-server");
+    const client = new Http2Program("client", await server.line(), "upgrade");
     expect(await client.line()).toBe("ready");
-    await client.ask("/users/#", 100, 10);
+    await client.request("/users/#", 100, 10);
     await observer.settle(() => observer!.total(client.pid) >= 100 && observer!.total(server.pid) >= 100);
     for (const [pid, role] of [
       [client.pid, "client"],
@@ -319,7 +319,7 @@ describe("HTTP/2 on sockets", () => {
     const violations = Array.from({ length: 200 }, () => violation(random));
     for (let from = 0; from < violations.length; from += 20) {
       const broken = violations.slice(from, from + 20).map((bytes) => send(port, bytes));
-      await client.ask("/users/#", 20, 10);
+      await client.request("/users/#", 20, 10);
       await Promise.all(broken);
     }
     await observer.settle(() => observer!.total(client.pid) >= 200);

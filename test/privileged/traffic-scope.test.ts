@@ -9,7 +9,7 @@ import { afterEach, beforeEach, describe, expect, it } from "vitest";
 import { probesSkipReason } from "../support/bpf-skip-reason.ts";
 import { RequestObserver } from "../support/request-observer.ts";
 
-const script = fileURLToPath(new URL("../support/http-talker.mjs", import.meta.url));
+const script = fileURLToPath(new URL("../support/http-program.mjs", import.meta.url));
 const unshare = ["unshare", "--pid", "--fork", "--kill-child"];
 
 function skipReason(): string | undefined {

@@ -83,8 +83,8 @@ describe("HTTPS with probes in TLS libraries", () => {
     const urls = ["/from-curl", "/from-curl", "/missing"].flatMap((path) => [`https://127.0.0.1:${port}${path}`, "-o", "/dev/null"]);
     expect(spawnSync("curl", ["-sk", "--http1.1", ...urls]).status).toBe(0);
     const [first, second] = [python(port), node(port)];
-    await first.ask("/from-python", 50);
-    await second.ask("/from-node", 50);
+    await first.request("/from-python", 50);
+    await second.request("/from-node", 50);
     await expectCounts(port, { "GET /from-curl 200": 2, "GET /missing 404": 1, "GET /from-python 200": 50, "GET /from-node 200": 50 });
     expect(pidsOf(port, "server").size).toBe(1);
     expect([...pidsOf(port, "client")]).toEqual(expect.arrayContaining([first.pid, second.pid]));
@@ -119,7 +119,7 @@ describe("HTTPS with probes in TLS libraries", () => {
     const { pid, port } = await programs.serve("python3", ["server.py", "PORT", programs.directory]);
     await observe(["libssl.so.3", nodeName]);
     const clients = [python(port), python(port), node(port)];
-    await Promise.all(clients.map((client, index) => client.ask(`/c${"abc"[index]}`, 30)));
+    await Promise.all(clients.map((client, index) => client.request(`/c${"abc"[index]}`, 30)));
     await expectCounts(port, { "GET /ca 200": 30, "GET /cb 200": 30, "GET /cc 200": 30 });
     expect(pidsOf(port, "server")).toEqual(new Set([pid]));
   });
@@ -128,8 +128,8 @@ describe("HTTPS with probes in TLS libraries", () => {
     const { pid, port } = await programs.serve(process.execPath, ["server.mjs", "PORT", programs.directory, "http1"]);
     const clients = Array.from({ length: 6 }, (_, index) => (index % 2 === 0 ? python(port) : node(port)));
     await observe(["libssl.so.3", nodeName]);
-    await Promise.all(clients.map((client) => client.ask("/together", 40)));
-    await clients[0]?.ask("/missing", 3);
+    await Promise.all(clients.map((client) => client.request("/together", 40)));
+    await clients[0]?.request("/missing", 3);
     await expectCounts(port, { "GET /together 200": 240, "GET /missing 404": 3 });
     expect(pidsOf(port, "server")).toEqual(new Set([pid]));
     expect(pidsOf(port, "client")).toEqual(new Set(clients.map((client) => client.pid)));
@@ -138,7 +138,7 @@ describe("HTTPS with probes in TLS libraries", () => {
   it("counts requests that Node writes during the handshake once", async () => {
     const { port } = await programs.serve("python3", ["server.py", "PORT", programs.directory]);
     await observe(["libssl.so.3", nodeName]);
-    await node(port, "close").ask("/first", 20);
+    await node(port, "close").request("/first", 20);
     await expectCounts(port, { "GET /first 200": 20 });
   });
 
@@ -148,7 +148,7 @@ describe("HTTPS with probes in TLS libraries", () => {
       await programs.serve(process.execPath, ["server.mjs", "PORT", programs.directory, "http1"]),
     ];
     await observe(["libssl.so.3", nodeName]);
-    await node(`${first},${second}`, "fetch").ask("/of/", 5);
+    await node(`${first},${second}`, "fetch").request("/of/", 5);
     await expectCounts(first, { "GET /of/a 200": 40 });
     await expectCounts(second, { "GET /of/b 200": 40 });
   });
@@ -157,7 +157,7 @@ describe("HTTPS with probes in TLS libraries", () => {
     const { pid, port } = await programs.serve(process.execPath, ["server.mjs", "PORT", programs.directory, "http1"]);
     const clients = [python(port), node(port)];
     await observe(["libssl.so.3", nodeName], {}, "syscalls");
-    await Promise.all(clients.map((client) => client.ask("/by-system-calls", 40)));
+    await Promise.all(clients.map((client) => client.request("/by-system-calls", 40)));
     await expectCounts(port, { "GET /by-system-calls 200": 80 });
     expect(pidsOf(port, "server")).toEqual(new Set([pid]));
   });
@@ -169,7 +169,7 @@ describe("HTTPS with probes in TLS libraries", () => {
     let longestMs = 100;
     for (let request = 0; request < 4; request++) {
       const startedMs = performance.now();
-      await client.ask("/late", 1);
+      await client.request("/late", 1);
       longestMs = Math.max(longestMs, performance.now() - startedMs);
       // Longer than a response takes, even on a slow machine.
       await sleep(3 * longestMs);
@@ -193,7 +193,7 @@ describe("HTTPS with probes in TLS libraries", () => {
     const client = node(port, "cbc");
     await observe([nodeName]);
     // Done when the server has closed the connection, four seconds after its response.
-    await client.ask("/close-later", 1);
+    await client.request("/close-later", 1);
     await expectCounts(port, { "GET /close-later 200": 1 });
     for (const role of ["server", "client"] as const) {
       for (const { durationSumNs } of observer.of(port, role))
@@ -205,8 +205,8 @@ describe("HTTPS with probes in TLS libraries", () => {
     const { pid, port } = await programs.serve(process.execPath, ["server.mjs", "PORT", programs.directory, "http2"]);
     await observe([nodeName]);
     const client = node(port, "http2");
-    await client.ask("/over/http2", 25);
-    await client.ask("/missing", 2);
+    await client.request("/over/http2", 25);
+    await client.request("/missing", 2);
     await expectCounts(port, { "GET /over/http2 200": 25, "GET /missing 404": 2 });
     expect([pidsOf(port, "server"), pidsOf(port, "client")]).toEqual([new Set([pid]), new Set([client.pid])]);
   });
@@ -230,10 +230,10 @@ describe("HTTPS with probes in TLS libraries", () => {
         const { pid, port } = await programs.serve(binary, ["server", "PORT", programs.directory], environment);
         await observe([name]);
         const clients = ["1.2", "1.3"].map((version) => programs.client(binary, ["client", String(port), version], environment));
-        await Promise.all(clients.map((client) => client.ask("/once", 40)));
-        await Promise.all(clients.map((client) => client.ask("/parts", 2)));
-        await Promise.all(clients.map((client) => client.ask("/twice", 20)));
-        await Promise.all(clients.map((client) => client.ask("/parts", 2)));
+        await Promise.all(clients.map((client) => client.request("/once", 40)));
+        await Promise.all(clients.map((client) => client.request("/parts", 2)));
+        await Promise.all(clients.map((client) => client.request("/twice", 20)));
+        await Promise.all(clients.map((client) => client.request("/parts", 2)));
         await expectCounts(port, { "GET /once 200": 80, "GET /twice 200": 40, "GET /parts 200": 8 });
         // Handshake bytes are not included.
         const bytesOf = (path: string): number => `GET ${path} HTTP/1.1\r\nHost: records\r\n\r\n`.length;
@@ -264,8 +264,8 @@ describe("HTTPS with probes in TLS libraries", () => {
       const client = programs.client(binary, ["client", String(port), kind]);
       const other = python(port);
       await observe(["program", "libssl.so.3"]);
-      await Promise.all([client.ask("/from-go", 60), other.ask("/from-python", 40)]);
-      await other.ask("/missing", 2);
+      await Promise.all([client.request("/from-go", 60), other.request("/from-python", 40)]);
+      await other.request("/missing", 2);
       await expectCounts(port, { "GET /from-go 200": 60, "GET /from-python 200": 40, "GET /missing 404": 2 });
       expect(pidsOf(port, "server")).toEqual(new Set([pid]));
       expect(pidsOf(port, "client")).toEqual(new Set([client.pid, other.pid]));
@@ -277,7 +277,7 @@ describe("HTTPS with probes in TLS libraries", () => {
       const { pid, port } = await programs.serve(binary, ["server", "PORT", programs.directory, "http1"]);
       await attached(["later"]);
       const client = programs.client(binary, ["client", String(port), "http1"]);
-      await client.ask("/late", 10);
+      await client.request("/late", 10);
       await expectCounts(port, { "GET /late 200": 10 });
       expect(pidsOf(port, "server")).toEqual(new Set([pid]));
     });
@@ -314,9 +314,9 @@ sys.stdin.read()`;
   it("observes connections that are older than the probes", async () => {
     const { port } = await programs.serve(process.execPath, ["server.mjs", "PORT", programs.directory, "http1"]);
     const clients = [python(port), python(port)];
-    await Promise.all(clients.map((client) => client.ask("/before", 5)));
+    await Promise.all(clients.map((client) => client.request("/before", 5)));
     await observe(["libssl.so.3", nodeName]);
-    await Promise.all(clients.map((client) => client.ask("/after", 20)));
+    await Promise.all(clients.map((client) => client.request("/after", 20)));
     await expectCounts(port, { "GET /after 200": 40 });
   });
 
@@ -355,7 +355,7 @@ sys.stdin.read()`;
       return observer.tls().some(({ path, problem }) => path === `${inner}/libssl.so.3` && problem === null);
     });
     const client = node(port);
-    await client.ask("/contained", 10);
+    await client.request("/contained", 10);
     await expectCounts(port, { "GET /contained 200": 10 });
   });
 
@@ -368,8 +368,8 @@ sys.stdin.read()`;
       [first, second].every(({ pid }) => readFileSync(`/proc/${pid}/maps`, "utf8").includes("libssl")),
     );
     await observe(["libssl.so.3"], { excludedExecutables: ["private-node"] });
-    await first.ask("/secret", 10);
-    await second.ask("/open", 10);
+    await first.request("/secret", 10);
+    await second.request("/open", 10);
     await expectCounts(open.port, { "GET /open 200": 10 });
     await expectCounts(secret.port, { "GET /secret 200": 10 }, ["client"]);
     expect(observer.tls().find(({ path }) => path.endsWith("private-node"))?.problem).toBe("switched off by config");

@@ -14,7 +14,7 @@ import { makeTestHome, type TestHome } from "../support/test-home.ts";
 import { waitFor } from "../support/wait-for.ts";
 import { fastAgentConfig, fastColonyConfig } from "../support/watched-host.ts";
 
-const script = fileURLToPath(new URL("../support/http-talker.mjs", import.meta.url));
+const script = fileURLToPath(new URL("../support/http-program.mjs", import.meta.url));
 const config = `${fastAgentConfig}\ntraffic:\n  interval: 1s\n  cpu_budget: 50%\notlp:\n  enabled: false\n`;
 const requests = 30;
 

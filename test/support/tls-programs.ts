@@ -191,7 +191,7 @@ export class TlsPrograms implements Disposable {
       args.map((one) => one.replace("PORT", String(port))),
       environment,
     );
-    await waitFor(`${command} to serve`, () => shakeHands(port));
+    await waitFor(`${command} to serve`, () => canHandshake(port));
     return { pid: child.pid ?? 0, port };
   }
 
@@ -210,23 +210,23 @@ export class TlsPrograms implements Disposable {
 export class TlsClient {
   readonly pid: number;
   readonly #child: ChildProcess;
-  #answers = 0;
+  #completed = 0;
 
   constructor(child: ChildProcess) {
     this.#child = child;
     this.pid = child.pid ?? 0;
     child.stdout?.on("data", (text: Buffer) => {
-      this.#answers += text.toString().split("done").length - 1;
+      this.#completed += text.toString().split("done").length - 1;
     });
   }
 
-  async ask(path: string, count: number): Promise<void> {
-    const before = this.#answers;
+  async request(path: string, count: number): Promise<void> {
+    const before = this.#completed;
     this.#child.stdin?.write(`${path} ${count}\n`);
     // On a busy machine, a client may wait a minute for a processor. A client that exited ends the wait.
-    const isOver = (): boolean => this.#answers > before || this.#child.exitCode !== null || this.#child.signalCode !== null;
+    const isOver = (): boolean => this.#completed > before || this.#child.exitCode !== null || this.#child.signalCode !== null;
     await waitFor("the client to be done", isOver, { intervalMs: 5, timeoutMs: 240_000 });
-    if (this.#answers <= before)
+    if (this.#completed <= before)
       throw new Error(`the client exited (${this.#child.signalCode ?? this.#child.exitCode}) before ${path} was done`);
   }
 
@@ -236,7 +236,7 @@ export class TlsClient {
 }
 
 /** Whether a handshake succeeds; sends no request. */
-function shakeHands(port: number): Promise<boolean> {
+function canHandshake(port: number): Promise<boolean> {
   return new Promise((resolve) => {
     const socket = connect({ host: "127.0.0.1", port, rejectUnauthorized: false }, () => {
       socket.destroy();

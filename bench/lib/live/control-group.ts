@@ -3,9 +3,12 @@
 import { existsSync, mkdirSync, rmdirSync, writeFileSync } from "node:fs";
 import { join } from "node:path";
 
+/** Of cgroup v2, or of the v1 hierarchies. */
 const mountPoint = "/sys/fs/cgroup";
+/** Of the CPU quota: the kernel's default. */
 const periodUs = 100_000;
 
+/** Disposing it removes the group; its process must have exited. */
 export class ControlGroup implements Disposable {
   readonly #isV2: boolean;
   /** One directory with v2, one for each controller with v1. */

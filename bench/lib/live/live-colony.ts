@@ -11,6 +11,7 @@ import { freePort } from "../web-servers.ts";
 
 const attemptsMax = 3;
 
+/** A daemon with a colony and an agent, as a child process of the benchmark. */
 export class LiveColony implements AsyncDisposable {
   readonly home: CoralHome;
   #daemon: CoralDaemon;

@@ -24,6 +24,7 @@ export type FaultKind =
   | "bad-configuration"
   | "bad-deploy";
 
+/** A fault that can be caused in running programs and undone. */
 export interface LiveFault {
   name: string;
   kind: FaultKind;

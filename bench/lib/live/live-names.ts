@@ -50,6 +50,7 @@ const words = ["amber", "basil", "cedar", "delta", "ember", "fjord", "grove", "h
 /** Well-known servers are named after their program. */
 const ownName: ReadonlySet<Role> = new Set(["nginx", "redis", "postgres"]);
 
+/** Names chosen by the seed, so that no result depends on a name. */
 export function namesOf(seed: number): Record<Role, string> {
   const dice = new Dice(seed);
   const left = [...words];

@@ -29,6 +29,7 @@ export interface Behaviour {
   exitAfterMs?: number;
 }
 
+/** A program of the live world as a child process. Disposing it kills it. */
 export class LiveProgram implements AsyncDisposable {
   readonly name: string;
   readonly port: number;

@@ -62,11 +62,13 @@ export interface WorldExtras {
 /** Half of the programs send spans, as in most companies. */
 const instrumented: ReadonlySet<Role> = new Set(["gateway", "payments"]);
 
+/** Requests that the load generator sent to the entry service. */
 export interface EntryCounts {
   atMs: number;
   routes: Record<string, { requests: number; errors: number; ms: number }>;
 }
 
+/** Real programs, databases and load on this host. Disposing it stops them. */
 export class LiveWorld implements AsyncDisposable {
   readonly directory = mkdtempSync(join(tmpdir(), "coral-live-"));
   readonly names: Record<Role, string>;

@@ -9,6 +9,7 @@ import { type LiveResult, watchFault } from "./watch-fault.ts";
 /** Time until every route has a baseline: a minute that ended 90 seconds ago. */
 const warmUpMs = 150_000;
 
+/** Results of all faults of one run. */
 export interface LiveRun {
   /** Why no fault was injected. */
   skipped?: string;

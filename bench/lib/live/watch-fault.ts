@@ -6,15 +6,21 @@ import type { LiveFault } from "./live-fault.ts";
 import { callersOf, type Role, roles } from "./live-names.ts";
 import type { LiveWorld } from "./live-world.ts";
 
+/** Length of a traffic window of the agent. */
 const windowMs = 10_000;
+/** Between two queries of the summary. */
 const pollMs = 3_000;
 /** How long a fault lasts: until it has been found for `steadyMs`, at most `faultMaxMs`. */
 const faultMaxMs = 100_000;
 const steadyMs = 25_000;
+/** Time after the repair within which everything must be healthy. */
 const repairMaxMs = 120_000;
+/** Everything must be healthy for this time before the next fault. */
 const calmMs = 20_000;
+/** Longest wait for that. */
 const calmMaxMs = 60_000;
 
+/** What was shown for one fault, and when. */
 export interface LiveResult {
   name: string;
   kind: string;
@@ -33,22 +39,22 @@ export interface LiveResult {
   left: string;
 }
 
-interface Ill {
+interface UnhealthyService {
   role: Role;
   health: string;
   message: string;
 }
 
 /** Unhealthy services of the world, worst first. Other programs of the host are ignored. */
-async function readIll(world: LiveWorld, colony: LiveColony): Promise<Ill[]> {
-  return (await colony.summary()).flatMap(({ service, health, findings }: ServiceSummary): Ill[] => {
+async function readUnhealthy(world: LiveWorld, colony: LiveColony): Promise<UnhealthyService[]> {
+  return (await colony.summary()).flatMap(({ service, health, findings }: ServiceSummary): UnhealthyService[] => {
     const role = roles.find((one) => isRole(world, one, service));
-    const isIll = health === "critical" || health === "degraded";
+    const isUnhealthy = health === "critical" || health === "degraded";
     // The line of a service shows its worst finding, with the cause.
     const [first, ...others] = findings.filter(({ severity }) => severity !== "info");
     const cause = others.find(({ kind }) => kind === "cause");
     const shown = [first, cause].flatMap((finding) => (finding === undefined ? [] : [finding.message]));
-    return isIll && role !== undefined ? [{ role, health, message: shown.join("; ") }] : [];
+    return isUnhealthy && role !== undefined ? [{ role, health, message: shown.join("; ") }] : [];
   });
 }
 
@@ -59,14 +65,14 @@ function isRole({ names, ports, directory }: LiveWorld, role: Role, service: str
   return service === name || service === `${name}:${port}` || (service.startsWith(`${name} (`) && service.includes(directory));
 }
 
-const text = ({ role, health, message }: Ill): string => `${role} ${health}: ${message}`;
+const text = ({ role, health, message }: UnhealthyService): string => `${role} ${health}: ${message}`;
 
 /** Waits until nothing is wrong; returns what is left after the time. */
 async function settle(world: LiveWorld, colony: LiveColony, maxMs: number): Promise<{ calmAfterMs: number | null; left: string }> {
   const startMs = performance.now();
   let [calmSinceMs, left]: [number | null, string] = [null, ""];
   for (;;) {
-    const ill = await readIll(world, colony);
+    const ill = await readUnhealthy(world, colony);
     const atMs = performance.now() - startMs;
     calmSinceMs = ill.length > 0 ? null : (calmSinceMs ?? atMs);
     left = ill.length > 0 ? ill.map(text).join(" | ") : left;
@@ -76,6 +82,7 @@ async function settle(world: LiveWorld, colony: LiveColony, maxMs: number): Prom
   }
 }
 
+/** Causes the fault, polls the summary until it is found, repairs it, and waits for recovery. */
 export async function watchFault(world: LiveWorld, colony: LiveColony, fault: LiveFault): Promise<LiveResult> {
   const { name, kind } = fault;
   const result: LiveResult = { name, kind, foundMs: null, goneMs: null, accused: new Map(), before: "", seen: "", left: "" };
@@ -98,7 +105,7 @@ async function observe(world: LiveWorld, colony: LiveColony, fault: LiveFault, r
   let rightMs: number | null = null;
   while (Date.now() - startMs < faultMaxMs && (rightMs === null || Date.now() - rightMs < steadyMs)) {
     await colony.wait(pollMs);
-    const ill = await readIll(world, colony);
+    const ill = await readUnhealthy(world, colony);
     const [first] = ill;
     result.seen = first ? text(first) : "nothing is wrong";
     const isRight = first?.role === fault.service && fault.pointers.some((pointer) => first.message.includes(pointer));

@@ -347,6 +347,7 @@ export class AuditLog implements CommandAudit, AsyncDisposable {
   }
 }
 
+/** The note for a command whose end was never recorded: it repeats the fields of its beginning. */
 function lostOf(row: Row): Omit<AuditNote, "phase"> {
   const text = (name: string): string => String(row[name] ?? "");
   return {

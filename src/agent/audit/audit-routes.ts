@@ -98,6 +98,7 @@ function numberIn(query: URLSearchParams, name: string, fallback: number, max: n
   throw new CoralError({ code: "invalid", message: `Cannot list the audit: ${name} "${text}" is not a whole number from 1 to ${max}` });
 }
 
+/** A row in the form in which the colony's audit endpoint returns it. */
 function recordOf(row: Row, agentId: string, hostname: string): AuditRecordFact {
   const text = (name: string): string => String(row[name] ?? "");
   const count = (name: string): number => Number(row[name] ?? 0);

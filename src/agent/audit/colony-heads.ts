@@ -9,6 +9,7 @@ import type { Logger } from "../../base/log.ts";
 import { writePrivateFile } from "../../config/index.ts";
 import type { ChainLink } from "../../store/signals/index.ts";
 
+/** One entry of a colony's chain: its position and hash. */
 export interface ColonyHead extends ChainLink {
   /** Empty in entries of agents that did not record it yet. */
   colonyId: string;

@@ -100,7 +100,7 @@ class CaptureRun {
   #signal: AbortSignal | undefined;
   #isAudited = false;
   /** The caller may stop reading after an abort, so the end is audited here. */
-  readonly #onAbort = (): void => background(this.#options.log, "Capture audit", this.close());
+  readonly #onAbort = (): void => background(this.#options.log, "Closing a capture", this.close());
 
   constructor(options: CaptureServiceOptions, request: CaptureRequest, order: CaptureOrder) {
     this.#options = options;

@@ -10,6 +10,7 @@ import type { ExecuteRequest, ExecuteResponseSchema, CommandOrder as WireOrder }
 
 type Response = MessageInitShape<typeof ExecuteResponseSchema>;
 
+/** The same service for the tunnel and the control socket. Disposing it ends all commands. */
 export interface ExecuteService extends AsyncDisposable {
   /** Streams until the command ends. Aborting the signal kills it unless it is detached. Never throws: a failure is the last message. */
   execute(requests: AsyncIterable<ExecuteRequest>, signal: AbortSignal): AsyncGenerator<Response>;
@@ -89,7 +90,7 @@ async function* runOne(
     for await (const { approvalId, rule, expiresAtMs } of held)
       yield { event: { case: "approvalNeeded", value: { approvalId, rule, expiresAtMs: BigInt(expiresAtMs) } } };
     const started = await starting;
-    background(log, "Command input", pumpInput(messages, started));
+    background(log, "Reading the input of a command", pumpInput(messages, started));
     yield startedMessage(started);
     for await (const { stream, data } of started.running.output()) yield { event: { case: "output", value: { stream, data } } };
     // A detached command keeps running; there is no reader left for its end.
@@ -128,6 +129,7 @@ async function pumpInput(messages: AsyncIterator<ExecuteRequest>, { running }: S
   }
 }
 
+/** From the wire, where every field has a default. The runner checks the values. */
 function orderOf(order: WireOrder, nameOf: (service: string) => string): CommandOrder {
   const { target, terminal, caller } = order;
   const through = caller?.through;

@@ -220,6 +220,7 @@ function ownerColumns({ service, pid, startTicks, attribution }: Owner) {
   return { service, pid, start_ticks: startTicks, attribution };
 }
 
+/** Rows name the client's and the server's end, whichever of them is on this host. */
 function rowOf(seen: SeenConnection, state: "open" | "closed" | "failed", time: SampleTime): ConnectionRow {
   const { socket, owner } = seen;
   const isServer = socket.role === "server";

@@ -31,15 +31,15 @@ const event = (kind: ConnectionEvent["kind"]): ConnectionEvent => ({
 });
 const on = { kind: "connections-state", problem: null } as const;
 
-/** A traffic process that answers marks while `state.answers` is true. */
+/** A traffic process that confirms marks while `state.confirms` is true. */
 function setUp(more: Partial<KernelConnectionsOptions> = {}) {
   const log: string[] = [];
-  const state = { answers: true, log, extra: [] as ConnectionEvent[] };
+  const state = { confirms: true, log, extra: [] as ConnectionEvent[] };
   const kernel = createKernelConnections({
     isWanted: () => true,
     mark: (phase, mark) => {
       log.push(phase);
-      if (state.answers) setImmediate(() => kernel.accept(report({ mark, events: state.extra.splice(0) })));
+      if (state.confirms) setImmediate(() => kernel.accept(report({ mark, events: state.extra.splice(0) })));
       return true;
     },
     onEvents: () => log.push("events"),
@@ -87,13 +87,13 @@ describe("createKernelConnections()", () => {
     const { kernel, state } = setUp();
     kernel.accept(on);
     expect(await kernel.beginScan()).toBe(true);
-    state.answers = false;
+    state.confirms = false;
     expect(await kernel.endScan()).toBe(false);
     expect(kernel.problem()).toBe("the traffic process does not respond");
     expect(kernel.capability()).toEqual({ name: "connections", available: false, reason: "the traffic process does not respond" });
     expect(kernel.take()).toEqual({ events: [], peers: [] });
     expect(await kernel.beginScan()).toBe(false);
-    state.answers = true;
+    state.confirms = true;
     kernel.accept(on);
     expect(await kernel.beginScan()).toBe(true);
     kernel.lost("it exited");

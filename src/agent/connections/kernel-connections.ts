@@ -23,6 +23,7 @@ export interface KernelReports {
   explain(reason: string): void;
 }
 
+/** Between `beginScan` and `endScan`, events and scan may show the same connection; marks in the event stream separate them. */
 export interface KernelConnections extends KernelReports {
   /** Await before sockets are read. True when kernel events before and after this point can be separated. */
   beginScan(signal?: AbortSignal): Promise<boolean>;
@@ -59,6 +60,7 @@ const maxPeers = 50_000;
 const beginning = "kernel events are counted from the next scan on";
 const starting = "the traffic process is starting";
 
+/** Counts nothing until the first marked scan. */
 export function createKernelConnections(options: KernelConnectionsOptions): KernelConnections {
   return new ReportedConnections(options);
 }

@@ -7,6 +7,7 @@ import type { KernelBatch } from "./kernel-connections.ts";
 /** Processes kept between two scans. */
 const maxCallers = 4_096;
 
+/** Pids are compared with the start time of their process, because the kernel reuses them. */
 export class RecentCallers {
   readonly #times: ProcessTimes;
   /** Start of the process by pid. */

@@ -19,6 +19,7 @@ export interface RecentOwners {
   scanned(isRunning: (owner: Owner) => boolean, atNs: bigint): void;
 }
 
+/** In memory only: after a restart of the agent, connections of exited processes have no owner. */
 export function createRecentOwners(clock: Clock): RecentOwners {
   /** Least recently added first. */
   const owners = new Map<number, { owner: Owner; untilMs: number; goneNs: bigint | null }>();

@@ -1,6 +1,6 @@
 import type { Clock } from "../../base/clock.ts";
 
-/** Scans that may follow each other at once, after a quiet time. */
+/** Scans that may follow each other at once, after an idle time. */
 const scanBurst = 3;
 /** After a burst, one scan per interval. */
 const scanRefillMs = 15_000;

@@ -25,7 +25,7 @@ export interface DiscoveryRows {
   events: EventRow[];
 }
 
-/** Receives every scan. While it wants scans, they run even with service discovery disabled. */
+/** Receives every scan. While it needs scans, they run even with service discovery disabled. */
 export interface ScanWatcher {
   isWanted(): boolean;
   scanned(scan: DiscoveryScan, namer: ServiceNamer): void;
@@ -89,6 +89,7 @@ interface MarkedScan {
   isMarked: boolean;
 }
 
+/** Keeps what the next scan is compared with. */
 class ScanCollector implements DiscoveryCollector {
   readonly #options: DiscoveryCollectorOptions;
   readonly #connections: ConnectionRows;

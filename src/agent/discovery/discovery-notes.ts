@@ -5,6 +5,7 @@ import type { AgentDiscoveryConfig } from "../../config/index.ts";
 import type { DiscoveryLimits } from "../../host/index.ts";
 import { hiddenReason, plural } from "./hidden-reason.ts";
 
+/** Facts of the last scan from which the notes are made. */
 export interface DiscoveryGaps {
   limits: DiscoveryLimits;
   /** Instances above the limit. */

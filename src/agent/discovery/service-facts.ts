@@ -5,6 +5,7 @@ import type { Row } from "../../store/engine/index.ts";
 import type { AgentServiceStatus } from "../../tools/index.ts";
 import type { ManagedService, ServiceHealth } from "../managed/managed-services.ts";
 
+/** Queries of the agent's own store; each reads the newest rows only. */
 export interface ServiceFacts {
   /** The discovered name of a port, without registered services; undefined when no listener was seen. */
   discoveredAt(port: number, protocol: "tcp" | "udp"): Promise<{ name: string; method: string } | undefined>;

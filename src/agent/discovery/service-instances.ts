@@ -12,6 +12,7 @@ import type { ServiceName, ServiceNamer } from "../naming/service-namer.ts";
 
 export type ServiceInstanceRow = RowOf<typeof serviceInstance.columns>;
 
+/** One row of `service_instance`, before it is stored. */
 export interface ServiceInstance {
   name: ServiceName;
   isManaged: boolean;

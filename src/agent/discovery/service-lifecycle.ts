@@ -143,6 +143,7 @@ function begin(group: Group, scan: LifecycleScan, time: SampleTime): Watched {
   return { service, name, protocol, port, roots, members: new Set(group.members.keys()), missing: [], build };
 }
 
+/** Compares the processes of one service in two scans. Processes are identified by pid and start time. */
 function compare(before: Watched, group: Group, scan: LifecycleScan, time: SampleTime): EventRow[] {
   const events: EventRow[] = [];
   const current = rootsOf(group);
@@ -255,6 +256,7 @@ function updated(watched: Watched, known: ExecutableBuild | null, after: Root, t
   return [eventRow("binary-updated", "info", watched, pid, message, details, time)];
 }
 
+/** An error if the service has no process left, otherwise a warning. */
 function exited(watched: Watched, before: Root, time: SampleTime): EventRow {
   const remaining = watched.members.size;
   const { pid } = before.facts.entry;

@@ -18,6 +18,7 @@ function processNotes(snapshot: HostSnapshot, rows: readonly HostProcessRow[]): 
   return notes;
 }
 
+/** Notes about file systems, devices and cgroups: unresponsive, unreadable, or above a limit. */
 function deviceNotes({ mounts, disks, interfaces, cgroups }: HostSnapshot): string[] {
   const notes: string[] = [];
   const [first, ...others] = mounts.unresponsive;

@@ -69,6 +69,7 @@ function pressureRatio(pair: SnapshotPair, kind: keyof PressureTotals, resource:
   return stalledUs === null ? null : ratioOf(stalledUs, pair.intervalMs * 1_000);
 }
 
+/** Ratios are shares of all cores together, 0 to 1. Load averages are the kernel's, which also count uninterruptible sleep. */
 function cpuAndLoad({ before, now, deltas }: SnapshotPair) {
   const cpu = cpuRatios(before.stat.total, now.stat.total);
   return {
@@ -120,6 +121,7 @@ function tcp({ before, now, deltas }: SnapshotPair) {
   };
 }
 
+/** PSI ratios are shares of the interval in which tasks were stalled; null where the kernel has no PSI (before 4.20, or `psi=0`). */
 export function hostRow(pair: SnapshotPair): HostRow {
   return {
     ...pair.time,
@@ -156,6 +158,7 @@ export function cpuRows({ before, now, time }: SnapshotPair): HostCpuRow[] {
   return rows;
 }
 
+/** `available_bytes` excludes blocks reserved for root, unlike size minus used. */
 export function mountRows({ now, time }: SnapshotPair): HostMountRow[] {
   return now.mounts.mounts.map((mount) => ({
     ...time,

@@ -41,6 +41,7 @@ interface ObservedMark {
   isStopped: boolean;
 }
 
+/** A period without observation, by the wall clock. */
 export interface UnobservedGap {
   fromMs: number;
   untilMs: number;

@@ -17,6 +17,7 @@ export interface RuntimeWatchOptions {
   log: Logger;
 }
 
+/** Reports over the existing tunnel. If the agent is not connected, the next registration has the new context. */
 export class RuntimeWatch {
   readonly #options: RuntimeWatchOptions;
 

@@ -18,6 +18,7 @@ type SegmentStoreView = Pick<AgentStore, "epoch"> & Partial<Pick<AgentStore, "se
 /** Upper limit of one list; a colony's request cannot exceed it. */
 const maxSegmentsPerSignal = 256;
 
+/** At most `maxSegments` per signal; `more` says whether to list again. */
 export async function serveListSegments(
   store: SegmentStoreView,
   request: ListSegmentsRequest,

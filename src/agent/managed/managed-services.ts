@@ -5,6 +5,7 @@ import { CoralError } from "../../base/errors.ts";
 import type { Logger } from "../../base/log.ts";
 import { checkServiceSpec, type FileOwner, type ServiceSpec, writePrivateFile } from "../../config/index.ts";
 
+/** A registered service, as stored in the file. */
 export interface ManagedService extends ServiceSpec {
   /** ISO 8601. */
   connectedAt: string;

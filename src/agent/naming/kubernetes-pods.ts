@@ -17,6 +17,7 @@ export interface KubernetesPodsOptions {
   log: Logger;
 }
 
+/** Needs `list` on pods for the agent's service account. Without it, pods have no labels, and `problem` states why. */
 export interface KubernetesPods extends PodLabels {
   /** Queries the API, if in a cluster. Rejects only when aborted; a failure keeps the previous labels. */
   refresh(signal: AbortSignal): Promise<void>;
@@ -25,6 +26,7 @@ export interface KubernetesPods extends PodLabels {
 }
 
 const defaultDirectory = "/var/run/secrets/kubernetes.io/serviceaccount";
+/** For one request to the API server. */
 const timeoutMs = 5_000;
 /** Upper limit of pods per node in one list; Kubernetes recommends at most 110. */
 const maxPods = 1_000;

@@ -1,5 +1,6 @@
 /** Running programs that were started with `coral run`. Their processes carry the name given there. */
 
+/** In memory only. After a restart of the agent, the name comes from OTEL_SERVICE_NAME in the program's environment. */
 export interface LaunchedPrograms {
   /** By process id. */
   readonly names: ReadonlyMap<number, string>;

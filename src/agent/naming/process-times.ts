@@ -18,6 +18,7 @@ export interface ProcessTimesOptions {
   nowNs?: () => bigint;
 }
 
+/** `startTicks` is field 22 of /proc/<pid>/stat: clock ticks since boot. */
 export function createProcessTimes({
   ticksPerS,
   uptimeS = uptime,

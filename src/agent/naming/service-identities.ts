@@ -12,6 +12,7 @@ export interface ProcessKey {
 /** Processes with a decided port; those that exited are dropped first. */
 const maxRemembered = 16_384;
 
+/** Decisions are kept while their process runs, even if a later scan would decide differently. */
 export class ServiceIdentities {
   readonly #hostname: string;
   readonly #decided = new Map<string, number>();

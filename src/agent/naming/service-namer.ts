@@ -34,6 +34,7 @@ export interface TrafficNames {
   aliases(): ReadonlyMap<string, readonly string[]>;
 }
 
+/** Unique until the next boot: a reused pid has another start time. */
 export function processKey({ pid, startTicks }: ProcessKey): string {
   return `${pid} ${startTicks}`;
 }
@@ -50,6 +51,7 @@ export interface ServiceNamerOptions {
   identities: ServiceIdentities;
 }
 
+/** The id of a service with what people see of it. */
 export interface ServiceName extends GivenName {
   /** The id that rows carry. */
   service: string;
@@ -61,11 +63,13 @@ export interface ServiceName extends GivenName {
   aliases: readonly string[];
 }
 
+/** The name at one listener. */
 export interface InstanceName extends ServiceName {
   /** The service that `coral connect` registered at the port. */
   managed: ManagedService | undefined;
 }
 
+/** Valid for one scan. */
 export interface ServiceNamer {
   /** The service of a process at a listener; pid null when the owner is unknown. */
   atListener(listener: TrackedSocket, pid: number | null): InstanceName;

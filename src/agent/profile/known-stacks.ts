@@ -9,6 +9,7 @@ const rewriteMs = 6 * 3_600_000;
 /** 16 digits each: 2 MB. The entry written longest ago is evicted; its stack is rewritten when it is seen again. */
 const maxStacks = 20_000;
 
+/** Samples refer to a stack by its hash, so that its text is not stored with every window. */
 export class KnownStacks {
   readonly #writtenMs = new Map<string, number>();
   readonly #nowMs: () => number;

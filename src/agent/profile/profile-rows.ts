@@ -40,6 +40,7 @@ export function profileRows(
   return { rows: [...rows.values()], stacks: [...stacks.values()] };
 }
 
+/** `cpu_us` is an estimate: samples times the sampling period. */
 function rowOf(one: ProfileStack, stack: string, service: string | undefined, window: ProfileWindow, time: SampleTime): ProfileRow {
   return {
     ...time,

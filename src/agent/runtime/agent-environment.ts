@@ -1,5 +1,6 @@
 /** The environment that exec rules match, such as `production`. */
 
+/** Sources of the environment's name. */
 export interface AgentEnvironmentFacts {
   labels: Readonly<Record<string, string>>;
   /** From the agent's certificate: `<application>-<environment>-<6 hex>`. Undefined before the agent has joined a colony. */

@@ -4,6 +4,7 @@ import { matcherOf } from "../../base/name-pattern.ts";
 import type { AgentExecConfig } from "../../config/index.ts";
 import { type CapabilityFact, capabilityNames, impossibleBecause } from "../../model/runtime-facts.ts";
 
+/** What capabilities are derived from. */
 export interface CapabilitySources {
   runtimeType: string;
   sidecarMode: string;

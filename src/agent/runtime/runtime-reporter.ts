@@ -18,6 +18,7 @@ export interface RuntimeReporterOptions {
   log: Logger;
 }
 
+/** The result of one detection. */
 export interface RuntimeRefresh {
   runtime: RuntimeFacts;
   /** Such as `sidecar mode passive → cri`; empty when nothing changed. */

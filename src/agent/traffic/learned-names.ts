@@ -152,6 +152,7 @@ function dropSmallest(sums: Map<string, number>, kept: string | undefined): void
   if (smallest !== undefined) sums.delete(smallest);
 }
 
+/** A DNS label of lowercase letters, digits, hyphens and underscores: at most 63, no hyphen at either end. */
 const label = /^(?!-)[a-z0-9_-]{1,63}(?<!-)$/;
 
 /** A Host header or SNI as a lower-case name without port; null for addresses, localhost and invalid names. */

@@ -73,7 +73,7 @@ export function createTrafficDirectory(options: TrafficDirectoryOptions = {}): T
   return new ScanDirectory(options);
 }
 
-/** Answers from the newest scan first, then from cached processes, which may have exited. */
+/** Searches the newest scan first, then cached processes, which may have exited. */
 class ScanDirectory implements TrafficDirectory {
   readonly #options: Required<Omit<TrafficDirectoryOptions, "startTicksNow">> & Pick<TrafficDirectoryOptions, "startTicksNow">;
   #current: { scan: DiscoveryScan; namer: ServiceNamer; index: ScanIndex } | undefined;
@@ -297,6 +297,7 @@ class CallerCache {
   }
 }
 
+/** A wildcard listener serves every address of its network namespace. */
 function addListener(
   scan: DiscoveryScan,
   listener: TrackedSocket,

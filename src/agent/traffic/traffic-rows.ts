@@ -13,6 +13,7 @@ export interface NamedGroup {
   peer: string | null;
 }
 
+/** The rows of one window. */
 export interface TrafficRows {
   rows: RedRow[];
   /** Requests that lost their route here, because there were too many kinds. */
@@ -87,6 +88,7 @@ function add(sums: Map<string, Sum>, sum: Sum): void {
   known.firstByte = mergeHistograms(known.firstByte, sum.firstByte);
 }
 
+/** A row's key and counts. Long names are truncated, so that a client cannot make rows large. */
 function sumOf({ group, service, peer }: NamedGroup, isCallerKept: (service: string, address: string) => boolean): Sum {
   const isKept = group.role === "client" || peer !== null || isCallerKept(service, group.peerAddress);
   return {

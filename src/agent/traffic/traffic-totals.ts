@@ -2,6 +2,7 @@
 
 import type { LossKind, TrafficWindow } from "../../traffic/index.ts";
 
+/** Costs in the newest window. */
 export interface TrafficCostNow {
   /** CPU time of BPF programs as a share of one core; null where the kernel does not measure it. */
   bpfCpuRatio: number | null;

@@ -2,6 +2,7 @@
 
 import { CoralError } from "../../base/errors.ts";
 
+/** By a person, or a refusal on timeout. */
 export interface ApprovalDecision {
   isApproved: boolean;
   /** Empty if no decision arrived in time. */
@@ -12,6 +13,7 @@ export interface ApprovalDecision {
 /** Further commands are refused while this many wait. */
 const maxHeld = 100;
 
+/** Kept in memory only: waiting commands are lost when the agent restarts. */
 export class Approvals {
   readonly #held = new Map<string, (decision: ApprovalDecision) => void>();
 

@@ -9,6 +9,7 @@ export type ValueCheck = (value: string) => string | undefined;
 /** `flag` takes no value, `optional` may have one attached, a check validates the value that must follow. */
 export type OptionRule = "flag" | { value: ValueCheck } | { optional: ValueCheck };
 
+/** What is allowed. Anything that is not listed is refused. */
 export interface ArgumentGrammar {
   /** Letters of options without a value. */
   flags?: string;
@@ -23,6 +24,7 @@ export interface ArgumentGrammar {
   whole?: (used: UsedArguments) => string | undefined;
 }
 
+/** What was found. `-c5` and `-c 5` give the same result. */
 export interface UsedArguments {
   options: ReadonlyMap<string, readonly string[]>;
   operands: readonly string[];
@@ -48,6 +50,7 @@ export function readArguments(args: readonly string[], grammar: ArgumentGrammar)
   return used;
 }
 
+/** Permutes like GNU getopt: options may follow operands until `--`. */
 class Reader {
   readonly #args: readonly string[];
   readonly #grammar: ArgumentGrammar;

@@ -24,6 +24,7 @@ export interface ExecRule {
 
 export type ExecProfile = "off" | "diagnostics" | "full";
 
+/** The `exec` section of the agent's config, resolved. */
 export interface ExecSettings {
   profile: ExecProfile;
   rules: readonly ExecRule[];

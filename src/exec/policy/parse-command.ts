@@ -23,11 +23,14 @@ export interface Stage extends Redirections {
 
 /** Limit for a whole command and for the sum of its words, far below the kernel's limit for argv. */
 export const maxCommandBytes = 64 * 1024;
+/** Programs of a pipeline. */
 const maxStages = 16;
+/** Words of the whole command. */
 const maxWords = 1_024;
 
 /** Non-ASCII spaces, zero-width characters and bidirectional marks: invisible to the reader of an approval or an audit entry. */
 const invisible = /\u034f|[\p{Cf}\p{Zl}\p{Zp}\u00a0\u1680\u2000-\u200a\u202f\u205f\u3000\u115f\u1160\u3164\uffa0\u180e]/u;
+/** Half of a surrogate pair. It would become another character in UTF-8, so policy and program would see different texts. */
 const loneSurrogate = /\p{Cs}/u;
 /** Characters with a meaning for a shell outside of quotes. `|` and `>` are handled earlier. */
 const shellOnly: Readonly<Record<string, string>> = {
@@ -54,6 +57,7 @@ const redirections: readonly { text: string; apply: (stage: Redirections) => voi
   { text: "1>/dev/null", apply: (stage) => Object.assign(stage, { dropStdout: true }) },
 ];
 
+/** A stage without redirections. */
 export function plainStage(argv: readonly [string, ...string[]]): Stage {
   return { argv, dropStdout: false, dropStderr: false, stderrToStdout: false };
 }
@@ -101,6 +105,7 @@ function codePoint(character: string): string {
   return `U+${(character.codePointAt(0) ?? 0).toString(16).toUpperCase().padStart(4, "0")}`;
 }
 
+/** One pass over the text. Quotes and backslashes work as in POSIX sh. */
 class Parser {
   readonly #text: string;
   readonly #stages: Stage[] = [];

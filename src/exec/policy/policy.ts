@@ -11,6 +11,7 @@ import { checkDiagnostic, findDiagnostic } from "./profiles/diagnostic-programs.
 import { type Program, resolveProgram, searchPath } from "./resolve-program.ts";
 import { nameOfPath, type RootFiles } from "./root-files.ts";
 
+/** What the policy decides about. */
 export interface PolicyRequest {
   stages: readonly Stage[];
   kind: "exec" | "shell" | "run";
@@ -52,6 +53,7 @@ export interface AllowedStage {
   spills: boolean;
 }
 
+/** Of a whole command: the strictest decision about any of its programs. */
 export interface Decision {
   action: RuleAction;
   /** The rule that decided: its name, or `profile diagnostics`. */
@@ -86,6 +88,7 @@ export function decide(settings: ExecSettings, request: PolicyRequest): Decision
   };
 }
 
+/** The first matching rule applies; without one, the profile decides. */
 function decideStage(settings: ExecSettings, request: PolicyRequest, stage: Stage): Decision {
   const isStrict = request.isReadOnly || settings.profile === "diagnostics";
   const { files, workingDirectory } = request;
@@ -132,6 +135,7 @@ function allow(stage: Stage, program: Program, rule: ExecRule | undefined): Deci
   return { action: rule?.action ?? "allow", rule: rule?.name ?? "", why: "", runAs: rule?.runAs, stages: [allowed] };
 }
 
+/** The read-only profile: a known program, from a directory that only root can write, with harmless arguments. */
 function byDiagnostics(settings: ExecSettings, request: PolicyRequest, stage: Stage, program: Program): Decision {
   const rule = "profile diagnostics";
   const no = (why: string): Decision => denied(rule, `${program.name}: ${why}`);

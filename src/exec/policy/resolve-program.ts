@@ -3,6 +3,7 @@
 import { CoralError } from "../../base/errors.ts";
 import { nameOfPath, type RootFiles } from "./root-files.ts";
 
+/** The file that a command would run, in the target's view. The policy decides by these facts. */
 export interface Program {
   /** The name as written in the command. */
   requested: string;
@@ -25,8 +26,11 @@ export interface Program {
 /** Searched in this order; the caller's PATH is ignored. */
 export const searchPath: readonly string[] = ["/usr/local/sbin", "/usr/local/bin", "/usr/sbin", "/usr/bin", "/sbin", "/bin"];
 
+/** Files that select their function by argv[0]. */
 const multiCall = /^(?:busybox(?:\.\w+)?|toybox|coreutils|sbase-box|ubase-box|kmod|uutils|hush)$/;
+/** x for owner, group or others. */
 const executable = 0o111;
+/** The setuid and setgid bits. */
 const setId = 0o6000;
 const elf = Buffer.from([0x7f, 0x45, 0x4c, 0x46]);
 

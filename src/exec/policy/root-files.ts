@@ -3,6 +3,7 @@
 import { closeSync, lstatSync, openSync, readlinkSync, readSync, type Stats, statSync } from "node:fs";
 import { posix } from "node:path";
 
+/** A file and whether others could replace it before it is executed. */
 export interface ResolvedFile {
   /** Inside the root, with every link followed. */
   path: string;
@@ -11,6 +12,7 @@ export interface ResolvedFile {
   isTrusted: boolean;
 }
 
+/** A read-only view. Paths inside it are relative to its root, whatever links say. */
 export interface RootFiles {
   /** Path of the root on this machine; empty for `/`. */
   readonly prefix: string;
@@ -22,10 +24,14 @@ export interface RootFiles {
   head(path: string, bytes: number): Buffer | null;
 }
 
+/** The kernel's limit, too: beyond 40 links it returns ELOOP. */
 const maxLinks = 40;
+/** Directories of a path. */
 const maxComponents = 256;
+/** w for group or others. */
 const writableByOthers = 0o022;
 
+/** `prefix` is the root of another process, see RootFiles.prefix; empty for this machine. */
 export function createRootFiles(prefix = ""): RootFiles {
   const ownerUid = prefix === "" ? 0 : (attempt(() => statSync(`${prefix}/`).uid) ?? 0);
   const isSafe = ({ uid, mode }: Stats): boolean => (uid === 0 || uid === ownerUid) && (mode & writableByOthers) === 0;

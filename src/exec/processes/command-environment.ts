@@ -20,7 +20,9 @@ export interface CommandEnvironmentOptions {
 /** Marks every process of a command, so that daemonized ones can be found. */
 export const commandVariable = "CORAL_COMMAND_ID";
 
+/** Limits of what a caller may set. The kernel's own limit, ARG_MAX, also covers argv. */
 const maxVariables = 256;
+/** Names and values together. */
 const maxBytes = 64 * 1024;
 const harmless = matcherOf(["LANG", "LANGUAGE", "LC_*", "TZ", "TERM", "COLUMNS", "LINES", "NO_COLOR"]);
 /**
@@ -33,6 +35,7 @@ const startup = matcherOf(
 );
 /** No slashes, so that no file is read: locales and terminals are looked up by name. */
 const harmlessValue = /^[\w.@:,+=-]{0,128}$/;
+/** A name below the zoneinfo directory, such as `Europe/Berlin`: no absolute path, no `..`. */
 const timeZone = /^[A-Za-z][\w+-]{0,31}(?:\/[A-Za-z][\w+-]{0,31}){0,2}$/;
 
 /** Throws `not-permitted` naming the variable. */

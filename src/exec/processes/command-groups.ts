@@ -9,12 +9,14 @@ import { mkdir, rmdir } from "node:fs/promises";
 import type { Logger } from "../../base/log.ts";
 import { pidNamespaceId, readCgroupMounts, startTicksOf } from "../../host/index.ts";
 
+/** For all processes of a command together. */
 export interface GroupLimits {
   memoryBytes: number;
   cpus: number;
   processes: number;
 }
 
+/** The control group of one command, in every hierarchy that the agent may use. */
 export interface CommandGroup {
   /** A process joins by writing `0` to these files. */
   readonly joinFiles: readonly string[];
@@ -25,6 +27,7 @@ export interface CommandGroup {
   remove(): Promise<boolean>;
 }
 
+/** The control groups of this agent. */
 export interface CommandGroups {
   /** Directories of this agent's groups; empty if it may not create any. */
   readonly parents: readonly string[];
@@ -42,6 +45,7 @@ interface Tree {
 }
 
 const prefix = "coral-exec";
+/** The kernel's default period of CPU bandwidth control. The quota is `cpus` times this. */
 const periodUs = 100_000;
 
 export interface OpenGroupsOptions {
@@ -116,6 +120,7 @@ async function createGroup(trees: readonly Tree[], name: string, limits: GroupLi
   };
 }
 
+/** File names and values for the hierarchy's version. Controllers that the agent may not use are skipped. */
 function limitFiles({ version, controllers }: Tree, { memoryBytes, cpus, processes }: GroupLimits): [string, string][] {
   const quotaUs = String(Math.max(1_000, Math.round(cpus * periodUs)));
   const files: Record<string, [string, string][]> =

@@ -4,6 +4,7 @@ import { CoralError } from "../../base/errors.ts";
 import { type ContainerDirectory, type ContainerInfo, containerTitle, type ProcessView, viewProcess } from "../../host/index.ts";
 import { createRootFiles, type RootFiles, unseenFiles } from "../policy/root-files.ts";
 
+/** The target as the caller named it. */
 export interface PlaceWanted {
   kind: "host" | "service" | "container";
   service: string;
@@ -12,6 +13,7 @@ export interface PlaceWanted {
   pid: number;
 }
 
+/** The target, resolved to namespaces and files. */
 export interface Place {
   /** Text for screens and audits. */
   where: string;
@@ -91,6 +93,7 @@ function processPlace(view: ProcessView, what: string, container?: ContainerInfo
     : { ...base, where: `host (${what}, pid ${view.pid})`, target: undefined };
 }
 
+/** By the container's first process. If it is not visible here, the container's runtime runs the command. */
 async function containerPlace(wanted: PlaceWanted, options: FindPlaceOptions, signal: AbortSignal): Promise<Place> {
   const { containers, view = viewProcess } = options;
   if (!containers)
@@ -112,6 +115,7 @@ async function containerPlace(wanted: PlaceWanted, options: FindPlaceOptions, si
   return processPlace(chosen, what, container);
 }
 
+/** By one of the service's processes; throws if they do not share their namespaces. */
 async function servicePlace(wanted: PlaceWanted, options: FindPlaceOptions, signal: AbortSignal): Promise<Place> {
   const { view = viewProcess } = options;
   const { service } = wanted;

@@ -5,6 +5,7 @@ import { CoralError } from "../../base/errors.ts";
 import type { ProcessView } from "../../host/index.ts";
 import type { LaunchUser } from "./launch-argv.ts";
 
+/** The user whose ids and home a command gets. */
 export interface CommandUser {
   name: string;
   home: string;

@@ -9,6 +9,7 @@ import { mayGiveCapability, type ProcessView } from "../../host/index.ts";
 import type { Redirections } from "../policy/parse-command.ts";
 import { commandVariable } from "./command-environment.ts";
 
+/** Numeric ids in the host's user namespace. */
 export interface LaunchUser {
   uid: number;
   gid: number;
@@ -94,6 +95,7 @@ export function waitingArgv(options: Pick<LaunchOptions, "joinFiles" | "user" | 
 
 /** Shells read lines byte by byte and append each word to `$@`, which is quadratic. */
 const maxOrderBytes = 16 * 1024;
+/** Further words make `launchOrder` return undefined, and the command gets a new process. */
 const maxOrderWords = 256;
 
 /** Input that makes a prepared process execute the program; undefined if it cannot be expressed in lines. */
@@ -150,6 +152,7 @@ const namespaceFlags: Readonly<Record<string, string>> = {
   cgroup: "--cgroup",
 };
 
+/** `nsenter` changes the namespaces, then the user, so that the program cannot switch back. */
 function enter(target: ProcessView, { user, workingDirectory }: LaunchOptions): string[] {
   const nsenter = tool(["/usr/bin/nsenter", "/bin/nsenter"], "enter the namespaces of a process", "nsenter of util-linux");
   if (user === undefined || !mayEnterNamespaces()) {

@@ -5,8 +5,10 @@ import type { CommandOutput } from "./running-command.ts";
 
 /** Chunks of at most 64 KiB queued for a slow reader; when full, the command blocks. */
 const maxWaiting = 16;
+/** Of a merged chunk. */
 const maxPieceBytes = 256 * 1024;
 
+/** Both streams share one queue and one limit. */
 export class OutputMeter {
   stdoutBytes = 0;
   stderrBytes = 0;

@@ -10,10 +10,13 @@ import { commandVariable } from "./command-environment.ts";
 import type { CommandGroup } from "./command-groups.ts";
 import type { Watchdog } from "./watchdog.ts";
 
+/** A process may fork while it is being killed, so the list is read again until it is empty: at most 200 times 10 ms. */
 const killRounds = 200;
+/** Between two rounds. */
 const killPauseMs = 10;
 /** Above the group ids of systems and user namespaces, below the signed 32-bit limit. */
 const firstMarkId = 2_100_000_000;
+/** Number of ids; the last one stays below 2^31. */
 const markIds = 47_000_000;
 
 /** A group id for a command that a root agent without control groups runs as another user. */
@@ -21,6 +24,7 @@ export function newMarkGroup(): number {
   return firstMarkId + randomInt(markIds);
 }
 
+/** Needed because a process can leave its session, and its parent's exit does not end it. */
 export class ProcessTree {
   readonly #group: CommandGroup | undefined;
   readonly #commandId: string;

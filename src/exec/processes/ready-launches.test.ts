@@ -169,10 +169,10 @@ describe("ReadyLaunches", () => {
 
 describe("launchOrder()", () => {
   it("returns undefined for arguments that do not fit the line protocol", () => {
-    const said = (args: string[]) => launchOrder("id", { file: "/bin/x", args, redirections: plain, workingDirectory: "" });
-    expect(said(["a"])).toBe("=id\n=\n=/bin/x\n=a\n.n\n");
-    expect(said(["a\nb"])).toBeUndefined();
-    expect(said(["x".repeat(20_000)])).toBeUndefined();
-    expect(said(Array.from({ length: 300 }, () => "x"))).toBeUndefined();
+    const order = (args: string[]) => launchOrder("id", { file: "/bin/x", args, redirections: plain, workingDirectory: "" });
+    expect(order(["a"])).toBe("=id\n=\n=/bin/x\n=a\n.n\n");
+    expect(order(["a\nb"])).toBeUndefined();
+    expect(order(["x".repeat(20_000)])).toBeUndefined();
+    expect(order(Array.from({ length: 300 }, () => "x"))).toBeUndefined();
   });
 });

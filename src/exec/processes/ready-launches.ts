@@ -39,6 +39,7 @@ interface Waiting extends ReadyLaunch {
 
 /** Prepared processes of one shape, for commands in quick succession. */
 const maxAlike = 3;
+/** Prepared processes of all shapes together. */
 const maxWaiting = 6;
 /** Delay after a command started: preparing the next one must not slow it down. */
 const refillDelayMs = 15;
@@ -51,6 +52,7 @@ export interface ReadyLaunchesOptions {
   log: Logger;
 }
 
+/** Prepares only after a first command, and only for its shape: the same user, environment and limits. */
 export class ReadyLaunches implements AsyncDisposable {
   readonly #options: ReadyLaunchesOptions;
   readonly #waiting: Waiting[] = [];

@@ -19,6 +19,7 @@ export interface ContainerRunOptions {
 
 /** Runtimes cannot close a program's input. So input is read ahead, up to this time and size, to determine whether and where it ends. */
 const inputWaitMs = 300;
+/** Input above this is passed on without waiting for its end. */
 const maxHeldBytes = 4 * 1024 * 1024;
 
 /** The input that was read ahead when the program starts. */
@@ -46,10 +47,12 @@ function redirectionsOf({ dropStdout, dropStderr, stderrToStdout }: Stage): stri
   return `${stderrToStdout ? " 2>&1" : dropStderr ? " 2>/dev/null" : ""}${dropStdout ? " >/dev/null" : ""}`;
 }
 
+/** Returns at once; a failure to start is reported by `ended`. */
 export function runInContainer(options: ContainerRunOptions): RunningCommand {
   return new ContainerRun(options);
 }
 
+/** Its processes belong to the runtime: it has no pid here, and it is ended through the runtime. */
 class ContainerRun implements RunningCommand {
   readonly pid = 0;
   readonly ended: Promise<CommandEnd>;

@@ -28,6 +28,7 @@ export function runPipeline(options: PipelineOptions): RunningCommand {
   return new Pipeline(options);
 }
 
+/** Ends when all programs have exited. Its exit code is that of the last one, as in a shell without `pipefail`. */
 class Pipeline implements RunningCommand {
   readonly ended: Promise<CommandEnd>;
   readonly #options: PipelineOptions;
@@ -92,7 +93,7 @@ class Pipeline implements RunningCommand {
     this.#reason = reason;
     // Skip SIGTERM after an output-limit kill: the process would keep writing.
     if (reason !== "output-limit") this.#options.tree.signal("SIGTERM", this.#wrappers());
-    const kill = (): void => background(this.#options.log, "The end of a command", this.#options.tree.kill());
+    const kill = (): void => background(this.#options.log, "Killing the processes of a command", this.#options.tree.kill());
     if (reason === "output-limit") kill();
     // A caller that disconnects while the end is being recorded must not block the agent: forked processes are already killed.
     else if (!this.#isGone) this.#timers.push(setTimeout(kill, graceMs));

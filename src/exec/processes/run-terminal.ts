@@ -11,6 +11,7 @@ import type { ProcessTree } from "./process-tree.ts";
 import { endOf } from "./run-pipeline.ts";
 import { type CommandBounds, type CommandEnd, type CommandOutput, type RunningCommand, signalOf } from "./running-command.ts";
 
+/** `type` is the value of TERM. */
 export interface TerminalShape {
   columns: number;
   rows: number;
@@ -28,10 +29,14 @@ export interface TerminalOptions {
   log: Logger;
 }
 
+/** Between SIGHUP and SIGKILL. */
 const graceMs = 2_000;
+/** Interval of Ctrl-D after the end of input. */
 const endAgainMs = 250;
+/** Columns or rows; larger values are reduced. */
 const maxSize = 10_000;
 
+/** Throws `unsupported` if the native library does not load. */
 export async function runTerminal(options: TerminalOptions): Promise<RunningCommand> {
   let library: typeof import("@lydell/node-pty");
   try {
@@ -57,6 +62,7 @@ export async function runTerminal(options: TerminalOptions): Promise<RunningComm
   return new Terminal(options, pty);
 }
 
+/** Has one output stream: a terminal merges stdout and stderr. */
 class Terminal implements RunningCommand {
   readonly ended: Promise<CommandEnd>;
   readonly #options: TerminalOptions;
@@ -133,7 +139,7 @@ class Terminal implements RunningCommand {
     this.#pty.resume();
     // SIGHUP, as when a terminal hangs up.
     this.signal("HUP");
-    const kill = (): void => background(this.#options.log, "The end of a terminal", this.#options.tree.kill());
+    const kill = (): void => background(this.#options.log, "Killing the processes of a terminal", this.#options.tree.kill());
     if (reason === "output-limit") kill();
     else if (!this.#isGone) this.#timers.push(setTimeout(kill, graceMs));
   }

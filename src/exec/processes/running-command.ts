@@ -14,11 +14,13 @@ export interface CommandEnd {
   durationMs: number;
 }
 
+/** One chunk, as the program wrote it. */
 export interface CommandOutput {
   stream: "stdout" | "stderr";
   data: Uint8Array;
 }
 
+/** Disposing it ends the command and waits for its last process. */
 export interface RunningCommand extends AsyncDisposable {
   /** Pid of the first program; 0 if a container runtime runs it. */
   readonly pid: number;

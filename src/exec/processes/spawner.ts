@@ -9,11 +9,13 @@ import { CoralError } from "../../base/errors.ts";
 import type { Logger } from "../../base/log.ts";
 import { ownCodeMark } from "../../host/index.ts";
 
+/** As in Node: `code` is null for a program that a signal ended. */
 export interface ProgramExit {
   code: number | null;
   signal: NodeJS.Signals | null;
 }
 
+/** A started program. Its stderr must be read, or the program blocks. */
 export interface SpawnedProgram {
   pid: number;
   stderr: Readable;
@@ -39,6 +41,7 @@ export interface StartOptions {
   takesOrders?: boolean;
 }
 
+/** Starts the helper with the first command. Disposing it ends the helper, not the programs. */
 export interface Spawner extends Disposable {
   /** Throws if a program cannot be started, and then none of them runs. Throws after disposal. */
   start(options: StartOptions): Promise<SpawnedPrograms>;
@@ -93,10 +96,12 @@ type Message =
   | { id: number; index: number; code: number | null; signal: NodeJS.Signals | null }
   | { id: number; failure: string };
 
+/** The helper is not started before it is needed. */
 export function createSpawner(log: Logger): Spawner {
   return new HelpedSpawner(log);
 }
 
+/** If the helper exits, the exit status of its programs is lost: they count as killed, and their owner kills them. */
 class HelpedSpawner implements Spawner {
   readonly #log: Logger;
   readonly #orders = new Map<number, StartOrder>();

@@ -5,6 +5,7 @@ import { existsSync } from "node:fs";
 import type { Logger } from "../../base/log.ts";
 import { commandVariable } from "./command-environment.ts";
 
+/** Disposing it closes its input: it then kills what is still registered, and exits. */
 export interface Watchdog extends Disposable {
   /** Pid; undefined if it could not be started. */
   readonly pid: number | undefined;
@@ -62,6 +63,7 @@ for d; do echo 0 2>/dev/null >"\${d%/*}/cgroup.procs"; rmdir "$d/_watchdog" "$d"
 exit 0
 `;
 
+/** Without a shell on the host there is no watchdog; commands then outlive a killed agent. */
 export function startWatchdog(parents: readonly string[], log: Logger): Watchdog {
   const shell = ["/bin/sh", "/usr/bin/sh"].find((path) => existsSync(path));
   if (shell === undefined) {

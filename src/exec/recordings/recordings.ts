@@ -8,6 +8,7 @@ import { CoralError } from "../../base/errors.ts";
 import type { Logger } from "../../base/log.ts";
 import type { CommandOutput, RunningCommand } from "../processes/running-command.ts";
 
+/** `exec.recordings` of the agent's config. */
 export interface RecordingSettings {
   enabled: boolean;
   /** Total of all recordings. */
@@ -15,6 +16,7 @@ export interface RecordingSettings {
   maxAgeMs: number;
 }
 
+/** The recording of one terminal. Errors of the disk end the recording, not the terminal. */
 export interface Recording {
   /** Empty when nothing is recorded. */
   readonly name: string;
@@ -24,6 +26,7 @@ export interface Recording {
   close(): Promise<string>;
 }
 
+/** The header of the asciicast file. */
 export interface RecordingStart {
   commandId: string;
   columns: number;
@@ -32,15 +35,18 @@ export interface RecordingStart {
   title: string;
 }
 
+/** A command id with the suffix: no slash, so that a name cannot leave the directory. */
 const validName = /^[0-9a-f-]{8,64}\.cast$/;
 /** Limit of one recording, as a share of the total. */
 const shareOfAll = 0.25;
 /** Bytes queued for a slow disk; beyond this the recording stops and the terminal continues. */
 const maxWaitingBytes = 8 * 1024 * 1024;
+/** Read at once. */
 const pieceBytes = 64 * 1024;
 
 const noRecording: Recording = { name: "", output: () => undefined, resize: () => undefined, close: async () => "" };
 
+/** Old files are removed when a new recording starts, not by a timer. */
 export class Recordings {
   readonly #directory: string;
   readonly #settings: () => RecordingSettings;
@@ -52,6 +58,7 @@ export class Recordings {
     this.#log = log;
   }
 
+  /** Returns a recording that does nothing if they are disabled. */
   async start(what: RecordingStart): Promise<Recording> {
     const { enabled, maxSizeBytes } = this.#settings();
     if (!enabled) return noRecording;
@@ -104,6 +111,7 @@ export class Recordings {
   }
 }
 
+/** Lines `[seconds, "o", text]` after a header line. Incomplete UTF-8 is kept for the next line. */
 class CastFile implements Recording {
   readonly name: string;
   readonly #file: WriteStream;

@@ -11,6 +11,7 @@ import type { KnownKeys } from "./known-keys.ts";
 /** The cache is cleared when full: a sender of always new keys costs time, not memory. */
 const maxRemembered = 4_096;
 
+/** Codes of keys with what is derived from each: its number among the known keys, its secrecy, and its JSON. */
 export class AttributeKeys {
   readonly #known: KnownKeys | undefined;
   #names = new ByteDictionary(4_096);

@@ -10,6 +10,7 @@ const maxKeptSlots = 2 ** 19;
 /** Random per process: a sender cannot choose colliding keys. */
 const seed = (Math.random() * 2 ** 32) | 0;
 
+/** Open addressing with linear probing; the table is at most half full. */
 export class ByteDictionary {
   readonly #writer: ByteWriter;
   #offsets = new Uint32Array(1_024);

@@ -4,12 +4,14 @@ const hexDigits = Buffer.from("0123456789abcdef");
 /** 1 for bytes that JSON does not escape. */
 const isPlain = Uint8Array.from({ length: 256 }, (_, byte) => (byte >= 0x20 && byte < 0x80 && byte !== 0x22 && byte !== 0x5c ? 1 : 0));
 const replacement = [0xef, 0xbf, 0xbd] as const;
+/** The longest escape of one byte: `\u001f`. */
 const maxEscapedBytes = 6;
 /** A larger buffer is not kept for the next batch. */
 const maxKeptBytes = 32 * 1024 * 1024;
 
 /** High bits of the four bytes of a word. */
 const highBits = 0x80808080 | 0;
+/** `word - ones` sets the high bit of each byte that is 0; XOR with a character makes its occurrences 0. */
 const ones = 0x01010101;
 
 /**
@@ -29,10 +31,12 @@ export interface ByteSource {
   readonly view: DataView;
 }
 
+/** A source over bytes, without copying them. */
 export function sourceOf(bytes: Uint8Array): ByteSource {
   return { bytes, view: new DataView(bytes.buffer, bytes.byteOffset, bytes.byteLength) };
 }
 
+/** Grows by doubling. Positions are byte offsets, and `size` is the end of what was written. Its text can be read back as a source. */
 export class ByteWriter implements ByteSource {
   bytes: Buffer;
   size = 0;
@@ -142,6 +146,7 @@ export class ByteWriter implements ByteSource {
     else this.ascii(String(value));
   }
 
+  /** Lowercase hex, two digits per byte, without quotes. */
   hex(source: Uint8Array, start: number, end: number): void {
     this.ensure((end - start) * 2);
     for (let index = start; index < end; index++) {

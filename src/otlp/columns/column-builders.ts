@@ -90,6 +90,7 @@ export class Int64Builder implements ColumnBuilder {
   }
 }
 
+/** 32-bit integers. Without `nullable`, an unwritten cell is 0. */
 export class Int32Builder implements ColumnBuilder {
   #values = new Int32Array(0);
   readonly #presence: Presence | undefined;
@@ -134,6 +135,7 @@ export class Int32Builder implements ColumnBuilder {
   }
 }
 
+/** 64-bit floats, without nulls. */
 export class DoubleBuilder implements ColumnBuilder {
   #values = new Float64Array(0);
 

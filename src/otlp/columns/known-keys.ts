@@ -5,8 +5,10 @@ interface KnownKey {
   id: number;
 }
 
+/** Hash buckets; a power of two. Resources have 7 known keys, spans a few dozen, so most buckets have one key at most. */
 const slots = 256;
 
+/** A fixed set of keys. A lookup compares bytes and creates no string. */
 export class KnownKeys {
   readonly #buckets: KnownKey[][] = Array.from({ length: slots }, () => []);
 

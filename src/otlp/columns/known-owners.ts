@@ -30,6 +30,7 @@ export class KnownOwners<Codes> {
     return known !== undefined && isEqual(known.view, source.view, start, end) ? known.codes : undefined;
   }
 
+  /** Caches `codes` for the bytes in [start, end), unless they are too long or the cache is full. */
   keep(source: ByteSource, start: number, end: number, codes: Codes): void {
     if (end - start > maxOwnerBytes || this.#known.size >= maxOwners) return;
     // A buffer's own slice would not copy.

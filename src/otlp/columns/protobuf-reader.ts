@@ -15,6 +15,7 @@ export class RejectedError extends MalformedError {
 
 /** Groups are obsolete, but may occur in fields that this reader skips. */
 const maxGroupDepth = 32;
+/** A varint has 7 bits per byte, so 64 bits take up to 10. */
 const maxVarintBytes = 10;
 
 export const wire = { varint: 0, fixed64: 1, bytes: 2, startGroup: 3, endGroup: 4, fixed32: 5 } as const;
@@ -22,6 +23,7 @@ export const wire = { varint: 0, fixed64: 1, bytes: 2, startGroup: 3, endGroup: 
 const noBytes = new Uint8Array(0);
 const noView = new DataView(noBytes.buffer);
 
+/** A cursor over one message. Callers read a tag, then the field by its wire type, and pass the end of the enclosing message as `limit`. */
 export class ProtobufReader {
   bytes: Uint8Array = noBytes;
   view: DataView = noView;

@@ -9,10 +9,12 @@ import type { ByteSource } from "./byte-writer.ts";
 
 /** Cached texts. The cache is cleared when full: a sender of always new texts costs time, not memory. */
 const maxRemembered = 4_096;
+/** Characters. Longer texts are checked each time, which bounds the cache. */
 const maxRememberedLength = 1_024;
 
 const unchecked = -1;
 
+/** One per decoder. Results for codes are valid for one batch of a dictionary, results for texts until the cache is full. */
 export class SecretFilter {
   readonly #texts = new Map<string, string>();
   /** Stored codes by code of the batch's dictionary. */

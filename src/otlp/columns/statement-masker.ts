@@ -6,6 +6,7 @@ import type { ByteDictionary } from "./byte-dictionary.ts";
 /** Prefix of a statement that is parsed. */
 const maxLength = 1_024;
 
+/** Replaces literals in SQL by placeholders. Codes are valid for one batch, so call `reset` with the dictionary. */
 export class StatementMasker {
   readonly #masked = new Map<number, number>();
 

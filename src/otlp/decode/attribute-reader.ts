@@ -23,11 +23,16 @@ export const defaultAttributeLimits: AttributeLimits = { maxCount: 256, maxValue
 
 /** Tags of AnyValue's fields. */
 export const anyValue = { string: 10, bool: 16, int: 24, double: 33, array: 42, map: 50, bytes: 58 } as const;
+/** KeyValue.key: field 1, length-delimited. */
 const keyTag = 10;
+/** KeyValue.value: field 2, an AnyValue. */
 const valueTag = 18;
+/** The values of both ArrayValue and KeyValueList: field 1. */
 const itemTag = 10;
+/** Longer keys are cut, at a character boundary. Semantic conventions stay below 100. */
 const maxKeyBytes = 1_024;
 
+/** Reads one attribute at a time: `open` finds its key and value, `writeTo` appends it to an object. Its caller decides what is stored. */
 export class AttributeReader {
   readonly #reader: ProtobufReader;
   readonly #limits: AttributeLimits;

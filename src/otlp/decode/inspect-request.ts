@@ -9,6 +9,7 @@ import { AttributeReader } from "./attribute-reader.ts";
 
 export type OtlpSignal = "traces" | "logs" | "metrics";
 
+/** What a valid request contains. For malformed protobuf, `inspectRequest` throws instead. */
 export interface Inspection {
   /** Spans, log records or data points. */
   rows: number;
@@ -20,15 +21,21 @@ export interface Inspection {
   isTimeless: boolean;
 }
 
+/** `resource_spans`, `resource_logs` and `resource_metrics` are all field 1 of their request. */
 const groupsTag = 10;
+/** Resource of a resource group, InstrumentationScope of a scope group: field 1 of both. */
 const ownerTag = 10;
+/** Scope groups of a resource group, items of a scope group: field 2 of both. */
 const itemsTag = 18;
+/** Resource.attributes: field 1. */
 const resourceAttributeTag = 10;
+/** InstrumentationScope.attributes: field 3, after name and version. */
 const scopeAttributeTag = 26;
 const timeTag = { time: 9, observed: 89 } as const;
 const idTag = { trace: 10, span: 18 } as const;
 /** Gauge, sum, histogram, exponential histogram, summary. */
 const metricDataTags = new Set([42, 58, 74, 82, 90]);
+/** `data_points` is field 1 of every kind of metric data. */
 const pointTag = 10;
 const traceIdBytes = 16;
 const spanIdBytes = 8;

@@ -3,6 +3,7 @@
 import type { Int32Builder, TextBuilder } from "../columns/column-builders.ts";
 import type { AttributeReader } from "./attribute-reader.ts";
 
+/** Use as `begin`, then `open` and `write` or `drop` for each attribute, then `end`. */
 export class ItemAttributes {
   readonly #reader: AttributeReader;
   readonly #column: TextBuilder;
@@ -15,6 +16,7 @@ export class ItemAttributes {
     this.#column = column;
   }
 
+  /** Opens the object of the next row. */
   begin(): void {
     this.#objectStart = this.#column.writer.size;
     this.#count = 0;

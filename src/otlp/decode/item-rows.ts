@@ -8,6 +8,7 @@ import type { ColumnSet, OwnerColumns } from "./owner-columns.ts";
 import type { ResourceReader } from "./resource-reader.ts";
 import { type ItemOwner, walkGroups } from "./walk-groups.ts";
 
+/** Since the last `reset`. */
 export interface DecodeCounts {
   rows: number;
   /** Malformed rows; a malformed group counts as one. */
@@ -28,6 +29,7 @@ export interface ItemRowsOptions {
   readItem: (row: number, end: number, receivedAtUs: number) => void;
 }
 
+/** Fills the columns of one batch. A row that fails halfway is cleared in all columns, and the next item reuses it. */
 export class ItemRows {
   readonly #options: ItemRowsOptions;
   readonly #visitor = (end: number, owner: ItemOwner): void => this.#visit(end, owner);

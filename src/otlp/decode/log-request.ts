@@ -30,9 +30,12 @@ const logTag = {
   eventName: 98,
 } as const;
 
+/** Of an event name or exception type. Longer ones are cut: they go to the dictionary. */
 const maxNameBytes = 1_024;
+/** Of a text body. The rest is dropped, and the record counts one dropped value. */
 const maxBodyBytes = 64 * 1_024;
 
+/** Numbers of the keys with their own column. */
 const exceptionKey = 0;
 const eventNameKey = 1;
 const logKeys = new KnownKeys([
@@ -41,6 +44,7 @@ const logKeys = new KnownKeys([
   ["event.name", eventNameKey],
 ]);
 
+/** The columns of the `log` signal by name. `dropped` counts values that the sender or the limits left out. */
 class LogColumns {
   readonly time = new Int64Builder();
   readonly observedTime = new Int64Builder();
@@ -84,6 +88,7 @@ class LogColumns {
   }
 }
 
+/** One per worker. Call `add` for each request, then `finish`; `reset` starts the next batch with the same memory. */
 export class LogDecoder {
   readonly #reader = new ProtobufReader();
   readonly #dictionary = new ByteDictionary();

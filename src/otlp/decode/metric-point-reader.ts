@@ -43,15 +43,19 @@ const exponentialField = {
 } as const;
 const summaryField = { count: 4, sum: 5, quantile: 6, attribute: 7, flags: 8 } as const;
 const exemplarField = { time: 2, double: 3, spanId: 4, traceId: 5, int: 6, attribute: 7 } as const;
+/** `start_time_unix_nano` of every kind of point. */
 const startField = 2;
+/** `time_unix_nano` of every kind of point. */
 const timeField = 3;
 
 /** Buckets or quantiles of one point. */
 const maxBuckets = 4_096;
 /** Exemplars of one point; more are counted as cut. */
 const maxExemplars = 16;
+/** DataPointFlags, bit 0: the point has no value. Marks a stale series. */
 const noRecordedValue = 1;
 
+/** Field numbers differ by kind, so each kind has its own function. Keeps state only within one point. */
 export class PointReader {
   readonly #reader: ProtobufReader;
   readonly #attributes: AttributeReader;
@@ -270,6 +274,7 @@ export class PointReader {
   }
 }
 
+/** Throws MalformedError for a point that contradicts itself. Sets defaults that readers rely on. */
 function check(point: Point, kind: MetricKind): void {
   const fail = (why: string): never => {
     throw new MalformedError(why);

@@ -29,6 +29,7 @@ const kinds = new Map<number, MetricKind>([
 ]);
 const temporalities: readonly Temporality[] = ["unspecified", "delta", "cumulative"];
 
+/** The points of one request, in the order in which it has them. */
 export interface DecodedMetrics {
   points: MetricPoint[];
   /** Points, or whole metrics, that could not be read. */
@@ -42,6 +43,7 @@ type PointOwner = Pick<
   "service" | "serviceVersion" | "serviceInstance" | "environment" | "hostName" | "resource" | "scopeName" | "scopeVersion"
 >;
 
+/** Never throws for malformed input: it counts what it cannot read. */
 export function decodeMetricRequest(
   body: Uint8Array,
   receivedAtUs: number,
@@ -50,6 +52,7 @@ export function decodeMetricRequest(
   return new MetricDecoder(receivedAtUs, limits).decode(body);
 }
 
+/** For one request. A malformed point is dropped alone; a malformed metric with all its points. */
 class MetricDecoder {
   readonly #reader = new ProtobufReader();
   readonly #dictionary = new ByteDictionary(8_192);

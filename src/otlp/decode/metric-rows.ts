@@ -46,6 +46,7 @@ export function metricRowOf(point: MetricPoint, series: string, monoMs: number):
   };
 }
 
+/** The description of a series. Stored apart from its points, and again every 3 h. */
 export function metricSeriesRowOf(point: MetricPoint, series: string, atUs: number, monoMs: number): MetricSeriesRow {
   return {
     at: atUs,
@@ -83,6 +84,7 @@ const noParts = {
 };
 type Parts = typeof noParts;
 
+/** The value columns of a point; the others are null. Undefined if a count, bound or scale is out of range. */
 function partsOf(point: MetricPoint): Parts | undefined {
   if (point.kind === "gauge" || point.kind === "sum") {
     const { value = Number.NaN } = point;
@@ -113,6 +115,7 @@ function withBuckets(parts: Parts, point: MetricPoint): Parts | undefined {
   return { ...parts, bounds: JSON.stringify(bounds), counts: JSON.stringify(counts) };
 }
 
+/** Bucket `i` of a scale covers (base^i, base^(i+1)], where base is 2^(2^-scale). */
 function withExponentialBuckets(parts: Parts, point: MetricPoint): Parts | undefined {
   const { scale = 0, zeroCount = 0, zeroThreshold = 0, positive, negative } = point;
   const counts = [...(positive?.counts ?? []), ...(negative?.counts ?? [])];

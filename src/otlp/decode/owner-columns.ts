@@ -6,6 +6,7 @@ import type { ItemOwner } from "./walk-groups.ts";
 
 export type PackedDictionary = () => { bytes: Uint8Array; offsets: Uint32Array };
 
+/** All are dictionary codes: the rows of a request share a few owners. */
 export class OwnerColumns {
   readonly #service: CodeBuilder;
   readonly #optional: ReadonlyMap<string, CodeBuilder>;
@@ -57,6 +58,7 @@ export function setCode(column: CodeBuilder | undefined, row: number, code: numb
   if (code !== 0) column?.set(row, code);
 }
 
+/** Capacity of the first allocation; later ones double it. */
 const initialRows = 1_024;
 
 /** All columns of a batch by name: they grow together. */

@@ -18,6 +18,7 @@ const resourceKeys = new KnownKeys([
   ["deployment.environment", key.environment],
   ["host.name", key.host],
 ]);
+/** Columns of `key`; two attribute keys share `environment`. */
 const keyCount = 6;
 /** Names are shown in tables and listed in manifests. */
 const maxNameBytes = 255;
@@ -39,6 +40,7 @@ export interface ResourceCodes {
   json: number;
 }
 
+/** Codes of the batch's dictionary; 0 is none. */
 export interface ScopeCodes {
   name: number;
   version: number;
@@ -47,8 +49,10 @@ export interface ScopeCodes {
 }
 
 const scopeTag = { name: 10, version: 18, attribute: 26 } as const;
+/** Resource.attributes: field 1. */
 const resourceAttributeTag = 10;
 
+/** Reads each distinct resource and scope once per batch. Senders repeat theirs in every request. */
 export class ResourceReader {
   readonly #reader: ProtobufReader;
   readonly #attributes: AttributeReader;

@@ -33,6 +33,7 @@ export const rpcStatusIndex = intNames.indexOf("rpc_status_code");
 
 export const textId = (name: PromotedText): number => textNames.indexOf(name);
 
+/** The columns of the `span` signal by name. `texts` and `ints` are the attributes with their own column. */
 export class SpanColumns {
   readonly time = new Int64Builder();
   readonly durationNs = new Int64Builder();

@@ -10,11 +10,13 @@ const eventTag = { time: 9, name: 18, attribute: 26, dropped: 32 } as const;
 const linkTag = { traceId: 10, spanId: 18, traceState: 26, attribute: 34, dropped: 40, flags: 53 } as const;
 /** Events, and links, of one span; more are counted only. */
 const maxParts = 128;
+/** Of an event name, a trace state, or an exception type. */
 const maxNameBytes = 1_024;
 /** JSON bytes of all events, or all links, of one span. */
 const maxPartBytes = 256 * 1_024;
 const exceptionTypeId = textId("exception_type");
 
+/** Use as `begin`, then `event` and `link` for each part, then `finish`. */
 export class SpanParts {
   readonly #reader: ProtobufReader;
   readonly #attributes: AttributeReader;
@@ -31,6 +33,7 @@ export class SpanParts {
     this.#columns = columns;
   }
 
+  /** Clears the parts of the previous span. */
   begin(): void {
     // Most spans have no parts, and setting a length is slower than reading it.
     if (this.#events.length > 0) this.#events.length = 0;

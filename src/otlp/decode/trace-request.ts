@@ -46,9 +46,12 @@ const grpcStatusNames =
 const urlPathId = textId("url_path");
 const statementId = textId("db_statement");
 const systemId = textId("db_system");
+/** Of a span name. Longer ones are cut: they go to the dictionary. */
 const maxNameBytes = 1_024;
+/** Of an attribute with its own column, such as a URL path or a statement. */
 const maxPromotedBytes = 4_096;
 
+/** One per worker. Call `add` for each request, then `finish`; `reset` starts the next batch with the same memory. */
 export class SpanDecoder {
   readonly #reader = new ProtobufReader();
   readonly #dictionary = new ByteDictionary();

@@ -11,6 +11,7 @@ export interface ItemOwner {
   scopeSchemaUrl: number;
 }
 
+/** `resource_spans`, `resource_logs` and `resource_metrics` are all field 1 of their request. */
 const groupsTag = 10;
 const groupTag = { owner: 10, items: 18, schemaUrl: 26 } as const;
 
@@ -34,6 +35,7 @@ export function walkGroups(
   }
 }
 
+/** One resource group. Its scope groups have the same field numbers as itself. */
 function walkResource(reader: ProtobufReader, owners: ResourceReader, end: number, visit: (end: number, owner: ItemOwner) => void): void {
   const start = reader.at;
   // The owner may follow its items, so it is found first.
@@ -50,6 +52,7 @@ function walkResource(reader: ProtobufReader, owners: ResourceReader, end: numbe
   });
 }
 
+/** Byte range of the resource or scope of a group, and the code of its schema URL. An empty range if it has none. */
 function findOwner(reader: ProtobufReader, owners: ResourceReader, end: number): { start: number; end: number; schemaUrl: number } {
   const owner = { start: 0, end: 0, schemaUrl: 0 };
   while (reader.at < end) {

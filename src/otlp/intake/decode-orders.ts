@@ -14,6 +14,7 @@ export type DecodeWork =
   | { kind: "json"; signal: OtlpSignal; body: Uint8Array }
   | { kind: "zstd"; body: Uint8Array; maxBytes: number };
 
+/** Numbered by the pool, so that its report can be matched. Orders of one worker are done in sequence. */
 export interface DecodeOrder {
   id: number;
   work: DecodeWork;
@@ -22,6 +23,7 @@ export interface DecodeOrder {
 /** Of a sealed file of spans that were sampled. */
 export type SamplingCounts = Omit<SampledSpans, "batch">;
 
+/** By kind of work. */
 export interface DecodeResults {
   /** `patterns` of a sealed file of log records. */
   seal: { sealed: SealedSegment; sampling?: SamplingCounts; patterns?: PatternCount[] };

@@ -37,6 +37,7 @@ export interface DecodePoolOptions {
   jobTimeoutMs?: number;
 }
 
+/** `restarts` and `sampledOut` count since the start. */
 export interface DecodePoolStats {
   /** Running threads. */
   workers: number;
@@ -50,6 +51,7 @@ export interface DecodePoolStats {
 const inlineBytes = 256 * 1024;
 /** Half the rows of a full write-ahead file. */
 const largeFileRows = 10_000;
+/** A job that ends its worker this often is given up: it probably causes the crash. */
 const maxAttempts = 3;
 /** JavaScript's heap of a worker; columns are outside of it. */
 const heapLimitMb = 256;
@@ -71,6 +73,7 @@ interface Slot {
   jobTimer: NodeJS.Timeout | undefined;
 }
 
+/** Small requests are decoded on the calling thread; sealing always runs in a worker. */
 export class DecodePool implements AsyncDisposable {
   readonly #options: DecodePoolOptions;
   readonly #slots: Slot[];

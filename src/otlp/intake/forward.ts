@@ -21,6 +21,7 @@ export interface ForwarderOptions {
   log: Logger;
 }
 
+/** Counts are since the start. */
 export interface ForwardStats {
   sent: number;
   /** Requests that did not fit the queue, or became too old. */
@@ -37,6 +38,10 @@ interface Waiting {
   queuedAtMs: number;
 }
 
+/**
+ * Each of its lanes sends one request at a time, so requests may arrive out of order. A failed one is retried after 0.5 s to 30 s, or after the time
+ * that the endpoint returned.
+ */
 export class Forwarder implements AsyncDisposable {
   readonly #options: ForwarderOptions;
   readonly #queue: Waiting[] = [];

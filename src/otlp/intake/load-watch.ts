@@ -4,7 +4,7 @@ import type { Clock } from "../../base/clock.ts";
 
 export interface LoadWatchOptions {
   clock: Pick<Clock, "monotonicMs">;
-  /** Called for each change; starts as quiet. */
+  /** Called for each change; starts as not busy. */
   onChange: (isBusy: boolean) => void;
 }
 
@@ -15,7 +15,7 @@ const rowsOfRequest = 10;
 /** Busy until every window stayed below the limit for this long. */
 const calmMs = 60_000;
 
-/** Checks on requests, and once after the last: no timer runs while it is quiet. */
+/** Checks on requests, and once after the last: no timer runs while the load is low. */
 export class LoadWatch implements Disposable {
   readonly #options: LoadWatchOptions;
   #windowStartMs = Number.NEGATIVE_INFINITY;

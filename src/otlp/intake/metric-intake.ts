@@ -15,6 +15,7 @@ export interface MetricIntakeOptions {
   maxSeries?: number;
 }
 
+/** Since the start, except `series`: series known now. */
 export interface MetricIntakeCounts {
   points: number;
   series: number;
@@ -39,6 +40,7 @@ const describeEveryMs = 3 * hourMs;
 const maxAheadMs = hourMs;
 /** Below the store's queue limit, so that a large request is stored in parts instead of being refused. */
 const batchRows = 2_000;
+/** How often idle series are evicted, when points arrive. */
 const sweepEveryMs = 5 * 60_000;
 /** Services whose losses are reported by name; the others are reported together. */
 const maxLossKeys = 200;
@@ -48,18 +50,19 @@ interface KnownSeries {
   describedMs: number;
 }
 
+/** Without a bound, a sender that puts ids into attributes would create a series per request. */
 export class MetricIntake {
   readonly #options: MetricIntakeOptions;
   readonly #services = new Map<string, Map<string, KnownSeries>>();
   readonly #losses = new Map<string, { service: string; loss: string; count: number }>();
   readonly #counts: MetricIntakeCounts = { points: 0, series: 0, overSeries: 0, unusable: 0 };
   #sweptMs: number;
-  #toldMs: number;
+  #reportedMs: number;
 
   constructor(options: MetricIntakeOptions) {
     this.#options = options;
     this.#sweptMs = options.clock.monotonicMs();
-    this.#toldMs = this.#sweptMs;
+    this.#reportedMs = this.#sweptMs;
   }
 
   get counts(): Readonly<MetricIntakeCounts> {
@@ -109,8 +112,8 @@ export class MetricIntake {
   async reportLosses(): Promise<void> {
     const { store, clock } = this.#options;
     const nowMs = clock.monotonicMs();
-    const window = { at: Math.round(clock.wallMs() * 1_000), mono_ms: nowMs, window_ms: Math.round(nowMs - this.#toldMs) };
-    this.#toldMs = nowMs;
+    const window = { at: Math.round(clock.wallMs() * 1_000), mono_ms: nowMs, window_ms: Math.round(nowMs - this.#reportedMs) };
+    this.#reportedMs = nowMs;
     const rows = [...this.#losses.values()].map((loss) => ({ ...window, ...loss }));
     this.#losses.clear();
     if (rows.length > 0) await store.append(metricLoss, rows);

@@ -22,6 +22,7 @@ interface Address {
   port: number;
 }
 
+/** The `otlp` section of the config, resolved. */
 export interface OtlpIntakeConfig {
   enabled: boolean;
   /** Undefined: this listener is disabled. */
@@ -66,6 +67,7 @@ export interface OtlpIntakeOptions {
   log: Logger;
 }
 
+/** Where accepted requests are stored. */
 export interface OtlpStore {
   /** Undefined while the store is unavailable. */
   segments: () => Pick<AgentSegments, "append"> | undefined;
@@ -92,8 +94,11 @@ export interface OtlpStatus {
 const defaultPorts = { grpc: 4_317, http: 4_318 } as const;
 /** How many following ports to try if a default port is in use. */
 const portSearch = 20;
+/** Concurrent gRPC calls of one connection (HTTP/2 MAX_CONCURRENT_STREAMS). Exporters have a few at most. */
 const streamsPerConnection = 128;
+/** A body must arrive within this time, because it occupies memory of the budget until then. */
 const bodyTimeoutMs = 30_000;
+/** A connection without requests for this long is closed; exporters reconnect. */
 const idleTimeoutMs = 5 * 60_000;
 
 /** Created before the store, which needs its workers to seal segments. Listens after `start`, which passes the store. */

@@ -20,6 +20,7 @@ import { requestKind } from "./unsealed-requests.ts";
 
 const unzipLater = promisify(unzip);
 
+/** One export call, as it arrived. */
 export interface OtlpRequest {
   signal: OtlpSignal;
   format: "protobuf" | "json";
@@ -54,6 +55,7 @@ export interface OtlpReceiverOptions {
   log: Logger;
 }
 
+/** Since the start. */
 export interface SignalCounts {
   requests: number;
   /** Spans, records or points that were acknowledged. */
@@ -68,10 +70,12 @@ export interface SignalCounts {
 
 /** Bodies up to this size are decompressed synchronously: gzip and deflate expand at most a thousandfold, so to 4 MiB. */
 const inlineZipBytes = 4 * 1024;
+/** Suggested to a sender when there is too much in flight. Five times as long while the store is unavailable. */
 const retryAfterMs = 1_000;
 /** Shared, because replies are cached. */
 const noneRejected: RejectedPoints = Object.freeze({ rejected: 0, message: "" });
 
+/** Acknowledges a request only after it is durable. Spans and log records are decoded later, when their write-ahead file is sealed. */
 export class OtlpReceiver {
   readonly #options: OtlpReceiverOptions;
   readonly counts: Readonly<Record<OtlpSignal, SignalCounts>> = { traces: noCounts(), logs: noCounts(), metrics: noCounts() };

@@ -26,6 +26,7 @@ interface Known<Reply> {
   reply: Promise<Reply> | Reply;
 }
 
+/** Keys of requests with their reply. A copy that arrives while the first is still in progress waits for the same reply. */
 export class RepeatedRequests<Reply> {
   readonly #options: Required<Omit<RepeatedRequestsOptions, "journal">>;
   readonly #journal: RepeatedRequestsOptions["journal"];

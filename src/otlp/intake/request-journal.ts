@@ -9,6 +9,7 @@ import { promisify } from "node:util";
 import type { Logger } from "../../base/log.ts";
 
 const writeBytes = promisify(write);
+/** A key and a time of 8 bytes each. */
 const recordBytes = 16;
 
 export interface RequestJournalOptions {
@@ -20,6 +21,7 @@ export interface RequestJournalOptions {
   log: Logger;
 }
 
+/** Written without fsync: it survives the end of the process, but not a power failure. */
 export class RequestJournal implements Disposable {
   readonly #options: RequestJournalOptions;
   #descriptor: number | undefined;

@@ -21,6 +21,7 @@ export interface DecodePort {
   report(report: DecodeReport): void;
 }
 
+/** Reports a failed order instead of throwing, so that one bad file does not end the worker. */
 export function runDecodeWorker(port: DecodePort): void {
   const state: WorkerState = { sampler: new SpanSampler(), templates: new LogTemplates(), spans: undefined, logs: undefined };
   port.onOrder(({ id, work }) => {
@@ -57,6 +58,7 @@ function perform(work: DecodeWork, state: WorkerState): DecodeResults[keyof Deco
   }
 }
 
+/** Decodes a write-ahead file into a segment. Log records get patterns; spans are sampled when there is a plan. */
 function seal({ job, plan }: DecodeWork & { kind: "seal" }, state: WorkerState): DecodeResults["seal"] {
   if (job.signal === logRecord.name) {
     let patterns: PatternCount[] = [];

@@ -24,8 +24,10 @@ export interface SegmentOutcome {
 const averageMs = 10_000;
 /** Shares are powers of one half: a trace chosen at one share is chosen at all greater ones. */
 const maxHalvings = 12;
+/** Trace ids that other segments may need, 16 bytes each. The oldest are evicted. */
 const maxWanted = 16_384;
 
+/** One per receiver, across all workers. Without `bytesPerSecond` it does nothing. */
 export class SamplingBudget {
   readonly #bytesPerSecond: number | undefined;
   readonly #slowNs: number;

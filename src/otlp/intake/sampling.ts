@@ -23,6 +23,7 @@ export interface SamplingPlan {
   wanted: Uint8Array;
 }
 
+/** The spans of a segment to store, and what became of the others. */
 export interface SampledSpans {
   batch: SegmentBatch;
   /** Dropped spans of this segment. */
@@ -48,6 +49,7 @@ interface DroppedSpans {
   atMs: number;
 }
 
+/** Wanted trace ids that one segment reports; the oldest are dropped. */
 const maxWantedPerSegment = 8_192;
 
 /** Buffers dropped spans. One per decoding thread. */

@@ -1,5 +1,6 @@
 /** A bounded set of trace ids; the oldest are evicted. */
 
+/** Fixed by W3C Trace Context. */
 export const traceIdBytes = 16;
 
 /** A number of 32 bits for a trace id, the same in every process: traces are chosen by it, so that hosts choose the same. */
@@ -14,6 +15,7 @@ export function traceHash(ids: Uint8Array, at: number): number {
   return (hash ^ (hash >>> 15)) >>> 0;
 }
 
+/** Stored as one flat array: 16 bytes per id and one map entry, instead of a string for each. */
 export class TraceSet {
   readonly #maxIds: number;
   readonly #ids: Uint8Array;

@@ -3,10 +3,13 @@
 import { Decompress } from "fzstd";
 import { MalformedError } from "../columns/protobuf-reader.ts";
 
+/** First four bytes of a frame, little-endian. */
 const frameMagic = 0xfd2fb528;
+/** First of 16 magic numbers, 0x184D2A50 to 0x184D2A5F, of frames that decoders must skip. */
 const skippableMagic = 0x184d2a50;
 /** The window size that RFC 8878 recommends decoders to support. A sender decides how much of it is allocated. */
 const maxWindowBytes = 8 * 1_024 * 1_024;
+/** RFC 8878, Block_Maximum_Size: no block expands to more. */
 const maxBlockBytes = 128 * 1_024;
 
 /** Null when the content is larger than `maxBytes`. Throws MalformedError. */
@@ -56,6 +59,7 @@ export function zstdContentBound(body: Uint8Array, maxBytes: number): number {
   return bound;
 }
 
+/** Reads a frame header and its block headers, without decompressing. Offset 4 has the Frame_Header_Descriptor. */
 function readFrame(view: DataView, start: number, maxBytes: number): { endAt: number; bound: number } {
   const flags = view.getUint8(start + 4);
   const isSingle = (flags & 0x20) !== 0;
@@ -85,6 +89,7 @@ function readFrame(view: DataView, start: number, maxBytes: number): { endAt: nu
   return { endAt: at + (hasChecksum ? 4 : 0), bound };
 }
 
+/** Frame_Content_Size. The 2-byte form is stored minus 256. */
 function contentBytes(view: DataView, at: number, sizeBytes: number): number {
   if (sizeBytes === 1) return view.getUint8(at);
   if (sizeBytes === 2) return view.getUint16(at, true) + 256;

@@ -27,6 +27,7 @@ export function jsonToProtobuf(signal: OtlpSignal, body: Uint8Array): Uint8Array
   return transcoder.out.bytes.subarray(0, transcoder.out.size);
 }
 
+/** Recursive by message, so `maxDepth` bounds the stack. */
 class Transcoder {
   readonly #scanner: JsonScanner;
   readonly out = new ByteWriter(4_096);

@@ -5,12 +5,14 @@
 
 import { MalformedError } from "../columns/protobuf-reader.ts";
 
+/** ASCII codes: `"` and `\`. */
 const quote = 0x22;
 const backslash = 0x5c;
 
 /** The kind of value at the scanner's position. */
 export type JsonKind = "object" | "array" | "string" | "number" | "true" | "false" | "null";
 
+/** Blanks before a value or sign are skipped. Methods throw MalformedError with the byte offset. */
 export class JsonScanner {
   readonly bytes: Buffer;
   at = 0;
@@ -27,6 +29,7 @@ export class JsonScanner {
     if (bytes[0] === 0xef && bytes[1] === 0xbb && bytes[2] === 0xbf) this.at = 3;
   }
 
+  /** By the first byte. Anything that starts no other kind counts as a number, and fails when it is read. */
   kind(): JsonKind {
     switch (this.#peek()) {
       case 0x7b:
@@ -94,6 +97,7 @@ export class JsonScanner {
     return bytes.toString("latin1", start, this.at);
   }
 
+  /** Skips exactly this word. */
   literal(word: "true" | "false" | "null"): void {
     this.#blanks();
     for (let index = 0; index < word.length; index++) {

@@ -20,6 +20,7 @@ export type JsonFieldType =
   | { kind: "enum"; prefix: string; names: readonly string[] }
   | { kind: "message"; message: () => JsonMessage };
 
+/** A field of a message by its protobuf number and type. */
 export interface JsonField {
   number: number;
   type: JsonFieldType;

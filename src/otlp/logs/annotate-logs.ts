@@ -19,8 +19,10 @@ export interface PatternCount {
 
 /** Different patterns, severities and services in one batch; more are counted with the last. */
 const maxCounts = 2_000;
+/** Enough to recognise the record; the whole one is in the store. */
 const exampleCharacters = 300;
 
+/** Adds the `pattern` column and replaces secrets in `body` and `attributes`. Patterns are found in the redacted text. */
 export function annotateLogs(batch: SegmentBatch, templates: LogTemplates): { batch: SegmentBatch; patterns: PatternCount[] } {
   const { body, service, severity, attributes } = batch.columns;
   if (body?.kind !== "text" || service?.kind !== "dictionary" || severity?.kind !== "dictionary") return { batch, patterns: [] };

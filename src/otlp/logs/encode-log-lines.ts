@@ -2,6 +2,7 @@ import { redactLogText } from "../../redact/index.ts";
 import { jsonToProtobuf } from "../json/json-request.ts";
 import type { ParsedLine } from "./parse-log-line.ts";
 
+/** Where lines come from: a file, a container, or the journal. */
 export interface LineSource {
   service: string;
   /** Attributes of the source of the lines, such as `log.file.path`. */
@@ -9,6 +10,7 @@ export interface LineSource {
   hostName: string;
 }
 
+/** A parsed line with the time at which it was read. */
 export interface LogLine extends ParsedLine {
   /** Time of reading, microseconds since 1970. */
   observedUs: number;

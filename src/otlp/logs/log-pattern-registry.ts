@@ -22,10 +22,12 @@ export interface KnownPattern {
   firstMs: number;
 }
 
+/** The records of one pattern and severity in a window, as stored. */
 export interface PatternWindow extends Omit<PatternCount, "replaces"> {
   isNew: boolean;
 }
 
+/** Recorded as an event of the agent. */
 export interface PatternEvent {
   kind: "log-pattern-new" | "log-burst";
   severity: "info" | "warning" | "error";
@@ -48,18 +50,24 @@ interface Entry {
   current: Map<string, { records: number; example: string }>;
 }
 
+/** Weight of the newest window in the moving average. */
 const usualShare = 0.2;
+/** Windows before a pattern can have a burst: the average needs some history. */
 const leastWindows = 5;
+/** Minimum time between two burst events of one pattern. */
 const burstPauseMs = 10 * 60_000;
 /** A burst: records in a window, and multiples of the usual number. Harmless records need more. */
 const burstLimits = { severe: { records: 20, times: 5 }, harmless: { records: 200, times: 10 } } as const;
 const severeLevels = new Set(["warn", "error", "fatal"]);
 const levels = ["", "trace", "debug", "info", "warn", "error", "fatal"];
+/** Of a template in an event's message. */
 const messageCharacters = 200;
 /** Templates that a decode worker gets at its start. */
 const maxWorkerTemplates = 5_000;
+/** Services whose first time is tracked. Patterns of further ones always count as being learned. */
 const maxServices = 2_000;
 
+/** `add` counts what decode workers find. The owner calls `endWindow` once a minute and stores its rows. */
 export class LogPatternRegistry {
   readonly #options: Required<LogPatternRegistryOptions>;
   /** In order of their last window with records. */
@@ -88,6 +96,7 @@ export class LogPatternRegistry {
     return [...this.#entries.values()].slice(-maxWorkerTemplates).map(({ service, template }) => ({ service, template }));
   }
 
+  /** Counts the patterns of one sealed batch in the current window. */
   add(counts: readonly PatternCount[], nowMs: number): void {
     for (const { service, pattern, template, severity, records, example, replaces } of counts) {
       if (!this.#services.has(service) && this.#services.size < maxServices) this.#services.set(service, nowMs);

@@ -29,6 +29,7 @@ export interface LogTemplatesOptions {
   maxRemembered?: number;
 }
 
+/** A template with its words. After a merge, `mergedInto` leads from the old template to the new one. */
 class Cluster implements LogTemplate {
   readonly id: string;
   readonly text: string;
@@ -50,10 +51,12 @@ interface ServiceTemplates {
 }
 
 const anything = "<*>";
+/** Limits the buckets of one service to eight times this number; further lines share one bucket per word count. */
 const maxBuckets = 64;
 /** Share of equal words from which two lines are merged in a full bucket. */
 const leastAlike = 0.5;
 
+/** One per decode worker. The pool passes known templates to a new worker, so that workers agree. */
 export class LogTemplates {
   readonly #options: Required<LogTemplatesOptions>;
   readonly #services = new Map<string, ServiceTemplates>();

@@ -2,7 +2,9 @@
 
 /** Prefix of a text that is read. */
 const maxCharacters = 1_000;
+/** Words of a template. The rest becomes `…`. */
 const maxTokens = 40;
+/** A longer word is data, such as base64, and becomes `<str>`. */
 const maxTokenCharacters = 80;
 
 /** In this order: text that one rule has replaced is not matched again. */
@@ -20,6 +22,7 @@ const masks: readonly (readonly [RegExp, string])[] = [
 ];
 /** Words with digits: an id if letters and digits are mixed or the word is long, otherwise only their numbers are masked. */
 const wordWithDigit = /[\p{L}\d_.-]*\d[\p{L}\d_.-]*/gu;
+/** Also with a decimal or thousands separator. */
 const numbers = /\d+(?:[.,]\d+)*/g;
 
 /** At most 40 words, then `…`. Empty for a text without words. */
@@ -32,6 +35,7 @@ export function maskLogText(text: string): string[] {
   return tokens.map((token) => (token.length > maxTokenCharacters ? "<str>" : token));
 }
 
+/** Letters between digits, as in `a1b2c3`. Names such as `http2` or `x86` do not match. */
 const uncommonMix = /\d[A-Za-z]+\d|[A-Za-z]\d+[A-Za-z]+\d/;
 
 function maskWord(word: string): string {

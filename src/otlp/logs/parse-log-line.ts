@@ -1,5 +1,6 @@
 /** Time, severity and trace of a log line: JSON, logfmt or plain text. */
 
+/** What a line says about itself. Fields that it does not have are null, 0 or empty. */
 export interface ParsedLine {
   /** Microseconds since 1970; null when the line has no time. */
   timeUs: number | null;
@@ -25,19 +26,27 @@ const words: readonly (readonly [RegExp, number])[] = [
 /** A level in a plain line: near its start, in capitals or in brackets. Elsewhere the word is text. */
 const plainLevel =
   /(?:^|[\s[(|:<])(TRACE|DEBUG|INFO|NOTICE|WARN|WARNING|ERROR|ERR|CRITICAL|CRIT|FATAL|PANIC|SEVERE)(?=[\s\]):|>,]|$)|[[<(](trace|debug|info|notice|warn|warning|error|critical|fatal)[\]>)]/;
+/** Characters of the first line that are searched for a level. */
 const levelReach = 100;
+/** `level=info`, as logrus and slog write it. */
 const logfmtLevel = /(?:^|\s)(?:level|lvl|severity)="?([A-Za-z]+)"?/;
 /** Used only for lines with a logfmt level or message: `time=` in plain text may be anything. */
 const logfmtTime = /(?:^|\s)(?:ts|time|timestamp)=(?:"([^"]*)"|(\S+))/;
+/** `msg=` marks a logfmt line even without a level. */
 const logfmtMessage = /(?:^|\s)msg=/;
 /** Also with slashes, as nginx and Go write it. */
 const startTime = /^\[?(\d{4}[-/]\d\d[-/]\d\d[T ]\d\d:\d\d:\d\d(?:[.,]\d{1,9})?(?:Z|[+-]\d\d:?\d\d)?)/;
+/** A W3C trace id: 32 hex digits after `trace_id=`, `"traceId":` and the like. */
 const traceField = /(?:^|[\s{,[(])"?trace[_.]?id"?\s?[=:]\s?"?([0-9a-f]{32})\b/i;
+/** A W3C span id: 16 hex digits. */
 const spanField = /(?:^|[\s{,[(])"?span[_.]?id"?\s?[=:]\s?"?([0-9a-f]{16})\b/i;
 
+/** Attributes of a JSON line; further fields are dropped. */
 const maxFields = 32;
+/** Of one attribute value; the rest is dropped. */
 const maxFieldCharacters = 1_000;
 
+/** Never fails: a line that is neither JSON nor logfmt is plain text. */
 export function parseLogLine(line: string): ParsedLine {
   return (line.startsWith("{") ? parseJson(line) : undefined) ?? parsePlain(line);
 }
@@ -47,10 +56,12 @@ export function severityOfPriority(priority: number): number {
   return [21, 21, 21, 17, 13, 10, 9, 5][priority] ?? 0;
 }
 
+/** The lowest OpenTelemetry severity number of the word's range; 0 when it is not a level. */
 export function severityOfWord(word: string): number {
   return words.find(([expression]) => expression.test(word))?.[1] ?? 0;
 }
 
+/** Logfmt or free text. The whole line is the body. */
 function parsePlain(line: string): ParsedLine {
   // Only the first line of a record counts: a level within a stack trace is not that of the record.
   const end = line.indexOf("\n");

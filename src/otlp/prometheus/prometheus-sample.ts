@@ -1,5 +1,6 @@
 /** One line of Prometheus's text format: `name{label="value"} 1.5 1700000000000`. */
 
+/** One value, without its type: types are in `# TYPE` lines. */
 export interface TextSample {
   name: string;
   labels: [string, string][];
@@ -8,14 +9,19 @@ export interface TextSample {
   timestamp?: number;
 }
 
+/** A line beyond a limit is malformed. Prometheus has no such limits by default. */
 const maxLabels = 64;
+/** Characters of a name or value. */
 const maxTextLength = 4_096;
+/** Characters. */
 const maxLineLength = 64 * 1_024;
 
+/** These are sticky: each matches at the current position only, so parsing takes linear time. */
 const nameForm = /[A-Za-z_:][A-Za-z0-9_:]*/y;
 const openForm = /[ \t]*\{/y;
 const closeForm = /[ \t]*\}/y;
 const commaForm = /[ \t]*,/y;
+/** A metric name in UTF-8, as Prometheus 3 writes it: `{"a.b",x="1"}`. */
 const quotedNameForm = /[ \t]*"((?:[^"\\]|\\.)*)"(?=[ \t]*[,}])/y;
 const labelForm = /[ \t]*([A-Za-z_][A-Za-z0-9_.]*|"(?:[^"\\]|\\.)*")[ \t]*=[ \t]*"((?:[^"\\]|\\.)*)"/y;
 /** Value, timestamp, and perhaps an exemplar after a #. */

@@ -3,6 +3,7 @@
 import type { MetricKind, MetricPoint } from "../decode/metric-point.ts";
 import { parseFloatText, parseSample, type TextSample } from "./prometheus-sample.ts";
 
+/** What the text does not say about itself. */
 export interface ScrapeSource {
   service: string;
   /** `host:port` of the target. */
@@ -14,6 +15,7 @@ export interface ScrapeSource {
   maxSamples: number;
 }
 
+/** The points of one scrape. Histograms and summaries are assembled from several lines. */
 export interface ScrapedPoints {
   points: MetricPoint[];
   /** Malformed lines, and inconsistent histograms. */
@@ -41,13 +43,17 @@ interface Grouped {
   parts: [number, number][];
 }
 
+/** Metric names with a type, help or unit; those of further ones are ignored. */
 const maxFamilies = 20_000;
+/** Buckets or quantiles of one histogram or summary; further ones count as malformed. */
 const maxParts = 4_096;
 
+/** Never throws. A malformed line is counted, and the next one is read. */
 export function parsePrometheusText(text: string, source: ScrapeSource): ScrapedPoints {
   return new TextReader(source).read(text);
 }
 
+/** For one scrape. Points of histograms and summaries are made at the end, because their lines may be in any order. */
 class TextReader {
   readonly #source: ScrapeSource;
   readonly #families = new Map<string, Family>();

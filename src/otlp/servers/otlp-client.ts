@@ -15,6 +15,7 @@ export interface OtlpClientOptions {
   timeoutMs?: number;
 }
 
+/** Keeps up to 8 connections to the endpoint open. Dispose it to close them. */
 export interface OtlpClient extends Disposable {
   /** Rejects when the endpoint cannot be reached, or the signal aborts. */
   send(request: OtlpExport, signal: AbortSignal): Promise<OtlpSendOutcome>;
@@ -22,8 +23,10 @@ export interface OtlpClient extends Disposable {
 
 /** Statuses that the protocol allows to retry. */
 const retryable = new Set([429, 502, 503, 504]);
+/** Of an error response that goes into the message. */
 const maxMessageBytes = 512;
 
+/** `timeoutMs` is the time without any traffic on the connection. Default 10 s. */
 export function createOtlpClient({ url, headers = {}, timeoutMs = 10_000 }: OtlpClientOptions): OtlpClient {
   const base = new URL(url);
   const isSecure = base.protocol === "https:";
@@ -64,6 +67,7 @@ export function createOtlpClient({ url, headers = {}, timeoutMs = 10_000 }: Otlp
   return { send, [Symbol.dispose]: () => agent.destroy() };
 }
 
+/** 2xx is success. 429, 502, 503 and 504 may be retried, after `retry-after` seconds but at most 5 min later. */
 async function readOutcome(response: IncomingMessage): Promise<OtlpSendOutcome> {
   const { statusCode: status = 0, headers } = response;
   let text = "";

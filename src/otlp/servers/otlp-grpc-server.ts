@@ -33,6 +33,7 @@ import {
   retryAfterMsOf,
 } from "./otlp-messages.ts";
 
+/** Limits of both servers. `maxStreams` applies to gRPC only. */
 export interface OtlpLimits {
   /** Limit of one request body, as sent. */
   maxBodyBytes: number;
@@ -60,6 +61,7 @@ export interface OtlpServerOptions {
   log: Logger;
 }
 
+/** A listener. Disposing it stops accepting, waits for replies in progress, and then closes what is left. */
 export interface OtlpServer extends AsyncDisposable {
   host: string;
   port: number;
@@ -73,11 +75,16 @@ const methods: Readonly<Record<string, OtlpSignalName>> = {
 };
 /** Prefix of each message: a flag and a length. */
 const prefixBytes = 5;
+/** How long requests in progress may take on shutdown. */
 const drainTimeoutMs = 2_000;
+/** HTTP/2 flow control: bytes that a client may send before the server has read them, per call. */
 const streamWindowBytes = 512 * 1024;
+/** The same for all calls of a connection. */
 const sessionWindowBytes = 2 * 1024 * 1024;
+/** Sent as RetryInfo when the request budget is used up. */
 const busyRetryMs = 1_000;
 
+/** Rejects if no port can be opened. */
 export async function startOtlpGrpcServer(options: OtlpServerOptions): Promise<OtlpServer> {
   const { host, limits, log } = options;
   const server = createServer({
@@ -170,7 +177,7 @@ class Call {
   #expectedBytes = -1;
   #isCompressed = false;
   #takenBytes = 0;
-  #isAnswered = false;
+  #hasReplied = false;
   #isHandled = false;
   #timer: NodeJS.Timeout | undefined;
 
@@ -180,6 +187,7 @@ class Call {
     this.#options = options;
   }
 
+  /** Checks headers before any of the body is read, so that a refused call costs no memory. */
   begin(): void {
     const stream = this.#stream;
     // Resets and broken connections end here; "close" always follows.
@@ -187,7 +195,7 @@ class Call {
     stream.once("close", () => this.#closed());
     const contentType = this.#headers["content-type"] ?? "";
     if (this.#headers[":method"] !== "POST" || !/^application\/grpc(?:\+proto)?(?:;|$)/i.test(contentType)) {
-      this.#isAnswered = true;
+      this.#hasReplied = true;
       stream.respond({ ":status": 415 }, { endStream: true });
       this.#hangUp();
       return;
@@ -217,7 +225,7 @@ class Call {
   }
 
   #data(chunk: Buffer): void {
-    if (this.#isAnswered) return;
+    if (this.#hasReplied) return;
     this.#chunks.push(chunk);
     this.#sizeBytes += chunk.length;
     if (this.#expectedBytes < 0 && this.#sizeBytes >= prefixBytes) this.#prefix();
@@ -249,7 +257,7 @@ class Call {
   }
 
   #end(signal: OtlpSignalName, encoding: OtlpEncoding, deadlineMs: number): void {
-    if (this.#isAnswered) return;
+    if (this.#hasReplied) return;
     clearTimeout(this.#timer);
     if (this.#expectedBytes < 0 || this.#sizeBytes < this.#expectedBytes + prefixBytes) {
       this.#fail(grpcStatus.internal, "Cannot read the request: truncated message");
@@ -285,8 +293,8 @@ class Call {
       this.#fail(grpcStatusOf(reply), reply.message, retryAfterMsOf(reply));
       return;
     }
-    if (this.#isAnswered || this.#stream.destroyed) return;
-    this.#isAnswered = true;
+    if (this.#hasReplied || this.#stream.destroyed) return;
+    this.#hasReplied = true;
     const message = encodeAccepted(reply);
     const frame = Buffer.alloc(prefixBytes + message.length);
     frame.writeUInt32BE(message.length, 1);
@@ -298,8 +306,8 @@ class Call {
 
   #fail(status: number, message: string, retryAfterMs?: number): void {
     clearTimeout(this.#timer);
-    if (this.#isAnswered || this.#stream.destroyed) return;
-    this.#isAnswered = true;
+    if (this.#hasReplied || this.#stream.destroyed) return;
+    this.#hasReplied = true;
     this.#chunks.length = 0;
     const headers: OutgoingHttpHeaders = {
       ":status": 200,
@@ -324,7 +332,7 @@ class Call {
     clearTimeout(this.#timer);
     // The body counts towards the budget while the handler uses it.
     if (!this.#isHandled) this.#giveBack();
-    this.#isAnswered = true;
+    this.#hasReplied = true;
     this.#chunks.length = 0;
   }
 

@@ -23,10 +23,12 @@ import {
 const paths: Readonly<Record<string, OtlpSignalName>> = { "/v1/traces": "traces", "/v1/logs": "logs", "/v1/metrics": "metrics" };
 const protobufType = "application/x-protobuf";
 const jsonType = "application/json";
+/** Sent as `retry-after` when the request budget is used up. */
 const busyRetryMs = 1_000;
 /** How long the rest of a refused request is read. */
 const unreadMaxMs = 5_000;
 
+/** Rejects if no port can be opened. */
 export async function startOtlpHttpServer(options: OtlpServerOptions): Promise<OtlpServer> {
   const { host, limits, log } = options;
   const headersTimeout = Math.min(10_000, limits.bodyTimeoutMs);
@@ -88,7 +90,8 @@ class Exchange {
     this.#options = options;
   }
 
-  begin(goOn?: () => void): void {
+  /** Checks headers before the body is read. */
+  begin(sendContinue?: () => void): void {
     const { headers, method, url = "" } = this.#request;
     const type = (headers["content-type"] ?? "").split(";", 1)[0]?.trim().toLowerCase();
     this.#isJson = type === jsonType;
@@ -122,7 +125,7 @@ class Exchange {
       );
     } else if (length !== undefined && length > maxBodyBytes) this.#tooLarge();
     else {
-      goOn?.();
+      sendContinue?.();
       this.#read(signal, encoding);
     }
   }

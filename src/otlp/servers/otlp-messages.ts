@@ -7,10 +7,12 @@ export type OtlpEncoding = (typeof encodings)[number];
 /** For `accept-encoding`. */
 export const otlpEncodings: readonly string[] = encodings;
 
+/** Names are case-sensitive; HTTP callers lower them first. */
 export function isOtlpEncoding(text: string): text is OtlpEncoding {
   return otlpEncodings.includes(text);
 }
 
+/** One export call, as received. */
 export interface OtlpExport {
   signal: OtlpSignalName;
   format: "protobuf" | "json";
@@ -58,6 +60,7 @@ export function encodeAccepted({ rejected, message }: Accepted): Buffer {
   return sized(1, Buffer.concat([Buffer.from([0x08]), varint(rejected), sized(2, Buffer.from(message))]));
 }
 
+/** The same in JSON, for senders of JSON. */
 export function acceptedJson(signal: OtlpSignalName, { rejected, message }: Accepted): string {
   if (rejected === 0 && message === "") return "{}";
   // Numbers of 64 bits are strings in protobuf's JSON.
@@ -81,6 +84,7 @@ export function encodeStatus(code: number, message: string, retryAfterMs?: numbe
   return Buffer.concat(parts);
 }
 
+/** OTLP treats RESOURCE_EXHAUSTED as retryable only with RetryInfo, so an oversized request is not repeated. */
 export function grpcStatusOf({ reason }: Refused): number {
   switch (reason) {
     case "malformed":
@@ -93,6 +97,7 @@ export function grpcStatusOf({ reason }: Refused): number {
   }
 }
 
+/** OTLP/HTTP lets senders retry 429, 502, 503 and 504 only. */
 export function httpStatusOfRefusal({ reason }: Refused): number {
   switch (reason) {
     case "malformed":
@@ -106,6 +111,7 @@ export function httpStatusOfRefusal({ reason }: Refused): number {
   }
 }
 
+/** Undefined for refusals that a retry would not change. */
 export function retryAfterMsOf(refused: Refused): number | undefined {
   return "retryAfterMs" in refused ? refused.retryAfterMs : undefined;
 }

@@ -7,6 +7,7 @@ import { type OtlpLimits, type OtlpServer, startOtlpGrpcServer } from "./otlp-gr
 import { startOtlpHttpServer } from "./otlp-http-server.ts";
 import type { OtlpAuthorize, OtlpHandler } from "./otlp-messages.ts";
 
+/** Where one server listens. */
 export interface OtlpListen {
   host: string;
   /** 0 picks a free one. */
@@ -27,11 +28,13 @@ export interface OtlpServersOptions {
   log: Logger;
 }
 
+/** Undefined for a disabled listener. */
 export interface OtlpServers extends AsyncDisposable {
   grpc: OtlpServer | undefined;
   http: OtlpServer | undefined;
 }
 
+/** If one of them cannot start, neither runs. */
 export function startOtlpServers(options: OtlpServersOptions): Promise<OtlpServers> {
   const { handler, authorize, limits, budget, log } = options;
   const common = { handler, ...(authorize && { authorize }), limits, budget, log };

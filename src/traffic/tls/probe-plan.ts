@@ -120,7 +120,7 @@ function planPair(image: ElfImage, probes: PlannedProbe[], cookie: number, plain
   return Math.max(...chosen.map(({ costNs }) => costNs));
 }
 
-/** A function without a symbol, hence without a size: only its first bytes are read, and only a return probe fits. */
+/** A function without a symbol has no known size: only its first bytes are read, and only a return probe can be used. */
 function sharedInner(image: ElfImage, plain: ElfFunction, variant: ElfFunction): ElfFunction | null {
   const [first, second] = [plain, variant].map((one) => {
     const target = findForwarding(codeOf(image, one), ["rdi", "rsi"]);

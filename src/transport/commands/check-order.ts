@@ -3,10 +3,15 @@
 import { CoralError } from "../../base/errors.ts";
 import type { CommandOrder, CommandTargets, TerminalSize } from "../../proto/coral/agent/v1/commands_pb.ts";
 
+/** Of one argument, value, or command text. */
 const maxTextBytes = 64 * 1024;
+/** Entries of a list. */
 const maxArguments = 1_000;
+/** Entries of a map, such as environment variables. */
 const maxEntries = 200;
+/** Bytes of names, paths and keys. */
 const maxNameLength = 1_000;
+/** Columns or rows. The kernel has 16 bits for each; programs allocate memory for the product. */
 const maxTerminalSide = 10_000;
 
 const kinds = ["exec", "shell", "run"] as const;
@@ -38,6 +43,7 @@ export function checkOrder(order: CommandOrder): void {
   throughOf(order);
 }
 
+/** Throws `invalid` for a kind that this version does not have. */
 export function orderKindOf({ kind }: Pick<CommandOrder, "kind">): OrderKind {
   return choiceOf("kind", kind, kinds);
 }
@@ -51,6 +57,7 @@ function placeKindOf(kind: string): PlaceKind {
   return choiceOf("target.kind", kind, places);
 }
 
+/** Throws `invalid` naming the field. */
 export function checkTerminal(name: string, { columns, rows, type }: TerminalSize): void {
   for (const [side, size] of Object.entries({ columns, rows })) {
     if (size < 1 || size > maxTerminalSide) throw invalid(`${name}.${side}`, `must be 1 to ${maxTerminalSide}`);

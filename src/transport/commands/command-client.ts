@@ -19,12 +19,15 @@ import { dialTls } from "../trust/dial-tls.ts";
 import { createClientSession, createSessionTransport } from "../tunnel/session-transport.ts";
 import type { CommandClient, CommandEvents, CommandOrderInit, CommandOutcome, OpenCommandOptions } from "./open-command.ts";
 
+/** Of one message. Output arrives in much smaller ones. */
 const maxReplyBytes = 64 * 1024 * 1024;
 
+/** Throws a CoralError that names the target and the reason. */
 export async function connectCommand(options: OpenCommandOptions): Promise<CommandClient> {
   return new CommandCall(await connectCommandService(options));
 }
 
+/** `headers` must be sent with each call: they authenticate the caller. */
 export interface CommandConnection {
   client: Client<typeof CommandService>;
   headers: Record<string, string>;
@@ -59,6 +62,7 @@ export async function connectCommandService({ target, timeoutMs = 30_000, signal
   return { client: createClient(CommandService, transport), headers, session };
 }
 
+/** A unix socket needs no TLS: the daemon checks the uid of its peer. */
 async function openSocket(target: ControlTarget, timeoutMs: number, signal: AbortSignal): Promise<Socket> {
   if (target.kind === "https") {
     const { endpoint, caFingerprint, colonyId } = target;
@@ -83,6 +87,7 @@ function noHttp2(target: ControlTarget, cause: unknown): CoralError {
   });
 }
 
+/** Input is sent within the credit that the daemon grants, so that a command that does not read stops the sender. */
 class CommandCall implements CommandClient {
   readonly #connection: CommandConnection;
   readonly #requests: ExecuteRequest[] = [];

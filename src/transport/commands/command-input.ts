@@ -88,6 +88,7 @@ export class CommandInput {
     this.targets = this.#queues;
   }
 
+  /** Throws `exhausted` if the client exceeds its credit, which a correct client never does. */
   write(data: Uint8Array): void {
     if (data.length === 0 || this.#hasEnded) return;
     this.#outstandingBytes += data.length;
@@ -100,6 +101,7 @@ export class CommandInput {
     this.#send({ case: "input", value: data }, { sizeBytes: data.length, waiting: this.#queues.length });
   }
 
+  /** Closes the command's input. Later writes are dropped. */
   end(): void {
     if (this.#hasEnded) return;
     this.#hasEnded = true;

@@ -168,6 +168,7 @@ async function pumpInput(rest: AsyncIterator<ExecuteRequest>, input: CommandInpu
   }
 }
 
+/** A message of a client after its order. Throws `invalid` for anything that may not follow an order. */
 function takeMessage({ message }: ExecuteRequest, input: CommandInput): void {
   switch (message.case) {
     case "input":

@@ -2,6 +2,7 @@
 
 import type { Socket } from "node:net";
 
+/** Does not enforce its bound: the caller checks `isFull` before it adds a connection. */
 export class ConnectionSet {
   readonly #open = new Set<Socket>();
   readonly #max: number;

@@ -8,13 +8,14 @@ export type ControlTarget =
   /** `endpoint` is `host:port`; `token` is the whole `coral_user_…` text, sent as Bearer. */
   | { kind: "https"; endpoint: string; caFingerprint: string; token: string; colonyId?: string };
 
+/** One request to a daemon. Each uses its own connection. */
 export interface RawRequest {
   target: ControlTarget;
   method: "GET" | "POST" | "DELETE";
   /** With its query. */
   path: string;
   headers?: Record<string, string>;
-  /** Which program asks, for the audit and for what models may call. Default: the CLI. */
+  /** Which program sends the request; used by the audit and to limit what models may call. Default: the CLI. */
   client?: "cli" | "mcp";
   body?: string;
   /** Until the headers of the reply arrive. Default 30 s. */
@@ -22,6 +23,7 @@ export interface RawRequest {
   signal?: AbortSignal | undefined;
 }
 
+/** A request with a JSON body and a JSON or text reply. */
 export interface JsonRequest extends Omit<RawRequest, "body" | "headers"> {
   /** Sent as JSON when given. */
   body?: unknown;
@@ -113,7 +115,7 @@ function brokenStream({ target, signal }: JsonRequest, error: unknown): unknown 
   if (error instanceof CoralError) return error;
   return new CoralError({
     code: "unavailable",
-    message: `Cannot read the reply of ${nameOfTarget(target)}: the connection was cut`,
+    message: `Cannot read the reply of ${nameOfTarget(target)}: the connection was lost`,
     cause: error,
   });
 }
@@ -174,6 +176,7 @@ export async function requestRaw(request: RawRequest): Promise<IncomingMessage> 
   });
 }
 
+/** Limit of an error reply to a stream request. */
 const maxRefusalBytes = 1024 * 1024;
 
 async function connectionTo(target: ControlTarget, timeoutMs: number, signal: AbortSignal | undefined): Promise<RequestOptions> {
@@ -185,6 +188,7 @@ async function connectionTo(target: ControlTarget, timeoutMs: number, signal: Ab
   return { createConnection: () => socket };
 }
 
+/** Rejects with `exhausted` above `maxBytes`, and with `unavailable` if the connection closes early. */
 function readAll(reply: IncomingMessage, target: ControlTarget, maxBytes: number): Promise<string> {
   return new Promise((resolve, reject) => {
     const chunks: Buffer[] = [];
@@ -205,7 +209,7 @@ function readAll(reply: IncomingMessage, target: ControlTarget, maxBytes: number
     reply.once("close", () => {
       if (!reply.complete)
         reject(
-          new CoralError({ code: "unavailable", message: `Cannot read the reply of ${nameOfTarget(target)}: the connection was cut` }),
+          new CoralError({ code: "unavailable", message: `Cannot read the reply of ${nameOfTarget(target)}: the connection was lost` }),
         );
     });
   });
@@ -276,6 +280,7 @@ export function connectionError(target: ControlTarget, failure: unknown): CoralE
   });
 }
 
+/** The error for a daemon that did not reply in time. */
 export function timedOut(target: ControlTarget, timeoutMs: number, cause?: unknown): CoralError {
   return new CoralError({
     code: "timeout",
@@ -284,10 +289,12 @@ export function timedOut(target: ControlTarget, timeoutMs: number, cause?: unkno
   });
 }
 
+/** The error for a request whose signal was aborted. */
 export function cancelled(target: ControlTarget, signal: AbortSignal): CoralError {
   return new CoralError({ code: "cancelled", message: `Cannot get a reply from ${nameOfTarget(target)}: cancelled`, cause: signal.reason });
 }
 
+/** The daemon, as errors name it. Never contains the token. */
 export function nameOfTarget(target: ControlTarget): string {
   return target.kind === "unix" ? `the daemon at "${target.path}"` : `the colony at "${target.endpoint}"`;
 }

@@ -15,6 +15,7 @@ import { ConnectionSet } from "./connection-set.ts";
 import { type HttpHandler, sendError } from "./http-handler.ts";
 import { createHttpServers, type HttpServers } from "./http-servers.ts";
 
+/** `struct ucred` of SO_PEERCRED: the peer at the time of connect(), checked by the kernel. */
 export interface PeerCredentials {
   pid: number;
   uid: number;
@@ -42,6 +43,7 @@ export interface ControlServerOptions {
   drainTimeoutMs?: number;
 }
 
+/** A listening socket. Disposing it is the same as `close`. */
 export interface ControlServer extends AsyncDisposable {
   path: string;
   /** Lets requests in progress finish, closes all other connections, removes the socket file. Idempotent. */
@@ -129,12 +131,13 @@ async function protectSocket(path: string, owner: FileOwner | undefined): Promis
 /** The first bytes of an HTTP/2 client; no HTTP/1.1 request starts with them. */
 const http2Preface = Buffer.from("PRI * HTTP/2.0");
 
+/** Detects the version by the first bytes, because a unix socket has no ALPN. The bytes are put back before a server reads them. */
 function serveByVersion(socket: Socket, servers: HttpServers, timeoutMs: number): void {
   const timer = setTimeout(() => socket.destroy(), timeoutMs);
   timer.unref();
   socket.once("close", () => clearTimeout(timer));
   let seen = Buffer.alloc(0);
-  const look = (): void => {
+  const detect = (): void => {
     const bytes = socket.read() as Buffer | null;
     if (bytes === null) {
       socket.destroy();
@@ -144,7 +147,7 @@ function serveByVersion(socket: Socket, servers: HttpServers, timeoutMs: number)
     const length = Math.min(seen.length, http2Preface.length);
     const isHttp2 = seen.subarray(0, length).equals(http2Preface.subarray(0, length));
     if (isHttp2 && length < http2Preface.length) {
-      socket.once("readable", look);
+      socket.once("readable", detect);
       return;
     }
     socket.unshift(seen);
@@ -157,7 +160,7 @@ function serveByVersion(socket: Socket, servers: HttpServers, timeoutMs: number)
     socket.allowHalfOpen = false;
     servers.http2(socket);
   };
-  socket.once("readable", look);
+  socket.once("readable", detect);
 }
 
 async function shutDown(server: Server, servers: HttpServers, connections: ConnectionSet, timeoutMs: number): Promise<void> {
@@ -204,6 +207,7 @@ async function removeStale(path: string, log: Logger): Promise<void> {
   await unlink(path);
 }
 
+/** A socket file outlives its process; only connecting shows whether a daemon still uses it. */
 function isListening(path: string): Promise<boolean> {
   return new Promise((resolve, reject) => {
     const socket = connect(path);
@@ -234,6 +238,7 @@ function listenOnPath(server: Server, path: string): Promise<void> {
   });
 }
 
+/** Without SO_PEERCRED the file mode 0600 is the only protection, so every caller counts as the owner. */
 function callerOf(socket: Socket, options: ControlServerOptions): Caller {
   const ownerUid = options.ownerUid ?? options.owner?.uid ?? process.getuid?.() ?? 0;
   const refused = (reason: string): Caller => ({ kind: "refused", reason, loopback: true });

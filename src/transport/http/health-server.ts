@@ -9,6 +9,7 @@ import { listen } from "./listen.ts";
 import { loopbackProblem } from "./loopback-guard.ts";
 import { limitConnections } from "./waiting-connections.ts";
 
+/** Health probes and scrapers are few. Above it, the connection that has waited longest is closed. */
 const maxConnections = 64;
 
 export interface HealthServerOptions {
@@ -21,11 +22,13 @@ export interface HealthServerOptions {
   log: Logger;
 }
 
+/** A listening port. Disposing it closes all connections at once. */
 export interface HealthServer extends AsyncDisposable {
   host: string;
   port: number;
 }
 
+/** Rejects if no port can be opened. */
 export async function startHealthServer(options: HealthServerOptions): Promise<HealthServer> {
   const { host, http, log } = options;
   const server = createServer({ maxHeaderSize: 16 * 1024, headersTimeout: 10_000, requestTimeout: 10_000, keepAliveTimeout: 5_000 });
@@ -34,7 +37,7 @@ export async function startHealthServer(options: HealthServerOptions): Promise<H
     const loopback = isLoopbackAddress(request.socket.remoteAddress ?? "");
     const problem = loopback ? loopbackProblem(request) : undefined;
     if (problem === undefined) http(request, response, { kind: "anonymous", loopback });
-    else sendError(response, new CoralError({ code: "not-permitted", message: `Cannot answer: ${problem}` }));
+    else sendError(response, new CoralError({ code: "not-permitted", message: `Cannot serve the request: ${problem}` }));
   });
   const port = await listen(server, host, options.port, options.portSearch);
   server.on("error", (error) => log.error("cannot accept connections", { error }));

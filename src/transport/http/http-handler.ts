@@ -42,6 +42,7 @@ function statusOf(error: CoralError): number {
   return httpStatusOf(error.code);
 }
 
+/** Does nothing if a reply was already sent or the client has disconnected. */
 export function sendBody(response: HttpResponse, status: number, contentType: string, body: string): void {
   if (response.headersSent || response.writableEnded || response.destroyed) return;
   const bytes = Buffer.from(body);

@@ -33,6 +33,7 @@ export interface Principal {
 /** Returns who the caller is, or throws CoralError `unauthenticated` or `not-permitted`. */
 export type Authorize = (caller: Caller, permission: Permission) => Principal | Promise<Principal>;
 
+/** What a handler knows about its request. The caller is already authorised for the route's permission. */
 export interface RouteContext {
   caller: Caller;
   /** Undefined on public routes. */
@@ -50,6 +51,7 @@ export interface RouteContext {
   authorize: (permission: Permission) => Promise<Principal>;
 }
 
+/** The context of a JSON route. */
 export interface JsonRouteContext extends RouteContext {
   /** The parsed body; undefined without one. */
   body: unknown;
@@ -107,7 +109,7 @@ export function createHttpRoutes(options: HttpRoutesOptions): HttpHandler {
   const limits = { maxBodyBytes: options.maxBodyBytes ?? 4 * 1024 * 1024, bodyTimeoutMs: options.bodyTimeoutMs ?? 30_000 };
   const rpcs = all.flatMap((route) => (route.kind === "rpc" ? [rpcHandlerOf(route, options.log, limits.maxBodyBytes)] : []));
 
-  const answer = async (request: HttpRequest, response: HttpResponse, transportCaller: Caller): Promise<void> => {
+  const serve = async (request: HttpRequest, response: HttpResponse, transportCaller: Caller): Promise<void> => {
     const url = urlOf(request);
     const caller = withBearer(transportCaller, request);
     const authorize = async (permission: Permission): Promise<Principal> => options.authorize(caller, permission);
@@ -121,7 +123,7 @@ export function createHttpRoutes(options: HttpRoutesOptions): HttpHandler {
       liftRequestTimeout(request);
       return context;
     };
-    if (rpcs.some((serve) => serve(request, response, createContextValues().set(openCallKey, openCall)))) return;
+    if (rpcs.some((handle) => handle(request, response, createContextValues().set(openCallKey, openCall)))) return;
     const { route, params } = findRoute(routes, request, response, url);
     // Before the body is read: a caller without permission must not use memory.
     const context = await open(route.permission, params, disconnectSignal(response));
@@ -134,8 +136,8 @@ export function createHttpRoutes(options: HttpRoutesOptions): HttpHandler {
   return (request, response, caller) => {
     background(
       options.log,
-      "http request",
-      answer(request, response, caller).catch((error: unknown) => fail(request, response, error, options.log)),
+      "Serving an HTTP request",
+      serve(request, response, caller).catch((error: unknown) => fail(request, response, error, options.log)),
     );
   };
 }
@@ -153,6 +155,7 @@ export function routeContextOf({ values }: Pick<HandlerContext, "values">): Rout
   return context;
 }
 
+/** Authorises every call by an interceptor, before any message of it is read. */
 function rpcHandlerOf({ permission, register }: RpcRoute, log: Logger, maxBodyBytes: number): RpcHandler {
   const authorizeCall: Interceptor = (next) => async (request) => {
     const open = request.contextValues.get(openCallKey);
@@ -172,6 +175,7 @@ function rpcHandlerOf({ permission, register }: RpcRoute, log: Logger, maxBodyBy
   });
 }
 
+/** Throws `not-found` for an unknown path, and a 405 with an `allow` header for a known path with another method. */
 function findRoute(
   routes: readonly { route: PathRoute; segments: string[] }[],
   request: HttpRequest,
@@ -194,6 +198,7 @@ function findRoute(
   });
 }
 
+/** Endpoints that every daemon has. */
 function ownRoutes(options: HttpRoutesOptions): Route[] {
   const get = (path: string, permission: RoutePermission, handle: () => JsonReply | Promise<JsonReply>): Route => ({
     kind: "json",
@@ -263,6 +268,7 @@ function urlOf(request: HttpRequest): URL {
   return new URL(target, "http://localhost");
 }
 
+/** Decoded parameters if the path matches. An encoded slash stays within its part. */
 function matchPath(segments: string[], pathname: string): Record<string, string> | undefined {
   const parts = pathname.split("/");
   if (parts.length !== segments.length) return undefined;

@@ -18,6 +18,7 @@ export interface HttpServersOptions {
   onTimeout: () => void;
 }
 
+/** Pass each connection to one of the two, once. Its bytes so far must be unread. */
 export interface HttpServers {
   http1(socket: Socket): void;
   http2(socket: Socket): void;
@@ -25,6 +26,7 @@ export interface HttpServers {
   drain(timeoutMs: number): Promise<void>;
 }
 
+/** The servers have no listener and no TLS: both belong to the caller. */
 export function createHttpServers(options: HttpServersOptions): HttpServers {
   const inProgress = new RequestsInProgress();
   const http1 = createServer1(options, inProgress);
@@ -53,6 +55,7 @@ export function createHttpServers(options: HttpServersOptions): HttpServers {
   };
 }
 
+/** A malformed request gets a status line, because there is no request object to reply to. */
 function createServer1(options: HttpServersOptions, inProgress: RequestsInProgress): Http1Server {
   const server = createHttp1Server({
     maxHeaderSize: 16 * 1024,
@@ -83,6 +86,7 @@ function createServer1(options: HttpServersOptions, inProgress: RequestsInProgre
   return server;
 }
 
+/** `maxSessionMemory` is in MiB, per connection. */
 function createServer2(
   options: HttpServersOptions,
   inProgress: RequestsInProgress,
@@ -151,6 +155,7 @@ function watchBody(request: Http2ServerRequest, options: HttpServersOptions): vo
   stream.once("close", () => clearTimeout(timer));
 }
 
+/** Counts requests until their response is closed, also when the client has disconnected. */
 class RequestsInProgress {
   #count = 0;
   #onIdle: (() => void) | undefined;

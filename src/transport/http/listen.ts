@@ -16,6 +16,7 @@ export async function listen(server: Server, host: string, port: number, portSea
   }
 }
 
+/** Rejects with the system's error. `backlog` is capped by net.core.somaxconn. */
 function listenOnce(server: Server, host: string, port: number): Promise<void> {
   return new Promise((resolve, reject) => {
     const onListening = (): void => {

@@ -14,6 +14,7 @@ interface Entry {
   timer: NodeJS.Timeout;
 }
 
+/** From accept to the end of the handshake. `settle` ends the deadline. */
 export class PendingConnections {
   readonly #options: PendingConnectionsOptions;
   /** By the peer's address and port: a TLSSocket is another object than the socket below it, but has the same peer. */
@@ -27,6 +28,7 @@ export class PendingConnections {
     return this.#open.size;
   }
 
+  /** Starts the deadline. Above the limit, the oldest pending connection is closed. */
   add(socket: Socket): void {
     const key = peerOf(socket);
     if (this.#open.size >= this.#options.max) this.#dropOldest();

@@ -6,6 +6,7 @@ import { networkInterfaces } from "node:os";
 import { CoralError } from "../../base/errors.ts";
 import { isLoopbackAddress } from "../trust/endpoint.ts";
 
+/** One check. Redirects are not followed. */
 export interface ProbeRequest {
   /** An address of this machine; others are refused. */
   address: string;
@@ -42,6 +43,7 @@ function assertOwn({ address, ownAddresses = [] }: ProbeRequest): void {
   throw new CoralError({ code: "not-permitted", message: `Cannot check "${address}": it is not an address of this machine` });
 }
 
+/** Sends nothing: an accepted connection is enough. */
 function probeTcp({ address, port, timeoutMs, signal }: ProbeRequest): Promise<ProbeOutcome> {
   return new Promise((resolve) => {
     const socket = connect({ host: address, port });
@@ -59,6 +61,7 @@ function probeTcp({ address, port, timeoutMs, signal }: ProbeRequest): Promise<P
   });
 }
 
+/** A status from 200 to 399 is good. The body is not read. */
 async function probeHttp(probe: ProbeRequest, http: { path: string; tls: boolean }): Promise<ProbeOutcome> {
   const { address, port, timeoutMs, signal } = probe;
   const options = {
@@ -117,7 +120,7 @@ function failureOf(error: Error): ProbeOutcome {
   const code = "code" in error ? String(error.code) : "";
   const refusal = refusals[code];
   if (refusal !== undefined) return { kind: "failed", reason: "refused", detail: refusal };
-  if (code === "ECONNRESET") return { kind: "failed", reason: "broken", detail: "the connection was cut" };
+  if (code === "ECONNRESET") return { kind: "failed", reason: "broken", detail: "the connection was reset" };
   if (code.startsWith("HPE_")) return { kind: "failed", reason: "broken", detail: "the response is not HTTP" };
   if (code.startsWith("ERR_SSL")) return { kind: "failed", reason: "broken", detail: "the response is not TLS" };
   return { kind: "failed", reason: "broken", detail: code === "" ? "the connection failed" : `the connection failed: ${code}` };

@@ -12,6 +12,7 @@ export interface ReadUrlOptions {
   signal: AbortSignal;
 }
 
+/** The body as UTF-8; invalid bytes become replacement characters. */
 export interface ReadUrlResult {
   contentType: string;
   body: string;
@@ -37,18 +38,18 @@ export async function readUrl(options: ReadUrlOptions): Promise<ReadUrlResult> {
 }
 
 async function read({ url, accept, maxBytes }: ReadUrlOptions, signal: AbortSignal): Promise<ReadUrlResult> {
-  const answer = await send(new URL(url), { headers: { accept, "user-agent": "coral" }, agent: false, signal });
-  const { statusCode = 0, headers } = answer;
+  const response = await send(new URL(url), { headers: { accept, "user-agent": "coral" }, agent: false, signal });
+  const { statusCode = 0, headers } = response;
   if (statusCode !== 200) {
-    answer.destroy();
+    response.destroy();
     throw new CoralError({ code: "unavailable", message: `Cannot read ${url}: it returned HTTP ${statusCode}` });
   }
   const chunks: Buffer[] = [];
   let sizeBytes = 0;
-  for await (const chunk of answer as AsyncIterable<Buffer>) {
+  for await (const chunk of response as AsyncIterable<Buffer>) {
     sizeBytes += chunk.length;
     if (sizeBytes > maxBytes) {
-      answer.destroy();
+      response.destroy();
       throw new CoralError({ code: "exhausted", message: `Cannot read ${url}: it has more than ${maxBytes} bytes` });
     }
     chunks.push(chunk);

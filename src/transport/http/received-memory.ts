@@ -17,6 +17,7 @@ interface Piece {
   isKept: boolean;
 }
 
+/** Counts unread parts per buffer. A buffer is released when its last part was read and a newer one has arrived. */
 export class ReceivedMemory {
   /** Weak, because parts that a stream had not read when it was destroyed stay counted. */
   readonly #pieces = new WeakMap<ArrayBuffer, Piece>();
@@ -48,6 +49,7 @@ export class ReceivedMemory {
     };
   }
 
+  /** Call when the bytes of a part were copied. */
   read({ buffer }: Uint8Array): void {
     const piece = buffer instanceof ArrayBuffer ? this.#pieces.get(buffer) : undefined;
     if (piece === undefined || !(buffer instanceof ArrayBuffer)) return;

@@ -41,6 +41,7 @@ const errorCodes: Record<Code, ErrorCode> = {
   [Code.Unknown]: "internal",
 };
 
+/** Keeps code and message; details are dropped. The stack is never sent. */
 export function toConnectError(error: unknown): ConnectError {
   if (error instanceof ConnectError) return error;
   const coral = CoralError.from(error);

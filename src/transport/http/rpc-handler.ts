@@ -22,6 +22,7 @@ export interface RpcHandlerOptions {
 /** False when the path is not an RPC; otherwise the request is served. */
 export type RpcHandler = (request: HttpRequest, response: HttpResponse, values: ContextValues) => boolean;
 
+/** Serves the Connect protocol only: no gRPC, no gRPC-Web, no compression. */
 export function createRpcHandler(options: RpcHandlerOptions): RpcHandler {
   const router = createConnectRouter({
     grpc: false,

@@ -3,6 +3,7 @@
 import type { ServerResponse } from "node:http";
 import type { HttpRequest, HttpResponse } from "./http-handler.ts";
 
+/** `signal` aborts when the caller disconnects. */
 export function webRequestOf(request: HttpRequest, url: URL, body: Buffer, signal: AbortSignal): Request {
   const headers = new Headers();
   for (const [name, value] of Object.entries(request.headers)) {
@@ -18,7 +19,7 @@ export function webRequestOf(request: HttpRequest, url: URL, body: Buffer, signa
 /** HTTP/2 forbids these, and HTTP/1.1 sets its own. */
 const connectionHeaders = new Set(["connection", "keep-alive", "transfer-encoding", "upgrade"]);
 
-/** Streams the reply with backpressure; when the caller hangs up, the source is cancelled. */
+/** Streams the reply with backpressure; when the caller disconnects, the source is cancelled. */
 export async function sendWebResponse(response: HttpResponse, reply: Response): Promise<void> {
   // The two response types have overloads that no union can call.
   const out = response as ServerResponse;

@@ -11,6 +11,7 @@ import { assertId, formatSpiffeId } from "./spiffe-id.ts";
 
 type X509 = typeof import("@peculiar/x509");
 
+/** A certificate with its chain, ready for a TLS socket. */
 export interface IssuedCertificate {
   /** PEM; the leaf first, then the authority's certificate. */
   certPem: string;
@@ -36,6 +37,7 @@ export interface IssueColonyOptions {
   hosts?: string[];
 }
 
+/** Signs with a key that never leaves the colony. A request determines only the agent id and the public key of a certificate. */
 export interface Authority {
   colonyId: string;
   caPem: string;
@@ -46,6 +48,7 @@ export interface Authority {
   issueColony(options: IssueColonyOptions): Promise<IssuedCertificate & { keyPem: string }>;
 }
 
+/** 10 years. Replacing the authority means that every agent joins again. */
 const authorityLifeMs = 10 * 365 * 86_400_000;
 const algorithm = { name: "ECDSA", namedCurve: "P-256", hash: "SHA-256" } as const;
 
@@ -126,6 +129,7 @@ export async function openAuthority(directory: string, colonyId: string): Promis
   return authorityOf(colonyId, certificate, key);
 }
 
+/** Signs with the key in memory; the files are not read again. */
 function authorityOf(colonyId: string, certificate: X509Certificate, signingKey: webcrypto.CryptoKey): Authority {
   const caPem = certificate.toString();
 

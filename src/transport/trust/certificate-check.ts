@@ -15,6 +15,7 @@ export type AgentCertificate =
   /** `reason` completes "the certificate …" and may be sent to the peer. */
   | { kind: "refused"; reason: string };
 
+/** What the colony compares an agent's certificate with. */
 export interface AgentCheck {
   authority: X509Certificate;
   colonyId: string;
@@ -22,7 +23,7 @@ export interface AgentCheck {
   isRevoked: (agentId: string) => boolean;
 }
 
-/** For the colony: which agent is this? */
+/** For the colony: identifies the agent. */
 export function checkAgentCertificate(certificate: X509Certificate | undefined, check: AgentCheck): AgentCertificate {
   if (!certificate) return { kind: "missing" };
   const refused = (reason: string): AgentCertificate => ({ kind: "refused", reason });
@@ -40,6 +41,7 @@ export function checkAgentCertificate(certificate: X509Certificate | undefined, 
   return { kind: "agent", agentId: id.agentId, notAfterMs: Date.parse(certificate.validTo) };
 }
 
+/** What a client compares the colony's certificate with. */
 export interface ColonyCheck {
   authority: X509Certificate;
   /** Absent: any colony of this authority, which has only one. */
@@ -47,7 +49,7 @@ export interface ColonyCheck {
   nowMs: number;
 }
 
-/** For clients: is this our colony? Undefined if it is, otherwise the reason. */
+/** For clients: undefined if the certificate belongs to the expected colony, otherwise the reason. */
 export function colonyCertificateProblem(certificate: X509Certificate, check: ColonyCheck): string | undefined {
   const chain = chainProblem(certificate, check.authority, check.nowMs);
   const id = spiffeIdOf(certificate);
@@ -65,6 +67,7 @@ interface ChainProblem {
   text: string;
 }
 
+/** Signature, issuer and validity. Undefined if all are good. */
 function chainProblem(leaf: X509Certificate, authority: X509Certificate, nowMs: number): ChainProblem | undefined {
   if (!authority.ca || !leaf.checkIssued(authority) || !leaf.verify(authority.publicKey)) {
     return { kind: "authority", text: `signed by another authority "${commonName(leaf.issuer)}"` };
@@ -76,13 +79,13 @@ function chainProblem(leaf: X509Certificate, authority: X509Certificate, nowMs: 
     if (nowMs < Date.parse(certificate.validFrom)) {
       return {
         kind: "time",
-        text: `${whose}not valid before ${isoTime(certificate.validFrom)}; check the clocks (here it is ${isoTime(nowMs)})`,
+        text: `${whose}not valid before ${isoTime(certificate.validFrom)}; check the clocks (local time ${isoTime(nowMs)})`,
       };
     }
     if (nowMs > Date.parse(certificate.validTo)) {
       return {
         kind: "time",
-        text: `${whose}expired on ${isoTime(certificate.validTo)}${whose ? "" : " (here it is " + isoTime(nowMs) + ")"}`,
+        text: `${whose}expired on ${isoTime(certificate.validTo)}${whose ? "" : ` (local time ${isoTime(nowMs)})`}`,
       };
     }
   }

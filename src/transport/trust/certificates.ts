@@ -1,7 +1,7 @@
 import { createHash, X509Certificate } from "node:crypto";
 import type { DetailedPeerCertificate, TLSSocket } from "node:tls";
 
-/** How far certificates are backdated, milliseconds, so that a clock that is set back locks nobody out. */
+/** How far certificates are backdated, milliseconds, so that they stay valid if a clock is set back by up to a day. */
 export const backdateMs = 86_400_000;
 
 /** SHA-256 of a certificate's DER bytes, as 64 lower-case hexadecimal digits. */

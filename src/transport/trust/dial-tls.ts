@@ -41,6 +41,7 @@ export async function dialTls(options: DialTlsOptions): Promise<TLSSocket> {
   }
 }
 
+/** Connects without any check: `verifyServer` must follow. */
 function handshake(options: DialTlsOptions): Promise<TLSSocket> {
   const { endpoint, alpn, trust, signal, clientCertificate, timeoutMs = 10_000 } = options;
   const { host, port } = parseEndpoint(endpoint);
@@ -88,12 +89,13 @@ function handshake(options: DialTlsOptions): Promise<TLSSocket> {
   });
 }
 
+/** Throws `unauthenticated` with the reason. Must run before anything is written to the socket. */
 function verifyServer(socket: TLSSocket, options: DialTlsOptions): void {
   const { endpoint, trust, alpn } = options;
   const refuse = (why: string): CoralError => dialError("unauthenticated", endpoint, why);
   const chain = presentedChain(socket);
   const leaf = chain[0];
-  if (!leaf) throw refuse("the server showed no certificate");
+  if (!leaf) throw refuse("the server presented no certificate");
   const authority =
     trust.kind === "authority" ? new X509Certificate(trust.caPem) : chain.find((one) => fingerprintOf(one.raw) === trust.caFingerprint);
   if (!authority) throw refuse("its authority does not match the token (other CA fingerprint): another colony, or a man in the middle");
@@ -111,14 +113,14 @@ const connectErrors: Record<string, string> = {
   ECONNREFUSED: "nothing is listening there; check that the colony is running",
   EHOSTUNREACH: "the host cannot be reached",
   ENETUNREACH: "the network cannot be reached",
-  ETIMEDOUT: "no answer",
+  ETIMEDOUT: "no response",
   ENOTFOUND: "the host name is unknown",
-  EAI_AGAIN: "the host name cannot be resolved now",
-  ECONNRESET: "the connection was cut",
-  ERR_SSL_WRONG_VERSION_NUMBER: "the server does not speak TLS on this port",
-  ERR_SSL_TLSV1_ALERT_PROTOCOL_VERSION: "the server does not speak TLS 1.3",
+  EAI_AGAIN: "the host name cannot be resolved at the moment",
+  ECONNRESET: "the connection was reset",
+  ERR_SSL_WRONG_VERSION_NUMBER: "the server does not use TLS on this port",
+  ERR_SSL_TLSV1_ALERT_PROTOCOL_VERSION: "the server does not support TLS 1.3",
   ERR_SSL_TLSV1_ALERT_NO_APPLICATION_PROTOCOL: "the server is not a colony (TLS alert: no application protocol)",
-  ERR_SSL_UNSUPPORTED_PROTOCOL: "the server does not speak TLS 1.3",
+  ERR_SSL_UNSUPPORTED_PROTOCOL: "the server does not support TLS 1.3",
 };
 
 /** The CoralError for a socket error of a connection to a colony. It may occur after the handshake, when a TLS 1.3 server refuses the client. */

@@ -2,6 +2,7 @@
 
 import { CoralError } from "../../base/errors.ts";
 
+/** Host and port of a colony. */
 export interface Endpoint {
   /** Without brackets. */
   host: string;

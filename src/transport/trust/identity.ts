@@ -8,6 +8,7 @@ import { backdateMs } from "./certificates.ts";
 import { type FileOwner, writePrivateFile } from "./private-file.ts";
 import { spiffeIdOf } from "./spiffe-id.ts";
 
+/** An EC P-256 key pair. */
 export interface AgentKey {
   /** PKCS #8. Never leaves the agent. */
   keyPem: string;
@@ -32,6 +33,7 @@ export type IdentityProblem = "missing" | "damaged" | "key-mismatch" | "other-au
 
 export type IdentityCheck = { kind: "usable"; identity: Identity } | { kind: "unusable"; problem: IdentityProblem; message: string };
 
+/** What a proof of possession covers, so that it cannot be used for another agent or colony. */
 export interface ProofInput {
   colonyId: string;
   agentId: string;
@@ -158,6 +160,7 @@ async function readFiles(directory: string): Promise<IdentityFiles | undefined> 
   return { keyPem, certPem, caPem };
 }
 
+/** Throws `corrupt` for files that are not a key or certificate. Does not compare them with each other. */
 function identityOf(directory: string, files: IdentityFiles): Identity {
   const { keyPath, certPath, caPath } = pathsIn(directory);
   readKey(keyPath, files.keyPem);

@@ -28,6 +28,7 @@ export async function writePrivateFile(path: string, content: string, owner?: Fi
   }
 }
 
+/** Creates missing directories one by one, because each must belong to `owner`. */
 async function makeDirectory(path: string, owner: FileOwner | undefined): Promise<void> {
   if (owner === undefined) {
     await mkdir(path, { recursive: true, mode: 0o700 });
@@ -52,6 +53,7 @@ async function makeDirectory(path: string, owner: FileOwner | undefined): Promis
   });
 }
 
+/** Writes a temporary file, syncs it, and renames it, so that readers see the old or the new file, never a part. */
 async function replaceFile(directory: string, name: string, content: string, owner?: FileOwner): Promise<void> {
   const temporary = join(directory, `${name}.${randomBytes(6).toString("hex")}.tmp`);
   try {

@@ -17,10 +17,12 @@ export function assertId(what: "colony id" | "agent id", id: string): void {
   });
 }
 
+/** The ids must be valid; see `assertId`. */
 export function formatSpiffeId(id: SpiffeId): string {
   return id.kind === "colony" ? `spiffe://${id.colonyId}/colony` : `spiffe://${id.colonyId}/agent/${id.agentId}`;
 }
 
+/** Undefined for anything that `formatSpiffeId` does not write. */
 export function parseSpiffeId(uri: string): SpiffeId | undefined {
   const match = /^spiffe:\/\/([^/]+)\/(?:(colony)|agent\/([^/]+))$/.exec(uri);
   const [, colonyId, colony, agentId] = match ?? [];

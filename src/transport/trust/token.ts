@@ -5,6 +5,7 @@ import { CoralError } from "../../base/errors.ts";
 
 export type TokenKind = "join" | "user";
 
+/** Everything that a client needs to reach a colony and to authenticate it. */
 export interface Token {
   kind: TokenKind;
   /** `host:port` of the colony, most likely first; at least one. */
@@ -18,6 +19,7 @@ export interface Token {
   secret: string;
 }
 
+/** Characters. A token with several endpoints has a few hundred. */
 const maxTokenLength = 8_192;
 const names: Record<TokenKind, string> = { join: "join token", user: "user token" };
 const uses: Record<TokenKind, string> = { join: "lets agents join", user: "lets people call the API" };
@@ -32,6 +34,7 @@ export function hashSecret(secret: string): string {
   return createHash("sha256").update(secret).digest("hex");
 }
 
+/** A prefix and base64url of compact JSON: no character needs quoting in a shell. */
 export function formatToken(token: Token): string {
   const { endpoints: e, colonyId: c, caFingerprint: f, tokenId: i, secret: s } = token;
   return `coral_${token.kind}_${Buffer.from(JSON.stringify({ e, c, f, i, s })).toString("base64url")}`;

@@ -16,11 +16,13 @@ export interface CallOptions {
   timeoutMs?: number;
 }
 
+/** What Join and Renew return. `certPem` is the leaf with its chain. */
 export interface IssuedIdentity {
   certPem: string;
   caPem: string;
 }
 
+/** Replies are certificates and small settings. */
 const maxReplyBytes = 1024 * 1024;
 
 /** First contact. Tries the token's endpoints in order; the colony is authenticated by the CA fingerprint in the token. */
@@ -59,6 +61,7 @@ export async function renewCertificate(
   return { certPem: reply.certificate, caPem: reply.caCertificate };
 }
 
+/** Announces the agent's facts. The colony replies with its settings for the agent. */
 export function registerAgent(
   options: CallOptions & { endpoint: string; identity: Identity; request: MessageInitShape<typeof RegisterRequestSchema> },
 ): Promise<RegisterResponse> {
@@ -79,6 +82,7 @@ interface Connection extends CallOptions {
   clientCertificate?: { certPem: string; keyPem: string };
 }
 
+/** Connects, makes one call, and disconnects. Errors name the endpoint. */
 async function callColony<T>(options: Connection, call: Call<T>): Promise<T> {
   const { endpoint, timeoutMs = 10_000 } = options;
   const deadline = AbortSignal.timeout(timeoutMs);

@@ -33,6 +33,7 @@ export interface DialTunnelOptions {
   files?: FindServedFile;
 }
 
+/** An accepted tunnel. Disposing it is the same as `close`. */
 export interface DialledTunnel extends AsyncDisposable {
   /** Why it closed: `unavailable` for a lost connection, `unauthenticated` if the colony refused the agent, `cancelled` if this side closed it. */
   closed: Promise<CoralError>;
@@ -57,6 +58,7 @@ export async function dialTunnel(options: DialTunnelOptions): Promise<DialledTun
   return tunnel;
 }
 
+/** The agent dials but serves: on this connection the roles of HTTP/2 are reversed, so that no port of the agent must be open. */
 function serveOn(socket: TLSSocket, options: DialTunnelOptions): ServerHttp2Session {
   const handler = createRpcHandler({ routes: options.routes, maxBodyBytes: options.maxRequestBytes ?? 4 * 1024 * 1024, log: options.log });
   const server = createServer({
@@ -78,6 +80,7 @@ function serveOn(socket: TLSSocket, options: DialTunnelOptions): ServerHttp2Sess
   return session;
 }
 
+/** Records the first reason for its end; later ones are consequences of it. */
 class ServedTunnel implements DialledTunnel {
   readonly closed: Promise<CoralError>;
   readonly #session: ServerHttp2Session;

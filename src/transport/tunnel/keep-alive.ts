@@ -10,12 +10,14 @@ export interface KeepAliveOptions {
   onDead: (silentMs: number) => void;
 }
 
+/** Stops with its session. */
 export interface KeepAlive {
   /** Call when bytes arrive from the peer. */
   touch(): void;
   stop(): void;
 }
 
+/** TCP itself reports a lost peer only after minutes, and only if there is unacknowledged data. */
 export function startKeepAlive(session: Http2Session, options: KeepAliveOptions): KeepAlive {
   let heardAtMs = performance.now();
   let timer: NodeJS.Timeout | undefined;

@@ -4,17 +4,22 @@ import type { MessageInitShape } from "@bufbuild/protobuf";
 import type { RuntimeFacts } from "../../model/runtime-facts.ts";
 import type { RuntimeContext, RuntimeContextSchema } from "../../proto/coral/runtime/v1/runtime_pb.ts";
 
+/** Characters of names and versions. */
 const maxWord = 64;
+/** Characters of reasons, fixes and paths. */
 const maxText = 1_024;
+/** Limits of lists; further entries are dropped. An agent is authenticated, but may be faulty. */
 const maxCapabilities = 32;
 const maxContainers = 256;
 const maxEvidence = 32;
 
+/** For RegisterRequest. */
 export function runtimeToWire(facts: RuntimeFacts): MessageInitShape<typeof RuntimeContextSchema> {
   const { containerRuntime, detectedAt, ...rest } = facts;
   return { ...rest, ...(containerRuntime === null ? {} : { containerRuntime }), detectedAtMs: BigInt(Date.parse(detectedAt) || 0) };
 }
 
+/** Never throws: missing or oversized fields become empty or are cut. */
 export function runtimeFromWire(context: RuntimeContext): RuntimeFacts {
   const { platform, containerRuntime, visibility } = context;
   return {

@@ -37,6 +37,7 @@ export interface SessionTransportOptions {
   onActivity?: () => void;
 }
 
+/** Uses the Connect protocol with binary messages. Closing the session is up to its owner. */
 export function createSessionTransport(session: ClientHttp2Session, options: SessionTransportOptions): Transport {
   return createConnectTransport({
     httpVersion: "2",

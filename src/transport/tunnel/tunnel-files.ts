@@ -57,7 +57,7 @@ export function serveFile(request: Http2ServerRequest, response: Http2ServerResp
     return true;
   }
   const { stream } = response;
-  // The colony may hang up at any time; "close" follows.
+  // The colony may disconnect at any time; "close" follows.
   stream.on("error", () => undefined);
   if (offset === found.sizeBytes) response.writeHead(200).end();
   else void sendFile(stream, found, offset);
@@ -139,7 +139,7 @@ export async function* readServedFile(
     const { status, sizeBytes } = await responseOf(stream);
     if (status === 404) throw fail("unsupported", "it serves no files");
     if (status === goneStatus) throw fail("not-found", "it does not exist any more; list again");
-    if (status !== 200) throw fail("unavailable", `it answered ${status}`);
+    if (status !== 200) throw fail("unavailable", `it returned HTTP ${status}`);
     yield* inBlocks(stream, memory, sizeBytes, onActivity);
     if (stream.rstCode !== constants.NGHTTP2_NO_ERROR) throw fail("unavailable", "the stream was aborted");
   } catch (error) {

@@ -16,6 +16,7 @@ export interface TunnelOptions {
   maxReplyBytes?: number;
 }
 
+/** Why a tunnel closed. */
 export interface TunnelClosed {
   /** For log lines: `closed by the agent: shutting down`, `no response for 20 s`. */
   reason: string;
@@ -42,6 +43,7 @@ export interface Tunnel extends AsyncDisposable {
 export const refusalCode = constants.NGHTTP2_INADEQUATE_SECURITY;
 /** Time for the agent to read the reason. */
 const closeReasonMs = 1_000;
+/** Longer delays of setTimeout overflow and fire at once: 2^31 - 1 ms, about 24 days. */
 const maxTimerMs = 2 ** 31 - 1;
 
 export interface OpenTunnelOptions extends TunnelOptions {

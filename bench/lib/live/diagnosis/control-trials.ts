@@ -1,20 +1,20 @@
 /** Trials without a fault, although something changes: any accusation is false. */
 
 import { connect, type Socket } from "node:net";
-import { endHogs, innocentDeploy, startHogs } from "./fault-trials.ts";
+import { startCpuLoads, stopCpuLoads, unrelatedDeploy } from "./fault-trials.ts";
 import type { ControlTrial } from "./trial.ts";
 
 const slowClients: Socket[] = [];
 
 export const controlTrials: readonly ControlTrial[] = [
   { name: "nothing happens", inject: () => undefined, repair: () => undefined },
-  { name: "an innocent deployment", inject: (trial) => innocentDeploy(trial, "catalog"), repair: () => undefined },
+  { name: "an unrelated deployment", inject: (trial) => unrelatedDeploy(trial, "catalog"), repair: () => undefined },
   {
     name: "twice the traffic",
     inject: ({ world }) => void world.program("load").child?.stdin?.write("2\n"),
     repair: ({ world }) => void world.program("load").child?.stdin?.write("1\n"),
   },
-  { name: "a polite batch job", inject: () => startHogs(1, 19), repair: endHogs },
+  { name: "a batch job at low CPU priority", inject: () => startCpuLoads(1, 19), repair: stopCpuLoads },
   { name: "the agent restarts", inject: ({ colony }) => colony.restart(), repair: () => undefined },
   {
     name: "a slow client",

@@ -32,15 +32,15 @@ const noPacketLoss = (): string | undefined => {
   }
 };
 
-const hogs: ChildProcess[] = [];
+const cpuLoads: ChildProcess[] = [];
 
-function startHogs(count: number, niceness: number): void {
+function startCpuLoads(count: number, niceness: number): void {
   for (let one = 0; one < count; one++)
-    hogs.push(spawn("nice", ["-n", String(niceness), "python3", "-c", "while True: pass"], { stdio: "ignore" }));
+    cpuLoads.push(spawn("nice", ["-n", String(niceness), "python3", "-c", "while True: pass"], { stdio: "ignore" }));
 }
 
-export function endHogs(): void {
-  for (const hog of hogs.splice(0)) hog.kill("SIGKILL");
+export function stopCpuLoads(): void {
+  for (const cpuLoad of cpuLoads.splice(0)) cpuLoad.kill("SIGKILL");
 }
 
 /** Changes a line of a program, and restarts its process. */
@@ -50,7 +50,7 @@ async function deploy({ world }: TrialWorld, role: "catalog" | "payments", chang
   await world.program(role).restart();
 }
 
-export const innocentDeploy = (trial: TrialWorld, role: "catalog" | "payments"): Promise<void> =>
+export const unrelatedDeploy = (trial: TrialWorld, role: "catalog" | "payments"): Promise<void> =>
   deploy(trial, role, (text) => `${text}\n// release ${Date.now()}\n`);
 
 const noDisk =
@@ -102,12 +102,12 @@ export const faultTrials: readonly FaultTrial[] = [
     repair: (trial) => losePackets(trial, "-D"),
   },
   {
-    name: "a bad deployment beside an innocent one",
+    name: "a bad deployment with an unrelated one",
     services: ["payments"],
     kinds: ["failing", "bad-deploy"],
     pointers: ["GET /charges/"],
     inject: async (trial) => {
-      await innocentDeploy(trial, "catalog");
+      await unrelatedDeploy(trial, "catalog");
       await deploy(trial, "payments", (text) => text.replace('state: "paid"', "state: undefined.paid"));
     },
     repair: (trial) => deploy(trial, "payments", (text) => text.replace("state: undefined.paid", 'state: "paid"')),
@@ -120,9 +120,9 @@ export const faultTrials: readonly FaultTrial[] = [
     services: ["host"],
     kinds: ["host"],
     pointers: ["python"],
-    inject: () => startHogs(availableParallelism() * 6, 0),
-    repair: endHogs,
+    inject: () => startCpuLoads(availableParallelism() * 6, 0),
+    repair: stopCpuLoads,
   },
 ];
 
-export { startHogs };
+export { startCpuLoads };

@@ -10,6 +10,7 @@ import { faultTrials } from "./fault-trials.ts";
 import { SlowDisk } from "./slow-disk.ts";
 import { type TrialResult, watchControlTrial, watchFaultTrial } from "./watch-diagnosis.ts";
 
+/** Which trials to run, and how often. */
 export interface LiveDiagnosisOptions {
   seed: number;
   /** Substrings of the names of trials to run; empty: all. */
@@ -25,12 +26,14 @@ export interface LiveDiagnosisOptions {
   keep?: string | undefined;
 }
 
+/** Results of all trials of one run. */
 export interface LiveDiagnosisRun {
   skipped?: string;
   faults: TrialResult[];
   controls: TrialResult[];
 }
 
+/** All trials run in one world, in random order. Each fault is repaired before the next trial. */
 export async function runLiveDiagnosis({
   seed,
   only,

@@ -5,9 +5,12 @@ import { existsSync, mkdirSync, mkdtempSync, rmSync, truncateSync, writeFileSync
 import { tmpdir } from "node:os";
 import { join } from "node:path";
 
+/** Limits write operations per second of a block device (cgroup v1). */
 const throttleFile = "/sys/fs/cgroup/blkio/blkio.throttle.write_iops_device";
+/** Size of the file system image. */
 const diskBytes = 32 * 1024 ** 2;
 
+/** A loop device with its own file system, so that only the program under test is throttled. */
 export class SlowDisk implements Disposable {
   readonly path: string;
   readonly device: string;

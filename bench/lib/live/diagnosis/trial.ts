@@ -6,6 +6,7 @@ import type { Role } from "../live-names.ts";
 import type { LiveWorld } from "../live-world.ts";
 import type { SlowDisk } from "./slow-disk.ts";
 
+/** What a trial may change or inspect. */
 export interface TrialWorld {
   world: LiveWorld;
   colony: LiveColony;
@@ -13,6 +14,7 @@ export interface TrialWorld {
   disks: { orders: SlowDisk | null; payments: SlowDisk | null };
 }
 
+/** A fault with the service that a diagnosis must name. */
 export interface FaultTrial {
   name: string;
   /** Services that are accepted as the first cause; `host` is the machine. */

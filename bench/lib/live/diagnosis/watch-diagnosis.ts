@@ -5,16 +5,22 @@ import { type Role, roles } from "../live-names.ts";
 import type { LiveWorld } from "../live-world.ts";
 import type { ControlTrial, FaultTrial, TrialWorld } from "./trial.ts";
 
+/** Between two diagnoses. */
 const pollMs = 3_000;
+/** How long a fault lasts at most. */
 const faultMs = 55_000;
+/** How long a trial without a fault is watched. */
 const controlMs = 45_000;
 /** A fault ends early when its diagnosis was right for this time. */
 const steadyMs = 12_000;
+/** How long a fault lasts at least. */
 const leastFaultMs = 40_000;
 /** Thresholds from which the entry's indicator has moved: slower by this factor, or this many more failures. */
 const leastSlower = 1.25;
+/** Share of requests. */
 const leastFailed = 0.01;
 
+/** What the diagnosis said during one trial. */
 export interface TrialResult {
   name: string;
   skipped?: string;
@@ -32,6 +38,7 @@ export interface TrialResult {
 
 const none = { isMoved: false, detectedMs: null, isServiceRight: false, isKindRight: false, isPointerRight: false, accused: [], seen: "" };
 
+/** Causes the fault, polls the diagnosis, and repairs the fault even if polling fails. */
 export async function watchFaultTrial(trial: TrialWorld, fault: FaultTrial): Promise<TrialResult> {
   const skipped = fault.skipReason?.(trial);
   if (skipped !== undefined) return { ...none, name: fault.name, skipped };
@@ -70,7 +77,7 @@ export async function watchFaultTrial(trial: TrialWorld, fault: FaultTrial): Pro
   };
 }
 
-/** Every accused service is innocent. "More traffic" is accepted if there is more traffic. */
+/** Every named cause is wrong, except "more traffic" if there is more traffic. */
 export async function watchControlTrial(trial: TrialWorld, control: ControlTrial): Promise<TrialResult> {
   const skipped = control.skipReason?.(trial);
   if (skipped !== undefined) return { ...none, name: control.name, skipped };

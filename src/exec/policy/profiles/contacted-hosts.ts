@@ -12,6 +12,7 @@ export function operandHosts(count = 64): Hosts {
   return ({ operands }) => operands.slice(0, count);
 }
 
+/** Record types and classes of `dig`: operands that are not host names. */
 const recordTypes =
   /^(?:a|aaaa|any|axfr|caa|cname|dnskey|ds|hinfo|https|in|ixfr(?:=\d+)?|loc|mx|naptr|ns|nsec3?|ptr|rrsig|soa|spf|srv|sshfp|svcb|tlsa|txt|uri|ch|hs)$/i;
 
@@ -50,6 +51,7 @@ export function ipHosts(args: readonly string[]): string[] {
   return args.some((arg) => /^-{1,2}r(?:esolve)?$/.test(arg)) ? args.filter((arg) => /[.:]/.test(arg)) : [];
 }
 
+/** Also with a prefix length, and with brackets as in URLs. */
 const loopback = /^(?:localhost|127(?:\.\d{1,3}){3}(?:\/\d+)?|::1|\[::1\])$/i;
 
 /** Names and addresses of the host itself. */

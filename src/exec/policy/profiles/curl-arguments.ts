@@ -16,6 +16,7 @@ import {
 
 /** No user part, no brackets except around an address, no braces, no backslash: parsers interpret these differently. */
 const url = /^https?:\/\/([a-z0-9](?:[a-z0-9.-]{0,251}[a-z0-9])?|\[[0-9a-f:.]{2,45}\])(?::\d{1,5})?(?:[/?][\w\-.~%!$&'()*+,;=:@/?]*)?$/i;
+/** An IPv4 address in its usual form. Others (`127.1`, octal, hexadecimal) are refused, because resolvers read them differently. */
 const quad = /^(?:(?:25[0-5]|2[0-4]\d|1\d\d|[1-9]?\d)\.){3}(?:25[0-5]|2[0-4]\d|1\d\d|[1-9]?\d)$/;
 /** Some headers override the method, and metadata services require one; only headers that do neither are allowed. */
 const harmlessHeader =
@@ -90,10 +91,12 @@ const grammar: ArgumentGrammar = {
   whole: wholeProblem,
 };
 
+/** The reason for a refusal; undefined if it is allowed. */
 export function checkCurl(args: readonly string[]): string | undefined {
   return checkArguments(args, grammar);
 }
 
+/** Hosts of the URLs. */
 export function curlHosts(args: readonly string[]): string[] {
   return readArguments(args, grammar).operands.map((value) => url.exec(value)?.[1] ?? value);
 }

@@ -6,7 +6,9 @@ import { absolutePath, anyText, checkArguments, matching, oneOf, plainWord, upTo
 const fields = matching(/^(?!.*env)[\w%,=:. +-]{1,512}$/i, "is not a list of fields");
 /** `--sort=-%mem`: a hyphen reverses the order. */
 const order: ValueCheck = (value) => fields(value.replace(/^[-+]/, ""));
+/** BSD options of `ps` without a hyphen, such as `aux`; without `e`, which shows environments. */
 const bsdLetters = /^[aAxuwfljvsmHrTcLhnS]{1,16}$/;
+/** `-aux`, which procps accepts as `aux`. */
 const classicDash = /^-aux(?:w{1,2}|f)?$/;
 
 const modernFlags = "AaedfFljLTHMwyNZc";

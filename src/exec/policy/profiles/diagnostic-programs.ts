@@ -20,6 +20,7 @@ export function checkDiagnostic(name: string, args: readonly string[], files: Ro
   return program === undefined ? "it is not in the diagnostics profile" : program.check(args, files);
 }
 
+/** By base name; undefined if the profile does not have it. */
 export function findDiagnostic(name: string): DiagnosticProgram | undefined {
   return Object.hasOwn(diagnosticPrograms, name) ? diagnosticPrograms[name] : undefined;
 }

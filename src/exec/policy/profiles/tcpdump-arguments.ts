@@ -14,6 +14,7 @@ import {
   type ValueCheck,
 } from "../argument-grammar.ts";
 
+/** Of `-c`, so that a capture ends even without a timeout. */
 const maxPackets = 10_000;
 /** Network interfaces only: not the other capture sources (D-Bus, USB, Bluetooth, netfilter's logs and queues), and not interface numbers. */
 const networkInterface: ValueCheck = (value) =>
@@ -33,6 +34,7 @@ const grammar: ArgumentGrammar = {
   operand: matching(/^[\w.:/()!&|<>=+*[\]%, -]{1,1024}$/, "is not a word of a filter"),
 };
 
+/** The reason for a refusal; undefined if it is allowed. */
 export function checkTcpdump(args: readonly string[]): string | undefined {
   return checkArguments(args, {
     ...grammar,
@@ -87,6 +89,7 @@ const filterWords = new Set(
    icmp-echo icmp-echoreply icmp-unreach icmp-timxceed icmp6type icmp6code`.split(/\s+/),
 );
 
+/** Words of the filter that may be host names. Numbers and keywords are not. */
 export function tcpdumpHosts(args: readonly string[]): string[] {
   const { operands } = readArguments(args, grammar);
   return operands

@@ -1,6 +1,6 @@
 /**
- * HTTP/2 and gRPC servers and clients for tests. `node http2-talker.mjs server|upgrade-server|grpc-server [tls <key> <cert>]` prints its port;
- * `node http2-talker.mjs client|grpc-client <port> [tls|upgrade]` runs each line of its input, `<path> <count> <parallel> [<body bytes>]`, on one connection and
+ * HTTP/2 and gRPC servers and clients for tests. `node http2-program.mjs server|upgrade-server|grpc-server [tls <key> <cert>]` prints its port;
+ * `node http2-program.mjs client|grpc-client <port> [tls|upgrade]` runs each line of its input, `<path> <count> <parallel> [<body bytes>]`, on one connection and
  * prints a line when all have responses. `splitter <port>` forwards bytes to that port in small pieces, several of them in one call. A client with `hold` connects and sends one request at its start.
  */
 
