@@ -1,18 +1,20 @@
 /* SPDX-License-Identifier: BSD-2-Clause OR GPL-2.0-only */
 /*
  * CPU samples of the whole machine, one per processor at every tick of a perf event. A sample has the kernel stack and the user stack by
-  * frame pointers. For programs without frame pointers it has the user registers and a bounded copy of the stack, which user space walks with
-  * the program's unwind tables and then drops. A separate object; see src/profile.
+ * frame pointers, or the frames of a language runtime. For programs without frame pointers it has the user registers and a bounded copy of
+ * the stack, which user space walks with the program's unwind tables and then drops. A separate object; see src/profile.
  */
 #include "core/bpf.h"
 #include "core/ring-wake.h"
 #include "core/scope.h"
+#include "profile/runtime-frames.h"
 
 char LICENSE[] SEC("license") = "Dual BSD/GPL";
 
 #define BPF_F_USER_STACK (1 << 8)
 #define KERNEL_FRAMES 48
 #define USER_FRAMES 128
+#define USER_WORDS (2 * RUNTIME_FRAMES)
 #define PAGE_BYTES 4096
 /* Deep enough for servers; a value of a per-CPU map may not exceed 32 KiB. */
 #define STACK_BYTES 16384
@@ -84,10 +86,14 @@ struct cpu_sample {
 	u32 user_frames;
 	u32 stack_bytes;
 	u32 is_kernel_thread;
+	/* `enum runtime_kind`; 0 for a program without a language runtime. */
+	u32 runtime_kind;
+	u32 padding;
 	char thread_name[16];
 	char process_name[16];
 	u64 kernel[KERNEL_FRAMES];
-	u64 user[USER_FRAMES];
+	/* `user_frames` return addresses by frame pointers; with a runtime so many pairs of words, `struct runtime_frame`. */
+	u64 user[USER_WORDS];
 	/* The last page is never sent; it satisfies the verifier. */
 	u8 stack[STACK_BYTES + PAGE_BYTES];
 };
@@ -181,6 +187,31 @@ static always_inline void add_user_stack(struct cpu_sample *sample, struct task_
 }
 #endif
 
+/* Of the language runtime that user space found in the process; 0 if there is none. */
+static always_inline int add_runtime_frames(struct cpu_sample *sample, struct task_struct___profile *task)
+{
+	u32 process = sample->process;
+	struct runtime *runtime = bpf_map_lookup_elem(&runtimes, &process);
+	struct runtime_frame *frames = (void *)sample->user;
+
+	/* User space knows the start as a double: exact to the microsecond only, after some months. */
+	if (!runtime || runtime->started_ns / 1000000 != sample->started_ns / 1000000)
+		return 0;
+	sample->runtime_kind = runtime->kind;
+	if (runtime->kind == RUNTIME_PYTHON)
+		sample->user_frames = walk_python(frames, runtime, sample->thread, inner_thread_id((void *)task));
+	else if (runtime->kind == RUNTIME_V8)
+		sample->user_frames = walk_v8(frames, runtime, sample->registers[REGISTER_IP], sample->registers[REGISTER_BP]);
+	return 1;
+}
+
+static always_inline void add_frame_pointers(void *context, struct cpu_sample *sample)
+{
+	long bytes = bpf_get_stack(context, sample->user, USER_FRAMES * sizeof(u64), BPF_F_USER_STACK);
+
+	sample->user_frames = bytes > 0 ? (u32)bytes / 8 : 0;
+}
+
 static always_inline void add_identity(struct cpu_sample *sample, struct task_struct___profile *task)
 {
 	struct task_struct___profile *leader = 0;
@@ -218,17 +249,18 @@ int take_sample(void *context)
 	sample->stack_at = 0;
 	sample->stack_bytes = 0;
 	sample->user_frames = 0;
+	sample->runtime_kind = 0;
 	add_identity(sample, task);
 	bytes = bpf_get_stack(context, sample->kernel, sizeof(sample->kernel), 0);
 	sample->kernel_frames = bytes > 0 ? (u32)bytes / 8 : 0;
 	core_read(&mm, &task->mm);
 	sample->is_kernel_thread = !mm;
 	if (mm) {
-		bytes = bpf_get_stack(context, sample->user, sizeof(sample->user), BPF_F_USER_STACK);
-		sample->user_frames = bytes > 0 ? (u32)bytes / 8 : 0;
 #ifdef __TARGET_ARCH_x86
 		add_user_stack(sample, task, mm);
+		if (!add_runtime_frames(sample, task))
 #endif
+			add_frame_pointers(context, sample);
 	}
 	length = sample->stack_bytes;
 	keep_bounds(length);

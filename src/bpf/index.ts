@@ -20,6 +20,7 @@ export {
   tryLockFile,
 } from "./libc.ts";
 export { type BpfReport, probeBpf, probeKernelAbilities } from "./probe-kernel-abilities.ts";
+export { openProcessMemory, type ProcessMemory } from "./process-memory.ts";
 export type { DrainLimits, RecordVisitor, RingBuffer } from "./ring-buffer.ts";
 export { createSockDiag, type SockDiag } from "./sock-diag.ts";
 export { type UprobeSites, uprobeSessionSection } from "./uprobe-multi.ts";

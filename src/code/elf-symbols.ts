@@ -20,19 +20,33 @@ const maxStringBytes = 256 * 1024 * 1024;
 const maxSymbols = 8_000_000;
 
 const dynamicTags = { end: 0, strings: 5, symbols: 6, gnuHash: 0x6ffffef5 } as const;
-const functionType = 2;
-const indirectFunctionType = 10;
+/** What a symbol stands for, and where it must lie. */
+interface SymbolKind {
+  types: readonly number[];
+  isCode: boolean;
+}
+const functions: SymbolKind = { types: [2, 10], isCode: true };
+const variables: SymbolKind = { types: [1], isCode: false };
 
 /**
  * Those of the wanted functions that the file defines. The table for dynamic linking is asked by its hash, a few small reads per name; the
  * full table, where one is left, is read through once, in pieces, and only for names that the first did not have.
  */
 export function findElfFunctions(image: ElfImage, names: readonly string[]): Map<string, ElfFunction> {
-  const found = findExported(image, names);
+  return findSymbols(image, names, functions);
+}
+
+/** Addresses of global variables, in the same way. */
+export function findElfVariables(image: ElfImage, names: readonly string[]): Map<string, number> {
+  return new Map([...findSymbols(image, names, variables)].map(([name, { address }]) => [name, address]));
+}
+
+function findSymbols(image: ElfImage, names: readonly string[], kind: SymbolKind): Map<string, ElfFunction> {
+  const found = findExported(image, names, kind);
   const rest = names.filter((name) => !found.has(name));
   if (rest.length > 0) {
     for (const section of image.sections) {
-      if (section.type === sectionTypes.symbols) scanSymbols(image, section, rest, found);
+      if (section.type === sectionTypes.symbols) scanSymbols(image, section, rest, kind, found);
     }
   }
   return found;
@@ -40,7 +54,7 @@ export function findElfFunctions(image: ElfImage, names: readonly string[]): Map
 
 /** Like `findElfFunctions`, but searches only the dynamic symbol table. */
 export function findExportedFunctions(image: ElfImage, names: readonly string[]): Map<string, ElfFunction> {
-  return findExported(image, names);
+  return findExported(image, names, functions);
 }
 
 /**
@@ -60,14 +74,14 @@ interface DynamicTable {
   strings: number;
 }
 
-function findExported(image: ElfImage, names: readonly string[]): Map<string, ElfFunction> {
+function findExported(image: ElfImage, names: readonly string[], kind: SymbolKind): Map<string, ElfFunction> {
   const found = new Map<string, ElfFunction>();
   const table = dynamicTable(image);
   if (table === null) return found;
   const hash = hashTable(image, table.hash);
   if (hash === null) return found;
   for (const name of names) {
-    const symbol = lookUp(image, table, hash, name);
+    const symbol = lookUp(image, table, hash, name, kind);
     if (symbol !== null) found.set(name, symbol);
   }
   return found;
@@ -111,7 +125,7 @@ function gnuHash(name: string): number {
   return hash;
 }
 
-function lookUp(image: ElfImage, table: DynamicTable, hash: HashTable, name: string): ElfFunction | null {
+function lookUp(image: ElfImage, table: DynamicTable, hash: HashTable, name: string, kind: SymbolKind): ElfFunction | null {
   const wanted = gnuHash(name);
   const bucket = image.readAddress(hash.bucketsAddress + (wanted % hash.buckets) * 4, 4);
   if (bucket.length < 4) return null;
@@ -125,7 +139,7 @@ function lookUp(image: ElfImage, table: DynamicTable, hash: HashTable, name: str
     for (let at = 0; at + 4 <= chain.length; at += 4, index++, step++) {
       const value = chain.readUInt32LE(at);
       if ((value | 1) >>> 0 === (wanted | 1) >>> 0) {
-        const symbol = definedFunction(image, image.readAddress(table.symbols + index * symbolBytes, symbolBytes), 0, name);
+        const symbol = definedSymbol(image, image.readAddress(table.symbols + index * symbolBytes, symbolBytes), 0, name, kind);
         if (symbol !== null && hasName(image, table.strings + symbol.nameOffset, nameBytes)) return symbol.found;
       }
       if ((value & 1) !== 0) return null;
@@ -138,14 +152,20 @@ function hasName(image: ElfImage, address: number, expected: Buffer): boolean {
   return image.readAddress(address, expected.length).equals(expected);
 }
 
-function definedFunction(image: ElfImage, bytes: Buffer, at: number, name: string): { nameOffset: number; found: ElfFunction } | null {
+function definedSymbol(
+  image: ElfImage,
+  bytes: Buffer,
+  at: number,
+  name: string,
+  kind: SymbolKind,
+): { nameOffset: number; found: ElfFunction } | null {
   if (at + symbolBytes > bytes.length) return null;
   const type = (bytes[at + 4] ?? 0) & 15;
   const isDefined = bytes.readUInt16LE(at + 6) !== 0;
-  if (!isDefined || (type !== functionType && type !== indirectFunctionType)) return null;
+  if (!isDefined || !kind.types.includes(type)) return null;
   const address = readWord(bytes, at + 8);
   const fileOffset = image.offsetOf(address);
-  if (fileOffset === null || !image.isCode(address)) return null;
+  if (fileOffset === null || image.isCode(address) !== kind.isCode) return null;
   const sizeBytes = readWord(bytes, at + 16);
   return {
     nameOffset: bytes.readUInt32LE(at),
@@ -157,7 +177,13 @@ function definedFunction(image: ElfImage, bytes: Buffer, at: number, name: strin
  * Searches the string table first: a name that is not in it has no symbol. Linkers merge a name that is a suffix of another, so a match may start inside a
  * longer string.
  */
-function scanSymbols(image: ElfImage, section: ElfSection, names: readonly string[], found: Map<string, ElfFunction>): void {
+function scanSymbols(
+  image: ElfImage,
+  section: ElfSection,
+  names: readonly string[],
+  kind: SymbolKind,
+  found: Map<string, ElfFunction>,
+): void {
   const strings = image.sections[section.link];
   if (strings === undefined || strings.sizeBytes > maxStringBytes || section.sizeBytes > maxSymbols * symbolBytes) return;
   const nameOf = findStrings(image, strings, names);
@@ -168,7 +194,7 @@ function scanSymbols(image: ElfImage, section: ElfSection, names: readonly strin
     for (let at = 0; at + symbolBytes <= piece.length; at += symbolBytes) {
       const name = nameOf.get(piece.readUInt32LE(at));
       if (name === undefined || found.has(name)) continue;
-      const symbol = definedFunction(image, piece, at, name);
+      const symbol = definedSymbol(image, piece, at, name, kind);
       if (symbol !== null) found.set(name, symbol.found);
     }
     if (piece.length < wanted) return;

@@ -13,4 +13,9 @@ export { type ElfFunction, findElfFunctions, findExportedFunctions, mayDefine } 
 export { evaluateFrameExpression } from "./frame-expression.ts";
 export { isGoProgram, readGoProgram } from "./go-symbols.ts";
 export { chooseEntrySite, chooseExitSites, costsNs, findCalls, findForwarding, findSpillFrame, type ProbeSite } from "./probe-site.ts";
+export { PythonFunctions } from "./python-functions.ts";
+export { type PythonLayout, type PythonProgram, readPythonLayout, readPythonProgram } from "./python-layout.ts";
+export { type ReadMemory, type ScriptFunction, unnamedFunction } from "./script-function.ts";
 export { createFunctionNames, type FunctionNames } from "./symbol-names.ts";
+export { V8Functions } from "./v8-functions.ts";
+export { readV8Layout, type V8Layout } from "./v8-layout.ts";

@@ -9,6 +9,7 @@ function busySampler(): CpuSampler & { rates: number[] } {
   const rates: number[] = [];
   return {
     rates,
+    runtimes: { add: () => true, remove: () => undefined },
     setRate: async (hz) => {
       rates.push(hz);
     },

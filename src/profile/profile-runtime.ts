@@ -1,6 +1,7 @@
 /** Reads samples, closes windows, and keeps the cost within its budget. */
 
 import type { Logger } from "../base/log.ts";
+import { openProcessMemory } from "../bpf/index.ts";
 import { createCodeReader, type KernelFunctions, readKernelFunctions } from "../host/index.ts";
 import { initialLadder, type LadderState, ladderSteps, nextStep } from "./core/budget-ladder.ts";
 import type { ProfileLoss, ProfileReport, ProfileSettings } from "./core/messages.ts";
@@ -50,7 +51,7 @@ export class ProfileRuntime implements AsyncDisposable {
     const reader = createCodeReader();
     this.#files = new FileCache(reader);
     this.#window = new StackWindow({
-      codes: new ProcessCodes(reader, this.#files),
+      codes: new ProcessCodes(reader, this.#files, openProcessMemory(), options.sampler.runtimes),
       kernelFunctions: () => this.#kernelFunctions(),
       maxStacks: options.settings.maxStacks,
       nowMs: () => performance.now(),

@@ -14,12 +14,12 @@ export interface ProfileSettings {
 export type ProfileOrder = { kind: "settings"; settings: ProfileSettings };
 
 /** What a frame is written in, or runs in. */
-export type FrameKind = "native" | "kernel" | "go" | "unknown";
+export type FrameKind = "native" | "kernel" | "go" | "node" | "python" | "unknown";
 
 export interface ProfileFrame {
   /** The function; `nginx+0x70810` where it has no name. */
   name: string;
-  /** The file that holds it: `nginx`, `libc.so.6`. Empty for the kernel. */
+  /** The file that holds it: `nginx`, `libc.so.6`, `routes/checkout.js`. Empty for the kernel. */
   module: string;
   kind: FrameKind;
 }

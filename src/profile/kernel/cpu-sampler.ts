@@ -3,10 +3,12 @@
 import { existsSync } from "node:fs";
 import { fileURLToPath } from "node:url";
 import { CoralError } from "../../base/errors.ts";
-import { type BpfLink, type BpfObject, explainBpfFailure, loadBpfObject, type RecordVisitor } from "../../bpf/index.ts";
+import { type BpfLink, type BpfMap, type BpfObject, explainBpfFailure, loadBpfObject, type RecordVisitor } from "../../bpf/index.ts";
 import { ownPidNamespace } from "../../host/index.ts";
+import { encodeRuntime, type RuntimeTable } from "./runtime-table.ts";
 
 export interface CpuSampler extends AsyncDisposable {
+  readonly runtimes: RuntimeTable;
   /** Changes the rate; 0 stops sampling until the next call. */
   setRate(hz: number): Promise<void>;
   /** Calls back soon after the ring has filled by an eighth. */
@@ -60,6 +62,7 @@ function explained(error: unknown): CoralError {
 }
 
 class Sampler implements CpuSampler {
+  readonly runtimes: RuntimeTable;
   readonly #object: BpfObject;
   #link: BpfLink | undefined;
   #hz = 0;
@@ -67,6 +70,11 @@ class Sampler implements CpuSampler {
 
   constructor(object: BpfObject) {
     this.#object = object;
+    const map = object.map("runtimes");
+    this.runtimes = {
+      add: (pid, startedNs, entry) => addRuntime(map, pid, encodeRuntime(startedNs, entry)),
+      remove: (pid) => void map.delete(keyOf(pid)),
+    };
   }
 
   async setRate(hz: number): Promise<void> {
@@ -113,5 +121,22 @@ class Sampler implements CpuSampler {
 
   async [Symbol.asyncDispose](): Promise<void> {
     await this.#object[Symbol.asyncDispose]();
+  }
+}
+
+function keyOf(pid: number): Buffer {
+  const key = Buffer.alloc(4);
+  key.writeUInt32LE(pid);
+  return key;
+}
+
+/** A full table costs names, not samples. */
+function addRuntime(map: BpfMap, pid: number, value: Buffer): boolean {
+  try {
+    map.update(keyOf(pid), value);
+    return true;
+  } catch (error) {
+    if (CoralError.from(error).code === "exhausted") return false;
+    throw error;
   }
 }

@@ -5,7 +5,8 @@ import { join } from "node:path";
 import { fileURLToPath } from "node:url";
 import { afterAll, describe, expect, it } from "vitest";
 import { readBtfLayout } from "../../bpf/index.ts";
-import { createSampleReader, maxKernelFrames, maxUserFrames, sampleLayout } from "./sample-record.ts";
+import { runtimeLayout } from "./runtime-table.ts";
+import { createSampleReader, maxKernelFrames, maxRuntimeFrames, maxUserFrames, sampleLayout } from "./sample-record.ts";
 
 const directory = mkdtempSync(join(tmpdir(), "coral-sample-"));
 afterAll(() => rmSync(directory, { recursive: true }));
@@ -26,7 +27,27 @@ describe("CPU samples", () => {
     const { fields } = readBtfLayout(compile()).struct("cpu_sample");
     for (const [name, offset] of Object.entries(sampleLayout)) expect([name, fields.get(name)?.offsetBytes]).toEqual([name, offset]);
     expect(fields.get("kernel")?.sizeBytes).toBe(maxKernelFrames * 8);
-    expect(fields.get("user")?.sizeBytes).toBe(maxUserFrames * 8);
+    expect(fields.get("user")?.sizeBytes).toBe(Math.max(maxUserFrames * 8, maxRuntimeFrames * 16));
+  });
+
+  it.runIf(spawnSync("clang", ["--version"]).status === 0)("have the layout of the kernel's table of runtimes", () => {
+    const { fields } = readBtfLayout(compile()).struct("runtime");
+    for (const [name, offset] of Object.entries(runtimeLayout)) expect([name, fields.get(name)?.offsetBytes]).toEqual([name, offset]);
+  });
+
+  it("hold pairs of address and function where the process has a runtime", () => {
+    const bytes = Buffer.alloc(sampleLayout.stack);
+    bytes.writeUInt32LE(1, sampleLayout.runtime_kind);
+    bytes.writeUInt32LE(2, sampleLayout.user_frames);
+    for (const [index, word] of [0x1000n, 0x2001n, 0x3000n, 0n].entries()) bytes.writeBigUInt64LE(word, sampleLayout.user + index * 8);
+    const view = new DataView(bytes.buffer, bytes.byteOffset, bytes.length);
+    expect(createSampleReader()(view, 0, bytes.length, bytes)).toMatchObject({
+      user: [],
+      runtime: [
+        { address: 0x1000, pointer: 0x2001 },
+        { address: 0x3000, pointer: 0 },
+      ],
+    });
   });
 
   it("are read with names, frames, registers and the copied stack", () => {

@@ -12,19 +12,30 @@ export const sampleLayout = {
   user_frames: 92,
   stack_bytes: 96,
   is_kernel_thread: 100,
-  thread_name: 104,
-  process_name: 120,
-  kernel: 136,
-  user: 520,
-  stack: 1544,
+  runtime_kind: 104,
+  thread_name: 112,
+  process_name: 128,
+  kernel: 144,
+  user: 528,
+  stack: 2576,
 } as const;
 
 export const maxKernelFrames = 48;
 export const maxUserFrames = 128;
+export const maxRuntimeFrames = 128;
+const runtimeFrameBytes = 16;
 
 /** Order of the registers in a record, by their DWARF number: rip, rsp, rbp, rbx, r12 to r15. */
 const registerOrder = [16, 7, 6, 3, 12, 13, 14, 15] as const;
 export const dwarfRegisters = 17;
+
+/** A frame of a language runtime, `struct runtime_frame`. */
+export interface RuntimeFrame {
+  /** V8: of the instruction in the process. Python: the frame's owner. */
+  address: number;
+  /** What names the function, in the process's memory; 0 for a native frame. */
+  pointer: number;
+}
 
 /** One sample. Its arrays are reused by the next one. */
 export interface CpuSample {
@@ -35,8 +46,10 @@ export interface CpuSample {
   processName: string;
   /** Innermost first, without their upper 16 bits, which are all ones. */
   kernel: number[];
-  /** By frame pointers, innermost first. */
+  /** By frame pointers, innermost first; empty where `runtime` has frames. */
   user: number[];
+  /** Of the runtime that `RuntimeTable` has for the process, innermost first. */
+  runtime: readonly RuntimeFrame[];
   /** By DWARF number; NaN: not known. Null where the record has none. */
   registers: Float64Array | null;
   /** The copied stack: lies at `stackAt` in the process. */
@@ -53,7 +66,9 @@ export function createSampleReader(): (view: DataView, offset: number, length: n
     const word = (at: number): number => uint32(at) + uint32(at + 4) * 2 ** 32;
     const stackBytes = uint32(sampleLayout.stack_bytes);
     const kernelFrames = Math.min(uint32(sampleLayout.kernel_frames), maxKernelFrames);
-    const userFrames = Math.min(uint32(sampleLayout.user_frames), maxUserFrames);
+    const hasRuntime = uint32(sampleLayout.runtime_kind) !== 0;
+    const userFrames = hasRuntime ? 0 : Math.min(uint32(sampleLayout.user_frames), maxUserFrames);
+    const runtimeFrames = hasRuntime ? Math.min(uint32(sampleLayout.user_frames), maxRuntimeFrames) : 0;
     if (sampleLayout.stack + stackBytes > length) return null;
     registers.fill(Number.NaN);
     for (const [index, register] of registerOrder.entries()) registers[register] = word(sampleLayout.registers + index * 8);
@@ -66,6 +81,10 @@ export function createSampleReader(): (view: DataView, offset: number, length: n
       processName: nameIn(bytes, offset + sampleLayout.process_name),
       kernel: Array.from({ length: kernelFrames }, (_, index) => low48(sampleLayout.kernel + index * 8)),
       user: Array.from({ length: userFrames }, (_, index) => word(sampleLayout.user + index * 8)),
+      runtime: Array.from({ length: runtimeFrames }, (_, index) => {
+        const at = sampleLayout.user + index * runtimeFrameBytes;
+        return { address: word(at), pointer: word(at + 8) };
+      }),
       registers: registers[16] === 0 ? null : registers,
       stack: new DataView(view.buffer, view.byteOffset + offset + sampleLayout.stack, stackBytes),
       stackAt: word(sampleLayout.stack_at),

@@ -6,15 +6,23 @@ import {
   type ElfImage,
   type FrameFunction,
   type FunctionNames,
+  findExportedFunctions,
   isGoProgram,
+  type PythonProgram,
   readBuildId,
   readCallFrames,
   readElfImage,
+  readPythonProgram,
+  readV8Layout,
+  type V8Layout,
 } from "../../code/index.ts";
-import type { OpenedFile } from "../../host/index.ts";
+import type { CodeMapping, OpenedFile } from "../../host/index.ts";
 
 /** Names that are kept per file. */
 const maxNames = 4_096;
+/** Exported by what embeds the runtime: a look into a hash table decides whether more is read. */
+const exportOfNode = "napi_create_function";
+const exportOfPython = "_PyEval_EvalFrameDefault";
 
 export class CodeFile implements Disposable {
   /** `libc.so.6` */
@@ -26,6 +34,8 @@ export class CodeFile implements Disposable {
   readonly #functions: FunctionNames | null;
   readonly #names = new Map<number, string>();
   readonly #close: (() => void) | undefined;
+  #v8: V8Layout | null | undefined;
+  #python: PythonProgram | null | undefined;
   /** When a sample was last in it. */
   usedMs = 0;
   /** Frames of samples in it, until its symbols are read. */
@@ -59,6 +69,29 @@ export class CodeFile implements Disposable {
       (one) => one.type === 1 && fileOffset >= one.fileOffset && fileOffset < one.fileOffset + one.fileBytes,
     );
     return segment === undefined ? null : fileOffset - segment.fileOffset + segment.address;
+  }
+
+  /** What to add to the file's addresses for those of a process that maps it. */
+  biasOf({ start, end, fileOffset }: CodeMapping): number | null {
+    const segment = this.#image?.segments.find(
+      (one) =>
+        one.type === 1 && one.isExecutable && fileOffset < one.fileOffset + one.fileBytes && fileOffset + end - start > one.fileOffset,
+    );
+    return segment === undefined ? null : start - fileOffset + segment.fileOffset - segment.address;
+  }
+
+  /** Of Node and its library; null for all other files. */
+  get v8(): V8Layout | null {
+    const image = this.#image;
+    if (this.#v8 === undefined) this.#v8 = image !== null && exports(image, exportOfNode) ? readV8Layout(image) : null;
+    return this.#v8;
+  }
+
+  /** Of CPython and its library; null for all other files. */
+  get python(): PythonProgram | null {
+    const image = this.#image;
+    if (this.#python === undefined) this.#python = image !== null && exports(image, exportOfPython) ? readPythonProgram(image) : null;
+    return this.#python;
   }
 
   /** How to get from the function at an address to its caller. */
@@ -107,4 +140,8 @@ export class CodeFile implements Disposable {
   [Symbol.dispose](): void {
     this.#close?.();
   }
+}
+
+function exports(image: ElfImage, name: string): boolean {
+  return findExportedFunctions(image, [name]).size > 0;
 }

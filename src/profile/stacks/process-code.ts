@@ -1,7 +1,10 @@
 /** Which file holds an address of a process. Files are shared by processes and kept open while samples are in them. */
 
+import type { ProcessMemory } from "../../bpf/index.ts";
 import type { CodeMapping, CodeReader, MappedFile } from "../../host/index.ts";
+import type { RuntimeTable } from "../kernel/runtime-table.ts";
 import { CodeFile } from "./code-file.ts";
+import { findRuntime, type LanguageRuntime } from "./language-runtime.ts";
 
 export interface CodePlace {
   mapping: CodeMapping;
@@ -23,6 +26,9 @@ const maxPlaces = 4_096;
 /** Not read again more often, however many addresses are unknown. Doubles each time that brings nothing: damaged stacks have addresses of nothing. */
 const rereadMs = 1_000;
 const maxRereadMs = 30_000;
+
+/** Libraries that hold a language runtime, where the program itself does not. */
+const runtimeLibrary = /\/lib(?:python3|node)[^/]*\.so/;
 
 export class FileCache implements Disposable {
   readonly #reader: CodeReader;
@@ -87,19 +93,22 @@ export class ProcessCode {
   readonly #pid: number;
   readonly #reader: CodeReader;
   readonly #files: FileCache;
+  readonly #memory: ProcessMemory;
   #mappings: readonly CodeMapping[] = [];
   #readMs = Number.NEGATIVE_INFINITY;
   #rereadMs = rereadMs;
   /** What the process runs, once its code was read. */
   #main: CodeFile | null = null;
+  #runtime: LanguageRuntime | null = null;
   /** Few addresses are in most samples. */
   readonly #places = new Map<number, CodePlace>();
   usedMs: number;
 
-  constructor(pid: number, reader: CodeReader, files: FileCache, nowMs: number) {
+  constructor(pid: number, reader: CodeReader, files: FileCache, memory: ProcessMemory, nowMs: number) {
     this.#pid = pid;
     this.#reader = reader;
     this.#files = files;
+    this.#memory = memory;
     this.usedMs = nowMs;
     this.#read(nowMs);
   }
@@ -110,6 +119,10 @@ export class ProcessCode {
 
   get build(): string | null {
     return this.#main?.build ?? null;
+  }
+
+  get runtime(): LanguageRuntime | null {
+    return this.#runtime;
   }
 
   find(address: number, nowMs: number): CodePlace | null {
@@ -164,9 +177,28 @@ export class ProcessCode {
     this.#places.clear();
     // The kernel maps the executable below its libraries.
     const main = mappings.find(({ file }) => file !== null)?.file ?? null;
+    const before = this.#main;
     this.#main = main === null ? null : this.#files.open(this.#pid, main, nowMs);
+    // Another program after execve(2); a library may be mapped after the first sample.
+    if (this.#runtime === null || before !== this.#main) this.#runtime = this.#findRuntime(main, nowMs);
     return true;
   }
+
+  #findRuntime(main: MappedFile | null, nowMs: number): LanguageRuntime | null {
+    const loaded = this.#mappings.flatMap((mapping) => {
+      const isWanted = mapping.file !== null && (mapping.file === main || runtimeLibrary.test(mapping.file.path));
+      const file = isWanted && mapping.file !== null ? this.#files.open(this.#pid, mapping.file, nowMs) : null;
+      return file === null ? [] : [{ mapping, file }];
+    });
+    return findRuntime(loaded, (address, sizeBytes) => this.#memory.read(this.#pid, address, sizeBytes));
+  }
+}
+
+interface KnownProcess {
+  startedNs: number;
+  code: ProcessCode;
+  /** The runtime that the kernel program reads frames of. */
+  inKernel: LanguageRuntime | null;
 }
 
 /** The code of processes, by pid and start. */
@@ -174,30 +206,49 @@ export class ProcessCodes {
   readonly #reader: CodeReader;
   readonly #files: FileCache;
   /** Least recently used first. */
-  readonly #processes = new Map<number, { startedNs: number; code: ProcessCode }>();
+  readonly #processes = new Map<number, KnownProcess>();
+  readonly #memory: ProcessMemory;
+  readonly #runtimes: RuntimeTable;
 
-  constructor(reader: CodeReader, files: FileCache) {
+  constructor(reader: CodeReader, files: FileCache, memory: ProcessMemory, runtimes: RuntimeTable) {
     this.#reader = reader;
     this.#files = files;
+    this.#memory = memory;
+    this.#runtimes = runtimes;
   }
 
   of(pid: number, startedNs: number, nowMs: number): ProcessCode {
     const known = this.#processes.get(pid);
     this.#processes.delete(pid);
-    const code = known?.startedNs === startedNs ? known.code : new ProcessCode(pid, this.#reader, this.#files, nowMs);
+    const isSame = known?.startedNs === startedNs;
+    const code = isSame ? known.code : new ProcessCode(pid, this.#reader, this.#files, this.#memory, nowMs);
     code.usedMs = nowMs;
-    this.#processes.set(pid, { startedNs, code });
+    const inKernel = this.#share(pid, startedNs, code.runtime, isSame ? known.inKernel : null);
+    this.#processes.set(pid, { startedNs, code, inKernel });
     for (const oldest of this.#processes.keys()) {
       if (this.#processes.size <= maxProcesses) break;
-      this.#processes.delete(oldest);
+      this.#forget(oldest);
     }
     return code;
+  }
+
+  /** What the kernel program has of the process from now on. */
+  #share(pid: number, startedNs: number, runtime: LanguageRuntime | null, before: LanguageRuntime | null): LanguageRuntime | null {
+    if (runtime === before) return before;
+    if (runtime === null) this.#runtimes.remove(pid);
+    else this.#runtimes.add(pid, startedNs, runtime.entry);
+    return runtime;
+  }
+
+  #forget(pid: number): void {
+    if ((this.#processes.get(pid)?.inKernel ?? null) !== null) this.#runtimes.remove(pid);
+    this.#processes.delete(pid);
   }
 
   /** At the end of a window. */
   trim(nowMs: number): void {
     for (const [pid, { code }] of this.#processes) {
-      if (nowMs - code.usedMs > unusedMs) this.#processes.delete(pid);
+      if (nowMs - code.usedMs > unusedMs) this.#forget(pid);
       else code.forgetPlaces();
     }
     this.#files.trim();

@@ -28,7 +28,12 @@ function createWindow(): { window: StackWindow; reads: () => number; mapReads: (
     }),
     vdso: () => null,
   };
-  const codes = new ProcessCodes(reader, new FileCache(reader));
+  const codes = new ProcessCodes(
+    reader,
+    new FileCache(reader),
+    { read: () => Buffer.alloc(0) },
+    { add: () => true, remove: () => undefined },
+  );
   const window = new StackWindow({ codes, kernelFunctions: () => null, maxStacks: 100, nowMs: () => nowMs });
   return { window, reads: () => largeReads, mapReads: () => mapReads, [Symbol.dispose]: () => closeSync(fd) };
 }
@@ -44,6 +49,7 @@ const sampleAt = (address: number): CpuSample => ({
   processName: "program",
   kernel: [],
   user: [address],
+  runtime: [],
   registers: null,
   stack: new DataView(new ArrayBuffer(0)),
   stackAt: 0,

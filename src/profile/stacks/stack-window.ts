@@ -1,10 +1,12 @@
 /** Samples of a window, counted by stack. What was copied of a stack is walked at once and dropped; functions are named when the window ends. */
 
+import { type ScriptFunction, unnamedFunction } from "../../code/index.ts";
 import type { KernelFunctions } from "../../host/index.ts";
 import type { FrameKind, ProfileFrame, ProfileStack } from "../core/messages.ts";
 import type { CpuSample } from "../kernel/sample-record.ts";
 import type { CodeFile } from "./code-file.ts";
 import type { CodePlace, ProcessCode, ProcessCodes } from "./process-code.ts";
+import { joinPythonFrames, joinV8Frames, shortFile, shownNativeFrame } from "./script-frames.ts";
 import { type UserFrame, type Walk, walkStack } from "./unwind.ts";
 
 interface RawStack {
@@ -15,6 +17,7 @@ interface RawStack {
   /** Innermost first. */
   kernel: readonly number[];
   user: readonly UserFrame[];
+  python: readonly ScriptFunction[];
   samples: number;
 }
 
@@ -32,6 +35,8 @@ export interface StackWindowOptions {
  */
 const minHits = 3;
 const maxReadBytes = 8 * 1024 * 1024;
+/** Where a thread of Node starts, if its stack is deeper than what is copied of it. */
+const nodeStarts = /^(_start|main|__libc_start\w*|start_thread|node::Start\b.*|.*::StartThread\(.*)$/;
 /** Where the stack of a Go program starts. */
 const goStarts: ReadonlySet<string> = new Set(["runtime.goexit", "runtime.mstart", "runtime.rt0_go", "runtime.mcall"]);
 
@@ -61,6 +66,7 @@ export class StackWindow {
         isWhole: walk.end === "bottom",
         kernel: [...kernel],
         user: walk.frames,
+        python: code === null ? [] : pythonFunctions(sample, code, nowMs),
         samples: 1,
       });
     }
@@ -93,7 +99,8 @@ export class StackWindow {
 class FrameTable {
   readonly frames: ProfileFrame[] = [];
   readonly #numbers = new Map<string, number>();
-  readonly #ofPlaces = new Map<CodePlace | null, number>();
+  readonly #ofPlaces = new Map<CodePlace | null, number | null>();
+  readonly #ofScripts = new Map<ScriptFunction, number>();
   readonly #ofAddresses = new Map<number, number>();
   readonly #functions: KernelFunctions | null;
 
@@ -101,11 +108,24 @@ class FrameTable {
     this.#functions = functions;
   }
 
-  user({ place }: UserFrame): number {
+  /** Null for a frame that is not shown. */
+  user({ place, script }: UserFrame): number | null {
+    if (script !== null) return this.script(script, "node");
     let number = this.#ofPlaces.get(place);
     if (number === undefined) {
-      number = this.#number(userFrame(place));
+      const shown = shownNativeFrame(userFrame(place));
+      number = shown === null ? null : this.#number(shown);
       this.#ofPlaces.set(place, number);
+    }
+    return number;
+  }
+
+  script(script: ScriptFunction, kind: "node" | "python"): number {
+    let number = this.#ofScripts.get(script);
+    if (number === undefined) {
+      const name = script.name === unnamedFunction && script.line !== null ? `(anonymous:${script.line})` : script.name;
+      number = this.#number({ name, module: shortFile(script.file), kind });
+      this.#ofScripts.set(script, number);
     }
     return number;
   }
@@ -139,15 +159,24 @@ function walkUser(sample: CpuSample, code: ProcessCode, nowMs: number): Walk {
   const find = (address: number) => code.find(address, nowMs);
   if (code.isGo || sample.registers === null) {
     // The first address is where the program is, all others are return addresses.
-    const frames = sample.user.map((address, index) => ({ address, place: find(index === 0 ? address : address - 1) }));
+    const frames = sample.user.map((address, index) => ({ address, place: find(index === 0 ? address : address - 1), script: null }));
     return { frames, end: "no-rule" };
   }
-  return walkStack(sample.registers, sample, find);
+  const walk = walkStack(sample.registers, sample, find);
+  return code.runtime?.kind === "node" ? joinV8Frames(walk, sample.runtime, code.runtime, find, nowMs) : walk;
+}
+
+/** Owner of the trampolines with which CPython 3.12 and later enter Python from C. */
+const ownedByC = 3;
+
+function pythonFunctions({ runtime: frames }: CpuSample, { runtime }: ProcessCode, nowMs: number): ScriptFunction[] {
+  if (runtime?.kind !== "python") return [];
+  return frames.flatMap(({ address: owner, pointer }) => (owner === ownedByC ? [] : (runtime.find(pointer, nowMs) ?? [])));
 }
 
 /** By addresses: functions are not known yet. */
 function keyOf(sample: CpuSample, { frames, end }: Walk): string {
-  return `${sample.pid} ${sample.startedNs} ${sample.threadName} ${end} ${sample.kernel.join(",")} ${frames.map(({ address }) => address).join(",")}`;
+  return `${sample.pid} ${sample.startedNs} ${sample.threadName} ${end} ${sample.kernel.join(",")} ${frames.map(({ address }) => address).join(",")} ${sample.runtime.map(({ pointer }) => pointer).join(",")}`;
 }
 
 function nameFiles(stacks: readonly RawStack[]): void {
@@ -174,10 +203,13 @@ function nameFiles(stacks: readonly RawStack[]): void {
 }
 
 function namedStack(raw: RawStack, table: FrameTable): ProfileStack {
-  const frames: number[] = [];
-  for (const frame of raw.user.toReversed()) frames.push(table.user(frame));
+  const native = raw.user.toReversed().flatMap((frame) => table.user(frame) ?? []);
+  const python = raw.python.toReversed().map((script) => table.script(script, "python"));
+  const frames = python.length === 0 ? native : joinPythonFrames(native, python, (frame) => table.name(frame));
   for (const address of raw.kernel.toReversed()) frames.push(table.kernel(address));
-  const isWhole = raw.isWhole || (raw.isGo && goStarts.has(table.name(frames[0])));
+  const first = table.name(frames[0]);
+  const isWhole =
+    raw.isWhole || (raw.isGo ? goStarts.has(first) : raw.user.some(({ script }) => script !== null) && nodeStarts.test(first));
   return { ...raw.sample, build: raw.build, frames, isWhole, samples: raw.samples };
 }
 

@@ -1,6 +1,6 @@
 /** Walks a copied stack: by the tables of the code where it has some, else by the frame pointer, as JIT compilers keep it. */
 
-import { evaluateFrameExpression, type FrameRow, registerNumbers } from "../../code/index.ts";
+import { evaluateFrameExpression, type FrameRow, registerNumbers, type ScriptFunction } from "../../code/index.ts";
 import { dwarfRegisters } from "../kernel/sample-record.ts";
 import type { CodePlace } from "./process-code.ts";
 
@@ -11,6 +11,8 @@ export interface UserFrame {
   /** In the process. */
   address: number;
   place: CodePlace | null;
+  /** Null for native code. */
+  script: ScriptFunction | null;
 }
 
 export interface Walk {
@@ -50,7 +52,7 @@ export function walkStack(initial: Float64Array, memory: StackMemory, find: (add
     const address = isExact ? counter : counter - 1;
     const place = find(address);
     if (place === null) return { frames, end: "no-code" };
-    frames.push({ address, place });
+    frames.push({ address, place, script: null });
     const found = place.file?.frameAt(place.address) ?? null;
     next.set(registers);
     const end = found === null ? stepByPointer(read) : stepByTable(rowAt(found.rows, place.address), read);

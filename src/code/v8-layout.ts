@@ -1,0 +1,71 @@
+/**
+ * Where a build of V8 keeps the names of functions. Node's executable describes most of it in `v8dbg_*` variables, which exist for debuggers;
+ * their names differ between versions. Seen to work: V8 11.3 (Node 20), 12.4 (22), 13.6 (24).
+ */
+
+import type { ElfImage } from "./elf-image.ts";
+import { findElfVariables } from "./elf-symbols.ts";
+
+export interface V8Layout {
+  /** Offsets of fields in bytes. */
+  function: { shared: number };
+  shared: { name: number; script: number };
+  script: { name: number; source: number; lineEnds: number };
+  /** Indexes of words in a ScopeInfo, behind its map. */
+  scope: { localCount: number; firstLocal: number };
+  /** Instance types, with which every pointer is checked. */
+  types: { shared: number; script: number; scope: number };
+}
+
+/** The first that a version has counts. */
+const variables = {
+  taggedSize: ["TaggedSize"],
+  functionShared: ["class_JSFunction__shared__SharedFunctionInfo"],
+  sharedName: [
+    "class_SharedFunctionInfo__name_or_scope_info__Object",
+    "class_SharedFunctionInfo__name_or_scope_info__Tagged_Object_",
+    "class_SharedFunctionInfo__name_or_scope_info__Tagged_NameOrScopeInfoT_",
+  ],
+  sharedScript: [
+    "class_SharedFunctionInfo__script_or_debug_info__HeapObject",
+    "class_SharedFunctionInfo__script__Tagged_HeapObject_",
+    "class_SharedFunctionInfo__raw_script__Tagged_Object_",
+  ],
+  scriptName: ["class_Script__name__Object"],
+  scriptSource: ["class_Script__source__Object"],
+  scriptLineEnds: ["class_Script__line_ends__Object"],
+  scopeLocalCount: ["scopeinfo_idx_ncontextlocals"],
+  scopeFirstLocal: ["scopeinfo_idx_first_vars"],
+  sharedType: ["type_SharedFunctionInfo__SHARED_FUNCTION_INFO_TYPE"],
+  scriptType: ["type_Script__SCRIPT_TYPE"],
+  scopeType: ["type_ScopeInfo__SCOPE_INFO_TYPE"],
+} as const;
+
+const wordBytes = 8;
+
+/** Null for a file without V8, for a version with other names, and for builds that compress pointers (Electron): their objects look different. */
+export function readV8Layout(image: ElfImage): V8Layout | null {
+  const names = Object.values(variables).flat();
+  const addresses = findElfVariables(
+    image,
+    names.map((name) => `v8dbg_${name}`),
+  );
+  let isComplete = true;
+  const value = (key: keyof typeof variables): number => {
+    for (const name of variables[key]) {
+      const address = addresses.get(`v8dbg_${name}`);
+      const bytes = address === undefined ? Buffer.alloc(0) : image.readAddress(address, 4);
+      if (bytes.length === 4) return bytes.readInt32LE(0);
+    }
+    isComplete = false;
+    return 0;
+  };
+  const layout: V8Layout = {
+    function: { shared: value("functionShared") },
+    shared: { name: value("sharedName"), script: value("sharedScript") },
+    script: { name: value("scriptName"), source: value("scriptSource"), lineEnds: value("scriptLineEnds") },
+    scope: { localCount: value("scopeLocalCount"), firstLocal: value("scopeFirstLocal") },
+    types: { shared: value("sharedType"), script: value("scriptType"), scope: value("scopeType") },
+  };
+  return value("taggedSize") === wordBytes && isComplete ? layout : null;
+}
