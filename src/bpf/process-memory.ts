@@ -1,4 +1,4 @@
-/** Reads the memory of other processes. Unlike `/proc/<pid>/mem`, process_vm_readv(2) needs no more than CAP_SYS_PTRACE. */
+/** Reads the memory of other processes. Unlike the `mem` files of procfs, process_vm_readv(2) needs no more than CAP_SYS_PTRACE. */
 
 import { createRequire } from "node:module";
 import { CoralError } from "../base/errors.ts";

@@ -84,7 +84,8 @@ export class V8Functions {
       type === types.scope ? this.#scopeOf(nameOrScope) : { name: type < firstNonString ? this.#string(nameOrScope) : null, start: null };
     const scriptPointer = wordAt(bytes, shared.script);
     const script = this.#typeOf(scriptPointer) === types.script ? this.#script(scriptPointer) : null;
-    const line = script?.lineEnds == null || scope.start === null ? null : lineOf(script.lineEnds, scope.start);
+    const ends = script?.lineEnds ?? null;
+    const line = ends === null || scope.start === null ? null : lineOf(ends, scope.start);
     return { name: scope.name === null || scope.name === "" ? unnamedFunction : scope.name, file: script?.file ?? "", line };
   }
 
