@@ -21,7 +21,7 @@ import {
   interfaceRows,
   mountRows,
 } from "./host-rows.ts";
-import { processRows } from "./process-rows.ts";
+import { processRows, type ServicePids } from "./process-rows.ts";
 
 /** Rows of one sample, by signal; all have the same timestamp. */
 export interface HostRows {
@@ -39,7 +39,7 @@ export interface HostCollectorOptions {
   clock: Clock;
   /** Top processes by each of CPU, memory, threads and open files; read before each sample, clamped to 1..100. */
   topProcesses: () => number;
-  /** Processes of services, sampled every minute whether they are among the top ones or not. Default: none. */
+  /** Processes of services, sampled every minute whether they are among the top ones or not, and always while they are busy. Default: none. */
   servicePids?: () => ReadonlySet<number>;
   log: Logger;
   /** Interval of the very first sample; default 250 ms. */
@@ -68,13 +68,13 @@ export function createHostCollector(options: HostCollectorOptions): HostCollecto
   let servicesAtMs = Number.NEGATIVE_INFINITY;
   let sampledPids = noPids;
   /** All of them every minute; in between, those that are new. */
-  const servicesDue = (nowMs: number): ReadonlySet<number> => {
+  const servicesAt = (nowMs: number): ServicePids => {
     const pids = options.servicePids?.() ?? noPids;
     const isDue = pids.size > 0 && nowMs - servicesAtMs >= servicesIntervalMs;
     const due = isDue ? pids : new Set([...pids].filter((pid) => !sampledPids.has(pid)));
     if (isDue) servicesAtMs = nowMs;
     sampledPids = pids;
-    return due;
+    return { all: pids, due };
   };
   const { reader, clock, log, baselineMs = 250 } = options;
   let last: TimedSnapshot | undefined;
@@ -113,7 +113,7 @@ export function createHostCollector(options: HostCollectorOptions): HostCollecto
       hostDisk: diskRows(pair),
       hostInterface: interfaceRows(pair),
       hostCgroup: cgroupRows(pair),
-      hostProcess: processRows(pair, reader, topProcesses, servicesDue(now.monotonicMs)),
+      hostProcess: processRows(pair, reader, topProcesses, servicesAt(now.monotonicMs)),
     };
     notes = hostNotes(now.snapshot, rows.hostProcess, deltas.resets);
     reportMounts(now.snapshot.mounts.unresponsive);

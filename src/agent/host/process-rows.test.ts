@@ -12,6 +12,7 @@ function rowsOf(
   count = 10,
   openFiles = new Map<number, number>(),
   services = new Set<number>(),
+  due: ReadonlySet<number> = services,
 ) {
   const pair = {
     before: snapshotOf({ ...scan(before), uptimeS: 1000 }),
@@ -20,7 +21,7 @@ function rowsOf(
     intervalMs: 10_000,
     deltas: createCounterDeltas(10),
   };
-  return processRows(pair, scriptedReader([]), count, services);
+  return processRows(pair, scriptedReader([]), count, { all: services, due });
 }
 
 describe("largest()", () => {
@@ -48,6 +49,20 @@ describe("processRows()", () => {
       { pid: 3, cpu_cores: 0 },
     ]);
     expect(new Set(rows.map(({ pid }) => pid)).size).toBe(rows.length);
+  });
+
+  it("has a process of a service that is busy in every sample, beside busier programs", () => {
+    const before = [1, 2, 3, 4].map((pid) => processOf(pid, { cpuTicks: 0, rssPages: pid, threads: 1 }));
+    // 100 ticks a second, 10 seconds: 0.9 cores of a stranger, 0.3 and 0.01 of services.
+    const ticks = new Map([
+      [1, 900],
+      [2, 300],
+      [3, 10],
+    ]);
+    const now = before.map((one) => ({ ...one, cpuTicks: ticks.get(one.pid) ?? 0 }));
+    const pids = rowsOf(before, now, 1, new Map(), new Set([2, 3]), new Set()).map(({ pid }) => pid);
+    expect(pids).toContain(2);
+    expect(pids).not.toContain(3);
   });
 
   it("makes a row", () => {

@@ -41,25 +41,32 @@ function candidatesOf({ before, now }: SnapshotPair, ticksPerS: number): Candida
 
 /** Of services, in one sample. */
 const maxServiceProcesses = 1_000;
+/** A process of a service that uses more is in every sample: one that becomes busy shows at once, also beside busier programs. */
+const busyCores = 0.02;
+
+/** Pids of services: all of them, and those that this sample must have. */
+export interface ServicePids {
+  all: ReadonlySet<number>;
+  due: ReadonlySet<number>;
+}
 
 /**
- * The union of the top `count` by CPU, resident memory, threads and open files, and of `servicePids`. Processes that exit meanwhile are skipped.
+ * The union of the top `count` by CPU, resident memory, threads and open files, and of processes of services that are due or busy. Processes that
+ * exit meanwhile are skipped.
  */
-export function processRows(
-  pair: SnapshotPair,
-  reader: HostReader,
-  count: number,
-  servicePids: ReadonlySet<number> = new Set(),
-): HostProcessRow[] {
+export function processRows(pair: SnapshotPair, reader: HostReader, count: number, services: ServicePids): HostProcessRow[] {
   const { ticksPerS, pageBytes } = reader.units;
   const intervalS = pair.intervalMs / 1_000;
   const candidates = candidatesOf(pair, ticksPerS);
+  const busyTicks = busyCores * ticksPerS * intervalS;
+  const isWanted = ({ process: { pid }, cpuTicks }: Candidate): boolean =>
+    services.due.has(pid) || (cpuTicks >= busyTicks && services.all.has(pid));
   const chosen = new Set([
     ...largest(candidates, count, (candidate) => candidate.cpuTicks),
     ...largest(candidates, count, (candidate) => candidate.process.rssPages),
     ...largest(candidates, count, (candidate) => candidate.process.threads),
     ...largest(candidates, count, (candidate) => candidate.openFiles),
-    ...candidates.filter(({ process }) => servicePids.has(process.pid)).slice(0, maxServiceProcesses),
+    ...candidates.filter(isWanted).slice(0, maxServiceProcesses),
   ]);
   const rows: HostProcessRow[] = [];
   for (const { process, cpuTicks, majorFaults } of chosen) {

@@ -43,7 +43,7 @@ export const agentConfigSchema = z.strictObject({
   host: section({
     interval: duration("How often the host is sampled", { min: "1s", max: "10m" }).prefault("15s"),
     top_processes: integer(
-      "Processes kept per sample and ranking (CPU, memory, threads, open files); those of services are kept every minute as well",
+      "Processes kept per sample and ranking (CPU, memory, threads, open files); those of services are kept every minute, and while they are busy",
       0,
       100,
     ).prefault(10),
