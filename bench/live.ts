@@ -1,10 +1,15 @@
 /**
- * Root causes of faults of real programs: `npm run bench:live -- [--seed 7] [--only "burns,index"] [--rounds 1] [--warm-up 240] [--lock file] [--keep folder]`. About eleven
- * programs under steady load, some of which send spans, are observed by a real `coral up`; `coral diagnose --json` runs during each fault.
+ * Root causes of faults of real programs: `npm run bench:live -- [--seed 7] [--only "burns,index"] [--rounds 1] [--controls 1] [--minutes 9] [--keep folder]`. About
+ * eleven programs under steady load, some of which send spans, are observed by a real `coral up`; `coral diagnose --json` runs during each fault.
+ *
+ * With --keep, runs are turns of one: each goes on with the data and the results of the last one, and reports on all. --replay asks again about what
+ * was kept, at the same times, with the code of now; --last only at the last of them.
  */
 
 import { parseArgs } from "node:util";
-import { describeTrial, runLiveDiagnosis } from "./lib/live/diagnosis/run-live-diagnosis.ts";
+import { replayTrials } from "./lib/live/diagnosis/replay-trials.ts";
+import { describeTrial, runLiveDiagnosis, shown } from "./lib/live/diagnosis/run-live-diagnosis.ts";
+import type { TrialResult } from "./lib/live/diagnosis/watch-diagnosis.ts";
 import { type Figure, figureOf, isSmall, report, single } from "./lib/report.ts";
 
 const { values } = parseArgs({
@@ -12,36 +17,52 @@ const { values } = parseArgs({
     seed: { type: "string", default: "18" },
     only: { type: "string", default: "" },
     rounds: { type: "string", default: "1" },
-    "warm-up": { type: "string", default: isSmall ? "200" : "300" },
-    rest: { type: "string", default: "40" },
+    controls: { type: "string", default: "1" },
+    "warm-up": { type: "string", default: isSmall ? "120" : "150" },
+    rest: { type: "string", default: "45" },
+    minutes: { type: "string", default: "90" },
     lock: { type: "string" },
     keep: { type: "string" },
+    replay: { type: "boolean" },
+    last: { type: "boolean", default: false },
   },
 });
 
-const run = await runLiveDiagnosis({
-  seed: Number(values.seed),
-  only: values.only.split(",").filter((text) => text !== ""),
-  rounds: Number(values.rounds),
-  warmUpMs: Number(values["warm-up"]) * 1_000,
-  restMs: Number(values.rest) * 1_000,
-  lock: values.lock,
-  keep: values.keep,
-});
+const only = values.only.split(",").filter((text) => text !== "");
+const seed = Number(values.seed);
+const run = values.replay
+  ? { skipped: undefined, results: await replayed(values.keep) }
+  : await runLiveDiagnosis({
+      seed,
+      only,
+      rounds: { faults: Number(values.rounds), controls: Number(values.controls) },
+      warmUpMs: Number(values["warm-up"]) * 1_000,
+      restMs: Number(values.rest) * 1_000,
+      maxMs: Number(values.minutes) * 60_000,
+      lock: values.lock,
+      keep: values.keep,
+    });
 
-const counted = run.faults.filter(({ skipped, isMoved }) => skipped === undefined && isMoved);
-const controls = run.controls.filter(({ skipped }) => skipped === undefined);
+function replayed(folder: string | undefined): Promise<TrialResult[]> {
+  if (folder === undefined) throw new Error("Cannot replay: no data; give --keep with the folder of earlier runs");
+  const isWanted = ({ name }: { name: string }): boolean => only.length === 0 || only.some((part) => name.includes(part));
+  return replayTrials(folder, seed, { isWanted, shown, isLastOnly: values.last });
+}
+
+const tried = run.results.filter(({ skipped }) => skipped === undefined);
+const counted = tried.filter(({ isControl, isMoved }) => !isControl && isMoved);
+const controls = tried.filter(({ isControl }) => isControl);
 const share = (name: string, count: number, least: number): Figure =>
   figureOf(name, "%", single((100 * count) / Math.max(1, counted.length)), { kind: "at-least", value: least });
 const detected = counted.flatMap(({ detectedMs }) => (detectedMs === null ? [] : [detectedMs / 1_000]));
 
 report({
   name: "live",
-  sizes: { seed: Number(values.seed), faults: counted.length, controls: controls.length },
+  sizes: { seed, faults: counted.length, controls: controls.length },
   figures: [
     share("right service first", counted.filter(({ isServiceRight }) => isServiceRight).length, 95),
     share("right kind", counted.filter(({ isKindRight }) => isKindRight).length, 85),
-    share("right pointer", counted.filter(({ isPointerRight }) => isPointerRight).length, 70),
+    share("right pointer", counted.filter(({ isPointerRight }) => isPointerRight).length, 85),
     ...(detected.length === 0 ? [] : [figureOf("detected after onset", "s", detected, { kind: "at-most", value: 30 } as const)]),
     figureOf(
       "faults in which a bystander was first for a while",
@@ -57,5 +78,5 @@ report({
       value: Math.floor(controls.length / 50),
     }),
   ],
-  notes: run.skipped === undefined ? [...run.faults, ...run.controls].map(describeTrial) : [`skipped: ${run.skipped}`],
+  notes: run.skipped === undefined ? run.results.map(describeTrial) : [`skipped: ${run.skipped}`],
 });

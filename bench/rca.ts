@@ -39,7 +39,7 @@ async function run(directory: string): Promise<void> {
       if (times === null) continue;
       const askedMs = performance.now();
       const symptom = one.slo_metric === undefined ? null : /avail|success|err/i.test(one.slo_metric) ? "errors" : "latency";
-      const { result } = await runDiagnosis({ ...times, isOnsetFound: false }, { service: one.entry, symptom }, (asked) =>
+      const { result } = await runDiagnosis({ ...times, isOnsetFound: false, isOver: false }, { service: one.entry, symptom }, (asked) =>
         queryDiagnosis(loaded.store, asked),
       );
       const ranked = result.causes.map(({ service, kind, pointer, confidence }) => ({ service, kind, pointer, confidence }));

@@ -2,7 +2,7 @@
 
 import { type ChildProcess, spawn, spawnSync } from "node:child_process";
 import { once } from "node:events";
-import { mkdtempSync, rmSync } from "node:fs";
+import { mkdirSync, mkdtempSync, rmSync } from "node:fs";
 import { tmpdir } from "node:os";
 import { delimiter, dirname, join } from "node:path";
 import { setTimeout as sleep } from "node:timers/promises";
@@ -10,15 +10,23 @@ import { root } from "./report.ts";
 
 export const coralFile = join(root, "bin/coral");
 
-/** A CORAL_HOME that is deleted with the scope. */
+/** A CORAL_HOME that is deleted with the scope, unless its path was given. */
 export class CoralHome implements Disposable {
-  readonly path = mkdtempSync(join(tmpdir(), "coral-bench-"));
-  /** Drops the caller's Coral variables; bin/coral finds this Node first. */
-  readonly env: NodeJS.ProcessEnv = {
-    ...Object.fromEntries(Object.entries(process.env).filter(([name]) => !name.startsWith("CORAL_") && name !== "NODE_OPTIONS")),
-    CORAL_HOME: this.path,
-    PATH: `${dirname(process.execPath)}${delimiter}${process.env["PATH"] ?? ""}`,
-  };
+  readonly path: string;
+  readonly env: NodeJS.ProcessEnv;
+  readonly #isKept: boolean;
+
+  constructor(keptPath?: string) {
+    this.#isKept = keptPath !== undefined;
+    this.path = keptPath ?? mkdtempSync(join(tmpdir(), "coral-bench-"));
+    if (keptPath !== undefined) mkdirSync(keptPath, { recursive: true });
+    // Drops the caller's Coral variables; bin/coral finds this Node first.
+    this.env = {
+      ...Object.fromEntries(Object.entries(process.env).filter(([name]) => !name.startsWith("CORAL_") && name !== "NODE_OPTIONS")),
+      CORAL_HOME: this.path,
+      PATH: `${dirname(process.execPath)}${delimiter}${process.env["PATH"] ?? ""}`,
+    };
+  }
 
   /** Runs a command and returns its stdout; throws with its stderr if it fails. */
   run(...args: string[]): string {
@@ -44,7 +52,7 @@ export class CoralHome implements Disposable {
   }
 
   [Symbol.dispose](): void {
-    rmSync(this.path, { recursive: true, force: true });
+    if (!this.#isKept) rmSync(this.path, { recursive: true, force: true });
   }
 }
 

@@ -1,7 +1,7 @@
 /** A real `coral up` with its hooks loaded, queried by commands as a user does. */
 
 import { spawn } from "node:child_process";
-import { cpSync, writeFileSync } from "node:fs";
+import { writeFileSync } from "node:fs";
 import { join } from "node:path";
 import { setTimeout as sleep } from "node:timers/promises";
 import type { DiagnosisResult } from "../../../src/tools/schemas/diagnosis.ts";
@@ -17,8 +17,6 @@ export class LiveColony implements AsyncDisposable {
   #daemon: CoralDaemon;
   /** The OTLP endpoint for spans. */
   readonly otlpUrl: string;
-  /** Directory that keeps a copy of its data, for queries with --at. */
-  keepIn: string | undefined;
 
   private constructor(home: CoralHome, daemon: CoralDaemon, otlpUrl: string) {
     this.home = home;
@@ -26,8 +24,9 @@ export class LiveColony implements AsyncDisposable {
     this.otlpUrl = otlpUrl;
   }
 
-  static async start(): Promise<LiveColony> {
-    const home = new CoralHome();
+  /** With a path, its data stay there and are used again by the next one. */
+  static async start(keptPath?: string): Promise<LiveColony> {
+    const home = new CoralHome(keptPath);
     const otlpPort = await freePort();
     writeFileSync(join(home.path, "agent.yaml"), `otlp:\n  grpc:\n    enabled: false\n  http:\n    listen: 127.0.0.1:${otlpPort}\n`);
     try {
@@ -80,7 +79,6 @@ export class LiveColony implements AsyncDisposable {
 
   async [Symbol.asyncDispose](): Promise<void> {
     await this.#daemon[Symbol.asyncDispose]();
-    if (this.keepIn !== undefined) cpSync(this.home.path, this.keepIn, { recursive: true });
     this.home[Symbol.dispose]();
   }
 }

@@ -15,6 +15,7 @@ export const roles = [
   "mailer",
   "load",
   "edge",
+  "resolver",
 ] as const;
 
 export type Role = (typeof roles)[number];
@@ -26,7 +27,7 @@ export const calls: Partial<Record<Role, readonly Role[]>> = {
   gateway: ["catalog", "orders", "payments"],
   catalog: ["redis"],
   orders: ["postgres", "redis"],
-  payments: ["provider", "edge"],
+  payments: ["provider", "edge", "resolver"],
   edge: ["provider"],
   worker: ["redis", "mailer"],
 };
@@ -69,6 +70,7 @@ const suffix: Partial<Record<Role, string>> = {
   payments: "till",
   provider: "bank",
   edge: "relay",
+  resolver: "names",
 };
 
 /** Distinct ports outside the ephemeral range. A port in use shows when its program starts. */

@@ -4,6 +4,7 @@ import { type ChildProcess, spawn } from "node:child_process";
 import { once } from "node:events";
 import { renameSync, writeFileSync } from "node:fs";
 import { connect } from "node:net";
+import { setTimeout as sleep } from "node:timers/promises";
 import { until } from "../coral-process.ts";
 import type { ControlGroup } from "./control-group.ts";
 
@@ -23,13 +24,16 @@ export interface Behaviour {
   /** Leaks this much memory, five times a second. */
   leakBytes?: number;
   leakConnections?: number;
-  /** The relay delays each piece of a request or response by this time. */
+  /** The relay, or the name server, delays each piece of a request or response by this time. */
   holdMs?: number;
   /** Exits this long after its start. */
   exitAfterMs?: number;
 }
 
-/** A program of the live world as a child process. Disposing it kills it. */
+/** How long a program may take to end when it is asked to. */
+const endMs = 5_000;
+
+/** A program of the live world as a child process. Disposing it ends it. */
 export class LiveProgram implements AsyncDisposable {
   readonly name: string;
   readonly port: number;
@@ -102,7 +106,16 @@ export class LiveProgram implements AsyncDisposable {
     await this.start();
   }
 
+  /** Asked first: of a server that is killed, workers stay behind. */
   async [Symbol.asyncDispose](): Promise<void> {
+    this.#isEnding = true;
+    const child = this.#child;
+    if (child && child.exitCode === null && child.signalCode === null) {
+      const ended = once(child, "exit");
+      child.kill("SIGCONT");
+      child.kill("SIGTERM");
+      await Promise.race([ended, sleep(endMs, undefined, { ref: false })]);
+    }
     await this.stop();
     this.group?.[Symbol.dispose]();
   }

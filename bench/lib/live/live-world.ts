@@ -22,6 +22,7 @@ const scripts: Partial<Record<Role, string>> = {
   provider: "provider.mjs",
   load: "load.mjs",
   edge: "edge.mjs",
+  resolver: "resolver.mjs",
   orders: "orders.py",
   worker: "worker.py",
   mailer: "mailer.py",
@@ -29,6 +30,9 @@ const scripts: Partial<Record<Role, string>> = {
 const helpers = ["program.mjs", "spans.mjs", "redis.mjs", "program.py"];
 /** Programs with their own limits, like containers. */
 const limited: ReadonlySet<Role> = new Set(["catalog", "orders", "mailer"]);
+
+/** Programs that nobody connects to. */
+const withoutTcp: ReadonlySet<Role> = new Set(["worker", "load", "resolver"]);
 
 /** Requests a second at the entry. */
 export const entryRates: Readonly<Record<string, number>> = {
@@ -53,10 +57,12 @@ export function missingPrograms(): string | undefined {
 export interface WorldExtras {
   /** Directories on separate disks, where the services write and sync. */
   disks?: Partial<Record<"orders" | "payments", string>>;
-  /** Payments reach their provider through a relay. */
+  /** Payments ask a resolver where their provider is, and reach it through a relay. */
   hasEdge?: boolean;
   /** OTLP endpoint of the instrumented programs; the others send no spans. */
   otlpUrl?: string;
+  /** Where it lies, so that a later world of the same seed has the same services; what is there is deleted. */
+  directory?: string | undefined;
 }
 
 /** Half of the programs send spans, as in most companies. */
@@ -70,7 +76,7 @@ export interface EntryCounts {
 
 /** Real programs, databases and load on this host. Disposing it stops them. */
 export class LiveWorld implements AsyncDisposable {
-  readonly directory = mkdtempSync(join(tmpdir(), "coral-live-"));
+  readonly directory: string;
   readonly names: Record<Role, string>;
   readonly ports: Record<Role, number>;
   /** Client-side counts per second of the last ten minutes, newest last. */
@@ -82,6 +88,11 @@ export class LiveWorld implements AsyncDisposable {
 
   constructor(seed: number, extras: WorldExtras = {}) {
     this.#extras = extras;
+    if (extras.directory !== undefined) {
+      rmSync(extras.directory, { recursive: true, force: true });
+      mkdirSync(extras.directory, { recursive: true });
+    }
+    this.directory = extras.directory ?? mkdtempSync(join(tmpdir(), "coral-live-"));
     this.names = namesOf(seed);
     this.ports = portsOf(seed);
     chmodSync(this.directory, 0o755);
@@ -98,7 +109,7 @@ export class LiveWorld implements AsyncDisposable {
     await until("Postgres answers", 30_000, () => void this.psql("SELECT 1"));
     this.psql(schema);
     await this.#start("redis", this.#redis());
-    const edge = this.#extras.hasEdge ? (["edge"] as const) : [];
+    const edge = this.#extras.hasEdge ? (["resolver", "edge"] as const) : [];
     for (const role of ["provider", ...edge, "payments", "catalog", "mailer", "orders", "worker", "gateway"] as const)
       await this.#start(role, this.#script(role));
     await this.#start("nginx", this.#nginx());
@@ -129,7 +140,7 @@ export class LiveWorld implements AsyncDisposable {
   async #start(role: Role, start: ProgramStart): Promise<void> {
     const group = limited.has(role) ? ControlGroup.make(`coral-live-${process.pid}-${role}`) : null;
     if (typeof group === "string") this.noGroups = group;
-    const port = role === "worker" || role === "load" ? 0 : this.ports[role];
+    const port = withoutTcp.has(role) ? 0 : this.ports[role];
     const program = new LiveProgram(this.names[role], port, start, typeof group === "string" ? null : group);
     this.#programs.set(role, program);
     await program.start();
@@ -162,6 +173,7 @@ export class LiveWorld implements AsyncDisposable {
       PORT: String(role === "load" ? this.ports.nginx : this.ports[role]),
       PORTS: JSON.stringify({ ...this.ports, ...(role === "payments" && this.#extras.hasEdge ? { provider: this.ports.edge } : {}) }),
       BEHAVIOUR: join(directory, "behaviour.json"),
+      ...(role === "payments" && this.#extras.hasEdge ? { RESOLVER: `127.0.0.1:${this.ports.resolver}` } : {}),
       ...(role === "load" ? { RATES: JSON.stringify(entryRates) } : {}),
       ...(role === "orders" || role === "payments" ? { JOURNAL: this.#extras.disks?.[role] } : {}),
       ...(instrumented.has(role) && this.#extras.otlpUrl !== undefined ? { SPANS: this.#extras.otlpUrl, SERVICE: this.names[role] } : {}),

@@ -90,6 +90,14 @@ export const faultTrials: readonly FaultTrial[] = [
     inject: ({ world }) => world.program("edge").behave({ holdMs: 120 }),
     repair: ({ world }) => world.program("edge").behave({}),
   },
+  {
+    name: "a slow name server",
+    services: ["resolver"],
+    kinds: ["slow", "waiting", "slow-dns"],
+    pointers: ["provider.example"],
+    inject: ({ world }) => world.program("resolver").behave({ holdMs: 250 }),
+    repair: ({ world }) => world.program("resolver").behave({}),
+  },
   asTrial(known("connections leak from a pool"), { kinds: ["pool-exhausted"], pointers: ["postgres", "connection"] }),
   asTrial(known("one route of two fails"), { kinds: ["failing"], pointers: ["POST /charge"] }),
   {

@@ -1,20 +1,22 @@
 /** Injects a fault, runs `coral diagnose` every few seconds, and compares its first cause with the truth. */
 
 import type { DiagnosisResult } from "../../../../src/tools/schemas/diagnosis.ts";
-import { type Role, roles } from "../live-names.ts";
 import type { LiveWorld } from "../live-world.ts";
+import { causeText, isAccusation, judgeAnswer } from "./judge-answer.ts";
 import type { ControlTrial, FaultTrial, TrialWorld } from "./trial.ts";
 
 /** Between two diagnoses. */
 const pollMs = 3_000;
 /** How long a fault lasts at most. */
-const faultMs = 55_000;
+const faultMaxMs = 60_000;
 /** How long a trial without a fault is watched. */
 const controlMs = 45_000;
-/** A fault ends early when its diagnosis was right for this time. */
-const steadyMs = 12_000;
+/** A fault ends early when its diagnosis was right in all points for this time. */
+const steadyMs = 9_000;
 /** How long a fault lasts at least. */
-const leastFaultMs = 40_000;
+const leastFaultMs = 24_000;
+/** Before it, clients are not under the fault before. */
+const calmMs = 20_000;
 /** Thresholds from which the entry's indicator has moved: slower by this factor, or this many more failures. */
 const leastSlower = 1.25;
 /** Share of requests. */
@@ -23,9 +25,11 @@ const leastFailed = 0.01;
 /** What the diagnosis said during one trial. */
 export interface TrialResult {
   name: string;
+  isControl: boolean;
   skipped?: string;
   /** Whether clients at the entry were affected; a fault without effect there does not count. */
   isMoved: boolean;
+  startMs: number;
   detectedMs: number | null;
   isServiceRight: boolean;
   isKindRight: boolean;
@@ -34,89 +38,83 @@ export interface TrialResult {
   accused: string[];
   /** The last first cause. */
   seen: string;
+  /** When it was asked: the same can be asked again of the kept data. */
+  askedMs: number[];
+  last: DiagnosisResult | null;
 }
 
-const none = { isMoved: false, detectedMs: null, isServiceRight: false, isKindRight: false, isPointerRight: false, accused: [], seen: "" };
+const none = { isMoved: false, detectedMs: null, isServiceRight: false, isKindRight: false, isPointerRight: false, last: null };
 
-/** Causes the fault, polls the diagnosis, and repairs the fault even if polling fails. */
-export async function watchFaultTrial(trial: TrialWorld, fault: FaultTrial): Promise<TrialResult> {
+function emptyResult(name: string, isControl: boolean): TrialResult {
+  return { ...none, name, isControl, startMs: Date.now(), accused: [], seen: "", askedMs: [] };
+}
+
+/** `previous`: the fault before this one. Answers about it, as long as this one does not show, are right. */
+export async function watchFaultTrial(trial: TrialWorld, fault: FaultTrial, previous?: FaultTrial): Promise<TrialResult> {
   const skipped = fault.skipReason?.(trial);
-  if (skipped !== undefined) return { ...none, name: fault.name, skipped };
+  const result = emptyResult(fault.name, false);
+  if (skipped !== undefined) return { ...result, skipped };
   const { world, colony } = trial;
-  const startMs = Date.now();
-  process.stderr.write(`${new Date(startMs).toISOString()} ${fault.name} begins\n`);
-  const accused = new Set<string>();
-  let [rightMs, last]: [number | null, DiagnosisResult | null] = [null, null];
   await fault.inject(trial);
+  let allRightMs: number | null = null;
   try {
     for (;;) {
       await colony.wait(pollMs);
-      last = await colony.diagnose();
-      const first = last.causes[0];
-      const isRight = first !== undefined && isOneOf(world, first.service, fault.services);
-      if (first && !isRight) accused.add(causeText(world, last));
-      rightMs = isRight ? (rightMs ?? Date.now()) : null;
-      const lastedMs = Date.now() - startMs;
-      if (lastedMs >= faultMs || (lastedMs >= leastFaultMs && rightMs !== null && Date.now() - rightMs >= steadyMs)) break;
+      const atMs = Date.now();
+      const answer = await colony.diagnose();
+      const isPrevious =
+        previous !== undefined && Date.parse(answer.from) < result.startMs && judgeAnswer(world, previous, answer).isServiceRight;
+      if (isPrevious && !judgeAnswer(world, fault, answer).isServiceRight) result.askedMs.push(atMs);
+      else takeAnswer(result, world, fault, { answer, askedMs: atMs });
+      const isAllRight = result.isServiceRight && result.isKindRight && result.isPointerRight;
+      allRightMs = isAllRight ? (allRightMs ?? Date.now()) : null;
+      const lastedMs = Date.now() - result.startMs;
+      if (lastedMs >= faultMaxMs || (lastedMs >= leastFaultMs && allRightMs !== null && Date.now() - allRightMs >= steadyMs)) break;
     }
   } finally {
     await fault.repair(trial);
   }
-  const first = last?.causes[0];
-  const isServiceRight = first !== undefined && isOneOf(world, first.service, fault.services);
-  const text = first ? [first.pointer, first.summary, ...first.evidence.map(({ statement }) => statement)].join("\n") : "";
-  return {
-    name: fault.name,
-    isMoved: hasMoved(world, startMs),
-    detectedMs: rightMs === null ? null : rightMs - startMs,
-    isServiceRight,
-    isKindRight: isServiceRight && fault.kinds.includes(first?.kind ?? ""),
-    isPointerRight: isServiceRight && fault.pointers.some((pointer) => text.includes(pointer)),
-    accused: [...accused],
-    seen: last === null ? "" : causeText(world, last),
-  };
+  return { ...result, isMoved: hasMoved(world, result.startMs) };
 }
 
-/** Every named cause is wrong, except "more traffic" if there is more traffic. */
+/** The newest answer counts; detected is what has been right since then. */
+export function takeAnswer(
+  result: TrialResult,
+  world: Parameters<typeof judgeAnswer>[0],
+  fault: Parameters<typeof judgeAnswer>[1],
+  { answer, askedMs }: { answer: DiagnosisResult; askedMs: number },
+): void {
+  const { isWrong, text, ...marks } = judgeAnswer(world, fault, answer);
+  if (isWrong && !result.accused.includes(text)) result.accused.push(text);
+  result.askedMs.push(askedMs);
+  Object.assign(result, marks, { seen: text, last: answer });
+  result.detectedMs = marks.isServiceRight ? (result.detectedMs ?? askedMs - result.startMs) : null;
+}
+
+/** Everyone who is accused meanwhile is innocent. */
 export async function watchControlTrial(trial: TrialWorld, control: ControlTrial): Promise<TrialResult> {
   const skipped = control.skipReason?.(trial);
-  if (skipped !== undefined) return { ...none, name: control.name, skipped };
-  const startMs = Date.now();
-  process.stderr.write(`${new Date(startMs).toISOString()} ${control.name} begins\n`);
-  const accused = new Set<string>();
-  let seen = "";
+  const result = emptyResult(control.name, true);
+  if (skipped !== undefined) return { ...result, skipped };
   await control.inject(trial);
   try {
-    while (Date.now() - startMs < controlMs) {
+    while (Date.now() - result.startMs < controlMs) {
       await trial.colony.wait(pollMs);
-      const answer = await trial.colony.diagnose();
-      seen = causeText(trial.world, answer);
-      const first = answer.causes[0];
-      if (first !== undefined && first.kind !== "more-traffic") accused.add(seen);
+      result.askedMs.push(Date.now());
+      takeControlAnswer(result, trial.world, await trial.colony.diagnose());
     }
   } finally {
     await control.repair(trial);
   }
-  return { ...none, name: control.name, accused: [...accused], seen };
+  return result;
 }
 
-function roleOf(world: LiveWorld, service: string): Role | undefined {
-  const plain = service.replace(/[ :(].*$/, "");
-  const own = roles.find((role) => world.names[role] === service || world.names[role] === plain);
-  // A program without a name is identified by its address.
-  return own ?? roles.find((role) => service.endsWith(`:${world.ports[role]}`));
-}
-
-function isOneOf(world: LiveWorld, service: string, right: readonly (Role | "host")[]): boolean {
-  const role = roleOf(world, service) ?? (/\(host\)$|^host /.test(service) ? "host" : undefined);
-  return role !== undefined && right.includes(role);
-}
-
-function causeText(world: LiveWorld, { verdict, causes }: DiagnosisResult): string {
-  const [first] = causes;
-  if (!first) return verdict;
-  const [evidence] = first.evidence;
-  return `${roleOf(world, first.service) ?? first.service} ${first.kind} ${first.pointer} (${first.confidence}): ${evidence?.statement ?? ""}`;
+export function takeControlAnswer(result: TrialResult, world: Parameters<typeof causeText>[0], answer: DiagnosisResult): void {
+  result.seen = causeText(world, answer);
+  if (!isAccusation(answer)) return;
+  // The answer that accused is the one to look at.
+  result.last = answer;
+  if (!result.accused.includes(result.seen)) result.accused.push(result.seen);
 }
 
 function hasMoved({ seen }: LiveWorld, startMs: number): boolean {
@@ -124,7 +122,7 @@ function hasMoved({ seen }: LiveWorld, startMs: number): boolean {
   return [...new Set(seen.flatMap(({ routes }) => Object.keys(routes)))].some((route) => {
     const of = (isAfter: boolean) =>
       seen
-        .filter(({ atMs }) => atMs > startMs + 3_000 === isAfter && atMs > startMs - 120_000)
+        .filter(({ atMs }) => atMs > startMs + 3_000 === isAfter && atMs > startMs - calmMs)
         .flatMap(({ routes }) => (routes[route] ? [routes[route]] : []));
     const [before, after] = [of(false), of(true)];
     const failed = (counts: typeof before): number =>
