@@ -13,6 +13,7 @@ const answer: DiagnosisResult = {
   until: "2026-01-02T10:05:00.000Z",
   comparedWith: [{ from: "2026-01-02T09:00:00.000Z", until: "2026-01-02T09:59:00.000Z" }],
   isOnsetFound: true,
+  isOver: false,
   causes: [
     {
       service: "stock",
@@ -32,10 +33,26 @@ const answer: DiagnosisResult = {
 it("diagnosisPage() answers in the first line and fits 80 columns", () => {
   const lines = diagnosisPage(answer, print, Date.parse(answer.until)).split("\n");
   expect(lines[0]).toBe("stock is slow by itself (87% sure)");
-  expect(lines[1]).toMatch(/^ {2}GET \/reserve\/\{id\} takes 193 ms, was 37\.1 ms \(5\.2×\) .*… {2}ev-8200f310$/);
+  expect(lines[1]).toMatch(/^ {2}GET \/reserve\/\{id\} takes 193 ms, was 37\.1 ms \(5\.2×\) and/);
   expect(lines).toContain("path: shop → stock");
   expect(lines).toContain("next: coral query red stock --since 11m");
   for (const line of lines) expect(line.length).toBeLessThanOrEqual(80);
+});
+
+it("diagnosisPage() shows the strongest statement whole, over several lines, and the others on one line each", () => {
+  const statement = "UPDATE stock SET units = units - ? WHERE item = ? fails in 100% with 55P03 (a lock was not granted in time), usual 0%";
+  const [cause] = answer.causes;
+  const evidence = [statement, statement].map((text, index) => ({ id: `ev-${index}`, statement: text }));
+  const page = diagnosisPage({ ...answer, causes: cause ? [{ ...cause, evidence }] : [] }, print, Date.parse(answer.until));
+  expect(page).toContain(
+    "  UPDATE stock SET units = units - ? WHERE item = ? fails in 100% with 55P03 (a\n  lock was not granted in time), usual 0%  ev-0\n",
+  );
+  expect(page).toMatch(/ {2}UPDATE stock .*… {2}ev-1\n/);
+});
+
+it("diagnosisPage() says when the trouble is over", () => {
+  const page = diagnosisPage({ ...answer, isOver: true }, print, Date.parse(answer.until) + 90_000);
+  expect(page).toMatch(/\(5m\), over for 1m 30s, compared with 59m before\n/);
 });
 
 it("diagnosisPage() says that there is no issue", () => {

@@ -5,7 +5,7 @@ import { formatDurationMs } from "../../../base/units.ts";
 import type { DiagnosisResult, EvidenceResult } from "../../../tools/index.ts";
 import type { Printer } from "../../output/printer.ts";
 import { localTime, percent } from "../../output/values.ts";
-import { cut, evidenceLine, nextLine, wrapped } from "./page-text.ts";
+import { cut, evidenceLine, nextLine, wholeEvidence, wrapped } from "./page-text.ts";
 
 const shown = { evidence: 3, others: 3 };
 
@@ -16,7 +16,9 @@ export function diagnosisPage(answer: DiagnosisResult, print: Printer, nowMs: nu
     return `${style(answer.verdict === "no-issue" ? "green" : "yellow", wrapped(answer.summary, print))}\n${timesText(answer, nowMs)}\n`;
   const lines = [
     style("bold", wrapped(`${answer.summary} (${percent(first.confidence)} sure)`, print)),
-    ...first.evidence.slice(0, shown.evidence).map(({ id, statement }) => evidenceLine(id, statement, print)),
+    ...first.evidence
+      .slice(0, shown.evidence)
+      .map(({ id, statement }, place) => (place === 0 ? wholeEvidence : evidenceLine)(id, statement, print)),
     timesText(answer, nowMs),
   ];
   if (first.chain.length > 1) lines.push(wrapped(`path: ${first.chain.join(" → ")}`, print));
@@ -54,9 +56,10 @@ export function evidencePage(evidence: EvidenceResult, print: Printer, nowMs: nu
   ].join("\n")}\n`;
 }
 
-function timesText({ from, until, comparedWith, isOnsetFound }: DiagnosisResult, nowMs: number): string {
+function timesText({ from, until, comparedWith, isOnsetFound, isOver }: DiagnosisResult, nowMs: number): string {
   const usualMs = comparedWith.reduce((sum, one) => sum + Date.parse(one.until) - Date.parse(one.from), 0);
   const lasted = formatDurationMs(Math.round((Date.parse(until) - Date.parse(from)) / 1_000) * 1_000);
   const usual = usualMs === 0 ? "no baseline" : `compared with ${formatDurationMs(Math.round(usualMs / 60_000) * 60_000)} before`;
-  return `${isOnsetFound ? "since" : "from"} ${localTime(from, nowMs)} (${lasted}), ${usual}`;
+  const over = isOver ? `, over for ${formatDurationMs(Math.round((nowMs - Date.parse(until)) / 1_000) * 1_000)}` : "";
+  return `${isOnsetFound ? "since" : "from"} ${localTime(from, nowMs)} (${lasted})${over}, ${usual}`;
 }

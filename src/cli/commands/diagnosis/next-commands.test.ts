@@ -5,7 +5,12 @@ import { connectLine, runDiagnosis } from "../../../tools/index.ts";
 import { buildProgram, type ParsedCommand } from "../../build-program.ts";
 import type { CliIo } from "../../output/cli-io.ts";
 
-const times = { before: [{ fromMs: 0, untilMs: 3_600_000 }], after: { fromMs: 3_660_000, untilMs: 3_960_000 }, isOnsetFound: true };
+const times = {
+  before: [{ fromMs: 0, untilMs: 3_600_000 }],
+  after: { fromMs: 3_660_000, untilMs: 3_960_000 },
+  isOnsetFound: true,
+  isOver: false,
+};
 const pair = { before: spread(), after: spread() };
 const host = {
   agentId: "a1",

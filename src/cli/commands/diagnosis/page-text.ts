@@ -31,6 +31,17 @@ export function evidenceLine(id: string, statement: string, print: Printer): str
   return `  ${truncateText(escapeText(statement), width)}  ${print.style("dim", id)}`;
 }
 
+/** Lines that the strongest statement may take. */
+const wholeLines = 3;
+
+/** The whole statement over several lines, and the id that opens it. */
+export function wholeEvidence(id: string, statement: string, print: Printer): string {
+  const width = print.width ?? pageWidth;
+  // Lines break between words: some of each stays empty.
+  const text = wrapped(`  ${truncateText(statement, wholeLines * (width - 12) - id.length)}  ${id}`, print, "  ");
+  return `${text.slice(0, -id.length)}${print.style("dim", id)}`;
+}
+
 /** Commands are never truncated, because people copy them. */
 export function nextLine(command: string, print: Printer): string {
   return `next: ${escapeText(print.commands(command))}`;

@@ -3,7 +3,7 @@
 import type { IncidentDetail, IncidentSymptomView } from "../../../tools/index.ts";
 import type { Printer } from "../../output/printer.ts";
 import { localTime, percent } from "../../output/values.ts";
-import { cut, evidenceLine, nextLine, wrapped } from "../diagnosis/page-text.ts";
+import { cut, evidenceLine, nextLine, wholeEvidence, wrapped } from "../diagnosis/page-text.ts";
 import { indicator, lasted, measure, stateStyle } from "./incident-text.ts";
 
 const shown = { symptoms: 3, evidence: 3, changes: 3, timeline: 6 };
@@ -22,7 +22,11 @@ export function incidentPage(incident: IncidentDetail, print: Printer, nowMs: nu
   lines.push("");
   if (cause === null) lines.push(wrapped(`cause: none found yet; run coral diagnose ${service}`, print));
   else lines.push(style("bold", wrapped(`cause: ${cause} (${percent(confidence)} sure)`, print)));
-  lines.push(...incident.evidence.slice(0, shown.evidence).map((one) => evidenceLine(one.id, one.statement, print)));
+  lines.push(
+    ...incident.evidence
+      .slice(0, shown.evidence)
+      .map(({ id, statement }, place) => (place === 0 ? wholeEvidence : evidenceLine)(id, statement, print)),
+  );
   if (incident.chain.length > 1) lines.push(wrapped(`path: ${incident.chain.join(" → ")}`, print));
   if (incident.ruledOut[0]) lines.push(cut(`ruled out: ${incident.ruledOut[0].service}: ${incident.ruledOut[0].reason}`, print));
   if (incident.changes.length > 0) {
