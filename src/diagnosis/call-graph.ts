@@ -11,6 +11,10 @@ export class CallGraph {
     }
   }
 
+  get isEmpty(): boolean {
+    return this.#callees.size === 0;
+  }
+
   calleesOf(service: string): string[] {
     return [...(this.#callees.get(service) ?? [])];
   }

@@ -62,6 +62,15 @@ describe("diagnose()", () => {
     expect(diagnose(facts({ measures, calls }), ask).causes[0]?.service).toBe("orders");
   });
 
+  it("looks for the trouble of a service that calls nobody in itself, when another fault is worse", () => {
+    const measures = [
+      measure({ service: "search", before: steady(100), after: steady(900) }),
+      measure({ service: "images", before: steady(100), after: steady(3_000) }),
+    ];
+    expect(diagnose(facts({ measures, calls }), { entry: "search", symptom: null }).causes[0]?.service).toBe("search");
+    expect(diagnose(facts({ measures, calls }), { entry: null, symptom: null }).causes[0]?.service).toBe("images");
+  });
+
   it("reads an availability as failures", () => {
     const measures = ["web", "orders"].map((service) =>
       measure({ service, name: "availability", unit: "%", kind: "errors", before: steady(100, 0), after: steady(95, 0) }),

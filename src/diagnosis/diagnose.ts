@@ -99,7 +99,7 @@ export function diagnose(facts: DiagnosisFacts, { entry, symptom }: DiagnosisQue
 
 /** What the entry needs; without one, what services with symptoms need. Null: nothing is known of who needs whom. */
 function neededBy(entry: string | null, found: readonly Suspicion[], graph: CallGraph): ReadonlySet<string> | null {
-  if (entry !== null) return graph.calleesOf(entry).length > 0 ? graph.reachableFrom([entry]) : null;
+  if (entry !== null) return graph.isEmpty ? null : graph.reachableFrom([entry]);
   const suffering = found.filter(({ kind, rawScore }) => (kind === "slow" || kind === "failing") && rawScore >= leastScore);
   if (suffering.length === 0) return null;
   return graph.reachableFrom(suffering.map(({ service }) => service));

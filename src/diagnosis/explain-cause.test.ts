@@ -27,6 +27,18 @@ describe("causes of slow services", () => {
     expect(first({ measures })).toMatchObject({ service: "stock", kind: "blocked-thread" });
   });
 
+  it("is code that burns CPU where few requests use little, if that is what they take longer for", () => {
+    const measures = [
+      route("stock", "GET /search", 11_000, 76_000),
+      route("stock", "GET /items", 7_000, 24_000),
+      traffic("stock", requestMeasures.rate, "", 12, 12),
+    ];
+    expect(first({ measures: [...measures, cpu("stock", 0.02, 0.08)] })).toMatchObject({ kind: "hot-code", pointer: "GET /search" });
+    // Half a second longer at the same CPU time is a wait.
+    const waiting = [route("stock", "GET /search", 11_000, 600_000), ...measures.slice(2)];
+    expect(first({ measures: [...waiting, cpu("stock", 0.02, 0.08)] }).kind).toBe("waiting");
+  });
+
   it("is not CPU when requests are more", () => {
     const measures = [
       route("stock", "GET /search", 20_000, 200_000),
@@ -49,6 +61,18 @@ describe("causes of slow services", () => {
       kind: "pool-exhausted",
       pointer: "connections to db",
     });
+  });
+
+  it("is the pool of the dependency that lost the most calls", () => {
+    const measures = [
+      route("stock", "GET /orders", 20_000, 900_000),
+      cpu("stock", 0.1, 0.08),
+      traffic("stock", requestMeasures.rate, "", 14, 13),
+      // A job is queued once an order is stored.
+      traffic("stock", requestMeasures.calls, "cache", 4, 0),
+      traffic("stock", requestMeasures.calls, "db", 14, 0),
+    ];
+    expect(first({ measures })).toMatchObject({ kind: "pool-exhausted", pointer: "connections to db" });
   });
 
   it("is a lock when an update waits without CPU, and the statement when it uses more", () => {
@@ -74,6 +98,35 @@ describe("causes of slow services", () => {
   });
 });
 
+describe("calls that are slow on the way", () => {
+  const slow = route("stock", "POST /orders", 5_000, 260_000);
+  const outside = (subject: string, before: number, after: number) =>
+    measure({
+      service: "stock",
+      name: requestMeasures.outside,
+      subject,
+      unit: "us",
+      kind: "traffic",
+      before: steady(before),
+      after: steady(after),
+    });
+  const measures = [slow, cpu("stock", 0.1, 0.1), outside("db", 800, 230_000), outside("cache", 700, 900)];
+
+  it("are lost packets where the host sends more segments again, though others keep the share low", () => {
+    const found = first({ measures, hosts: [host({ retransmits: pair(0.0015, 0.0035) })] });
+    expect(found).toMatchObject({ service: "stock", kind: "packet-loss", pointer: "TCP retransmits between stock and db" });
+  });
+
+  it("are a slow link otherwise", () => {
+    expect(first({ measures, hosts: [host({})] })).toMatchObject({ kind: "slow-link", pointer: "stock → db" });
+  });
+
+  it("are not the reason when they take as long as usual, even if the host loses packets", () => {
+    const usual = [slow, cpu("stock", 0.1, 0.1), outside("db", 800, 900)];
+    expect(first({ measures: usual, hosts: [host({ retransmits: pair(0.001, 0.06) })] }).kind).toBe("waiting");
+  });
+});
+
 describe("causes outside of a service", () => {
   const slow = [route("web", "GET /buy", 20_000, 200_000), route("stock", "GET /reserve", 10_000, 120_000)];
   const full = { busy: pair(0.3, 1), cpuWait: pair(0.1, 0.95) };
@@ -83,6 +136,12 @@ describe("causes outside of a service", () => {
     const found = first({ measures: slow, hosts: [host({ ...full, programs: [taker] })] });
     expect(found).toMatchObject({ service: "host vm1", kind: "host", pointer: "ffmpeg (12 processes)" });
     expect(found.statement).toContain("2 of its services are slower");
+  });
+
+  it("is the host whose cores were busy with work that gave way, when tasks wait more", () => {
+    const busy = { busy: pair(0.99, 1), programs: [taker] };
+    expect(first({ measures: slow, hosts: [host({ ...busy, cpuWait: pair(0.6, 0.97) })] }).kind).toBe("host");
+    expect(first({ measures: slow, hosts: [host({ ...busy, cpuWait: pair(0.93, 0.97) })] }).kind).not.toBe("host");
   });
 
   it("is not a busy host when one of the services takes the cores, or nobody suffers", () => {
@@ -97,6 +156,19 @@ describe("causes outside of a service", () => {
       { service: "stock", cpuCores: 0.5, throttled: pair(0, 0.8), oomKills: 0, memoryUsed: 1, memoryUsedBefore: 1, memoryLimit: null },
     ];
     expect(first({ measures: slow, limits })).toMatchObject({ service: "stock", kind: "cpu-limit", pointer: "CPU limit of 0.5 cores" });
+  });
+
+  it("is not a limit that a service reached a while ago, when its requests are well and its caller suffers from another", () => {
+    const limits = [
+      { service: "stock", cpuCores: 0.02, throttled: pair(0, 0.22), oomKills: 0, memoryUsed: 1, memoryUsedBefore: 1, memoryLimit: null },
+    ];
+    const measures = [
+      route("web", "GET /buy", 20_000, 330_000),
+      route("stock", "GET /reserve", 10_000, 10_500),
+      route("pay", "POST /charge", 10_000, 310_000),
+    ];
+    const calls = ["stock", "pay"].map((callee) => ({ caller: "web", callee }));
+    expect(first({ measures, limits, calls }).service).toBe("pay");
   });
 
   it("is the memory limit of a service that the kernel kills, although only its caller fails", () => {

@@ -4,14 +4,19 @@ import { type DiagnosisFacts, type HostFact, loadMeasures, type MeasureFact, req
 import { figure, times } from "./figure-text.ts";
 import type { Suspicion } from "./suspicion.ts";
 
-/** Cores: more than this, and by half, is more work per request. */
-const moreCpu = { cores: 0.08, part: 0.5 };
+/**
+ * By half, and by this many cores, is more work per request. Less, down to `leastCores`, where it is this part of what requests take longer: a
+ * service with few requests uses little.
+ */
+const moreCpu = { cores: 0.08, part: 0.5, leastCores: 0.02, delayPart: 0.1 };
 const moreTraffic = 1.4;
 const slowDisk = { ms: 15, ratio: 4 };
 /** Shares of time in which some task waits for I/O. */
 const waitingForDisk = { share: 0.12, ratio: 3 };
-/** Shares of segments. */
-const lostSegments = { share: 0.004, ratio: 3 };
+/** Shares of segments. `besideOutside`: all connections of a host count in it, so that less is enough where calls spend their time on the way. */
+const lostSegments = { share: 0.004, ratio: 3, besideOutside: { share: 0.002, ratio: 1.5 } };
+/** Calls spend more time on the way to their callee, and this part of what requests take longer. */
+const onTheWay = { us: 5_000, ratio: 3, delayPart: 0.4 };
 const queued = { us: 4_000, ratio: 4 };
 /** Calls to a dependency that is well fell to this part. */
 const fewerCalls = 0.75;
@@ -32,6 +37,10 @@ interface ServiceFacts {
   hosts: HostFact[];
   cpu: MeasureFact | undefined;
   usesMoreCpu: boolean;
+  /** Calls of it, or to it, that spend far more time on the way than usual; of several the slowest. */
+  outside: MeasureFact | undefined;
+  /** Both ends of some of its calls are seen. */
+  hasOutside: boolean;
 }
 
 /** Null when nothing is known besides the symptom. */
@@ -42,9 +51,14 @@ export function explainCause(symptom: Suspicion, facts: DiagnosisFacts): Explana
   const cpu = measures.find(({ name }) => name === loadMeasures.cpu);
   const rate = measures.find(({ name }) => name === requestMeasures.rate);
   const isBusier = rate !== undefined && rate.before.median > 0 && rate.after.median > moreTraffic * rate.before.median;
-  const usesMoreCpu = cpu !== undefined && !isBusier && isMore(cpu);
-  const known = { service, facts, measures, hosts: facts.hosts.filter(({ services }) => services.includes(service)), cpu, usesMoreCpu };
-  const explanations: readonly Explain[] = [lostPackets, slowDevice, statementOf, blockedOrHot, exhaustedPool, waiting];
+  const usesMoreCpu = cpu !== undefined && !isBusier && isMore(cpu, addedDelay(measures, rate));
+  const hosts = facts.hosts.filter(({ services }) => services.includes(service));
+  const links = facts.measures.filter(
+    ({ name, service: caller, subject }) => name === requestMeasures.outside && (caller === service || subject === service),
+  );
+  const outside = slowestLink(links, symptom);
+  const known = { service, facts, measures, hosts, cpu, usesMoreCpu, outside, hasOutside: links.length > 0 };
+  const explanations: readonly Explain[] = [lostPackets, slowDevice, statementOf, blockedOrHot, exhaustedPool, slowLink, waiting];
   for (const explain of explanations) {
     const found = explain(symptom, known);
     if (found !== null) return found;
@@ -52,25 +66,61 @@ export function explainCause(symptom: Suspicion, facts: DiagnosisFacts): Explana
   return null;
 }
 
-function isMore({ before, after }: MeasureFact): boolean {
-  return after.count > 0 && after.median >= before.median + Math.max(moreCpu.cores, moreCpu.part * before.median);
+function slowestLink(links: readonly MeasureFact[], { figures }: Suspicion): MeasureFact | undefined {
+  const least = figures.unit === "us" ? onTheWay.delayPart * (figures.after - figures.before) : 0;
+  return links
+    .filter(({ before, after }) => grew(before, after, onTheWay.us, onTheWay.ratio) && after.median - before.median >= least)
+    .sort((a, b) => b.after.median - a.after.median)[0];
+}
+
+/** `delay`: seconds per second that requests take longer. */
+function isMore({ before, after }: MeasureFact, delay: number): boolean {
+  const added = after.median - before.median;
+  if (after.count === 0 || added < moreCpu.part * before.median) return false;
+  return added >= moreCpu.cores || (added >= moreCpu.leastCores && added >= moreCpu.delayPart * delay);
+}
+
+/** All routes count alike: how many requests each has is not known here. */
+function addedDelay(measures: readonly MeasureFact[], rate: MeasureFact | undefined): number {
+  const delays = measures
+    .filter(({ name, before, after }) => name === requestMeasures.duration && before.count > 0 && after.count > 0)
+    .map(({ before, after }) => Math.max(0, after.median - before.median) / 1_000_000);
+  return delays.length === 0 ? 0 : ((rate?.after.median ?? 0) * delays.reduce((sum, one) => sum + one, 0)) / delays.length;
 }
 
 const grew = (before: Spread, after: Spread, least: number, ratio: number): boolean =>
   after.count > 0 && after.median >= least && after.median >= ratio * before.q75;
 
-const lostPackets: Explain = ({ kind }, { hosts }) => {
+const lostPackets: Explain = ({ kind }, { hosts, outside, hasOutside }) => {
   if (kind !== "slow" && kind !== "slow-code" && kind !== "failing") return null;
-  const host = hosts.find(({ retransmits: { before, after } }) => grew(before, after, lostSegments.share, lostSegments.ratio));
+  // Where both ends of calls are seen, losses of others than them do not matter.
+  if (hasOutside && outside === undefined) return null;
+  const limit = outside === undefined ? lostSegments : lostSegments.besideOutside;
+  const host = hosts.find(({ retransmits: { before, after } }) => grew(before, after, limit.share, limit.ratio));
   if (host === undefined) return null;
   const { before, after } = host.retransmits;
+  const where = outside === undefined ? "" : ` between ${outside.service} and ${outside.subject}`;
   return {
     kind: "packet-loss",
-    pointer: "TCP retransmits",
-    statement: `packets are lost: ${figure(after.median, "ratio")} of TCP segments were retransmitted, was ${figure(before.median, "ratio")}`,
+    pointer: outside === undefined ? "TCP retransmits" : `TCP retransmits${where}`,
+    statement: `packets${where} are lost: ${figure(after.median, "ratio")} of the TCP segments of the host were retransmitted, was ${figure(before.median, "ratio")}${outside === undefined ? "" : `; ${outsideText(outside)}`}`,
     figures: { name: "TCP retransmits", unit: "ratio", before: before.median, after: after.median },
   };
 };
+
+const slowLink: Explain = ({ kind }, { outside }) => {
+  if (outside === undefined || kind === "resource") return null;
+  const { service, subject, before, after } = outside;
+  return {
+    kind: "slow-link",
+    pointer: `${service} → ${subject}`,
+    statement: `${outsideText(outside)}: the network or a queue between them`,
+    figures: { name: `${requestMeasures.outside} ${subject}`, unit: "us", before: before.median, after: after.median },
+  };
+};
+
+const outsideText = ({ service, subject, before, after }: MeasureFact): string =>
+  `calls ${service} → ${subject} spend ${figure(after.median, "us")} outside of ${subject}, was ${figure(before.median, "us")}`;
 
 const slowDevice: Explain = ({ kind }, { hosts, usesMoreCpu }) => {
   if (usesMoreCpu || kind === "failing" || kind === "resource") return null;
@@ -151,7 +201,9 @@ const exhaustedPool: Explain = (symptom, { facts, measures, service, usesMoreCpu
   );
   const rate = measures.find(({ name }) => name === requestMeasures.rate);
   const isQuieter = rate !== undefined && rate.after.median < fewerCalls * rate.before.median;
-  const pool = fewer.find(({ subject }) => !isSuffering(subject, facts));
+  // A request that waits for a connection makes none of its later calls either: the dependency that lost the most.
+  const lost = ({ before, after }: MeasureFact): number => before.median - (after.count === 0 ? 0 : after.median);
+  const [pool] = fewer.filter(({ subject }) => !isSuffering(subject, facts)).sort((a, b) => lost(b) - lost(a));
   if (pool === undefined || isQuieter || symptom.kind === "slow-code") return null;
   const now = pool.after.count === 0 ? 0 : pool.after.median;
   return {

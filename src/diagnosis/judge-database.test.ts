@@ -33,6 +33,7 @@ const statement = (text: string, beforeUs: number, afterUs: number, more: object
   statement: text,
   before: figures(beforeUs),
   after: figures(afterUs, more),
+  failure: "",
 });
 const slow = statement("SELECT * FROM orders WHERE user_id = ?", 400, 52_000);
 const pool = (more: Partial<PoolTraffic> = {}): PoolTraffic => ({
@@ -106,6 +107,32 @@ describe("judgeDatabases()", () => {
     expect(found?.evidence.map((one) => one.statement).join("\n")).toContain(
       "sequential scan of 234,891 rows, no index on public.orders.user_id: SELECT * FROM orders WHERE user_id = ?; fix: CREATE INDEX CONCURRENTLY ON public.orders (user_id)",
     );
+  });
+
+  it("reads a lock from the status of what fails, and shows the status of other failures", () => {
+    const update = "UPDATE stock SET units = units - ? WHERE item = ?";
+    const failing = (failure: string) => ({ ...statement(update, 1_300, 304_000, { failedRatio: 1, perSecond: 3.3 }), failure });
+    const found = judged(cause({ service: "postgres", kind: "failing" }), { statements: [failing("55P03")] });
+    expect(found).toMatchObject({ kind: "lock-wait", pointer: update });
+    expect(found?.evidence[0]?.statement).toBe(
+      `${update} fails in 100% with 55P03 (a lock was not granted in time, another transaction holds it), usual 0%; 3.3 /s, 2 KiB each`,
+    );
+    const other = judged(cause({ service: "postgres", kind: "failing" }), { statements: [failing("22012")] });
+    expect(other).toMatchObject({ kind: "failing", pointer: update });
+    expect(other?.evidence[0]?.statement).toContain("fails in 100% with 22012, usual 0%");
+  });
+
+  it("keeps a lock that was concluded from how the statement waits", () => {
+    const update = statement("UPDATE stock SET units = ?", 1_000, 300_000);
+    const [explained] = judged(cause({ service: "postgres" }), { statements: [slow] })?.evidence ?? [];
+    const waits = { ...explained, kind: "lock-wait", pointer: update.statement, statement: "waits without using CPU" } as const;
+    const first = cause({ service: "postgres", kind: "lock-wait", pointer: update.statement, evidence: [waits as never] });
+    const found = judged(first, { statements: [update] });
+    expect(found).toMatchObject({ kind: "lock-wait", pointer: update.statement });
+    expect(found?.evidence.map((one) => one.statement)).toEqual([
+      "waits without using CPU",
+      "UPDATE stock SET units = ? takes 300 ms, was 1 ms (300×); 30 /s, 2 KiB each",
+    ]);
   });
 
   it("follows a slow caller to the session that holds the lock", () => {

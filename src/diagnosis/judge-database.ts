@@ -7,6 +7,7 @@ import type { InspectedDatabase } from "../model/database-facts.ts";
 import type { DatabaseTraffic, PoolTraffic, StatementTraffic } from "../model/database-traffic.ts";
 import { type DatabaseFinding, type DatabaseFindingKind, databaseFindings } from "./database-findings.ts";
 import type { Cause, Diagnosis } from "./diagnose.ts";
+import { failureMeaning } from "./failure-meaning.ts";
 import { figure, times } from "./figure-text.ts";
 import type { CauseKind, Suspicion } from "./suspicion.ts";
 
@@ -23,6 +24,7 @@ export interface DatabaseKnowledge {
 
 /** A statement that is so much slower, by so much, in at least so many requests, is a slow one. */
 const slower = { times: 1.5, byUs: 2_000, requests: 3 };
+const leastFailed = 0.05;
 /** The database is not slower for its caller. */
 const steadyTimes = 1.3;
 const busyPart = 0.8;
@@ -68,7 +70,7 @@ export function worstStatement(statements: readonly StatementTraffic[], service:
 function addedCost({ before, after }: StatementTraffic): number {
   if (after.requests < slower.requests) return 0;
   const isSlower = after.meanUs >= slower.times * before.meanUs && after.meanUs >= before.meanUs + slower.byUs;
-  const isFailing = after.failedRatio >= before.failedRatio + 0.05;
+  const isFailing = after.failedRatio >= before.failedRatio + leastFailed;
   if (!isSlower && !isFailing) return 0;
   return (after.meanUs - before.meanUs) * after.perSecond + (isFailing ? after.failedRatio * after.perSecond * 1_000_000 : 0);
 }
@@ -79,7 +81,7 @@ function refined(cause: Cause, { traffic, databases }: DatabaseKnowledge): Cause
   const first = findings.find((finding) => kindOf[finding.kind] !== null);
   const statement = worstStatement(traffic.statements, cause.service);
   if (first !== undefined) return withEvidence(cause, [findingSuspicion(cause, first), ...statementEvidence(cause, statement)]);
-  if (statement !== null) return withEvidence(cause, statementEvidence(cause, statement));
+  if (statement !== null) return withStatement(cause, statement);
   return heldByLock(cause, { traffic, databases }) ?? exhaustedPool(cause, { traffic, databases }) ?? cause;
 }
 
@@ -135,18 +137,29 @@ function poolSign(pool: PoolTraffic, databases: readonly KnownDatabase[]): strin
   return busyAfter >= busyPart * openAfter.most ? `statements keep ${figure(busyAfter, "")} of them busy` : "";
 }
 
+/** A lock that was concluded from how the statement waits stays the cause; its figures are the second evidence. */
+function withStatement(cause: Cause, statement: StatementTraffic): Cause {
+  const added = statementEvidence(cause, statement);
+  const [first, ...others] = cause.evidence;
+  const isLock = cause.kind === "lock-wait" && cause.pointer === statement.statement && added[0]?.kind === "slow-statement";
+  return isLock && first !== undefined ? { ...cause, evidence: [first, ...added, ...others].slice(0, 4) } : withEvidence(cause, added);
+}
+
 function statementEvidence(cause: Cause, found: StatementTraffic | null): Suspicion[] {
   if (found === null) return [];
-  const { before, after, statement } = found;
-  const isFailing = after.failedRatio >= before.failedRatio + 0.05;
+  const { before, after, statement, protocol, failure } = found;
+  const isFailing = after.failedRatio >= before.failedRatio + leastFailed;
   const rate = `${figure(after.perSecond, "/s")}, ${figure(after.responseBytes, "By")} each`;
-  const text = isFailing
-    ? `${statement} fails in ${figure(after.failedRatio, "ratio")}, usual ${figure(before.failedRatio, "ratio")}; ${rate}`
-    : `${statement} takes ${figure(after.meanUs, "us")}, was ${figure(before.meanUs, "us")}${times(before.meanUs, after.meanUs)}; ${rate}`;
-  const figures = isFailing
-    ? { name: "failed requests", unit: "ratio", before: before.failedRatio, after: after.failedRatio }
-    : { name: "duration of a statement", unit: "us", before: before.meanUs, after: after.meanUs };
-  return [suspicion(cause, isFailing ? "failing" : "slow-statement", statement, text, figures)];
+  if (!isFailing) {
+    const text = `${statement} takes ${figure(after.meanUs, "us")}, was ${figure(before.meanUs, "us")}${times(before.meanUs, after.meanUs)}; ${rate}`;
+    const figures = { name: "duration of a statement", unit: "us", before: before.meanUs, after: after.meanUs };
+    return [suspicion(cause, "slow-statement", statement, text, figures)];
+  }
+  const meaning = failureMeaning(protocol, failure);
+  const why = failure === "" ? "" : ` with ${failure}${meaning === null ? "" : ` (${meaning.text})`}`;
+  const text = `${statement} fails in ${figure(after.failedRatio, "ratio")}${why}, usual ${figure(before.failedRatio, "ratio")}; ${rate}`;
+  const figures = { name: "failed requests", unit: "ratio", before: before.failedRatio, after: after.failedRatio };
+  return [suspicion(cause, meaning?.kind ?? "failing", statement, text, figures)];
 }
 
 function findingSuspicion(cause: Cause, finding: DatabaseFinding): Suspicion {

@@ -5,7 +5,7 @@ import { figure } from "./figure-text.ts";
 import type { Suspicion } from "./suspicion.ts";
 
 /** Share of the cores in use, and of the time in which some task waited for one. */
-const full = { busy: 0.9, growth: 0.1, waiting: 0.4 };
+const full = { busy: 0.9, growth: 0.1, waiting: 0.4, waitingGrowth: 0.15 };
 const leastSteal = 0.1;
 const leastMemoryWait = 0.15;
 /** One program took so much of the cores. */
@@ -61,7 +61,10 @@ function lackOf(host: HostFact): Lack | null {
     const figures = { name: "memory pressure", unit: "ratio", before: memoryWait.before.median, after: memoryWait.after.median };
     return { pointer: "memory", statement: waited, figures };
   }
-  const isFull = busy.after.count > 0 && busy.after.median >= full.busy && busy.after.median >= busy.before.median + full.growth;
+  // Cores that were busy before with work that gives way are taken by work that does not: tasks wait more.
+  const isFuller =
+    busy.after.median >= busy.before.median + full.growth || cpuWait.after.median >= cpuWait.before.median + full.waitingGrowth;
+  const isFull = busy.after.count > 0 && busy.after.median >= full.busy && isFuller;
   if (!isFull || (cpuWait.after.median > 0 && cpuWait.after.median < full.waiting)) return null;
   const taker = host.programs[0];
   if (taker === undefined || taker.service !== "" || taker.coresAfter - taker.coresBefore < takenPart * cores) return null;

@@ -42,11 +42,18 @@ export function judgeLimits(facts: DiagnosisFacts, symptoms: readonly Suspicion[
   // What stopped a service explains its own symptoms, however strong they are.
   const strongest = (service: string): number =>
     symptoms.reduce((most, one) => (one.service === service ? Math.max(most, one.rawScore) : most), 0);
-  // A limit that was reached some time ago, and that nobody notices any more, is no cause.
-  const isNoticed = ({ service }: Suspicion): boolean =>
-    [service, ...graph.callersOf(service)].some((one) => strongest(one) >= leastSymptom);
+  const measured = new Set(facts.measures.filter(isMeasuredNow).map(({ service }) => service));
+  // A limit that was reached some time ago, and that nobody notices any more, is no cause. Its callers tell only as far as its own requests do not:
+  // they may suffer from something else.
+  const isNoticed = ({ service, kind }: Suspicion): boolean => {
+    const others = kind === "cpu-limit" && measured.has(service) ? [] : graph.callersOf(service);
+    return [service, ...others].some((one) => strongest(one) >= leastSymptom);
+  };
   return found.filter(isNoticed).map((one) => ({ ...one, score: Math.max(one.score, aboveSymptoms * strongest(one.service)) }));
 }
+
+const isMeasuredNow = ({ name, before, after }: MeasureFact): boolean =>
+  name === requestMeasures.duration && before.count > 0 && after.count > 0;
 
 /** Processes that ended, and whose service is silent while its callers suffer. */
 function judgeExits(

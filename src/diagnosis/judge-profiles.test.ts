@@ -59,6 +59,26 @@ describe("judgeProfiles()", () => {
     expect(judged(suspect("orders", "hot-code"), found)?.pointer).toBe("score (app)");
   });
 
+  it("names nothing where the code that gained has no name: its callers in the runtime are no answer", () => {
+    const unnamed = { ...grew("[jit]", 0.97, 0.2, "unknown"), file: "" };
+    const runtime = profile(unnamed, grew("uv_run", 0.98, 0.3), grew("node::Start", 0.99, 0.31));
+    expect(judged(suspect("catalog", "hot-code"), runtime)?.pointer).toBe("GET /search");
+    // Called by compiled code, and the one that works.
+    expect(judged(suspect("catalog", "hot-code"), profile(...runtime.grown, grew("sha256_block", 0.9, 0.1)))?.pointer).toBe(
+      "sha256_block (app)",
+    );
+  });
+
+  it("keeps the route where only the runtime below its code has a name, and shows that as evidence", () => {
+    const now = { ...grew("node::performance::FastPerformanceNow", 0.52, 0.01), file: "/usr/bin/node" };
+    const { evidence, ...waiting } = suspect("catalog", "waiting");
+    const [symptom] = suspect("catalog", "slow").evidence;
+    const cause = judged({ ...waiting, evidence: [...evidence, ...(symptom ? [symptom] : [])] }, profile(now));
+    expect(cause?.evidence.map((one) => one.kind)).toEqual(["slow", "hot-code"]);
+    expect(cause).toMatchObject({ kind: "hot-code", pointer: "GET /search" });
+    expect(cause?.evidence.map(({ pointer }) => pointer)).toEqual(["GET /search", "node::performance::FastPerformanceNow (node)"]);
+  });
+
   it("turns a slow service whose function burns CPU into hot code, and keeps its symptom as evidence", () => {
     const cause = judged(suspect("catalog", "slow"), profile(grew("render", 0.9, 0.1)));
     expect(cause).toMatchObject({ kind: "hot-code", pointer: "render (app)" });

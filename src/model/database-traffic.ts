@@ -19,6 +19,8 @@ export interface StatementTraffic {
   statement: string;
   before: StatementFigures;
   after: StatementFigures;
+  /** The commonest status of those that fail in the time in question; empty: none fails. */
+  failure: string;
 }
 
 /** Connections from one caller to one database, at moments of the two times. */

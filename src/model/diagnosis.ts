@@ -163,8 +163,10 @@ export interface DiagnosisFacts extends DiagnosisTimesRequest {
   limits: LimitFact[];
 }
 
-/** Coral's own processes: its traffic and CPU are no part of the application. */
-export const ownService = "program:coral";
+/** Coral's own processes, by id and by the name that callers without an id for them see: their traffic and CPU are no part of the application. */
+const ownServices = ["program:coral", "coral"];
+/** The list for SQL. */
+export const ownServicesSql = `(${ownServices.map((one) => `'${one}'`).join(", ")})`;
 
 /** Names of quantities that Coral measures itself. */
 export const requestMeasures = {
@@ -176,6 +178,8 @@ export const requestMeasures = {
   queued: "requests waiting to be read",
   /** Of one caller to one callee. */
   calls: "calls per second",
+  /** Of calls of one caller to one callee, where both ends are seen: what they take beyond what the callee takes. */
+  outside: "time of calls outside of the callee",
 } as const;
 
 /** Steps in which requests are counted: of a time that has lasted for minutes; of a shorter one, as fine as they are stored. */
@@ -190,6 +194,8 @@ export const loadMeasures = { cpu: "CPU used", memory: "memory used", throttling
 export interface OnsetFact {
   /** Null: requests look as usual, or too few were seen to tell. */
   onsetMs: number | null;
+  /** When it ended; null: it lasts, or there is none. */
+  endMs: number | null;
   /** Earlier trouble, in order: those times are not what is usual. */
   earlier: TimeRange[];
   /** Since when anything was seen at all; null: nothing. */

@@ -244,7 +244,7 @@ export function colonyOf(more: Partial<ColonyBackend> = {}): ColonyBackend {
     spanProcesses: async () => [],
     spanEdges: async ({ sinceMs }) => ({ edges: [], windowMs: sinceMs }),
     nowMs: () => Date.parse("2026-01-01T00:00:00Z"),
-    diagnosisOnset: async () => ({ onsetMs: null, earlier: [], seenSinceMs: null }),
+    diagnosisOnset: async () => ({ onsetMs: null, endMs: null, earlier: [], seenSinceMs: null }),
     diagnosisFacts: async (times) => ({
       ...times,
       measures: [],

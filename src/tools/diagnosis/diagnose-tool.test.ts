@@ -24,7 +24,7 @@ describe("coral_diagnose", () => {
   it("answers without the facts about databases when they cannot be read, and says so", async () => {
     const backend = colonyOf({
       nowMs: () => nowMs,
-      diagnosisOnset: async () => ({ onsetMs: null, earlier: [], seenSinceMs: nowMs - 86_400_000 }),
+      diagnosisOnset: async () => ({ onsetMs: null, endMs: null, earlier: [], seenSinceMs: nowMs - 86_400_000 }),
       diagnosisFacts: slowStock,
       databaseTraffic: () => Promise.reject(new Error("out of memory")),
     });

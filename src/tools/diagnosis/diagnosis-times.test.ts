@@ -6,9 +6,9 @@ const minuteMs = 60_000;
 const nowMs = Date.UTC(2026, 0, 2, 12);
 const since = 5 * minuteMs;
 const onset =
-  (onsetMs: number | null, seenSinceMs = 0, earlier: TimeRange[] = []) =>
+  (onsetMs: number | null, seenSinceMs = 0, earlier: TimeRange[] = [], endMs: number | null = null) =>
   () =>
-    Promise.resolve({ onsetMs, earlier, seenSinceMs });
+    Promise.resolve({ onsetMs, endMs, earlier, seenSinceMs });
 
 describe("timesOf()", () => {
   it("starts at the onset and compares with the hour that ended half a minute before it", async () => {
@@ -17,7 +17,14 @@ describe("timesOf()", () => {
       before: [{ fromMs: fromMs - 60.5 * minuteMs, untilMs: fromMs - minuteMs / 2 }],
       after: { fromMs, untilMs: nowMs },
       isOnsetFound: true,
+      isOver: false,
     });
+  });
+
+  it("ends with trouble that is over, so that good minutes after it do not dilute it", async () => {
+    const [fromMs, endMs] = [nowMs - 3 * minuteMs, nowMs - 2 * minuteMs];
+    const found = await timesOf({ since }, nowMs, onset(fromMs, 0, [], endMs));
+    expect(found).toMatchObject({ after: { fromMs, untilMs: endMs }, isOver: true });
   });
 
   it("uses the last minutes without an onset, and fewer in a young colony", async () => {

@@ -15,6 +15,8 @@ export interface DiagnosedTimes {
   before: TimeRange[];
   after: TimeRange;
   isOnsetFound: boolean;
+  /** The trouble has ended: `after` ends with it. */
+  isOver: boolean;
 }
 
 /** Gap between baseline and onset: trouble may begin a little before it is visible. */
@@ -33,8 +35,10 @@ export async function timesOf(
   onset: (request: { untilMs: number }) => Promise<OnsetFact>,
 ): Promise<DiagnosedTimes> {
   const given = input.between === undefined ? undefined : rangeIn(input.between, nowMs, "between");
-  const untilMs = given?.untilMs ?? (input.at === undefined ? nowMs : timeIn(input.at, nowMs, "at"));
-  const found = await onset({ untilMs });
+  const askedMs = given?.untilMs ?? (input.at === undefined ? nowMs : timeIn(input.at, nowMs, "at"));
+  const found = await onset({ untilMs: askedMs });
+  const endMs = given === undefined ? found.endMs : null;
+  const untilMs = endMs ?? askedMs;
   // A young colony reserves two thirds of its data for the baseline.
   const sinceMs = Math.floor(Math.min(input.since, (untilMs - (found.seenSinceMs ?? 0)) / 3));
   const fromMs = given?.fromMs ?? Math.min(found.onsetMs ?? untilMs - Math.max(sinceMs, leastQuietMs), untilMs - leastAfterMs);
@@ -47,6 +51,7 @@ export async function timesOf(
     before: before.untilMs > before.fromMs ? quiet : [],
     after: { fromMs, untilMs },
     isOnsetFound: given === undefined && found.onsetMs !== null,
+    isOver: endMs !== null,
   };
 }
 

@@ -71,7 +71,9 @@ async function inspected(
   const limited = { ...context, signal: AbortSignal.any([context.signal, AbortSignal.timeout(budgetMs)]) };
   try {
     const { found, problems } = await inspectService(backend, { service, statement: isSql ? statement.statement : null }, limited);
-    for (const { code, message } of problems) if (code !== "not-found") notes.push({ kind: "no-data", message });
+    // Each agent that knows the database may have the same problem.
+    const messages = new Set(problems.filter(({ code }) => code !== "not-found").map(({ message }) => message));
+    for (const message of messages) if (!notes.some((note) => note.message === message)) notes.push({ kind: "no-data", message });
     return { service, inspected: found };
   } catch (error) {
     context.signal.throwIfAborted();

@@ -58,6 +58,7 @@ function resultOf(
     until: iso(times.after.untilMs),
     comparedWith: times.before.map(({ fromMs, untilMs }) => ({ from: iso(fromMs), until: iso(untilMs) })),
     isOnsetFound: times.isOnsetFound,
+    isOver: times.isOver,
     causes: causes.map((cause) => ({
       service: cause.service,
       kind: externals.has(cause.service) ? "external-dependency" : cause.kind,

@@ -104,7 +104,7 @@ describe("coral_verify", () => {
       nowMs: () => nowMs,
       incident: async () => incidentOf(1, { symptoms }),
       requestTotals: async () => [totalsOf(0, servedOf(1_000, 0)), totalsOf(1, servedOf(500, 0.4)), totalsOf(2, servedOf(100, 0))],
-      diagnosisOnset: async () => ({ onsetMs: null, earlier: [], seenSinceMs: null }),
+      diagnosisOnset: async () => ({ onsetMs: null, endMs: null, earlier: [], seenSinceMs: null }),
     });
     const answer = await verifyIncident.call(backend, { incident: "inc-1", fixed: "5m" }, context);
     expect(answer).toMatchObject({

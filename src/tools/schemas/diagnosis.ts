@@ -26,6 +26,7 @@ export const diagnosisSchema = z.object({
   until: time,
   comparedWith: z.array(z.object({ from: time, until: time })),
   isOnsetFound: z.boolean(),
+  isOver: z.boolean().describe("it ended at `until`"),
   causes: z.array(cause),
   ruledOut: z.array(z.object({ service: z.string(), reason: z.string() })),
   next: z.array(z.object({ command: z.string(), why: z.string() })),

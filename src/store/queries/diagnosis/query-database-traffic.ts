@@ -21,16 +21,17 @@ export async function queryDatabaseTraffic(store: Queryable, times: DiagnosisTim
 
 async function queryStatements(store: Queryable, { before, after }: DiagnosisTimesRequest): Promise<StatementTraffic[]> {
   const isAfter = rangesSql('"time"', [after]);
-  const seen = `SELECT source, service, role, protocol, server_port, peer, peer_address, method, route, ${isAfter} AS is_after, requests, is_error, response_bytes, duration_us
+  const seen = `SELECT source, service, role, protocol, server_port, peer, peer_address, method, route, status, ${isAfter} AS is_after, requests, is_error, response_bytes, duration_us
     FROM raw.red WHERE ${rangesSql('"time"', [...before, after])} AND protocol IN ${protocols}`;
   const figures = (period: string, flag: string): string =>
     `coalesce(sum(requests) FILTER (${flag}), 0) AS ${period}_requests, coalesce(sum(duration_us) FILTER (${flag}), 0) AS ${period}_us,
      coalesce(sum(requests) FILTER (${flag} AND is_error), 0) AS ${period}_failed, coalesce(sum(response_bytes) FILTER (${flag}), 0) AS ${period}_bytes`;
   const rows = await store.query(
     `WITH seen AS MATERIALIZED (${withPeerSql(seen)}), served AS (SELECT DISTINCT service FROM seen WHERE role = 'server'),
-     used AS (SELECT service AS subject, protocol, server_port, method, route, is_after, requests, is_error, response_bytes, duration_us FROM seen WHERE role = 'server'
-       UNION ALL SELECT who, protocol, server_port, method, route, is_after, requests, is_error, response_bytes, duration_us FROM seen WHERE role = 'client' AND who NOT IN (SELECT service FROM served))
-     SELECT subject AS service, protocol, server_port AS port, method, route, ${figures("before", "NOT is_after")}, ${figures("after", "is_after")}
+     used AS (SELECT service AS subject, protocol, server_port, method, route, status, is_after, requests, is_error, response_bytes, duration_us FROM seen WHERE role = 'server'
+       UNION ALL SELECT who, protocol, server_port, method, route, status, is_after, requests, is_error, response_bytes, duration_us FROM seen WHERE role = 'client' AND who NOT IN (SELECT service FROM served))
+     SELECT subject AS service, protocol, server_port AS port, method, route, ${figures("before", "NOT is_after")}, ${figures("after", "is_after")},
+       coalesce(mode(status) FILTER (is_after AND is_error), '') AS failure
      FROM used GROUP BY subject, protocol, server_port, method, route ORDER BY after_us DESC, before_us DESC, service, route LIMIT ${statementsMax}`,
   );
   return rows.flatMap((row) => {
@@ -43,6 +44,7 @@ async function queryStatements(store: Queryable, { before, after }: DiagnosisTim
       statement: routeText(method, route),
       before: figuresIn(row, "before", before),
       after: figuresIn(row, "after", [after]),
+      failure: textIn(row, "failure"),
     };
   });
 }

@@ -1,6 +1,6 @@
 /** CPU, memory and throttling of the processes and control groups of services, as the host sees them. */
 
-import { type DiagnosisTimesRequest, loadMeasures, type MeasureFact, ownService } from "../../../model/diagnosis.ts";
+import { type DiagnosisTimesRequest, loadMeasures, type MeasureFact, ownServicesSql } from "../../../model/diagnosis.ts";
 import { type Queryable, textIn } from "../../tables/queryable.ts";
 import { rangesSql } from "./ranges-sql.ts";
 import { spreadIn, spreadSql } from "./spread-sql.ts";
@@ -27,7 +27,7 @@ export async function queryDiagnosisLoad(store: Queryable, { before, after }: Di
        WHERE ${inTime} AND h.throttled_ratio IS NOT NULL
      )
      SELECT service, name, unit, ${spreadSql("reading", "NOT is_after")} AS before, ${spreadSql("reading", "is_after")} AS after
-     FROM readings WHERE service <> '${ownService}' GROUP BY service, name, unit ORDER BY service, name LIMIT ${rowsMax}`,
+     FROM readings WHERE service NOT IN ${ownServicesSql} GROUP BY service, name, unit ORDER BY service, name LIMIT ${rowsMax}`,
   );
   return rows.map((row) => ({
     service: textIn(row, "service"),

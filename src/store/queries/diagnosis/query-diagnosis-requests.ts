@@ -1,6 +1,12 @@
 /** Requests that kernel hooks saw, by route and in steps of half a minute; what only its callers were seen to use is an external peer. */
 
-import { type DiagnosisTimesRequest, type MeasureFact, ownService, requestMeasures, requestStepSeconds } from "../../../model/diagnosis.ts";
+import {
+  type DiagnosisTimesRequest,
+  type MeasureFact,
+  ownServicesSql,
+  requestMeasures,
+  requestStepSeconds,
+} from "../../../model/diagnosis.ts";
 import { routeText } from "../../../model/route-text.ts";
 import { isTelemetryExport, isWaitingRequest } from "../../../model/waiting-requests.ts";
 import { type Queryable, type QueryRow, textIn } from "../../tables/queryable.ts";
@@ -24,14 +30,14 @@ export async function queryDiagnosisRequests(store: Queryable, { before, after }
   const views = `SELECT source, service, role, protocol, server_port, peer, peer_address, method, route, is_after, step,
       sum(requests) AS requests, coalesce(sum(requests) FILTER (is_error), 0) AS errors, sum(duration_us) AS duration_us, sum(queue_us) AS queue_us, sum(queue_samples) AS queue_samples
     FROM (SELECT *, ${isAfter} AS is_after, time_bucket(INTERVAL ${step} SECONDS, "time") AS step FROM raw.red
-      WHERE ${rangesSql('"time"', [...before, after])} AND protocol <> 'tls' AND service <> '${ownService}') GROUP BY ALL`;
+      WHERE ${rangesSql('"time"', [...before, after])} AND protocol <> 'tls' AND service NOT IN ${ownServicesSql}) GROUP BY ALL`;
   const rows = await store.query(
     `WITH seen AS MATERIALIZED (${withPeerSql(views)}),
      served AS (SELECT DISTINCT service FROM seen WHERE role = 'server'),
      used AS (
        SELECT service AS subject, '' AS caller, protocol, method, route, is_after, step, requests, errors, duration_us, false AS is_external FROM seen WHERE role = 'server'
        UNION ALL SELECT who, service, protocol, method, route, is_after, step, requests, errors, duration_us, true FROM seen
-       WHERE role = 'client' AND who NOT IN (SELECT service FROM served)
+       WHERE role = 'client' AND who NOT IN (SELECT service FROM served) AND who NOT IN ${ownServicesSql}
      ),
      steps AS (
        SELECT subject, protocol, method, route, is_external, is_after, step, sum(requests) AS requests, sum(errors) / sum(requests) AS failed, sum(duration_us) / sum(requests) AS mean_us
@@ -47,6 +53,10 @@ export async function queryDiagnosisRequests(store: Queryable, { before, after }
      FROM (SELECT service, is_after, step, sum(queue_us) / sum(queue_samples) AS queued_us FROM seen WHERE role = 'server' GROUP BY ALL HAVING sum(queue_samples) > 0) GROUP BY service
      UNION ALL SELECT 'calls', service, '', '', '', who, ${spreadSql("rate", "NOT is_after")}, ${spreadSql("rate", "is_after")}, [], []
      FROM (SELECT service, who, is_after, step, sum(requests) / ${step} AS rate FROM seen WHERE role = 'client' GROUP BY ALL) GROUP BY service, who
+     UNION ALL SELECT 'outside', caller, '', '', '', callee, ${spreadSql("outside_us", "NOT is_after")}, ${spreadSql("outside_us", "is_after")}, [], []
+     FROM (SELECT caller, callee, is_after, step, greatest(0, sum(duration_us) FILTER (is_client) / sum(requests) FILTER (is_client) - sum(duration_us) FILTER (NOT is_client) / sum(requests) FILTER (NOT is_client)) AS outside_us
+       FROM (SELECT role = 'client' AS is_client, if(is_client, service, who) AS caller, if(is_client, who, service) AS callee, is_after, step, requests, duration_us FROM seen)
+       GROUP BY caller, callee, is_after, step HAVING sum(requests) FILTER (is_client) >= ${leastRequests} AND sum(requests) FILTER (NOT is_client) >= ${leastRequests}) GROUP BY caller, callee
      UNION ALL SELECT DISTINCT 'call', service, '', '', '', who, [], [], [], [] FROM seen WHERE role = 'client'
      ORDER BY ALL LIMIT ${routesMax}`,
   );
@@ -69,6 +79,10 @@ function evidenceIn(rows: readonly QueryRow[]): RequestEvidence {
     }
     if (what === "calls") {
       found.measures.push({ service, name: requestMeasures.calls, subject: other, unit: "/s", kind: "traffic", before, after });
+      continue;
+    }
+    if (what === "outside") {
+      found.measures.push({ service, name: requestMeasures.outside, subject: other, unit: "us", kind: "traffic", before, after });
       continue;
     }
     if (what === "rate") {

@@ -29,16 +29,23 @@ beforeAll(async () => {
   });
   const at = `make_timestamp(${(endMs - 30 * minuteMs) * 1_000}) + t * INTERVAL 10 SECONDS`;
   const isSlow = `${at} >= make_timestamp(${onsetMs * 1_000})`;
-  const row = (service: string, role: string, peer: string, route: string, [protocol, method, port] = ["http", "GET", "80"]): string =>
+  const row = (
+    service: string,
+    role: string,
+    peer: string,
+    route: string,
+    [protocol, method, port] = ["http", "GET", "80"],
+    slowUs = 200_000,
+  ): string =>
     `SELECT 1, 1, ${at}, t, ${at}, 0, '${service}', '${role}', '${protocol}', false, ${port}, '127.0.0.1', ${peer}, '${method}', '${route}', '200', false, 10000, 10,
-       0, 0, 10 * CASE WHEN ${isSlow} THEN 200000 ELSE 20000 + (t % 3) * 500 END, 0, 0, 0, [], 0, [], 0, [] FROM range(180) r(t)`;
+       0, 0, 10 * CASE WHEN ${isSlow} THEN ${slowUs} ELSE 20000 + (t % 3) * 500 END, 0, 0, 0, [], 0, [], 0, [] FROM range(180) r(t)`;
   await store.write(async (transaction) => {
     const rows = [
       row("web", "server", "NULL", "/buy"),
       row("web", "client", "'stock'", "/reserve"),
       row("stock", "server", "NULL", "/reserve"),
-      row("db", "server", "NULL", update, ["postgres", "UPDATE", "5432"]),
-      row("web", "client", "'db'", update, ["postgres", "UPDATE", "5432"]),
+      row("db", "server", "'web'", update, ["postgres", "UPDATE", "5432"]),
+      row("web", "client", "'db'", update, ["postgres", "UPDATE", "5432"], 240_000),
     ];
     for (const sql of [...rows, row("web", "client", "'api.example.com'", "/pay")]) await transaction.run(`INSERT INTO raw.red ${sql}`);
     // `web` holds two connections to the database; a third opens with the trouble.
@@ -101,6 +108,12 @@ describe("queryDiagnosis()", () => {
   it("counts the connections that a caller holds to its database", async () => {
     const { pools } = await queryDatabaseTraffic(store, times);
     expect(pools).toMatchObject([{ caller: "web", service: "db", port: 5432, openBefore: 2, openAfter: { least: 3, most: 3 } }]);
+  });
+
+  it("tells what calls take on the way from what their callee takes, where both ends are seen", async () => {
+    const { measures } = await queryDiagnosis(store, times);
+    const outside = measures.filter(({ name }) => name === requestMeasures.outside);
+    expect(outside).toMatchObject([{ service: "web", subject: "db", before: { median: 0 }, after: { count: 10, median: 40_000 } }]);
   });
 
   it("reads a counter as its rate", async () => {

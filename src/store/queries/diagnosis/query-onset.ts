@@ -1,6 +1,6 @@
 /** When the requests of any service began to be slower or to fail more than they used to. */
 
-import { type OnsetFact, ownService, type TimeRange } from "../../../model/diagnosis.ts";
+import { type OnsetFact, ownServicesSql, type TimeRange } from "../../../model/diagnosis.ts";
 import { isTelemetryExport, isWaitingRequest } from "../../../model/waiting-requests.ts";
 import { numberOrNullIn, type Queryable, type QueryRow, textIn } from "../../tables/queryable.ts";
 import { rangesSql } from "./ranges-sql.ts";
@@ -28,9 +28,9 @@ const spreads = 4;
 const leastRatio = 1.5;
 const leastUs = 5_000;
 const leastFailed = 0.05;
-/** Of one trouble, what it hits first may be hit less. */
+/** Of one trouble, what it hits first may be hit less, and its first step less than the others. */
 const togetherMs = 60_000;
-const togetherPart = 0.2;
+const togetherPart = 0.4;
 /** Around earlier trouble: it may have begun before it showed, and queues take a while to drain. */
 const guardMs = 20_000;
 const seriesMax = 2_000;
@@ -38,6 +38,8 @@ const seriesMax = 2_000;
 /** `severity`: how far its steps are beyond the limit, as a multiple, weighed by requests. */
 interface BadRun extends TimeRange {
   severity: number;
+  /** Of its bad steps, in order, weighed alike. */
+  steps: { startMs: number; severity: number }[];
 }
 
 interface Step {
@@ -49,7 +51,7 @@ interface Step {
 export async function queryOnset(store: Queryable, { untilMs }: { untilMs: number }): Promise<OnsetFact> {
   const range = rangesSql('"time"', [{ fromMs: untilMs - lookBackMs, untilMs }]);
   const part = (table: string): string =>
-    `SELECT service, protocol, method, route, "time", requests, is_error, duration_us FROM raw.${table} WHERE ${range} AND role = 'server' AND service <> '${ownService}'`;
+    `SELECT service, protocol, method, route, "time", requests, is_error, duration_us FROM raw.${table} WHERE ${range} AND role = 'server' AND service NOT IN ${ownServicesSql}`;
   const rows = await store.query(
     `SELECT service, protocol, method, route, list(step ORDER BY step) AS steps, list(requests ORDER BY step) AS requests, list(failed ORDER BY step) AS failed, list(mean_us ORDER BY step) AS mean_us
      FROM (SELECT service, protocol, method, route, epoch_ms(time_bucket(INTERVAL ${stepMs / 1_000} SECONDS, "time")) AS step, sum(requests) AS requests,
@@ -72,22 +74,27 @@ export async function queryOnset(store: Queryable, { untilMs }: { untilMs: numbe
       ...badRuns(stepsIn(row, "mean_us"), (usual) => Math.max(usual * leastRatio, usual + leastUs)),
       ...badRuns(stepsIn(row, "failed"), (usual) => usual + leastFailed),
     ]);
-  const onsetMs = onsetOf(runs, untilMs);
+  const { onsetMs, endMs } = lastTrouble(runs, untilMs);
   const isEarlier = (run: TimeRange): boolean => onsetMs === null || run.untilMs < onsetMs;
   const earlier = joined(runs.filter(isEarlier).map((run) => ({ fromMs: run.fromMs - guardMs, untilMs: run.untilMs + guardMs })));
-  return { onsetMs, earlier, seenSinceMs: first === null ? null : first / 1_000 };
+  return { onsetMs, endMs, earlier, seenSinceMs: first === null ? null : first / 1_000 };
 }
 
 /** The beginning of the worst of what lasts until now, else of what has just ended; lesser trouble that began just before it belongs to it. */
-function onsetOf(runs: readonly BadRun[], untilMs: number): number | null {
+function lastTrouble(runs: readonly BadRun[], untilMs: number): Pick<OnsetFact, "onsetMs" | "endMs"> {
   const recent = runs.filter((run) => run.untilMs >= untilMs - recentMs);
   const chosen = recent.length > 0 ? recent : runs.filter((run) => run.untilMs >= untilMs - stillMs);
   const worst = chosen.reduce<BadRun | null>((most, run) => (most && most.severity >= run.severity ? most : run), null);
-  if (worst === null) return null;
-  const together = chosen.filter(
-    ({ fromMs, severity }) => fromMs >= worst.fromMs - togetherMs && fromMs <= worst.fromMs && severity >= togetherPart * worst.severity,
-  );
-  return Math.min(...together.map(({ fromMs }) => fromMs));
+  if (worst === null) return { onsetMs: null, endMs: null };
+  // A run begins with the noise that happened to be before it: what is mild beside the worst is not its beginning.
+  const beginningOf = ({ steps, fromMs }: BadRun): number =>
+    steps.find(({ severity }) => severity >= togetherPart * worst.severity)?.startMs ?? fromMs;
+  const worstMs = beginningOf(worst);
+  const together = chosen.filter(({ severity }) => severity >= togetherPart * worst.severity).map(beginningOf);
+  return {
+    onsetMs: Math.min(worstMs, ...together.filter((fromMs) => fromMs >= worstMs - togetherMs)),
+    endMs: recent.length > 0 ? null : Math.max(...chosen.map((run) => run.untilMs)),
+  };
 }
 
 /** Times in which steps are bad, with at most two better ones among them. */
@@ -104,15 +111,19 @@ function badRuns(steps: readonly Step[], leastOf: (usual: number) => number): Ba
     // When nearly all of it is bad, nothing is known of how it was before.
     if (run && run.bad >= leastBadSteps && run.requests >= leastBadRequests && better >= leastBetterSteps) {
       const { fromMs, untilMs, severity } = run;
-      found.push({ fromMs, untilMs, severity: (severity / run.bad) * Math.min(1, Math.sqrt(run.requests / fullWeightRequests)) });
+      const weight = Math.min(1, Math.sqrt(run.requests / fullWeightRequests));
+      const weighed = run.steps.map((one) => ({ ...one, severity: one.severity * weight }));
+      found.push({ fromMs, untilMs, severity: (severity / run.bad) * weight, steps: weighed });
     }
     run = null;
   };
   for (const { startMs, requests, value } of steps) {
     if (value > limit) {
-      run ??= { fromMs: startMs, untilMs: startMs, severity: 0, bad: 0, requests: 0 };
+      run ??= { fromMs: startMs, untilMs: startMs, severity: 0, bad: 0, requests: 0, steps: [] };
       run.untilMs = startMs + stepMs;
-      run.severity += Math.min(severityMax, (value - usual) / (limit - usual));
+      const severity = Math.min(severityMax, (value - usual) / (limit - usual));
+      run.severity += severity;
+      run.steps.push({ startMs, severity });
       run.bad++;
       run.requests += requests;
       good = 0;
