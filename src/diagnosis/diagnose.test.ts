@@ -64,8 +64,8 @@ describe("diagnose()", () => {
 
   it("looks for the trouble of a service that calls nobody in itself, when another fault is worse", () => {
     const measures = [
-      measure({ service: "search", before: steady(100), after: steady(900) }),
-      measure({ service: "images", before: steady(100), after: steady(3_000) }),
+      measure({ service: "search", name: requestMeasures.failed, unit: "ratio", kind: "errors", before: steady(0), after: steady(0.5) }),
+      measure({ service: "images", before: steady(12), after: steady(144) }),
     ];
     expect(diagnose(facts({ measures, calls }), { entry: "search", symptom: null }).causes[0]?.service).toBe("search");
     expect(diagnose(facts({ measures, calls }), { entry: null, symptom: null }).causes[0]?.service).toBe("images");

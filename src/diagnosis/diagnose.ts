@@ -54,6 +54,8 @@ const maxCauses = 5;
 /** Evidence for the other symptom than the one in question, and of services that the entry does not need. */
 const otherSymptom = 0.3;
 const unrelated = 0.5;
+/** The entry was asked about: trouble that it does not need may be worse, and is another. */
+const unrelatedToEntry = 0.25;
 /** A change near the start makes a suspicion likelier and is never one by itself. */
 const changeFactor = 1.25;
 const changeReachMs = 15 * 60_000;
@@ -76,7 +78,9 @@ export function diagnose(facts: DiagnosisFacts, { entry, symptom }: DiagnosisQue
     ...judgeTraffic(facts.measures, entry),
   ];
   const needed = neededBy(entry, found, graph);
-  const weighed = found.map((suspicion) => weighedBy(suspicion, { symptom, needed, changes: facts.changes, startMs: facts.after.fromMs }));
+  const weighed = found.map((suspicion) =>
+    weighedBy(suspicion, { entry, symptom, needed, changes: facts.changes, startMs: facts.after.fromMs }),
+  );
   const byService = new Map<string, Suspicion[]>();
   for (const suspicion of weighed) {
     const own = byService.get(suspicion.service);
@@ -108,17 +112,25 @@ function neededBy(entry: string | null, found: readonly Suspicion[], graph: Call
 function weighedBy(
   suspicion: Suspicion,
   {
+    entry,
     symptom,
     needed,
     changes,
     startMs,
-  }: { symptom: DiagnosisQuestion["symptom"]; needed: ReadonlySet<string> | null; changes: readonly ChangeFact[]; startMs: number },
+  }: {
+    entry: string | null;
+    symptom: DiagnosisQuestion["symptom"];
+    needed: ReadonlySet<string> | null;
+    changes: readonly ChangeFact[];
+    startMs: number;
+  },
 ): Suspicion {
   const { kind, service } = suspicion;
   const isOther = (symptom === "errors" && kind === "slow") || (symptom === "latency" && kind === "failing");
   const isUnrelated = needed !== null && !needed.has(service) && kind !== "host";
   const isChanged = changeOf(service, changes, startMs) !== null;
-  const factor = (isOther ? otherSymptom : 1) * (isUnrelated ? unrelated : 1) * (isChanged ? changeFactor : 1);
+  const factor =
+    (isOther ? otherSymptom : 1) * (isUnrelated ? (entry === null ? unrelated : unrelatedToEntry) : 1) * (isChanged ? changeFactor : 1);
   return factor === 1 ? suspicion : { ...suspicion, score: suspicion.score * factor };
 }
 
