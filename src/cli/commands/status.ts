@@ -2,7 +2,7 @@ import { escapeText } from "../../base/escape-text.ts";
 import { formatBytes, formatDurationMs } from "../../base/units.ts";
 import type { ColonyStatus } from "../../tools/index.ts";
 import type { Printer } from "../output/printer.ts";
-import { renderTable, type Table, tableOf } from "../output/table.ts";
+import { renderTable, type Table, tableOf, valueColumn } from "../output/table.ts";
 import { number, plural, relative } from "../output/values.ts";
 import { connectColony } from "../run/connection.ts";
 import type { Invocation } from "../run/invocation.ts";
@@ -103,9 +103,9 @@ function hostTable(hosts: readonly HostLine[], nowMs: number): Table {
     { title: "HOST", key: "hostname", cell: (host) => host.hostname },
     { title: "AGENT", key: "agentId", cell: (host) => host.agentId, wide: areNamesUnique },
     { title: "HEALTH", key: "health", cell: (host) => healthCell(host.health, host.isSlow), raw: (host) => host.health },
-    { title: "CPU", key: "cpuBusyRatio", cell: (host) => usageCell(host.cpuBusyRatio), raw: (host) => host.cpuBusyRatio, align: "right" },
+    valueColumn("CPU", "cpuBusyRatio", (host) => host.cpuBusyRatio, usageCell, { align: "right" }),
     { title: "CORES", key: "cpuCount", cell: (host) => host.cpuCount, align: "right" },
-    { title: "MEM", key: "memUsedRatio", cell: (host) => usageCell(host.memUsedRatio), raw: (host) => host.memUsedRatio, align: "right" },
+    valueColumn("MEM", "memUsedRatio", (host) => host.memUsedRatio, usageCell, { align: "right" }),
     {
       title: "OF",
       key: "memTotalBytes",
@@ -113,7 +113,7 @@ function hostTable(hosts: readonly HostLine[], nowMs: number): Table {
       raw: (host) => host.memTotalBytes,
       align: "right",
     },
-    { title: "LOAD", key: "load1m", cell: (host) => number(host.load1m), raw: (host) => host.load1m, align: "right" },
+    valueColumn("LOAD", "load1m", (host) => host.load1m, number, { align: "right" }),
     { title: "SAMPLED", key: "sampledAt", cell: (host) => relative(host.sampledAt, nowMs), raw: (host) => host.sampledAt },
   ]);
 }

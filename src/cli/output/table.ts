@@ -25,6 +25,17 @@ export interface Column<Row> {
   wraps?: boolean;
 }
 
+/** A column of one value: formatted for people, as it is in CSV. */
+export function valueColumn<Row, Value extends CellValue>(
+  title: string,
+  key: string,
+  read: (row: Row) => Value,
+  format: (value: Value) => Cell,
+  more: Pick<Column<Row>, "align" | "wide"> = {},
+): Column<Row> {
+  return { title, key, cell: (row) => format(read(row)), raw: read, ...more };
+}
+
 /** Rows with their columns, with erased types, for the renderers. */
 export interface Table {
   columns: { title: string; key: string; align: "left" | "right"; wide: boolean; wraps: boolean }[];

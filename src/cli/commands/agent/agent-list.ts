@@ -3,7 +3,7 @@ import { shortRuntimeLabel } from "../../../model/runtime-facts.ts";
 import type { AgentInfo, AgentList } from "../../../tools/index.ts";
 import { boxWidth, renderBox } from "../../output/box.ts";
 import type { Printer } from "../../output/printer.ts";
-import { type Column, tableOf } from "../../output/table.ts";
+import { type Column, tableOf, valueColumn } from "../../output/table.ts";
 import { ago, duration, plural, relative } from "../../output/values.ts";
 import { connectColony } from "../../run/connection.ts";
 import type { Invocation } from "../../run/invocation.ts";
@@ -84,7 +84,7 @@ const columns: readonly Column<AgentLine>[] = [
     cell: (agent) => ago(agent.lastContactAgoMs) ?? "never",
     raw: (agent) => agent.lastContactAgoMs,
   },
-  { title: "LAG", key: "pullLagMs", cell: (agent) => duration(agent.pullLagMs), raw: (agent) => agent.pullLagMs, align: "right" },
+  valueColumn("LAG", "pullLagMs", (agent) => agent.pullLagMs, duration, { align: "right" }),
   { title: "VERSION", key: "version", cell: (agent) => agent.version },
   { title: "REASON", key: "healthReason", cell: (agent) => agent.healthReason },
 ];

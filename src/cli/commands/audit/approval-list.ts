@@ -1,4 +1,4 @@
-import { tableOf } from "../../output/table.ts";
+import { tableOf, valueColumn } from "../../output/table.ts";
 import { relative } from "../../output/values.ts";
 import { agentNames } from "../../run/agent-names.ts";
 import type { Invocation } from "../../run/invocation.ts";
@@ -12,7 +12,7 @@ export async function run(invocation: Invocation): Promise<void> {
       const nowMs = Date.now();
       const nameOf = agentNames(approvals);
       return tableOf(approvals, [
-        { title: "ID", key: "approvalId", cell: (approval) => shortId(approval.approvalId), raw: (approval) => approval.approvalId },
+        valueColumn("ID", "approvalId", (approval) => approval.approvalId, shortId),
         { title: "WHO", key: "caller", cell: (approval) => approval.caller },
         { title: "AT", key: "hostname", cell: ({ agentId }) => nameOf(agentId), raw: (approval) => approval.hostname },
         { title: "TARGET", key: "target", cell: (approval) => approval.target },

@@ -1,7 +1,7 @@
 import { CoralError } from "../../../base/errors.ts";
 import { parseDurationMs } from "../../../base/units.ts";
 import type { AuditList } from "../../../tools/index.ts";
-import { tableOf } from "../../output/table.ts";
+import { tableOf, valueColumn } from "../../output/table.ts";
 import { duration, localTime } from "../../output/values.ts";
 import { agentNames } from "../../run/agent-names.ts";
 import { askAgent, connectColony } from "../../run/connection.ts";
@@ -24,7 +24,7 @@ export async function run(invocation: Invocation): Promise<void> {
       const nameOf = agentNames(records);
       return tableOf(records, [
         { title: "TIME", key: "at", cell: (record) => localTime(record.at, nowMs), raw: (record) => record.at },
-        { title: "ID", key: "id", cell: (record) => shortId(record.id), raw: (record) => record.id },
+        valueColumn("ID", "id", (record) => record.id, shortId),
         // Entries about Coral's own actions, such as pruning the audit, have no caller.
         { title: "WHO", key: "caller", cell: (record) => record.caller || "coral" },
         { title: "BY", key: "through", cell: (record) => record.through || null },

@@ -1,7 +1,7 @@
 import { escapeText } from "../../../base/escape-text.ts";
 import { formatBytes, formatDurationMs } from "../../../base/units.ts";
 import type { ColonyStatus } from "../../../tools/index.ts";
-import { tableOf } from "../../output/table.ts";
+import { tableOf, valueColumn } from "../../output/table.ts";
 import { connectColony } from "../../run/connection.ts";
 import type { Invocation } from "../../run/invocation.ts";
 import { showAnswer } from "../../run/show-answer.ts";
@@ -21,9 +21,9 @@ export async function run(invocation: Invocation): Promise<void> {
           { title: "ENV", key: "environment", cell: (row) => row.colony.environment },
           { title: "VERSION", key: "version", cell: (row) => row.colony.version },
           { title: "PID", key: "pid", cell: (row) => row.colony.pid },
-          { title: "UP", key: "uptimeMs", cell: (row) => formatDurationMs(row.colony.uptimeMs), raw: (row) => row.colony.uptimeMs },
+          valueColumn("UP", "uptimeMs", (row) => row.colony.uptimeMs, formatDurationMs),
           { title: "AGENTS", key: "agents", cell: (row) => row.agents.total },
-          { title: "STORE", key: "usedBytes", cell: (row) => formatBytes(row.store.usedBytes), raw: (row) => row.store.usedBytes },
+          valueColumn("STORE", "usedBytes", (row) => row.store.usedBytes, formatBytes),
         ],
       ),
     page: (answer, wide) => page(answer, invocation, wide),

@@ -1,7 +1,7 @@
 import { CoralError } from "../../../base/errors.ts";
 import type { IncidentBrief } from "../../../tools/index.ts";
 import type { Column } from "../../output/table.ts";
-import { tableOf } from "../../output/table.ts";
+import { tableOf, valueColumn } from "../../output/table.ts";
 import { localTime, percent } from "../../output/values.ts";
 import type { Invocation } from "../../run/invocation.ts";
 import { showTool } from "../../run/show-tool.ts";
@@ -46,9 +46,9 @@ const columns = (nowMs: number): readonly Column<IncidentBrief>[] => [
   { title: "ID", key: "id", cell: ({ id }) => id },
   { title: "STATE", key: "state", cell: ({ state }) => ({ text: state, style: stateStyle(state) }) },
   { title: "SINCE", key: "since", cell: ({ since }) => localTime(since, nowMs), raw: ({ since }) => since },
-  { title: "LASTED", key: "durationMs", cell: ({ durationMs }) => lasted(durationMs), raw: ({ durationMs }) => durationMs, align: "right" },
+  valueColumn("LASTED", "durationMs", ({ durationMs }) => durationMs, lasted, { align: "right" }),
   { title: "SERVICE", key: "service", cell: ({ service }) => service },
-  { title: "SURE", key: "confidence", cell: ({ confidence }) => percent(confidence), raw: ({ confidence }) => confidence, align: "right" },
+  valueColumn("SURE", "confidence", ({ confidence }) => confidence, percent, { align: "right" }),
   { title: "CAUSE", key: "cause", cell: ({ cause }) => cause ?? "none found yet" },
   { title: "SYMPTOM", key: "symptom", cell: ({ symptom }) => symptom, wide: true },
 ];

@@ -1,5 +1,5 @@
 import type { WhatIf } from "../../../tools/index.ts";
-import { renderTable, tableOf } from "../../output/table.ts";
+import { renderTable, tableOf, valueColumn } from "../../output/table.ts";
 import { percent, rate } from "../../output/values.ts";
 import type { Invocation } from "../../run/invocation.ts";
 import { showTool } from "../../run/show-tool.ts";
@@ -11,8 +11,8 @@ export async function run(invocation: Invocation): Promise<void> {
   const table = ({ affected }: WhatIf) =>
     tableOf(affected, [
       { title: "AFFECTED", key: "service", cell: ({ service }) => service },
-      { title: "UP TO", key: "share", cell: ({ share }) => percent(share), raw: ({ share }) => share, align: "right" },
-      { title: "CALLS/S", key: "perSecond", cell: ({ perSecond }) => rate(perSecond), raw: ({ perSecond }) => perSecond, align: "right" },
+      valueColumn("UP TO", "share", ({ share }) => share, percent, { align: "right" }),
+      valueColumn("CALLS/S", "perSecond", ({ perSecond }) => perSecond, rate, { align: "right" }),
       { title: "ENTRY", key: "isEntry", cell: ({ isEntry }) => (isEntry ? "yes" : "no") },
       { title: "PATH", key: "path", cell: ({ path }) => path.join(" → ") },
       { title: "ROUTES", key: "routes", cell: ({ routes }) => routes.join(", "), wide: true },

@@ -3,7 +3,7 @@
 import { formatBytes } from "../../../base/units.ts";
 import type { EndpointList, EndpointUse } from "../../../tools/index.ts";
 import { renderScreen } from "../../output/screen.ts";
-import { type Column, type Table, tableOf } from "../../output/table.ts";
+import { type Column, type Table, tableOf, valueColumn } from "../../output/table.ts";
 import { addressWithPort, grouped, plural, rate, relative } from "../../output/values.ts";
 import type { Invocation } from "../../run/invocation.ts";
 import type { AnswerView } from "../../run/show-answer.ts";
@@ -81,28 +81,9 @@ function columnsAt(nowMs: number): readonly Column<EndpointUse>[] {
     { title: "PRODUCT", key: "product", cell: (use) => use.product, wide: true },
     { title: "NAMED BY", key: "nameMethod", cell: (use) => use.nameMethod, wide: true },
     { title: "OPEN", key: "openConnections", cell: (use) => use.openConnections, wide: true },
-    {
-      title: "PER MINUTE",
-      key: "connectionsPerMinute",
-      cell: (use) => rate(use.connectionsPerMinute),
-      raw: (use) => use.connectionsPerMinute,
-      wide: true,
-      align: "right",
-    },
-    {
-      title: "TO SERVER",
-      key: "bytesToServer",
-      cell: (use) => formatBytes(use.bytesToServer),
-      raw: (use) => use.bytesToServer,
-      wide: true,
-    },
-    {
-      title: "TO CLIENT",
-      key: "bytesToClient",
-      cell: (use) => formatBytes(use.bytesToClient),
-      raw: (use) => use.bytesToClient,
-      wide: true,
-    },
+    valueColumn("PER MINUTE", "connectionsPerMinute", (use) => use.connectionsPerMinute, rate, { align: "right", wide: true }),
+    valueColumn("TO SERVER", "bytesToServer", (use) => use.bytesToServer, formatBytes, { wide: true }),
+    valueColumn("TO CLIENT", "bytesToClient", (use) => use.bytesToClient, formatBytes, { wide: true }),
     { title: "CONFIDENCE", key: "confidence", cell: (use) => use.confidence, wide: true },
     {
       title: "FIRST BUILD",

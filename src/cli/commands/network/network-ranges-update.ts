@@ -11,7 +11,7 @@ import {
   parsePublishedRanges,
   publishedRanges,
 } from "../../../tools/index.ts";
-import { tableOf } from "../../output/table.ts";
+import { tableOf, valueColumn } from "../../output/table.ts";
 import { grouped, relative } from "../../output/values.ts";
 import type { Invocation } from "../../run/invocation.ts";
 import { showAnswer } from "../../run/show-answer.ts";
@@ -60,7 +60,7 @@ export async function run(invocation: Invocation): Promise<void> {
       const nowMs = Date.now();
       return tableOf(updated, [
         { title: "PROVIDER", key: "provider", cell: (list) => list.provider },
-        { title: "RANGES", key: "ranges", cell: (list) => grouped(list.ranges), raw: (list) => list.ranges, align: "right" },
+        valueColumn("RANGES", "ranges", (list) => list.ranges, grouped, { align: "right" }),
         { title: "PUBLISHED", key: "publishedAt", cell: (list) => relative(list.publishedAt, nowMs), raw: (list) => list.publishedAt },
         { title: "FILE", key: "file", cell: (list) => list.file },
         { title: "SOURCE", key: "source", cell: (list) => list.source, wide: true },

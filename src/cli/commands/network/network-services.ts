@@ -3,7 +3,7 @@ import type { ServicePort } from "../../../model/services.ts";
 import type { Service, ServiceList } from "../../../tools/index.ts";
 import { type DotNode, renderDot } from "../../output/dot.ts";
 import { renderScreen } from "../../output/screen.ts";
-import { type Column, type Table, tableOf } from "../../output/table.ts";
+import { type Column, type Table, tableOf, valueColumn } from "../../output/table.ts";
 import { plural, relative } from "../../output/values.ts";
 import { connectColony } from "../../run/connection.ts";
 import type { Invocation } from "../../run/invocation.ts";
@@ -87,8 +87,8 @@ function columnsAt(nowMs: number): readonly Column<Line>[] {
     { title: "AGENT", key: "agent", cell: ({ agent }) => agent.hostname },
     { title: "PORT", key: "port", cell: portText, raw: ({ port }) => port?.port, align: "left" },
     { title: "METHOD", key: "method", cell: ({ service, port }) => port?.method ?? service.method },
-    { title: "INGRESS", key: "ingress", cell: ({ agent }) => yesNo(agent.ingress), raw: ({ agent }) => agent.ingress },
-    { title: "EGRESS", key: "egress", cell: ({ agent }) => yesNo(agent.egress), raw: ({ agent }) => agent.egress },
+    valueColumn("INGRESS", "ingress", ({ agent }) => agent.ingress, yesNo),
+    valueColumn("EGRESS", "egress", ({ agent }) => agent.egress, yesNo),
     { title: "STATUS", key: "status", cell: ({ agent, port }) => statusCell(port?.status ?? agent.status) },
     { title: "AGENT ID", key: "agentId", cell: ({ agent }) => agent.agentId, wide: true },
     { title: "PROTOCOL", key: "protocol", cell: ({ port }) => port?.protocol, wide: true },

@@ -1,7 +1,7 @@
 import { given } from "../../../base/given.ts";
 import { formatBytes } from "../../../base/units.ts";
 import type { Topology, TopologyEdge } from "../../../tools/index.ts";
-import { type Column, tableOf } from "../../output/table.ts";
+import { type Column, tableOf, valueColumn } from "../../output/table.ts";
 import { percent, rate } from "../../output/values.ts";
 import type { Invocation } from "../../run/invocation.ts";
 import { showTool, toolInput } from "../../run/show-tool.ts";
@@ -47,15 +47,10 @@ function columnsOf({ nodes }: Topology): readonly Column<TopologyEdge>[] {
     { title: "PORT", key: "port", cell: (edge) => edge.port },
     { title: "CONNECTIONS", key: "connections", cell: (edge) => edge.connections },
     { title: "OPEN", key: "openConnections", cell: (edge) => edge.openConnections },
-    {
-      title: "PER MINUTE",
-      key: "connectionsPerMinute",
-      cell: (edge) => rate(edge.connectionsPerMinute),
-      raw: (edge) => edge.connectionsPerMinute,
-    },
+    valueColumn("PER MINUTE", "connectionsPerMinute", (edge) => edge.connectionsPerMinute, rate),
     { title: "FAILED", key: "failures", cell: (edge) => edge.failures },
-    { title: "TO SERVER", key: "bytesToServer", cell: (edge) => formatBytes(edge.bytesToServer), raw: (edge) => edge.bytesToServer },
-    { title: "TO CLIENT", key: "bytesToClient", cell: (edge) => formatBytes(edge.bytesToClient), raw: (edge) => edge.bytesToClient },
+    valueColumn("TO SERVER", "bytesToServer", (edge) => edge.bytesToServer, formatBytes),
+    valueColumn("TO CLIENT", "bytesToClient", (edge) => edge.bytesToClient, formatBytes),
     { title: "RTT US", key: "rttUs", cell: (edge) => edge.rttUs },
     { title: "RETRANSMITS", key: "retransmits", cell: (edge) => edge.retransmits },
     {
@@ -65,12 +60,7 @@ function columnsOf({ nodes }: Topology): readonly Column<TopologyEdge>[] {
       raw: (edge) => edge.requests?.perSecond,
     },
     { title: "REQUESTS", key: "requestProtocol", cell: (edge) => edge.requests?.protocol },
-    {
-      title: "ERRORS",
-      key: "requestErrorRatio",
-      cell: (edge) => percent(edge.requests?.errorRatio),
-      raw: (edge) => edge.requests?.errorRatio,
-    },
+    valueColumn("ERRORS", "requestErrorRatio", (edge) => edge.requests?.errorRatio, percent),
     latencyColumn("P95", "requestP95Us", (edge) => edge.requests?.p95Us ?? null),
     { title: "CONFIDENCE", key: "confidence", cell: (edge) => edge.confidence },
     { title: "EVIDENCE", key: "evidence", cell: (edge) => edge.evidence.join(",") },

@@ -1,6 +1,6 @@
 import type { ConnectionRow } from "../../../model/connections.ts";
 import { protocolName } from "../../output/known-ports.ts";
-import { type Column, tableOf } from "../../output/table.ts";
+import { type Column, tableOf, valueColumn } from "../../output/table.ts";
 import { addressWithPort, bytes, relative } from "../../output/values.ts";
 import type { Invocation } from "../../run/invocation.ts";
 import { showTool, toolInput } from "../../run/show-tool.ts";
@@ -31,8 +31,8 @@ function columnsAt(nowMs: number): readonly Column<ConnectionRow>[] {
       cell: (row) => (row.failed > 0 ? { text: failedText(row), style: "red" } : 0),
       raw: (row) => row.failed,
     },
-    { title: "SENT", key: "bytesSent", align: "right", cell: (row) => bytes(row.bytesSent), raw: (row) => row.bytesSent },
-    { title: "RECEIVED", key: "bytesReceived", align: "right", cell: (row) => bytes(row.bytesReceived), raw: (row) => row.bytesReceived },
+    valueColumn("SENT", "bytesSent", (row) => row.bytesSent, bytes, { align: "right" }),
+    valueColumn("RECEIVED", "bytesReceived", (row) => row.bytesReceived, bytes, { align: "right" }),
     latencyColumn("RTT", "rttUs", (row) => row.rttUs),
     { title: "RETRANSMITS", key: "retransmits", cell: (row) => row.retransmits },
     { title: "REFUSED", key: "refused", cell: (row) => row.refused, wide: true },

@@ -1,5 +1,5 @@
 import type { HostReport } from "../../../tools/index.ts";
-import { type Column, tableOf } from "../../output/table.ts";
+import { type Column, tableOf, valueColumn } from "../../output/table.ts";
 import { bytes, number, percent } from "../../output/values.ts";
 import type { Invocation } from "../../run/invocation.ts";
 import { showTool } from "../../run/show-tool.ts";
@@ -18,28 +18,23 @@ export async function run(invocation: Invocation): Promise<void> {
 const columns: readonly Column<HostReport>[] = [
   { title: "HOST", key: "hostname", cell: (host) => host.hostname },
   { title: "AGENT", key: "agentId", cell: (host) => host.agentId },
-  { title: "HEALTH", key: "health", cell: (host) => healthCell(host.health), raw: (host) => host.health },
+  valueColumn("HEALTH", "health", (host) => host.health, healthCell),
   { title: "SAMPLED", key: "sampledAt", cell: (host) => host.sampledAt },
   ratioColumn("CPU", "cpuBusyRatio", (host) => host.latest?.cpuBusyRatio),
   ratioColumn("CPU AVG", "cpuBusyRatioAvg", (host) => host.series.cpuBusyRatio.avg),
   ratioColumn("CPU MAX", "cpuBusyRatioMax", (host) => host.series.cpuBusyRatio.max),
   ratioColumn("IOWAIT", "cpuIowaitRatio", (host) => host.latest?.cpuIowaitRatio),
   ratioColumn("STEAL", "cpuStealRatio", (host) => host.latest?.cpuStealRatio),
-  { title: "LOAD", key: "load1m", cell: (host) => number(host.latest?.load1m), raw: (host) => host.latest?.load1m },
+  valueColumn("LOAD", "load1m", (host) => host.latest?.load1m, number),
   ratioColumn("MEM AVG", "memUsedRatioAvg", (host) => host.series.memUsedRatio.avg),
   ratioColumn("MEM MAX", "memUsedRatioMax", (host) => host.series.memUsedRatio.max),
-  {
-    title: "MEM TOTAL",
-    key: "memTotalBytes",
-    cell: (host) => bytes(host.latest?.memTotalBytes),
-    raw: (host) => host.latest?.memTotalBytes,
-  },
-  { title: "SWAP", key: "swapUsedBytes", cell: (host) => bytes(host.latest?.swapUsedBytes), raw: (host) => host.latest?.swapUsedBytes },
+  valueColumn("MEM TOTAL", "memTotalBytes", (host) => host.latest?.memTotalBytes, bytes),
+  valueColumn("SWAP", "swapUsedBytes", (host) => host.latest?.swapUsedBytes, bytes),
   { title: "OOM KILLS", key: "oomKills", cell: (host) => host.totals.oomKills },
   { title: "SAMPLES", key: "samples", cell: (host) => host.totals.samples },
   { title: "FINDINGS", key: "findings", cell: (host) => host.findings.map((finding) => finding.rule).join(",") },
 ];
 
 function ratioColumn(title: string, key: string, read: (host: HostReport) => number | null | undefined): Column<HostReport> {
-  return { title, key, cell: (host) => percent(read(host)), raw: read };
+  return valueColumn(title, key, read, percent);
 }

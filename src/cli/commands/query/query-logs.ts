@@ -2,7 +2,7 @@ import { escapeText } from "../../../base/escape-text.ts";
 import type { LogPattern, LogRecord, LogResult } from "../../../tools/index.ts";
 import type { Printer } from "../../output/printer.ts";
 import type { StyleName } from "../../output/style.ts";
-import { type Cell, type Column, renderTable, type Table, tableOf } from "../../output/table.ts";
+import { type Cell, type Column, renderTable, type Table, tableOf, valueColumn } from "../../output/table.ts";
 import { padText, textWidth, truncateText } from "../../output/text-width.ts";
 import { localTime, rate } from "../../output/values.ts";
 import type { Invocation } from "../../run/invocation.ts";
@@ -121,7 +121,7 @@ function recordColumns(nowMs: number): readonly Column<LogRecord>[] {
 function patternColumns(nowMs: number): readonly Column<LogPattern>[] {
   return [
     { title: "RECORDS", key: "records", cell: (row) => row.records },
-    { title: "PER MIN", key: "perMinute", align: "right", cell: (row) => rate(row.perMinute), raw: (row) => row.perMinute },
+    valueColumn("PER MIN", "perMinute", (row) => row.perMinute, rate, { align: "right" }),
     { title: "SEVERITY", key: "severity", cell: severityCell, raw: (row) => row.severity },
     { title: "SERVICE", key: "service", cell: (row) => row.service },
     {

@@ -2,7 +2,7 @@ import { escapeText } from "../../../base/escape-text.ts";
 import { formatDurationMs } from "../../../base/units.ts";
 import type { ProfileFunction, ProfileNode, ProfileResult } from "../../../tools/index.ts";
 import type { Printer } from "../../output/printer.ts";
-import { type Cell, type Column, renderTable, tableOf } from "../../output/table.ts";
+import { type Cell, type Column, renderTable, tableOf, valueColumn } from "../../output/table.ts";
 import { padText, truncateText } from "../../output/text-width.ts";
 import { grouped, percent } from "../../output/values.ts";
 import type { Invocation } from "../../run/invocation.ts";
@@ -64,8 +64,8 @@ function columnsOf({ baselineMs }: ProfileResult): readonly Column<ProfileFuncti
     { title: "CHANGE", key: "change", align: "right", cell: (row) => changeCell(row.change, row.significant), raw: (row) => row.change },
   ];
   return [
-    { title: "SELF", key: "self", align: "right", cell: (row) => percent(row.self), raw: (row) => row.self },
-    { title: "TOTAL", key: "total", align: "right", cell: (row) => percent(row.total), raw: (row) => row.total },
+    valueColumn("SELF", "self", (row) => row.self, percent, { align: "right" }),
+    valueColumn("TOTAL", "total", (row) => row.total, percent, { align: "right" }),
     ...(baselineMs === null ? [] : changes),
     { title: "FUNCTION", key: "name", align: "left", cell: (row) => row.name },
     { title: "FILE", key: "file", align: "left", cell: (row) => (row.kind === "kernel" ? "kernel" : row.file), raw: (row) => row.file },

@@ -4,7 +4,7 @@ import type { RedGrouping } from "../../../model/red.ts";
 import { routeText } from "../../../model/route-text.ts";
 import type { RedResult, RedRow } from "../../../tools/index.ts";
 import type { Printer } from "../../output/printer.ts";
-import { type Column, renderTable, tableOf } from "../../output/table.ts";
+import { type Column, renderTable, tableOf, valueColumn } from "../../output/table.ts";
 import { bytes, grouped, percent, rate } from "../../output/values.ts";
 import type { Invocation } from "../../run/invocation.ts";
 import { showTool } from "../../run/show-tool.ts";
@@ -78,7 +78,7 @@ function columnsFor({ by }: RedResult, width: number | undefined): readonly Colu
     { title: "ROLE", key: "role", cell: (row) => row.role, from: 70 },
     { title: "PROTOCOL", key: "protocol", cell: protocolText, raw: (row) => row.protocol, from: 60 },
     rateColumn((row) => row.perSecond),
-    { title: "ERRORS", key: "errorRatio", align: "right", cell: (row) => errorCell(row.errorRatio), raw: (row) => row.errorRatio },
+    valueColumn("ERRORS", "errorRatio", (row) => row.errorRatio, errorCell, { align: "right" }),
     { ...latencyColumn<RedRow>("P50", "p50Us", (row) => row.p50Us), from: 50 },
     latencyColumn("P95", "p95Us", (row) => row.p95Us, slowStyle),
     { ...latencyColumn<RedRow>("P99", "p99Us", (row) => row.p99Us), from: 75 },
@@ -98,22 +98,8 @@ function columnsFor({ by }: RedResult, width: number | undefined): readonly Colu
     { ...latencyColumn<RedRow>("QUEUE P95", "queueP95Us", (row) => row.queueP95Us), wide: true },
     { ...latencyColumn<RedRow>("FIRST BYTE", "firstByteP50Us", (row) => row.firstByteP50Us), wide: true },
     { ...latencyColumn<RedRow>("FIRST BYTE P95", "firstByteP95Us", (row) => row.firstByteP95Us), wide: true },
-    {
-      title: "BYTES IN",
-      key: "requestBytes",
-      align: "right",
-      cell: (row) => bytes(row.requestBytes),
-      raw: (row) => row.requestBytes,
-      wide: true,
-    },
-    {
-      title: "BYTES OUT",
-      key: "responseBytes",
-      align: "right",
-      cell: (row) => bytes(row.responseBytes),
-      raw: (row) => row.responseBytes,
-      wide: true,
-    },
+    valueColumn("BYTES IN", "requestBytes", (row) => row.requestBytes, bytes, { align: "right", wide: true }),
+    valueColumn("BYTES OUT", "responseBytes", (row) => row.responseBytes, bytes, { align: "right", wide: true }),
     { title: "SOURCE", key: "source", cell: (row) => row.source, wide: true },
     { title: "TLS", key: "isTls", cell: (row) => (row.isTls ? "yes" : "no"), raw: (row) => row.isTls, wide: true },
   ];

@@ -1,7 +1,7 @@
 import { CoralError } from "../../../base/errors.ts";
 import type { TraceSummary } from "../../../model/traces.ts";
 import type { TraceSpan, TracesResult } from "../../../tools/index.ts";
-import { type Column, renderTable, type Table, tableOf } from "../../output/table.ts";
+import { type Column, renderTable, type Table, tableOf, valueColumn } from "../../output/table.ts";
 import { localTime, number } from "../../output/values.ts";
 import { connectColony } from "../../run/connection.ts";
 import type { Invocation } from "../../run/invocation.ts";
@@ -79,15 +79,8 @@ function tracesTable(answer: TracesResult, width: number | undefined, nowMs: num
     { title: "NAME", key: "name", align: "left", cell: (row) => (row.hasRoot ? row.name : { text: row.name, style: "dim" }), from: 50 },
     { title: "SERVICES", key: "services", align: "left", cell: (row) => row.services.join(","), wide: true },
     { title: "FITS", key: "matchName", align: "left", cell: (row) => `${row.matchService} ${row.matchName}`, wide: true },
-    {
-      title: "ITS DURATION",
-      key: "matchDurationNs",
-      align: "right",
-      cell: (row) => spanTime(row.matchDurationNs),
-      raw: (row) => row.matchDurationNs,
-      wide: true,
-    },
-    { title: "STANDS FOR", key: "weight", align: "right", cell: (row) => number(row.weight), raw: (row) => row.weight, wide: true },
+    valueColumn("ITS DURATION", "matchDurationNs", (row) => row.matchDurationNs, spanTime, { align: "right", wide: true }),
+    valueColumn("STANDS FOR", "weight", (row) => row.weight, number, { align: "right", wide: true }),
   ];
   return tableOf(
     answer.traces,

@@ -3,7 +3,7 @@
 import type { RedFinding, RedRow } from "../../../tools/index.ts";
 import { sparkline } from "../../output/sparkline.ts";
 import type { StyleName } from "../../output/style.ts";
-import type { Cell, Column } from "../../output/table.ts";
+import { type Cell, type Column, valueColumn } from "../../output/table.ts";
 import { latency, percent, rate } from "../../output/values.ts";
 
 export const findingStyles: Record<RedFinding["severity"], StyleName> = { critical: "red", warning: "yellow", info: "cyan" };
@@ -39,7 +39,7 @@ export function latencyColumn<Row>(
 }
 
 export function rateColumn<Row>(read: (row: Row) => number): Column<Row> {
-  return { title: "REQ/S", key: "perSecond", align: "right", cell: (row) => rate(read(row)), raw: read };
+  return valueColumn("REQ/S", "perSecond", read, rate, { align: "right" });
 }
 
 /** HTTP over TLS is shown as https; with a share in brackets when only some requests used TLS. */

@@ -1,7 +1,7 @@
 import { CoralError } from "../../../base/errors.ts";
 import { parseDurationMs } from "../../../base/units.ts";
 import type { Answer, Completeness, Service } from "../../../tools/index.ts";
-import { type Column, type Table, tableOf } from "../../output/table.ts";
+import { type Column, type Table, tableOf, valueColumn } from "../../output/table.ts";
 import { relative, shortList } from "../../output/values.ts";
 import { type ColonyConnection, connectColony } from "../../run/connection.ts";
 import type { Invocation } from "../../run/invocation.ts";
@@ -110,7 +110,7 @@ function columnsAt(nowMs: number, short: boolean): readonly Column<Service>[] {
     },
     { title: "INSTANCES", key: "instances", cell: (service) => service.instances },
     { title: "STATUS", key: "status", cell: (service) => statusCell(service.status) },
-    { title: "HEALTH", key: "check", cell: (service) => checkCell(service.check), raw: (service) => service.check },
+    valueColumn("HEALTH", "check", (service) => service.check, checkCell),
     {
       title: "HOSTS",
       key: "hosts",

@@ -5,7 +5,7 @@ import { formatDurationMs } from "../../../base/units.ts";
 import type { Answer, TopResult, TopRow } from "../../../tools/index.ts";
 import { LiveScreen } from "../../output/live-screen.ts";
 import type { Printer } from "../../output/printer.ts";
-import { type Column, renderTable, tableOf } from "../../output/table.ts";
+import { type Column, renderTable, tableOf, valueColumn } from "../../output/table.ts";
 import { truncateText } from "../../output/text-width.ts";
 import { bytes, percent, plural, rate } from "../../output/values.ts";
 import { type ColonyConnection, connectColony } from "../../run/connection.ts";
@@ -142,7 +142,7 @@ function columnsFor(width: number | undefined): readonly Column<TopRow>[] {
     latencyColumn("P95", "p95Us", (row) => row.p95Us),
     { ...latencyColumn<TopRow>("P99", "p99Us", (row) => row.p99Us), from: 70 },
     { ...latencyColumn<TopRow>("QUEUE", "queueMeanUs", (row) => row.queueMeanUs), from: 90 },
-    { title: "CPU", key: "cpuCores", align: "right", cell: (row) => percent(row.cpuCores), raw: (row) => row.cpuCores },
+    valueColumn("CPU", "cpuCores", (row) => row.cpuCores, percent, { align: "right" }),
     { title: "MEMORY", key: "rssBytes", align: "right", cell: (row) => bytes(row.rssBytes), raw: (row) => row.rssBytes, from: 80 },
     { title: "PROTOCOLS", key: "protocols", cell: (row) => row.protocols.join(","), from: 100 },
     { title: "RATE", key: "points", align: "left", cell: (row) => rateLine(row.points), raw: (row) => row.points.join(" "), from: 80 },
