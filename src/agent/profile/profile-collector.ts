@@ -1,7 +1,6 @@
 /** Receives windows of the profile process, finds the services of their processes, and stores the rows. Idle while there is no such process. */
 
 import type { Clock } from "../../base/clock.ts";
-import { CoralError } from "../../base/errors.ts";
 import type { Logger } from "../../base/log.ts";
 import type { AgentProfileConfig } from "../../config/index.ts";
 import type {
@@ -14,6 +13,7 @@ import type {
 } from "../../profile/index.ts";
 import type { AgentStore } from "../../store/agent/index.ts";
 import { profile, profileLoss, profileStack, type SampleTime } from "../../store/signals/index.ts";
+import { OrderedAppends } from "../traffic/ordered-appends.ts";
 import type { TrafficDirectory } from "../traffic/traffic-directory.ts";
 import { KnownStacks } from "./known-stacks.ts";
 import { profileRows } from "./profile-rows.ts";
@@ -43,18 +43,18 @@ export interface ProfileReadings {
 export class ProfileCollector implements AsyncDisposable {
   readonly #options: ProfileCollectorOptions;
   readonly #known: KnownStacks;
+  readonly #appends: OrderedAppends;
   #supervisor: ProfileSupervisor | undefined;
   #settings = "";
   #cost: ProfileReadings["cost"] = null;
   #samples = 0;
-  #lastFailure = "";
   #isClosed = false;
-  /** Changes and writes are serialised. */
+  /** Changes are serialised. */
   #changing: Promise<void> = Promise.resolve();
-  #writing: Promise<void> = Promise.resolve();
 
   constructor(options: ProfileCollectorOptions) {
     this.#options = options;
+    this.#appends = new OrderedAppends("CPU profiles", options.log);
     this.#known = new KnownStacks(() => options.clock.monotonicMs());
   }
 
@@ -78,7 +78,7 @@ export class ProfileCollector implements AsyncDisposable {
     this.#isClosed = true;
     this.#changing = this.#changing.then(() => this.#stop());
     await this.#changing;
-    await this.#writing;
+    await this.#appends.settled();
   }
 
   async #reconfigure(): Promise<void> {
@@ -119,30 +119,12 @@ export class ProfileCollector implements AsyncDisposable {
     for (const row of rows) this.#samples += row.samples;
     const fresh = this.#known.unwritten(stacks);
     const losses = window.losses.map(({ loss, count }) => ({ ...time, loss, count, window_ms: Math.round(window.windowMs) }));
-    this.#write(async () => {
+    this.#appends.add(async () => {
       // Stacks first: a row refers to its stack.
       if (fresh.length > 0) await store.append(profileStack, fresh);
       if (rows.length > 0) await store.append(profile, rows);
       if (losses.length > 0) await store.append(profileLoss, losses);
       this.#known.written(fresh);
-    });
-  }
-
-  #write(append: () => Promise<unknown>): void {
-    const { log } = this.#options;
-    this.#writing = this.#writing.then(async () => {
-      try {
-        await append();
-        if (this.#lastFailure !== "") log.info("storing CPU profiles again");
-        this.#lastFailure = "";
-      } catch (error) {
-        // Logged on change, not for every window: the store counts the losses and reports them with the data.
-        const { message, code } = CoralError.from(error);
-        log[message === this.#lastFailure ? "debug" : "error"](`cannot store CPU profiles: ${message}; counting the rows as lost`, {
-          code,
-        });
-        this.#lastFailure = message;
-      }
     });
   }
 }

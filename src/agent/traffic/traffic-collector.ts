@@ -1,7 +1,6 @@
 /** Receives reports of the traffic process, names both ends of each request, and stores the rows. Idle while there is no such process. */
 
 import type { Clock } from "../../base/clock.ts";
-import { CoralError } from "../../base/errors.ts";
 import type { Logger } from "../../base/log.ts";
 import { matcherOf } from "../../base/name-pattern.ts";
 import type { AgentTrafficConfig } from "../../config/index.ts";
@@ -27,6 +26,7 @@ import type { KernelReports } from "../connections/kernel-connections.ts";
 import { isCommandLineTool } from "../naming/command-line-tools.ts";
 import type { ServiceNamer } from "../naming/service-namer.ts";
 import type { LearnedNames } from "./learned-names.ts";
+import { OrderedAppends } from "./ordered-appends.ts";
 import { PeerNames } from "./peer-names.ts";
 import type { TimeSpan, TrafficDirectory } from "./traffic-directory.ts";
 import { type NamedGroup, type RedRow, trafficRows } from "./traffic-rows.ts";
@@ -86,6 +86,8 @@ export class TrafficCollector implements AsyncDisposable {
   readonly #options: TrafficCollectorOptions;
   readonly #peers = new PeerNames();
   readonly #totals = new TrafficTotals();
+  /** The store bounds its queue. */
+  readonly #appends: OrderedAppends;
   #supervisor: TrafficSupervisor | undefined;
   #sentSettings = "";
   /** Shared with the supervisor, which reads it whenever it sends settings. */
@@ -96,15 +98,13 @@ export class TrafficCollector implements AsyncDisposable {
   #isScanned = false;
   #nextRescanMs = Number.NEGATIVE_INFINITY;
   #rescanPauseMs = firstRescanMs;
-  #lastFailure = "";
-  /** Writes are serialised; the store bounds its queue. */
-  #writing: Promise<void> = Promise.resolve();
   #isClosed = false;
   /** Changes are serialised: a process must have exited before the next one starts. */
   #changing: Promise<void> = Promise.resolve();
 
   constructor(options: TrafficCollectorOptions) {
     this.#options = options;
+    this.#appends = new OrderedAppends("requests", options.log);
     this.captures = new CaptureHub({
       capture: (order) => this.#supervisor?.capture(order) ?? false,
       stopCapture: (captureId) => this.#supervisor?.stopCapture(captureId),
@@ -156,7 +156,7 @@ export class TrafficCollector implements AsyncDisposable {
     this.#changing = this.#changing.then(() => this.#stop());
     await this.#changing;
     this.#flushPending();
-    await this.#writing;
+    await this.#appends.settled();
   }
 
   async #reconfigure(): Promise<void> {
@@ -394,36 +394,18 @@ export class TrafficCollector implements AsyncDisposable {
       message,
       details: JSON.stringify(details),
     };
-    this.#write(() => store.append(event, [row]));
+    this.#appends.add(() => store.append(event, [row]));
   }
 
   #store(rows: readonly RedRow[], losses: readonly LossRow[]): void {
     const { store } = this.#options;
     if (rows.length === 0 && losses.length === 0) return;
-    this.#write(() =>
+    this.#appends.add(() =>
       Promise.all([
         ...(rows.length > 0 ? [store.append(red, rows)] : []),
         ...(losses.length > 0 ? [store.append(trafficLoss, losses)] : []),
       ]),
     );
-  }
-
-  #write(append: () => Promise<unknown>): void {
-    const { log } = this.#options;
-    this.#writing = this.#writing.then(async () => {
-      try {
-        await append();
-        if (this.#lastFailure !== "") log.info("storing requests again");
-        this.#lastFailure = "";
-      } catch (error) {
-        // Logged on change, not for every window: the store counts the losses and reports them with the data.
-        const { message, code } = CoralError.from(error);
-        log[message === this.#lastFailure ? "debug" : "error"](`cannot store requests: ${message}; counting the rows as lost`, {
-          code,
-        });
-        this.#lastFailure = message;
-      }
-    });
   }
 }
 
