@@ -2,8 +2,8 @@ import { mkdtempSync, rmSync, writeFileSync } from "node:fs";
 import { tmpdir } from "node:os";
 import { join } from "node:path";
 import { afterAll, describe, expect, it, vi } from "vitest";
+import { createBackoff } from "./backoff.ts";
 import { createLogger, silentLogger } from "./log.ts";
-import { createBackoff } from "./retry.ts";
 import { exitCodeOff, SupervisedProcess, type SupervisedProcessOptions } from "./supervised-process.ts";
 
 const directory = mkdtempSync(join(tmpdir(), "coral-supervised-"));

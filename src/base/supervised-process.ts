@@ -9,9 +9,9 @@ import { existsSync } from "node:fs";
 import { createInterface } from "node:readline";
 import { Readable } from "node:stream";
 import { fileURLToPath } from "node:url";
+import { type Backoff, createBackoff } from "./backoff.ts";
 import { type Clock, sleep, systemClock } from "./clock.ts";
 import type { Logger } from "./log.ts";
-import { type Backoff, createBackoff } from "./retry.ts";
 
 /** Exit code of a process that this host does not support. It is not restarted; its last state has the reason. */
 export const exitCodeOff = 3;

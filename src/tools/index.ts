@@ -31,7 +31,7 @@ export type { InputField } from "./contract/input-fields.ts";
 export { findTool, listTools, type ToolListEntry } from "./contract/tool-list.ts";
 export { connectLine } from "./databases/connect-line.ts";
 export { compareBuilds, verdictOf } from "./deployments/compare-builds.ts";
-export { deployedText, reasonOf, sharesText, whatWasDeployed } from "./deployments/describe-deployment.ts";
+export { deployedText, reasonOf, sharesText, whatWasDeployed } from "./deployments/deployment-text.ts";
 export { diagnoseTool } from "./diagnosis/diagnose-tool.ts";
 export { runDiagnosis } from "./diagnosis/run-diagnosis.ts";
 export { type Breach, declaredBreaches } from "./incidents/find-breaches.ts";

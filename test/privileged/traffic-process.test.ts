@@ -7,8 +7,8 @@ import { type AddressInfo, connect, createServer as createTcpServer, type Socket
 import { getPriority } from "node:os";
 import { fileURLToPath } from "node:url";
 import { afterAll, beforeAll, beforeEach, describe, expect, it } from "vitest";
+import { createBackoff } from "../../src/base/backoff.ts";
 import { createLogger, silentLogger } from "../../src/base/log.ts";
-import { createBackoff } from "../../src/base/retry.ts";
 import {
   type RequestGroup,
   type SuperviseTrafficOptions,

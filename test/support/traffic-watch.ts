@@ -3,8 +3,8 @@
 import { spawnSync } from "node:child_process";
 import { readdirSync, readFileSync } from "node:fs";
 import { fileURLToPath } from "node:url";
+import { createBackoff } from "../../src/base/backoff.ts";
 import { createLogger } from "../../src/base/log.ts";
-import { createBackoff } from "../../src/base/retry.ts";
 import {
   type LossKind,
   type RequestGroup,

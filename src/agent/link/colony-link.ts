@@ -6,10 +6,10 @@
 import { readFile } from "node:fs/promises";
 import type { MessageInitShape } from "@bufbuild/protobuf";
 import type { ConnectRouter } from "@connectrpc/connect";
+import { createBackoff } from "../../base/backoff.ts";
 import { type Clock, sleep } from "../../base/clock.ts";
 import { CoralError, type ErrorCode } from "../../base/errors.ts";
 import type { Logger } from "../../base/log.ts";
-import { createBackoff } from "../../base/retry.ts";
 import { writePrivateFile } from "../../config/index.ts";
 import { pullReason, runtimeProtocolVersion } from "../../model/runtime-facts.ts";
 import type { HostIdentitySchema, OutsideNamesSchema } from "../../proto/coral/colony/v1/colony_pb.ts";

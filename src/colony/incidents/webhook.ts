@@ -1,9 +1,9 @@
 /** Posts incidents to the configured URL, in its own loop, so that a slow or dead receiver never delays the watch. */
 
 import { createHmac } from "node:crypto";
+import { createBackoff } from "../../base/backoff.ts";
 import { sleep } from "../../base/clock.ts";
 import type { Logger } from "../../base/log.ts";
-import { createBackoff } from "../../base/retry.ts";
 
 interface WebhookTarget {
   url: string;

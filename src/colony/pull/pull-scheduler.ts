@@ -5,10 +5,10 @@
 
 import type { MessageInitShape } from "@bufbuild/protobuf";
 import { createClient } from "@connectrpc/connect";
+import { createBackoff } from "../../base/backoff.ts";
 import { type Clock, sleep } from "../../base/clock.ts";
 import { CoralError } from "../../base/errors.ts";
 import type { Logger } from "../../base/log.ts";
-import { createBackoff } from "../../base/retry.ts";
 import { Semaphore } from "../../base/semaphore.ts";
 import { AgentService, type PullRequestSchema, type PullResponse } from "../../proto/coral/agent/v1/agent_pb.ts";
 import type { ColonyStore } from "../../store/colony/index.ts";

@@ -4,10 +4,10 @@
  */
 
 import { createClient } from "@connectrpc/connect";
+import { createBackoff } from "../../base/backoff.ts";
 import { sleep } from "../../base/clock.ts";
 import { CoralError } from "../../base/errors.ts";
 import type { Logger } from "../../base/log.ts";
-import { createBackoff } from "../../base/retry.ts";
 import { Semaphore } from "../../base/semaphore.ts";
 import { AgentService } from "../../proto/coral/agent/v1/agent_pb.ts";
 import type { ColonySegments, PulledSignal, SegmentOffer } from "../../store/segments/index.ts";

@@ -1,8 +1,8 @@
 /** Forwards requests to another OTLP endpoint, so that Coral can be placed in front of it. Never delays the sender: when the queue is full, requests are dropped and counted. */
 
+import { createBackoff } from "../../base/backoff.ts";
 import type { Clock } from "../../base/clock.ts";
 import type { Logger } from "../../base/log.ts";
-import { createBackoff } from "../../base/retry.ts";
 import type { OtlpRequest } from "./receiver.ts";
 
 /** `retry`: try again after at least `afterMs`; `refused`: permanent. */

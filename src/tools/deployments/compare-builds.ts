@@ -9,7 +9,7 @@ import { compareBlocks, median } from "./block-test.ts";
 import { compareResources } from "./compare-resources.ts";
 import { compareNewRoute, compareRoute } from "./compare-route.ts";
 import { type Comparison, minChange } from "./comparison.ts";
-import { routeSubject } from "./describe-deployment.ts";
+import { routeSubject } from "./deployment-text.ts";
 import { type ComparedRoute, sumOf } from "./route-blocks.ts";
 import { holm } from "./significance.ts";
 

@@ -2,7 +2,7 @@
 
 import type { HotFunction, HotFunctions } from "../../model/profiles.ts";
 import type { ServiceDetailsFacts } from "../../model/summary.ts";
-import { routeSubject } from "../deployments/describe-deployment.ts";
+import { routeSubject } from "../deployments/deployment-text.ts";
 import { share } from "../health/figures.ts";
 import { thresholds } from "../health/thresholds.ts";
 import type { SummaryDetails, SummaryFinding, SummaryHost, SummaryPeer, SummaryRequests, SummaryRoute } from "../schemas/summary.ts";

@@ -2,7 +2,7 @@
 
 import { hasUnknownOwner } from "../../model/service-identity.ts";
 import type { SummaryCallFact, SummaryFacts, SummaryRequestsFact } from "../../model/summary.ts";
-import { whatWasDeployed } from "../deployments/describe-deployment.ts";
+import { whatWasDeployed } from "../deployments/deployment-text.ts";
 import { judgeRoutes } from "../health/judge-routes.ts";
 import type { AgentInfo } from "../schemas/agent.ts";
 import type { Deployment } from "../schemas/deployment.ts";

@@ -12,7 +12,7 @@ import type {
   SummaryPatternFact,
   SummaryPlaceFact,
 } from "../../model/summary.ts";
-import { deployedAgo } from "../deployments/describe-deployment.ts";
+import { deployedAgo } from "../deployments/deployment-text.ts";
 import { count } from "../health/figures.ts";
 import type { JudgedRoute } from "../health/judge-route.ts";
 import { thresholds } from "../health/thresholds.ts";

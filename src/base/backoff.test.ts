@@ -1,5 +1,5 @@
 import { expect, it } from "vitest";
-import { createBackoff } from "./retry.ts";
+import { createBackoff } from "./backoff.ts";
 
 it("nextMs() doubles its window up to the maximum and starts again after reset()", () => {
   const backoff = createBackoff({ initialMs: 100, maxMs: 400, random: () => 1 });

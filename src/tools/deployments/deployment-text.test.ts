@@ -1,5 +1,5 @@
 import { describe, expect, it } from "vitest";
-import { deployedAgo, deployedText, sharesText, whatWasDeployed } from "./describe-deployment.ts";
+import { deployedAgo, deployedText, sharesText, whatWasDeployed } from "./deployment-text.ts";
 
 const share = (version: string, instances: number, requests: number | null) => ({ build: null, version, instances, agents: 1, requests });
 const rolling = {
