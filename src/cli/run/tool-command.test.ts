@@ -48,7 +48,7 @@ describe("toolCommand()", () => {
     expect(spec.options?.map(({ name }) => name)).toEqual([
       ...["trace-id", "min-duration", "error", "where", "since", "agent", "sort", "limit", "details", "once"],
     ]);
-    expect(option("error")).toEqual({ name: "error", description: "Only with a failed span" });
+    expect(option("error")).toEqual({ name: "error", description: "Only traces with a failed span" });
     expect(option("agent")).toMatchObject({ value: "agent", completes: "agents" });
     expect(option("min-duration")).toMatchObject({ value: "duration", description: expect.stringMatching(/^Minimum duration of a span/) });
     expect(option("sort")).toMatchObject({ short: "s", value: "order", choices: ["newest", "slowest"], default: "newest" });
