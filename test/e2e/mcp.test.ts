@@ -189,43 +189,49 @@ describe("commands over MCP", () => {
     for (const client of clients) await client.close();
   });
 
-  it("obey the read-only profile by default, and are in the audit with their client", async () => {
-    const agentsEntries = async (): Promise<AuditRecordFact[]> => {
-      const { records } = await coralJson<AuditList>(["audit", "list", "--since", "10m"], { home: home.path });
-      return records.filter((record) => record.kind === "exec" && record.agentId !== null);
-    };
-    const known = new Set((await agentsEntries()).map(({ id }) => id));
-    const client = await httpClient("exec");
-    const exec = (args: Record<string, unknown>) => client.callTool({ name: "coral_agent_exec", arguments: { all: true, ...args } });
-    const shown = await exec({ command: "df -h | head -n 2" });
-    expect(shown.isError ?? false).toBe(false);
-    expect(shown.structuredContent).toMatchObject({
-      outcomes: [{ reason: "exited", exitCode: 0, rule: "profile diagnostics", stdout: expect.stringContaining("Filesystem") }],
-    });
-    const smuggled = await exec({ argv: ["sh", "-c", "touch /tmp/coral-mcp-smuggled"] });
-    expect(smuggled.isError).toBe(true);
-    expect(textOf(smuggled)).toContain("it is not in the diagnostics profile");
-    const openly = await exec({ argv: ["sh", "-c", "echo written"], readOnly: false });
-    expect(openly.structuredContent).toMatchObject({ outcomes: [{ rule: "profile full", stdout: "written\n" }] });
-    const sent = await exec({ command: "curl -I https://example.com/secret" });
-    expect(textOf(sent)).toContain("exec.model_hosts");
-    await client.close();
+  it.each([
+    ["HTTP", () => httpClient("exec"), /^token:/],
+    ["stdio", () => stdioClient(proxy("--allow-changes")), /^local:/],
+  ] as const)(
+    "over %s obey the read-only profile by default, contact no other host, and are in the audit as a model's",
+    async (_transport, open, who) => {
+      const agentsEntries = async (): Promise<AuditRecordFact[]> => {
+        const { records } = await coralJson<AuditList>(["audit", "list", "--since", "10m"], { home: home.path });
+        return records.filter((record) => record.kind === "exec" && record.agentId !== null);
+      };
+      const known = new Set((await agentsEntries()).map(({ id }) => id));
+      const client = await open();
+      const exec = (args: Record<string, unknown>) => client.callTool({ name: "coral_agent_exec", arguments: { all: true, ...args } });
+      const shown = await exec({ command: "df -h | head -n 2" });
+      expect(shown.isError ?? false).toBe(false);
+      expect(shown.structuredContent).toMatchObject({
+        outcomes: [{ reason: "exited", exitCode: 0, rule: "profile diagnostics", stdout: expect.stringContaining("Filesystem") }],
+      });
+      const smuggled = await exec({ argv: ["sh", "-c", "touch /tmp/coral-mcp-smuggled"] });
+      expect(smuggled.isError).toBe(true);
+      expect(textOf(smuggled)).toContain("it is not in the diagnostics profile");
+      const openly = await exec({ argv: ["sh", "-c", "echo written"], readOnly: false });
+      expect(openly.structuredContent).toMatchObject({ outcomes: [{ rule: "profile full", stdout: "written\n" }] });
+      const sent = await exec({ command: "curl -I https://coral-mcp.invalid/secret" });
+      expect(textOf(sent)).toContain("exec.model_hosts");
+      await client.close();
 
-    let own: AuditRecordFact[] = [];
-    await waitFor("the agent's entries", async () => {
-      own = (await agentsEntries()).filter(({ id }) => !known.has(id));
-      return own.filter(({ phase }) => phase === "ended" || phase === "denied").length === 4;
-    });
-    const recorded = own.map(({ command, phase, through, rule }) => ({ command, phase, through, rule }));
-    expect(recorded).toEqual(
-      expect.arrayContaining([
-        { command: "df -h | head -n 2", phase: "ended", through: "mcp", rule: "profile diagnostics" },
-        { command: expect.stringContaining("coral-mcp-smuggled"), phase: "denied", through: "mcp", rule: "profile diagnostics" },
-        { command: expect.stringContaining("written"), phase: "ended", through: "mcp", rule: "profile full" },
-      ]),
-    );
-    expect(own.every(({ caller, callerFrom }) => caller.startsWith("token:") && callerFrom !== "")).toBe(true);
-  });
+      let own: AuditRecordFact[] = [];
+      await waitFor("the agent's entries", async () => {
+        own = (await agentsEntries()).filter(({ id }) => !known.has(id));
+        return own.filter(({ phase }) => phase === "ended" || phase === "denied").length === 4;
+      });
+      const recorded = own.map(({ command, phase, through, rule }) => ({ command, phase, through, rule }));
+      expect(recorded).toEqual(
+        expect.arrayContaining([
+          { command: "df -h | head -n 2", phase: "ended", through: "mcp", rule: "profile diagnostics" },
+          { command: expect.stringContaining("coral-mcp-smuggled"), phase: "denied", through: "mcp", rule: "profile diagnostics" },
+          { command: expect.stringContaining("written"), phase: "ended", through: "mcp", rule: "profile full" },
+        ]),
+      );
+      expect(own.every(({ caller, callerFrom }) => who.test(caller) && callerFrom !== "")).toBe(true);
+    },
+  );
 });
 
 describe("coral mcp config", () => {

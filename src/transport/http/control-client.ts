@@ -120,8 +120,7 @@ function brokenStream({ target, signal }: JsonRequest, error: unknown): unknown 
   });
 }
 
-function rawRequest({ target, method, path, body, timeoutMs = 30_000, signal }: JsonRequest): RawRequest {
-  const request: RawRequest = { target, method, path, timeoutMs, signal };
+function rawRequest({ body, maxReplyBytes: _limit, ...request }: JsonRequest): RawRequest {
   return body === undefined ? request : { ...request, headers: { "content-type": "application/json" }, body: JSON.stringify(body) };
 }
 

@@ -25,6 +25,13 @@ const routes: Route[] = [
     permission: "read",
     handle: ({ body, params, query }) => ({ kind: "json", value: { body, params, q: query.get("q") } }),
   },
+  {
+    kind: "json",
+    method: "GET",
+    path: "/v1/client",
+    permission: "read",
+    handle: ({ through }) => ({ kind: "json", value: through.client }),
+  },
   { kind: "json", method: "GET", path: "/v1/never", permission: "read", handle: () => new Promise<never>(() => undefined) },
   {
     kind: "json",
@@ -134,6 +141,15 @@ test("requestLines() yields each line as it arrives, revives errors, and disconn
   await left.return(undefined);
   await vi.waitFor(() => expect(isCancelled).toBe(true));
   expect(await failureOf(requestLines({ target, method: "GET", path: "/v1/fails" }).next())).toMatchObject({ code: "unsupported" });
+});
+
+test("requestJson() names the client that calls, which decides what models may do", async () => {
+  await using dir = await temporaryDirectory();
+  const path = join(dir.path, "agent.sock");
+  await using _server = await start(path);
+  const target: ControlTarget = { kind: "unix", path };
+  expect(await call(target, "/v1/client", { client: "mcp" })).toBe("mcp");
+  expect(await call(target, "/v1/client")).toBe("cli");
 });
 
 test("requestJson() revives the daemon's CoralError", async () => {
