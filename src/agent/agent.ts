@@ -141,7 +141,11 @@ interface LinkSources extends Required<Pick<ColonyLinkOptions, "describe" | "isB
 }
 
 /** The link to the colony: identity, registration, tunnel, and the RPCs that the colony may call through it. */
-function openLink(context: AgentContext, { store, auditLog }: AgentData, { describe, isBusy, service }: LinkSources): ColonyLink {
+function openLink(
+  context: AgentContext,
+  { store, storeHealth, auditLog }: AgentData,
+  { describe, isBusy, service }: LinkSources,
+): ColonyLink {
   const { agentId, config, paths, owner, clock } = context;
   const link: ColonyLink = new ColonyLink({
     agentId,
@@ -155,7 +159,16 @@ function openLink(context: AgentContext, { store, auditLog }: AgentData, { descr
     isBusy,
     files: (name) => findSegmentFile(store, name),
     routes: (router, sessionId) =>
-      addAgentService(router, { agentId, sessionId, colonyId: () => link.colonyId ?? "", store, audit: auditLog, ...service(), clock }),
+      addAgentService(router, {
+        agentId,
+        sessionId,
+        colonyId: () => link.colonyId ?? "",
+        store,
+        storeProblem: () => storeHealth.problem,
+        audit: auditLog,
+        ...service(),
+        clock,
+      }),
     endpointFile: openEndpointFile(`${paths.identityDirectory}/endpoint`),
     clock,
     log: context.log.child("link"),

@@ -2,6 +2,7 @@
 
 import { background, repeat } from "../base/background.ts";
 import type { Clock } from "../base/clock.ts";
+import { CoralError } from "../base/errors.ts";
 import type { Logger } from "../base/log.ts";
 import type { AgentConfig } from "../config/index.ts";
 import type { HostReader, PodLabels } from "../host/index.ts";
@@ -112,7 +113,7 @@ export function createCollectors(options: CollectorsOptions): Collectors {
     // Hashing large files takes seconds: the next scan does not wait for it.
     hash(signal);
   };
-  const storeConnectionsSoon = delayed(log, "Storing connections", connectionsDelayMs, () =>
+  const storeConnectionsSoon = delayed(log, "connections", connectionsDelayMs, () =>
     appendInBatches(store, connection, discovery.kernelConnections(), config().serviceDiscovery.batchSize),
   );
   return {
@@ -132,12 +133,24 @@ export function createCollectors(options: CollectorsOptions): Collectors {
 }
 
 /** Calls during the delay share one run. */
-function delayed(log: Logger, name: string, delayMs: number, run: () => Promise<void>): () => void {
+function delayed(log: Logger, what: string, delayMs: number, run: () => Promise<void>): () => void {
   let timer: NodeJS.Timeout | undefined;
+  let lastFailure = "";
+  const attempt = async (): Promise<void> => {
+    try {
+      await run();
+      lastFailure = "";
+    } catch (error) {
+      // Logged on change, not each time: the losses are reported with the data.
+      const { message, code } = CoralError.from(error);
+      log[message === lastFailure ? "debug" : "error"](`Cannot store ${what}: ${message}; counting the rows as lost`, { code });
+      lastFailure = message;
+    }
+  };
   return () => {
     timer ??= setTimeout(() => {
       timer = undefined;
-      background(log, name, run());
+      background(log, `Storing ${what}`, attempt());
     }, delayMs).unref();
   };
 }

@@ -97,6 +97,7 @@ export function agentInfo(change: Partial<AgentInfo> = {}): AgentInfo {
     lastContactAgoMs: 4_200,
     pullLagMs: 1_500,
     link: null,
+    storeProblem: null,
     clockDifferenceMs: -12,
     certificateExpiresAt: new Date(Date.now() + 3_600_000 * 5).toISOString(),
     revoked: false,

@@ -5,6 +5,7 @@ import type { Clock } from "../base/clock.ts";
 import type { Logger } from "../base/log.ts";
 import type { ColonyStore } from "../store/colony/index.ts";
 import type { OpenedAudit } from "./audit/open-audit.ts";
+import type { StoreWrites } from "./core/store-writes.ts";
 import type { DeploymentWatch } from "./deployments/deployment-watch.ts";
 import type { DiscoveryLoop } from "./discovery/discovery-loop.ts";
 import type { HealthWatch } from "./health/health-watch.ts";
@@ -16,6 +17,7 @@ import type { ServerCertificate } from "./registry/server-certificate.ts";
 
 export interface ColonyLoopParts {
   store: ColonyStore;
+  writes: StoreWrites;
   registry: AgentRegistry;
   audit: OpenedAudit;
   discovery: DiscoveryLoop;
@@ -32,6 +34,7 @@ export interface ColonyLoopParts {
 }
 
 const healthIntervalMs = 1_000;
+const writesIntervalMs = 5_000;
 const flushIntervalMs = 30_000;
 const deriveIntervalMs = 5_000;
 const rollupIntervalMs = 60_000;
@@ -45,12 +48,27 @@ const certificateIntervalMs = 3_600_000;
 
 /** One promise per loop; each resolves on abort. A loop's name appears in the log as `<name> failed: …` and `<name> works again`. */
 export function runColonyLoops(parts: ColonyLoopParts, signal: AbortSignal): Promise<void>[] {
-  const { store, registry, audit, discovery, deployments, health, incidents, webhook, inbox, certificate, onCertificate, clock, log } =
-    parts;
+  const {
+    store,
+    writes,
+    registry,
+    audit,
+    discovery,
+    deployments,
+    health,
+    incidents,
+    webhook,
+    inbox,
+    certificate,
+    onCertificate,
+    clock,
+    log,
+  } = parts;
   const every = (intervalMs: number, name: string, work: () => Promise<unknown>): Promise<void> =>
     repeat(name, intervalMs, work, log, signal);
   return [
     every(healthIntervalMs, "Agent health check", () => registry.reportHealthChanges()),
+    every(writesIntervalMs, "Watching the store", () => writes.check(store)),
     every(flushIntervalMs, "Writing last contacts", () => registry.flush()),
     every(deriveIntervalMs, "Deriving span counts", () => store.derive()),
     every(rollupIntervalMs, "Roll-up", () => store.rollup()),

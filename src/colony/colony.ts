@@ -13,6 +13,7 @@ import { runColonyLoops } from "./colony-loops.ts";
 import { createCommands } from "./commands/commands.ts";
 import type { ColonyContext, ColonyOptions } from "./core/colony-context.ts";
 import type { ColonyMetrics } from "./core/colony-metrics.ts";
+import { StoreWrites } from "./core/store-writes.ts";
 import { createAuthorize } from "./http/colony-authorize.ts";
 import { createColonyRoutes } from "./http/colony-routes.ts";
 import { openColonyData } from "./open-colony-data.ts";
@@ -42,7 +43,7 @@ async function assemble(options: ColonyOptions, stack: ResourceStack): Promise<C
   const stopping = new AbortController();
   // Every loop and tunnel listens to it; Node would report more than ten listeners as a leak.
   setMaxListeners(0, stopping.signal);
-  const context: ColonyContext = { ...options, writeProblem: "", endpoint: "", stopped: stopping.signal };
+  const context: ColonyContext = { ...options, writes: new StoreWrites(options), endpoint: "", stopped: stopping.signal };
   const { clock, log } = context;
   const authority = await openAuthority(context.paths.caDirectory, context.config.id);
   const store = await openColonyData(context, stack);
@@ -61,6 +62,7 @@ async function assemble(options: ColonyOptions, stack: ResourceStack): Promise<C
   const loops = runColonyLoops(
     {
       store,
+      writes: context.writes,
       registry,
       audit,
       ...watchers,
@@ -134,7 +136,7 @@ function createHttp(
     startedAtMs: clock.wallMs(),
     startedMonotonicMs: clock.monotonicMs(),
     endpoints: () => [`https://${context.endpoint}`, `unix:${paths.socketFile}`],
-    writeProblem: () => context.writeProblem,
+    writeProblem: () => context.writes.problem,
     discovery,
     services,
     deployments,
@@ -150,7 +152,7 @@ function createHttp(
     authorize: createAuthorize(tokens),
     metrics,
     notReady: () =>
-      context.endpoint === "" ? "starting" : context.writeProblem === "" ? undefined : `cannot store rows: ${context.writeProblem}`,
+      context.endpoint === "" ? "starting" : context.writes.problem === "" ? undefined : `cannot store rows: ${context.writes.problem}`,
     version,
     log: log.child("http"),
   });

@@ -5,7 +5,10 @@ import { derivedSignals, segmentSignals, signals } from "../store/signals/index.
 import type { ColonyContext } from "./core/colony-context.ts";
 
 /** Opens the colony's store with the retention of the config; the stack closes it. */
-export async function openColonyData({ config, paths, engine, clock, log }: ColonyContext, stack: ResourceStack): Promise<ColonyStore> {
+export async function openColonyData(
+  { config, paths, engine, writes, clock, log }: ColonyContext,
+  stack: ResourceStack,
+): Promise<ColonyStore> {
   const store = await openColonyStore(engine, {
     file: paths.databaseFile,
     signals: withRetention([...signals, ...derivedSignals], config),
@@ -15,6 +18,7 @@ export async function openColonyData({ config, paths, engine, clock, log }: Colo
       directory: paths.dataDirectory,
       maxBytes: config.store.maxSegmentBytes,
     },
+    onWrite: writes.onWrite,
     clock,
     log: log.child("store"),
   });

@@ -1,9 +1,8 @@
 /** How signals reach the store: rows and segments pulled from agents, and OTLP sent to the colony itself. */
 
-import { CoralError } from "../base/errors.ts";
 import type { ResourceStack } from "../base/resource-stack.ts";
 import { addOtlpMetrics } from "../otlp/index.ts";
-import { type ColonyStore, recordEvent } from "../store/colony/index.ts";
+import type { ColonyStore } from "../store/colony/index.ts";
 import { segmentSignals, serviceInstance, signals } from "../store/signals/index.ts";
 import type { AgentPull } from "../store/tables/index.ts";
 import type { OpenedAudit } from "./audit/open-audit.ts";
@@ -33,7 +32,7 @@ export async function openIntake(
   const settings = () => context.config.pull;
   const scheduler = new PullScheduler({
     store,
-    ingest: new Ingest(trackingWrites(store, context), { onStored: (pulls) => pulls.some(hasInstances) && onInstances() }),
+    ingest: new Ingest(store, { onStored: (pulls) => pulls.some(hasInstances) && onInstances() }),
     signals: signals.map((signal) => signal.name),
     settings,
     auditHead: () => audit.recorder.head,
@@ -43,6 +42,7 @@ export async function openIntake(
     countedBy: (agentId) => registry.recorders.countedBy(agentId),
     onContact: (agentId, lagMs) => registry.contact(agentId, lagMs),
     onLink: (agentId, reading) => registry.measured(agentId, reading),
+    onStoreProblem: (agentId, problem) => registry.storeProblem(agentId, problem),
   });
   registry.onPullWanted = (agentId) => scheduler.pullNow(agentId);
   const segmentPuller =
@@ -73,38 +73,4 @@ async function openConfiguredInbox(
   const inbox = stack.use(await openInbox(context, store.segments, store));
   addOtlpMetrics(metrics.registry, () => inbox.status());
   return inbox;
-}
-
-/** Wraps the store to remember the last failed write for status. Once writes succeed again, an event records the outage. */
-function trackingWrites(
-  store: ColonyStore,
-  context: Pick<ColonyContext, "writeProblem" | "clock" | "log">,
-): Pick<ColonyStore, "applyPulls"> {
-  let failedSinceMs: number | undefined;
-  return {
-    applyPulls: async (pulls) => {
-      try {
-        const outcomes = await store.applyPulls(pulls);
-        if (failedSinceMs !== undefined) {
-          const since = new Date(failedSinceMs).toISOString();
-          const message = `The colony could not store rows since ${since}: ${context.writeProblem}`;
-          failedSinceMs = undefined;
-          const event = {
-            at: Math.floor(context.clock.wallMs() * 1_000),
-            kind: "store-write-failed",
-            agentId: null,
-            message,
-            details: { since },
-          };
-          await recordEvent(store, event).catch((error: unknown) => context.log.warn("event not stored", { error }));
-        }
-        context.writeProblem = "";
-        return outcomes;
-      } catch (error) {
-        context.writeProblem = CoralError.from(error).message;
-        failedSinceMs ??= context.clock.wallMs();
-        throw error;
-      }
-    },
-  };
 }

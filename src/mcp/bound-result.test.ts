@@ -68,7 +68,8 @@ describe("boundResult()", () => {
   });
 
   it("ends with an empty page when the list has shrunk meanwhile", () => {
-    const { result, nextCursor } = boundResult({ services: rows(3), completeness }, { cursor: "services:10", isRepeatable: true });
+    const { result, nextCursor, cut } = boundResult({ services: rows(3), completeness }, { cursor: "services:10", isRepeatable: true });
+    expect(cut).toBe("the cursor is beyond the end of services: it is of another call, or the answer became shorter");
     expect(result).toMatchObject({ services: [] });
     expect(nextCursor).toBeUndefined();
   });

@@ -37,7 +37,11 @@ export function boundResult(result: Record<string, unknown>, { cursor, isRepeata
   // Completeness notes are short and belong on every page.
   const { completeness, ...rest } = result;
   const texts = { cut: 0 };
-  const lists = listsOf(rest).map((list) => ({ ...list, items: list.items.slice(offsets[list.path] ?? 0) }));
+  const whole = listsOf(rest);
+  const beyond = Object.entries(offsets).flatMap(([path, offset]) =>
+    offset > (whole.find((list) => list.path === path)?.items.length ?? 0) ? [path] : [],
+  );
+  const lists = whole.map((list) => ({ ...list, items: list.items.slice(offsets[list.path] ?? 0) }));
   const budget = maxLength - reserveLength - lengthOf(completeness ?? null) - lengthOf(withLists(rest, new Map()));
   const kept = shareOut(lists, budget, texts);
   const page = withLists(rest, kept);
@@ -47,6 +51,9 @@ export function boundResult(result: Record<string, unknown>, { cursor, isRepeata
   const shown = left.map(({ path, items }) => `${kept.get(path)?.length ?? 0} of ${items.length} ${path}`);
   const dropped = Object.keys(page).filter((name) => !(name in fitting));
   const cut = [
+    ...(beyond.length > 0
+      ? [`the cursor is beyond the end of ${beyond.join(", ")}: it is of another call, or the answer became shorter`]
+      : []),
     ...(left.length > 0 ? [`this page has ${shown.join(", ")}`] : []),
     ...(texts.cut > 0 ? [`${texts.cut} long strings are truncated`] : []),
     ...(dropped.length > 0 ? [`${dropped.join(", ")} did not fit`] : []),

@@ -19,8 +19,8 @@ const socialNumbers = new RegExp(
 /** Country, two check digits, 11 to 30 letters and digits, written in one or in groups of four. */
 const accounts = /(?<![A-Za-z0-9])[A-Z]{2}\d{2}(?:[ -]?[A-Z0-9]{4}){2,7}(?:[ -]?[A-Z0-9]{1,4})?(?![A-Za-z0-9])/g;
 
-/** `+49 30 1234567`: only with the prefix of a country; without it any number would do. */
-const phones = /(?<![\w+])\+[1-9]\d{0,2}[ .()/-]{0,2}\d(?:[ .()/-]{0,2}\d){6,11}(?!\d)/g;
+/** `+49 30 1234567`, in queries `+49+30+1234567`: only with the prefix of a country; without it any number would do. */
+const phones = /(?<![\w+])\+[1-9]\d{0,2}[ .()/+-]{0,2}\d(?:[ .()/+-]{0,2}\d){6,11}(?!\d)/g;
 
 /** Most texts hold none of these and return at once. */
 const worthALook = /@|%(?:25)*40|u0040|&[#c]|&amp;|\d{2}.{1,9}\d{4}|[A-Z]{2}\d{2}|\+[1-9]/;

@@ -35,6 +35,8 @@ describe("redactTarget()", () => {
     ["/password/reset", "/password/reset"],
     ["/pay/DE89370400440532013000", "/pay/***"],
     ["/call/%2B49%2030%201234567", "/call/***"],
+    ["/call/+4915123456789/now?to=+4915123456789&cc=+49+151+2345678", "/call/***/now?to=***&cc=***"],
+    ["/sum/1+2?q=c+++and+go", "/sum/1+2?q=c+++and+go"],
     ["/orders/2024-01-15/items/123-45", "/orders/2024-01-15/items/123-45"],
     ["/api/v1/update-user-profile-settings", "/api/v1/update-user-profile-settings"],
     ["*", "*"],

@@ -85,6 +85,11 @@ function decoded(text: string): string {
   return plain;
 }
 
+/** In a path, and where people type it into a query, `+` is the plus of a phone number and not a space. */
+function isPersonalAsWritten(text: string): boolean {
+  return text.includes("+") && redactPersonal(text) !== text;
+}
+
 /** Secrets and persons by shape. */
 function redactValue(text: string): string {
   const clean = redactPersonal(redactShapes(text));
@@ -104,7 +109,7 @@ function redactPairs(text: string): string {
   return text.replace(/([^&;=?#]+)=([^&;#]*)/g, (whole, name: string, value: string) => {
     if (value === "") return whole;
     const plain = decoded(value);
-    if (isSecretPair(decoded(name), plain) || looksLikePhrase(plain)) return `${name}=${mask}`;
+    if (isSecretPair(decoded(name), plain) || looksLikePhrase(plain) || isPersonalAsWritten(value)) return `${name}=${mask}`;
     const clean = redactUrls(redactValue(plain));
     return clean === plain ? whole : `${name}=${clean === mask ? mask : encodeURI(clean)}`;
   });
@@ -134,7 +139,7 @@ function redactPath(path: string): string {
       const plain = decoded(name);
       const isGiven = isSecretSegment(parent, plain) || (isSecret(parent) && /\d|[a-z][A-Z]/.test(plain) && plain.length >= 6);
       parent = plain;
-      const clean = isGiven || redactValue(plain) !== plain ? mask : name;
+      const clean = isGiven || redactValue(plain) !== plain || isPersonalAsWritten(name) ? mask : name;
       return parameters.length === 0 ? clean : `${clean};${redactPairs(parameters.join(";"))}`;
     })
     .join("/");

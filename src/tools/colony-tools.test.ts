@@ -162,8 +162,11 @@ describe("coral_get_status", () => {
 
   it("shows an agent with a slow link, with the figures", async () => {
     const link = { isSlow: true, pullMs: 2_300, pullBytes: 18_432, bytesPerSecond: 8_014 };
-    const answer = await call<ColonyStatus>("coral_get_status", {}, { agents: async () => [agentOf("a", { link }), agentOf("b")] });
-    expect(answer.agents).toMatchObject({ healthy: 2, slow: 1 });
+    const slow = agentOf("a", { link, health: "degraded", healthReason: "answers slowly" });
+    const answer = await call<ColonyStatus>("coral_get_status", {}, { agents: async () => [slow, agentOf("b")] });
+    expect(answer.agents).toMatchObject({ healthy: 1, degraded: 1, slow: 1 });
+    expect(answer.completeness.notes.map(({ message }) => message)).toEqual(["a.example.org answers slowly: its newest rows come late"]);
+    expect(answer.warnings.map(({ kind }) => kind)).not.toContain("agent-silent");
     expect(answer.hosts.map(({ agentId, isSlow }) => [agentId, isSlow])).toEqual([
       ["a", true],
       ["b", false],
@@ -174,8 +177,28 @@ describe("coral_get_status", () => {
     ]);
   });
 
+  it("shows an agent that cannot store rows, with the cause and its fix", async () => {
+    const reason = 'no space left on the file system of "/d/agent.duckdb"; free some space';
+    const full = agentOf("a", { health: "degraded", healthReason: `cannot store rows: ${reason}`, storeProblem: { at: "agent", reason } });
+    const answer = await call<ColonyStatus>("coral_get_status", {}, { agents: async () => [full] });
+    expect(answer.warnings.map(({ kind, message, fix }) => [kind, message, fix])).toEqual([
+      ["store-write", `a.example.org cannot store rows: ${reason}`, "Free space on that file system; the agent counts what it loses"],
+    ]);
+    expect(answer.completeness.notes.map(({ message }) => message)).toEqual([
+      `a.example.org cannot store rows: ${reason}; its newest rows are missing`,
+    ]);
+  });
+
+  it("notes what the colony cannot store with the answers about each host", async () => {
+    const blocked = agentOf("a", { storeProblem: { at: "colony", reason: "no space left" } });
+    const answer = await call<ColonyStatus>("coral_get_status", {}, { agents: async () => [blocked] });
+    expect(answer.completeness.notes.map(({ message }) => message)).toEqual([
+      "a.example.org sends rows that the colony cannot store: no space left; its newest rows are missing",
+    ]);
+  });
+
   it.each([
-    ['no space left on the file system of "/x"; free some space and writing resumes', "Free space"],
+    ['no space left on the file system of "/x"; free some space', "Free space"],
     ["the store's memory limit is reached; ask about less, or raise store.memory in its config", "store.memory"],
     ["no permission to read and write it, or its folder", "write access"],
     ["process 42 (coral) has it open", "other process"],

@@ -15,6 +15,7 @@ export function agentOf(agentId: string, more: Partial<AgentInfo> = {}): AgentIn
     hostname: `${agentId}.example.org`,
     health: "healthy",
     healthReason: "",
+    storeProblem: null,
     connected: true,
     version: "0.1.0",
     os: "Debian 13",

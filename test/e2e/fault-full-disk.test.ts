@@ -1,4 +1,5 @@
 import { appendFileSync } from "node:fs";
+import { join } from "node:path";
 import { beforeEach, describe, expect, it } from "vitest";
 import { CoralError } from "../../src/base/errors.ts";
 import { agentPaths, colonyPaths, listLocalColonies } from "../../src/config/index.ts";
@@ -95,6 +96,16 @@ describe("a full disk", () => {
       return refusal instanceof CoralError && /cannot store rows: .*no space left/.test(String(refusal.details["text"]));
     });
     expect(await requestText({ ...request, path: "/healthz" })).toContain("ok");
+    await waitFor("the problem at the colony", async () => {
+      const { warnings, completeness } = await statusOf(colony);
+      return (
+        warnings.some(({ kind, message }) => kind === "store-write" && /cannot store rows: no space left/.test(message)) &&
+        completeness.notes.some(({ message }) => /cannot store rows: .*; its newest rows are missing/.test(message))
+      );
+    });
+    expect((await statusOf(colony)).agents.healthy).toBe(0);
+    const summary = await runCoral(["query", "summary", "coral"], { home: colonyHome.path });
+    expect(summary.stdout).toMatch(/coral {2}unknown.*\n.*cannot store rows: no space left/);
     expect((await agent.status()).notes).toContainEqual(expect.stringMatching(/^Nothing can be stored: .*no space left/));
     disk.free();
     await agent.waitForOutput(/Storing host samples again/);
@@ -103,7 +114,30 @@ describe("a full disk", () => {
       const events = await colony.sql("SELECT message FROM events WHERE kind = 'store-write-failed'");
       return events.some(({ message }) => /^The agent could not store rows since .*no space left/.test(String(message)));
     });
+    await waitFor("the agent to be healthy", async () => (await statusOf(colony)).agents.healthy === 1);
     await agent.stop();
+  });
+
+  it("of a whole home lets no command fail with a bare errno, leaves no half a colony, and keeps no daemon from starting", async () => {
+    await using home = makeTestHome();
+    await using disk = SmallDisk.mount(join(home.path, "disk"), 64);
+    const path = join(disk.path, "home");
+    disk.fill();
+    const init = await runCoral(["init", "test"], { home: path });
+    expect(init.code).toBe(1);
+    expect(init.stderr).toMatch(/^error: Cannot (?:write|create directory) ".*": the disk is full; free some space$/m);
+    disk.free();
+    expect(await listLocalColonies(path)).toEqual([]);
+    let colony = await startColony({ home: path, config });
+    const { port } = colony;
+    await colony.stop();
+    disk.fill();
+    colony = await startColony({ home: path, port, waitUntilReady: false });
+    const starting = colony;
+    await waitFor("the colony to start on a full disk", async () => (await statusOf(starting)).store.writeProblem !== "", {
+      details: () => starting.lastLines(),
+    });
+    await colony.stop();
   });
 
   it("at the colony is reported, loses nothing, does not make agents look silent, and recovers without a restart", async () => {

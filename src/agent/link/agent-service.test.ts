@@ -15,6 +15,16 @@ const process1 = { pid: 1, start_ticks: 1, name: "init", exe: null, user_id: 0, 
 const figures = { state: "S", cpu_cores: 0, rss_bytes: 0, threads: 1, open_files: null, major_faults_per_s: 0 };
 const row = { at: 1_000, mono_ms: 1, ...process1, ...figures };
 
+test("Pull reports why nothing can be stored", async () => {
+  const store = { epoch: "e", heads: () => new Map(), losses: () => [], readAfter: () => Promise.reject(new Error("nothing asked")) };
+  const options = { agentId: "a", sessionId: "s", store, storeProblem: () => "no space left", clock: systemClock };
+  const client = createClient(
+    AgentService,
+    createRouterTransport((router) => addAgentService(router, options)),
+  );
+  expect((await client.pull({ cursors: [], maxBytes: 1_000n })).storeProblem).toBe("no space left");
+});
+
 test("Pull returns every signal at first, and later only those with new rows", async () => {
   const directory = mkdtempSync(join(tmpdir(), "coral-pull-"));
   try {

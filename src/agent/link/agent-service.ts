@@ -31,6 +31,8 @@ export interface AgentServiceOptions {
   agentId: string;
   sessionId: string;
   store: Pick<AgentStore, "epoch" | "heads" | "readAfter" | "losses"> & Partial<Pick<AgentStore, "segments">>;
+  /** Why rows cannot be stored now; empty while they can. Absent: not known. */
+  storeProblem?: () => string;
   /** Absent: the agent cannot capture. */
   captures?: CaptureService;
   /** Absent: the agent's store cannot be queried. */
@@ -91,7 +93,7 @@ function commandMethods(commands: ExecuteService) {
 }
 
 /** Fills the response signal by signal until the byte limit; `more` makes the colony pull again at once. */
-async function servePull({ store, clock, audit, colonyId }: AgentServiceOptions, request: PullRequest) {
+async function servePull({ store, storeProblem, clock, audit, colonyId }: AgentServiceOptions, request: PullRequest) {
   // If the store rejects the entry, the losses of this response show it.
   if (audit) await recordAnchor(audit, request.colonyAudit, colonyId?.() ?? "").catch(() => undefined);
   const heads = store.heads();
@@ -123,6 +125,7 @@ async function servePull({ store, clock, audit, colonyId }: AgentServiceOptions,
     slices: slices.map(toWire),
     more,
     losses: store.losses().map((loss) => ({ ...loss, rows: BigInt(loss.rows) })),
+    storeProblem: storeProblem?.() ?? "",
     // Negative after a reboot: the monotonic clock restarted while the rows were stored.
     oldestAgeMs: BigInt(Math.max(0, Math.round(Number.isFinite(oldestMonoMs) ? clock.monotonicMs() - oldestMonoMs : 0))),
   };

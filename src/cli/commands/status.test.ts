@@ -81,13 +81,15 @@ describe("coral status", () => {
 
   it("shows an agent with a slow link as slow, not as healthy", async () => {
     const { hosts } = statusAnswer();
-    const slow = hosts.filter(({ agentId }) => agentId === "agent-a").map((host) => ({ ...host, isSlow: true }));
+    const slow = hosts
+      .filter(({ agentId }) => agentId === "agent-a")
+      .map((host) => ({ ...host, health: "degraded" as const, isSlow: true }));
     colony.tool(
       "coral_get_status",
-      statusAnswer({ agents: { total: 1, healthy: 1, degraded: 0, unhealthy: 0, slow: 1, connected: 1 }, hosts: slow }),
+      statusAnswer({ agents: { total: 1, healthy: 0, degraded: 1, unhealthy: 0, slow: 1, connected: 1 }, hosts: slow }),
     );
     const { stdout } = await world.coral("status");
-    expect(stdout).toContain("agents    1 healthy (1 slow)\n");
+    expect(stdout).toContain("agents    1 degraded (1 slow)\n");
     expect(stdout).toMatch(/web-1 +slow +23%/);
   });
 

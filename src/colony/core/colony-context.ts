@@ -3,6 +3,7 @@ import type { Logger } from "../../base/log.ts";
 import type { ColonyConfig, ColonyPaths, FileOwner } from "../../config/index.ts";
 import type { Engine } from "../../store/engine/index.ts";
 import type { ControlServerOptions } from "../../transport/index.ts";
+import type { StoreWrites } from "./store-writes.ts";
 
 export interface ColonyOptions {
   config: ColonyConfig;
@@ -25,8 +26,7 @@ export interface ColonyOptions {
 
 /** What every part of a running colony shares. A reload replaces `config`: read it each time instead of keeping a copy. */
 export interface ColonyContext extends ColonyOptions {
-  /** Why the last write failed; empty while writes succeed. */
-  writeProblem: string;
+  writes: StoreWrites;
   /** `host:port` for agents and the CLI; empty until the colony listens. */
   endpoint: string;
   /** Aborts when the colony is closed. */

@@ -45,6 +45,8 @@ export interface PullSchedulerOptions {
   onContact: (agentId: string, lagMs: number | undefined) => void;
   /** Called after each answer, once there are enough to measure the link. */
   onLink?: (agentId: string, reading: AgentLink) => void;
+  /** Called after each answer: why the agent cannot store rows; empty when it can. */
+  onStoreProblem?: (agentId: string, problem: string) => void;
 }
 
 /** Slots for agents whose last pull failed, in addition to the pool. */
@@ -208,7 +210,7 @@ export class PullScheduler {
 
   /** One pull, sized to what the link carries before the timeout. */
   async #ask(target: PullTarget, request: MessageInitShape<typeof PullRequestSchema>, signal: AbortSignal): Promise<PullResponse> {
-    const { clock, settings, onLink } = this.#options;
+    const { clock, settings, onLink, onStoreProblem } = this.#options;
     const { client, agentId, speed } = target;
     const { timeoutMs, maxBatchBytes } = settings();
     const maxBytes = speed.batchBytes(target.isStoreFailing ? Math.min(maxBatchBytes, storeProbeBytes) : maxBatchBytes);
@@ -219,6 +221,7 @@ export class PullScheduler {
       const bytes = response.slices.reduce((total, { batch }) => total + (batch?.data.length ?? 0), 0);
       speed.answered({ tookMs: clock.monotonicMs() - startMs, bytes }, timeoutMs);
       if (speed.reading) onLink?.(agentId, speed.reading);
+      onStoreProblem?.(agentId, response.storeProblem);
       return response;
     } catch (error) {
       if (fromConnectError(error).code === "timeout") speed.timedOut(maxBatchBytes);

@@ -218,7 +218,7 @@ async function freeBytesOf(directory: string): Promise<number | null> {
 
 function agentInfo(
   entry: AgentEntry,
-  { registry, runtimes, clock }: Pick<ColonyBackendOptions, "registry" | "runtimes" | "clock">,
+  { registry, runtimes, writeProblem, clock }: Pick<ColonyBackendOptions, "registry" | "runtimes" | "writeProblem" | "clock">,
 ): AgentInfo {
   const { record, tracker } = entry;
   const runtime = runtimes.of(record.agentId);
@@ -244,6 +244,7 @@ function agentInfo(
     lastContactAgoMs: silentMs,
     pullLagMs: entry.pullLagMs,
     link: entry.link ?? null,
+    storeProblem: storeProblemOf(entry, writeProblem()),
     clockDifferenceMs: entry.clockDifferenceMs,
     certificateExpiresAt: entry.certificateExpiresAtMs === null ? null : new Date(entry.certificateExpiresAtMs).toISOString(),
     revoked: record.revokedAt !== null,
@@ -257,7 +258,19 @@ function agentInfo(
 /** Without the duration: `lastContactAgoMs` has it. */
 function reasonFor(entry: AgentEntry): string {
   if (entry.record.revokedAt !== null) return "revoked";
-  return entry.session?.tunnel ? "connected, but not responding" : "not connected";
+  if (!entry.session?.tunnel) return "not connected";
+  if (entry.storeProblem !== "") return `cannot store rows: ${reasonIn(entry.storeProblem)}`;
+  return entry.link?.isSlow ? "answers slowly" : "connected, but not responding";
+}
+
+function storeProblemOf({ storeProblem }: AgentEntry, writeProblem: string): AgentInfo["storeProblem"] {
+  if (storeProblem !== "") return { at: "agent", reason: reasonIn(storeProblem) };
+  return writeProblem === "" ? null : { at: "colony", reason: reasonIn(writeProblem) };
+}
+
+/** Without `Cannot use store "…": `: the reader wants to know which host and why. */
+function reasonIn(problem: string): string {
+  return problem.replace(/^Cannot \w+ store "[^"]*": /, "");
 }
 
 function isoTime(atUs: number): string {

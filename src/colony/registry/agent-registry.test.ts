@@ -52,6 +52,25 @@ test("an agent of the colony's own boot has the colony's clock, however late its
     expect([...registry.entries()]).toHaveLength(2);
   }));
 
+test("an agent that answers slowly, or cannot store what it sees, is degraded until that ends", () =>
+  withRegistry(async (registry) => {
+    await registry.register(factsOf("here", "boot-1"));
+    const health = (): string => {
+      const entry = registry.find("here");
+      return entry ? registry.healthOf(entry) : "unknown";
+    };
+    expect(health()).toBe("healthy");
+    registry.storeProblem("here", "no space left");
+    expect(health()).toBe("degraded");
+    registry.storeProblem("here", "");
+    expect(health()).toBe("healthy");
+    const link = { pullMs: 900, pullBytes: 7_000, bytesPerSecond: 8_000 };
+    registry.measured("here", { ...link, isSlow: true });
+    expect(health()).toBe("degraded");
+    registry.measured("here", { ...link, isSlow: false });
+    expect(health()).toBe("healthy");
+  }));
+
 test("a connected agent triggers a pull by registering again for its services", () =>
   withRegistry(async (registry) => {
     const wanted: string[] = [];

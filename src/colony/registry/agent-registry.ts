@@ -56,6 +56,8 @@ export interface AgentEntry {
   pullLagMs: number | null;
   /** Link of the current session; absent until measured. */
   link?: AgentLink;
+  /** Why the agent cannot store rows, by its last answer; empty: it can. */
+  storeProblem: string;
   /** Hosts that were refused because this id is in use → when that was last reported, monotonic. */
   claimants: Map<string, number>;
   /** The agent's wall clock minus the colony's, at registration. */
@@ -80,6 +82,8 @@ export interface AgentRegistryOptions {
 /** A refused host retries twice a minute; it is reported once in this time. */
 const claimantReportMs = 3_600_000;
 const maxClaimants = 64;
+/** An agent's own words end up in answers and events. */
+const maxProblemLength = 512;
 /** How long to wait for the tunnel of a new registration: agents dial right after it. */
 const firstTunnelMs = 10_000;
 
@@ -127,6 +131,7 @@ export class AgentRegistry {
         tracker,
         reportedHealth: tracker.evaluate(options.clock.monotonicMs()),
         pullLagMs: record.pullLagMs,
+        storeProblem: "",
         claimants: new Map(),
         clockDifferenceMs: null,
         certificateExpiresAtMs: null,
@@ -147,8 +152,10 @@ export class AgentRegistry {
     return this.#options.revocations.has(agentId) || (this.#entries.get(agentId)?.record.revokedAt ?? null) !== null;
   }
 
-  healthOf(entry: AgentEntry): AgentHealth {
-    return entry.tracker.evaluate(this.#options.clock.monotonicMs());
+  /** By its last contact. An agent that answers, but too slowly or without storing what it sees, is degraded. */
+  healthOf({ tracker, link, storeProblem }: AgentEntry): AgentHealth {
+    const byContact = tracker.evaluate(this.#options.clock.monotonicMs());
+    return byContact === "healthy" && (link?.isSlow || storeProblem !== "") ? "degraded" : byContact;
   }
 
   /**
@@ -264,6 +271,7 @@ export class AgentRegistry {
       reportedHealth: known?.reportedHealth ?? "healthy",
       session,
       pullLagMs: known?.pullLagMs ?? null,
+      storeProblem: "",
       claimants: known?.claimants ?? new Map<string, number>(),
       clockDifferenceMs: this.#clockDifferenceMs(facts),
       certificateExpiresAtMs: known?.certificateExpiresAtMs ?? null,
@@ -325,6 +333,11 @@ export class AgentRegistry {
     entry.link = link;
   }
 
+  storeProblem(agentId: string, problem: string): void {
+    const entry = this.#entries.get(agentId);
+    if (entry) entry.storeProblem = problem.slice(0, maxProblemLength);
+  }
+
   /** Writes last contacts and deferred runtimes. Called every few seconds and before closing. */
   async flush(isLast = false): Promise<void> {
     await this.#options.runtimes?.flush(isLast);
@@ -349,7 +362,8 @@ export class AgentRegistry {
       const before = entry.reportedHealth;
       if (health === before) continue;
       const { agentId, hostname } = entry.record;
-      const message = `Agent ${agentId} on host "${hostname}" is ${health} (was ${before})`;
+      const why = health === "degraded" && entry.storeProblem !== "" ? `: it cannot store rows: ${entry.storeProblem}` : "";
+      const message = `Agent ${agentId} on host "${hostname}" is ${health} (was ${before})${why}`;
       await recordEvent(store, {
         at: clock.wallMs() * 1_000,
         kind: "agent-health-changed",

@@ -4,7 +4,7 @@ import { randomBytes } from "node:crypto";
 import { closeSync, constants, mkdirSync, openSync } from "node:fs";
 import { mkdir, open, rename, rm, stat } from "node:fs/promises";
 import { basename, dirname, join } from "node:path";
-import { CoralError } from "../../base/errors.ts";
+import { errnoOf, fileError } from "../../base/file-error.ts";
 import { type FileOwner, handOver, inDirectory } from "../../base/open-owned.ts";
 
 export type { FileOwner };
@@ -42,7 +42,7 @@ export async function makePrivateDirectory(path: string, owner: FileOwner | unde
       await mkdir(directory, { mode: 0o700 });
     } catch (error) {
       // Another process may have created it since the check; that process sets the owner.
-      if (codeOf(error) === "EEXIST" && (await isDirectory(directory))) continue;
+      if (errnoOf(error) === "EEXIST" && (await isDirectory(directory))) continue;
       throw fileError("create directory", directory, error);
     }
   }
@@ -57,7 +57,7 @@ function makeOwnedDirectory(path: string, owner: FileOwner): void {
       inDirectory(existing, () => undefined);
       break;
     } catch (error) {
-      if (codeOf(error) !== "ENOENT") throw fileError("use directory", existing, error);
+      if (errnoOf(error) !== "ENOENT") throw fileError("use directory", existing, error);
       missing.unshift(basename(existing));
     }
   }
@@ -77,7 +77,7 @@ function makeOwned(at: string, path: string, owner: FileOwner): void {
     mkdirSync(at, { mode: 0o700 });
   } catch (error) {
     // Another process may have created it since the check; that process sets the owner.
-    if (codeOf(error) === "EEXIST") return;
+    if (errnoOf(error) === "EEXIST") return;
     throw error;
   }
   const descriptor = openSync(at, constants.O_RDONLY | constants.O_DIRECTORY | constants.O_NOFOLLOW);
@@ -127,32 +127,11 @@ async function isDirectory(path: string): Promise<boolean> {
   try {
     return (await stat(path)).isDirectory();
   } catch (error) {
-    if (codeOf(error) === "ENOENT") return false;
+    if (errnoOf(error) === "ENOENT") return false;
     throw fileError("stat", path, error);
   }
 }
 
 function idOf(text: string | undefined): number | undefined {
   return text !== undefined && /^\d{1,10}$/.test(text) ? Number(text) : undefined;
-}
-
-function codeOf(error: unknown): string | undefined {
-  return error instanceof Error && "code" in error && typeof error.code === "string" ? error.code : undefined;
-}
-
-const explanations: Record<string, { code: "not-permitted" | "unavailable"; text: string }> = {
-  EACCES: { code: "not-permitted", text: "permission denied; check the owner of the directory" },
-  EPERM: { code: "not-permitted", text: "operation not permitted; check the owner of the directory" },
-  EROFS: { code: "not-permitted", text: "the file system is read-only; set CORAL_HOME elsewhere" },
-  ENOSPC: { code: "unavailable", text: "the disk is full; free some space" },
-  EDQUOT: { code: "unavailable", text: "the disk quota is used up; free some space" },
-  EEXIST: { code: "unavailable", text: "a file exists where the directory should be" },
-  ENOTDIR: { code: "unavailable", text: "a part of the path is a file, not a directory" },
-};
-
-function fileError(verb: string, path: string, error: unknown): CoralError {
-  if (error instanceof CoralError) return error;
-  const known = explanations[codeOf(error) ?? ""];
-  const text = known?.text ?? (error instanceof Error ? error.message : String(error));
-  return new CoralError({ code: known?.code ?? "internal", message: `Cannot ${verb} "${path}": ${text}`, cause: error, details: { path } });
 }

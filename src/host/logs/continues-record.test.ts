@@ -78,6 +78,60 @@ exit status 2
 2026/01/01 10:00:00 listening`,
   ],
   [
+    "what net/http logs of a panic, and code that recovers from one",
+    `2026/01/01 10:00:00 http: panic serving 10.0.0.9:54311: no stock
+goroutine 34 [running]:
+net/http.(*conn).serve.func1()
+\t/usr/local/go/src/net/http/server.go:1898 +0xbe
+panic({0x6a2b00?, 0x7d5f60?})
+\t/usr/local/go/src/runtime/panic.go:770 +0x132
+created by net/http.(*Server).Serve in goroutine 1
+\t/usr/local/go/src/net/http/server.go:3285 +0x4b4
+---
+2026/01/01 10:00:00 listening
+---
+2026/01/01 10:00:01 recovered: no stock
+goroutine 7 [running]:
+runtime/debug.Stack()
+\t/usr/local/go/src/runtime/debug/stack.go:26 +0x5e
+---
+2026/01/01 10:00:02 next`,
+  ],
+  [
+    "a PHP trace",
+    `[01-Jan-2026 10:00:00 UTC] PHP Fatal error:  Uncaught RuntimeException: no stock in /app/shop.php:12
+Stack trace:
+#0 /app/shop.php(7): sell()
+#1 {main}
+  thrown in /app/shop.php on line 12
+---
+[01-Jan-2026 10:00:01 UTC] next
+---
+#3 is a comment`,
+  ],
+  [
+    "a Rust panic",
+    `thread 'main' panicked at src/main.rs:2:5:
+no stock
+note: run with \`RUST_BACKTRACE=1\` environment variable to display a backtrace
+---
+served /a`,
+  ],
+  [
+    "an error of Node with properties, and JSON over several lines",
+    `Error: no stock
+    at f (/app/a.js:1:2) {
+  code: 'E_STOCK',
+  details: { left: 0 }
+}
+---
+{
+  "level": "info"
+}
+---
+}`,
+  ],
+  [
     "a Node error",
     `TypeError: Cannot read properties of undefined
     at f (/app/a.js:1:2)

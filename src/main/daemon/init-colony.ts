@@ -1,4 +1,5 @@
 import { randomBytes } from "node:crypto";
+import { rm } from "node:fs/promises";
 import { CoralError } from "../../base/errors.ts";
 import type { ColonyInitialised } from "../../cli/index.ts";
 import {
@@ -43,12 +44,18 @@ export async function initColony(home: string, { app, environment }: { app: stri
   // Checked first: a colony with too long a path could never start.
   checkSocketPath(paths.socketFile);
   const owner = sudoOwner();
-  await makePrivateDirectory(paths.dataDirectory, owner);
-  await makePrivateDirectory(paths.logsDirectory, owner);
-  const authority = await createAuthority(paths.caDirectory, colonyId, owner ? { owner } : {});
-  await writePrivateFile(paths.configFile, configText(colonyId, app, environment));
-  await saveContext(home, { name: contextName, colonyId }, { makeCurrent: true });
-  return { colonyId, directory: paths.directory, caFingerprint: authority.fingerprint, contextName };
+  try {
+    await makePrivateDirectory(paths.dataDirectory, owner);
+    await makePrivateDirectory(paths.logsDirectory, owner);
+    const authority = await createAuthority(paths.caDirectory, colonyId, owner ? { owner } : {});
+    await writePrivateFile(paths.configFile, configText(colonyId, app, environment));
+    await saveContext(home, { name: contextName, colonyId }, { makeCurrent: true });
+    return { colonyId, directory: paths.directory, caFingerprint: authority.fingerprint, contextName };
+  } catch (error) {
+    // Half a colony would stand in the way of the next try, and of every command that looks for the only colony.
+    await rm(paths.directory, { recursive: true, force: true });
+    throw error;
+  }
 }
 
 function configText(colonyId: string, app: string, environment: string): string {

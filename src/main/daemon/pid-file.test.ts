@@ -1,6 +1,6 @@
 import { spawn } from "node:child_process";
 import { once } from "node:events";
-import { closeSync, mkdirSync, mkdtempSync, openSync, readFileSync, rmSync, writeFileSync } from "node:fs";
+import { closeSync, mkdirSync, mkdtempSync, openSync, readFileSync, rmSync, statSync, writeFileSync } from "node:fs";
 import { tmpdir } from "node:os";
 import { dirname, join } from "node:path";
 import { afterEach, beforeEach, expect, it } from "vitest";
@@ -29,9 +29,16 @@ it("a released file has no holder and can be acquired again", async () => {
     expect(file.path).toBe(path);
   }
   expect(runningHolder(path)).toBeUndefined();
-  expect(readFileSync(path, "utf8")).toBe("");
+  expect(readFileSync(path, "utf8").trim()).toBe("");
   using again = await PidFile.acquire(path, "agent", "0.1.0");
   expect(readPidFile(again.path)?.pid).toBe(process.pid);
+});
+
+it("a released file keeps its space, so that the next start needs none", async () => {
+  const file = await PidFile.acquire(path, "agent", "0.1.0");
+  const { size } = statSync(path);
+  file[Symbol.dispose]();
+  expect(statSync(path).size).toBe(size);
 });
 
 it("a file left by a killed process can be acquired", async () => {

@@ -6,6 +6,7 @@
 import { closeSync, constants, ftruncateSync, readdirSync, readFileSync, writeSync } from "node:fs";
 import { sleep } from "../../base/clock.ts";
 import { CoralError } from "../../base/errors.ts";
+import { fileError } from "../../base/file-error.ts";
 import { type FileOwner, openOwned } from "../../base/open-owned.ts";
 import { tryLockFile } from "../../bpf/index.ts";
 import { colonyPaths, homePaths, sudoOwner } from "../../config/index.ts";
@@ -62,15 +63,28 @@ export class PidFile implements Disposable {
   }
 
   #write(): void {
-    const text = `${JSON.stringify(this.#record).padEnd(recordBytes - 1)}\n`;
-    writeSync(this.#fd, text, 0);
-    ftruncateSync(this.#fd, Buffer.byteLength(text));
+    this.#replace(`${JSON.stringify(this.#record).padEnd(recordBytes - 1)}\n`);
   }
 
-  /** The file is emptied, not removed: removing it would let two starters lock two different files of one name. */
+  #replace(text: string): void {
+    try {
+      writeSync(this.#fd, text, 0);
+      ftruncateSync(this.#fd, Buffer.byteLength(text));
+    } catch (error) {
+      throw fileError("write pid file", this.#path, error);
+    }
+  }
+
+  /**
+   * Blank, not removed: removing it would let two starters lock two different files of one name. Not empty either: the next start needs its block,
+   * also on a full disk.
+   */
   [Symbol.dispose](): void {
-    ftruncateSync(this.#fd, 0);
-    closeSync(this.#fd);
+    try {
+      this.#replace(`${" ".repeat(recordBytes - 1)}\n`);
+    } finally {
+      closeSync(this.#fd);
+    }
   }
 }
 

@@ -45,6 +45,8 @@ export interface ColonyStoreOptions {
   log: Logger;
   /** Signals that are pulled as segments, beside the file. Absent: none. */
   segments?: ColonySegmentsOptions;
+  /** Called after each write: with its failure, when that was the store's. */
+  onWrite?: (failure: CoralError | undefined) => void;
 }
 
 /** Where the next pull of an agent resumes. */
@@ -113,6 +115,7 @@ export async function openColonyStore(engine: Engine, options: ColonyStoreOption
     blockBytes: 65_536,
     keepCheckpoint: true,
     readSchema: viewSchema,
+    ...(options.onWrite ? { onWrite: options.onWrite } : {}),
   });
   try {
     return await DuckDbColonyStore.open(database, options, sqlProcessesOf(engine, options));

@@ -194,7 +194,7 @@ export async function revokeToken(store: ColonyStore, id: string, nowUs: number)
   });
 }
 
-export async function recordEvent(store: ColonyStore, event: EventRecord): Promise<void> {
+export async function recordEvent(store: Pick<ColonyStore, "write">, event: EventRecord): Promise<void> {
   const { at, kind, agentId, message, details } = event;
   await store.write((transaction) =>
     transaction.run("INSERT INTO registry.events VALUES (make_timestamp(?), ?, ?, ?, ?)", [

@@ -3,7 +3,7 @@ import { CoralError } from "../../base/errors.ts";
 import type { Logger } from "../../base/log.ts";
 import { Semaphore } from "../../base/semaphore.ts";
 import type { Connection } from "./connection.ts";
-import { failureOf, isInvalidated, storeError } from "./duckdb-errors.ts";
+import { failureOf, isFailureOfStore, isInvalidated, storeError } from "./duckdb-errors.ts";
 import type { Row, SqlParameters } from "./sql-values.ts";
 
 /**
@@ -68,6 +68,8 @@ export interface AttachedDatabaseOptions {
   opened: Opened;
   /** The schema of unqualified names in `query` and `withConnection`; writers use `main`. */
   readSchema: string;
+  /** Called after each write: with its failure, when that was the store's. */
+  onWrite?: (failure: CoralError | undefined) => void;
   host: DatabaseHost;
 }
 
@@ -86,6 +88,7 @@ export class AttachedDatabase implements Database {
   readonly opened: Opened;
   readonly #host: DatabaseHost;
   readonly #readSchema: string;
+  readonly #onWrite: (failure: CoralError | undefined) => void;
   readonly #readSlots = new Semaphore(maxReaders);
   readonly #writeSlot = new Semaphore(1);
   readonly #active = new Set<Promise<unknown>>();
@@ -103,6 +106,7 @@ export class AttachedDatabase implements Database {
     this.file = options.file;
     this.opened = options.opened;
     this.#readSchema = options.readSchema;
+    this.#onWrite = options.onWrite ?? (() => undefined);
     this.#host = options.host;
   }
 
@@ -136,11 +140,24 @@ export class AttachedDatabase implements Database {
   async write<T>(work: (transaction: Transaction) => Promise<T>, committed?: (result: T) => void): Promise<T> {
     if (this.#writeSlot.waiting >= maxWaitingWrites) throw this.#tooBusy("writes", maxWaitingWrites);
     return await this.#writeSlot.run(async () => {
-      await this.#usable();
-      const result = await this.#track(this.#transact(work));
+      const result = await this.#reporting(async () => {
+        await this.#usable();
+        return await this.#track(this.#transact(work));
+      });
       committed?.(result);
       return result;
     });
+  }
+
+  async #reporting<T>(write: () => Promise<T>): Promise<T> {
+    try {
+      const result = await write();
+      this.#onWrite(undefined);
+      return result;
+    } catch (error) {
+      if (isFailureOfStore(error)) this.#onWrite(error);
+      throw error;
+    }
   }
 
   async checkpoint(): Promise<void> {

@@ -40,6 +40,13 @@ export function isInvalidated(error: unknown): boolean {
   return /has been invalidated|Detach and reattach/.test(error.message);
 }
 
+/** Writes fail because of the file, its file system or its memory limit, not because of what was written. Accepts errors made by `storeError`. */
+export function isFailureOfStore(error: unknown): error is CoralError {
+  if (!(error instanceof CoralError)) return false;
+  const failure = error.details["failure"];
+  return error.code === "corrupt" || (failure !== undefined && failure !== "statement" && failure !== "interrupted");
+}
+
 export function failureOf(error: unknown): StoreFailure {
   // Our own errors have a code; their text may quote anything.
   if (error instanceof CoralError) return error.code === "corrupt" ? "corrupt" : "other";
@@ -69,7 +76,7 @@ const codes: Record<StoreFailure, ErrorCode> = {
 function stateOf(failure: StoreFailure, text: string, file: string): string {
   switch (failure) {
     case "no-space":
-      return `no space left on the file system of "${file}"; free some space and writing resumes`;
+      return `no space left on the file system of "${file}"; free some space`;
     case "locked": {
       const holder = /held in (.+?) \(PID (\d+)\)/.exec(text);
       return holder ? `process ${holder[2]} (${holder[1]}) has it open` : "another process has it open";

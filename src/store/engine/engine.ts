@@ -24,6 +24,8 @@ export interface EngineOptions {
 export interface AttachOptions extends Partial<FileOptions> {
   /** The schema of unqualified names in queries. Default `main`. */
   readSchema?: string;
+  /** Called after each write: with its failure, when that was the store's. */
+  onWrite?: (failure: CoralError | undefined) => void;
 }
 
 /** The one DuckDB instance of this process. */
@@ -126,6 +128,7 @@ class DuckDbEngine implements Engine {
       file: target.file,
       opened,
       readSchema: options.readSchema ?? "main",
+      ...(options.onWrite ? { onWrite: options.onWrite } : {}),
       host: {
         log: this.options.log,
         connect: () => Connection.open(this.#instance),

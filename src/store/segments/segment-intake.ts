@@ -209,7 +209,7 @@ export class SegmentIntake {
 function refusal(signal: string, error: unknown): CoralError {
   if (error instanceof CoralError) return error;
   const { code } = error as NodeJS.ErrnoException;
-  const state = isNoSpace(error) ? "no space left on the file system; free some space and writing resumes" : CoralError.from(error).message;
+  const state = isNoSpace(error) ? "no space left on the file system; free some space" : CoralError.from(error).message;
   return new CoralError({
     code: "unavailable",
     message: `Cannot take rows of "${signal}": ${state}`,

@@ -36,15 +36,31 @@ export async function missingNotes(backend: ColonyBackend, asked: AskedTime, con
   return [...silentAgentNotes(agents), ...covered, ...lossNotes(losses)];
 }
 
-/** One note per agent that has not reported recently. */
+/** One note for each agent whose newest rows are not there: it has not reported lately, or nothing can be stored. */
 export function silentAgentNotes(agents: AgentInfo[]): CompletenessNote[] {
-  const notes = currentAgents(agents)
-    .filter((agent) => agent.health !== "healthy" || isDisconnected(agent))
-    .map((agent): CompletenessNote => {
-      const ago = agent.lastContactAgoMs === null ? "has never reported" : `last reported ${formatDurationMs(agent.lastContactAgoMs)} ago`;
-      return { kind: "agent-silent", agent: agent.agentId, message: `${agent.hostname} ${ago}: its newest rows are missing` };
-    });
+  const notes = currentAgents(agents).flatMap((agent): CompletenessNote[] => {
+    const missing = whyRowsAreMissing(agent);
+    return missing === null ? [] : [{ kind: "agent-silent", agent: agent.agentId, message: `${agent.hostname} ${missing}` }];
+  });
   return boundNotes(notes, "agent-silent", "agents are silent");
+}
+
+function whyRowsAreMissing(agent: AgentInfo): string | null {
+  const { storeProblem, lastContactAgoMs } = agent;
+  if (storeProblem?.at === "agent") return `cannot store rows: ${storeProblem.reason}; its newest rows are missing`;
+  if (storeProblem) return `sends rows that the colony cannot store: ${storeProblem.reason}; its newest rows are missing`;
+  if (isSilent(agent)) {
+    const ago = lastContactAgoMs === null ? "has never reported" : `last reported ${formatDurationMs(lastContactAgoMs)} ago`;
+    return `${ago}: its newest rows are missing`;
+  }
+  return agent.health === "degraded" ? "answers slowly: its newest rows come late" : null;
+}
+
+/** A degraded agent with a slow link does report. */
+export function isSilent(agent: AgentInfo): boolean {
+  const { health, link, storeProblem } = agent;
+  const answers = link?.isSlow || storeProblem?.at === "agent";
+  return health === "unhealthy" || (health === "degraded" && !answers) || isDisconnected(agent);
 }
 
 function isDisconnected({ connected, lastContactAgoMs }: AgentInfo): boolean {

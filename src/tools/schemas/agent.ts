@@ -38,6 +38,8 @@ export const agentInfoSchema = z.object({
   pullLagMs: z.number().nullable(),
   /** Null: not connected, or too few pulls yet. */
   link: agentLinkSchema.nullable(),
+  /** Why its newest rows are not stored, at the agent or at the colony; null: they are. */
+  storeProblem: z.object({ at: z.enum(["agent", "colony"]), reason: z.string() }).nullable(),
   /** Agent's wall clock minus the colony's, at registration; null when unknown. */
   clockDifferenceMs: z.number().nullable(),
   certificateExpiresAt: isoTimeSchema.nullable(),

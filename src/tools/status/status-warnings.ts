@@ -4,6 +4,7 @@ import { formatBitRate, formatBytes, formatDurationMs } from "../../base/units.t
 import { runtimeWarnings } from "../agents/runtime-warnings.ts";
 import type { ColonyFacts, LossFact } from "../contract/backend.ts";
 import { activeAgents } from "../contract/match-agents.ts";
+import { isSilent } from "../contract/missing-data.ts";
 import type { AgentInfo } from "../schemas/agent.ts";
 import type { StatusWarning } from "../schemas/status.ts";
 import { lossWarnings } from "./loss-warnings.ts";
@@ -29,7 +30,7 @@ function storeWarnings({ store }: ColonyFacts): StatusWarning[] {
     warnings.push({
       kind: "store-write",
       message: `Cannot store rows: ${store.writeProblem}`,
-      fix: writeFix(store.writeProblem),
+      fix: `${writeFix(store.writeProblem, "colony.yaml")}; agents buffer rows until the colony catches up`,
     });
   }
   if (store.damage !== "") {
@@ -56,13 +57,13 @@ function storeWarnings({ store }: ColonyFacts): StatusWarning[] {
   return warnings;
 }
 
-/** Fixes by the text of the store's errors. Agents buffer rows until the colony stores again. */
-function writeFix(problem: string): string {
-  if (/no space left/i.test(problem)) return "Free space on that file system; agents buffer rows until the colony catches up";
-  if (/memory limit/i.test(problem)) return "Raise store.memory in colony.yaml and restart the colony; agents buffer rows until then";
-  if (/no permission/i.test(problem)) return "Give the colony's user write access to its data directory; agents buffer rows until then";
-  if (/has it open/i.test(problem)) return "Stop the other process that has the store open; agents buffer rows until then";
-  return "See the colony's log for the cause, and check the disk; agents buffer rows until the colony catches up";
+/** Fixes by the text of the store's errors. */
+function writeFix(problem: string, configFile: string): string {
+  if (/no space left/i.test(problem)) return "Free space on that file system";
+  if (/memory limit/i.test(problem)) return `Raise store.memory in ${configFile} and restart`;
+  if (/no permission/i.test(problem)) return "Give the daemon's user write access to its data directory";
+  if (/has it open/i.test(problem)) return "Stop the other process that has the store open";
+  return "See the log of the daemon for the cause, and check the disk";
 }
 
 function duplicateWarnings({ duplicates }: ColonyFacts): StatusWarning[] {
@@ -91,7 +92,14 @@ function agentWarnings(agents: AgentInfo[]): StatusWarning[] {
   const warnings: StatusWarning[] = [];
   for (const agent of active) {
     const { agentId, hostname } = agent;
-    if (agent.health !== "healthy") {
+    if (agent.storeProblem?.at === "agent") {
+      warnings.push({
+        kind: "store-write",
+        agentId,
+        message: `${hostname} cannot store rows: ${agent.storeProblem.reason}`,
+        fix: `${writeFix(agent.storeProblem.reason, "agent.yaml")}; the agent counts what it loses`,
+      });
+    } else if (agent.health !== "healthy" && isSilent(agent)) {
       const ago = agent.lastContactAgoMs === null ? "has never reported" : `last reported ${formatDurationMs(agent.lastContactAgoMs)} ago`;
       const reason = agent.healthReason === "" ? "" : ` (${agent.healthReason})`;
       warnings.push({

@@ -746,6 +746,26 @@ describe("coral_query_summary", () => {
     ]);
   });
 
+  it.each(["agent", "colony"] as const)("knows nothing of services whose newest rows are not stored at the %s", async (at) => {
+    const facts = { routes: ["api", "shop"].map((service) => routeOf(service, steadily({}))), requests: [...calm("api"), ...calm("shop")] };
+    const blocked = agentOf("web-1", { storeProblem: { at, reason: "no space left" } });
+    const colony = {
+      agents: async () => [blocked, agentOf("web-2")],
+    };
+    const places = [placeOf("api"), placeOf("shop"), placeOf("shop", { agentId: "web-2" })];
+    const { services } = await ask({}, { facts: { ...facts, places }, colony });
+    expect(services.map(({ service, health, findings }) => [service, health, findings[0]?.message])).toEqual([
+      [
+        "api",
+        "unknown",
+        at === "agent"
+          ? "not known now: web-1.example.org cannot store rows: no space left"
+          : "not known now: the colony cannot store rows: no space left",
+      ],
+      ["shop", "ok", undefined],
+    ]);
+  });
+
   it("gives the same answer to the same facts", async () => {
     const given = {
       facts: { routes: ["b", "a"].map((service) => routeOf(service, steadily({ errors: 90 }))), requests: [...calm("b"), ...calm("a")] },

@@ -134,6 +134,9 @@ export function healthOf(findings: readonly SummaryFinding[], facts: ServiceFact
   // Requests before it ended are not evidence of health.
   if (findings.some(({ rule }) => rule === "down")) return "unknown";
   const { requests, routes, places, hosts, isLogging } = facts;
+  const here = places.filter(({ isPresent, isStale }) => isPresent && !isStale);
+  // What was stored before says nothing of now.
+  if (here.length > 0 && here.every(({ agentId }) => heard(agentId, agents)?.storeProblem)) return "unknown";
   if (isLogging || (requests?.requests ?? 0) > 0 || routes.some(({ fact }) => fact.requests > 0)) return "ok";
   const isSeen = ({ service, health, agentId }: ServiceFacts["places"][number]): boolean => {
     const agent = heard(agentId, agents);
@@ -141,7 +144,7 @@ export function healthOf(findings: readonly SummaryFinding[], facts: ServiceFact
     if (health === "healthy") return true;
     return !hasUnknownOwner(service) && trafficProblemOf(agent) === null && hosts.some((host) => host.agentId === agentId);
   };
-  return places.some((place) => place.isPresent && !place.isStale && isSeen(place)) ? "ok" : "unknown";
+  return here.some(isSeen) ? "ok" : "unknown";
 }
 
 const heard = (agentId: string, agents: readonly AgentInfo[]): AgentInfo | undefined =>
@@ -150,6 +153,12 @@ const heard = (agentId: string, agents: readonly AgentInfo[]): AgentInfo | undef
 /** Why a service is unknown, with the fix. */
 function unobserved({ places, hostname }: ServiceFacts, agents: readonly AgentInfo[]): SummaryFinding {
   const present = places.filter(({ isPresent, isStale }) => isPresent && !isStale);
+  const [first] = present;
+  const storeProblem = first && heard(first.agentId, agents)?.storeProblem;
+  if (storeProblem) {
+    const who = storeProblem.at === "agent" ? hostname(first.agentId) : "the colony";
+    return finding("unobserved", "info", "context", "", `not known now: ${who} cannot store rows: ${storeProblem.reason}`, 0, 0, "count");
+  }
   const reason = ((): string => {
     const [place] = present;
     if (!place) return "no process is known; start it, or send spans or log records";

@@ -4,7 +4,7 @@ import { randomBytes } from "node:crypto";
 import { closeSync, constants, openSync } from "node:fs";
 import { mkdir, open, rename, rm } from "node:fs/promises";
 import { basename, dirname, join } from "node:path";
-import { CoralError } from "../../base/errors.ts";
+import { fileError } from "../../base/file-error.ts";
 import { type FileOwner, handOver, inDirectory } from "../../base/open-owned.ts";
 
 export type { FileOwner };
@@ -17,14 +17,7 @@ export async function writePrivateFile(path: string, content: string, owner?: Fi
     if (owner) await inDirectory(dirname(path), (directory) => replaceFile(directory, basename(path), content, owner));
     else await replaceFile(dirname(path), basename(path), content);
   } catch (error) {
-    if (error instanceof CoralError) throw error;
-    const denied = error instanceof Error && "code" in error && /^(?:EACCES|EPERM|EROFS)$/.test(String(error.code));
-    throw new CoralError({
-      code: denied ? "not-permitted" : "unavailable",
-      message: `Cannot write "${path}": ${messageOf(error)}`,
-      cause: error,
-      details: { path },
-    });
+    throw fileError("write", path, error);
   }
 }
 
@@ -81,8 +74,4 @@ async function syncDirectory(path: string): Promise<void> {
   } finally {
     await directory.close();
   }
-}
-
-function messageOf(error: unknown): string {
-  return error instanceof Error ? error.message : String(error);
 }

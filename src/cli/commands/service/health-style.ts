@@ -12,7 +12,7 @@ export function healthStyle(health: AgentHealth): StyleName {
 
 /** A healthy agent with a slow link is shown as slow. */
 export function healthCell(health: AgentHealth, isSlow = false): Cell {
-  if (health === "healthy" && isSlow) return { text: "slow", style: "yellow" };
+  if (health !== "unhealthy" && isSlow) return { text: "slow", style: "yellow" };
   return { text: health, style: healthStyle(health) };
 }
 

@@ -132,6 +132,8 @@ describe("parsePromql()", () => {
     ["-m[5m]", "a sign belongs to numbers and series"],
     ["1 +", "it is not complete"],
     ["(1", "it is not complete"],
+    ["rate(m[$__rate_interval])", "$__rate_interval is a variable of a dashboard; write its value"],
+    ['m{a=~"b"} / ${total}', "${total} is a variable of a dashboard"],
     ["1 2", "unexpected text"],
     ["a ; b", "unexpected text"],
     ["a + bool b", "bool belongs to comparisons"],

@@ -72,6 +72,9 @@ function throwSyntaxError(source: string, top: SyntaxNode): void {
   const word = /([A-Za-z_:][A-Za-z0-9_:]*)\s*$/.exec(source.slice(0, at.from))?.[1];
   if (rest.startsWith("(") && word !== undefined)
     throw promqlError(source, at.from, `unknown function ${word}(); docs/metrics.md lists the supported ones`);
+  const variable = /^\$\{?\w+\}?/.exec(rest)?.[0];
+  if (variable !== undefined)
+    throw promqlError(source, at.from, `${variable} is a variable of a dashboard; write its value, such as 5m for $__rate_interval`);
   const within = at.parent?.name ?? "";
   if (within.startsWith("LabelMatchers") || within.endsWith("LabelMatcher"))
     throw promqlError(source, at.from, 'labels are matched with a text in quotes, such as {route="/a"}');
