@@ -85,7 +85,7 @@ const interruptEveryMs = 20;
 export class AttachedDatabase implements Database {
   readonly name: string;
   readonly file: string;
-  readonly opened: Opened;
+  opened: Opened;
   readonly #host: DatabaseHost;
   readonly #readSchema: string;
   readonly #onWrite: (failure: CoralError | undefined) => void;

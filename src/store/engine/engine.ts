@@ -139,7 +139,9 @@ class DuckDbEngine implements Engine {
     });
     this.#databases.set(name, database);
     try {
-      await migrate(database, migrations);
+      const version = await migrate(database, migrations);
+      // A file that lost its log before the first checkpoint is valid and empty: what lies beside it has to be found again, as with a new one.
+      if (version === 0 && opened.how === "existing") database.opened = { how: "created" };
     } catch (error) {
       await database.close();
       throw error;

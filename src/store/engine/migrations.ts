@@ -8,8 +8,8 @@ export interface Migration {
   sql: string;
 }
 
-/** Migrates a file, one transaction per step. Refuses a file that a newer build has written. */
-export async function migrate(database: Database, migrations: readonly Migration[]): Promise<void> {
+/** Migrates a file, one transaction per step, and returns the version that it had: 0 for an empty one. Refuses a file that a newer build has written. */
+export async function migrate(database: Database, migrations: readonly Migration[]): Promise<number> {
   const known = migrations.at(-1)?.version ?? 0;
   const stored = await database.write(async (transaction) => {
     await transaction.run("CREATE TABLE IF NOT EXISTS schema_version (version INTEGER NOT NULL, applied_at TIMESTAMP NOT NULL)");
@@ -29,4 +29,5 @@ export async function migrate(database: Database, migrations: readonly Migration
       await transaction.run("INSERT INTO schema_version VALUES (?, make_timestamp(?))", [version, Date.now() * 1_000]);
     });
   }
+  return stored;
 }

@@ -1,4 +1,4 @@
-import { chownSync, existsSync, readdirSync, readFileSync, rmSync, statSync, truncateSync, writeFileSync } from "node:fs";
+import { chownSync, existsSync, readdirSync, readFileSync, renameSync, rmSync, statSync, truncateSync, writeFileSync } from "node:fs";
 import { join } from "node:path";
 import { describe, expect, it } from "vitest";
 import { silentLogger } from "../../base/log.ts";
@@ -296,6 +296,14 @@ describe("openAgentSegments()", () => {
     expect(await countOf(fourth)).toBe(40);
     expect(fourth.segments.listAfter("tick", 0, 10).entries.map(({ number }) => number)).toEqual([4, 5]);
     await fourth.store.close();
+    // A valid file that lost its log, and with it all of its rows.
+    const empty = await engine.attach("empty", folder.file("empty.duckdb"), []);
+    await empty.close();
+    renameSync(folder.file("empty.duckdb"), folder.file("agent.duckdb"));
+    const fifth = await openStore(engine, folder.path);
+    expect(fifth.store.opened.how).toBe("created");
+    expect(await countOf(fifth)).toBe(40);
+    await fifth.store.close();
   });
 
   it("moves damaged segments aside and counts their rows as lost", async () => {

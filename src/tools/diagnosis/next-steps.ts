@@ -28,7 +28,7 @@ export function nextSteps(subject: Subject, context: StepContext): Step[] {
   const { service, kind } = subject;
   if (context.externals.includes(service)) return externalSteps(service, sinceOf(context.after));
   const steps = stepsOf(subject, context);
-  if (!capturedKinds.has(kind)) return steps;
+  if (!capturedKinds.has(kind) || !hasProcess(service, context.hosts)) return steps;
   return [...steps, step(`coral capture ${shellWord(service)} --duration 30s`, "live requests of the service", captureCost)];
 }
 
@@ -66,7 +66,9 @@ function stepsOf({ service, kind, pointer }: Subject, { after, hosts }: StepCont
   const traces = stored(`coral query traces ${name} --since ${since}`, "where its requests spend their time, if it sends spans");
   const logs = stored(`coral query logs ${name} --since ${since}`, "its log records, if it sends logs");
   const events = stored(`coral events --service ${name} --since ${since}`, "when its processes ended or restarted");
-  const profile = stored(`coral query profile ${name} --since ${since}`, "which functions use the CPU");
+  const profiles = (options: string, shows: string): Step[] =>
+    hasProcess(service, hosts) ? [stored(`coral query profile ${name} ${options}--since ${since}`, shows)] : [];
+  const profile = profiles("", "which functions use the CPU");
   const host = stored(
     `coral query host${hostWord(service, hosts)} --since ${since}`,
     "CPU, memory, disks, network and top processes of the host",
@@ -75,24 +77,24 @@ function stepsOf({ service, kind, pointer }: Subject, { after, hosts }: StepCont
   const steps: Record<CauseKind, Step[]> = {
     resource:
       pointer === loadMeasures.cpu
-        ? [profile, summary]
+        ? [...profile, summary]
         : [stored(`coral query metrics --service ${name} --since ${since}`, "its metrics over time"), summary],
     slow: [red, summary],
     failing: [red, logs],
-    "slow-code": [traces, profile],
+    "slow-code": [traces, ...profile],
     "slow-link": [traces, stored(`coral query connections ${name} --since ${since}`, "its round-trip times, failures and retransmits")],
     "changed-path": [logs, traces],
     "more-traffic": [stored(`coral query red ${name} --by peer --role server --since ${since}`, "who sends the requests"), summary],
     host: [host, ...programsAt(hostOf(service, hosts))],
-    "hot-code": [profile, red],
-    "blocked-thread": [stored(`coral query profile ${name} --tree --since ${since}`, "which calls keep the thread busy"), red],
+    "hot-code": [...profile, red],
+    "blocked-thread": [...profiles("--tree ", "which calls keep the thread busy"), red],
     waiting: [calls, traces],
     "slow-statement": [statementStep(name, pointer) ?? database, red],
     "lock-wait": [step(`coral query database ${name}`, "which session holds the lock now, and which sessions wait", oneSession), red],
     "pool-exhausted": [stored(`coral query connections ${name} --role client --since ${since}`, "its open connections by callee"), calls],
     "disk-wait": [host, red],
     "packet-loss": [stored(`coral query connections ${name} --since ${since}`, "retransmits and round-trip times by peer"), host],
-    "cpu-limit": [profile, stored(`coral query summary ${name}`, "its CPU limit, throttling and load")],
+    "cpu-limit": [...profile, stored(`coral query summary ${name}`, "its CPU limit, throttling and load")],
     "out-of-memory": [events, stored(`coral query summary ${name}`, "its memory and limit")],
     down: [events, logs],
     "missing-index": [database, red],
@@ -100,6 +102,11 @@ function stepsOf({ service, kind, pointer }: Subject, { after, hosts }: StepCont
     evictions: [step(`coral query database ${name}`, "its memory, evictions and big keys now", oneSession), red],
   };
   return steps[kind];
+}
+
+/** Profiles and captures are of processes: a service that is known by its spans only has neither. */
+function hasProcess(service: string, hosts: readonly HostFact[]): boolean {
+  return hosts.some(({ services }) => services.includes(service));
 }
 
 /** Shows the plan of the statement; null for another kind of command and for a truncated name. */

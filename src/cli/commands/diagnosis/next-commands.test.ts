@@ -47,14 +47,20 @@ interface Shown {
   evidence: string[];
 }
 
-async function shown(kind: (typeof kinds)[number], service: string, pointer = "GET /", externals: string[] = []): Promise<Shown> {
+async function shown(
+  kind: (typeof kinds)[number],
+  service: string,
+  pointer = "GET /",
+  externals: string[] = [],
+  ran: string[] = [service],
+): Promise<Shown> {
   const figures = { name: "duration of requests", unit: "us", before: 1, after: 2 };
   const one = { service, kind, score: 1, rawScore: 1, pointer, statement: "", figures, explainedBy: "" };
   const cause = { service, kind, pointer, score: 1, confidence: 0.8, evidence: [one], chain: [service], change: null };
   const { result, evidence } = await runDiagnosis(
     times,
     { service: null, symptom: null },
-    async () => ({ ...times, ...noFacts, externals, hosts: [{ ...host, services: [service] }] }),
+    async () => ({ ...times, ...noFacts, externals, hosts: [{ ...host, services: ran }] }),
     async () => ({ diagnosis: { causes: [cause], ruledOut: [], nearest: null, services: 1 }, next: [] }),
   );
   return { next: result.next, evidence: evidence.flatMap(({ commands }) => commands) };
@@ -74,6 +80,12 @@ async function parsed(line: string): Promise<ParsedCommand> {
 }
 
 describe("next steps of a diagnosis", () => {
+  it.each(kinds)("%s: offer no profile and no capture of a service that only sends spans", async (kind) => {
+    const { next, evidence } = await shown(kind, "stock", "GET /", [], []);
+    expect(next.length).toBeGreaterThan(0);
+    for (const command of [...next.map((step) => step.command), ...evidence]) expect(command).not.toMatch(/query profile|capture/);
+  });
+
   it.each(kinds)("%s: are valid commands, each with its cost", async (kind) => {
     for (const service of services) {
       const { next, evidence } = await shown(kind, service);
