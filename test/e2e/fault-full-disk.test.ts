@@ -134,9 +134,13 @@ describe("a full disk", () => {
     disk.fill();
     colony = await startColony({ home: path, port, waitUntilReady: false });
     const starting = colony;
-    await waitFor("the colony to start on a full disk", async () => (await statusOf(starting)).store.writeProblem !== "", {
-      details: () => starting.lastLines(),
-    });
+    await waitFor(
+      "the colony to start on a full disk",
+      async () => (await statusOf(starting)).warnings.some(({ kind }) => kind === "disk-full"),
+      {
+        details: () => starting.lastLines(),
+      },
+    );
     await colony.stop();
   });
 
