@@ -98,6 +98,7 @@ export function agentInfo(change: Partial<AgentInfo> = {}): AgentInfo {
     pullLagMs: 1_500,
     link: null,
     storeProblem: null,
+    pidNamespace: 0,
     clockDifferenceMs: -12,
     certificateExpiresAt: new Date(Date.now() + 3_600_000 * 5).toISOString(),
     revoked: false,

@@ -177,6 +177,15 @@ describe("coral_get_status", () => {
     ]);
   });
 
+  it("names agents that report the same processes, but not those with a pid namespace of their own", async () => {
+    const on = (id: string, pidNamespace: number, bootId = "boot-1") => agentOf(id, { bootId, pidNamespace, hostname: "web-1" });
+    const agents = [on("a", 7), on("b", 7), on("c", 8), on("d", 7, "boot-2"), on("e", 0), on("f", 0)];
+    const answer = await call<ColonyStatus>("coral_get_status", {}, { agents: async () => agents });
+    expect(answer.warnings.filter(({ kind }) => kind === "shared-processes").map(({ message }) => message)).toEqual([
+      "Agents a, b observe the same processes of web-1: its services and load count once for each of them",
+    ]);
+  });
+
   it("shows an agent that cannot store rows, with the cause and its fix", async () => {
     const reason = 'no space left on the file system of "/d/agent.duckdb"; free some space';
     const full = agentOf("a", { health: "degraded", healthReason: `cannot store rows: ${reason}`, storeProblem: { at: "agent", reason } });

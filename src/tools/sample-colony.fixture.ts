@@ -16,6 +16,7 @@ export function agentOf(agentId: string, more: Partial<AgentInfo> = {}): AgentIn
     health: "healthy",
     healthReason: "",
     storeProblem: null,
+    pidNamespace: 0,
     connected: true,
     version: "0.1.0",
     os: "Debian 13",

@@ -236,6 +236,7 @@ function agentInfo(
     arch: record.arch,
     machineId: record.machineId,
     bootId: record.bootId,
+    pidNamespace: entry.session?.pidNamespace ?? 0,
     epoch: record.epoch,
     labels: record.labels,
     capabilities: record.capabilities,

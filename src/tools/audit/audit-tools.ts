@@ -50,7 +50,12 @@ export const listAudit = defineTool({
               .map(({ agentId }) => agentId),
           }),
     };
-    const { items, notes } = cutList(await backend.audit(request, context), input.limit, "or more records", "narrow the filters, or raise limit");
+    const { items, notes } = cutList(
+      await backend.audit(request, context),
+      input.limit,
+      "or more records",
+      "narrow the filters, or raise limit",
+    );
     // Entries that were lost before the colony pulled them are missing from the list.
     const lost = await backend.losses({ signals: ["audit"], sinceMs: input.since }, context);
     return { output: { records: items }, completeness: completenessOf([...notes, ...lossNotes(lost)]) };

@@ -26,6 +26,8 @@ export const agentInfoSchema = z.object({
   arch: z.string(),
   machineId: z.string(),
   bootId: z.string(),
+  /** Inode of the namespace whose processes it observes; 0: not connected, or not reported. */
+  pidNamespace: z.number(),
   /** UUID of the agent's store. */
   epoch: z.string(),
   labels: z.record(z.string(), z.string()),

@@ -43,6 +43,7 @@ export const hostNowSchema = z.object({
 export const statusWarningSchema = z.object({
   kind: z.enum([
     "duplicate-agent",
+    "shared-processes",
     "agent-silent",
     "agent-slow",
     "agent-revoked",

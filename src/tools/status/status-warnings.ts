@@ -17,6 +17,7 @@ export function statusWarnings(facts: ColonyFacts, agents: AgentInfo[], losses: 
   return [
     ...storeWarnings(facts),
     ...duplicateWarnings(facts),
+    ...sharedProcessWarnings(activeAgents(agents)),
     ...agentWarnings(agents),
     ...lossWarnings(losses, agents),
     ...nameWarnings(facts),
@@ -76,6 +77,28 @@ function duplicateWarnings({ duplicates }: ColonyFacts): StatusWarning[] {
         : `Agent id ${duplicate.agentId} is used by ${duplicate.hostnames.length} hosts: ${duplicate.hostnames.join(", ")}`,
     fix: "Stop the agent on all but one of them, remove the agent directory under CORAL_HOME there, and join again with a new token",
   }));
+}
+
+/** Requests that several agents record are counted once; processes and host samples are reported by each of them. */
+function sharedProcessWarnings(agents: readonly AgentInfo[]): StatusWarning[] {
+  const observers = new Map<string, AgentInfo[]>();
+  for (const agent of agents) {
+    if (!agent.connected || agent.bootId === "" || agent.pidNamespace === 0) continue;
+    const key = `${agent.bootId} ${agent.pidNamespace}`;
+    observers.set(key, [...(observers.get(key) ?? []), agent]);
+  }
+  return [...observers.values()].flatMap(([first, ...others]) =>
+    first === undefined || others.length === 0
+      ? []
+      : [
+          {
+            kind: "shared-processes" as const,
+            agentId: first.agentId,
+            message: `Agents ${[first, ...others].map(({ agentId }) => agentId).join(", ")} observe the same processes of ${first.hostname}: its services and load count once for each of them`,
+            fix: "Stop all but one of them, or run the others in a pid namespace of their own",
+          },
+        ],
+  );
 }
 
 function agentWarnings(agents: AgentInfo[]): StatusWarning[] {
