@@ -15,7 +15,7 @@ import { lchown } from "node:fs/promises";
 import { tmpdir } from "node:os";
 import { join } from "node:path";
 import { afterEach, beforeEach, describe, expect, it } from "vitest";
-import { inDirectory, openOwned } from "./open-owned.ts";
+import { inDirectory, openOwned, readOwned } from "./open-owned.ts";
 
 const owner = { uid: 65_534, gid: 65_534 };
 const create = constants.O_WRONLY | constants.O_CREAT;
@@ -46,6 +46,10 @@ describe.runIf(process.geteuid?.() === 0)("openOwned() as root for another user"
         /symbolic link; remove it, or start without sudo/,
       );
     }
+    for (const path of ["log", "data/secret"])
+      expect(() => readOwned(join(home, path), owner)).toThrow(/symbolic link; remove it, or start without sudo/);
+    writeFileSync(join(home, "own"), "mine");
+    expect(String(readOwned(join(home, "own"), owner))).toBe("mine");
     expect(readFileSync(join(root, "secret"), "utf8")).toBe("root's");
     expect(statSync(join(root, "secret")).uid).toBe(0);
     expect(existsSync(join(root, "made")) || existsSync(join(root, "other"))).toBe(false);

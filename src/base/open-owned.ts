@@ -3,7 +3,7 @@
  * walked one name at a time, by descriptor, and no link of that user is followed: it would make root create, overwrite or give away other files.
  */
 
-import { closeSync, constants, fchownSync, fstatSync, lstatSync, openSync, readlinkSync } from "node:fs";
+import { closeSync, constants, fchownSync, fstatSync, lstatSync, openSync, readFileSync, readlinkSync } from "node:fs";
 import { basename, dirname, resolve } from "node:path";
 import { CoralError } from "./errors.ts";
 
@@ -25,6 +25,17 @@ export function openOwned(path: string, flags: number, mode: number, owner: File
   } catch (error) {
     closeSync(descriptor);
     throw error;
+  }
+}
+
+/** Reads a file. With an owner, follows no link that someone other than root made: errors may quote what is read. */
+export function readOwned(path: string, owner: FileOwner | undefined): Buffer {
+  if (owner === undefined) return readFileSync(path);
+  const descriptor = inDirectory(dirname(path), (directory) => openAt(path, `${directory}/${basename(path)}`, constants.O_RDONLY, 0));
+  try {
+    return readFileSync(descriptor);
+  } finally {
+    closeSync(descriptor);
   }
 }
 

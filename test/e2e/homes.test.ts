@@ -1,8 +1,8 @@
 /** CORAL_HOME: unusual paths, other users, sudo, several colonies in one home, and unusable homes. */
 
 import { spawn } from "node:child_process";
-import { chmodSync, existsSync, linkSync, lstatSync, mkdirSync, readdirSync, symlinkSync, writeFileSync } from "node:fs";
-import { join } from "node:path";
+import { chmodSync, existsSync, lchownSync, linkSync, lstatSync, mkdirSync, readdirSync, symlinkSync, writeFileSync } from "node:fs";
+import { dirname, join } from "node:path";
 import { beforeAll, describe, expect, it } from "vitest";
 import { agentPaths, colonyPaths, listLocalColonies } from "../../src/config/index.ts";
 import { asUserArgv, isRoot, makeHomeOf, nobody, otherUserSkipReason, runCoralAs } from "../support/as-user.ts";
@@ -245,5 +245,26 @@ describe("sudo", () => {
     symlinkSync(secret, soft);
     await expect(startAgent({ home: home.path, env })).rejects.toThrow(`Cannot use "${soft}" as root: it is a symbolic link`);
     expect(lstatSync(secret).uid).toBe(0);
+  });
+
+  it("does not quote a file of root that a config is linked to", async (context) => {
+    context.skip(!isRoot, "needs root to be what sudo makes");
+    await using home = makeHomeOf(nobody);
+    const env = { SUDO_UID: String(nobody.uid), SUDO_GID: String(nobody.gid) };
+    const { configFile } = agentPaths(home.path);
+    mkdirSync(dirname(configFile), { recursive: true });
+    writeFileSync(join(home.path, "roots-own"), "swordfish: true", { mode: 0o600 });
+    symlinkSync(join(home.path, "roots-own"), configFile);
+    lchownSync(configFile, nobody.uid, nobody.gid);
+    for (const command of [
+      ["agent", "start"],
+      ["config", "view"],
+      ["config", "validate"],
+    ]) {
+      const { code, stdout, stderr } = await runCoral(command, { home: home.path, env });
+      expect(code).not.toBe(0);
+      expect(stdout + stderr).toContain("it is a symbolic link");
+      expect(stdout + stderr).not.toContain("swordfish");
+    }
   });
 });

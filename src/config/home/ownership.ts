@@ -6,26 +6,16 @@ import { mkdir, open, rename, rm, stat } from "node:fs/promises";
 import { basename, dirname, join } from "node:path";
 import { errnoOf, fileError } from "../../base/file-error.ts";
 import { type FileOwner, handOver, inDirectory } from "../../base/open-owned.ts";
+import { sudoOwner } from "../../base/sudo-owner.ts";
 
 export type { FileOwner };
+export { sudoOwner };
 
 export interface WriteOptions {
   /** Default 0600. */
   mode?: number;
   /** Default: `sudoOwner()`. */
   owner?: FileOwner | undefined;
-}
-
-/** The user who invoked sudo, if this process runs as root because of it; otherwise undefined. */
-export function sudoOwner(
-  env: Readonly<Record<string, string | undefined>> = process.env,
-  effectiveUid: number | undefined = process.geteuid?.(),
-): FileOwner | undefined {
-  if (effectiveUid !== 0) return undefined;
-  const uid = idOf(env["SUDO_UID"]);
-  const gid = idOf(env["SUDO_GID"]);
-  if (uid === undefined || gid === undefined || uid === 0) return undefined;
-  return { uid, gid };
 }
 
 /** Creates the directory and its missing parents, each 0700 and owned by the user. Existing directories keep mode and owner. */
@@ -130,8 +120,4 @@ async function isDirectory(path: string): Promise<boolean> {
     if (errnoOf(error) === "ENOENT") return false;
     throw fileError("stat", path, error);
   }
-}
-
-function idOf(text: string | undefined): number | undefined {
-  return text !== undefined && /^\d{1,10}$/.test(text) ? Number(text) : undefined;
 }

@@ -1,8 +1,10 @@
 /** A YAML file with the position of each key, so that errors can point at a bad value. */
 
-import { readFile, stat } from "node:fs/promises";
+import { stat } from "node:fs/promises";
 import type { Document, LineCounter, Node, Pair } from "yaml";
 import { CoralError } from "../../base/errors.ts";
+import { readOwned } from "../../base/open-owned.ts";
+import { sudoOwner } from "../../base/sudo-owner.ts";
 
 /** Config files are written by hand; anything larger is the wrong file. */
 const maxFileBytes = 1024 * 1024;
@@ -35,7 +37,7 @@ async function readText(path: string, what: string): Promise<string | undefined>
     if (info.isDirectory()) throw fail("invalid", "it is a directory; name a file");
     if (info.size > maxFileBytes)
       throw fail("invalid", `it has ${info.size} bytes, more than the limit of ${maxFileBytes}; is it the right file?`);
-    bytes = await readFile(path);
+    bytes = readOwned(path, sudoOwner());
   } catch (error) {
     if (error instanceof CoralError) throw error;
     const code = error instanceof Error && "code" in error ? error.code : undefined;
