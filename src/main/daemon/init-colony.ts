@@ -53,7 +53,7 @@ export async function initColony(home: string, { app, environment }: { app: stri
     return { colonyId, directory: paths.directory, caFingerprint: authority.fingerprint, contextName };
   } catch (error) {
     // Half a colony would stand in the way of the next try, and of every command that looks for the only colony.
-    await rm(paths.directory, { recursive: true, force: true });
+    await rm(paths.directory, { recursive: true, force: true }).catch(() => undefined); // Nothing was made; the reason is in `error`.
     throw error;
   }
 }
