@@ -128,20 +128,16 @@ describe("a full disk", () => {
     expect(init.stderr).toMatch(/^error: Cannot (?:write|create directory) ".*": the disk is full; free some space$/m);
     disk.free();
     expect(await listLocalColonies(path)).toEqual([]);
-    let colony = await startColony({ home: path, config });
-    const { port } = colony;
-    await colony.stop();
+    await using first = await startColony({ home: path, config });
+    const { port } = first;
+    await first.stop();
     disk.fill();
-    colony = await startColony({ home: path, port, waitUntilReady: false });
-    const starting = colony;
+    await using second = await startColony({ home: path, port, waitUntilReady: false });
     await waitFor(
       "the colony to start on a full disk",
-      async () => (await statusOf(starting)).warnings.some(({ kind }) => kind === "disk-full"),
-      {
-        details: () => starting.lastLines(),
-      },
+      async () => (await statusOf(second)).warnings.some(({ kind }) => kind === "disk-full"),
+      { details: () => second.lastLines() },
     );
-    await colony.stop();
   });
 
   it("at the colony is reported, loses nothing, does not make agents look silent, and recovers without a restart", async () => {
