@@ -67,7 +67,7 @@ describe("coral config validate", () => {
   it("accepts the file that init wrote, and an empty file", async () => {
     const file = join(home.path, "agent.yaml");
     writeFileSync(file, "# nothing\n");
-    expect((await coral("config", "validate", file)).stdout).toBe(`${file}: fine (agent)\n`);
+    expect((await coral("config", "validate", file)).stdout).toBe(`${file}: valid (agent)\n`);
     expect(await coral("config", "validate")).toMatchObject({ code: 0, stderr: "" });
   });
 });

@@ -219,8 +219,8 @@ describe("coral config", () => {
     );
     expect(bad.stderr).toBe("error: Found 2 problems; docs/config.md lists every key\n");
     await writePrivateFile(file, "log: { level: debug }\n");
-    expect((await world.coral(["config", "validate", file])).stdout).toBe(`${file}: fine (agent)\n`);
-    expect((await world.coral("config validate")).stdout).toBe(`${file}: fine (agent)\n`);
+    expect((await world.coral(["config", "validate", file])).stdout).toBe(`${file}: valid (agent)\n`);
+    expect((await world.coral("config validate")).stdout).toBe(`${file}: valid (agent)\n`);
     await writePrivateFile(`${world.home}/odd.yaml`, "id: a\n");
     expect((await world.coral(`config validate ${world.home}/odd.yaml`)).stderr).toContain("set --kind agent");
     expect((await world.coral(`config validate ${world.home}/odd.yaml --kind colony`)).code).toBe(0);

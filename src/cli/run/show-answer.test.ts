@@ -15,5 +15,8 @@ it("rewrites field names to flags, only in the advice", () => {
   expect(withFlags("not decrypted; see coral service status", { tool: [{ field: "service", from: { option: "service" } }] as never })).toBe(
     "not decrypted; see coral service status",
   );
+  expect(withFlags("no metrics; use the agent's port", { tool: [{ field: "agent", from: { option: "agent" } }] as never })).toBe(
+    "no metrics; use the agent's port",
+  );
   expect(withFlags("cut; raise limit", {})).toBe("cut; raise limit");
 });

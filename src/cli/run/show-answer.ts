@@ -109,7 +109,7 @@ export function withFlags(message: string, { tool = [] }: Pick<CommandSpec, "too
   const [, state, advice, command = ""] = /^(.*; )(.*?)(\bcoral .*)?$/s.exec(message) ?? [];
   if (state === undefined || advice === undefined) return message;
   const options = new Map(tool.flatMap(({ field, from }) => (typeof from === "number" ? [] : [[field, from.option] as const])));
-  const flagged = advice.replaceAll(/(?<![\w-])[A-Za-z]+(?![\w-])/g, (word) => {
+  const flagged = advice.replaceAll(/(?<![\w-])[A-Za-z]+(?![\w'-])/g, (word) => {
     const option = options.get(word);
     return option === undefined ? word : `--${option}`;
   });

@@ -50,7 +50,7 @@ describe("single checks", () => {
     ["a clock a year behind", checkClock(10 * dayMs, 375 * dayMs), "degraded", /before this program was built/],
     ["readable processes", checkProcesses(0, 80, false, ["CAP_SYS_PTRACE"]), "ok", /80 seen/],
     ["unreadable processes", checkProcesses(7, 80, false, ["CAP_SYS_PTRACE"]), "degraded", /of 7 cannot be read.*CAP_SYS_PTRACE/],
-    ["processes unreadable for root", checkProcesses(1, 80, false, []), "ok", /1 are unreadable/],
+    ["processes unreadable for root", checkProcesses(1, 80, false, []), "ok", /1 is unreadable/],
     ["hidden processes", checkProcesses(0, 3, true, []), "degraded", /hidepid/],
     [
       "sockets without process",

@@ -31,7 +31,8 @@ export function checkProcesses(denied: number, seen: number, isHidden: boolean, 
   }
   if (denied === 0) return { ...base, state: "ok", detail: `${seen} seen, all readable` };
   // Protected processes are unreadable even for root: not a configuration problem.
-  if (missing.length === 0) return { ...base, state: "ok", detail: `${seen} seen; ${denied} are unreadable even for root` };
+  if (missing.length === 0)
+    return { ...base, state: "ok", detail: `${seen} seen; ${denied} ${denied === 1 ? "is" : "are"} unreadable even for root` };
   const detail = `${seen} seen; executable, open files and sockets of ${denied} cannot be read: this process lacks ${missing.join(" and ")}`;
   return { ...base, state: "degraded", detail, fix: grant(missing) };
 }

@@ -80,7 +80,7 @@ function networkNotes(facts: NetworkFacts, agents: AgentInfo[]): CompletenessNot
     notes.push({
       kind: "unattributed",
       rows: facts.skippedConnections,
-      message: `${facts.skippedConnections} connections on ${where} have no known service at either end and are excluded; coral doctor shows what an agent may not read`,
+      message: `${facts.skippedConnections} connections on ${where} have no known service at either end and are excluded; coral doctor shows missing permissions`,
     });
   }
   if (facts.unsettledConnections > 0) {

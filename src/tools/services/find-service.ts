@@ -21,7 +21,7 @@ export async function findService(backend: ColonyBackend, text: string, context:
   const state =
     names.length === 0
       ? "no service has been found yet; agents scan every half minute"
-      : `${near.length > 0 ? "several names match" : "no service has that name"}: ${listed.join(", ")}${more > 0 ? ` and ${more} more; see coral services` : ""}`;
+      : `${near.length > 0 ? "several names match" : "no service has that name; known services"}: ${listed.join(", ")}${more > 0 ? ` and ${more} more; see coral services` : ""}`;
   throw new CoralError({ code: "not-found", message: `Cannot find service "${text}": ${state}`, details: { service: text } });
 }
 

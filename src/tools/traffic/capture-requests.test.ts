@@ -112,7 +112,7 @@ describe("coral_capture_requests", () => {
 
   const off = { capabilities: [{ name: "traffic", available: false, reason: "no BTF" }] };
   it.each<[string, unknown, Partial<ColonyBackend>, string, RegExp]>([
-    ["an unknown service", { service: "nope" }, {}, "not-found", /no service has that name: api/],
+    ["an unknown service", { service: "nope" }, {}, "not-found", /no service has that name; known services: api/],
     ["a service that is gone", { service: "old" }, {}, "not-found", /it is not running/],
     ["a host without it", { service: "old", agent: "web-1" }, {}, "not-found", /it is not running on agent "web-1"/],
     [

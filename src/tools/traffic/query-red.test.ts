@@ -70,7 +70,7 @@ describe("coral_query_red", () => {
     expect((await call<RedResult>("coral_query_red", { service: "Checkout" }, { red, services })).rows).toHaveLength(1);
     await expect(call("coral_query_red", { service: "nope" }, { red, services })).rejects.toMatchObject({
       code: "not-found",
-      message: 'Cannot find service "nope": no service has that name: checkout-api, db',
+      message: 'Cannot find service "nope": no service has that name; known services: checkout-api, db',
     });
     const quiet = await call<RedResult>("coral_query_red", { service: "db" }, { red, services });
     expect(quiet.rows).toEqual([]);

@@ -25,7 +25,7 @@ export async function run(invocation: Invocation): Promise<void> {
   for (const file of files) {
     try {
       await checkConfigFile(home, file, invocation.runtime);
-      print.answer(`${file.path}: fine (${file.kind})\n`);
+      print.answer(`${file.path}: valid (${file.kind})\n`);
     } catch (error) {
       const found = problemsOf(error);
       if (found.length === 0) throw error;

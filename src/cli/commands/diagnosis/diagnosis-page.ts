@@ -59,7 +59,7 @@ export function evidencePage(evidence: EvidenceResult, print: Printer, nowMs: nu
 function timesText({ from, until, comparedWith, isOnsetFound, isOver }: DiagnosisResult, nowMs: number): string {
   const usualMs = comparedWith.reduce((sum, one) => sum + Date.parse(one.until) - Date.parse(one.from), 0);
   const lasted = formatDurationMs(Math.round((Date.parse(until) - Date.parse(from)) / 1_000) * 1_000);
-  const usual = usualMs === 0 ? "no baseline" : `compared with ${formatDurationMs(Math.round(usualMs / 60_000) * 60_000)} before`;
+  const usual = usualMs < 30_000 ? "no baseline" : `compared with ${formatDurationMs(Math.round(usualMs / 60_000) * 60_000)} before`;
   const over = isOver ? `, over for ${formatDurationMs(Math.round((nowMs - Date.parse(until)) / 1_000) * 1_000)}` : "";
   return `${isOnsetFound ? "since" : "from"} ${localTime(from, nowMs)} (${lasted})${over}, ${usual}`;
 }

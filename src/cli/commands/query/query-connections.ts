@@ -50,7 +50,7 @@ function columnsAt(nowMs: number): readonly Column<ConnectionRow>[] {
   ];
 }
 
-/** `2 refused`, `3: 2 refused, 1 reset`, `5` when the reasons are unknown. */
+/** `2 refused`, `3 (2 refused, 1 reset)`, `5` when the reasons are unknown. */
 function failedText({ failed, refused, reset, timedOut }: ConnectionRow): string {
   const reasons = (
     [
@@ -60,7 +60,7 @@ function failedText({ failed, refused, reset, timedOut }: ConnectionRow): string
     ] as const
   ).flatMap(([count, name]) => (count > 0 ? [`${count} ${name}`] : []));
   if (reasons.length === 1 && [refused, reset, timedOut].includes(failed)) return reasons[0] ?? "";
-  return reasons.length === 0 ? String(failed) : `${failed}: ${reasons.join(", ")}`;
+  return reasons.length === 0 ? String(failed) : `${failed} (${reasons.join(", ")})`;
 }
 
 /** The port of a callee is part of its address; the service's own port is implied by the protocol. */

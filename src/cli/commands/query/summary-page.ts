@@ -118,7 +118,7 @@ function trendLines({ course }: SummaryDetails, { style, width }: Printer): stri
   const first = course.perSecond.findIndex((value) => value > 0);
   const room = Math.min(course.perSecond.length - first, Math.max(20, (width ?? 110) - 40));
   const line = (label: string, values: readonly (number | null)[], most: string): string =>
-    `  ${label.padEnd(9)}${sparkline(values.slice(-room), 0)}  ${style("dim", `at most ${most}`)}`;
+    `  ${label.padEnd(9)}${sparkline(values.slice(-room), 0)}  ${style("dim", `max ${most}`)}`;
   const highest = (values: readonly (number | null)[]): number => Math.max(0, ...values.slice(-room).map((value) => value ?? 0));
   const lines = [
     `  ${style("dim", `the last ${formatDurationMs(room * course.stepMs)}, ${course.stepMs === 60_000 ? "per minute" : `in steps of ${formatDurationMs(course.stepMs)}`}`)}`,

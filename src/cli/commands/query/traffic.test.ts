@@ -113,11 +113,11 @@ describe("coral query red", () => {
 
   it("exits with 4 for a service that does not exist and 64 for an invalid choice", async () => {
     here.colony.replies.set("POST /v1/tools/coral_query_red", () => {
-      throw new CoralError({ code: "not-found", message: 'Cannot find service "nope": no service has that name: api' });
+      throw new CoralError({ code: "not-found", message: 'Cannot find service "nope": no service has that name; known services: api' });
     });
     expect(await here.world.coral("query red nope")).toMatchObject({
       code: 4,
-      stderr: expect.stringContaining("no service has that name: api"),
+      stderr: expect.stringContaining("no service has that name; known services: api"),
     });
     expect((await here.world.coral("query red --by nothing")).code).toBe(64);
     expect((await here.world.coral("query red --since 5")).code).toBe(64);
@@ -159,9 +159,9 @@ describe("coral query connections", () => {
     const { stdout } = await here.world.coral("query connections api --role client");
     expect(here.colony.calls[0]?.body).toEqual({ service: "api", role: "client", since: "5m" });
     expect(stdout.split("\n")).toEqual([
-      "SERVICE  ROLE    PEER         PROTOCOL    OPEN  OPENED  CLOSED                 FAILED      SENT  RECEIVED    RTT  RETRANSMITS",
-      "api      client  db:5432      PostgreSQL     4      10       6  3: 2 refused, 1 reset  1.00 KiB  2.00 KiB  180µs            0",
-      "api      server  203.0.113.9  HTTP           4      10       6                      0  1.00 KiB  2.00 KiB      -            0",
+      "SERVICE  ROLE    PEER         PROTOCOL    OPEN  OPENED  CLOSED                  FAILED      SENT  RECEIVED    RTT  RETRANSMITS",
+      "api      client  db:5432      PostgreSQL     4      10       6  3 (2 refused, 1 reset)  1.00 KiB  2.00 KiB  180µs            0",
+      "api      server  203.0.113.9  HTTP           4      10       6                       0  1.00 KiB  2.00 KiB      -            0",
       "",
     ]);
     here.colony.tool("coral_query_connections", { sinceMs: 1, total: 0, connections: [] });
