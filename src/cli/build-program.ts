@@ -38,6 +38,7 @@ export function buildProgram(io: CliIo, found: (parsed: ParsedCommand) => Promis
   return program;
 }
 
+/** `coral deploy mark --version 1.4.2` means the deployed version, not Coral's. */
 function hasOwnVersion(argv: readonly string[]): boolean {
   let spec: CommandSpec = commandTable;
   for (const word of argv) {
@@ -47,10 +48,12 @@ function hasOwnVersion(argv: readonly string[]): boolean {
   return spec.options?.some(({ name }) => name === "version") ?? false;
 }
 
+/** Long lines are hard to read, so help never uses more than 120 columns. Pipes report no width. */
 function helpWidth(io: CliIo): number {
   return Math.min(120, io.stdout.columns ?? 100);
 }
 
+/** Adds a command and its children. Groups without `load` only print their help. */
 function fill(command: Command, spec: CommandSpec, path: readonly string[], found: (parsed: ParsedCommand) => Promise<void>): void {
   command.helpCommand(false);
   command.description(spec.description ? `${spec.summary}. ${spec.description}` : spec.summary).summary(spec.summary);

@@ -1,4 +1,4 @@
-/** Renders docs/cli.md from the command table. */
+/** Renders docs/cli.md from the command table. `npm run check` fails when the file differs. */
 
 import { commandTable, globalOptions } from "./command-table.ts";
 import { type ArgumentSpec, argumentForm, type CommandSpec, type OptionSpec, optionForm } from "./run/command-spec.ts";

@@ -1,4 +1,7 @@
-/** Every command of coral: the source of the parser, the help, docs/cli.md and the shell completions. */
+/**
+ * Every command of coral: the source of the parser, the help, docs/cli.md and the shell completions. `load` imports a command's code only
+ * when it is called, so that `coral version` stays fast.
+ */
 
 import { logLevels } from "../base/log.ts";
 import { agentCommands } from "./commands/agent/agent-table.ts";

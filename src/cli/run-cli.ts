@@ -87,6 +87,7 @@ async function runCommand(
   await module?.run(invocation);
 }
 
+/** Words after `--`. Commander merges them into the arguments, so read them from argv. */
 function passedWords(argv: readonly string[]): string[] | undefined {
   const place = argv.indexOf("--");
   return place < 0 ? undefined : argv.slice(place + 1);
@@ -103,6 +104,7 @@ function isHelp(error: CommanderError): boolean {
   return ["commander.help", "commander.helpDisplayed", "commander.version"].includes(error.code);
 }
 
+/** Reads the flag from argv, because a command line that failed to parse has no options yet. */
 function isDebug(argv: readonly string[], io: CliIo): boolean {
   const place = argv.indexOf("--log-level");
   const flag = place >= 0 ? argv[place + 1] : argv.find((word) => word.startsWith("--log-level="))?.slice("--log-level=".length);

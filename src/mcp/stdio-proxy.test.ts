@@ -112,7 +112,7 @@ describe("runMcpProxy()", () => {
     child.stderr.setEncoding("utf8").on("data", (text: string) => errors.push(text));
     const params = { protocolVersion: "2024-11-05", capabilities: {}, clientInfo: { name: "old", version: "1" } };
     child.stdin.write(`${JSON.stringify({ jsonrpc: "2.0", id: 1, method: "initialize", params })}\n`);
-    child.stdin.write("this is no JSON\n");
+    child.stdin.write("this is not JSON\n");
     child.stdin.write(`${JSON.stringify({ jsonrpc: "2.0", method: "notifications/initialized" })}\n`);
     const call = { jsonrpc: "2.0", id: 2, method: "tools/call", params: { name: "coral_echo_text", arguments: { text: "fail" } } };
     child.stdin.write(`${JSON.stringify(call)}\n`);

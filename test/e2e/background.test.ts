@@ -111,7 +111,7 @@ describe("--daemon", () => {
     );
     const missing = await runCoral(["agent", "start", "--daemon", "--config", "nowhere.yaml"], { home });
     expect(missing.code).toBe(4);
-    expect(missing.stderr).toContain('/nowhere.yaml": there is no such file');
+    expect(missing.stderr).toContain('/nowhere.yaml": no such file');
     const token = await runCoral(["agent", "start", "--daemon", "--token", "coral_user_abc"], { home });
     expect(token.code).toBe(64);
     expect(token.stderr).toContain("Cannot read the join token: it is a user token");

@@ -17,6 +17,7 @@ export async function run(invocation: Invocation): Promise<void> {
     // An error would be printed into the command line that the user is typing.
     return;
   }
+  // The shell inserts a candidate into the command line, so drop names with blanks, quotes or control characters.
   const safe = names.filter((name) => /^[\w.@:/-]+$/.test(name) && escapeText(name) === name);
   invocation.print.answer(safe.map((name) => `${name}\n`).join(""));
 }

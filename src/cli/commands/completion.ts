@@ -3,7 +3,7 @@ import { fishCompletion } from "../completion/fish.ts";
 import { zshCompletion } from "../completion/zsh.ts";
 import type { Invocation } from "../run/invocation.ts";
 
-/** `coral completion <shell>`. */
+/** `coral completion <shell>`: prints a script that is generated from the command table. */
 export async function run(invocation: Invocation): Promise<void> {
   const scripts = { bash: bashCompletion, zsh: zshCompletion, fish: fishCompletion };
   const shell = invocation.args[0] as keyof typeof scripts;

@@ -7,6 +7,7 @@ import { readContexts, resolveColony } from "../../config/index.ts";
 import { homeOf, type Invocation } from "../run/invocation.ts";
 import type { DaemonStarted, DaemonStopped, RunOptions } from "../run/runtime.ts";
 
+/** A daemon under load needs seconds to finish running commands and to checkpoint its database. */
 const defaultStopTimeoutMs = 30_000;
 
 /** `coral colony start`. */
@@ -77,6 +78,7 @@ export function runOptionsOf(invocation: Invocation): RunOptions {
   };
 }
 
+/** --port alone keeps the configured host, so only the port is passed on. */
 function listenOf(invocation: Invocation): string | undefined {
   const { options } = invocation;
   const port = options.integer("port", 0, 65_535);

@@ -8,7 +8,7 @@ import { showAnswer } from "../run/show-answer.ts";
 const stateStyles: Record<DoctorCheck["state"], StyleName> = { ok: "green", degraded: "yellow", unavailable: "red" };
 const stateMarks: Record<DoctorCheck["state"], string> = { ok: "✓", degraded: "!", unavailable: "✗" };
 
-/** `coral doctor`. */
+/** `coral doctor`: runs the checks in this process, so it needs no daemon and sees what the calling user may see. */
 export async function run(invocation: Invocation): Promise<void> {
   const ask = async (): Promise<{ checks: DoctorCheck[] }> => ({ checks: await invocation.runtime.doctor() });
   await showAnswer(invocation, ask, {

@@ -12,7 +12,7 @@ import { healthCell, usageCell } from "./service/health-style.ts";
 
 type HostLine = ColonyStatus["hosts"][number];
 
-/** `coral status`. */
+/** `coral status`: what needs attention, agents, store and hosts on one screen. */
 export async function run(invocation: Invocation): Promise<void> {
   const colony = await connectColony(invocation);
   let firstHost: string | undefined;
@@ -34,6 +34,7 @@ export async function run(invocation: Invocation): Promise<void> {
   }
 }
 
+/** Also printed by `coral up` for the first overview. */
 export function statusPage(status: ColonyStatus, print: Printer, wide: boolean, nowMs: number): string {
   const { colony, agents, services, store } = status;
   const { style } = print;
@@ -68,6 +69,7 @@ export function statusPage(status: ColonyStatus, print: Printer, wide: boolean, 
   return `${lines.join("\n")}\n`;
 }
 
+/** Worst first; the hint names the details of the first service. */
 function attentionLines({ attention }: ColonyStatus, { style, commands }: Printer): string[] {
   if (attention.length === 0) return [];
   const [first] = attention;
@@ -83,6 +85,7 @@ function attentionLines({ attention }: ColonyStatus, { style, commands }: Printe
   ];
 }
 
+/** Only non-zero counts, coloured by severity. */
 function agentCounts({ agents }: ColonyStatus, { style }: Printer): string {
   if (agents.total === 0) return "none";
   const parts = [
@@ -96,6 +99,7 @@ function agentCounts({ agents }: ColonyStatus, { style }: Printer): string {
   return `${parts.filter((part) => part !== "").join(", ")}${slow}`;
 }
 
+/** Load has no colour: what is high depends on the number of cores, which is shown in the same row. */
 function hostTable(hosts: readonly HostLine[], nowMs: number): Table {
   // Containers and cloned machines may share a host name; show ids then.
   const areNamesUnique = new Set(hosts.map((host) => host.hostname)).size === hosts.length;

@@ -8,9 +8,11 @@ import type { DaemonReady } from "../run/runtime.ts";
 import { runOptionsOf } from "./daemons.ts";
 import { statusPage } from "./status.ts";
 
+/** Limit for the first overview. A slow machine keeps running without it. */
 const firstLookTimeoutMs = 60_000;
 /** How long to wait for services, which are discovered shortly after the first host sample. A machine may have none. */
 const servicesTimeoutMs = 5_000;
+/** How often to ask for the first sample. */
 const pollMs = 500;
 
 /** `coral up`: runs in the foreground until Ctrl-C. Prints endpoints, gaps, and an overview of this machine. */
@@ -32,6 +34,7 @@ export async function run(invocation: Invocation): Promise<void> {
   invocation.print.note("coral stopped; stored data is kept");
 }
 
+/** Addresses, and what this host does not support, each with its reason. */
 function printReady({ print }: Invocation, ready: DaemonReady): void {
   const { style } = print;
   const lines = [style("bold", "Coral is running: a colony and an agent on this machine"), ""];
@@ -72,6 +75,7 @@ function commandHere({ print, io }: Invocation, command: string): string {
   return `${home ? `CORAL_HOME=${shellWord(home)} ` : ""}${print.commands(command)}`;
 }
 
+/** Waits until the colony has pulled a host sample of this machine's agent, then a little longer for services. */
 async function untilSeen(invocation: Invocation, signal: AbortSignal): Promise<ColonyStatus> {
   const within = { ...invocation, io: { ...invocation.io, signal } };
   const agent = await askAgent<AgentStatus>(within, "/v1/status");

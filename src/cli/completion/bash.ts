@@ -34,6 +34,7 @@ const offers: Offers = {
   values: valueAction,
 };
 
+/** Candidates for the value of an option or argument, in the order: fixed choices, files, names from a daemon. */
 function valueAction(spec: OptionSpec | ArgumentSpec): string | undefined {
   if (spec.choices) return `words="${spec.choices.join(" ")}"`;
   if (spec.completes === "files") return "files=1";

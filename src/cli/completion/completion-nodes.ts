@@ -9,6 +9,7 @@ export interface CompletionNode {
   arguments: readonly ArgumentSpec[];
 }
 
+/** Flattens the command tree, hidden commands excluded. Every node repeats the global options. */
 export function completionNodes(root: CommandSpec, globals: readonly OptionSpec[], path = ""): CompletionNode[] {
   const children = (root.commands ?? []).filter((command) => !command.hidden);
   const help: OptionSpec = { name: "help", short: "h", description: "Show help" };
@@ -21,7 +22,7 @@ export function completionNodes(root: CommandSpec, globals: readonly OptionSpec[
   return [node, ...children.flatMap((child) => completionNodes(child, globals, `${path}/${child.name}`))];
 }
 
-/** Flags that need a value: `--output`, `-o`. An optional value does not count. */
+/** Flags that need a value: `--output`, `-o`. An optional value does not count: the next word may be an argument. */
 export function valueFlags(nodes: readonly CompletionNode[]): string[] {
   const options = nodes.flatMap((node) => node.options).filter((option) => option.value !== undefined && !option.valueOptional);
   return [...new Set(options.flatMap(flagsOf))].sort();

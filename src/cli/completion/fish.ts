@@ -1,11 +1,12 @@
 /**
  * The completion script for fish. fish has no notion of sub-commands: every candidate carries a condition, and functions at the
- * top of the script determine the current command.
+ * top of the script determine the current command. fish evaluates all conditions on each tab, so they must be cheap.
  */
 
 import type { ArgumentSpec, CommandSpec, OptionSpec } from "../run/command-spec.ts";
 import { type CompletionNode, completionNodes, quoted, valueFlags } from "./completion-nodes.ts";
 
+/** `-f` disables file names by default; arguments that are files enable them again with -F. */
 export function fishCompletion(root: CommandSpec, globals: readonly OptionSpec[]): string {
   const nodes = completionNodes(root, globals);
   const paths = nodes.map((node) => node.path).filter((path) => path !== "");

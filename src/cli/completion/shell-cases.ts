@@ -46,6 +46,7 @@ ${argumentCases(nodes, offers).join("\n")}
   fi`;
 }
 
+/** One case per command and option; long and short flag share it. */
 function valueCases(nodes: readonly CompletionNode[], { values }: Offers): string[] {
   return nodes.flatMap(({ path, options }) =>
     options.flatMap((option) => {

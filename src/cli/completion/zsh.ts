@@ -2,6 +2,10 @@ import type { ArgumentSpec, CommandSpec, OptionSpec } from "../run/command-spec.
 import { completionNodes, flagsOf, quoted } from "./completion-nodes.ts";
 import { type Offers, offerCases, stepCases } from "./shell-cases.ts";
 
+/**
+ * The completion script for zsh. Works when sourced, where it registers itself with compdef, and as an autoloaded `_coral` in fpath, where
+ * the shell calls the file as the function. `_describe` shows the summaries beside the candidates.
+ */
 export function zshCompletion(root: CommandSpec, globals: readonly OptionSpec[]): string {
   const nodes = completionNodes(root, globals);
   return `#compdef coral
@@ -31,6 +35,7 @@ const offers: Offers = {
   values: valueAction,
 };
 
+/** `name:description`, the form of _describe; a colon in the name must be escaped. */
 function item(name: string, description: string): string {
   return quoted(`${name.replaceAll(":", "\\:")}:${description}`, "'\\''");
 }

@@ -3,6 +3,7 @@
 import { plainStyle, type Style, type StyleName } from "./style.ts";
 import { padText, textWidth, truncateText } from "./text-width.ts";
 
+/** Cells are escaped by the caller, because some contain signs wider than one cell. */
 export interface BoxCell {
   text: string;
   style?: StyleName | undefined;
@@ -55,14 +56,15 @@ export interface BoxLine {
   style?: { name: StyleName; part: string };
 }
 
+/** Least inner width of a frame: the heading fields of a page fit without truncation. */
 const leastBox = 49;
 
 /** A titled frame around lines: `┌─ title ───┐`. All frames of a page get one `inner` width, so that they align. */
 export function renderBox(title: string, lines: readonly BoxLine[], inner: number, style: Style = plainStyle): string {
   const head = truncateText(title, inner - 3);
-  const body = lines.map(({ text, style: wish }) => {
+  const body = lines.map(({ text, style: mark }) => {
     const padded = padText(truncateText(text, inner), inner, "left");
-    return `│ ${wish && padded.includes(wish.part) ? padded.replace(wish.part, () => style(wish.name, wish.part)) : padded} │`;
+    return `│ ${mark && padded.includes(mark.part) ? padded.replace(mark.part, () => style(mark.name, mark.part)) : padded} │`;
   });
   const top = `┌─ ${style("bold", head)} ${"─".repeat(Math.max(0, inner - textWidth(head) - 1))}┐`;
   return `${[top, ...body, `└${"─".repeat(inner + 2)}┘`].join("\n")}\n`;

@@ -33,11 +33,13 @@ export interface CliIo {
   terminal?: TerminalControl;
 }
 
+/** The real streams of this process. */
 export function processIo(signal: AbortSignal): CliIo {
   const { stdout, stderr, stdin, env } = process;
   return { stdout, stderr, stdin, env, signal, terminal: { readKeys, readBytes, onResize } };
 }
 
+/** For screens of this program. Raw mode delivers keys at once and without echo; Ctrl-C arrives as U+0003. */
 function readKeys(listener: (key: string) => void): () => void {
   const { stdin } = process;
   // In `coral top < file`, stdin is not the keyboard.
@@ -51,6 +53,7 @@ function readKeys(listener: (key: string) => void): () => void {
   };
 }
 
+/** For coral shell: every byte goes to the remote program, so that its own key bindings work. */
 function readBytes(listener: (data: Uint8Array) => void): () => void {
   const { stdin } = process;
   if (!stdin.isTTY) return () => undefined;
@@ -78,6 +81,7 @@ function keepLineFeeds(): void {
   process.getBuiltinModule("node:child_process").spawnSync("stty", ["-opost"], { stdio: ["inherit", "ignore", "ignore"] });
 }
 
+/** Node emits `resize` on SIGWINCH, after updating columns and rows. */
 function onResize(listener: () => void): () => void {
   process.stdout.on("resize", listener);
   return () => process.stdout.off("resize", listener);

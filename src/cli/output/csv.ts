@@ -7,6 +7,7 @@ export function renderCsv(table: Table, header = true): string {
   return lines.length === 0 ? "" : `${lines.join("\n")}\n`;
 }
 
+/** Quotes a value with a comma, quote or line break, and one with outer blanks, which some readers strip. */
 function quote(value: CellValue): string {
   if (value === null || value === undefined) return "";
   const text = String(value);

@@ -4,6 +4,7 @@ import { escapeText } from "../../base/escape-text.ts";
 
 export type DotAttributes = Readonly<Record<string, string | number | undefined>>;
 
+/** `id` is unique in the graph; the displayed text is the attribute `label`. */
 export interface DotNode {
   id: string;
   attributes: DotAttributes;
@@ -17,6 +18,7 @@ export interface DotGraph {
   clusters?: readonly { label: string; nodes: readonly DotNode[] }[];
 }
 
+/** `rankdir=LR` draws callers left of callees. */
 export function renderDot({ name, nodes, edges, clusters = [] }: DotGraph): string {
   const lines = [`digraph ${quote(name)} {`, '  rankdir="LR";', '  node [shape="box", style="rounded"];'];
   for (const [index, cluster] of clusters.entries()) {

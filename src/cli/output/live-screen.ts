@@ -3,9 +3,11 @@
 import type { CliIo } from "./cli-io.ts";
 import { textWidth } from "./text-width.ts";
 
+/** DECSET 1049 saves the cursor and switches to the alternate screen; 25 is cursor visibility. */
 const enter = "\u001b[?1049h\u001b[?25l";
 const leave = "\u001b[?25h\u001b[?1049l";
 const home = "\u001b[H";
+/** EL and ED: erase to the end of the line, and below. Drawing over old lines flickers less than clearing first. */
 const clearLine = "\u001b[K";
 const clearBelow = "\u001b[J";
 /** SGR sequences. The capture group makes split() keep them. */
@@ -20,8 +22,10 @@ export interface LiveScreenOptions {
   onEnd: (signal: NodeJS.Signals) => void;
 }
 
+/** Their default action would end the process without restoring the terminal. SIGINT arrives as a key in raw mode, but also from kill(1). */
 const endSignals: readonly NodeJS.Signals[] = ["SIGINT", "SIGTERM", "SIGHUP", "SIGQUIT"];
 
+/** Owns the terminal while it is open. Anything else written meanwhile would be overdrawn or lost with the alternate screen. */
 export class LiveScreen implements Disposable {
   readonly #io: CliIo;
   readonly #releases: (() => void)[] = [];
@@ -60,6 +64,7 @@ export class LiveScreen implements Disposable {
     if (!this.#isOpen) return;
     const shown = lines.slice(0, this.rows - 1);
     while (shown.length < this.rows - 1) shown.push("");
+    // Raw mode: LF alone would not return to the first column.
     const text = [...shown, foot].map((line) => `${cutStyled(line, this.columns)}${clearLine}`).join("\r\n");
     this.#io.stdout.write(`${home}${text}${clearBelow}`);
   }

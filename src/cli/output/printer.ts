@@ -25,6 +25,7 @@ export class Printer {
   /** Terminal width in cells; undefined for other outputs, which are never truncated. */
   get width(): number | undefined {
     // A terminal without a known size reports 0.
+    // Below 40 cells tables are unreadable anyway, so let the terminal wrap.
     return this.isTerminal ? Math.max(40, this.#io.stdout.columns || 80) : undefined;
   }
 

@@ -11,6 +11,7 @@ export interface ScreenOptions {
   wide: boolean;
 }
 
+/** Cells of the line below the title. */
 const titleRuleWidth = 74;
 
 export function renderScreen({ title, table, total, wide }: ScreenOptions, print: Printer): string {

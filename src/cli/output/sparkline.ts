@@ -1,3 +1,4 @@
+/** U+2581 to U+2588, one eighth of a cell each. Zero is the lowest block, not a blank, which stands for a missing value. */
 const levels = "▁▂▃▄▅▆▇█";
 
 /** One block character per point, scaled from 0 to the larger of `ceiling` and the maximum; a blank for a missing value. */

@@ -3,6 +3,7 @@
 export type StyleName = "bold" | "dim" | "red" | "green" | "yellow" | "cyan";
 export type Style = (name: StyleName, text: string) => string;
 
+/** SGR parameters. `bold` and `dim` share the closing code 22, so they cannot be nested. */
 const codes: Record<StyleName, [open: number, close: number]> = {
   bold: [1, 22],
   dim: [2, 22],
@@ -25,6 +26,7 @@ export function wantsColour(
   env: Readonly<Record<string, string | undefined>>,
   noColour: boolean,
 ): boolean {
+  // no-color.org: any non-empty value disables colours. It wins over CLICOLOR_FORCE.
   if (noColour || (env["NO_COLOR"] ?? "") !== "") return false;
   const forced = env["CLICOLOR_FORCE"];
   if (forced !== undefined && forced !== "" && forced !== "0") return true;

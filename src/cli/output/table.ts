@@ -43,6 +43,7 @@ export interface Table {
   raw: CellValue[][];
 }
 
+/** Evaluates all cells once; renderers then only measure and print. */
 export function tableOf<Row>(rows: readonly Row[], columns: readonly Column<Row>[]): Table {
   const values = rows.map((row) => columns.map((column) => column.cell(row)));
   const columnOf = (column: Column<Row>, index: number): Table["columns"][number] => ({
@@ -81,7 +82,10 @@ const maxPadWidth = 60;
 /** Least width of a truncated text column, besides its title. */
 const leastCutWidth = 8;
 
-/** Lines with a trailing newline each; empty without rows. */
+/**
+ * Lines with a trailing newline each; empty without rows. With a width, text columns shrink until the table fits. Numbers never shrink: a
+ * truncated number is wrong, a truncated name is only short. If nothing can shrink any more, lines exceed the width.
+ */
 export function renderTable(table: Table, options: RenderTableOptions = {}): string {
   if (table.cells.length === 0) return "";
   const { style = plainStyle, indent = "", header = true, rule } = options;
@@ -107,6 +111,7 @@ export function renderTable(table: Table, options: RenderTableOptions = {}): str
       const cut = truncateText(text, widths[place] ?? 0);
       const isLast = place === texts.length - 1 && shown[place]?.align !== "right";
       const padded = isLast ? cut : padText(cut, padWidths[place] ?? 0, shown[place]?.align ?? "left");
+      // Style after padding: escape sequences would count as width. A function, because `$&` in the text must not be expanded.
       return name && cut !== "" ? padded.replace(cut, () => style(name, cut)) : padded;
     });
     return `${indent}${parts.join(gap)}`.trimEnd();

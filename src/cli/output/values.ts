@@ -7,6 +7,7 @@ export function percent(ratio: number | null | undefined): string | null {
   if (ratio === null || ratio === undefined) return null;
   const value = ratio * 100;
   if (value === 0) return "0%";
+  // A small share must not look like none.
   if (Math.abs(value) < 0.05) return "<0.1%";
   return `${Math.abs(value) < 9.95 ? value.toFixed(1) : Math.round(value)}%`;
 }
@@ -80,6 +81,7 @@ export function rate(value: number): string {
 /** Microseconds with at most three digits: `85µs`, `1.2ms`, `340ms`, `2.5s`. */
 export function latency(us: number | null | undefined): string | null {
   if (us === null || us === undefined) return null;
+  // 999.5 rounds to 1000: switch to the next unit before that.
   if (us < 999.5) return `${Math.round(us)}µs`;
   const ms = us / 1_000;
   if (ms < 999.5) return `${ms < 9.95 ? ms.toFixed(1) : Math.round(ms)}ms`;
@@ -87,6 +89,7 @@ export function latency(us: number | null | undefined): string | null {
   return `${s < 9.95 ? s.toFixed(1) : grouped(Math.round(s))}s`;
 }
 
+/** `1 agent`, `1,245 agents`. */
 export function plural(count: number, one: string, many = `${one}s`): string {
   return `${grouped(count)} ${count === 1 ? one : many}`;
 }

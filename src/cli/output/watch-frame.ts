@@ -17,8 +17,10 @@ export interface WatchFrame {
 
 /** Maximum number of notes. */
 const maxNotes = 3;
+/** SGR sequences, which take no cells. */
 const colours = new RegExp(`${String.fromCodePoint(27)}\\[[0-9;]*m`, "gu");
 
+/** At most `rows` rows including head and notes. Notes are few and stay visible; the page gives way. */
 export function renderWatchFrame({ head, page, notes, rows, columns, style }: WatchFrame): string {
   const lines = page.trimEnd().split("\n");
   const more = notes.length > maxNotes ? [`… ${notes.length - maxNotes + 1} more notes`] : [];

@@ -39,6 +39,7 @@ export function isHeader(item: CastHeader | CastEvent): item is CastHeader {
   return "width" in item;
 }
 
+/** `isWhole` is false for a last line without line feed, which the agent may not have finished writing. */
 async function* linesOf(parts: AsyncIterable<Uint8Array>): AsyncGenerator<{ line: string; isWhole: boolean }> {
   const decoder = new TextDecoder();
   let rest = "";
@@ -71,6 +72,7 @@ function headerOf(value: unknown): CastHeader {
   return { width, height, timestamp: typeof timestamp === "number" ? timestamp : null, title: typeof title === "string" ? title : "" };
 }
 
+/** `[seconds, kind, data]`. Unknown kinds are kept and later skipped, so that newer recordings still play. */
 function eventOf(value: unknown, number: number): CastEvent {
   const [at, kind, data] = Array.isArray(value) ? (value as unknown[]) : [];
   if (typeof at !== "number" || !Number.isFinite(at) || at < 0 || typeof kind !== "string" || typeof data !== "string")
@@ -78,6 +80,7 @@ function eventOf(value: unknown, number: number): CastEvent {
   return { atMs: at * 1_000, kind, data };
 }
 
+/** Sizes come from a file; a wrong one must not allocate or print nonsense. */
 function isSize(value: unknown): value is number {
   return typeof value === "number" && Number.isInteger(value) && value > 0 && value <= 10_000;
 }

@@ -11,8 +11,10 @@ const refusedFinals = new Set(["c", "n", "t", "y", "q", "i", "x"]);
 /** Private modes for mouse, focus and bracketed-paste reports, which would arrive as input. */
 const refusedModes = /^\?(?:.*;)?(?:9|1000|1001|1002|1003|1004|1005|1006|1007|1015|1016|2004|2031|2048)(?:;.*)?$/;
 
+/** States of a terminal's parser: inside plain text, after ESC, inside CSI, inside a string (OSC, DCS …), after ESC in a string, in a designation. */
 type State = "text" | "escape" | "csi" | "string" | "string-escape" | "charset";
 
+/** Works on characters, not bytes: in UTF-8, bytes 0x80 to 0x9f are parts of characters and no C1 controls. */
 export class HarmlessOutput {
   #state: State = "text";
   #sequence = "";
@@ -51,6 +53,7 @@ export class HarmlessOutput {
       this.#begin("escape", escape);
       return "";
     }
+    // C1 CSI, the 8-bit form of ESC [.
     if (character === "\u009b") {
       this.#begin("csi", `${escape}[`);
       return "";
@@ -73,6 +76,7 @@ export class HarmlessOutput {
       this.#begin("string", "");
       return "";
     }
+    // Designations take one more byte: ESC ( 0 selects line drawing, ESC # 8 aligns the screen.
     if (/[()*+\-./#% ]/.test(character)) {
       this.#begin("charset", escape + character);
       return "";

@@ -44,6 +44,7 @@ export async function playCast(items: AsyncIterable<CastHeader | CastEvent>, io:
         options.onHeader(item);
         continue;
       }
+      // A negative wait, from a recording whose clock was set back, plays the event at once.
       const waitMs = Math.min(item.atMs - lengthMs, options.idleLimitMs) / options.speed;
       if (waitMs > 0) await sleep(waitMs, signal);
       await pause.over(signal);
@@ -74,19 +75,20 @@ async function write(io: CliIo, text: string, signal: AbortSignal): Promise<void
   });
 }
 
+/** A latch that the space bar toggles; playback awaits it before each event. */
 class Pause {
-  #goOn: (() => void) | undefined;
+  #resume: (() => void) | undefined;
   #waiting: Promise<void> | undefined;
 
   toggle(): void {
-    if (this.#goOn) {
-      this.#goOn();
-      this.#goOn = undefined;
+    if (this.#resume) {
+      this.#resume();
+      this.#resume = undefined;
       this.#waiting = undefined;
       return;
     }
     this.#waiting = new Promise((resolve) => {
-      this.#goOn = resolve;
+      this.#resume = resolve;
     });
   }
 

@@ -48,6 +48,7 @@ export function optionForm({ name, short, value, valueOptional, repeats }: Optio
   return `${short ? `-${short}, ` : ""}--${name}${shown}`;
 }
 
+/** What a command's file exports. */
 export interface CommandModule {
   run(invocation: Invocation): Promise<void>;
 }

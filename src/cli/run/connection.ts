@@ -9,6 +9,7 @@ import { type CommandClient, type ControlTarget, openCommand, requestBytes, requ
 import { homeOf, type Invocation } from "./invocation.ts";
 import type { ToolInput, ToolName } from "./tool-command.ts";
 
+/** Calls to one colony, over its unix socket or HTTPS. Each call is its own request; nothing stays open between them. */
 export interface ColonyConnection {
   colonyId: string;
   /** Display name. */
@@ -59,6 +60,7 @@ export function openAgentCommand(invocation: Invocation): Promise<CommandClient>
   return onAgentSocket(invocation, (target) => openCommand({ target, signal: invocation.io.signal }));
 }
 
+/** The socket checks the peer's uid, so no token is needed. Another user gets `not-permitted`. */
 async function onAgentSocket<Reply>(invocation: Invocation, request: (target: ControlTarget) => Promise<Reply>): Promise<Reply> {
   const home = homeOf(invocation);
   try {
@@ -90,6 +92,10 @@ async function resolveWithHint(invocation: Invocation): Promise<ColonyTarget> {
   }
 }
 
+/**
+ * A local colony is authenticated by the uid of its socket. A remote one is identified by the fingerprint of its CA, not by host name,
+ * and gets the user token of the context.
+ */
 async function controlTargetOf(colony: ColonyTarget): Promise<ControlTarget> {
   if (colony.kind === "local") return { kind: "unix", path: colony.socketFile };
   const { contextName, endpoint, caFingerprint, tokenFile } = colony;
@@ -176,6 +182,7 @@ function notRunningError(error: unknown, target: ControlTarget, name: string): u
   });
 }
 
+/** ENOENT or ECONNREFUSED: no socket, or one that a killed daemon left behind. */
 function isNotRunning(error: unknown): boolean {
   return error instanceof CoralError && error.code === "unavailable" && error.details["reason"] === "not-running";
 }

@@ -1,7 +1,7 @@
 import { CoralError } from "../../base/errors.ts";
 import { parseDurationMs } from "../../base/units.ts";
 
-/** Typed access to the options of one call. */
+/** Typed access to the options of one call. Throws `usage` for a value of the wrong form, with the accepted form in the message. */
 export class Options {
   readonly #values: Readonly<Record<string, unknown>>;
 

@@ -5,7 +5,7 @@ import { isAbsolute, join, relative } from "node:path";
 import { shellWord } from "../../base/escape-text.ts";
 
 export interface ProgramNameOptions {
-  /** Path of the script as Node reports it; a bare command name is kept. */
+  /** Path of the script as Node reports it, which is absolute even when a relative path was typed; a bare command name is kept. */
   script: string;
   env: Readonly<Record<string, string | undefined>>;
   currentDirectory: () => string;
@@ -34,6 +34,7 @@ export function createCommandNamer(commands: readonly string[], nameOf: () => st
     });
 }
 
+/** Follows links, because npm and package managers install links. */
 function realPathOf(path: string): string | undefined {
   try {
     return realpathSync(path);

@@ -1,4 +1,7 @@
-/** Prints an answer in the requested format, once or repeatedly with --watch. */
+/**
+ * Prints an answer in the requested format, once or repeatedly with --watch. JSON and YAML contain the whole answer, including
+ * completeness; the other formats print completeness notes on stderr, so that stdout stays parseable.
+ */
 
 import { sleep } from "../../base/clock.ts";
 import { CoralError } from "../../base/errors.ts";
@@ -33,8 +36,10 @@ export interface AnswerView<T> {
 }
 
 const defaultWatchMs = 2_000;
+/** Shorter intervals would keep the colony busy without being readable. */
 const leastWatchMs = 200;
 
+/** Without --watch: one call, the answer on stdout, notes and hints on stderr. */
 export async function showAnswer<T extends object>(invocation: Invocation, ask: () => Promise<T>, view: AnswerView<T>): Promise<void> {
   const intervalMs = watchIntervalMs(invocation);
   if (intervalMs === undefined) {
@@ -52,6 +57,7 @@ export function renderJson(value: unknown, compact = false): string {
   return `${escapeJsonText(JSON.stringify(value, undefined, compact ? undefined : 2))}\n`;
 }
 
+/** `compact` is for --watch: one JSON document per line, YAML documents separated by `---`, the CSV header only once. */
 async function render<T extends object>(
   invocation: Invocation,
   answer: T,
@@ -88,6 +94,7 @@ function harmless(csv: string, isTerminal: boolean): string {
   return isTerminal ? csv.split("\n").map(escapeText).join("\n") : csv;
 }
 
+/** After the answer, so that the last lines before the prompt are what qualifies it. */
 function printNotes<T extends object>(invocation: Invocation, answer: T, view: AnswerView<T>): void {
   const { format, print } = invocation;
   if (format === "json" || format === "yaml") return;
@@ -121,6 +128,7 @@ function notesOf(answer: object): Completeness["notes"] {
   return completeness?.notes ?? [];
 }
 
+/** `--watch`, `--watch 5` (seconds) or `--watch 500ms`; undefined without it. */
 function watchIntervalMs(invocation: Invocation): number | undefined {
   if (invocation.options.flag("watch")) return defaultWatchMs;
   const text = invocation.options.text("watch");
@@ -129,6 +137,7 @@ function watchIntervalMs(invocation: Invocation): number | undefined {
   return Math.max(leastWatchMs, intervalMs);
 }
 
+/** Cursor home, erase the screen (ED 2), erase the scrollback (ED 3). Without ED 3 each redraw would remain in the scrollback. */
 const clearScreen = "\u001b[H\u001b[2J\u001b[3J";
 
 /** Repeats until the user stops it. After the first answer, retries while the daemon does not respond. */

@@ -15,6 +15,7 @@ export function toolInput<Name extends ToolName>(invocation: Invocation, _tool: 
   return Object.fromEntries(values.filter(([, value]) => value !== undefined)) as GivenInput<Name>;
 }
 
+/** Undefined for an omitted option: the tool then applies its default, which may be newer than this CLI. */
 function givenValue({ args, options }: Invocation, binding: ToolFieldBinding): unknown {
   if (typeof binding.from === "number") return args[binding.from];
   const { option } = binding.from;

@@ -10,6 +10,7 @@ import { toolInputs } from "./tool-inputs.ts";
 type ToolInputs = typeof toolInputs;
 export type ToolName = keyof ToolInputs;
 
+/** The TypeScript type of a field's value on the wire. Durations are strings such as `5m`. */
 type ValueOf<Field> = Field extends { choices: readonly (infer Choice)[] }
   ? Choice
   : Field extends { type: "integer" }
@@ -72,6 +73,7 @@ const fieldLooks: Readonly<Record<string, FieldChange>> = {
   traceId: { value: "id" },
 };
 
+/** Order: positional fields, then options in the order of the schema, then the command's own options. */
 export function toolCommand<Name extends ToolName>(spec: ToolCommandSpec<Name>): CommandSpec {
   const { tool, positional = [], omit = [], fields = {}, options = [], ...command } = spec;
   const changes = fields as Readonly<Record<string, FieldChange>>;
@@ -123,6 +125,7 @@ function optionOf({ name, field, change }: ShownField): OptionSpec {
   };
 }
 
+/** Bounds are checked by the CLI as well, to fail before a connection is made and to name the flag instead of the field. */
 function bindingOf({ name, field, change }: ShownField, place: number): ToolFieldBinding {
   const sent = field.type === "duration" ? defaultOf(field, change) : undefined;
   const max = change.max ?? field.max;
@@ -141,6 +144,7 @@ function defaultOf(field: InputField, change: FieldChange): string | undefined {
   return field.default === undefined ? undefined : String(field.default);
 }
 
+/** Schema descriptions start in lower case, for language models; help starts with a capital. */
 function descriptionOf(field: InputField, change: FieldChange): string {
   const text = change.description ?? field.description ?? "";
   return `${text.charAt(0).toUpperCase()}${text.slice(1)}`;
@@ -159,6 +163,7 @@ function valueOf(name: string, field: InputField): string | undefined {
   }
 }
 
+/** Tool inputs are camelCase, flags kebab-case: `minDuration` → `--min-duration`. */
 function kebabCase(name: string): string {
   return name.replace(/[A-Z]/g, (letter) => `-${letter.toLowerCase()}`);
 }

@@ -18,6 +18,7 @@ export function findCommand(root: CommandSpec, words: readonly string[]): { spec
   return { spec, path, rest: [] };
 }
 
+/** Commander's own messages differ in form and carry no hint, so only their codes and quoted words are used. */
 export function usageError(error: CommanderError, root: CommandSpec, globals: readonly OptionSpec[], argv: readonly string[]): CoralError {
   const words = argv.filter((word) => !word.startsWith("-"));
   const { spec, path } = findCommand(root, words);

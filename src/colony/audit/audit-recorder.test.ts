@@ -26,7 +26,7 @@ const end = { ...brokenEnd("failed", "", ""), reason: "exited", exitCode: 3, std
 
 test("AuditRecorder records a command before it is routed, and its outcome", async () => {
   await using world = await openAuditWorld();
-  await world.recorder.asked(command);
+  await world.recorder.requested(command);
   await world.recorder.ended(command, [end, brokenEnd("lost", "unavailable", "gone")], 1_234.6);
   await world.recorder.refused({ ...command, commandId: "c2" }, "no agent can");
   const rows = await world.entries();
@@ -58,7 +58,7 @@ test("AuditRecorder records a command before it is routed, and its outcome", asy
 test("AuditRecorder bounds the size of entries", async () => {
   await using world = await openAuditWorld();
   const long = "\u0000x\ud800".repeat(200_000);
-  await world.recorder.asked({
+  await world.recorder.requested({
     ...command,
     target: long,
     command: long,
@@ -71,8 +71,8 @@ test("AuditRecorder bounds the size of entries", async () => {
 
 test("AuditRecorder ends commands left open by a killed colony as lost, once", async () => {
   await using world = await openAuditWorld();
-  await world.recorder.asked(command);
-  await world.recorder.asked({ ...command, commandId: "c2" });
+  await world.recorder.requested(command);
+  await world.recorder.requested({ ...command, commandId: "c2" });
   await world.recorder.ended({ ...command, commandId: "c2" }, [end], 1);
   await world.reopen();
   await world.reopen();
@@ -83,7 +83,7 @@ test("AuditRecorder ends commands left open by a killed colony as lost, once", a
 test("AuditRecorder fails when it cannot write", async () => {
   await using world = await openAuditWorld();
   await world.recorder.close();
-  await expect(world.recorder.asked(command)).rejects.toThrow("Cannot write the audit, so the action was not performed");
+  await expect(world.recorder.requested(command)).rejects.toThrow("Cannot write the audit, so the action was not performed");
 });
 
 const context = { signal: new AbortController().signal, caller: "local:uid=1000", from: "socket pid=4", through: "cli" as const };

@@ -93,7 +93,7 @@ export class AuditRecorder implements CommandRouteAudit, AsyncDisposable {
     return this.close();
   }
 
-  asked(command: RoutedCommand): Promise<void> {
+  requested(command: RoutedCommand): Promise<void> {
     const { agentIds } = command;
     return this.note({ ...routed(command), phase: "asked", details: { agents: agentIds.length, agentIds: agentIds.slice(0, maxListed) } });
   }

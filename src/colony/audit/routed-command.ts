@@ -31,7 +31,7 @@ export interface RoutedCommand {
 /** The colony's own audit of commands; agents keep another. */
 export interface CommandRouteAudit {
   /** Called before anything is sent to an agent; if it throws, nothing is sent. */
-  asked(command: RoutedCommand): Promise<void>;
+  requested(command: RoutedCommand): Promise<void>;
   /** No agent is able to run it, or none is connected. */
   refused(command: RoutedCommand, reason: string): Promise<void>;
   /** One end for each of `agentIds`. */
@@ -58,7 +58,7 @@ export async function auditedRun(
   run: () => Promise<CommandEnded[]>,
 ): Promise<CommandEnded[]> {
   const { commandId, kind, caller, target, agentIds } = routed;
-  await audit?.asked(routed);
+  await audit?.requested(routed);
   log.info(`${kind} on ${target} started by ${caller.name}`, { commandId, agents: agentIds.length });
   const startedMs = performance.now();
   let ends: CommandEnded[] = [];

@@ -362,10 +362,10 @@ describe("DeploymentWatch", { timeout: 60_000 }, () => {
     await load({ fromMs: deployedMs + 5 * minuteMs, untilMs: deployedMs + 35 * minuteMs, medianUs: 10_000, errorShare: 0.3, storedMs });
     await stepAt(storedMs + 10_000);
     expect(await list()).toMatchObject([{ verdict: "regression", isComplete: true, report: { afterMs: 30 * minuteMs } }]);
-    const told = await events();
+    const reported = await events();
     await stepAt(storedMs + 20_000);
-    expect(await events()).toEqual(told);
-    expect(told.filter((event) => event.startsWith("deployment-regression"))).toHaveLength(1);
+    expect(await events()).toEqual(reported);
+    expect(reported.filter((event) => event.startsWith("deployment-regression"))).toHaveLength(1);
   });
 
   it("gives a deployment its golden id, which stored events refer to", async () => {

@@ -35,13 +35,13 @@ export class ServiceNames {
   }
 
   /** Row keys for user input: a label, an id, or a name or alias, which several services may share. */
-  textsOf(asked: string): readonly string[] {
-    const labelled = this.#byLabel.get(asked);
+  textsOf(text: string): readonly string[] {
+    const labelled = this.#byLabel.get(text);
     if (labelled) return this.#textsById.get(labelled.id) ?? [labelled.id];
-    if (isServiceId(asked)) return this.#textsById.get(asked) ?? [asked];
-    const ids = this.#idsByAlias.get(asked.toLowerCase());
+    if (isServiceId(text)) return this.#textsById.get(text) ?? [text];
+    const ids = this.#idsByAlias.get(text.toLowerCase());
     // Telemetry of an unobserved program may also use that name.
-    return ids ? [...new Set([...[...ids].flatMap((id) => this.#textsById.get(id) ?? [id]), asked])] : [asked];
+    return ids ? [...new Set([...[...ids].flatMap((id) => this.#textsById.get(id) ?? [id]), text])] : [text];
   }
 
   /** The service with this label. */

@@ -211,8 +211,8 @@ export class IncidentWatch {
     this.#changed.clear();
     for (const [incident] of changed) incident.updatedMs = nowMs;
     const labelOf = (text: string): string => this.#names.labelOf(text);
-    const told = changed.flatMap(([incident, kind]) => (kind === null ? [] : [{ incident, kind }]));
-    const events = told.map(({ incident, kind }) => incidentEvent(kind, incident, labelOf, nowMs));
+    const reported = changed.flatMap(([incident, kind]) => (kind === null ? [] : [{ incident, kind }]));
+    const events = reported.map(({ incident, kind }) => incidentEvent(kind, incident, labelOf, nowMs));
     try {
       await saveIncidents(this.#options.store, { incidents: changed.map(([incident]) => incident), events, nowMs });
     } catch (error) {
@@ -222,7 +222,7 @@ export class IncidentWatch {
     }
     for (const [incident] of changed) this.#savedMs.set(incident.number, nowMs);
     for (const { message } of events) this.#options.log.info(message);
-    for (const { incident, kind } of told) this.#options.notify(kind, incident, labelOf);
+    for (const { incident, kind } of reported) this.#options.notify(kind, incident, labelOf);
     for (const number of [...this.#savedMs.keys(), ...this.#doubted.keys()])
       if (!this.#tracker.open.some((incident) => incident.number === number)) {
         this.#savedMs.delete(number);

@@ -181,7 +181,7 @@ export class PullScheduler {
     const { afterSeq } = store.checkpoints(agentId, epoch);
     const cursors = signals.map((name) => ({ signal: name, afterSeq: BigInt(afterSeq.get(name) ?? 0) }));
     const requestedMs = clock.monotonicMs();
-    const response = await this.#ask(target, { cursors, ...(auditHead ? { colonyAudit: linkToWire(auditHead()) } : {}) }, signal);
+    const response = await this.#request(target, { cursors, ...(auditHead ? { colonyAudit: linkToWire(auditHead()) } : {}) }, signal);
     const pull = toAgentPull(agentId, response);
     // The epoch cannot change within a session: the agent opens its store before it registers.
     if (pull.epoch !== epoch) throw new CoralError({ code: "invalid", message: "its answer has another epoch than its registration" });
@@ -209,7 +209,7 @@ export class PullScheduler {
   }
 
   /** One pull, sized to what the link carries before the timeout. */
-  async #ask(target: PullTarget, request: MessageInitShape<typeof PullRequestSchema>, signal: AbortSignal): Promise<PullResponse> {
+  async #request(target: PullTarget, request: MessageInitShape<typeof PullRequestSchema>, signal: AbortSignal): Promise<PullResponse> {
     const { clock, settings, onLink, onStoreProblem } = this.#options;
     const { client, agentId, speed } = target;
     const { timeoutMs, maxBatchBytes } = settings();

@@ -234,7 +234,7 @@ describe("loadAgentConfig()", () => {
     const file = join(home, "nowhere.yaml");
     await expect(loadAgentConfig({ home, file })).rejects.toMatchObject({
       code: "not-found",
-      message: `Cannot read agent config "${file}": there is no such file`,
+      message: `Cannot read agent config "${file}": no such file`,
     });
   });
 });

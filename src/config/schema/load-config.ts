@@ -39,7 +39,7 @@ export async function loadConfig<S extends z.ZodType>(options: LoadConfigOptions
   if (!file && options.required) {
     throw new CoralError({
       code: "not-found",
-      message: `Cannot read ${options.what} "${options.file}": there is no such file`,
+      message: `Cannot read ${options.what} "${options.file}": no such file`,
       details: { file: options.file },
     });
   }

@@ -57,9 +57,9 @@ export const getTopology = defineTool({
     /** Reads percentiles last, for displayed edges only: those of all edges would dominate the cost. */
     const indexRequests = async (links: readonly Link[]): Promise<EdgeRequestIndex> => {
       const shown = links.flatMap((link) => link.facts);
-      const asked = { sinceMs: input.since, ...which };
-      if (!joined) return new EdgeRequestIndex(await backend.edgeRed({ ...asked, among: shown }, context));
-      return new EdgeRequestIndex(await withSpanPercentiles(backend, { requests: joined.requests, spans, shown }, asked, context));
+      const scope = { sinceMs: input.since, ...which };
+      if (!joined) return new EdgeRequestIndex(await backend.edgeRed({ ...scope, among: shown }, context));
+      return new EdgeRequestIndex(await withSpanPercentiles(backend, { requests: joined.requests, spans, shown }, scope, context));
     };
     const edges = joined?.edges ?? facts.edges;
     const graph = new TopologyGraph(input.class === undefined ? edges : edges.filter((edge) => edge.class === input.class));

@@ -31,7 +31,7 @@ export interface NetworkRead {
   notes: CompletenessNote[];
 }
 
-interface NetworkAsked {
+interface NetworkInput {
   service?: string | undefined;
   agent?: string | undefined;
   coral: boolean;
@@ -41,20 +41,20 @@ interface NetworkAsked {
 }
 
 /** The requested edges, without Coral's own unless requested, and the notes on gaps. */
-export async function readNetwork(backend: ColonyBackend, asked: NetworkAsked, context: ToolCallContext): Promise<NetworkRead> {
-  const { agents, chosen, which } = await chooseAgents(backend, asked.agent, context);
-  const isOwnWanted = asked.coral || asked.service === ownService;
+export async function readNetwork(backend: ColonyBackend, input: NetworkInput, context: ToolCallContext): Promise<NetworkRead> {
+  const { agents, chosen, which } = await chooseAgents(backend, input.agent, context);
+  const isOwnWanted = input.coral || input.service === ownService;
   const [facts, missing] = await Promise.all([
     backend.edges(
       {
-        sinceMs: asked.since,
+        sinceMs: input.since,
         ...which,
-        ...(asked.service === undefined ? {} : { service: asked.service }),
-        ...(asked.page === undefined ? {} : { page: { ...asked.page, ...(isOwnWanted ? {} : { without: ownService }) } }),
+        ...(input.service === undefined ? {} : { service: input.service }),
+        ...(input.page === undefined ? {} : { page: { ...input.page, ...(isOwnWanted ? {} : { without: ownService }) } }),
       },
       context,
     ),
-    missingNotes(backend, { agents: chosen ?? agents, which, signals: networkSignals, kept: networkKept, sinceMs: asked.since }, context),
+    missingNotes(backend, { agents: chosen ?? agents, which, signals: networkSignals, kept: networkKept, sinceMs: input.since }, context),
   ]);
   const edges = isOwnWanted ? facts.edges : facts.edges.filter((edge) => !isOwn(edge));
   return { facts: { ...facts, edges }, agents, notes: [...missing, ...networkNotes(facts, chosen ?? agents)] };

@@ -54,8 +54,8 @@ export const profileFunctions = defineTool({
     const hasBaseline = input.baseline !== undefined;
     const functions = functionsOf(facts, hasBaseline, input.sort ?? (hasBaseline ? "change" : "self"));
     const quality = qualityOf(facts);
-    const asked = { agents: chosen ?? agents, which, signals: ["profile", "profile_stack"], kept: ["profile"], sinceMs: input.since };
-    const notes = await missingNotes(backend, asked, context);
+    const scope = { agents: chosen ?? agents, which, signals: ["profile", "profile_stack"], kept: ["profile"], sinceMs: input.since };
+    const notes = await missingNotes(backend, scope, context);
     const coveredMs = facts.fromMs === null || facts.untilMs === null ? 0 : Math.min(input.since, facts.untilMs - facts.fromMs);
     return {
       output: {

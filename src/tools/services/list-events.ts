@@ -41,7 +41,7 @@ export const listEvents = defineTool({
       "or more events",
       "shorten since, narrow with agent, service or kind, or raise limit",
     );
-    const asked = { agents: agents ?? activeAgents(known), which, signals: ["agent_event"], sinceMs: input.since };
-    return { output: { events: items }, completeness: completenessOf([...notes, ...(await missingNotes(backend, asked, context))]) };
+    const scope = { agents: agents ?? activeAgents(known), which, signals: ["agent_event"], sinceMs: input.since };
+    return { output: { events: items }, completeness: completenessOf([...notes, ...(await missingNotes(backend, scope, context))]) };
   },
 });

@@ -101,7 +101,7 @@ function totalsOf(summaries: readonly ServiceSummary[]): SummaryResult["totals"]
 }
 
 function baselineNotes(services: readonly ServiceSummary[]): CompletenessNote[] {
-  const asked = services.flatMap(({ requests }) => (requests === null ? [] : [requests]));
-  if (asked.length === 0 || asked.some(({ before, yesterday }) => before !== null || yesterday !== null)) return [];
+  const observed = services.flatMap(({ requests }) => (requests === null ? [] : [requests]));
+  if (observed.length === 0 || observed.some(({ before, yesterday }) => before !== null || yesterday !== null)) return [];
   return [{ kind: "no-data", message: "no earlier data to compare with yet: rules that need a baseline do not fire" }];
 }

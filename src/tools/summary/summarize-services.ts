@@ -184,7 +184,7 @@ function grouped<T extends { service: string }>(rows: readonly T[]): Map<string,
   return groups;
 }
 
-function factsByService({ service: asked, facts, deployments, agents, nowMs }: SummarizeInput): ServiceFacts[] {
+function factsByService({ service: requested, facts, deployments, agents, nowMs }: SummarizeInput): ServiceFacts[] {
   const requests = requestsByService(facts);
   const [places, patterns, events] = [grouped(facts.places), grouped(facts.patterns), grouped(facts.events)];
   const judged = judgeRoutes(facts);
@@ -205,14 +205,14 @@ function factsByService({ service: asked, facts, deployments, agents, nowMs }: S
   const seen = facts.places.filter(({ isStale }) => !isStale).map(({ service }) => service);
   // Services known only from yesterday's baseline have nothing to judge.
   const asking = [...requests].filter(([, { server, client }]) => [server, client].some((one) => one && (one.requests > 0 || one.before)));
-  const live = new Set([...asking.map(([service]) => service), ...seen, ...logging, ...(asked === undefined ? [] : [asked])]);
+  const live = new Set([...asking.map(([service]) => service), ...seen, ...logging, ...(requested === undefined ? [] : [requested])]);
   return [...live].map((service): ServiceFacts => {
     const own = places.get(service) ?? [];
-    const answered = requests.get(service);
+    const counted = requests.get(service);
     return {
       service,
-      requests: answered?.server ?? answered?.client ?? null,
-      countedAs: answered?.countedAs ?? service,
+      requests: counted?.server ?? counted?.client ?? null,
+      countedAs: counted?.countedAs ?? service,
       routes: judged.get(service) ?? [],
       calls: callsOf.get(service) ?? [],
       calledBy: callersOf.get(service) ?? [],

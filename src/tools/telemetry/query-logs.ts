@@ -68,7 +68,7 @@ interface Part {
 }
 
 async function byRecord(backend: ColonyBackend, request: LogsRequest, context: ToolCallContext): Promise<Part> {
-  const facts = await withNearName(backend, request, context, (asked) => backend.logs(asked, context));
+  const facts = await withNearName(backend, request, context, (named) => backend.logs(named, context));
   const records: LogRecord[] = [];
   let length = 0;
   for (const fact of facts.rows) {
@@ -87,7 +87,7 @@ async function byRecord(backend: ColonyBackend, request: LogsRequest, context: T
 }
 
 async function byPattern(backend: ColonyBackend, request: LogsRequest, context: ToolCallContext): Promise<Part> {
-  const facts = await withNearName(backend, request, context, (asked) => backend.logPatterns(asked, context));
+  const facts = await withNearName(backend, request, context, (named) => backend.logPatterns(named, context));
   const { rows, total, records } = facts;
   const perMinute = (count: number): number => (count * 60_000) / request.sinceMs;
   const patterns = rows.map((row) => ({ ...row, perMinute: perMinute(row.records) }));

@@ -44,7 +44,7 @@ export const queryMetrics = defineTool({
     if (steps > maxSteps)
       throw invalid(`Cannot return ${steps} points: use a step of at least ${Math.ceil(input.since / maxSteps / 1_000)}s`);
     const { agents, chosen, which } = await chooseAgents(backend, input.agent, context);
-    const asked: Asked = {
+    const query: MetricQuery = {
       sinceMs: input.since,
       limit: input.limit,
       points: input.points,
@@ -55,9 +55,9 @@ export const queryMetrics = defineTool({
     const part =
       promql === undefined
         ? name === undefined
-          ? await listNames(backend, asked, undefined, context)
-          : await oneMetric(backend, asked, name, context)
-        : await expression(backend, asked, promql, context);
+          ? await listNames(backend, query, undefined, context)
+          : await oneMetric(backend, query, name, context)
+        : await expression(backend, query, promql, context);
     const [missing, losses] = await Promise.all([
       missingNotes(backend, { agents: chosen ?? agents, which, signals: ["metric_point"], sinceMs: input.since }, context),
       backend.metricLosses({ sinceMs: input.since, ...which }, context),
@@ -70,7 +70,7 @@ export const queryMetrics = defineTool({
 /** Limit over all series of one answer. */
 const maxSteps = 1_000;
 
-interface Asked {
+interface MetricQuery {
   sinceMs: number;
   limit: number;
   points: number;
@@ -85,8 +85,13 @@ interface Part {
   notes: CompletenessNote[];
 }
 
-async function listNames(backend: ColonyBackend, asked: Asked, contains: string | undefined, context: ToolCallContext): Promise<Part> {
-  const { sinceMs, limit, agentIds, service } = asked;
+async function listNames(
+  backend: ColonyBackend,
+  query: MetricQuery,
+  contains: string | undefined,
+  context: ToolCallContext,
+): Promise<Part> {
+  const { sinceMs, limit, agentIds, service } = query;
   const facts = await backend.metricNames(
     {
       sinceMs,
@@ -97,21 +102,21 @@ async function listNames(backend: ColonyBackend, asked: Asked, contains: string 
     context,
   );
   const notes = [...limitNotes(facts.rows.length, facts.total, "metrics"), ...ownStoreNotes(facts)];
-  if (facts.total === 0) notes.push({ kind: "no-data", message: noDataMessage(asked) });
-  return { output: { ...emptyResult(asked), total: facts.total, metrics: facts.rows, ...ownStoresOf(facts) }, notes };
+  if (facts.total === 0) notes.push({ kind: "no-data", message: noDataMessage(query) });
+  return { output: { ...emptyResult(query), total: facts.total, metrics: facts.rows, ...ownStoresOf(facts) }, notes };
 }
 
-async function oneMetric(backend: ColonyBackend, asked: Asked, name: string, context: ToolCallContext): Promise<Part> {
-  const { sinceMs, limit, points, ...rest } = asked;
+async function oneMetric(backend: ColonyBackend, query: MetricQuery, name: string, context: ToolCallContext): Promise<Part> {
+  const { sinceMs, limit, points, ...rest } = query;
   const facts = await backend.metric({ ...rest, name, sinceMs, limit, maxPoints: points === 0 ? 0 : Math.max(2, points) }, context);
-  if (facts.total === 0) return await insteadOf(backend, asked, name, context);
+  if (facts.total === 0) return await insteadOf(backend, query, name, context);
   const notes = [...limitNotes(facts.rows.length, facts.total, "rows"), ...ownStoreNotes(facts)];
   if (facts.unmergedSeries > 0)
     notes.push({ kind: "unavailable", message: `${facts.unmergedSeries} series have incompatible buckets and are excluded` });
   return {
     notes,
     output: {
-      ...emptyResult(asked),
+      ...emptyResult(query),
       startAt: new Date(facts.startMs).toISOString(),
       stepMs: facts.stepMs,
       total: facts.total,
@@ -122,16 +127,16 @@ async function oneMetric(backend: ColonyBackend, asked: Asked, name: string, con
 }
 
 /** Resolves a partial name when exactly one metric matches. */
-async function insteadOf(backend: ColonyBackend, asked: Asked, name: string, context: ToolCallContext): Promise<Part> {
-  const listed = await listNames(backend, { ...asked, limit: Math.max(asked.limit, 2) }, name, context);
+async function insteadOf(backend: ColonyBackend, query: MetricQuery, name: string, context: ToolCallContext): Promise<Part> {
+  const listed = await listNames(backend, { ...query, limit: Math.max(query.limit, 2) }, name, context);
   const names = new Set(listed.output.metrics.map((metric) => metric.name));
   const [only] = names;
-  if (names.size === 1 && only !== undefined && only !== name) return await oneMetric(backend, asked, only, context);
+  if (names.size === 1 && only !== undefined && only !== name) return await oneMetric(backend, query, only, context);
   const message = names.has(name)
     ? `too few points of metric "${name}" in this window: a rate needs two`
     : `no points of metric "${name}" in this window`;
   const none: CompletenessNote = { kind: "no-data", message };
-  if (names.size === 0 || names.has(name)) return { output: emptyResult(asked), notes: [none] };
+  if (names.size === 0 || names.has(name)) return { output: emptyResult(query), notes: [none] };
   const some = [...names].slice(0, namesShown).join(", ");
   return {
     ...listed,
@@ -139,16 +144,16 @@ async function insteadOf(backend: ColonyBackend, asked: Asked, name: string, con
   };
 }
 
-async function expression(backend: ColonyBackend, asked: Asked, promql: string, context: ToolCallContext): Promise<Part> {
-  const { sinceMs, limit, points, agentIds } = asked;
-  const stepMs = asked.stepMs ?? Math.max(1_000, Math.ceil(sinceMs / Math.max(1, points - 1) / 1_000) * 1_000);
+async function expression(backend: ColonyBackend, query: MetricQuery, promql: string, context: ToolCallContext): Promise<Part> {
+  const { sinceMs, limit, points, agentIds } = query;
+  const stepMs = query.stepMs ?? Math.max(1_000, Math.ceil(sinceMs / Math.max(1, points - 1) / 1_000) * 1_000);
   const facts = await backend.promql({ expression: promql, sinceMs, stepMs, limit, ...(agentIds && { agentIds }) }, context);
   const notes = limitNotes(facts.rows.length, facts.total, "series");
   if (facts.total === 0) notes.push({ kind: "no-data", message: "no series matches the expression in this window" });
   return {
     notes,
     output: {
-      ...emptyResult(asked),
+      ...emptyResult(query),
       startAt: new Date(facts.startMs).toISOString(),
       stepMs: facts.stepMs,
       total: facts.total,
@@ -157,7 +162,7 @@ async function expression(backend: ColonyBackend, asked: Asked, promql: string, 
   };
 }
 
-function emptyResult({ sinceMs }: Asked): MetricResult {
+function emptyResult({ sinceMs }: MetricQuery): MetricResult {
   return { sinceMs, startAt: null, stepMs: 0, total: 0, metrics: [], rows: [], series: [] };
 }
 
@@ -173,7 +178,7 @@ function limitNotes(shown: number, total: number, what: string): CompletenessNot
     : [];
 }
 
-function noDataMessage({ service }: Asked): string {
+function noDataMessage({ service }: MetricQuery): string {
   return `${service === undefined ? "no program sent" : `"${service}" sent no`} metrics in this window; send them to the agent's OTLP port (see coral agent status), or list scrape targets in agent.yaml`;
 }
 

@@ -189,7 +189,7 @@ describe("coral_query_traces, one trace", () => {
     expect(notesOf(answer)).toEqual([
       expect.stringMatching(/^rows-lost: 1 span is missing/),
       expect.stringMatching(/^rows-lost: the root span is missing/),
-      expect.stringMatching(/^clock: 1 span lies outside its parent/),
+      expect.stringMatching(/^clock: 1 span is outside its parent/),
     ]);
     const cut = await call({ traceId, limit: 2 }, { trace: async () => ({ spans, total: 9 }) });
     expect(notesOf(cut)).toEqual([expect.stringMatching(/^limit: 2 of 9 spans are shown/)]);

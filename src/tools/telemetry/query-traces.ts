@@ -196,7 +196,7 @@ function treeNotes({ missingParents, shiftedSpans, nodes }: TraceTree, spans: re
   if (!isCut && !nodes.some(({ depth, isOrphan }) => depth === 0 && !isOrphan))
     notes.push({ kind: "rows-lost", signal: "span", message: "the root span is missing: the trace may be longer than shown" });
   if (shiftedSpans > 0) {
-    const what = shiftedSpans === 1 ? "1 span lies outside its parent" : `${shiftedSpans} spans lie outside their parents`;
+    const what = shiftedSpans === 1 ? "1 span is outside its parent" : `${shiftedSpans} spans are outside their parents`;
     notes.push({ kind: "clock", message: `${what}: host clocks differ; shown in the middle of the parent` });
   }
   return notes;

@@ -69,7 +69,7 @@ const cases: Case[] = [
     critical: { a: 20, b: 50, c: 25, d: 5 },
   },
   {
-    what: "not waited for: it goes on after its parent, in the same service",
+    what: "not awaited: it runs past its parent, in the same service",
     spans: "a 0+50\nb<a 10+90\nc<a 10+20",
     shape: "a .b .c",
     self: { a: 30, b: 90, c: 20 },
@@ -104,7 +104,7 @@ const cases: Case[] = [
     critical: { a: 500, b: 500 },
   },
   {
-    what: "not waited for: more of it lies after its parent than within",
+    what: "not awaited: most of it runs after its parent",
     spans: "a 0+50\nb<a 49.9+0.5",
     shape: "a .b",
     self: { a: 50, b: 0.5 },

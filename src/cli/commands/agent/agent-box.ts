@@ -27,6 +27,7 @@ type AgentLine = AgentList["agents"][number];
 const marks: Readonly<Record<string, string>> = { healthy: yes, degraded: `${caution} `, unhealthy: no };
 const empty: BoxLine = { text: "" };
 
+/** Lines of one frame. Details are present only in the verbose answer. */
 export function agentBox(agent: AgentLine, nowMs: number): BoxLine[] {
   const { details } = agent;
   const health = agent.revoked ? "revoked" : agent.health;
@@ -44,6 +45,7 @@ export function agentBox(agent: AgentLine, nowMs: number): BoxLine[] {
   return lines;
 }
 
+/** Platform, runtime, capabilities and visibility, as the agent reported them. */
 function runtimeLines({ runtime, runtimeProblems, isLegacy, os, kernel, arch }: AgentInfo): BoxLine[] {
   if (!runtime) {
     // An agent without a runtime context still reported its kernel at registration.

@@ -122,6 +122,7 @@ function detailColumns(nowMs: number): readonly Column<AgentLine>[] {
   ];
 }
 
+/** The agent's clock minus the colony's, at registration. */
 function clockText(differenceMs: number | null): string | null {
   if (differenceMs === null) return null;
   return `${differenceMs < 0 ? "-" : "+"}${duration(Math.abs(differenceMs))}`;
@@ -133,6 +134,7 @@ function pairs(labels: Record<string, string>): string {
     .join(",");
 }
 
+/** Names only; reasons are in the boxes of --verbose. */
 function unavailable({ capabilities, runtime }: AgentInfo): string {
   const names = (runtime?.capabilities ?? capabilities).filter((capability) => !capability.available).map((capability) => capability.name);
   return names.join(",");

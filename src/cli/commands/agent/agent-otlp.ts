@@ -31,6 +31,7 @@ export function otlpLines(otlp: AgentOtlpStatus, style: Style): string[] {
   return lines;
 }
 
+/** Forwarding to another endpoint. Refused: the endpoint answered with an error that a retry cannot fix. Dropped: the queue was full. */
 function forwardLines(forward: NonNullable<AgentOtlpStatus["forward"]>, style: Style): string[] {
   const { endpoint, sent, dropped, refused, queuedBytes, problem } = forward;
   const lost = dropped + refused > 0 ? style("yellow", `, ${number(dropped)} dropped, ${number(refused)} refused`) : "";

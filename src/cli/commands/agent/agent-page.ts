@@ -24,6 +24,7 @@ import {
   yes,
 } from "./runtime-text.ts";
 
+/** A labelled line of a section; null and undefined drop it, an empty name continues the line above. */
 type Line = [name: string, text: string | null | undefined];
 
 const stateTexts: Record<AgentStatus["colony"]["state"], [mark: string, text: string, style: StyleName]> = {
@@ -50,6 +51,7 @@ export function platformLines(status: AgentStatus, style: Style): string[] {
   ]);
 }
 
+/** Evidence of the detection only with -o wide: it explains a wrong result. */
 export function runtimeLines({ runtime }: AgentStatus, style: Style, wide: boolean): string[] {
   if (!runtime) return block(style, "Runtime", [["Type", "unknown: the agent is older than this CLI"]]);
   const { containerRuntime } = runtime;
@@ -65,6 +67,7 @@ export function runtimeLines({ runtime }: AgentStatus, style: Style, wide: boole
   ]);
 }
 
+/** Capabilities with their purpose, or with the reason and the fix when absent. */
 export function capabilityLines({ runtime, capabilities }: AgentStatus, style: Style): string[] {
   // Legacy agents report plain capabilities, without reason and fix.
   if (!runtime) {
@@ -101,6 +104,7 @@ export function visibilityLines({ runtime }: AgentStatus, style: Style): string[
   );
 }
 
+/** Connection to the colony. `URL` is the address that the agent dials. */
 export function colonyLines({ colony }: AgentStatus, style: Style, nowMs: number): string[] {
   const isUp = colony.state === "connected";
   const since = relative(colony.since, nowMs) ?? "";
@@ -118,6 +122,7 @@ export function colonyLines({ colony }: AgentStatus, style: Style, nowMs: number
   ]);
 }
 
+/** Rows by signal only with -o wide. `oldest row` shows how far back the agent's own store reaches. */
 export function storageLines({ store }: AgentStatus, style: Style, wide: boolean, nowMs: number): string[] {
   const rows = Object.values(store.rowsBySignal).reduce((sum, count) => sum + count, 0);
   return block(style, "Storage", [

@@ -6,7 +6,7 @@ import type { Invocation } from "../../run/invocation.ts";
 import { showAnswer } from "../../run/show-answer.ts";
 import { containerRuntimeText, containersText, no, orderedCapabilities, runtimeText, yes } from "./runtime-text.ts";
 
-/** `coral agent refresh-context`. */
+/** `coral agent refresh-context`: makes the agent of this host detect its runtime again. Running commands are not affected. */
 export async function run(invocation: Invocation): Promise<void> {
   const ask = (): Promise<RuntimeRefreshed> => callAgent<RuntimeRefreshed>(invocation, { method: "POST", path: "/v1/runtime/refresh" });
   await showAnswer(invocation, ask, {
@@ -24,6 +24,7 @@ export async function run(invocation: Invocation): Promise<void> {
   });
 }
 
+/** What the agent detected, what changed, and whether the colony has the change already. */
 function page({ runtime, changes, isTold }: RuntimeRefreshed, { print }: Invocation): string {
   const { style } = print;
   const { containerRuntime } = runtime;

@@ -42,6 +42,7 @@ function agentTable(status: AgentStatus): Table {
   );
 }
 
+/** Sections from the general to the particular; losses and notes before the list of services, which may be long. */
 function page(status: AgentStatus, { print }: Invocation, wide: boolean, nowMs: number): string {
   const { style } = print;
   const lines = [
@@ -83,6 +84,7 @@ function watchingLines(status: AgentStatus, style: Style, wide: boolean, nowMs: 
 
 /** Discovered services shown without -o wide; managed ones are always shown. */
 const maxDiscovered = 20;
+/** Ports per service without -o wide. */
 const portsShown = 8;
 
 function servicesSummary({ total, items }: AgentStatus["services"]): string {
@@ -110,6 +112,7 @@ function byName(services: readonly AgentServiceStatus[]): AgentServiceStatus[][]
   return [...groups.values()];
 }
 
+/** Facts of the first port stand for the service; only the port numbers and processes of the others are added. */
 function serviceBlock(ports: readonly AgentServiceStatus[], style: Style, wide: boolean): string[] {
   const [service] = ports;
   if (service === undefined) return [];

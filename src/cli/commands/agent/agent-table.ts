@@ -1,4 +1,7 @@
-/** `coral agent`: the agent daemon of this host, and the agents of a colony. */
+/**
+ * `coral agent`: the agent daemon of this host, and the agents of a colony. `start`, `status`, `stop` and `refresh-context` concern this
+ * host's agent and need no colony; `list` and `revoke` ask the colony.
+ */
 
 import type { CommandSpec } from "../../run/command-spec.ts";
 import { toolCommand } from "../../run/tool-command.ts";

@@ -41,6 +41,7 @@ export function trafficLines(traffic: AgentTrafficStatus, style: Style, wide: bo
   return lines;
 }
 
+/** Summarizes probed TLS libraries; lists up to three that could not be probed, all of them with -o wide. */
 function tlsLines(tls: AgentTrafficStatus["tls"], style: Style, wide: boolean): string[] {
   const wrong = tls.filter((file) => file.problem !== null);
   // A process that uses several TLS libraries counts once per file.

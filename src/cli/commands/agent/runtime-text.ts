@@ -3,6 +3,7 @@
 import { escapeText } from "../../../base/escape-text.ts";
 import { type CapabilityFact, capabilityNames, modeLabel, type RuntimeFacts, runtimeLabel } from "../../../model/runtime-facts.ts";
 
+/** U+2705, U+274C and U+26A0 with U+FE0F. Colours alone would not reach colour-blind readers or logs. */
 export const yes = "✅";
 export const no = "❌";
 export const caution = "⚠️";
@@ -83,6 +84,7 @@ export function orderedCapabilities({ capabilities }: Pick<RuntimeFacts, "capabi
   return capabilities.toSorted((a, b) => rank(a.name) - rank(b.name));
 }
 
+/** What the three commands reach, by runtime type. */
 const where: Readonly<Record<string, { connect: string; exec: string; shell: string }>> = {
   native: {
     connect: "Monitor services of this host",
@@ -106,6 +108,7 @@ const where: Readonly<Record<string, { connect: string; exec: string; shell: str
   },
 };
 
+/** Capabilities whose purpose does not depend on the runtime. */
 const purposes: Readonly<Record<string, string>> = {
   run: "Launch programs under this agent",
   ebpf: "Hooks in the kernel",

@@ -1,7 +1,7 @@
 import type { AuditRecordFact } from "../../../tools/index.ts";
 import type { Cell } from "../../output/table.ts";
 
-/** Short text for the outcome. */
+/** Short text for the outcome. `held` and `decided` belong to approvals; an end with the reason `lost` means the outcome is unknown. */
 export function outcomeCell({ phase, reason, exitCode, kind }: AuditRecordFact): Cell {
   switch (phase) {
     case "denied":

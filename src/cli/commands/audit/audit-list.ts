@@ -60,11 +60,13 @@ export async function run(invocation: Invocation): Promise<void> {
   });
 }
 
+/** The colony's copy covers all agents, but lacks what it has not pulled yet. */
 async function readFromColony(invocation: Invocation, input: Filters): Promise<() => Promise<AuditList>> {
   const colony = await connectColony(invocation);
   return () => colony.call("coral_list_audit", input);
 }
 
+/** The agent's own chain, over its socket: works without a colony, and for root or the agent's user only. */
 function readLocally(invocation: Invocation, { agent, since = "", ...filters }: Filters): () => Promise<AuditList> {
   if (agent !== undefined)
     throw new CoralError({ code: "usage", message: "Cannot use --agent with --local: this machine has one agent; drop one of the two" });

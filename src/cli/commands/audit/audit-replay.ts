@@ -17,7 +17,10 @@ interface Recording {
   sha256: string;
 }
 
-/** `coral audit replay <id|file>`. */
+/**
+ * `coral audit replay <id|file>`: plays or saves the recording of a terminal. The hash is computed while the recording streams and
+ * compared with the audit at the end, because a recording can be larger than memory; so a warning may follow the replay.
+ */
 export async function run(invocation: Invocation): Promise<void> {
   const { args, options, print, io } = invocation;
   const name = args[0] ?? "";
@@ -35,7 +38,7 @@ export async function run(invocation: Invocation): Promise<void> {
     } else {
       const isTerminal = io.stdout.isTTY === true;
       const play = { speed: isTerminal ? speed : Number.POSITIVE_INFINITY, idleLimitMs, isRaw: options.flag("raw") };
-      const end = await playCast(readCast(parts), io, { ...play, onHeader: (header) => tellHeader(invocation, header) });
+      const end = await playCast(readCast(parts), io, { ...play, onHeader: (header) => printHeader(invocation, header) });
       if (!end.isComplete) return;
       print.note(print.noteStyle("dim", `End of recording, after ${formatDurationMs(end.lengthMs)}`));
     }
@@ -48,19 +51,24 @@ export async function run(invocation: Invocation): Promise<void> {
   }
 }
 
+/** How long to wait for the agent's audit entry; pulls come every five seconds by default. */
 const maxWaitMs = 10_000;
+/** How often to ask for the agent's entry. */
 const pollMs = 250;
 
 function speedOf(text: string): number {
+  // Number("") is 0 and Number("0x2") is 2, hence the pattern.
   const speed = Number(text);
   if (/^\d+(?:\.\d+)?$/.test(text) && speed >= 0.1 && speed <= 1_000) return speed;
   throw new CoralError({ code: "usage", message: `Cannot use --speed "${text}": write a number from 0.1 to 1000` });
 }
 
+/** A saved recording. It has no audit record, so nothing proves that it is unchanged. */
 function localFile(file: string): Recording {
   return { bytes: createReadStream(file), sha256: "" };
 }
 
+/** Recordings stay at the agent that made them; the colony forwards the bytes through the tunnel. */
 async function fromAgent(invocation: Invocation, name: string, signal: AbortSignal): Promise<Recording> {
   const colony = await connectColony(invocation);
   const id = name.replace(/\.cast$/, "");
@@ -91,7 +99,7 @@ async function fromAgent(invocation: Invocation, name: string, signal: AbortSign
   return { bytes: colony.bytes("/v1/recordings", { agentId, recording }, signal), sha256: shaIn(recorded) };
 }
 
-/** True when the command has ended. A running command has no hash yet. */
+/** Whether the command has ended but the agent's last entry, which carries the hash, has not been pulled yet. */
 function isOnItsWay(entries: readonly AuditEntryFact[]): boolean {
   const recorded = entries.filter(({ recording }) => recording !== "");
   const hasEnded = (agent: string | null): boolean => entries.some(({ agentId, phase }) => agentId === agent && phase === "ended");
@@ -111,6 +119,7 @@ function shaIn(entries: readonly AuditEntryFact[]): string {
   return "";
 }
 
+/** Hashes bytes on their way, so that the recording is read only once. */
 async function* hashed(bytes: AsyncIterable<Uint8Array>, hash: ReturnType<typeof createHash>): AsyncGenerator<Uint8Array> {
   for await (const part of bytes) {
     hash.update(part);
@@ -131,7 +140,8 @@ async function save(parts: AsyncIterable<Uint8Array>, path: string): Promise<num
   return sizeBytes;
 }
 
-function tellHeader({ print, io }: Invocation, { width, height, timestamp, title }: CastHeader): void {
+/** Warns when the terminal is smaller than the recorded one: absolute cursor positions would then overwrite each other. */
+function printHeader({ print, io }: Invocation, { width, height, timestamp, title }: CastHeader): void {
   const when = timestamp === null ? "" : `, recorded ${new Date(timestamp * 1_000).toISOString()}`;
   print.note(print.noteStyle("dim", `${width}×${height}${when}${title === "" ? "" : `: ${escapeText(title)}`}`));
   const { columns = 0, rows = 0 } = io.stdout;

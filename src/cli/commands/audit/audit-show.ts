@@ -27,6 +27,7 @@ export async function run(invocation: Invocation): Promise<void> {
   });
 }
 
+/** Entries are grouped by chain, because their order across chains depends on the clocks of different machines. */
 function pageOf({ id, entries }: AuditEntries, print: Printer): string {
   const [first] = entries;
   if (!first) return "";
@@ -85,6 +86,7 @@ function outcomeText(entry: AuditEntryFact, asker: string): string {
   ].join(", ");
 }
 
+/** The colony's entries first, then each agent's, in the order of the answer. */
 function byChain(entries: readonly AuditEntryFact[]): AuditEntryFact[][] {
   const groups = new Map<string, AuditEntryFact[]>();
   for (const entry of entries) {

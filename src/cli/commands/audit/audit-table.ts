@@ -1,4 +1,4 @@
-/** `coral audit` and `coral approval`. */
+/** `coral audit` and `coral approval`. Both need the permission admin, except with --local on the agent's own machine. */
 
 import type { CommandSpec, OptionSpec } from "../../run/command-spec.ts";
 import { toolCommand } from "../../run/tool-command.ts";

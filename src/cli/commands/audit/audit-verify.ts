@@ -35,6 +35,7 @@ async function verifyAtColony(invocation: Invocation): Promise<() => Promise<Aud
   return () => colony.call("coral_verify_audit", input);
 }
 
+/** Verifies the agent's chain by itself. Without the colony's copy, a consistently rewritten chain cannot be detected; a note says so. */
 function verifyLocally(invocation: Invocation): () => Promise<AuditVerification> {
   return async () => {
     const answer = await callAgent<AuditVerification>(invocation, { method: "POST", path: "/v1/audit/verify" });
@@ -43,6 +44,7 @@ function verifyLocally(invocation: Invocation): () => Promise<AuditVerification>
   };
 }
 
+/** The line for --expect is printed only for an intact audit: a broken one must not become the reference. */
 function pageOf({ isWhole, chains }: AuditVerification, print: Printer): string {
   const nameOf = agentNames(chains);
   const lines = chains.flatMap((chain) => chainLines(chain, nameOf, print));
@@ -56,6 +58,7 @@ function pageOf({ isWhole, chains }: AuditVerification, print: Printer): string 
   return `${[...lines, "", verdict, ...(isWhole ? place : [])].join("\n")}\n`;
 }
 
+/** One line per chain: mark, owner, range of entries, first 16 digits of the newest hash; then its problems. */
 function chainLines(
   { agentId, where, entries, firstEntry, lastEntry, head, problems, moreProblems }: AuditChain,
   nameOf: (agentId: string) => string,

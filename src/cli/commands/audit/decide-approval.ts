@@ -16,6 +16,7 @@ export function deny(invocation: Invocation): Promise<void> {
   return decide(invocation, false);
 }
 
+/** Exits with 1 only when every agent rejected the decision: one that accepted it makes the command run or end. */
 async function decide(invocation: Invocation, isApproved: boolean): Promise<void> {
   const { print } = invocation;
   const word = isApproved ? "Approved" : "Denied";

@@ -14,6 +14,7 @@ type HostLine = ColonyStatus["hosts"][number];
 const marks: Readonly<Record<string, string>> = { healthy: yes, degraded: caution, unhealthy: no };
 const titles = ["AGENT ID", "COMPONENT", "STATUS", "RUNTIME", "MODE", "LAST SEEN"];
 
+/** The status lists a bounded number of hosts; the rest is counted. */
 export function agentTable({ hosts, agents }: ColonyStatus, { style, width, commands }: Printer, wide: boolean): string[] {
   if (hosts.length === 0) return [];
   const rows = hosts.toSorted((a, b) => a.agentId.localeCompare(b.agentId)).map(rowOf);
@@ -37,6 +38,7 @@ function rowOf(host: HostLine): BoxCell[] {
   ];
 }
 
+/** Agents by platform and runtime, and the share with each capability. */
 export function distributionLines(answer: ColonyStatus, { style }: Printer): string[] {
   // Older colonies do not report a distribution.
   const runtimes = answer.runtimes as RuntimeDistribution | undefined;
@@ -85,6 +87,7 @@ function section(title: string, lines: readonly [string, number, string][], styl
   ];
 }
 
+/** Warnings with fixes. Legacy agents get upgrade steps, a passive sidecar a pointer to its details. */
 export function warningLines({ warnings, runtimes }: ColonyStatus, print: Printer): string[] {
   const { style } = print;
   const lines = warnings.flatMap((warning) => {
@@ -103,8 +106,10 @@ export function warningLines({ warnings, runtimes }: ColonyStatus, print: Printe
   return lines;
 }
 
+/** Legacy agents listed by name. */
 const listedMax = 5;
 
+/** What, what happens to them, how to upgrade, and which agents are meant. */
 function legacyLines(message: string, legacy: RuntimeDistribution["legacy"], { style, commands }: Printer): string[] {
   const [what = message, fate] = message.split("; ");
   const listed = legacy.listed.slice(0, listedMax);

@@ -31,6 +31,7 @@ export async function run(invocation: Invocation): Promise<void> {
   });
 }
 
+/** Zero counts are dropped from the health line, so a healthy colony reads `3 connected (3 healthy)`. */
 function page(answer: ColonyStatus, { print }: Invocation, wide: boolean): string {
   const { colony, agents, store } = answer;
   const { style } = print;

@@ -1,4 +1,4 @@
-/** `coral colony`: the colony daemon and its tokens. */
+/** `coral colony`: the colony daemon and its tokens. Token commands call tools; the others manage the process on this machine. */
 
 import type { CommandSpec } from "../../run/command-spec.ts";
 import { toolCommand } from "../../run/tool-command.ts";

@@ -3,7 +3,7 @@ import type { Invocation } from "../../run/invocation.ts";
 
 const namePattern = /^[a-z0-9](?:[a-z0-9-]{0,28}[a-z0-9])?$/;
 
-/** `coral init <app>`. */
+/** `coral init <app>`: creates the colony's directory, id, CA and config, and a context. Starts nothing. The id alone goes to stdout. */
 export async function run(invocation: Invocation): Promise<void> {
   const { args, options, print } = invocation;
   const app = checkName("application name", args[0] ?? "");
@@ -16,6 +16,7 @@ export async function run(invocation: Invocation): Promise<void> {
   print.note("next: coral colony start --daemon · coral agent start --daemon · coral status");
 }
 
+/** Names become directories, host-like ids and CLI arguments, hence the narrow alphabet. */
 function checkName(what: string, name: string): string {
   if (namePattern.test(name)) return name;
   throw new CoralError({

@@ -46,6 +46,7 @@ function isForThisMachineOnly(token: string, kind: TokenCreated["kind"]): boolea
   }
 }
 
+/** Secrets cannot be listed: the colony stores only their hashes. */
 export async function listTokens(invocation: Invocation): Promise<void> {
   await showTool(invocation, "coral_list_tokens", {
     table: (answer) => tokenTable(answer.tokens, Date.now()),
@@ -53,6 +54,7 @@ export async function listTokens(invocation: Invocation): Promise<void> {
   });
 }
 
+/** Agents that joined with the token keep their certificates; `coral agent revoke` rejects those. */
 export async function revokeToken(invocation: Invocation): Promise<void> {
   const tokenId = invocation.args[0] ?? "";
   await showTool(invocation, "coral_revoke_token", {

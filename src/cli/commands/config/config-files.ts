@@ -13,6 +13,7 @@ import type { CliRuntime } from "../../run/runtime.ts";
 
 export type ConfigKind = "agent" | "colony" | "contexts";
 
+/** `colonyId` is set for the config of a colony of this home. */
 export interface ConfigFile {
   kind: ConfigKind;
   path: string;
@@ -29,6 +30,7 @@ export async function configFilesOf(home: string): Promise<ConfigFile[]> {
   ];
 }
 
+/** Guesses the kind from the file name; a daemon accepts any name through --config. */
 export function kindOfFile(path: string): ConfigKind {
   const name = basename(path);
   if (name.startsWith("agent")) return "agent";

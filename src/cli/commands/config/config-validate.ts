@@ -6,13 +6,14 @@ import { plural } from "../../output/values.ts";
 import { homeOf, type Invocation } from "../../run/invocation.ts";
 import { type ConfigFile, type ConfigKind, checkConfigFile, configFilesOf, kindOfFile } from "./config-files.ts";
 
+/** A problem with its position in the YAML file; line and column start at 1. */
 interface PlacedProblem {
   line: number;
   column: number;
   message: string;
 }
 
-/** `coral config validate [file]`: every problem on its own line, in the form that editors understand. */
+/** `coral config validate [file]`: prints every problem as `file:line:column: message`, which editors and CI annotate. */
 export async function run(invocation: Invocation): Promise<void> {
   const { args, options, print } = invocation;
   const home = homeOf(invocation);
@@ -39,10 +40,11 @@ export async function run(invocation: Invocation): Promise<void> {
 
 function namedFile(path: string, kind: string | undefined): ConfigFile {
   const file = resolve(path);
-  if (!existsSync(file)) throw new CoralError({ code: "not-found", message: `Cannot check "${path}": there is no such file` });
+  if (!existsSync(file)) throw new CoralError({ code: "not-found", message: `Cannot check "${path}": no such file` });
   return { kind: kind === undefined ? kindOfFile(file) : (kind as ConfigKind), path: file };
 }
 
+/** Errors other than `invalid`, such as an unreadable file, are not problems of the content and are rethrown by the caller. */
 function problemsOf(error: unknown): PlacedProblem[] {
   if (!(error instanceof CoralError) || error.code !== "invalid") return [];
   return (error.details["problems"] as PlacedProblem[] | undefined) ?? [{ line: 1, column: 1, message: error.message }];

@@ -34,6 +34,7 @@ async function coloniesOf(home: string, env: Invocation["io"]["env"]): Promise<u
   );
 }
 
+/** The agent's config file is optional, a colony's is not: coral init writes it. */
 async function agentOf(home: string, env: Invocation["io"]["env"]): Promise<unknown> {
   const { values, file } = await loadAgentConfig({ home, env });
   return { file: file ?? `${agentPaths(home).configFile} (absent, defaults apply)`, ...values };

@@ -27,6 +27,7 @@ interface ContextLine extends Context {
   where: string;
 }
 
+/** Lists contexts. A colony of this machine is reached at its unix socket, even if the context also has an endpoint. */
 export async function getContexts(invocation: Invocation): Promise<void> {
   const home = homeOf(invocation);
   const ask = async (): Promise<{ currentContext: string | null; contexts: ContextLine[] }> => {
@@ -54,6 +55,7 @@ export async function getContexts(invocation: Invocation): Promise<void> {
   });
 }
 
+/** Sets the context that commands use without --colony. */
 export async function useContext(invocation: Invocation): Promise<void> {
   const home = homeOf(invocation);
   const all = await readContexts(home);
@@ -62,6 +64,10 @@ export async function useContext(invocation: Invocation): Promise<void> {
   invocation.print.answer(`current context is ${name} (colony ${colonyId})\n`);
 }
 
+/**
+ * Adds a context from a user token. The token contains the colony's id, its endpoints and the fingerprint of its CA, so that the first
+ * connection is already authenticated. The token file has mode 0600.
+ */
 export async function addContext(invocation: Invocation): Promise<void> {
   const { args, options, print } = invocation;
   const name = args[0] ?? "";
@@ -95,6 +101,7 @@ export async function addContext(invocation: Invocation): Promise<void> {
   print.note(`next: coral status --colony ${name}`);
 }
 
+/** Deletes a context and its token. The token stays valid until it expires or is revoked at the colony. */
 export async function deleteContext(invocation: Invocation): Promise<void> {
   const home = homeOf(invocation);
   const all = await readContexts(home);

@@ -9,6 +9,7 @@ import { cut, evidenceLine, nextLine, wholeEvidence, wrapped } from "./page-text
 
 const shown = { evidence: 3, others: 3 };
 
+/** The answer must be readable without scrolling: at most a few causes, and everything else behind evidence ids. */
 export function diagnosisPage(answer: DiagnosisResult, print: Printer, nowMs: number): string {
   const { style } = print;
   const [first, ...others] = answer.causes;
@@ -40,6 +41,7 @@ export function diagnosisPage(answer: DiagnosisResult, print: Printer, nowMs: nu
   return `${lines.join("\n")}\n`;
 }
 
+/** Raw figures in the unit of the metric, for comparison with other tools. */
 export function evidencePage(evidence: EvidenceResult, print: Printer, nowMs: number): string {
   const { style } = print;
   const compared = evidence.comparedWith.map(({ from, until }) => `${localTime(from, nowMs)} to ${localTime(until, nowMs)}`).join(", ");
@@ -56,6 +58,7 @@ export function evidencePage(evidence: EvidenceResult, print: Printer, nowMs: nu
   ].join("\n")}\n`;
 }
 
+/** `since` for a detected onset, `from` for a time range that was only assumed. */
 function timesText({ from, until, comparedWith, isOnsetFound, isOver }: DiagnosisResult, nowMs: number): string {
   const usualMs = comparedWith.reduce((sum, one) => sum + Date.parse(one.until) - Date.parse(one.from), 0);
   const lasted = formatDurationMs(Math.round((Date.parse(until) - Date.parse(from)) / 1_000) * 1_000);

@@ -3,6 +3,7 @@
 import type { CommandClient } from "../../../transport/index.ts";
 import type { CliIo } from "../../output/cli-io.ts";
 
+/** Where a command's stdin comes from. */
 export interface CommandInputSource {
   /** The terminal stays in cooked mode until the program runs, so that messages wrap correctly and Ctrl-C works. */
   waitsForProgram?: boolean;
@@ -47,7 +48,7 @@ export function terminalInput(io: CliIo): CommandInputSource {
   };
 }
 
-/** Columns and rows; a terminal whose size was never set reports 0. */
+/** Columns and rows; a terminal whose size was never set, such as a serial console, reports 0. */
 export function sizeOf({ stdout }: CliIo): [columns: number, rows: number] {
   return [stdout.columns || 80, stdout.rows || 24];
 }

@@ -10,6 +10,7 @@ import { agentNames } from "../../run/agent-names.ts";
 
 type Target = Pick<RoutedTarget, "agentId" | "hostname">;
 
+/** Consumes output of all targets. `target` is the index in the list of routed targets. */
 export interface CommandOutput {
   write(target: number, stream: "stdout" | "stderr", data: Buffer): Promise<void>;
   /** Prints a last line without a line feed. */
@@ -50,6 +51,7 @@ export function prefixedOutput(io: CliIo, targets: readonly Target[], styles: { 
   const show = async (target: number, stream: "stdout" | "stderr", lines: Buffer[]): Promise<void> => {
     const prefix = styles[stream]("dim", `${escapeText((names[target] ?? String(target)).padEnd(width))} | `);
     const isTerminal = io[stream].isTTY === true;
+    // Not a terminal: keep the bytes. latin1 maps every byte to one character and back, so the prefix can be added as text.
     const text = lines.map((line) => `${prefix}${isTerminal ? escapeText(line.toString("utf8")) : line.toString("latin1")}\n`).join("");
     await writeOut(io[stream], isTerminal ? text : Buffer.from(text, "latin1"));
   };
@@ -71,6 +73,7 @@ export function prefixedOutput(io: CliIo, targets: readonly Target[], styles: { 
   };
 }
 
+/** Splits at LF. A carriage return stays: progress bars use it to overwrite their line. */
 function splitLines(data: Buffer): { lines: Buffer[]; rest: Buffer } {
   const lines: Buffer[] = [];
   let from = 0;
@@ -124,6 +127,7 @@ function cutCharacterBytes(data: Buffer): number {
   return 0;
 }
 
+/** Names of events in JSON, which scripts depend on. */
 const eventKinds = { started: "started", approvalNeeded: "approval-needed", ended: "ended" } as const;
 
 /** Converts an event to its JSON form, with the field names of commands.proto. */
@@ -135,6 +139,7 @@ export function eventJson(event: CommandEvent): Record<string, unknown> {
   };
 }
 
+/** The first JSON line: which agents get the command, and which were skipped and why. */
 export function routedJson({ commandId, targets, skipped, warnings }: CommandRouted): Record<string, unknown> {
   return {
     kind: "routed",

@@ -24,6 +24,7 @@ import {
 import { localUnsupportedPage, refusedTargets, skippedLines, unsupportedPage } from "./command-targets-page.ts";
 import type { WantedCommand } from "./wanted-command.ts";
 
+/** `terminal` is the size and type of the local terminal; absent for a command without one. */
 export interface RunWantedOptions {
   wanted: WantedCommand;
   terminal?: NonNullable<CommandOrderInit["terminal"]>;
@@ -31,6 +32,7 @@ export interface RunWantedOptions {
   input?: CommandInputSource;
 }
 
+/** Sets the exit code. A command that no target supports prints its page on stderr and exits with 2. */
 export async function runWanted(invocation: Invocation, options: RunWantedOptions): Promise<void> {
   const { wanted, terminal } = options;
   const order: WantedCommand = { ...wanted, caller: { through: "cli" }, ...(terminal ? { terminal } : {}) };
@@ -84,6 +86,10 @@ async function localProblem(invocation: Invocation, command: OrderKind): Promise
   return localUnsupportedPage({ command, agentId, runtime, capability }, invocation.print.noteStyle);
 }
 
+/**
+ * One command, from the order to the last end. Output and ends of all targets arrive on one stream. `routed` comes first and once;
+ * then `event` and `output` of the targets, interleaved.
+ */
 class Conversation implements CommandEvents {
   readonly #invocation: Invocation;
   readonly #order: WantedCommand;
@@ -91,7 +97,7 @@ class Conversation implements CommandEvents {
   #targets: readonly RoutedTarget[] = [];
   #names: readonly string[] = [];
   #output: CommandOutput;
-  /** True after this end disconnected. */
+  /** Exit code to use after this end disconnected; undefined before. Output that arrives later is dropped. */
   #hungUpCode: number | undefined;
   #isDetached = false;
   #startInput: (() => void) | undefined;
@@ -178,12 +184,12 @@ class Conversation implements CommandEvents {
       io.stderr.write(`${print.noteStyle("red", "error:")} ${problem}\n`);
       return exitCodes.lost;
     }
-    if (format !== "json") this.#tellEnds(ends);
+    if (format !== "json") this.#printEnds(ends);
     return exitCodeOfAll(ends);
   }
 
   /** Lists the failed targets, if there are several. Success prints nothing. */
-  #tellEnds(ends: readonly (CommandEnded | undefined)[]): void {
+  #printEnds(ends: readonly (CommandEnded | undefined)[]): void {
     const { print, io } = this.#invocation;
     const isOne = ends.length === 1;
     for (const [target, end] of ends.entries()) {
@@ -209,6 +215,7 @@ class Conversation implements CommandEvents {
       else this.#client.signal(signal.slice(3));
     };
     const [onInterrupt, onTerminate] = [forward("SIGINT"), forward("SIGTERM")];
+    // SIGHUP: the local terminal is gone and cannot send a second signal. Disconnect at once.
     const onHangUp = (): void => this.#hangUp(exitCodeOfSignal("SIGHUP"));
     process.on("SIGINT", onInterrupt).on("SIGTERM", onTerminate).on("SIGHUP", onHangUp);
     return () => void process.off("SIGINT", onInterrupt).off("SIGTERM", onTerminate).off("SIGHUP", onHangUp);

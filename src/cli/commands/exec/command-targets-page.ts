@@ -8,6 +8,7 @@ import type { ResolvedTargets, TargetAgent } from "../../../tools/index.ts";
 import type { Style } from "../../output/style.ts";
 import { targetNames } from "./command-output.ts";
 
+/** Agents listed on the page; the rest is counted. */
 const maxLines = 50;
 
 /** Page for a command that no agent can run; exit code 2. */

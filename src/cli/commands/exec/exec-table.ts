@@ -1,4 +1,7 @@
-/** `coral exec`, `coral shell` and `coral run`: commands that run on agents. */
+/**
+ * `coral exec`, `coral shell` and `coral run`: commands that run on agents. The options that select agents and the place on the agent are
+ * declared once and shared. `--` ends Coral's own options, so that options of the program are passed on.
+ */
 
 import type { ArgumentSpec, CommandSpec, OptionSpec } from "../../run/command-spec.ts";
 import { outputOptions } from "../shared-options.ts";

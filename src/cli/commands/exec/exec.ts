@@ -24,7 +24,7 @@ export async function exec(invocation: Invocation): Promise<void> {
   });
 }
 
-/** `coral shell [service]`: opens a terminal on an agent's host or in a container. */
+/** `coral shell [service]`: opens a terminal on an agent's host or in a container. The local terminal switches to raw mode meanwhile. */
 export async function shell(invocation: Invocation): Promise<void> {
   const { io } = invocation;
   await runWanted(invocation, {
@@ -44,6 +44,7 @@ export async function run(invocation: Invocation): Promise<void> {
   });
 }
 
+/** Size and TERM of the local terminal, from which the remote program derives its escape sequences. */
 function terminalOf(io: CliIo) {
   const [columns, rows] = sizeOf(io);
   return { columns, rows, type: io.env["TERM"] || "xterm" };

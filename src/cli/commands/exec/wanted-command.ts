@@ -16,6 +16,7 @@ export interface WantedCommand extends CommandOrderInit {
 type CommandTargets = Exclude<NonNullable<CommandOrderInit["targets"]>, { $typeName: string }>;
 type CommandPlace = Exclude<NonNullable<CommandOrderInit["target"]>, { $typeName: string }>;
 
+/** Everything that is wrong with the command line is reported here, before any request is sent. */
 export function wantedCommand(invocation: Invocation, command: OrderKind): WantedCommand {
   const { options } = invocation;
   const targets = targetsOf(invocation);
@@ -40,6 +41,7 @@ export function wantedCommand(invocation: Invocation, command: OrderKind): Wante
   };
 }
 
+/** What the positional arguments mean: a service, and either one text for the agent's parser or a list of arguments. */
 interface Words {
   service?: string;
   text?: string;
@@ -83,6 +85,7 @@ function targetsOf({ options }: Invocation): CommandTargets | undefined {
   return Object.keys(targets).length === 0 ? undefined : targets;
 }
 
+/** The service may be the first argument, --service, or both if they agree. */
 function oneService(word: string, option: string | undefined): string {
   if (option !== undefined && option !== word) throw usage(`two services given: "${word}" and --service "${option}"`);
   return word;
@@ -99,6 +102,7 @@ function placeOf({ options }: Invocation, hasService: boolean): CommandPlace | u
   return pid === undefined ? undefined : { kind: hasService ? "service" : "host", pid };
 }
 
+/** `name=value`; the value may contain further equals signs or be empty. */
 function pairsOf(name: string, words: readonly string[]): Record<string, string> | undefined {
   if (words.length === 0) return undefined;
   return Object.fromEntries(

@@ -8,6 +8,7 @@ import { indicator, lasted, measure, stateStyle } from "./incident-text.ts";
 
 const shown = { symptoms: 3, evidence: 3, changes: 3, timeline: 6 };
 
+/** Fits one screen; -o json has every symptom and event. */
 export function incidentPage(incident: IncidentDetail, print: Printer, nowMs: number): string {
   const { style } = print;
   const { id, state, severity, since, durationMs, service, cause, confidence, mergedInto } = incident;

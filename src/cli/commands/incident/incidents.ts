@@ -31,6 +31,7 @@ export async function run(invocation: Invocation): Promise<void> {
   );
 }
 
+/** Reads `inc-7` or `show inc-7`. An incident is never named `show`, so both forms are unambiguous. */
 function idOf([first, second]: readonly (string | undefined)[]): string | undefined {
   if (first === undefined) return undefined;
   if (first !== "show" && second === undefined) return first;

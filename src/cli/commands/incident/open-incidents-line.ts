@@ -26,6 +26,7 @@ export function openIncidentsLine(
   return [`${style(worst.severity === "critical" ? "red" : "yellow", head)} ${truncateText(escapeText(worst.service), room)}${tail}`];
 }
 
+/** Current state of the worst symptom, or that it has ended and the incident is about to close. */
 function stateOf({ endedAt, measure: kind, now }: OpenIncidents["worst"]): string {
   if (endedAt !== null) return "recovering";
   if (kind === "down") return "is down";

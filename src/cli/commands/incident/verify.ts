@@ -17,7 +17,7 @@ const styles: Record<Verification["verdict"], StyleName> = {
   "too-early": "cyan",
 };
 
-/** `coral verify <incident>`: the verdict first, then the figures. */
+/** `coral verify <incident>`: the verdict first, then the figures. The exit code lets a deployment pipeline wait for `resolved`. */
 export async function run(invocation: Invocation): Promise<void> {
   const { print } = invocation;
   const table = ({ symptoms }: Verification) =>

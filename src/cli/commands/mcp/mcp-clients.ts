@@ -4,6 +4,7 @@ import { shellWord } from "../../../base/escape-text.ts";
 
 export type McpClient = "claude-desktop" | "claude-code" | "cursor" | "vscode" | "codex";
 
+/** The process that the assistant starts. */
 export interface McpCommand {
   command: string;
   args: readonly string[];
@@ -16,6 +17,7 @@ export interface McpClientBlock {
   where: string;
 }
 
+/** Claude Desktop and Cursor read `mcpServers`, VS Code reads `servers` with a type, Codex reads TOML, Claude Code has a command. */
 export function mcpClientBlock(client: McpClient, command: McpCommand): McpClientBlock {
   switch (client) {
     case "claude-desktop":

@@ -17,6 +17,7 @@ export async function run(invocation: Invocation): Promise<void> {
   print.note(block.where);
 }
 
+/** Resolves links, because a link from npm's bin directory may change with the next installation. */
 function realpath(script: string): string {
   try {
     return realpathSync(script);

@@ -18,7 +18,7 @@ export async function run(invocation: Invocation): Promise<void> {
         try {
           return (await (await connect(signal)).get<{ tools: ToolListEntry[] }>("/v1/tools")).tools;
         } catch (error) {
-          throw asAway(error);
+          throw asUnavailable(error);
         }
       },
       callTool: async (name, input, signal) => (await connect(signal)).callByName(name, input, "mcp"),
@@ -34,7 +34,7 @@ export async function run(invocation: Invocation): Promise<void> {
 }
 
 /** Reports a missing colony like a stopped one: it may exist at the next call. */
-function asAway(error: unknown): CoralError {
+function asUnavailable(error: unknown): CoralError {
   const problem = CoralError.from(error);
   return problem.code === "not-found" ? new CoralError({ code: "unavailable", message: problem.message, cause: problem }) : problem;
 }

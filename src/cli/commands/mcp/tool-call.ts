@@ -22,6 +22,7 @@ export async function run(invocation: Invocation): Promise<void> {
   await showAnswer({ ...invocation, format }, () => Promise.resolve(answer), { table: () => tableOf([], []) });
 }
 
+/** JSON.parse accepts any value; a tool takes an object. */
 function parseInput(text: string): Record<string, unknown> {
   let value: unknown;
   try {

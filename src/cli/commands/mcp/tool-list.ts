@@ -4,7 +4,7 @@ import { connectColony } from "../../run/connection.ts";
 import type { Invocation } from "../../run/invocation.ts";
 import { showAnswer } from "../../run/show-answer.ts";
 
-/** `coral tool list`. */
+/** `coral tool list`: the tools that the caller's permission includes. */
 export async function run(invocation: Invocation): Promise<void> {
   const colony = await connectColony(invocation);
   await showAnswer(invocation, () => colony.get<{ tools: ToolListEntry[] }>("/v1/tools"), {

@@ -27,6 +27,7 @@ export function joinPorts(edges: readonly TopologyEdge[]): DrawnEdge[] {
   return [...pairs.values()].flatMap((list) => (list.length <= portsApart ? list : [joined(list)]));
 }
 
+/** Confidence of a merged edge is that of its least certain port. */
 function joined(list: readonly TopologyEdge[]): DrawnEdge {
   const sum = (value: (edge: TopologyEdge) => number): number => list.reduce((total, edge) => total + value(edge), 0);
   return {
@@ -88,6 +89,7 @@ export function edgeText(edge: DrawnEdge, wide: boolean): string {
   return [...parts, ...edge.evidence].join(", ");
 }
 
+/** Zero errors are omitted: most edges have none. */
 function requestParts(requests: TopologyEdge["requests"]): string[] {
   if (requests === null) return [];
   return [
@@ -101,6 +103,7 @@ function requestProtocol(protocol: string): string {
   return protocol === "span" ? "from spans" : (protocolTitle(protocol) ?? protocol);
 }
 
+/** Both ends were observed, or the address has a name or lies in a provider's range. */
 export function isSure(edge: TopologyEdge): boolean {
   return edge.confidence >= sureConfidence;
 }

@@ -13,6 +13,7 @@ import { shortBuild } from "../service/service-cells.ts";
 /** Limit of the tool. Order and totals need all rows. */
 const limit = 10_000;
 
+/** What differs between the two commands. */
 interface EndpointScreen {
   tool: "coral_get_ingress" | "coral_get_egress";
   title: string;
@@ -47,6 +48,7 @@ export function egress(invocation: Invocation): Promise<void> {
   });
 }
 
+/** Both commands differ only in tool, order and wording. */
 async function showEndpoints(invocation: Invocation, screen: EndpointScreen): Promise<void> {
   const { print } = invocation;
   const { since } = toolInput(invocation, screen.tool);

@@ -55,6 +55,7 @@ export async function run(invocation: Invocation): Promise<void> {
   });
 }
 
+/** Parses the file as the colony does, so that the list shows what the colony uses. */
 async function describeFile(directory: string, file: string): Promise<RangeFile> {
   let updatedAt: string | null = null;
   try {

@@ -39,6 +39,7 @@ interface CheckedList {
   text: string;
 }
 
+/** For each list; the largest, Azure's, has about 5 MiB. */
 const downloadTimeoutMs = 60_000;
 
 /** `coral network ranges update`: downloads or imports lists, and installs only valid ones. */
@@ -101,6 +102,7 @@ function targetFile(parsed: ProviderRanges, path: string): string {
   return isRangeFileName(name) && name !== "" ? name : `${name || "ranges"}.txt`;
 }
 
+/** Downloads in parallel. One failed list does not prevent the update of the others; all failing is an error. */
 async function downloadLists(wanted: readonly string[], signal: AbortSignal): Promise<{ lists: CheckedList[]; failed: Update["failed"] }> {
   const chosen = publishedRanges.filter((published) => wanted.length === 0 || wanted.includes(published.id));
   const outcomes = await Promise.allSettled(chosen.map((published) => downloadList(published, signal)));
@@ -119,6 +121,7 @@ async function downloadLists(wanted: readonly string[], signal: AbortSignal): Pr
   return { lists, failed };
 }
 
+/** Azure's list needs two requests: its URL changes weekly and is found only on a page. */
 async function downloadList(published: PublishedRanges, signal: AbortSignal): Promise<CheckedList> {
   let { url } = published;
   let text = await download(url, signal);
@@ -146,6 +149,7 @@ async function download(url: string, signal: AbortSignal): Promise<string> {
   }
 }
 
+/** Content-Length may be absent or wrong, so count the bytes while reading. */
 async function readBounded(response: Response, url: string): Promise<string> {
   const decoder = new TextDecoder();
   let text = "";

@@ -33,6 +33,7 @@ export async function run(invocation: Invocation): Promise<void> {
   });
 }
 
+/** Turns the flags of this command, which differ from the tool's fields, into its input. */
 function inputOf(invocation: Invocation): ToolInput<"coral_list_services"> {
   const { options } = invocation;
   const [discovered, managed] = [options.flag("discovered"), options.flag("managed")];
@@ -47,6 +48,7 @@ function titleOf({ options }: Invocation): string {
   return options.flag("managed") && !options.flag("discovered") ? "MANAGED SERVICES" : "DISCOVERED SERVICES";
 }
 
+/** Recounts the totals, which the tool computed over all services. */
 function onlyInternal(answer: ServiceList): ServiceList {
   const services = answer.services.filter((service) => !service.ingress && !service.egress);
   const count = (status: Service["status"]): number => services.filter((service) => service.status === status).length;
@@ -66,12 +68,14 @@ function totalOf({ total, managed, discovered, stale }: ServiceList): string {
   return `Total: ${plural(total, "service")}${total === 0 ? "" : ` (${parts.join(", ")})`}`;
 }
 
+/** One line of the table; `port` is undefined for a service that only opens connections. */
 interface Line {
   service: Service;
   agent: Service["agents"][number];
   port: ServicePort | undefined;
 }
 
+/** A service with three ports on two hosts has six lines. */
 function linesOf(services: readonly Service[]): Line[] {
   return services.flatMap((service) =>
     service.agents.flatMap((agent) =>
@@ -122,6 +126,7 @@ function portText({ port }: Line): string | null {
   return port.protocol === "udp" ? `${port.port}/udp` : String(port.port);
 }
 
+/** X11 colour names, as GraphViz knows them. */
 const fills: Record<Service["status"], string | undefined> = { managed: "honeydew2", discovered: undefined, stale: "grey92" };
 
 /** DOT graph: one box per host with its services, linked to `outside` for ingress and egress. */

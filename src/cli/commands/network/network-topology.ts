@@ -15,7 +15,7 @@ const pageEdges = 5_000;
 /** Limit of the tool; used for machine formats and for one service. */
 const allEdges = 20_000;
 
-/** `coral network topology`. */
+/** `coral network topology`: a tree of calls; -o dot draws a graph, -o csv lists edges. */
 export async function run(invocation: Invocation): Promise<void> {
   const { options, print, format } = invocation;
   const { since, service } = toolInput(invocation, "coral_get_topology");

@@ -362,7 +362,7 @@ describe("coral network ranges", () => {
     const bad = await file("bad.json", '{"prefixes":[{"ip_prefix":"300.0.0.0/8","service":"S3","region":"x"}]}');
     for (const [other, code, message] of [
       [bad, 64, "bad.json"],
-      [join(world.home, "absent.json"), 4, "there is no such file"],
+      [join(world.home, "absent.json"), 4, "no such file"],
       [await file("copy.json", aws), 64, "both are lists of AWS"],
     ] as const) {
       const ran = await world.coral(["network", "ranges", "update", "--file", good, "--file", other]);

@@ -52,7 +52,7 @@ export async function readRangeFile(path: string): Promise<{ text: string; chang
     const isAbsent = error instanceof Error && "code" in error && error.code === "ENOENT";
     throw new CoralError({
       code: isAbsent ? "not-found" : "unavailable",
-      message: `Cannot read ranges file "${path}": ${isAbsent ? "there is no such file" : CoralError.from(error).message}`,
+      message: `Cannot read ranges file "${path}": ${isAbsent ? "no such file" : CoralError.from(error).message}`,
       cause: error,
     });
   }

@@ -18,6 +18,7 @@ export function topologyDot({ nodes, edges }: Topology): string {
       attributes: {
         label: edgeText(edge, false).replaceAll(", ", "\n"),
         color: colours[edge.class],
+        // Logarithmic: the busiest edge may have a million times the connections of the idlest.
         penwidth: (1 + (maxPenWidth - 1) * (Math.log1p(edge.connections) / Math.log1p(most))).toFixed(1),
         style: isSure(edge) ? undefined : "dashed",
       },

@@ -14,15 +14,19 @@ export interface TopologyPageOptions {
   selected: string | undefined;
 }
 
+/** Display order: the way of a request through the application. */
 const classes: readonly TopologyEdge["class"][] = ["INGRESS", "INTERNAL", "EGRESS"];
 /** Lines shown per section; the rest is counted. -o wide shows all. */
 const maxCallers = 100;
 const maxCalled = 20;
 /** Names are padded to this width to align the next column. */
 const maxPadding = 46;
+/** Least width of a truncated name. */
 const minName = 12;
+/** Names per relation; -o wide lists all. */
 const namesMax = 20;
 
+/** Totals at the end cover the whole topology, including edges that are not drawn. */
 export function topologyPage(topology: Topology, print: Printer, options: TopologyPageOptions): string {
   const nodes = new Map(topology.nodes.map((node) => [node.id, node]));
   const of = options.selected === undefined ? "" : ` of ${escapeText(options.selected)}`;
@@ -41,6 +45,7 @@ export function topologyPage(topology: Topology, print: Printer, options: Topolo
   return `${lines.join("\n")}\n`;
 }
 
+/** The calls of one class, grouped by caller, busiest caller first. */
 function groupLines(edges: readonly TopologyEdge[], nodes: ReadonlyMap<string, TopologyNode>, print: Printer, wide: boolean): string[] {
   const callers = new Map<string, TopologyEdge[]>();
   for (const edge of edges) {
@@ -70,6 +75,7 @@ interface CalledLine {
   sure: boolean;
 }
 
+/** The callees of one caller, busiest first. */
 function calledLines(
   edges: readonly TopologyEdge[],
   nodes: ReadonlyMap<string, TopologyNode>,
@@ -88,6 +94,7 @@ function calledLines(
   return { lines, hidden: sorted.length - shown.length };
 }
 
+/** Truncates the name rather than the figures; edges of low confidence are yellow. */
 function drawLine({ name, rest, sure }: CalledLine, width: number, { style, width: terminal }: Printer): string {
   const head = "    → ";
   const room = terminal === undefined ? undefined : Math.max(minName, terminal - head.length - textWidth(rest) - 1);
@@ -108,6 +115,7 @@ function relationLines({ nodes }: Topology, wide: boolean): string[] {
   return [`Dependents: ${names("dependent", "both")}`, `Dependencies: ${names("dependency", "both")}`, ...attempts, ""];
 }
 
+/** Falls back to the id for an edge whose node was truncated from the answer. */
 function nameOf(id: string, nodes: ReadonlyMap<string, TopologyNode>, port: number | null = null): string {
   const node = nodes.get(id);
   return node === undefined ? id : nodeText(node, port);

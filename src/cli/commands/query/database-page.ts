@@ -7,6 +7,7 @@ import type { Printer } from "../../output/printer.ts";
 
 type Database = DatabaseList["databases"][number];
 
+/** One block per database: several agents may have credentials for databases behind one service name. */
 export function databasePage({ service, databases }: DatabaseList, print: Printer): string {
   return databases.map((database) => onePage(service, database, print)).join("\n");
 }
@@ -39,6 +40,7 @@ function onePage(service: string, database: Database, { style }: Printer): strin
 
 const count = (value: number): string => value.toLocaleString("en-US");
 
+/** Connection counts, and the clients with most open connections, to find who exhausts the limit. */
 function sessionLines({ connections, clients }: Database): string[] {
   if (connections === null) return [];
   const { open, active, idleInTransaction, max } = connections;
@@ -51,6 +53,7 @@ function sessionLines({ connections, clients }: Database): string[] {
   ];
 }
 
+/** Full scans first: a large one usually means a missing index. */
 function planLines({ plan }: Database): string[] {
   if (plan === null) return [];
   const scans = plan.scans.map(({ table, rows }) => `reads all of ${escapeText(table)} (${count(rows)} rows)`);
@@ -58,6 +61,7 @@ function planLines({ plan }: Database): string[] {
   return [`plan of ${escapeText(plan.statement)}: ${[...scans, ...indexes].join(", ") || "no table"}`];
 }
 
+/** Memory and keys of Redis. `maxmemory 0` means unlimited; the policy decides what happens at the limit. */
 function cacheLines({ cache }: Database): string[] {
   if (cache === null) return [];
   const { usedBytes, maxBytes, policy, evictedKeys, evictedPerSecond, blockedClients, keys, bigKeys, slowCommands } = cache;

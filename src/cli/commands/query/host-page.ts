@@ -14,6 +14,7 @@ import { hostTables } from "./host-tables.ts";
 
 const findingStyles: Record<HostReport["findings"][number]["severity"], StyleName> = { critical: "red", warning: "yellow", info: "cyan" };
 
+/** Without a sample, the page is only the headline and a hint. */
 export function hostPage(host: HostReport, sinceMs: number, print: Printer, wide: boolean, nowMs: number): string {
   const { style } = print;
   const lines = [headline(host, sinceMs, style, nowMs)];
@@ -42,6 +43,7 @@ function headline(host: HostReport, sinceMs: number, style: Style, nowMs: number
   return `${style("bold", escapeText(host.hostname))}  ${facts.filter((fact) => fact !== "").join(" · ")}`;
 }
 
+/** "Used" memory is total minus MemAvailable, so that reclaimable page cache counts as free. */
 function resourceLines(host: HostReport, now: NonNullable<HostReport["latest"]>, print: Printer): string[] {
   const { series, totals } = host;
   const { style } = print;
@@ -105,6 +107,7 @@ function metricLine(
   return head + parts.filter((part) => part !== "").join("  ");
 }
 
+/** PSI "some": share of time in which at least one task waited. "full", in brackets: all tasks waited at once. CPU has no "full" on hosts. */
 function pressureText(now: NonNullable<HostReport["latest"]>): string | undefined {
   const { psiCpuSomeRatio, psiMemorySomeRatio, psiMemoryFullRatio, psiIoSomeRatio, psiIoFullRatio } = now;
   // Null means a kernel without PSI (CONFIG_PSI, Linux 4.20), not zero pressure.

@@ -19,6 +19,7 @@ type Interface = HostReport["interfaces"][number];
 type Cgroup = HostReport["cgroups"][number];
 type Process = HostReport["topByCpu"][number];
 
+/** Each table has a one-line replacement for the case that nothing in it is notable. */
 export function hostTables(host: HostReport, print: Printer, wide: boolean): string[] {
   const block = (title: string, table: Table, otherwise?: string): string[] => {
     if (table.cells.length === 0) return otherwise === undefined ? [] : [`  ${title.padEnd(9)}${otherwise}`];

@@ -15,6 +15,7 @@ export async function run(invocation: Invocation): Promise<void> {
   });
 }
 
+/** OPEN is the number at the end of the window; OPENED and CLOSED count within it. */
 function columnsAt(nowMs: number): readonly Column<ConnectionRow>[] {
   return [
     { title: "SERVICE", key: "service", cell: (row) => row.service },

@@ -68,6 +68,7 @@ function deployedText({ version, previousVersion, build, previousBuild, note }: 
   return `${name}${before ? ` ← ${before}` : ""}${note === "" ? "" : ` (${note})`}`;
 }
 
+/** A table for all services; for one service, a block per deployment with every change. */
 function page({ deployments }: DeploymentList, print: Printer, wide: boolean, isOne: boolean): string {
   const { style, width } = print;
   const nowMs = Date.now();
@@ -75,6 +76,7 @@ function page({ deployments }: DeploymentList, print: Printer, wide: boolean, is
   return deployments.map((deployment) => onePage(deployment, print, wide, nowMs)).join("\n");
 }
 
+/** A deployment in full. While comparisons are pending the verdict reads `… so far`, because a later one may revise it. */
 function onePage(deployment: Deployment, { style, width }: Printer, wide: boolean, nowMs: number): string {
   const { service, at, verdict, isComplete, report, agents, foundBy, reason } = deployment;
   const state = isComplete ? verdict : `${verdict} so far`;
@@ -122,6 +124,7 @@ function changeTable(changes: readonly BuildChange[]) {
   ]);
 }
 
+/** Units come from the comparison; a new unit fails to compile here. */
 function valueText(value: number, unit: BuildChange["unit"]): string {
   switch (unit) {
     case "us":
@@ -138,6 +141,7 @@ function valueText(value: number, unit: BuildChange["unit"]): string {
   }
 }
 
+/** New external calls and new error patterns. They are shown but do not affect the verdict. */
 function newsLines({ report }: Deployment): string[] {
   if (report === null) return [];
   return [

@@ -37,6 +37,7 @@ const styles: Record<string, StyleName | undefined> = {
 };
 /** `ERROR` and `FATAL`. */
 const levelWidth = 5;
+/** Longer service names are truncated, so that one does not push every message to the right. */
 const longestService = 24;
 /** Least width for the text; narrower terminals wrap the line. */
 const leastBody = 20;
@@ -79,6 +80,7 @@ function bodyText({ body, isCut, eventName, exceptionType }: LogRecord): string 
   return escapeText([head, body.trimEnd()].filter((text) => text !== "").join(": ")) + (isCut ? " …" : "");
 }
 
+/** Trace id, pattern and agent for -o wide. They follow the message, which people read first. */
 function besideText({ traceId, pattern, agentId, attributes }: LogRecord): string {
   const parts = [
     ...(traceId === null ? [] : [`trace=${traceId}`]),
@@ -104,6 +106,7 @@ function severityCell({ severity }: { severity: string }): Cell {
   return style === undefined ? severity : { text: severity, style };
 }
 
+/** For CSV, one row per record with raw values. */
 function recordColumns(nowMs: number): readonly Column<LogRecord>[] {
   return [
     { title: "TIME", key: "at", cell: (row) => timeText(row.at, nowMs), raw: (row) => row.at },

@@ -34,6 +34,7 @@ interface PageOptions {
   by: string | undefined;
 }
 
+/** A headline and the table of one metric; the plain list of metrics has no headline. */
 function metricPage(answer: MetricResult, print: Printer, { wide, name, by }: PageOptions): string {
   const { rows, metrics, sinceMs, stepMs } = answer;
   if (rows.length === 0 && metrics.length === 0) return "";
@@ -44,6 +45,7 @@ function metricPage(answer: MetricResult, print: Printer, { wide, name, by }: Pa
   return `${print.style("bold", escapeText(name ?? ""))}  ${parts.join(" · ")}\n${table}`;
 }
 
+/** Columns of the list. The answer names only some services per metric, with the total count; the rest becomes `+n`. */
 function nameColumns(nowMs: number): Column<MetricNameFact>[] {
   return [
     { title: "METRIC", key: "name", cell: (row) => row.name },

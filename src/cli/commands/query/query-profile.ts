@@ -26,6 +26,7 @@ export async function run(invocation: Invocation): Promise<void> {
   );
 }
 
+/** A headline, then the functions or the call tree. */
 function profilePage(answer: ProfileResult, print: Printer, { wide, isTree }: { wide: boolean; isTree: boolean }): string {
   if (answer.functions.length === 0) return "";
   const width = wide ? undefined : print.width;
@@ -48,10 +49,12 @@ function headline(answer: ProfileResult, { style }: Printer): string {
   return `${style("bold", escapeText(service))}  ${parts.join(" · ")}`;
 }
 
+/** Three decimals below a tenth of a core, where most idle services are. */
 function coresText(cores: number): string {
   return cores < 0.1 ? cores.toFixed(3) : cores.toFixed(2);
 }
 
+/** BEFORE and CHANGE only with a baseline. */
 function columnsOf({ baselineMs }: ProfileResult): readonly Column<ProfileFunction>[] {
   const changes: Column<ProfileFunction>[] = [
     {
@@ -107,6 +110,7 @@ function hasSibling(tree: readonly ProfileNode[], index: number): boolean {
   return false;
 }
 
+/** `parse [libjson.so]`. A function without a symbol already contains its file: `nginx+0x70810`. */
 function nodeText({ name, file, kind }: ProfileNode): string {
   const place = kind === "kernel" ? "kernel" : file;
   return escapeText(place === "" || name.startsWith(`${file}+0x`) ? name : `${name} [${place}]`);

@@ -41,6 +41,7 @@ const columns: readonly Column<PromqlSeriesFact>[] = [
   },
 ];
 
+/** The newest point. Null at a stale marker, where Prometheus shows no value either. */
 function nowOf(points: readonly (number | null)[], text: (value: number) => string): string | null {
   const value = points.at(-1);
   return value === null || value === undefined ? null : text(value);

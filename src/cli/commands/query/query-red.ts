@@ -24,7 +24,7 @@ export async function run(invocation: Invocation): Promise<void> {
   );
 }
 
-/** Points of the trend that fit the terminal. */
+/** Points of the trend that fit the terminal; 0 hides it, and the colony then does not compute it. */
 function pointsFor(width: number | undefined): number {
   if (width === undefined || width >= 120) return 20;
   return width >= 100 ? 10 : 0;
@@ -70,7 +70,10 @@ function roleText(all: readonly RedRow[], role: RedRow["role"]): string[] {
 
 const serviceColumn: Column<RedRow> = { title: "SERVICE", key: "service", cell: (row) => row.service };
 
-/** Columns that fit this width; undefined: all. Drops columns that -o wide shows first. */
+/**
+ * Columns that fit this width; undefined: all. `from` is the least width, in cells, at which a column is shown. Names, rate, errors and
+ * p95 always stay; -o wide shows everything.
+ */
 function columnsFor({ by }: RedResult, width: number | undefined): readonly Column<RedRow>[] {
   const room = width ?? Number.POSITIVE_INFINITY;
   const columns: (Column<RedRow> & { from?: number })[] = [

@@ -24,6 +24,7 @@ export async function run(invocation: Invocation): Promise<void> {
   await showTool(invocation, "coral_query_sql", view, { sql });
 }
 
+/** Column types come from DuckDB, so that numbers align right even when a column is empty. */
 function sqlTable(result: SqlResult): Table {
   return tableOf(
     result.rows,

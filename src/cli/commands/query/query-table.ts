@@ -1,4 +1,7 @@
-/** `coral query`: commands that read stored signals. */
+/**
+ * `coral query`: commands that read stored signals. Each calls one tool, from whose schema options, defaults and bounds come. A `fields`
+ * entry here changes only how an option looks on the command line.
+ */
 
 import { trafficProtocols } from "../../../model/protocols.ts";
 import type { CommandSpec } from "../../run/command-spec.ts";

@@ -53,6 +53,7 @@ export async function run(invocation: Invocation): Promise<void> {
   });
 }
 
+/** `from` is the least terminal width, in cells, at which a column is shown. Ids always stay. */
 function tracesTable(answer: TracesResult, width: number | undefined, nowMs: number): Table {
   const room = width ?? Number.POSITIVE_INFINITY;
   const columns: (Column<TraceSummary> & { from?: number })[] = [
@@ -80,7 +81,7 @@ function tracesTable(answer: TracesResult, width: number | undefined, nowMs: num
     { title: "SERVICES", key: "services", align: "left", cell: (row) => row.services.join(","), wide: true },
     { title: "FITS", key: "matchName", align: "left", cell: (row) => `${row.matchService} ${row.matchName}`, wide: true },
     valueColumn("ITS DURATION", "matchDurationNs", (row) => row.matchDurationNs, spanTime, { align: "right", wide: true }),
-    valueColumn("STANDS FOR", "weight", (row) => row.weight, number, { align: "right", wide: true }),
+    valueColumn("WEIGHT", "weight", (row) => row.weight, number, { align: "right", wide: true }),
   ];
   return tableOf(
     answer.traces,
@@ -88,7 +89,7 @@ function tracesTable(answer: TracesResult, width: number | undefined, nowMs: num
   );
 }
 
-/** For CSV. */
+/** Columns of one trace, for CSV; people get the waterfall. */
 const spanColumns: readonly Column<TraceSpan>[] = [
   { title: "SPAN ID", key: "spanId", cell: (row) => row.spanId },
   { title: "PARENT", key: "parentSpanId", cell: (row) => row.parentSpanId },

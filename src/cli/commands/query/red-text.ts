@@ -20,6 +20,7 @@ export function rateLine(points: readonly number[]): string {
   return points.some((point) => point > 0) ? sparkline(points, 0) : "";
 }
 
+/** CSV gets microseconds, people a scaled value. */
 export function latencyColumn<Row>(
   title: string,
   key: string,

@@ -27,7 +27,7 @@ export function summaryPage(answer: SummaryResult, print: Printer, options: Summ
   const counts = (["critical", "degraded", "unknown", "ok"] as const).flatMap((health) =>
     totals[health] === 0 ? [] : [style(healthStyle(health), `${totals[health]} ${health}`)],
   );
-  const head = `${style("bold", plural(totals.services, "service"))}  last ${formatDurationMs(answer.sinceMs)}${watched(answer)} · ${counts.join(" · ")}`;
+  const head = `${style("bold", plural(totals.services, "service"))}  last ${formatDurationMs(answer.sinceMs)}${observedText(answer)} · ${counts.join(" · ")}`;
   const columns = summaryColumns.filter(({ key }) => options.wide || isShown(answer, key));
   const table = renderTable(tableOf(answer.services, columns), {
     wide: options.wide,
@@ -44,10 +44,15 @@ function isShown({ services }: SummaryResult, key: string): boolean {
   return true;
 }
 
-function watched({ sinceMs, windowMs }: SummaryResult): string {
+/**
+ * Mentions the observed time when it is clearly shorter than the requested one, because rates cover only the observed time. A few
+ * seconds are always missing, since the newest window is still open; hence the tolerance.
+ */
+function observedText({ sinceMs, windowMs }: SummaryResult): string {
   return windowMs < sinceMs * 0.8 ? `, observed for ${formatDurationMs(Math.round(windowMs / 1_000) * 1_000)}` : "";
 }
 
+/** Sections without rows are omitted, so the length of the page depends on what happened. */
 function servicePage(summary: ServiceSummary, answer: SummaryResult, print: Printer, options: SummaryPageOptions): string {
   const { style } = print;
   const { details, requests } = summary;
@@ -58,7 +63,7 @@ function servicePage(summary: ServiceSummary, answer: SummaryResult, print: Prin
         : "no process is known"
       : `${plural(summary.instances, "process", "processes")} on ${plural(summary.hosts, "host")}`;
   const lines = [
-    `${style("bold", escapeText(summary.service))}  ${style(healthStyle(summary.health), summary.health)} · last ${formatDurationMs(answer.sinceMs)}${watched(answer)} · ${places}`,
+    `${style("bold", escapeText(summary.service))}  ${style(healthStyle(summary.health), summary.health)} · last ${formatDurationMs(answer.sinceMs)}${observedText(answer)} · ${places}`,
     ...openIncidentsLine(answer.incidents, print, options.nowMs),
     ...findingLines(summary, print, options),
     ...(requests === null
@@ -78,6 +83,7 @@ function servicePage(summary: ServiceSummary, answer: SummaryResult, print: Prin
   return `${lines.join("\n")}\n`;
 }
 
+/** Findings worst first, then the onset, and whether it coincides with the newest deployment. */
 function findingLines({ findings, details, deployment }: ServiceSummary, { style }: Printer, { nowMs }: SummaryPageOptions): string[] {
   const lines = findings.map(({ severity, message }) => `  ${style(findingStyles[severity], `${severity}:`)} ${escapeText(message)}`);
   if (details?.onsetAt) {
@@ -90,6 +96,7 @@ function findingLines({ findings, details, deployment }: ServiceSummary, { style
   return lines;
 }
 
+/** Current requests beside the baselines. Baselines store only p95, so their p50 and p99 are dashes. */
 function requestLines(requests: SummaryRequests, details: SummaryDetails | undefined, print: Printer): string[] {
   const { style } = print;
   const rows = [
@@ -143,6 +150,7 @@ interface Part {
   before: SummaryRoute["before"];
 }
 
+/** Columns shared by routes and peers, so that both can be compared at a glance. */
 function partColumns<T extends Part>(): Column<T>[] {
   return [
     rateColumn<T>((row) => row.perSecond),
@@ -169,6 +177,7 @@ function peerTable(peers: readonly SummaryPeer[]) {
   ]);
 }
 
+/** Load of the service's processes, its hosts and its control groups. Pressure below 1 % is omitted as noise. */
 function loadLines({ hosts, load }: SummaryDetails, { style }: Printer): string[] {
   if (hosts.length === 0 && load === null) return [];
   const lines = ["", style("bold", "Where it runs")];
@@ -235,11 +244,15 @@ function eventTable({ events }: SummaryDetails, nowMs: number) {
   ]);
 }
 
+/** Info events are dim: only warnings and errors should catch the eye. */
 function styleOf(severity: string): StyleName {
   return severity === "error" ? "red" : severity === "warning" ? "yellow" : "dim";
 }
 
-/** Suggests the next command, by rule. */
+/**
+ * Suggests at most three next commands, by rule. For errors it suggests a capture, which shows single failed requests; a service
+ * known only from spans cannot be captured, so it gets a trace search instead.
+ */
 function nextLines({ service, findings, requests }: ServiceSummary, print: Printer): string[] {
   const has = (...rules: string[]): boolean => findings.some(({ rule, severity }) => rules.includes(rule) && severity !== "info");
   const subjectOf = (...rules: string[]): string | undefined => findings.find(({ rule }) => rules.includes(rule))?.subject;

@@ -38,7 +38,7 @@ export function changeText(now: number | null, before: number | null | undefined
   return percent < 0 ? `−${-percent}%` : `+${percent}%`;
 }
 
-/** Yellow when p95 is twice as long, green when it is half. */
+/** Change of p95: yellow above twice the baseline, green below half. Smaller changes are common and stay plain. */
 export function slowCell(now: number | null, before: SummaryBaseline): Cell {
   const text = changeText(now, before?.p95Us);
   if (text === "" || now === null || !before?.p95Us) return text;

@@ -9,6 +9,7 @@ import type { StyleName } from "../../output/style.ts";
 import { padText, textWidth, truncateText } from "../../output/text-width.ts";
 import { latency } from "../../output/values.ts";
 
+/** Least cells for path or statement. */
 const leastTarget = 16;
 const methodWidth = 6;
 const protocolWidth = 8;
@@ -76,6 +77,7 @@ export function captureDetails(request: CapturedRequest, { style }: Printer, has
   return lines;
 }
 
+/** One marked line per line of the body. Control characters are escaped. */
 function bodyLines(sign: string, body: string | null, style: Printer["style"]): string[] {
   if (body === null || body === "") return [];
   return body.split("\n").map((line) => `    ${style("cyan", `${sign}${sign}`)} ${escapeText(line.replace(/\r$/, ""))}`);

@@ -28,12 +28,14 @@ export async function run(invocation: Invocation): Promise<void> {
   sumUp(invocation, seen, stop.signal.aborted, input.duration);
 }
 
+/** What has arrived so far, for the summary at the end. */
 interface Seen {
   requests: number;
   ends: CaptureEnd[];
   service: string;
 }
 
+/** Prints one event of the stream: the agents first, then requests, then the end of each agent. */
 function take(invocation: Invocation, event: CaptureEvent, seen: Seen): void {
   const { print, format, options } = invocation;
   switch (event.kind) {
@@ -71,7 +73,7 @@ function take(invocation: Invocation, event: CaptureEvent, seen: Seen): void {
   }
 }
 
-/** Throws when nothing was captured, unless the user stopped the capture. */
+/** Throws when nothing was captured, so that scripts can tell by the exit code, unless the user stopped the capture. */
 function sumUp({ print }: Invocation, { requests, ends, service }: Seen, isStopped: boolean, duration: string): void {
   if (requests > 0 || isStopped) {
     print.note(print.noteStyle("dim", `${plural(requests, "request")} captured`));

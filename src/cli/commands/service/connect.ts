@@ -23,6 +23,7 @@ export async function run(invocation: Invocation): Promise<void> {
   });
 }
 
+/** The agent tests the account with a login before it stores anything. */
 async function credentialsOf({ options }: Invocation, services: readonly ServiceSpec[]): Promise<GivenCredentials | undefined> {
   const path = options.text("credentials-file");
   if (path === undefined) return undefined;
@@ -50,6 +51,7 @@ function specsOf({ args, options }: Invocation): ServiceSpec[] {
   ];
 }
 
+/** The agent identifies a managed service by port, so a port may be used only once. */
 function withoutDuplicates(specs: ServiceSpec[]): ServiceSpec[] {
   const byPort = new Map<number, ServiceSpec>();
   for (const spec of specs) {
@@ -88,6 +90,7 @@ function databaseText({ database }: Connected): string {
   return lines.map((line) => `  ${escapeText(line)}\n`).join("");
 }
 
+/** One to three lines per service, by outcome: promoted from discovered, registered in advance, updated, or unchanged. */
 function connectedText(service: Connected, { style }: Printer): string {
   const name = `'${escapeText(service.name)}'`;
   const done = style("green", "✓");

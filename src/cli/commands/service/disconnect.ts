@@ -36,6 +36,7 @@ export async function run(invocation: Invocation): Promise<void> {
   });
 }
 
+/** Lists the known names, because a typo is the usual reason. */
 function notConnected(unknown: readonly string[], known: readonly string[]): CoralError {
   const shown =
     known.length === 0

@@ -30,6 +30,7 @@ export interface ServicePageOptions {
   nowMs: number;
 }
 
+/** Limits of the short form; -o wide shows everything. */
 const callsShown = 20;
 const portsShown = 10;
 const aliasesShown = 5;
@@ -60,6 +61,7 @@ export function servicePage(report: ServiceReport, print: Printer, options: Serv
   return `${lines.join("\n")}\n`;
 }
 
+/** Facts by label: ports, origin of the name, identity, aliases, discovery, external traffic. */
 function headLines(service: Service, { style }: Printer, { nowMs, wide }: ServicePageOptions): string[] {
   const check = service.check === null ? "" : ` · ${style(checkStyle(service.check), service.check)}`;
   const where = `${plural(service.instances, "instance")} on ${plural(service.agents.length, "host")}`;
@@ -95,6 +97,7 @@ interface ProcessLine {
   process: ServiceProcess | undefined;
 }
 
+/** One line per process, or one per host whose processes are not readable. */
 export function processLines(service: Service): ProcessLine[] {
   return service.agents.flatMap((agent) => {
     const processes = agent.processes ?? [];
@@ -137,6 +140,7 @@ export function processColumns(nowMs: number): readonly Column<ProcessLine>[] {
   ];
 }
 
+/** Calls in one direction, busiest first. Names are padded to at most 46 cells, so that one long name does not push all brackets out. */
 function callLines(
   edges: readonly TopologyEdge[],
   end: "from" | "to",

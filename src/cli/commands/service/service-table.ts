@@ -1,4 +1,4 @@
-/** Top-level commands about services: `coral services`, `coral top`, `coral connect` and others. */
+/** Top-level commands about services: `coral services`, `coral top`, `coral connect` and others. Short names for what is typed most. */
 
 import type { CommandSpec } from "../../run/command-spec.ts";
 import { toolCommand } from "../../run/tool-command.ts";

@@ -9,6 +9,7 @@ import { showAnswer } from "../../run/show-answer.ts";
 import { checkCell, shortBuild, statusCell } from "./service-cells.ts";
 import { processColumns, processLines, type ServiceReport, servicePage } from "./service-page.ts";
 
+/** Limit of the tool. Filtering by name happens at the colony. */
 const limit = 10_000;
 const eventsShown = 10;
 /** Ports, hosts or aliases per line; -o wide shows all. */
@@ -55,6 +56,7 @@ async function findService(colony: ColonyConnection, name: string, place: object
   });
 }
 
+/** Combines three tools. A single-service page is rare enough that a tool of its own would not pay off. */
 async function readReport(colony: ColonyConnection, service: string, place: object, since: string): Promise<Answer<ServiceReport>> {
   const eventsSinceMs = Math.max(leastEventsSinceMs, parseDurationMs(since));
   const [list, topology, events] = await Promise.all([
@@ -82,6 +84,7 @@ function withoutLimits({ notes }: Completeness): Completeness {
   return { complete: kept.length === 0, notes: kept };
 }
 
+/** Union of the notes, without duplicates: several tools note the same silent agent. */
 function merged(all: readonly Completeness[]): Completeness {
   const notes = new Map(all.flatMap(({ notes: own }) => own).map((note) => [note.message, note]));
   return { complete: all.every(({ complete }) => complete), notes: [...notes.values()] };
@@ -156,6 +159,7 @@ function columnsAt(nowMs: number, short: boolean): readonly Column<Service>[] {
   ];
 }
 
+/** TCP is the default, so only other protocols are named: `8080`, `53/udp`. */
 function portText({ port, protocol }: Service["ports"][number]): string {
   return protocol.startsWith("tcp") ? String(port) : `${port}/${protocol}`;
 }

@@ -16,8 +16,11 @@ import { errorCell, latencyColumn, rateColumn, rateLine } from "../query/red-tex
 
 type Sort = "rate" | "errors" | "p95" | "cpu";
 
+/** Keys that change the order while `coral top` runs. */
 const sortKeys: Readonly<Record<string, Sort>> = { r: "rate", e: "errors", p: "p95", c: "cpu" };
+/** Agents report requests every ten seconds, CPU every fifteen; two seconds keep the screen responsive to a newly pulled window. */
 const intervalMs = 2_000;
+/** Rows when the output is not a terminal; on a terminal its height decides. */
 const defaultLimit = 30;
 
 /** `coral top`: the busiest services, redrawn in place on a terminal, else printed once. */
@@ -36,6 +39,7 @@ export async function run(invocation: Invocation): Promise<void> {
   });
 }
 
+/** What is drawn between two answers. */
 interface LiveState {
   sort: Sort;
   answer: Answer<TopResult> | undefined;
@@ -60,6 +64,7 @@ async function live(
   {
     using screen = new LiveScreen(io, {
       onKey: (text) => {
+        // ESC starts a function key, such as an arrow: ignore it. A paste or fast typing delivers several keys at once.
         for (const key of text.startsWith("\u001b") ? [] : text) {
           if (key === "q" || key === "Q" || key === "\u0003") return stop.abort();
           const next = sortKeys[key.toLowerCase()];
@@ -83,10 +88,11 @@ async function live(
       await refresh(state, () => ask(state.sort, screen.rows), signal);
     }
   }
-  // 128 + signal number, as shells expect.
+  // Re-raise the signal with its default action, so that the shell sees a program killed by it. The screen is restored by now.
   if (ended !== undefined && ended !== "SIGINT") process.kill(process.pid, ended);
 }
 
+/** Keeps the last answer on screen when the colony does not respond, with the problem above it. */
 async function refresh(state: LiveState, ask: () => Promise<Answer<TopResult>>, signal: AbortSignal): Promise<void> {
   try {
     state.answer = await ask();
@@ -100,6 +106,7 @@ async function refresh(state: LiveState, ask: () => Promise<Answer<TopResult>>, 
   }
 }
 
+/** Draws the whole screen; lines that do not fit are dropped by LiveScreen. */
 function draw(screen: LiveScreen, { print }: Invocation, colony: ColonyConnection, { answer, problem, sort }: LiveState): void {
   const { style } = print;
   const time = new Date().toTimeString().slice(0, 8);
@@ -126,6 +133,7 @@ function pageLines(answer: TopResult, { style }: Printer, width: number | undefi
   return [head, "", ...table.split("\n")];
 }
 
+/** `from` is the least terminal width, in cells, at which a column is shown. */
 function columnsFor(width: number | undefined): readonly Column<TopRow>[] {
   const room = width ?? Number.POSITIVE_INFINITY;
   const columns: (Column<TopRow> & { from?: number })[] = [

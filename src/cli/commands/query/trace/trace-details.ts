@@ -8,6 +8,7 @@ import { truncateText } from "../../../output/text-width.ts";
 import type { TraceLine } from "./trace-lines.ts";
 import { spanLabel, spanTime } from "./trace-text.ts";
 
+/** Only spans that have a line in the waterfall get details. */
 export function detailLines(lines: readonly TraceLine[], { style, width }: Printer): string[] {
   const parts = lines.flatMap(({ span }) => {
     const found = span ? factsOf(span) : [];
@@ -23,6 +24,7 @@ function factsOf({ attributes, events, links, dropped }: TraceSpan): string[] {
   return dropped > 0 ? [...lines, `${dropped} dropped or truncated by the sender or by Coral`] : lines;
 }
 
+/** One `name = value` line per attribute; a truncated list as a whole. */
 function attributeLines(json: string | null): string[] {
   const value = parse(json);
   // Long values arrive truncated, and are then not valid JSON.
@@ -30,6 +32,7 @@ function attributeLines(json: string | null): string[] {
   return fieldsIn(value).map(([name, each]) => `${name} = ${textOf(each)}`);
 }
 
+/** `event exception at 3.2ms: exception.type = …`; the offset is from the start of the span. */
 function eventLine(event: unknown): string {
   if (typeof event === "string") return `event ${event}`;
   const { offset_ns: offsetNs, name, attributes } = Object.fromEntries(fieldsIn(event));

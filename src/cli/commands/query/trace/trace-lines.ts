@@ -43,6 +43,7 @@ export function chooseLines(spans: readonly TraceSpan[], maxLines: number): Trac
   return lines;
 }
 
+/** A line for omitted spans follows the last kept child of the same parent. */
 function addHidden(lines: TraceLine[], place: { depth: number; spans: number; longestNs: number }, parent: TraceSpan | undefined): void {
   if (place.spans === 0) return;
   lines.push({ span: null, depth: place.depth + 1, parent, hidden: { spans: place.spans, longestNs: place.longestNs } });
@@ -60,6 +61,10 @@ function parentsOf(spans: readonly TraceSpan[]): Int32Array {
   return parents;
 }
 
+/**
+ * Ranks by critical path, then failure, then duration: 2e18 and 1e18 exceed any duration in nanoseconds. A span is kept only
+ * together with all of its ancestors, or its place in the tree would be unclear.
+ */
 function keptSpans(spans: readonly TraceSpan[], parents: Int32Array, maxLines: number): Set<number> {
   const rank = ({ criticalNs, status, durationNs }: TraceSpan): number =>
     (criticalNs !== null && criticalNs > 0 ? 2e18 : 0) + (status === "error" ? 1e18 : 0) + durationNs;

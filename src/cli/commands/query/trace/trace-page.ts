@@ -9,6 +9,7 @@ import { detailLines } from "./trace-details.ts";
 import { chooseLines, type TraceLine, treePrefixes } from "./trace-lines.ts";
 import { spanLabel, spanTime } from "./trace-text.ts";
 
+/** `maxLines` bounds the waterfall only; the lists below it have their own limit. */
 export interface TracePageOptions {
   wide: boolean;
   maxLines: number;
@@ -19,6 +20,7 @@ export interface TracePageOptions {
 const shownBelow = 5;
 const bar = { critical: "█", other: "▒" };
 
+/** Head, waterfall, legend, then lists: critical path, errors, details. */
 export function tracePage(trace: WholeTrace, print: Printer, options: TracePageOptions): string {
   const { style } = print;
   const lines = chooseLines(trace.spans, options.wide ? Number.POSITIVE_INFINITY : options.maxLines);
@@ -35,7 +37,7 @@ export function tracePage(trace: WholeTrace, print: Printer, options: TracePageO
   ].join("\n")}\n`;
 }
 
-/** `✗ 503`, `✗ TimeoutError`; empty for a span that succeeded. */
+/** `✗ 503`, `✗ TimeoutError`; the bare code for a 4xx or 5xx that the sender does not consider an error; else empty. */
 function failureText({ status, httpStatusCode, errorType }: TraceSpan): string {
   if (status === "error") return `✗ ${httpStatusCode !== null && httpStatusCode >= 400 ? httpStatusCode : (errorType ?? "failed")}`;
   return httpStatusCode !== null && httpStatusCode >= 400 ? String(httpStatusCode) : "";
@@ -55,6 +57,7 @@ function headLines(
   return [style("bold", truncateText(title, width ?? Number.POSITIVE_INFINITY)), facts.join(" · "), style("dim", `trace ${traceId}`)];
 }
 
+/** Widths of the columns in cells. */
 interface Room {
   label: number;
   bar: number;
@@ -67,6 +70,7 @@ interface Room {
 /** Cells between two columns. */
 const gapCells = 2;
 
+/** Below 64 cells SELF is hidden. Without a terminal, names are as wide as needed and bars have 50 cells. */
 function layoutOf(lines: readonly TraceLine[], width: number | undefined): Room {
   const timeCells = (read: (span: TraceSpan) => number): number =>
     lines.reduce((most, { span }) => Math.max(most, span ? textWidth(spanTime(read(span))) : 0), 0);
@@ -91,6 +95,7 @@ function layoutOf(lines: readonly TraceLine[], width: number | undefined): Room 
   return { label, bar: Math.max(4, free - label), duration, self, width };
 }
 
+/** The axis shows its end only if the bar is wide enough for it. */
 function axisLine({ durationNs }: WholeTrace, room: Room): string {
   const end = spanTime(durationNs);
   const axis = room.bar > end.length + 2 ? `0${padText(end, room.bar - 1, "right")}` : " ".repeat(room.bar);
@@ -103,6 +108,7 @@ function columns(label: string, drawn: string, duration: string, self: string, r
   return `${label}${gap}${drawn}${gap}${times}`.trimEnd();
 }
 
+/** Deep traces get fewer branch levels on narrow terminals: five cells of label per level remain for the name. */
 function waterfall(trace: WholeTrace, lines: readonly TraceLine[], room: Room, print: Printer): string[] {
   const prefixes = treePrefixes(lines, Math.max(1, Math.floor((room.label - 2) / 5) - 1));
   return lines.map((line, index) => {
@@ -111,6 +117,7 @@ function waterfall(trace: WholeTrace, lines: readonly TraceLine[], room: Room, p
   });
 }
 
+/** Stands for omitted descendants. Their maximum duration shows that none of them matters much. */
 function hiddenLine({ hidden }: TraceLine, prefix: string, room: Room, { style }: Printer): string {
   const text = `  ${prefix}… ${plural(hidden?.spans ?? 0, "more span")}, at most ${spanTime(hidden?.longestNs ?? 0)} each`;
   return style("dim", truncateText(text, room.width ?? Number.POSITIVE_INFINITY));
