@@ -23,7 +23,7 @@ export const toolInputs = {
     match: { type: "text", description: "part of a name" },
     agent: { type: "text", description: "only this agent (id or host name)" },
     status: { type: "text", choices: ["managed","discovered","stale"] },
-    method: { type: "text", description: "found this way", choices: ["manual","listening_socket","connection_tracking","traffic_inspection","kubernetes_api"] },
+    method: { type: "text", description: "only services discovered this way", choices: ["manual","listening_socket","connection_tracking","traffic_inspection","kubernetes_api"] },
     class: { type: "text", description: "with external callers (ingress) or external callees (egress)", choices: ["ingress","egress"] },
     since: { type: "duration", description: "only those seen within: 5m, 2h, 7d" },
     processes: { type: "switch", description: "with pid, executable, build and command line" },
@@ -35,7 +35,7 @@ export const toolInputs = {
     coral: { type: "switch", description: "include Coral's own traffic" },
     direction: { type: "text", description: "dependencies: what the service needs; dependents: what needs it", choices: ["dependencies","dependents","both"], default: "both" },
     depth: { type: "integer", description: "maximum hops from the service", default: 10, min: 1, max: 50 },
-    class: { type: "text", description: "only these connections", choices: ["INTERNAL","INGRESS","EGRESS"] },
+    class: { type: "text", description: "only connections of this class", choices: ["INTERNAL","INGRESS","EGRESS"] },
     since: { type: "duration", description: "how far back to look: 5m, 2h, 7d", default: "1h" },
     limit: { type: "integer", description: "nodes", default: 200, min: 1, max: 10000 },
     edges: { type: "integer", description: "edges, busiest first", default: 200, min: 1, max: 20000 },
@@ -128,7 +128,7 @@ export const toolInputs = {
     limit: { type: "integer", description: "maximum number of rows", default: 50, min: 1, max: 10000 },
   },
   coral_query_database: {
-    service: { type: "text", description: "the database", required: true },
+    service: { type: "text", description: "name of the database service", required: true },
     statement: { type: "text", description: "SQL as named in requests, with ? for values, to explain" },
   },
   coral_query_traces: {

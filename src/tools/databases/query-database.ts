@@ -14,7 +14,7 @@ export const queryDatabase = defineTool({
   title: "Database",
   description: "Inspect a database that has credentials: lock holders, plans and missing indexes, sessions, tables; Redis memory.",
   input: z.object({
-    service: z.string().min(1).describe("the database"),
+    service: z.string().min(1).describe("name of the database service"),
     statement: z.string().min(1).max(4_000).optional().describe("SQL as named in requests, with ? for values, to explain"),
   }),
   output: databaseListSchema,

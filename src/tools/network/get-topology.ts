@@ -32,7 +32,7 @@ export const getTopology = defineTool({
       .default("both")
       .describe("dependencies: what the service needs; dependents: what needs it"),
     depth: z.int().min(1).max(50).default(10).describe("maximum hops from the service"),
-    class: connectionClassSchema.optional().describe("only these connections"),
+    class: connectionClassSchema.optional().describe("only connections of this class"),
     since: sinceInput("1h", { minMs: 60_000 }),
     limit: z.int().min(1).max(10_000).default(200).describe("nodes"),
     edges: z.int().min(1).max(edgesMax).default(edgesShown).describe("edges, busiest first"),

@@ -25,7 +25,7 @@ export const listServices = defineTool({
     match: z.string().min(1).optional().describe("part of a name"),
     agent: agentInput(),
     status: serviceStatusSchema.optional(),
-    method: z.enum(discoveryMethods).optional().describe("found this way"),
+    method: z.enum(discoveryMethods).optional().describe("only services discovered this way"),
     class: z.enum(["ingress", "egress"]).optional().describe("with external callers (ingress) or external callees (egress)"),
     since: durationInput({ minMs: 1_000, maxMs: 366 * 86_400_000 })
       .optional()

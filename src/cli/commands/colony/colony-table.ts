@@ -32,7 +32,7 @@ const tokenCommands: readonly CommandSpec[] = [
   toolCommand({
     name: "revoke",
     tool: "coral_revoke_token",
-    summary: "Revoke a token at once",
+    summary: "Revoke a token immediately",
     positional: ["tokenId"],
     options: dataOutput,
     load: async () => ({ run: (await import("./tokens.ts")).revokeToken }),

@@ -195,7 +195,7 @@ export const queryCommands: readonly CommandSpec[] = [
     positional: ["promql"],
     omit: ["name", "service", "by", "points"],
     fields: {
-      promql: { name: "expression", description: "Expression in quotes; - or nothing reads it from stdin" },
+      promql: { name: "expression", description: "Expression in quotes; read from stdin if omitted or -" },
       step: { description: "Time between points; default: what fits the terminal" },
     },
     options: watchedOutput,
@@ -229,7 +229,7 @@ export const queryCommands: readonly CommandSpec[] = [
     summary: "Run a read-only SQL query over the stored signals",
     description: "SHOW TABLES lists the views, DESCRIBE <view> its columns.",
     positional: ["sql"],
-    fields: { sql: { name: "statement", required: false, description: "One SELECT; - or nothing reads it from stdin" } },
+    fields: { sql: { name: "statement", required: false, description: "One SELECT; read from stdin if omitted or -" } },
     options: watchedOutput,
     examples: [
       ['coral query sql "SHOW TABLES"', "list views"],
