@@ -186,6 +186,8 @@ export interface HostNow {
   /** Null before its first sample, as everything else then. */
   sampledAt: string | null;
   cpuBusyRatio: number | null;
+  /** Of the last minute; null while there are fewer than three samples of it, as right after the agent's own start. */
+  cpuBusyMinuteRatio: number | null;
   cpuCount: number | null;
   memUsedRatio: number | null;
   memTotalBytes: number | null;

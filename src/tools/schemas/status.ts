@@ -34,6 +34,7 @@ export const hostNowSchema = z.object({
   agentId: z.string(),
   sampledAt: isoTimeSchema.nullable(),
   cpuBusyRatio: z.number().nullable(),
+  cpuBusyMinuteRatio: z.number().nullable(),
   cpuCount: z.number().nullable(),
   memUsedRatio: z.number().nullable(),
   memTotalBytes: z.number().nullable(),

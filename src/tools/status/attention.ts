@@ -9,11 +9,11 @@ import type { Attention } from "../schemas/status.ts";
 import type { ServiceSummary } from "../schemas/summary.ts";
 import { trafficProblemOf } from "../traffic/traffic-notes.ts";
 
-const full = { cpuBusyRatio: 0.95, memUsedRatio: 0.95 };
+const full = { cpuBusyMinuteRatio: 0.95, memUsedRatio: 0.95 };
 
 export function attentionOf(
   services: readonly ServiceSummary[],
-  hosts: readonly Pick<HostNow, "agentId" | "cpuBusyRatio" | "memUsedRatio">[],
+  hosts: readonly Pick<HostNow, "agentId" | "cpuBusyMinuteRatio" | "memUsedRatio">[],
   hostname: (agentId: string) => string,
 ): Attention[] {
   const ill = services.flatMap(({ service, health, findings }): Attention[] =>
@@ -21,9 +21,9 @@ export function attentionOf(
       ? [{ kind: "service", subject: service, severity: health, reason: findings[0]?.message ?? "" }]
       : [],
   );
-  const saturated = hosts.flatMap(({ agentId, cpuBusyRatio, memUsedRatio }): Attention[] => {
+  const saturated = hosts.flatMap(({ agentId, cpuBusyMinuteRatio, memUsedRatio }): Attention[] => {
     const reasons = [
-      ...((cpuBusyRatio ?? 0) > full.cpuBusyRatio ? [`CPUs are busy ${share(cpuBusyRatio ?? 0)} of the time`] : []),
+      ...((cpuBusyMinuteRatio ?? 0) > full.cpuBusyMinuteRatio ? [`CPUs are busy ${share(cpuBusyMinuteRatio ?? 0)} of the time`] : []),
       ...((memUsedRatio ?? 0) > full.memUsedRatio ? [`${share(memUsedRatio ?? 0)} of memory is used`] : []),
     ];
     return reasons.length === 0 ? [] : [{ kind: "host", subject: hostname(agentId), severity: "degraded", reason: reasons.join(", ") }];

@@ -98,6 +98,7 @@ function hostLines(agents: readonly AgentInfo[], hostsNow: readonly HostNow[]): 
         isSlow: link?.isSlow ?? false,
         sampledAt: now?.sampledAt ?? null,
         cpuBusyRatio: now?.cpuBusyRatio ?? null,
+        cpuBusyMinuteRatio: now?.cpuBusyMinuteRatio ?? null,
         cpuCount: now?.cpuCount ?? null,
         memUsedRatio: now?.memUsedRatio ?? null,
         memTotalBytes: now?.memTotalBytes ?? null,

@@ -243,6 +243,14 @@ describe("queryHostsNow()", () => {
     expect(await queryHostsNow(hosts.store, { nowMs: nowMs + 2 * 3_600_000 })).toEqual([]);
   });
 
+  it("gives the CPU use of the last minute once three samples of it are there", async () => {
+    await hosts.add("young-1", { host: [{ atMs: nowMs - 15_000, cpu_busy_ratio: 0.97 }] });
+    await hosts.add("young-2", { host: samples(2 * minuteMs, (atMs, index) => ({ atMs, cpu_busy_ratio: index < 4 ? 0 : index / 10 })) });
+    const rows = new Map((await queryHostsNow(hosts.store, { nowMs })).map((row) => [row.agentId, row.cpuBusyMinuteRatio]));
+    expect(rows.get("young-1")).toBeNull();
+    expect(rows.get("young-2")).toBeCloseTo(0.55);
+  });
+
   it("follows the sequence when a clock is set back, and the newer epoch when a store was recreated", async () => {
     await hosts.add("jumpy-1", {
       host: [

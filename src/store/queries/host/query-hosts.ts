@@ -30,16 +30,24 @@ export async function queryHosts(store: Queryable, query: HostsQuery): Promise<H
 /** Older samples are not "now". */
 const nowMaxMs = 3_600_000;
 
+/** The newest sample and the three before it, of every 15 seconds. */
+const minuteSql = `(
+  SELECT CASE WHEN count(*) >= 3 THEN avg(recent.cpu_busy_ratio) END FROM host recent
+  WHERE recent.agent_id = newest.agent_id AND recent.epoch = newest.epoch AND recent.time BETWEEN newest.time - INTERVAL 50 SECONDS AND newest.time
+    AND recent.time >= make_timestamp(?)
+)`;
+
 /** One row for each agent that was sampled within the last hour. */
 export async function queryHostsNow(store: Queryable, options: { nowMs?: number } = {}): Promise<HostNow[]> {
   const sinceUs = ((options.nowMs ?? Date.now()) - nowMaxMs) * 1_000;
-  const columns =
-    "agent_id, time, cpu_busy_ratio, cpu_count, 1 - mem_available_bytes / nullif(mem_total_bytes, 0) AS mem_used_ratio, mem_total_bytes, load_1m";
-  const rows = await store.query(`${latestSampleSql("host", "time >= make_timestamp(?)", columns)} ORDER BY agent_id`, [sinceUs, sinceUs]);
+  const columns = `agent_id, time, cpu_busy_ratio, ${minuteSql} AS cpu_busy_minute_ratio, cpu_count,
+    1 - mem_available_bytes / nullif(mem_total_bytes, 0) AS mem_used_ratio, mem_total_bytes, load_1m`;
+  const rows = await store.query(`${latestSampleSql("host", "time >= make_timestamp(?)", columns)} ORDER BY agent_id`, [sinceUs, sinceUs, sinceUs]);
   return rows.map((row) => ({
     agentId: textIn(row, "agent_id"),
     sampledAt: isoTimeIn(row, "time"),
     cpuBusyRatio: numberOrNullIn(row, "cpu_busy_ratio"),
+    cpuBusyMinuteRatio: numberOrNullIn(row, "cpu_busy_minute_ratio"),
     cpuCount: numberOrNullIn(row, "cpu_count"),
     memUsedRatio: numberOrNullIn(row, "mem_used_ratio"),
     memTotalBytes: numberOrNullIn(row, "mem_total_bytes"),
