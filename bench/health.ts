@@ -7,8 +7,8 @@
  * - `live`: faults of real programs under load, observed by a real `coral up`: how soon the first line of `coral query summary` names the service and
  *   the route, how soon it disappears after the repair, and which other services are accused.
  *
- * CORAL_BENCH_PARTS selects parts, CORAL_BENCH_ONLY live faults by substrings of their names, CORAL_BENCH_SEED names and ports. With
- * CORAL_BENCH_SMALL=1 the day has six hours, with three live faults.
+ * CORAL_BENCH_PARTS selects parts, CORAL_BENCH_ONLY live faults by substrings of their names, CORAL_BENCH_SEED names and ports. No live fault begins
+ * later than CORAL_BENCH_MINUTES after the start. With CORAL_BENCH_SMALL=1 the day has six hours, with three live faults.
  */
 
 import { simulateDay } from "./lib/health-day.ts";
@@ -87,9 +87,11 @@ async function simulated(): Promise<Part> {
 
 async function live(): Promise<Part> {
   const asked = listIn("CORAL_BENCH_ONLY");
+  const minutes = process.env["CORAL_BENCH_MINUTES"];
   const { skipped, results } = await runLiveFaults(
     seed,
     isSmall && asked.length === 0 ? ["one route of two", "slow provider", "killed"] : asked,
+    minutes === undefined ? Infinity : Number(minutes) * 60_000,
   );
   const tried = results.filter((result) => result.skipped === undefined);
   const accused = tried.reduce((sum, result) => sum + result.accused.size, 0);

@@ -161,7 +161,7 @@ const faults: Fault[] = [
   {
     name: "gone, with callers that fail",
     service: "payments",
-    names: "no process",
+    names: "not running",
     routes: {
       "payments POST /charge": { rate: 0 },
       "payments GET /status": { rate: 0 },

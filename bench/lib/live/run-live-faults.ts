@@ -16,8 +16,9 @@ export interface LiveRun {
   results: LiveResult[];
 }
 
-/** `only`: substrings of the names of faults to inject. */
-export async function runLiveFaults(seed: number, only: readonly string[]): Promise<LiveRun> {
+/** `only`: substrings of the names of faults to inject. No fault begins later than `maxMs` after the start. */
+export async function runLiveFaults(seed: number, only: readonly string[], maxMs = Infinity): Promise<LiveRun> {
+  const startMs = performance.now();
   const skipped = missingPrograms() ?? bpfProblem();
   if (skipped !== undefined) return { skipped, results: [] };
   const faults = liveFaults.filter(({ name }) => only.length === 0 || only.some((part) => name.includes(part)));
@@ -27,6 +28,10 @@ export async function runLiveFaults(seed: number, only: readonly string[]): Prom
   await colony.wait(warmUpMs);
   const results: LiveResult[] = [];
   for (const fault of faults) {
+    if (performance.now() - startMs > maxMs) {
+      progress(`${fault.name}: not begun, ${Math.round(maxMs / 1_000)} s are over`);
+      continue;
+    }
     const result = await watchFault(world, colony, fault);
     progress(describeLive(result));
     results.push(result);

@@ -67,8 +67,12 @@ function isRole({ names, ports, directory }: LiveWorld, role: Role, service: str
 
 const text = ({ role, health, message }: UnhealthyService): string => `${role} ${health}: ${message}`;
 
-/** Waits until nothing is wrong; returns what is left after the time. */
-async function settle(world: LiveWorld, colony: LiveColony, maxMs: number): Promise<{ calmAfterMs: number | null; left: string }> {
+/** Waits until nothing has been wrong for `forMs`; returns what is left after the time. */
+async function settle(
+  world: LiveWorld,
+  colony: LiveColony,
+  { maxMs, forMs }: { maxMs: number; forMs: number },
+): Promise<{ calmAfterMs: number | null; left: string }> {
   const startMs = performance.now();
   let [calmSinceMs, left]: [number | null, string] = [null, ""];
   for (;;) {
@@ -76,7 +80,7 @@ async function settle(world: LiveWorld, colony: LiveColony, maxMs: number): Prom
     const atMs = performance.now() - startMs;
     calmSinceMs = ill.length > 0 ? null : (calmSinceMs ?? atMs);
     left = ill.length > 0 ? ill.map(text).join(" | ") : left;
-    if (calmSinceMs !== null && atMs - calmSinceMs >= calmMs) return { calmAfterMs: calmSinceMs, left: "" };
+    if (calmSinceMs !== null && atMs - calmSinceMs >= forMs) return { calmAfterMs: calmSinceMs, left: "" };
     if (atMs > maxMs) return { calmAfterMs: null, left };
     await colony.wait(pollMs);
   }
@@ -88,11 +92,12 @@ export async function watchFault(world: LiveWorld, colony: LiveColony, fault: Li
   const result: LiveResult = { name, kind, foundMs: null, goneMs: null, accused: new Map(), before: "", seen: "", left: "" };
   const skipped = fault.skipReason?.(world);
   if (skipped !== undefined) return { ...result, skipped };
-  result.before = (await settle(world, colony, calmMaxMs)).left;
+  // The fault before ended with calm that lasted, or with two minutes without any: it need not last again.
+  result.before = (await settle(world, colony, { maxMs: calmMaxMs, forMs: 0 })).left;
   await fault.inject(world);
   await observe(world, colony, fault, result);
   await fault.repair(world);
-  const { calmAfterMs, left } = await settle(world, colony, repairMaxMs);
+  const { calmAfterMs, left } = await settle(world, colony, { maxMs: repairMaxMs, forMs: calmMs });
   return { ...result, goneMs: calmAfterMs, left };
 }
 

@@ -29,7 +29,7 @@ export const processFaults: readonly LiveFault[] = [
     name: "killed, with callers that fail",
     kind: "down",
     service: "payments",
-    pointers: ["no process"],
+    pointers: ["not running"],
     inject: (world) => world.program("payments").stop(),
     repair: async (world) => void (await world.program("payments").start()),
   },
@@ -74,7 +74,7 @@ export const processFaults: readonly LiveFault[] = [
     name: "ends soon after each start",
     kind: "crash-loop",
     service: "mailer",
-    pointers: ["restarted", "no process"],
+    pointers: ["restarted", "not running"],
     inject: (world) => {
       const program = world.program("mailer");
       program.isSupervised = true;
