@@ -33,6 +33,11 @@ describe("nameProcess()", () => {
     [["gated: worker process"], "/usr/local/bin/gated", "gated executable"],
     [["ledger"], "/usr/sbin/nginx", "nginx pattern"],
     [["main"], "/usr/local/bin/gated", "gated executable"],
+    [["ledger", "worker.py", "--once"], "/usr/bin/python3.11", "ledger executable"],
+    [["ledger", "/srv/app.js"], "/usr/bin/node", "ledger executable"],
+    [["python", "worker.py"], "/usr/bin/python3.11", "worker script"],
+    [["main", "worker.py"], "/usr/bin/python3.11", "worker script"],
+    [["sh", "relay.sh"], "/usr/bin/dash", "relay script"],
   ])("uses a plain argv[0] of %j as the name of %s", (args, exe, expected) => {
     expect(nameOf(args, { exe })).toBe(expected);
   });

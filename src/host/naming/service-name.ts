@@ -141,12 +141,15 @@ function nameByPattern(args: readonly string[], { patterns }: NamePatterns): str
 /** A build by `go run`, `/tmp/go-build12/b001/exe/main`: the working directory is a better name. */
 export const temporaryBuild = /\/go-build\d+\//;
 
-/** `exec -a name program`: a plain word that is neither the program's name nor a title that it gave itself. Null when argv[0] is none. */
+/**
+ * `exec -a name program`: a plain word that is neither the program's name nor a title that it gave itself. Null when argv[0] is none. A title that
+ * a script gives itself replaces all arguments.
+ */
 export function givenNameOf(exe: string, args: readonly string[]): string | null {
   const [name = ""] = args;
   const own = basename(exe);
-  if (!/^[A-Za-z][\w.-]{1,63}$/.test(name) || interpreterOf(exe) !== null || wellKnownProgramOf(exe) !== null || isGenericName(name))
-    return null;
+  if (!/^[A-Za-z][\w.-]{1,63}$/.test(name) || wellKnownProgramOf(exe) !== null || isGenericName(name)) return null;
+  if (interpreterOf(exe) !== null) return args.length > 1 && interpreterOf(name) === null ? name : null;
   // `awk` is mawk, `gate` is gate-1.4.2, `foo` is .foo-wrapped: names of the same file.
   return own.includes(name) || name.includes(own) ? null : name;
 }
@@ -179,6 +182,7 @@ export function nameProcess(process: NamedProcess, rules: NamePatterns): GivenNa
     ["container", () => nameOfContainer(container, kubernetes)],
     ["pattern", () => nameByPattern(args, rules)],
     ["pattern", wellKnown],
+    ["executable", () => (interpreter === null ? null : givenNameOf(program, args))],
     ["script", () => process.script],
     ["executable", () => (exe === null ? null : specificName(nameOfExecutable(exe, args, process.workingDirectory), process.packageName))],
     ["process-name", () => processName],
@@ -186,7 +190,7 @@ export function nameProcess(process: NamedProcess, rules: NamePatterns): GivenNa
   for (const [namedBy, attempt] of attempts) {
     const name = cleanName(attempt());
     // An interpreter without a script is no better than the process name.
-    const isBare = namedBy === "executable" && interpreter !== null;
+    const isBare = namedBy === "executable" && name === interpreter;
     if (name !== null) return { name, namedBy, confidence: nameConfidence[isBare ? "process-name" : namedBy] };
   }
   return null;

@@ -77,6 +77,11 @@ describe("originOfProcess()", () => {
       ["/usr/bin/python3 /usr/bin/gunicorn b:app", at("/s")],
     ],
     ["in another role", ["/usr/bin/python3 -m celery -A shop worker", at("/s")], ["/usr/bin/python3 -m celery -A shop beat", at("/s")]],
+    [
+      "under another name of exec -a",
+      [["ledger", "worker.py"], { ...at("/srv/a"), exe: "/usr/bin/python3" }],
+      [["images", "worker.py"], { ...at("/srv/a"), exe: "/usr/bin/python3" }],
+    ],
     ["with other code", [["/usr/bin/node", "-e", "listen(1)"]], [["/usr/bin/node", "-e", "listen(2)"]]],
     ["with another configuration", ["/opt/api -c a.yaml", at("/srv")], ["/opt/api -c b.yaml", at("/srv")]],
     [

@@ -246,10 +246,13 @@ function originOfScript(facts: OriginFacts, interpreter: string, entry: ScriptEn
   const directory = workingDirectory && stablePath(workingDirectory);
   const given = file && stablePath(file);
   const path = entry?.path ?? null;
+  const called = facts.exe === null ? null : givenNameOf(facts.exe, facts.arguments);
+  const parts = ["script", kindOf(interpreter), entry?.key ?? null, directory, given, nameOfEnvironment(facts.environment)];
   return describe(facts, {
     kind: "program",
-    name: cleanName(entry?.name) ?? cleanName(directory && nameOfDirectory(directory)) ?? interpreter,
-    digest: digestOf(["script", kindOf(interpreter), entry?.key ?? null, directory, given, nameOfEnvironment(facts.environment)]),
+    name: cleanName(called) ?? cleanName(entry?.name) ?? cleanName(directory && nameOfDirectory(directory)) ?? interpreter,
+    // One script under two names of `exec -a` is two services.
+    digest: digestOf(called === null ? parts : [...parts, called]),
     text: `${interpreter} ${entry?.text ?? ""}${given === null ? "" : ` with ${given}`}`.trim() + inDirectory(directory),
     qualifiers: [
       ...(given === null ? [] : [nameOfPath(given)]),
