@@ -3,8 +3,8 @@ import type { SummaryRouteHealthFact } from "../../model/summary.ts";
 import { judgeRoute } from "./judge-route.ts";
 import { baselineOf, type MadeWindow, routeOf, sampleNowMs, steadily } from "./route-health.fixture.ts";
 
-function verdictOf(windows: readonly MadeWindow[], more: Partial<SummaryRouteHealthFact> = {}, noiseUs = 0): string {
-  const { errors, slow, queueing } = judgeRoute(routeOf("api", windows, more), sampleNowMs, noiseUs);
+function verdictOf(windows: readonly MadeWindow[], more: Partial<SummaryRouteHealthFact> = {}, addedUs = 0, times = 1): string {
+  const { errors, slow, queueing } = judgeRoute(routeOf("api", windows, more), sampleNowMs, { addedUs, times });
   return [
     ...(errors === null ? [] : [`${errors.severity} ${errors.rule}${errors.isChronic ? " chronic" : ""}`]),
     ...(slow === null ? [] : [`${slow.severity} slow`]),
@@ -72,6 +72,9 @@ describe("judgeRoute()", () => {
     expect(verdictOf(steadily({ p50Us: 2_000, p95Us: 5_000 }), fastRoute)).toBe("");
     expect(verdictOf(steadily({ p50Us: 2_000, p95Us: 9_000 }), fastRoute)).toBe("warning slow");
     expect(verdictOf(steadily({ p50Us: 2_000, p95Us: 9_000 }), fastRoute, 4_000)).toBe("");
+    expect(verdictOf(steadily({ p95Us: 150_000 }), {}, 0, 1.4)).toBe("warning slow");
+    expect(verdictOf(steadily({ p95Us: 150_000 }), {}, 0, 1.6)).toBe("");
+    expect(verdictOf([slow, slow], {}, 0, 2)).toBe("warning slow");
     const noisy = baselineOf({ p95HighUs: 140_000 });
     expect(verdictOf(steadily({ p95Us: 150_000 }), { before: noisy, yesterday: null })).toBe("");
   });

@@ -6,6 +6,7 @@
 import { bucketOf, fineLayout, mergeHistograms, percentileNs, type SparseHistogram } from "../../base/latency-histogram.ts";
 import type { RouteBaseline, RouteCell, SummaryRouteHealthFact } from "../../model/summary.ts";
 import { isTelemetryExport, isWaitingRequest } from "../../model/waiting-requests.ts";
+import { type HostNoise, quiet } from "./host-noise.ts";
 import { thresholds } from "./thresholds.ts";
 
 type Severity = "critical" | "warning";
@@ -56,8 +57,8 @@ const staleMs = 60_000;
 /** A median wait this long is intended: long polls, event streams. */
 const waitingUs = 5_000_000;
 
-export function judgeRoute(fact: SummaryRouteHealthFact, nowMs: number, noiseUs = 0): JudgedRoute {
-  return { fact, errors: judgeErrors(fact, nowMs), slow: judgeSlowness(fact, nowMs, noiseUs), queueing: judgeQueue(fact, nowMs, noiseUs) };
+export function judgeRoute(fact: SummaryRouteHealthFact, nowMs: number, noise: HostNoise = quiet): JudgedRoute {
+  return { fact, errors: judgeErrors(fact, nowMs), slow: judgeSlowness(fact, nowMs, noise), queueing: judgeQueue(fact, nowMs, noise) };
 }
 
 /** Windows with at least this many requests each, newest first. */
@@ -143,10 +144,10 @@ function verdictAbove(
   return { requests, errors, ratio: errors / requests, usual };
 }
 
-function judgeSlowness(fact: SummaryRouteHealthFact, nowMs: number, noiseUs: number): SlowVerdict | null {
+function judgeSlowness(fact: SummaryRouteHealthFact, nowMs: number, noise: HostNoise): SlowVerdict | null {
   if (isWaitingRequest(fact) || isTelemetryExport(fact)) return null;
   const windows = windowsOf(fact.cells, leastInWindow.slow, nowMs);
-  const [before, yesterday] = [slowAgainst(windows, fact.before, noiseUs), slowAgainst(windows, fact.yesterday, noiseUs)];
+  const [before, yesterday] = [slowAgainst(windows, fact.before, noise), slowAgainst(windows, fact.yesterday, noise)];
   const found = before ?? yesterday;
   if (!found) return null;
   const timesOf = (baseline: RouteBaseline | null) =>
@@ -159,7 +160,7 @@ function judgeSlowness(fact: SummaryRouteHealthFact, nowMs: number, noiseUs: num
   // Slower than yesterday but not than an hour ago: not new, and not getting worse.
   if (!before) return { ...verdict, times: Math.min(verdict.yesterday?.times ?? 0, critical), severity: "warning" };
   const times = Math.min(...known);
-  const isCritical = times > critical && found.p95Us - found.usualUs >= thresholds.latency.criticalUs;
+  const isCritical = times > critical * noise.times && found.p95Us - found.usualUs >= thresholds.latency.criticalUs;
   return { ...verdict, times, severity: isCritical ? "critical" : "warning" };
 }
 
@@ -167,14 +168,14 @@ function judgeSlowness(fact: SummaryRouteHealthFact, nowMs: number, noiseUs: num
 function slowAgainst(
   windows: readonly RouteCell[],
   baseline: RouteBaseline | null,
-  noiseUs: number,
+  noise: HostNoise,
 ): { p95Us: number; usualUs: number } | null {
   const usualUs = baseline?.p95Us ?? null;
   if (baseline === null || usualUs === null || baseline.requests < leastInBaseline || (baseline.p50Us ?? 0) >= waitingUs) return null;
   const { warning, leastUs, soonUs, critical } = thresholds.latency;
   const spreadUs = Math.min(baseline.p95HighUs ?? usualUs, 3 * usualUs) - usualUs;
   const above = (times: number, floorUs: number): number =>
-    Math.max(times * usualUs, usualUs + Math.max(floorUs, 3 * noiseUs), usualUs + 1.5 * spreadUs);
+    Math.max(times * noise.times * usualUs, usualUs + Math.max(floorUs, 3 * noise.addedUs), usualUs + 1.5 * spreadUs);
   // A large factor counts from a few milliseconds on, a factor of two needs more.
   const limitUs = Math.min(above(warning, leastUs), above(critical, soonUs));
   const limit = bucketOf(fineLayout, limitUs * 1_000);
@@ -189,10 +190,10 @@ function countAbove({ lo, counts }: SparseHistogram, bucket: number): number {
 }
 
 /** Queueing counts only when the route also got slower, and not on a busy host, where everything waits for a CPU. */
-function judgeQueue(fact: SummaryRouteHealthFact, nowMs: number, noiseUs: number): QueueVerdict | null {
+function judgeQueue(fact: SummaryRouteHealthFact, nowMs: number, noise: HostNoise): QueueVerdict | null {
   if (fact.role === "client" || (fact.before === null && fact.yesterday === null)) return null;
   const usualUs = Math.max(0, ...[fact.before, fact.yesterday].map((baseline) => baseline?.meanUs ?? 0));
-  const leastUs = Math.max(thresholds.queue.leastUs, 3 * noiseUs);
+  const leastUs = Math.max(thresholds.queue.leastUs, 3 * noise.addedUs);
   const windows = windowsOf(fact.cells, leastInWindow.queue, nowMs);
   const of = (window: RouteCell): QueueVerdict => {
     const queueUs = window.queueSamples > 0 ? window.queueUs / window.queueSamples : 0;
@@ -201,7 +202,7 @@ function judgeQueue(fact: SummaryRouteHealthFact, nowMs: number, noiseUs: number
   };
   // More queue time than total time: the two were measured on different requests.
   const isBad = ({ queueUs, meanUs, part }: QueueVerdict): boolean =>
-    queueUs >= leastUs && part > thresholds.queue.part && part <= 1 && meanUs >= thresholds.queue.times * usualUs;
+    queueUs >= leastUs && part > thresholds.queue.part && part <= 1 && meanUs >= thresholds.queue.times * noise.times * usualUs;
   const found = evidence(windows, (window) => isBad(of(window)));
   const verdict = found === null || found.requests < 20 ? null : of(found);
   return verdict !== null && isBad(verdict) ? verdict : null;
