@@ -152,6 +152,25 @@ describe("createServiceLifecycle()", () => {
     expect(events[0]!.message).toBe("api exited: pid 5 is gone; 2 other processes remain");
   });
 
+  it("knows what runs at the service's other ports", () => {
+    const scans = new Scans();
+    const blue = { pid: 5, port: 80, build: "a" };
+    const green = { pid: 9, port: 81, build: "b" };
+    scans.next([blue]);
+    scans.next([blue, green]);
+    scans.next([green]);
+    const [replaced] = scans.next([green]);
+    expect(replaced).toMatchObject({
+      severity: "info",
+      message: "api exited: pid 5 is gone; pid 9 on port 81 has replaced it",
+    });
+    scans.next([green, { pid: 12, port: 82, build: "b" }]);
+    scans.next([green]);
+    expect(scans.next([green])[0]).toMatchObject({ severity: "warning", message: "api exited: pid 12 is gone; 1 other process remains" });
+    scans.next([]);
+    expect(scans.next([])[0]).toMatchObject({ severity: "error", message: "api exited: pid 9 is gone, and nothing replaced it" });
+  });
+
   it("pairs exited and new processes of several replicas", () => {
     const scans = new Scans();
     scans.next([{ pid: 5 }, { pid: 6 }]);

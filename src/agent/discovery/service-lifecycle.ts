@@ -65,6 +65,7 @@ export function createServiceLifecycle(): ServiceLifecycle {
   const eventsOf = (instances: readonly ServiceInstance[], scan: LifecycleScan, time: SampleTime): EventRow[] => {
     const events: EventRow[] = [];
     const now = groupByService(instances);
+    const running = processesByService(instances);
     awaitsRestart = false;
     for (const [key, group] of now) {
       const before = watched.get(key);
@@ -73,11 +74,11 @@ export function createServiceLifecycle(): ServiceLifecycle {
         if (watched.size < maxWatched) watched.set(key, begin(group, scan, time));
         continue;
       }
-      events.push(...compare(before, group, scan, time));
+      events.push(...compare(before, group, { scan, time, running }));
     }
     for (const [key, before] of watched) {
       if (now.has(key)) continue;
-      events.push(...compare(before, { ...before, members: new Map() }, scan, time));
+      events.push(...compare(before, { ...before, members: new Map() }, { scan, time, running }));
       if (before.roots.size === 0 && before.missing.length === 0) watched.delete(key);
     }
     for (const { missing } of watched.values()) awaitsRestart ||= missing.length > 0;
@@ -143,8 +144,27 @@ function begin(group: Group, scan: LifecycleScan, time: SampleTime): Watched {
   return { service, name, protocol, port, roots, members: new Set(group.members.keys()), missing: [], build };
 }
 
+/** What a comparison needs besides both groups. */
+interface Now {
+  scan: LifecycleScan;
+  time: SampleTime;
+  /** By service: its processes at all ports. */
+  running: ReadonlyMap<string, ReadonlyMap<string, ServiceInstance>>;
+}
+
+function processesByService(instances: readonly ServiceInstance[]): Map<string, Map<string, ServiceInstance>> {
+  const running = new Map<string, Map<string, ServiceInstance>>();
+  for (const instance of instances) {
+    if (!instance.facts) continue;
+    const processes = running.get(instance.name.service) ?? new Map<string, ServiceInstance>();
+    running.set(instance.name.service, processes.set(idOf(instance.facts), instance));
+  }
+  return running;
+}
+
 /** Compares the processes of one service in two scans. Processes are identified by pid and start time. */
-function compare(before: Watched, group: Group, scan: LifecycleScan, time: SampleTime): EventRow[] {
+function compare(before: Watched, group: Group, now: Now): EventRow[] {
+  const { scan, time } = now;
   const events: EventRow[] = [];
   const current = rootsOf(group);
   const gone: Root[] = [];
@@ -167,13 +187,14 @@ function compare(before: Watched, group: Group, scan: LifecycleScan, time: Sampl
     // A worker whose master has exited is a main process now, but not a new one.
     if (!before.members.has(id)) fresh.push(root);
   }
-  events.push(...pairUp(before, gone, fresh, scan, time));
+  events.push(...pairUp(before, gone, fresh, now));
   before.members = new Set(group.members.keys());
   return events;
 }
 
 /** Pairs exited with new processes: each pair is a restart. An exited process without a partner waits for one more scan. */
-function pairUp(watched: Watched, gone: Root[], fresh: Root[], scan: LifecycleScan, time: SampleTime): EventRow[] {
+function pairUp(watched: Watched, gone: Root[], fresh: Root[], now: Now): EventRow[] {
+  const { scan, time } = now;
   const events: EventRow[] = [];
   const candidates = [...watched.missing, ...gone].filter((root) => fresh.length > 0 || isWorthAnEvent(watched, root, scan, time));
   const missedBefore = new Set(watched.missing);
@@ -184,7 +205,7 @@ function pairUp(watched: Watched, gone: Root[], fresh: Root[], scan: LifecycleSc
       events.push(restarted(watched, before, after, time), ...updated(watched, before.build, after, time));
       continue;
     }
-    if (missedBefore.has(before)) events.push(exited(watched, before, time));
+    if (missedBefore.has(before)) events.push(exited(watched, before, now));
     else watched.missing.push(before);
   }
   for (const root of fresh) watched.build = root.build ?? watched.build;
@@ -256,22 +277,34 @@ function updated(watched: Watched, known: ExecutableBuild | null, after: Root, t
   return [eventRow("binary-updated", "info", watched, pid, message, details, time)];
 }
 
-/** An error if the service has no process left, otherwise a warning. */
-function exited(watched: Watched, before: Root, time: SampleTime): EventRow {
-  const remaining = watched.members.size;
+/** An error if the service has no process left, info if a successor runs, otherwise a warning. */
+function exited(watched: Watched, before: Root, { scan, time, running }: Now): EventRow {
+  const others = [...(running.get(watched.service)?.values() ?? [])];
+  const successor = others.find((other) => isSuccessor(other, before, watched, scan));
+  const remaining = others.length;
   const { pid } = before.facts.entry;
-  const rest =
-    remaining > 0 ? `; ${remaining} other ${remaining === 1 ? "process remains" : "processes remain"}` : ", and nothing replaced it";
+  const rest = successor
+    ? `; pid ${successor.facts?.entry.pid}${successor.port === null ? "" : ` on port ${successor.port}`} has replaced it`
+    : remaining > 0
+      ? `; ${remaining} other ${remaining === 1 ? "process remains" : "processes remain"}`
+      : ", and nothing replaced it";
   const message = `${watched.name} exited: pid ${pid} is gone${rest}`;
   return eventRow(
     "service-exited",
-    remaining > 0 ? "warning" : "error",
+    successor ? "info" : remaining > 0 ? "warning" : "error",
     watched,
     pid,
     message,
     { before: describe(before), after: null, remaining },
     time,
   );
+}
+
+/** A younger process of the service with another build, at another port: the green one of blue and green. */
+function isSuccessor({ facts, port }: ServiceInstance, before: Root, watched: Watched, scan: LifecycleScan): boolean {
+  if (!facts || port === watched.port || facts.entry.startTicks <= before.facts.entry.startTicks) return false;
+  const build = scan.buildOf(facts);
+  return build !== null && before.build !== null && build.id !== before.build.id;
 }
 
 function describe({ facts, build }: Root): Record<string, unknown> {
