@@ -20,7 +20,7 @@ export const toolInputs = {
   },
   coral_list_services: {
     service: { type: "text", description: "only the service of this exact name" },
-    match: { type: "text", description: "part of a name" },
+    match: { type: "text", description: "part of a name, or a former name or alias" },
     agent: { type: "text", description: "only this agent (id or host name)" },
     status: { type: "text", choices: ["managed","discovered","stale"] },
     method: { type: "text", description: "only services discovered this way", choices: ["manual","listening_socket","connection_tracking","traffic_inspection","kubernetes_api"] },

@@ -88,6 +88,19 @@ describe("queryServices()", () => {
     expect(rows[1]?.processes).toMatchObject([{ pid: 7, health: "unhealthy", healthDetail: "refused" }]);
   });
 
+  it("leaves out ports that a running service listens on no more", async () => {
+    for (let round = 0; round < 2; round++) {
+      watched.clock.pass(30_000);
+      await watched.scan("web-1", [listens("api", 9091, ["10.0.0.1"], { pid: 13 })]);
+      await watched.cycle();
+    }
+    const rows = await queryServices(watched.hosts.store);
+    const portsOf = (service: string): (number | null)[] | undefined =>
+      rows.find((row) => row.service === service && row.agentId === "web-1")?.ports.map(({ port }) => port);
+    expect(portsOf("api")).toEqual([9091]);
+    expect(portsOf("hidden")).toEqual([22]);
+  });
+
   it("gives a service that is gone no instances", async () => {
     for (let round = 0; round < 2; round++) {
       watched.clock.pass(30_000);

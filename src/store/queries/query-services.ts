@@ -36,7 +36,7 @@ export async function queryServices(store: Queryable, query: Resolved<ServicesRe
     parameters,
   );
   const places = new Map<string, ServiceAtAgent>();
-  for (const row of rows) addRow(places, row);
+  for (const row of withoutFormerPorts(rows)) addRow(places, row);
   if (query.processes) await addProcesses(store, places, chosen, parameters);
   return [...places.values()];
 }
@@ -49,6 +49,12 @@ const healthIn = (row: QueryRow): CheckHealth | null => healthOrder.find((health
 /** None while it is gone; at least one while it is there, even when its pids cannot be read. */
 function instancesIn(row: QueryRow): number {
   return booleanIn(row, "present") ? Math.max(1, numberIn(row, "running"), numberIn(row, "instances")) : 0;
+}
+
+/** Ports that a running service has left; those that people registered stay. */
+function withoutFormerPorts(rows: readonly QueryRow[]): QueryRow[] {
+  const running = new Set(rows.filter((row) => booleanIn(row, "present")).map(keyOf));
+  return rows.filter((row) => booleanIn(row, "present") || textIn(row, "status") === "managed" || !running.has(keyOf(row)));
 }
 
 function addRow(places: Map<string, ServiceAtAgent>, row: QueryRow): void {

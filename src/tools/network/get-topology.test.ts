@@ -30,7 +30,7 @@ describe("coral_list_services", () => {
   const services = async () => [
     serviceOf("web-1", "api", 8080, { pids: [1, 2], instances: 2, ingress: true }),
     serviceOf("web-2", "api", 8080, { pids: [], instances: 1, status: "managed", confidence: 1, health: "unhealthy", egress: true }),
-    serviceOf("web-2", "sshd", 22),
+    serviceOf("web-2", "sshd", 22, { aliases: ["shell.internal", "openssh"] }),
     serviceOf("web-2", "worker", null, { egress: true, lastSeenAt: new Date(Date.now() + 60_000).toISOString() }),
     serviceOf("web-1", "old", 9, { status: "stale" }),
     serviceOf("forgotten", "ghost", 1),
@@ -63,6 +63,8 @@ describe("coral_list_services", () => {
     const list = async (input: object): Promise<string[]> =>
       (await call<ServiceList>("coral_list_services", input, { services })).services.map((service) => service.service);
     expect(await list({ match: "SSH" })).toEqual(["sshd"]);
+    expect(await list({ match: "OpenSSH" })).toEqual(["sshd"]);
+    expect(await list({ match: "shell" })).toEqual([]);
     expect(await list({ agent: "web-1" })).toEqual(["api", "old"]);
     expect(await list({ status: "stale" })).toEqual(["old"]);
     expect(await list({ method: "connection_tracking" })).toEqual(["worker"]);

@@ -22,7 +22,7 @@ export const listServices = defineTool({
     "List every service found or connected: name with origin and confidence, status, ports, instances, hosts, build, health, ingress, egress.",
   input: z.object({
     service: z.string().min(1).optional().describe("only the service of this exact name"),
-    match: z.string().min(1).optional().describe("part of a name"),
+    match: z.string().min(1).optional().describe("part of a name, or a former name or alias"),
     agent: agentInput(),
     status: serviceStatusSchema.optional(),
     method: z.enum(discoveryMethods).optional().describe("only services discovered this way"),
@@ -66,8 +66,12 @@ export const listServices = defineTool({
 
 function matches(place: ServiceAtAgent, input: { match?: string | undefined; method?: string | undefined }): boolean {
   const { match, method } = input;
-  if (match !== undefined && !place.service.toLowerCase().includes(match.toLowerCase())) return false;
+  if (match !== undefined && !isCalled(place, match.toLowerCase())) return false;
   return method === undefined || place.ports.some((port) => port.method === method);
+}
+
+function isCalled({ service, aliases = [] }: ServiceAtAgent, wanted: string): boolean {
+  return service.toLowerCase().includes(wanted) || aliases.some((alias) => alias.toLowerCase() === wanted);
 }
 
 function bound(service: Service, notes: CompletenessNote[]): Service {

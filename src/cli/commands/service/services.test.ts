@@ -54,6 +54,8 @@ postgres  5432           1  discovered  -          hostname-db
     here.colony.tool("coral_get_topology", { ...sampleTopology(), nodes: [], edges: [] });
     here.colony.tool("coral_list_events", { events: [] });
     expect((await here.world.coral("services api")).stdout).toMatch(/^api-one {2}discovered · 1 instance on 1 host\n/);
+    here.colony.tool("coral_list_services", serviceList([{ ...services[0]!, aliases: ["till"] }, serviceOf("tiller", [servicePlace()])]));
+    expect((await here.world.coral("services Till")).stdout).toMatch(/^api-one {2}discovered/);
   });
 });
 

@@ -43,12 +43,13 @@ export async function run(invocation: Invocation): Promise<void> {
   );
 }
 
-/** The service of this name, ignoring case, else the only one that contains it; undefined for several. Throws `not-found` for none. */
+/** The service of this name, ignoring case, else the only one with this alias or containing the text; undefined for several. Throws `not-found` for none. */
 async function findService(colony: ColonyConnection, name: string, place: object): Promise<string | undefined> {
   const { services } = await colony.call("coral_list_services", { match: name, limit, ...place });
   const exact = services.find((service) => service.service === name);
   const near = services.filter((service) => service.service.toLowerCase() === name.toLowerCase());
-  const only = exact ?? (near.length === 1 ? near[0] : services.length === 1 ? services[0] : undefined);
+  const called = services.filter(({ aliases }) => aliases.some((alias) => alias.toLowerCase() === name.toLowerCase()));
+  const only = exact ?? [near, called, services].find(({ length }) => length === 1)?.[0];
   if (services.length > 0) return only?.service;
   throw new CoralError({
     code: "not-found",
