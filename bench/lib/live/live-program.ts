@@ -14,6 +14,8 @@ export interface ProgramStart {
   directory: string;
   env: NodeJS.ProcessEnv;
   user?: { uid: number; gid: number };
+  /** What ends it at once with all its workers. Default: SIGKILL. */
+  endSignal?: NodeJS.Signals;
 }
 
 /** Behaviour that a fault sets for a program. Routes are `POST /charge`. */
@@ -97,8 +99,11 @@ export class LiveProgram implements AsyncDisposable {
     if (!child || child.exitCode !== null || child.signalCode !== null) return;
     const ended = once(child, "exit");
     child.kill("SIGCONT");
-    child.kill("SIGKILL");
+    child.kill(this.#start.endSignal ?? "SIGKILL");
     await ended;
+    // A worker that outlives it would hold these open, and the benchmark with them.
+    child.stdin?.destroy();
+    child.stdout?.destroy();
   }
 
   async restart(): Promise<void> {

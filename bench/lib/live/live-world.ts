@@ -214,7 +214,8 @@ export class LiveWorld implements AsyncDisposable {
   #nginx(): ProgramStart {
     const directory = this.#directoryOf("nginx");
     writeFileSync(join(directory, "nginx.conf"), this.nginxConfig({}));
-    return { file: "nginx", args: ["-p", directory, "-c", "nginx.conf", "-e", "error.log"], directory, env: this.#env };
+    const args = ["-p", directory, "-c", "nginx.conf", "-e", "error.log"];
+    return { file: "nginx", args, directory, env: this.#env, endSignal: "SIGTERM" };
   }
 
   /** With `broken`, that path is forwarded to a port where nothing listens. */
