@@ -273,6 +273,9 @@ describe("coral_get_status", () => {
   it("explains how to start without agents", async () => {
     const answer = await call<ColonyStatus>("coral_get_status", {}, { agents: async () => [] });
     expect(answer.warnings).toMatchObject([{ kind: "no-agents", fix: expect.stringContaining("coral agent start") }]);
+    const facts = await colonyOf().status(context);
+    const starting = async () => ({ ...facts, colony: { ...facts.colony, uptimeMs: 2_000 } });
+    expect((await call<ColonyStatus>("coral_get_status", {}, { agents: async () => [], status: starting })).warnings).toEqual([]);
   });
 
   it("stays short with a thousand silent agents", async () => {

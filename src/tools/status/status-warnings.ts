@@ -11,6 +11,8 @@ import { lossWarnings } from "./loss-warnings.ts";
 
 const clockDifferenceMaxMs = 5_000;
 const storeNearLimitRatio = 0.95;
+/** The agent of `coral up` joins within this time. */
+const joiningMs = 15_000;
 const diskFreeMinBytes = 512 * 1024 ** 2;
 
 export function statusWarnings(facts: ColonyFacts, agents: AgentInfo[], losses: LossFact[]): StatusWarning[] {
@@ -18,7 +20,7 @@ export function statusWarnings(facts: ColonyFacts, agents: AgentInfo[], losses: 
     ...storeWarnings(facts),
     ...duplicateWarnings(facts),
     ...sharedProcessWarnings(activeAgents(agents)),
-    ...agentWarnings(agents),
+    ...agentWarnings(agents, facts.colony.uptimeMs),
     ...lossWarnings(losses, agents),
     ...nameWarnings(facts),
     ...runtimeWarnings(facts, agents),
@@ -101,9 +103,10 @@ function sharedProcessWarnings(agents: readonly AgentInfo[]): StatusWarning[] {
   );
 }
 
-function agentWarnings(agents: AgentInfo[]): StatusWarning[] {
+function agentWarnings(agents: AgentInfo[], colonyUptimeMs: number): StatusWarning[] {
   const active = activeAgents(agents);
   if (active.length === 0) {
+    if (colonyUptimeMs < joiningMs) return [];
     return [
       {
         kind: "no-agents",
