@@ -17,6 +17,8 @@ let nowMs: number;
 let config: AgentTrafficConfig;
 let appended: { signal: string; rows: Record<string, unknown>[] }[];
 let rescans: number;
+/** Start of processes that run, whether or not a scan has seen them. */
+let running: Map<number, number>;
 let ownPids: number[];
 let traffic: FakeTraffic;
 let collector: TrafficCollector;
@@ -33,6 +35,7 @@ beforeEach(async () => {
   nowMs = 100_000;
   appended = [];
   rescans = 0;
+  running = new Map();
   ownPids = [1];
   traffic = new FakeTraffic();
   config = {
@@ -50,7 +53,7 @@ beforeEach(async () => {
   };
   collector = new TrafficCollector({
     store,
-    directory: createTrafficDirectory(),
+    directory: createTrafficDirectory({ startTicksNow: (pid) => running.get(pid) ?? null }),
     names,
     config: () => config,
     supervise: traffic.supervise,
@@ -238,6 +241,21 @@ describe("TrafficCollector", () => {
     }
     expect(rescans).toBeGreaterThan(3);
     expect(rescans).toBeLessThan(12);
+  });
+
+  it("requests a scan for a new server at once, and once", async () => {
+    for (let window = 0; window < 20; window++) {
+      report([requestGroup({ pid: 1_000 + window, role: "client" })]);
+      scan(web);
+      nowMs += 10_000;
+    }
+    const inVain = rescans;
+    running.set(7, 70);
+    for (const expected of [1, 1]) {
+      report([requestGroup({ pid: 7, serverPort: 81 })]);
+      expect(rescans).toBe(inVain + expected);
+      nowMs += 10_000;
+    }
   });
 
   it("stores losses, and totals losses and costs for the status", async () => {

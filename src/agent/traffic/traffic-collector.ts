@@ -77,6 +77,7 @@ const maxPendingWindows = 6;
 const firstRescanMs = 5_000;
 /** Longest pause between requested scans. */
 const maxRescanMs = 300_000;
+const maxTried = 4_096;
 /** An older window was measured by another clock. */
 const maxAgeMs = 600_000;
 
@@ -97,6 +98,9 @@ export class TrafficCollector implements AsyncDisposable {
   #pending: PendingWindow[] = [];
   #isScanned = false;
   #nextRescanMs = Number.NEGATIVE_INFINITY;
+  #lastRescanMs = Number.NEGATIVE_INFINITY;
+  /** Pid and start of servers that a scan was requested for. */
+  readonly #tried = new Set<string>();
   #rescanPauseMs = firstRescanMs;
   #isClosed = false;
   /** Changes are serialised: a process must have exited before the next one starts. */
@@ -341,9 +345,23 @@ export class TrafficCollector implements AsyncDisposable {
   #defer(pending: PendingWindow): void {
     this.#pending.push(pending);
     const nowMs = this.#options.clock.monotonicMs();
-    if (nowMs < this.#nextRescanMs) return;
+    const fresh = this.#untriedServers(pending.groups);
+    // A new server is worth a scan, however many exited processes were sought in vain.
+    if (nowMs < (fresh.length > 0 ? this.#lastRescanMs + firstRescanMs : this.#nextRescanMs)) return;
+    if (this.#tried.size > maxTried) this.#tried.clear();
+    for (const process of fresh) this.#tried.add(process);
+    this.#lastRescanMs = nowMs;
     this.#nextRescanMs = nowMs + this.#rescanPauseMs;
     this.#options.rescan();
+  }
+
+  /** Server processes that run and that no scan was requested for. */
+  #untriedServers(groups: readonly RequestGroup[]): string[] {
+    return groups.flatMap(({ pid, role }) => {
+      const startTicks = role === "server" ? this.#options.directory.startTicksNow(pid) : null;
+      const key = `${pid} ${startTicks}`;
+      return startTicks === null || this.#tried.has(key) ? [] : [key];
+    });
   }
 
   #flushPending(): void {

@@ -31,6 +31,8 @@ export interface TrafficDirectory {
   callerOf(pid: number, port: number, address: string): string | null;
   /** Remembers callers for two minutes: most connections are too short for a scan. */
   addCallers(rows: readonly ConnectionRow[]): void;
+  /** Start of the process that has the pid at this moment, which the newest scan may not have seen; null when there is none. */
+  startTicksNow(pid: number): number | null;
   /** Processes of matching services, ascending. */
   pidsOf(isMatch: (service: NamedService) => boolean): number[];
   /** Services with a matching process. */
@@ -120,6 +122,11 @@ class ScanDirectory implements TrafficDirectory {
     const found = new Set([...(open === undefined ? [] : [open]), ...this.#callers.at(key, this.#options.nowNs())]);
     const [only = null] = found;
     return found.size === 1 ? only : null;
+  }
+
+  startTicksNow(pid: number): number | null {
+    const { startTicksNow } = this.#options;
+    return startTicksNow ? startTicksNow(pid) : (this.#current?.scan.processOf(pid)?.startTicks ?? null);
   }
 
   pidsOf(isMatch: (service: NamedService) => boolean): number[] {

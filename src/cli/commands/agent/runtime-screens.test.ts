@@ -225,7 +225,15 @@ describe("coral colony status", () => {
       isSlow: false,
       lastContactAgoMs,
     },
-    ...{ sampledAt: null, cpuBusyRatio: null, cpuBusyMinuteRatio: null, cpuCount: null, memUsedRatio: null, memTotalBytes: null, load1m: null },
+    ...{
+      sampledAt: null,
+      cpuBusyRatio: null,
+      cpuBusyMinuteRatio: null,
+      cpuCount: null,
+      memUsedRatio: null,
+      memTotalBytes: null,
+      load1m: null,
+    },
   });
 
   it("shows the agents in a table, how they are distributed, and what to do", async () => {

@@ -42,7 +42,11 @@ export async function queryHostsNow(store: Queryable, options: { nowMs?: number 
   const sinceUs = ((options.nowMs ?? Date.now()) - nowMaxMs) * 1_000;
   const columns = `agent_id, time, cpu_busy_ratio, ${minuteSql} AS cpu_busy_minute_ratio, cpu_count,
     1 - mem_available_bytes / nullif(mem_total_bytes, 0) AS mem_used_ratio, mem_total_bytes, load_1m`;
-  const rows = await store.query(`${latestSampleSql("host", "time >= make_timestamp(?)", columns)} ORDER BY agent_id`, [sinceUs, sinceUs, sinceUs]);
+  const rows = await store.query(`${latestSampleSql("host", "time >= make_timestamp(?)", columns)} ORDER BY agent_id`, [
+    sinceUs,
+    sinceUs,
+    sinceUs,
+  ]);
   return rows.map((row) => ({
     agentId: textIn(row, "agent_id"),
     sampledAt: isoTimeIn(row, "time"),
