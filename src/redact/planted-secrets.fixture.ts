@@ -185,6 +185,8 @@ export const plantedBlind: readonly CommandLine[] = [
   "http -a bob:«httpiepw» GET h/x",
   "hey -a bob:«heypw» http://h",
   ["siege", "--header=Authorization: Basic «c2llZ2U6cHc=»", "http://h/"],
+  ["siege", "--header=X-Api-Key: «SbTCke9CGxMwKu43MP»", "http://h/"],
+  ["curl", "-HX-Auth-Token: «kUu9mQe2ZbWq81»", "http://h/"],
 ];
 
 /** Siblings of those above, made up while the code was written. */

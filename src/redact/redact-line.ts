@@ -104,7 +104,8 @@ function redactAttached(word: string, { program }: Words): string | null {
 /** What follows a flag that names a secret is the secret, unless it is the next flag. */
 function isSecretFlag(word: string, { rules, program }: Words): boolean {
   if (program?.flags.some(({ flag, separate }) => separate && flag === word)) return true;
-  const name = flagNameOf(word);
+  // Of `--header=X-Api-Key: x` and `-HX-Api-Key: x`, the header's name counts.
+  const name = flagNameOf(word) ?? /^(?:--?[A-Za-z][\w-]*=|-H)([A-Za-z][\w-]*):$/.exec(word)?.[1] ?? null;
   return name !== null && name.length > 1 && isSecretName(name, rules) && !isFlagOnly(name);
 }
 
