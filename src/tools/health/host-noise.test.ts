@@ -11,9 +11,9 @@ const hostOf = (cpuBusyRatio: number): SummaryFacts["hosts"][number] => ({
 const place = { agentId: "web-1", instances: 1, isPresent: true, isStale: false, isListening: true, isReplaced: false, seenMs: 1 };
 
 /** Services with one route each, of which the last minute is as given; five minutes say less. */
-function noiseOf(windows: readonly MadeWindow[], cpuBusyRatio = 0.95): { addedUs: number; times: number } | undefined {
+function noiseOf(windows: readonly MadeWindow[], cpuBusyRatio = 0.95, usualP95Us = 5_000): { addedUs: number; times: number } | undefined {
   const services = windows.map((_, index) => `service-${index}`);
-  const before = baselineOf({ p50Us: 2_000, p95Us: 5_000, p95HighUs: 5_500 });
+  const before = baselineOf({ p50Us: 2_000, p95Us: usualP95Us, p95HighUs: usualP95Us });
   const noise = hostNoise({
     nowMs: sampleNowMs,
     routes: windows.map((window, index) => routeOf(services[index] ?? "", steadily(window), { p95Us: 5_500, before, yesterday: null })),
@@ -41,6 +41,11 @@ describe("hostNoise()", () => {
 
   it("is bounded: a database that all need fills a host, too", () => {
     expect(noiseOf([much, much, much, much, much])).toEqual({ addedUs: 20_000, times: 2 });
+  });
+
+  it("is read off slower routes where a host is always busy", () => {
+    expect(noiseOf([much, much, much, much, much], 0.95, 30_000)?.addedUs).toBe(20_000);
+    expect(noiseOf([much, much, much, much, much], 0.95, 60_000)?.addedUs).toBe(0);
   });
 
   it("needs a busy host and several services", () => {
