@@ -9,6 +9,9 @@ import { type LiveResult, watchFault } from "./watch-fault.ts";
 /** Time until every route has a baseline: a minute that ended 90 seconds ago. */
 const warmUpMs = 150_000;
 
+/** Longer after the repair, a line says what lingers. */
+const goneMaxMs = 60_000;
+
 /** Results of all faults of one run. */
 export interface LiveRun {
   /** Why no fault was injected. */
@@ -43,8 +46,9 @@ export function describeLive({ name, skipped, foundMs, goneMs, accused, before, 
   if (skipped !== undefined) return `${name}: skipped, ${skipped}`;
   const seconds = (ms: number | null): string => (ms === null ? "never" : `after ${Math.round(ms / 1_000)} s`);
   const others = accused.size === 0 ? "" : `; accused ${[...accused.values()].join(" | ")}`;
+  const isLate = goneMs === null || goneMs > goneMaxMs;
   const earlier = before === "" ? "" : `; wrong before it ${before}`;
-  return `${name}: found ${seconds(foundMs)}, gone ${seconds(goneMs)}; first line ${seen}${earlier}${others}${left === "" ? "" : `; left ${left}`}`;
+  return `${name}: found ${seconds(foundMs)}, gone ${seconds(goneMs)}; first line ${seen}${earlier}${others}${isLate ? `; last ${left}` : ""}`;
 }
 
 function progress(line: string): void {

@@ -67,7 +67,7 @@ function isRole({ names, ports, directory }: LiveWorld, role: Role, service: str
 
 const text = ({ role, health, message }: UnhealthyService): string => `${role} ${health}: ${message}`;
 
-/** Waits until nothing has been wrong for `forMs`; returns what is left after the time. */
+/** Waits until nothing has been wrong for `forMs`; `left` is what was wrong last. */
 async function settle(
   world: LiveWorld,
   colony: LiveColony,
@@ -80,7 +80,7 @@ async function settle(
     const atMs = performance.now() - startMs;
     calmSinceMs = ill.length > 0 ? null : (calmSinceMs ?? atMs);
     left = ill.length > 0 ? ill.map(text).join(" | ") : left;
-    if (calmSinceMs !== null && atMs - calmSinceMs >= forMs) return { calmAfterMs: calmSinceMs, left: "" };
+    if (calmSinceMs !== null && atMs - calmSinceMs >= forMs) return { calmAfterMs: calmSinceMs, left };
     if (atMs > maxMs) return { calmAfterMs: null, left };
     await colony.wait(pollMs);
   }
@@ -93,7 +93,8 @@ export async function watchFault(world: LiveWorld, colony: LiveColony, fault: Li
   const skipped = fault.skipReason?.(world);
   if (skipped !== undefined) return { ...result, skipped };
   // The fault before ended with calm that lasted, or with two minutes without any: it need not last again.
-  result.before = (await settle(world, colony, { maxMs: calmMaxMs, forMs: 0 })).left;
+  const before = await settle(world, colony, { maxMs: calmMaxMs, forMs: 0 });
+  result.before = before.calmAfterMs === null ? before.left : "";
   await fault.inject(world);
   await observe(world, colony, fault, result);
   await fault.repair(world);
