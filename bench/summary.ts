@@ -10,7 +10,7 @@ import type { Clock } from "../src/base/clock.ts";
 import { silentLogger } from "../src/base/log.ts";
 import { type ColonyStore, openColonyStore } from "../src/store/colony/index.ts";
 import { openEngine } from "../src/store/engine/index.ts";
-import { BaselineMemory, listDeployments, queryServiceDetails, querySummary } from "../src/store/queries/index.ts";
+import { BaselineCache, listDeployments, queryServiceDetails, querySummary } from "../src/store/queries/index.ts";
 import { derivedSignals, signals } from "../src/store/signals/index.ts";
 import { figureOf, isSmall, report, single } from "./lib/report.ts";
 import { fillHosts, fillRequests } from "./lib/request-world.ts";
@@ -57,8 +57,8 @@ try {
   await filling.close();
   await using store = await open();
 
-  const memory = new BaselineMemory();
-  const all = (kept?: BaselineMemory) => (): Promise<unknown> =>
+  const memory = new BaselineCache();
+  const all = (kept?: BaselineCache) => (): Promise<unknown> =>
     Promise.all([
       querySummary(store, { sinceMs: 5 * minuteMs, nowMs }, kept),
       listDeployments(store, { fromMs: nowMs - 86_400_000, limit: 1_000 }),

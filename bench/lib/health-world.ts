@@ -1,7 +1,7 @@
 /** A colony's store that simulated agents fill with requests, host samples and events, and the health that the real tool computes. */
 
 import { bucketOf, fineLayout, sparse } from "../../src/base/latency-histogram.ts";
-import { BaselineMemory, querySummary } from "../../src/store/queries/index.ts";
+import { BaselineCache, querySummary } from "../../src/store/queries/index.ts";
 import { openStoredHosts, type SignalRows, type StoredHosts } from "../../src/store/queries/stored-hosts.fixture.ts";
 import { colonyTools } from "../../src/tools/colony-tools.ts";
 import { findTool } from "../../src/tools/contract/tool-list.ts";
@@ -127,7 +127,7 @@ function rowOf(route: SimulatedRoute, atMs: number, { requests, us, counts }: Co
 export class HealthWorld implements AsyncDisposable {
   nowMs: number;
   #hosts: StoredHosts | undefined;
-  readonly #memory = new BaselineMemory();
+  readonly #memory = new BaselineCache();
   readonly #agents: string[];
 
   constructor(nowMs: number, agents: string[]) {

@@ -4,7 +4,7 @@ import { createLogger } from "../../src/base/log.ts";
 import { IncidentWatch } from "../../src/colony/incidents/incident-watch.ts";
 import type { Incident } from "../../src/model/incident.ts";
 import { loadIncidents } from "../../src/store/colony/index.ts";
-import { BaselineMemory, queryDiagnosis, queryEvents, queryOnset, queryServices, querySummary } from "../../src/store/queries/index.ts";
+import { BaselineCache, queryDiagnosis, queryEvents, queryOnset, queryServices, querySummary } from "../../src/store/queries/index.ts";
 import { agentOf, colonyOf } from "../../src/tools/sample-colony.fixture.ts";
 import type { HealthWorld } from "./health-world.ts";
 
@@ -17,7 +17,7 @@ export interface WatchedWorld {
 
 export function watchIncidents(world: HealthWorld, agents: readonly string[]): WatchedWorld {
   const { store } = world;
-  const memory = new BaselineMemory();
+  const memory = new BaselineCache();
   const clock = { wallMs: () => world.nowMs, monotonicMs: () => world.nowMs };
   const backend = colonyOf({
     nowMs: () => world.nowMs,

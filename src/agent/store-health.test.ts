@@ -76,7 +76,7 @@ describe("StoreHealth", () => {
   });
 
   it("does not report a full queue, a bad row or a closed store as a disk problem", () => {
-    health.refused("host", new CoralError({ code: "exhausted", message: "20000 of 20000 rows wait already" }));
+    health.refused("host", new CoralError({ code: "exhausted", message: "20000 of 20000 rows are already queued" }));
     health.refused("host", new CoralError({ code: "invalid", message: "bad row", details: { failure: "statement" } }));
     health.refused("host", new CoralError({ code: "unavailable", message: "the store is closed" }));
     expect(health.problem).toBe("");

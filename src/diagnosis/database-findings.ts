@@ -24,16 +24,16 @@ export interface DatabaseFinding {
 }
 
 /** Waits that are shorter are part of every busy database. */
-const leastWaitSeconds = 1;
+const minWaitSeconds = 1;
 const fullPart = 0.9;
-const leastEvictionsPerSecond = 1;
-const leastBigKeyBytes = 1024 * 1024;
-const leastSlowUs = 50_000;
-const leastDeadRows = 50_000;
+const minEvictionsPerSecond = 1;
+const minBigKeyBytes = 1024 * 1024;
+const minSlowUs = 50_000;
+const minDeadRows = 50_000;
 
 export function databaseFindings(facts: DatabaseFacts): DatabaseFinding[] {
   return [
-    ...facts.locks.filter(({ longestSeconds }) => longestSeconds >= leastWaitSeconds).map((lock) => lockFinding(lock, facts.engine)),
+    ...facts.locks.filter(({ longestSeconds }) => longestSeconds >= minWaitSeconds).map((lock) => lockFinding(lock, facts.engine)),
     ...connectionFindings(facts),
     ...scanFindings(facts),
     ...(facts.cache === null ? [] : cacheFindings(facts.cache)),
@@ -104,8 +104,8 @@ function scanFindings({ plan }: DatabaseFacts): DatabaseFinding[] {
 function cacheFindings(cache: CacheFact): DatabaseFinding[] {
   const found: DatabaseFinding[] = [];
   const [big] = cache.bigKeys;
-  const [slow] = cache.slowCommands.filter(({ durationUs }) => durationUs >= leastSlowUs).sort((a, b) => b.durationUs - a.durationUs);
-  if (cache.evictedPerSecond >= leastEvictionsPerSecond)
+  const [slow] = cache.slowCommands.filter(({ durationUs }) => durationUs >= minSlowUs).sort((a, b) => b.durationUs - a.durationUs);
+  if (cache.evictedPerSecond >= minEvictionsPerSecond)
     found.push({
       kind: "evictions",
       pointer: `maxmemory ${figure(cache.maxBytes, "By")}, ${cache.policy}`,
@@ -113,7 +113,7 @@ function cacheFindings(cache: CacheFact): DatabaseFinding[] {
       fix: "raise maxmemory, or let keys expire earlier",
       figure: { name: "evicted keys", unit: "/s", value: cache.evictedPerSecond },
     });
-  if (big !== undefined && big.sizeBytes >= leastBigKeyBytes)
+  if (big !== undefined && big.sizeBytes >= minBigKeyBytes)
     found.push({
       kind: "big-key",
       pointer: big.key,
@@ -133,7 +133,7 @@ function cacheFindings(cache: CacheFact): DatabaseFinding[] {
 }
 
 function deadRowFindings({ tables }: DatabaseFacts): DatabaseFinding[] {
-  const worst = tables.find(({ deadRows, rows }) => deadRows !== null && deadRows >= leastDeadRows && deadRows > rows);
+  const worst = tables.find(({ deadRows, rows }) => deadRows !== null && deadRows >= minDeadRows && deadRows > rows);
   if (worst === undefined) return [];
   return [
     {

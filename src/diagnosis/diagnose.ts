@@ -49,7 +49,7 @@ export interface Diagnosis {
 }
 
 /** Weaker suspicions occur in ordinary times: nine in ten windows without a fault stay below. */
-const leastScore = 0.62;
+const minScore = 0.62;
 const maxCauses = 5;
 /** Evidence for the other symptom than the one in question, and of services that the entry does not need. */
 const otherSymptom = 0.3;
@@ -90,7 +90,7 @@ export function diagnose(facts: DiagnosisFacts, { entry, symptom }: DiagnosisQue
   for (const own of byService.values()) own.sort((a, b) => b.score - a.score);
   const ranked = [...byService].sort(([nameA, [a]], [nameB, [b]]) => (b?.score ?? 0) - (a?.score ?? 0) || (nameA < nameB ? -1 : 1));
   const causes = ranked
-    .filter(([, [first]]) => (first?.score ?? 0) >= leastScore)
+    .filter(([, [first]]) => (first?.score ?? 0) >= minScore)
     .slice(0, maxCauses)
     .map(([service, own], place, all) => causeOf(service, own, all[place === 0 ? 1 : 0]?.[1][0]?.score ?? 0, { graph, entry, facts }));
   return {
@@ -104,7 +104,7 @@ export function diagnose(facts: DiagnosisFacts, { entry, symptom }: DiagnosisQue
 /** What the entry needs; without one, what services with symptoms need. Null: nothing is known of who needs whom. */
 function neededBy(entry: string | null, found: readonly Suspicion[], graph: CallGraph): ReadonlySet<string> | null {
   if (entry !== null) return graph.isEmpty ? null : graph.reachableFrom([entry]);
-  const suffering = found.filter(({ kind, rawScore }) => (kind === "slow" || kind === "failing") && rawScore >= leastScore);
+  const suffering = found.filter(({ kind, rawScore }) => (kind === "slow" || kind === "failing") && rawScore >= minScore);
   if (suffering.length === 0) return null;
   return graph.reachableFrom(suffering.map(({ service }) => service));
 }
@@ -156,7 +156,7 @@ function causeOf(
     pointer: shown[0]?.pointer ?? "",
     score,
     confidence: confidenceOf(score, rival),
-    evidence: shown.filter((one) => one.score >= leastScore / 2).slice(0, evidenceShown),
+    evidence: shown.filter((one) => one.score >= minScore / 2).slice(0, evidenceShown),
     chain: entry === null || entry === service ? [service] : graph.path(entry, service),
     change: changeOf(service, facts.changes, facts.after.fromMs),
   };
@@ -164,7 +164,7 @@ function causeOf(
 
 /** The share of the evidence that is for this cause; what is usual in quiet times counts against it. */
 function confidenceOf(score: number, rival: number): number {
-  const [own, other, none] = [score ** 2, Math.max(0, rival) ** 2, (leastScore * 0.7) ** 2];
+  const [own, other, none] = [score ** 2, Math.max(0, rival) ** 2, (minScore * 0.7) ** 2];
   return own / (own + other / 2 + none);
 }
 
@@ -177,7 +177,7 @@ function ruledOut(
   const found: RuledOut[] = [];
   for (const [service, own] of ranked) {
     if (blamed.has(service)) continue;
-    const explained = own.find((one) => one.explainedBy !== "" && one.rawScore >= leastScore && one.score < leastScore);
+    const explained = own.find((one) => one.explainedBy !== "" && one.rawScore >= minScore && one.score < minScore);
     if (explained) found.push({ service, reason: `suffers from ${explained.explainedBy}: ${explained.statement}` });
   }
   for (const { service, message } of changes) {

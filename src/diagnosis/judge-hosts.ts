@@ -6,13 +6,13 @@ import type { Suspicion } from "./suspicion.ts";
 
 /** Share of the cores in use, and of the time in which some task waited for one. */
 const full = { busy: 0.9, growth: 0.1, waiting: 0.4, waitingGrowth: 0.15 };
-const leastSteal = 0.1;
-const leastMemoryWait = 0.15;
+const minSteal = 0.1;
+const minMemoryWait = 0.15;
 /** One program took so much of the cores. */
 const takenPart = 0.25;
 /** Services that suffer at the same time: one alone has its own reasons. */
-const leastSuffering = 2;
-const leastSymptom = 0.5;
+const minSuffering = 2;
+const minSymptom = 0.5;
 /** Above its services: each of them only suffers from it. */
 const aboveServices = 1.15;
 
@@ -24,10 +24,10 @@ export function judgeHosts({ hosts, measures }: DiagnosisFacts, symptoms: readon
     const lacking = lackOf(host);
     if (lacking === null) return [];
     const here = new Set(host.services);
-    const suffering = symptoms.filter(({ service, kind, rawScore }) => kind === "slow" && rawScore >= leastSymptom && here.has(service));
+    const suffering = symptoms.filter(({ service, kind, rawScore }) => kind === "slow" && rawScore >= minSymptom && here.has(service));
     const services = new Set(suffering.map(({ service }) => service));
     const known = measures.some(({ service }) => here.has(service));
-    if (!known || services.size < leastSuffering) return [];
+    if (!known || services.size < minSuffering) return [];
     const score = aboveServices * suffering.reduce((most, one) => Math.max(most, one.rawScore), 0);
     const sufferers = `${services.size} of its services are slower`;
     return [
@@ -48,7 +48,7 @@ type Lack = Pick<Suspicion, "pointer" | "statement" | "figures">;
 
 function lackOf(host: HostFact): Lack | null {
   const { busy, steal, cpuWait, memoryWait, cores } = host;
-  if (steal.after.count > 0 && steal.after.median >= leastSteal && steal.after.median > 2 * steal.before.q95) {
+  if (steal.after.count > 0 && steal.after.median >= minSteal && steal.after.median > 2 * steal.before.q95) {
     const statement = `the hypervisor took ${figure(steal.after.median, "ratio")} of its CPU time, was ${figure(steal.before.median, "ratio")}`;
     return {
       pointer: "CPU steal",
@@ -56,7 +56,7 @@ function lackOf(host: HostFact): Lack | null {
       figures: { name: "CPU steal", unit: "ratio", before: steal.before.median, after: steal.after.median },
     };
   }
-  if (memoryWait.after.count > 0 && memoryWait.after.median >= leastMemoryWait && memoryWait.after.median > 2 * memoryWait.before.q95) {
+  if (memoryWait.after.count > 0 && memoryWait.after.median >= minMemoryWait && memoryWait.after.median > 2 * memoryWait.before.q95) {
     const waited = `tasks waited for memory in ${figure(memoryWait.after.median, "ratio")} of the time, was ${figure(memoryWait.before.median, "ratio")}`;
     const figures = { name: "memory pressure", unit: "ratio", before: memoryWait.before.median, after: memoryWait.after.median };
     return { pointer: "memory", statement: waited, figures };

@@ -14,12 +14,12 @@ import { figure } from "./figure-text.ts";
 import type { Suspicion } from "./suspicion.ts";
 
 /** Share of its CPU periods in which a service had to stop, and its growth. */
-const leastThrottled = { share: 0.2, growth: 0.15 };
+const minThrottled = { share: 0.2, growth: 0.15 };
 /** A kill, or the end of a process, needs no statistics. */
 const certain = 2.5;
 /** Used memory this near to the limit, after growth. */
 const nearLimit = { share: 0.92, growth: 1.3 };
-const leastSymptom = 0.5;
+const minSymptom = 0.5;
 /** An end this long before the start of the trouble may be its cause. */
 const exitReachMs = 5 * 60_000;
 /** A service with requests in this part of the usual steps is never silent by chance for so many of them; the newest rows may still be under way. */
@@ -43,11 +43,11 @@ export function judgeLimits(facts: DiagnosisFacts, symptoms: readonly Suspicion[
   const strongest = (service: string): number =>
     symptoms.reduce((most, one) => (one.service === service ? Math.max(most, one.rawScore) : most), 0);
   const measured = new Set(facts.measures.filter(isMeasuredNow).map(({ service }) => service));
-  // A limit that was reached some time ago, and that nobody notices any more, is no cause. Its callers tell only as far as its own requests do not:
+  // A limit reached some time ago that no longer affects anything is not a cause. Callers count only if its own requests are not measured:
   // they may suffer from something else.
   const isNoticed = ({ service, kind }: Suspicion): boolean => {
     const others = kind === "cpu-limit" && measured.has(service) ? [] : graph.callersOf(service);
-    return [service, ...others].some((one) => strongest(one) >= leastSymptom);
+    return [service, ...others].some((one) => strongest(one) >= minSymptom);
   };
   return found.filter(isNoticed).map((one) => ({ ...one, score: Math.max(one.score, aboveSymptoms * strongest(one.service)) }));
 }
@@ -72,7 +72,7 @@ function judgeExits(
     const exitMs = exits.get(service);
     if (name !== requestMeasures.rate || exitMs === undefined || !isSilent(measure, exitMs, { usualTimes, after })) return [];
     const callers = new Set(graph.callersOf(service));
-    if (!symptoms.some((one) => callers.has(one.service) && one.rawScore >= leastSymptom)) return [];
+    if (!symptoms.some((one) => callers.has(one.service) && one.rawScore >= minSymptom)) return [];
     const served = now.count === 0 || now.median > before.median / 4 ? 0 : now.median;
     return {
       ...certainly(service, "down", "its process ended"),
@@ -132,7 +132,7 @@ function judgeMemory({ service, oomKills, memoryLimit, memoryUsed, memoryUsedBef
 }
 
 function judgeThrottling({ service, throttled: { before, after }, cpuCores }: LimitFact): Suspicion | null {
-  if (after.count === 0 || after.median < leastThrottled.share || after.median < before.median + leastThrottled.growth) return null;
+  if (after.count === 0 || after.median < minThrottled.share || after.median < before.median + minThrottled.growth) return null;
   const limit = cpuCores === null ? "" : ` of ${figure(cpuCores, "")} cores`;
   return {
     ...certainly(service, "cpu-limit", `CPU limit${limit}`),

@@ -8,15 +8,15 @@ import { medianOf, mirrored, scoreOf, shiftOf } from "./robust-shift.ts";
 import type { Suspicion } from "./suspicion.ts";
 
 /** Values that a side needs. */
-const leastBefore = 3;
+const minBefore = 3;
 /** A movement of a resource matters when it is this part of what other services of the system use. */
 const peerPart = { resource: 0.5, latency: 0.1 };
 /** Movements that do not matter, by unit; of metrics in other units only peers tell. */
-const leastMovement: Readonly<Record<string, number>> = { ratio: 0.05, cores: 0.1, By: 64 * 1024 ** 2, us: 2_000 };
+const minMovement: Readonly<Record<string, number>> = { ratio: 0.05, cores: 0.1, By: 64 * 1024 ** 2, us: 2_000 };
 /** 0.2 percentage points of requests. */
-const leastFailures = 0.002;
+const minFailures = 0.002;
 /** A callee with less than this explains nothing. */
-const leastExplaining = 0.3;
+const minExplaining = 0.3;
 /** A callee that moved as much explains nearly all. */
 const explainedPart = 0.9;
 
@@ -39,18 +39,18 @@ export function judgeMeasures(measures: readonly MeasureFact[], context: Measure
   const symptoms = new Map<string, Symptom[]>();
   for (const given of measures) {
     const measure = asFailures(given);
-    if (measure === null || measure.before.count < leastBefore || measure.after.count === 0) continue;
+    if (measure === null || measure.before.count < minBefore || measure.after.count === 0) continue;
     const { kind, service, before, after } = measure;
     if (kind === "latency" && context.hasSpans(service) && measure.subject === "") continue;
     if (kind === "resource") {
-      const floor = Math.max(peerPart.resource * (peers.get(measure.name) ?? 0), leastMovement[measure.unit] ?? 0);
+      const floor = Math.max(peerPart.resource * (peers.get(measure.name) ?? 0), minMovement[measure.unit] ?? 0);
       const score = scoreOf(shiftOf(before, after, floor));
       found.push({ ...suspicionOf(measure, "resource"), score, rawScore: score });
     } else if (kind === "latency" || kind === "errors") {
       const floor =
         kind === "errors"
-          ? leastFailures * wholeOf(measure)
-          : Math.max(peerPart.latency * (peers.get(measure.name) ?? 0), leastMovement[measure.unit] ?? 0);
+          ? minFailures * wholeOf(measure)
+          : Math.max(peerPart.latency * (peers.get(measure.name) ?? 0), minMovement[measure.unit] ?? 0);
       const score = scoreOf(shiftOf(before, after, floor));
       const symptom = { measure, delta: after.median - before.median, score };
       symptoms.set(service, [...(symptoms.get(service) ?? []), symptom]);
@@ -92,10 +92,10 @@ function explanation(
     if (behind !== undefined) best = { part: 1, callee: behind };
   }
   for (const { measure, delta, score } of own) {
-    if (score < leastExplaining || delta <= 0) continue;
+    if (score < minExplaining || delta <= 0) continue;
     for (const callee of graph.calleesOf(service)) {
       for (const theirs of symptoms.get(callee) ?? []) {
-        if (theirs.measure.name !== measure.name || theirs.score <= leastExplaining) continue;
+        if (theirs.measure.name !== measure.name || theirs.score <= minExplaining) continue;
         const part = Math.min(1, theirs.delta / delta);
         if (part > best.part) best = { part, callee };
       }

@@ -9,9 +9,9 @@ import type { CauseKind, Suspicion } from "./suspicion.ts";
 const cpuKinds: ReadonlySet<CauseKind> = new Set(["hot-code", "blocked-thread", "slow-code", "cpu-limit", "resource", "slow", "waiting"]);
 /** Kinds that are about CPU whatever the samples say; of the others, growth makes one `hot-code`. */
 const isCpuAnyway: ReadonlySet<CauseKind> = new Set(["hot-code", "blocked-thread", "cpu-limit", "resource"]);
-const leastSamples = { now: 20, before: 5 };
+const minSamples = { now: 20, before: 5 };
 /** Cores that a function must have gained. */
-const leastCores = 0.05;
+const minCores = 0.05;
 /** Callers of the culprit gained at least as much as it did; the deepest function with this part of the most is the culprit. */
 const culpritPart = 0.6;
 const maxProfiled = 2;
@@ -50,8 +50,8 @@ function withFunction(cause: Cause, profile: HotFunctions | undefined): Cause {
  * has no name, as compiled code of a script: what runs it would be named instead.
  */
 function culpritOf({ samples, grown }: HotFunctions): HotFunction | null {
-  if (samples.now < leastSamples.now || samples.before < leastSamples.before) return null;
-  const gained = grown.filter((one) => one.isSignificant && gainOf(one) >= leastCores && one.name !== "");
+  if (samples.now < minSamples.now || samples.before < minSamples.before) return null;
+  const gained = grown.filter((one) => one.isSignificant && gainOf(one) >= minCores && one.name !== "");
   const own = gained.filter(({ kind }) => kind === "node" || kind === "python" || kind === "go");
   const native = gained.filter(({ kind }) => kind === "native" || kind === "unknown");
   const candidates = [own, native, gained].find((list) => list.length > 0) ?? [];

@@ -5,12 +5,12 @@ import { figure, times } from "./figure-text.ts";
 import { scoreOf, timeShift } from "./robust-shift.ts";
 import type { Suspicion } from "./suspicion.ts";
 
-const leastSpans = { before: 5, after: 3 };
+const minSpans = { before: 5, after: 3 };
 /** A median of fewer spans than this counts for less. */
 const fullWeightSpans = 8;
 /** A movement matters when it is this part of what requests of the entry take. */
 const entryPart = 0.02;
-const leastFloorUs = 500;
+const minFloorUs = 500;
 /** What a caller's other links have as well is the caller's. */
 const sharedPart = 0.9;
 /** Of two ends with the same links, the one called. */
@@ -18,14 +18,14 @@ const calleeBonus = 0.01;
 const singlePart = 0.5;
 
 export function judgeSpans(operations: readonly OperationFact[], links: readonly LinkFact[], entry: string | null): Suspicion[] {
-  const ofEntry = operations.filter(({ service, before }) => service === entry && before.self.count >= leastSpans.before);
-  const floorUs = Math.max(leastFloorUs, entryPart * ofEntry.reduce((most, { before }) => Math.max(most, before.wholeUs), 0));
+  const ofEntry = operations.filter(({ service, before }) => service === entry && before.self.count >= minSpans.before);
+  const floorUs = Math.max(minFloorUs, entryPart * ofEntry.reduce((most, { before }) => Math.max(most, before.wholeUs), 0));
   return [...judgeSelfTime(operations, floorUs), ...judgeLinks(links, floorUs)];
 }
 
 function judgeSelfTime(operations: readonly OperationFact[], floorUs: number): Suspicion[] {
   return operations.flatMap(({ service, operation, isCall, before, after }) => {
-    if (isCall || before.self.count < leastSpans.before || after.self.count < leastSpans.after) return [];
+    if (isCall || before.self.count < minSpans.before || after.self.count < minSpans.after) return [];
     const score = weightOf(after.self.count) * scoreOf(timeShift(before.self, after.self, floorUs));
     const [usual, now] = [before.self.median, after.self.median];
     return {
@@ -48,7 +48,7 @@ interface JudgedLink extends LinkFact {
 /** Each link belongs to both of its ends. The end whose links are all slow is the one to blame. */
 function judgeLinks(links: readonly LinkFact[], floorUs: number): Suspicion[] {
   const judged = links
-    .filter(({ before, after }) => before.count >= leastSpans.before && after.count >= leastSpans.after)
+    .filter(({ before, after }) => before.count >= minSpans.before && after.count >= minSpans.after)
     // Tails of usual gaps hold earlier trouble of the same network: the middle decides.
     .map((link): JudgedLink => {
       const score = weightOf(link.after.count) * scoreOf(timeShift(link.before, link.after, floorUs, false));

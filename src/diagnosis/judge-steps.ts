@@ -6,9 +6,9 @@
 import type { StepCounts, StepFact } from "../model/diagnosis.ts";
 import type { Suspicion } from "./suspicion.ts";
 
-const leastSpans = { before: 10, after: 3 };
+const minSpans = { before: 10, after: 3 };
 /** Rates that differ by less are a shifted mix of requests. */
-const leastChange = 0.3;
+const minChange = 0.3;
 /** Deviations up to here are common among thousands of steps; half of the greatest score is reached so far beyond. */
 const common = 2;
 const halfway = 3;
@@ -16,7 +16,7 @@ const halfway = 3;
 const greatest = 2;
 const explainedPart = 0.9;
 /** In records squared: one record more or less is never a deviation. */
-const leastVariance = 1;
+const minVariance = 1;
 
 interface Deviation {
   fact: StepFact;
@@ -52,13 +52,13 @@ export function stepDeviation(before: StepCounts, after: StepCounts): number {
   const usual = before.records / before.spans;
   const squared = before.recordsSquared - 2 * usual * before.recordsTimesSpans + usual * usual * before.spansSquared;
   const perTrace = Math.max(0, squared) / before.traces;
-  return (after.records - usual * after.spans) / Math.sqrt(after.traces * perTrace + leastVariance);
+  return (after.records - usual * after.spans) / Math.sqrt(after.traces * perTrace + minVariance);
 }
 
 function deviationScore({ before, after }: StepFact): number {
-  if (before.spans < leastSpans.before || after.spans < leastSpans.after) return 0;
+  if (before.spans < minSpans.before || after.spans < minSpans.after) return 0;
   const [usual, now] = [before.records / before.spans, after.records / after.spans];
-  if (Math.abs(now - usual) < leastChange * Math.max(now, usual)) return 0;
+  if (Math.abs(now - usual) < minChange * Math.max(now, usual)) return 0;
   const beyond = Math.abs(stepDeviation(before, after)) - common;
   return beyond <= 0 ? 0 : (greatest * beyond) / (beyond + halfway);
 }

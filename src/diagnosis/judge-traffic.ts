@@ -6,13 +6,13 @@ import { scoreOf, shiftOf } from "./robust-shift.ts";
 import type { Suspicion } from "./suspicion.ts";
 
 /** Less growth than this is within what systems are built for. */
-const leastGrowth = 1.5;
+const minGrowth = 1.5;
 
 export function judgeTraffic(measures: readonly MeasureFact[], entry: string | null): Suspicion[] {
   return measures.flatMap((measure) => {
     const { service, name, unit, before, after } = measure;
     if (name !== requestMeasures.rate || (entry !== null && service !== entry)) return [];
-    if (before.count < 3 || after.count === 0 || after.median < leastGrowth * before.median) return [];
+    if (before.count < 3 || after.count === 0 || after.median < minGrowth * before.median) return [];
     const score = scoreOf(shiftOf(before, after, 0.5));
     return {
       service,

@@ -3,7 +3,7 @@
 import type { Spread, TimesFact } from "../model/diagnosis.ts";
 
 /** Smaller movements than this part of the level are noise, however steady the series was. */
-const leastPart = 0.05;
+const minPart = 0.05;
 /** The shift of a value that was always 0. */
 const newShift = 8;
 /** Half of the distance to the 95th percentile: a series with a long tail is usual up there. */
@@ -14,7 +14,7 @@ export function shiftOf(before: Spread, after: Spread, floor: number): number {
   const scale = Math.max(
     before.q75 - before.q25,
     (before.q95 - before.median) * tailPart,
-    Math.abs(before.median) * leastPart,
+    Math.abs(before.median) * minPart,
     floor,
     // Of what never was there before, nothing is known but that it is new.
     before.median === 0 ? Math.abs(after.median) / newShift : 0,
@@ -26,7 +26,7 @@ export function shiftOf(before: Spread, after: Spread, floor: number): number {
 /** Durations: a tenth of the usual one is noise, and so is what does not matter to the requests of the entry. */
 export function timeShift(before: TimesFact, after: TimesFact, floorUs: number, hasTail = true): number {
   const tail = hasTail ? (before.q90 - before.median) * tailPart : 0;
-  const scale = Math.max(before.q75 - before.q25, tail, before.median * 2 * leastPart, floorUs);
+  const scale = Math.max(before.q75 - before.q25, tail, before.median * 2 * minPart, floorUs);
   return (after.median - before.median) / scale;
 }
 

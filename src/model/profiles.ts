@@ -96,7 +96,7 @@ export interface SampleShare {
 /** Standard deviations; chance alone passes it once in 370 comparisons. */
 export const significantDeviations = 3;
 /** A smaller change is not worth a look, however certain. */
-export const leastShareChange = 0.01;
+export const minShareChange = 0.01;
 
 /** Standard deviations between two shares, positive where `now` is larger; 0 when either has no samples. */
 export function deviationsBetween(now: SampleShare, before: SampleShare): number {
@@ -110,5 +110,5 @@ export function deviationsBetween(now: SampleShare, before: SampleShare): number
 export function isShareChange(now: SampleShare, before: SampleShare): boolean {
   if (now.whole === 0 || before.whole === 0) return false;
   const change = Math.abs(now.part / now.whole - before.part / before.whole);
-  return change >= leastShareChange && Math.abs(deviationsBetween(now, before)) >= significantDeviations;
+  return change >= minShareChange && Math.abs(deviationsBetween(now, before)) >= significantDeviations;
 }

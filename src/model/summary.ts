@@ -47,7 +47,7 @@ export interface RouteBaseline {
   windows: number;
   windowsExpected: number;
   /** Requests of the quietest window; zero when a window had none. */
-  leastRequests: number;
+  minRequests: number;
   /** Medians over the windows: an incident in less than half of them does not count as normal. Of a young route the share of all up to its fault. */
   errorRatio: number;
   p50Us: number | null;

@@ -1,16 +1,16 @@
-/** Stored rows as goldens: read as they are in the table, and put there as another build would have left them. */
+/** Golden rows: reads rows as stored, and inserts rows as another build would have left them. */
 
 import type { ColonyStore } from "./colony/colony-store.ts";
 import type { Row, SqlParameter } from "./engine/sql-values.ts";
 
 export type GoldenRow = Readonly<Record<string, SqlParameter>>;
 
-/** `table` with its schema, such as `registry.agents`. In the order of their columns. */
+/** `table` is qualified, such as `registry.agents`. Rows are sorted by their columns. */
 export async function storedRows({ database }: ColonyStore, table: string): Promise<Row[]> {
   return await database.query(`SELECT * FROM "${database.name}".${table} ORDER BY ALL`);
 }
 
-/** Times are microseconds since 1970, as `storedRows()` gives them. */
+/** Times are microseconds since 1970, as returned by `storedRows()`. */
 export async function insertGoldenRows({ database }: ColonyStore, table: string, rows: readonly GoldenRow[]): Promise<void> {
   await database.write(async (transaction) => {
     const columns = await transaction.query(`SELECT name, type FROM pragma_table_info('${table}')`);

@@ -1,11 +1,11 @@
-/** The tables of a store as SQL that makes them again, one column a line: for goldens of schemas. */
+/** The schema of a store as SQL, one column per line, for golden schemas. */
 
 import type { Database } from "./engine/database.ts";
 import type { Row } from "./engine/sql-values.ts";
 
 type Queryable = Pick<Database, "name" | "query">;
 
-/** All schemas, sequences, tables and indexes of the file. Views are left out: they are made at each open. */
+/** All schemas, sequences, tables and indexes of the file. Views are left out: they are created at each open. */
 export async function schemaSql({ name, query }: Queryable): Promise<string> {
   const list = (sql: string): Promise<Row[]> => query(sql, { name });
   const [file] = await list("SELECT tags['storage_version'] AS version FROM duckdb_databases() WHERE database_name = $name");

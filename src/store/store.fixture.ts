@@ -1,4 +1,4 @@
-/** What this room's tests share. Not exported by an index. */
+/** Helpers shared by this room's tests. Not exported by an index. */
 
 import { type ChildProcess, execFileSync, spawn } from "node:child_process";
 import { mkdtempSync, rmSync } from "node:fs";
@@ -12,7 +12,7 @@ import { defineSignal, type RowOf } from "./signals/define-signal.ts";
 const mebibyte = 1024 ** 2;
 const hourMs = 3_600_000;
 
-/** A folder that is removed with the scope: `using folder = temporaryFolder()`. */
+/** A directory that is removed at the end of the scope: `using folder = temporaryFolder()`. */
 export function temporaryFolder(): { path: string; file: (name: string) => string } & Disposable {
   const path = mkdtempSync(join(tmpdir(), "coral-store-"));
   return { path, file: (name) => join(path, name), [Symbol.dispose]: () => rmSync(path, { recursive: true, force: true }) };
@@ -22,7 +22,7 @@ export function testEngine(...dataDirectories: string[]): Promise<Engine> {
   return openEngine({ dataDirectories, memoryLimitBytes: 256 * mebibyte, threads: 2, log: silentLogger });
 }
 
-/** Starts at 2026-01-01T00:00:00Z. Both clocks stand still until moved. */
+/** Starts at 2026-01-01T00:00:00Z. Both clocks stand still until a test moves them. */
 export class TestClock implements Clock {
   wall = Date.UTC(2026, 0, 1);
   monotonic = 1_000_000;
@@ -35,13 +35,13 @@ export class TestClock implements Clock {
     this.monotonic += durationMs;
   }
 
-  /** As when the clock is set: monotonic time does not move. */
+  /** Like setting the clock: monotonic time does not move. */
   step(durationMs: number): void {
     this.wall += durationMs;
   }
 }
 
-/** Has every kind of column. */
+/** A signal with every kind of column. */
 export const sample = defineSignal({
   name: "sample",
   description: "Rows for tests",
@@ -67,7 +67,7 @@ export const sample = defineSignal({
 
 export type SampleRow = RowOf<(typeof sample)["columns"]>;
 
-/** Different for every index, with nulls, long and short and non-ASCII texts, empty lists. */
+/** Distinct for every index, with nulls, short, long and non-ASCII texts, and empty lists. */
 export function sampleRow(index: number, atUs: number): SampleRow {
   return {
     at: atUs,
@@ -90,7 +90,7 @@ export function sampleRows(count: number, atUs: (index: number) => number, first
   return Array.from({ length: count }, (_, index) => sampleRow(first + index, atUs(first + index)));
 }
 
-/** A small, repeatable source of random numbers: 0 to 1. */
+/** A small seeded random number generator: 0 to 1. */
 export function seededRandom(seed: number): () => number {
   let state = seed >>> 0;
   return () => {
@@ -103,8 +103,8 @@ export function seededRandom(seed: number): () => number {
 }
 
 /**
- * Runs the body of an async TypeScript function in a process of its own. It imports with `await import("./x.ts")`, relative to this folder,
- * and DuckDB with `require`. Bundled, because Node 20 reads no TypeScript.
+ * Runs the body of an async TypeScript function in a separate process. The body imports with `await import("./x.ts")`, relative to this
+ * folder, and DuckDB with `require`. It is bundled because Node 20 cannot run TypeScript.
  */
 export function spawnProgram(body: string, folder: string, args: readonly string[]): ChildProcess {
   const root = resolve(import.meta.dirname, "../..");
@@ -120,7 +120,7 @@ export function spawnProgram(body: string, folder: string, args: readonly string
 
 export type SmallDisk = { path: string; resize: (sizeBytes: number) => void } & Disposable;
 
-/** A file system of its own, or why there is none. Needs the right to mount. */
+/** A small file system, or the reason why there is none. Needs permission to mount. */
 export function smallDisk(sizeBytes: number): SmallDisk | string {
   const path = mkdtempSync(join(tmpdir(), "coral-disk-"));
   const mount = (options: string): void => {
@@ -130,7 +130,7 @@ export function smallDisk(sizeBytes: number): SmallDisk | string {
     mount(`size=${sizeBytes}`);
   } catch (error) {
     rmSync(path, { recursive: true });
-    return `no small file system can be mounted here: ${error instanceof Error ? error.message.split("\n").at(-1) : String(error)}`;
+    return `cannot mount a small file system: ${error instanceof Error ? error.message.split("\n").at(-1) : String(error)}`;
   }
   return {
     path,

@@ -209,8 +209,8 @@ describe("coral_get_status", () => {
 
   it.each([
     ['no space left on the file system of "/x"; free some space', "Free space"],
-    ["the store's memory limit is reached; ask about less, or raise store.memory in its config", "store.memory"],
-    ["no permission to read and write it, or its folder", "write access"],
+    ["memory limit of the store reached; narrow the query, or raise store.memory in its config", "store.memory"],
+    ["no permission to read and write it, or its directory", "write access"],
     ["process 42 (coral) has it open", "other process"],
     ["something else", "log"],
   ])("names the fix for the cause: %s", async (problem, fix) => {

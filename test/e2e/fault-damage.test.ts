@@ -57,7 +57,7 @@ describe("a damaged database", () => {
       epochs.add(store.epoch);
       expect(notes.join(), name).toMatch(/The store was damaged \(.+\) and was replaced by an empty one; the damaged file is kept at /);
       expect(damagedFiles(databaseFile), name).not.toEqual([]);
-      expect(agent.output, name).toContain("a damaged store was moved aside");
+      expect(agent.output, name).toContain("moved a damaged store aside");
       const rows = `SELECT count(*) AS n FROM host WHERE epoch = '${store.epoch}'`;
       await waitFor(`rows after ${name}`, async () => (await countOf(colony, rows)) > 0, { details: () => agent.lastLines() });
     }
@@ -82,7 +82,7 @@ describe("a damaged database", () => {
       saved.restore();
       damage(paths.databaseFile);
       await using colony = await startColony({ home: colonyHome.path, port });
-      expect(colony.output, name).toContain("a damaged store was moved aside");
+      expect(colony.output, name).toContain("moved a damaged store aside");
       expect(damagedFiles(paths.databaseFile), name).not.toEqual([]);
       const { events } = await colony.tool<{ events: { kind: string; severity: string }[] }>("coral_list_events", {});
       expect(events, name).toContainEqual(expect.objectContaining({ kind: "store-recovered", severity: "error" }));

@@ -4,7 +4,7 @@ import { createLogger } from "../../src/base/log.ts";
 import { createDiagnosisBackend } from "../../src/colony/diagnosis/diagnosis-backend.ts";
 import { IncidentWatch } from "../../src/colony/incidents/incident-watch.ts";
 import { loadIncidents } from "../../src/store/colony/index.ts";
-import { BaselineMemory, queryEvents, queryServices, querySummary } from "../../src/store/queries/index.ts";
+import { BaselineCache, queryEvents, queryServices, querySummary } from "../../src/store/queries/index.ts";
 import { openStoredHosts, type SignalRows } from "../../src/store/queries/stored-hosts.fixture.ts";
 import { agentOf, colonyOf } from "../../src/tools/sample-colony.fixture.ts";
 
@@ -44,7 +44,7 @@ async function openWorld(startMs: number) {
   const now = { ms: startMs };
   const clock = { wallMs: () => now.ms, monotonicMs: () => now.ms };
   const hosts = await openStoredHosts(clock, { hasDerived: true });
-  const memory = new BaselineMemory();
+  const memory = new BaselineCache();
   const failures: string[] = [];
   const { store } = hosts;
   const backend = colonyOf({

@@ -54,7 +54,7 @@ test("AuditWatch reports a rewritten chain once", async () => {
     {
       severity: "error",
       agent_id: "web-1",
-      message: expect.stringContaining("entry 4 follows another entry 3 than the one that is there"),
+      message: expect.stringContaining("entry 4 does not follow the stored entry 3"),
     },
   ]);
 });

@@ -158,7 +158,7 @@ export class SegmentPuller {
           failure ??= fromConnectError(outcome.reason);
           return { ...part, offers, isAll: false };
         }
-        offers.push(outcome.value ? offer : { ...offer, passOver: "unreadable" });
+        offers.push(outcome.value ? offer : { ...offer, skipReason: "unreadable" });
       }
       return { ...part, offers };
     });

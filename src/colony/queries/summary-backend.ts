@@ -5,7 +5,7 @@ import type { Logger } from "../../base/log.ts";
 import type { SummaryFacts } from "../../model/summary.ts";
 import { type ColonyStore } from "../../store/colony/index.ts";
 import {
-  BaselineMemory,
+  BaselineCache,
   hasRequests,
   queryLogServices,
   queryRouteHealth,
@@ -41,7 +41,7 @@ const summariesKept = 8;
 
 export function createSummaryBackend({ store, discovery, deployments, clock, log }: SummaryBackendOptions): SummaryBackend {
   const aliases = new Aliases(store, clock, log);
-  const baselines = new BaselineMemory();
+  const baselines = new BaselineCache();
   const shared = new SharedResults<SummaryFacts>({
     clock,
     maxAgeMs: summaryMaxAgeMs,

@@ -1,7 +1,7 @@
 /** Which index a table lacks, from the conditions that a plan checks row by row. */
 
 /** Smaller tables are read faster than an index is used. */
-const leastRows = 5_000;
+const minRows = 5_000;
 const maxColumns = 3;
 
 export interface ScannedTable {
@@ -19,7 +19,7 @@ export interface ScannedTable {
 /** The statement that creates the index; null when the table is small, the condition is not one on columns, or an index exists that was not used. */
 export function indexAdvice({ table, rows, columns, indexed, concurrently }: ScannedTable): string | null {
   const [first] = columns;
-  if (rows < leastRows || first === undefined || indexed.includes(first)) return null;
+  if (rows < minRows || first === undefined || indexed.includes(first)) return null;
   const wanted = columns.slice(0, maxColumns);
   return concurrently
     ? `CREATE INDEX CONCURRENTLY ON ${table} (${wanted.join(", ")})`

@@ -11,7 +11,7 @@ import { lockFacts, lockSql } from "./postgres-locks.ts";
 import { type PostgresPlan, readPostgresPlan } from "./postgres-plan.ts";
 
 /** `force_generic_plan` came with 12. */
-const leastPlanVersion = 120_000;
+const minPlanVersion = 120_000;
 const maxTables = 5;
 const maxIndexes = 10;
 const prepared = "coral_explained";
@@ -121,7 +121,7 @@ async function explain(session: PostgresSession, template: string, version: numb
     session.notes.push(`cannot explain ${template}: its text is cut, or it has no plan; pg_stat_statements would have the whole text`);
     return null;
   }
-  if (version < leastPlanVersion) {
+  if (version < minPlanVersion) {
     session.notes.push("cannot explain a statement without its values before Postgres 12");
     return null;
   }

@@ -1,6 +1,6 @@
 import { existsSync, readdirSync } from "node:fs";
 import { join } from "node:path";
-import { passWriteAhead } from "../../store/segments/index.ts";
+import { streamWriteAhead } from "../../store/segments/index.ts";
 import { logRecord, span } from "../../store/signals/index.ts";
 import { requestKey } from "./repeated-requests.ts";
 
@@ -18,7 +18,7 @@ export function unsealedRequests(directory: string): number[] {
     if (!existsSync(folder)) continue;
     for (const file of readdirSync(folder)) {
       if (!file.endsWith(".wal")) continue;
-      for (const { kind, body } of passWriteAhead(join(folder, file))) if (kind === requestKind) keys.push(requestKey(signal, body));
+      for (const { kind, body } of streamWriteAhead(join(folder, file))) if (kind === requestKind) keys.push(requestKey(signal, body));
     }
   }
   return keys;

@@ -53,7 +53,7 @@ interface Entry {
 /** Weight of the newest window in the moving average. */
 const usualShare = 0.2;
 /** Windows before a pattern can have a burst: the average needs some history. */
-const leastWindows = 5;
+const minWindows = 5;
 /** Minimum time between two burst events of one pattern. */
 const burstPauseMs = 10 * 60_000;
 /** A burst: records in a window, and multiples of the usual number. Harmless records need more. */
@@ -153,7 +153,7 @@ export class LogPatternRegistry {
   }
 
   #isBurst(entry: Entry, records: number, nowMs: number): boolean {
-    if (entry.windows < leastWindows || this.#isLearning(entry.service, nowMs) || nowMs - entry.burstAtMs < burstPauseMs) return false;
+    if (entry.windows < minWindows || this.#isLearning(entry.service, nowMs) || nowMs - entry.burstAtMs < burstPauseMs) return false;
     const limit = severeLevels.has(worstOf(entry)) ? burstLimits.severe : burstLimits.harmless;
     return records >= limit.records && records >= limit.times * Math.max(1, entry.usual);
   }

@@ -141,7 +141,7 @@ function idIn(value: unknown, digits?: number): string | null {
   return digits === undefined || value.length === digits ? value.toLowerCase() : null;
 }
 
-const leastUs = Date.UTC(1990, 0, 1) * 1_000;
+const minUs = Date.UTC(1990, 0, 1) * 1_000;
 const mostUs = Date.UTC(2200, 0, 1) * 1_000;
 
 /** ISO 8601, or seconds, milliseconds, microseconds or nanoseconds since 1970, whichever gives a plausible date. */
@@ -158,7 +158,7 @@ function timeOf(value: unknown): number | null {
   const number = Number(value ?? Number.NaN);
   for (const factor of [1_000_000, 1_000, 1, 0.001]) {
     const us = Math.round(number * factor);
-    if (us > leastUs && us < mostUs) return us;
+    if (us > minUs && us < mostUs) return us;
   }
   return null;
 }

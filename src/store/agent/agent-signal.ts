@@ -20,7 +20,7 @@ export interface SignalState {
   head: SignalHead;
   /** Encoded size of a row, estimated from the last read. */
   rowBytes: number;
-  /** The newest rows, if few: usually what a colony asks for, served without a query and the native memory that a query holds until collected. */
+  /** The newest rows, if few. Colonies usually ask for these; they are served without a query and its native memory. */
   recent: { firstSeq: number; batch: ColumnBatch } | undefined;
 }
 
@@ -40,8 +40,8 @@ export async function openSignal(database: Database, signal: Signal, savedNextSe
 }
 
 /**
- * The rows themselves show where their signal continues, so this is written only for what they cannot show: in a transaction that removes rows, possibly the
- * newest, and in each append to a chain, whose rows someone might remove from outside.
+ * Saves where the sequence continues. Usually the rows themselves show it, so this runs only when they cannot: in a transaction that
+ * deletes rows, possibly the newest, and in each append to a chain, whose rows someone could delete from outside.
  */
 export async function saveHead(transaction: Transaction, signal: Signal, nextSeq: number): Promise<void> {
   const sql = "UPDATE internal.heads SET least_next_seq = ? WHERE signal = ?";
@@ -54,13 +54,13 @@ export async function loadHeads(database: Database): Promise<ReadonlyMap<string,
   return new Map(rows.map((row) => [String(row["signal"]), Number(row["least_next_seq"])]));
 }
 
-/** After the commit of `appendBatches`. */
+/** Call after the commit of `appendBatches`. */
 export function moveHead(state: SignalState, nextSeq: number, last: ColumnBatch | undefined): void {
   state.head.nextSeq = nextSeq;
   state.recent = last && last.rows <= maxRecentRows ? { firstSeq: nextSeq - last.rows, batch: last } : undefined;
 }
 
-/** Numbers the batches from the head, which moves when the caller has committed. */
+/** Numbers the batches from the head. The caller moves the head after its commit. */
 export function appendBatches({ connection }: Transaction, state: SignalState, batches: readonly ColumnBatch[]): void {
   const appender = TableAppender.of(connection, state.table);
   let seq = state.head.nextSeq;
@@ -76,7 +76,7 @@ export function appendBatches({ connection }: Transaction, state: SignalState, b
   appender.flush();
 }
 
-/** As many rows of a sequence range as fit, or undefined when they were pruned in the meantime. */
+/** Reads as many rows of a sequence range as fit. Undefined if they were pruned meanwhile. */
 export async function readRows(database: Database, state: SignalState, range: SeqRange, maxBytes: number): Promise<RowBatch | undefined> {
   const { recent } = state;
   if (recent && range.firstSeq >= recent.firstSeq) {
@@ -86,7 +86,7 @@ export async function readRows(database: Database, state: SignalState, range: Se
   const order = state.signal.isChained ? " ORDER BY seq" : "";
   const sql = `SELECT seq, ${names} FROM "${state.signal.name}" WHERE seq BETWEEN ${range.firstSeq} AND ${range.lastSeq}${order}`;
   const seqColumn: StoredColumn = { name: "seq", type: "int", nullable: false };
-  // Rows are stored in append order, which is sequence order unless they were moved from outside; sorting would cost more than all the rest.
+  // Rows are stored in append order, which is sequence order unless someone moved them from outside. Sorting would cost more than the rest.
   const columns = await database.withConnection(async (connection) =>
     readColumns(await connection.columns(sql), 0, [seqColumn, ...state.columns]),
   );
@@ -97,7 +97,7 @@ export async function readRows(database: Database, state: SignalState, range: Se
   if (unbroken < rows && !state.signal.isChained) {
     throw new CoralError({
       code: "corrupt",
-      message: `Cannot read "${state.signal.name}": its sequences have a hole or are out of order after ${first + unbroken - 1}`,
+      message: `Cannot read "${state.signal.name}": its sequences have a gap or are out of order after ${first + unbroken - 1}`,
     });
   }
   return encodeFitting(
@@ -124,7 +124,7 @@ export function retainedTable({ signal, table, head }: SignalState): RetainedTab
   };
 }
 
-/** The largest number of rows, at least one, whose encoding fits the limit. */
+/** The largest number of rows (at least one) whose encoding is within the limit. */
 function fittingRows(batch: ColumnBatch, maxBytes: number): number {
   let low = 1;
   let high = batch.rows;
@@ -136,7 +136,7 @@ function fittingRows(batch: ColumnBatch, maxBytes: number): number {
   return low;
 }
 
-/** The first sequence, and how many follow it without a hole. */
+/** The first sequence, and how many follow it without a gap. */
 function readSeqs(seqs: Uint8Array): { first: number; unbroken: number } {
   const view = new DataView(seqs.buffer, seqs.byteOffset, seqs.byteLength);
   const first = Number(view.getBigUint64(0, true));

@@ -64,7 +64,7 @@ test("append() numbers rows from 1, and concurrent appends share commits without
   expect(await store.append(sample, [])).toEqual({ firstSeq: 61, lastSeq: 60 });
 });
 
-test("readAfter() gives what append() took, in every type, across chunk and batch borders", async () => {
+test("readAfter() returns what append() stored, in every type, across chunk and batch borders", async () => {
   using folder = temporaryFolder();
   await using engine = await testEngine(folder.path);
   const clock = new TestClock();
@@ -87,7 +87,7 @@ test("readAfter() gives what append() took, in every type, across chunk and batc
       }
     }
   }
-  // The last append is answered from memory, from any row of it on, and within the same limits.
+  // The last append is served from memory, from any of its rows on, with the same limits.
   for (const after of [4_900, 4_901, 4_907, 4_999]) {
     const recent = (await store.readAfter("sample", after, { maxBytes: mebibyte, maxRows: 50 })).batch!;
     expect(recent).toMatchObject({ firstSeq: after + 1, rows: Math.min(50, 5_000 - after) });
@@ -103,7 +103,7 @@ test("readAfter() gives what append() took, in every type, across chunk and batc
   await expect(store.readAfter("nothing", 0, everything)).rejects.toMatchObject({ code: "not-found" });
 });
 
-/** Everything of a column but its layout: a validity without nulls says the same as none. */
+/** The content of a column regardless of layout: a validity bitmap without nulls equals none. */
 function bytesOf(column: ReturnType<typeof batchFromRows>["columns"][number], rows: number): unknown {
   const { name, type, validity, ...rest } = column;
   const body = rest.kind === "fixed" ? [...rest.values] : [[...rest.offsets], [...rest.bytes]];
@@ -111,7 +111,7 @@ function bytesOf(column: ReturnType<typeof batchFromRows>["columns"][number], ro
   return { name, type, body, nulls };
 }
 
-test("epoch, sequences and rows outlive a restart, and pruned numbers are never used again", async () => {
+test("epoch and sequences survive a restart, and pruned sequences are never reused", async () => {
   using folder = temporaryFolder();
   const clock = new TestClock();
   const file = folder.file("a.duckdb");
@@ -141,7 +141,7 @@ test("epoch, sequences and rows outlive a restart, and pruned numbers are never 
   });
 });
 
-test("a signal goes on after its newest row, which costs no write beside the rows", async () => {
+test("a signal continues after its newest row without additional writes", async () => {
   using folder = temporaryFolder();
   const clock = new TestClock();
   const file = folder.file("a.duckdb");
@@ -158,7 +158,7 @@ test("a signal goes on after its newest row, which costs no write beside the row
   expect(await store.append(sample, nowRows(clock, 1))).toEqual({ firstSeq: 16, lastSeq: 16 });
 });
 
-test("a file from when each commit wrote the next sequence goes on with it", async () => {
+test("continues a file of an older build, which saved the next sequence with every commit", async () => {
   using folder = temporaryFolder();
   const file = folder.file("a.duckdb");
   await using engine = await testEngine(folder.path);
@@ -175,7 +175,7 @@ test("a file from when each commit wrote the next sequence goes on with it", asy
   expect(await store.append(sample, nowRows(new TestClock(), 2))).toEqual({ firstSeq: 42, lastSeq: 43 });
 });
 
-test("append() refuses rows beyond its queue, counts them, and keeps the count across a restart", async () => {
+test("append() rejects rows beyond its queue, counts them, and keeps the count across a restart", async () => {
   using folder = temporaryFolder();
   const clock = new TestClock();
   const file = folder.file("a.duckdb");
@@ -193,7 +193,7 @@ test("append() refuses rows beyond its queue, counts them, and keeps the count a
   expect(store.losses()).toEqual([{ signal: "sample", reason: "queue-full", rows: 12 }]);
 });
 
-test("append() refuses a bad row without touching the others", async () => {
+test("append() rejects an invalid row and stores the others", async () => {
   using folder = temporaryFolder();
   await using engine = await testEngine(folder.path);
   const clock = new TestClock();
@@ -205,7 +205,7 @@ test("append() refuses a bad row without touching the others", async () => {
   expect(store.losses()).toEqual([]);
 });
 
-test("close() commits what waits", async () => {
+test("close() commits queued rows", async () => {
   using folder = temporaryFolder();
   await using engine = await testEngine(folder.path);
   const clock = new TestClock();
@@ -218,7 +218,7 @@ test("close() commits what waits", async () => {
   expect(await seqs(again)).toEqual(range(1, 15));
 });
 
-test("prune() goes by age in the order of sequences, also when the clock was set back an hour", async () => {
+test("prune() removes rows by age in sequence order, also when the clock was set back an hour", async () => {
   using folder = temporaryFolder();
   await using engine = await testEngine(folder.path);
   const clock = new TestClock();
@@ -228,11 +228,11 @@ test("prune() goes by age in the order of sequences, also when the clock was set
   await store.append(sample, nowRows(clock, 10));
   clock.step(-60 * minuteMs);
   await store.append(sample, nowRows(clock, 10));
-  // Nothing is an hour old in truth; by its wall time the third part is younger than the first.
+  // No row is really an hour old. By wall time, the third part is younger than the first.
   expect((await store.prune()).prunedRows).toEqual({});
   clock.pass(45 * minuteMs);
   await store.append(sample, nowRows(clock, 10));
-  // The first part is 75 min old, but its wall time says 15: it stays a little longer, and nothing young goes.
+  // The first part is 75 min old, but its wall time says 15 min: it stays longer, and no young row is removed.
   expect((await store.prune()).prunedRows).toEqual({});
   expect(await seqs(store)).toEqual(range(1, 40));
   clock.pass(46 * minuteMs);
@@ -241,7 +241,7 @@ test("prune() goes by age in the order of sequences, also when the clock was set
   expect((await store.prune()).prunedRows).toEqual({ sample: 30 });
 });
 
-test("prune() keeps young rows behind old ones of a clock that was behind", async () => {
+test("prune() keeps young rows behind old ones from a clock that was behind", async () => {
   using folder = temporaryFolder();
   await using engine = await testEngine(folder.path);
   const clock = new TestClock();
@@ -255,7 +255,7 @@ test("prune() keeps young rows behind old ones of a clock that was behind", asyn
   expect((await store.prune()).prunedRows).toEqual({});
 });
 
-test("prune() by bytes brings the used size down to the budget, oldest rows first, by weight", async () => {
+test("prune() by bytes reduces the used size to the limit, oldest rows first, by weight", async () => {
   using folder = temporaryFolder();
   await using engine = await testEngine(folder.path);
   const clock = new TestClock();
@@ -286,7 +286,7 @@ test("prune() by bytes brings the used size down to the budget, oldest rows firs
       { low: oldestSeq, high: 60_000, n: 60_001 - oldestSeq },
     ]);
   }
-  // Space that was freed is used again while rows keep coming.
+  // Freed space is reused while rows keep arriving.
   for (let round = 0; round < 5; round++) {
     await Promise.all([store.append(light, noisy(6_000)), store.append(heavy, noisy(6_000))]);
     await store.prune();
@@ -296,7 +296,7 @@ test("prune() by bytes brings the used size down to the budget, oldest rows firs
   expect(later.fileBytes).toBeLessThanOrEqual(stats.fileBytes);
 });
 
-test("a full disk is said, counted and survived", async ({ skip }) => {
+test("a full disk is reported, counted and survived", async ({ skip }) => {
   const disk = smallDisk(4 * mebibyte);
   if (typeof disk === "string") return skip(disk);
   using _disk = disk;
@@ -323,7 +323,7 @@ test("a full disk is said, counted and survived", async ({ skip }) => {
   expect(await store.query("SELECT reason, rows FROM internal.losses")).toEqual([{ reason: "disk-full", rows: refused }]);
 });
 
-test("a damaged store begins a new epoch", async () => {
+test("a damaged store starts a new epoch", async () => {
   using folder = temporaryFolder();
   const clock = new TestClock();
   const file = folder.file("a.duckdb");
@@ -342,7 +342,7 @@ test("a damaged store begins a new epoch", async () => {
   expect(await store.append(sample, nowRows(clock, 1))).toEqual({ firstSeq: 1, lastSeq: 1 });
 });
 
-test("a declaration may gain and lose columns; a changed type is refused", async () => {
+test("a declaration may gain and lose columns; a changed type is rejected", async () => {
   using folder = temporaryFolder();
   const clock = new TestClock();
   const file = folder.file("a.duckdb");
@@ -373,7 +373,7 @@ test("a declaration may gain and lose columns; a changed type is refused", async
   });
 });
 
-test("kill -9 during appends: every acknowledged row is there exactly once", { timeout: 60_000 }, async () => {
+test("kill -9 during appends keeps every acknowledged row exactly once", { timeout: 60_000 }, async () => {
   using folder = temporaryFolder();
   const file = folder.file("a.duckdb");
   const program = `
@@ -401,7 +401,7 @@ test("kill -9 during appends: every acknowledged row is there exactly once", { t
     let output = "";
     child.stdout!.on("data", (text) => {
       output += String(text);
-      // Killed after a number of acknowledgements rather than a time, so that every round has done work.
+      // Kills after a number of acknowledgements, not after a time, so that every round has done work.
       if (output.length > 500 + random() * 4_000) child.kill("SIGKILL");
     });
     await once(child, "close");
@@ -423,7 +423,7 @@ test("kill -9 during appends: every acknowledged row is there exactly once", { t
   expect(store.heads().get("sample")).toEqual({ oldestSeq: 1, nextSeq: found.length + 1 });
 });
 
-test("kill -9 right after the commit that removed all rows: their numbers are not given again", { timeout: 60_000 }, async () => {
+test("kill -9 right after all rows were pruned: their sequences are not reused", { timeout: 60_000 }, async () => {
   using folder = temporaryFolder();
   const file = folder.file("a.duckdb");
   const program = `
@@ -460,12 +460,12 @@ test("kill -9 right after the commit that removed all rows: their numbers are no
   expect(await store.append(sample, nowRows(new TestClock(), 1))).toEqual({ firstSeq: 51, lastSeq: 51 });
 });
 
-test("rows wait for memory that a merge or a query holds, and are not lost", async () => {
+test("queued rows wait while a merge or a query holds the memory, and are not lost", async () => {
   using folder = temporaryFolder();
   await using engine = await testEngine(folder.path);
   const clock = new TestClock();
   let failures = 0;
-  // DuckDB's own words; a real shortage in a temporary table ends its whole instance.
+  // DuckDB's own error text. Really exhausting memory with a temporary table would invalidate the whole instance.
   const short = new Error("Out of Memory Error: failed to allocate data of size 256.0 KiB (63.9 MiB/64.0 MiB used)");
   const scarce: Engine = Object.create(engine, {
     attach: {
@@ -494,7 +494,7 @@ test("rows wait for memory that a merge or a query holds, and are not lost", asy
   expect(await store.append(sample, nowRows(clock, 10))).toEqual({ firstSeq: 1, lastSeq: 10 });
   expect(failures).toBeLessThan(0);
   expect(store.losses()).toEqual([]);
-  // Memory that does not come back: refused and counted.
+  // Memory is never freed: the rows are rejected and counted.
   failures = Number.POSITIVE_INFINITY;
   await expect(store.append(sample, nowRows(clock, 7))).rejects.toMatchObject({ code: "exhausted" });
   failures = 0;

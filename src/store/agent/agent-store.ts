@@ -30,18 +30,18 @@ export type { SignalSlice } from "../tables/signal-slice.ts";
 
 export interface AgentStoreOptions {
   file: string;
-  /** The engine's name for it; must be unique. Default `agent`. */
+  /** Database name in the engine; must be unique. Default `agent`. */
   name?: string;
   signals: readonly Signal[];
-  /** Size limit of the file; the oldest rows are evicted first. The newest 8,192 rows of each signal always stay. */
+  /** Size limit of the file; the oldest rows are evicted. The newest 8,192 rows of each signal always stay. */
   maxBytes: number;
   clock: Clock;
   log: Logger;
-  /** Limit on rows that wait for a commit; more are refused and counted as lost. Default 20,000. */
+  /** Limit on rows queued for a commit; more are rejected and counted as lost. Default 20,000. */
   maxQueuedRows?: number;
   /** Why an existing file must not be used; it is moved aside and replaced by an empty one. */
   discard?: string;
-  /** Signals that are kept as segments, beside the file. Absent: none. */
+  /** Signals stored as segments, beside the file. Absent: none. */
   segments?: AgentSegmentsOptions;
   /** Called before the oldest rows of a chained signal are evicted; if it throws or is absent, they stay. */
   beforePrune?: (signal: string, range: SeqRange) => Promise<void>;
@@ -52,19 +52,21 @@ export interface AgentStore extends AsyncDisposable {
   /** UUID created with the file; sequences are comparable within one epoch only. */
   readonly epoch: string;
   readonly opened: Opened;
-  /** Resolves after the rows are durable. Rejects with `exhausted` when the queue is full, `unavailable` when the disk is; both are counted. */
+  /**
+   * Resolves after the rows are durable. Rejects with `exhausted` (queue full) or `unavailable` (disk full); both count the rows as lost.
+   */
   append<C extends Columns>(signal: Signal<C>, rows: readonly RowOf<C>[]): Promise<SeqRange>;
-  /** By signal name; from memory. */
+  /** By signal name. Served from memory. */
   heads(): ReadonlyMap<string, SignalHead>;
   /** Rows after a sequence, oldest first. An unknown signal is `not-found`. */
   readAfter(signal: string, afterSeq: number, limits: ReadLimits): Promise<SignalSlice>;
   losses(): LossCount[];
   /** Present when the options have segments. */
   readonly segments: AgentSegments | undefined;
-  /** Retention by age and by bytes, oldest sequences first. The owner calls it about once a minute. */
+  /** Retention by age and size, oldest sequences first. The owner calls it about once a minute. */
   prune(): Promise<PruneResult>;
   stats(): Promise<StoreStats>;
-  /** Tables are named after their signals; a row's `at` is column `time`: `SELECT * FROM host ORDER BY seq DESC LIMIT 1`. */
+  /** Tables are named after their signals. A row's `at` is column `time`: `SELECT * FROM host ORDER BY seq DESC LIMIT 1`. */
   query(sql: string, parameters?: SqlParameters, signal?: AbortSignal): Promise<Row[]>;
   /** Commits pending rows, then closes. */
   close(): Promise<void>;
@@ -85,7 +87,7 @@ const migrations: readonly Migration[] = [
 ];
 
 export async function openAgentStore(engine: Engine, options: AgentStoreOptions): Promise<AgentStore> {
-  // An agent's tables are small: with DuckDB's defaults the file would hold mostly padding, and a day of host rows would never be freed.
+  // An agent's tables are small. With DuckDB's defaults the file would be mostly padding, and a day of host rows would never be freed.
   const database = await engine.attach(options.name ?? "agent", options.file, migrations, {
     blockBytes: 16_384,
     rowGroupRows: agentRowGroupRows,
@@ -101,10 +103,10 @@ export async function openAgentStore(engine: Engine, options: AgentStoreOptions)
 
 /** How often retention by age runs; rows are kept for hours. */
 const agingIntervalMs = 5 * 60_000;
-/** Each pruning of a chain adds an entry, so prune rarely: rows may become this much older than the limit. */
+/** Each pruning of a chain adds an entry to it, so prune rarely: rows may become this much older than the limit. */
 const chainSlackMs = 86_400_000;
 
-/** How long rows wait for memory that something else holds. */
+/** How long queued rows wait for memory that something else holds. */
 const memoryWaitMs = 30_000;
 const memoryRetryMs = 200;
 
@@ -162,7 +164,7 @@ class DuckDbAgentStore implements AgentStore {
       this.#losses.add(signal.name, "queue-full", rows.length);
       throw new CoralError({
         code: "exhausted",
-        message: `Cannot append to "${signal.name}": ${this.#queuedRows} of ${bound} rows wait already`,
+        message: `Cannot append to "${signal.name}": ${this.#queuedRows} of ${bound} rows are already queued`,
       });
     }
     this.#queuedRows += rows.length;
@@ -183,7 +185,7 @@ class DuckDbAgentStore implements AgentStore {
     const fitting = Math.max(1, Math.floor(limits.maxBytes / state.rowBytes));
     const lastSeq = Math.min(nextSeq - 1, firstSeq + Math.min(fitting, Math.max(1, limits.maxRows)) - 1);
     const batch = firstSeq <= lastSeq ? await readRows(this.#database, state, { firstSeq, lastSeq }, limits.maxBytes) : undefined;
-    // Rows removed from a chain from outside must not block later ones; chain verification reports them.
+    // Rows deleted from a chain from outside must not block later ones; chain verification reports them.
     if (state.signal.isChained && firstSeq <= lastSeq && batch?.firstSeq !== firstSeq)
       return { signal, nextSeq, oldestSeq: batch?.firstSeq ?? lastSeq + 1, ...(batch && { batch }) };
     return { signal, ...state.head, ...(batch && { batch }) };
@@ -238,13 +240,13 @@ class DuckDbAgentStore implements AgentStore {
   #state(name: string): SignalState {
     const state = this.#states.get(name);
     if (state === undefined)
-      throw new CoralError({ code: "not-found", message: `Cannot find signal "${name}": this agent has none of that name` });
+      throw new CoralError({ code: "not-found", message: `Cannot find signal "${name}": no such signal at this agent` });
     return state;
   }
 
-  /** Group commit: while one transaction is written, appends gather for the next. Never rejects. */
+  /** Group commit: appends gather while a transaction is being written. Never rejects. */
   async #drain(): Promise<void> {
-    // One event-loop turn later, so that the appends of one sample share a commit.
+    // Waits one microtask, so that the appends of one sample share a commit.
     await Promise.resolve();
     while (this.#queue.length > 0) {
       const group = this.#queue;
@@ -254,13 +256,12 @@ class DuckDbAgentStore implements AgentStore {
       if (outcome instanceof CoralError) this.#refuse(group, outcome);
       else for (const [index, waiting] of group.entries()) waiting.resolve(outcome[index] as SeqRange);
     }
-    // In the same turn as the last look at the queue, so that no append can slip between.
+    // In the same tick as the last check of the queue, so that no append is missed.
     this.#draining = undefined;
   }
 
   /**
-   * A merge or a query may hold the memory that both share with the writer until it ends. Rows wait for that instead of being lost; meanwhile the queue grows, up
-   * to its limit.
+   * A merge or a query may hold the shared memory until it ends. Rows wait for that instead of being lost; the queue grows up to its limit.
    */
   async #commitInTime(group: readonly Waiting[]): Promise<SeqRange[]> {
     const deadlineMs = this.#options.clock.monotonicMs() + memoryWaitMs;
@@ -307,8 +308,8 @@ class DuckDbAgentStore implements AgentStore {
   }
 
   /**
-   * The last sequence of the leading rows that are all too old. Going by sequence keeps a young row whose wall clock was behind; a row from a clock that was ahead
-   * holds back the ones after it until its time has passed or the size limit evicts it.
+   * The last sequence of the leading rows that are all expired. Going by sequence keeps a young row whose wall clock was behind. A row from
+   * a clock that was ahead holds back the rows after it until its time has passed or the size limit evicts it.
    */
   async #lastAgedSeq({ signal, head }: SignalState): Promise<number> {
     const cutoffUs = (this.#options.clock.wallMs() - signal.retention.agent.maxAgeMs) * 1_000;
@@ -362,11 +363,13 @@ class DuckDbAgentStore implements AgentStore {
   async #close(): Promise<void> {
     await Promise.allSettled([this.#draining, this.#pruning]);
     await this.segments?.close();
-    await this.#saveLosses().catch((error: unknown) => this.#options.log.warn("loss counts are not stored", { error }));
+    await this.#saveLosses().catch((error: unknown) =>
+      this.#options.log.warn("cannot store loss counts; they stay in memory until the next append", { error }),
+    );
     await this.#database.close();
   }
 
-  /** What segments lost since the last append. */
+  /** Saves what segments lost since the last append. */
   async #saveLosses(): Promise<void> {
     const losses = this.#losses.unsaved();
     if (losses) await this.#database.write((transaction) => saveLosses(transaction, losses.counts), losses.saved);

@@ -1,4 +1,4 @@
-/** Golden lines of the audit journal: entries that a killed process left there are committed by the next one, which may be a newer build. */
+/** Golden lines of the audit journal. Entries left by a killed process are committed by the next one, which may be a newer build. */
 
 import { readFileSync, writeFileSync } from "node:fs";
 import { describe, expect, it } from "vitest";
@@ -17,7 +17,7 @@ const golden = String.raw`{"at":1767225600123456,"mono_ms":987654,"kind":"exec",
 `;
 
 describe("the audit journal format", () => {
-  it("is written line for line", async () => {
+  it("is written line by line", async () => {
     using folder = temporaryFolder();
     const file = folder.file("journal.jsonl");
     await using writer = await AuditWriter.open({
@@ -25,7 +25,7 @@ describe("the audit journal format", () => {
       commit: () => Promise.resolve(),
       isCommitted: () => Promise.resolve(false),
       log: silentLogger,
-      // Committed entries leave the file.
+      // Committed entries are removed from the file.
       gatherMs: 60_000,
     });
     for (const entry of entries) await writer.write(entry);

@@ -29,7 +29,7 @@ const openWriter = (more: Partial<AuditWriterOptions> = {}): Promise<AuditWriter
     ...more,
   });
 
-/** A commit that waits until it is let go. */
+/** A commit that blocks until it is released. */
 function gate() {
   let open: () => void = () => undefined;
   const passed = new Promise<void>((resolve) => (open = resolve));
@@ -37,7 +37,7 @@ function gate() {
 }
 
 describe("AuditWriter", () => {
-  it("keeps an entry in its file before it is committed, and only until then", async () => {
+  it("keeps an entry in its file until it is committed", async () => {
     const { passed, open } = gate();
     await using writer = await openWriter({
       commit: async (entries) => {
@@ -54,7 +54,7 @@ describe("AuditWriter", () => {
     expect(statSync(file()).mode & 0o777).toBe(0o600);
   });
 
-  it("commits what a killed process left, each entry once, in order, and passes over half a line", async () => {
+  it("commits what a killed process left, each entry once, in order, and skips an incomplete line", async () => {
     const { passed, open } = gate();
     const stuck = await openWriter({ commit: () => passed });
     for (const id of ["a", "b", "c"]) await stuck.write(entry(id));
@@ -69,7 +69,7 @@ describe("AuditWriter", () => {
     await stuck.close();
   });
 
-  it("retries until the database accepts them, and loses no entry written meanwhile", async () => {
+  it("retries until the database accepts the entries, and loses none written meanwhile", async () => {
     let failures = 3;
     await using writer = await openWriter({
       commit: async (entries) => {
@@ -83,7 +83,7 @@ describe("AuditWriter", () => {
     expect(lines()).toEqual([]);
   });
 
-  it("keeps all of what many tell at once, while commits and emptying go on", async () => {
+  it("keeps all concurrent entries while commits and truncation run", async () => {
     await using writer = await openWriter({
       commit: async (entries) => {
         await new Promise((resolve) => setTimeout(resolve, 1));
@@ -96,7 +96,7 @@ describe("AuditWriter", () => {
     expect([new Set(ids()).size, ids().length, lines().length]).toEqual([500, 500, 0]);
   });
 
-  it("refuses entries while too many wait", async () => {
+  it("rejects entries when too many are queued", async () => {
     const { passed, open } = gate();
     const writer = await openWriter({ commit: () => passed });
     const results = await Promise.allSettled(Array.from({ length: 1_100 }, (_, index) => writer.write(entry(`${index}`))));
@@ -105,7 +105,7 @@ describe("AuditWriter", () => {
     await writer.close();
   });
 
-  it("leaves in its file at the end what the database does not take", async () => {
+  it("keeps in its file at close what the database rejects", async () => {
     const commit = vi.fn<AuditWriterOptions["commit"]>(() => Promise.reject(new Error("full")));
     const writer = await openWriter({ commit, retryMs: 60_000 });
     await writer.write(entry("a"));
@@ -118,7 +118,7 @@ describe("AuditWriter", () => {
     await next.close();
   });
 
-  it("opens on a full disk with what a former process left, and stores it in order once that is possible", async () => {
+  it("opens on a full disk with entries of the previous process, and stores them in order when possible", async () => {
     const refuse = vi.fn<AuditWriterOptions["commit"]>(() => Promise.reject(new Error("full")));
     const former = await openWriter({ commit: refuse, retryMs: 60_000 });
     await former.write(entry("a"));

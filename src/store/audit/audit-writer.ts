@@ -1,6 +1,7 @@
 /**
- * Writes audit entries ahead of the audited action. A database commit takes longer than most commands, so entries are first appended to a small journal file,
- * which survives a crash, and committed right after. On start, entries left in the journal are committed first, or, on a full disk, as soon as that is possible.
+ * Writes audit entries ahead of the audited action. A database commit takes longer than most commands, so entries are first appended to a
+ * small journal file, which survives a crash, and committed right after. On start, entries left in the journal are committed first or, on a
+ * full disk, as soon as possible.
  */
 
 import { closeSync, constants } from "node:fs";
@@ -12,22 +13,22 @@ import { openOwned } from "../../base/open-owned.ts";
 import type { AuditEntry } from "../signals/audit.ts";
 
 export interface AuditWriterOptions {
-  /** The journal, used by this writer alone; almost always empty. */
+  /** The journal, used by this writer only; almost always empty. */
   file: string;
-  /** Owner of the file; absent: the current user. */
+  /** Owner of the file. Absent: the current user. */
   owner?: { uid: number; gid: number } | undefined;
   /** Stores all of them in one transaction, in this order. */
   commit: (entries: readonly AuditEntry[]) => Promise<void>;
   /** Whether an entry left in the journal had already been committed before the crash. */
   isCommitted: (entry: AuditEntry) => Promise<boolean>;
   log: Logger;
-  /** How long entries are gathered before a commit, unless a flush is requested: a commit costs more than a command. Default 200 ms. */
+  /** How long to gather entries before a commit, unless a flush is requested: a commit costs more than a command. Default 200 ms. */
   gatherMs?: number;
   /** Retry interval after a failed commit. Default 1 s. */
   retryMs?: number;
 }
 
-/** Limit on entries that wait for their commit; beyond it entries are refused, and with them the audited action. */
+/** Limit on uncommitted entries. Beyond it entries are rejected, and with them the audited action. */
 const maxWaiting = 1_000;
 /** An audit query waits at most this long for a stuck database. */
 const maxSettleMs = 5_000;
@@ -42,7 +43,7 @@ export class AuditWriter implements AsyncDisposable {
   readonly #options: AuditWriterOptions;
   readonly #file: FileHandle;
   readonly #stop = new AbortController();
-  /** Ends the gathering. */
+  /** Aborted to commit at once. */
   #hurry = new AbortController();
   /** Not in the journal yet. */
   #queued: Queued[] = [];
@@ -60,7 +61,10 @@ export class AuditWriter implements AsyncDisposable {
     this.#file = file;
   }
 
-  /** Commits what a former process left. What cannot be committed, such as on a full disk, stays in the journal and is retried: it must not keep a daemon from starting. */
+  /**
+   * Commits what the previous process left. Entries that cannot be committed, such as on a full disk, stay in the journal and are retried:
+   * they must not keep a daemon from starting.
+   */
   static async open(options: AuditWriterOptions): Promise<AuditWriter> {
     const file = await openJournal(options);
     try {
@@ -73,27 +77,29 @@ export class AuditWriter implements AsyncDisposable {
     }
   }
 
-  /** Resolves when the entry would survive a crash; rejects when it cannot be kept. */
+  /** Resolves when the entry would survive a crash; rejects when it cannot be stored. */
   async write(entry: AuditEntry): Promise<void> {
-    if (this.#closed) throw new CoralError({ code: "unavailable", message: "Cannot write the audit: it is closed" });
+    if (this.#closed) throw new CoralError({ code: "unavailable", message: "Cannot write the audit: the store is closed" });
     if (this.#queued.length + this.#waiting.length >= maxWaiting)
-      throw new CoralError({ code: "exhausted", message: `Cannot write the audit: ${maxWaiting} entries wait already; try again` });
+      throw new CoralError({ code: "exhausted", message: `Cannot write the audit: ${maxWaiting} entries are already queued; try again` });
     await new Promise<void>((resolve, reject) => {
       this.#queued.push({ entry, resolve, reject });
       this.#journaling ??= this.#writeJournal();
     });
   }
 
-  /** In the journal, or derived at start, but not in the database yet, in order. */
+  /** In order: entries in the journal, or derived at start, that are not in the database yet. */
   get waiting(): readonly AuditEntry[] {
     return this.#waiting;
   }
 
-  /** Commits entries that the next start would derive again, so that they need no line in the journal; those that cannot be committed now are retried. */
+  /**
+   * Commits entries that the next start would derive again, so they need no journal line. Those that cannot be committed now are retried.
+   */
   async derived(entries: readonly AuditEntry[]): Promise<void> {
     if (entries.length === 0) return;
     try {
-      // Behind those that wait, so that the order stays.
+      // Queues them behind earlier entries, so that the order is kept.
       if (this.#waiting.length === 0) return await this.#options.commit(entries);
     } catch (error) {
       this.#failed(error);
@@ -102,7 +108,7 @@ export class AuditWriter implements AsyncDisposable {
     this.#committing ??= this.#commit();
   }
 
-  /** Resolves when everything written so far is in the database, or after a timeout. */
+  /** Resolves when all entries written so far are in the database, or after a timeout. */
   async settled(): Promise<void> {
     const endMs = performance.now() + maxSettleMs;
     while ((this.#journaling ?? this.#committing) !== undefined && performance.now() < endMs) {
@@ -111,7 +117,7 @@ export class AuditWriter implements AsyncDisposable {
     }
   }
 
-  /** Commits what is waiting, if possible; the rest stays in the journal. */
+  /** Commits queued entries if possible; the rest stays in the journal. */
   close(): Promise<void> {
     this.#closed ??= this.#end();
     return this.#closed;
@@ -151,7 +157,7 @@ export class AuditWriter implements AsyncDisposable {
         await this.#withFile(() => this.#append(group.map(({ entry }) => entry)));
         for (const { resolve } of group) resolve();
       } catch (error) {
-        for (const { reject } of group) reject(cannotKeep(error));
+        for (const { reject } of group) reject(cannotWrite(error));
       }
       if (this.#waiting.length > 0) this.#committing ??= this.#commit();
     }
@@ -171,7 +177,7 @@ export class AuditWriter implements AsyncDisposable {
     this.#waiting.push(...entries);
   }
 
-  /** Never rejects: what cannot be committed stays and is retried. */
+  /** Never rejects: failed commits are retried. */
   async #commit(): Promise<void> {
     const { commit, gatherMs = 200, retryMs = 1_000 } = this.#options;
     await sleep(gatherMs, AbortSignal.any([this.#hurry.signal, this.#stop.signal])).catch(() => undefined); // aborted: at once
@@ -194,7 +200,7 @@ export class AuditWriter implements AsyncDisposable {
   }
 
   #failed(error: unknown): void {
-    if (!this.#isFailing) this.#options.log.error("Cannot store entries of the audit; they are kept in a file and stored later", { error });
+    if (!this.#isFailing) this.#options.log.error("cannot commit audit entries; keeping them in the journal and retrying", { error });
     this.#isFailing = true;
   }
 
@@ -205,7 +211,7 @@ export class AuditWriter implements AsyncDisposable {
       this.#sizeBytes = 0;
     } catch (error) {
       // Entries that are already committed are skipped at the next start.
-      this.#options.log.warn("Cannot empty the file of audit entries that are stored", { error });
+      this.#options.log.warn("cannot truncate the audit journal after a commit", { error });
     }
   }
 
@@ -217,11 +223,11 @@ export class AuditWriter implements AsyncDisposable {
   }
 }
 
-function cannotKeep(error: unknown): CoralError {
+function cannotWrite(error: unknown): CoralError {
   return new CoralError({ code: "unavailable", message: `Cannot write the audit: ${CoralError.from(error).message}`, cause: error });
 }
 
-/** The text after the last line break is a line whose process ended during its write; its action was never executed. */
+/** Text after the last line break was left by a process that ended during the write; its action was never executed. */
 function entriesIn(text: string): AuditEntry[] {
   return text.split("\n").flatMap((line) => {
     try {

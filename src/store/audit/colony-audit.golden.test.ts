@@ -18,7 +18,7 @@ const chainId = "5f0c7c1e-3a52-4f7e-9d0b-6a1f0e6f2d11";
 const agentEpoch = "6d1f8c3a-0d55-4d0c-8a52-1f3f8e9c4b22";
 const dayMs = 86_400_000;
 
-/** What is left of the chain after entries 1 and 2, and the agent's first entry, were pruned. */
+/** The rest of the chain after entries 1 and 2, and the agent's first entry, were pruned. */
 const golden = readFileSync(new URL("./colony-audit.golden.jsonl", import.meta.url), "utf8");
 
 async function openWorld() {
@@ -76,7 +76,7 @@ describe("the colony's own chain", () => {
     expect(await storedLines(world.store)).toBe(golden);
   });
 
-  it("verifies golden rows, with what was pruned before them", async () => {
+  it("verifies golden rows, including what was pruned before them", async () => {
     await using world = await openWorld();
     await world.openAudit();
     await pull(world.store, agentRow(world.clock));

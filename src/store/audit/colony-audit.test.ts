@@ -63,7 +63,7 @@ const kinds = ({ problems }: { problems: { kind: string; entry: number }[] }): s
 
 const tamper = (store: ColonyStore, sql: string): Promise<unknown> => store.write((transaction) => transaction.run(sql));
 
-test("the colony's own chain verifies, also with many writers, and goes on after a restart", async () => {
+test("the colony's own chain verifies, also with concurrent writers, and continues after a restart", async () => {
   await using world = await openWorld();
   await Promise.all(Array.from({ length: 60 }, (_, index) => world.own.append([world.said(`a${index}`), world.said(`b${index}`)])));
   expect(world.own.head.entry).toBe(120);
@@ -86,14 +86,14 @@ test.each([
     ["changed 11", "unlinked 11", "added 11"],
   ],
   ["repeated", "INSERT INTO audit.entries SELECT * FROM audit.entries WHERE seq = 5", ["repeated 5"]],
-])("verifyOwnChain() finds that an entry was %s", async (_what, sql, expected) => {
+])("verifyOwnChain() detects that an entry was %s", async (_what, sql, expected) => {
   await using world = await openWorld();
   await world.own.append(Array.from({ length: 10 }, (_, index) => world.said(`c${index}`)));
   await tamper(world.store, sql);
   expect(kinds(await verifyOwnChain(world.store, world.own)).toSorted()).toEqual(expected.toSorted());
 });
 
-test("verifyCopies() checks what was pulled of an agent's chain", async () => {
+test("verifyCopies() checks pulled entries of an agent's chain", async () => {
   await using world = await openWorld();
   await world.write("a", "b", "c");
   await world.pull();
@@ -109,7 +109,7 @@ test("verifyCopies() checks what was pulled of an agent's chain", async () => {
   expect(await verifyCopies(world.store, "agent-2")).toEqual([]);
 });
 
-test("verifyCopies() finds that an agent's chain was rewritten between two pulls, and that entries were removed before they were pulled", async () => {
+test("verifyCopies() detects that an agent's chain was rewritten between two pulls, and that entries were removed before a pull", async () => {
   await using world = await openWorld();
   await world.write("a", "b", "c");
   await world.pull();
@@ -136,7 +136,7 @@ test("verifyCopies() finds that an agent's chain was rewritten between two pulls
   expect(chain?.report.entries).toBe(5);
 });
 
-test("prune() leaves word of what it takes away, so that the rest still verifies", async () => {
+test("prune() records what it removes, so that the rest still verifies", async () => {
   await using world = await openWorld();
   await world.write("a", "b", "c");
   await world.pull();
@@ -158,7 +158,7 @@ test("prune() leaves word of what it takes away, so that the rest still verifies
   expect(kinds(await verifyOwnChain(world.store, world.own))).toEqual(["prefix-removed 1"]);
 });
 
-test("prune() keeps a bounded number of rows, also when everything of an agent goes", async () => {
+test("prune() limits the number of rows, also when all entries of an agent are removed", async () => {
   await using world = await openWorld(20);
   await world.own.append(Array.from({ length: 50 }, (_, index) => world.said(`c${index}`)));
   for (let round = 0; round < 50; round++) {
@@ -175,7 +175,7 @@ test("prune() keeps a bounded number of rows, also when everything of an agent g
   expect((await verifyCopies(world.store))[0]?.report).toMatchObject({ entries: 0, problems: [] });
 });
 
-test("prune() takes rows of the agent that has too many, not of the others", async () => {
+test("prune() removes rows of the agent that has too many, not of others", async () => {
   await using world = await openWorld(100);
   await world.write("a", "b", "c");
   await world.pull();
@@ -196,7 +196,7 @@ test("prune() takes rows of the agent that has too many, not of the others", asy
   ]);
 });
 
-test("the epoch of an agent that is long gone is remembered while its audit is kept", async () => {
+test("keeps the epoch of a removed agent while its audit is kept", async () => {
   await using world = await openWorld();
   await world.write("a");
   await world.pull();

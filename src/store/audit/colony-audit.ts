@@ -1,6 +1,6 @@
 /**
- * The colony's own chain of audit entries, beside its copies of the agents' chains. Entries are linked inside the transaction that stores them,
- * so that no two can follow the same one.
+ * The colony's own chain of audit entries, next to its copies of the agents' chains. Entries are linked inside the transaction that stores
+ * them, so that no two can follow the same one.
  */
 
 import { randomUUID } from "node:crypto";
@@ -22,11 +22,11 @@ export interface ColonyAuditOptions {
 }
 
 export interface ColonyAudit {
-  /** UUID made with the store. */
+  /** UUID created with the store. */
   readonly chainId: string;
-  /** The last entry on disk. */
+  /** The last durable entry. */
   readonly head: ChainLink;
-  /** Resolves when they are on disk. Texts must be bounded by the caller. */
+  /** Resolves when the entries are durable. The caller must limit the length of texts. */
   append(entries: readonly AuditEntry[]): Promise<void>;
   /** Prunes the own chain and the copies, and records that as an entry. The owner calls it periodically. */
   prune(): Promise<{ entries: number; copies: number }>;
@@ -129,8 +129,8 @@ class DuckDbColonyAudit implements ColonyAudit {
   }
 
   /**
-   * By source: the last row to prune. Old rows always go; when there are too many rows, the largest sources give up theirs, so that one that writes endlessly
-   * cannot evict the others.
+   * By source: the last row to prune. Expired rows are always pruned. If there are too many rows, the largest sources lose theirs, so that
+   * one endless writer cannot evict the others.
    */
   async #copyEnds(): Promise<Map<number, number>> {
     const { maxRows } = this.#options;
@@ -182,13 +182,13 @@ class DuckDbColonyAudit implements ColonyAudit {
     return pruned;
   }
 
-  /** Queries read the published views by default. */
+  /** Unqualified names in queries refer to the published views. */
   #qualified(table: string): string {
     return `"${this.#store.database.name}".${table}`;
   }
 }
 
-/** Whether the colony's own chain has an entry that says this. */
+/** Whether the colony's own chain contains this entry. */
 export async function isOwnEntry(store: ColonyStore, { command_id, kind, phase, at, mono_ms }: AuditEntry): Promise<boolean> {
   const rows = await store.query(
     `SELECT 1 FROM "${store.database.name}".audit.entries
@@ -223,7 +223,7 @@ function valuesOf(row: AuditRow): SqlParameter[] {
   return columns.map((name) => values[name] ?? null);
 }
 
-/** The row limit per source such that together they have at most `maxRows`; smaller sources leave their share to the others. */
+/** The row limit per source that keeps the total within `maxRows`. Sources below it leave their share to the others. */
 function fairShare(rows: readonly number[], maxRows: number): number {
   let left = maxRows;
   const sorted = rows.toSorted((a, b) => a - b);

@@ -2,7 +2,7 @@ import type { ColonyStore } from "../colony/colony-store.ts";
 import { audit, auditChainColumns, auditChainRow } from "../signals/audit.ts";
 import { ChainCheck, type ChainLink, type ChainProblem, chainStart } from "../signals/hash-chain.ts";
 
-/** Problems of entries that have just been pulled. */
+/** Problems of newly pulled entries. */
 export interface CopyProblems {
   agentId: string;
   chainId: string;
@@ -19,7 +19,7 @@ export class CopyCheck {
     this.#store = store;
   }
 
-  /** The first round only records where they end. */
+  /** The first round only records where the chains end. */
   async round(): Promise<CopyProblems[]> {
     const database = `"${this.#store.database.name}"`;
     const table = `${database}.raw."${audit.name}"`;

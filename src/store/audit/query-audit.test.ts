@@ -59,7 +59,7 @@ async function openWorld() {
   return { store, clock, decide, [Symbol.asyncDispose]: close };
 }
 
-test("queryAudit() gives one record for each command, by the agent where there is one, newest first", async () => {
+test("queryAudit() returns one record per command, from the agent if it has one, newest first", async () => {
   await using world = await openWorld();
   const records = await queryAudit(world.store, everything);
   expect(records.map(({ agentId, id, phase }) => [agentId, id, phase])).toEqual([
@@ -98,7 +98,7 @@ test.each<[string, Partial<AuditQuery>, string[]]>([
   expect((await queryAudit(world.store, { ...everything, ...query })).map(({ id }) => id)).toEqual(expected);
 });
 
-test("queryAudit() has decisions for themselves", async () => {
+test("queryAudit() returns decisions as separate records", async () => {
   await using world = await openWorld();
   await world.decide("c1");
   const records = await queryAudit(world.store, { ...everything, kind: "approval" });
@@ -106,13 +106,13 @@ test("queryAudit() has decisions for themselves", async () => {
   expect((await queryAudit(world.store, everything)).filter(({ id }) => id === "c1").map(({ kind }) => kind)).toEqual(["approval", "exec"]);
 });
 
-test("queryAudit() leaves out what is older", async () => {
+test("queryAudit() excludes older entries", async () => {
   await using world = await openWorld();
   const records = await queryAudit(world.store, { ...everything, sinceUs: (world.clock.wallMs() - 1_500) * 1_000 });
   expect(records.map(({ id }) => id)).toEqual(["c5", "c4"]);
 });
 
-test("queryAuditEntries() gives every entry of a command with its place in its chain", async () => {
+test("queryAuditEntries() returns every entry of a command with its position in its chain", async () => {
   await using world = await openWorld();
   const entries = await queryAuditEntries(world.store, "c1", 100);
   expect(entries.map(({ agentId, phase, entry }) => [agentId, phase, entry])).toEqual([
@@ -124,7 +124,7 @@ test("queryAuditEntries() gives every entry of a command with its place in its c
   expect(entries[1]?.previousHash).toBe(entries[0]?.hash);
 });
 
-test("openCommands() finds what the colony did not see the end of", async () => {
+test("openCommands() returns commands without an end at the colony", async () => {
   await using world = await openWorld();
   expect((await openCommands(world.store, 10)).map(({ id }) => id)).toEqual(["c5"]);
 });

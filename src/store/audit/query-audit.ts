@@ -1,4 +1,4 @@
-/** Finds audit entries, of the colony and of all agents, as commands with their outcome or one by one. */
+/** Finds audit entries of the colony and all agents, as commands with their outcome or one by one. */
 
 import type { AuditEntry, AuditRecord, AuditRequest } from "../../model/audit.ts";
 import type { ColonyStore } from "../colony/colony-store.ts";
@@ -19,7 +19,7 @@ function everyEntry(database: string): string {
     UNION ALL SELECT NULL, ${columns} FROM "${database}".audit.entries r`;
 }
 
-/** Newest first. The colony's entries about a command are omitted when the agent has its own, which know more. */
+/** Newest first. The colony's entries about a command are omitted if the agent has its own, which have more detail. */
 export async function queryAudit(store: ColonyStore, query: AuditQuery): Promise<AuditRecord[]> {
   const { filters, parameters } = filtersOf(query);
   const rows = await store.query(
@@ -84,7 +84,7 @@ export async function queryAuditEntries(store: ColonyStore, idPrefix: string, li
   }));
 }
 
-/** Commands that the colony began and did not complete before a crash: to be closed as `lost`. */
+/** Commands that the colony began but did not complete before a crash; they are closed as `lost`. */
 export async function openCommands(store: ColonyStore, limit: number): Promise<AuditRecord[]> {
   const entries = `"${store.database.name}".audit.entries`;
   const rows = await store.query(

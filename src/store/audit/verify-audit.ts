@@ -1,4 +1,4 @@
-/** Verifies the chains that a colony keeps: its own, and its copies of the agents'. */
+/** Verifies the chains that a colony keeps: its own, and its copies of the agents' chains. */
 
 import type { ColonyStore } from "../colony/colony-store.ts";
 import type { Row } from "../engine/sql-values.ts";
@@ -11,12 +11,12 @@ export interface CopiedChain {
   agentId: string;
   /** The epoch of the agent's store. */
   chainId: string;
-  /** The one from the agent's last answer. */
+  /** It is the chain of the agent's last response. */
   isCurrent: boolean;
   report: ChainReport;
 }
 
-/** The colony's own chain, from its start or from where retention pruned it, to the recorded end. */
+/** Verifies the colony's own chain, from its start or from where retention pruned it, to the recorded end. */
 export async function verifyOwnChain(store: ColonyStore, own: ColonyAudit): Promise<ChainReport> {
   const database = `"${store.database.name}"`;
   const check = new ChainCheck(chainStart(own.chainId));
@@ -29,11 +29,11 @@ export async function verifyOwnChain(store: ColonyStore, own: ColonyAudit): Prom
   // Entries may be added during the walk, so the end is read afterwards.
   const [kept] = await store.query(`SELECT entry, hash FROM ${database}.audit.chain`);
   const end = { entry: Number(kept?.["entry"] ?? 0), hash: String(kept?.["hash"] ?? "") };
-  if (last > end.entry) check.report("added", end.entry + 1, `entries after ${end.entry}, the last one that was written, were added`);
+  if (last > end.entry) check.report("added", end.entry + 1, `entries after ${end.entry}, the last one written, were added`);
   return check.finish(pruned, end.entry > last ? await reached(store, last, end) : end);
 }
 
-/** What the walk should have found in a chain that has grown since. */
+/** The hash that the walk must have reached, in a chain that may have grown since. */
 async function reached(store: ColonyStore, last: number, end: ChainLink): Promise<ChainLink> {
   const [next] = await store.query(`SELECT count(*) AS rows FROM "${store.database.name}".audit.entries WHERE seq > ? AND seq <= ?`, [
     last,
@@ -69,7 +69,7 @@ export async function verifyCopies(store: ColonyStore, agentId?: string): Promis
       check.report(
         "cut",
         expected.entry + 1,
-        `the agent had written it up to entry ${end.entry} when its store was recreated: what came after entry ${expected.entry} is gone`,
+        `the chain ended at entry ${end.entry} when the agent's store was recreated; entries after ${expected.entry} are missing`,
       );
     const report = check.finish(pruned, isPrunedAway(vouched.get(chainId), expected) ? undefined : expected);
     if (report.entries > 0 || expected.entry > 0) chains.push({ agentId: agent, chainId, isCurrent: latest.get(agent) === source, report });
@@ -106,11 +106,11 @@ function take(check: ChainCheck, pruned: ChainLink[], row: Row): void {
     const link = linkIn(row["details"]);
     if (link) pruned.push(link);
   } else if (row["kind"] === "chain" && row["reason"] === "broken") {
-    check.report("cut", Number(row["entry"]), `the agent found at a start: ${problemIn(row["details"])}`);
+    check.report("cut", Number(row["entry"]), `the agent reported at start: ${problemIn(row["details"])}`);
   }
 }
 
-/** Where chains of recreated agent stores ended, by agent and chain: the next chain starts with that. */
+/** Where chains of recreated agent stores ended, by agent and chain. The next chain records it in its first entry. */
 async function leftChains(store: ColonyStore): Promise<Map<string, ChainLink>> {
   const database = `"${store.database.name}"`;
   const rows = await store.query(
@@ -179,6 +179,6 @@ function problemIn(text: unknown): string {
     return String((JSON.parse(String(text)) as { problem?: unknown }).problem);
   } catch {
     // Not written by Coral.
-    return "it is not whole";
+    return "details are not valid JSON";
   }
 }

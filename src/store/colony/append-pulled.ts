@@ -1,4 +1,4 @@
-/** Rows of agents' answers into the tables of their signals. */
+/** Appends pulled rows to the tables of their signals. */
 
 import { setImmediate as nextTurn } from "node:timers/promises";
 import { type ColumnSource, TableAppender } from "../columns/column-chunks.ts";
@@ -6,7 +6,7 @@ import type { Transaction } from "../engine/database.ts";
 import type { PullPlan } from "../tables/pull-plan.ts";
 import type { SignalTables } from "./colony-tables.ts";
 
-/** Appending blocks the event loop; it yields after this many rows. */
+/** Appending blocks the event loop; yields after this many rows. */
 const rowsPerTurn = 8_192;
 
 /** Runs in the transaction that moves the checkpoints of the plans' sources. */

@@ -39,7 +39,7 @@ async function openStores(engine: Awaited<ReturnType<typeof testEngine>>, file: 
   return { agent, colony, clock, record, pull };
 }
 
-test("unobserved time that agents report is in the ledger once, and outlives its event", async () => {
+test("records unobserved time of agents once, and keeps it longer than its event", async () => {
   await withStores(async ({ colony, clock, record, pull }) => {
     const atMs = clock.wall;
     await record({ fromMs: atMs - 60_000, untilMs: atMs - 1_000, reason: "killed" });
@@ -58,7 +58,7 @@ test("unobserved time that agents report is in the ledger once, and outlives its
   });
 });
 
-test("details that are not a gap are ignored and fail nothing", async () => {
+test("ignores event details that are not a gap", async () => {
   await withStores(async ({ colony, clock, record, pull }) => {
     for (const details of [
       "{",
@@ -77,7 +77,7 @@ test("details that are not a gap are ignored and fail nothing", async () => {
   });
 });
 
-test("kept() names signals that lost rows at every resolution, and since when they are kept", async () => {
+test("kept() lists signals that lost rows at every resolution, and since when they are kept", async () => {
   await withStores(async ({ colony, clock, record, pull }) => {
     await record({});
     await pull();

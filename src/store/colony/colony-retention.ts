@@ -5,14 +5,14 @@ import { noteKept, readKept } from "../tables/coverage-ledger.ts";
 import type { DeclaredTable } from "../tables/signal-tables.ts";
 import type { SignalTables } from "./colony-tables.ts";
 
-/** A table whose rows carry `ingest` and `stored_at`: rows age from when the colony stored them, independent of the agents' clocks. */
+/** A table whose rows have `ingest` and `stored_at`. Rows age from when the colony stored them, independent of agents' clocks. */
 export interface AgingTable {
   table: DeclaredTable;
   maxAgeMs: number;
   weight: number;
 }
 
-/** Rows per row group of a colony's tables: space is freed per group, and the last group of each table stays. */
+/** Rows per row group of a colony's tables. Space is freed per group, and the last group of each table stays. */
 export const colonyRowGroupRows = 30_720;
 
 const nameOf = ({ schema, table }: DeclaredTable): string => `"${schema}"."${table}"`;
@@ -35,7 +35,7 @@ export async function pruneByAge(database: Database, tables: readonly AgingTable
   return pruned;
 }
 
-/** Removes the oldest rows, by weight, until the data fits the limit. Returns the removed rows by table name. */
+/** Removes the oldest rows, by weight, until the data is within the limit. Returns the removed rows by table name. */
 export async function pruneByBytes(
   database: Database,
   tables: readonly AgingTable[],
@@ -70,7 +70,7 @@ export async function pruneByBytes(
   return pruned;
 }
 
-/** Rows are in ingest order, so the n-th row's number bounds the n oldest; its transaction is removed as a whole. */
+/** Rows are in ingest order, so the n-th row's number bounds the n oldest. Its transaction is removed as a whole. */
 async function dropOldest(database: Database, table: DeclaredTable, rows: number): Promise<number> {
   if (rows <= 0) return 0;
   return await database.write(async (transaction) => {
@@ -79,7 +79,7 @@ async function dropOldest(database: Database, table: DeclaredTable, rows: number
   });
 }
 
-/** Records the time from which tables that lost rows are still complete. */
+/** Records the time from which tables that lost rows are complete. */
 export async function notePruned(
   database: Database,
   tables: readonly AgingTable[],

@@ -1,8 +1,8 @@
 import type { Migration } from "../engine/migrations.ts";
 
 /**
- * Schemas of a colony's file: `raw` and `rollup` hold signals and are made from their declarations, `internal` what pulling needs,
- * `registry` agents, tokens and events, `net` services and connections as far as they were understood, `views` what people's SQL may read.
+ * Schemas of a colony's file: `raw` and `rollup` hold signals and are created from their declarations. `internal` is for pulling,
+ * `registry` for agents, tokens and events, `net` for services and connections, `views` for the views that users' SQL may read.
  */
 export const colonyMigrations: readonly Migration[] = [
   {
@@ -47,9 +47,9 @@ export const colonyMigrations: readonly Migration[] = [
       CREATE SCHEMA net;
       CREATE SEQUENCE net.side_ids;
       CREATE SEQUENCE net.endpoint_ids;
-      -- A step of the discovery may end among the agents of one stored pull.
+      -- A discovery step may end between the agents of one stored pull.
       CREATE TABLE net.partial_progress (ingest UBIGINT NOT NULL, source UINTEGER NOT NULL);
-      -- What is known of each agent's scans; times are its own clock's, stored_at the colony's.
+      -- Scans of each agent; times are by its own clock, stored_at by the colony's.
       CREATE TABLE net.agent_scans (
         agent_id VARCHAR PRIMARY KEY, first_scan TIMESTAMP NOT NULL, second_scan TIMESTAMP, last_scan TIMESTAMP, prev_scan TIMESTAMP,
         scans BIGINT NOT NULL, last_ingest UBIGINT NOT NULL, prev_ingest UBIGINT NOT NULL, scanned_at TIMESTAMP, heard_at TIMESTAMP NOT NULL
@@ -76,7 +76,7 @@ export const colonyMigrations: readonly Migration[] = [
         agent_id VARCHAR NOT NULL, netns BIGINT NOT NULL, address VARCHAR NOT NULL, port INTEGER NOT NULL, protocol VARCHAR NOT NULL,
         service VARCHAR NOT NULL, learned_from VARCHAR NOT NULL, updated_at TIMESTAMP NOT NULL
       );
-      -- end_key stands for agent to server_port, caller_key for protocol and client: joins over eight texts take too much memory.
+      -- end_key hashes agent to server_port, caller_key protocol and client: joins over eight texts take too much memory.
       CREATE TABLE net.connection_sides (
         id UBIGINT NOT NULL, end_key UBIGINT NOT NULL, caller_key UBIGINT NOT NULL, view_id UBIGINT NOT NULL,
         agent_id VARCHAR NOT NULL, netns BIGINT NOT NULL, role VARCHAR NOT NULL, protocol VARCHAR NOT NULL,
@@ -90,7 +90,7 @@ export const colonyMigrations: readonly Migration[] = [
         pend_opened BIGINT NOT NULL, pend_closed BIGINT NOT NULL, pend_out BIGINT NOT NULL, pend_in BIGINT NOT NULL,
         pend_retransmits BIGINT, pend_rtt_sum BIGINT NOT NULL, pend_rtt_count BIGINT NOT NULL
       );
-      -- One end's view of an edge; its id is made from the other columns.
+      -- One end's view of an edge; its id is a hash of the other columns.
       CREATE TABLE net.edge_views (
         view_id UBIGINT NOT NULL, agent_id VARCHAR NOT NULL, netns BIGINT NOT NULL, role VARCHAR NOT NULL, service VARCHAR NOT NULL,
         own_address VARCHAR NOT NULL, peer_address VARCHAR NOT NULL, protocol VARCHAR NOT NULL, server_port INTEGER NOT NULL,
@@ -122,7 +122,7 @@ export const colonyMigrations: readonly Migration[] = [
   {
     version: 3,
     sql: `
-      -- Attempts that were not answered, and connections that were cut; the others of these columns say why, as far as it is known.
+      -- Failed attempts and cut connections; the other columns count known causes.
       ALTER TABLE net.connection_sides ADD COLUMN pend_failures BIGINT DEFAULT 0;
       ALTER TABLE net.connection_sides ADD COLUMN pend_refused BIGINT DEFAULT 0;
       ALTER TABLE net.connection_sides ADD COLUMN pend_reset BIGINT DEFAULT 0;
@@ -131,7 +131,7 @@ export const colonyMigrations: readonly Migration[] = [
       ALTER TABLE net.edge_totals ADD COLUMN refused BIGINT DEFAULT 0;
       ALTER TABLE net.edge_totals ADD COLUMN reset BIGINT DEFAULT 0;
       ALTER TABLE net.edge_totals ADD COLUMN timed_out BIGINT DEFAULT 0;
-      -- What agents want of the names of addresses that they see; those without a row want nothing special.
+      -- Agents' limits on resolving addresses that they see; no row means no limits.
       CREATE TABLE net.naming_wishes (
         agent_id VARCHAR PRIMARY KEY, reverse_dns BOOLEAN NOT NULL, provider_ranges BOOLEAN NOT NULL, max_cache_ms BIGINT
       );
@@ -140,12 +140,12 @@ export const colonyMigrations: readonly Migration[] = [
   {
     version: 4,
     sql: `
-      -- Builds that services were seen to run; a build that nobody runs any more stays, so that its return is noticed.
+      -- Builds of services. A build that no longer runs stays, so that its return is detected.
       CREATE TABLE registry.service_builds (
         service VARCHAR NOT NULL, found_by VARCHAR NOT NULL, build VARCHAR NOT NULL, version VARCHAR NOT NULL,
         first_seen TIMESTAMP NOT NULL, last_seen TIMESTAMP NOT NULL, is_running BOOLEAN NOT NULL
       );
-      -- places: where it arrived and when, [{agentId, atUs}]; looks: how often it was compared with the time before.
+      -- places: which agents it reached and when, [{agentId, atUs}]; looks: how often it was compared with the time before.
       CREATE TABLE registry.deployments (
         id VARCHAR NOT NULL, service VARCHAR NOT NULL, started_at TIMESTAMP NOT NULL, noticed_at TIMESTAMP NOT NULL, found_by VARCHAR NOT NULL,
         build VARCHAR, previous_build VARCHAR, version VARCHAR, previous_version VARCHAR, note VARCHAR NOT NULL, marked_by VARCHAR,
@@ -156,7 +156,7 @@ export const colonyMigrations: readonly Migration[] = [
   {
     version: 5,
     sql: `
-      -- Where agents run and what they can do there; agents that do not tell have no row. context: all of it.
+      -- Where agents run and what they can do there; agents that do not report it have no row. context: the whole report.
       CREATE TABLE registry.agent_runtime (
         agent_id VARCHAR PRIMARY KEY, runtime_type VARCHAR NOT NULL, sidecar_mode VARCHAR, platform_os VARCHAR NOT NULL, os_version VARCHAR NOT NULL,
         cri_type VARCHAR, cri_version VARCHAR, can_connect BOOLEAN NOT NULL, can_exec BOOLEAN NOT NULL, can_shell BOOLEAN NOT NULL,
@@ -173,12 +173,12 @@ export const colonyMigrations: readonly Migration[] = [
   {
     version: 6,
     sql: `
-      -- Services by id, with the best name and what else they are called. former_names: what rows of telemetry may still say; aliases: what people may ask for.
+      -- Services by id, with the best name and others. former_names: names that telemetry rows may still have; aliases: names that users may type.
       CREATE TABLE net.services (
         service VARCHAR NOT NULL, name VARCHAR NOT NULL, named_by VARCHAR NOT NULL, confidence DOUBLE NOT NULL, origin VARCHAR,
         qualifiers VARCHAR[] NOT NULL, aliases VARCHAR[] NOT NULL, former_names VARCHAR[] NOT NULL, label VARCHAR NOT NULL
       );
-      -- Every text that can mean one service only: its id, and names in telemetry that are its own.
+      -- Every text that resolves to one service: its id, and its own names in telemetry.
       CREATE TABLE net.service_names (text VARCHAR NOT NULL, service VARCHAR NOT NULL, label VARCHAR NOT NULL);
       ALTER TABLE net.service_instances ADD COLUMN name VARCHAR;
       ALTER TABLE net.service_instances ADD COLUMN origin VARCHAR;
@@ -189,7 +189,7 @@ export const colonyMigrations: readonly Migration[] = [
   {
     version: 7,
     sql: `
-      -- places: where a build runs, [{agentId, startedMs, lastMs, instances}] by the agents' clocks.
+      -- places: agents that run a build, [{agentId, startedMs, lastMs, instances}] by the agents' clocks.
       ALTER TABLE registry.service_builds ADD COLUMN places JSON DEFAULT '[]';
       -- state: rolling, complete, rolled-back, variant; shares: builds side by side; ended_at: when the old build, or one rolled back, was gone.
       ALTER TABLE registry.deployments ADD COLUMN state VARCHAR DEFAULT 'complete';
@@ -200,12 +200,12 @@ export const colonyMigrations: readonly Migration[] = [
   {
     version: 8,
     sql: `
-      -- facts: symptoms, cause, evidence and timeline. service: the entry service that names the incident; cause: the service to blame.
+      -- facts: symptoms, cause, evidence and timeline. service: the entry service that names the incident; cause: the service at fault.
       CREATE TABLE registry.incidents (
         number UINTEGER NOT NULL, state VARCHAR NOT NULL, started_at TIMESTAMP NOT NULL, opened_at TIMESTAMP NOT NULL, updated_at TIMESTAMP NOT NULL,
         ended_at TIMESTAMP, closed_at TIMESTAMP, service VARCHAR NOT NULL, cause VARCHAR, facts JSON NOT NULL
       );
-      -- What people declared with coral slo; an empty route means all requests of the service.
+      -- Objectives declared with coral slo; an empty route means all requests of the service.
       CREATE TABLE registry.objectives (
         service VARCHAR NOT NULL, route VARCHAR NOT NULL, p95_us DOUBLE, error_ratio DOUBLE, set_by VARCHAR NOT NULL, set_at TIMESTAMP NOT NULL
       );

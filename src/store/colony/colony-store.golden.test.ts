@@ -1,4 +1,4 @@
-/** Golden schema of a colony's file, and golden hashes of the migrations that make it. */
+/** Golden schema of a colony's file, and golden hashes of its migrations. */
 
 import { createHash } from "node:crypto";
 import { existsSync, readFileSync } from "node:fs";

@@ -52,7 +52,7 @@ async function pull(agent: AgentStore, colony: ColonyStore, agentId = "agent-1",
 const counts = async (colony: ColonyStore): Promise<unknown> =>
   await colony.query("SELECT agent_id, count(*) AS n, count(DISTINCT (epoch, seq)) AS d FROM sample GROUP BY agent_id ORDER BY agent_id");
 
-test("pulled rows are the agent's rows, and the checkpoint moves with them", async () => {
+test("stores pulled rows and moves the checkpoint with them", async () => {
   using folder = temporaryFolder();
   await using engine = await testEngine(folder.path);
   const clock = new TestClock();
@@ -85,7 +85,7 @@ test("applyPulls() stores each row once, whatever is repeated, overlapping or la
     const again = past[Math.floor(random() * past.length)]!;
     const outcomes = await colony.applyPulls(random() < 0.5 ? [fresh, again, fresh] : [again, fresh]);
     expect(outcomes.some(({ error }) => error)).toBe(false);
-    // Two at once must not plan from the same checkpoint.
+    // Two concurrent calls must not plan from the same checkpoint.
     if (round % 7 === 0) await Promise.all([colony.applyPulls([fresh]), colony.applyPulls([fresh])]);
     if (round % 13 === 0) {
       await colony.close();
@@ -99,7 +99,7 @@ test("applyPulls() stores each row once, whatever is repeated, overlapping or la
   await colony.close();
 });
 
-test("applyPulls() keeps agents apart in one transaction; a malformed answer fails only its own", async () => {
+test("applyPulls() stores several agents in one transaction; a malformed response fails only its own agent", async () => {
   using folder = temporaryFolder();
   await using engine = await testEngine(folder.path);
   const clock = new TestClock();
@@ -127,7 +127,7 @@ test("applyPulls() keeps agents apart in one transaction; a malformed answer fai
   expect(await colony.applyPulls([])).toEqual([]);
 });
 
-test("a gap is recorded when the agent pruned before the pull, with its size", async () => {
+test("records a gap with its size when the agent pruned before the pull", async () => {
   using folder = temporaryFolder();
   await using engine = await testEngine(folder.path);
   const clock = new TestClock();
@@ -153,7 +153,7 @@ test("a gap is recorded when the agent pruned before the pull, with its size", a
   ]);
 });
 
-test("a new epoch begins at its first row, and two hosts that alternate under one id double nothing", async () => {
+test("starts a new epoch at its first row, and counts nothing twice when two hosts alternate under one id", async () => {
   using folder = temporaryFolder();
   await using engine = await testEngine(folder.path);
   const clock = new TestClock();
@@ -167,7 +167,7 @@ test("a new epoch begins at its first row, and two hosts that alternate under on
   await first.close();
   const second = await openAgent(engine, folder.file("a2.duckdb"), clock);
   await second.append(sample, nowRows(clock, 50));
-  // Asked with the old epoch's cursor, as a colony does that does not know better: rows 31 to 50 must wait for 1 to 30.
+  // Requested with the old epoch's cursor, because the colony did not know the new epoch: rows 31 to 50 must wait for 1 to 30.
   const wrong: AgentPull = { agentId: "twin", epoch: second.epoch, slices: [await second.readAfter("sample", 30, everything)], losses: [] };
   expect(await colony.applyPulls([wrong])).toMatchObject([{ storedRows: 0, lostRows: 0 }]);
   expect(await pull(second, colony, "twin")).toBe(50);
@@ -182,7 +182,7 @@ test("a new epoch begins at its first row, and two hosts that alternate under on
   expect(await colony.gaps()).toMatchObject([{ reason: "epoch-changed", signal: "*", epoch: firstEpoch, rows: null }]);
 });
 
-test("losses that an agent counts become gaps", async () => {
+test("turns losses that an agent counts into gaps", async () => {
   using folder = temporaryFolder();
   await using engine = await testEngine(folder.path);
   const clock = new TestClock();
@@ -202,7 +202,7 @@ test("losses that an agent counts become gaps", async () => {
   ]);
 });
 
-test("a full disk stores nothing of a pull, and the same pull succeeds when there is room", async ({ skip }) => {
+test("a full disk stores nothing of a pull, and the same pull succeeds after space is freed", async ({ skip }) => {
   const disk = smallDisk(6 * mebibyte);
   if (typeof disk === "string") return skip(disk);
   using _disk = disk;
@@ -229,7 +229,7 @@ test("a full disk stores nothing of a pull, and the same pull succeeds when ther
   expect(await colony.gaps()).toEqual([]);
 });
 
-test("a damaged colony store starts empty, says so, and pulls again what agents still have", async () => {
+test("a damaged colony store starts empty, reports it, and pulls again what agents still have", async () => {
   using folder = temporaryFolder();
   const clock = new TestClock();
   const file = folder.file("c.duckdb");
@@ -256,13 +256,13 @@ test("a damaged colony store starts empty, says so, and pulls again what agents 
   expect(await colony.gaps({ agentId: "agent-1", signal: "sample" })).toHaveLength(2);
 });
 
-test("prune() removes by the time of storing, whatever an agent's clock said, and after rolling up", async () => {
+test("prune() removes rows by the time they were stored, whatever an agent's clock, and after rolling up", async () => {
   using folder = temporaryFolder();
   await using engine = await testEngine(folder.path);
   const clock = new TestClock();
   await using agent = await openAgent(engine, folder.file("a.duckdb"), clock);
   await using colony = await open(engine, { file: folder.file("c.duckdb"), clock });
-  // From 1970, and from an hour ahead.
+  // Rows dated 1970, and one hour ahead.
   await agent.append(
     sample,
     sampleRows(10, (index) => index),
@@ -287,7 +287,7 @@ test("prune() removes by the time of storing, whatever an agent's clock said, an
   expect(colony.checkpoints("agent-1").afterSeq.get("sample")).toBe(20);
 });
 
-test("prune() by bytes brings the used size down and keeps the newest rows", async () => {
+test("prune() by bytes reduces the used size and keeps the newest rows", async () => {
   using folder = temporaryFolder();
   await using engine = await testEngine(folder.path);
   const clock = new TestClock();
@@ -312,7 +312,7 @@ test("prune() by bytes brings the used size down and keeps the newest rows", asy
   expect((await colony.stats()).rows).toEqual({ sample: left!["n"] });
 });
 
-test("kill -9 of the colony during pulls: nothing is lost and nothing is doubled", { timeout: 60_000 }, async () => {
+test("kill -9 of the colony during pulls loses and duplicates nothing", { timeout: 60_000 }, async () => {
   using folder = temporaryFolder();
   const clock = new TestClock();
   const [agentFile, colonyFile] = [folder.file("a.duckdb"), folder.file("c.duckdb")];

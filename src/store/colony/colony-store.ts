@@ -39,7 +39,7 @@ const agingIntervalMs = 10 * 60_000;
 export interface ColonyStoreOptions {
   file: string;
   signals: readonly Signal[];
-  /** Size limit of the file; the oldest rows are evicted first. The newest 30,720 rows of each table always stay. */
+  /** Size limit of the file; the oldest rows are evicted. The newest 30,720 rows of each table always stay. */
   maxBytes: number;
   clock: Clock;
   log: Logger;
@@ -61,13 +61,13 @@ export interface AgentCheckpoint {
 export interface PullOutcome {
   agentId: string;
   storedRows: number;
-  /** Rows found missing by this pull: now in the gap ledger. */
+  /** Rows that this pull recorded in the gap ledger. */
   lostRows: number;
-  /** Set when the answer was malformed; nothing of it was stored and its checkpoint did not move. */
+  /** Set when the response was malformed; then nothing of it was stored and its checkpoint did not move. */
   error?: CoralError;
 }
 
-/** Everything that a colony keeps. */
+/** The colony's store. */
 export interface ColonyStore extends AsyncDisposable {
   readonly opened: Opened;
   readonly database: Database;
@@ -75,11 +75,11 @@ export interface ColonyStore extends AsyncDisposable {
   readonly segments: ColonySegments | undefined;
   /** Runs users' SQL. */
   readonly sqlProcesses: SqlProcesses;
-  /** From memory. With an epoch: its checkpoint; without: that of the epoch that the agent answered with last. */
+  /** Served from memory. With an epoch, its checkpoint; without, that of the epoch in the agent's last response. */
   checkpoints(agentId: string, epoch?: string): AgentCheckpoint;
-  /** Stores rows, checkpoints, gaps and losses of all agents in one transaction. A malformed answer fails only its own agent. */
+  /** Stores rows, checkpoints, gaps and losses of all agents in one transaction. A malformed response fails only its own agent. */
   applyPulls(pulls: readonly AgentPull[]): Promise<PullOutcome[]>;
-  /** Number of the last transaction that stored rows; it rises with each. From memory. */
+  /** Number of the last transaction that stored rows; it only increases. Served from memory. */
   lastIngest(): number;
   /** The same of rows of these signals: whoever derives something from them has nothing to do while it stays. From memory. */
   lastIngestOf(...signals: readonly Signal[]): number;
@@ -87,31 +87,32 @@ export interface ColonyStore extends AsyncDisposable {
   gaps(filter?: GapFilter): Promise<Gap[]>;
   /** Time in which agents observed nothing, newest first, at most 1,000 that end after `sinceMs`. */
   unobserved(sinceMs: number): Promise<UnobservedFact[]>;
-  /** Signals that lost rows to retention, and since when they are kept. `edge_totals` is that of connections between services. */
+  /** Signals that lost rows to retention, and since when they are kept. `edge_totals` stands for the totals of edges. */
   kept(): Promise<KeptFact[]>;
   /** Derives `span_red` and `span_edge` from segments that arrived since the last call. The owner calls it every few seconds. */
   derive(): Promise<void>;
-  /** Consumes new raw rows into `_1m` and, each ten minutes, `_10m`. The owner calls it about once a minute. */
+  /** Consumes new raw rows into `_1m` and, every ten minutes, `_10m`. The owner calls it about once a minute. */
   rollup(): Promise<RollupResult>;
-  /** Retention by age and by bytes; rolls up first. The owner calls it every few minutes. */
+  /** Retention by age and size; rolls up first. The owner calls it every few minutes. */
   prune(): Promise<PruneResult>;
   stats(): Promise<StoreStats>;
   publishedViews(): readonly PublishedView[];
-  /** For SQL over segment views: the files to read now, as statements for its connection. */
+  /** For SQL over segment views: statements for the connection that set the files to read. */
   prepareViews(views: readonly ViewUse[]): Promise<ViewPreparation>;
-  /** Unqualified names mean the published views. */
+  /** Unqualified names refer to the published views. */
   query(sql: string, parameters?: SqlParameters, signal?: AbortSignal): Promise<Row[]>;
-  /** For very many rows: each is passed in the same object and must not be kept. */
+  /** For very many rows: passes each in the same object, which must not be kept. */
   visit(sql: string, parameters: SqlParameters | undefined, visit: (row: Row) => void): Promise<void>;
   write<T>(work: (transaction: Transaction) => Promise<T>): Promise<T>;
   close(): Promise<void>;
 }
 
 export async function openColonyStore(engine: Engine, options: ColonyStoreOptions): Promise<ColonyStore> {
-  // Rows and checkpoints are committed together, so rows of a lost log are simply pulled again: keep the rest of the file.
+  // Rows and checkpoints are committed together, so rows of a lost log are pulled again: keep the rest of the file.
   const database = await engine.attach("colony", options.file, colonyMigrations, {
     rowGroupRows: colonyRowGroupRows,
-    // Rows wait for a checkpoint in two blocks per column; with DuckDB's default of 256 KiB the roll-ups alone would take 200 MB of memory.
+    // Rows wait for a checkpoint in two blocks per column. With DuckDB's default of 256 KiB, the roll-ups alone would take 200 MB of
+    // memory.
     blockBytes: 65_536,
     keepCheckpoint: true,
     readSchema: viewSchema,
@@ -151,7 +152,7 @@ class DuckDbColonyStore implements ColonyStore {
   readonly #columns: ReadonlyMap<string, ReturnType<typeof storedColumns>>;
   readonly #sources: SourceRegistry;
   readonly #views: readonly PublishedView[];
-  /** Numbers the transactions that stored rows. Roll-ups follow it; clocks play no part. */
+  /** Numbers the transactions that store rows. Roll-ups follow this number; clocks play no part. */
   #ingest: number;
   /** By signal, of committed rows. */
   readonly #ingests: Map<string, number>;
@@ -221,7 +222,7 @@ class DuckDbColonyStore implements ColonyStore {
   async applyPulls(pulls: readonly AgentPull[]): Promise<PullOutcome[]> {
     const { outcomes } = await this.database.write(
       async (transaction) => {
-        // Planned inside the write, so that two calls cannot plan from the same checkpoint.
+        // Planned inside the transaction, so that two calls cannot plan from the same checkpoint.
         const staged = this.#sources.stage();
         const plans: PullPlan[] = [];
         const planned = pulls.map((pull) => this.#plan(pull, staged, plans));
@@ -334,7 +335,7 @@ class DuckDbColonyStore implements ColonyStore {
       return { agentId, storedRows, lostRows };
     } catch (error) {
       const failure = CoralError.from(error);
-      this.#options.log.warn("an agent's answer was malformed and nothing of it was stored", { agentId, error: failure });
+      this.#options.log.warn("discarding a malformed response of an agent; nothing of it was stored", { agentId, error: failure });
       return { agentId, storedRows: 0, lostRows: 0, error: failure };
     }
   }
@@ -342,7 +343,7 @@ class DuckDbColonyStore implements ColonyStore {
   /** The number of the transaction. */
   async #store(transaction: Transaction, staged: StagedSources, plans: readonly PullPlan[]): Promise<number> {
     const nowUs = this.#nowUs();
-    // Also when the transaction fails: a number is never reused.
+    // Also if the transaction fails: a number is never reused.
     const ingest = ++this.#ingest;
     await appendPulled(transaction, this.#tables.values(), plans, { ingest, nowUs });
     await staged.save(transaction, nowUs);
@@ -391,7 +392,7 @@ class DuckDbColonyStore implements ColonyStore {
     return result;
   }
 
-  /** Roll-ups and retention run one after the other, so that no row is removed before it was rolled up. */
+  /** Roll-ups and retention run one after the other, so that no row is removed before it is rolled up. */
   async #maintain<T>(work: () => Promise<T>): Promise<T> {
     const before = this.#maintenance;
     const run = (async () => {
@@ -435,8 +436,8 @@ class DuckDbColonyStore implements ColonyStore {
   async #recordRecovery(opened: Extract<Opened, { how: "recovered" }>): Promise<void> {
     const nowUs = this.#nowUs();
     const message = opened.keptCheckpoint
-      ? "The colony's log was damaged: commits since the last checkpoint are pulled again as far as agents still have them"
-      : "The colony's store was damaged and is empty now: rows are pulled again as far as agents still have them";
+      ? "The colony's log was damaged: commits since the last checkpoint are pulled again from agents that still have them"
+      : "The colony's store was damaged and is empty now: rows are pulled again from agents that still have them";
     await this.database.write(async (transaction) => {
       await transaction.run("INSERT INTO registry.events VALUES (make_timestamp(?), 'store-recovered', NULL, ?, ?)", [
         nowUs,
@@ -449,7 +450,7 @@ class DuckDbColonyStore implements ColonyStore {
   }
 }
 
-/** What is made of segments, as far as there are tables for it. */
+/** Derived tables that this store has. */
 function productsOf({ signals, segments }: ColonyStoreOptions): { name: string; from: string }[] {
   const products = [spanRed, spanEdge].map(({ name }) => ({ name, from: span.name }));
   return products.filter(

@@ -1,4 +1,4 @@
-/** The tables of one signal in a colony's file, and how far they were rolled up. */
+/** The tables of one signal in a colony's file, and the progress of their roll-ups. */
 
 import { storedColumns } from "../columns/column-batch.ts";
 import type { Database } from "../engine/database.ts";
@@ -30,7 +30,7 @@ export async function openTables(database: Database, signal: Signal): Promise<Si
 }
 
 export function agingTables({ signal, raw, rollups }: SignalTables): AgingTable[] {
-  // Rows of an audit chain are removed only with an entry about it: see audit/colony-audit.ts.
+  // Rows of an audit chain are only removed together with an entry that records it: see audit/colony-audit.ts.
   if (signal.isChained) return [];
   const { maxAgeMs, weight } = signal.retention.colony;
   return [{ table: raw, maxAgeMs, weight }, ...rollups.map(({ table, resolution }) => ({ table, maxAgeMs: resolution.maxAgeMs, weight }))];
@@ -49,9 +49,9 @@ export async function loadProgress(database: Database, tables: ReadonlyMap<strin
 }
 
 export interface LastIngests {
-  /** Above every number in use: rows may have been pruned, but never past what their roll-up has consumed. */
+  /** Above every number in use. Rows may have been pruned, but never beyond their roll-up's progress. */
   last: number;
-  /** By signal: of its stored rows. */
+  /** The last number among the stored rows of each signal. */
   bySignal: Map<string, number>;
 }
 

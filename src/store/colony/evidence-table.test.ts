@@ -44,7 +44,7 @@ afterAll(async () => {
 });
 
 describe("evidence", () => {
-  it("opens after the store was closed and opened again, the newest of an id, and the newest 2,000 of all", async () => {
+  it("survives a restart, keeps the newest of an id, and at most 2,000 in total", async () => {
     const first = await open();
     expect(await findEvidence(first, "ev-1")).toBeUndefined();
     const many = Array.from({ length: 2_000 }, (_, index) => evidence(`ev-old-${index}`, "old"));

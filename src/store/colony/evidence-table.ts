@@ -1,9 +1,9 @@
-/** What the evidence ids of recent diagnoses stand for, so that an id in a ticket still opens after a restart. */
+/** Evidence of recent diagnoses by id, so that an id in a ticket still resolves after a restart. */
 
 import type { EvidenceFact } from "../../model/diagnosis.ts";
 import type { ColonyStore } from "./colony-store.ts";
 
-/** Pieces of evidence that are kept; the oldest go first. */
+/** Limit on stored evidence; the oldest are deleted. */
 const maxKept = 2_000;
 
 const ensured = new WeakMap<ColonyStore, Promise<void>>();
@@ -17,12 +17,12 @@ function ensureTable(store: ColonyStore): Promise<void> {
     );
   });
   ensured.set(store, made);
-  // Tried again with the next diagnosis: a full disk may have room by then.
+  // Retried with the next diagnosis: a full disk may have space by then.
   made.catch(() => ensured.delete(store));
   return made;
 }
 
-/** The same id again replaces what it stood for. */
+/** Replaces evidence with the same id. */
 export async function storeEvidence(store: ColonyStore, facts: readonly EvidenceFact[], nowMs: number): Promise<void> {
   if (facts.length === 0) return;
   await ensureTable(store);

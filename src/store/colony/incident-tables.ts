@@ -5,7 +5,7 @@ import type { Incident, IncidentState, Objective } from "../../model/incident.ts
 import type { Row, SqlParameter, SqlValue } from "../engine/sql-values.ts";
 import type { ColonyStore } from "./colony-store.ts";
 
-/** Incidents that ended this long ago are deleted, and no more than so many are kept. */
+/** Limits on the age and number of closed incidents. */
 const keptMs = 180 * 86_400_000;
 const keptMax = 10_000;
 
@@ -21,7 +21,7 @@ export interface StoredEvent {
   details: Record<string, unknown>;
 }
 
-/** Inserts or replaces; events are recorded with them, so that each is reported once. */
+/** Inserts or replaces incidents. Their events are stored in the same transaction, so that each is reported once. */
 export async function saveIncidents(
   store: ColonyStore,
   { incidents, events, nowMs }: { incidents: readonly Incident[]; events: readonly StoredEvent[]; nowMs: number },
@@ -61,12 +61,12 @@ export async function saveIncidents(
 export interface IncidentQuery {
   state?: IncidentState;
   number?: number;
-  /** Only what was updated since. */
+  /** Only incidents updated since then. */
   fromMs?: number;
   limit: number;
 }
 
-/** Open ones first, then the newest first. */
+/** Open ones first, then newest first. */
 export async function loadIncidents(store: ColonyStore, { state, number, fromMs, limit }: IncidentQuery): Promise<Incident[]> {
   const conditions = ["true"];
   const parameters: SqlParameter[] = [];
@@ -89,7 +89,7 @@ export async function loadIncidents(store: ColonyStore, { state, number, fromMs,
   return rows.map(incidentIn);
 }
 
-/** What an incident rests on opens for as long as the incident is kept. */
+/** Evidence of an incident is kept as long as the incident. */
 export async function findIncidentEvidence(store: ColonyStore, id: string): Promise<EvidenceFact | undefined> {
   const rows = await store.query("SELECT facts FROM registry.incidents WHERE contains(facts::VARCHAR, ?) ORDER BY number DESC LIMIT 10", [
     id,
@@ -97,7 +97,7 @@ export async function findIncidentEvidence(store: ColonyStore, id: string): Prom
   return rows.flatMap((row) => (JSON.parse(text(row["facts"])) as Facts).evidence).find((fact) => fact.id === id);
 }
 
-/** Counted whether or not they are shown. */
+/** Counts all incidents, including those that a list would leave out. */
 export async function countIncidents(store: ColonyStore): Promise<{ open: number; last: number }> {
   const [row] = await store.query(
     "SELECT count(*) FILTER (state = 'open') AS open, coalesce(max(number), 0) AS last FROM registry.incidents",
@@ -105,7 +105,7 @@ export async function countIncidents(store: ColonyStore): Promise<{ open: number
   return { open: Number(row?.["open"] ?? 0), last: Number(row?.["last"] ?? 0) };
 }
 
-/** By service and route. */
+/** Sorted by service and route. */
 export async function loadObjectives(store: ColonyStore): Promise<Objective[]> {
   const rows = await store.query("SELECT * FROM registry.objectives ORDER BY service, route");
   return rows.map((row) => ({
@@ -118,7 +118,7 @@ export async function loadObjectives(store: ColonyStore): Promise<Objective[]> {
   }));
 }
 
-/** Replaces what was declared for the same service and route. */
+/** Replaces the objective for the same service and route. */
 export async function saveObjective(store: ColonyStore, objective: Objective): Promise<void> {
   const { service, route, p95Us, errorRatio, setBy, setMs } = objective;
   await store.write(async (transaction) => {
@@ -134,7 +134,7 @@ export async function saveObjective(store: ColonyStore, objective: Objective): P
   });
 }
 
-/** How many were there. */
+/** Returns how many were deleted. */
 export async function deleteObjectives(store: ColonyStore, services: readonly string[], route: string): Promise<number> {
   if (services.length === 0) return 0;
   const list = services.map(() => "?").join(", ");

@@ -1,7 +1,4 @@
-/**
- * The colony's store: everything pulled from agents, with its registry, roll-ups and retention.
- * @module
- */
+/** The colony's store: everything pulled from agents, with registry, roll-ups and retention. @module */
 
 export { type ColonyStore, openColonyStore, type PullOutcome } from "./colony-store.ts";
 export { findEvidence, storeEvidence } from "./evidence-table.ts";

@@ -1,6 +1,6 @@
 import type { Database } from "../engine/database.ts";
 
-/** Gaps and events are kept this long, up to these numbers of rows. */
+/** Maximum age of gaps and events, and maximum rows of each. */
 const ledgerMaxAgeMs = 60 * 86_400_000;
 const ledgerMaxRows = 100_000;
 
@@ -13,13 +13,13 @@ const ledgers = [
 
 export interface LedgerRetention {
   nowUs: number;
-  /** This many sources always stay. */
+  /** Sources that are always kept. */
   keptSources: readonly number[];
-  /** Signals whose rows are kept for longer, and mean nothing without their agent. */
+  /** Signals whose rows are kept for longer and are useless without their source. */
   chained: readonly string[];
 }
 
-/** Prunes gaps and events by age and number, and sources that were not seen for as long; returns the numbers of those sources. */
+/** Prunes gaps and events by age and count, and sources not seen for the same time. Returns the numbers of the pruned sources. */
 export async function pruneLedgers(database: Database, { nowUs, keptSources, chained }: LedgerRetention): Promise<ReadonlySet<number>> {
   const cutoffUs = nowUs - ledgerMaxAgeMs * 1_000;
   return await database.write(async (transaction) => {

@@ -60,7 +60,7 @@ const openStore = (): Promise<ColonyStore> =>
     clock: new TestClock(),
   });
 
-/** What was put into the tables is known after the next start. */
+/** Inserts rows and opens the store again. */
 async function reopened(rows: Readonly<Record<string, readonly GoldenRow[]>>): Promise<ColonyStore> {
   for (const [table, its] of Object.entries(rows)) await insertGoldenRows(store, table, its);
   await store.close();
@@ -365,7 +365,7 @@ describe("internal.sources and gaps", () => {
       ["before-first-pull", 4, 1],
       ["disk-full", 4, null],
     ]);
-    // Losses that were counted before are not counted again.
+    // Losses that were already counted are not counted again.
     const losses = [{ signal: "sample", reason: "disk-full", rows: 5 }];
     await store.applyPulls([{ agentId: "web-1-0badcafe", epoch, slices: [], losses }]);
     expect((await store.gaps()).map(({ rows }) => rows).sort()).toEqual([1, 4, 4]);

@@ -29,7 +29,7 @@ const registration = (agentId: string, changes: Partial<AgentRegistration> = {})
   ...changes,
 });
 
-test("upsertAgent() keeps first contact and revocation, and renews the rest", async () => {
+test("upsertAgent() keeps first contact and revocation, and updates the rest", async () => {
   using folder = temporaryFolder();
   await using engine = await testEngine(folder.path);
   await using store = await open(engine, folder.file("c.duckdb"));
@@ -49,7 +49,7 @@ test("upsertAgent() keeps first contact and revocation, and renews the rest", as
   expect(await listAgents(store)).toHaveLength(1);
 });
 
-test("touchAgents() notes many contacts at once and never goes back", async () => {
+test("touchAgents() records many contacts at once and never goes back", async () => {
   using folder = temporaryFolder();
   await using engine = await testEngine(folder.path);
   await using store = await open(engine, folder.file("c.duckdb"));
@@ -83,7 +83,7 @@ const token = (id: string, changes: Partial<TokenRecord> = {}): TokenRecord => (
   ...changes,
 });
 
-test("useToken() takes a use, and says why it refuses", async () => {
+test("useToken() takes a use, or reports why it is refused", async () => {
   using folder = temporaryFolder();
   await using engine = await testEngine(folder.path);
   await using store = await open(engine, folder.file("c.duckdb"));
@@ -111,7 +111,7 @@ test("useToken() takes a use, and says why it refuses", async () => {
   ]);
 });
 
-test("useToken() gives out a single use once, however many ask at the same time", async () => {
+test("useToken() grants a single use once, however many concurrent requests", async () => {
   using folder = temporaryFolder();
   await using engine = await testEngine(folder.path);
   await using store = await open(engine, folder.file("c.duckdb"));
@@ -120,7 +120,7 @@ test("useToken() gives out a single use once, however many ask at the same time"
   expect(uses.filter(({ kind }) => kind === "accepted")).toHaveLength(1);
 });
 
-test("events and conflicts are kept, newest first, across a restart", async () => {
+test("keeps events and conflicts across a restart, newest first", async () => {
   using folder = temporaryFolder();
   await using engine = await testEngine(folder.path);
   const store = await open(engine, folder.file("c.duckdb"));

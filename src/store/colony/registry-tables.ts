@@ -25,14 +25,14 @@ export interface AgentRecord extends AgentRegistration {
   lastSeenAt: number;
   registeredAt: number;
   revokedAt: number | null;
-  /** How far pulling is behind this agent; null before the first pull. */
+  /** How far the pull lags behind this agent; null before the first pull. */
   pullLagMs: number | null;
 }
 
 export interface AgentTouch {
   agentId: string;
   lastSeenAt: number;
-  /** Absent: stays as it is. */
+  /** Absent: unchanged. */
   pullLagMs?: number;
 }
 
@@ -46,12 +46,12 @@ export interface AgentConflict {
 export interface TokenRecord {
   id: string;
   kind: "join" | "user";
-  /** Hex SHA-256 of the secret; the secret itself is never stored. */
+  /** SHA-256 of the secret in hex; the secret itself is never stored. */
   secretSha256: string;
   permission: string;
   createdAt: number;
   expiresAt: number;
-  /** Null: any number of times. */
+  /** Null: unlimited. */
   usesLeft: number | null;
   revokedAt: number | null;
   note: string;
@@ -70,7 +70,7 @@ export interface EventRecord {
   details: Record<string, unknown>;
 }
 
-/** Inserts or renews; `firstSeenAt` and `revokedAt` of a known agent stay. */
+/** Inserts or updates; keeps `firstSeenAt` and `revokedAt` of a known agent. */
 export async function upsertAgent(store: ColonyStore, agent: AgentRegistration, nowUs: number): Promise<void> {
   const facts: [string, SqlParameter][] = [
     ["hostname", agent.hostname],
@@ -99,7 +99,7 @@ export async function upsertAgent(store: ColonyStore, agent: AgentRegistration, 
 
 const touchesPerStatement = 500;
 
-/** Last contact of many agents in one transaction. Unknown ids are ignored, and last contact never goes back. */
+/** Updates the last contact of many agents in one transaction. Ignores unknown ids; last contact never goes back. */
 export async function touchAgents(store: ColonyStore, touches: readonly AgentTouch[]): Promise<void> {
   if (touches.length === 0) return;
   await store.write(async (transaction) => {
@@ -114,12 +114,12 @@ export async function touchAgents(store: ColonyStore, touches: readonly AgentTou
   });
 }
 
-/** By hostname, then id. */
+/** Sorted by hostname, then id. */
 export async function listAgents(store: ColonyStore): Promise<AgentRecord[]> {
   return (await store.query("SELECT * FROM registry.agents ORDER BY hostname, agent_id")).map(agentOf);
 }
 
-/** False when there is no such agent. A second revocation keeps the first one's time. */
+/** Returns false for an unknown agent. Revoking again keeps the first time. */
 export async function revokeAgent(store: ColonyStore, agentId: string, nowUs: number): Promise<boolean> {
   return await store.write(async (transaction) => {
     const sql = "UPDATE registry.agents SET revoked_at = coalesce(revoked_at, make_timestamp(?)) WHERE agent_id = ?";
@@ -127,7 +127,7 @@ export async function revokeAgent(store: ColonyStore, agentId: string, nowUs: nu
   });
 }
 
-/** Two hosts that use one agent id. */
+/** Two hosts use one agent id. */
 export async function recordConflict(store: ColonyStore, conflict: AgentConflict): Promise<void> {
   const { agentId, hostA, hostB, noticedAt } = conflict;
   await store.write((transaction) =>
@@ -146,7 +146,7 @@ export async function listConflicts(store: ColonyStore): Promise<AgentConflict[]
   }));
 }
 
-/** An id that is taken already is an error. */
+/** Fails for an existing id. */
 export async function insertToken(store: ColonyStore, token: TokenRecord): Promise<void> {
   await store.write((transaction) =>
     transaction.run("INSERT INTO registry.tokens VALUES (?, ?, ?, ?, make_timestamp(?), make_timestamp(?), ?, make_timestamp(?), ?)", [
@@ -164,8 +164,8 @@ export async function insertToken(store: ColonyStore, token: TokenRecord): Promi
 }
 
 /**
- * Checks the token and takes one use, in one transaction. A wrong secret is `unknown` and takes none. `isRepeated`: this use was already taken, so a used-up
- * token is accepted.
+ * Checks the token and takes one use, in one transaction. A wrong secret gives `unknown` and takes none. `isRepeated`: the use was already
+ * taken, so a used-up token is accepted.
  */
 export async function useToken(store: ColonyStore, id: string, secretSha256: string, nowUs: number, isRepeated = false): Promise<TokenUse> {
   return await store.write(async (transaction): Promise<TokenUse> => {
@@ -186,7 +186,7 @@ export async function listTokens(store: ColonyStore): Promise<TokenRecord[]> {
   return (await store.query("SELECT * FROM registry.tokens ORDER BY created_at DESC, id")).map(tokenOf);
 }
 
-/** False when there is no such token. A second revocation keeps the first one's time. */
+/** Returns false for an unknown token. Revoking again keeps the first time. */
 export async function revokeToken(store: ColonyStore, id: string, nowUs: number): Promise<boolean> {
   return await store.write(async (transaction) => {
     const sql = "UPDATE registry.tokens SET revoked_at = coalesce(revoked_at, make_timestamp(?)) WHERE id = ?";

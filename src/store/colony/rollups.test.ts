@@ -5,7 +5,7 @@ import { resolutions } from "../tables/rollup.ts";
 import type { SignalTables } from "./colony-tables.ts";
 import { Rollups } from "./rollups.ts";
 
-/** Two resolutions of one signal, over a database that has these rows and remembers what was merged. */
+/** Two resolutions of one signal, over a fake database that has these rows and records what was merged. */
 function setUp(row: { first: number | null; next: number | null }) {
   const merged = vi.fn<() => Promise<number>>(() => Promise.resolve(1));
   const transaction = { query: () => Promise.resolve([row]), run: merged } as unknown as Transaction;
@@ -25,7 +25,7 @@ function setUp(row: { first: number | null; next: number | null }) {
   return { rollups: new Rollups({ database, tables, clock, lastIngest: () => 7, lastIngestOf: () => 7 }, progress), merged, progress };
 }
 
-it("merges nothing where no rows are new, and does not look at them again", async () => {
+it("skips signals without new rows, and does not check them again", async () => {
   const { rollups, merged, progress } = setUp({ first: null, next: null });
   expect(await rollups.run(true)).toEqual({ partials: { host_1m: 0, host_10m: 0 } });
   expect(merged).not.toHaveBeenCalled();

@@ -1,4 +1,4 @@
-/** Rolls raw rows of all signals up into coarser copies when they are due. */
+/** Rolls up the raw rows of all signals when they are due. */
 
 import type { Clock } from "../../base/clock.ts";
 import type { Database, Transaction } from "../engine/database.ts";
@@ -7,7 +7,7 @@ import { type Resolution, rollupName, rollupSql } from "../tables/rollup.ts";
 import type { SignalTables } from "./colony-tables.ts";
 
 export interface RollupResult {
-  /** Partials made, by view name (`host_1m`). */
+  /** Rows written, by view name (`host_1m`). */
   partials: Record<string, number>;
 }
 
@@ -15,13 +15,13 @@ export interface RollupHost {
   database: Database;
   tables: ReadonlyMap<string, SignalTables>;
   clock: Clock;
-  /** The number of the last transaction that stored rows. */
+  /** Number of the last transaction that stored rows. */
   lastIngest: () => number;
   /** The same of rows of this signal. */
   lastIngestOf: (signal: Signal) => number;
 }
 
-/** About how many rows one step merges; their histograms are held in memory. */
+/** Approximate rows per step; histograms of the rows are held in memory. */
 const stepRows = { plain: 200_000, histograms: 20_000 };
 
 /** Progress is the number of the transaction that stored the rows; clocks only trigger a run. One run at a time. */
@@ -36,7 +36,7 @@ export class Rollups {
     this.#progress = progress;
   }
 
-  /** `now`: include what is not due yet. */
+  /** `now`: also roll up what is not due yet. */
   async run(now: boolean): Promise<RollupResult> {
     const { tables, clock } = this.#host;
     const partials: Record<string, number> = {};
@@ -77,8 +77,8 @@ export class Rollups {
   }
 
   /**
-   * The last transaction for one step, or `after` if there is none: planning merges of no rows would be most of an idle colony's work. Bounded, because rows that
-   * arrive after a long absence must not all be merged in memory at once; rows are in transaction order.
+   * The last transaction for one step, or `after` if there are no new rows: planning empty merges would be most of an idle colony's work.
+   * Bounded, because rows that arrive after a long outage must not all be merged in memory at once. Rows are in transaction order.
    */
   async #stepEnd(transaction: Transaction, signal: Signal, after: number): Promise<number> {
     const atOnce = signal.rollup?.histograms || signal.isThinned ? stepRows.histograms : stepRows.plain;

@@ -11,7 +11,7 @@ import { forgetRuntime, listRuntimeHistory, loadRuntimes, storeRuntime } from ".
 const open = (engine: Engine, file: string): Promise<ColonyStore> =>
   openColonyStore(engine, { file, signals: [], maxBytes: 1024 ** 3, log: silentLogger, clock: new TestClock() });
 
-test("storeRuntime() keeps the newest and a history, also over a restart", async () => {
+test("storeRuntime() keeps the newest and a history, also across a restart", async () => {
   using folder = temporaryFolder();
   await using engine = await testEngine(folder.path);
   const passive = sampleSidecar("passive");
@@ -62,7 +62,7 @@ test("storeRuntime() keeps the newest and a history, also over a restart", async
   expect(await listRuntimeHistory(store, "a", 10)).toHaveLength(2);
 });
 
-test("storeRuntime() bounds the history of each agent", async () => {
+test("storeRuntime() limits the history of each agent", async () => {
   using folder = temporaryFolder();
   await using engine = await testEngine(folder.path);
   await using store = await open(engine, folder.file("c.duckdb"));
@@ -75,7 +75,7 @@ test("storeRuntime() bounds the history of each agent", async () => {
   expect(history.at(-1)?.changedAt).toBe(6_000);
 });
 
-test("the view agent_registry tells the distribution of runtimes in SQL", async () => {
+test("the view agent_registry shows runtimes in SQL", async () => {
   using folder = temporaryFolder();
   await using engine = await testEngine(folder.path);
   await using store = await open(engine, folder.file("c.duckdb"));

@@ -1,4 +1,4 @@
-/** Where agents run, as last reported, and how that changed. All times are microseconds since 1970. */
+/** Where agents run, as last reported, and its history. All times are microseconds since 1970. */
 
 import { capabilityOf, type RuntimeFacts } from "../../model/runtime-facts.ts";
 import type { Row, SqlParameter, SqlValue } from "../engine/sql-values.ts";
@@ -7,7 +7,7 @@ import type { ColonyStore } from "./colony-store.ts";
 export interface RuntimeRecord {
   agentId: string;
   facts: RuntimeFacts;
-  /** Contradictions in it. */
+  /** Contradictions in the report. */
   problems: string[];
   updatedAt: number;
 }
@@ -16,7 +16,7 @@ export interface RuntimeChange {
   agentId: string;
   changedAt: number;
   runtimeType: string;
-  /** Empty without one. */
+  /** Empty without a mode. */
   sidecarMode: string;
   criType: string;
   criVersion: string;
@@ -26,10 +26,10 @@ export interface RuntimeChange {
   changes: string;
 }
 
-/** Of each agent. */
+/** Entries per agent. */
 const historyMax = 200;
 
-/** Renews the agent's row and adds one to its history, in one transaction. */
+/** Updates the agent's row and adds a history entry, in one transaction. */
 export async function storeRuntime(store: ColonyStore, record: RuntimeRecord, change: { reason: string; changes: string }): Promise<void> {
   const { agentId, facts, problems, updatedAt } = record;
   const cri = facts.containerRuntime;
@@ -69,7 +69,7 @@ export async function storeRuntime(store: ColonyStore, record: RuntimeRecord, ch
        VALUES (?, ${kinds.map(() => "?").join(", ")}, ?, ?, make_timestamp(?))`,
       [agentId, ...kinds.map(([, value]) => value), change.reason, change.changes, updatedAt],
     );
-    // A new agent has no history to prune; most register at once, after a roll-out.
+    // A new agent has no history to prune, and most agents register at once after a roll-out.
     if (renewed === 0) return;
     await transaction.run(
       `DELETE FROM registry.agent_runtime_history WHERE agent_id = ? AND changed_at < (
@@ -79,7 +79,7 @@ export async function storeRuntime(store: ColonyStore, record: RuntimeRecord, ch
   });
 }
 
-/** For an agent that stopped reporting it. Its history stays. */
+/** For an agent that stopped reporting its runtime. Its history stays. */
 export async function forgetRuntime(store: ColonyStore, agentId: string): Promise<void> {
   await store.write((transaction) => transaction.run("DELETE FROM registry.agent_runtime WHERE agent_id = ?", [agentId]));
 }

@@ -27,7 +27,7 @@ export class SourceRegistry {
     return this.#sources.get(keyOf(agentId, epoch));
   }
 
-  /** The epoch of the agent's last answer. */
+  /** The epoch of the agent's last response. */
   latest(agentId: string): Source | undefined {
     return this.#latest.get(agentId);
   }
@@ -59,7 +59,7 @@ export class SourceRegistry {
   }
 }
 
-/** The registry as one transaction will leave it. */
+/** The registry as of the end of the current transaction. */
 export class StagedSources {
   readonly #registry: SourceRegistry;
   readonly #changed = new Map<string, Source>();
@@ -94,7 +94,7 @@ export class StagedSources {
     this.#latest.set(source.agentId, source);
   }
 
-  /** The number of an epoch that may have segments only; it does not become the epoch of the agent's last answer. */
+  /** The number of an epoch, which may have only segments. Does not make it the epoch of the agent's last response. */
   numberOf(agentId: string, epoch: string): number {
     const key = keyOf(agentId, epoch);
     const known = this.find(agentId, epoch) ?? this.#added.get(key);

@@ -9,7 +9,7 @@ export interface ColumnBatch {
 
 interface ColumnBase {
   name: string;
-  /** A bit per row, lowest first, 1 = present. Undefined: no row is null. Slots of null rows are zero. */
+  /** One bit per row, lowest first, 1 = present. Undefined: no row is null. Slots of null rows are zero. */
   validity: Uint8Array | undefined;
 }
 
@@ -29,14 +29,14 @@ export interface VariableColumn extends ColumnBase {
 
 export type BatchColumn = FixedColumn | VariableColumn;
 
-/** A column as it is stored: the two that every signal has, then the declared ones. */
+/** A column as stored: the two columns of every signal, then the declared ones. */
 export interface StoredColumn {
   name: string;
   type: ColumnType;
   nullable: boolean;
 }
 
-/** `time` is a row's `at`: AT is a keyword of DuckDB, and every query would have to quote it. */
+/** A row's `at` is stored as `time`: AT is a keyword of DuckDB, which every query would have to quote. */
 const sampleColumns: readonly StoredColumn[] = [
   { name: "time", type: "time", nullable: false },
   { name: "mono_ms", type: "float", nullable: false },
@@ -46,7 +46,7 @@ export function storedColumns(signal: Pick<Signal, "columns">): StoredColumn[] {
   return [...sampleColumns, ...Object.entries(signal.columns).map(([name, spec]) => ({ name, ...columnTypeOf(spec) }))];
 }
 
-/** Longer texts are refused, so that a row always fits into a pull response. */
+/** Longer texts are rejected, so that a row always fits into a pull response. */
 const maxTextBytes = 65_536;
 const maxUints = 16_384;
 
@@ -107,7 +107,7 @@ class ColumnBuilder {
   }
 
   #setNull(index: number): void {
-    if (!this.#column.nullable) throw this.#refused(null, "it may not be null");
+    if (!this.#column.nullable) throw this.#refused(null, "it must not be null");
     this.#validity ??= new Uint8Array(Math.ceil(this.#rows / 8)).fill(0xff);
     this.#validity[index >> 3] = (this.#validity[index >> 3] ?? 0) & ~(1 << (index & 7));
   }
@@ -116,23 +116,23 @@ class ColumnBuilder {
     switch (this.#column.type) {
       case "int":
       case "time":
-        if (!Number.isSafeInteger(value)) throw this.#refused(value, "a safe integer is wanted");
+        if (!Number.isSafeInteger(value)) throw this.#refused(value, "expected a safe integer");
         setInt64(this.#fixed, index * 8, value as number);
         return;
       case "float":
-        if (typeof value !== "number" || !Number.isFinite(value)) throw this.#refused(value, "a finite number is wanted");
+        if (typeof value !== "number" || !Number.isFinite(value)) throw this.#refused(value, "expected a finite number");
         this.#fixed.setFloat64(index * 8, value, true);
         return;
       case "bool":
-        if (typeof value !== "boolean") throw this.#refused(value, "true or false is wanted");
+        if (typeof value !== "boolean") throw this.#refused(value, "expected true or false");
         this.#fixed.setUint8(index, value ? 1 : 0);
         return;
       case "text":
-        if (typeof value !== "string") throw this.#refused(value, "a string is wanted");
+        if (typeof value !== "string") throw this.#refused(value, "expected a string");
         this.#appendText(value);
         return;
       case "uints":
-        if (!Array.isArray(value)) throw this.#refused(value, "an array is wanted");
+        if (!Array.isArray(value)) throw this.#refused(value, "expected an array");
         this.#appendUints(value);
         return;
     }
@@ -150,7 +150,7 @@ class ColumnBuilder {
     if (values.length > maxUints) throw this.#refused(values.length, `it has more than ${maxUints} elements`);
     const words = new Uint32Array(values as readonly number[]);
     for (let index = 0; index < words.length; index++) {
-      if (words[index] !== values[index]) throw this.#refused(values[index], "integers from 0 to 4294967295 are wanted");
+      if (words[index] !== values[index]) throw this.#refused(values[index], "expected integers from 0 to 4294967295");
     }
     this.#reserve(words.byteLength);
     this.#bytes.set(new Uint8Array(words.buffer), this.#end);
@@ -173,7 +173,7 @@ class ColumnBuilder {
   }
 }
 
-/** Writes a safe integer as 64 bits without the cost of a bigint. */
+/** Writes a safe integer as 64 bits without allocating a bigint. */
 export function setInt64(view: DataView, offset: number, value: number): void {
   view.setUint32(offset, value >>> 0, true);
   view.setInt32(offset + 4, Math.floor(value / 4_294_967_296), true);

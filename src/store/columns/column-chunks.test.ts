@@ -30,7 +30,7 @@ test("rows of a failed transaction do not reach the next one", async () => {
   ]);
 });
 
-test("TableAppender.append() refuses another number of columns than the table has", async () => {
+test("TableAppender.append() rejects a wrong number of columns", async () => {
   using folder = temporaryFolder();
   await using engine = await testEngine(folder.path);
   const database = await engine.attach("t", folder.file("t.duckdb"), migrations);

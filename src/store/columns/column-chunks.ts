@@ -1,15 +1,15 @@
-/** Moves column batches in and out of DuckDB, whole columns at a time; row by row would cost three times as much. */
+/** Copies column batches in and out of DuckDB, whole columns at a time; row by row costs three times as much. */
 
 import duckdb from "@duckdb/node-bindings";
 import type { ColumnResult, Connection } from "../engine/connection.ts";
 import { type BatchColumn, type FixedColumn, type StoredColumn, type VariableColumn, widthBytesOf } from "./column-batch.ts";
 
 const chunkRows = 2_048;
-/** DuckDB's string: u32 length, then up to 12 bytes inline; longer ones hold a 4-byte prefix and a pointer instead. */
+/** DuckDB's string_t: u32 length, then up to 12 bytes inline. Longer strings hold a 4-byte prefix and a pointer. */
 const stringBytes = 16;
 const inlineBytes = 12;
 
-/** What fills one table column: a batch's column, one value for all rows, or a run of numbers. */
+/** The source of a table column: a batch's column, one value for all rows, or consecutive numbers. */
 export type ColumnSource =
   | BatchColumn
   | { kind: "constant"; value: bigint; widthBytes: 4 | 8 }
@@ -20,15 +20,15 @@ export interface TableTarget {
   database: string;
   schema: string;
   table: string;
-  /** DuckDB's types of all columns, in the table's order. */
+  /** DuckDB types of all columns, in table order. */
   types: readonly duckdb.Type[];
 }
 
 const appenders = new WeakMap<Connection, Map<string, TableAppender>>();
 
 /**
- * Appends to one table inside the connection's transaction. Kept for the life of the connection: DuckDB's own buffers, some 300 kB, would
- * otherwise wait for the garbage collector after every commit. A connection whose transaction failed must be given up with its appenders.
+ * Appends to one table inside the connection's transaction. Kept as long as the connection: otherwise DuckDB's buffers, some 300 kB, would
+ * wait for the garbage collector after every commit. Close a connection whose transaction failed, together with its appenders.
  */
 export class TableAppender {
   readonly #appender: duckdb.Appender;
@@ -56,7 +56,7 @@ export class TableAppender {
     return appender;
   }
 
-  /** One source for every column of the table, in its order. */
+  /** One source per column, in table order. */
   append(sources: readonly ColumnSource[], rows: number): void {
     if (sources.length !== this.#columnCount)
       throw new Error(`Cannot append: ${sources.length} columns for a table of ${this.#columnCount}`);
@@ -89,7 +89,7 @@ function copyValidity(vector: duckdb.Vector, bits: Uint8Array): void {
   duckdb.copy_data_to_vector_validity(vector, 0, bits.buffer as ArrayBuffer, bits.byteOffset, bits.byteLength);
 }
 
-/** `start` is a multiple of the chunk size, so validity can be cut at a byte. */
+/** `start` must be a multiple of the chunk size, so that validity can be cut at a byte. */
 function fill(vector: duckdb.Vector, source: ColumnSource, start: number, count: number): void {
   switch (source.kind) {
     case "null":
@@ -124,7 +124,7 @@ function bytesOf(values: BigUint64Array | Uint32Array): Uint8Array {
   return new Uint8Array(values.buffer, values.byteOffset, values.byteLength);
 }
 
-/** Short texts are inline and copied in one go; DuckDB copies each long one itself. */
+/** Short texts are inline and copied together; DuckDB copies each long one itself. */
 function fillText(vector: duckdb.Vector, { offsets, bytes }: VariableColumn, start: number, count: number): void {
   const strings = new Uint8Array(count * stringBytes);
   const long: number[] = [];
@@ -160,7 +160,7 @@ function fillUints(vector: duckdb.Vector, { offsets, bytes }: VariableColumn, st
   copy(vector, bytesOf(entries));
 }
 
-/** The columns of a finished result from position `first` on, named and typed by `columns`. */
+/** Columns of a finished result from position `first` on, named and typed by `columns`. */
 export function readColumns(result: ColumnResult, first: number, columns: readonly StoredColumn[]): BatchColumn[] {
   const sizes = result.chunks.map((chunk) => duckdb.data_chunk_get_size(chunk));
   const rows = sizes.reduce((total, size) => total + size, 0);
@@ -182,7 +182,7 @@ interface VectorPart {
   count: number;
 }
 
-/** All chunks but the last hold 2,048 rows when the scan has no filter; otherwise validity bits must be shifted. */
+/** Without a filter, all chunks but the last have 2,048 rows; otherwise validity bits must be shifted. */
 function readValidity(parts: readonly VectorPart[], rows: number): Uint8Array | undefined {
   let validity: Uint8Array | undefined;
   let start = 0;
@@ -247,7 +247,7 @@ function readTexts(vector: duckdb.Vector, count: number, validity: Uint8Array | 
     offsets[index + 1] = (offsets[index] ?? 0) + length;
   }
   const bytes = new Uint8Array(offsets[count] ?? 0);
-  /** A run of long texts that are adjacent in DuckDB's memory, as a result's usually are; one call reads them all. */
+  /** A run of long texts that are adjacent in DuckDB's memory, as they usually are in a result. One call copies the whole run. */
   let run = { index: -1, length: 0, nextAddress: 0n, targets: [] as number[] };
   const flush = (): void => {
     if (run.length > 0) copyRun(strings, run.index, run.length, run.targets, offsets, bytes);
@@ -274,7 +274,7 @@ function readTexts(vector: duckdb.Vector, count: number, validity: Uint8Array | 
   return { offsets, bytes };
 }
 
-/** Reads only bytes of the run's own texts, whose addresses were checked to be adjacent. */
+/** Reads only the bytes of the run's own texts, whose addresses were checked to be adjacent. */
 function copyRun(
   strings: Uint8Array,
   first: number,

@@ -11,7 +11,7 @@ const batchOf = (rows: number, first = 0): ColumnBatch =>
     sampleRows(rows, (index) => 1_000 + index, first),
   );
 
-/** What a batch says, comparable whatever its memory layout. */
+/** The content of a batch, independent of its memory layout. */
 function contents(batch: ColumnBatch): Record<string, unknown[]> {
   const valueAt = (column: BatchColumn, index: number): unknown => {
     if (column.validity && ((column.validity[index >> 3]! >> (index & 7)) & 1) === 0) return null;
@@ -33,7 +33,7 @@ function expectedContents(rows: number, first = 0): Record<string, unknown[]> {
   return Object.fromEntries(columns.map(({ name }) => [name, source.map((row) => row[name === "time" ? "at" : name])]));
 }
 
-test.for([1, 7, 8, 9, 100, 2_047, 2_048, 2_049])("encodeBatch() and decodeBatch() keep %i rows as they are", (rows) => {
+test.for([1, 7, 8, 9, 100, 2_047, 2_048, 2_049])("encodeBatch() and decodeBatch() keep %i rows unchanged", (rows) => {
   const encoded = encodeBatch(batchOf(rows), 41);
   expect(encoded).toMatchObject({ firstSeq: 41, lastSeq: 40 + rows, rows });
   expect(encoded.data.length).toBe(encodedBytes(batchOf(rows), rows));
@@ -46,7 +46,7 @@ test("encodeBatch() of a prefix is the encoding of those rows", () => {
   expect(prefix.data.length).toBe(encodedBytes(batchOf(100), 33));
 });
 
-test("decodeBatch() does not care where in memory the data lie", () => {
+test("decodeBatch() accepts data at any memory offset", () => {
   const encoded = encodeBatch(batchOf(20), 1);
   for (const shift of [1, 2, 3, 5]) {
     const moved = new Uint8Array(encoded.data.length + shift);
@@ -61,7 +61,7 @@ test.for([0, 1, 7, 8, 9, 63])("dropRows() leaves the rows after the first %i", (
   expect(contents(dropRows(batchOf(64), start))).toEqual(expectedContents(64 - start, start));
 });
 
-test("decodeBatch() skips columns it does not know and leaves out those not sent", () => {
+test("decodeBatch() skips unknown columns and omits those not sent", () => {
   const encoded = encodeBatch(batchOf(10), 1);
   const wanted: StoredColumn[] = [
     ...columns.filter(({ name }) => name !== "note" && name !== "counts"),
@@ -147,10 +147,10 @@ test("decodeBatch() rejects a null time", () => {
   const batch = single("bool", [0, 1]);
   const section = [10, 0, 0, 0, 1, 0, ...new Array<number>(8).fill(0)];
   const data = Uint8Array.from([...section, ...batch.data.subarray(13)]);
-  expect(() => decodeBatch({ ...batch, data }, singleColumns("bool"))).toThrow('"time" may not be null');
+  expect(() => decodeBatch({ ...batch, data }, singleColumns("bool"))).toThrow('"time" must not be null');
 });
 
-test("decodeBatch() rejects offsets that go back or cut a character", () => {
+test("decodeBatch() rejects offsets that decrease or split a character", () => {
   const encoded = encodeBatch(
     batchFromRows(
       sample,
@@ -164,14 +164,14 @@ test("decodeBatch() rejects offsets that go back or cut a character", () => {
   for (let index = 0; index < column; index++) start += 4 + view.getUint32(start, true);
   const offsets = start + 5;
   view.setUint32(offsets + 4, 7, true);
-  expect(() => decodeBatch(encoded, columns)).toThrow("cuts a value in two");
+  expect(() => decodeBatch(encoded, columns)).toThrow("splits a value");
   view.setUint32(offsets + 4, 16, true);
-  expect(() => decodeBatch(encoded, columns)).toThrow("go back");
+  expect(() => decodeBatch(encoded, columns)).toThrow("decrease");
   view.setUint32(offsets + 4, 8, true);
   expect(() => decodeBatch(encoded, columns)).not.toThrow();
 });
 
-test("decodeBatch() survives 20,000 mutations: it decodes or throws `invalid`, nothing else", () => {
+test("decodeBatch() survives 20,000 mutations: it decodes or throws `invalid`", () => {
   const random = seededRandom(20_260_101);
   const pick = (limit: number): number => Math.floor(random() * limit);
   const good = encodeBatch(batchOf(50), 7);

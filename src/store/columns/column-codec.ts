@@ -39,7 +39,7 @@ export interface RowBatch {
   firstMonoMs?: number;
 }
 
-/** Size of the first `rows` rows as encodeBatch() writes them. */
+/** Size of the first `rows` rows in the encoding of encodeBatch(). */
 export function encodedBytes(batch: ColumnBatch, rows: number): number {
   let sizeBytes = 0;
   for (const column of batch.columns) sizeBytes += 4 + sectionBytes(column, rows);
@@ -80,8 +80,8 @@ export function encodeBatch(batch: ColumnBatch, firstSeq: number, rows: number =
 const maxColumns = 1_024;
 
 /**
- * Reads untrusted bytes: anything malformed throws `invalid`, and no allocation exceeds the size of the data. The result holds the wanted columns that were
- * sent; the others are null. Its bytes are views into `batch.data`.
+ * Decodes untrusted bytes: anything malformed throws `invalid`, and no allocation exceeds the size of the data. Returns the wanted columns
+ * that were sent; the others are null. The result's bytes are views into `batch.data`.
  */
 export function decodeBatch(batch: RowBatch, wanted: readonly StoredColumn[]): ColumnBatch {
   const { rows, data } = batch;
@@ -120,9 +120,9 @@ function decodeColumn(column: StoredColumn, section: Uint8Array, rows: number): 
   const flag = section[0];
   if (flag !== 0 && flag !== 1) throw malformed(`the null flag of column "${name}" is ${flag}, not 0 or 1`);
   const validityBytes = flag === 1 ? Math.ceil(rows / 8) : 0;
-  if (section.length < 1 + validityBytes) throw malformed(`column "${name}" is short of its validity`);
+  if (section.length < 1 + validityBytes) throw malformed(`column "${name}" has a truncated validity bitmap`);
   const validity = flag === 1 ? section.subarray(1, 1 + validityBytes) : undefined;
-  if (validity && (name === "time" || name === "mono_ms")) throw malformed(`column "${name}" may not be null`);
+  if (validity && (name === "time" || name === "mono_ms")) throw malformed(`column "${name}" must not be null`);
   const body = section.subarray(1 + validityBytes);
   if (type === "text" || type === "uints") return decodeVariable({ name, type, validity }, body, rows);
   if (body.length !== rows * widthBytesOf(type)) throw malformed(`column "${name}" has ${body.length} bytes for ${rows} rows`);
@@ -133,18 +133,18 @@ function decodeColumn(column: StoredColumn, section: Uint8Array, rows: number): 
 function decodeVariable(column: Pick<VariableColumn, "name" | "type" | "validity">, body: Uint8Array, rows: number): VariableColumn {
   const { name, type } = column;
   const offsetBytes = (rows + 1) * 4;
-  if (body.length < offsetBytes) throw malformed(`column "${name}" is short of its offsets`);
-  // Copied because the body may lie at any address; with set(), because slice() of a Buffer copies nothing.
+  if (body.length < offsetBytes) throw malformed(`column "${name}" has truncated offsets`);
+  // Copied because the body may be unaligned. Uses set(), because slice() of a Buffer does not copy.
   const offsets = new Uint32Array(rows + 1);
   new Uint8Array(offsets.buffer).set(body.subarray(0, offsetBytes));
   const bytes = body.subarray(offsetBytes);
   if (offsets[0] !== 0 || offsets[rows] !== bytes.length) throw malformed(`the offsets of column "${name}" do not cover its bytes`);
   let previous = 0;
   for (const offset of offsets) {
-    if (offset < previous) throw malformed(`the offsets of column "${name}" go back`);
-    // If all bytes are valid UTF-8 and are cut only at character boundaries, every part is valid UTF-8.
+    if (offset < previous) throw malformed(`the offsets of column "${name}" decrease`);
+    // If all bytes are valid UTF-8 and are split only at character boundaries, every part is valid UTF-8.
     if (type === "text" ? ((bytes[offset] ?? 0) & 0xc0) === 0x80 : offset % 4 !== 0) {
-      throw malformed(`an offset of column "${name}" cuts a value in two`);
+      throw malformed(`an offset of column "${name}" splits a value`);
     }
     previous = offset;
   }

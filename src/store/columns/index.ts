@@ -1,6 +1,3 @@
-/**
- * Rows by column, in the byte form that DuckDB and the wire share.
- * @module
- */
+/** Rows by column, in the byte layout that DuckDB and the wire share. @module */
 
 export type { RowBatch } from "./column-codec.ts";

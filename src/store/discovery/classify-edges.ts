@@ -1,22 +1,22 @@
 /**
- * What one end's view of a connection means. An end says what it knows: its own service and the other's address; who that other is, is found
- * here, so that what is learned later also explains what was stored before.
+ * Interprets one end's view of a connection. An end reports its own service and the peer's address; the peer's identity is resolved here at
+ * query time, so that facts learned later also apply to stored rows.
  */
 
 import type { Transaction } from "../engine/database.ts";
 import { isLocalAddress, isPrivateAddress, keyOf } from "./sql-parts.ts";
 
-/** Columns that identify a view; amounts are summed by them. */
+/** Columns that identify a view. Amounts are summed per view. */
 export const viewKey: readonly string[] =
   "agent_id netns role service own_address peer_address protocol server_port pairing peer_agent peer_service".split(" ");
 
-/** The key of an end in net.connection_sides as `s`. Ends without a service are only counted, so their addresses do not matter. */
+/** The view key of an end in net.connection_sides as `s`. Ends without a service are only counted, so their addresses do not matter. */
 export const sideKey = `s.agent_id, CASE WHEN s.is_local THEN s.netns ELSE 0 END AS netns, s.role, s.service,
   CASE WHEN s.service = '' THEN '' WHEN s.role = 'client' THEN s.client_address ELSE s.server_address END AS own_address,
   CASE WHEN s.service = '' AND s.peer_service = '' THEN '*' WHEN s.role = 'client' THEN s.server_address ELSE s.client_address END AS peer_address,
   s.protocol, s.edge_port AS server_port, s.pairing, s.peer_agent, s.peer_service`;
 
-/** Assigns a view to ends without one (`view_id` 0), because they are new or their inputs changed, and stores that view. */
+/** Assigns a view to ends without one (`view_id` 0), because they are new or their inputs changed, and stores new views. */
 export async function keepViews(transaction: Transaction): Promise<void> {
   const keys = viewKey.join(", ");
   await transaction.run(
@@ -41,19 +41,19 @@ export const evidenceBits = {
   "named-outside": 64,
 } as const;
 
-/** The bits of `column` as a list of names. */
+/** SQL for the bits of `column` as a list of names. */
 export const evidenceNames = (column: string): string =>
   `list_filter([${Object.entries(evidenceBits)
     .map(([name, bit]) => `CASE WHEN ${column} & ${bit} > 0 THEN '${name}' END`)
     .join(", ")}], lambda x: x IS NOT NULL)`;
 
 /**
- * SQL that gives every row of `views` (a relation with the key's columns and any others) its other end: `peer_kind` (`service`, `host`,
- * `external`), `peer_name`, `class`, `confidence`, `evidence` (see evidenceBits). Views without a service of their own are left out, and those of a called
- * service that its callers have reported already, unless `isEachEnd`: then each end is reported by itself, and nothing is missing at either.
- *
- * Both ends attributed: INTERNAL 0.9. The other one's address and port, or address alone for a caller, in the address registry: INTERNAL 0.7.
- * Outside: 0.9 when it has a name and a public address, 0.7 when other agents could have seen the other end, 0.5 when there are none.
+ * SQL that adds the peer to every row of `views` (a relation with the key's columns and any others): `peer_kind` (`service`, `host`,
+ * `external`), `peer_name`, `class`, `confidence`, `evidence` (see evidenceBits). Excludes views without an own service, and views of a
+ * called service that its callers already reported. `isEachEnd` includes the latter: then each end is reported separately, and neither
+ * lacks anything. Confidence: INTERNAL 0.9 if both ends are attributed. INTERNAL 0.7 if the peer's address and port (for a caller, its
+ * address) is in the address registry. External peers: 0.9 with a name and a public address, 0.7 if other agents could have seen the peer,
+ * 0.5 if there are no others.
  */
 export function classifySql(database: string, views: string, isEachEnd = false): string {
   const net = `"${database}".net`;
@@ -75,9 +75,9 @@ export function classifySql(database: string, views: string, isEachEnd = false):
   ${judgedSql(net, isEachEnd)}`;
 }
 
-/** The service that owns an address, where only one can be meant. */
+/** The service that owns an address, if it is unambiguous. */
 const namedByAddress = `
-  -- Who listens there: as its own agent sees it, and as all agents see it when only one service responds.
+  -- The listener: as its own agent sees it, and as all agents see it if only one service responds.
   listen_here AS (
     SELECT 'client' AS role, agent_id, CASE WHEN is_local THEN netns ELSE 0 END AS netns, address, port, protocol, any_value(service) AS service
     FROM address WHERE port > 0 GROUP BY ALL HAVING min(service) = max(service)
@@ -86,7 +86,7 @@ const namedByAddress = `
     SELECT 'client' AS role, address, port, protocol, any_value(service) AS service FROM address WHERE port > 0 AND NOT is_local
     GROUP BY ALL HAVING min(service) = max(service)
   ),
-  -- Who calls from there: a container has its address for itself, the services of a host share theirs.
+  -- The caller: a container has its own address, the services of a host share one.
   call_here AS (
     SELECT 'server' AS role, agent_id, address, any_value(service) AS service FROM address WHERE NOT is_local GROUP BY ALL HAVING min(service) = max(service)
   ),
@@ -97,7 +97,7 @@ const namedByAddress = `
   owned AS MATERIALIZED (SELECT DISTINCT agent_id, address FROM address WHERE NOT is_local),
   owner AS (SELECT address, any_value(agent_id) AS agent_id FROM owned GROUP BY address HAVING count(*) = 1)`;
 
-/** What callers of `lone` report about calls of which the callee sees only a host. */
+/** Callers' reports about calls of which the callee in `lone` only sees a host. */
 const namedByCalls = `
   -- Calls from a host whose ports were translated: the only service there that calls the same server.
   caller AS (
@@ -109,7 +109,7 @@ const namedByCalls = `
     SELECT DISTINCT 'server' AS role, agent_id, netns, peer_address AS server_address, server_port, protocol FROM lone WHERE role = 'client' AND pairing = ''
   )`;
 
-/** Views of which one end is known, with everything found about the other. */
+/** Views with one known end, and everything found about the peer. */
 const foundSql = (net: string): string => `
   found AS (
     SELECT v.*, reported.agent_id IS NOT NULL AS is_reported,
@@ -132,13 +132,13 @@ const foundSql = (net: string): string => `
     LEFT JOIN ${net}.endpoint_resolution r ON r.ip_address = v.peer_address
   )`;
 
-/** Views of which both ends are known. */
+/** Views with both ends known. */
 const pairedSql = `
   SELECT * EXCLUDE (is_local), 'service' AS peer_kind, peer_service AS peer_name, 'INTERNAL' AS class, 0.9::DOUBLE AS confidence,
     ${evidenceBits["both-ends"]} | CASE pairing WHEN 'redirected' THEN ${evidenceBits.redirected} WHEN 'translated' THEN ${evidenceBits.translated} ELSE 0 END AS evidence
   FROM seen WHERE peer_service <> ''`;
 
-/** The other views, by what was found. */
+/** All other views, judged by what was found. */
 function judgedSql(net: string, isEachEnd: boolean): string {
   const { "address-registry": registry, "named-outside": named } = evidenceBits;
   const ownEnd = `CASE WHEN role = 'client' THEN ${evidenceBits["client-end"]} ELSE ${evidenceBits["server-end"]} END`;

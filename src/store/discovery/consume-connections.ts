@@ -1,4 +1,4 @@
-/** Consumes agents' connection rows: the known ends, and what each new row adds to them. */
+/** Consumes agents' connection rows: updates the known ends, and computes what each new row adds. */
 
 import type { Transaction } from "../engine/database.ts";
 import { failures, lostSightAfterMs, silentSidesMaxAgeMs } from "./discovery-settings.ts";
@@ -7,7 +7,7 @@ import { cleanText, counter, dropTables, isLocalAddress, keyOf, plainAddress, pl
 
 const tuple = ["agent_id", "netns", "role", "protocol", "client_address", "client_port", "server_address", "server_port"];
 const identity = [...tuple, "first_seen"];
-/** Why attempts failed and connections were cut, as far as an agent can determine it. */
+/** Reasons for failed attempts and cut connections, as far as agents can determine them. */
 const reasons = ["refused", "reset", "timed_out"] as const;
 const same = (columns: readonly string[], a: string, b: string): string =>
   columns.map((name) => `${a}.${name} = ${b}.${name}`).join(" AND ");
@@ -16,17 +16,17 @@ const same = (columns: readonly string[], a: string, b: string): string =>
 export async function consumeConnections(transaction: Transaction, range: PullRange): Promise<number> {
   const rows = await readFresh(transaction, range);
   if (rows === 0) return 0;
-  await hearAgents(transaction);
+  await noteAgents(transaction);
   await findChanges(transaction);
   await storeChanges(transaction);
   await transaction.run(dropTables("side_chain"));
-  await learnAddresses(transaction);
+  await updateAddresses(transaction);
   return rows;
 }
 
 /**
- * The newest row of each end. In a row of role `peer` the own end stands as the client; the lower port is the server's, so that both ends of
- * such a connection come to the same view of it.
+ * The newest row of each end. In a row of role `peer`, the own end counts as the client and the lower port as the server's, so that both
+ * ends of such a connection get the same view.
  */
 async function readFresh(transaction: Transaction, range: PullRange): Promise<number> {
   await transaction.run(
@@ -48,7 +48,7 @@ async function readFresh(transaction: Transaction, range: PullRange): Promise<nu
        SELECT agent_id, netns, CASE WHEN turned OR role = 'server' THEN 'server' ELSE 'client' END AS role, protocol,
          CASE WHEN turned THEN sa ELSE ca END AS client_address, CASE WHEN turned THEN sp ELSE cp END AS client_port,
          CASE WHEN turned THEN ca ELSE sa END AS server_address, CASE WHEN turned THEN cp ELSE sp END AS server_port,
-         -- A row for many connections that are open is what there was at that time; the next one takes its place.
+         -- A row that folds many open connections is a snapshot; the next one replaces it.
          CASE WHEN cp = 0 AND state = 'open' THEN make_timestamp(0) ELSE first_seen END AS first_seen,
          service, pid, start_ticks, attribution, state, least(began, last_seen) AS began, last_seen, connections, bytes_sent,
          bytes_received, rtt_us, retransmits, ${reasons.join(", ")}, stored_at, "time", ord
@@ -63,7 +63,7 @@ async function readFresh(transaction: Transaction, range: PullRange): Promise<nu
   return Number(row?.["rows"] ?? 0);
 }
 
-async function hearAgents(transaction: Transaction): Promise<void> {
+async function noteAgents(transaction: Transaction): Promise<void> {
   await transaction.run(
     `UPDATE net.agent_scans a SET heard_at = greatest(a.heard_at, f.heard_at)
      FROM (SELECT agent_id, max(stored_at) AS heard_at FROM fresh_side GROUP BY agent_id) f WHERE a.agent_id = f.agent_id`,
@@ -76,9 +76,9 @@ async function hearAgents(transaction: Transaction): Promise<void> {
 }
 
 /**
- * What each row adds. A restarted agent forgets when it first saw a connection: an open end that reappears with the same addresses and ports is the same
- * connection if its counters continued, otherwise another one. What existed at an agent's very first scan was not opened then, and its bytes are from unobserved
- * time.
+ * What each row adds. A restarted agent no longer knows when it first saw a connection. An open end that reappears with the same addresses
+ * and ports is the same connection if its counters continued, otherwise a new one. Connections that existed at an agent's first scan were
+ * not opened then, and their bytes so far are from unobserved time.
  */
 async function findChanges(transaction: Transaction): Promise<void> {
   await transaction.run(
@@ -88,7 +88,7 @@ async function findChanges(transaction: Transaction): Promise<void> {
        o.bytes_sent AS old_sent, o.bytes_received AS old_received, o.retransmits AS old_retransmits, coalesce(o.began, f.began) AS began
      FROM fresh_side f LEFT JOIN net.connection_sides o ON o.end_key = f.end_key AND o.first_seen = f.first_seen AND o.agent_id = f.agent_id`,
   );
-  // Ends that follow one another from the same addresses and ports: few, because most connections have a port of their own.
+  // Successive ends with the same addresses and ports. They are few, because most connections have a unique port.
   await transaction.run(
     `CREATE OR REPLACE TEMP TABLE side_chain AS
      WITH link AS (
@@ -104,7 +104,7 @@ async function findChanges(transaction: Transaction): Promise<void> {
      FROM link SEMI JOIN (SELECT end_key FROM link GROUP BY end_key HAVING count(*) > 1) several USING (end_key)
      WINDOW w AS (PARTITION BY end_key ORDER BY stored_id IS NULL, first_seen)`,
   );
-  // Only what is made here: each column of a temporary table takes half a megabyte, however few its rows.
+  // Creates only the columns added here: each column of a temporary table takes half a megabyte, however few rows it has.
   await transaction.run(
     `CREATE OR REPLACE TEMP TABLE side_change AS
      WITH judged AS (
@@ -138,7 +138,7 @@ async function findChanges(transaction: Transaction): Promise<void> {
 /** Only the row that ends a connection has a reason. */
 const endsNow = "state <> 'open' AND coalesce(old_state = 'open', true)";
 
-/** Counters of a connection only rise. */
+/** True if the counters did not fall: counters of one connection only rise. */
 const isContinued = (sent: string, before: string, received: string, receivedBefore: string): string =>
   `(coalesce(${sent}, 0) >= coalesce(${before}, 0) AND coalesce(${received}, 0) >= coalesce(${receivedBefore}, 0))`;
 
@@ -153,7 +153,7 @@ async function storeChanges(transaction: Transaction): Promise<void> {
        ${failures.map((name) => `pend_${name} = s.pend_${name} + c.d_${name}`).join(", ")}
      FROM ${changed} WHERE s.id = c.old_id`,
   );
-  // The owner of an end seldom changes: a worker inherited the socket, or a better name was found.
+  // The owner of an end rarely changes: a worker inherited the socket, or a better name was found.
   await transaction.run(
     `UPDATE net.connection_sides s SET view_id = 0, service = CASE WHEN f.service = '' THEN s.service ELSE f.service END, pid = coalesce(f.pid, s.pid),
        start_ticks = coalesce(f.start_ticks, s.start_ticks), attribution = coalesce(f.attribution, s.attribution)
@@ -183,8 +183,8 @@ async function storeChanges(transaction: Transaction): Promise<void> {
   );
 }
 
-/** Addresses at which services were seen serving and calling, even where an instance does not list them. Rewritten at most every few minutes. */
-async function learnAddresses(transaction: Transaction): Promise<void> {
+/** Addresses where services were seen serving and calling, including those that no instance lists. Rewritten at most every few minutes. */
+async function updateAddresses(transaction: Transaction): Promise<void> {
   await transaction.run(
     `CREATE OR REPLACE TEMP TABLE seen_address AS
      SELECT agent_id, netns, CASE WHEN role = 'server' THEN server_address ELSE client_address END AS address,
@@ -205,7 +205,7 @@ async function learnAddresses(transaction: Transaction): Promise<void> {
   await transaction.run(dropTables("seen_address"));
 }
 
-/** Ends whose close was not reported: their agent still reports others, or has been silent for too long to report this one. */
+/** Ends whose close was not reported: their agent still reports other ends, or has been silent for too long to report this one. */
 export async function endLostSides(transaction: Transaction, nowUs: number): Promise<void> {
   await transaction.run(
     `UPDATE net.connection_sides s SET state = 'vanished', pend_closed = pend_closed + connections FROM net.agent_scans a

@@ -1,4 +1,4 @@
-/** Consumes agents' instance rows: which scans ran, which instances run now, and which addresses identify a service. */
+/** Consumes agents' instance rows: which scans ran, which instances exist now, and which addresses identify a service. */
 
 import type { Transaction } from "../engine/database.ts";
 import type { PullRange } from "./pull-range.ts";
@@ -10,7 +10,7 @@ const content =
   unit addresses managed health health_detail`.split(/\s+/);
 const sameInstance = (a: string, b: string): string => identity.map((name) => `${a}.${name} = ${b}.${name}`).join(" AND ");
 
-/** Rows of the stored signal as instances; `where` chooses them by `r`. */
+/** Rows of the stored signal as instances; `where` selects them by `r`. */
 const instanceRows = (where: string): string => `
   SELECT s.agent_id, r.ingest, r.stored_at, ${rowOrder} AS ord, r."time" AS scan,
     ${cleanText("r.service", 200)} AS service, lower(${cleanText("r.protocol", 8)}) AS protocol,
@@ -37,7 +37,7 @@ export async function consumeInstances(transaction: Transaction, range: PullRang
   return rows;
 }
 
-/** A scan is a time that rows of one agent share. The newest may still be incomplete, so the one before it counts too. */
+/** A scan is a time that rows of one agent share. The newest scan may be incomplete, so the one before counts too. */
 async function followScans(transaction: Transaction): Promise<void> {
   await transaction.run(
     `CREATE OR REPLACE TEMP TABLE scan_change AS
@@ -78,7 +78,8 @@ async function followScans(transaction: Transaction): Promise<void> {
 }
 
 async function replaceInstances(transaction: Transaction): Promise<void> {
-  // Rows of the scan before may have come with an earlier cycle, so both scans are read again. A process has one name at a port: the newest.
+  // Rows of the previous scan may have arrived in an earlier cycle, so both scans are read again. If a process has several names at a port,
+  // the newest wins.
   const place = identity.filter((name) => name !== "service");
   await transaction.run(
     `CREATE OR REPLACE TEMP TABLE instance_now AS
@@ -110,7 +111,10 @@ async function replaceInstances(transaction: Transaction): Promise<void> {
   );
 }
 
-/** Of agents whose instances changed. A listener on all addresses answers on each of its host's and on loopback; a bound one on its own only. */
+/**
+ * Updates agents whose instances changed. A listener on the wildcard address is reachable at each host address and on loopback; others only
+ * at their own.
+ */
 async function replaceAddresses(transaction: Transaction): Promise<void> {
   await transaction.run("DELETE FROM net.service_addresses WHERE learned_from = 'instance' AND agent_id IN (FROM changed_agent)");
   await transaction.run(

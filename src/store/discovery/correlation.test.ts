@@ -48,17 +48,17 @@ describe("two ends of one connection", () => {
     ]);
   });
 
-  it("are found when the second is reported minutes later and the first is still open", async () => {
+  it("are paired when the second is reported minutes later and the first is still open", async () => {
     await watched.scan("node1", api, [client("api", ...call)]);
     await watched.settle();
     expect(await watched.summary()).toEqual(["api -> external(10.0.2.8):5432 EGRESS 0.5"]);
     await watched.scan("node2", postgres, [server("postgres", ...call)]);
     await watched.settle();
-    // What was said before is explained by what is known now.
+    // Earlier rows are interpreted with what is known now.
     expect(await watched.summary()).toEqual(["api -> postgres:5432 INTERNAL 0.9"]);
   });
 
-  it("may differ by their agents' clocks as much as the window allows, and no more", async () => {
+  it("may differ in clock by up to the correlation window", async () => {
     const ended = (atMs: number) => ({ state: "closed", first_seen: atMs * 1_000, last_seen: (atMs + 1_000) * 1_000 });
     const nowMs = watched.clock.wallMs() - 60_000;
     const [near, far] = [
@@ -76,7 +76,7 @@ describe("two ends of one connection", () => {
     ]);
     await watched.cycle();
     const paired = await watched.hosts.store.query("SELECT client_port, pairing FROM net.connection_sides ORDER BY client_port, role");
-    // The near ones were paired, and so they went at once.
+    // The close ones were paired, so they were flushed at once.
     expect(paired).toEqual([
       { client_port: 2000, pairing: "" },
       { client_port: 2000, pairing: "" },
@@ -93,7 +93,7 @@ describe("two ends of one connection", () => {
     expect((await watched.edges()).edges).toMatchObject([{ evidence: ["both-ends"], connections: 1, openConnections: 0 }]);
   });
 
-  it("of a port that is used again are paired by time", async () => {
+  it("of a reused port are paired by time", async () => {
     const first = (watched.clock.wallMs() - 60_000) * 1_000;
     const again = (watched.clock.wallMs() - 10_000) * 1_000;
     await watched.scan(
@@ -142,7 +142,7 @@ describe("two ends of one connection", () => {
     ]);
   });
 
-  it("of many short connections that were summed are reported once, by their callers", async () => {
+  it("of many folded short connections are reported once, by their callers", async () => {
     const many = { state: "closed", connections: 50 } as const;
     const from = "10.0.1.5:0";
     await watched.scan(
@@ -164,7 +164,7 @@ describe("two ends of one connection", () => {
     expect((await watched.edges()).edges.map(({ connections }) => connections)).toEqual([50, 50, 50]);
   });
 
-  it("of a process that is named one scan later keep what went over them before", async () => {
+  it("of a process that is named one scan later keep their earlier amounts", async () => {
     await watched.scan("node1", api);
     await watched.scan("node2", postgres);
     await watched.cycle();
@@ -182,7 +182,7 @@ describe("two ends of one connection", () => {
     expect((await watched.edges()).edges).toMatchObject([{ connections: 11, bytesToServer: 1_100 }]);
   });
 
-  it("of UDP are paired like those of TCP, and never with them", async () => {
+  it("of UDP are paired with each other, and never with TCP", async () => {
     const dns = ["10.0.1.5:40000", "10.0.2.8:53"] as const;
     await watched.scan("node1", api, [client("api", ...dns, { protocol: "udp" }), client("api", ...dns)]);
     await watched.scan(
@@ -194,7 +194,7 @@ describe("two ends of one connection", () => {
     expect(await watched.summary()).toEqual(["api -> host(node2):53 INTERNAL 0.7", "api -> unbound:53/udp INTERNAL 0.9"]);
   });
 
-  it("that are ambiguous are distinguished by their ports", async () => {
+  it("that are ambiguous are distinguished by port", async () => {
     await watched.scan("node1", api, [client("api", "10.0.1.5:40000", "10.0.2.8:5000", { role: "peer", protocol: "udp" })]);
     await watched.scan(
       "node2",
@@ -212,7 +212,7 @@ describe("two ends of one connection", () => {
     expect(await watched.summary()).toEqual(["api -> postgres:5432 INTERNAL 0.9"]);
   });
 
-  it("in IPv6 are paired too", async () => {
+  it("over IPv6 are paired too", async () => {
     const six = ["2001:db8::5:45678", "2001:db8::8:5432"] as const;
     await watched.scan("node1", [calls("api", ["2001:db8::5"])], [client("api", ...six)]);
     await watched.scan("node2", [listens("postgres", 5432, ["2001:db8::8"])], [server("postgres", ...six)]);
@@ -222,7 +222,7 @@ describe("two ends of one connection", () => {
 });
 
 describe("address translation", () => {
-  it("of the source leaves 0.7 at each side: the called address is known, the caller is not", async () => {
+  it("of the source gives 0.7 at each side: the called address is known, the caller is not", async () => {
     await watched.scan("node1", api, [client("api", ...call)]);
     await watched.scan("node2", postgres, [server("postgres", "10.99.0.1:12345", "10.0.2.8:5432")]);
     await watched.settle();
@@ -230,7 +230,7 @@ describe("address translation", () => {
     expect((await watched.edges({ service: "api" })).edges[0]?.evidence).toEqual(["client-end", "address-registry"]);
   });
 
-  it("of both addresses leaves EGRESS 0.7 and INGRESS 0.7", async () => {
+  it("of both addresses gives EGRESS 0.7 and INGRESS 0.7", async () => {
     await watched.scan("node1", api, [client("api", "10.0.1.5:45678", "203.0.113.9:5432")]);
     await watched.scan("node2", postgres, [server("postgres", "10.99.0.1:12345", "10.0.2.8:5432")]);
     await watched.settle();
@@ -240,7 +240,7 @@ describe("address translation", () => {
     ]);
   });
 
-  it("of the source's port only leads to the one service there that calls the same server", async () => {
+  it("of the source's port only leads to the only service on that host that calls the same server", async () => {
     await watched.scan("node1", [...api, listens("sshd", 22, ["10.0.1.5"])], [client("api", "172.17.0.2:45678", "10.0.2.8:5432")]);
     await watched.scan("node2", postgres, [server("postgres", "10.0.1.5:61000", "10.0.2.8:5432")]);
     await watched.cycle();
@@ -248,8 +248,8 @@ describe("address translation", () => {
     expect((await watched.edges()).edges[0]).toMatchObject({ connections: 1, evidence: ["client-end", "server-end", "address-registry"] });
   });
 
-  it("of the called address is seen through when the caller's is unchanged", async () => {
-    // A published port or a cluster address: the client calls 10.96.0.10:80, a container on another host answers on 10.244.2.7:8080.
+  it("of the called address is resolved when the caller's is unchanged", async () => {
+    // A published port or a cluster address: the client calls 10.96.0.10:80, and a container on another host serves it on 10.244.2.7:8080.
     await watched.scan("node1", [calls("web", ["10.244.1.3"])], [client("web", "10.244.1.3:50000", "10.96.0.10:80")]);
     await watched.scan("node2", [listens("api", 8080, ["10.244.2.7"])], [server("api", "10.244.1.3:50000", "10.244.2.7:8080")]);
     await watched.cycle();
@@ -273,7 +273,7 @@ describe("address translation", () => {
   });
 });
 
-describe("what is between", () => {
+describe("intermediaries", () => {
   it("a load balancer without an agent is transparent: its clients are INGRESS", async () => {
     await watched.scan("node1", [listens("api", 8080, ["172.17.0.5"])], [server("api", "1.2.3.4:50000", "172.17.0.5:8080")]);
     await watched.settle();
@@ -305,7 +305,7 @@ describe("what is between", () => {
     expect(page?.nodes.find(({ name }) => name === "web")?.addresses).toEqual(backends);
   });
 
-  it("a NAT gateway before the outside is transparent: EGRESS to the address called", async () => {
+  it("a NAT gateway towards the outside is transparent: EGRESS to the called address", async () => {
     await watched.scan("node1", [calls("api", ["172.17.0.5"])], [client("api", "172.17.0.5:45678", "54.230.1.1:443")]);
     await watched.settle();
     expect(await watched.summary()).toEqual(["api -> external(54.230.1.1):443 EGRESS 0.5"]);
@@ -314,13 +314,13 @@ describe("what is between", () => {
   it("a service that calls itself through a load balancer is a self edge", async () => {
     const hairpin = ["172.17.0.5:45678", "203.0.113.42:80"] as const;
     await watched.scan("node1", [listens("api", 8080, ["172.17.0.5"])], [client("api", ...hairpin), server("api", ...hairpin)]);
-    // And by its own published address, whose server end looks different.
+    // And through its own published address, whose server end looks different.
     await watched.scan("node2", [listens("web", 8080, ["10.0.2.8"])], [client("web", "10.0.2.8:45678", "10.0.2.8:8080")]);
     await watched.cycle();
     expect(await watched.summary()).toEqual(["api -> api:80 INTERNAL 0.9", "web -> web:8080 INTERNAL 0.7"]);
   });
 
-  it("an Envoy sidecar that both services are seen through: INTERNAL, its address kept", async () => {
+  it("an Envoy sidecar that preserves addresses: INTERNAL between the services, with its address", async () => {
     const through = ["172.17.0.5:45678", "127.0.0.1:15001"] as const;
     await watched.scan(
       "node1",
@@ -332,8 +332,8 @@ describe("what is between", () => {
     expect((await watched.edges()).edges[0]?.server.addresses).toEqual(["127.0.0.1"]);
   });
 
-  it("an Envoy sidecar that takes calls over is a service in the chain", async () => {
-    // iptables REDIRECT: the caller's socket still shows whom it called.
+  it("an Envoy sidecar that terminates calls is a service in the chain", async () => {
+    // iptables REDIRECT: the caller's socket still shows the original destination.
     await watched.scan(
       "node1",
       [calls("frontend", ["10.244.1.3"]), listens("envoy", 15001, ["10.244.1.3"])],
@@ -365,7 +365,7 @@ describe("addresses that repeat on every host", () => {
     expect(await watched.summary()).toEqual(["api -> postgres:5432 INTERNAL 0.9", "web -> mysql:5432 INTERNAL 0.9"]);
   });
 
-  it("never pair across hosts that both have them", async () => {
+  it("never pair across hosts that share them", async () => {
     await watched.scan("node1", containers, [client("api", ...inside, { netns: 2 })]);
     await watched.scan(
       "node2",
@@ -376,7 +376,7 @@ describe("addresses that repeat on every host", () => {
     expect(await watched.summary()).toEqual(["api -> postgres:5432 INTERNAL 0.7", "web -> mysql:5432 INTERNAL 0.7"]);
   });
 
-  it("tell a caller from a container on the same host through the bridge", async () => {
+  it("separate a caller from a container on the same host behind the bridge", async () => {
     await watched.scan(
       "node1",
       [calls("api", ["172.17.0.2"], { netns: 2 }), listens("postgres", 5432, ["10.0.1.5", "172.17.0.1"], { netns: 1 })],
@@ -408,7 +408,7 @@ describe("the outside", () => {
     ]);
     await watched.scan("node2", postgres);
     await watched.cycle();
-    // A name does not make a private address clearly external.
+    // A name alone does not prove that a private address is external.
     expect(await watched.summary()).toEqual([
       "api -> external(10.7.7.7):443 EGRESS 0.7",
       "api -> external(198.51.100.7):443 EGRESS 0.7",
@@ -430,7 +430,7 @@ describe("the outside", () => {
     expect(await watched.summary()).toEqual(["external(203.0.113.42) -> web:80 INGRESS 0.9"]);
   });
 
-  it("is not what an agent's host has, even when the process there was not seen", async () => {
+  it("does not include addresses of an agent's host, even if the process was not seen", async () => {
     await watched.scan("node1", [...api, calls("cron", ["10.0.1.5"], { pid: 3 })]);
     await watched.scan("node2", postgres, [server("postgres", ...call)]);
     await watched.settle();
@@ -451,7 +451,7 @@ describe("ends without a service", () => {
     expect(await watched.edges()).toMatchObject({ edges: [], skippedConnections: 2 });
   });
 
-  it("count as INTERNAL with their host when only one has one", async () => {
+  it("count as INTERNAL with their host when only one has a service", async () => {
     await watched.scan("node1", [calls("other", ["10.0.1.6"])], [client(null, ...call)]);
     await watched.scan("node2", postgres, [server("postgres", ...call)]);
     await watched.settle();

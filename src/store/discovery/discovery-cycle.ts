@@ -2,12 +2,12 @@ import type { Clock } from "../../base/clock.ts";
 import { CoralError } from "../../base/errors.ts";
 import type { Transaction } from "../engine/database.ts";
 import type { WritableStore } from "../tables/queryable.ts";
+import { backfillBuilds } from "./backfill-builds.ts";
 import { keepViews } from "./classify-edges.ts";
 import { consumeConnections, endLostSides } from "./consume-connections.ts";
 import { consumeInstances } from "./consume-instances.ts";
 import { type DiscoverySettings, rowsPerTransaction } from "./discovery-settings.ts";
 import { flushSides } from "./flush-sides.ts";
-import { learnBuilds } from "./learn-builds.ts";
 import { ageServices, retainDiscovery } from "./maintain-discovery.ts";
 import { labelAll, nameServices } from "./name-services.ts";
 import { pairSides } from "./pair-sides.ts";
@@ -34,7 +34,7 @@ export interface DiscoveryCycleOptions {
 interface StepOutcome {
   result: DiscoveryCycleResult;
   isLast: boolean;
-  /** Names of services changed. */
+  /** Service names have changed. */
   isRelabelled: boolean;
   /** Amounts that were not flushed. */
   isWaiting: boolean;
@@ -46,8 +46,8 @@ const ageIntervalMs = 30_000;
 const retainIntervalMs = 600_000;
 
 /**
- * The correlator: turns stored rows into services, connections and edges. Each step is one transaction that includes its progress, so a crash repeats at most the
- * interrupted step; nothing is counted twice.
+ * The correlator: turns stored rows into services, connections and edges. Each step is one transaction that includes its progress. A crash
+ * repeats at most the interrupted step, and nothing is counted twice.
  */
 export class DiscoveryCycle {
   readonly #options: DiscoveryCycleOptions;
@@ -85,12 +85,15 @@ export class DiscoveryCycle {
     return this.#running;
   }
 
-  /** Runs a cycle unless one ended within `maxAgeMs`; for queries that need what was just pulled. */
+  /** Runs a cycle unless one ended within `maxAgeMs`, for queries that need the rows of the last pull. */
   async runIfOlder(maxAgeMs: number): Promise<void> {
     if (this.#options.clock.monotonicMs() - this.#finishedAtMs > maxAgeMs) await this.run();
   }
 
-  /** Transactions of bounded size until nothing is left. New rows stay uncompressed in memory until a checkpoint, so many of them trigger one. */
+  /**
+   * Runs bounded transactions until no rows are left. New rows stay uncompressed in memory until a checkpoint, so a large backlog triggers
+   * checkpoints.
+   */
   async #run(): Promise<DiscoveryCycleResult> {
     const { store, clock } = this.#options;
     const total: DiscoveryCycleResult = { instances: 0, connections: 0, flushed: 0 };
@@ -125,7 +128,7 @@ export class DiscoveryCycle {
         return outcome;
       } catch (error) {
         if (CoralError.from(error).code !== "exhausted" || this.#batchRows <= minBatchRows) throw error;
-        // Out of memory: a checkpoint frees some, and the next attempt takes fewer rows at a time.
+        // Out of memory: a checkpoint frees some, and the next attempt takes fewer rows per step.
         this.#batchRows = Math.max(minBatchRows, Math.floor(this.#batchRows / 4));
         await store.database.checkpoint();
       }
@@ -140,7 +143,7 @@ export class DiscoveryCycle {
     const instances = range.isEmpty ? 0 : await consumeInstances(transaction, range);
     let isRelabelled = instances > 0 && (await nameServices(transaction)) > 0 && (await labelAll(transaction, nowUs));
     if (instances > 0) await updateRegistry(transaction, nowUs);
-    if (instances > 0) await learnBuilds(transaction, nowUs);
+    if (instances > 0) await backfillBuilds(transaction, nowUs);
     const connections = range.isEmpty ? 0 : await consumeConnections(transaction, range);
     if (connections > 0) await pairSides(transaction, settings.correlationWindowMs);
     await transaction.run(dropTables("fresh_side", "side_change", "unpaired", "owned", "pair"));
@@ -149,7 +152,7 @@ export class DiscoveryCycle {
     if (isConsumed && due.age) await endLostSides(transaction, nowUs);
     const { flushed, waiting } = await flushSides(transaction, store.database.name, nowUs, this.#batchRows);
     if (isConsumed && due.age) await ageServices(transaction, settings, nowUs);
-    // Namesakes come and go: a port may distinguish them now, or only one may be left.
+    // Services with the same name come and go, which changes the labels of the others.
     if (isConsumed && due.age) isRelabelled = (await labelAll(transaction, nowUs)) || isRelabelled;
     if (isConsumed && due.retain) await retainDiscovery(transaction, settings, nowUs);
     if (!range.isEmpty) await range.save(transaction);

@@ -1,4 +1,4 @@
-/** Stores names of outside addresses; the colony resolves them elsewhere. */
+/** Stores names of external addresses. The colony resolves them elsewhere. */
 
 import type { SqlParameter } from "../engine/sql-values.ts";
 import { numberIn, numberOrNullIn, textIn, textOrNullIn, type WritableStore } from "../tables/queryable.ts";
@@ -6,7 +6,7 @@ import type { NamingLimits } from "./naming-limits.ts";
 
 export interface ResolvedEndpoint {
   address: string;
-  /** Null: there is none. */
+  /** Null: the address has no name. */
   name: string | null;
   /** `saas`, `reverse_dns`, `provider_range`. */
   method: string | null;
@@ -22,17 +22,17 @@ export interface ResolvedEndpoint {
 /** An address to resolve. */
 export interface NamelessAddress {
   address: string;
-  /** The most permissive limits of the agents that see it, with the shortest time; null when none sets any. */
+  /** The most permissive limits of the agents that see it, with the shortest cache time; null when none sets any. */
   limits: NamingLimits | null;
 }
 
-/** Addresses per answer, most recently seen first. */
+/** Limit on returned addresses, most recently seen first. */
 const addressesMax = 10_000;
 const namesMax = 50_000;
 const rowsPerStatement = 200;
 const yearMs = 366 * 86_400_000;
 
-/** Addresses of unpaired connections' other ends, and endpoints in use, whose name is unknown or no longer fresh. */
+/** Peers of unpaired connections, and endpoints in use, whose name is unknown or expired. */
 export async function addressesWithoutName(store: WritableStore, nowMs: number): Promise<NamelessAddress[]> {
   const rows = await store.query(
     `WITH used AS (

@@ -1,4 +1,4 @@
-/** Adds the amounts of ends to the totals once their other end is known, and maintains the list of outside endpoints. */
+/** Adds the amounts of ends to the totals once their peer is known, and maintains the list of external endpoints. */
 
 import type { Transaction } from "../engine/database.ts";
 import { classifySql, viewKey } from "./classify-edges.ts";
@@ -13,7 +13,7 @@ import {
 } from "./discovery-settings.ts";
 import { dropTables, keyOf, labelOf, sumOf } from "./sql-parts.ts";
 
-/** Flushes at most `limit` ends; the rest follows with the next call. */
+/** Flushes at most `limit` ends; the next call continues. */
 export async function flushSides(
   transaction: Transaction,
   database: string,
@@ -36,7 +36,7 @@ export async function flushSides(
          pend_rtt_count = 0, ${failures.map((name) => `pend_${name} = 0`).join(", ")} WHERE id IN (SELECT id FROM due_side)`,
     );
   }
-  // A closed end is done once its amounts are flushed and its other end had time to appear.
+  // A closed end is done once its amounts are flushed and its peer had time to appear.
   await transaction.run(
     `DELETE FROM net.connection_sides WHERE state <> 'open' AND pend_opened = 0 AND pend_closed = 0 AND pend_out = 0 AND pend_in = 0
        AND pend_rtt_count = 0 AND pend_failures = 0 AND (pairing <> '' OR updated_at < make_timestamp(${nowUs - settleAfterMs * 1_000}) OR (SELECT count(*) FROM net.connection_sides) > ${maxSides})`,
@@ -47,8 +47,8 @@ export async function flushSides(
 const hasAmounts = "(pend_opened <> 0 OR pend_closed <> 0 OR pend_out > 0 OR pend_in > 0 OR pend_rtt_count > 0 OR pend_failures > 0)";
 
 /**
- * An end is settled when both ends are known, when every reachable agent has scanned again since, or after a timeout. An end with an unknown owner waits too: the
- * next scan may name it, and amounts flushed before would stay without an owner.
+ * An end is settled when both ends are known, when every reachable agent has scanned again since, or after a timeout. An end with an
+ * unknown owner waits too: the next scan may name it, and amounts flushed before would keep no owner.
  */
 async function markDue(transaction: Transaction, nowUs: number, limit: number): Promise<void> {
   const settledUs = nowUs - settleAfterMs * 1_000;
@@ -62,14 +62,14 @@ async function markDue(transaction: Transaction, nowUs: number, limit: number): 
   );
 }
 
-/** Amounts by view and bucket, and what each view means. */
+/** Amounts by view and bucket, with the interpretation of each view. */
 async function gather(transaction: Transaction, database: string): Promise<void> {
   const bucketOf = (time: string): string => `time_bucket(INTERVAL ${bucketMinutes} MINUTE, ${time})`;
   await transaction.run(
     `CREATE OR REPLACE TEMP TABLE flushed AS
      WITH side AS (SELECT s.* FROM net.connection_sides s SEMI JOIN due_side USING (id)),
      amount AS (
-       -- Opened when it began, the rest when it was last looked at.
+       -- Opened counts at the start of the connection, the rest at its last report.
        SELECT view_id, ${bucketOf("began")} AS bucket, pend_opened AS opened, 0 AS closed, 0 AS bytes_out, 0 AS bytes_in, NULL AS retransmits,
          0 AS rtt_sum, 0 AS rtt_count, ${failures.map((name) => `0 AS ${name}`).join(", ")}, began, began AS last_seen, build, learning FROM side WHERE pend_opened <> 0
        UNION ALL
@@ -87,7 +87,7 @@ async function gather(transaction: Transaction, database: string): Promise<void>
   );
 }
 
-/** Outside endpoints, and which service of which agent uses them. For ingress the caller's port is meaningless and stored as 0. */
+/** External endpoints, and which service of which agent uses them. An ingress caller's port has no meaning and is stored as 0. */
 async function keepEndpoints(transaction: Transaction, nowUs: number): Promise<void> {
   await transaction.run(
     `CREATE OR REPLACE TEMP TABLE used AS
@@ -114,7 +114,7 @@ async function keepEndpoints(transaction: Transaction, nowUs: number): Promise<v
        SELECT address, port, protocol, endpoint_type, min(first_seen) AS first_seen, max(last_seen) AS last_seen FROM used GROUP BY ALL)
      ON CONFLICT (ip_address, port, protocol, endpoint_type) DO UPDATE SET last_seen = greatest(last_seen, excluded.last_seen)`,
   );
-  // Announced before they are stored: afterwards nothing would be new.
+  // Announce before storing: afterwards nothing would be new.
   await transaction.run(
     `CREATE OR REPLACE TEMP TABLE used_endpoint AS
      SELECT u.service, u.agent_id, n.id AS endpoint_id, u.service_port, u.endpoint_type, ${sumOf("u.opened")} AS opened, min(u.first_seen) AS first_seen,
@@ -135,8 +135,8 @@ async function keepEndpoints(transaction: Transaction, nowUs: number): Promise<v
 }
 
 /**
- * A service that calls, or is called by, someone outside for the first time. One event for each name: a product behind many addresses is one
- * dependency. What an agent's first two scans show is not news, and neither is one more caller of a service that many call.
+ * Events for services that call, or are called by, an external endpoint for the first time. One event per name: a product behind many
+ * addresses is one dependency. Endpoints from an agent's first two scans are not new, and neither is one more caller of a public service.
  */
 async function announceEndpoints(transaction: Transaction, nowUs: number): Promise<void> {
   const serviceLabel = labelOf("news.service");

@@ -1,7 +1,4 @@
-/**
- * Turns reports of instances and connections into services and edges, and keeps the names of outside addresses.
- * @module
- */
+/** Turns reports of instances and connections into services and edges, and stores names of external addresses. @module */
 
 export { DiscoveryCycle } from "./discovery-cycle.ts";
 export { defaultDiscoverySettings } from "./discovery-settings.ts";

@@ -13,11 +13,11 @@ const labels = (...services: NamedService[]): string[] => {
 };
 
 describe("labelServices()", () => {
-  it("is the name where only one service has it", () => {
+  it("uses the name if only one service has it", () => {
     expect(labels(service("unit:api", "api", ["api.service"]), service("unit:web", "web"))).toEqual(["api", "web"]);
   });
 
-  it("tells namesakes apart by the shortest qualifier that only one of them has", () => {
+  it("adds the shortest qualifier that distinguishes a service from others of its name", () => {
     expect(
       labels(
         service("program:worker#01", "worker", ["billing", "/srv/billing"]),
@@ -36,7 +36,7 @@ describe("labelServices()", () => {
     ]);
   });
 
-  it("uses the id where nothing else differs", () => {
+  it("uses the id if no qualifier differs", () => {
     expect(labels(service("program:x#0123456789ab", "x", ["d"]), service("program:x#ba9876543210", "x", ["d"]))).toEqual([
       "x (012345)",
       "x (ba9876)",
@@ -44,18 +44,18 @@ describe("labelServices()", () => {
     expect(labels(service("unit:x", "x"), service("container:x", "x"))).toEqual(["x (unit x)", "x (container x)"]);
   });
 
-  it("leaves the name to the service that is there, not to a namesake that is gone", () => {
+  it("gives the bare name to the current service, not to one that is gone", () => {
     expect(labels(service("program:api#01", "api", ["old"], false), service("program:api#02", "api", ["new"]))).toEqual([
       "api (old)",
       "api",
     ]);
   });
 
-  it("leaves the name to a service that is known by nothing else", () => {
+  it("gives the bare name to a service that has no other identity", () => {
     expect(labels(service("api", "api"), service("program:api#02", "api", ["shop"]))).toEqual(["api", "api (shop)"]);
   });
 
-  it("never gives two services one label, whatever they are called", () => {
+  it("never gives two services the same label", () => {
     const services = [
       service("program:a#01", "a", ["b"]),
       service("program:a#02", "a", ["c"]),
@@ -65,7 +65,7 @@ describe("labelServices()", () => {
     expect(new Set(labels(...services)).size).toBe(4);
   });
 
-  it("does not depend on the order in which services are listed", () => {
+  it("does not depend on the order of services", () => {
     const services = [service("program:a#01", "a", ["x"]), service("program:a#02", "a", ["y"]), service("program:a#03", "a", ["x"])];
     const forward = labelServices(services);
     const backward = labelServices([...services].reverse());

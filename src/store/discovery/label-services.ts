@@ -1,4 +1,4 @@
-/** Labels of services: their names, with the shortest qualifier that tells namesakes apart. */
+/** Labels of services: their names, with the shortest qualifier that distinguishes services of the same name. */
 
 import { remembered } from "../../base/remembered.ts";
 import { isServiceId, nameInServiceId } from "../../model/service-identity.ts";
@@ -6,13 +6,13 @@ import { isServiceId, nameInServiceId } from "../../model/service-identity.ts";
 export interface NamedService {
   id: string;
   name: string;
-  /** Shortest first; a port as `:5432`. */
+  /** Shortest first. A port is written as `:5432`. */
   qualifiers: readonly string[];
-  /** It was seen lately: what is gone gives way to what is there. */
+  /** Seen recently. A current service has precedence over one that is gone. */
   isCurrent: boolean;
 }
 
-/** Unique labels by id. A name alone where only one current service has it. */
+/** Unique labels by id. The bare name is a label only where one current service has it. */
 export function labelServices(services: readonly NamedService[]): Map<string, string> {
   const byName = new Map<string, NamedService[]>();
   for (const service of services) remembered(byName, service.name, () => []).push(service);
@@ -28,20 +28,20 @@ export function labelServices(services: readonly NamedService[]): Map<string, st
     const plain = plainlyNamed(namesakes);
     if (plain !== undefined) give(plain.id, name);
   }
-  // In the order of ids, so that labels do not depend on which service was seen first.
+  // Sorted by id, so that labels do not depend on which service was seen first.
   for (const service of [...services].sort((a, b) => (a.id < b.id ? -1 : 1))) {
     if (labels.has(service.id)) continue;
     const others = (byName.get(service.name) ?? []).filter((other) => other !== service);
     const shared = new Set(others.flatMap(({ qualifiers }) => qualifiers));
     const own = service.qualifiers.filter((qualifier) => !shared.has(qualifier));
     const isGiven = own.some((qualifier) => give(service.id, qualified(service.name, qualifier)));
-    // Nothing else tells them apart: the id does.
+    // No qualifier distinguishes them: use the id.
     if (!isGiven) give(service.id, qualified(service.name, digestIn(service.id)));
   }
   return labels;
 }
 
-/** The only current one; of several none, except one that is known by its name alone, such as a row of an older agent. */
+/** The only current service of a name. If there are several: the one without a qualifier, such as a row of an older agent, else none. */
 function plainlyNamed(namesakes: readonly NamedService[]): NamedService | undefined {
   const current = namesakes.filter(({ isCurrent }) => isCurrent);
   const candidates = current.length > 0 ? current : namesakes;

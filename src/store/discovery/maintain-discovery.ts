@@ -1,11 +1,11 @@
-/** Time-driven maintenance of discovered data: promotion, staleness, retention, coarser totals. */
+/** Periodic maintenance of discovered data: promotion, staleness, retention, coarser totals. */
 
 import type { Transaction } from "../engine/database.ts";
 import { edgeTotals, noteKept } from "../tables/coverage-ledger.ts";
 import { type DiscoverySettings, failures } from "./discovery-settings.ts";
 import { isLocalAddress, labelOf, sumOf } from "./sql-parts.ts";
 
-/** Events of one kind in one run; those beyond become one. */
+/** Limit on events of one kind per run; those beyond it are merged into one. */
 const eventsMax = 20;
 
 /** Cheap; runs about every minute. */
@@ -13,7 +13,7 @@ export async function ageServices(transaction: Transaction, settings: DiscoveryS
   await promoteServices(transaction, settings, nowUs);
   await markStale(transaction, settings, nowUs);
   await forgetKnownEndpoints(transaction);
-  // An address counts as known while its traffic flows.
+  // An address stays known while it has traffic.
   await transaction.run(
     `DELETE FROM net.service_addresses WHERE learned_from = 'traffic' AND updated_at < make_timestamp(${nowUs}) - INTERVAL 1 HOUR`,
   );
@@ -32,7 +32,7 @@ async function promoteServices(transaction: Transaction, { autoPromotion }: Disc
   await transaction.run(`UPDATE net.service_registry SET status = 'managed', promoted = true, previous_method = method WHERE ${due}`);
 }
 
-/** A service of a silent agent is not seen either. */
+/** Services of a silent agent become stale too. */
 async function markStale(transaction: Transaction, settings: DiscoverySettings, nowUs: number): Promise<void> {
   const cutoff = `make_timestamp(${Math.floor(nowUs - settings.stalenessThresholdMs * 1_000)})`;
   await transaction.run(
@@ -61,7 +61,7 @@ async function markStale(transaction: Transaction, settings: DiscoverySettings, 
   );
 }
 
-/** Endpoints that were outside until their agent joined. */
+/** Endpoints that were external until their agent joined. */
 async function forgetKnownEndpoints(transaction: Transaction): Promise<void> {
   await transaction.run(
     `DELETE FROM net.service_endpoints WHERE endpoint_id IN (
@@ -96,7 +96,7 @@ export async function retainDiscovery(transaction: Transaction, settings: Discov
   for (const { interval, afterHours } of coarser) await mergeTotals(transaction, interval, afterHours, nowUs);
 }
 
-/** Five minutes for the last hours, then hours, then days. Queries that start earlier align to such a boundary. */
+/** Five minutes for the last hours, then hours, then days. Queries that start earlier are aligned to these buckets. */
 export const coarser = [
   { interval: "5 MINUTE", afterHours: 0 },
   { interval: "1 HOUR", afterHours: 3 },
@@ -104,8 +104,8 @@ export const coarser = [
 ] as const;
 
 /**
- * Partials of one key and interval become one row. Each interval is merged once, when it no longer grows; what comes later still stays beside it
- * and is merged with the next coarser one.
+ * Merges partials of one key and interval into one row. Each interval is merged once, when it is complete. Late rows stay separate until
+ * the next coarser merge.
  */
 async function mergeTotals(transaction: Transaction, interval: string, afterHours: number, nowUs: number): Promise<void> {
   const until = `time_bucket(INTERVAL ${interval}, make_timestamp(${nowUs}) - INTERVAL ${Math.max(afterHours * 60, 15)} MINUTE)`;

@@ -27,7 +27,7 @@ const meant = async (text: string): Promise<string | undefined> => {
 };
 
 describe("names of services", () => {
-  it("change without a new service, and the former name still means it", async () => {
+  it("change without a new service, and the former name still resolves to it", async () => {
     await scan(worker("program:app#01", "app", ["shop"]));
     await scan(worker("program:app#01", "checkout", ["shop"], { named_by: "manual", confidence: 1 }));
     expect(await services()).toEqual(['program:app#01 = checkout; was ["app"]']);
@@ -36,7 +36,7 @@ describe("names of services", () => {
     expect(registry).toMatchObject([{ service: "program:app#01" }]);
   });
 
-  it("of two services mean neither, each has its own label", async () => {
+  it("shared by two services resolve to neither, and each gets its own label", async () => {
     await scan(
       worker("program:worker#01", "worker", ["billing"]),
       worker("program:worker#02", "worker", ["images"], { port: 8_081, pid: 2 }),
@@ -46,7 +46,7 @@ describe("names of services", () => {
     expect(await meant("program:worker#02")).toBe("worker (images)");
   });
 
-  it("of two services mean the one that sends telemetry, until the other one does, too", async () => {
+  it("shared by two services resolve to the one that sends telemetry, until both do", async () => {
     const both = [
       worker("program:worker#01", "worker", ["billing"]),
       worker("program:worker#02", "worker", ["images"], { port: 8_081, pid: 2 }),
@@ -62,7 +62,7 @@ describe("names of services", () => {
     await scan(...both);
     await scan(...both);
     expect(await meant("worker")).toBe("worker (billing)");
-    // It has nothing to send for an hour.
+    // It sends nothing for an hour.
     watched.clock.pass(3_600_000);
     await scan(...both);
     expect(await meant("worker")).toBe("worker (billing)");
@@ -74,7 +74,7 @@ describe("names of services", () => {
     expect(await meant("worker")).toBeUndefined();
   });
 
-  it("are left to the service that is there once a namesake is gone for a minute", async () => {
+  it("go to the current service once the other has been gone for a minute", async () => {
     const [one, two] = [
       worker("program:worker#01", "worker", ["billing"]),
       worker("program:worker#02", "worker", ["images"], { port: 8_081, pid: 2 }),
@@ -86,7 +86,7 @@ describe("names of services", () => {
     expect((await services())[1]).toBe("program:worker#02 = worker (images); was []");
   });
 
-  it("are in the events of their time, while details keep the id", async () => {
+  it("are the labels of that time in events, while details keep the id", async () => {
     await scan(worker("program:a#01", "a", []));
     await scan(worker("program:a#01", "a", []));
     await scan(worker("program:a#01", "a", []), worker("program:b#02", "b", [], { port: 9_000, pid: 9 }));
@@ -94,7 +94,7 @@ describe("names of services", () => {
     expect(found).toMatchObject([{ message: expect.stringContaining("Service b was found"), details: { service: "program:b#02" } }]);
   });
 
-  it("of agents that send none are the service itself", async () => {
+  it("of agents that send none are the service id", async () => {
     await scan(listens("api", 8_080, ["10.0.0.1"]));
     expect(await services()).toEqual(["api = api; was []"]);
   });

@@ -1,23 +1,23 @@
-/** What services are called: the best name of each id, its label among all services, and the texts that mean it. */
+/** Names of services: the best name of each id, its unique label, and the texts that resolve to it. */
 
 import type { Transaction } from "../engine/database.ts";
 import { numberIn, textIn, textsIn } from "../tables/queryable.ts";
 import { labelServices, type NamedService } from "./label-services.ts";
 
-/** Kept per service, the newest. */
+/** Limit per service; the newest are kept. */
 const maxAliases = 32;
 const maxQualifiers = 8;
-/** A service that is gone for so long is not being restarted: a namesake may have its name alone. */
+/** A service gone for longer is not restarting: another service of its name may use the bare name. */
 const restartSeconds = 60;
-/** Written with one statement. */
+/** Rows per statement. */
 const batchSize = 500;
 
 const textList = (column: string, max: number): string =>
   `list_transform(CASE WHEN ${column} IS NULL THEN [] ELSE json_extract_string(${column}, '$[*]') END, lambda x: left(x, 200))[:${max}]`;
 
 /**
- * After consumeInstances(), from its temporary table `instance_now`: services that are new, renamed or have other aliases. Leaves the temporary
- * table `named_now` with them and their former names. Returns how many.
+ * Call after consumeInstances(): reads its temporary table `instance_now` for services that are new, renamed or have other aliases. Leaves
+ * the temporary table `named_now` with them and their former names. Returns their number.
  */
 export async function nameServices(transaction: Transaction): Promise<number> {
   await transaction.run(
@@ -43,8 +43,8 @@ export async function nameServices(transaction: Transaction): Promise<number> {
 }
 
 /**
- * Labels depend on which namesakes there are, so all are made again. Only those that differ are written. Returns whether any did. Before
- * the registry has heard of a service it counts as current.
+ * Recomputes all labels, because each depends on the other services of its name. Writes only those that differ; returns whether any did. A
+ * service not yet in the registry counts as current.
  */
 export async function labelAll(transaction: Transaction, nowUs: number): Promise<boolean> {
   const rows = await transaction.query(
@@ -75,13 +75,13 @@ export async function labelAll(transaction: Transaction, nowUs: number): Promise
 }
 
 /**
- * Of names that several services have: the one that sends telemetry, which has the bare name. It keeps it when it falls silent, until another
- * one sends. Where several send, the name means none of them.
+ * For names shared by several services: the one that sends telemetry, which uses the bare name. It keeps the name when it stops sending,
+ * until another one starts. If several send, the name resolves to none.
  */
 async function senderOfNames(
   transaction: Transaction,
   services: readonly StoredService[],
-  known: ReadonlyMap<string, MeantService>,
+  known: ReadonlyMap<string, ResolvedService>,
   nowUs: number,
 ): Promise<Map<string, string>> {
   const byName = new Map<string, StoredService[]>();
@@ -95,7 +95,7 @@ async function senderOfNames(
   const found = new Map<string, string>();
   for (const [name, namesakes] of contested) {
     const meant = known.get(name);
-    // A name that one service had alone was its label, too.
+    // A name that only one service had was also its label.
     const before = meant?.label === name ? undefined : namesakes.find(({ id }) => id === meant?.service);
     const [only, ...others] = namesakes.filter(({ id }) => sending.has(id));
     const sender = only ?? before;
@@ -104,8 +104,8 @@ async function senderOfNames(
   return found;
 }
 
-/** What a text means. */
-interface MeantService {
+/** What a text resolves to. */
+interface ResolvedService {
   service: string;
   label: string;
 }
@@ -115,21 +115,21 @@ interface StoredService extends NamedService {
   label: string;
 }
 
-/** Ids, and the names that only one service has, had, or sends telemetry under. */
+/** Ids, and the names that exactly one service has, had, or sends telemetry under. */
 function textsOf(
   services: readonly StoredService[],
   labels: ReadonlyMap<string, string>,
   senders: ReadonlyMap<string, string>,
-): Map<string, MeantService> {
-  const texts = new Map<string, MeantService>();
-  const owner = (id: string): MeantService => ({ service: id, label: labels.get(id) ?? id });
+): Map<string, ResolvedService> {
+  const texts = new Map<string, ResolvedService>();
+  const owner = (id: string): ResolvedService => ({ service: id, label: labels.get(id) ?? id });
   const add = (claims: readonly (readonly [text: string, id: string])[]): void => {
     const owners = new Map<string, Set<string>>();
     for (const [text, id] of claims) owners.set(text, (owners.get(text) ?? new Set()).add(id));
     for (const [text, ids] of owners) {
       const [only] = ids;
       if (only !== undefined && ids.size === 1 && !texts.has(text)) texts.set(text, owner(only));
-      // A name of several means none of them, not one that had it before.
+      // A name shared by several resolves to none of them, not to one that had it before.
       else if (!texts.has(text)) texts.set(text, { service: text, label: text });
     }
   };
@@ -142,15 +142,15 @@ function textsOf(
   return texts;
 }
 
-async function readNames(transaction: Transaction): Promise<Map<string, MeantService>> {
+async function readNames(transaction: Transaction): Promise<Map<string, ResolvedService>> {
   const rows = await transaction.query("SELECT text, service, label FROM net.service_names");
   return new Map(rows.map((row) => [textIn(row, "text"), { service: textIn(row, "service"), label: textIn(row, "label") }]));
 }
 
 async function replaceNames(
   transaction: Transaction,
-  known: ReadonlyMap<string, MeantService>,
-  wanted: ReadonlyMap<string, MeantService>,
+  known: ReadonlyMap<string, ResolvedService>,
+  wanted: ReadonlyMap<string, ResolvedService>,
 ): Promise<boolean> {
   const fresh = [...wanted].filter(
     ([text, { service, label }]) => known.get(text)?.service !== service || known.get(text)?.label !== label,
@@ -172,8 +172,8 @@ async function replaceNames(
 const sentWithinMinutes = 15;
 
 /**
- * Which of several namesakes sends telemetry, as hooks saw it: OTLP over HTTP and gRPC. Spans and records under the bare name belong to the only
- * one that does.
+ * Those of several services with one name whose exports hooks saw: OTLP over HTTP and gRPC. If only one exports, spans and records under the bare
+ * name belong to it.
  */
 async function telemetrySenders(transaction: Transaction, services: readonly string[], nowUs: number): Promise<Set<string>> {
   if (services.length === 0) return new Set();

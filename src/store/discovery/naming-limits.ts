@@ -1,18 +1,21 @@
-/** Limits that agents set on naming the outside addresses they see. Kept over restarts: no lookup may happen before an agent has repeated its refusal. */
+/**
+ * Agents' limits on resolving names of external addresses. Stored across restarts: no lookup may happen before an agent has repeated its
+ * refusal.
+ */
 
 import type { WritableStore } from "../tables/queryable.ts";
 
-/** How an address may be named. */
+/** How an address may be resolved. */
 export interface NamingLimits {
-  /** False: no DNS lookups. */
+  /** False: no reverse DNS lookups. */
   reverseDns: boolean;
-  /** False: it is not looked for in providers' ranges. */
+  /** False: do not match providers' address ranges. */
   providerRanges: boolean;
-  /** How long a name holds at most; null for as long as the colony says. */
+  /** Maximum cache time of a name; null for the colony's default. */
   maxCacheMs: number | null;
 }
 
-/** Replaces the agent's former limits; null if it sets none. Names found under other limits are dropped. */
+/** Replaces the agent's limits; null removes them. Names resolved under other limits are deleted. */
 export async function storeNamingLimits(store: WritableStore, agentId: string, limits: NamingLimits | null): Promise<void> {
   await store.write(async (transaction) => {
     const [known] = await transaction.query("SELECT * FROM net.naming_wishes WHERE agent_id = ?", [agentId]);

@@ -1,23 +1,23 @@
-/** Pairs the two ends of one connection across agents, and across network namespaces of one agent. */
+/** Pairs the two ends of a connection across agents, and across network namespaces of one agent. */
 
 import type { Transaction } from "../engine/database.ts";
 import { isLocalAddress } from "./sql-parts.ts";
 
-/** Open ends last until their agent reports otherwise. */
+/** An open end lasts until its agent reports its close. */
 const endUs = (side: string): string => `CASE WHEN ${side}.state = 'open' THEN 4611686018427387904 ELSE epoch_us(${side}.last_seen) END`;
 
 interface Rule {
-  /** As it is written to `pairing`. */
+  /** The value of column `pairing`. */
   name: string;
-  /** Beside protocol, client address and client port. */
+  /** In addition to protocol, client address and client port. */
   condition: string;
-  /** Several candidates make the pair ambiguous; otherwise the one that began nearest in time is chosen. */
+  /** True: several candidates make the pair ambiguous. False: the candidate that began nearest in time wins. */
   onlyIfSingle: boolean;
 }
 
 /**
- * Private addresses repeat: each host with containers has the same ones. Ends of different agents are one connection only when neither agent
- * has the other's address itself.
+ * Private addresses repeat on every host with containers. Ends of different agents are one connection only if neither agent has the peer's
+ * address itself.
  */
 const otherHost = (addressOfServer: boolean): string => `NOT c.is_local
   AND NOT EXISTS (SELECT 1 FROM owned o WHERE o.agent_id = s.agent_id AND o.address = c.client_address)
@@ -31,7 +31,7 @@ const rules: readonly Rule[] = [
     onlyIfSingle: false,
   },
   {
-    // A proxy beside the service redirects its calls (REDIRECT): same namespace and client, another server.
+    // A proxy next to the service redirects its calls (REDIRECT): same namespace and client, different server.
     name: "redirected",
     condition: "c.agent_id = s.agent_id AND c.netns = s.netns AND (c.server_address <> s.server_address OR c.server_port <> s.server_port)",
     onlyIfSingle: true,
@@ -45,7 +45,7 @@ const rules: readonly Rule[] = [
   },
 ];
 
-/** Runs after consumeConnections(): considers ends whose client address and port appeared in this step. */
+/** Call after consumeConnections(): considers ends whose client address and port appeared in this step. */
 export async function pairSides(transaction: Transaction, windowMs: number): Promise<void> {
   await transaction.run(
     `CREATE OR REPLACE TEMP TABLE unpaired AS
@@ -91,7 +91,7 @@ async function pairBy(transaction: Transaction, rule: Rule, windowMs: number): P
   await transaction.run("DELETE FROM unpaired WHERE id IN (SELECT client_id FROM pair UNION ALL SELECT server_id FROM pair)");
 }
 
-/** Services that were named or renamed after their end was paired. */
+/** Updates peers that were named or renamed after pairing. */
 async function followPeers(transaction: Transaction): Promise<void> {
   await transaction.run(
     `UPDATE net.connection_sides s SET view_id = 0, peer_service = f.service

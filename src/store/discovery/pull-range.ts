@@ -1,13 +1,16 @@
-/** Which stored rows a step takes. Pulls of many agents are stored at once, so a step may end among them: progress is a pull and, within it, an agent. */
+/**
+ * Selects the stored rows for a step. Pulls of many agents are stored together, so a step may end between agents: progress is a pull number
+ * and, within it, an agent.
+ */
 
 import type { Transaction } from "../engine/database.ts";
 
 export interface PullRange {
   isEmpty: boolean;
   hasMore: boolean;
-  /** The rows of a raw table, named by `alias`. */
+  /** SQL condition for the rows of a raw table named by `alias`. */
   where(alias: string): string;
-  /** To be called in the transaction that takes the rows. */
+  /** Call in the transaction that consumes the rows. */
   save(transaction: Transaction): Promise<void>;
 }
 
@@ -19,7 +22,7 @@ interface Place {
   source: number;
 }
 
-/** One writer at a time: every number up to the highest that is there was committed. What one agent sent with one pull is taken whole. */
+/** There is one writer, so every number up to the highest one is committed. The rows of one agent in one pull are never split. */
 export async function readPullRange(transaction: Transaction, maxRows: number): Promise<PullRange> {
   const [progress] = await transaction.query(
     `SELECT coalesce((SELECT max(ingest) FROM internal.rollup_progress WHERE name = '${progressName}'), 0) AS after,
@@ -55,7 +58,7 @@ export async function readPullRange(transaction: Transaction, maxRows: number): 
   };
 }
 
-/** The number goes beside the roll-ups' progress, because numbers of pulls continue above the highest that is written there. */
+/** Stored in the table of roll-up progress: pulls are numbered above the highest number there. */
 async function saveProgress(transaction: Transaction, { ingest, source }: Place, isWhole: boolean): Promise<void> {
   await transaction.run("DELETE FROM net.partial_progress");
   if (!isWhole) await transaction.run("INSERT INTO net.partial_progress VALUES (?, ?)", [ingest, source]);

@@ -1,11 +1,11 @@
 import { type Queryable, textIn, textOrNullIn, textsIn } from "../tables/queryable.ts";
 
-/** One service with all that it is called. */
+/** One service with all its names. */
 export interface ServiceNameRow {
   id: string;
   label: string;
   name: string;
-  /** What the id was made from; null for services that are known by their name only. */
+  /** What the id was derived from; null for services known only by name. */
   origin: string | null;
   aliases: string[];
   formerNames: string[];
@@ -13,7 +13,7 @@ export interface ServiceNameRow {
 
 export interface StoredServiceNames {
   services: ServiceNameRow[];
-  /** Texts in rows that mean one service only: its id, and names in telemetry. */
+  /** Texts in rows that resolve to one service: its id, and its names in telemetry. */
   texts: { text: string; id: string; label: string }[];
 }
 

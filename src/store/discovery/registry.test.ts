@@ -14,7 +14,7 @@ afterEach(() => watched[Symbol.asyncDispose]());
 
 const postgres = (more: InstanceValues = {}): InstanceValues => listens("postgres", 5432, ["10.0.2.8"], more);
 
-/** One scan of each agent and a cycle, `count` times, half a minute apart. */
+/** `count` times: one scan of each agent and a cycle, 30 s apart. */
 async function scans(count: number, agents: Record<string, InstanceValues[]>): Promise<void> {
   for (let scan = 0; scan < count; scan++) {
     for (const [agent, instances] of Object.entries(agents)) await watched.scan(agent, instances);
@@ -31,7 +31,7 @@ const statuses = async (): Promise<string[]> => (await registry()).map((row) => 
 const kinds = async (): Promise<string[]> => (await watched.events()).map(({ kind, message }) => `${kind}: ${message}`);
 
 describe("the service registry", () => {
-  it("holds a service once for each agent and port, with as many instances as processes", async () => {
+  it("has one entry per service, agent and port, with the number of instances", async () => {
     const nginx = [1, 2, 3].map((pid) => listens("nginx", 80, ["10.0.1.5"], { pid }));
     await scans(2, {
       node1: [...nginx, listens("nginx", 443, ["10.0.1.5"], { pid: 1 }), calls("worker", ["10.0.1.5"])],
@@ -77,7 +77,7 @@ describe("the service registry", () => {
     ]);
   });
 
-  it("promotes what was connected by hand, and remembers how it was found", async () => {
+  it("promotes what was connected by hand, and keeps how it was found", async () => {
     await scans(3, { node2: [postgres()] });
     await scans(2, { node2: [postgres({ managed: true, method: "manual", confidence: 1, health: "healthy" })] });
     expect(await registry()).toMatchObject([
@@ -93,23 +93,23 @@ describe("the service registry", () => {
     expect(await registry()).toMatchObject([{ status: "discovered", method: "listening_socket", previous_method: null }]);
   });
 
-  it("has no instance of a connected service that nobody listens for", async () => {
+  it("counts no instance for a connected service without a listener", async () => {
     const absent = { managed: true, method: "manual", confidence: 1, pid: null, start_ticks: null, address: null, addresses: null };
     await scans(2, { node2: [postgres(absent)] });
     expect(await registry()).toMatchObject([{ service: "postgres", status: "managed", instances: 0 }]);
-    // A process listens that the agent may not inspect.
+    // A process listens that the agent lacks permission to inspect.
     await scans(2, { node2: [postgres({ managed: true, method: "manual", confidence: 1, pid: null, start_ticks: null })] });
     expect(await registry()).toMatchObject([{ service: "postgres", status: "managed", instances: 1 }]);
   });
 
-  it("lets the name given by hand take the place of the one that was guessed", async () => {
+  it("replaces a guessed name with the one given by hand", async () => {
     await scans(3, { node2: [listens("unknown-5432", 5432, [], { pid: 9 })] });
     await scans(3, { node2: [listens("orders-db", 5432, [], { pid: 9, managed: true, method: "manual" })] });
     expect(await registry()).toMatchObject([{ service: "orders-db", status: "managed", previous_method: "listening_socket" }]);
     expect((await watched.events()).at(-1)?.details).toMatchObject({ previousName: "unknown-5432" });
   });
 
-  it("keeps two services that share a port in different containers", async () => {
+  it("separates two services that share a port in different containers", async () => {
     await scans(3, {
       node1: [listens("a", 8080, ["172.17.0.2"], { netns: 2, pid: 2 }), listens("b", 8080, ["172.17.0.3"], { netns: 3, pid: 3 })],
     });
@@ -130,7 +130,7 @@ describe("the service registry", () => {
       { service: "postgres", status: "managed", method: "kubernetes_api", previous_method: "kubernetes_api" },
     ]);
     expect((await watched.events()).at(-1)).toMatchObject({ kind: "service-promoted", details: { service: "postgres", by: "rule" } });
-    // By hand comes first, also afterwards.
+    // Manual connection has precedence, also afterwards.
     await scans(2, { node2: [{ ...sure, managed: true, method: "manual" }] });
     expect((await registry()).find((row) => row["service"] === "postgres")).toMatchObject({
       method: "manual",
@@ -138,7 +138,7 @@ describe("the service registry", () => {
     });
   });
 
-  it("marks stale what is not seen for an hour, and forgets it after thirty days", async () => {
+  it("marks services stale after an hour, and deletes them after thirty days", async () => {
     await scans(3, { node1: [postgres(), listens("redis", 6379, [])], node2: [listens("silent", 1, [])] });
     await scans(2, { node1: [listens("redis", 6379, [])] });
     expect(await statuses()).toEqual(["postgres discovered", "redis discovered", "silent discovered"]);
@@ -160,7 +160,7 @@ describe("the service registry", () => {
     expect(await statuses()).toEqual(["redis discovered"]);
   });
 
-  it("follows the newest instance: pid, executable, build, health", async () => {
+  it("uses the newest instance for pid, executable, build and health", async () => {
     await scans(2, { node2: [postgres({ pid: 10, started: 1_000_000, exe: "/old", build: "b1" })] });
     await scans(3, {
       node2: [postgres({ pid: 20, started: 2_000_000, exe: "/new", build: "b2", health: "unhealthy", health_detail: "timeout" })],
@@ -171,9 +171,9 @@ describe("the service registry", () => {
     expect(await watched.hosts.store.query("SELECT pid FROM service_instances")).toEqual([{ pid: 20 }]);
   });
 
-  it("survives scans that come in parts, and clocks that go back", async () => {
+  it("accepts scans split over pulls, and clocks that go back", async () => {
     await scans(2, { node1: [postgres(), listens("redis", 6379, [])] });
-    // The second half of a scan comes with the next pull.
+    // The second half of a scan arrives with the next pull.
     await watched.scan("node1", [postgres()]);
     await watched.cycle();
     await watched.scan("node1", [listens("redis", 6379, [])]);
@@ -187,7 +187,7 @@ describe("the service registry", () => {
     expect(await watched.hosts.store.query("SELECT service FROM service_instances")).toEqual([{ service: "postgres" }]);
   });
 
-  it("is the same after a restart", async () => {
+  it("is unchanged after a restart", async () => {
     await scans(3, { node1: [postgres()], node2: [listens("redis", 6379, [])] });
     const before = [await registry(), await watched.events()];
     await watched.reopen();
@@ -198,7 +198,7 @@ describe("the service registry", () => {
 });
 
 describe("events of services", () => {
-  it("sum up a new agent, then name each new service", async () => {
+  it("summarise a new agent, then name each new service", async () => {
     await scans(2, { node1: [postgres(), listens("redis", 6379, [])] });
     await scans(2, { node1: [postgres(), listens("redis", 6379, []), listens("nginx", 80, [])] });
     await scans(1, { node2: [postgres()] });
@@ -208,7 +208,7 @@ describe("events of services", () => {
     ]);
   });
 
-  it("come in one order of time with those of agents, by service, kind, agent and age", async () => {
+  it("are ordered by time together with those of agents, and filtered by service, kind, agent and age", async () => {
     await scans(3, { node1: [postgres()] });
     const atMs = watched.clock.wallMs();
     await watched.hosts.add("node1", {
@@ -234,7 +234,7 @@ describe("events of services", () => {
       "service-restarted postgres",
       "service-discovered null",
     ]);
-    // A summary is about each service that it names.
+    // A summary concerns each service that it names.
     expect(await ask({ service: "postgres" })).toEqual(["service-restarted postgres", "service-discovered null"]);
     expect(await ask({ kind: "service-discovered", limit: 1 })).toEqual(["service-discovered nginx"]);
     expect(await ask({ agentIds: ["node2"] })).toEqual([]);
@@ -249,7 +249,7 @@ describe("events of services", () => {
   });
 });
 
-describe("events of the outside", () => {
+describe("events about external endpoints", () => {
   const api = (build: string): InstanceValues[] => [
     calls("api", ["10.0.1.5"], { build, pid: 7 }),
     listens("web", 80, ["10.0.1.5"], { pid: 8, build: "w1" }),
@@ -269,7 +269,7 @@ describe("events of the outside", () => {
   });
   const news = async (): Promise<string[]> => (await kinds()).filter((line) => /^(?:egress|ingress)-new/.test(line));
 
-  it("are quiet while an agent is new, then say what is new with the build that showed it", async () => {
+  it("are suppressed for a new agent, then report new endpoints with the build that used them first", async () => {
     await watched.scan("node1", api("b1"), [to("203.0.113.1:443", 1)]);
     await watched.cycle();
     watched.clock.pass(30_000);
@@ -304,7 +304,7 @@ describe("events of the outside", () => {
     );
   });
 
-  it("get the build that showed something new also when it becomes known later", async () => {
+  it("get the build also if it becomes known later", async () => {
     const unknown = (): InstanceValues[] => api("b1").map((instance) => ({ ...instance, build: null }));
     await scans(3, { node1: unknown() });
     await watched.scan("node1", unknown(), [{ ...to("203.0.113.3:443", 4), state: "open" }, to("203.0.113.4:443", 5)]);
@@ -324,13 +324,13 @@ describe("events of the outside", () => {
       "b1",
     ]);
     expect(await watched.hosts.store.query("SELECT DISTINCT first_build FROM endpoints")).toEqual([{ first_build: "b1" }]);
-    // Another one does not take its place.
+    // Another build does not replace it.
     await watched.scan("node1", api("b2"));
     await watched.cycle();
     expect(await watched.hosts.store.query("SELECT DISTINCT first_build FROM endpoints")).toEqual([{ first_build: "b1" }]);
   });
 
-  it("are one for each name, whatever addresses it has", async () => {
+  it("are one per name, however many addresses it has", async () => {
     await scans(3, { node1: api("b1") });
     const s3 = { name: "AWS S3 (eu-west-1)", provider: "AWS", product: "S3", method: "provider_range" };
     await storeEndpointNames(watched.hosts.store, [
@@ -349,7 +349,7 @@ describe("events of the outside", () => {
     ]);
   });
 
-  it("do not come for connections whose other end is known, or becomes so", async () => {
+  it("are not created for connections whose peer is known, or becomes known", async () => {
     await scans(3, { node1: api("b1"), node2: [postgres()] });
     const call = ["10.0.1.5:40000", "10.0.2.8:5432"] as const;
     await watched.scan("node1", api("b1"), [client("api", ...call)]);
@@ -361,7 +361,7 @@ describe("events of the outside", () => {
     expect(await watched.hosts.store.query("SELECT * FROM endpoints")).toEqual([]);
   });
 
-  it("are settled as soon as every agent has scanned again", async () => {
+  it("are created as soon as every agent has scanned again", async () => {
     await scans(3, { node1: api("b1"), node2: [postgres()] });
     await watched.scan("node1", api("b1"), [to("203.0.113.3:443", 4)]);
     await watched.cycle();
@@ -371,7 +371,7 @@ describe("events of the outside", () => {
     expect(await news()).toHaveLength(1);
   });
 
-  it("forget an endpoint that turns out to be a host with an agent", async () => {
+  it("remove an endpoint that turns out to be a host with an agent", async () => {
     await scans(3, { node1: api("b1") });
     await watched.scan("node1", api("b1"), [client("api", "10.0.1.5:1", "10.0.2.8:5432")]);
     await watched.settle();
@@ -382,8 +382,8 @@ describe("events of the outside", () => {
   });
 });
 
-describe("names of the outside", () => {
-  it("are asked for once, until they expire", async () => {
+describe("names of external addresses", () => {
+  it("are requested once, until they expire", async () => {
     const store = watched.hosts.store;
     await watched.scan(
       "node1",
@@ -406,7 +406,7 @@ describe("names of the outside", () => {
     expect(await loadEndpointNames(store)).toMatchObject([{ address: "203.0.113.1", name: "a.example.com", expiresAtMs: nowMs + 9_000 }]);
   });
 
-  it("are asked for as the agents that see them want it", async () => {
+  it("are requested within the limits of the agents that see them", async () => {
     const store = watched.hosts.store;
     const sees = (agent: string, own: string, ...others: string[]) =>
       watched.scan(
@@ -430,7 +430,7 @@ describe("names of the outside", () => {
       "203.0.113.5": null,
     };
     expect(await wishes()).toEqual(expected);
-    // Also when the connections are gone and only the endpoints are left.
+    // Also if the connections are gone and only the endpoints remain.
     for (const [agent, own] of [
       ["shy", "10.0.1.5"],
       ["plain", "10.0.1.6"],
@@ -441,7 +441,7 @@ describe("names of the outside", () => {
     expect(await wishes()).toEqual(expected);
     await watched.reopen();
     expect(await addressesWithoutName(watched.hosts.store, watched.clock.wallMs())).toHaveLength(5);
-    // A name that was found before an agent said no is forgotten.
+    // A name resolved before an agent set limits is deleted.
     const nowMs = watched.clock.wallMs();
     const named = {
       method: "reverse_dns",

@@ -1,10 +1,10 @@
-/** Golden keys of connections and edges. Stored totals are joined by them, so another key would split an edge in two. */
+/** Golden keys of connections and edges. Stored totals are joined by them, so a changed key would split an edge in two. */
 
 import { expect, it } from "vitest";
 import { temporaryFolder, testEngine } from "../store.fixture.ts";
 import { keyOf } from "./sql-parts.ts";
 
-it("makes the golden key from texts, numbers and nulls", async () => {
+it("computes the golden key from texts, numbers and nulls", async () => {
   using folder = temporaryFolder();
   await using engine = await testEngine(folder.path);
   const database = await engine.attach("colony", folder.file("c.duckdb"), []);

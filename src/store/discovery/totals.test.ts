@@ -12,7 +12,7 @@ afterEach(() => watched[Symbol.asyncDispose]());
 const call = ["10.0.1.5:45678", "10.0.2.8:5432"] as const;
 const api = [calls("api", ["10.0.1.5"])];
 
-/** Lets agents be known before, so that what follows is watched from its beginning. */
+/** Registers the agents first, so that everything after is observed from its start. */
 async function begin(...agents: string[]): Promise<void> {
   for (const agent of agents) await watched.scan(agent, [listens("sshd", 22, [])]);
   watched.clock.pass(30_000);
@@ -26,7 +26,7 @@ interface Totals {
   retransmits: number;
 }
 
-/** Everything that was ever counted, flushed or not, by agent, role and service. */
+/** Everything counted, flushed or not, by agent, role and service. */
 async function totals(): Promise<Record<string, Totals>> {
   const rows = await watched.hosts.store.query(
     `SELECT v.agent_id || ' ' || v.role || ' ' || v.service AS place, sum(opened) AS opened, sum(closed) AS closed, sum(bytes_out) AS bytes_out,
@@ -50,8 +50,8 @@ async function totals(): Promise<Record<string, Totals>> {
   );
 }
 
-describe("what a connection adds", () => {
-  it("is what its newest row says, once, however often it is reported", async () => {
+describe("amounts of a connection", () => {
+  it("are those of its newest row, counted once, however often it is reported", async () => {
     await begin("node1");
     const first_seen = watched.clock.wallMs() * 1_000;
     await watched.scan("node1", api, [client("api", ...call, { first_seen, bytes_sent: 10, bytes_received: 100, retransmits: 1 })]);
@@ -75,7 +75,7 @@ describe("what a connection adds", () => {
     expect((await watched.edges()).edges).toMatchObject([{ connections: 1, openConnections: 0, opened: 1, bytesToServer: 31 }]);
   });
 
-  it("is nothing yet when it was there before its agent", async () => {
+  it("are zero for a connection that existed before its agent", async () => {
     await watched.scan("node1", api, [client("api", ...call, { bytes_sent: 1_000_000, bytes_received: 5 })]);
     await watched.cycle();
     const first_seen = watched.clock.wallMs() * 1_000;
@@ -88,7 +88,7 @@ describe("what a connection adds", () => {
     expect(await watched.hosts.store.query("SELECT bytes_to_server FROM connections")).toEqual([{ bytes_to_server: 1_000_010 }]);
   });
 
-  it("counts for as many connections as a row stands for", async () => {
+  it("are multiplied by the connections that a row folds", async () => {
     await begin("node1");
     const many = (connections: number, bytes_sent: number): ConnectionValues =>
       client("api", "10.0.1.5:0", "203.0.113.7:443", { connections, bytes_sent, bytes_received: 0, state: "closed" });
@@ -99,7 +99,7 @@ describe("what a connection adds", () => {
     expect((await watched.edges()).edges).toMatchObject([{ connections: 42, openConnections: 0, opened: 42, bytesToServer: 420 }]);
   });
 
-  it("is none when it was never established, and a failed one when it was cut", async () => {
+  it("exclude a failed attempt, and include a connection that was cut", async () => {
     await begin("node1");
     const to = (port: number, more: ConnectionValues): ConnectionValues =>
       client("api", `10.0.1.5:${port}`, "203.0.113.7:443", { bytes_sent: 0, bytes_received: 0, ...more });
@@ -126,7 +126,7 @@ describe("what a connection adds", () => {
     ]);
   });
 
-  it("is what there is now when rows stand for many that are open", async () => {
+  it("are a snapshot for rows that fold many open connections", async () => {
     await begin("node1");
     const snapshot = (connections: number, bytes_sent: number): ConnectionValues =>
       client("api", "10.0.1.5:0", "203.0.113.7:443", { connections, bytes_sent, bytes_received: 0 });
@@ -144,7 +144,7 @@ describe("what a connection adds", () => {
     expect((await watched.edges()).edges).toMatchObject([{ connections: 50, openConnections: 30 }]);
   });
 
-  it("goes on after its agent forgot when it began", async () => {
+  it("continue after its agent restarted", async () => {
     await begin("node1");
     await watched.scan("node1", api, [client("api", ...call, { bytes_sent: 10, bytes_received: 10 })]);
     await watched.settle();
@@ -159,7 +159,7 @@ describe("what a connection adds", () => {
     expect(await totals()).toEqual({ "node1 client api": { opened: 2, closed: 1, out: 17, in: 11, retransmits: 0 } });
   });
 
-  it("is not added again when its agent's store is recreated", async () => {
+  it("are not added again when its agent's store is recreated", async () => {
     await begin("node1");
     const first_seen = watched.clock.wallMs() * 1_000;
     const row = client("api", ...call, { first_seen, bytes_sent: 10, bytes_received: 10 });
@@ -170,7 +170,7 @@ describe("what a connection adds", () => {
     expect(await totals()).toEqual({ "node1 client api": { opened: 1, closed: 0, out: 10, in: 10, retransmits: 0 } });
   });
 
-  it("ends when it goes unseen, and goes on when it is seen again", async () => {
+  it("end when it is no longer seen, and continue when it is seen again", async () => {
     await begin("node1");
     const first_seen = watched.clock.wallMs() * 1_000;
     const row = (bytes_sent: number) => client("api", ...call, { first_seen, bytes_sent, bytes_received: 0 });
@@ -183,11 +183,11 @@ describe("what a connection adds", () => {
     watched.clock.pass(1_000);
     await watched.scan("node1", api, [row(12)]);
     await watched.settle();
-    // The ended end was gone already, so that this is a second one, of which only what is new would be known.
+    // The ended end was deleted, so this is a second one, and only its new amounts count.
     expect((await watched.edges()).edges.find((edge) => edge.serverPort === 5432)).toMatchObject({ openConnections: 1 });
   });
 
-  it("stays open for as long as a silent agent may still tell", async () => {
+  it("stay open as long as a silent agent may still report", async () => {
     await begin("node1");
     await watched.scan("node1", api, [client("api", ...call)]);
     await watched.settle();
@@ -200,7 +200,7 @@ describe("what a connection adds", () => {
     expect((await totals())["node1 client api"]).toMatchObject({ closed: 1 });
   });
 
-  it("is kept through hours and days, and forgotten after its retention", async () => {
+  it("are merged to hours and days, and deleted after their retention", async () => {
     await begin("node1");
     for (let step = 0; step < 27; step++) {
       await watched.scan("node1", api, [
@@ -222,8 +222,8 @@ describe("what a connection adds", () => {
   });
 });
 
-describe("rows that nobody should send", () => {
-  it("are bounded and do not stop the others", async () => {
+describe("invalid rows", () => {
+  it("are clamped and do not block others", async () => {
     const huge = Number.MAX_SAFE_INTEGER;
     await begin("node1");
     await watched.scan(
@@ -258,8 +258,8 @@ describe("rows that nobody should send", () => {
   });
 });
 
-describe("many addresses outside", () => {
-  it("are counted together beyond a bound, and lose no connection", async () => {
+describe("many external addresses", () => {
+  it("are counted together beyond the limit, without losing connections", async () => {
     await begin("node1");
     const web = [listens("web", 80, ["10.0.1.5"])];
     const from = (index: number): string => `198.${51 + (index >> 16)}.${(index >> 8) & 255}.${index & 255}:1000`;
@@ -277,7 +277,7 @@ describe("many addresses outside", () => {
   });
 });
 
-/** An end as its agent would remember it, and what the colony should make of it. */
+/** An end as its agent tracks it, and the expected result at the colony. */
 interface Flow {
   agent: string;
   role: "client" | "server";
@@ -288,7 +288,7 @@ interface Flow {
   sent: number;
   received: number;
   retransmits: number;
-  /** What it had when the agent first saw it, if that was before anybody watched. */
+  /** Its counters when the agent first saw it, if it was older than the observation. */
   base: { sent: number; received: number; retransmits: number } | undefined;
   scansLeft: number;
   age: number;
@@ -296,7 +296,7 @@ interface Flow {
 
 describe("random traffic", () => {
   it.each([1, 2])(
-    "adds up to what a naive count says, with restarts of the colony and its agents, failures and any order of cycles (seed %i)",
+    "matches a naive count across restarts of colony and agents, failures and any order of cycles (seed %i)",
     async (seed) => {
       const random = seededRandom(seed);
       const pick = (count: number): number => Math.floor(random() * count);
@@ -308,7 +308,7 @@ describe("random traffic", () => {
       let flows: Flow[] = [];
       let nextPort = 1_000;
 
-      /** Throws after the work was done, before its commit. */
+      /** Throws after the work, before its commit. */
       const flaky = (): DiscoveryCycle => {
         const real = watched.hosts.store;
         const store = Object.create(real, {
@@ -375,7 +375,7 @@ describe("random traffic", () => {
             flow.firstUs = nowUs;
             if (!flow.base) of(flow).opened++;
           }
-          // An agent that restarts sees what is open for the first time, and of what ended meanwhile nothing.
+          // A restarted agent sees open connections for the first time, and nothing of those that closed meanwhile.
           if (isForgotten && state === "closed") flow.scansLeft = 1;
           else if (isForgotten) flow.firstUs = nowUs;
           if (isNew || state === "closed" || isForgotten || flow.age % 10 === 0) {
@@ -413,7 +413,7 @@ describe("random traffic", () => {
           ],
           connections: rows.get(agentId) ?? [],
         }));
-        // Sometimes one transaction, sometimes several, with or without a cycle in between.
+        // One transaction or several, with or without a cycle in between.
         const together = random() < 0.5 ? [scans] : scans.map((one) => [one]);
         for (const group of together) {
           await watched.scanAll(group);
@@ -425,7 +425,7 @@ describe("random traffic", () => {
           cycle = flaky();
         }
       }
-      // What is still open counts with what it had when it was last reported; end it so that both know the same.
+      // Open connections count as of their last report. Close them, so that both counts agree.
       for (const agent of agents) {
         const ends = flows.filter((flow) => flow.agent === agent);
         for (const flow of ends) {
@@ -452,7 +452,7 @@ describe("random traffic", () => {
       await watched.settle();
       await watched.settle();
       expect(await totals()).toEqual(Object.fromEntries(Object.entries(expected).sort(([a], [b]) => (a < b ? -1 : 1))));
-      // And edges by service: both ends' views are one.
+      // Edges by service merge the views of both ends.
       const { edges } = await watched.edges({ sinceMs: 30 * 86_400_000 });
       const sumOf = (role: string, key: "opened" | "closed"): number =>
         Object.entries(expected).reduce((sum, [place, total]) => sum + (place.includes(` ${role} `) ? total[key] : 0), 0);

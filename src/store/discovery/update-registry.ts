@@ -3,13 +3,13 @@
 import type { Transaction } from "../engine/database.ts";
 import { dropTables, labelOf, plausibleTime } from "./sql-parts.ts";
 
-/** Columns that follow the newest instance. */
+/** Columns taken from the newest instance. */
 const facts = ["named_by", "confidence", "pid", "start_ticks", "exe", "build", "build_kind", "command_line", "health", "health_detail"];
 
-/** A connected service without a listener: its agent reports it as a row without process and address. */
+/** A connected service without a listener: its agent reports a row without process and address. */
 const isAbsent = "(managed AND pid = 0 AND address = '')";
 
-/** After consumeInstances(), from its temporary tables. `nowUs` is the colony's time. */
+/** Call after consumeInstances(): reads its temporary tables. `nowUs` is the colony's time. */
 export async function updateRegistry(transaction: Transaction, nowUs: number): Promise<void> {
   await transaction.run(
     `CREATE OR REPLACE TEMP TABLE registry_now AS
@@ -21,7 +21,7 @@ export async function updateRegistry(transaction: Transaction, nowUs: number): P
          min(${plausibleTime("scan", "stored_at")}) AS first_seen, max(${plausibleTime("scan", "stored_at")}) AS last_seen
        FROM instance_now GROUP BY service, agent_id, protocol, port
      ), renamed AS (
-       -- The same process on the same port had another name, or the owner of the port was unknown: the new row replaces it.
+       -- The same process on the same port had another name, or an unknown owner: the new row replaces it.
        SELECT n.service, n.agent_id, n.protocol, n.port, list(o.service) AS old_names, arg_max(o.service, o.last_seen) AS old_name,
          arg_max(coalesce(o.previous_method, o.method), o.last_seen) AS old_method
        FROM best n JOIN net.service_registry o ON o.agent_id = n.agent_id AND o.protocol = n.protocol AND o.port = n.port AND o.service <> n.service
@@ -65,14 +65,14 @@ async function storeRegistry(transaction: Transaction, nowUs: number): Promise<v
        ${facts.map((name) => `n.${name}`).join(", ")}, n.first_seen, n.last_seen, make_timestamp(${nowUs}), NULL
      FROM registry_now n WHERE NOT n.known`,
   );
-  // While a service is there its last sight is its agent's last scan; it is written down when it is gone.
+  // While a service exists, its last-seen time is its agent's last scan. The time is only stored when the service is gone.
   await transaction.run(
     `UPDATE net.service_registry r SET present = false, last_seen = coalesce(c.seen_before, r.last_seen), gone_since = make_timestamp(${nowUs})
      FROM scan_change c WHERE r.agent_id = c.agent_id AND r.present AND NOT EXISTS (SELECT 1 FROM registry_now n WHERE ${same})`,
   );
 }
 
-/** A new agent's services are one event; after its second scan each new service is its own. */
+/** All services of a new agent share one event. After its second scan, each new service gets its own. */
 async function recordRegistryEvents(transaction: Transaction, nowUs: number): Promise<void> {
   await transaction.run(
     `INSERT INTO registry.events

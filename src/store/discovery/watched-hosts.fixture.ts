@@ -1,4 +1,4 @@
-/** Made-up agents that see services and connections, over a real store, with a clock that stands still until moved. */
+/** Simulated agents that report services and connections to a real store, with a clock that only the test moves. */
 
 import type { EdgeFact, EdgePageRequest, NetworkFacts } from "../../model/edges.ts";
 import { queryEdges } from "../queries/query-edges.ts";
@@ -16,12 +16,12 @@ export interface WatchedHosts extends AsyncDisposable {
   readonly hosts: StoredHosts;
   clock: TestClock;
   settings: DiscoverySettings;
-  /** Rows of one scan of an agent, now. */
+  /** Stores one scan of an agent, at the current time. */
   scan(agentId: string, instances: InstanceValues[], connections?: ConnectionValues[], epoch?: string): Promise<void>;
-  /** The same of several agents, stored with one transaction. */
+  /** Stores scans of several agents in one transaction. */
   scanAll(scans: readonly { agentId: string; instances: InstanceValues[]; connections?: ConnectionValues[] }[]): Promise<void>;
   cycle(): Promise<DiscoveryCycleResult>;
-  /** Lets so much time pass that every end has settled; agents scan as before. */
+  /** Advances the clock until every end has settled; agents keep scanning. */
   settle(): Promise<void>;
   edges(query?: { sinceMs?: number; service?: string; agentIds?: string[]; page?: EdgePageRequest }): Promise<NetworkFacts>;
   /** `api -> postgres:5432 INTERNAL 0.9`, sorted. */
@@ -91,12 +91,12 @@ function connectionRow(atMs: number, values: ConnectionValues): ConnectionValues
   };
 }
 
-/** `client("api", "10.0.1.5:45678", "10.0.2.8:5432")`: an end that calls. A service of null is not attributed. */
+/** `client("api", "10.0.1.5:45678", "10.0.2.8:5432")`: an end that calls. Service null is unattributed. */
 export function client(service: string | null, from: string, to: string, more: ConnectionValues = {}): ConnectionValues {
   return { role: "client", service, ...addresses(from, to), ...more };
 }
 
-/** The end that answers. */
+/** The called end. */
 export function server(service: string | null, from: string, to: string, more: ConnectionValues = {}): ConnectionValues {
   return { role: "server", service, ...addresses(from, to), ...more };
 }
@@ -124,7 +124,7 @@ export function listens(service: string, port: number, hostAddresses: string[], 
   };
 }
 
-/** A service that only calls out. */
+/** A service that only makes calls. */
 export function calls(service: string, hostAddresses: string[], more: InstanceValues = {}): InstanceValues {
   return {
     service,

@@ -24,7 +24,7 @@ export interface AttachTarget extends FileOptions {
 
 export function attachSql(target: AttachTarget): string {
   const file = target.file.replaceAll("'", "''");
-  // An existing file keeps its block size, and naming another one is an error.
+  // An existing file keeps its block size; specifying another one is an error.
   const blocks = existsSync(target.file) ? "" : `, BLOCK_SIZE ${target.blockBytes}`;
   return `ATTACH '${file}' AS "${target.name}" (ROW_GROUP_SIZE ${target.rowGroupRows}${blocks})`;
 }
@@ -40,13 +40,16 @@ export async function attachFile(admin: Connection, target: AttachTarget, log: L
   }
   const keepCheckpoint = target.keepCheckpoint && damage.part === "log" && existed;
   const movedTo = moveAside(target.file, keepCheckpoint);
-  log.error("a damaged store was moved aside", { file: target.file, movedTo, reason: damage.reason, keptCheckpoint: keepCheckpoint });
+  log.error("moved a damaged store aside", { file: target.file, movedTo, reason: damage.reason, keptCheckpoint: keepCheckpoint });
   const again = await tryAttach(admin, target);
   if (again !== undefined && keepCheckpoint) {
     return await attachFile(admin, { ...target, keepCheckpoint: false }, log);
   }
   if (again !== undefined) {
-    throw new CoralError({ code: "corrupt", message: `Cannot open store "${target.file}": a fresh file is damaged too: ${again.reason}` });
+    throw new CoralError({
+      code: "corrupt",
+      message: `Cannot open store "${target.file}": an empty new file cannot be opened either: ${again.reason}`,
+    });
   }
   return { how: "recovered", movedTo, reason: damage.reason, keptCheckpoint: keepCheckpoint };
 }
@@ -71,7 +74,7 @@ function damageBefore(file: string, existed: boolean): Damage | undefined {
   if (existsSync(mark)) return fileDamage(readFileSync(mark, "utf8"));
   const log = statSync(`${file}.wal`, { throwIfNoEntry: false });
   if (log === undefined || log.size < logOpening.length) return undefined;
-  if (!existed) return fileDamage("its log is there and the file is not");
+  if (!existed) return fileDamage("its log exists but the file does not");
   const opening = Buffer.alloc(logOpening.length);
   const descriptor = openSync(`${file}.wal`, "r");
   try {
@@ -79,10 +82,10 @@ function damageBefore(file: string, existed: boolean): Damage | undefined {
   } finally {
     closeSync(descriptor);
   }
-  return opening.equals(logOpening) ? undefined : { part: "log", reason: "its log does not begin like one" };
+  return opening.equals(logOpening) ? undefined : { part: "log", reason: "its log has no DuckDB header" };
 }
 
-/** Undefined when attached and whole. */
+/** Undefined if the file was attached and is intact. */
 async function tryAttach(admin: Connection, target: AttachTarget): Promise<Damage | undefined> {
   try {
     await admin.run(attachSql(target));
@@ -104,7 +107,7 @@ function damageOf(error: unknown, file: string): Damage {
   return { part: /WAL/.test(text) ? "log" : "file", reason: text.split("\n", 1)[0] ?? text };
 }
 
-/** Finds what ATTACH does not check: a truncated file and damaged table metadata. Reads no rows. */
+/** Finds damage that ATTACH does not check: truncation and damaged table metadata. Reads no rows. */
 async function verify(admin: Connection, target: AttachTarget): Promise<void> {
   // Used blocks only: a checkpoint truncates free blocks after it has written a header that still counts them.
   const [size] = await admin.query("SELECT used_blocks * block_size AS bytes FROM pragma_database_size() WHERE database_name = ?", [

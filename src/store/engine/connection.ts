@@ -12,7 +12,7 @@ function rowsOf(names: readonly string[], chunk: duckdb.DataChunk): Row[] {
   });
 }
 
-/** A finished result, by chunk; for readers of whole columns. */
+/** A finished result by chunk, for reading whole columns. */
 export interface ColumnResult {
   names: string[];
   chunks: duckdb.DataChunk[];
@@ -34,13 +34,13 @@ export class Connection {
     return new Connection(await duckdb.connect(instance));
   }
 
-  /** All rows. Several statements may be given when there are no parameters; the last one's rows come back. */
+  /** Returns all rows. Without parameters, several statements are allowed; the rows of the last one are returned. */
   async query(sql: string, parameters?: SqlParameters): Promise<Row[]> {
     const { names, chunks } = await this.columns(sql, parameters);
     return chunks.flatMap((chunk) => rowsOf(names, chunk));
   }
 
-  /** Passes each row in one reused object: allocating many wide rows would produce more garbage than answer. */
+  /** Passes each row in one reused object: allocating many wide rows would produce more garbage than data. */
   async visit(sql: string, parameters: SqlParameters | undefined, visit: (row: Row) => void): Promise<void> {
     const { names, chunks } = await this.columns(sql, parameters);
     const row: Row = Object.fromEntries(names.map((name) => [name, null]));
@@ -55,7 +55,7 @@ export class Connection {
     }
   }
 
-  /** Rows changed by the (last) statement. */
+  /** Number of rows changed by the (last) statement. */
   async run(sql: string, parameters?: SqlParameters): Promise<number> {
     return duckdb.rows_changed(await this.#execute(sql, parameters));
   }
@@ -66,7 +66,7 @@ export class Connection {
     return { names: namesOf(result), chunks };
   }
 
-  /** Streams rows, so that a reader with a limit can stop. Leaving the loop early cancels the rest. */
+  /** Streams rows, so that a reader with a limit can stop. Leaving the loop early cancels the query. */
   async *stream(sql: string, parameters: SqlParameters = []): AsyncGenerator<Row[], void, undefined> {
     const statement = await duckdb.prepare(this.handle, sql);
     try {
@@ -83,7 +83,7 @@ export class Connection {
     }
   }
 
-  /** Ends the running statement, from another turn of the event loop. */
+  /** Interrupts the running statement. Call it from another event-loop turn. */
   interrupt(): void {
     if (this.#open) duckdb.interrupt(this.handle);
   }

@@ -15,7 +15,7 @@ async function count(database: Database): Promise<unknown> {
 const insert = (database: Database, rows: number): Promise<number> =>
   database.write((transaction) => transaction.run(`INSERT INTO t SELECT range, uuid()::VARCHAR FROM range(${rows})`));
 
-test("query() gives plain values: safe numbers, microseconds, lists, objects", async () => {
+test("query() returns plain values: safe numbers, microseconds, lists, objects", async () => {
   using folder = temporaryFolder();
   await using engine = await testEngine(folder.path);
   const database = await engine.attach("t", folder.file("t.duckdb"), []);
@@ -74,7 +74,7 @@ test("write() commits what resolves and rolls back what rejects", async () => {
   expect(await insert(database, 2)).toBe(2);
 });
 
-test("write() runs one at a time, in order, and readers do not wait for it", async () => {
+test("write() runs transactions one at a time, in order, and does not block readers", async () => {
   using folder = temporaryFolder();
   await using engine = await testEngine(folder.path);
   const database = await engine.attach("t", folder.file("t.duckdb"), migrations);
@@ -93,7 +93,7 @@ test("write() runs one at a time, in order, and readers do not wait for it", asy
   expect(order).toEqual(["reader sees 0", "first committed", "second sees 1"]);
 });
 
-test("query() ends when its signal is aborted, and the connection stays usable", async () => {
+test("query() stops when its signal is aborted, and the connection stays usable", async () => {
   using folder = temporaryFolder();
   await using engine = await testEngine(folder.path);
   const database = await engine.attach("t", folder.file("t.duckdb"), []);
@@ -105,7 +105,7 @@ test("query() ends when its signal is aborted, and the connection stays usable",
   expect(await database.query("SELECT 1 AS one")).toEqual([{ one: 1 }]);
 });
 
-test("query() refuses more than 500 waiting readers instead of queueing without end", async () => {
+test("query() rejects more than 500 queued readers", async () => {
   using folder = temporaryFolder();
   await using engine = await testEngine(folder.path);
   const database = await engine.attach("t", folder.file("t.duckdb"), []);
@@ -115,7 +115,7 @@ test("query() refuses more than 500 waiting readers instead of queueing without 
   expect(refused[0]?.reason).toMatchObject({ code: "exhausted" });
 });
 
-test("a query that needs more than the memory limit is `exhausted`, and the store goes on", async () => {
+test("a query beyond the memory limit is `exhausted`, and the store stays usable", async () => {
   using folder = temporaryFolder();
   await using engine = await testEngine(folder.path);
   const database = await engine.attach("t", folder.file("t.duckdb"), migrations);
@@ -124,7 +124,7 @@ test("a query that needs more than the memory limit is `exhausted`, and the stor
   expect(await insert(database, 1)).toBe(1);
 });
 
-test("a write that needs more than the memory limit is `exhausted`, and the next one succeeds", async () => {
+test("a write beyond the memory limit is `exhausted`, and the next one succeeds", async () => {
   using folder = temporaryFolder();
   await using engine = await openEngine({ dataDirectories: [folder.path], memoryLimitBytes: 16 * mebibyte, threads: 1, log: silentLogger });
   const database = await engine.attach("t", folder.file("t.duckdb"), migrations, small);
@@ -158,7 +158,7 @@ test("close() does not wait for a long query", async () => {
   expect(await failure).toMatchObject({ code: "cancelled" });
 });
 
-test("a closed database says so", async () => {
+test("a closed database reports that it is closed", async () => {
   using folder = temporaryFolder();
   await using engine = await testEngine(folder.path);
   const database = await engine.attach("t", folder.file("t.duckdb"), migrations);
@@ -168,7 +168,7 @@ test("a closed database says so", async () => {
   await expect(insert(database, 1)).rejects.toMatchObject({ code: "unavailable" });
 });
 
-test("write() on a full disk is `unavailable`, keeps what was committed, and goes on when there is room", async ({ skip }) => {
+test("write() on a full disk is `unavailable`, keeps committed rows, and succeeds again after space is freed", async ({ skip }) => {
   const disk = smallDisk(3 * mebibyte);
   if (typeof disk === "string") return skip(disk);
   using _disk = disk;
@@ -195,7 +195,7 @@ test("write() on a full disk is `unavailable`, keeps what was committed, and goe
   expect(await count(database)).toBe(stored + 1_000);
 });
 
-test("checkpoint() leaves what another connection is writing to the next one", async () => {
+test("checkpoint() leaves an open transaction of another connection to the next checkpoint", async () => {
   using folder = temporaryFolder();
   await using engine = await testEngine(folder.path);
   const database = await engine.attach("t", folder.file("t.duckdb"), migrations);
@@ -210,7 +210,7 @@ test("checkpoint() leaves what another connection is writing to the next one", a
   expect(await database.query("SELECT s FROM t.t")).toEqual([{ s: "changed" }]);
 });
 
-test("a checkpoint that fails on a full disk loses nothing: the file is attached again by itself", async ({ skip }) => {
+test("a failed checkpoint on a full disk loses nothing: the file is re-attached automatically", async ({ skip }) => {
   const disk = smallDisk(3 * mebibyte);
   if (typeof disk === "string") return skip(disk);
   using _disk = disk;
@@ -219,7 +219,7 @@ test("a checkpoint that fails on a full disk loses nothing: the file is attached
   while ((await database.size()).walBytes < 2.2 * mebibyte) await insert(database, 1_000);
   const stored = await count(database);
   await expect(database.checkpoint()).rejects.toMatchObject({ code: "unavailable", message: expect.stringContaining("no space left") });
-  // Readers and the writer find the file usable again, several at once.
+  // Readers and the writer can use the file again, several at once.
   expect(await Promise.all([count(database), count(database), count(database)])).toEqual([stored, stored, stored]);
   await insert(database, 10);
   await expect(database.checkpoint()).rejects.toMatchObject({ code: "unavailable" });
@@ -236,13 +236,13 @@ test("write() counts as committed when only the checkpoint after it failed", asy
   using _disk = disk;
   const lines: string[] = [];
   const log = createLogger("test", "warn", ({ message }) => lines.push(message));
-  // A commit starts a checkpoint when the log has reached a quarter of the memory limit.
+  // A commit triggers a checkpoint when the log exceeds a share of the memory limit.
   await using engine = await openEngine({ dataDirectories: [disk.path], memoryLimitBytes: 6 * mebibyte, threads: 1, log });
   const database = await engine.attach("t", `${disk.path}/t.duckdb`, migrations, small);
   let stored = 0;
   for (let attempt = 0; attempt < 400; attempt++) stored += await insert(database, 500).catch(() => 0);
   expect(stored).toBeLessThan(200_000);
-  expect(lines).toContain("store attached again: DuckDB had invalidated it");
+  expect(lines).toContain("re-attached the store: DuckDB had invalidated it");
   expect(await count(database)).toBe(stored);
   disk.resize(64 * mebibyte);
   await insert(database, 1_000);

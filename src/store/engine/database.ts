@@ -7,15 +7,15 @@ import { failureOf, isFailureOfStore, isInvalidated, storeError } from "./duckdb
 import type { Row, SqlParameters } from "./sql-values.ts";
 
 /**
- * How a file was opened. `recovered`: it was damaged and is kept at `movedTo`; an empty one replaced it or, with `keptCheckpoint`, only the log of its last
- * commits was lost.
+ * How a file was opened. `recovered`: it was damaged and is kept at `movedTo`. An empty file replaced it or, with `keptCheckpoint`, only
+ * the log of its last commits was lost.
  */
 export type Opened =
   | { how: "created" }
   | { how: "existing" }
   | { how: "recovered"; movedTo: string; reason: string; keptCheckpoint: boolean };
 
-/** Inside `Database.write`: statements of one transaction. */
+/** Runs statements of one transaction, inside `Database.write`. */
 export interface Transaction {
   query(sql: string, parameters?: SqlParameters): Promise<Row[]>;
   /** The number of rows changed. */
@@ -29,7 +29,7 @@ export interface DatabaseSize {
   fileBytes: number;
   /** The part of it that holds data; the rest is reused before the file grows. */
   usedBytes: number;
-  /** Committed rows that are only in the log so far. */
+  /** Size of the log: committed rows that are not in the file yet. */
   walBytes: number;
 }
 
@@ -41,11 +41,14 @@ export interface Database extends AsyncDisposable {
   /** Set once a stored block proved damaged in use: the file is moved aside at the next open. */
   readonly damage: string | undefined;
   query(sql: string, parameters?: SqlParameters, signal?: AbortSignal): Promise<Row[]>;
-  /** For very many rows: each is passed in the same object and must not be kept. */
+  /** For very many rows: passes each in the same object, which must not be kept. */
   visit(sql: string, parameters: SqlParameters | undefined, visit: (row: Row) => void): Promise<void>;
-  /** Commits when `work` resolves, rolls back when it rejects. One at a time, in order of call; `committed` runs before the next one begins. */
+  /**
+   * Commits when `work` resolves, rolls back when it rejects. Transactions run one at a time, in call order; `committed` runs before the
+   * next one starts.
+   */
   write<T>(work: (transaction: Transaction) => Promise<T>, committed?: (result: T) => void): Promise<T>;
-  /** Lends a read connection whose default schema is this file's; only for other files of this room. Do not nest: there are only two. */
+  /** Lends a read connection whose default schema is this file's. Only for other files of this room. Do not nest: there are only two. */
   withConnection<T>(work: (connection: Connection) => Promise<T>, signal?: AbortSignal): Promise<T>;
   /** Writes the log into the file, which compresses rows and frees the space of deleted ones. */
   checkpoint(): Promise<void>;
@@ -73,7 +76,7 @@ export interface AttachedDatabaseOptions {
   host: DatabaseHost;
 }
 
-/** Present beside a file whose blocks failed their checksum while in use: it is moved aside at the next open. */
+/** Marker file: a block failed its checksum while in use, so the store is moved aside at the next open. */
 export const corruptMark = (file: string): string => `${file}.corrupt`;
 
 /** Each running statement holds one of libuv's four threads; two stay free for the writer and the file system. */
@@ -95,7 +98,7 @@ export class AttachedDatabase implements Database {
   #idleReaders: Connection[] = [];
   readonly #busyReaders = new Set<Connection>();
   #writer: Connection | undefined;
-  /** Set when DuckDB refuses the file until it is attached again, such as after a checkpoint on a full disk. */
+  /** Set when DuckDB rejects the file until it is re-attached, such as after a checkpoint on a full disk. */
   #invalidated = false;
   #reattaching: Promise<void> | undefined;
   #damage: string | undefined;
@@ -119,7 +122,7 @@ export class AttachedDatabase implements Database {
     try {
       return await attempt();
     } catch (error) {
-      // A read may be repeated: the file is re-attached before the second attempt.
+      // A read can be repeated: the file is re-attached before the second attempt.
       if (this.#invalidated) return await attempt();
       throw error;
     }
@@ -165,7 +168,7 @@ export class AttachedDatabase implements Database {
       await this.#usable();
       await this.#track(
         this.#checkpoint().catch((error: unknown) => {
-          // Some transaction is still open, such as one whose connection was closed halfway; the next checkpoint includes both.
+          // Another transaction is still open, such as one whose connection was closed midway. The next checkpoint includes both.
           const { cause } = CoralError.from(error);
           if (!(cause instanceof Error) || !cause.message.includes("other write transactions active")) throw error;
         }),
@@ -233,7 +236,7 @@ export class AttachedDatabase implements Database {
       await connection.run("COMMIT");
     } catch (error) {
       if (!(error instanceof Error) || !error.message.includes("COMMIT succeeded and is durable")) throw error;
-      // The rows are safe in the log; only moving them into the file failed, which is retried after the next attach.
+      // The rows are durable in the log. Only moving them into the file failed, which is retried after the next attach.
       this.#failed(error);
     }
   }
@@ -242,9 +245,9 @@ export class AttachedDatabase implements Database {
     try {
       return await work();
     } catch (error) {
-      // A failed COMMIT has already rolled back, so this may fail too: report the first error.
+      // A failed COMMIT has already rolled back, so this may fail too. Report the first error.
       await connection.run("ROLLBACK").catch(() => undefined);
-      // Its appenders may hold rows of the failed transaction; they must not reach the next one.
+      // Its appenders may still hold rows of the failed transaction, which must not reach the next one.
       connection.close();
       this.#writer = undefined;
       throw error;
@@ -276,11 +279,11 @@ export class AttachedDatabase implements Database {
   #markCorrupt(failure: CoralError): void {
     if (this.#damage !== undefined) return;
     this.#damage = failure.message;
-    this.#host.log.error("a stored block is damaged; the file is moved aside at the next start", { file: this.file, error: failure });
+    this.#host.log.error("a stored block is damaged; the file will be moved aside at the next start", { file: this.file, error: failure });
     try {
       writeFileSync(corruptMark(this.file), failure.message, { mode: 0o600 });
     } catch (error) {
-      this.#host.log.warn("the damage could not be noted beside the file", { file: this.file, error });
+      this.#host.log.warn("cannot write the damage marker beside the file", { file: this.file, error });
     }
   }
 
@@ -301,7 +304,7 @@ export class AttachedDatabase implements Database {
       await this.#host.detach();
     } catch (error) {
       // An earlier attempt may already have detached the file; the attach shows whether it is usable.
-      this.#host.log.debug("cannot detach before attaching again", { file: this.file, error });
+      this.#host.log.debug("cannot detach before re-attaching", { file: this.file, error });
     }
     try {
       await this.#host.attach();
@@ -309,7 +312,7 @@ export class AttachedDatabase implements Database {
       throw storeError("attach again", this.file, error);
     }
     this.#invalidated = false;
-    this.#host.log.warn("store attached again: DuckDB had invalidated it", { file: this.file });
+    this.#host.log.warn("re-attached the store: DuckDB had invalidated it", { file: this.file });
   }
 
   async #track<T>(operation: Promise<T>): Promise<T> {
@@ -329,7 +332,7 @@ export class AttachedDatabase implements Database {
   }
 
   #tooBusy(what: string, bound: number): CoralError {
-    return new CoralError({ code: "exhausted", message: `Cannot use store "${this.file}": ${bound} ${what} are waiting already` });
+    return new CoralError({ code: "exhausted", message: `Cannot use store "${this.file}": ${bound} ${what} are already queued` });
   }
 
   async #close(): Promise<void> {
@@ -342,7 +345,10 @@ export class AttachedDatabase implements Database {
     // Without this the next start would replay the log; a full disk must not prevent closing.
     if (!this.#invalidated) {
       await this.#checkpoint().catch((error: unknown) => {
-        this.#host.log.warn("the store closes without a checkpoint; its log is replayed at the next start", { file: this.file, error });
+        this.#host.log.warn("cannot checkpoint before closing the store; its log is replayed at the next start", {
+          file: this.file,
+          error,
+        });
       });
     }
     this.#disconnect();

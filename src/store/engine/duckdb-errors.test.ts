@@ -14,14 +14,14 @@ describe("failureOf()", () => {
     expect(failureOf(new Error(text))).toBe(failure);
   });
 
-  // Anybody who may ask may put these words into a query, and any agent into a row.
+  // Users can put these words into a query, and agents into a row.
   it.each([
     "Corrupt database file",
     "Failure while replaying WAL",
     "has been invalidated",
     "No space left on device",
     "Out of Memory Error",
-  ])("takes %s for what it is when a statement's error quotes it", (words) => {
+  ])("does not misread %s when a statement's error quotes it", (words) => {
     for (const text of [`Conversion Error: Could not convert string '${words}' to INT32`, `Invalid Input Error: ${words}`]) {
       expect(failureOf(new Error(text))).toBe("statement");
       expect(isInvalidated(new Error(text))).toBe(false);

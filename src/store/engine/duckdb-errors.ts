@@ -1,6 +1,6 @@
 import { CoralError, type ErrorCode } from "../../base/errors.ts";
 
-/** Classifies DuckDB failures. Its binding reports only text, which is parsed here and nowhere else. */
+/** Classifies DuckDB failures. Its binding only reports text, which is parsed here and nowhere else. */
 export type StoreFailure =
   | "no-space"
   | "locked"
@@ -10,10 +10,10 @@ export type StoreFailure =
   | "newer-format"
   | "corrupt"
   | "not-permitted"
-  | "statement" // the SQL is at fault
+  | "statement" // the SQL statement is invalid
   | "other";
 
-/** Checked first: these quote text from users and agents, which may look like any other error. */
+/** Checked first: these errors quote text from users and agents, which may look like any other error. */
 const statementError =
   /^(Parser|Binder|Catalog|Conversion|Invalid Input|Constraint|Out of Range|Not implemented|Mismatch Type|Permission|Syntax|Dependency) Error/;
 
@@ -34,7 +34,7 @@ const patterns: readonly [StoreFailure, RegExp][] = [
   ["not-permitted", /Permission denied|Operation not permitted|Read-only file system/],
 ];
 
-/** True when the file must be detached and attached again before any use, whatever else the failure says. */
+/** True if the file must be detached and attached again before any use, whatever the failure. */
 export function isInvalidated(error: unknown): boolean {
   if (!(error instanceof Error) || error instanceof CoralError || statementError.test(error.message)) return false;
   return /has been invalidated|Detach and reattach/.test(error.message);
@@ -54,7 +54,7 @@ export function failureOf(error: unknown): StoreFailure {
   return patterns.find(([, pattern]) => pattern.test(text))?.[0] ?? "other";
 }
 
-/** Neither the statement's fault nor a known cause, which is what a damaged segment looks like. Also accepts errors made by `storeError`. */
+/** Not the statement's fault and not a known cause: typical of a damaged segment. Also accepts errors of `storeError`. */
 export function isUnexplained(error: unknown): boolean {
   const failure = error instanceof CoralError ? error.details["failure"] : failureOf(error);
   return failure === "other" || (failure === "statement" && error instanceof Error && error.message.startsWith("Invalid Input Error"));
@@ -82,13 +82,13 @@ function stateOf(failure: StoreFailure, text: string, file: string): string {
       return holder ? `process ${holder[2]} (${holder[1]}) has it open` : "another process has it open";
     }
     case "out-of-memory":
-      return "the store's memory limit is reached; ask about less, or raise store.memory in its config";
+      return "memory limit of the store reached; narrow the query, or raise store.memory in its config";
     case "interrupted":
       return "it was cancelled";
     case "newer-format":
       return "it was written by a newer version; install that version or move the file away";
     case "not-permitted":
-      return `no permission to read and write it, or its folder`;
+      return `no permission to read and write it, or its directory`;
     default:
       return text.split("\n", 1)[0] ?? text;
   }

@@ -38,7 +38,7 @@ async function count(database: Database): Promise<unknown> {
   return (await database.query("SELECT count(s) AS n FROM t"))[0]?.["n"];
 }
 
-/** A file with 20,000 checkpointed rows and 5,000 in its log, as a killed process leaves it. */
+/** A file with 20,000 checkpointed rows and 5,000 in its log, as left by a killed process. */
 async function crashedFile(folder: string): Promise<string> {
   const file = `${folder}/t.duckdb`;
   const program = `
@@ -54,7 +54,7 @@ async function crashedFile(folder: string): Promise<string> {
   return file;
 }
 
-test("openEngine() refuses a second engine in one process, and allows one after the first is closed", async () => {
+test("openEngine() rejects a second engine in one process, and allows one after the first is closed", async () => {
   using folder = temporaryFolder();
   const first = await testEngine(folder.path);
   await expect(testEngine(folder.path)).rejects.toMatchObject({ code: "already-exists" });
@@ -63,7 +63,7 @@ test("openEngine() refuses a second engine in one process, and allows one after 
   await (await testEngine(folder.path)).close();
 });
 
-test("an engine keeps SQL inside its folders, its settings and UTC", async () => {
+test("an engine confines SQL to its directories, its settings and UTC", async () => {
   using folder = temporaryFolder();
   using other = temporaryFolder();
   writeFileSync(other.file("x.csv"), "a\n1\n");
@@ -89,7 +89,7 @@ test("an engine keeps SQL inside its folders, its settings and UTC", async () =>
   await expect(engine.attach("y", other.file("y.duckdb"), [])).rejects.toMatchObject({ code: "invalid" });
 });
 
-test("attach() applies migrations once and in order, and keeps what is there", async () => {
+test("attach() applies migrations once and in order, and keeps existing rows", async () => {
   using folder = temporaryFolder();
   const file = folder.file("t.duckdb");
   {
@@ -106,7 +106,7 @@ test("attach() applies migrations once and in order, and keeps what is there", a
   expect(await database.query("SELECT version FROM schema_version ORDER BY version")).toEqual([{ version: 1 }, { version: 2 }]);
 });
 
-test("attach() refuses a file of a newer build and leaves it as it is", async () => {
+test("attach() rejects a file of a newer build and does not change it", async () => {
   using folder = temporaryFolder();
   const file = folder.file("t.duckdb");
   await using engine = await testEngine(folder.path);
@@ -115,7 +115,7 @@ test("attach() refuses a file of a newer build and leaves it as it is", async ()
   expect(readdirSync(folder.path)).toEqual(["t.duckdb"]);
 });
 
-test("attach() leaves no half a migration behind", async () => {
+test("attach() rolls back a failed migration", async () => {
   using folder = temporaryFolder();
   const file = folder.file("t.duckdb");
   await using engine = await testEngine(folder.path);
@@ -136,7 +136,7 @@ test.for<[string, (file: string) => void]>([
   ["a file cut inside its header", (file) => truncateSync(file, 100)],
   ["a log of random bytes", (file) => writeFileSync(`${file}.wal`, garbage(50_000))],
   ["a log with a damaged record", (file) => overwrite(`${file}.wal`, 2_000, garbage(100))],
-])("attach() moves %s aside and starts afresh", async ([, damage]) => {
+])("attach() moves %s aside and starts with an empty file", async ([, damage]) => {
   using folder = temporaryFolder();
   const file = await crashedFile(folder.path);
   damage(file);
@@ -151,13 +151,13 @@ test.for<[string, (file: string) => void]>([
   expect(await count(database)).toBe(5);
 });
 
-test("attach() finds a cleanly closed file that is cut in half", async () => {
+test("attach() detects a cleanly closed file that was cut in half", async () => {
   using folder = temporaryFolder();
   const file = folder.file("t.duckdb");
   {
     await using engine = await testEngine(folder.path);
     const database = await engine.attach("t", file, migrations, { blockBytes: 16_384 });
-    // After some checkpoints the tables' descriptions lie before rows, and a cut that spares them is not seen by ATTACH.
+    // After some checkpoints, table metadata is stored before the rows, and ATTACH does not notice a cut behind it.
     for (let round = 0; round < 4; round++) {
       await fill(database, 20_000);
       await database.checkpoint();
@@ -170,7 +170,7 @@ test("attach() finds a cleanly closed file that is cut in half", async () => {
   expect(await count(database)).toBe(0);
 });
 
-test("attach() finds nothing wrong with a file that was opened and closed many times while it grew and shrank", async () => {
+test("attach() accepts a file that was opened and closed many times while it grew and shrank", async () => {
   using folder = temporaryFolder();
   for (let round = 0; round < 12; round++) {
     await using engine = await testEngine(folder.path);
@@ -181,7 +181,7 @@ test("attach() finds nothing wrong with a file that was opened and closed many t
   }
 });
 
-test("attach() reads a log that a crash cut short", async () => {
+test("attach() reads a log truncated by a crash", async () => {
   using folder = temporaryFolder();
   const file = await crashedFile(folder.path);
   await using engine = await testEngine(folder.path);
@@ -190,7 +190,7 @@ test("attach() reads a log that a crash cut short", async () => {
   expect(await count(whole)).toBe(25_000);
 });
 
-test("attach() with keepCheckpoint gives up only a damaged log", async () => {
+test("attach() with keepCheckpoint discards only a damaged log", async () => {
   using folder = temporaryFolder();
   const file = await crashedFile(folder.path);
   writeFileSync(`${file}.wal`, garbage(50_000));
@@ -200,7 +200,7 @@ test("attach() with keepCheckpoint gives up only a damaged log", async () => {
   expect(await count(database)).toBe(20_000);
 });
 
-test("attach() with keepCheckpoint starts afresh when the file is damaged too", async () => {
+test("attach() with keepCheckpoint starts with an empty file if the file is damaged too", async () => {
   using folder = temporaryFolder();
   const file = await crashedFile(folder.path);
   writeFileSync(`${file}.wal`, garbage(50_000));
@@ -211,7 +211,7 @@ test("attach() with keepCheckpoint starts afresh when the file is damaged too", 
   expect(await count(database)).toBe(0);
 });
 
-test("attach() takes a log without its file for damage", async () => {
+test("attach() treats a log without its file as damage", async () => {
   using folder = temporaryFolder();
   const file = folder.file("t.duckdb");
   writeFileSync(`${file}.wal`, garbage(1_000));
@@ -224,7 +224,7 @@ test("a block that fails its checksum in use is `corrupt`, and the file is moved
   const file = await crashedFile(folder.path);
   {
     await using engine = await testEngine(folder.path);
-    // Clean shut-down: all rows are in the file.
+    // Clean shutdown: all rows are in the file.
     await (await engine.attach("t", file, migrations)).close();
   }
   for (let offset = 12_288 + 16_384 * 4; offset < statSync(file).size - 16_384 * 8; offset += 16_384)
@@ -257,7 +257,7 @@ test("attach() keeps the three newest damaged files", async () => {
   expect(kept.sort().map((name) => readFileSync(folder.file(name), "utf8"))).toEqual(["no database 2", "no database 3", "no database 4"]);
 });
 
-test("attach() with a reason to discard moves a sound file aside", async () => {
+test("attach() with a reason to discard moves an intact file aside", async () => {
   using folder = temporaryFolder();
   const file = folder.file("t.duckdb");
   await using engine = await testEngine(folder.path);
@@ -266,7 +266,7 @@ test("attach() with a reason to discard moves a sound file aside", async () => {
   expect(database.opened).toMatchObject({ how: "recovered", reason: "its sequences have a hole" });
 });
 
-test("attach() says which process has the file open, and moves nothing", async () => {
+test("attach() reports which process has the file open, and does not move it", async () => {
   using folder = temporaryFolder();
   const file = folder.file("t.duckdb");
   const program = `
@@ -294,7 +294,7 @@ test("attach() says which process has the file open, and moves nothing", async (
   expect(readdirSync(folder.path).filter((name) => name.includes("damaged"))).toEqual([]);
 });
 
-test("attach() takes a full disk for what it is, not for damage", async ({ skip }) => {
+test("attach() does not mistake a full disk for damage", async ({ skip }) => {
   const disk = smallDisk(64 * 1_024);
   if (typeof disk === "string") return skip(disk);
   using _disk = disk;
@@ -307,14 +307,14 @@ test("attach() takes a full disk for what it is, not for damage", async ({ skip 
   expect(readdirSync(disk.path).filter((name) => name.includes("damaged"))).toEqual([]);
 });
 
-test("openEngine() can be tried again after it failed", async () => {
+test("openEngine() succeeds when retried after a failure", async () => {
   using folder = temporaryFolder();
   const options = { dataDirectories: [folder.path], memoryLimitBytes: 64 * 1024 ** 2, threads: 0, log: silentLogger };
   await expect(openEngine(options)).rejects.toThrow("Cannot open store");
   await (await testEngine(folder.path)).close();
 });
 
-test("openEngine() sorts on disk what is more than its memory, and clears away what a killed process left there", async () => {
+test("openEngine() spills large sorts to disk, and removes what a killed process spilled", async () => {
   using folder = temporaryFolder();
   const tempDirectory = `${folder.path}/spill`;
   mkdirSync(tempDirectory);

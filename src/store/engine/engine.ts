@@ -11,10 +11,10 @@ import { storeError } from "./duckdb-errors.ts";
 import { type Migration, migrate } from "./migrations.ts";
 
 export interface EngineOptions {
-  /** The only folders that SQL can reach. */
+  /** The only directories that SQL can read and write. */
   dataDirectories: readonly string[];
   memoryLimitBytes: number;
-  /** An agent takes 1, a colony 2. */
+  /** Agents use 1, colonies 2. */
   threads: number;
   /** Where large sorts and groups spill, up to four times the memory limit. Default: no spilling; they fail as `exhausted`. */
   tempDirectory?: string;
@@ -33,16 +33,16 @@ export interface Engine extends AsyncDisposable {
   readonly options: EngineOptions;
   /** Opens or creates a file and migrates its schema. `Database.opened` reports damage. */
   attach(name: string, file: string, migrations: readonly Migration[], options?: AttachOptions): Promise<Database>;
-  /** A connection to no file; closed with the engine. */
+  /** A connection without a database file; closed with the engine. */
   connect(): Promise<Connection>;
-  /** Closes every database first. */
+  /** Closes all databases first. */
   close(): Promise<void>;
 }
 
 const mebibyte = 1024 ** 2;
 /**
- * Until a checkpoint, committed rows wait uncompressed in memory, up to twice the size of the log, where DuckDB cannot evict them. So the log may grow to this
- * share of the memory limit.
+ * Until a checkpoint, committed rows stay uncompressed in memory, up to twice the size of the log, and DuckDB cannot evict them. So the log
+ * may grow to this share of the memory limit.
  */
 const checkpointShare = 1 / 8;
 const spillShare = 4;
@@ -52,12 +52,12 @@ const maxCheckpointThresholdBytes = 64 * mebibyte;
 const engineKey = Symbol.for("coral.store.engine");
 const processWide = globalThis as { [engineKey]?: boolean };
 
-/** Refuses a second engine in one process: two DuckDB instances over one file lose data silently. */
+/** Fails for a second engine in one process: two DuckDB instances over one file lose data silently. */
 export async function openEngine(options: EngineOptions): Promise<Engine> {
   if (processWide[engineKey]) {
     throw new CoralError({
       code: "already-exists",
-      message: "Cannot open a store engine: this process has one already, and one is the limit",
+      message: "Cannot open a store engine: this process already has one; close it first",
     });
   }
   processWide[engineKey] = true;
@@ -84,7 +84,7 @@ class DuckDbEngine implements Engine {
   }
 
   static async open(options: EngineOptions): Promise<DuckDbEngine> {
-    // Left by a process that was killed.
+    // Removes what a killed process spilled.
     if (options.tempDirectory !== undefined) clearSpilled(options.tempDirectory);
     const config = duckdb.create_config();
     const thresholdBytes = Math.min(maxCheckpointThresholdBytes, Math.floor(options.memoryLimitBytes * checkpointShare));
@@ -93,7 +93,7 @@ class DuckDbEngine implements Engine {
       memory_limit: `${options.memoryLimitBytes}B`,
       checkpoint_threshold: `${thresholdBytes}B`,
       temp_directory: options.tempDirectory === undefined ? "" : resolve(options.tempDirectory),
-      // DuckDB's own limit is nine tenths of the disk.
+      // DuckDB's default is nine tenths of the disk.
       max_temp_directory_size: `${options.memoryLimitBytes * spillShare}B`,
       autoinstall_known_extensions: "false",
       autoload_known_extensions: "false",
@@ -104,7 +104,7 @@ class DuckDbEngine implements Engine {
     const instance = await duckdb.open(":memory:", config);
     const admin = await Connection.open(instance);
     const directories = options.dataDirectories.map((directory) => `'${resolve(directory).replaceAll("'", "''")}'`);
-    // Stored times are UTC; without this `time > now()` would compare them in the host's zone.
+    // Stored times are UTC. Without this, `time > now()` would compare in the host's time zone.
     await admin.run("SET GLOBAL TimeZone = 'UTC'");
     await admin.run(`SET allowed_directories = [${directories.join(", ")}]`);
     await admin.run("SET enable_external_access = false");

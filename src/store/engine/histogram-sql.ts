@@ -1,11 +1,11 @@
-/** Histograms in SQL: a first bucket `<name>_lo` and counts from there on `<name>_counts`, added bucket by bucket. */
+/** SQL for histograms: the first bucket in `<name>_lo` and the counts from there in `<name>_counts`, merged bucket by bucket. */
 
 import type { HistogramLayout } from "../../base/latency-histogram.ts";
 
-/** Histograms with more buckets than this are invalid: an agent must not decide how much memory a merge takes. */
+/** Histograms with more buckets are invalid: an agent must not control how much memory a merge takes. */
 const maxBuckets = 4_096;
 
-/** An aggregate over the histograms of a group, for `mergedLoSql` and `mergedCountsSql` one level up. Null when all are empty. */
+/** Aggregates the histograms of a group, for `mergedLoSql` and `mergedCountsSql` one query level up. Null if all are empty. */
 export function gatheredSql(lo: string, counts: string): string {
   return `list({lo: ${lo}, counts: ${counts}}) FILTER (len(${counts}) > 0 AND ${lo} BETWEEN 0 AND ${maxBuckets} AND len(${counts}) <= ${maxBuckets})`;
 }
@@ -16,8 +16,8 @@ export function mergedLoSql(gathered: string): string {
 }
 
 /**
- * Counts of that sum, UBIGINT[]; empty for none. Most groups hold one histogram, which is returned unchanged. A bucket before `lo` must not become an index
- * below 1: DuckDB counts those from the end.
+ * Counts of that sum, UBIGINT[]; empty for none. Most groups contain one histogram, which is returned unchanged. The index of a bucket
+ * before `lo` must not fall below 1: DuckDB counts those from the end.
  */
 export function mergedCountsSql(gathered: string): string {
   const from = `list_min(list_transform(${gathered}, lambda h: h.lo))`;
@@ -27,7 +27,7 @@ export function mergedCountsSql(gathered: string): string {
     ELSE list_transform(range(${from}, ${until}), lambda b: ${inBucket})::UBIGINT[] END`;
 }
 
-/** The value in microseconds that stands for bucket `bucket`: its middle, as in `bucketMiddleNs`. */
+/** The middle of bucket `bucket` in microseconds, equal to `bucketMiddleNs`. */
 export function bucketMiddleUsSql(layout: HistogramLayout, bucket: string): string {
   const parts = 1 << layout.partsPerOctaveLog2;
   const start = (n: string): string => `pow(2, 10 + (${n} - 1) // ${parts}) * (1 + ((${n} - 1) % ${parts}) / ${parts}.0)`;

@@ -1,7 +1,4 @@
-/**
- * The process's one DuckDB instance: connections, transactions, migrations, and what its errors mean.
- * @module
- */
+/** The process's DuckDB instance: connections, transactions, migrations and the classification of its errors. @module */
 
 export type { Opened } from "./database.ts";
 export { type Engine, openEngine } from "./engine.ts";

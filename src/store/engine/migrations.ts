@@ -1,14 +1,14 @@
 import { CoralError } from "../../base/errors.ts";
 import type { Database } from "./database.ts";
 
-/** Numbered from 1, forward only; a released one is never edited. */
+/** Numbered from 1, forward only. Released migrations are never edited. */
 export interface Migration {
   version: number;
   /** Statements separated by semicolons; unqualified names mean schema `main` of the file. */
   sql: string;
 }
 
-/** Migrates a file, one transaction per step, and returns the version that it had: 0 for an empty one. Refuses a file that a newer build has written. */
+/** Migrates a file, one transaction per migration. Returns its previous version, 0 for an empty file. Fails for a file written by a newer build. */
 export async function migrate(database: Database, migrations: readonly Migration[]): Promise<number> {
   const known = migrations.at(-1)?.version ?? 0;
   const stored = await database.write(async (transaction) => {

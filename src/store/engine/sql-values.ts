@@ -1,10 +1,10 @@
 import duckdb from "@duckdb/node-bindings";
 import { CoralError } from "../../base/errors.ts";
 
-/** A value as queries return it: bigint only where a number would lose digits, times as microseconds since 1970. */
+/** A value as queries return it: bigint only where a number would lose digits; times as microseconds since 1970. */
 export type SqlValue = string | number | bigint | boolean | null | Uint8Array | SqlValue[] | { [key: string]: SqlValue };
 export type Row = Record<string, SqlValue>;
-/** What a `?` or `$name` may be bound to. Times are bound as `make_timestamp(?)` of microseconds. */
+/** A value that can be bound to `?` or `$name`. Bind times as microseconds and convert them with `make_timestamp(?)`. */
 export type SqlParameter = string | number | bigint | boolean | null | Uint8Array;
 export type SqlParameters = readonly SqlParameter[] | Readonly<Record<string, SqlParameter>>;
 
@@ -39,7 +39,7 @@ function stringBytes(strings: Uint8Array, view: DataView, index: number): Uint8A
   return duckdb.get_data_from_pointer(strings.buffer as ArrayBuffer, strings.byteOffset + index * 16 + 8, lengthBytes);
 }
 
-/** Of a text of DuckDB's, which is valid UTF-8. A decoder and a view per value would cost several times as much. */
+/** A DuckDB string, which is valid UTF-8. A decoder and a view per value would cost several times as much. */
 function textAt(strings: Buffer, view: DataView, index: number): string {
   const lengthBytes = view.getUint32(index * 16, true);
   if (lengthBytes <= 12) return strings.toString("utf8", index * 16 + 4, index * 16 + 4 + lengthBytes);
@@ -49,7 +49,7 @@ function textAt(strings: Buffer, view: DataView, index: number): string {
 
 type Reader = (index: number) => SqlValue;
 
-/** A vector as it is read: its type, how many values, and its bytes when the width of one is known. */
+/** A vector to read: its type, length, and its bytes if values have a fixed width. */
 interface Source {
   vector: duckdb.Vector;
   logicalType: duckdb.LogicalType;
@@ -76,10 +76,10 @@ export function readVector(vector: duckdb.Vector, count: number): SqlValue[] {
 }
 
 const twoTo32 = 2 ** 32;
-/** The upper half of the integers that a number holds exactly. */
+/** Upper 32 bits of 2^53: integers below it are exact as numbers. */
 const safeUpper = 2 ** 21;
 
-/** Without a bigint in between: most counts and times are small, and columns of them long. */
+/** Avoids a bigint: most counts and times are small, and columns are long. */
 function int64(view: DataView, at: number): number | bigint {
   const upper = view.getInt32(at + 4, true);
   if (upper >= -safeUpper && upper < safeUpper) {
@@ -96,7 +96,7 @@ function uint64(view: DataView, at: number): number | bigint {
 
 const int128 = (view: DataView, at: number): bigint => (view.getBigInt64(at + 8, true) << 64n) | view.getBigUint64(at, true);
 
-/** Types whose values stand in the vector itself: width in bytes, and how one is read. */
+/** Types whose values are stored inline in the vector: width in bytes, and the reader. */
 const plainTypes: Partial<Record<keyof typeof duckdb.Type, [number, (view: DataView, at: number) => SqlValue]>> = {
   BOOLEAN: [1, (view, at) => view.getUint8(at) !== 0],
   TINYINT: [1, (view, at) => view.getInt8(at)],
@@ -118,7 +118,7 @@ const plainTypes: Partial<Record<keyof typeof duckdb.Type, [number, (view: DataV
   TIMESTAMP_NS: [8, (view, at) => numberOrBigint(view.getBigInt64(at, true) / 1_000n)],
   DATE: [4, (view, at) => formatDate(view.getInt32(at, true))],
   TIME: [8, (view, at) => formatTime(view.getBigInt64(at, true))],
-  // The sign bit is flipped in storage, so that ids sort as text does.
+  // DuckDB flips the sign bit, so that ids sort like text.
   UUID: [16, (view, at) => formatUuid(BigInt.asUintN(128, int128(view, at)) ^ (1n << 127n))],
   INTERVAL: [
     16,
@@ -152,7 +152,7 @@ function readerOf(source: Source): Reader {
       return decimalReader(source);
     case "ENUM":
       return enumReader(source);
-    // A map is a list of { key, value }.
+    // A map is stored as a list of { key, value }.
     case "LIST":
     case "MAP":
       return listReader(source);

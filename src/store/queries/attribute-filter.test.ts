@@ -10,11 +10,11 @@ beforeAll(async () => {
   const attributes = (value: object): string => JSON.stringify(value);
   await spans.add([
     { trace: "1", id: "1", atUs: 1_000, http_status_code: 500, attributes: attributes({ "user.id": 42, tags: ["a", "b"], ok: true }) },
-    // The second status is another one: the column has the first.
+    // Two values for one attribute: the column holds the first.
     { trace: "2", id: "1", atUs: 2_000, http_status_code: 200, attributes: attributes({ "http.status_code": 503, "user.id": "42" }) },
     { trace: "3", id: "1", atUs: 3_000, resource: attributes({ "k8s.pod.name": "shop-1", "user.id": 7 }), kind: "server" },
     { trace: "4", id: "1", atUs: 4_000, attributes: attributes({ "user.id": 42.5, 'odd"/~name': "x", note: '"user.id":1' }) },
-    // Both are there, but not in one span.
+    // Both attributes exist, but in different spans.
     { trace: "5", id: "1", atUs: 5_000, http_status_code: 404 },
     { trace: "5", id: "2", parent: "1", atUs: 5_000, attributes: attributes({ "user.id": 1_000 }) },
   ]);
@@ -58,19 +58,19 @@ describe("attributeCondition()", () => {
     expect(await found({ name, operator, value })).toEqual(wanted);
   });
 
-  it("parses JSON only of spans that have the pair", () => {
+  it("parses JSON only of spans that contain the pair", () => {
     const { sql } = attributeCondition({ name: "k8s.pod.name", operator: "=", value: "shop-1" });
     expect(sql.indexOf("contains(attributes")).toBeLessThan(sql.indexOf("json_extract"));
     expect(attributeCondition({ name: "k8s.pod.name", operator: "!=", value: "shop-1" }).sql).not.toMatch(/^\(\(contains/);
   });
 
-  it("wants all filters of one span", async () => {
+  it("requires all filters to match the same span", async () => {
     const one = { name: "user.id", operator: "=", value: "42" } as const;
     expect(await found(one, { name: "http.status_code", operator: ">=", value: "500" })).toEqual([1, 2]);
     expect(await found({ ...one, value: "1000" }, { name: "http.status_code", operator: "=", value: "404" })).toEqual([]);
   });
 
-  it("refuses values that cannot be compared", async () => {
+  it("rejects values that cannot be compared", async () => {
     await expect(found({ name: "a", operator: ">", value: "x" })).rejects.toThrow('Cannot filter by a > "x": the value is not a number');
     await expect(found({ name: "a", operator: "~", value: "(" })).rejects.toThrow('Cannot filter by a ~ "("');
   });

@@ -1,4 +1,7 @@
-/** Conditions on attributes of spans, as SQL over `span`: columns for those that have one, JSON for the others and for those of the sender. */
+/**
+ * Attribute filters of spans as SQL conditions over `span`: on columns where an attribute has one, on JSON for other attributes and for
+ * those of the resource.
+ */
 
 import { CoralError } from "../../base/errors.ts";
 import type { AttributeFilter } from "../../model/traces.ts";
@@ -14,7 +17,7 @@ interface Condition {
 const columns = new Map<string, string>(
   [...Object.entries(promotedText), ...Object.entries(promotedInt)].flatMap(([column, keys]) => keys.map((key) => [key, column] as const)),
 );
-/** Facts of a span that are no attributes, and columns by their own name. */
+/** Columns that hold no attribute, usable under their own name. */
 const plainColumns: ReadonlySet<string> = new Set(
   Object.entries(span.columns)
     .filter(
@@ -23,7 +26,7 @@ const plainColumns: ReadonlySet<string> = new Set(
     .map(([name]) => name),
 );
 
-/** A span without the attribute matches no operator, `!=` and `!~` included. */
+/** A span without the attribute matches no operator, not even `!=` and `!~`. */
 export function attributeCondition({ name, operator, value }: AttributeFilter): Condition {
   const text = attributeText(name);
   const number = /^[+-]?(?:\d+\.?\d*|\.\d+)(?:[eE][+-]?\d+)?$/.test(value.trim()) ? Number(value) : undefined;
@@ -32,7 +35,7 @@ export function attributeCondition({ name, operator, value }: AttributeFilter): 
     return { sql: operator === "~" ? sql : `NOT ${sql}`, parameters: [...text.parameters, value] };
   }
   if (operator === "=" || operator === "!=") {
-    // 500 and "500", 1.0 and 1 are the same; a text that is not a number only equals itself.
+    // 500 equals "500" and 1.0 equals 1; a text that is not a number only equals itself.
     const sql = number === undefined ? `${text.sql} = ?` : `coalesce(TRY_CAST(${text.sql} AS DOUBLE) = ?, ${text.sql} = ?)`;
     const parameters = number === undefined ? [...text.parameters, value] : [...text.parameters, number, ...text.parameters, value];
     const quick = operator === "=" && number === undefined ? quickCondition(name, value) : undefined;
@@ -44,10 +47,13 @@ export function attributeCondition({ name, operator, value }: AttributeFilter): 
   return { sql: `TRY_CAST(${text.sql} AS DOUBLE) ${operator} ?`, parameters: [...text.parameters, number] };
 }
 
-/** Texts that stand in JSON as they are, and are not JSON of another type: lists and objects equal their text. */
+/** Texts that JSON stores unescaped and that cannot be JSON of another type. Lists and objects compare by their text. */
 const plainText = /^(?!true$|false$|null$|[[{])[ !#-.0-[\]-~]+$/;
 
-/** What every span with this text satisfies, and few others: looking for the pair costs a fraction of looking for the key and parsing. */
+/**
+ * A cheap prefilter that every span with this value passes, and few others. Searching for the key-value text costs a fraction of parsing
+ * JSON.
+ */
 function quickCondition(name: string, value: string): Condition | undefined {
   if (!plainText.test(value)) return undefined;
   const pair = `${JSON.stringify(name)}:${JSON.stringify(value)}`;
@@ -63,7 +69,7 @@ function columnOf(name: string): string | undefined {
   return columns.get(name) ?? (plainColumns.has(name) ? name : undefined);
 }
 
-/** Throws `invalid` for a regular expression that is none. The database's take linear time. */
+/** Throws `invalid` for a malformed regular expression. DuckDB's RE2 takes linear time. */
 export async function checkPatterns(store: Queryable, filters: readonly AttributeFilter[]): Promise<void> {
   for (const { name, operator, value } of filters) {
     if (operator !== "~" && operator !== "!~") continue;
@@ -77,12 +83,12 @@ export async function checkPatterns(store: Queryable, filters: readonly Attribut
 }
 
 /**
- * The value as text; null for a span without it. An attribute that has a column is among the JSON as well when a span gave two values. JSON is parsed only
- * where the key occurs in it: looking for a text costs a tenth of that.
+ * The attribute as text; null for a span without it. If a span set an attribute twice, the column has the first value and JSON has both.
+ * JSON is parsed only where it contains the key, which costs a tenth of parsing all.
  */
 function attributeText(name: string): Condition {
   const key = JSON.stringify(name);
-  // As a JSON pointer: names have dots, and may have anything.
+  // A JSON pointer, because names contain dots and may contain any character.
   const path = `/${name.replaceAll("~", "~0").replaceAll("/", "~1")}`;
   const inJson = (column: string): string => `CASE WHEN contains(${column}, ?) THEN json_extract_string(${column}, ?) END`;
   const column = columnOf(name);

@@ -1,6 +1,6 @@
 /**
- * The part of the topology that one answer shows, cut by the database: a colony can have tens of thousands of edges, and a row that is read only
- * to be counted and dropped costs more than all the rest.
+ * Selects the part of the topology that one answer shows. DuckDB makes the selection: a colony can have tens of thousands of edges, and
+ * reading rows only to count and drop them costs more than the rest of the query.
  */
 
 import type { EdgePageFacts, EdgePageRequest, TopologyNodeFact } from "../../model/edges.ts";
@@ -10,8 +10,9 @@ const listMax = 5;
 const linkKey = "from_node, to_node, protocol, server_port, class";
 
 /**
- * Rows of three kinds, by `part`: `edge` with `edgeColumns`, `node`, and a single `totals`. All in one statement, so that edges are made once and
- * nothing changes in between. `explain` adds to a relation of edges how they began. Without parameters: preparing such a statement would plan it twice.
+ * Returns rows of three kinds, by `part`: `edge` with `edgeColumns`, `node`, and one `totals`. One statement computes edges once and reads
+ * one snapshot. `explain` adds first-use facts to a relation of edges. The statement has no parameters, because preparing one would plan it
+ * twice.
  */
 export function edgePageSql(
   page: EdgePageRequest,
@@ -42,7 +43,7 @@ export function edgePageSql(
       count(*) OVER (PARTITION BY class) AS of_class
     FROM link SEMI JOIN kept f ON f.node = from_node SEMI JOIN kept t ON t.node = to_node
   ),
-  -- In turns, so that every class has its share and what one does not need goes to the others.
+  -- Round robin over classes: each gets its share, and unused places go to the others.
   chosen AS (SELECT ${linkKey} FROM among QUALIFY row_number() OVER (ORDER BY nth, of_class DESC, class) <= ${page.edges}),
   shown AS (SELECT * FROM named SEMI JOIN chosen USING (${linkKey})),
   place AS (
@@ -76,7 +77,10 @@ function isEnd(end: "client" | "server", service: string): string {
   return `(${end}_kind = 'service' AND ${end} = '${service.replaceAll("'", "''")}')`;
 }
 
-/** Display name of an end; an external one by its product, else its host name, else its address. Keep equal to the tools' outsideName(). */
+/**
+ * Display name of an end: for an external one its product, else its host name, else its address. Keep in sync with outsideName() of the
+ * tools.
+ */
 function nameSql(end: "client" | "server"): string {
   return `CASE WHEN ${end}_kind <> 'external' OR resolved_name IS NULL THEN ${end} WHEN provider IS NULL OR product IS NULL THEN resolved_name
     WHEN starts_with(lower(product), lower(provider)) THEN product ELSE provider || ' ' || product END`;
@@ -87,7 +91,7 @@ export class EdgePageReader {
   readonly #nodes: { rank: number; node: TopologyNodeFact }[] = [];
   #totals: EdgePageFacts["totals"] = { nodes: 0, services: 0, ingressSources: 0, egressDestinations: 0, edges: 0 };
 
-  /** False when the row is an edge. */
+  /** Returns false if the row is an edge. */
   read(row: QueryRow): boolean {
     const part = textIn(row, "part");
     if (part === "node") this.#nodes.push({ rank: numberIn(row, "rank"), node: nodeIn(row) });

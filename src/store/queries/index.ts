@@ -1,7 +1,4 @@
-/**
- * Every query that tools run on a store, one file each.
- * @module
- */
+/** Every query that tools run on a store, one per file. @module */
 
 export {
   type BuildPlace,
@@ -50,7 +47,7 @@ export { querySpanEdges } from "./query-span-edges.ts";
 export { querySpanRed } from "./query-span-red.ts";
 export { querySpanProcesses, querySpanServices, queryTrace, queryTraces, type TraceStore, type TracesQuery } from "./query-traces.ts";
 export { hasRequests } from "./request-parts.ts";
-export { BaselineMemory } from "./summary/baseline-memory.ts";
+export { BaselineCache } from "./summary/baseline-cache.ts";
 export { queryHealthEvents } from "./summary/query-health-events.ts";
 export { queryRouteHealth } from "./summary/query-route-health.ts";
 export { queryServiceDetails } from "./summary/query-service-details.ts";

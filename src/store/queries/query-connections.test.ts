@@ -72,7 +72,7 @@ describe("queryConnections()", () => {
     });
   });
 
-  it("counts unattributed connections beside the rows", async () => {
+  it("counts unattributed connections separately", async () => {
     const outside = "203.0.113.9:443";
     await watched.scan(
       "node1",
@@ -87,7 +87,7 @@ describe("queryConnections()", () => {
     expect(await ask()).toMatchObject({ total: 1, unattributed: 2 });
   });
 
-  it("returns all connections of a called service, also where some callers reported theirs", async () => {
+  it("returns all connections of a called service, including those that some callers reported", async () => {
     const many = { state: "closed", connections: 50 } as const;
     const loopback = ["127.0.0.1:0", "127.0.0.1:6379"] as const;
     await watched.scan(
@@ -104,7 +104,7 @@ describe("queryConnections()", () => {
     expect((await ask({ service: "api" })).rows).toMatchObject([{ role: "client", peer: "cache", closed: 20 }]);
   });
 
-  it("keeps to the requested service, peer, role, agents and limit", async () => {
+  it("filters by service, peer, role and agents, and applies the limit", async () => {
     await twoHosts();
     expect((await ask({ service: "postgres" })).rows).toMatchObject([{ service: "postgres", peer: "api" }]);
     expect((await ask({ peer: "postgres" })).rows).toMatchObject([{ service: "api" }]);
@@ -129,7 +129,7 @@ describe("requests between hosts", () => {
     ...more,
   });
 
-  it("are one edge, as the end that saw more counted, and their ends are named as those of connections", async () => {
+  it("are one edge with the larger of both counts, and name their ends as connections do", async () => {
     await twoHosts();
     await watched.hosts.add("node1", {
       red: [
@@ -176,7 +176,7 @@ describe("requests between hosts", () => {
   });
 });
 
-it("queryServiceCpu() sums the processes of a service, also of samples before the newest", async () => {
+it("queryServiceCpu() sums the processes of a service, including samples before the newest", async () => {
   await twoHosts();
   const atMs = watched.clock.wallMs();
   const sample = { atMs, start_ticks: 1, rss_bytes: 1_000 };

@@ -1,4 +1,4 @@
-/** Connections of services: how many are open, were opened, closed and failed, and how well they go. */
+/** Connections of services: open, opened, closed and failed counts, traffic and round-trip times. */
 
 import type { ConnectionRow, ConnectionsFacts, ConnectionsRequest } from "../../model/connections.ts";
 import type { Resolved } from "../../model/services.ts";
@@ -10,7 +10,7 @@ import { namedFilter } from "./service-filter.ts";
 
 export interface ConnectionsQuery extends Resolved<ConnectionsRequest> {
   nowMs: number;
-  /** Name under which the colony's database file is attached. */
+  /** The name under which the colony's database is attached. */
   database: string;
 }
 

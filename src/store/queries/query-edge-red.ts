@@ -1,4 +1,4 @@
-/** Requests by edge of the topology: rate, errors and percentiles of each client and server. */
+/** Requests per edge of the topology: rate, errors and percentiles for each client and server. */
 
 import type { EdgeEndKind, EdgeRedFacts, EdgeRedKey, EdgesRequest } from "../../model/edges.ts";
 import type { Resolved } from "../../model/services.ts";
@@ -10,27 +10,27 @@ import { namedFilter } from "./service-filter.ts";
 
 export interface EdgeRedQuery extends Resolved<EdgesRequest> {
   nowMs: number;
-  /** Only these edges. */
+  /** Return only these edges. */
   among?: readonly EdgeRedKey[];
-  /** Name under which the colony's database file is attached. */
+  /** The name under which the colony's database is attached. */
   database?: string;
 }
 
 const edgesMax = 100_000;
 const ends = "client_kind, client, server_kind, server, server_port";
-/** Key of one end's view of requests; a stored row has it besides its route, status and time. */
+/** Key of one end's view of requests. Stored rows have it in addition to route, status and time. */
 const viewKey = ["source", "service", "role", "protocol", "server_port", "peer", "peer_address"];
 const [edgeSeparator, fieldSeparator] = ["\u001e", "\u001f"];
 
 export async function queryEdgeRed(store: Queryable, query: EdgeRedQuery): Promise<EdgeRedFacts> {
   const window = await redWindow(store, { sinceMs: query.sinceMs, nowMs: query.nowMs, one: query.service !== undefined });
   const windowMs = Math.min(window.coveredMs, query.sinceMs);
-  // Resolving the other ends reads all connections; skip it when no hook has seen a request.
+  // Resolving peers reads all connections; skip it if hooks have seen no requests.
   if (!window.hasRows || query.among?.length === 0) return { edges: [], windowMs };
   const { sql, parameters } = redSumsSql(window, query.nowMs, query.agentIds === undefined ? {} : { agentIds: query.agentIds });
   const { where, parameters: chosen } = wanted(query);
   const rows = await store.query(
-    // Sum before resolving ends, and unnest only histograms of returned edges: both cost more than all the rest.
+    // Sum before resolving peers, and unnest only the histograms of returned edges: these two steps cost the most.
     `WITH seen AS MATERIALIZED (
        SELECT row_number() OVER () AS view, * FROM (
          SELECT ${viewKey.join(", ")}, sum(requests) AS requests, coalesce(sum(requests) FILTER (is_error), 0) AS errors FROM (${sql}) GROUP BY ALL
@@ -92,14 +92,14 @@ function wanted({ service, among }: EdgeRedQuery): { where: string; parameters: 
   };
 }
 
-/** Names with a separator in them would only find nothing. */
+/** A name that contains the separator would match nothing, which is harmless. */
 function textOfKey({ client, server, serverPort }: EdgeRedKey): string {
   return [client.kind, client.name, server.kind, server.name, serverPort].join(fieldSeparator);
 }
 
 /**
- * Rows with both their ends. What the agent or the registry recognised comes first; then what connections of the same ends were understood
- * as. Unrecognised callers on the host itself are excluded: any process may have their address.
+ * Rows with both ends named. A peer that the agent or the registry identified comes first, then what connections between the same ends
+ * resolved to. Excludes unidentified callers on the host itself: any process may have their address.
  */
 function namedEndsSql(database: string, rows: string): string {
   const isOnly = "HAVING min(peer_kind || ' ' || peer_name) = max(peer_kind || ' ' || peer_name)";

@@ -18,13 +18,13 @@ import { namedFilter } from "./service-filter.ts";
 
 export interface EdgesQuery extends Resolved<EdgesRequest> {
   nowMs: number;
-  /** Only the busiest nodes, with the edges between them. */
+  /** Return only the busiest nodes and the edges between them. */
   page?: EdgePageRequest;
-  /** Name under which the colony's database file is attached. */
+  /** The name under which the colony's database is attached. */
   database: string;
 }
 
-/** Bounds what one answer takes in memory. */
+/** Bounds the memory of one answer. */
 const edgesMax = 100_000;
 
 export async function queryEdges(store: VisitableStore, query: EdgesQuery): Promise<NetworkFacts> {
@@ -58,7 +58,7 @@ interface ReadEdges {
   page?: EdgePageFacts;
 }
 
-/** One more than an answer may take when there are more. */
+/** Reads one edge beyond the limit, to detect that there are more. */
 async function readEdges(store: VisitableStore, { database, service }: EdgesQuery, parts: string): Promise<ReadEdges> {
   const filter = service === undefined ? undefined : namedFilter(service);
   const wanted =
@@ -75,7 +75,7 @@ async function readEdges(store: VisitableStore, { database, service }: EdgesQuer
   };
   const edges = await read(`SELECT ${select} LIMIT ${edgesMax + 1}`);
   if (edges.length <= edgesMax) return { edges };
-  // Sorting many wide rows costs as much as making them, so sort only when it decides which ones are kept.
+  // Sorting many wide rows costs as much as computing them; sort only if the limit drops some.
   return { edges: await read(`SELECT ${select} ORDER BY connections DESC, client, server, server_port LIMIT ${edgesMax + 1}`) };
 }
 
@@ -94,7 +94,7 @@ async function readPage(store: VisitableStore, database: string, parts: string, 
   return { edges, page: rest.page() };
 }
 
-/** Numbers as DOUBLE and lists as text: reading tens of thousands of rows of 128-bit sums and lists would take longer than making them. */
+/** Numbers as DOUBLE and lists as text: reading 128-bit sums and lists of tens of thousands of rows takes longer than computing them. */
 const edgeColumns = [
   "class, protocol, client_kind, client, server_kind, server, client_address, server_address, first_build, resolved_name, resolution_method, provider, product",
   ...["client_agents", "server_agents"].map(
@@ -106,7 +106,7 @@ const edgeColumns = [
   ...["first_seen", "last_seen"].map((name) => `epoch_us(${name})::DOUBLE AS ${name}`),
 ].join(", ");
 
-/** The start of the stored interval at or before the requested time. */
+/** Start of the stored interval that contains the requested time. */
 export function windowStartMs(nowMs: number, sinceMs: number): number {
   const hours = sinceMs / 3_600_000;
   const level = coarser.findLast(({ afterHours }) => hours >= afterHours);
@@ -114,10 +114,10 @@ export function windowStartMs(nowMs: number, sinceMs: number): number {
   return Math.floor((nowMs - sinceMs) / stepMs) * stepMs;
 }
 
-/** Answers need only their sum; summing unused columns is a good part of the cost of edges. */
+/** Answers need only the sum of failures; summing the unused columns is a large part of the cost. */
 const kindsOfFailure = ["failures"] as const;
 
-/** Amounts by view: what is in the totals, and what live ends have gathered since. */
+/** Amounts per view: totals plus what live connections have added since. */
 export function partsSql(
   database: string,
   startUs: number,
@@ -131,7 +131,7 @@ export function partsSql(
   const now = nowUs === "now" ? "now()::TIMESTAMP" : `make_timestamp(${nowUs})`;
   const isOpen = `state = 'open' AND updated_at > ${now} - INTERVAL ${lostSightAfterMs} MILLISECOND`;
   const lastRtt = "pend_rtt_count = 0 AND state = 'open' AND rtt_us IS NOT NULL";
-  // Sums of sums would be 128 bits wide, which cost three times as much; a DOUBLE is exact up to 2^53.
+  // Sums of BIGINT sums are 128 bits wide and cost three times as much. DOUBLE is exact up to 2^53.
   return `
     SELECT v.*, p.* EXCLUDE (view_id) FROM (
       SELECT view_id, ${["opened", "closed", "open", "bytes_out", "bytes_in", "retransmits", "rtt_sum", "rtt_count", ...failed].map((name) => `sum(${name})::DOUBLE AS ${name}`).join(", ")},
@@ -148,7 +148,7 @@ export function partsSql(
     ) p JOIN ${net}.edge_views v USING (view_id) ${chosen}`;
 }
 
-/** Edges from views: one row per client, server, protocol and port. Both ends' views of the same connections are joined, not added. */
+/** Edges from views: one row per client, server, protocol and port. The two ends' views of the same connections are matched, not added. */
 export function edgesSql(database: string, parts: string, failed: readonly string[] = failures): string {
   return withFirstUse(
     database,
@@ -157,14 +157,14 @@ export function edgesSql(database: string, parts: string, failed: readonly strin
   );
 }
 
-/** Addresses of one end: a service behind a load balancer has several. */
+/** Limit on the addresses listed per end; a service behind a load balancer has several. */
 const endAddressesMax = 5;
 
 function someOf(address: string): string {
   return `array_to_string(list_sort(list_distinct(list(${address}) FILTER (${address} <> '')))[:${endAddressesMax}], ',')`;
 }
 
-/** Edges as they were seen, without what is known about them from elsewhere. */
+/** Edges as observed, without facts from other tables. */
 function edgeAmountsSql(database: string, parts: string, failed: readonly string[]): string {
   const larger = (expression: string): string =>
     `greatest(coalesce(sum(${expression}) FILTER (role = 'client'), 0), coalesce(sum(${expression}) FILTER (role = 'server'), 0))`;
@@ -195,11 +195,11 @@ function withFirstUse(database: string, edges: string): string {
       AND u.service = CASE WHEN e.class = 'INGRESS' THEN e.server ELSE e.client END AND u.ip_address = CASE WHEN e.class = 'INGRESS' THEN e.client ELSE e.server END`;
 }
 
-/** Makes edges of rows. Ends and evidences that are the same are one object: there are many edges and few of those. */
+/** Converts rows to edges. Equal ends and evidence lists share one object: edges are many, distinct ends few. */
 class EdgeReader {
   readonly #ends = new Map<string, EdgeEnd>();
   readonly #evidences = new Map<number, string[]>();
-  /** Many edges were last seen by the same scan. */
+  /** Timestamps by value: one scan sets the last-seen time of many edges. */
   readonly #times = new Map<number, string>();
 
   read(row: QueryRow): EdgeFact {

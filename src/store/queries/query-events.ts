@@ -9,7 +9,7 @@ export interface EventsQuery extends Resolved<EventsRequest> {
 
 const severities = ["info", "warning", "error"] as const;
 
-/** What happened at the colony and at its agents, newest first. */
+/** Events of the colony and its agents, newest first. */
 export async function queryEvents(store: Queryable, query: EventsQuery): Promise<ColonyEvent[]> {
   const conditions = ["time >= make_timestamp(?)"];
   const parameters: QueryParameter[] = [Math.floor((query.nowMs - query.sinceMs) * 1_000)];
@@ -45,7 +45,7 @@ export async function queryEvents(store: Queryable, query: EventsQuery): Promise
   }));
 }
 
-/** Agents write their own details; what is not an object is shown as text. */
+/** Agents write `details`; a value that is not a JSON object is returned as text. */
 function detailsIn(text: string): Record<string, unknown> {
   try {
     const value: unknown = JSON.parse(text);

@@ -51,7 +51,7 @@ const ask = (more: Partial<Parameters<typeof queryHotFunctions>[1]> = {}) =>
   });
 
 describe("queryHotFunctions()", () => {
-  it("lists what grew, beyond chance first, the function that does the work before its callers", async () => {
+  it("lists functions that grew, significant growth first, a function before its callers", async () => {
     const { samples, cores, hottest, grown: functions } = await ask();
     expect(samples).toEqual({ now: 552, before: 270 });
     expect(cores.now).toBeCloseTo((552 * 0.05) / 600, 6);
@@ -63,12 +63,12 @@ describe("queryHotFunctions()", () => {
     expect(functions[0]?.cores.now).toBeCloseTo((300 * 0.05) / 600, 6);
     expect(functions[0]?.deviations).toBeGreaterThan(10);
     expect(hottest.map(({ name }) => name)).toEqual(["hash", "render", "walk"]);
-    // Their shares fell; that of main stayed.
+    // Their shares fell; main's share is unchanged.
     expect(functions.map(({ name }) => name)).not.toContain("render");
     expect(functions.filter(({ isSignificant }) => isSignificant).map(({ name }) => name)).toEqual(["hash", "login"]);
   });
 
-  it("finds nothing between equal times, counts recursion once, and knows only its service", async () => {
+  it("finds no growth between equal times, counts recursion once, and ignores other services", async () => {
     const same = { fromMs: nowMs - 70 * minuteMs, untilMs: nowMs - 60 * minuteMs };
     expect((await ask({ now: same, before: { fromMs: 0, untilMs: 1 } })).grown.every(({ isSignificant }) => !isSignificant)).toBe(true);
     const walk = (await ask({ before: { fromMs: 0, untilMs: 1 } })).hottest.find(({ name }) => name === "walk");

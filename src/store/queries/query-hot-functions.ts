@@ -1,6 +1,6 @@
 /**
- * Functions of a service whose CPU time grew between two times, from its CPU samples: the evidence for "it got slower because of this
- * function". Both times may have any length; CPU time is compared per second of a time and as a share of the service's samples.
+ * Functions of a service whose CPU time grew between two times, from its CPU samples. This is the evidence for "this function made it
+ * slower". The times may differ in length: CPU time is compared per second, and as a share of the service's samples.
  */
 
 import {
@@ -30,7 +30,7 @@ interface Sums {
   cpuUs: Pair;
 }
 
-/** Stacks that are looked at, most CPU time first. */
+/** Limit on the stacks read; those with the most CPU time come first. */
 const maxStacks = 5_000;
 
 export async function queryHotFunctions(store: Queryable, query: HotFunctionsQuery): Promise<HotFunctions> {
@@ -40,7 +40,7 @@ export async function queryHotFunctions(store: Queryable, query: HotFunctionsQue
   const sums = new Map<string, Sums>();
   for (const row of rows) {
     const side = booleanIn(row, "is_now") ? "now" : "before";
-    // Of all stacks, also those beyond the limit.
+    // Counts all stacks, including those beyond the limit.
     samples[side] = numberIn(row, "all_samples");
     cpuUs[side] = numberIn(row, "all_cpu_us");
     const json = textIn(row, "frames");
@@ -100,7 +100,7 @@ function addStack(sums: Map<string, Sums>, frames: readonly StackFrame[], side: 
   const seen = new Set<Sums>();
   for (const frame of frames) {
     const sum = sumsOf(sums, frame);
-    // Recursion counts once.
+    // A recursive function counts once per stack.
     if (seen.has(sum)) continue;
     seen.add(sum);
     sum.total[side] += samples;
@@ -120,7 +120,7 @@ function sumsOf(sums: Map<string, Sums>, frame: StackFrame): Sums {
   return sum;
 }
 
-/** What does the work itself before what only calls it. */
+/** A function that does the work sorts before its callers. */
 function byGrowth(a: HotFunction, b: HotFunction): number {
   const added = ({ cores }: HotFunction): number => cores.now - cores.before;
   const own = ({ self }: HotFunction): number => self.now - self.before;

@@ -4,7 +4,7 @@ import { namedFilter } from "./service-filter.ts";
 
 const servicesMax = 1_000;
 
-/** Services that records of came within the time, by name, at most 1,000; from what agents count once a minute. */
+/** Services with log records in the time window, by name, at most 1,000. Reads the counts that agents send once a minute. */
 export async function queryLogServices(
   store: Queryable,
   { sinceMs, nowMs, service }: { sinceMs: number; nowMs: number; service?: ServiceFilter },

@@ -15,7 +15,7 @@ const bodies = async (more: Partial<LogsQuery> = {}): Promise<string[]> =>
   (await queryLogs(stored.store, query(more))).rows.map(({ body }) => body);
 
 describe("queryLogs()", () => {
-  it("finds records by service, severity, trace, text, expression and agent, newest first", async () => {
+  it("finds records by service, severity, trace, text, regular expression and agent, newest first", async () => {
     await stored.add([
       { agoMs: 50 * 60_000, body: "old error", severity_number: 17 },
       { agoMs: 30_000, body: "Connection REFUSED by 10.0.0.7", severity_number: 17, trace_id: traceId, span_id: "00f067aa0ba902b7" },
@@ -43,7 +43,7 @@ describe("queryLogs()", () => {
     });
   });
 
-  it("gives every record on exactly one page, also those of the same time", async () => {
+  it("returns every record on exactly one page, including records of the same time", async () => {
     const records = Array.from({ length: 95 }, (_, index) => ({ agoMs: Math.floor(index / 10) * 90_000 + 1_000, body: `record ${index}` }));
     await stored.add(records.slice(0, 50));
     await stored.add(records.slice(50), "a2");
@@ -61,7 +61,7 @@ describe("queryLogs()", () => {
     expect(seen).toHaveLength(95);
   });
 
-  it("shortens long texts and returns their length", async () => {
+  it("truncates long texts and returns their length", async () => {
     await stored.add([{ agoMs: 1_000, body: "x".repeat(9_000), attributes: JSON.stringify({ long: "y".repeat(3_000) }) }]);
     const { rows } = await queryLogs(stored.store, query());
     expect(rows[0]).toMatchObject({ bodyLength: 9_000, attributes: null });
@@ -73,7 +73,7 @@ describe("queryLogs()", () => {
     expect(await queryLogs(stored.store, query({ service: "wbe" }))).toEqual({ rows: [], next: null, services: ["api", "web"] });
   });
 
-  it("refuses a wrong expression and a wrong page as the asker's mistake", async () => {
+  it("reports a malformed expression or page token as invalid input", async () => {
     await stored.add([{ agoMs: 1_000 }]);
     await expect(queryLogs(stored.store, query({ grep: "/(/" }))).rejects.toMatchObject({ code: "usage" });
     await expect(queryLogs(stored.store, query({ page: "x" }))).rejects.toMatchObject({ code: "usage" });

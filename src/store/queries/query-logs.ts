@@ -1,4 +1,4 @@
-/** Log records, newest first, page by page; and the same records grouped by their pattern. */
+/** Log records, newest first and paged, and the same records grouped by pattern. */
 
 import { CoralError } from "../../base/errors.ts";
 import type { LogFact, LogPatternsFacts, LogsFacts, LogsRequest } from "../../model/logs.ts";
@@ -17,7 +17,7 @@ import {
 } from "../tables/queryable.ts";
 import { serviceTexts } from "./service-filter.ts";
 
-/** A store with segments; `segments` is undefined where none are kept, and the answers are then empty. */
+/** A store with segments. Without `segments`, answers are empty. */
 export interface LogsStore extends Queryable {
   readonly segments: SegmentReader | undefined;
 }
@@ -26,12 +26,12 @@ export interface LogsQuery extends Resolved<LogsRequest> {
   nowMs: number;
 }
 
-/** The newest minute is read first, then four times as much, and so on: most questions end there. */
+/** Reads the newest minute first, then steps four times as long as the one before: most queries finish early. */
 const firstStepUs = 60_000_000;
 const bodyCharacters = 4_000;
 const attributeCharacters = 2_000;
 const servicesShown = 50;
-/** Records may be a little ahead of the clock here. */
+/** Sender clocks may be ahead by up to this much. */
 const aheadUs = 3_600_000_000;
 
 interface Condition {
@@ -39,7 +39,7 @@ interface Condition {
   parameters: QueryParameter[];
 }
 
-/** Same times stand in one order, so that pages neither repeat nor miss a row. */
+/** A total order for records of the same time, so that pages neither repeat nor skip rows. */
 const order = `"time" DESC, observed_time_us DESC, agent_id, service, span_id, hash(body), hash(attributes)`;
 
 export async function queryLogs(store: LogsStore, query: LogsQuery): Promise<LogsFacts> {
@@ -54,7 +54,7 @@ export async function queryLogs(store: LogsStore, query: LogsQuery): Promise<Log
   let skip = start.skip;
   for (let stepUs = firstStepUs; found.length < wanted && untilUs >= fromUs; stepUs *= 4) {
     const isFirst = untilUs === start.timeUs;
-    // The first step also takes what is ahead of the clock.
+    // The first step includes records that are ahead of the clock.
     const stepFromUs = Math.max(fromUs, (isFirst ? Math.min(untilUs, query.nowMs * 1_000) : untilUs) - stepUs);
     const source = await segments.segmentSource(logRecord, { ...rangeOf(query), fromUs: stepFromUs, untilUs });
     if (source.files > 0) {
@@ -159,7 +159,7 @@ function rowsSql(source: string, condition: string): string {
     FROM (SELECT * FROM ${source} WHERE "time" BETWEEN make_timestamp(?) AND make_timestamp(?) AND ${condition} ORDER BY ${order} LIMIT ? OFFSET ?)`;
 }
 
-/** A wrong regular expression is the asker's, not ours. */
+/** A malformed regular expression is invalid input, not an internal error. */
 async function run(store: Queryable, { grep }: LogsQuery, sql: string, parameters: readonly QueryParameter[]): Promise<QueryRow[]> {
   try {
     return await store.query(sql, parameters);
@@ -194,14 +194,15 @@ function rowIn(row: QueryRow): LogFact {
 
 interface PageStart {
   timeUs: number;
-  /** Rows of exactly that time that were shown already. */
+  /** Number of rows with exactly that time on earlier pages. */
   skip: number;
 }
 
 function startOf({ page, nowMs }: LogsQuery): PageStart {
   if (page === undefined) return { timeUs: Math.floor(nowMs * 1_000 + aheadUs), skip: 0 };
   const match = /^(\d{1,17})-(\d{1,9})$/.exec(page);
-  if (match === null) throw new CoralError({ code: "usage", message: `Cannot show page "${page}": pass the "next" of an answer` });
+  if (match === null)
+    throw new CoralError({ code: "usage", message: `Cannot show page "${page}": not a page token; pass "next" of the previous answer` });
   return { timeUs: Number(match[1]), skip: Number(match[2]) };
 }
 
@@ -211,7 +212,7 @@ function nextOf(rows: readonly QueryRow[], start: PageStart): string {
   return `${lastUs}-${same + (lastUs === start.timeUs ? start.skip : 0)}`;
 }
 
-/** For a name that has no records: which there are. */
+/** Lists the services that have records, for a query that named one without any. */
 async function servicesIn(store: Queryable, segments: SegmentReader, query: LogsQuery, fromUs: number): Promise<string[]> {
   if (query.service === undefined) return [];
   const source = await segments.segmentSource(logRecord, { fromUs });

@@ -8,7 +8,7 @@ interface LossesQuery {
   nowMs: number;
 }
 
-/** What hooks missed, by agent and kind. */
+/** Requests and events that hooks missed, by agent and kind. */
 export async function queryTrafficLosses(store: Queryable, query: LossesQuery): Promise<TrafficLossFact[]> {
   const { agentIds } = query;
   const chosen = agentIds === undefined ? "" : `AND agent_id IN (${placeholders(["", ...agentIds])})`;
@@ -25,7 +25,7 @@ export async function queryTrafficLosses(store: Queryable, query: LossesQuery): 
   }));
 }
 
-/** Metric points that were dropped, by service and kind, most first. */
+/** Dropped metric points by service and kind, most first. */
 export async function queryMetricLosses(store: Queryable, query: LossesQuery): Promise<MetricLossFact[]> {
   const { agentIds } = query;
   const chosen = agentIds === undefined ? "" : `AND agent_id IN (${placeholders(["", ...agentIds])})`;

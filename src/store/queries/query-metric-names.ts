@@ -1,4 +1,4 @@
-/** Which metrics programs sent. */
+/** Lists the metrics that programs send. */
 
 import type { MetricKind, MetricNameFact, MetricNamesRequest } from "../../model/metrics.ts";
 import type { Resolved } from "../../model/services.ts";
@@ -8,7 +8,7 @@ import { serviceTexts } from "./service-filter.ts";
 
 export interface MetricNamesQuery extends Resolved<MetricNamesRequest> {
   nowMs: number;
-  /** The points to read; default: points as they were sent. */
+  /** The table to read. Default: points as they were sent. */
   points?: PointSource;
 }
 

@@ -16,7 +16,7 @@ let hosts: StoredHosts;
 const ask = (name: string, more: Partial<MetricQuery> = {}) =>
   queryMetric(hosts.store, { name, sinceMs: 10 * minuteMs, nowMs, maxPoints: 20, limit: 100, ...more });
 
-/** A counter that counts at `perSecond`, sent every 10 s from 15 min ago on. */
+/** A counter that rises by `perSecond`, sent every 10 s for the last 15 min. */
 function counter(name: string, series: string, perSecond: number, more: Partial<Point> & { restartAtMs?: number } = {}): Point[] {
   const { restartAtMs = 0, ...values } = more;
   const startMs = nowMs - 15 * minuteMs;
@@ -72,7 +72,7 @@ beforeAll(async () => {
           ...{ atMs: nowMs - 4 * minuteMs + index * minuteMs, start_time: (nowMs - 5 * minuteMs + index * minuteMs) * 1_000, value: 600 },
         }),
       ),
-      // Sent twice, because the sender did not hear that it was stored.
+      // Sent twice because the acknowledgement was lost.
       {
         ...{
           service: "api",
@@ -112,7 +112,7 @@ beforeAll(async () => {
           return { service: "api", name: "busy", unit: "1", kind: "sum", temporality: "cumulative", attributes: "{}", series, atMs, value };
         }),
       ),
-      // The newest came first.
+      // The newest points arrived first.
       ...Array.from({ length: 60 }, (_, ago) =>
         Array.from({ length: 1_000 }, (_item, which): Point => {
           const common = { service: "api", name: "crowd", unit: "1", kind: "gauge", attributes: "{}" };
@@ -180,7 +180,7 @@ beforeAll(async () => {
 afterAll(() => hosts[Symbol.asyncDispose]());
 
 describe("queryMetric()", () => {
-  it("counts a counter exactly, over a restart and by attribute", async () => {
+  it("counts a counter exactly, across a restart and by attribute", async () => {
     const { rows, stepMs, startMs } = await ask("steady", { by: "route" });
     expect(rows.map(({ group, service, series }) => [group, service, series])).toEqual([
       ["/a", "api", 1],
@@ -188,7 +188,7 @@ describe("queryMetric()", () => {
     ]);
     expect(rows[0]!.total).toBeCloseTo(5 * 600, 6);
     expect(rows[0]!.rate).toBeCloseTo(5, 9);
-    // Between the last point before the restart and the restart nothing was seen: it is counted from the restart on.
+    // The time between the last point and the restart was unobserved: the counter counts from the restart.
     expect(rows[1]!.total).toBeCloseTo(3 * 600 - 3 * 10, 6);
     expect(startMs % stepMs).toBe(0);
     for (const point of rows[0]!.points) expect(point).toBeCloseTo(5, 6);
@@ -198,9 +198,9 @@ describe("queryMetric()", () => {
     expect(both!).toMatchObject({ series: 2, isCounter: true, unit: "1", last: null });
   });
 
-  it("does not take two processes that call themselves the same for restarts", async () => {
+  it("does not mistake two processes with one identity for restarts", async () => {
     const { rows } = await ask("twins");
-    // The last 10 ms of the second are not covered.
+    // The last 10 ms of the second process are not covered.
     expect(rows[0]!.total).toBeCloseTo(600 * 2 + 599.99 * 3, 6);
     expect(rows[0]!.rate).toBeCloseTo(5, 3);
     const { rows: series } = await queryPromql(hosts.store, {
@@ -210,7 +210,7 @@ describe("queryMetric()", () => {
       stepMs: 1,
       limit: 9,
     });
-    // Of the first 10 s nothing is known, and points in pairs let the reach beyond the first be short.
+    // Nothing is known of the first 10 s.
     expect(series[0]!.points[0]).toBeGreaterThan(4.8);
     expect(series[0]!.points[0]).toBeLessThan(5.01);
   });
@@ -223,14 +223,14 @@ describe("queryMetric()", () => {
     for (const point of rows[0]!.points) expect(point).toBeCloseTo(5, 6);
   });
 
-  it("adds deltas, each once, and takes silence after them for zero", async () => {
+  it("adds each delta once, and reads silence between deltas as zero", async () => {
     const { rows } = await ask("delta", { stepMs: minuteMs });
     expect(rows[0]).toMatchObject({ total: 2_400, unit: "By" });
     expect(rows[0]!.rate).toBeCloseTo(2_400 / 300, 9);
     expect(rows[0]!.points.slice(-6)).toEqual([null, 10, 10, 10, 10, 0]);
   });
 
-  it("never adds units", async () => {
+  it("keeps different units in separate rows", async () => {
     const { rows } = await ask("other.unit");
     expect(rows.map(({ unit, total }) => [unit, Math.round(total ?? 0)]).sort()).toEqual([
       ["ms", 600],
@@ -238,7 +238,7 @@ describe("queryMetric()", () => {
     ]);
   });
 
-  it("averages gauges and adds sums that go up and down", async () => {
+  it("averages gauges and adds up-down sums", async () => {
     const { rows } = await ask("heat", { stepMs: minuteMs });
     expect(rows.find(({ service }) => service === "api")).toMatchObject({ last: 10, min: 10, max: 30, mean: 20, rate: null, total: null });
     expect(rows.find(({ service }) => service === "web")).toMatchObject({ last: null, min: 11, max: 31 });
@@ -250,15 +250,15 @@ describe("queryMetric()", () => {
     ]);
   });
 
-  it("adds up processes that report at different times, without those that ended", async () => {
+  it("adds processes that report at different times, and excludes those that exited", async () => {
     const [row] = (await ask("busy", { stepMs: minuteMs })).rows;
-    // Two of three processes go on; none sends more than once in a part.
+    // Two of three processes keep sending, each at most once per step.
     expect(row).toMatchObject({ series: 3, last: 30, min: 30, max: 60 });
     expect(row!.points.slice(0, 4)).toEqual([60, 60, 60, 60]);
     expect(row!.points.slice(-3)).toEqual([30, 30, 30]);
   });
 
-  it("reads a thousand series within the memory of a colony", async () => {
+  it("reads a thousand series within a colony's memory limit", async () => {
     const { rows } = await ask("crowd");
     expect(rows).toMatchObject([{ series: 1_000, last: 60, max: 60 }]);
   });
@@ -283,7 +283,7 @@ describe("queryMetric()", () => {
     expect(row!.max).toBe(name === "exp" ? values.at(-1) : null);
   });
 
-  it("is empty for an unknown name, and keeps to the requested agents", async () => {
+  it("returns nothing for an unknown name, and filters by agent", async () => {
     expect(await ask("none")).toMatchObject({ rows: [], total: 0 });
     expect((await ask("steady", { agentIds: ["b"] })).rows).toEqual([]);
     expect((await ask("heat", { service: "web" })).rows).toHaveLength(1);

@@ -1,4 +1,4 @@
-/** One metric that programs sent, over time. */
+/** One metric over time, as rows with totals, rates, percentiles and a series of steps. */
 
 import type { MetricFacts, MetricRequest, MetricRowFact } from "../../model/metrics.ts";
 import type { Resolved } from "../../model/services.ts";
@@ -12,13 +12,13 @@ import { Turn } from "./metrics/turn.ts";
 
 export interface MetricQuery extends Resolved<MetricRequest> {
   nowMs: number;
-  /** The points to read; default: points as they were sent. */
+  /** The table to read. Default: points as they were sent. */
   points?: PointSource;
 }
 
-/** Points read for one answer. */
+/** Limit on points read for one answer. */
 const maxPointsRead = 500_000;
-/** How far before the window the base point of a counter may lie. */
+/** How far before the window the base point of a counter may be. */
 const lookBackMs = 5 * 60_000;
 const niceStepsMs = [1_000, 2_000, 5_000, 10_000, 15_000, 30_000, 60_000, 120_000, 300_000, 600_000, 900_000, 1_800_000, 3_600_000].concat(
   [2, 4, 6, 12, 24, 48, 168].map((hours) => hours * 3_600_000),
@@ -61,7 +61,7 @@ interface Window {
   endUs: number;
   stepUs: number;
   steps: number;
-  /** Points from here on are read. */
+  /** Points are read from this time on. */
   readFromUs: number;
 }
 
@@ -92,7 +92,7 @@ interface Group {
   series: MetricSeriesPoints[];
 }
 
-/** Kinds and units are never mixed: seconds and milliseconds of one name are different rows. */
+/** Kinds and units are never mixed: one name in seconds and in milliseconds gives two rows. */
 function groupSeries(series: readonly MetricSeriesPoints[], by: string | undefined): Map<string, Group> {
   const groups = new Map<string, Group>();
   for (const each of series) {
@@ -103,7 +103,7 @@ function groupSeries(series: readonly MetricSeriesPoints[], by: string | undefin
     if (found) found.series.push(each);
     else groups.set(key, { service, group, series: [each] });
   }
-  // Name the service where a group has only one.
+  // Names the service if all series of a group have the same one.
   for (const group of groups.values()) {
     const names = new Set(group.series.map((each) => each.service));
     if (names.size === 1) group.service = group.series[0]?.service ?? "";
@@ -172,7 +172,7 @@ function gaugeRow(base: MetricRowFact, series: readonly MetricSeriesPoints[], wi
     let last: { value: number; timeUs: number } | null = null;
     for (const { timeUs, value, merged } of points) {
       if (timeUs < window.startUs) continue;
-      // A series that ended, or has no number now, has no newest value.
+      // A series that ended, or whose newest value is not finite, has no `last`.
       last = value !== null && Number.isFinite(value) ? { value, timeUs } : null;
       if (last === null) continue;
       const several = merged ?? { count: 1, sum: last.value, min: last.value, max: last.value };
@@ -255,7 +255,7 @@ function histogramRow(base: MetricRowFact, series: readonly MetricSeriesPoints[]
       total: found.count,
       rate: covered.rate(found.count),
       mean: found.sum !== null && found.count > 0 ? found.sum / found.count : null,
-      // Extremes of cumulative totals are not those of the window.
+      // Min and max of cumulative points cover all time since the start, not the window.
       min: series.every(({ temporality }) => temporality === "delta") ? found.min : null,
       max: series.every(({ temporality }) => temporality === "delta") ? found.max : null,
       p50: summary ? (summary.get(0.5) ?? null) : quantile(found, 0.5),
@@ -267,16 +267,16 @@ function histogramRow(base: MetricRowFact, series: readonly MetricSeriesPoints[]
   };
 }
 
-/** Quantiles that a sender computed cannot be merged: they are returned for a single series only, as last sent. */
+/** Quantiles computed by the sender cannot be merged: they are returned only for a single series, as last sent. */
 function summaryQuantiles(series: readonly MetricSeriesPoints[]): Map<number, number | null> {
   const quantiles = series.length === 1 ? series[0]?.points.at(-1)?.quantiles : undefined;
   return new Map(quantiles ?? []);
 }
 
-/** No rate is over less. */
+/** Shortest time that a rate is computed over. */
 const minRateUs = 1_000_000;
 
-/** The part of the window that increments cover: rates are over this, not over unobserved time. */
+/** The observed part of the window. Rates divide by it, so that unobserved time does not lower them. */
 class Coverage {
   readonly #window: Window;
   #fromUs = Number.POSITIVE_INFINITY;
@@ -290,7 +290,7 @@ class Coverage {
     return this.#toUs < this.#fromUs;
   }
 
-  /** A sender of deltas sends nothing while nothing happens: after its first point, silence is a zero. */
+  /** A sender of deltas sends nothing while nothing happens: after its first point, silence means zero. */
   add({ fromUs, toUs }: Increment<unknown>, isDelta: boolean): void {
     const { startUs, endUs } = this.#window;
     if (toUs < startUs) {
@@ -302,18 +302,18 @@ class Coverage {
     this.#toUs = Math.max(this.#toUs, isDelta ? endUs : Math.min(endUs, toUs));
   }
 
-  /** Per second, over all or over one part; null where nothing is known. */
+  /** Per second over the whole window or one step; null without coverage. */
   rate(amount: number, step?: number): number | null {
     const { startUs, stepUs } = this.#window;
     const fromUs = step === undefined ? this.#fromUs : Math.max(this.#fromUs, startUs + step * stepUs);
     const toUs = step === undefined ? this.#toUs : Math.min(this.#toUs, startUs + (step + 1) * stepUs);
-    // A program that lived for three milliseconds did not do 3,000 things a second.
+    // A program that lived for 3 ms and counted 9 did not do 3,000 things a second.
     return toUs > fromUs ? (amount * 1_000_000) / Math.max(toUs - fromUs, minRateUs) : null;
   }
 }
 
 function forSteps(increment: Increment<unknown>, { startUs, stepUs, steps }: Window, visit: (step: number, share: number) => void): void {
-  // One without a duration may lie on the edge, and then belongs to the part that ends there.
+  // An increment without duration on a step boundary belongs to the step that ends there.
   const firstUs = Math.min(increment.fromUs, increment.toUs - 1);
   const first = Math.max(0, Math.floor((firstUs - startUs) / stepUs));
   const last = Math.min(steps - 1, Math.floor((increment.toUs - startUs) / stepUs));
@@ -323,7 +323,7 @@ function forSteps(increment: Increment<unknown>, { startUs, stepUs, steps }: Win
   }
 }
 
-/** Largest first. */
+/** Sorts largest first. */
 function weightOf({ rate, last }: MetricRowFact): number {
   return Math.abs(rate ?? last ?? 0);
 }

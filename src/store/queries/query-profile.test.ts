@@ -36,7 +36,7 @@ beforeAll(async () => {
   await hosts.add("a", {
     profileStack: [
       { atMs: nowMs - 40 * minuteMs, stack: "s1", frames: frames("hash"), is_whole: true },
-      // Written again after some hours.
+      // Agents send a stack's description again after some hours.
       { atMs: nowMs - minuteMs, stack: "s1", frames: frames("hash"), is_whole: true },
       { atMs: nowMs - minuteMs, stack: "s2", frames: frames("render"), is_whole: false },
     ],
@@ -58,7 +58,7 @@ const ask = (more: Partial<Parameters<typeof queryProfile>[1]> = {}) =>
   queryProfile(hosts.store, { service: "api", sinceMs: 10 * minuteMs, nowMs, ...more });
 
 describe("queryProfile()", () => {
-  it("sums samples by stack, of one service and time", async () => {
+  it("sums samples by stack for one service and time", async () => {
     const facts = await ask();
     expect(facts).toMatchObject({
       samples: 47,
@@ -75,19 +75,19 @@ describe("queryProfile()", () => {
     ]);
   });
 
-  it("adds those of the baseline", async () => {
+  it("adds the samples of the baseline", async () => {
     const facts = await ask({ baselineMs: 30 * minuteMs });
     expect(facts.samplesBefore).toBe(8);
     expect(facts.stacks.map(({ samples, samplesBefore }) => [samples, samplesBefore])).toContainEqual([5, 8]);
   });
 
-  it("is limited to a thread and to agents", async () => {
+  it("filters by thread and by agent", async () => {
     expect((await ask({ thread: "pool" })).samples).toBe(10);
     expect((await ask({ agentIds: ["somebody-else"] })).samples).toBe(0);
     expect((await ask({ service: ["nobody", "other"] })).samples).toBe(99);
   });
 
-  it("is empty for a service without samples", async () => {
+  it("returns nothing for a service without samples", async () => {
     expect(await ask({ service: "nobody" })).toMatchObject({ stacks: [], samples: 0, fromMs: null });
   });
 });

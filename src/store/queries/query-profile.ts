@@ -1,4 +1,4 @@
-/** CPU samples of a service by stack, with those of an earlier time. */
+/** CPU samples of a service by stack, with those of a baseline. */
 
 import type { ProfileFacts, ProfileRequest, ProfileStackFact, StackFrame } from "../../model/profiles.ts";
 import type { Resolved } from "../../model/services.ts";
@@ -9,7 +9,7 @@ interface ProfileQuery extends Resolved<ProfileRequest> {
   nowMs: number;
 }
 
-/** Stacks of one answer. The rest has the fewest samples; its CPU time is in the sums. */
+/** Limit on stacks in an answer. Stacks beyond it have the fewest samples; the totals include them. */
 const maxStacks = 5_000;
 
 export async function queryProfile(store: Queryable, query: ProfileQuery): Promise<ProfileFacts> {
@@ -60,7 +60,7 @@ function rangeOf(query: ProfileQuery): { condition: string; parameters: Record<s
   if (baselineMs === undefined) conditions.push(within("from", "until"));
   else {
     conditions.push(`(${within("from", "until")} OR ${within("before_from", "before_until")})`);
-    // It ends before the time itself begins, so that no sample counts twice.
+    // The baseline ends before the window begins, so that no sample counts twice.
     const endMs = Math.min(nowMs - baselineMs, nowMs - sinceMs - 1);
     Object.assign(parameters, { before_from: us(nowMs - baselineMs - sinceMs), before_until: us(endMs) });
   }
@@ -96,7 +96,7 @@ function stackIn(row: QueryRow): ProfileStackFact {
   };
 }
 
-/** A stack whose description retention has removed, or that has not arrived yet, is one unknown frame. */
+/** A stack whose description was removed by retention or has not arrived yet becomes one unknown frame. */
 function framesIn(json: string): StackFrame[] {
   return json === "" ? [["[stack not known]", "", "unknown"]] : (JSON.parse(json) as StackFrame[]);
 }

@@ -14,10 +14,10 @@ const hourMs = 60 * minuteMs;
 const clock = new TestClock();
 let hosts: StoredHosts;
 
-/** Every request that was put in, to count again by other means. */
+/** All requests stored by these tests, to compute expected values independently. */
 const made: MadeRequest[] = [];
 
-/** Half of each request's time was waiting, and what came before its first byte. */
+/** Half of each request's duration is queue time, and half is time to the first byte. */
 function rowOf(requests: readonly MadeRequest[], more: Partial<RedRow> = {}): RedRow {
   const counts = new Array<number>(coarseLayout.bucketCount).fill(0);
   for (const { durationNs } of requests) counts[bucketOf(coarseLayout, durationNs / 2)]! += 1;
@@ -59,7 +59,7 @@ beforeAll(async () => {
     await hosts.add(minute % 2 === 0 ? "web-1" : "web-2", { red: rows });
     if (minute % 7 === 0) await hosts.store.rollup();
   }
-  // The same requests as their callers saw them.
+  // The same requests as observed by their clients.
   await hosts.add("web-3", {
     red: [
       rowOf([{ atMs: clock.wall, service: "cart", role: "client", route: "/a", status: "200", durationNs: 5e6 }], {
@@ -82,7 +82,7 @@ beforeAll(async () => {
 
 afterAll(() => hosts[Symbol.asyncDispose]());
 
-/** Those of rows whose ten seconds lie within the time by half at least. */
+/** Requests of rows whose ten seconds overlap the window by at least half. */
 const server = (sinceMs: number, filter: (one: MadeRequest) => boolean = () => true): MadeRequest[] =>
   made.filter((one) => one.role === "server" && one.atMs - 5_000 >= clock.wall - sinceMs && filter(one));
 
@@ -127,7 +127,7 @@ describe("queryRed()", () => {
     expect(all.windowMs).toBeLessThan(91 * minuteMs);
   });
 
-  it("groups by route and by status, keeps the largest groups and counts them all", async () => {
+  it("groups by route and by status, keeps the largest groups and counts all", async () => {
     const routes = await ask({ service: "shop", by: "route" });
     expect(routes.rows.map(({ method, route }) => `${method} ${route}`).sort()).toEqual(["GET /a", "GET /b"]);
     const b = server(hourMs, ({ route }) => route === "/b");
@@ -139,7 +139,7 @@ describe("queryRed()", () => {
     expect(filtered.rows[0]?.errors).toBe(filtered.rows[0]?.requests);
   });
 
-  it("names the other end and finds it by name and by address", async () => {
+  it("names the peer, and filters by peer name and address", async () => {
     const peers = await ask({ service: "cart", by: "peer", role: "client" });
     expect(peers.rows.map(({ peer, isTls }) => [peer, isTls])).toEqual([
       ["api.pay.example", true],
@@ -156,17 +156,17 @@ describe("queryRed()", () => {
     expect((await ask({ peer: "nobody" })).rows).toEqual([]);
   });
 
-  it("returns a series of requests that adds up", async () => {
+  it("returns a series whose sum is the total", async () => {
     const { rows, bucketMs } = await ask({ service: "shop", maxPoints: 12 });
     const [row] = rows;
     expect(row?.points).toHaveLength(hourMs / bucketMs);
     expect(row?.points.reduce((sum, value) => sum + value, 0)).toBe(row?.requests);
     expect(row?.points.at(-1)).toBe(server(bucketMs).length);
-    // The last bucket ends now: rows of its last seconds have not been pulled yet.
+    // The last bucket ends now: rows of its last seconds are not pulled yet.
     expect((await ask({ service: "shop", maxPoints: 12 })).settledPoints).toBe(hourMs / bucketMs - 1);
   });
 
-  it("compares with the time before", async () => {
+  it("compares with the period before", async () => {
     const { rows } = await ask({ service: "shop", sinceMs: 30 * minuteMs, compare: true });
     const last = new Set(server(30 * minuteMs));
     const before = server(hourMs).filter((one) => !last.has(one));
@@ -174,7 +174,7 @@ describe("queryRed()", () => {
     expect(rows[0]?.before?.p95Us).toBeCloseTo(percentileUs(before, 0.95), 6);
   });
 
-  it("keeps to the requested agents", async () => {
+  it("filters by agent", async () => {
     const { rows } = await ask({ service: "shop", agentIds: ["web-1"] });
     expect(rows[0]?.requests).toBeLessThan(server(hourMs).length);
     expect((await ask({ service: "shop", agentIds: [] })).rows).toEqual([]);
@@ -188,7 +188,7 @@ describe("redSumsSql()", () => {
       parameters,
     );
 
-  it.each([10, 45, 60, 75, 89])("adds up to the same as rows of minutes, over %i minutes", async (minutes) => {
+  it.each([10, 45, 60, 75, 89])("sums to the same as one-minute rows, over %i minutes", async (minutes) => {
     const range = {
       startMs: Math.ceil((clock.wall - minutes * minuteMs) / minuteMs) * minuteMs,
       endMs: Number.POSITIVE_INFINITY,
@@ -199,7 +199,7 @@ describe("redSumsSql()", () => {
     expect(await sumsOf(redSumsSql(range, clock.wall, {}))).toEqual(byMinute);
   });
 
-  it("reads fewer rows than minutes have", async () => {
+  it("reads fewer rows than the one-minute table has", async () => {
     const range = { startMs: clock.wall - hourMs, endMs: Number.POSITIVE_INFINITY, resolution: "1m" as const };
     const rowsOf = async ({ sql, parameters }: SqlWithParameters) =>
       Number((await hosts.store.query(`SELECT count(*) AS n FROM (${sql})`, parameters))[0]?.["n"]);
@@ -208,7 +208,7 @@ describe("redSumsSql()", () => {
 });
 
 describe("queryEdgeRed()", () => {
-  it("counts each edge once and distinguishes services from external names", async () => {
+  it("counts each edge once and separates services from external names", async () => {
     const { edges } = await queryEdgeRed(hosts.store, { sinceMs: hourMs, nowMs: clock.wall, service: "cart" });
     expect(edges.map(({ client, server: to, serverPort, requests }) => [client.name, to.kind, to.name, serverPort, requests])).toEqual([
       ["cart", "external", "10.0.0.1", 80, 1],
@@ -217,7 +217,7 @@ describe("queryEdgeRed()", () => {
     expect(edges[0]?.p95Us).toBeCloseTo(bucketMiddleNs(fineLayout, bucketOf(fineLayout, 5e6)) / 1_000, 6);
   });
 
-  it("returns requested edges as it returns them among all", async () => {
+  it("returns requested edges with the same values as in the full list", async () => {
     const all = await queryEdgeRed(hosts.store, { sinceMs: hourMs, nowMs: clock.wall });
     expect(all.edges.length).toBeGreaterThan(2);
     const ask = async (among: typeof all.edges) => (await queryEdgeRed(hosts.store, { sinceMs: hourMs, nowMs: clock.wall, among })).edges;
@@ -240,7 +240,7 @@ describe("queryTrafficLosses()", () => {
 describe("red_latencies", () => {
   const run = async (sql: string) => (await runReadOnlySql(hosts.store, { sql, maxRows: 10, maxBytes: 100_000, timeoutMs: 10_000 })).rows;
 
-  it("lets SQL compute a percentile as in docs/traffic.md", async () => {
+  it("supports percentiles in SQL as documented in docs/traffic.md", async () => {
     const rows = await run(
       `WITH summed AS (SELECT service, us, sum(requests) AS requests FROM red_latencies WHERE part = 'duration' AND role = 'server' GROUP BY ALL),
          ranked AS (
@@ -252,7 +252,7 @@ describe("red_latencies", () => {
     expect(rows[0]?.[1]).toBeCloseTo(percentileUs(server(10 * hourMs), 0.95), 6);
   });
 
-  it("has every request once, rolled up or not", async () => {
+  it("contains every request once, rolled up or not", async () => {
     expect(await run("SELECT part, sum(requests) FROM red_latencies WHERE role = 'server' GROUP BY part ORDER BY part")).toEqual(
       ["duration", "first_byte", "queue"].map((part) => [part, server(10 * hourMs).length]),
     );

@@ -1,4 +1,4 @@
-/** Rate, errors and durations of requests: sums and percentiles by group, with a series, and the same for the time before. */
+/** Rate, errors and durations of requests: sums and percentiles by group, with a series, and the same for the period before. */
 
 import type { RedFact, RedFacts, RedGrouping, RedRequest } from "../../model/red.ts";
 import type { Resolved } from "../../model/services.ts";
@@ -59,19 +59,19 @@ const sums = `sum(requests) AS requests, coalesce(sum(requests) FILTER (is_error
   sum(response_bytes) AS response_bytes, sum(duration_us) AS duration_us, sum(queue_us) AS queue_us, sum(queue_samples) AS queue_samples,
   coalesce(sum(requests) FILTER (is_tls), 0) AS tls_requests`;
 
-/** The same groups get the same numbers, most requests first. */
+/** Numbers groups by requests, most first. Equal groups get equal numbers in every statement. */
 function numberedSql(keys: readonly string[], limit: number): string {
   const list = keys.join(", ");
   return `SELECT *, row_number() OVER (ORDER BY requests DESC, ${list}) AS gid, count(*) OVER () AS total
     FROM (SELECT ${list}, ${sums} FROM part GROUP BY ${list}) QUALIFY gid <= ${Math.max(0, Math.floor(limit))}`;
 }
 
-/** Rows with the number of their group: joined once by all keys, so that what is unnested later is grouped by numbers alone. */
+/** Rows with the number of their group: one join over all keys, so that later steps group by number. */
 function numberedPartsSql(keys: readonly string[], columns: string): string {
   return `SELECT g.gid, ${columns} FROM part p JOIN grouped g ON ${keys.map((key) => `g."${key}" = p."${key}"`).join(" AND ")}`;
 }
 
-/** What one service did is read once and kept; what all did is read twice, which is cheaper than to keep it. */
+/** Rows of one service are read once and materialised. Rows of all services are read twice, which costs less than materialising them. */
 function partSql({ service }: RedQuery, { sql }: SqlWithParameters): string {
   return `part AS ${service === undefined ? "NOT MATERIALIZED" : "MATERIALIZED"} (${sql})`;
 }

@@ -36,7 +36,7 @@ beforeAll(async () => {
 afterAll(() => watched[Symbol.asyncDispose]());
 
 describe("queryServices()", () => {
-  it("gives each service at each agent, with its ports and what runs now", async () => {
+  it("returns each service at each agent, with its ports and instances", async () => {
     const rows = await queryServices(watched.hosts.store);
     expect(
       rows.map((row) => [row.service, row.agentId, row.ports.map(({ port }) => port), row.instances, row.pids, row.addresses]),

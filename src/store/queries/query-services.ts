@@ -14,7 +14,7 @@ import { namedFilter } from "./service-filter.ts";
 
 const hostPort = "CASE WHEN contains(address, ':') THEN '[' || address || ']' ELSE address END || ':' || port";
 
-/** By service, then agent. */
+/** Sorted by service, then agent. */
 export async function queryServices(store: Queryable, query: Resolved<ServicesRequest> = { processes: false }): Promise<ServiceAtAgent[]> {
   const filter = query.service === undefined ? undefined : namedFilter(query.service);
   const chosen = filter === undefined ? "" : `WHERE service IN (${filter.list})`;
@@ -46,7 +46,7 @@ const healthOrder = [null, "healthy", "unknown", "unhealthy"] as const;
 const keyOf = (row: QueryRow): string => `${textIn(row, "agent_id")}\n${textIn(row, "service")}`;
 const healthIn = (row: QueryRow): CheckHealth | null => healthOrder.find((health) => health === textOrNullIn(row, "health")) ?? null;
 
-/** None while it is gone; at least one while it is there, even when its pids cannot be read. */
+/** 0 when the service is gone, else at least 1, even if its pids cannot be read. */
 function instancesIn(row: QueryRow): number {
   return booleanIn(row, "present") ? Math.max(1, numberIn(row, "running"), numberIn(row, "instances")) : 0;
 }

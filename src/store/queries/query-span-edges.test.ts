@@ -6,7 +6,7 @@ import { openStoredSpans, type SpanValues, type StoredSpans } from "./stored-spa
 let spans: StoredSpans;
 const ms = 1_000;
 
-/** web calls api, which calls db; api's spans come from another agent. */
+/** web calls api, which calls db. The spans of api come from another agent. */
 async function addCall(trace: string, atUs: number, weight: number, more: Partial<SpanValues> = {}): Promise<void> {
   await spans.add([
     { trace, id: "1", atUs, service: "web", kind: "server", weight },
@@ -40,12 +40,12 @@ describe("querySpanEdges()", () => {
     spans = await openStoredSpans();
     for (let index = 1; index <= 8; index++) await addCall(index.toString(16), index * 1_000 * ms, 1);
     await addCall("a0", 9_000 * ms, 12, { status: "error", duration_ns: 64_000_000 });
-    // The same once more, as after an answer that got lost.
+    // A resend, as after a lost acknowledgement.
     await addCall("a0", 9_000 * ms, 12, { status: "error", duration_ns: 64_000_000 });
     await spans.add([
       { trace: "b0", id: "1", atUs: 9_500 * ms, service: "api", kind: "producer" },
       { trace: "b0", id: "2", parent: "1", atUs: 9_600 * ms, service: "mailer", kind: "consumer", messaging_system: "kafka", weight: 0 },
-      // Its parent never came: no edge.
+      // The parent span never arrived: no edge.
       { trace: "b1", id: "2", parent: "9", atUs: 9_600 * ms, service: "ghost", kind: "server" },
       // The same ids in another trace: no edge.
       { trace: "b2", id: "9", atUs: 9_600 * ms, service: "stranger", kind: "client" },
@@ -55,7 +55,7 @@ describe("querySpanEdges()", () => {
   });
   afterAll(() => spans[Symbol.asyncDispose]());
 
-  it("counts by weight, each call once, across agents, and makes no edge without a parent", async () => {
+  it("counts by weight, each call once, across agents, and no edge without a parent", async () => {
     const { edges, windowMs } = await ask();
     expect(edges.map(({ client, server, protocol, requests, errors }) => [client, server, protocol, requests, errors])).toEqual([
       ["web", "api", "http", 20, 12],
@@ -66,7 +66,7 @@ describe("querySpanEdges()", () => {
     expect(windowMs).toBe(18_999);
   });
 
-  it("weighs percentiles, too: 8 calls of 8 ms and one that represents 12 of 64 ms", async () => {
+  it("weights percentiles: 8 calls of 8 ms and one that represents 12 of 64 ms", async () => {
     const [edge] = (await ask()).edges;
     expect(edge?.p95Us).toBe(edge?.p50Us);
     const [early] = (await querySpanEdges(spans.store, { sinceMs: 60_000, nowMs: spans.clock.wall, agentIds: ["a2"], service: "web" }))
@@ -74,7 +74,7 @@ describe("querySpanEdges()", () => {
     expect(early).toMatchObject({ client: "web", server: "api", requests: 20 });
   });
 
-  it("keeps to the time in whole minutes, the agents and the service", async () => {
+  it("filters by whole minutes, agents and service", async () => {
     await spans.add([
       { trace: "c0", id: "1", atUs: 80_000 * ms, service: "late", kind: "client" },
       { trace: "c0", id: "2", parent: "1", atUs: 80_000 * ms, service: "api", kind: "server" },
@@ -90,7 +90,7 @@ describe("querySpanEdges()", () => {
   });
 });
 
-describe("edges of spans that come in any order", () => {
+describe("edges of spans that arrive in any order", () => {
   const ends = (trace: string, atUs: number) => ({
     calling: { trace, id: "1", atUs, service: "web", kind: "client" },
     called: { trace, id: "2", parent: "1", atUs: atUs + ms, service: "api", kind: "server" },
@@ -108,17 +108,17 @@ describe("edges of spans that come in any order", () => {
     return edges.reduce((sum, { requests }) => sum + requests, 0);
   }
 
-  it("counts a call when its caller comes later, and only then", async () => {
+  it("counts a call when its caller arrives later, but not before", async () => {
     const { calling, called } = ends("1", 0);
     expect(await countAfter([[called]])).toBe(0);
     expect(await countAfter([[called], [calling]])).toBe(1);
     expect(await countAfter([[called], [calling]], true)).toBe(1);
   });
 
-  it("counts a call when its caller came before", async () => {
+  it("counts a call when its caller arrived before", async () => {
     const { calling, called } = ends("1", 0);
     expect(await countAfter([[calling], [called]])).toBe(1);
-    // A message that lay in its queue for five minutes.
+    // A message that waited in its queue for five minutes.
     const consumed: SpanValues = { ...called, kind: "consumer", atUs: 300_000 * ms };
     expect(await countAfter([[calling], [consumed]])).toBe(1);
   });
@@ -129,7 +129,7 @@ describe("edges of spans that come in any order", () => {
     expect(await countAfter([[called], [called], [calling]])).toBe(1);
   });
 
-  it("agrees with all at once, whatever the order and the cuts", async () => {
+  it("agrees with counting all spans at once, for any order and batching", async () => {
     const random = seededRandom(11);
     const all = Array.from({ length: 300 }, (_, index) => ends((index + 1).toString(16), Math.floor(random() * 50_000) * ms));
     const shuffled = all.flatMap(({ calling, called }) => [calling, called]).sort(() => random() - 0.5);

@@ -1,4 +1,4 @@
-/** Who called whom, by spans: one of a service whose parent is of another. Nothing is concluded from times. */
+/** Calls between services, from spans: a call is a span whose parent belongs to another service. Times are never used to infer calls. */
 
 import type { SpanEdgeFact, SpanEdgeFacts, SpanEdgesRequest } from "../../model/edges.ts";
 import type { Resolved } from "../../model/services.ts";
@@ -6,18 +6,18 @@ import { isoTimeIn, numberIn, numberOrNullIn, type Queryable, type QueryParamete
 import { notRolledUpSql, oldestSql, percentileIn, percentilesSql, type RedResolution, rolledUpSql } from "./red-parts.ts";
 import { namedFilter } from "./service-filter.ts";
 
-/** `sinceMs` is read in whole minutes, or ten of them when it is long. */
+/** `sinceMs` is rounded to whole minutes, or to ten minutes for long windows. */
 export interface SpanEdgesQuery extends Resolved<SpanEdgesRequest> {
   nowMs: number;
 }
 
 const minuteMs = 60_000;
 const stepMs: Record<RedResolution, number> = { raw: minuteMs, "1m": minuteMs, "10m": 10 * minuteMs };
-/** Longer times are read from minutes that were merged by ten. */
+/** Windows longer than this read the ten-minute roll-up. */
 const minutesUpToMs = 20 * minuteMs;
 const percentileEdges = 5_000;
 const edgesMax = 100_000;
-/** Clocks may be ahead by this much. */
+/** Sender clocks may be ahead by this much. */
 const clockAheadMs = 60 * minuteMs;
 
 export async function querySpanEdges(store: Queryable, query: SpanEdgesQuery): Promise<SpanEdgeFacts> {
@@ -47,11 +47,11 @@ export async function querySpanEdges(store: Queryable, query: SpanEdgesQuery): P
 interface Range {
   startMs: number;
   resolution: RedResolution;
-  /** How far the roll-up is. */
+  /** Sequence up to which raw rows are rolled up. */
   rolledUp: number;
 }
 
-/** As fine as is cheap, coarser when the finer rows are not kept for so long. */
+/** The finest resolution that is cheap for this window, coarser where retention removed finer rows. */
 async function rangeOf(store: Queryable, { sinceMs, nowMs }: SpanEdgesQuery): Promise<Range> {
   const [row = {}] = await store.query(
     `SELECT ${oldestSql("raw.span_edge", '"time"')} AS raw, ${oldestSql("rollup.span_edge_1m", "bucket")} AS "1m", ${oldestSql("rollup.span_edge_10m", "bucket")} AS "10m",
@@ -70,7 +70,7 @@ async function rangeOf(store: Queryable, { sinceMs, nowMs }: SpanEdgesQuery): Pr
   };
 }
 
-/** Roll-ups come with the raw rows that they have not consumed yet: both are read in one snapshot, so that every call is there exactly once. */
+/** Combines the roll-up with raw rows that it has not consumed. One statement reads one snapshot, so every call counts exactly once. */
 function partsSql(
   { startMs, resolution, rolledUp }: Range,
   { agentIds, service, among, nowMs }: SpanEdgesQuery,

@@ -11,7 +11,7 @@ const startMs = Date.UTC(2026, 0, 1);
 const ask = (stored: StoredSpans, query: Partial<SpanRedQuery> = {}) =>
   querySpanRed(stored.store, { startMs, endMs: startMs + minuteMs, by: [], limit: 100, ...query });
 
-/** `count` spans a second apart from `atUs` on. */
+/** `count` spans, one per second from `atUs` on. */
 function spans(count: number, values: Partial<SpanValues> = {}, first = 0): SpanValues[] {
   return Array.from({ length: count }, (_, index) => ({
     trace: (first + index + 1).toString(16),
@@ -34,7 +34,7 @@ describe("querySpanRed", () => {
     const { rows, total, coveredMs } = await ask(stored);
     expect(total).toBe(2);
     expect(coveredMs).toBe(minuteMs);
-    // What was before the first span was not watched.
+    // The time before the first span was unobserved.
     expect((await ask(stored, { startMs: startMs - minuteMs })).coveredMs).toBe(minuteMs);
     expect((await ask(stored, { startMs: startMs - 60 * minuteMs })).coveredMs).toBe(minuteMs);
     expect(rows.map(({ role, requests, errors, spans: count }) => [role, requests, errors, count])).toEqual([
@@ -47,7 +47,7 @@ describe("querySpanRed", () => {
     expect(rows[0]?.p99Us).toBe(middleUs(100_000_000));
   });
 
-  it("distinguishes routes, statuses and versions when grouped by them", async () => {
+  it("groups by route, status and version", async () => {
     await using stored = await openStoredSpans();
     const web = { http_method: "GET", http_route: "/a", name: "GET /a" };
     await stored.add([
@@ -78,7 +78,7 @@ describe("querySpanRed", () => {
     expect(narrowed.rows.map(({ requests, errors }) => [requests, errors])).toEqual([[2, 2]]);
   });
 
-  it("gives the same sums and histograms at every resolution, whatever came when", async () => {
+  it("gives the same sums and histograms at every resolution, in any order of arrival", async () => {
     await using stored = await openStoredSpans();
     const random = seededRandom(5);
     const truth = new Float64Array(fineLayout.bucketCount);
@@ -89,7 +89,7 @@ describe("querySpanRed", () => {
         truth[bucketOf(fineLayout, duration)] = (truth[bucketOf(fineLayout, duration)] ?? 0) + 1;
         const isError = random() < 0.1;
         if (isError) errors++;
-        // Late ones too: any of the last 30 minutes.
+        // Includes late spans: any of the last 30 minutes.
         const atUs = Math.floor(random() * 30 * minuteMs * 1_000);
         return {
           trace: `${step}a${index}`,
@@ -128,7 +128,7 @@ describe("querySpanRed", () => {
     expect(halves.reduce((sum, { rows }) => sum + (rows[0]?.requests ?? 0), 0)).toBe(2_400);
   });
 
-  it("weighs sampled spans, and lets those that complete a trace count nothing", async () => {
+  it("weights sampled spans, and gives weight 0 to spans that only complete a trace", async () => {
     await using stored = await openStoredSpans();
     await stored.add([
       ...spans(1_000, { weight: 2.5, duration_ns: 1_000_000, atUs: 0 }),
@@ -139,12 +139,12 @@ describe("querySpanRed", () => {
     expect(row?.requests).toBe(2_500);
     expect(row?.spans).toBe(1_010);
     const counted = row?.histogram?.counts.reduce((sum, count) => sum + count, 0) ?? 0;
-    // 1,000 coins: five times the deviation of their sum.
+    // 1,000 trials; the tolerance is five standard deviations.
     expect(Math.abs(counted - 2_500)).toBeLessThan(80);
     expect(row?.histogram?.counts.length).toBe(1);
   });
 
-  it("makes one row of the routes beyond the 200 busiest of a service", async () => {
+  it("merges routes beyond the 200 busiest of a service into one row", async () => {
     await using stored = await openStoredSpans();
     await stored.add([
       ...Array.from({ length: 300 }, (_, index) => spans(1, { name: `job ${index}`, kind: "internal" }, index)).flat(),
@@ -170,7 +170,7 @@ describe("querySpanRed", () => {
     expect((await ask(stored, { agentIds: [] })).rows).toEqual([]);
   });
 
-  it("passes over a segment that cannot be read, and counts the others", async () => {
+  it("skips an unreadable segment, and counts the others", async () => {
     await using stored = await openStoredSpans();
     for (const first of [0, 10, 20]) await stored.add(spans(5, {}, first));
     const { segments } = stored.store;

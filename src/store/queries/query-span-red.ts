@@ -1,4 +1,4 @@
-/** Rate, errors and durations by spans: sums, percentiles and histograms of any time, from what was counted when the spans came. */
+/** Rate, errors and durations by spans: sums, percentiles and histograms of any time, from the counts made when spans arrived. */
 
 import type { SparseHistogram } from "../../base/latency-histogram.ts";
 import type { SpanRedFact, SpanRedFacts } from "../../model/red.ts";
@@ -10,32 +10,32 @@ import { namedFilter } from "./service-filter.ts";
 export type SpanRedGroupBy = "route" | "status" | "version";
 
 export interface SpanRedQuery {
-  /** Milliseconds since 1970; rows of whole windows of 10 s, 1 or 10 minutes are read, see `SpanRedAnswer`. */
+  /** Milliseconds since 1970. Whole windows of 10 s, 1 min or 10 min are read, see `SpanRedAnswer`. */
   startMs: number;
   /** Exclusive. */
   endMs: number;
-  /** Rows are always apart by service, role and protocol. */
+  /** Keys to group by, in addition to service, role and protocol. */
   by: readonly SpanRedGroupBy[];
   service?: ServiceFilter;
   role?: SpanRedFact["role"];
-  /** Without spans of what happens inside a service. Default false. */
+  /** Excludes internal spans. Default false. */
   onlyRequests?: boolean;
-  /** Part of `GET /users/{id}`, case-insensitive. */
+  /** Substring of `GET /users/{id}`, case-insensitive. */
   route?: string;
   status?: string;
   version?: string;
   agentIds?: readonly string[];
-  /** Groups with the most requests are kept. */
+  /** Keeps the groups with the most requests. */
   limit: number;
-  /** Their histograms too, of the first 200. Default false. */
+  /** Returns the histograms of the first 200 groups. Default false. */
   histograms?: boolean;
-  /** Steps of a series over the time, of the first 50 groups; default 0 = none. */
+  /** Number of series steps, for the first 50 groups. Default 0: no series. */
   points?: number;
 }
 
 export interface SpanRedRow extends SpanRedFact {
   version: string | null;
-  /** Spans that were stored. */
+  /** Number of stored spans. */
   spans: number;
   /** Buckets of `fineLayout`; null unless requested. */
   histogram: SparseHistogram | null;
@@ -47,7 +47,7 @@ export interface SpanRedAnswer extends SpanRedFacts {
   resolution: RedResolution;
 }
 
-/** Rows without routes are few, and enough for most questions. */
+/** Rows without routes are few, and enough for most queries. */
 type Table = "span_red" | "span_service";
 
 function tableOf({ by, route, status, version }: SpanRedQuery): Table {
@@ -56,7 +56,7 @@ function tableOf({ by, route, status, version }: SpanRedQuery): Table {
 
 const minuteMs = 60_000;
 const stepMs: Record<RedResolution, number> = { raw: 10_000, "1m": minuteMs, "10m": 10 * minuteMs };
-/** Longest time that is read at a resolution: of one service and of all, by route and without. */
+/** Longest time that is read at a resolution: for one service and for all, with and without routes. */
 const maxBackMs: Record<Table, Record<"one" | "all", [RedResolution, number][]>> = {
   span_red: {
     one: [
@@ -107,7 +107,7 @@ export async function querySpanRed(store: Queryable, query: SpanRedQuery): Promi
 
 type Range = Pick<SpanRedAnswer, "startMs" | "endMs" | "resolution" | "coveredMs"> & { rolledUp: number };
 
-/** As fine as is cheap, coarser when the finer rows are not kept for so long. */
+/** The finest resolution that is cheap for this window, coarser where retention removed finer rows. */
 async function rangeOf(store: Queryable, query: SpanRedQuery): Promise<Range> {
   const { startMs, endMs, service } = query;
   const table = tableOf(query);
@@ -118,13 +118,14 @@ async function rangeOf(store: Queryable, query: SpanRedQuery): Promise<Range> {
   const order: RedResolution[] = ["raw", "1m", "10m"];
   const oldestMs = (resolution: RedResolution): number => (numberOrNullIn(row, resolution) ?? Number.POSITIVE_INFINITY) / 1_000;
   const wanted = maxBackMs[table][service === undefined ? "all" : "one"].find(([, maxMs]) => endMs - startMs <= maxMs)?.[0] ?? "10m";
-  // What was not rolled up yet is read with any resolution, so a coarser table is only better when it is older by more than its step.
+  // Every resolution includes raw rows that are not rolled up, so a coarser table only helps if it reaches back further by more than its
+  // step.
   const resolution = order
     .slice(order.indexOf(wanted))
     .reduce((best, other) => (oldestMs(best) > startMs && oldestMs(other) < oldestMs(best) - stepMs[other] ? other : best));
   const step = stepMs[resolution];
   const fromMs = Math.floor(startMs / step) * step;
-  // The bucket of a roll-up begins at most one step before its first row.
+  // A roll-up's bucket begins at most one step before its first row.
   const rawMs = oldestMs("raw");
   const firstMs = Math.min(...order.map((name) => (oldestMs(name) + stepMs[name] > rawMs ? rawMs : oldestMs(name))));
   return {
@@ -142,7 +143,7 @@ const columnsOf: Record<Table, string> = {
 };
 const amounts = ["spans", "requests", "duration_us"];
 
-/** Roll-ups come with the raw rows that they have not consumed yet: both are read in one snapshot, so that every span is there exactly once. */
+/** Combines the roll-up with raw rows that it has not consumed. One statement reads one snapshot, so every span counts exactly once. */
 function partsSql(
   { startMs, endMs, resolution, rolledUp }: Range,
   query: SpanRedQuery,

@@ -1,4 +1,4 @@
-/** Searches among more spans than a question may look at in order. */
+/** Searches over more spans than a query may read in order. */
 
 import { afterAll, beforeAll, describe, expect, it } from "vitest";
 import { SeededRandom } from "../../base/seeded-random.fixture.ts";
@@ -21,7 +21,9 @@ interface RandomSpan {
   weight: number;
 }
 
-/** Of service "many", up to now: most of the last seconds, of them one trace with more than all others, and fewer the longer ago. In six segments. */
+/**
+ * Spans of service "many" up to now, fewer the further back. One trace in the last seconds has more spans than all others. Six segments.
+ */
 async function addRandomSpans(random: SeededRandom): Promise<RandomSpan[]> {
   const made: RandomSpan[] = [];
   const add = (count: number, withinMs: number, traceOf: () => string): void => {
@@ -47,7 +49,7 @@ async function addRandomSpans(random: SeededRandom): Promise<RandomSpan[]> {
   add(700, 50_000, anyOf(600));
   add(500, 500_000, anyOf(700));
   add(300, hourMs - 1, anyOf(800));
-  // Times are distinct, so that there is one right order.
+  // Distinct times give exactly one correct order.
   const taken = new Set<number>();
   for (const one of made) {
     while (taken.has(one.atUs)) one.atUs--;
@@ -60,7 +62,7 @@ async function addRandomSpans(random: SeededRandom): Promise<RandomSpan[]> {
   return made;
 }
 
-/** Trace, longest matching span and weight of the traces with the newest matching spans. */
+/** Expected result: trace, longest matching span and weight of the traces with the newest matching spans. */
 function newestOf(fitting: readonly RandomSpan[], limit: number): [string, number, number][] {
   const found = new Map<string, [string, number, number]>();
   for (const { trace, duration_ns, weight } of fitting.toSorted((a, b) => b.atUs - a.atUs)) {
@@ -77,7 +79,7 @@ beforeAll(async () => {
 afterAll(() => spans[Symbol.asyncDispose]());
 
 describe("queryTraces()", () => {
-  it("gives what a look at all spans in order gives, however far back it had to go", async () => {
+  it("returns the same as a full scan in time order, however far back it has to read", async () => {
     for (const limit of [1, 20, 200]) {
       for (const sinceMs of [5_000, 90_000, hourMs]) {
         for (const filter of [{}, { error: true }, { minDurationNs: 900_000 }] as const) {
@@ -116,7 +118,7 @@ describe("queryTraces()", () => {
     expect(files).toEqual([6, 5]);
   });
 
-  it("counts tens of thousands of traces nearly, and few among many spans exactly", async () => {
+  it("estimates counts of tens of thousands of traces, and counts few exactly", async () => {
     const crowd = Array.from(
       { length: 70_000 },
       (_, index): SpanValues => ({

@@ -56,13 +56,13 @@ const idsOf = async (more: Partial<TracesQuery>) => (await ask(more)).rows.map((
 beforeAll(async () => {
   spans = await openStoredSpans();
   for (let index = 1; index <= 5; index++) await spans.add(checkout(String(index), index * 1_000 * ms));
-  // A failed one whose spans came from two agents, one of them twice.
+  // A failed trace whose spans came from two agents, one span twice.
   const failed = checkout("6", 10_000 * ms);
   await spans.add(failed.slice(0, 1), "a1");
   await spans.add([{ ...(failed[1] as SpanValues), status: "error" }, failed[2] as SpanValues, failed[2] as SpanValues], "a2");
-  // Sampled: each represents four.
+  // A sampled trace that represents four.
   await spans.add([...checkout("7", 11_000 * ms, { weight: 4 }), ...checkout("8", 12_000 * ms, { weight: 4 })]);
-  // Its root never came.
+  // The root span never arrived.
   await spans.add(checkout("9", 13_000 * ms).slice(1));
   spans.clock.pass(20_000);
 });
@@ -123,7 +123,7 @@ describe("queryTraces()", () => {
     expect(rows[0]).toMatchObject({ spans: 3_000, durationNs: 2_999_000 + 1_000_000 });
   });
 
-  it("bears times and durations at the ends of their range", async () => {
+  it("accepts times and durations at the ends of their range", async () => {
     const lastUs = Number.MAX_SAFE_INTEGER - Date.UTC(2026, 0, 1) * 1_000;
     await spans.add([
       { trace: "dd", id: "1", atUs: -Date.UTC(2026, 0, 1) * 1_000, service: "odd", duration_ns: 9_223_372_036_854_775_807n },
@@ -138,14 +138,14 @@ describe("queryTraces()", () => {
     expect((await queryTrace(spans.store, { traceId: traceIdOf("dd"), maxSpans: 9, details: true })).spans).toHaveLength(3);
   });
 
-  it("takes text that looks like SQL as text", async () => {
+  it("treats text that looks like SQL as text", async () => {
     expect(await idsOf({ service: "x' OR 1=1 --" })).toEqual([]);
     expect(await idsOf({ route: "%" })).toEqual([]);
   });
 });
 
 describe("queryTrace()", () => {
-  it("has all spans of all agents, each once, in order of their start", async () => {
+  it("returns all spans of all agents once, ordered by start", async () => {
     const { spans: found, total } = await queryTrace(spans.store, { traceId: traceIdOf("6"), maxSpans: 100, details: false });
     expect(total).toBe(3);
     expect(
@@ -165,12 +165,12 @@ describe("queryTrace()", () => {
     expect(answer.spans.map(({ spanId }) => Number(spanId))).toEqual([1, 2]);
   });
 
-  it("is empty for an unknown id and refuses what is none", async () => {
+  it("returns nothing for an unknown id, and rejects a malformed one", async () => {
     expect(await queryTrace(spans.store, { traceId: "e".repeat(32), maxSpans: 10, details: false })).toEqual({ spans: [], total: 0 });
     await expect(queryTrace(spans.store, { traceId: "12", maxSpans: 10, details: false })).rejects.toMatchObject({ code: "usage" });
   });
 
-  it("reads only files that may hold the trace", async () => {
+  it("reads only files that may contain the trace", async () => {
     const all = await spans.store.segments?.segmentSource(span as SegmentSignal);
     const one = await spans.store.segments?.segmentSource(span as SegmentSignal, { lookup: [traceIdOf("1"), traceIdOf("2")] });
     expect(one?.files).toBeGreaterThanOrEqual(2);
@@ -179,13 +179,13 @@ describe("queryTrace()", () => {
 });
 
 describe("querySpanServices()", () => {
-  it("names the services of spans within the time, in windows of ten seconds", async () => {
+  it("lists the services of spans in the window, in steps of ten seconds", async () => {
     await spans.store.derive();
     expect(await querySpanServices(spans.store, { sinceMs: hourMs, nowMs: spans.clock.wall })).toEqual(["api", "loop", "odd", "web"]);
     expect(await querySpanServices(spans.store, { sinceMs: 600_000, nowMs: spans.clock.wall + hourMs })).toEqual(["odd"]);
   });
 
-  it("knows a service as soon as its spans came, before they were counted", async () => {
+  it("lists a service as soon as its spans arrive, before they are counted", async () => {
     await spans.add([{ trace: "b0", id: "1", atUs: 1_000 * ms, service: 'a "new" one' }]);
     await spans.add([{ trace: "b0", id: "2", atUs: 1_000 * ms, service: "first of its agent" }], "a3");
     const names = () => querySpanServices(spans.store, { sinceMs: hourMs, nowMs: spans.clock.wall });

@@ -1,4 +1,4 @@
-/** Traces: a search by what one of their spans is like, and all spans of one. Only files that can hold an answer are read. */
+/** Traces: a search by the properties of one of their spans, and all spans of one trace. Only files that may contain a match are read. */
 
 import type { Resolved } from "../../model/services.ts";
 import type { SpanFact, SpanProcessFact, TraceFacts, TraceRequest, TraceSummary, TracesFacts, TracesRequest } from "../../model/traces.ts";
@@ -19,7 +19,7 @@ import {
 import { attributeCondition, checkPatterns } from "./attribute-filter.ts";
 import { serviceTexts } from "./service-filter.ts";
 
-/** Where traces are read from. Without segments there are none. */
+/** The store to read traces from. Without `segments`, answers are empty. */
 export interface TraceStore extends Queryable {
   readonly segments: SegmentReader | undefined;
 }
@@ -28,16 +28,19 @@ export interface TracesQuery extends Resolved<TracesRequest> {
   nowMs: number;
 }
 
-/** Spans of one trace are searched this long before and after the matching one. */
+/** Spans of a trace are searched this long before and after the matching one. */
 const traceReachUs = 3_600_000_000;
-/** Clocks of senders may be ahead by this; spans of a later time are found by their id only, else one of them would be the newest for ever. */
+/**
+ * Sender clocks may be ahead by this much. Spans further in the future are found only by trace id; otherwise one of them would stay the
+ * newest for ever.
+ */
 export const clockAheadMs = 3_600_000;
 /** A trace can have many matching spans: at most this many are read to find enough traces. */
 const maxCandidates = 262_144;
-/** Up to this many spans, traces are counted exactly; fewer samples than the second are too few to estimate from. */
+/** Up to `maxCounted` spans, traces are counted exactly. Fewer samples than `minCounted` are too few for an estimate. */
 const maxCounted = 65_536;
 const minCounted = 8_192;
-/** How far back the newest are looked for, one after the other. */
+/** Windows searched for the newest traces, in this order. */
 const newestWithinMs = [10_000, 60_000, 600_000, 3_600_000, 6 * 3_600_000, 24 * 3_600_000];
 const servicesShown = 20;
 /** Processes silent for longer than this are not used to resolve names. */
@@ -70,7 +73,7 @@ export async function queryTraces(store: TraceStore, query: TracesQuery): Promis
   return { rows, traces, storedSpans, estimatedSpans: numberIn(totals, "estimated") };
 }
 
-/** By kind of search: the share of the read rows that matched last. A good guess of it saves the second scan that counts traces finely enough. */
+/** The last share of matching rows by kind of search. A good guess saves a second scan for the trace count. */
 const knownShares = new WeakMap<TraceStore, Map<string, number>>();
 const sharesMax = 256;
 
@@ -85,7 +88,7 @@ function kindOf({ service, route, minDurationNs, error, agentIds, where }: Trace
   return JSON.stringify([service, route, minDurationNs, error, agentIds, where]);
 }
 
-/** How traces among this many spans are counted: all, or a random one in `n`. */
+/** The sampling rate for counting the traces of this many spans: 1 = count all, n = count one in n by hash. */
 function oneInOf(spans: number): number {
   return 2 ** Math.max(0, Math.ceil(Math.log2(spans / maxCounted)));
 }
@@ -98,7 +101,7 @@ export async function queryTrace(store: TraceStore, query: TraceRequest): Promis
   if (store.segments === undefined) return { spans: [], total: 0 };
   const source = await store.segments.segmentSource(span, { lookup: query.traceId });
   const details = query.details ? ["dropped", "attributes", "events", "links", "resource"].map((name) => `"${name}"`).join(", ") : "";
-  // A sender that got no answer in time sends again: the same span may be there twice.
+  // A sender that missed the acknowledgement sends again, so a span may be stored twice.
   const rows = await store.query(
     `SELECT *, count(*) OVER () AS total FROM (
        SELECT DISTINCT ON (span_id, service, kind, "time", duration_ns)
@@ -117,11 +120,12 @@ export async function queryTrace(store: TraceStore, query: TraceRequest): Promis
   };
 }
 
-/** Names that spans have had within the time, by name; at most 1,000. Those of spans that were not counted yet are among them. */
+/** Service names of spans in the window, by name, at most 1,000. Includes spans that are not counted yet. */
 export async function querySpanServices(store: TraceStore, { sinceMs, nowMs }: { sinceMs: number; nowMs: number }): Promise<string[]> {
   if (store.segments === undefined) return [];
   const fromUs = Math.floor((nowMs - sinceMs) * 1_000);
-  // Windows of ten seconds that end after it; of older ones, ten minutes; what came in the last seconds, by whole segments (null: too many names).
+  // Reads counted windows of ten seconds (older ones: ten minutes), and the service lists of uncounted segments; null there means too many
+  // names.
   const rows = await store.query(
     `SELECT service FROM raw.span_red WHERE "time" > make_timestamp($from) - INTERVAL 10 SECONDS
      UNION SELECT service FROM rollup.span_red_10m WHERE bucket > make_timestamp($from)
@@ -134,7 +138,7 @@ export async function querySpanServices(store: TraceStore, { sinceMs, nowMs }: {
   return rows.map((row) => textIn(row, "service"));
 }
 
-/** Resource attributes of one process of each service at each agent, from the last five minutes; at most 10,000. */
+/** Resource attributes of one process per service and agent, from the last five minutes, at most 10,000. */
 export async function querySpanProcesses(store: TraceStore, { nowMs }: { nowMs: number }): Promise<SpanProcessFact[]> {
   if (store.segments === undefined) return [];
   const rows = await store.query(
@@ -148,14 +152,14 @@ export async function querySpanProcesses(store: TraceStore, { nowMs }: { nowMs: 
 interface Search {
   /** `FROM … WHERE …` */
   fitting: string;
-  /** The condition alone, with that of time. */
+  /** The match condition alone, including its time range. */
   isMatch: string;
   parameters: (string | number)[];
-  /** Rows in the files that are read: an upper bound of the matches. */
+  /** Rows in the files to read: an upper bound of the matches. */
   rows: number;
 }
 
-/** Matching spans of the last `sinceMs`. */
+/** Search for matching spans of the last `sinceMs`. */
 async function searchOf(segments: SegmentReader, query: TracesQuery, sinceMs: number): Promise<Search> {
   const { service, route, minDurationNs, error, agentIds, nowMs, where = [] } = query;
   const fromUs = Math.floor((nowMs - sinceMs) * 1_000);
@@ -201,8 +205,9 @@ interface FoundTrace {
 }
 
 /**
- * The first spans in the wanted order are read, not all: what they are grouped in stays small. The newest are looked for in the last seconds first, and
- * further back only while those have too few: sorting all matches takes longer than everything else. `share` of the rows in files match.
+ * Reads only the first matches in the requested order, which bounds the memory for grouping. The newest are searched in the last seconds
+ * first, then further back while too few are found: sorting all matches costs more than the rest. `share` is the expected share of matching
+ * rows.
  */
 async function findTraces(store: Queryable, segments: SegmentReader, query: TracesQuery, share: number): Promise<FoundTrace[]> {
   const limit = wholeLimit(query.limit);
@@ -237,7 +242,7 @@ function foundIn(row: QueryRow): FoundTrace {
   };
 }
 
-/** All spans of these traces, and what the longest of those that match is like. */
+/** All spans of these traces, and the longest matching span of each. */
 async function describeTraces(store: TraceStore, found: readonly FoundTrace[], { isMatch, parameters }: Search): Promise<TraceSummary[]> {
   if (store.segments === undefined || found.length === 0) return [];
   const traceIds = found.map(({ traceId }) => traceId);

@@ -1,4 +1,4 @@
-/** Rows of requests in a time, from raw rows or their roll-ups, as one relation that the queries about requests share. */
+/** Rows of requests in a time range, from raw rows or roll-ups, as one relation that all request queries share. */
 
 import { bucketMiddleNs, coarseLayout, fineLayout } from "../../base/latency-histogram.ts";
 import type { RedFilter } from "../../model/red.ts";
@@ -19,8 +19,8 @@ export interface RedRange {
 const hourMs = 3_600_000;
 const stepMs: Record<RedResolution, number> = { raw: 10_000, "1m": 60_000, "10m": 600_000 };
 /**
- * Longest time that is read at a resolution: of one service, whose rows lie among those of all others, and of all. Sums and histograms are the
- * same at each; what a coarser one costs is where the time begins, and how fine a series can be.
+ * Longest window that is read at a resolution: for one service, whose rows are interleaved with those of all others, and for all. Sums and
+ * histograms are the same at each resolution; a coarser one only loses precision of the window's start and of the series.
  */
 const maxBackMs: Record<"one" | "all", [RedResolution, number][]> = {
   one: [
@@ -32,19 +32,19 @@ const maxBackMs: Record<"one" | "all", [RedResolution, number][]> = {
     ["1m", 2 * hourMs],
   ],
 };
-/** A newest row that is older than this is not just on its way. */
+/** A newest row older than this means that requests stopped, not that rows are in transit. */
 const lagMs = 120_000;
 
 export interface RedWindow extends RedRange {
-  /** The part of the time that rows cover. */
+  /** The part of the window that rows cover. */
   coveredMs: number;
-  /** False when no request was ever stored, or none is kept. */
+  /** False if no request was ever stored, or retention removed all. */
   hasRows: boolean;
 }
 
 /**
- * The rows to read for the last `sinceMs`: as fine as is cheap, coarser when the finer ones are not kept for so long. With `before`, as long a
- * time before that is read from the same rows.
+ * Chooses the rows for the last `sinceMs`: the finest resolution that is cheap, coarser where retention removed finer rows. `before` adds
+ * an equal period before that, read at the same resolution.
  */
 export async function redWindow(
   store: Queryable,
@@ -58,17 +58,18 @@ export async function redWindow(
   const oldestMs = (resolution: RedResolution): number => (numberOrNullIn(row, resolution) ?? Number.POSITIVE_INFINITY) / 1_000;
   const wanted = maxBackMs[query.one ? "one" : "all"].find(([, maxMs]) => backMs <= maxMs)?.[0] ?? "10m";
   const order: RedResolution[] = ["raw", "1m", "10m"];
-  // Raw rows that were never rolled up are read with any resolution, so a coarser table is only better when it is older by more than its step.
+  // Every resolution includes raw rows that are not rolled up, so a coarser table only helps if it reaches back further by more than its
+  // step.
   const resolution = order
     .slice(order.indexOf(wanted))
     .reduce((best, other) => (oldestMs(best) > query.nowMs - backMs && oldestMs(other) < oldestMs(best) - stepMs[other] ? other : best));
   const align = (atMs: number): number => (resolution === "raw" ? atMs : Math.ceil(atMs / stepMs[resolution]) * stepMs[resolution]);
   const askedMs = align(query.nowMs - query.sinceMs);
-  // A row has the time at which its ten seconds ended: it belongs to the window when its middle does.
+  // The time of a raw row is the end of its ten seconds. The row belongs to the window if its middle does.
   const startMs = resolution === "raw" ? askedMs + stepMs.raw / 2 : askedMs;
   const newestMs = (numberOrNullIn(row, "newest") ?? Number.NEGATIVE_INFINITY) / 1_000;
   const seenUntilMs = newestMs <= query.nowMs && newestMs > query.nowMs - lagMs ? newestMs : query.nowMs;
-  // The bucket of a roll-up begins at most one step before its first row.
+  // A roll-up's bucket begins at most one step before its first row.
   const rawMs = oldestMs("raw");
   const firstMs = Math.min(...order.map((name) => (oldestMs(name) + stepMs[name] > rawMs ? rawMs : oldestMs(name)))) - stepMs.raw;
   return {
@@ -80,31 +81,34 @@ export async function redWindow(
   };
 }
 
-/** The time of the first rows of a table, which lie in the order in which they came: about the oldest, without reading them all. */
+/** The time of a table's first rows. Rows are stored in order of arrival, so this is close to the oldest time without reading all. */
 export function oldestSql(table: string, column: string): string {
   return `(SELECT min(${column}) FROM (SELECT ${column} FROM ${table} LIMIT 4096))`;
 }
 
 /**
- * For rows that a roll-up has not consumed. `known` is how far it was a moment ago: it bounds what is read before the statement runs, which looks
- * again for itself.
+ * Condition for rows that a roll-up has not consumed. `known` is a recent progress value: it prunes the scan, and the statement reads the
+ * current progress itself.
  */
 export function notRolledUpSql(name: string, known: number): string {
   return `ingest > ${Math.floor(known)} AND ingest > (SELECT coalesce(max(ingest), 0) FROM internal.rollup_progress WHERE name = '${name}')`;
 }
 
-/** How far a roll-up is. */
+/** The progress of a roll-up. */
 export function rolledUpSql(name: string): string {
   return `(SELECT coalesce(max(ingest), 0) FROM internal.rollup_progress WHERE name = '${name}')`;
 }
 
-/** Rows have ten seconds each, and arrive with a pull, every five seconds by default: younger buckets would look like a fall. */
+/**
+ * Rows cover ten seconds each and arrive with a pull, by default every five seconds. Younger buckets are incomplete and would look like a
+ * drop.
+ */
 export const settleMs = 15_000;
 
 export interface RedBuckets {
   bucketMs: number;
   points: number;
-  /** Buckets that are over, and whose rows have arrived. */
+  /** Buckets that have ended and whose rows have arrived. */
   settledPoints: number;
 }
 
@@ -128,8 +132,8 @@ export interface SqlWithParameters {
 }
 
 /**
- * The rows of a range that pass the filter. Roll-ups come with the raw rows that they have not consumed yet: both are read in one snapshot, so
- * that every request is there exactly once. `who` names the other end as far as it is known.
+ * Rows of a range that pass the filter. Combines the roll-up with raw rows that it has not consumed; one statement reads one snapshot, so
+ * every request counts exactly once. `who` names the peer as far as it is known.
  */
 export function redPartsSql(range: RedRange, filter: Resolved<RedFilter>, withWho: boolean): SqlWithParameters {
   const { where, parameters } = conditions(filter);
@@ -153,12 +157,12 @@ export function redPartsSql(range: RedRange, filter: Resolved<RedFilter>, withWh
 }
 
 const minutesOfTen = stepMs["10m"];
-/** Rows this old are in the roll-up of ten minutes, but for late ones. */
+/** Rows older than this are in the ten-minute roll-up, except late ones. */
 const settledMs = 1.5 * minutesOfTen;
 
 /**
- * The same rows for sums only: whole ten minutes within a long time are read as such, which is a fraction of the rows and, as every row is in
- * exactly one part, the same sums and histograms.
+ * The same rows, for sums only: whole ten-minute buckets inside a long window are read from the ten-minute roll-up. That reads a fraction
+ * of the rows, and since every row is in exactly one part, sums and histograms are the same.
  */
 export function redSumsSql(range: RedRange, nowMs: number, filter: Resolved<RedFilter>): SqlWithParameters {
   const fromMs = Math.ceil(range.startMs / minutesOfTen) * minutesOfTen;
@@ -199,13 +203,13 @@ function conditions(filter: Resolved<RedFilter>): { where: string; parameters: R
 }
 
 /**
- * Adds `who`, the other end: a service that the agent recognised, the only service with that address, the name by which it was requested,
- * its external name, or the address; and `is_who_service`.
+ * Adds `who`, the peer: a service that the agent identified, the only service with that address, the requested host name, the external
+ * name, or the address. Also adds `is_who_service`.
  */
 export function withPeerSql(rows: string): string {
   const single = "HAVING min(service) = max(service)";
   const registered = "CASE WHEN p.role = 'client' THEN l.service ELSE c.service END";
-  // What an agent calls the other end of a connection within its host is a service, also before the registry has heard of it.
+  // A peer that the agent named on its own host is a service, even before the registry knows it.
   const isService = `(k.service IS NOT NULL OR (p.peer IS NOT NULL AND ${isLocalAddress("p.peer_address")}))`;
   return `SELECT p.*, coalesce(CASE WHEN ${isService} THEN p.peer END, ${registered}, p.peer, r.resolved_name, p.peer_address) AS who,
       ${isService} OR ${registered} IS NOT NULL AS is_who_service
@@ -225,12 +229,12 @@ const histogramsOfRow = [
   { column: "first_byte", layout: coarseLayout },
 ] as const;
 
-/** Groups that get percentiles of queue and first byte, too: unnesting histograms is most of the cost over all services. */
+/** Limit on groups with percentiles of queue time and time to first byte. Unnesting histograms is most of the cost over all services. */
 export const maxGroupsWithParts = 200;
 
 /**
- * From a relation with `gid` and the histogram of durations, or all: `gid`, `kind` (the number of the histogram) and the buckets `p50`, `p95` and
- * `p99`. All in one pass: planning costs more than reading what one service did in a day.
+ * From a relation with `gid` and the histogram of durations, or all histograms: `gid`, `kind` (the histogram's number) and the buckets
+ * `p50`, `p95` and `p99`. One pass, because planning costs more than reading a day of one service.
  */
 export function percentilesSql(rows: string, histograms: "duration" | "all"): string {
   const [duration, ...parts] = histogramsOfRow.map(
@@ -251,7 +255,7 @@ export function percentilesSql(rows: string, histograms: "duration" | "all"): st
     ) GROUP BY gid, kind`;
 }
 
-/** Microseconds of a percentile that `percentilesSql` found. */
+/** Microseconds of a percentile computed by percentilesSql(). */
 export function percentileIn(row: QueryRow, name: "p50" | "p95" | "p99", kind = numberIn(row, "kind")): number | null {
   const bucket = numberOrNullIn(row, name);
   const layout = histogramsOfRow[kind]?.layout;

@@ -1,4 +1,4 @@
-/** Made-up requests: their stored row, and what it must add up to. */
+/** Generated requests: their stored row, and the values that a query must return. */
 
 import { bucketOf, fineLayout, percentileNs, type SparseHistogram, sparse } from "../../base/latency-histogram.ts";
 import type { SignalRows } from "./stored-hosts.fixture.ts";
@@ -10,14 +10,14 @@ export interface MadeRequest {
   service: string;
   role: string;
   route: string;
-  /** Those of 500 and more are errors. */
+  /** 500 and above are errors. */
   status: string;
   durationNs: number;
 }
 
 export const isError = ({ status }: MadeRequest): boolean => status.startsWith("5");
 
-/** Of requests that are alike but for their durations; none of them waited. */
+/** The row for requests that differ only in duration and had no queue time. */
 export function redRowOf(requests: readonly MadeRequest[], more: Partial<RedRow> = {}): RedRow {
   const first = requests[0] as MadeRequest;
   const duration = durationsOf(requests);

@@ -1,4 +1,4 @@
-/** Requests as hooks or as spans counted them, in one form, for questions that take either. */
+/** Requests counted by hooks or by spans in one relation, for queries that accept either. */
 
 import type { RequestSource } from "../../model/summary.ts";
 import { numberIn, numberOrNullIn, type Queryable } from "../tables/queryable.ts";
@@ -14,7 +14,7 @@ export interface PartsRange {
 const tables: Record<RequestSource, string> = { hooks: "red", spans: "span_red" };
 const keys = ["source", "service", "role", "protocol", "method", "route", "status", "is_error"];
 
-/** Stores that have the table of a source; tables are made when a store is opened. */
+/** Stores known to have a source's table; tables are created when a store opens. */
 const known = new WeakMap<Queryable, Map<RequestSource, boolean>>();
 
 export async function hasRequests(store: Queryable, source: RequestSource): Promise<boolean> {
@@ -32,7 +32,7 @@ export async function hasRequests(store: Queryable, source: RequestSource): Prom
   return has;
 }
 
-/** Since when rows of each resolution are kept, milliseconds since 1970; infinite where there are none. */
+/** The oldest time of each resolution, milliseconds since 1970; infinite without rows. */
 export async function oldestParts(store: Queryable, source: RequestSource): Promise<Record<RedResolution, number>> {
   const name = tables[source];
   const [row = {}] = await store.query(
@@ -43,8 +43,8 @@ export async function oldestParts(store: Queryable, source: RequestSource): Prom
 }
 
 /**
- * Rows with `time`, the keys, `version` (null for hooks), `requests`, `duration_us`, `queue_us`, `queue_samples` and the histogram of durations. `where`
- * begins with AND and names keys only. Roll-ups come with the raw rows that they have not consumed yet.
+ * Rows with `time`, the keys, `version` (null for hooks), `requests`, `duration_us`, `queue_us`, `queue_samples` and the histogram of
+ * durations. `where` begins with AND and may name keys only. Combines roll-ups with raw rows that they have not consumed.
  */
 export function requestPartsSql(source: RequestSource, { startMs, endMs, resolution }: PartsRange, where = ""): string {
   const name = tables[source];
@@ -65,7 +65,7 @@ export function requestPartsSql(source: RequestSource, { startMs, endMs, resolut
     UNION ALL ${raw} AND ingest > (SELECT coalesce(max(ingest), 0) FROM internal.rollup_progress WHERE name = '${coarse}')`;
 }
 
-/** Requests that hooks saw, with what is known of the other end; `where` as above, and may name `peer`. */
+/** Requests seen by hooks, with the known facts of the peer. `where` as in requestPartsSql(), and may also name `peer`. */
 export function requestViewsSql({ startMs, endMs, resolution }: PartsRange, where = ""): string {
   const inTime = (column: string): string =>
     `${column} >= make_timestamp(${Math.floor(startMs * 1_000)})${Number.isFinite(endMs) ? ` AND ${column} < make_timestamp(${Math.floor(endMs * 1_000)})` : ""}`;

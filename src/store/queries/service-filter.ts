@@ -1,8 +1,8 @@
-/** Conditions on services in SQL. A service may be meant by several texts: its id in what agents observe, its names in telemetry. */
+/** SQL conditions on services. Several texts may mean one service: its id in observed data, its names in telemetry. */
 
 import type { ServiceFilter } from "../../model/services.ts";
 
-/** The texts of a filter; at least one, so that an empty filter finds nothing. */
+/** The texts of a filter. Never empty, so that an empty filter matches nothing instead of everything. */
 export function serviceTexts(filter: ServiceFilter): readonly string[] {
   if (typeof filter === "string") return [filter];
   return filter.length === 0 ? [""] : filter;

@@ -1,4 +1,4 @@
-/** A colony's store in a temporary folder, and rows of made-up hosts in it. */
+/** A colony's store in a temporary directory, with rows of made-up hosts. */
 
 import { mkdtempSync, rmSync } from "node:fs";
 import { tmpdir } from "node:os";
@@ -20,17 +20,17 @@ import type { SignalSlice } from "../tables/signal-slice.ts";
 
 export interface StoredHosts extends AsyncDisposable {
   readonly store: ColonyStore;
-  /** Rows of one agent, in order, as one pull. `atMs` is their wall time. */
+  /** Adds rows of one agent, in order, as one pull. `atMs` is their wall time. */
   add(agentId: string, rows: SignalRows, epoch?: string): Promise<void>;
-  /** Rows of several agents, stored with one transaction. */
+  /** Adds rows of several agents in one transaction. */
   addAll(pulls: readonly { agentId: string; rows: SignalRows; epoch?: string }[]): Promise<void>;
-  /** As after a restart of the colony. */
+  /** Closes and reopens the store, as after a colony restart. */
   reopen(): Promise<void>;
 }
 
 type Values<C extends Columns> = Partial<RowOf<C>> & { atMs: number };
 
-/** What a test cares about; everything else is zero, empty or null. */
+/** The values a test cares about; everything else is zero, empty or null. */
 export interface SignalRows {
   host?: Values<typeof host.columns>[];
   hostCpu?: Values<typeof hostCpu.columns>[];
@@ -72,7 +72,7 @@ const byName: Record<keyof SignalRows, Signal> = {
 };
 const zeros: Record<string, unknown> = { text: "", int: 0, float: 0, bool: false, time: 0, uints: [] };
 
-/** `hasDerived`: with the signals that a colony makes of spans. */
+/** `hasDerived`: also creates the signals that a colony derives from spans. */
 export async function openStoredHosts(clock: Clock = systemClock, options: { hasDerived?: boolean } = {}): Promise<StoredHosts> {
   const directory = mkdtempSync(join(tmpdir(), "coral-queries-"));
   const log = createLogger("test", "error", () => {});

@@ -1,4 +1,4 @@
-/** A colony's store with log records and their patterns in it. */
+/** A colony's store with log records and patterns. */
 
 import { readFileSync } from "node:fs";
 import { silentLogger } from "../../base/log.ts";
@@ -17,13 +17,13 @@ import { TestClock, temporaryFolder, testEngine } from "../store.fixture.ts";
 type StoredLog = SegmentRow<(typeof logRecord)["columns"]>;
 type StoredPattern = RowOf<(typeof logPattern)["columns"]>;
 
-/** What a test cares about; `agoMs` before the clock of the test. */
+/** The values a test cares about. `agoMs` is the record's age by the test's clock. */
 export type LogValues = Partial<StoredLog> & { agoMs: number };
 
 export interface StoredLogs extends AsyncDisposable {
   readonly store: ColonyStore;
   readonly clock: TestClock;
-  /** As one segment of an agent. */
+  /** Adds records as one segment of an agent. */
   add(records: readonly LogValues[], agentId?: string): Promise<void>;
   addPatterns(patterns: readonly (Partial<StoredPattern> & { agoMs: number })[]): Promise<void>;
 }

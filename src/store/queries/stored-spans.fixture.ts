@@ -1,4 +1,4 @@
-/** A colony's store with spans in it, in real segments. */
+/** A colony's store with spans in real segments. */
 
 import { readFileSync } from "node:fs";
 import { silentLogger } from "../../base/log.ts";
@@ -14,19 +14,19 @@ import { TestClock, temporaryFolder, testEngine } from "../store.fixture.ts";
 
 type StoredSpan = SegmentRow<(typeof span)["columns"]>;
 
-/** What a test cares about. Ids may be short: they are filled with zeros. */
+/** The values a test cares about. Ids may be short: they are padded with zeros. */
 export type SpanValues = Omit<Partial<StoredSpan>, "trace_id" | "span_id" | "parent_span_id"> & {
   trace: string;
   id: string;
   parent?: string;
-  /** After the start of the test's clock; microseconds. */
+  /** Microseconds after the start of the test's clock. */
   atUs: number;
 };
 
 export interface StoredSpans extends AsyncDisposable {
   readonly store: ColonyStore;
   readonly clock: TestClock;
-  /** As one segment of an agent. */
+  /** Adds spans as one segment of an agent. */
   add(spans: readonly SpanValues[], agentId?: string): Promise<void>;
 }
 

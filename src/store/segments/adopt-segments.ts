@@ -1,5 +1,6 @@
 /**
- * Recovers segments whose manifest was lost with the colony's database: the manifest rows are rebuilt from the files, and the next pull resumes after them.
+ * Recovers segments whose manifest was lost with the colony's database. Rebuilds the manifest rows from the files, so that the next pull
+ * resumes after them.
  */
 
 import { createHash } from "node:crypto";
@@ -19,7 +20,7 @@ import { maxListedServices } from "./write-segment-file.ts";
 
 export interface AdoptionHost {
   database: Database;
-  /** Folder `segments`. */
+  /** The directory `segments`. */
   root: string;
   log: Logger;
   nowUs: number;
@@ -32,7 +33,7 @@ export interface Adopted {
   heads: StoredHead[];
 }
 
-/** Takes in the files of every agent and epoch that has no head. A file that cannot be read is moved aside. */
+/** Adopts the files of every agent and epoch without a head. Unreadable files are moved aside. */
 export async function adoptSegments(
   host: AdoptionHost,
   signals: readonly SegmentSignal[],
@@ -47,8 +48,7 @@ export async function adoptSegments(
     }
   }
   const rows = adopted.entries.reduce((sum, entry) => sum + entry.rows, 0);
-  if (rows > 0)
-    host.log.warn("segments were found that the store knows nothing of; they were taken in", { files: adopted.entries.length, rows });
+  if (rows > 0) host.log.warn("segment files without a manifest found; adopting them", { files: adopted.entries.length, rows });
   return adopted;
 }
 
@@ -68,7 +68,7 @@ async function adoptEpoch(
   const last = taken.at(-1)?.entry;
   if (last === undefined) return { entries: [], head: undefined };
   const { agentId, epoch, number } = last;
-  // How many rows the agent ever had is unknown: `known` below `rows` marks that until the next pull.
+  // The agent's total row count is unknown. `known` below `rows` marks that until the next pull.
   const head: StoredHead = { agentId, epoch, signal: signal.name, number, rows: rowsBefore, known: 0 };
   await host.database.write(async (transaction) => {
     await insertEntries(transaction, taken);
@@ -77,7 +77,7 @@ async function adoptEpoch(
   return { entries: taken.map(({ entry }) => entry), head };
 }
 
-/** By agent and epoch. */
+/** Grouped by agent and epoch. */
 function unknownFiles(root: string, signal: string, isKnown: (epoch: string, signal: string) => boolean): FoundFile[][] {
   const groups: FoundFile[][] = [];
   for (const folder of readdirSync(join(root, signal), { withFileTypes: true })) {
@@ -89,7 +89,7 @@ function unknownFiles(root: string, signal: string, isKnown: (epoch: string, sig
   return groups;
 }
 
-/** Segments in one folder, in order of number. Of a merged segment and its parts, which may be left beside it, the merged one. */
+/** Segments in one directory, in order of number. If both a merged segment and its parts are present, only the merged one. */
 export function filesOf(folder: string, source: Pick<FoundFile, "agentId" | "epoch" | "signal">): FoundFile[] {
   const files = readdirSync(folder).flatMap((name): FoundFile[] => {
     const [, first, last] = /^(\d{9,15})(?:-(\d{9,15}))?\.parquet$/.exec(name) ?? [];
@@ -101,7 +101,7 @@ export function filesOf(folder: string, source: Pick<FoundFile, "agentId" | "epo
   return apart;
 }
 
-/** What the manifest says of a file, read from the file itself; undefined for one that cannot be read, which is moved aside. */
+/** Rebuilds a manifest entry from its file; undefined for an unreadable file, which is moved aside. */
 export async function readFoundFile(
   { database, root, log, nowUs }: AdoptionHost,
   signal: SegmentSignal,
@@ -115,7 +115,7 @@ export async function readFoundFile(
     if (damage !== undefined) throw new CoralError({ code: "corrupt", message: damage });
     const columns = await database.query(`SELECT column_name FROM (DESCRIBE SELECT * FROM read_parquet(${quoted(file)}))`);
     const names = new Set(columns.map((row) => row["column_name"]));
-    // A file of an older version lacks columns; which version it was makes no difference.
+    // A file written with an older schema lacks columns. Which older version makes no difference.
     const schemaVersion = schemaOf(signal).every(({ name }) => names.has(name)) ? signal.version : 0;
     const [facts = {}] = await database.query(
       `SELECT count(*) AS rows, epoch_us(min("time")) AS first, epoch_us(max("time")) AS last, list(DISTINCT service) AS services FROM read_parquet(${quoted(file)})`,

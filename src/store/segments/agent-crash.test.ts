@@ -10,7 +10,10 @@ import { sealTicks, tick } from "./segment.fixture.ts";
 
 const mebibyte = 1024 ** 2;
 
-/** Appends bodies of ten rows, one segment each, and ends itself at the n-th time that a point is reached. Prints what was acknowledged. */
+/**
+ * Appends bodies of ten rows, one segment each, and kills itself when a crash point is reached for the n-th time. Prints acknowledged row
+ * counts.
+ */
 const program = `
   const { openEngine } = await import("./engine/engine.ts");
   const { openAgentStore } = await import("./agent/agent-store.ts");
@@ -53,7 +56,7 @@ async function crash(folder: string, point: CrashPoint, times: number): Promise<
   return { acknowledged, wasKilled: signal === "SIGKILL" };
 }
 
-/** What a new process finds, and whether the folders are as tidy as if nothing had happened. */
+/** The rows that a new process finds, and the files left in its directories. */
 async function found(folder: string): Promise<{ rows: number; distinct: number; tidy: boolean }> {
   await using engine = await testEngine(folder);
   const store = await openAgentStore(engine, {
@@ -75,7 +78,7 @@ async function found(folder: string): Promise<{ rows: number; distinct: number; 
   return { rows: Number(row?.["rows"]), distinct: Number(row?.["spans"]), tidy };
 }
 
-describe("openAgentSegments() after the process was killed", () => {
+describe("openAgentSegments() after kill -9", () => {
   it.each<[CrashPoint, number]>([
     ["body-written", 1],
     ["body-written", 7],
@@ -91,13 +94,13 @@ describe("openAgentSegments() after the process was killed", () => {
     ["merge-written", 1],
     ["merge-renamed", 1],
     ["merge-committed", 1],
-  ])("at %s (%i) has every acknowledged row once", async (point, times) => {
+  ])("at %s (%i) keeps every acknowledged row exactly once", async (point, times) => {
     using folder = temporaryFolder();
     const { acknowledged, wasKilled } = await crash(folder.path, point, times);
     expect(wasKilled).toBe(true);
     const { rows, distinct, tidy } = await found(folder.path);
     expect(distinct).toBe(rows);
-    // The body that was being written when the end came may be there too: it was not acknowledged, its sender sends it again.
+    // The body in flight at the kill may be stored too: it was not acknowledged, and its sender resends it.
     expect([acknowledged, acknowledged + 10]).toContain(rows);
     expect(tidy).toBe(true);
   });
@@ -128,7 +131,7 @@ describe("openAgentSegments() after the process was killed", () => {
     expect(rows).toBeLessThan(400);
   });
 
-  it("runs to its end when no point is hit", async () => {
+  it("runs to the end when no crash point is hit", async () => {
     using folder = temporaryFolder();
     expect(await crash(folder.path, "file-cut", 1_000)).toEqual({ acknowledged: 400, wasKilled: false });
     expect(await found(folder.path)).toEqual({ rows: 400, distinct: 400, tidy: true });

@@ -1,4 +1,7 @@
-/** The write path of one signal at an agent: request bodies into write-ahead files, those into segments; on start, recovers what a former process left. */
+/**
+ * The write path of one signal at an agent: request bodies go to write-ahead files, and those become segments. On start, recovers what the
+ * previous process left.
+ */
 
 import { readdirSync, rmSync, statSync } from "node:fs";
 import { join } from "node:path";
@@ -14,20 +17,23 @@ import { type CutFile, type CutLimits, SegmentIntake } from "./segment-intake.ts
 import type { StoredHead } from "./segment-manifest.ts";
 import { readWriteAhead } from "./write-ahead.ts";
 
-/** The same for every signal of an agent. */
+/** Settings shared by all signals of an agent. */
 export interface LaneSettings {
   seal: SealSegment;
   /** Files sealed concurrently; the number of workers behind `seal`. Default 1. */
   sealConcurrency?: number;
-  /** Default: 20,000 rows, 16 MiB, 0.65 s, which leaves the rest of a second for sealing the segment. */
+  /** Default: 20,000 rows, 16 MiB or 0.65 s. The rest of a second is left for sealing the segment. */
   cut?: Partial<CutLimits>;
-  /** Limit on the bytes of bodies per signal that wait to become segments; beyond it, bodies are refused as `exhausted`. Default 128 MiB. */
+  /** Limit on queued body bytes per signal. Beyond it, bodies are rejected as `exhausted`. Default 128 MiB. */
   maxWaitingBytes?: number;
-  /** Above this many waiting bytes, an append is delayed until there is room, at most for `maxHoldMs`. Default 20 MiB plus 12 per worker. */
+  /**
+   * Above this many queued bytes, appends are delayed until the queue drains, at most for `maxHoldMs`. Default 20 MiB plus 12 MiB per
+   * worker.
+   */
   holdBytes?: number;
-  /** Shorter than the response timeout of exporters. Default 5 s. */
+  /** Must be shorter than the response timeout of exporters. Default 5 s. */
   maxHoldMs?: number;
-  /** Retry interval on a full disk. Default 2 s. */
+  /** Retry interval while the disk is full. Default 2 s. */
   retryMs?: number;
   crashPoints?: CrashPoints;
 }
@@ -38,12 +44,12 @@ export interface LaneHost {
   writeAheadRoot: string;
   /** Shared by all signals. */
   slots: Semaphore;
-  /** Enters segments into the manifest; a rejection is tried again. */
+  /** Adds segments to the manifest. A rejection is retried. */
   commit: (lane: AgentLane, ready: readonly ReadySegment[]) => Promise<void>;
-  /** Rows of a file that cannot be decoded. */
-  onGivenUp: (signal: string, rows: number) => void;
-  /** Asked for when the disk is full. */
-  makeRoom: () => Promise<void>;
+  /** Called with the rows of a file that cannot be decoded. */
+  onDiscarded: (signal: string, rows: number) => void;
+  /** Called when the disk is full. */
+  freeSpace: () => Promise<void>;
   nowMonotonicMs: () => number;
   log: Logger;
 }
@@ -57,10 +63,10 @@ export class AgentLane {
   readonly sealer: SealQueue;
   readonly emptyFile: string;
   head: StoredHead;
-  /** A colony may have read up to here without confirming it: what it was offered, and all that existed when this process began. */
+  /** The last segment that a colony may have read without confirming it. After a start, that is every existing segment. */
   offered: number;
-  /** Last request of a colony, monotonic. */
-  askedAtMs: number;
+  /** Time of the colony's last listing, monotonic. */
+  listedAtMs: number;
   readonly #writeAheadRoot: string;
 
   constructor(signal: SegmentSignal, stored: StoredHead | undefined, host: LaneHost, settings: LaneSettings) {
@@ -74,7 +80,7 @@ export class AgentLane {
     this.emptyFile = emptySegmentPath(segmentsRoot, signal);
     this.head = stored ?? { agentId: "", epoch, signal: name, number: 0, rows: 0, known: 0 };
     this.offered = this.head.number;
-    this.askedAtMs = host.nowMonotonicMs();
+    this.listedAtMs = host.nowMonotonicMs();
     this.intake = new SegmentIntake({
       signal: name,
       root: writeAheadRoot,
@@ -97,15 +103,15 @@ export class AgentLane {
       finalFileOf,
       commit: (ready) => host.commit(this, ready),
       onStored: (cut) => this.intake.release(cut),
-      onGivenUp: (cut) => host.onGivenUp(name, cut.rows),
-      makeRoom: host.makeRoom,
+      onDiscarded: (cut) => host.onDiscarded(name, cut.rows),
+      freeSpace: host.freeSpace,
       crashPoints,
       log,
       retryMs: settings.retryMs ?? 2_000,
     });
   }
 
-  /** Takes up what a former process left. */
+  /** Recovers the files of the previous process. */
   recover(): void {
     writeEmptySegment(this.emptyFile, this.signal);
     for (const cut of this.#leftovers()) {
@@ -119,7 +125,7 @@ export class AgentLane {
     return numbers.filter((number) => number !== undefined).sort((a, b) => a - b);
   }
 
-  /** Write-ahead files without a segment, oldest first. Those whose segment is in the manifest are only removed. */
+  /** Write-ahead files without a segment, oldest first. Deletes those whose segment is already in the manifest. */
   #leftovers(): CutFile[] {
     const cuts: CutFile[] = [];
     for (const number of this.#writeAheadNumbers()) {

@@ -84,7 +84,7 @@ describe("openAgentSegments()", () => {
     await second.store.close();
   });
 
-  it("gives files to the owner of the folder, when it runs as root", async (context) => {
+  it("gives files to the owner of the directory when it runs as root", async (context) => {
     if (process.getuid?.() !== 0) return context.skip("needs root");
     using folder = temporaryFolder();
     chownSync(folder.path, 65_534, 65_534);
@@ -102,7 +102,7 @@ describe("openAgentSegments()", () => {
     await store.close();
   });
 
-  it("cuts by rows, by bytes and by age", async () => {
+  it("cuts files by rows, by bytes and by age", async () => {
     using folder = temporaryFolder();
     await using engine = await testEngine(folder.path);
     const opened = await openStore(engine, folder.path, { cut: { rows: 25, bytes: 100_000, ageMs: 60_000 } });
@@ -118,7 +118,7 @@ describe("openAgentSegments()", () => {
     await aged.store.close();
   });
 
-  it("excludes rows of another time, and reads times only where a file reaches out of it", async () => {
+  it("excludes rows outside the range, and checks times only in files that cross its bounds", async () => {
     using folder = temporaryFolder();
     await using engine = await testEngine(folder.path);
     const opened = await openStore(engine, folder.path);
@@ -143,7 +143,7 @@ describe("openAgentSegments()", () => {
     await opened.store.close();
   });
 
-  it("chooses files by time, service and look-up, and never one too few", async () => {
+  it("selects files by time, service and look-up value, and never misses one", async () => {
     using folder = temporaryFolder();
     await using engine = await testEngine(folder.path);
     const opened = await openStore(engine, folder.path);
@@ -167,7 +167,7 @@ describe("openAgentSegments()", () => {
     await opened.store.close();
   });
 
-  it("gives a colony what comes after a number, byte by byte", async () => {
+  it("lists segments after a number, with their exact bytes", async () => {
     using folder = temporaryFolder();
     await using engine = await testEngine(folder.path);
     const { store, segments } = await openStore(engine, folder.path);
@@ -189,7 +189,7 @@ describe("openAgentSegments()", () => {
     await store.close();
   });
 
-  it("refuses what would wait too long, and counts what cannot be decoded", async () => {
+  it("rejects bodies beyond the queue limit, and counts undecodable ones", async () => {
     using folder = temporaryFolder();
     await using engine = await testEngine(folder.path);
     const gate = gateOf();
@@ -212,7 +212,7 @@ describe("openAgentSegments()", () => {
     await opened.store.close();
   });
 
-  it("gives up a file that can never be decoded, counts its rows, and goes on", async () => {
+  it("discards a file that can never be decoded, counts its rows, and continues", async () => {
     using folder = temporaryFolder();
     await using engine = await testEngine(folder.path);
     const seal: typeof sealTicks = (job) => (job.number === 1 ? Promise.reject(new Error("no such form")) : sealTicks(job));
@@ -227,7 +227,7 @@ describe("openAgentSegments()", () => {
     await opened.store.close();
   });
 
-  it("enters segments in order although several are made at once", async () => {
+  it("adds segments in order although several are sealed concurrently", async () => {
     using folder = temporaryFolder();
     await using engine = await testEngine(folder.path);
     const gate = gateOf();
@@ -251,7 +251,7 @@ describe("openAgentSegments()", () => {
     await store.close();
   });
 
-  it("takes in segments and write-ahead files when the database is lost, and offers a colony only what it does not have", async () => {
+  it("adopts segments and write-ahead files after losing the database, and offers a colony only new ones", async () => {
     using folder = temporaryFolder();
     await using engine = await testEngine(folder.path);
     const first = await openStore(engine, folder.path);
@@ -259,10 +259,10 @@ describe("openAgentSegments()", () => {
       await first.segments.append("tick", tickBody(tickRows(10, index * 10)));
       await first.segments.flush();
     }
-    // The colony has the first two.
+    // The colony has pulled the first two.
     expect(first.segments.listAfter("tick", 2, 10).entries.map(({ number }) => number)).toEqual([3]);
     await first.store.close();
-    // Acknowledged, and not yet a segment when the process ended; one of them below the last segment.
+    // Acknowledged but not sealed when the process ended. One number is below that of the last segment.
     for (const [number, from] of [
       [4, 30],
       [5, 40],
@@ -290,7 +290,7 @@ describe("openAgentSegments()", () => {
     expect(await countOf(third)).toBe(40);
     expect(third.segments.listAfter("tick", 3, 10).entries).toHaveLength(2);
     await third.store.close();
-    // A database that is gone altogether.
+    // The database file is gone.
     rmSync(folder.file("agent.duckdb"));
     const fourth = await openStore(engine, folder.path);
     expect(await countOf(fourth)).toBe(40);
@@ -334,7 +334,7 @@ describe("openAgentSegments()", () => {
     await third.store.close();
   });
 
-  it("finds a segment whose bytes have changed after a query failed, and leaves the database alone", async () => {
+  it("finds a corrupt segment after a failed query, and keeps the database", async () => {
     using folder = temporaryFolder();
     await using engine = await testEngine(folder.path);
     const first = await openStore(engine, folder.path);
@@ -360,7 +360,7 @@ describe("openAgentSegments()", () => {
     await opened.store.close();
   });
 
-  it("removes what is too old or too much, the manifest row first and the file later", async () => {
+  it("removes expired and excess segments: first the manifest row, later the file", async () => {
     using folder = temporaryFolder();
     await using engine = await testEngine(folder.path);
     const { store, segments, clock } = await openStore(engine, folder.path, { maxBytes: 60_000, unlinkDelayMs: 1_000 });
@@ -389,7 +389,7 @@ describe("openAgentSegments()", () => {
     await again.store.close();
   });
 
-  it("merges small neighbours that a colony has, or that no colony was ever offered", async () => {
+  it("merges small neighbours that a colony has, or that were never offered to one", async () => {
     using folder = temporaryFolder();
     await using engine = await testEngine(folder.path);
     const opened = await openStore(engine, folder.path, { unlinkDelayMs: 1 });
@@ -413,7 +413,7 @@ describe("openAgentSegments()", () => {
     clock.pass(11 * 60_000);
     await store.prune();
     const listed = () => segments.listAfter("tick", 0, 100).entries.map(({ firstNumber, number }) => [firstNumber, number]);
-    // Whether the colony has stored what it was offered is not known: it must not come again as a part of something else.
+    // It is unknown whether the colony stored what it was offered, so these must not be merged.
     const alone = Array.from({ length: 20 }, (_, index) => [21 + index, 21 + index]);
     expect(listed()).toEqual([[1, 20], ...alone, [41, 60]]);
     segments.listAfter("tick", 40, 10);
@@ -432,7 +432,7 @@ describe("openAgentSegments()", () => {
     await again.store.close();
   });
 
-  it("reads files of an older schema with null in the columns that they lack", async () => {
+  it("reads files with an older schema, with null in missing columns", async () => {
     using folder = temporaryFolder();
     await using engine = await testEngine(folder.path);
     const first = await openStore(engine, folder.path);
@@ -447,7 +447,7 @@ describe("openAgentSegments()", () => {
     await second.store.close();
   });
 
-  it("answers later while too much waits, in order", async () => {
+  it("delays responses in order while the queue is long", async () => {
     using folder = temporaryFolder();
     await using engine = await testEngine(folder.path);
     const gate = gateOf();
@@ -470,7 +470,7 @@ describe("openAgentSegments()", () => {
     await opened.store.close();
   });
 
-  it("refuses what was held for too long, and nothing of it is stored", async () => {
+  it("rejects a body held for too long, and stores nothing of it", async () => {
     using folder = temporaryFolder();
     await using engine = await testEngine(folder.path);
     const gate = gateOf();
@@ -489,7 +489,7 @@ describe("openAgentSegments()", () => {
     await opened.store.close();
   });
 
-  it("lets go of what it holds when it closes", async () => {
+  it("rejects held bodies when it closes", async () => {
     using folder = temporaryFolder();
     await using engine = await testEngine(folder.path);
     const gate = gateOf();
@@ -509,7 +509,7 @@ describe("openAgentSegments()", () => {
     await closed;
   });
 
-  it("waits on a full disk without losing what it acknowledged", async (context) => {
+  it("waits on a full disk without losing acknowledged rows", async (context) => {
     const disk = smallDisk(3 * mebibyte);
     if (typeof disk === "string") return context.skip(disk);
     using _disk = disk;

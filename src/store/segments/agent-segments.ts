@@ -1,4 +1,4 @@
-/** Segments of one agent: bodies in, files out, what a colony asks for, and what must go. */
+/** Segments of one agent: takes bodies, writes files, serves them to colonies, and applies retention. */
 
 import { join } from "node:path";
 import type { Clock } from "../../base/clock.ts";
@@ -14,7 +14,7 @@ import { AgentLane, type LaneHost, type LaneSettings } from "./agent-lane.ts";
 import { chooseMerge, replaceByMerged } from "./merge-segments.ts";
 import type { ReadySegment } from "./seal-queue.ts";
 import { type ChangingSegments, SegmentCatalog } from "./segment-catalog.ts";
-import { damageOf, LateUnlinks, lateUnlinkShare, moveAside, readSegmentFile, removeOrphans } from "./segment-files.ts";
+import { DelayedUnlinks, damageOf, delayedUnlinkShare, moveAside, readSegmentFile, removeOrphans } from "./segment-files.ts";
 import {
   ensureManifest,
   insertEntry,
@@ -32,24 +32,24 @@ import type { WriteAheadRecord } from "./write-ahead.ts";
 
 export interface AgentSegmentsOptions extends LaneSettings {
   signals: readonly SegmentSignal[];
-  /** Holds folders `segments` and `wal`; DuckDB must be allowed to read it. */
+  /** Contains the directories `segments` and `wal`. DuckDB must have read access. */
   directory: string;
-  /** What all segments together may take before the oldest go. */
+  /** Limit on the size of all segments together; the oldest are evicted. */
   maxBytes: number;
-  /** How long a file outlives its manifest row. Default 60 s. */
+  /** How long a file outlives its manifest row, for running queries. Default 60 s. */
   unlinkDelayMs?: number;
 }
 
-/** What a colony is offered of one signal. */
+/** What an agent offers a colony of one signal. */
 export interface SegmentListing {
   signal: string;
-  /** Of the newest segment stored; 0 when there never was one. */
+  /** Number of the newest stored segment; 0 if there never was one. */
   lastNumber: number;
-  /** Of all segments ever stored in this epoch. */
+  /** Rows of all segments ever stored in this epoch. */
   totalRows: number;
-  /** Oldest first; includes lost ones, so that their rows are not counted twice. */
+  /** Oldest first. Includes lost segments, so that their rows are not counted twice. */
   entries: SegmentEntry[];
-  /** There are more than these. */
+  /** True if there are more entries than these. */
   more: boolean;
 }
 
@@ -57,31 +57,34 @@ export interface SegmentStats {
   files: number;
   rows: number;
   sizeBytes: number;
-  /** Bodies that are safe and cannot be queried yet. */
+  /** Bytes of bodies that are durable but not queryable yet. */
   waitingBytes: number;
 }
 
 export interface AgentSegments extends SegmentReader, AsyncDisposable {
-  /** Resolves when the body survives the end of this process. Rejects with `exhausted` (too much waits) or `unavailable` (full disk, closed). */
+  /**
+   * Resolves when the body survives a crash of this process. Rejects with `exhausted` (queue full) or `unavailable` (disk full, store
+   * closed).
+   */
   append(signal: string, record: WriteAheadRecord): Promise<void>;
-  /** What was appended so far can be queried when this resolves. */
+  /** Resolves when all rows appended so far are queryable. */
   flush(): Promise<void>;
-  /** What was appended so far survives a power loss when this resolves. */
+  /** Resolves when all rows appended so far survive a power loss. */
   sync(): Promise<void>;
   has(signal: string): boolean;
   listAfter(signal: string, afterNumber: number, maxEntries: number): SegmentListing;
-  /** Of the given entries, those that have one. */
+  /** Look-up filters of the given entries; entries without one are absent. */
   lookupFilters(entries: readonly SegmentEntry[]): Promise<ReadonlyMap<SegmentEntry, Uint8Array>>;
-  /** A stored segment's bytes from an offset on, in pieces of 1 MiB. `not-found` when it was removed or merged meanwhile: list again. */
+  /** The bytes of a stored segment from an offset on, in pieces of 1 MiB. `not-found` if it was removed or merged meanwhile: list again. */
   read(signal: string, number: number, offsetBytes: number): AsyncGenerator<Uint8Array, void, undefined>;
-  /** Where a stored segment lies; undefined when it was removed or merged meanwhile. It may go at any time. */
+  /** Path of a stored segment; undefined if it was removed or merged meanwhile. The file may disappear at any time. */
   locate(signal: string, number: number): { path: string; sizeBytes: number } | undefined;
-  /** A query failed although its statement was right: the next `maintain` looks for a damaged file. */
+  /** Call when a query failed although its statement was correct: the next `maintain` looks for a damaged file. */
   suspect(): void;
-  /** Retention and merging. The owner calls it about once a minute; too many bytes are noticed at once. */
+  /** Applies retention and merges small files. The owner calls it about once a minute; exceeding the size limit triggers it at once. */
   maintain(): Promise<void>;
   stats(): Record<string, SegmentStats>;
-  /** Stores what waits, unless the disk is full: then it stays in the write-ahead files. */
+  /** Seals queued bodies. On a full disk they stay in their write-ahead files. */
   close(): Promise<void>;
 }
 
@@ -93,9 +96,9 @@ export interface AgentSegmentsHost {
   log: Logger;
 }
 
-/** What `maintain` reads when damage is suspected. */
+/** Bytes that `maintain` verifies when damage is suspected. */
 const verifyBytes = 256 * 1024 * 1024;
-/** A colony that has not asked for this long no longer reads files that a merge replaced. */
+/** A colony that has listed nothing for this long is no longer reading files that a merge replaced. */
 const silentColonyMs = 10 * 60_000;
 export async function openAgentSegments(host: AgentSegmentsHost, options: AgentSegmentsOptions): Promise<AgentSegments> {
   const segmentsRoot = join(options.directory, "segments");
@@ -116,7 +119,7 @@ class FileAgentSegments implements AgentSegments {
   readonly #segmentsRoot: string;
   readonly #catalog: SegmentCatalog;
   readonly #lanes = new Map<string, AgentLane>();
-  readonly #unlinks: LateUnlinks;
+  readonly #unlinks: DelayedUnlinks;
   readonly #verifier: SegmentVerifier;
   readonly #changing: ChangingSegments;
   #maintaining: Promise<void> | undefined;
@@ -128,7 +131,7 @@ class FileAgentSegments implements AgentSegments {
     this.#catalog = catalog;
     this.#verifier = new SegmentVerifier(catalog);
     this.#segmentsRoot = join(options.directory, "segments");
-    this.#unlinks = new LateUnlinks(options.unlinkDelayMs ?? 60_000, options.maxBytes * lateUnlinkShare);
+    this.#unlinks = new DelayedUnlinks(options.unlinkDelayMs ?? 60_000, options.maxBytes * delayedUnlinkShare);
     this.#changing = { database: host.database, catalog, unlinks: this.#unlinks, crashPoints: options.crashPoints };
     const laneHost: LaneHost = {
       epoch: host.epoch,
@@ -136,8 +139,8 @@ class FileAgentSegments implements AgentSegments {
       writeAheadRoot: join(options.directory, "wal"),
       slots: new Semaphore(options.sealConcurrency ?? 1),
       commit: (lane, ready) => this.#commit(lane, ready),
-      onGivenUp: (signal, rows) => host.losses.add(signal, "undecodable", rows),
-      makeRoom: () => this.#makeRoom(),
+      onDiscarded: (signal, rows) => host.losses.add(signal, "undecodable", rows),
+      freeSpace: () => this.#freeSpace(),
       nowMonotonicMs: () => host.clock.monotonicMs(),
       log: host.log,
     };
@@ -172,9 +175,9 @@ class FileAgentSegments implements AgentSegments {
 
   listAfter(signal: string, afterNumber: number, maxEntries: number): SegmentListing {
     const lane = this.#lane(signal);
-    lane.askedAtMs = this.#host.clock.monotonicMs();
+    lane.listedAtMs = this.#host.clock.monotonicMs();
     this.#notePulled(lane, afterNumber);
-    // Those of a former epoch were pulled in that one.
+    // Segments of a former epoch were pulled in that epoch.
     const entries = this.#catalog.of(signal).filter(({ epoch, number }) => epoch === lane.head.epoch && number > afterNumber);
     const listed = entries.slice(0, maxEntries);
     lane.offered = Math.max(lane.offered, listed.at(-1)?.number ?? 0);
@@ -226,7 +229,7 @@ class FileAgentSegments implements AgentSegments {
     return this.close();
   }
 
-  /** What a colony asks after, it has. */
+  /** A colony that lists after a number has stored everything up to it. */
   #notePulled(lane: AgentLane, afterNumber: number): void {
     const known = Math.min(afterNumber, lane.head.number);
     if (known <= lane.head.known) return;
@@ -235,12 +238,12 @@ class FileAgentSegments implements AgentSegments {
       const pulled = Object.fromEntries([...this.#lanes].map(([name, { head }]) => [name, head.known]));
       writePulledMark(this.#segmentsRoot, { epoch: this.#host.epoch, pulled });
     } catch (error) {
-      // On a full disk the mark stays behind: it matters only if the database is lost before the next one.
-      this.#host.log.debug("cannot note how far segments were pulled", { error });
+      // On a full disk the progress is not saved. That matters only if the database is lost before the next save.
+      this.#host.log.debug("cannot save the pull progress; retrying at the next pull", { error });
     }
   }
 
-  /** Puts files in order with the manifest after whatever ended the former process, and takes up what it left. */
+  /** Reconciles files with the manifest after a crash, and recovers the write-ahead files of the previous process. */
   async recover(): Promise<void> {
     const { log } = this.#host;
     await this.#moveDamagedAside();
@@ -249,7 +252,7 @@ class FileAgentSegments implements AgentSegments {
       ...[...this.#lanes.values()].map(({ emptyFile }) => emptyFile),
     ]);
     const removed = removeOrphans(this.#segmentsRoot, wanted);
-    if (removed.length > 0) log.info("files that no manifest row names were removed", { files: removed.length });
+    if (removed.length > 0) log.info("removed files without a manifest row", { files: removed.length });
     for (const lane of this.#lanes.values()) lane.recover();
   }
 
@@ -303,8 +306,8 @@ class FileAgentSegments implements AgentSegments {
     await this.#removeExpired();
     for (const { entry, reason } of await this.#verifier.verifySome(verifyBytes)) await this.#lose(entry, reason);
     for (const lane of this.#lanes.values()) {
-      // Many small files are slow, not wrong; a merge may need more memory than there is.
-      await this.#mergeSmall(lane).catch((error: unknown) => this.#host.log.warn("small segments stay as they are", { error }));
+      // Many small files are slow but correct; a merge may need more memory than is available.
+      await this.#mergeSmall(lane).catch((error: unknown) => this.#host.log.warn("cannot merge small segments; keeping them", { error }));
     }
   }
 
@@ -316,8 +319,8 @@ class FileAgentSegments implements AgentSegments {
     await removeExpired(this.#changing, retained, this.#options.maxBytes, this.#nowUs());
   }
 
-  /** Only what must go anyway: a disk that others fill must not cost the history. */
-  async #makeRoom(): Promise<void> {
+  /** Removes only what retention removes anyway: a disk filled by others must not cost history. */
+  async #freeSpace(): Promise<void> {
     await this.#removeExpired();
     this.#unlinks.flush();
   }
@@ -326,8 +329,8 @@ class FileAgentSegments implements AgentSegments {
     const { clock } = this.#host;
     for (;;) {
       const own = this.#catalog.of(lane.signal.name).filter(({ epoch }) => epoch === lane.head.epoch);
-      // A colony counts each segment once, by its number: one that it may have read must not come again as a part of another.
-      const isSilent = clock.monotonicMs() - lane.askedAtMs > silentColonyMs;
+      // A colony counts each segment once, by number. A segment that it may have read must not come again as part of a merged one.
+      const isSilent = clock.monotonicMs() - lane.listedAtMs > silentColonyMs;
       const group = [
         own.filter(({ number }) => number <= lane.head.known),
         isSilent ? own.filter(({ number }) => number > lane.offered) : [],
@@ -345,8 +348,7 @@ class FileAgentSegments implements AgentSegments {
 
   #lane(name: string): AgentLane {
     const lane = this.#lanes.get(name);
-    if (lane === undefined)
-      throw new CoralError({ code: "not-found", message: `Cannot find segments of "${name}": there is no such signal` });
+    if (lane === undefined) throw new CoralError({ code: "not-found", message: `Cannot find segments of "${name}": no such signal` });
     return lane;
   }
 
@@ -354,7 +356,11 @@ class FileAgentSegments implements AgentSegments {
     for (const { intake, sealer } of this.#lanes.values()) {
       intake.close();
       sealer.endRetries();
-      await sealer.drained().catch((error: unknown) => this.#host.log.warn("the store closes before all is stored", { error }));
+      await sealer
+        .drained()
+        .catch((error: unknown) =>
+          this.#host.log.warn("closing the store with rows still in write-ahead files; they are stored at the next start", { error }),
+        );
     }
     await Promise.allSettled([this.#maintaining]);
     this.#unlinks.flush();

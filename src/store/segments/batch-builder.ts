@@ -1,4 +1,4 @@
-/** Builds a batch row by row, for low rates and tests. High-rate decoders fill typed arrays themselves. */
+/** Builds a batch row by row, for low rates and tests. High-rate decoders fill typed arrays directly. */
 
 import {
   type SegmentColumnSpec,
@@ -17,9 +17,9 @@ interface ValueTypes {
   double: number;
   bool: boolean;
   text: string;
-  /** Hex, 32 digits. */
+  /** 32 hex digits. */
   id16: string;
-  /** Hex, 16 digits. */
+  /** 16 hex digits. */
   id8: string;
 }
 
@@ -31,7 +31,7 @@ type ValueOf<S extends SegmentColumnSpec> = S extends `${infer T extends Segment
 
 type RequiredNames<C extends SegmentColumns> = { [K in keyof C]: C[K] extends `${string}?` ? never : K }[keyof C];
 
-/** A row as an object. Nullable columns may be left out. */
+/** A row as an object. Nullable columns may be absent. */
 export type SegmentRow<C extends SegmentColumns> = { [K in RequiredNames<C>]: ValueOf<C[K]> } & {
   [K in Exclude<keyof C, RequiredNames<C>>]?: ValueOf<C[K]> | undefined;
 };
@@ -48,7 +48,7 @@ export function batchFromSegmentRows<C extends SegmentColumns>(signal: SegmentSi
     const values = rows.map((row) => (row as Record<string, AnyValue>)[name]);
     const column = columnOf(type, values);
     const present = presentOf(values);
-    if (present !== undefined && !nullable) throw new Error(`Cannot make a batch of "${signal.name}": "${name}" is required`);
+    if (present !== undefined && !nullable) throw new Error(`Cannot build a batch of "${signal.name}": "${name}" is required`);
     columns[name] = present === undefined ? column : { ...column, present };
   }
   return { rows: rows.length, columns };
@@ -89,7 +89,7 @@ function idColumn(values: readonly AnyValue[], widthBytes: number): BatchColumn 
   for (const [row, value] of values.entries()) {
     if (typeof value !== "string") continue;
     if (bytes.write(value, row * widthBytes, widthBytes, "hex") !== widthBytes || value.length !== widthBytes * 2) {
-      throw new Error(`Cannot make a batch: "${value}" is not an id of ${widthBytes} bytes in hex`);
+      throw new Error(`Cannot build a batch: "${value}" is not an id of ${widthBytes} bytes in hex`);
     }
   }
   return { kind: "fixed", widthBytes, bytes };

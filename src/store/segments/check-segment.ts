@@ -1,4 +1,4 @@
-/** Validates a file from an agent as a segment of its signal: an invalid one would fail every query over it. */
+/** Validates a file from an agent as a segment of its signal. An invalid file would fail every query that reads it. */
 
 import { CoralError } from "../../base/errors.ts";
 import type { Database } from "../engine/database.ts";
@@ -7,7 +7,7 @@ import { hasOwnFooter } from "./parquet/check-footer.ts";
 import { schemaOf } from "./parquet/encode-parquet.ts";
 import { quoted } from "./segment-catalog.ts";
 
-/** What DuckDB makes of a column. */
+/** DuckDB's type for each column type. */
 export const segmentSqlTypes: Record<SegmentColumnType, string> = {
   time: "TIMESTAMP",
   int64: "BIGINT",
@@ -19,7 +19,7 @@ export const segmentSqlTypes: Record<SegmentColumnType, string> = {
   id8: "UBIGINT",
 };
 
-/** Throws `invalid` when columns or row count differ from those declared. Files of other schema versions may lack columns. */
+/** Throws `invalid` if columns or row count differ from the declaration. Files with another schema version may lack columns. */
 export async function checkSegment(
   database: Database,
   signal: SegmentSignal,
@@ -28,7 +28,7 @@ export async function checkSegment(
   schemaVersion: number,
 ): Promise<void> {
   const fail = (why: string, cause?: unknown): never => {
-    throw new CoralError({ code: "invalid", message: `Cannot take a segment of "${signal.name}": ${why}`, cause });
+    throw new CoralError({ code: "invalid", message: `Cannot accept a segment of "${signal.name}": ${why}`, cause });
   };
   if (schemaVersion === signal.version && hasOwnFooter(signal, file, rows)) return;
   const found = await database

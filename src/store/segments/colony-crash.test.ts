@@ -12,8 +12,8 @@ import { tick } from "./segment.fixture.ts";
 const mebibyte = 1024 ** 2;
 
 /**
- * Pulls twenty segments of ten rows from an agent's store, one by one, each committed before the next one comes or after so many more have come, and ends
- * itself at the n-th time that a point is reached.
+ * Pulls twenty segments of ten rows from an agent's store and commits each after `ahead` more have been received. Kills itself when a crash
+ * point is reached for the n-th time.
  */
 const program = `
   const { openEngine } = await import("./engine/engine.ts");
@@ -86,7 +86,7 @@ async function found(folder: string): Promise<{ rows: number; distinct: number; 
   return { rows: Number(row?.["rows"]), distinct: Number(row?.["spans"]), tidy: files.length === segments.stats()["tick"]?.files, gaps };
 }
 
-describe("openColonySegments() after the process was killed", () => {
+describe("openColonySegments() after kill -9", () => {
   it.each<[CrashPoint, number, number]>([
     ["pull-written", 1, 0],
     ["pull-written", 5, 40],
@@ -97,7 +97,7 @@ describe("openColonySegments() after the process was killed", () => {
     ["merge-written", 1, 200],
     ["merge-renamed", 1, 200],
     ["merge-committed", 1, 200],
-  ])("at %s (%i) has what it committed, and the rest after the next pull", async (point, times, committed) => {
+  ])("at %s (%i) keeps what it committed, and pulls the rest", async (point, times, committed) => {
     using folder = temporaryFolder();
     mkdirSync(folder.file("colony"));
     expect(await run(folder.path, point, times)).toBe("SIGKILL");
@@ -110,17 +110,14 @@ describe("openColonySegments() after the process was killed", () => {
     ["pull-written", 5, 10],
     ["pull-renamed", 7, 30],
     ["pull-committed", 4, 40],
-  ])(
-    "at %s (%i) while three segments wait for their commit has what it committed, and the rest after the next pull",
-    async (point, times, committed) => {
-      using folder = temporaryFolder();
-      mkdirSync(folder.file("colony"));
-      expect(await run(folder.path, point, times, 3)).toBe("SIGKILL");
-      expect(await found(folder.path)).toEqual({ rows: committed, distinct: committed, tidy: true, gaps: 0 });
-      expect(await run(folder.path, "never", 1, 3)).toBe(null);
-      expect(await found(folder.path)).toEqual({ rows: 200, distinct: 200, tidy: true, gaps: 0 });
-    },
-  );
+  ])("at %s (%i) with three uncommitted segments keeps what it committed, and pulls the rest", async (point, times, committed) => {
+    using folder = temporaryFolder();
+    mkdirSync(folder.file("colony"));
+    expect(await run(folder.path, point, times, 3)).toBe("SIGKILL");
+    expect(await found(folder.path)).toEqual({ rows: committed, distinct: committed, tidy: true, gaps: 0 });
+    expect(await run(folder.path, "never", 1, 3)).toBe(null);
+    expect(await found(folder.path)).toEqual({ rows: 200, distinct: 200, tidy: true, gaps: 0 });
+  });
 
   it("at prune-committed leaves no file behind", async () => {
     using folder = temporaryFolder();

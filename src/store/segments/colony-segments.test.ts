@@ -65,7 +65,7 @@ async function put(agent: Agent, count: number, first: number): Promise<void> {
   await agent.segments.flush();
 }
 
-/** What the two ends do together, without a wire between them. */
+/** One pull between agent and colony, without the network. */
 async function pull(agent: Agent, colony: Colony, { agentId = "a1", max = 100, upTo = Number.POSITIVE_INFINITY } = {}) {
   const { epoch } = agent.store;
   const after = colony.segments.checkpoints(agentId, epoch).get("tick") ?? 0;
@@ -99,7 +99,7 @@ async function counts({ store, segments }: Colony): Promise<{ rows: number; dist
 const sqlOf = (colony: Colony, sql: string) => runReadOnlySql(colony.store, { sql, maxRows: 100, maxBytes: 1_000_000, timeoutMs: 20_000 });
 
 describe("openColonySegments()", () => {
-  it("has an agent's segments after a pull, each once, however often it is repeated", async () => {
+  it("stores an agent's segments exactly once, however often a pull is repeated", async () => {
     using folder = temporaryFolder();
     await using engine = await testEngine(folder.path);
     const agent = await openAgent(engine, folder.path);
@@ -110,7 +110,7 @@ describe("openColonySegments()", () => {
     expect(await pull(agent, colony)).toEqual({ storedRows: 30, lostRows: 0 });
     expect(await pull(agent, colony)).toEqual({ storedRows: 0, lostRows: 0 });
     expect(await counts(colony)).toEqual({ rows: 50, distinct: 50 });
-    // Filters are not read back from the manifest: while rows come in, that would be done for every question.
+    // Filters stay cached after a commit: reading them back would happen on every query while rows arrive.
     await colony.store.write((transaction) => transaction.run("UPDATE segment.manifest SET lookup_filter = NULL"));
     expect((await colony.segments.segmentSource(tick, { lookup: traceOf(4) })).files).toBeLessThan(3);
     expect((await colony.segments.segmentSource(tick, { agentId: "other" })).files).toBe(0);
@@ -122,7 +122,7 @@ describe("openColonySegments()", () => {
     await again.store.close();
   });
 
-  it("publishes a view that people's SQL can read, and nothing of the files behind it", async () => {
+  it("publishes a view for user SQL that does not expose file paths", async () => {
     using folder = temporaryFolder();
     await using engine = await testEngine(folder.path);
     const agent = await openAgent(engine, folder.path);
@@ -150,7 +150,7 @@ describe("openColonySegments()", () => {
     await colony.store.close();
   });
 
-  it("writes what is missing into the gap ledger, with its rows", async () => {
+  it("records missing rows in the gap ledger", async () => {
     using folder = temporaryFolder();
     await using engine = await testEngine(folder.path);
     const agent = await openAgent(engine, folder.path);
@@ -190,7 +190,7 @@ describe("openColonySegments()", () => {
     await colony.store.close();
   });
 
-  it("has each row once when an agent lost its database before it knew what was pulled", async () => {
+  it("stores each row once when an agent loses its database and with it the pull progress", async () => {
     using folder = temporaryFolder();
     await using engine = await testEngine(folder.path);
     const colony = await openColony(engine, folder.file("colony"));
@@ -198,7 +198,7 @@ describe("openColonySegments()", () => {
     await put(agent, 10, 0);
     await pull(agent, colony);
     await put(agent, 20, 10);
-    // The agent learns of this pull from the next one, which never comes.
+    // The agent would learn of this pull from the next one, which never happens.
     await pull(agent, colony);
     await put(agent, 5, 30);
     await agent.store.close();
@@ -214,7 +214,7 @@ describe("openColonySegments()", () => {
     await colony.store.close();
   });
 
-  it("takes at most a fifth more than its limit, files of removed segments included", async () => {
+  it("uses at most a fifth more than its limit, including files of removed segments", async () => {
     using folder = temporaryFolder();
     await using engine = await testEngine(folder.path);
     const agent = await openAgent(engine, folder.path);
@@ -232,7 +232,7 @@ describe("openColonySegments()", () => {
     await colony.store.close();
   });
 
-  it("knows what a new epoch has cost", async () => {
+  it("records the rows lost with a new epoch", async () => {
     using folder = temporaryFolder();
     await using engine = await testEngine(folder.path);
     const first = await openAgent(engine, folder.path);
@@ -250,13 +250,13 @@ describe("openColonySegments()", () => {
     await colony.store.close();
   });
 
-  it("takes a merged segment in place of its parts", async () => {
+  it("replaces parts with their merged segment", async () => {
     using folder = temporaryFolder();
     await using engine = await testEngine(folder.path);
     const agent = await openAgent(engine, folder.path);
     const colony = await openColony(engine, folder.file("colony"));
     for (let index = 0; index < 20; index++) await put(agent, 3, index * 3);
-    // The colony has pulled five of them, and the agent believes that it has all: as when the colony's last commits were lost.
+    // The colony has five of them, while the agent believes it has all: as if the colony's last commits were lost.
     await pull(agent, colony, { upTo: 5 });
     agent.segments.listAfter("tick", 20, 100);
     await agent.store.prune();
@@ -273,7 +273,7 @@ describe("openColonySegments()", () => {
     await again.store.close();
   });
 
-  it("takes in the files that it finds when its own file is new, and pulls what comes after them", async () => {
+  it("adopts existing files into a new database, and pulls what follows", async () => {
     using folder = temporaryFolder();
     await using engine = await testEngine(folder.path);
     const agent = await openAgent(engine, folder.path);
@@ -299,7 +299,7 @@ describe("openColonySegments()", () => {
     expect(await pull(agent, again)).toEqual({ storedRows: 4, lostRows: 0 });
     expect(await counts(again)).toEqual({ rows: 108, distinct: 108 });
     expect(await again.store.gaps()).toEqual([]);
-    // From here on a hole is one again.
+    // From here on, missing segments count as gaps again.
     await put(agent, 4, 108);
     agent.clock.pass(3 * 3_600_000);
     await agent.store.prune();
@@ -312,7 +312,7 @@ describe("openColonySegments()", () => {
     await third.store.close();
   });
 
-  it("finds a segment whose bytes have changed after people's SQL failed", async () => {
+  it("finds a corrupt segment after failed user SQL", async () => {
     using folder = temporaryFolder();
     await using engine = await testEngine(folder.path);
     const agent = await openAgent(engine, folder.path);
@@ -332,7 +332,7 @@ describe("openColonySegments()", () => {
     await colony.store.close();
   });
 
-  it("merges small neighbours and removes what is too old", async () => {
+  it("merges small neighbours and removes expired segments", async () => {
     using folder = temporaryFolder();
     await using engine = await testEngine(folder.path);
     const agent = await openAgent(engine, folder.path);
@@ -353,7 +353,7 @@ describe("openColonySegments()", () => {
     await colony.store.close();
   });
 
-  it("leaves alone what is small on disk and large in memory", async () => {
+  it("does not merge segments that are small on disk and large in memory", async () => {
     using folder = temporaryFolder();
     await using engine = await testEngine(folder.path);
     const agent = await openAgent(engine, folder.path);
@@ -372,7 +372,7 @@ describe("openColonySegments()", () => {
     await colony.store.close();
   });
 
-  it("refuses bytes that are not those offered, and segments that are no such segment", async () => {
+  it("rejects bytes that differ from the offer, and invalid segments", async () => {
     using folder = temporaryFolder();
     await using engine = await testEngine(folder.path);
     const colony = await openColony(engine, folder.file("colony"));
@@ -422,7 +422,7 @@ describe("openColonySegments()", () => {
     await colony.store.close();
   });
 
-  it("begins with files in order: orphans go, damaged ones become gaps", async () => {
+  it("reconciles files at start: removes orphans, turns damaged files into gaps", async () => {
     using folder = temporaryFolder();
     await using engine = await testEngine(folder.path);
     const agent = await openAgent(engine, folder.path);

@@ -20,10 +20,10 @@ import { planSegments, type SegmentOffer, type SegmentPull } from "./plan-segmen
 import type { ChangingSegments } from "./segment-catalog.ts";
 import { SegmentCatalog } from "./segment-catalog.ts";
 import {
+  DelayedUnlinks,
   damageOf,
+  delayedUnlinkShare,
   giveToFolderOwner,
-  LateUnlinks,
-  lateUnlinkShare,
   makeFolder,
   moveAside,
   removeOrphans,
@@ -48,13 +48,13 @@ import { maxListedServices } from "./write-segment-file.ts";
 
 export interface ColonySegmentsOptions {
   signals: readonly SegmentSignal[];
-  /** Holds folder `segments`; DuckDB must be allowed to read it. */
+  /** Contains the directory `segments`. DuckDB must have read access. */
   directory: string;
   /** Limit on the size of all segments together; the oldest are evicted. */
   maxBytes: number;
   /** How long a file outlives its manifest row, for running queries. Default 60 s. */
   unlinkDelayMs?: number;
-  /** False for a segment that must not be merged yet, because a reader still expects it. Default: all may be merged. */
+  /** False for a segment that must not be merged yet because a reader still expects it. Default: all may be merged. */
   mayMerge?: (entry: SegmentEntry) => boolean;
   crashPoints?: CrashPoints;
 }
@@ -67,26 +67,26 @@ export interface ColonySegmentsHost {
 
 export interface SegmentPullOutcome {
   storedRows: number;
-  /** Rows found missing: now in the gap ledger. */
+  /** Rows recorded in the gap ledger. */
   lostRows: number;
 }
 
 export interface ColonySegments extends SegmentReader, AsyncDisposable {
-  /** By signal: the number of the last segment that was stored of this epoch; 0 for none. */
+  /** By signal: number of the last stored segment of this epoch, or 0. */
   checkpoints(agentId: string, epoch: string): ReadonlyMap<string, number>;
   /**
-   * Receives a segment's bytes: written, checked against hash and schema, synced and renamed, but invisible until `commit`. Takes ownership of the chunks, which
-   * may be empty afterwards.
-   * `corrupt`: the bytes differ from the offer; `invalid`: they match it but are not a valid segment.
+   * Receives a segment's bytes. The file is written, checked against hash and schema, synced and renamed, but invisible until `commit`.
+   * Takes ownership of the chunks, which may be empty afterwards. `corrupt`: the bytes differ from the offer; `invalid`: they match it but
+   * are not a valid segment.
    */
   receive(agentId: string, epoch: string, offer: SegmentOffer, bytes: AsyncIterable<Uint8Array>): Promise<void>;
-  /** Manifest rows, checkpoint and gaps of one agent's pull in one transaction. Repeats change nothing. */
+  /** Stores manifest rows, checkpoint and gaps of one agent's pull in one transaction. Idempotent. */
   commit(pull: SegmentPull): Promise<SegmentPullOutcome>;
   /** Call when a query failed although its statement was correct: the next `maintain` looks for a damaged file. */
   suspect(): void;
-  /** Retention and merging. The owner calls it every minute or so. */
+  /** Applies retention and merges small files. The owner calls it about once a minute. */
   maintain(): Promise<void>;
-  /** Files for SQL that reads the view of a signal. */
+  /** Values of the DuckDB variables that name the files behind a signal's view. */
   variablesFor(signal: SegmentSignal, range?: SegmentRange): Promise<{ files: string[]; isMixed: boolean }>;
   emptyFileOf(signal: SegmentSignal): string;
   /** All segments of a signal, including lost ones. */
@@ -96,12 +96,12 @@ export interface ColonySegments extends SegmentReader, AsyncDisposable {
   close(): Promise<void>;
 }
 
-/** Allowed agent ids; the id names a folder. */
+/** Allowed agent ids; the id is part of a directory name. */
 const agentPattern = /^[A-Za-z0-9][A-Za-z0-9._-]{0,127}$/;
 const epochPattern = /^[0-9A-Za-z-]{1,64}$/;
-/** Larger ones are refused before a byte is written. */
+/** Larger segments are rejected before a byte is written. */
 const maxSegmentBytes = 256 * 1024 * 1024;
-/** What `maintain` reads when damage is suspected. */
+/** Bytes that `maintain` verifies when damage is suspected. */
 const verifyBytes = 1024 * 1024 * 1024;
 const maxFilterBytes = 1024 * 1024;
 const maxServiceLength = 4_096;
@@ -126,7 +126,7 @@ class FileColonySegments implements ColonySegments {
   readonly #signals: ReadonlyMap<string, SegmentSignal>;
   /** As of the last commit. */
   readonly #heads = new Map<string, StoredHead>();
-  readonly #unlinks: LateUnlinks;
+  readonly #unlinks: DelayedUnlinks;
   readonly #verifier: SegmentVerifier;
   readonly #changing: ChangingSegments;
   #maintaining: Promise<void> | undefined;
@@ -145,7 +145,7 @@ class FileColonySegments implements ColonySegments {
     this.#catalog = catalog;
     this.#verifier = new SegmentVerifier(catalog);
     this.#signals = new Map(options.signals.map((signal) => [signal.name, signal]));
-    this.#unlinks = new LateUnlinks(options.unlinkDelayMs ?? 60_000, options.maxBytes * lateUnlinkShare);
+    this.#unlinks = new DelayedUnlinks(options.unlinkDelayMs ?? 60_000, options.maxBytes * delayedUnlinkShare);
     this.#changing = { database: host.database, catalog, unlinks: this.#unlinks, crashPoints: options.crashPoints, noteKept };
     for (const head of heads) this.#heads.set(headKey(head.epoch, head.signal), head);
   }
@@ -174,13 +174,13 @@ class FileColonySegments implements ColonySegments {
 
   async commit(pull: SegmentPull): Promise<SegmentPullOutcome> {
     const nowUs = this.#nowUs();
-    // Renames must be durable before a row relies on them: one sync for the whole pull.
+    // Renames must be durable before a manifest row refers to them: one sync for the whole pull.
     for (const { signal, offers } of pull.signals) {
-      if (offers.some(({ isLost, passOver }) => !isLost && passOver === undefined)) await this.#syncFolder(pull, signal);
+      if (offers.some(({ isLost, skipReason }) => !isLost && skipReason === undefined)) await this.#syncFolder(pull, signal);
     }
     const { plan } = await this.#host.database.write(
       async (transaction) => {
-        // Planned inside the write, so that two calls cannot plan from the same checkpoint.
+        // Planned inside the transaction, so that two calls cannot plan from the same checkpoint.
         const plan = planSegments(pull, {
           headOf: (epoch, signal) => this.#heads.get(headKey(epoch, signal)),
           formerHeads: (agentId, signal) => this.#formerHeads(agentId, signal, pull.epoch),
@@ -199,9 +199,9 @@ class FileColonySegments implements ColonySegments {
       ({ plan: saved }) => this.#apply(saved),
     );
     this.#options.crashPoints?.reached("pull-committed");
-    for (const offer of plan.refused) this.#removeUnused(pull, offer);
+    for (const offer of plan.unneeded) this.#removeUnused(pull, offer);
     for (const entry of plan.replaced) this.#unlinks.add(this.#catalog.fileOf(entry));
-    // Not with the next maintenance, minutes later: a fast sender could fill the disk by then.
+    // Evicts at once: a fast sender could fill the disk before the next maintenance.
     if (this.#catalog.storedBytes() > this.#options.maxBytes) await this.#removeExpired();
     return {
       storedRows:
@@ -256,11 +256,11 @@ class FileColonySegments implements ColonySegments {
     return this.close();
   }
 
-  /** Removes files that no commit names, unless all commits of their epoch are lost; entries whose file is damaged become gaps. */
+  /** Removes files without a manifest row, unless the manifest itself was lost; entries whose file is damaged become gaps. */
   async recover(): Promise<void> {
     makeFolder(this.#root);
     for (const signal of this.#signals.values()) makeFolder(join(this.#root, signal.name));
-    // With a complete manifest, a file that it does not name is from an interrupted pull.
+    // With a complete manifest, an unknown file is left from an interrupted pull.
     if (this.#host.database.opened.how !== "existing") await this.#adopt();
     for (const entry of this.#catalog.all()) {
       const file = this.#catalog.fileOf(entry);
@@ -269,7 +269,7 @@ class FileColonySegments implements ColonySegments {
     }
     const wanted = new Set(this.#catalog.all().map((entry) => this.#catalog.fileOf(entry)));
     const removed = removeOrphans(this.#root, wanted);
-    if (removed.length > 0) this.#host.log.info("files that no manifest row names were removed", { files: removed.length });
+    if (removed.length > 0) this.#host.log.info("removed files without a manifest row", { files: removed.length });
     for (const signal of this.#signals.values()) writeEmptySegment(this.emptyFileOf(signal), signal);
   }
 
@@ -299,17 +299,17 @@ class FileColonySegments implements ColonySegments {
 
   #checkedOffer(agentId: string, epoch: string, offer: SegmentOffer): SegmentSignal {
     const fail = (why: string): never => {
-      throw new CoralError({ code: "invalid", message: `Cannot take a segment of agent "${agentId.slice(0, 64)}": ${why}` });
+      throw new CoralError({ code: "invalid", message: `Cannot accept a segment of agent "${agentId.slice(0, 64)}": ${why}` });
     };
-    if (!agentPattern.test(agentId) || !epochPattern.test(epoch)) fail("its id or epoch cannot name a folder");
+    if (!agentPattern.test(agentId) || !epochPattern.test(epoch)) fail("its agent id or epoch is not a valid directory name");
     if (![offer.minTimeUs, offer.maxTimeUs].every(Number.isSafeInteger)) fail("its times are out of range");
     if (!/^[0-9a-f]{64}$/.test(offer.sha256)) fail("its hash is not a SHA-256");
     if ((offer.lookupFilter?.length ?? 0) > maxFilterBytes) fail("its look-up filter is too long");
     if (offer.services?.some((service) => service.length > maxServiceLength) || (offer.services?.length ?? 0) > maxListedServices) {
-      fail("its services are too many or too long");
+      fail("it lists too many services, or too long names");
     }
     if (offer.sizeBytes > maxSegmentBytes) fail(`it has ${offer.sizeBytes} bytes, more than ${maxSegmentBytes}`);
-    return this.#signals.get(offer.signal) ?? fail(`there is no signal "${offer.signal.slice(0, 64)}"`);
+    return this.#signals.get(offer.signal) ?? fail(`unknown signal "${offer.signal.slice(0, 64)}"`);
   }
 
   async #syncFolder(source: SegmentPull, signal: string): Promise<void> {
@@ -345,7 +345,7 @@ class FileColonySegments implements ColonySegments {
     return [...this.#heads.values()].filter((head) => head.agentId === agentId && head.signal === signal && head.epoch !== epoch);
   }
 
-  /** Removes a received file that is not needed, unless an entry names it. */
+  /** Removes a received file that is not needed, unless a manifest entry refers to it. */
   #removeUnused({ agentId, epoch }: SegmentPull, offer: SegmentOffer): void {
     const file = segmentPath(this.#root, { ...offer, agentId, epoch });
     const isNamed = this.#catalog.of(offer.signal).some((entry) => entry.epoch === epoch && this.#catalog.fileOf(entry) === file);
@@ -367,7 +367,7 @@ class FileColonySegments implements ColonySegments {
     }
     for (const signal of this.#signals.values()) {
       // Many small files are slow but correct; a merge may need more memory than is available.
-      await this.#mergeSmall(signal).catch((error: unknown) => this.#host.log.warn("small segments stay as they are", { error }));
+      await this.#mergeSmall(signal).catch((error: unknown) => this.#host.log.warn("cannot merge small segments; keeping them", { error }));
     }
   }
 

@@ -1,4 +1,4 @@
-/** Places between two durable steps, for tests that end the process at each of them. */
+/** Points between two durable steps. Tests kill the process at each of them. */
 export type CrashPoint =
   | "body-written"
   | "file-cut"

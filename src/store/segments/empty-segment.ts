@@ -1,4 +1,4 @@
-/** A segment without rows: it stands in for a signal that has none, and gives the columns that older segments lack. */
+/** A segment without rows. Queries read it for a signal without segments; it also supplies the columns that older segments lack. */
 
 import { writeFileSync } from "node:fs";
 import { join } from "node:path";

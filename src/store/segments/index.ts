@@ -1,7 +1,4 @@
-/**
- * High-volume signals as immutable Parquet files: write-ahead files, sealing, manifest, merge, retention.
- * @module
- */
+/** High-volume signals as immutable Parquet files: write-ahead files, sealing, manifest, merge, retention. @module */
 
 export type { AgentSegments, AgentSegmentsOptions } from "./agent-segments.ts";
 export { batchFromSegmentRows, type SegmentRow } from "./batch-builder.ts";
@@ -12,5 +9,5 @@ export type { SealedSegment, SealJob, SegmentSummary } from "./seal-segment.ts";
 export { type DecodedBodies, sealSegment } from "./seal-segment.ts";
 export type { SegmentEntry } from "./segment-manifest.ts";
 export { hexSql } from "./segment-source.ts";
-export { passWriteAhead, readWriteAhead, type WriteAheadRecord } from "./write-ahead.ts";
+export { readWriteAhead, streamWriteAhead, type WriteAheadRecord } from "./write-ahead.ts";
 export { writeSegmentFile } from "./write-segment-file.ts";

@@ -1,17 +1,17 @@
 /**
- * A Bloom filter over the 16-byte ids of a segment: about 10 bits per id and 7 probes, 1 % false positives. Ids are usually random but senders may choose them,
- * so they are hashed first.
+ * A Bloom filter over the 16-byte ids of a segment: about 10 bits per id and 7 probes, 1 % false positives. Ids are usually random, but a
+ * sender may choose them, so they are hashed first.
  */
 
 const bitsPerId = 10;
 const probes = 7;
-/** 1 MiB; with more than 800,000 ids the false-positive rate rises. */
+/** 1 MiB. Beyond 800,000 ids the false-positive rate rises. */
 const maxBits = 8 * 1024 * 1024;
 
-/** `ids`: 16 bytes each, repeats allowed; the filter is sized for the distinct ones. */
+/** `ids`: 16 bytes each, repeats allowed. The filter is sized for distinct ids. */
 export function buildLookupFilter(ids: Uint8Array, count: number): Uint8Array {
   const view = new DataView(ids.buffer, ids.byteOffset, ids.byteLength);
-  const bits = Math.min(maxBits, Math.max(64, Math.ceil((countDifferent(view, count) * bitsPerId) / 64) * 64));
+  const bits = Math.min(maxBits, Math.max(64, Math.ceil((countDistinct(view, count) * bitsPerId) / 64) * 64));
   const filter = new Uint8Array(bits / 8);
   for (let index = 0; index < count; index++) {
     const { first, step } = mixed(view, index * 16);
@@ -26,8 +26,8 @@ export function buildLookupFilter(ids: Uint8Array, count: number): Uint8Array {
   return filter;
 }
 
-/** By hash, so a few may be missed. */
-function countDifferent(view: DataView, count: number): number {
+/** Counts distinct hashes, so colliding ids count once. */
+function countDistinct(view: DataView, count: number): number {
   const slots = 2 ** Math.ceil(Math.log2(Math.max(2, count * 2)));
   const seen = new Uint32Array(slots);
   let different = 0;
@@ -43,8 +43,8 @@ function countDifferent(view: DataView, count: number): number {
   return different;
 }
 
-/** False: certainly absent. An empty filter always returns true. */
-export function mayHold(filter: Uint8Array, id: Uint8Array): boolean {
+/** False: the id is certainly absent. An empty filter always returns true. */
+export function mightContain(filter: Uint8Array, id: Uint8Array): boolean {
   const bits = filter.length * 8;
   if (bits === 0 || id.length !== 16) return true;
   const { first, step } = mixed(new DataView(id.buffer, id.byteOffset, 16), 0);

@@ -1,4 +1,6 @@
-/** Merges small neighbouring segments: a slow stream cut every second would leave 86,400 files a day, and each adds 0.1 ms to every query. */
+/**
+ * Merges small neighbouring segments. A slow stream cut every second would leave 86,400 files a day, and each adds 0.1 ms to every query.
+ */
 
 import { createHash } from "node:crypto";
 import { createReadStream, rmSync } from "node:fs";
@@ -13,20 +15,22 @@ import { renameDurably } from "./segment-files.ts";
 import { deleteEntries, replaceEntry, type SegmentEntry } from "./segment-manifest.ts";
 import { maxListedServices } from "./write-segment-file.ts";
 
-/** Files of at least this many rows are not merged: rewriting them costs more than it saves. */
+/** Files with at least this many rows are not merged: rewriting them costs more than it saves. */
 const smallRows = 20_000;
-/** A merge needs more neighbours than this to be worthwhile. */
+/** A merge needs at least this many files to be worthwhile. */
 const minFiles = 17;
 const maxFiles = 256;
-/** What one merge may hold: DuckDB sorts it in memory. */
+/** Limits of one merge: DuckDB sorts it in memory. */
 const maxRows = 60_000;
 const maxBytes = 8 * 1024 * 1024;
-/** The same limit for uncompressed text: repetitive text shrinks to a hundredth in a file. */
+/** The same limit for uncompressed text; repetitive text may compress 100:1. */
 const maxTextBytes = 24 * 1024 * 1024;
-/** Files with more text than their share are not merged. Determined once: there are as many as senders of such rows. */
+/** Files with more than their share of text, which are not merged. Remembered, so that the text is measured only once. */
 const wide = new WeakSet<SegmentEntry>();
 
-/** The first group of neighbours to merge, oldest first; empty when there is none. `entries` are of one epoch and signal, in order. */
+/**
+ * The first group of neighbours worth merging, oldest first; empty if there is none. `entries` belong to one epoch and signal, in order.
+ */
 export function chooseMerge(entries: readonly SegmentEntry[], schemaVersion: number): SegmentEntry[] {
   let group: SegmentEntry[] = [];
   for (const entry of entries) {
@@ -45,13 +49,15 @@ export function chooseMerge(entries: readonly SegmentEntry[], schemaVersion: num
   return isWorthwhile(group) ? group : [];
 }
 
-/** A merged file is merged again only with at least as many rows from others, so that each row is rewritten a few times, not with every group. */
+/**
+ * A merged file is merged again only with at least as many rows from others. So each row is rewritten a few times, not with every merge.
+ */
 function isWorthwhile(group: SegmentEntry[]): boolean {
   while (group.length >= minFiles) {
     const largest = group.reduce((most, { rows }) => Math.max(most, rows), 0);
     const total = sum(group, "rows");
     if (largest * 2 <= total) return true;
-    // The large one usually comes first: the files after it may still be enough.
+    // The large file usually comes first; the files after it may still form a group.
     const at = group.findIndex(({ rows }) => rows === largest);
     group.splice(0, at + 1);
   }
@@ -62,10 +68,10 @@ function sum(entries: readonly SegmentEntry[], part: "rows" | "sizeBytes"): numb
   return entries.reduce((total, entry) => total + entry[part], 0);
 }
 
-/** One file in place of `chosen`, or of as many of them as fit into memory. */
+/** Replaces `chosen`, or as many of them as fit into memory, with one file. */
 export async function replaceByMerged(store: ChangingSegments, signal: SegmentSignal, chosen: readonly SegmentEntry[]): Promise<void> {
   const { database, catalog, unlinks, crashPoints } = store;
-  const group = await fitting(store, signal, chosen);
+  const group = await withinMemory(store, signal, chosen);
   if (group.length === 0) return;
   const files = group.map((entry) => catalog.fileOf(entry));
   const temporary = `${files[0]}.merge.tmp`;
@@ -91,7 +97,7 @@ export async function replaceByMerged(store: ChangingSegments, signal: SegmentSi
   else for (const file of files) unlinks.add(file);
 }
 
-async function fitting(
+async function withinMemory(
   { database, catalog }: ChangingSegments,
   signal: SegmentSignal,
   chosen: readonly SegmentEntry[],
@@ -118,7 +124,7 @@ interface MergedSegment {
   lookupFilter: Uint8Array | undefined;
 }
 
-/** Writes the rows of `entries` to `file`, synced. */
+/** Writes the rows of `entries` to `file` and syncs it. */
 async function mergeSegments(
   database: Database,
   signal: SegmentSignal,
@@ -127,7 +133,7 @@ async function mergeSegments(
   file: string,
 ): Promise<MergedSegment> {
   const [first, last] = [entries[0], entries.at(-1)];
-  if (first === undefined || last === undefined) throw new Error("Cannot merge segments: there are none");
+  if (first === undefined || last === undefined) throw new Error("Cannot merge segments: none given");
   const columns = schemaOf(signal).map(({ name }) => `"${name}"`);
   const rows = `read_parquet([${files.map(quoted).join(", ")}])`;
   const options = "FORMAT parquet, COMPRESSION brotli, ROW_GROUP_SIZE 20480";
@@ -172,7 +178,7 @@ async function syncAndHash(file: string): Promise<{ sizeBytes: number; sha256: s
   return { sizeBytes, sha256: hash.digest("hex") };
 }
 
-/** As the writer of a segment makes it. */
+/** The same filter that sealing builds. */
 export async function lookupFilterOfFile(database: Database, signal: SegmentSignal, file: string): Promise<Uint8Array | undefined> {
   if (signal.lookup === undefined) return undefined;
   const column = `"${signal.lookup}"`;

@@ -5,24 +5,24 @@ import type { GapEntry } from "../tables/pull-plan.ts";
 import type { SegmentSummary } from "./seal-segment.ts";
 import type { SegmentEntry, StoredHead } from "./segment-manifest.ts";
 
-/** What an agent reports about one of its segments. */
+/** An agent's description of one of its segments. */
 export interface SegmentOffer extends SegmentSummary {
   signal: string;
   firstNumber: number;
   number: number;
   rowsBefore: number;
-  /** Damaged at the agent: counted there, not to be read. */
+  /** Damaged at the agent and counted as lost there; there is no file to read. */
   isLost: boolean;
 }
 
-/** One signal's part of an agent's answer. */
+/** One signal of an agent's pull response. */
 export interface PulledSignal {
   signal: string;
   lastNumber: number;
   totalRows: number;
-  /** Oldest first, contiguous: each was received or is to be skipped. */
-  offers: readonly (SegmentOffer & { passOver?: string })[];
-  /** The offers are everything that the agent has. */
+  /** Oldest first, contiguous. Each segment was received, or is skipped for the given reason. */
+  offers: readonly (SegmentOffer & { skipReason?: string })[];
+  /** True if the offers are everything that the agent has. */
   isAll: boolean;
 }
 
@@ -37,24 +37,24 @@ export interface SegmentPlan {
   /** Entries that a merged segment replaces. */
   replaced: SegmentEntry[];
   /** Received but not needed. */
-  refused: SegmentOffer[];
+  unneeded: SegmentOffer[];
   heads: StoredHead[];
   gaps: GapEntry[];
 }
 
 export interface SegmentFacts {
   headOf(epoch: string, signal: string): StoredHead | undefined;
-  /** Of the agent's other epochs. */
+  /** Heads of the agent's other epochs. */
   formerHeads(agentId: string, signal: string): StoredHead[];
   storedOf(epoch: string, signal: string): readonly SegmentEntry[];
-  /** Whether the agent already sent these bytes in another epoch: an agent that lost its database offers again what it does not know to be pulled. */
+  /** Whether the agent already sent these bytes in another epoch. An agent that lost its database offers them again. */
   hasFormer(agentId: string, epoch: string, offer: SegmentOffer): boolean;
   nowUs: number;
 }
 
-/** Offers up to the checkpoint are dropped, so a pull may be applied any number of times. Throws `invalid` for a malformed answer. */
+/** Ignores offers up to the checkpoint, so a pull may be applied any number of times. Throws `invalid` for a malformed response. */
 export function planSegments(pull: SegmentPull, facts: SegmentFacts): SegmentPlan {
-  const plan: SegmentPlan = { added: [], replaced: [], refused: [], heads: [], gaps: [] };
+  const plan: SegmentPlan = { added: [], replaced: [], unneeded: [], heads: [], gaps: [] };
   for (const pulled of pull.signals) planSignal(pull, pulled, facts, plan);
   return plan;
 }
@@ -66,7 +66,7 @@ function planSignal({ agentId, epoch }: SegmentPull, pulled: PulledSignal, facts
   const gap = (reason: string, rows: number): void => {
     if (rows > 0) plan.gaps.push({ agentId, epoch, signal, reason, rows, firstSeq: null, lastSeq: null });
   };
-  // Recovered files without a manifest: how many rows preceded them is unknown.
+  // After a recovery without manifest, the number of earlier rows is unknown.
   let isRowCountKnown = known === undefined || known.known >= known.rows;
   checkSignal(pulled);
   if (known === undefined)
@@ -78,21 +78,21 @@ function planSignal({ agentId, epoch }: SegmentPull, pulled: PulledSignal, facts
   const stored = facts.storedOf(epoch, signal);
   for (const offer of pulled.offers) {
     if (offer.number <= head.number) {
-      plan.refused.push(offer);
+      plan.unneeded.push(offer);
       continue;
     }
     const overlapping = stored.filter(({ number }) => number >= offer.firstNumber);
     if (offer.firstNumber <= head.number && !overlapping.every(({ firstNumber }) => firstNumber >= offer.firstNumber)) {
       // Part of it was merged here with earlier rows: accepting it would count rows twice.
       gap("overlap", offer.rowsBefore + offer.rows - head.rows);
-      plan.refused.push(offer);
+      plan.unneeded.push(offer);
     } else {
       if (offer.firstNumber > head.number && isRowCountKnown)
         gap(known || head.number > 0 ? "pruned" : "before-first-pull", offer.rowsBefore - head.rows);
-      if (offer.passOver !== undefined) {
-        gap(offer.passOver, offer.rows);
-        plan.refused.push(offer);
-      } else if (facts.hasFormer(agentId, epoch, offer)) plan.refused.push(offer);
+      if (offer.skipReason !== undefined) {
+        gap(offer.skipReason, offer.rows);
+        plan.unneeded.push(offer);
+      } else if (facts.hasFormer(agentId, epoch, offer)) plan.unneeded.push(offer);
       else if (!offer.isLost) take(offer, { agentId, epoch, nowUs: facts.nowUs }, overlapping, plan);
     }
     head.number = offer.number;
@@ -137,13 +137,16 @@ function take(
   plan.added.push({ entry, filter: lookupFilter, replaces });
 }
 
-/** An agent that lost its database but kept its segments restarts row numbers and continues segment numbers: what was not pulled is among its offers. */
+/**
+ * An agent that lost its database but kept its segments restarts row numbers and continues segment numbers. Rows that were not pulled are
+ * among its offers.
+ */
 function isContinued({ offers: [first], lastNumber, totalRows }: PulledSignal, hasFormer: (offer: SegmentOffer) => boolean): boolean {
   if (first === undefined) return lastNumber > 0 && totalRows === 0;
   return (first.firstNumber > 1 && first.rowsBefore === 0) || hasFormer(first);
 }
 
-/** A new epoch: rows of the old one that were not pulled are lost, unless the new epoch continues it. */
+/** Handles a new epoch. Rows of the old epoch that were not pulled are lost, unless the new epoch continues it. */
 function planFormer(formers: readonly StoredHead[], continues: boolean, plan: SegmentPlan): void {
   for (const former of formers) {
     if (former.known <= former.rows) continue;
@@ -162,11 +165,11 @@ function checkSignal({ signal, lastNumber, totalRows, offers }: PulledSignal): v
   for (const offer of offers) {
     const numbers = [offer.firstNumber, offer.number, offer.rowsBefore, offer.rows, offer.sizeBytes];
     if (!numbers.every((value) => Number.isSafeInteger(value) && value >= 0)) fail("a number is out of range");
-    if (offer.firstNumber < 1 || offer.firstNumber > offer.number || offer.firstNumber <= number) fail("its numbers do not rise");
-    if (offer.rowsBefore < rows) fail("its rows do not rise");
-    if (offer.signal !== signal) fail(`it holds a segment of "${offer.signal}"`);
+    if (offer.firstNumber < 1 || offer.firstNumber > offer.number || offer.firstNumber <= number) fail("segment numbers do not increase");
+    if (offer.rowsBefore < rows) fail("row counts do not increase");
+    if (offer.signal !== signal) fail(`it contains a segment of "${offer.signal}"`);
     number = offer.number;
     rows = offer.rowsBefore + offer.rows;
   }
-  if (number > lastNumber || rows > totalRows) fail(`it ends before its segments do`);
+  if (number > lastNumber || rows > totalRows) fail(`its totals are below those of its segments`);
 }

@@ -1,6 +1,6 @@
 /**
- * Cut write-ahead files of one signal become segments: encoded by `seal`, several at once, but entered into the manifest in the order
- * of their numbers, because a colony asks for what comes after a number.
+ * Seals closed write-ahead files of one signal into segments. `seal` encodes several concurrently, but the manifest gets them in order of
+ * number, because a colony lists what follows a number.
  */
 
 import { renameSync, rmSync } from "node:fs";
@@ -16,7 +16,7 @@ import { type CutFile, isNoSpace } from "./segment-intake.ts";
 
 export interface ReadySegment {
   cut: CutFile;
-  /** Undefined: the file could not be decoded and is given up. */
+  /** Undefined: the file could not be decoded and is discarded. */
   sealed: SealedSegment | undefined;
   temporaryFile: string;
 }
@@ -27,20 +27,20 @@ export interface SealQueueOptions {
   slots: Semaphore;
   temporaryFileOf: (number: number) => string;
   finalFileOf: (number: number) => string;
-  /** One transaction for all; a rejection is tried again. */
+  /** Commits all in one transaction. A rejection is retried. */
   commit: (ready: readonly ReadySegment[]) => Promise<void>;
-  /** After the commit. */
+  /** Called after the commit. */
   onStored: (cut: CutFile) => void;
-  /** Rows of a file that was given up. */
-  onGivenUp: (cut: CutFile, reason: string) => void;
-  /** Asked for when the disk is full, before the next attempt. */
-  makeRoom: () => Promise<void>;
+  /** Called for a file that was discarded. */
+  onDiscarded: (cut: CutFile, reason: string) => void;
+  /** Called when the disk is full, before the next attempt. */
+  freeSpace: () => Promise<void>;
   crashPoints: CrashPoints | undefined;
   log: Logger;
   retryMs: number;
 }
 
-/** A file that fails so often for another reason than a full disk will fail for ever. */
+/** After this many failures other than a full disk, a file is discarded: it would fail for ever. */
 const maxAttempts = 3;
 const maxPerCommit = 16;
 
@@ -56,7 +56,7 @@ export class SealQueue {
   readonly #stop = new AbortController();
   readonly #running = new Set<Promise<void>>();
   #committing: Promise<void> = Promise.resolve();
-  /** Cleared in the same turn as the last look at the jobs, so that none can fall between. */
+  /** Cleared in the same tick as the last check for jobs, so that none is missed. */
   #isCommitting = false;
 
   constructor(options: SealQueueOptions) {
@@ -67,7 +67,7 @@ export class SealQueue {
     return this.#jobs.length;
   }
 
-  /** In order of number. */
+  /** Call in order of number. */
   add(cut: CutFile): void {
     const job: Job = { cut, ready: undefined, isRenamed: false };
     this.#jobs.push(job);
@@ -75,19 +75,19 @@ export class SealQueue {
     this.#running.add(run);
   }
 
-  /** Resolves when all that was added is stored; rejects when some of it stays in its write-ahead file. */
+  /** Resolves when all added files are stored. Rejects if one stays in its write-ahead file. */
   async drained(): Promise<void> {
     const last = this.#jobs.at(-1);
     await Promise.all(this.#running);
     if (last !== undefined && this.#jobs.includes(last)) {
       throw new CoralError({
         code: "unavailable",
-        message: `Cannot store ${this.#jobs.length} segments now: they wait in write-ahead files`,
+        message: `Cannot store ${this.#jobs.length} segments now: their rows stay in write-ahead files until the next start`,
       });
     }
   }
 
-  /** What fails from now on is not tried again, so that a full disk does not keep the store open; it stays in its write-ahead file. */
+  /** Failures from now on are final, so that a full disk does not keep the store open. The rows stay in their write-ahead file. */
   endRetries(): void {
     this.#stop.abort();
   }
@@ -102,7 +102,7 @@ export class SealQueue {
       if (!this.#isCommitting) this.#committing = this.#commitReady();
       await this.#committing;
     } catch (error) {
-      if (!this.#stop.signal.aborted) log.error("a segment is not stored; its write-ahead file stays", { error });
+      if (!this.#stop.signal.aborted) log.error("cannot store a segment; its rows stay in the write-ahead file", { error });
     }
   }
 
@@ -117,14 +117,14 @@ export class SealQueue {
       } catch (error) {
         this.#stop.signal.throwIfAborted();
         rmSync(temporaryFile, { force: true });
-        if (isNoSpace(error)) await this.#waitForRoom(error);
+        if (isNoSpace(error)) await this.#waitForSpace(error);
         else if (attempt++ >= maxAttempts) return { cut, sealed: undefined, temporaryFile };
-        else log.warn("a segment could not be made and is tried again", { signal, number: cut.number, error });
+        else log.warn("cannot seal a segment; retrying", { signal, number: cut.number, error });
       }
     }
   }
 
-  /** The longest row of finished ones at the head of the line. */
+  /** Commits the longest run of finished segments at the head of the queue. */
   async #commitReady(): Promise<void> {
     this.#isCommitting = true;
     try {
@@ -150,13 +150,13 @@ export class SealQueue {
         break;
       } catch (error) {
         this.#stop.signal.throwIfAborted();
-        await this.#waitForRoom(error);
+        await this.#waitForSpace(error);
       }
     }
     crashPoints?.reached("manifest-committed");
     for (const { cut, ready } of group) {
       if (ready?.sealed) rmSync(cut.file, { force: true });
-      else this.#giveUp(cut);
+      else this.#discard(cut);
       onStored(cut);
     }
     crashPoints?.reached("write-ahead-removed");
@@ -176,16 +176,16 @@ export class SealQueue {
     for (const folder of folders) syncFolder(folder);
   }
 
-  #giveUp(cut: CutFile): void {
-    const reason = "it could not be made into a segment";
+  #discard(cut: CutFile): void {
+    const reason = "the write-ahead file cannot be sealed";
     moveAside(cut.file, this.#options.log, reason);
-    this.#options.onGivenUp(cut, reason);
+    this.#options.onDiscarded(cut, reason);
   }
 
-  async #waitForRoom(error: unknown): Promise<void> {
-    const { log, signal, makeRoom, retryMs } = this.#options;
-    log.warn("a segment cannot be stored now and waits in its write-ahead file", { signal, error });
-    await makeRoom().catch((failure: unknown) => log.warn("nothing could be removed to make room", { error: failure }));
+  async #waitForSpace(error: unknown): Promise<void> {
+    const { log, signal, freeSpace, retryMs } = this.#options;
+    log.warn("cannot store a segment now; its rows wait in the write-ahead file", { signal, error });
+    await freeSpace().catch((failure: unknown) => log.warn("cannot free disk space", { error: failure }));
     await sleep(retryMs, this.#stop.signal);
   }
 }

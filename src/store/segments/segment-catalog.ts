@@ -4,19 +4,19 @@ import { CoralError } from "../../base/errors.ts";
 import type { Database, Transaction } from "../engine/database.ts";
 import type { SegmentSignal } from "../signals/define-segment-signal.ts";
 import type { CrashPoints } from "./crash-points.ts";
-import { mayHold } from "./lookup-filter.ts";
+import { mightContain } from "./lookup-filter.ts";
 import { schemaOf } from "./parquet/encode-parquet.ts";
-import { type LateUnlinks, segmentPath } from "./segment-files.ts";
+import { type DelayedUnlinks, segmentPath } from "./segment-files.ts";
 import { loadFilters, loadManifest, type SegmentEntry } from "./segment-manifest.ts";
 import type { SegmentRange, SegmentSource } from "./segment-source.ts";
 
-/** Recently used filters are cached up to this size. */
+/** Size limit of the cache of recently used filters. */
 const filterCacheBytes = 16 * 1024 * 1024;
 
 export interface FileChoice {
   entries: SegmentEntry[];
   files: string[];
-  /** Of several schema versions, or of one that differs from the declared one. */
+  /** True if the files have several schema versions, or one other than the declared one. */
   isMixed: boolean;
 }
 
@@ -39,10 +39,10 @@ export class SegmentCatalog {
     return catalog;
   }
 
-  /** Caches what was just written: queries are mostly about recent data. */
+  /** Caches the filters of new segments: most queries are about recent data. */
   addWithFilters(added: readonly { entry: SegmentEntry; filter: Uint8Array | undefined }[]): void {
     this.add(added.map(({ entry }) => entry));
-    // A copy: the bytes may be a view into a whole message.
+    // Copies the bytes, which may be a view into a whole message.
     for (const { entry, filter } of added) if (filter) this.#keepFilter(entry, filter.slice());
   }
 
@@ -65,7 +65,7 @@ export class SegmentCatalog {
     for (const entry of gone) this.#forgetFilter(entry);
   }
 
-  /** `entry` replaces the first of `gone`, so that the order stays. */
+  /** `entry` takes the position of the first of `gone`, so that the order is kept. */
   replace(gone: readonly SegmentEntry[], entry: SegmentEntry): void {
     const list = this.#entries.get(entry.signal) ?? [];
     const at = list.findIndex((one) => one === gone[0]);
@@ -74,7 +74,7 @@ export class SegmentCatalog {
     this.remove(gone);
   }
 
-  /** Includes lost ones. */
+  /** Includes lost segments. */
   of(signal: string): readonly SegmentEntry[] {
     return this.#entries.get(signal) ?? [];
   }
@@ -83,7 +83,7 @@ export class SegmentCatalog {
     return [...this.#entries.values()].flat();
   }
 
-  /** Of the stored ones of a signal. */
+  /** Totals of the stored segments of a signal. */
   sizeOf(signal: string): { files: number; rows: number; sizeBytes: number } {
     const size = { files: 0, rows: 0, sizeBytes: 0 };
     for (const { state, rows, sizeBytes } of this.of(signal)) {
@@ -95,7 +95,7 @@ export class SegmentCatalog {
     return size;
   }
 
-  /** Of all signals. */
+  /** Total size over all signals. */
   storedBytes(): number {
     return [...this.#entries.keys()].reduce((total, signal) => total + this.sizeOf(signal).sizeBytes, 0);
   }
@@ -125,7 +125,7 @@ export class SegmentCatalog {
     };
   }
 
-  /** `emptyFile` is used when there is no file, and supplies columns that older files lack. */
+  /** `emptyFile` is read when no file matches, and supplies columns that older files lack. */
   async source(signal: SegmentSignal, range: SegmentRange = {}, emptyFile: string): Promise<SegmentSource> {
     const { entries } = await this.choose(signal, range);
     const { fromUs = Number.NEGATIVE_INFINITY, untilUs = Number.POSITIVE_INFINITY, isExact = false } = range;
@@ -159,13 +159,13 @@ export class SegmentCatalog {
     const loaded = await loadFilters(this.#database, unknown);
     const held = entries.filter((entry) => {
       const filter = this.#filters.get(entry) ?? loaded.get(entry);
-      return filter === undefined || ids.some((id) => mayHold(filter, id));
+      return filter === undefined || ids.some((id) => mightContain(filter, id));
     });
     for (const [entry, filter] of loaded) this.#keepFilter(entry, filter);
     return held;
   }
 
-  /** Evicts the oldest. */
+  /** Evicts the oldest filters beyond the limit. */
   #keepFilter(entry: SegmentEntry, filter: Uint8Array): void {
     this.#filters.set(entry, filter);
     this.#filterBytes += filter.length;
@@ -185,7 +185,7 @@ function isOfOtherVersion(signal: SegmentSignal, entries: readonly SegmentEntry[
   return entries.some(({ schemaVersion }) => schemaVersion !== signal.version);
 }
 
-/** At least one of the two is finite. */
+/** At least one of the bounds must be finite. */
 function timeSql(fromUs: number, untilUs: number): string {
   const conditions = [
     ...(Number.isFinite(fromUs) ? [`"time" >= make_timestamp(${Math.ceil(fromUs)})`] : []),
@@ -194,7 +194,7 @@ function timeSql(fromUs: number, untilUs: number): string {
   return conditions.join(" AND ");
 }
 
-/** From the folder's name; both are empty at an agent, whose folders are those of signals. */
+/** Agent and epoch from the directory name. Both are empty at an agent, whose directories are named after signals. */
 export const agentColumns = `CASE WHEN contains(split_part("filename", '/', -2), '~') THEN split_part(split_part("filename", '/', -2), '~', 1) ELSE '' END AS agent_id,
   split_part(split_part("filename", '/', -2), '~', 2) AS epoch`;
 
@@ -202,12 +202,12 @@ export function quoted(text: string): string {
   return `'${text.replaceAll("'", "''")}'`;
 }
 
-/** What must change together when segments are removed or replaced: the manifest, its copy in memory, and the files. */
+/** State that must change together when segments are removed or replaced: the manifest, its copy in memory, and the files. */
 export interface ChangingSegments {
   database: Database;
-  /** Runs in the transaction that removes expired segments of a signal: the time from which rows are still stored. Absent: not recorded. */
+  /** Runs in the transaction that removes expired segments of a signal; records the oldest time still stored. Absent: not recorded. */
   noteKept?: (transaction: Transaction, signal: string, sinceUs: number) => Promise<void>;
   catalog: SegmentCatalog;
-  unlinks: LateUnlinks;
+  unlinks: DelayedUnlinks;
   crashPoints: CrashPoints | undefined;
 }

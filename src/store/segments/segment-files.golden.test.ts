@@ -1,4 +1,4 @@
-/** Golden names of segment and write-ahead files: a new build finds the files of the one before it by name. */
+/** Golden names of segment and write-ahead files. A new build must find the files of the previous one by name. */
 
 import { copyFileSync, mkdirSync, readdirSync, writeFileSync } from "node:fs";
 import { dirname } from "node:path";
@@ -24,7 +24,7 @@ const golden = {
 };
 
 describe("the names of segment files", () => {
-  it("are made from agent, epoch, signal and number", () => {
+  it("are built from agent, epoch, signal and number", () => {
     expect({
       atAgent: segmentPath("/segments", { ...source, agentId: "", firstNumber: 7, number: 7 }),
       merged: segmentPath("/segments", { ...source, agentId: "", firstNumber: 7, number: 12 }),
@@ -34,7 +34,7 @@ describe("the names of segment files", () => {
     }).toEqual(golden);
   });
 
-  it("are read back from write-ahead files", () => {
+  it("are parsed from write-ahead files", () => {
     expect(["000000007.wal", "1234567890.wal", "000000007.parquet", "x.wal"].map(writeAheadNumber)).toEqual([
       7,
       1_234_567_890,
@@ -43,7 +43,7 @@ describe("the names of segment files", () => {
     ]);
   });
 
-  it("are read back from segments whose manifest was lost", async () => {
+  it("are parsed from segments whose manifest was lost", async () => {
     using folder = temporaryFolder();
     const names = [
       `tick/web-1.example-0badcafe~${epoch}/000000007.parquet`,

@@ -1,4 +1,4 @@
-/** Names and lifecycle of segment files. The name identifies the content, so that a folder can be reconciled with the manifest. */
+/** Names and lifecycle of segment files. A name identifies the content, so that a directory can be reconciled with the manifest. */
 
 import { closeSync, constants, fsyncSync, mkdirSync, openSync, readdirSync, readSync, renameSync, rmSync, statSync } from "node:fs";
 import { open } from "node:fs/promises";
@@ -8,17 +8,17 @@ import type { Logger } from "../../base/log.ts";
 import { handOver, inDirectory } from "../../base/open-owned.ts";
 import type { SegmentEntry } from "./segment-manifest.ts";
 
-/** Padded so that names sort as numbers do. */
+/** Zero-padded, so that names sort by number. */
 const padded = (number: number): string => String(number).padStart(9, "0");
 
-/** Agent and epoch in one folder name; agents' ids have no tilde. Empty at an agent. */
+/** Directory name of agent and epoch. Agent ids contain no tilde, so it is unambiguous. Empty at an agent. */
 export function sourceFolder({ agentId, epoch }: Pick<SegmentEntry, "agentId" | "epoch">): string {
   return agentId === "" ? "" : `${agentId}~${epoch}`;
 }
 
 type Named = Pick<SegmentEntry, "agentId" | "epoch" | "signal" | "firstNumber" | "number">;
 
-/** Below the folder of segments. */
+/** Path below the directory of segments. */
 export function segmentPath(root: string, entry: Named): string {
   const { firstNumber, number } = entry;
   const name = firstNumber === number ? padded(number) : `${padded(firstNumber)}-${padded(number)}`;
@@ -29,7 +29,7 @@ export function writeAheadPath(root: string, signal: string, number: number): st
   return join(root, signal, `${padded(number)}.wal`);
 }
 
-/** Of a write-ahead file's name; undefined for other files. */
+/** Parses a write-ahead file name; undefined for other files. */
 export function writeAheadNumber(name: string): number | undefined {
   const match = /^(\d{1,15})\.wal$/.exec(name);
   return match ? Number(match[1]) : undefined;
@@ -44,8 +44,9 @@ export function makeFolder(path: string): void {
 }
 
 /**
- * Under sudo, data belong to the user whose folder they are in, so that a start without sudo can read them. A no-op unless root. Links are not
- * followed, and a file with a second name is skipped: the owner of the folder must not be given files from elsewhere.
+ * Under sudo, files go to the owner of their directory, so that a later start without sudo can read them. A no-op unless root. Symbolic
+ * links are not followed, and files with several hard links are skipped: otherwise the owner of the directory could gain files from
+ * elsewhere.
  */
 export function giveToFolderOwner(path: string): void {
   if (process.getuid?.() !== 0) return;
@@ -61,14 +62,14 @@ export function giveToFolderOwner(path: string): void {
   });
 }
 
-/** Durable: the new name is on disk when this returns. */
+/** When this returns, the new name is durable. */
 export function renameDurably(from: string, to: string): void {
   renameSync(from, to);
   giveToFolderOwner(to);
   syncFolder(dirname(to));
 }
 
-/** New names in it are on disk when this returns. */
+/** When this returns, new names in the directory are durable. */
 export function syncFolder(path: string): void {
   const descriptor = openSync(path, "r");
   try {
@@ -78,17 +79,17 @@ export function syncFolder(path: string): void {
   }
 }
 
-/** Why a file cannot be a complete segment of that size, judged by its first and last bytes; undefined if it looks valid. */
+/** Why a file cannot be a complete segment of that size, judging by its first and last bytes; undefined if it looks valid. */
 export function damageOf(file: string, sizeBytes: number): string | undefined {
   const stat = statSync(file, { throwIfNoEntry: false });
-  if (stat === undefined) return "it is not there";
+  if (stat === undefined) return "file not found";
   if (stat.size !== sizeBytes) return `it has ${stat.size} bytes instead of ${sizeBytes}`;
   const descriptor = openSync(file, "r");
   try {
     const ends = Buffer.alloc(8);
     readSync(descriptor, ends, 0, 4, 0);
     readSync(descriptor, ends, 4, 4, sizeBytes - 4);
-    return ends.toString("latin1") === "PAR1PAR1" ? undefined : "it does not begin and end like a segment";
+    return ends.toString("latin1") === "PAR1PAR1" ? undefined : "it lacks the Parquet magic bytes";
   } finally {
     closeSync(descriptor);
   }
@@ -96,7 +97,7 @@ export function damageOf(file: string, sizeBytes: number): string | undefined {
 
 const maxDamagedKept = 3;
 
-/** Keeps damaged files for inspection, at most three per folder. */
+/** Keeps damaged files for inspection, at most three per directory. */
 export function moveAside(file: string, log: Logger, reason: string): void {
   const movedTo = `${file}.damaged`;
   try {
@@ -105,13 +106,13 @@ export function moveAside(file: string, log: Logger, reason: string): void {
     if ((error as NodeJS.ErrnoException).code === "ENOENT") return;
     throw error;
   }
-  log.error("a damaged file was moved aside", { file, movedTo, reason });
+  log.error("moved a damaged segment file aside", { file, movedTo, reason });
   const folder = dirname(file);
   const kept = readdirSync(folder).filter((name) => name.endsWith(".damaged"));
   for (const name of kept.sort().slice(0, -maxDamagedKept)) rmSync(join(folder, name), { force: true });
 }
 
-/** Removes the files of `folder` that are neither referenced nor kept on purpose: temporary ones, and segments without a manifest row. */
+/** Removes files of `folder` that no manifest row refers to and that are not kept on purpose: temporary files and orphaned segments. */
 export function removeOrphans(folder: string, wanted: ReadonlySet<string>): string[] {
   const removed: string[] = [];
   for (const entry of readdirSync(folder, { withFileTypes: true, recursive: true })) {
@@ -125,10 +126,10 @@ export function removeOrphans(folder: string, wanted: ReadonlySet<string>): stri
 }
 
 /**
- * Files without a manifest row stay for a while, for queries planned with them, as long as they are small: what retention evicts must not take as much space as
- * what it keeps. Leftovers are removed at the next start.
+ * Delays the removal of files without a manifest row, because running queries may still read them. Bounded in size: evicted files must not
+ * take as much space as kept ones. What a crash leaves is removed at the next start.
  */
-export class LateUnlinks {
+export class DelayedUnlinks {
   readonly #delayMs: number;
   readonly #maxBytes: number;
   /** Oldest first. */
@@ -152,7 +153,7 @@ export class LateUnlinks {
     }
   }
 
-  /** Removes all of them now: on a full disk, and at shutdown. */
+  /** Removes all of them at once: on a full disk, and at shutdown. */
   flush(): void {
     for (const file of this.#waiting.keys()) this.#remove(file);
   }
@@ -167,12 +168,12 @@ export class LateUnlinks {
   }
 }
 
-/** Share of the segment budget for files that only wait to be removed. */
-export const lateUnlinkShare = 0.1;
+/** Share of the size limit for files that wait for removal. */
+export const delayedUnlinkShare = 0.1;
 
 const pieceBytes = 1024 * 1024;
 
-/** Bytes of a stored segment from an offset on, in pieces of 1 MiB. `not-found` when it is gone, or goes meanwhile. */
+/** The bytes of a stored segment from an offset on, in pieces of 1 MiB. `not-found` if the file is gone or disappears meanwhile. */
 export async function* readSegmentFile(
   located: { path: string; sizeBytes: number } | undefined,
   wanted: { signal: string; number: number; offsetBytes: number },
@@ -180,7 +181,7 @@ export async function* readSegmentFile(
   const gone = (cause?: unknown): CoralError =>
     new CoralError({
       code: "not-found",
-      message: `Cannot read segment ${wanted.number} of "${wanted.signal}": it is not there any more; list again`,
+      message: `Cannot read segment ${wanted.number} of "${wanted.signal}": it was removed; list again`,
       cause,
     });
   if (located === undefined) throw gone();

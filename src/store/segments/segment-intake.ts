@@ -1,4 +1,4 @@
-/** Appends bodies of one signal to write-ahead files and decides where a file ends. No other code decides that. */
+/** Appends the bodies of one signal to write-ahead files and decides where each file ends. No other code decides that. */
 
 import { rmSync } from "node:fs";
 import { CoralError } from "../../base/errors.ts";
@@ -7,12 +7,12 @@ import type { CrashPoints } from "./crash-points.ts";
 import { giveToFolderOwner, writeAheadPath } from "./segment-files.ts";
 import { WriteAheadFile, type WriteAheadRecord } from "./write-ahead.ts";
 
-/** A write-ahead file is closed and sealed at the first of these limits. */
+/** A write-ahead file is closed and sealed when the first of these limits is reached. */
 export interface CutLimits {
   rows: number;
-  /** Of bodies. */
+  /** Total size of bodies. */
   bytes: number;
-  /** Since the first body. */
+  /** Time since the first body. */
   ageMs: number;
 }
 
@@ -20,9 +20,9 @@ export interface CutLimits {
 export interface CutFile {
   number: number;
   file: string;
-  /** As the bodies' senders counted them. */
+  /** Row count as declared by the senders of the bodies. */
   rows: number;
-  /** Bytes of an incomplete last record after a crash; they are lost. */
+  /** Rows of an incomplete last record after a crash; they are lost. */
   tornRows?: number;
   sizeBytes: number;
   /** Resolves when all writes have finished. */
@@ -34,9 +34,9 @@ export interface SegmentIntakeOptions {
   root: string;
   nextNumber: number;
   limits: CutLimits;
-  /** Limit on the bytes of bodies that wait for their segment; more are refused. */
+  /** Limit on queued body bytes; more are rejected. */
   maxWaitingBytes: number;
-  /** Above this many waiting bytes, further bodies are delayed, at most for `maxHoldMs`. */
+  /** Above this many queued bytes, further bodies are delayed, at most for `maxHoldMs`. */
   holdBytes: number;
   maxHoldMs: number;
   onCut: (cut: CutFile) => void;
@@ -63,9 +63,9 @@ export class SegmentIntake {
   readonly #options: SegmentIntakeOptions;
   #open: OpenFile | undefined;
   #nextNumber: number;
-  /** Bytes of closed files that are not stored yet; set by the owner. */
+  /** Bytes of closed files that are not stored yet. */
   #waitingBytes = 0;
-  /** In order; the owner of the bodies bounds their number. */
+  /** First in, first out. The sender limits their number. */
   #held: Held[] = [];
   #closed = false;
 
@@ -74,7 +74,7 @@ export class SegmentIntake {
     this.#nextNumber = options.nextNumber;
   }
 
-  /** Of the next file. */
+  /** Number of the next file. */
   get nextNumber(): number {
     return this.#nextNumber;
   }
@@ -84,12 +84,12 @@ export class SegmentIntake {
   }
 
   /**
-   * Resolves when the body would survive a crash. `exhausted`: too much is waiting; `unavailable`: the disk refuses it. A sender that is faster than sealing waits
-   * for its response, so that rows become readable soon after they arrive.
+   * Resolves when the body would survive a crash. Rejects with `exhausted` (queue full) or `unavailable` (the disk rejects writes). Delays
+   * senders that are faster than sealing, so that rows become readable soon after they arrive.
    */
   async append(record: WriteAheadRecord): Promise<void> {
     this.#check(record);
-    if (this.#held.length > 0 || !this.#hasRoom) await this.#hold();
+    if (this.#held.length > 0 || !this.#hasCapacity) await this.#hold();
     try {
       await this.#write(record);
     } catch (error) {
@@ -110,19 +110,19 @@ export class SegmentIntake {
       if (open.rows >= limits.rows || open.sizeBytes >= limits.bytes) this.cut();
       return written;
     } finally {
-      // Also after a failure: the next sender may be a while away.
-      if (this.#hasRoom) this.#letNextGo();
+      // Also after a failure: the next append may be a while away.
+      if (this.#hasCapacity) this.#releaseNext();
     }
   }
 
   #check({ body }: WriteAheadRecord): void {
     const { signal, maxWaitingBytes } = this.#options;
-    if (this.#closed) throw new CoralError({ code: "unavailable", message: `Cannot take rows of "${signal}": the store is closed` });
-    if (this.waitingBytes + body.length > maxWaitingBytes) throw this.#exhausted(`of ${maxWaitingBytes} bytes wait to be stored already`);
+    if (this.#closed) throw new CoralError({ code: "unavailable", message: `Cannot store rows of "${signal}": the store is closed` });
+    if (this.waitingBytes + body.length > maxWaitingBytes) throw this.#exhausted(`of ${maxWaitingBytes} bytes are already queued`);
   }
 
   #exhausted(state: string): CoralError {
-    return new CoralError({ code: "exhausted", message: `Cannot take rows of "${this.#options.signal}": ${this.waitingBytes} ${state}` });
+    return new CoralError({ code: "exhausted", message: `Cannot store rows of "${this.#options.signal}": ${this.waitingBytes} ${state}` });
   }
 
   #hold(): Promise<void> {
@@ -133,26 +133,26 @@ export class SegmentIntake {
         reject,
         timer: setTimeout(() => {
           this.#held.splice(this.#held.indexOf(held), 1);
-          reject(this.#exhausted(`bytes wait to be stored, and did for ${maxHoldMs} ms`));
+          reject(this.#exhausted(`bytes are still queued after ${maxHoldMs} ms`));
         }, maxHoldMs),
       };
       this.#held.push(held);
     });
   }
 
-  get #hasRoom(): boolean {
+  get #hasCapacity(): boolean {
     return this.waitingBytes <= this.#options.holdBytes;
   }
 
-  /** The first of those that are held back; it lets the next one go when there is still room. */
-  #letNextGo(): void {
+  /** Releases the first held body, which releases the next one if there is still capacity. */
+  #releaseNext(): void {
     const next = this.#held.shift();
     if (next === undefined) return;
     clearTimeout(next.timer);
     next.resolve();
   }
 
-  /** Ends the current file, when there is one. */
+  /** Closes the current file, if there is one. */
   cut(): void {
     const open = this.#open;
     if (open === undefined) return;
@@ -163,26 +163,26 @@ export class SegmentIntake {
     this.#options.onCut({ number, file: ahead.file, rows, sizeBytes, closed: ahead.close() });
   }
 
-  /** A file that a former process left; it waits like one of ours. */
+  /** Queues a file of the previous process like one of ours. */
   adopt(cut: CutFile): void {
     this.#waitingBytes += cut.sizeBytes;
   }
 
-  /** A cut file has become a segment, or was given up. */
+  /** Call when a cut file has become a segment, or was discarded. */
   release(cut: CutFile): void {
     this.#waitingBytes -= cut.sizeBytes;
-    if (this.#hasRoom) this.#letNextGo();
+    if (this.#hasCapacity) this.#releaseNext();
   }
 
-  /** What was appended reaches the disk, for those who fear a power loss. */
+  /** Resolves when appended bodies survive a power loss. */
   async sync(): Promise<void> {
     await this.#open?.ahead.sync();
   }
 
   close(): void {
     this.#closed = true;
-    // They find the store closed.
-    while (this.#held.length > 0) this.#letNextGo();
+    // Their appends fail because the store is closed.
+    while (this.#held.length > 0) this.#releaseNext();
     this.cut();
   }
 
@@ -195,7 +195,7 @@ export class SegmentIntake {
       ahead = new WriteAheadFile(file);
       giveToFolderOwner(file);
     } catch (error) {
-      // A file without its beginning, as a full disk leaves it, would stand in the way of the next attempt.
+      // A file without its header, as a full disk leaves it, would block the next attempt.
       if ((error as NodeJS.ErrnoException).code !== "EEXIST") rmSync(file, { force: true });
       throw error;
     }
@@ -212,7 +212,7 @@ function refusal(signal: string, error: unknown): CoralError {
   const state = isNoSpace(error) ? "no space left on the file system; free some space" : CoralError.from(error).message;
   return new CoralError({
     code: "unavailable",
-    message: `Cannot take rows of "${signal}": ${state}`,
+    message: `Cannot store rows of "${signal}": ${state}`,
     cause: error,
     details: { failure: isNoSpace(error) ? "no-space" : (code ?? "other") },
   });

@@ -1,4 +1,6 @@
-/** Golden rows of the segment manifest and its heads: they are all that says which segment files are whole and what they hold. */
+/**
+ * Golden rows of the segment manifest and its heads. They are the only record of which segment files are complete and what they contain.
+ */
 
 import { describe, expect, it } from "vitest";
 import { TestClock, temporaryFolder, testEngine } from "../store.fixture.ts";

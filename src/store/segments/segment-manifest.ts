@@ -1,22 +1,25 @@
-/** Which segments there are: one row each, in the same file as everything else that must agree with it. The manifest is the truth, files follow. */
+/**
+ * The segment manifest: one row per segment, in the database file whose rows must agree with it. The manifest is authoritative; files
+ * without a row are garbage.
+ */
 
 import type { Database, Transaction } from "../engine/database.ts";
 import type { Row } from "../engine/sql-values.ts";
 import type { SegmentSummary } from "./seal-segment.ts";
 
 export interface SegmentEntry extends Omit<SegmentSummary, "lookupFilter"> {
-  /** Empty at an agent: all are its own. */
+  /** Empty at an agent. */
   agentId: string;
   epoch: string;
   signal: string;
-  /** The same as `number`, or lower when segments were merged into this one. */
+  /** Equal to `number`, or lower if this segment was merged from several. */
   firstNumber: number;
   number: number;
-  /** Rows that the signal had in its epoch before this segment: what is missing between two segments is known from it. */
+  /** Rows of the signal in its epoch before this segment. Reveals how many rows are missing between two segments. */
   rowsBefore: number;
-  /** Wall time, microseconds since 1970; segments age from it. */
+  /** Wall time, microseconds since 1970. Retention by age starts here. */
   storedAtUs: number;
-  /** `lost`: its file was found damaged, and `rows` are gone. */
+  /** `lost`: its file was damaged, and its rows are gone. */
   state: "stored" | "lost";
 }
 
@@ -28,8 +31,8 @@ const tables = `
     services VARCHAR, lookup_filter BLOB, schema_version INTEGER NOT NULL, sha256 VARCHAR NOT NULL, stored_at BIGINT NOT NULL, state VARCHAR NOT NULL,
     PRIMARY KEY (epoch, signal, number)
   );
-  -- At an agent: its last segment, and in known the number up to which a colony has pulled. At a colony: the last segment that it has, and in known
-  -- the rows that the agent had when it last answered.
+  -- At an agent: its last segment; known = the number up to which a colony has pulled. At a colony: the last segment it has pulled; known =
+  -- the rows that the agent reported last.
   CREATE TABLE IF NOT EXISTS segment.heads (
     agent_id VARCHAR NOT NULL, epoch VARCHAR NOT NULL, signal VARCHAR NOT NULL, number UBIGINT NOT NULL, rows UBIGINT NOT NULL,
     known UBIGINT NOT NULL, updated_at BIGINT NOT NULL, PRIMARY KEY (epoch, signal)
@@ -42,14 +45,14 @@ export async function ensureManifest(database: Database): Promise<void> {
 const columns =
   "agent_id, epoch, signal, first_number, number, rows_before, rows, bytes, min_time, max_time, services, schema_version, sha256, stored_at, state";
 
-/** Ordered by signal and number. The filters stay where they are. */
+/** Ordered by signal and number. Look-up filters are not loaded. */
 export async function loadManifest(database: Database): Promise<SegmentEntry[]> {
   const rows = await database.query(`SELECT ${columns} FROM "${database.name}".segment.manifest ORDER BY signal, epoch, number`);
   const names = new Map<string, string>();
   return rows.map((row) => entryOf(row, names));
 }
 
-/** Texts that repeat in thousands of entries are kept once. */
+/** Interns texts that repeat in thousands of entries. */
 function entryOf(row: Row, names: Map<string, string>): SegmentEntry {
   const text = (name: string): string => shared(String(row[name]), names);
   const number = (name: string): number => Number(row[name]);
@@ -80,19 +83,19 @@ function shared(text: string, names: Map<string, string>): string {
   return text;
 }
 
-/** A second entry of the same number is refused: nothing is stored twice. */
+/** Fails for a second entry with the same number, so nothing is stored twice. */
 export async function insertEntry(transaction: Transaction, entry: SegmentEntry, filter: Uint8Array | undefined): Promise<void> {
   await putEntries(transaction, [{ entry, filter }], "");
 }
 
-/** As `insertEntry`, for many in one statement. */
+/** insertEntry() for many entries in one statement. */
 export async function insertEntries(transaction: Transaction, added: readonly AddedEntry[]): Promise<void> {
   for (let from = 0; from < added.length; from += maxEntriesAtOnce) {
     await putEntries(transaction, added.slice(from, from + maxEntriesAtOnce), "");
   }
 }
 
-/** A merged segment has the number of its last part. */
+/** Replaces the parts of a merged segment, which has the number of its last part. */
 export async function replaceEntry(transaction: Transaction, entry: SegmentEntry, filter: Uint8Array | undefined): Promise<void> {
   const changed =
     "first_number rows_before rows bytes min_time max_time services schema_version sha256 stored_at state lookup_filter".split(" ");
@@ -144,7 +147,7 @@ export async function markLost(transaction: Transaction, { epoch, signal, number
   ]);
 }
 
-/** Look-up filters of the given entries, those that have one. */
+/** Look-up filters of those entries that have one. */
 export async function loadFilters(database: Database, entries: readonly SegmentEntry[]): Promise<Map<SegmentEntry, Uint8Array>> {
   const filters = new Map<SegmentEntry, Uint8Array>();
   const byKey = new Map(entries.map((entry) => [`${entry.epoch} ${entry.signal} ${entry.number}`, entry]));
@@ -167,9 +170,9 @@ export interface StoredHead {
   agentId: string;
   epoch: string;
   signal: string;
-  /** The last segment's; 0 before the first. */
+  /** Number of the last segment; 0 before the first. */
   number: number;
-  /** Of all segments up to it. */
+  /** Rows of all segments up to it. */
   rows: number;
   known: number;
 }

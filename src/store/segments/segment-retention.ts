@@ -7,10 +7,10 @@ export interface RetainedSegments {
   retention: SignalRetention;
 }
 
-/** Below the budget by so much, so that not every new segment removes an old one. */
+/** Evicts down to this share of the limit, so that not every new segment causes an eviction. */
 const slack = 0.95;
 
-/** Removes those that must go from the manifest; their files follow a while later. */
+/** Removes expired segments from the manifest. Their files are unlinked later. */
 export async function removeExpired(
   { database, catalog, unlinks, crashPoints, noteKept }: ChangingSegments,
   signals: readonly RetainedSegments[],
@@ -36,8 +36,8 @@ export async function removeExpired(
 }
 
 /**
- * Segments that must go: those stored too long ago, and when all together take more than `maxBytes`, the oldest of the signals that take most for
- * their weight. The newest segment of a signal stays.
+ * Segments to remove: those older than their signal's maximum age, and, if all together exceed `maxBytes`, the oldest of the signals that
+ * use most relative to their weight. Keeps the newest segment of each signal.
  */
 function chooseExpired(signals: readonly RetainedSegments[], maxBytes: number, nowUs: number): SegmentEntry[] {
   const expired: SegmentEntry[] = [];

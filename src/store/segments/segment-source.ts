@@ -1,18 +1,18 @@
-/** How questions reach the rows of segments: only the files that can hold an answer are read. */
+/** How queries read segments: only the files that may contain a match. */
 
 import type { ServiceFilter } from "../../model/services.ts";
 import type { SegmentSignal } from "../signals/define-segment-signal.ts";
 
-/** Narrows the files, and not the rows unless `isExact`: the query filters again. */
+/** Selects files. Rows are not filtered unless `isExact`, so the query must filter again. */
 export interface SegmentRange {
-  /** Microseconds since 1970, both inclusive. Default: everything. */
+  /** Microseconds since 1970, both inclusive. Default: unbounded. */
   fromUs?: number;
   untilUs?: number;
-  /** Rows of another time are excluded: the times of files that lie within it whole are not even read. */
+  /** Excludes rows outside the time range. Files entirely inside the range are read without checking times. */
   isExact?: boolean;
-  /** Files that may hold any of these. */
+  /** Files that may contain any of these services. */
   service?: ServiceFilter;
-  /** The look-up column's value in hex, such as a trace id; several: files that may hold any of them. */
+  /** The look-up column's value in hex, such as a trace id. With several, files that may contain any of them. */
   lookup?: string | readonly string[];
   /** At the colony: only this agent's files. */
   agentId?: string;
@@ -20,12 +20,13 @@ export interface SegmentRange {
 
 export interface SegmentSource {
   /**
-   * For FROM, in parentheses already. Columns as declared, ids as stored: `trace_id = '<hex>'::UUID`, see `idSql` and `hexSql`. At the colony also
-   * `agent_id` and `epoch`. Without files it is an empty relation of the same types. Good for a minute: then files may be gone.
+   * A FROM clause item, parenthesised. Columns as declared, ids as stored: `trace_id = '<hex>'::UUID`, see `idSql` and `hexSql`. At the
+   * colony also `agent_id` and `epoch`. Without files it is an empty relation of the same types. Valid for a minute; after that, files may
+   * be gone.
    */
   sql: string;
   files: number;
-  /** In those files; an upper bound of the answer. */
+  /** Rows in the selected files: an upper bound of the result. */
   rows: number;
 }
 

@@ -4,8 +4,8 @@ import type { SegmentCatalog } from "./segment-catalog.ts";
 import type { SegmentEntry } from "./segment-manifest.ts";
 
 /**
- * Finds the file behind a failed query: one damaged page fails every question that reads it, and DuckDB does not always say where. Nothing is read
- * before something was suspected, and then a bounded part at a time.
+ * Finds the file behind a failed query. One damaged page fails every query that reads it, and DuckDB does not always name the file. Reads
+ * nothing until damage is suspected, and then a bounded amount at a time.
  */
 export class SegmentVerifier {
   readonly #catalog: SegmentCatalog;
@@ -15,12 +15,12 @@ export class SegmentVerifier {
     this.#catalog = catalog;
   }
 
-  /** A query failed although its statement was right. All files are looked at once, unless that is under way. */
+  /** Call when a query failed although its statement was correct. Queues all files for verification, unless one is already running. */
   suspect(): void {
     if (this.#left.length === 0) this.#left = this.#catalog.all().filter(({ state, rows }) => state === "stored" && rows > 0);
   }
 
-  /** Entries whose file is not what was stored, among the next ones up to so many bytes. */
+  /** Verifies the next files, up to so many bytes, and returns the damaged ones. */
   async verifySome(maxBytes: number): Promise<{ entry: SegmentEntry; reason: string }[]> {
     const damaged: { entry: SegmentEntry; reason: string }[] = [];
     let leftBytes = maxBytes;
@@ -42,6 +42,6 @@ export class SegmentVerifier {
     } catch (error) {
       return `it cannot be read (${error instanceof Error ? error.message : String(error)})`;
     }
-    return hash.digest("hex") === entry.sha256 ? undefined : "its bytes have changed since it was stored";
+    return hash.digest("hex") === entry.sha256 ? undefined : "its hash differs from the manifest";
   }
 }

@@ -41,7 +41,7 @@ const hex = (value: number, digits: number): string => (value * 2_654_435_761).t
 
 export const traceOf = (index: number): string => `${hex(index + 1, 16)}${hex(index + 7, 16)}`;
 
-/** Different for every index, with nulls, long and short and non-ASCII texts, extremes. */
+/** Distinct for every index, with nulls, short, long and non-ASCII texts, and extreme numbers. */
 export function tickRow(index: number, timeUs = tickStartUs + index * 1_000): TickRow {
   return {
     time: timeUs,
@@ -67,13 +67,13 @@ export function tickRows(count: number, first = 0): TickRow[] {
   return Array.from({ length: count }, (_, index) => tickRow(first + index));
 }
 
-/** A body as tests send it: rows as JSON, numbers of 64 bits as text. */
+/** A request body for tests: rows as JSON, 64-bit numbers as text. */
 export function tickBody(rows: readonly TickRow[]): WriteAheadRecord {
   const body = Buffer.from(JSON.stringify(rows, (_, value: unknown) => (typeof value === "bigint" ? `${value}n` : value)));
   return { kind: 1, rows: rows.length, receivedUs: tickStartUs, body };
 }
 
-/** Bodies of kind 1 are rows; any other kind is one row that cannot be decoded. */
+/** Bodies of kind 1 contain rows. Any other kind counts as one undecodable row. */
 export const decodeTicks: DecodeBodies = (records) => {
   const parse = (text: string): TickRow[] =>
     JSON.parse(text, (_, value: unknown) =>

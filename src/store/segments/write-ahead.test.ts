@@ -1,7 +1,7 @@
 import { existsSync, readFileSync, writeFileSync } from "node:fs";
 import { describe, expect, it } from "vitest";
 import { seededRandom, smallDisk, temporaryFolder } from "../store.fixture.ts";
-import { passWriteAhead, readWriteAhead, WriteAheadFile, type WriteAheadRecord } from "./write-ahead.ts";
+import { readWriteAhead, streamWriteAhead, WriteAheadFile, type WriteAheadRecord } from "./write-ahead.ts";
 
 const record = (index: number, sizeBytes = index * 3): WriteAheadRecord => ({
   kind: index % 7,
@@ -22,7 +22,7 @@ async function written(file: string, records: readonly WriteAheadRecord[]): Prom
 }
 
 describe("WriteAheadFile", () => {
-  it.each([0, 1, 3, 1_300])("gives back %i records in order, empty bodies too", async (count) => {
+  it.each([0, 1, 3, 1_300])("reads back %i records in order, including empty bodies", async (count) => {
     using folder = temporaryFolder();
     const records = Array.from({ length: count }, (_, index) => record(index, index % 50));
     await written(folder.file("1.wal"), records);
@@ -31,13 +31,13 @@ describe("WriteAheadFile", () => {
     expect(shown(content.records)).toEqual(shown(records));
   });
 
-  it("does not write over a file that is there", async () => {
+  it("does not overwrite an existing file", async () => {
     using folder = temporaryFolder();
     await written(folder.file("1.wal"), [record(1)]);
     expect(() => new WriteAheadFile(folder.file("1.wal"))).toThrow("EEXIST");
   });
 
-  it("leaves nothing of what a full disk refused, and goes on when there is room", async (context) => {
+  it("leaves nothing of a write that a full disk rejected, and continues when space is free", async (context) => {
     const disk = smallDisk(256 * 1024);
     if (typeof disk === "string") return context.skip(disk);
     using _disk = disk;
@@ -65,13 +65,13 @@ describe("readWriteAhead()", () => {
       const complete = ends.slice(1).filter((end) => end <= length).length;
       expect(read.length).toBe(complete);
       expect(unreadBytes).toBe(length < 8 ? length : length - (ends[complete] as number));
-      // A header that is not whole does not tell how many rows there were.
+      // An incomplete header does not reveal the row count.
       const torn = length - (ends[complete] as number);
       expect(tornRows).toBe(torn <= 0 ? 0 : torn < 24 ? 1 : records[complete]?.rows);
     }
   });
 
-  it("never gives a changed record, whichever byte was damaged", async () => {
+  it("never returns a changed record, whichever byte was damaged", async () => {
     using folder = temporaryFolder();
     const records = Array.from({ length: 6 }, (_, index) => record(index + 1));
     await written(folder.file("1.wal"), records);
@@ -91,10 +91,10 @@ describe("readWriteAhead()", () => {
   });
 });
 
-describe("passWriteAhead()", () => {
-  const passed = (file: string): unknown[] => Array.from(passWriteAhead(file), (one) => shown([one])[0]);
+describe("streamWriteAhead()", () => {
+  const passed = (file: string): unknown[] => Array.from(streamWriteAhead(file), (one) => shown([one])[0]);
 
-  it("gives the records that readWriteAhead() gives, smaller and larger than what it reads at once", async () => {
+  it("returns the same records as readWriteAhead(), smaller and larger than its read buffer", async () => {
     using folder = temporaryFolder();
     const sizes = [1, 700_000, 0, 30_000, 524_256, 524_257, 3_000_000, 5, 200_000, 400_000];
     const records = sizes.map((size, index) => ({ kind: 0, rows: index, receivedUs: index, body: Buffer.alloc(size, index + 1) }));
@@ -103,7 +103,7 @@ describe("passWriteAhead()", () => {
     expect(passed(folder.file("1.wal"))).toHaveLength(sizes.length);
   });
 
-  it("ends where readWriteAhead() does when a file was cut or damaged", async () => {
+  it("stops where readWriteAhead() does when a file was cut or damaged", async () => {
     using folder = temporaryFolder();
     await written(folder.file("1.wal"), [record(1), record(2), record(3)]);
     const whole = readFileSync(folder.file("1.wal"));

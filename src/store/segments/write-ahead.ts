@@ -1,9 +1,7 @@
 /**
- * A write-ahead file: bodies as they were received, appended before they are acknowledged, until their segment is stored. Ack after the write
- * returned survives the end of this process; what a power loss costs is bounded by `sync`.
- *
- * File: 8 bytes magic, then records of length (4), CRC-32 (4), kind (2), zero (2), rows (4), received (8) and the body, little-endian. The CRC
- * covers what follows it.
+ * A write-ahead file. Bodies are appended as received before they are acknowledged, and stay until their segment is stored. An acknowledged
+ * body survives the end of this process; `sync` bounds what a power loss costs. Format: 8 bytes magic, then records of length (4), CRC-32
+ * (4), kind (2), zero (2), rows (4), received (8) and the body, little-endian. The CRC covers all fields after it.
  */
 
 import { close, closeSync, fdatasync, fstatSync, ftruncateSync, openSync, readFileSync, readSync, writeSync, writev } from "node:fs";
@@ -17,23 +15,23 @@ const closeFile = promisify(close);
 
 const magic = Buffer.from("coralwa1");
 const headerBytes = 24;
-/** Buffers in one system call (IOV_MAX is 1,024, two per record at most). */
+/** Records per system call. IOV_MAX is 1,024 buffers, and a record needs up to two. */
 const maxRecordsPerWrite = 512;
-/** Bodies up to this are copied to their headers and leave in one piece: a buffer more in a write costs more than the copy. */
+/** Bodies up to this size are copied next to their headers: an additional buffer in a write costs more than the copy. */
 const maxCopiedBytes = 4 * 1024;
 
 export interface WriteAheadRecord {
-  /** What the body is, 0 to 65,535; the appender and the decoder agree on it. */
+  /** The type of the body, 0 to 65,535, as agreed between appender and decoder. */
   kind: number;
-  /** Rows that the body is thought to hold, for the decision to cut; 0 when unknown. */
+  /** Estimated row count of the body, used to decide when to cut; 0 if unknown. */
   rows: number;
-  /** Wall time of its arrival, microseconds since 1970. */
+  /** Wall time of arrival, microseconds since 1970. */
   receivedUs: number;
-  /** Not copied: must not change until the append resolved. */
+  /** Not copied: must not change until the append has resolved. */
   body: Uint8Array;
 }
 
-/** Records that share a write and its outcome. */
+/** Records written together; they succeed or fail together. */
 interface Group {
   records: WriteAheadRecord[];
   written: Promise<void>;
@@ -41,18 +39,18 @@ interface Group {
   reject: (error: unknown) => void;
 }
 
-/** Appends records, those that wait in one write. The owner bounds what waits. */
+/** Appends records. Concurrent appends share one write. The owner bounds the queue. */
 export class WriteAheadFile {
   readonly file: string;
   readonly #descriptor: number;
   #endBytes: number;
   #waiting: Group[] = [];
-  /** Headers and small bodies of the group that is written. At most 2 MiB; mostly one page for each connection. */
+  /** Buffer for headers and small bodies of the current write. At most 2 MiB. */
   #block = Buffer.alloc(0);
   #writing: Promise<void> | undefined;
   #closed: Promise<void> | undefined;
 
-  /** Makes the file, which must not be there yet. */
+  /** Creates the file, which must not exist yet. */
   constructor(file: string) {
     this.file = file;
     this.#descriptor = openSync(file, "wx", 0o600);
@@ -65,7 +63,7 @@ export class WriteAheadFile {
     this.#endBytes = magic.length;
   }
 
-  /** Resolves when the kernel has the record; rejects when it has nothing of it, such as on a full disk. */
+  /** Resolves when the kernel has the whole record. Rejects when it has nothing of it, such as on a full disk. */
   append(record: WriteAheadRecord): Promise<void> {
     let group = this.#waiting.at(-1);
     if (group === undefined || group.records.length >= maxRecordsPerWrite) this.#waiting.push((group = newGroup()));
@@ -74,12 +72,12 @@ export class WriteAheadFile {
     return group.written;
   }
 
-  /** What was appended reaches the disk. */
+  /** Resolves when appended records are on disk. */
   async sync(): Promise<void> {
     if (!this.#closed) await syncData(this.#descriptor);
   }
 
-  /** Writes what waits first. */
+  /** Writes queued records first. */
   close(): Promise<void> {
     this.#closed ??= (async () => {
       while (this.#writing) await this.#writing;
@@ -88,9 +86,9 @@ export class WriteAheadFile {
     return this.#closed;
   }
 
-  /** Never rejects: each failure goes to the records it belongs to. */
+  /** Never rejects: each failure is reported to the records of that write. */
   async #write(): Promise<void> {
-    // A turn later, so that the requests of one turn share a write.
+    // Waits one tick, so that requests of the same tick share a write.
     await new Promise((resolve) => setImmediate(resolve));
     for (let group = this.#waiting.shift(); group !== undefined; group = this.#waiting.shift()) {
       try {
@@ -131,7 +129,7 @@ export class WriteAheadFile {
         left = withoutFirst(left, bytesWritten);
       }
     } catch (error) {
-      // Records that were refused must not be found again behind a shorter one.
+      // Truncates: rejected records must not reappear behind a shorter one.
       ftruncateSync(this.#descriptor, this.#endBytes);
       throw error;
     }
@@ -162,7 +160,7 @@ function isCopied(body: Uint8Array): boolean {
   return body.length <= maxCopiedBytes;
 }
 
-/** Its header, and its body when that is small. Returns where they end. */
+/** Copies the header, and a small body. Returns the end offset. */
 function putRecord(block: Buffer, at: number, { kind, rows, receivedUs, body }: WriteAheadRecord): number {
   const headerEnd = at + headerBytes;
   block.writeUInt32LE(body.length, at);
@@ -181,15 +179,15 @@ function putRecord(block: Buffer, at: number, { kind, rows, receivedUs, body }: 
 }
 
 export interface WriteAheadContent {
-  /** In order of their append. Bodies are parts of one buffer. */
+  /** In append order. Bodies are views into one buffer. */
   records: WriteAheadRecord[];
-  /** At the end, of a record that was not finished or is damaged; nothing after it can be read. */
+  /** Bytes at the end that belong to an incomplete or damaged record. Nothing after it can be read. */
   unreadBytes: number;
-  /** Rows that were in it, as far as its header is readable: at least 1 when bytes are unread. */
+  /** Rows of that record, if its header is readable; at least 1 when bytes are unread. */
   tornRows: number;
 }
 
-/** All whole records. A torn end is what a crash leaves: it was not acknowledged. */
+/** Reads all complete records. A torn end is left by a crash; it was never acknowledged. */
 export function readWriteAhead(file: string): WriteAheadContent {
   const data = readFileSync(file);
   const records: WriteAheadRecord[] = [];
@@ -202,7 +200,7 @@ export function readWriteAhead(file: string): WriteAheadContent {
   return { records, unreadBytes: data.length - at, tornRows: tornRowsAt(data, at) };
 }
 
-/** More than a body of this many rows is not accepted, so a larger number in a damaged header is not a number of rows. */
+/** Bodies with more rows are never accepted, so a larger number comes from a damaged header. */
 const maxTornRows = 1_000_000;
 
 function tornRowsAt(data: Buffer, at: number): number {
@@ -211,11 +209,13 @@ function tornRowsAt(data: Buffer, at: number): number {
   return rows > maxTornRows ? 1 : Math.max(1, rows);
 }
 
-/** Whole records fit into it mostly, and it stays in a processor's cache until they are decoded. */
+/** Large enough for most records, small enough to stay in the CPU cache until they are decoded. */
 const windowBytes = 512 * 1024;
 
-/** The same records one by one, without the whole file in memory: each is valid until the next one is read, or `scratchBytes` is used. */
-export function* passWriteAhead(file: string): Generator<WriteAheadRecord, void, undefined> {
+/**
+ * Yields the same records one by one without loading the whole file. Each is valid until the next one is read, or `scratchBytes` is used.
+ */
+export function* streamWriteAhead(file: string): Generator<WriteAheadRecord, void, undefined> {
   const descriptor = openSync(file, "r");
   try {
     const { size } = fstatSync(descriptor);
@@ -231,12 +231,12 @@ export function* passWriteAhead(file: string): Generator<WriteAheadRecord, void,
         continue;
       }
       const wanted = data.length - at >= headerBytes ? headerBytes + data.readUInt32LE(at) : headerBytes;
-      // The last one was not finished, or is damaged.
+      // The last record is incomplete or damaged.
       if (wanted <= data.length - at || wanted - (data.length - at) > size - readBytes) return;
       const rest = data.subarray(at);
       const sizeBytes = Math.max(windowBytes, wanted);
       const next = Buffer.from(scratchBytes(sizeBytes), 0, sizeBytes);
-      // Within the same memory mostly: it is moved to its beginning.
+      // Usually within the same buffer: the rest moves to its start.
       next.set(rest);
       const more = readFully(descriptor, next.subarray(rest.length), readBytes);
       if (more === 0) return;
@@ -249,7 +249,7 @@ export function* passWriteAhead(file: string): Generator<WriteAheadRecord, void,
   }
 }
 
-/** As much as there is and fits. Returns how much that was. */
+/** Reads as much as is available and fits. Returns the number of bytes. */
 function readFully(descriptor: number, target: Uint8Array, position: number): number {
   let end = 0;
   while (end < target.length) {
@@ -264,7 +264,7 @@ function isWriteAhead(data: Buffer): boolean {
   return data.subarray(0, magic.length).equals(magic);
 }
 
-/** Of the record at `at`; 0 when it is not whole, or damaged. */
+/** End of the record at `at`; 0 if it is incomplete or damaged. */
 function recordEnd(data: Buffer, at: number): number {
   if (at + headerBytes > data.length) return 0;
   const end = at + headerBytes + data.readUInt32LE(at);

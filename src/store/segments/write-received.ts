@@ -1,4 +1,4 @@
-/** A segment's bytes from an agent to a file. */
+/** Writes a segment's bytes from an agent to a file. */
 
 import { createHash } from "node:crypto";
 import { type FileHandle, open } from "node:fs/promises";
@@ -6,10 +6,13 @@ import { CoralError } from "../../base/errors.ts";
 import { releaseBytes } from "../../base/release-bytes.ts";
 import type { SegmentOffer } from "./plan-segments.ts";
 
-/** Small parts are written together: a write costs as much as copying some ten kilobytes. */
+/** Small chunks are collected: a write costs as much as copying about 10 kB. */
 const writeBytesAtOnce = 1024 * 1024;
 
-/** Written, hashed and synced; no more bytes than were offered. Takes ownership of the parts. Throws `corrupt` if they differ from the offer. */
+/**
+ * Writes, hashes and syncs at most as many bytes as were offered. Takes ownership of the chunks. Throws `corrupt` if they differ from the
+ * offer.
+ */
 export async function writeReceived(
   file: string,
   bytes: AsyncIterable<Uint8Array>,
@@ -19,7 +22,7 @@ export async function writeReceived(
   let received = 0;
   const handle: FileHandle = await open(file, "w", 0o600);
   try {
-    // Some parts are written while the next ones come and are hashed.
+    // Writes some chunks while the next ones arrive and are hashed.
     let writing: Promise<void> = Promise.resolve();
     let parts: Uint8Array[] = [];
     let waiting = 0;
@@ -28,12 +31,12 @@ export async function writeReceived(
       [parts, waiting] = [[], 0];
       await writing;
       writing = writeParts(handle, group, sizeOfGroup);
-      // A failure surfaces at the next await, which may be a moment later.
+      // A failure surfaces at the next await; until then it must not count as unhandled.
       writing.catch(() => undefined);
     };
     for await (const part of bytes) {
       received += part.length;
-      if (received > sizeBytes) throw differs(`more than ${sizeBytes} bytes came`);
+      if (received > sizeBytes) throw differs(`received more than ${sizeBytes} bytes`);
       hash.update(part);
       parts.push(part);
       waiting += part.length;
@@ -41,8 +44,8 @@ export async function writeReceived(
     }
     await write();
     await writing;
-    if (received !== sizeBytes) throw differs(`${received} of ${sizeBytes} bytes came`);
-    if (hash.digest("hex") !== sha256) throw differs("their hash is another");
+    if (received !== sizeBytes) throw differs(`received ${received} of ${sizeBytes} bytes`);
+    if (hash.digest("hex") !== sha256) throw differs("their hash differs");
     await handle.datasync();
   } finally {
     await handle.close();
@@ -52,11 +55,11 @@ export async function writeReceived(
 async function writeParts(handle: FileHandle, parts: Uint8Array[], sizeBytes: number): Promise<void> {
   if (sizeBytes === 0) return;
   const { bytesWritten } = await handle.writev(parts);
-  // A short write, as on a disk that is nearly full: what is left says why.
+  // A short write, as on a nearly full disk: writing the rest reveals the error.
   if (bytesWritten < sizeBytes) await handle.writeFile(Buffer.concat(parts).subarray(bytesWritten));
   parts.forEach(releaseBytes);
 }
 
 function differs(why: string): CoralError {
-  return new CoralError({ code: "corrupt", message: `Cannot take a segment: its bytes are not those that were offered, ${why}` });
+  return new CoralError({ code: "corrupt", message: `Cannot accept a segment: its bytes differ from the offer (${why})` });
 }

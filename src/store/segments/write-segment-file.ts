@@ -7,14 +7,14 @@ import { encodeParquet } from "./parquet/encode-parquet.ts";
 import { isPresent, type SegmentBatch } from "./parquet/segment-batch.ts";
 import type { SegmentSummary } from "./seal-segment.ts";
 
-/** A manifest lists no more services of one segment than this; beyond it says that there are many. */
+/** Limit on the services listed per segment in the manifest; beyond it the list is null. */
 export const maxListedServices = 64;
-/** Buffers in one system call (IOV_MAX). */
+/** Buffers per system call (IOV_MAX). */
 const maxBuffers = 1_024;
 
 /**
- * Writes a batch as a segment, synced to disk, for the store to rename; without rows it writes nothing. Synchronous: it belongs in a worker.
- * What it wrote is removed when it fails, as on a full disk.
+ * Writes a batch as a segment, synced to disk, for the store to rename. Writes nothing without rows. Synchronous: run it in a worker.
+ * Removes the partial file when it fails, such as on a full disk.
  */
 export function writeSegmentFile(signal: SegmentSignal, batch: SegmentBatch, file: string): SegmentSummary {
   const schemaVersion = signal.version;
@@ -28,7 +28,8 @@ export function writeSegmentFile(signal: SegmentSignal, batch: SegmentBatch, fil
     rmSync(file, { force: true });
     throw error;
   }
-  // A worker makes few objects, so its collector seldom comes: what several files took would be held at once.
+  // A worker allocates few objects, so its garbage collector runs rarely. Releasing buffers here keeps those of several files from adding
+  // up.
   for (const { buffer } of parts) releaseBuffer(buffer);
   const lookupFilter = lookupFilterOf(signal, batch);
   return {

@@ -1,6 +1,6 @@
 /**
- * Golden rows of an audit chain. Column names and values are hashed, so renaming a column or storing a value differently breaks every stored chain.
- * New columns must be nullable: null is not hashed.
+ * Golden rows of an audit chain. Column names and values are hashed, so renaming a column or storing a value differently breaks every
+ * stored chain. New columns must be nullable: null is not hashed.
  */
 
 import { describe, expect, it } from "vitest";

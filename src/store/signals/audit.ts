@@ -1,4 +1,4 @@
-/** Who did what, where, and what came of it: entries of a chain of hashes. */
+/** The audit signal: who did what, where, and the outcome, as entries of a hash chain. */
 
 import type { Row, SqlValue } from "../engine/sql-values.ts";
 import { defineSignal, type RowOf } from "./define-signal.ts";
@@ -7,14 +7,14 @@ import { type ChainLink, type ChainRow, chainHash } from "./hash-chain.ts";
 const dayMs = 86_400_000;
 
 /**
- * One row per entry; a command has one when it is allowed or denied and one when it has ended. The agent's table, its copy at the colony and the
- * colony's own chain have the same columns.
+ * One row per entry. A command has an entry when it is allowed or denied, and one when it ends. The agent's table, its copy at the colony
+ * and the colony's own chain have the same columns.
  */
 export const audit = defineSignal({
   name: "audit",
   description: "Commands, captures and decisions: who, from where, what, and how it ended; each row holds the hash of the one before",
   columns: {
-    /** Counts from 1 within a chain; equals `seq` unless the row was moved from outside. */
+    /** Counts from 1 within a chain. Equals `seq` unless the row was moved from outside. */
     entry: "int",
     prev_hash: "text",
     hash: "text",
@@ -24,10 +24,10 @@ export const audit = defineSignal({
     phase: "text",
     /** Shared by all entries of a command, at agents and colony. */
     command_id: "text",
-    /** `token:abc`, `local:uid=1000`; empty for what Coral does by itself. */
+    /** `token:abc`, `local:uid=1000`; empty for Coral's own actions. */
     caller: "text",
     caller_from: "text",
-    /** `cli`, `mcp`, `http`, `llm`; empty for what Coral does by itself. */
+    /** `cli`, `mcp`, `http`, `llm`; empty for Coral's own actions. */
     through: "text",
     question_id: "text",
     target: "text",
@@ -56,23 +56,23 @@ export const audit = defineSignal({
 
 export type AuditRow = RowOf<typeof audit.columns>;
 
-/** What an entry says: a row without its place in a chain. Give all of it, or begin with `blankAuditEntry`. */
+/** The content of an entry: a row without its position in a chain. Set every field, or start from `blankAuditEntry`. */
 export type AuditEntry = Omit<AuditRow, "entry" | "prev_hash" | "hash">;
 
-/** Nothing but a time. */
+/** An entry with only a time. */
 export function blankAuditEntry(at: number, monoMs: number): AuditEntry {
   const empty = { command_id: "", caller: "", caller_from: "", through: "", question_id: "", target: "", place: "", command: "" };
   const result = { rule: "", run_as: "", reason: "", exit_code: null, stdout_bytes: 0, stderr_bytes: 0, duration_ms: 0 };
   return { at, mono_ms: monoMs, kind: "", phase: "", ...empty, ...result, recording: "", details: "{}" };
 }
 
-/** The entry as the next of a chain. */
+/** Links the entry as the next one of a chain. */
 export function linkAuditEntry(previous: ChainLink, entry: AuditEntry): AuditRow {
   const row = { ...entry, entry: previous.entry + 1 };
   return { ...row, prev_hash: previous.hash, hash: chainHash(previous.hash, row) };
 }
 
-/** A stored row (`SELECT seq, …`) as the check of its chain needs it. */
+/** Converts a stored row (`SELECT seq, …`) for the verification of its chain. */
 export function auditChainRow(row: Row): ChainRow {
   const fields: Record<string, string | number | boolean | null> = {};
   for (const name of ["mono_ms", ...Object.keys(audit.columns)]) {
@@ -92,5 +92,5 @@ function plain(value: SqlValue | undefined): string | number | boolean | null {
   return typeof value === "string" || typeof value === "number" || typeof value === "boolean" ? value : null;
 }
 
-/** Columns of a stored row that its chain is checked by. */
+/** Columns of a stored row that chain verification reads. */
 export const auditChainColumns: string = ["seq", '"time"', "mono_ms", ...Object.keys(audit.columns).map((name) => `"${name}"`)].join(", ");

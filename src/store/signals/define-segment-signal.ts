@@ -1,11 +1,12 @@
 /**
- * A segment signal is a stream of rows too many for a table: spans, logs. An agent keeps it as immutable Parquet files ("segments") with rising
- * numbers, a colony pulls whole files. From this declaration come the file's schema, the check of what agents send, retention and the SQL views.
+ * A segment signal is a stream with too many rows for a table: spans, logs. An agent stores it as immutable, numbered Parquet files
+ * ("segments"), and a colony pulls whole files. This declaration determines the file's schema, the validation of agents' files, retention
+ * and the SQL views.
  */
 
 import type { SignalRetention } from "./define-signal.ts";
 
-/** How a column is stored, and what SQL shows of it. */
+/** Column types: storage, and what SQL shows. */
 export type SegmentColumnType =
   /** Microseconds since 1970; TIMESTAMP. Batch column `int64`. */
   | "time"
@@ -19,25 +20,28 @@ export type SegmentColumnType =
   | "bool"
   /** VARCHAR. Batch column `dictionary` or `text`. */
   | "text"
-  /** 16 raw bytes such as a trace id; UUID inside, lower-case hex in the published view. Batch column `fixed`. */
+  /** 16 raw bytes such as a trace id; stored as UUID, lower-case hex in the published view. Batch column `fixed`. */
   | "id16"
-  /** 8 raw bytes such as a span id; UBIGINT inside, lower-case hex in the published view. Batch column `fixed`. */
+  /** 8 raw bytes such as a span id; stored as UBIGINT, lower-case hex in the published view. Batch column `fixed`. */
   | "id8";
 
-/** `text` is required, `text?` may be null. */
+/** `text` is required, `text?` is nullable. */
 export type SegmentColumnSpec = SegmentColumnType | `${SegmentColumnType}?`;
 export type SegmentColumns = Readonly<Record<string, SegmentColumnSpec>>;
 
 export interface SegmentSignalOptions<C extends SegmentColumns> {
-  /** snake_case; folder of its files, and name of the view at either end. */
+  /** snake_case. Directory of its files, and name of the view at agent and colony. */
   name: string;
   /** One line for people and language models: what a row is. */
   description: string;
-  /** Raised when columns are added. Columns keep their type for ever; files of older versions lack the new ones, which are null there. Default 1. */
+  /**
+   * Raise it when columns are added. A column's type never changes; files of older versions lack new columns, which read as null. Default
+   * 1.
+   */
   version?: number;
-  /** In the file's order. Must have `time: "time"` and `service: "text"`: rows are sorted by service and pruned by both. */
+  /** In file order. Must include `time: "time"` and `service: "text"`: rows are sorted by service and pruned by both. */
   columns: C & { time: "time"; service: "text" };
-  /** The `id16` column by which rows are looked up; each file gets a small filter over it. */
+  /** An `id16` column for look-ups; each file gets a Bloom filter over it. */
   lookup?: keyof C & string;
   retention: { agent: SignalRetention; colony: SignalRetention };
 }
@@ -61,7 +65,7 @@ export function defineSegmentSignal<const C extends SegmentColumns>(options: Seg
   };
   for (const name of [options.name, ...Object.keys(options.columns)]) {
     if (!/^[a-z][a-z0-9_]*$/.test(name)) fail(`"${name}" is not snake_case`);
-    if (reserved.has(name)) fail(`column "${name}" is added by the store`);
+    if (reserved.has(name)) fail(`column "${name}" is reserved by the store`);
   }
   const columns: SegmentColumns = options.columns;
   if (columns["time"] !== "time" || columns["service"] !== "text") fail(`it needs columns time: "time" and service: "text"`);

@@ -4,7 +4,7 @@ import { columnTypeOf, defineSignal } from "./define-signal.ts";
 
 const { rollup: _rollup, ...plain } = sample;
 
-test("defineSignal() gives back what was declared", () => {
+test("defineSignal() returns the declaration", () => {
   expect(defineSignal({ ...plain, name: "other_1", columns: { word: "text" } })).toMatchObject({
     kind: "table",
     name: "other_1",
@@ -27,15 +27,15 @@ test.for([
   "source",
   "ingest",
   "stored_at",
-])("defineSignal() refuses a column named %j", (name) => {
+])("defineSignal() rejects a column named %j", (name) => {
   expect(() => defineSignal({ ...plain, columns: { [name]: "int" } })).toThrow("Cannot define signal");
 });
 
-test("defineSignal() refuses a name that SQL would read otherwise", () => {
+test("defineSignal() rejects a name that is not a plain SQL identifier", () => {
   expect(() => defineSignal({ ...plain, name: "x; DROP", columns: {} })).toThrow("not snake_case");
 });
 
-test("columnTypeOf() tells type and null apart", () => {
+test("columnTypeOf() separates type and nullability", () => {
   expect(columnTypeOf("uints?")).toEqual({ type: "uints", nullable: true });
   expect(columnTypeOf("text")).toEqual({ type: "text", nullable: false });
 });

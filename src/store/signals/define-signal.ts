@@ -1,9 +1,9 @@
 /**
- * A signal is an append-only stream of rows at an agent, pulled into the colony. This declaration is all that a new one needs:
- * from it come the tables at both ends, the typed rows, the wire format, retention, roll-ups and the published SQL views.
+ * A signal is an append-only stream of rows at an agent, which the colony pulls. A new signal needs only this declaration: tables at both
+ * ends, typed rows, wire format, retention, roll-ups and published SQL views follow from it.
  */
 
-/** How a column is stored, and what a row holds in JavaScript. */
+/** Column types: storage, and the JavaScript value in a row. */
 export interface ColumnTypes {
   /** VARCHAR */
   text: string;
@@ -20,7 +20,7 @@ export interface ColumnTypes {
 }
 export type ColumnType = keyof ColumnTypes;
 
-/** `text` is required, `text?` may be null. */
+/** `text` is required, `text?` is nullable. */
 export type ColumnSpec = ColumnType | `${ColumnType}?`;
 export type Columns = Record<string, ColumnSpec>;
 
@@ -30,27 +30,27 @@ type ValueOf<S extends ColumnSpec> = S extends `${infer T extends ColumnType}?`
     ? ColumnTypes[S]
     : never;
 
-/** What a collector hands to the store. The store adds `seq`. */
+/** A row from a collector. The store adds `seq`. */
 export type RowOf<C extends Columns> = { [K in keyof C]: ValueOf<C[K]> } & SampleTime;
 
 export interface SampleTime {
   /** Wall time of the observation, microseconds since 1970. Column `time` in SQL, where AT is a keyword. */
   at: number;
-  /** The same instant on the agent's monotonic clock, milliseconds; orders rows when the wall clock jumps. */
+  /** The same instant on the agent's monotonic clock, milliseconds. Orders rows when the wall clock jumps. */
   mono_ms: number;
 }
 
-/** How a column is merged when rows of one bucket and key become one: all of these merge again without loss. */
+/** How a roll-up merges a column. All of these merge again without loss. */
 export type RollupMeasure = "sum" | "min" | "max" | "avg" | "last";
 
 export interface Rollup<C extends Columns> {
-  /** Columns that stay as they are; one row per agent, bucket and key. */
+  /** Group keys, kept unchanged: one row per agent, bucket and key. */
   keys: (keyof C & string)[];
-  /** A column may be kept in several ways; the view names them `<column>_<measure>`. `avg` is stored as sum and count. */
+  /** A column may have several measures; the view names them `<column>_<measure>`. `avg` is stored as sum and count. */
   measures: { [K in keyof C & string]?: RollupMeasure[] };
   /**
-   * Histograms by the name before `_lo` (int, the first bucket) and `_counts` (uints): merged bucket by bucket, without loss. The views have
-   * the same two columns; `_counts` are 64 bits wide there.
+   * Histograms by the name before `_lo` (int, first bucket) and `_counts` (uints), merged bucket by bucket without loss. The views have the
+   * same two columns; `_counts` has 64 bits there.
    */
   histograms?: HistogramName<C>[];
 }
@@ -60,35 +60,37 @@ export type HistogramName<C extends Columns> = string extends keyof C ? string :
 type CountsName<K> = K extends `${infer N}_counts` ? N : never;
 
 export interface SignalRetention {
-  /** Rows older than this go. */
+  /** Older rows are removed. */
   maxAgeMs: number;
-  /** Share of the store's byte budget that this signal may take before its oldest rows go; weights, not percentages. */
+  /** This signal's share of the size limit before its oldest rows are evicted, relative to the weights of other signals. */
   weight: number;
 }
 
 export interface SignalOptions<C extends Columns> {
-  /** snake_case; the table's name at the agent, the view's name at the colony. */
+  /** snake_case. Name of the agent's table and of the colony's view. */
   name: string;
   /** One line for people and language models: what a row is. */
   description: string;
   columns: C;
   retention: { agent: SignalRetention; colony: SignalRetention };
-  /** Coarser copies at the colony, in views `<name>_1m` and `<name>_10m`. Absent: none. */
+  /** Roll-ups at the colony, in views `<name>_1m` and `<name>_10m`. Absent: none. */
   rollup?: Rollup<C>;
-  /** Points of metrics: coarser copies are such points again, see metrics/thin-points.ts. Instead of `rollup`. */
+  /** Metric points: their roll-ups are points again, see tables/thin-points.ts. Instead of `rollup`. */
   isThinned?: boolean;
-  /** Rows hold hashes of those before: they are pruned only after their owner has recorded how far, and a hole is reported, not treated as damage. */
+  /**
+   * Rows are hash-chained. They are pruned only after the owner has recorded how far, and a gap is reported instead of treated as damage.
+   */
   isChained?: boolean;
-  /** Not among the views that people's SQL may read. */
+  /** Not published as a view. */
   isPrivate?: boolean;
 }
 
 export interface Signal<C extends Columns = Columns> extends SignalOptions<C> {
-  /** Table rows today; segments (Parquet files for spans and logs) join behind the same interface. */
+  /** Signals in tables; see defineSegmentSignal() for streams with too many rows. */
   readonly kind: "table";
 }
 
-/** Columns that the stores add, at either end. */
+/** Columns that the stores add at agent or colony. */
 const reserved = new Set(
   ["seq", "at", "time", "mono_ms", "agent_id", "epoch", "source", "ingest", "stored_at"].concat("bucket", "sample_count", "last_seq"),
 );
@@ -96,7 +98,7 @@ const reserved = new Set(
 export function defineSignal<const C extends Columns>(options: SignalOptions<C>): Signal<C> {
   for (const name of [options.name, ...Object.keys(options.columns)]) {
     if (!/^[a-z][a-z0-9_]*$/.test(name)) throw new Error(`Cannot define signal "${options.name}": "${name}" is not snake_case`);
-    if (reserved.has(name)) throw new Error(`Cannot define signal "${options.name}": column "${name}" is added by the store`);
+    if (reserved.has(name)) throw new Error(`Cannot define signal "${options.name}": column "${name}" is reserved by the store`);
   }
   return { ...options, kind: "table" };
 }

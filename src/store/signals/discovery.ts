@@ -1,35 +1,35 @@
-/** What runs on a host and whom it talks to: the agent's discovery. */
+/** Discovery signals: what runs on a host, and whom it talks to. */
 
 import { defineSignal } from "./define-signal.ts";
 
 const hourMs = 3_600_000;
 
-/** One row per instance, port and scan. An instance is a process: pid and start time; a pid alone is never an identity. */
+/** One row per instance, port and scan. An instance is a process, identified by pid and start time; a pid alone is never an identity. */
 export const serviceInstance = defineSignal({
   name: "service_instance",
   description: "A process of a service, with its port, build, owner and the reason for its name",
   columns: {
-    /** The service's id, see src/model/service-identity.ts. Other signals carry it, too. */
+    /** The service's id, see src/model/service-identity.ts. Other signals refer to it. */
     service: "text",
-    /** What it is called; null in rows of agents that only know names: `service` is the name there. */
+    /** Its name. Null in rows of agents that only know names; then `service` is the name. */
     name: "text?",
-    /** What the id was made from, for people. */
+    /** What the id was derived from, for people. */
     origin: "text?",
-    /** JSON array: what tells namesakes apart, shortest first; a port as `:5432`. */
+    /** JSON array of qualifiers that distinguish services of the same name, shortest first; a port as `:5432`. */
     qualifiers: "text?",
-    /** JSON array of further names: hosts and gRPC services that clients asked for, a package, names that were not chosen. */
+    /** JSON array of other names: hosts and gRPC services that clients requested, a package, names that were not chosen. */
     aliases: "text?",
     /** `config`, `manual`, `kubernetes`, `environment`, `traffic`, `systemd-unit`, `container`, `pattern`, `script`, `executable`, `process-name`, `port`. */
     named_by: "text",
-    /** 0..1: how sure the name is. */
+    /** Confidence of the name, 0..1. */
     confidence: "float",
-    /** How it was found: `manual`, `listening_socket`, `connection_tracking`, `traffic_inspection`, `kubernetes_api`. */
+    /** How it was discovered: `manual`, `listening_socket`, `connection_tracking`, `traffic_inspection`, `kubernetes_api`. */
     method: "text",
-    /** `tcp`, `udp`; null for a worker that only calls out. */
+    /** `tcp`, `udp`; null for a worker that only makes calls. */
     protocol: "text?",
     address: "text?",
     port: "int?",
-    /** Null when the owner's descriptors may not be read; see `coral doctor`. */
+    /** Null when the agent lacks permission to read the owner's descriptors; see `coral doctor`. */
     pid: "int?",
     start_ticks: "int?",
     /** Wall time of the process's start. */
@@ -41,7 +41,7 @@ export const serviceInstance = defineSignal({
     build_kind: "text?",
     /** Redacted at the agent. */
     command_line: "text?",
-    /** JSON object of the variables that are kept, redacted at the agent. */
+    /** JSON object of collected variables, redacted at the agent. */
     environment: "text?",
     user_id: "int",
     user_name: "text?",
@@ -51,7 +51,7 @@ export const serviceInstance = defineSignal({
     unit: "text?",
     /** Inode of the network namespace. */
     netns: "int?",
-    /** JSON array of the addresses that this instance answers on or calls from, for the colony's address registry. */
+    /** JSON array of the addresses on which this instance serves or from which it calls, for the colony's address registry. */
     addresses: "text?",
     /** True for `coral connect`. */
     managed: "bool",
@@ -66,38 +66,41 @@ export const serviceInstance = defineSignal({
 });
 
 /**
- * One end of a connection as its agent sees it. A row is written when a connection is first seen, when it has ended, and every few minutes in
- * between; the newest row of a connection holds its totals.
+ * One end of a connection as its agent sees it. A row is written when a connection is first seen, when it has ended, and every few minutes
+ * in between. The newest row of a connection has its totals.
  */
 export const connection = defineSignal({
   name: "connection",
   description: "One end of a connection, with the process and service that own it",
   columns: {
-    /** `client` called, `server` listened, `peer` if that is unknown. */
+    /** `client` called, `server` listened, `peer` if unknown. */
     role: "text",
     service: "text?",
     pid: "int?",
     start_ticks: "int?",
     netns: "int?",
-    /** Who owns this end was found by `process_fd`, `listening_socket` or `config`; null when unknown. */
+    /** How the owner of this end was found: `process_fd`, `listening_socket` or `config`; null when unknown. */
     attribution: "text?",
     protocol: "text",
     client_address: "text",
-    /** 0 in a row that stands for several connections; see `connections`. */
+    /** 0 in a row that folds several connections; see `connections`. */
     client_port: "int",
     server_address: "text",
     server_port: "int",
-    /** `open`, `closed`; `failed` when it was never established, so that it is an attempt and no connection. */
+    /** `open`, `closed`; `failed` for an attempt that was never established. */
     state: "text",
     first_seen: "time",
     last_seen: "time",
-    /** 1, or how many connections of the same ends were folded into this row. */
+    /** 1, or the number of connections with the same ends folded into this row. */
     connections: "int",
     bytes_sent: "int?",
     bytes_received: "int?",
     rtt_us: "int?",
     retransmits: "int?",
-    /** Of a row that is `failed`: why; of one that is `closed`: how many ended that way. Null where the backend cannot determine it. */
+    /**
+     * For a `failed` row its cause; for a `closed` row the number of connections that ended this way. Null where the backend cannot
+     * determine it.
+     */
     refused: "int?",
     reset: "int?",
     timed_out: "int?",
@@ -108,7 +111,7 @@ export const connection = defineSignal({
   },
 });
 
-/** Something that happened at an agent. */
+/** An event at an agent. */
 export const event = defineSignal({
   name: "agent_event",
   description: "Something that happened at a host: a process restarted, its binary changed, a health check failed",

@@ -1,4 +1,4 @@
-/** Golden hashes of the chain format. Stored chains verify only if these stay; a new format needs a new prefix in `chainStart()`. */
+/** Golden hashes of the chain format. Stored chains only verify if these stay; a new format needs a new prefix in `chainStart()`. */
 
 import { createHash } from "node:crypto";
 import { describe, expect, it } from "vitest";

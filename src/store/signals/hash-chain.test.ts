@@ -23,19 +23,19 @@ function check(rows: readonly ChainRow[], pruned: readonly ChainLink[] = [], hea
 
 const at = (rows: readonly ChainRow[], index: number): ChainRow => rows[index]!;
 
-test("ChainCheck finds nothing in an untouched chain", () => {
+test("ChainCheck reports no problem in an intact chain", () => {
   const rows = chainOf(20);
   expect(check(rows, [], rows.at(-1))).toEqual([]);
   expect(check([])).toEqual([]);
 });
 
-test("chainHash() does not depend on the order of fields, nor on fields that are null", () => {
+test("chainHash() ignores the order of fields, and null fields", () => {
   expect(chainHash("p", { a: 1, b: "x", c: null })).toBe(chainHash("p", { b: "x", a: 1 }));
   expect(chainHash("p", { a: 1, b: "x" })).not.toBe(chainHash("p", { a: "1", b: "x" }));
   expect(chainHash("p", { a: "b", c: "d" })).not.toBe(chainHash("p", { a: 'b","c":"d' }));
 });
 
-test("ChainCheck finds a changed, a removed, an added and a moved entry, and a cut end", () => {
+test("ChainCheck detects a changed, a removed, an added and a moved entry, and a truncated end", () => {
   const rows = chainOf(10);
   const changed = { ...at(rows, 4), fields: { entry: 5, text: "something else", note: null } };
   expect(check(rows.with(4, changed))).toEqual(["changed 5"]);
@@ -53,7 +53,7 @@ test("ChainCheck finds a changed, a removed, an added and a moved entry, and a c
   expect(check(rows.slice(0, 7), [], rows.at(-1))).toEqual(["cut 8"]);
 });
 
-test("ChainCheck tells a pruned beginning from a removed one", () => {
+test("ChainCheck distinguishes a pruned start from a removed one", () => {
   const rows = chainOf(10);
   expect(check(rows.slice(4), [at(rows, 3)], rows.at(-1))).toEqual([]);
   expect(check(rows.slice(4), [at(rows, 1)], rows.at(-1))).toEqual(["prefix-removed 1"]);
@@ -65,7 +65,7 @@ test("ChainCheck tells a pruned beginning from a removed one", () => {
   expect(check(rows, [], { entry: 11, hash: "" })).toEqual(["cut 11"]);
 });
 
-test("ChainCheck finds a chain that was rewritten as a whole only against a hash kept elsewhere", () => {
+test("ChainCheck detects a chain rewritten as a whole only with a hash kept elsewhere", () => {
   const rows = chainOf(5);
   let last: ChainLink = start;
   const rewritten = rows.map((row) => {
@@ -78,7 +78,7 @@ test("ChainCheck finds a chain that was rewritten as a whole only against a hash
   expect(check(rewritten, [], rows.at(-1))).toEqual(["rewritten 5"]);
 });
 
-test("ChainCheck lists a bounded number of problems and counts the others", () => {
+test("ChainCheck lists a limited number of problems and counts the others", () => {
   const walk = new ChainCheck(start);
   for (const row of chainOf(200)) walk.add({ ...row, hash: "x" });
   const { problems, moreProblems } = walk.finish();

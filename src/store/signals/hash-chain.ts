@@ -1,26 +1,26 @@
 /**
- * A chain of entries, each of which holds the hash of the one before: changing, removing, adding or moving one means rewriting all that follow,
- * and then no copy of any later hash agrees any more.
+ * A hash chain: each entry holds the hash of the one before. Changing, removing, adding or moving an entry requires rewriting all later
+ * ones, and then no copy of a later hash matches.
  */
 
 import { createHash } from "node:crypto";
 
-/** A place in a chain. Entries count from 1; 0 is the place before the first. */
+/** A position in a chain. Entries count from 1; 0 is the position before the first. */
 export interface ChainLink {
   entry: number;
-  /** SHA-256, hex. */
+  /** SHA-256 in hex. */
   hash: string;
 }
 
-/** What an entry says. Null is the same as absent, so that entries stay valid when fields are added later. */
+/** The content of an entry. Null equals absent, so that entries stay valid when fields are added later. */
 export type ChainFields = Readonly<Record<string, string | number | boolean | null>>;
 
-/** An entry as it is stored. */
+/** An entry as stored. */
 export interface ChainRow extends ChainLink {
-  /** Where the store keeps it; in an untouched chain the same number as `entry`. */
+  /** Its position in the store; in an intact chain equal to `entry`. */
   position: number;
   previousHash: string;
-  /** All but the hashes; `entry` is one of them. */
+  /** All fields except the hashes; `entry` is one of them. */
   fields: ChainFields;
 }
 
@@ -28,25 +28,25 @@ export type ChainProblemKind = "changed" | "missing" | "moved" | "repeated" | "u
 
 export interface ChainProblem {
   kind: ChainProblemKind;
-  /** The first entry that it concerns. */
+  /** The first affected entry. */
   entry: number;
   /** Ready to print, without the name of the chain. */
   message: string;
 }
 
 export interface ChainReport {
-  /** Entries looked at. */
+  /** Number of checked entries. */
   entries: number;
-  /** Of those; 0 when there is none. */
+  /** The first checked entry; 0 when there is none. */
   firstEntry: number;
-  /** The last one; of an empty chain its beginning. */
+  /** The last entry; for an empty chain its start. */
   head: ChainLink;
   problems: ChainProblem[];
-  /** Problems found but not listed. */
+  /** Number of problems not listed. */
   moreProblems: number;
 }
 
-/** The place before the first entry. It depends on the chain's id, so that entries of one cannot be put into another. */
+/** The position before the first entry. Depends on the chain's id, so that entries of one chain cannot be moved to another. */
 export function chainStart(chainId: string): ChainLink {
   return { entry: 0, hash: sha256(`coral-chain/1\n${chainId}`) };
 }
@@ -64,7 +64,7 @@ function sha256(text: string): string {
 
 const maxProblems = 50;
 
-/** Checks entries one by one, in the order of their positions. */
+/** Checks entries one by one, in order of position. */
 export class ChainCheck {
   readonly #start: ChainLink;
   #last: ChainLink | undefined;
@@ -75,7 +75,7 @@ export class ChainCheck {
   readonly #problems: ChainProblem[] = [];
   #moreProblems = 0;
 
-  /** `start`: what the first entry has to follow, when that is known: `chainStart`, or where an earlier check ended. */
+  /** `start`: what the first entry must follow, if known: `chainStart`, or the end of an earlier check. */
   constructor(start: ChainLink) {
     this.#start = start;
   }
@@ -84,7 +84,7 @@ export class ChainCheck {
     this.#entries++;
     if (chainHash(row.previousHash, row.fields) !== row.hash) this.report("changed", row.entry, `entry ${row.entry} was changed`);
     if (row.position !== row.entry)
-      this.report("moved", row.entry, `entry ${row.entry} was moved: it lies where entry ${row.position} should`);
+      this.report("moved", row.entry, `entry ${row.entry} was moved to the position of entry ${row.position}`);
     const last = this.#last ?? (row.entry === this.#start.entry + 1 ? this.#start : undefined);
     if (this.#last === undefined) {
       this.#firstEntry = row.entry;
@@ -95,8 +95,8 @@ export class ChainCheck {
   }
 
   /**
-   * `pruned` are places that retention has written down: entries up to there may be gone. What is missing without one of them was removed.
-   * `expectedHead` is what the chain is known to have reached; an empty hash when only its number is known.
+   * `pruned` are positions up to which retention may have removed entries; anything else that is missing was removed. `expectedHead` is
+   * what the chain is known to have reached; its hash is empty when only the number is known.
    */
   finish(pruned: readonly ChainLink[] = [], expectedHead?: ChainLink): ChainReport {
     const head = this.#last ?? this.#start;
@@ -113,7 +113,7 @@ export class ChainCheck {
         `${rangeText(head.entry + 1, expectedHead.entry)} at the end ${wasRemoved(head.entry + 1, expectedHead.entry)}`,
       );
     else if (expectedHead && expectedHead.entry === head.entry && expectedHead.hash !== "" && expectedHead.hash !== head.hash)
-      this.report("rewritten", head.entry, `the chain ends with another entry ${head.entry} than it did: it was rewritten`);
+      this.report("rewritten", head.entry, `entry ${head.entry} at the end differs from its recorded hash: the chain was rewritten`);
     const problems = this.#problems.toSorted((a, b) => a.entry - b.entry);
     return { entries: this.#entries, firstEntry: this.#firstEntry, head, problems, moreProblems: this.#moreProblems };
   }
@@ -124,15 +124,15 @@ export class ChainCheck {
   }
 
   #follow(last: ChainLink, row: ChainRow): void {
-    if (row.entry === last.entry) return this.report("repeated", row.entry, `entry ${row.entry} is there twice: one was added`);
-    if (row.entry < last.entry) return this.report("moved", row.entry, `entry ${row.entry} lies after entry ${last.entry}`);
+    if (row.entry === last.entry) return this.report("repeated", row.entry, `entry ${row.entry} exists twice: one was added`);
+    if (row.entry < last.entry) return this.report("moved", row.entry, `entry ${row.entry} is stored after entry ${last.entry}`);
     if (row.entry > last.entry + 1) {
       if (this.#gaps.length < maxProblems) this.#gaps.push({ first: last.entry + 1, last: row.entry - 1, nextHash: row.previousHash });
       else this.#moreProblems++;
       return;
     }
     if (row.previousHash !== last.hash)
-      this.report("unlinked", row.entry, `entry ${row.entry} follows another entry ${last.entry} than the one that is there`);
+      this.report("unlinked", row.entry, `entry ${row.entry} does not follow the stored entry ${last.entry}`);
   }
 
   #checkPrefix(before: number, pruned: readonly ChainLink[]): void {

@@ -1,6 +1,6 @@
 /**
- * The host signals: what the machine does as a whole, sampled every 15 s. Ratios are 0..1 of the sampling interval; rates are per second.
- * A null means that this kernel or file system does not report it, never zero.
+ * Host signals: the machine as a whole, sampled every 15 s. Ratios are 0..1 of the sampling interval; rates are per second. Null means that
+ * the kernel or file system does not report the value, never zero.
  */
 
 import { defineSignal } from "./define-signal.ts";
@@ -11,7 +11,7 @@ const retention = (weight: number) => ({
   colony: { maxAgeMs: 48 * hourMs, weight },
 });
 
-/** One row a sample. */
+/** One row per sample. */
 export const host = defineSignal({
   name: "host",
   description: "CPU, memory, load, pressure and TCP health of a host, one row per agent every 15 s",
@@ -37,7 +37,7 @@ export const host = defineSignal({
     mem_dirty_bytes: "int",
     swap_total_bytes: "int",
     swap_used_bytes: "int",
-    /** Pages, as the kernel counts them. */
+    /** In pages, as the kernel counts them. */
     swap_in_per_s: "float",
     swap_out_per_s: "float",
     oom_kills: "int",
@@ -195,7 +195,7 @@ export const hostProcess = defineSignal({
   description: "The top processes of a host by CPU, resident memory, threads and open files",
   columns: {
     pid: "int",
-    /** Together with pid an identity: start time since boot, clock ticks. */
+    /** Start time in clock ticks since boot; identifies a process together with pid. */
     start_ticks: "int",
     name: "text",
     exe: "text?",
@@ -205,7 +205,7 @@ export const hostProcess = defineSignal({
     cpu_cores: "float",
     rss_bytes: "int",
     threads: "int",
-    /** Null when the agent may not look. */
+    /** Null when the agent lacks permission to read it. */
     open_files: "int?",
     major_faults_per_s: "float",
   },

@@ -1,7 +1,4 @@
-/**
- * Every signal of Coral, each a declaration from which its table, its wire form and its published view follow.
- * @module
- */
+/** All signals of Coral. Each is a declaration from which its table, wire format and published view follow. @module */
 
 export { type AuditEntry, type AuditRow, audit, auditChainColumns, auditChainRow, blankAuditEntry, linkAuditEntry } from "./audit.ts";
 export type { SegmentSignal } from "./define-segment-signal.ts";

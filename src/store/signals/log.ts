@@ -3,7 +3,7 @@ import { defineSignal } from "./define-signal.ts";
 
 const hourMs = 3_600_000;
 
-/** Log records as OpenTelemetry sends them, and lines of files and of the journal in the same form. */
+/** Log records as OpenTelemetry sends them. Lines of files and of the journal have the same form. */
 export const logRecord = defineSegmentSignal({
   name: "log",
   description: "One log record",
@@ -12,28 +12,28 @@ export const logRecord = defineSegmentSignal({
     service: "text",
     /** trace, debug, info, warn, error, fatal; empty when unknown */
     severity: "text",
-    /** 1 to 24 by OpenTelemetry's scale; 0 when unknown. */
+    /** 1 to 24 on OpenTelemetry's scale; 0 when unknown. */
     severity_number: "int32",
-    /** The sender's own word. */
+    /** Severity as the sender wrote it. */
     severity_text: "text?",
-    /** Text as it is, anything else as JSON. */
+    /** Text unchanged, anything else as JSON. */
     body: "text?",
     trace_id: "id16?",
     span_id: "id8?",
     event_name: "text?",
     exception_type: "text?",
-    /** Of the body without what changes; see the signal `log_pattern`. */
+    /** Id of the body's pattern; see the signal `log_pattern`. */
     pattern: "text?",
     service_version: "text?",
     service_namespace: "text?",
     service_instance: "text?",
     environment: "text?",
     host_name: "text?",
-    /** JSON object of what has no column. */
+    /** JSON object of attributes without a column. */
     attributes: "text?",
-    /** When it was seen by a collector, microseconds since 1970. */
+    /** When a collector received it, microseconds since 1970. */
     observed_time_us: "int64",
-    /** JSON object of all attributes of the sender. */
+    /** JSON object of all resource attributes. */
     resource: "text?",
     resource_schema_url: "text?",
     scope_name: "text?",
@@ -42,7 +42,7 @@ export const logRecord = defineSegmentSignal({
     scope_attributes: "text?",
     scope_schema_url: "text?",
     flags: "int32?",
-    /** Attributes that the sender left out. */
+    /** Number of attributes that the sender dropped. */
     dropped: "int32?",
   },
   lookup: "trace_id",
@@ -52,22 +52,22 @@ export const logRecord = defineSegmentSignal({
   },
 });
 
-/** How often each pattern of log records was seen, by window of a minute. */
+/** Count of each log pattern per one-minute window. */
 export const logPattern = defineSignal({
   name: "log_pattern",
   description: "How many log records of a service had the same pattern and severity within a minute",
   columns: {
     service: "text",
-    /** The same for the same template, wherever it was seen: 12 hex digits. */
+    /** Hash of the template, 12 hex digits, equal at every agent. */
     pattern: "text",
-    /** The text with `<*>`, `<num>` and the like for what changes. */
+    /** The text with `<*>`, `<num>` and the like for variable parts. */
     template: "text",
     /** As in the signal `log`. */
     severity: "text",
     records: "int",
-    /** Whether this agent had not seen it before; false while it gets to know the service. */
+    /** Whether this agent saw it for the first time; false during its first minutes with a service. */
     is_new: "bool",
-    /** One record's text, shortened. */
+    /** Text of one record, truncated. */
     example: "text?",
   },
   retention: {

@@ -1,12 +1,12 @@
-/** What programs measure themselves, as OpenTelemetry sends it or Prometheus reads it. */
+/** Metrics of programs, sent as OTLP or scraped from Prometheus endpoints. */
 
 import { defineSignal } from "./define-signal.ts";
 
 const hourMs = 3_600_000;
 
 /**
- * One data point, as it was sent: deltas stay deltas, what counts from a start stays so. Lists are JSON text, because counts may need more
- * than 32 bits; `CAST(counts AS UBIGINT[])` and `CAST(bounds AS DOUBLE[])` make lists of them.
+ * One data point as sent: deltas stay deltas, cumulative values stay cumulative. Lists are JSON text, because counts may need more than 32
+ * bits; convert them with `CAST(counts AS UBIGINT[])` and `CAST(bounds AS DOUBLE[])`.
  */
 export const metricPoint = defineSignal({
   name: "metric_point",
@@ -14,31 +14,34 @@ export const metricPoint = defineSignal({
   columns: {
     service: "text",
     name: "text",
-    /** By UCUM: `s`, `ms`, `By`, `1`, `{request}`; empty when the sender gave none. */
+    /** UCUM unit: `s`, `ms`, `By`, `1`, `{request}`; empty when the sender gave none. */
     unit: "text",
     /** `gauge`, `sum`, `histogram`, `exponential_histogram`, `summary`. */
     kind: "text",
-    /** Of sums and histograms: `delta` covers the time since start_time, `cumulative` all since start_time. */
+    /**
+     * Of sums and histograms: `delta` counts since the previous point, `cumulative` since the sender (re)started; start_time is the start
+     * of either.
+     */
     temporality: "text?",
-    /** Of sums: it only rises, except when it starts again. */
+    /** Of sums: it only rises, except after a restart. */
     is_monotonic: "bool",
     /** JSON object with sorted keys. */
     attributes: "text",
-    /** Of all that makes a series one: the sender, the scope, the metric and its attributes. 16 hex digits. */
+    /** Hash of everything that identifies a series: sender, scope, metric and attributes. 16 hex digits. */
     series: "text",
     service_version: "text?",
     service_instance: "text?",
     start_time: "time?",
     /** Of gauges and sums. */
     value: "float?",
-    /** What is there instead of a value: `none` (the series ended), `nan`, `+inf`, `-inf`. */
+    /** Instead of a value: `none` (the series ended), `nan`, `+inf`, `-inf`. */
     special: "text?",
     /** Of histograms and summaries. */
     count: "int?",
     sum: "float?",
     min: "float?",
     max: "float?",
-    /** Upper bounds of all buckets but the last, which has none. */
+    /** Ascending upper bounds of all buckets except the last, which is unbounded. */
     bounds: "text?",
     counts: "text?",
     /** Of exponential histograms: bucket i counts values in (b^(offset+i), b^(offset+i+1)] with b = 2^(2^-scale). */
@@ -59,7 +62,9 @@ export const metricPoint = defineSignal({
   isThinned: true,
 });
 
-/** Written when a series is first seen and again every few hours; what is equal for all of its points and rarely queried. */
+/**
+ * Properties that are equal for all points of a series and rarely queried. Written when a series is first seen and again every few hours.
+ */
 export const metricSeries = defineSignal({
   name: "metric_series",
   description: "What is known of a series of metric_point: description, resource and scope",
@@ -71,7 +76,7 @@ export const metricSeries = defineSignal({
     attributes: "text",
     environment: "text?",
     host_name: "text?",
-    /** JSON object of all attributes of the sender. */
+    /** JSON object of all resource attributes. */
     resource: "text?",
     scope_name: "text?",
     scope_version: "text?",
@@ -82,7 +87,7 @@ export const metricSeries = defineSignal({
   },
 });
 
-/** No row: nothing was lost. */
+/** No row means no loss. */
 export const metricLoss = defineSignal({
   name: "metric_loss",
   description: "Data points of one service that were not kept in one window, and why",

@@ -1,4 +1,4 @@
-/** Where CPU time went, as samples of every processor saw it. */
+/** CPU profiles: samples of what each processor ran. */
 
 import { defineSignal } from "./define-signal.ts";
 
@@ -11,16 +11,16 @@ export const profile = defineSignal({
   columns: {
     service: "text",
     pid: "int",
-    /** Together with pid an identity: start time since boot, clock ticks. */
+    /** Start time in clock ticks since boot; identifies a process together with pid. */
     start_ticks: "int",
-    /** Name of the thread, as the kernel has it. */
+    /** Thread name in the kernel (comm). */
     thread: "text",
     /** GNU build-id of the executable. */
     build: "text?",
-    /** Of `profile_stack`; 16 hex digits. */
+    /** Id of a row in `profile_stack`; 16 hex digits. */
     stack: "text",
     samples: "int",
-    /** Microseconds that the samples stand for. */
+    /** CPU time of the samples, microseconds. */
     cpu_us: "int",
     window_ms: "int",
   },
@@ -38,7 +38,7 @@ export const profileStack = defineSignal({
     stack: "text",
     /** JSON list of `[function, file, kind]`, outermost first; kind: `native`, `kernel`, `go`, `unknown`. */
     frames: "text",
-    /** The stack reaches the start of the program or thread. */
+    /** True if the stack reaches the start of the program or thread. */
     is_whole: "bool",
   },
   retention: {
@@ -47,12 +47,15 @@ export const profileStack = defineSignal({
   },
 });
 
-/** No row: nothing was lost. */
+/** No row means no loss. */
 export const profileLoss = defineSignal({
   name: "profile_loss",
   description: "What the CPU profile of a host missed in one window, and why",
   columns: {
-    /** `ring-full` and `stacks-full` count samples; `paused-seconds`: over the CPU budget; `away-seconds`: the profiler was restarting. */
+    /**
+     * `ring-full` and `stacks-full` count samples. `paused-seconds`: the profiler paused over its CPU budget; `away-seconds`: it was
+     * restarting.
+     */
     loss: "text",
     count: "int",
     window_ms: "int",

@@ -1,4 +1,4 @@
-/** Every signal of Coral. To add one: declare it in a file beside this one and list it here; then let a collector append to it. */
+/** Every signal of Coral. To add one, declare it in a file of this folder and list it here, then let a collector append to it. */
 
 import { audit } from "./audit.ts";
 import type { SegmentSignal } from "./define-segment-signal.ts";
@@ -35,8 +35,8 @@ export const signals: readonly Signal[] = [
   profileLoss,
 ] as readonly Signal[];
 
-/** Made by a colony of what it has pulled; no agent has them. */
+/** Derived by the colony from pulled segments; agents do not have them. */
 export const derivedSignals: readonly Signal[] = [spanRed, spanService, spanEdge] as readonly Signal[];
 
-/** Signals that are kept as segments: too many rows for a table. */
+/** Signals stored as segments: they have too many rows for a table. */
 export const segmentSignals: readonly SegmentSignal[] = [span, logRecord] as readonly SegmentSignal[];

@@ -1,8 +1,8 @@
-/** Attributes of spans that have a column of their own: decoders fill them, filters read them. */
+/** Span attributes with their own column. Decoders fill the columns, filters read them. */
 
 /**
- * Text attributes with a column of their own, by current and older semantic conventions. The first that a span has wins; another one with a
- * different value stays among the attributes, as does one of another type.
+ * Text attributes with their own column, by current and older semantic conventions. The first one that a span has wins. Another one with a
+ * different value, or with another type, stays among the attributes.
  */
 export const promotedText = {
   http_method: ["http.request.method", "http.method"],
@@ -25,7 +25,7 @@ export const promotedText = {
   user_agent: ["user_agent.original", "http.user_agent"],
 } as const;
 
-/** Whole numbers with a column of their own; text of digits counts, too. */
+/** Integer attributes with their own column; digits as text count too. */
 export const promotedInt = {
   http_status_code: ["http.response.status_code", "http.status_code"],
   rpc_status_code: ["rpc.response.status_code", "rpc.grpc.status_code"],

@@ -19,7 +19,7 @@ export const span = defineSegmentSignal({
     /** unset, ok, error */
     status: "text",
     status_message: "text?",
-    /** 1 unless traces were sampled; 0 for a span that is only there to complete its trace. */
+    /** 1 unless traces were sampled; 0 for a span kept only to complete its trace. */
     weight: "double",
     service_version: "text?",
     service_namespace: "text?",
@@ -29,7 +29,7 @@ export const span = defineSegmentSignal({
     http_method: "text?",
     http_route: "text?",
     http_status_code: "int32?",
-    /** Without its query. */
+    /** Without the query string. */
     url_path: "text?",
     server_address: "text?",
     server_port: "int32?",
@@ -37,7 +37,7 @@ export const span = defineSegmentSignal({
     db_system: "text?",
     db_name: "text?",
     db_operation: "text?",
-    /** A template: without values. */
+    /** Normalised, without literal values. */
     db_statement: "text?",
     rpc_system: "text?",
     rpc_service: "text?",
@@ -47,16 +47,16 @@ export const span = defineSegmentSignal({
     messaging_destination: "text?",
     messaging_operation: "text?",
     error_type: "text?",
-    /** Of the span, or of its first exception event. */
+    /** From the span, or from its first exception event. */
     exception_type: "text?",
     user_agent: "text?",
-    /** JSON object of what has no column. */
+    /** JSON object of attributes without a column. */
     attributes: "text?",
     /** JSON list of {offset_ns, name, attributes?, dropped?}; nanoseconds after the span's start. */
     events: "text?",
     /** JSON list of {trace_id, span_id, trace_state, attributes?, dropped?}; ids in hex. */
     links: "text?",
-    /** JSON object of all attributes of the sender. */
+    /** JSON object of all resource attributes. */
     resource: "text?",
     resource_schema_url: "text?",
     scope_name: "text?",
@@ -67,7 +67,7 @@ export const span = defineSegmentSignal({
     trace_state: "text?",
     /** W3C trace flags in the lowest 8 bits. */
     flags: "int32?",
-    /** Attributes, events and links that the sender left out. */
+    /** Number of attributes, events and links that the sender dropped. */
     dropped: "int32?",
   },
   lookup: "trace_id",

@@ -1,10 +1,10 @@
-/** What a colony makes of the spans that it has pulled, so that questions about hours need not read them again. Agents have none of it. */
+/** Signals that a colony derives from pulled spans, so that queries over hours need not read the spans again. Agents have none of them. */
 
 import { defineSignal } from "./define-signal.ts";
 
 const hourMs = 3_600_000;
 
-/** One row per window and kind of span. Several rows of one window and kind add up: what came later has a row of its own. */
+/** One row per window and kind of span. Rows of the same window and kind add up: late spans get their own row. */
 export const spanRed = defineSignal({
   name: "span_red",
   description:
@@ -16,7 +16,7 @@ export const spanRed = defineSignal({
     /** `http`, or the system of the call, such as `grpc`, `postgresql`, `kafka`; `span` if spans do not state it. */
     protocol: "text",
     method: "text",
-    /** Route, method of a service, destination or name of the span; `other` beyond the 200 busiest of a service. */
+    /** Route, RPC method, destination or span name; `other` beyond the 200 busiest of a service. */
     route: "text",
     /** HTTP or RPC status code, else the span's own status. */
     status: "text",
@@ -24,13 +24,13 @@ export const spanRed = defineSignal({
     /** `service.version`; null when the sender gave none. */
     version: "text?",
     window_ms: "int",
-    /** Spans that are stored. */
+    /** Number of stored spans. */
     spans: "int",
-    /** What they stand for. */
+    /** Spans weighted by sampling. */
     requests: "float",
     /** Microseconds, summed over `requests`. */
     duration_us: "float",
-    /** Buckets as those of `red`. Counts are whole: a weight between two numbers is either, by chance, so that sums are right on average. */
+    /** Buckets as in `red`. Counts are integers: a fractional weight is rounded up or down at random, so that sums are right on average. */
     duration_lo: "int",
     duration_counts: "uints",
   },
@@ -45,7 +45,7 @@ export const spanRed = defineSignal({
   },
 });
 
-/** The same spans by service alone: of a thousand services this is a small part of the rows. */
+/** The same spans by service only: for a thousand services this is a small fraction of the rows. */
 export const spanService = defineSignal({
   name: "span_service",
   description: "Spans of one service in one window, as in span_red, without routes",
@@ -72,21 +72,21 @@ export const spanService = defineSignal({
   },
 });
 
-/** Who called whom, by spans. A call counts in the window in which it arrived, as soon as both of its ends are there. */
+/** Calls between services, from spans. A call counts in the window in which its second end arrived. */
 export const spanEdge = defineSignal({
   name: "span_edge",
   description: "Calls from one service to another in one minute, by spans whose parent is of another service; weighted where sampled",
   columns: {
     client: "text",
     server: "text",
-    /** As in `span_red`, reported by the callee. */
+    /** As in `span_red`, from the callee's span. */
     protocol: "text",
     window_ms: "int",
     requests: "float",
     errors: "float",
     first_seen: "time",
     last_seen: "time",
-    /** How long the called took. Buckets as those of `red`. */
+    /** Duration at the callee. Buckets as in `red`. */
     duration_lo: "int",
     duration_counts: "uints",
   },

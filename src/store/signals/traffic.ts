@@ -1,10 +1,10 @@
-/** Requests that services answered and made, as kernel hooks saw them. */
+/** Requests that services served and sent, as kernel hooks saw them. */
 
 import { defineSignal } from "./define-signal.ts";
 
 const hourMs = 3_600_000;
 
-/** One row per window and kind of request. All counts are of that window; histograms merge by adding. */
+/** One row per window and kind of request. All counts cover that window; histograms merge by adding. */
 export const red = defineSignal({
   name: "red",
   description: "Requests of one service in one window: how many, how many failed, how long they took",
@@ -17,9 +17,9 @@ export const red = defineSignal({
     is_tls: "bool",
     /** The server's port, at either end. */
     server_port: "int",
-    /** The other end: the server for a client, the caller for a server. */
+    /** The peer: the server for a client, the caller for a server. */
     peer_address: "text",
-    /** The service of this host at the other end, or the requested name of the address; null when unknown. */
+    /** Service on this host at the peer's end, or the requested host name of its address; null when unknown. */
     peer: "text?",
     method: "text",
     route: "text",
@@ -34,7 +34,7 @@ export const red = defineSignal({
     /** Microseconds, summed over `queue_samples`. */
     queue_us: "int",
     queue_samples: "int",
-    /** First byte of the request to last byte of the response. Bucket numbers: docs/traffic.md. */
+    /** First byte of the request to last byte of the response. See docs/traffic.md for bucket numbers. */
     duration_lo: "int",
     duration_counts: "uints",
     queue_lo: "int",
@@ -63,7 +63,7 @@ export const red = defineSignal({
   },
 });
 
-/** What the hooks did not see in a window. No row: nothing was lost. */
+/** What hooks missed in a window. No row means no loss. */
 export const trafficLoss = defineSignal({
   name: "traffic_loss",
   description: "What was not seen of the traffic in one window, and why",
@@ -75,9 +75,9 @@ export const trafficLoss = defineSignal({
     loss: "text",
     count: "int",
     window_ms: "int",
-    /** Whose requests are not seen; null for losses of the whole host. */
+    /** Service whose requests are not seen; null for losses of the whole host. */
     service: "text?",
-    /** `Java's own TLS is not supported`; empty where the loss says it all. */
+    /** Such as `Java's own TLS is not supported`; empty where the kind of loss says everything. */
     detail: "text?",
   },
   retention: {

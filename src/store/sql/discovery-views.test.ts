@@ -4,12 +4,12 @@ import { calls, client, listens, server, type WatchedHosts, watchHosts } from ".
 let watched: WatchedHosts;
 beforeEach(async () => {
   watched = await watchHosts({}, { hasDerived: true });
-  // The view's connections are those of now.
+  // The view shows connections of the current time.
   watched.clock.wall = Date.now();
 });
 afterEach(() => watched[Symbol.asyncDispose]());
 
-/** Calls by spans, as the colony derives them. */
+/** Calls from spans, as the colony derives them. */
 async function called(from: string, to: string, requests: number, errors: number): Promise<void> {
   const atUs = watched.clock.wallMs() * 1_000;
   await watched.hosts.store.database.write((transaction) =>
@@ -29,7 +29,7 @@ const edges = () =>
     "SELECT client, server, class, confidence, evidence, protocol, port, connections, requests, errors FROM edges ORDER BY client, server, port",
   );
 
-it("edges have the calls that spans show, on the row with most connections, and those that only spans show", async () => {
+it("edges include calls from spans, on the row with most connections, and edges that only spans show", async () => {
   const ports = [5432, 5433];
   const listening = ports.map((port) => listens("postgres", port, ["10.0.2.8"]));
   const ends: readonly (readonly [string, string])[] = [

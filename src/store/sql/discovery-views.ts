@@ -1,9 +1,9 @@
-/** What people's SQL sees of services, instances, connections and edges. */
+/** Published views of services, instances, connections and edges. */
 
 import { classifySql, evidenceNames, sideKey } from "../discovery/classify-edges.ts";
 import { edgesSql, partsSql } from "../queries/query-edges.ts";
 
-/** The shape of a published view; published-views.ts gives it its place. */
+/** The shape of a published view; published-views.ts creates it. */
 export interface DiscoveryView {
   name: string;
   description: string;
@@ -18,7 +18,7 @@ const int = (name: string, sql = name): DiscoveryView["columns"][number] => ({ n
 const float = (name: string, sql = name): DiscoveryView["columns"][number] => ({ name, type: "DOUBLE", sql: `(${sql})::DOUBLE` });
 const bool = (name: string, sql = name): DiscoveryView["columns"][number] => ({ name, type: "BOOLEAN", sql });
 
-/** `hasSpanEdges`: the colony stores calls by spans. */
+/** `hasSpanEdges`: the colony stores calls from spans. */
 export function discoveryViews(database: string, hasSpanEdges: boolean): DiscoveryView[] {
   const net = `"${database}".net`;
   return [servicesView(net), instancesView(net), connectionsView(database), edgesView(database, hasSpanEdges), endpointsView(net)];
@@ -73,7 +73,7 @@ function connectionsView(database: string): DiscoveryView {
   const net = `"${database}".net`;
   return {
     name: "connections",
-    description: "Connections that are open or ended a moment ago, both ends joined where both were seen; edges has the sums",
+    description: "Connections that are open or ended a moment ago, both ends joined where both were seen; edges has the totals",
     columns: [
       text("source_service"),
       text("dest_service"),
@@ -117,7 +117,7 @@ function connectionsView(database: string): DiscoveryView {
 function edgesView(database: string, hasSpanEdges: boolean): DiscoveryView {
   return {
     name: "edges",
-    description: "Who calls whom, with all that is kept of it; a client or server is a service, an external address or a host",
+    description: "Who calls whom, over all stored time; a client or server is a service, an external address or a host",
     columns: [
       text("class"),
       float("confidence"),
@@ -146,12 +146,13 @@ function edgesView(database: string, hasSpanEdges: boolean): DiscoveryView {
   };
 }
 
-/** How sure an edge from spans alone is, as in the answers of the topology. */
+/** Confidence of an edge known only from spans, as in topology answers. */
 const spanConfidence = 0.95;
 
 /**
- * Edges by connections, with the calls that spans show between the same services, and edges that only spans show. Programs name themselves in spans, so
- * both are compared by label. Several ports of one edge have their calls once, where most connections are.
+ * Edges from connections, with the calls that spans show between the same services, and edges that only spans show. Programs name
+ * themselves in spans, so services are compared by label. If an edge has several ports, its calls are counted once, on the row with most
+ * connections.
  */
 function withSpansSql(database: string): string {
   const names = `"${database}".net.service_names`;
@@ -186,7 +187,7 @@ function withSpansSql(database: string): string {
 function endpointsView(net: string): DiscoveryView {
   return {
     name: "endpoints",
-    description: "Addresses outside that services call (egress) or are called from (ingress), with their names",
+    description: "External addresses that services call (egress) or are called from (ingress), with their names",
     columns: [
       ...["service", "agent_id", "endpoint_type", "address"].map((name) => text(name)),
       int("port"),

@@ -1,4 +1,4 @@
-/** What a failed statement tells its author: what happened, and what to do. */
+/** Explains a failed statement to its author: what happened, and how to fix it. */
 
 import { CoralError } from "../../base/errors.ts";
 import { formatBytes, formatDurationMs } from "../../base/units.ts";
@@ -7,7 +7,7 @@ import type { SqlEnd } from "./guard/watch-sql.ts";
 
 const messageMaxLength = 1_000;
 
-/** What is wrong with the store rather than the statement goes up as it is. `ended`: why it was interrupted, if it was. */
+/** Errors of the store, not of the statement, are returned unchanged. `ended`: why the statement was interrupted, if it was. */
 export function explainFailure(error: unknown, ended: SqlEnd | undefined, timeoutMs: number): unknown {
   if (error instanceof CoralError) return error;
   if (ended !== undefined) return endedError(ended, timeoutMs, error);
@@ -43,7 +43,7 @@ export function tooLarge(maxBytes: number): CoralError {
   });
 }
 
-/** The engine's words without its headline and its drawing of the statement: `Referenced column "x" not found; Candidate bindings: …`. */
+/** The engine's message without its prefix and the excerpt of the statement: `Referenced column "x" not found; Candidate bindings: …`. */
 function oneLine(text: string): string {
   const message = (text.split(/\n+LINE \d+:/, 1)[0] ?? text).replace(/^[A-Z][A-Za-z ]* Error: /, "");
   return message

@@ -1,7 +1,4 @@
-/**
- * SQL from people: the published views, the guard that approves a statement, and the limits under which it runs.
- * @module
- */
+/** Users' SQL: the published views, the guard that approves a statement, and the limits under which it runs. @module */
 
 export { runSqlProcess } from "./process/run-sql-process.ts";
 export type { SqlOrder } from "./process/sql-orders.ts";

@@ -11,8 +11,8 @@ const keys: ViewColumn[] = [
 const parts = ["duration", "queue", "first_byte"];
 
 /**
- * Histograms of requests as rows, for people's SQL: it has no way to take lists apart. Read from partials and from raw rows that were not rolled
- * up yet; both add up, so nothing has to be merged first.
+ * Histograms of requests as rows, because users' SQL has no functions to unpack them. Reads partials of roll-ups and raw rows that are not
+ * rolled up yet. Counts add up, so nothing has to be merged first.
  */
 export function latenciesView(database: string): { name: string; description: string; columns: ViewColumn[]; sql: string } {
   const names = keys.map(({ name }) => `"${name}"`).join(", ");
@@ -24,7 +24,7 @@ export function latenciesView(database: string): { name: string; description: st
   return {
     name: "red_latencies",
     description:
-      "Latency histogram of requests per minute: one row per kind of request, part (duration, queue, first_byte) and bucket, with its middle in microseconds (at most 3 to 6 % off) and its number of requests",
+      "Latency histogram of requests per minute: one row per kind of request, part (duration, queue, first_byte) and bucket, with the middle of the bucket in microseconds (off by at most 3 to 6 %) and its number of requests",
     columns: [
       { name: "agent_id", type: "VARCHAR" },
       { name: "time", type: "TIMESTAMP" },

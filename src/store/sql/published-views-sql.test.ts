@@ -15,7 +15,7 @@ afterAll(() => hosts[Symbol.asyncDispose]());
 const run = (sql: string) => runReadOnlySql(hosts.store, { sql, maxRows: 100, maxBytes: 1_000_000, timeoutMs: 20_000 });
 
 describe("runReadOnlySql() over a colony's store", () => {
-  it("reads every published view, and describes it as it is", async () => {
+  it("reads every published view, and describes it correctly", async () => {
     const views = hosts.store.publishedViews();
     expect((await run("SHOW TABLES")).rows.map((row) => row[0])).toEqual(views.map((view) => view.name));
     for (const { name, columns } of views) {
@@ -35,7 +35,7 @@ describe("runReadOnlySql() over a colony's store", () => {
     expect((await run("SELECT agent_id, cpu_busy_ratio_max FROM host_1m")).rows).toEqual([["web-1", 0.5]]);
   });
 
-  it("reaches nothing else in the file", async () => {
+  it("cannot read anything else in the file", async () => {
     const tables = await hosts.store.query("SELECT DISTINCT schema_name, table_name FROM duckdb_tables() WHERE database_name = 'colony'");
     expect(tables.length).toBeGreaterThan(10);
     for (const { schema_name: schema, table_name: table } of tables) {

@@ -1,4 +1,4 @@
-/** Golden names, columns and types of the published views: people's queries, dashboards and prompts depend on them. */
+/** Golden names, columns and types of the published views: users' queries, dashboards and prompts depend on them. */
 
 import { existsSync } from "node:fs";
 import { expect, it } from "vitest";

@@ -12,7 +12,7 @@ import { segmentView } from "./segment-views.ts";
 
 const options = { maxBytes: 1024 ** 3, log: silentLogger, clock: new TestClock() };
 
-test("every published view exists with the columns it names, for all signals of Coral, and needs no quotes", async () => {
+test("every published view has the columns it declares, for all signals, with names that need no quotes", async () => {
   using folder = temporaryFolder();
   await using engine = await testEngine(folder.path);
   await using colony = await openColonyStore(engine, { file: folder.file("c.duckdb"), signals, ...options });
@@ -35,7 +35,7 @@ test("every published view exists with the columns it names, for all signals of 
   }
 });
 
-test("every column of every published view has a meaning, and every meaning a column", async () => {
+test("every column of every published view has a description, and every description a column", async () => {
   const all = [...new Set([...signals, ...derivedSignals])];
   const views = viewDefinitions(
     "colony",
@@ -50,7 +50,7 @@ test("every column of every published view has a meaning, and every meaning a co
   expect(unused).toEqual([]);
 });
 
-test("a start that finds all as it should be writes nothing, so that it succeeds on a full disk", async () => {
+test("a start without changes writes nothing, so that it succeeds on a full disk", async () => {
   using folder = temporaryFolder();
   await using engine = await testEngine(folder.path);
   const file = folder.file("c.duckdb");
@@ -60,7 +60,7 @@ test("a start that finds all as it should be writes nothing, so that it succeeds
   expect(await colony.database.size()).toMatchObject({ walBytes: 0 });
 });
 
-test("views of signals that are gone are removed, and new columns appear", async () => {
+test("removes views of signals that no longer exist, and adds new columns", async () => {
   using folder = temporaryFolder();
   await using engine = await testEngine(folder.path);
   const file = folder.file("c.duckdb");
@@ -93,7 +93,7 @@ test("views of signals that are gone are removed, and new columns appear", async
   expect(await colony.query("SELECT label, fresh FROM sample")).toEqual([{ label: "x", fresh: null }]);
 });
 
-test("a time range written as people write it works in UTC", async () => {
+test("a time range with usual literals is read as UTC", async () => {
   using folder = temporaryFolder();
   await using engine = await testEngine(folder.path);
   await using colony = await openColonyStore(engine, {

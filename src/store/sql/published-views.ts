@@ -7,17 +7,17 @@ import { sqlTypeOf } from "../tables/signal-tables.ts";
 import { discoveryViews } from "./discovery-views.ts";
 import { latenciesView } from "./latencies-view.ts";
 
-/** A view that people's SQL may read. Its schema is `viewSchema`. */
+/** A view that users' SQL may read. Its schema is `viewSchema`. */
 export interface PublishedView {
   name: string;
   /** One line for people and language models. */
   description: string;
   columns: readonly ViewColumn[];
-  /** It reads files: those that its connection was given. */
+  /** It reads segment files: those set on its connection. */
   isSegmented?: boolean;
 }
 
-/** Schema of the published views inside the colony's file; everything else there is internal. */
+/** Schema of the published views in the colony's file. All other schemas are internal. */
 export const viewSchema = "views";
 
 export interface ViewDefinition extends PublishedView {
@@ -25,8 +25,8 @@ export interface ViewDefinition extends PublishedView {
 }
 
 /**
- * Columns of what agents observe that hold ids of services: people see labels. Telemetry keeps the name that its program sent. Internal queries read
- * tables, or `service_id`.
+ * Columns of observed data that hold service ids; the views show labels instead. Telemetry keeps the name that its program sent. Internal
+ * queries read tables, or `service_id`.
  */
 const labelledColumns: Readonly<Record<string, readonly string[]>> = {
   red: ["service", "peer"],
@@ -81,7 +81,7 @@ function signalViews(database: string, signal: Signal): ViewDefinition[] {
   return [raw, ...coarse];
 }
 
-/** Where agents run, and how that changed; null for agents that do not report it. */
+/** Where agents run, and its history. Null for agents that do not report it. */
 function runtimeViews(database: string): ViewDefinition[] {
   const text = (name: string): ViewColumn => ({ name, type: "VARCHAR" });
   const time = (name: string): ViewColumn => ({ name, type: "TIMESTAMP" });
@@ -149,10 +149,10 @@ function registryViews(database: string, hasSpanEdges: boolean): ViewDefinition[
   ];
 }
 
-/** What happened, at the colony and at its agents, in one order of time. */
+/** Events of the colony and its agents, merged by time. */
 function eventsView(database: string, signals: readonly Signal[]): ViewDefinition {
   const columns = ["time", "kind", "severity", "service", "agent_id", "message", "details", "service_id"];
-  // Details are free text from agents; a view must not fail for one that is not valid JSON.
+  // Details are free text from agents; the view must not fail for invalid JSON.
   const agents = `UNION ALL SELECT r."time", r.kind, r.severity, r.service, s.agent_id, r.message,
       CASE WHEN json_valid(r.details) THEN r.details ELSE to_json(r.details) END
     FROM "${database}".raw.agent_event r JOIN "${database}".internal.sources s USING (source)`;
@@ -166,7 +166,7 @@ function eventsView(database: string, signals: readonly Signal[]): ViewDefinitio
           WHEN kind IN ('agent-id-duplicate', 'store-recovered', 'store-write-failed', 'audit-broken', 'service-critical', 'incident-opened') THEN 'error'
           WHEN kind IN ('rows-lost', 'agent-revoked', 'service-stale', 'egress-new', 'ingress-new', 'deployment-regression', 'service-degraded', 'incident-updated', 'agent-runtime-doubtful')
             THEN 'warning'
-          -- It can do less than before.
+          -- It lost a capability.
           WHEN kind = 'agent-runtime-changed' AND contains(message, ' yes → no') THEN 'warning'
           WHEN kind = 'agent-health-changed' AND json_extract_string(details, '$.after') <> 'healthy' THEN 'warning' ELSE 'info' END AS severity,
         json_extract_string(details, '$.service') AS service, agent_id, message, details FROM "${database}".registry.events
@@ -174,7 +174,7 @@ function eventsView(database: string, signals: readonly Signal[]): ViewDefinitio
   };
 }
 
-/** All views of a colony with these signals; `more` are those over segments. */
+/** All views of a colony with these signals; `more` are views over segments. */
 export function viewDefinitions(database: string, signals: readonly Signal[], more: readonly ViewDefinition[] = []): ViewDefinition[] {
   const has = (name: string): boolean => signals.some((signal) => signal.name === name);
   return [
@@ -187,8 +187,8 @@ export function viewDefinitions(database: string, signals: readonly Signal[], mo
 }
 
 /**
- * Creates views whose declaration has changed, and drops those that are gone. A view's comment is the hash of its statement: a start that changes
- * nothing writes nothing, so that a colony can also start on a full disk.
+ * Creates views whose declaration has changed, and drops removed ones. A view's comment is the hash of its statement, so a start without
+ * changes writes nothing and succeeds even on a full disk.
  */
 export async function publishViews(
   transaction: Transaction,

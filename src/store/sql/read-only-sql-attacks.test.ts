@@ -11,7 +11,7 @@ beforeAll(async () => {
 });
 afterAll(() => published[Symbol.asyncDispose]());
 
-/** The file is inside the folder that DuckDB may read, so only the guard stands between it and these. */
+/** The file is in the directory that DuckDB may read, so only the guard protects it. */
 const fileReads = (file: string): string[] => [
   `SELECT * FROM '${file}'`,
   `FROM '${file}'`,
@@ -187,7 +187,7 @@ const oversized: [string, string][] = [
   ["a long literal that grows", `SELECT '${"x".repeat(20_000)}' || time || agent_id || cpu_busy_ratio || agent_id FROM host`],
 ];
 
-describe("runReadOnlySql() refuses", () => {
+describe("runReadOnlySql() rejects", () => {
   it("every way to read a file", async () => {
     for (const sql of fileReads(published.secretFile)) {
       const error = await failure(sql);
@@ -238,7 +238,7 @@ describe("runReadOnlySql() fuzzed", () => {
     };
   }
 
-  it("never gives a secret away and never fails in an unknown way", async () => {
+  it("never reveals a secret and never fails with an unknown error", async () => {
     const words =
       `SELECT * FROM WITH AS ( ( ) ) , host tokens main.tokens x secret id WHERE IN UNION ALL JOIN ON true LATERAL unnest([1]) read_text('f') 'f' "f"
       RECURSIVE VALUES DESCRIBE SUMMARIZE SHOW ORDER BY 1 LIMIT OVER () count(*) [ ] { } : :: VARCHAR COLUMNS EXISTS NOT - + || ; -- /* */ $1 ? leak() query('x')`.split(

@@ -1,4 +1,4 @@
-/** A database with views that are published, and a secret that no query may show: in a table, a macro, an inner view and a file. */
+/** A database with published views, and a secret that no query may reveal: in a table, a macro, an inner view and a file. */
 
 import { mkdtempSync, rmSync, symlinkSync, writeFileSync } from "node:fs";
 import { tmpdir } from "node:os";
@@ -50,7 +50,7 @@ const migrations = [
   },
 ];
 
-/** As of now, where dist/ may be older. */
+/** Bundles the current source, because dist/ may be older. */
 async function bundleSqlProcess(directory: string): Promise<string> {
   const file = join(directory, "sql-process.mjs");
   await build({
@@ -62,19 +62,19 @@ async function bundleSqlProcess(directory: string): Promise<string> {
     external: ["@duckdb/*"],
     logLevel: "error",
   });
-  // Beside the program, where Node looks for packages.
+  // Next to the program, where Node looks for packages.
   symlinkSync(join(import.meta.dirname, "../../../node_modules"), join(directory, "node_modules"));
   return file;
 }
 
 export class PublishedDatabase implements AsyncDisposable {
   readonly database: Database;
-  /** Inside the folder that DuckDB may read. */
+  /** In the directory that DuckDB may read. */
   readonly secretFile: string;
   readonly sqlProcesses: SqlProcesses;
   readonly #directory: string;
   readonly #engine: Engine;
-  /** One for all, as how many wait is counted by it. */
+  /** Shared by all calls, because the queue limit applies per source. */
   readonly #source: ReadOnlySqlSource;
 
   private constructor(directory: string, engine: Engine, database: Database, sqlProcesses: SqlProcesses) {
@@ -107,11 +107,11 @@ export class PublishedDatabase implements AsyncDisposable {
     return runReadOnlySql(this.#source, { sql, maxRows: 100, maxBytes: 1_000_000, timeoutMs: 20_000, ...options });
   }
 
-  /** Why it does not run; throws when it does. */
+  /** The error of a statement; throws if it succeeds. */
   async failure(sql: string, options: Partial<ReadOnlySqlOptions> = {}): Promise<CoralError> {
     try {
       const result = await this.run(sql, options);
-      throw new Error(`it ran and gave ${JSON.stringify(result).slice(0, 200)}`);
+      throw new Error(`it succeeded with ${JSON.stringify(result).slice(0, 200)}`);
     } catch (error) {
       if (error instanceof CoralError) return error;
       throw error;

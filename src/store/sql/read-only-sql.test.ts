@@ -64,12 +64,12 @@ const good: [string, unknown[][]][] = [
   ["SELECT x FROM (SELECT 1 AS x UNION ALL SELECT 2 EXCEPT SELECT 1) ORDER BY x DESC", [[2]]],
 ];
 
-describe("runReadOnlySql() answers", () => {
+describe("runReadOnlySql() returns", () => {
   it.each(good)("%s", async (sql, rows) => {
     expect((await run(sql)).rows).toEqual(rows);
   });
 
-  it("SHOW TABLES and DESCRIBE from what is published", async () => {
+  it("SHOW TABLES and DESCRIBE from the published catalog", async () => {
     expect((await run("show tables")).rows).toEqual([
       ["host", "one row per agent every 15 s"],
       ["host_mount", "mounts"],
@@ -82,7 +82,7 @@ describe("runReadOnlySql() answers", () => {
     expect((await run("SUMMARIZE host")).rows.map((row) => row[0])).toEqual(["agent_id", "time", "cpu_busy_ratio"]);
   });
 
-  it("with column types and the views that were read", async () => {
+  it("column types and the views that were read", async () => {
     const result = await run(
       "SELECT h.agent_id, [1]::BIGINT[] AS l, 1.5::DECIMAL(9,2) AS d, {'a': 1} AS s, MAP {'k': 1} AS m FROM host h, host_mount LIMIT 1",
     );
@@ -98,7 +98,7 @@ describe("runReadOnlySql() answers", () => {
     expect(result.elapsedMs).toBeGreaterThanOrEqual(0);
   });
 
-  it("with values that JSON can carry", async () => {
+  it("values that JSON can represent", async () => {
     const [row] = (
       await run(`SELECT 9007199254740991, 9007199254740993, -170141183460469231731687303715884105727::HUGEINT, 'NaN'::DOUBLE, 'Infinity'::DOUBLE, '-Infinity'::FLOAT,
         TIMESTAMP '2026-01-02 03:04:05.000006', TIMESTAMPTZ '2026-01-02 03:04:05+01', DATE '2026-01-02', TIME '03:04:05.5', INTERVAL '1 month 2 days 3.5 seconds',
@@ -167,7 +167,7 @@ describe("runReadOnlySql() limits", () => {
     expect((await run("SELECT 1")).rows).toEqual([[1]]);
   });
 
-  // In one call each, where DuckDB does not look at interrupts.
+  // Each spends its time in one call, where DuckDB does not check for interrupts.
   it.each([
     "SELECT repeat('a', 1000) LIKE '%a_%a_%a_%a_%a_%a_%b'",
     "SELECT count(*) FROM host WHERE repeat(agent_id, 1000) LIKE '%a_%a_%a_%a_%a_%a_%b'",
@@ -177,14 +177,14 @@ describe("runReadOnlySql() limits", () => {
     `SELECT ${"+".repeat(4000)}1`,
     `SELECT ${"/*".repeat(30_000)}`,
     `WITH ${Array.from({ length: 26 }, (_, at) => `c${at} AS (SELECT * FROM ${at === 0 ? "host" : `c${at - 1} UNION ALL SELECT * FROM c${at - 1}`})`).join(", ")} SELECT count(*) FROM c25 WHERE agent_id LIKE '%a%b%'`,
-  ])("time, also of what cannot be interrupted: %s", async (sql) => {
+  ])("time, also for statements that cannot be interrupted: %s", async (sql) => {
     await run("SELECT 1");
     const startMs = performance.now();
     const stuck = failure(sql, { timeoutMs: 1_500 });
     expect((await run("SELECT count(*) FROM host")).rows).toEqual([[3000]]);
     expect((await run("SELECT quantile_cont(cpu_busy_ratio, 0.5) FROM host")).rows).toEqual([[0.45]]);
     expect(["timeout", "exhausted", "not-permitted", "invalid"]).toContain((await stuck).code);
-    // The limit, the 0.9 s until the process is killed, and delays of a busy machine. Without the kill it would run for hours.
+    // The limit, plus 0.9 s until the process is killed, plus delays of a busy machine. Without the kill it would run for hours.
     expect(performance.now() - startMs).toBeLessThan(60_000);
   });
 
@@ -193,12 +193,12 @@ describe("runReadOnlySql() limits", () => {
     "SELECT md5(range::VARCHAR) AS k, count(*) FROM range(1000000000) GROUP BY k",
     "SELECT count(*) FROM range(100000000000) a, range(100000000) b",
     "SELECT * FROM range(1000000000) ORDER BY random()",
-    // Kept in memory that DuckDB does not count: the growth of the process ends it.
+    // Uses memory that DuckDB does not count; the growth of the process triggers the limit.
     "SELECT count(*) FROM (SELECT * FROM range(1000000000) USING SAMPLE reservoir(500000000 ROWS))",
     "WITH RECURSIVE t(n) AS (SELECT 1 UNION ALL SELECT n + 1 FROM t, range(5)) SELECT count(*) FROM t",
     "SELECT count(*) FROM host a, host b, host c, host d WHERE a.cpu_busy_ratio + b.cpu_busy_ratio + c.cpu_busy_ratio > d.cpu_busy_ratio",
   ])(
-    "memory, and lives on: %s",
+    "memory, and the process survives: %s",
     async (sql) => {
       const error = await failure(sql, { timeoutMs: 25_000 });
       expect(error.code).toBe("exhausted");
@@ -208,14 +208,14 @@ describe("runReadOnlySql() limits", () => {
     60_000,
   );
 
-  it("by the caller's signal", async () => {
+  it("cancellation by the caller's signal", async () => {
     const abort = new AbortController();
     const running = failure("SELECT count(*) FROM range(100000000000) a WHERE md5(a.range::VARCHAR) = ''", { signal: abort.signal });
     setTimeout(() => abort.abort(), 100);
     expect((await running).code).toBe("cancelled");
   });
 
-  it("how many wait", async () => {
+  it("the number of queued statements", async () => {
     const slow = "SELECT count(*) FROM range(100000000000) a WHERE md5(a.range::VARCHAR) = ''";
     const options = { maxRows: 1, maxBytes: 1_000, timeoutMs: 50 };
     const outcomes = await Promise.allSettled(Array.from({ length: 20 }, () => run(slow, options)));

@@ -1,4 +1,4 @@
-/** SQL from people and assistants: one reading statement over the published views, with limits of rows, bytes, time and memory. */
+/** SQL from people and assistants: one read-only statement over the published views, with limits on rows, bytes, time and memory. */
 
 import type { SqlRequest, SqlResult } from "../../model/sql.ts";
 import type { Connection } from "../engine/connection.ts";
@@ -16,23 +16,26 @@ export interface ReadOnlySqlOptions extends SqlRequest {
   signal?: AbortSignal;
 }
 
-/** The part of a store that this needs: a read connection whose unqualified names are the published views. */
+/** What this needs from a store: a read connection whose unqualified names refer to the published views. */
 export interface ReadOnlySqlSource {
   publishedViews(): readonly PublishedView[];
   readonly sqlProcesses: SqlProcesses;
   /** What the connection needs before these views are read. */
   prepareViews?(views: readonly ViewUse[]): Promise<ViewPreparation>;
-  /** Notified of failures that are not the statement's. */
+  /** Notified of failures that are not the statement's fault. */
   readonly segments?: { suspect(): void } | undefined;
   database: { withConnection<T>(work: (connection: Connection) => Promise<T>, signal?: AbortSignal): Promise<T> };
 }
 
-/** A text that took longer to parse is parsed only where that can be ended: DuckDB's parser takes cubic time for `SELECT ++++…`. */
+/**
+ * A text that took longer to parse is from then on only parsed where parsing can be killed: DuckDB's parser takes cubic time for `SELECT
+ * ++++…`.
+ */
 const quickParseMs = 500;
-/** Rows of tables that are copied for one statement, in compressed files. */
+/** Limit on the exported rows of tables for one statement, in compressed files. */
 const snapshotMaxBytes = 512 * 1024 ** 2;
 
-/** Throws `not-permitted` for a statement outside what is allowed, `invalid` for wrong SQL, `timeout`, `exhausted` or `cancelled`. */
+/** Throws `not-permitted` for a statement outside the allow list, `invalid` for wrong SQL, `timeout`, `exhausted` or `cancelled`. */
 export async function runReadOnlySql(source: ReadOnlySqlSource, options: ReadOnlySqlOptions): Promise<SqlResult> {
   return await source.sqlProcesses.use(async (process) => {
     const { signal } = options;
@@ -50,7 +53,7 @@ export async function runReadOnlySql(source: ReadOnlySqlSource, options: ReadOnl
     } catch (error) {
       if (!(error instanceof SqlFailure)) throw error;
       if (error.isUnexplained) source.segments?.suspect();
-      // The last step had what was left of the time.
+      // The last step had only the remaining time.
       throw error.error.code === "timeout" ? endedError("timeout", options.timeoutMs, error.error) : error.error;
     }
   });
@@ -70,7 +73,7 @@ function bounded({ columns, rows }: Omit<SqlRows, "truncated">, maxRows: number)
   return { columns, rows: rows.slice(0, maxRows), truncated: rows.length > maxRows };
 }
 
-/** Where the tables are, without a copy of their rows. */
+/** Runs in the daemon, next to the tables, without exporting rows. */
 async function runInEngine(source: ReadOnlySqlSource, statement: Statement): Promise<SqlRows> {
   const { approved, options } = statement;
   return await source.sqlProcesses.engineSlot.run(() =>
@@ -93,7 +96,7 @@ async function runInEngine(source: ReadOnlySqlSource, statement: Statement): Pro
   );
 }
 
-/** Over the files of segments, and over copies of the rows of tables. */
+/** Runs in an SQL process, over segment files and exported rows of tables. */
 async function runInProcess(source: ReadOnlySqlSource, process: SqlProcess, statement: Statement): Promise<SqlRows> {
   const { options, remainingMs } = statement;
   const run = async (isEmpty: boolean): Promise<SqlRows> => {
@@ -106,7 +109,7 @@ async function runInProcess(source: ReadOnlySqlSource, process: SqlProcess, stat
     return await run(false);
   } catch (error) {
     if (statement.approved.columns === "all" || !(error instanceof SqlFailure) || error.error.code !== "invalid") throw error;
-    // DuckDB suggests columns that it knows: with all of them the hint is the right one.
+    // DuckDB suggests known columns: only with all of them is the hint right.
     await run(true);
     throw error;
   }
@@ -141,7 +144,7 @@ async function prepare(source: ReadOnlySqlSource, process: SqlProcess, statement
   return { before, after: [...segments.after, ...drop] };
 }
 
-/** Views over segments name files and no tables, so they mean the same in another process. */
+/** Views over segments refer to files, not tables, so they work unchanged in another process. */
 async function viewStatements(connection: Connection, used: readonly PublishedView[]): Promise<string[]> {
   const names = used.filter(({ isSegmented }) => isSegmented).map(({ name }) => name);
   if (names.length === 0) return [];

@@ -1,6 +1,6 @@
 /**
- * Published views over segments. A view names no files: it reads those that a variable of its connection lists, so that new segments change
- * nothing in the database, and people's SQL never sees how files are read. Without the variable the view is empty.
+ * Published views over segments. A view names no files: it reads those listed in a variable of its connection. So new segments change
+ * nothing in the database, and users' SQL never sees file paths. Without the variable the view is empty.
  */
 
 import { segmentSqlTypes } from "../segments/check-segment.ts";
@@ -11,7 +11,7 @@ import { hexSql, type SegmentRange } from "../segments/segment-source.ts";
 import type { SegmentSignal } from "../signals/define-segment-signal.ts";
 import type { ViewDefinition } from "./published-views.ts";
 
-/** A view that a statement reads, and what is known of the rows that it wants. */
+/** A view that a statement reads, and the known restrictions on its rows. */
 export interface ViewUse {
   name: string;
   range?: SegmentRange;
@@ -41,7 +41,7 @@ export function segmentView(signal: SegmentSignal, emptyFile: string): ViewDefin
   };
 }
 
-/** Statements for the connection of a query, around it: what views read must not outlive the query, because files are removed. */
+/** Statements to run on a query's connection before and after it. Remove the file list afterwards, because files are deleted. */
 export interface ViewPreparation {
   before: string[];
   after: string[];

@@ -6,7 +6,7 @@ import { BudgetSpent, ByteBudget, jsonReader } from "./guard/json-reader.ts";
 
 export type SqlRows = Pick<SqlResult, "columns" | "rows" | "truncated">;
 
-/** Takes rows as they are made and leaves when there is one too many. */
+/** Reads rows as they are produced, and stops at the first one beyond the limit. */
 export async function streamRows(connection: Connection, { sql, maxRows, maxBytes }: Omit<SqlRequest, "timeoutMs">): Promise<SqlRows> {
   const statement = await duckdb.prepare(connection.handle, sql);
   let isDone = false;
@@ -33,12 +33,12 @@ export async function streamRows(connection: Connection, { sql, maxRows, maxByte
     return { columns, rows, truncated };
   } finally {
     duckdb.destroy_prepare_sync(statement);
-    // The next statement ends a stream that was left early; without one it would hold its memory until then.
+    // A stream that was left early holds its memory until the next statement ends it.
     if (!isDone) await connection.query("SELECT 1");
   }
 }
 
-/** False when a limit was reached. */
+/** Returns false when a limit was reached. */
 function appendRows(rows: unknown[][], chunk: duckdb.DataChunk, columnCount: number, maxRows: number, budget: ByteBudget): boolean {
   const count = duckdb.data_chunk_get_size(chunk);
   try {

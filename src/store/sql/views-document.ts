@@ -19,7 +19,7 @@ Times are in UTC. Views that end in \`_1m\` and \`_10m\` are merged to one and t
 This page is generated from the declarations of the views by \`npm run docs\`.
 `;
 
-/** docs/sql.md: every published view with the meaning of every column. */
+/** docs/sql.md: every published view with a description of every column. */
 export function renderViewsDocument(): string {
   const overSegments = segmentSignals.map((signal) => segmentView(signal, ""));
   const views = viewDefinitions("colony", [...new Set([...signals, ...derivedSignals])], overSegments).sort((a, b) =>

@@ -1,17 +1,17 @@
-/** A table whose oldest rows may go. */
+/** A table whose oldest rows may be removed. */
 export interface RetainedTable {
   name: string;
   rows: number;
-  /** A guess is enough: sizes are scaled so that together they are what the file really holds. */
+  /** An estimate is enough: sizes are scaled so that their sum is the real size of the file. */
   rowBytes: number;
   weight: number;
-  /** The newest rows that stay in any case: deleting within DuckDB's last group of rows frees nothing. */
+  /** The newest rows, which always stay: deleting within DuckDB's last row group frees nothing. */
   minRows: number;
 }
 
 /**
- * How many of its oldest rows each table gives up so that together they take `budgetBytes` of the `usedBytes` they take now.
- * A table within its share by weight gives nothing, and what it leaves unused goes to the others.
+ * The number of oldest rows to remove from each table, so that `usedBytes` falls to `budgetBytes`. A table within its share by weight loses
+ * nothing, and what it leaves unused goes to the others.
  */
 export function planByteRetention(tables: readonly RetainedTable[], usedBytes: number, budgetBytes: number): Map<string, number> {
   const guessedBytes = tables.reduce((total, table) => total + table.rows * table.rowBytes, 0);
@@ -36,10 +36,10 @@ export function planByteRetention(tables: readonly RetainedTable[], usedBytes: n
   }
 }
 
-/** Space comes back by groups of rows, so one cut may free less than planned; each further one takes a fifth of what is left. */
+/** Space is freed by row groups, so one cut may free less than planned. Each further attempt cuts a fifth of the rest. */
 export const maxAttempts = 8;
 
-/** What a row takes before compression, roughly. */
+/** Approximate size of a row before compression. */
 export function guessRowBytes(types: readonly string[]): number {
   return types.reduce((total, type) => total + (type === "VARCHAR" ? 24 : type.endsWith("[]") ? 96 : type === "BOOLEAN" ? 1 : 8), 0);
 }

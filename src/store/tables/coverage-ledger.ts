@@ -1,12 +1,12 @@
-/** What a colony knows not to have: time in which agents observed nothing, and rows that retention removed. */
+/** Known gaps in a colony's data: time in which agents observed nothing, and rows that retention removed. */
 
 import { type KeptFact, type UnobservedFact, unobservedKind } from "../../model/events.ts";
 import type { Database, Transaction } from "../engine/database.ts";
 
-/** Not a signal: who called whom, in totals that are kept longer than connections. */
+/** Not a signal: totals of edges, which are kept longer than connections. */
 export const edgeTotals = "edge_totals";
 
-/** An agent that restarts all the time must not fill the ledger with one answer. */
+/** Limit per pull: an agent that restarts in a loop must not fill the ledger. */
 const maxPerIngest = 1_000;
 
 export async function ensureCoverage(database: Database): Promise<void> {
@@ -18,7 +18,7 @@ export async function ensureCoverage(database: Database): Promise<void> {
   );
 }
 
-/** From the events of one ingest, in its transaction: the ledger outlives events. */
+/** Runs in the transaction of an ingest, from its events. The ledger keeps entries longer than events. */
 export async function insertUnobserved(transaction: Transaction, ingest: number): Promise<void> {
   const rows = await transaction.query(
     `SELECT s.agent_id, e.details FROM raw.agent_event e JOIN internal.sources s ON s.source = e.source
@@ -52,7 +52,7 @@ export async function readUnobserved(database: Database, sinceMs: number): Promi
   }));
 }
 
-/** Rows of `name` that were stored before were removed. */
+/** Records that rows of `name` stored before that time were removed. */
 export async function noteKept(transaction: Transaction, name: string, sinceUs: number): Promise<void> {
   await transaction.run(
     "INSERT INTO internal.kept VALUES (?, make_timestamp(?)) ON CONFLICT (name) DO UPDATE SET since = greatest(since, excluded.since)",
@@ -60,7 +60,7 @@ export async function noteKept(transaction: Transaction, name: string, sinceUs: 
   );
 }
 
-/** By table or signal; what is not listed lost nothing to retention. */
+/** By table or signal. A name without an entry lost nothing to retention. */
 export async function readKept(database: Database): Promise<KeptFact[]> {
   const rows = await database.query("SELECT name, epoch_ms(since) AS since_ms FROM internal.kept");
   return rows.map((row) => ({ signal: String(row["name"]), sinceMs: Number(row["since_ms"]) }));
@@ -72,12 +72,12 @@ function gapIn(details: string): { fromMs: number; untilMs: number; reason: stri
     if (!isTime(fromMs) || !isTime(untilMs) || fromMs >= untilMs || typeof reason !== "string") return undefined;
     return { fromMs, untilMs, reason: reason.slice(0, 64) };
   } catch {
-    // Agents write their own details; what is not a gap is an event only.
+    // Agents write their own details. Details that are not a gap only count as an event.
     return undefined;
   }
 }
 
-/** Within the years that timestamps of the store can have. */
+/** Within the range of timestamps that the store can hold. */
 function isTime(value: unknown): value is number {
   return typeof value === "number" && Number.isFinite(value) && value >= 0 && value < 4e12;
 }

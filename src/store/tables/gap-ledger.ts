@@ -2,9 +2,12 @@ import type { Database, Transaction } from "../engine/database.ts";
 import type { SqlParameter } from "../engine/sql-values.ts";
 import type { GapEntry } from "./pull-plan.ts";
 
-/** Rows that will never arrive. Reasons: `pruned`, `before-first-pull`, `epoch-changed`, `colony-damaged`, and the agent's own (`disk-full`, …). */
+/**
+ * Rows that will never arrive. Reasons: `pruned`, `before-first-pull`, `epoch-changed`, `colony-damaged`, and those that agents report
+ * (`disk-full`, …).
+ */
 export interface Gap extends GapEntry {
-  /** When the colony noticed, microseconds since 1970. */
+  /** When the colony detected it, microseconds since 1970. */
   at: number;
 }
 
@@ -15,13 +18,13 @@ export interface GapFilter {
   signal?: string;
 }
 
-/** In the transaction that moves the checkpoint past the missing rows. */
+/** Runs in the transaction that moves the checkpoint past the missing rows. */
 export async function insertGap(transaction: Transaction, gap: GapEntry, nowUs: number): Promise<void> {
   const values: SqlParameter[] = [nowUs, gap.agentId, gap.signal, gap.epoch, gap.reason, gap.rows, gap.firstSeq, gap.lastSeq];
   await transaction.run("INSERT INTO internal.gaps VALUES (make_timestamp(?), ?, ?, ?, ?, ?, ?, ?)", values);
 }
 
-/** Newest first, at most 1,000. Signal or agent `*` in a gap means all of them. */
+/** Newest first, at most 1,000. Signal or agent `*` in a gap means all. */
 export async function readGaps(database: Database, filter: GapFilter): Promise<Gap[]> {
   const rows = await database.query(
     `SELECT * FROM internal.gaps WHERE noticed_at >= make_timestamp($since)

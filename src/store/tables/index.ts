@@ -1,7 +1,4 @@
-/**
- * What agent and colony stores share about tables: roll-ups, gaps, losses, pull plans, byte retention.
- * @module
- */
+/** What agent and colony stores share about tables: roll-ups, gaps, losses, pull plans, byte retention. @module */
 
 export type { LossCount } from "./loss-counts.ts";
 export type { AgentPull } from "./pull-plan.ts";

@@ -1,6 +1,6 @@
 import type { Row } from "../engine/sql-values.ts";
 
-/** Rows that a collector made and the store could not keep. */
+/** Rows that a collector produced and the store could not keep. */
 export interface LossCount {
   signal: string;
   reason: "disk-full" | "queue-full" | (string & {});
@@ -8,7 +8,7 @@ export interface LossCount {
   rows: number;
 }
 
-/** Counts in memory, because a full disk is the usual reason; written with the next commit that succeeds. */
+/** Counts in memory, because a full disk is the usual reason. Written with the next successful commit. */
 export class LossCounts {
   readonly #counts = new Map<string, LossCount>();
   #changes = 0;
@@ -27,7 +27,7 @@ export class LossCounts {
     return [...this.#counts.values()].map((count) => ({ ...count }));
   }
 
-  /** What is to be written, when something is; call `saved` after the commit. */
+  /** Unsaved counts, if any. Call `saved` after the commit. */
   unsaved(): { counts: LossCount[]; saved: () => void } | undefined {
     const changes = this.#changes;
     if (changes === this.#savedChanges) return undefined;

@@ -44,14 +44,14 @@ test.for<[string, Source, SignalSlice, unknown[]]>([
   ["nothing new", source({ sample: [5, 6] }), slice(1, 6), [[], 5, []]],
   ["a first pull", source(), slice(1, 11, 1, 10), [[[1, 10]], 10, []]],
   ["the next rows", source({ sample: [10, 11] }), slice(1, 21, 11, 20), [[[11, 20]], 20, []]],
-  ["the same answer again", source({ sample: [20, 21] }), slice(1, 21, 11, 20), [[], 20, []]],
-  ["an older answer", source({ sample: [20, 21] }), slice(1, 11, 1, 10), [[], 20, []]],
+  ["the same response again", source({ sample: [20, 21] }), slice(1, 21, 11, 20), [[], 20, []]],
+  ["an older response", source({ sample: [20, 21] }), slice(1, 11, 1, 10), [[], 20, []]],
   ["an overlap", source({ sample: [13, 21] }), slice(1, 21, 11, 20), [[[14, 20]], 20, []]],
   ["rows pruned before they were pulled", source({ sample: [10, 11] }), slice(16, 21, 16, 20), [[[16, 20]], 20, [["pruned", 11, 15]]]],
   ["all rows pruned", source({ sample: [10, 11] }), slice(21, 21), [[], 20, [["pruned", 11, 20]]]],
-  ["rows pruned before this colony ever asked", source(), slice(5, 7, 5, 6), [[[5, 6]], 6, [["before-first-pull", 1, 4]]]],
-  ["rows pruned while the answer was made", source({ sample: [10, 11] }), slice(18, 21, 11, 20), [[[11, 20]], 20, []]],
-  ["rows further on than the next", source({ sample: [10, 40] }), slice(1, 41, 31, 40), [[], 10, []]],
+  ["rows pruned before the first pull", source(), slice(5, 7, 5, 6), [[[5, 6]], 6, [["before-first-pull", 1, 4]]]],
+  ["rows pruned while the response was built", source({ sample: [10, 11] }), slice(18, 21, 11, 20), [[[11, 20]], 20, []]],
+  ["rows after a missing one", source({ sample: [10, 40] }), slice(1, 41, 31, 40), [[], 10, []]],
 ])("planPull() with %s", ([, known, answer, wanted]) => {
   expect(outcome(plan(known, [answer]))).toEqual(wanted);
 });
@@ -62,7 +62,7 @@ test("planPull() keeps the right rows of an overlap", () => {
   expect(amounts?.kind === "fixed" && Number(Buffer.from(amounts.values).readBigInt64LE(0))).toBe(14 - 5);
 });
 
-test("planPull() passes over rows of times that are not kept, and counts them as pulled", () => {
+test("planPull() skips rows of times that are not kept, and counts them as pulled", () => {
   const rows = sampleRows(10, (index) => index * 1_000, 1);
   const answer: SignalSlice = { signal: "sample", oldestSeq: 1, nextSeq: 11, batch: encodeBatch(batchFromRows(sample, rows), 1) };
   const kept = new Map([["sample", (timeMs: number) => timeMs < 3 || (timeMs >= 5 && timeMs <= 8)]]);
@@ -79,11 +79,11 @@ test("planPull() passes over rows of times that are not kept, and counts them as
   expect(amounts?.kind === "fixed" && Number(Buffer.from(amounts.values).readBigInt64LE(0))).toBe(5 - 5);
 });
 
-test("planPull() ignores signals it does not know", () => {
+test("planPull() ignores unknown signals", () => {
   expect(plan(source(), [{ ...slice(1, 11, 1, 10), signal: "later" }]).rows).toEqual([]);
 });
 
-test("planPull() records a changed epoch with what is known to be lost", () => {
+test("planPull() records a changed epoch with the rows known to be lost", () => {
   const before: Source = { ...source({ sample: [10, 16], other: [3, 4] }), epoch: "old" };
   const { gaps } = plan({ ...source(), source: 2, epoch: "new" }, [slice(1, 3, 1, 2)], [], before);
   expect(gaps).toEqual([

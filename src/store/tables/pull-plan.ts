@@ -1,4 +1,4 @@
-/** Decides what one agent's answer to a pull means: which rows are new, which are lost, where the next pull begins. Touches no database. */
+/** Plans one agent's pull response: which rows are new, which are lost, where the next pull starts. Does not access the database. */
 
 import { CoralError } from "../../base/errors.ts";
 import { type ColumnBatch, dropRows, type StoredColumn } from "../columns/column-batch.ts";
@@ -6,31 +6,34 @@ import { decodeBatch } from "../columns/column-codec.ts";
 import type { LossCount } from "./loss-counts.ts";
 import type { SignalSlice } from "./signal-slice.ts";
 
-/** One agent's answer to a pull. */
+/** One agent's response to a pull. */
 export interface AgentPull {
   agentId: string;
   epoch: string;
   slices: readonly SignalSlice[];
   losses: readonly LossCount[];
-  /** Of signals by name: whether rows of this time, milliseconds since 1970, are stored. Others count as pulled. Absent: all are. */
+  /**
+   * By signal name: whether rows of this time (milliseconds since 1970) are stored. Rows that are not stored count as pulled. Absent: all
+   * are stored.
+   */
   kept?: ReadonlyMap<string, (timeMs: number) => boolean>;
 }
 
 export interface Cursor {
-  /** The highest sequence stored; 0 when none is. */
+  /** The highest stored sequence; 0 when none is. */
   seq: number;
-  /** The agent's next sequence when it last answered; what an epoch's end leaves unpulled is known from it. */
+  /** The agent's next sequence in its last response. Shows how many rows an ended epoch left unpulled. */
   nextSeq: number;
 }
 
 /** One epoch of one agent, as far as it was pulled. */
 export interface Source {
-  /** Stands for agent and epoch in stored rows. Rises with each new epoch. */
+  /** Identifies agent and epoch in stored rows. Rises with each new epoch. */
   source: number;
   agentId: string;
   epoch: string;
   cursors: ReadonlyMap<string, Cursor>;
-  /** The agent's own counts, by `signal reason`. */
+  /** The agent's own loss counts, by `signal reason`. */
   losses: ReadonlyMap<string, number>;
 }
 
@@ -57,13 +60,13 @@ export interface PullPlan {
   gaps: GapEntry[];
 }
 
-/** Agents may count a few reasons per signal, not fill the ledger with inventions. */
+/** Limit on an agent's reasons for loss, so that it cannot fill the ledger. */
 const maxLossCounts = 256;
 const maxNameLength = 64;
 
 /**
- * `known` is where this epoch stands (a fresh Source when it is new) and `replaced` the agent's epoch before, when this one is new.
- * Rows at or below a cursor are dropped, so an answer may be applied any number of times. Throws `invalid` when the answer is malformed.
+ * `known` is the current state of this epoch (a new Source for a new epoch), and `replaced` the agent's previous epoch if this one is new.
+ * Ignores rows at or below a cursor, so a response may be applied any number of times. Throws `invalid` for a malformed response.
  */
 export function planPull(
   pull: AgentPull,
@@ -90,7 +93,7 @@ export function planPull(
   return { source: { ...known, cursors, losses }, rows, gaps: [...gaps, ...lossGaps] };
 }
 
-/** Runs of rows whose time is kept: each continues the sequence where it was. */
+/** Runs of rows whose time is kept. Each run keeps its sequence numbers. */
 function keptRows(rows: NewRows, isKept: ((timeMs: number) => boolean) | undefined): NewRows[] {
   if (isKept === undefined) return [rows];
   const { signal, firstSeq, batch } = rows;
@@ -116,9 +119,9 @@ interface PlannedSlice {
 function planSlice(slice: SignalSlice, cursor: Cursor, columns: readonly StoredColumn[]): PlannedSlice {
   const { signal, oldestSeq, nextSeq, batch } = slice;
   if (!isSeq(oldestSeq) || !isSeq(nextSeq) || oldestSeq > nextSeq) throw malformed(signal, `it has sequences ${oldestSeq} to ${nextSeq}`);
-  if (batch && !(batch.lastSeq < nextSeq)) throw malformed(signal, `its rows end at ${batch.lastSeq} and its next is ${nextSeq}`);
+  if (batch && !(batch.lastSeq < nextSeq)) throw malformed(signal, `its rows end at ${batch.lastSeq} but its next sequence is ${nextSeq}`);
   const decoded = batch && decodeBatch(batch, columns);
-  // The agent may have pruned rows after it read them for this answer.
+  // The agent may have pruned rows after it read them for this response.
   const available = batch ? Math.min(oldestSeq, batch.firstSeq) : oldestSeq;
   const planned: PlannedSlice = { cursor: { seq: cursor.seq, nextSeq: Math.max(cursor.nextSeq, nextSeq) } };
   if (available > cursor.seq + 1) {
@@ -126,7 +129,7 @@ function planSlice(slice: SignalSlice, cursor: Cursor, columns: readonly StoredC
     planned.cursor.seq = available - 1;
   }
   const { seq } = planned.cursor;
-  // Rows further on than the next one are left for a later pull: those between are still at the agent.
+  // Rows after a missing one are left for a later pull: the agent still has those in between.
   if (!batch || !decoded || batch.lastSeq <= seq || batch.firstSeq > seq + 1) return planned;
   const firstSeq = seq + 1;
   planned.rows = { signal, firstSeq, batch: firstSeq === batch.firstSeq ? decoded : dropRows(decoded, firstSeq - batch.firstSeq) };
@@ -134,7 +137,7 @@ function planSlice(slice: SignalSlice, cursor: Cursor, columns: readonly StoredC
   return planned;
 }
 
-/** A new epoch means that the agent's store was recreated: what the old one still held is lost, and how much came after is unknown. */
+/** A new epoch means that the agent's store was recreated. What the old one still held is lost, and how many rows followed is unknown. */
 function epochGaps({ agentId, epoch, cursors }: Source): GapEntry[] {
   const known = [...cursors].filter(([, { seq, nextSeq }]) => nextSeq > seq + 1);
   return [

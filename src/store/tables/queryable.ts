@@ -1,18 +1,18 @@
-/** What the colony's queries need of a store, and how they read its rows. */
+/** What the colony's queries need from a store, and how they read its rows. */
 
 import type { Database, Transaction } from "../engine/database.ts";
 
-/** Unqualified names mean the published views. */
+/** Unqualified names refer to the published views. */
 export interface Queryable {
   query(sql: string, parameters?: readonly QueryParameter[] | Readonly<Record<string, QueryParameter>>): Promise<Record<string, unknown>[]>;
 }
 
-/** One that can hand over very many rows, each in the same object. */
+/** A store that can pass very many rows, each in the same object. */
 export interface VisitableStore extends Queryable {
   visit(sql: string, parameters: Readonly<Record<string, QueryParameter>> | undefined, visit: (row: QueryRow) => void): Promise<void>;
 }
 
-/** A store whose own tables may be changed: one transaction at a time, all or nothing. */
+/** A store whose own tables may be changed, in one transaction at a time. */
 export interface WritableStore extends Queryable {
   readonly database: Database;
   write<T>(work: (transaction: Transaction) => Promise<T>): Promise<T>;
@@ -25,7 +25,7 @@ export function numberIn(row: QueryRow, name: string): number {
   return numberOrNullIn(row, name) ?? 0;
 }
 
-/** Null also for NaN and infinities, which JSON cannot carry. */
+/** Also null for NaN and infinities, which JSON cannot represent. */
 export function numberOrNullIn(row: QueryRow, name: string): number | null {
   const value = row[name];
   if (value === null || value === undefined) return null;
@@ -42,7 +42,7 @@ export function textOrNullIn(row: QueryRow, name: string): string | null {
   return typeof value === "string" ? value : null;
 }
 
-/** Of a list of texts; empty for null. */
+/** A list of texts; empty for null. */
 export function textsIn(row: QueryRow, name: string): string[] {
   const value = row[name];
   return Array.isArray(value) ? value.map(String) : [];
@@ -52,7 +52,7 @@ export function booleanIn(row: QueryRow, name: string): boolean {
   return row[name] === true;
 }
 
-/** Of a TIMESTAMP, which rows hold as microseconds since 1970. */
+/** A TIMESTAMP, which rows hold as microseconds since 1970. */
 export function isoTimeIn(row: QueryRow, name: string): string {
   return new Date(Math.floor(numberIn(row, name) / 1_000)).toISOString();
 }
@@ -66,7 +66,7 @@ export function placeholders(values: readonly unknown[]): string {
   return values.map(() => "?").join(", ");
 }
 
-/** Rows by agent, in their order. */
+/** Groups rows by agent and keeps their order. */
 export function groupByAgent(rows: readonly QueryRow[]): Map<string, QueryRow[]> {
   const groups = new Map<string, QueryRow[]>();
   for (const row of rows) {

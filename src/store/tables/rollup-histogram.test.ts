@@ -14,7 +14,7 @@ const minuteMs = 60_000;
 const options = { signals: [red] as unknown as Signal[], maxBytes: 1024 ** 3, log: silentLogger };
 type RedRow = RowOf<typeof red.columns>;
 
-/** Plays an agent: sends rows with the next sequences of an epoch. */
+/** Simulates an agent: sends rows with the next sequences of an epoch. */
 function createSender(colony: () => ColonyStore) {
   const next = new Map<string, number>();
   return async (agentId: string, epoch: string, rows: readonly RedRow[]): Promise<void> => {
@@ -69,7 +69,7 @@ function redRow(random: () => number, atUs: number, more: Partial<RedRow> = {}):
 const keys = 'agent_id, "time", service, role, protocol, is_tls, server_port, peer, peer_address, method, route, status, is_error';
 const bucketed = (minutes: number): string => keys.replace('"time"', `time_bucket(INTERVAL ${minutes} MINUTE, "time") AS "time"`);
 
-/** One row per key and bucket of a histogram, from any relation that has the columns. */
+/** One row per key and bucket of a histogram, from any relation with these columns. */
 const flat = (name: string, relation: string, by: string): string =>
   `SELECT ${keys}, bucket, sum(n)::DOUBLE AS n FROM (
      SELECT ${by}, unnest(range(${name}_lo, ${name}_lo + len(${name}_counts))) AS bucket, unnest(${name}_counts) AS n FROM ${relation}
@@ -98,7 +98,7 @@ async function expectSame(colony: ColonyStore): Promise<void> {
   }
 }
 
-test("histograms of roll-ups equal those of raw rows, bucket by bucket: late rows, steps of the clock, new epochs, restarts", async () => {
+test("histograms of roll-ups equal those of raw rows, bucket by bucket: late rows, clock steps, new epochs, restarts", async () => {
   using folder = temporaryFolder();
   await using engine = await testEngine(folder.path);
   const clock = new TestClock();
@@ -125,7 +125,7 @@ test("histograms of roll-ups equal those of raw rows, bucket by bucket: late row
   await colony.close();
 });
 
-test("rollup() takes more rows than one step holds, and none twice", async () => {
+test("rollup() handles more rows than one step, and none twice", async () => {
   using folder = temporaryFolder();
   await using engine = await testEngine(folder.path);
   const clock = new TestClock();
@@ -144,7 +144,7 @@ test("rollup() takes more rows than one step holds, and none twice", async () =>
   expect(await colony.query("SELECT count(DISTINCT ingest) AS steps FROM rollup.red_1m")).toEqual([{ steps: 3 }]);
 });
 
-test("histograms that an agent made up neither stop a roll-up nor fill the memory", async () => {
+test("invalid histograms of an agent neither stop a roll-up nor exhaust memory", async () => {
   using folder = temporaryFolder();
   await using engine = await testEngine(folder.path);
   const clock = new TestClock();
@@ -164,12 +164,12 @@ test("histograms that an agent made up neither stop a roll-up nor fill the memor
   ]);
 });
 
-test("rollupColumns() refuses a histogram without its columns", () => {
+test("rollupColumns() rejects a histogram without its columns", () => {
   const { rollup: _rollup, ...plain } = red;
   const wrong = defineSignal({
     ...plain,
     columns: { x_lo: "text", x_counts: "uints" },
     rollup: { keys: [], measures: {}, histograms: ["x"] },
   });
-  expect(() => rollupColumns(wrong as unknown as Signal)).toThrow("is made of");
+  expect(() => rollupColumns(wrong as unknown as Signal)).toThrow("consists of");
 });

@@ -11,7 +11,7 @@ import { rollupColumns } from "./rollup.ts";
 const minuteMs = 60_000;
 const options = { signals: [sample] as unknown as Signal[], maxBytes: 1024 ** 3, log: silentLogger };
 
-/** Plays an agent: sends rows with the next sequences of an epoch. */
+/** Simulates an agent: sends rows with the next sequences of an epoch. */
 class Sender {
   readonly #next = new Map<string, number>();
   readonly #colony: () => ColonyStore;
@@ -30,7 +30,7 @@ class Sender {
   }
 }
 
-/** What the views must say, computed from raw rows in one go. */
+/** The expected content of the views, computed directly from raw rows. */
 const recompute = (minutes: number): string => `
   SELECT agent_id, time_bucket(INTERVAL ${minutes} MINUTE, "time") AS "time", label, count(*) AS sample_count,
     sum(amount) AS amount_sum, min(amount) AS amount_min, max(amount) AS amount_max, avg(amount) AS amount_avg, arg_max(amount, (source, seq)) AS amount_last,
@@ -49,14 +49,14 @@ async function expectSame(colony: ColonyStore): Promise<void> {
   }
 }
 
-/** Sums of floats depend on their order in the last digits. */
+/** Float sums depend on the order of addition in their last digits. */
 function rounded(row: Row): Row {
   return Object.fromEntries(
     Object.entries(row).map(([name, value]) => [name, typeof value === "number" ? Number(value.toPrecision(12)) : value]),
   );
 }
 
-test("roll-ups equal a recomputation from raw rows: late rows, steps of the clock, new epochs, restarts", async () => {
+test("roll-ups equal a recomputation from raw rows: late rows, clock steps, new epochs, restarts", async () => {
   using folder = temporaryFolder();
   await using engine = await testEngine(folder.path);
   const clock = new TestClock();
@@ -88,7 +88,7 @@ test("roll-ups equal a recomputation from raw rows: late rows, steps of the cloc
   await colony.close();
 });
 
-test("rollup() takes each raw row once, and ten-minute partials only each ten minutes", async () => {
+test("rollup() reads each raw row once, and writes ten-minute partials only every ten minutes", async () => {
   using folder = temporaryFolder();
   await using engine = await testEngine(folder.path);
   const clock = new TestClock();
@@ -104,13 +104,13 @@ test("rollup() takes each raw row once, and ten-minute partials only each ten mi
   expect(await colony.rollup()).toEqual({ partials: { sample_1m: 1 } });
   expect([await counted("sample_1m"), await counted("sample_10m")]).toEqual([3, 1]);
   clock.pass(10 * minuteMs);
-  // A clock that is set back does not delay it.
+  // Setting the clock back does not delay it.
   clock.step(-60 * minuteMs);
   expect(await colony.rollup()).toEqual({ partials: { sample_1m: 0, sample_10m: 1 } });
   expect([await counted("sample_1m"), await counted("sample_10m")]).toEqual([3, 3]);
 });
 
-test("rollup() at the same time as pulls and itself loses nothing", async () => {
+test("rollup() loses nothing when it runs concurrently with pulls and itself", async () => {
   using folder = temporaryFolder();
   await using engine = await testEngine(folder.path);
   const clock = new TestClock();
@@ -138,7 +138,7 @@ test("sums of large integers do not overflow", async () => {
   expect(await colony.query("SELECT amount_sum FROM sample_1m")).toEqual([{ amount_sum: 3_000n * BigInt(Number.MAX_SAFE_INTEGER) }]);
 });
 
-test("rollupColumns() refuses measures that make no sense", () => {
+test("rollupColumns() rejects measures that the column type does not support", () => {
   const { rollup: _rollup, ...plain } = sample;
   const summed = defineSignal({ ...plain, columns: { word: "text" }, rollup: { keys: [], measures: { word: ["sum"] } } });
   expect(() => rollupColumns(summed as unknown as Signal)).toThrow("cannot be summed");

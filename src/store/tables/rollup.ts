@@ -1,6 +1,6 @@
 /**
- * Coarser copies of a signal. Each run appends partials of the raw rows that arrived since the last one; a partial merges with others of its
- * bucket without loss, so late rows and clock steps need no special case, and the views merge on reading.
+ * Roll-ups: coarser copies of a signal. Each run appends partials of the raw rows that arrived since the last one. Partials of one bucket
+ * merge without loss, so late rows and clock steps need no special case. The views merge partials when they are read.
  */
 
 import { storedColumns } from "../columns/column-batch.ts";
@@ -12,9 +12,9 @@ import { thinPointsSql } from "./thin-points.ts";
 export interface Resolution {
   suffix: "1m" | "10m";
   bucketMinutes: number;
-  /** Rows older than this go. */
+  /** Older rows are removed. */
   maxAgeMs: number;
-  /** How long new rows may wait to be rolled up, so that a bucket becomes few partials. */
+  /** How long new rows may wait to be rolled up. A longer interval gives fewer partials per bucket. */
   intervalMs: number;
 }
 
@@ -53,13 +53,13 @@ function histogramsOf(signal: Signal): string[] {
   for (const name of names) {
     const types = [`${name}_lo`, `${name}_counts`].map((column) => signal.columns[column]);
     if (types[0] !== "int" || types[1] !== "uints") {
-      throw new Error(`Cannot roll up "${signal.name}": a histogram "${name}" is made of "${name}_lo" (int) and "${name}_counts" (uints)`);
+      throw new Error(`Cannot roll up "${signal.name}": a histogram "${name}" consists of "${name}_lo" (int) and "${name}_counts" (uints)`);
     }
   }
   return names;
 }
 
-/** Sums of integers are kept as 128 bits: they must not overflow, whatever an agent sends. */
+/** Sums of integers are stored as 128 bits, so that no agent can make them overflow. */
 function sumType(sqlType: string): string {
   return sqlType === "DOUBLE" ? "DOUBLE" : "HUGEINT";
 }
@@ -67,7 +67,7 @@ function sumType(sqlType: string): string {
 interface Partial {
   name: string;
   sqlType: string;
-  /** From raw rows. */
+  /** SQL over raw rows. */
   make: string;
 }
 
@@ -86,7 +86,7 @@ function partialsOf(signal: Signal): Partial[] {
         return [{ name: `${column}_last`, sqlType, make: `arg_max("${column}", seq)` }];
     }
   });
-  // A column with both `sum` and `avg` has its sum once.
+  // A column with both `sum` and `avg` stores its sum once.
   return [...new Map(partials.map((partial) => [partial.name, partial])).values()];
 }
 
@@ -95,7 +95,7 @@ const histogramColumns = (name: string): TableColumn[] => [
   { name: `${name}_counts`, sqlType: "UBIGINT[]" },
 ];
 
-/** Histograms that `grouped` has gathered are merged one level above it; its other columns are `columns`. */
+/** Histograms gathered in `grouped` are merged one query level above it; `columns` are its other columns. */
 function withHistograms(signal: Signal, columns: readonly string[], grouped: string): string {
   const names = histogramsOf(signal);
   if (names.length === 0) return grouped;
@@ -112,7 +112,7 @@ const gathered = (signal: Signal, row = ""): string[] =>
 const keysOf = (signal: Signal): TableColumn[] =>
   (signal.rollup?.keys ?? []).map((name) => ({ name, sqlType: sqlTypeOf(columnTypeOf(signal.columns[name] ?? "text").type) }));
 
-/** Columns of a roll-up's table. `bucket` is the start of the interval, `last_seq` orders partials of one source. */
+/** Columns of a roll-up's table. `bucket` is the start of the interval; `last_seq` orders the partials of one source. */
 export function rollupColumns(signal: Signal): TableColumn[] {
   if (signal.isThinned) {
     return [
@@ -178,7 +178,7 @@ export function rollupView(database: string, signal: Signal, resolution: Resolut
       case "max":
         return { name, type: sqlType, sql: `${measure}(r."${name}")` };
       case "last":
-        // Sources of one agent are numbered in the order in which its epochs were seen.
+        // Sources of one agent are numbered in the order in which its epochs appeared.
         return { name, type: sqlType, sql: `arg_max(r."${name}", r.source::HUGEINT * 18446744073709551616 + r.last_seq)` };
     }
   });

@@ -6,21 +6,21 @@ export interface SeqRange {
 }
 
 export interface SignalHead {
-  /** The lowest sequence still stored; nextSeq when none is. */
+  /** The lowest sequence still stored; `nextSeq` when none is. */
   oldestSeq: number;
-  /** What the next row will get. The first row ever is 1. */
+  /** Sequence of the next row. The first row ever is 1. */
   nextSeq: number;
 }
 
-/** What one signal has after a cursor; mirrors the wire message of the same name. */
+/** Rows of one signal after a cursor; mirrors the wire message of the same name. */
 export interface SignalSlice extends SignalHead {
   signal: string;
-  /** Absent when there is nothing new. */
+  /** Absent when there are no new rows. */
   batch?: RowBatch;
 }
 
 export interface ReadLimits {
-  /** Bytes of batch data; one row is always given. */
+  /** Limit on bytes of batch data. At least one row is always returned. */
   maxBytes: number;
   maxRows: number;
 }

@@ -9,9 +9,9 @@ export interface TableColumn {
   sqlType: string;
 }
 
-/** A table made from a declaration, as it is in the file. */
+/** A table of a declaration, as it is in the file. */
 export interface DeclaredTable extends TableTarget {
-  /** In the table's own order, which is not the declaration's after a column was added. Holds columns that are no longer declared. */
+  /** In table order, which differs from the declaration after a column was added. Includes columns that are no longer declared. */
   columns: readonly TableColumn[];
 }
 
@@ -41,8 +41,8 @@ const typeIds: Record<string, duckdb.Type> = {
 };
 
 /**
- * Makes the table, or adds the columns that its declaration has gained. Nothing is dropped: an older build may come back, and rows of a removed
- * column age out. A changed type is refused.
+ * Creates the table, or adds columns that the declaration has gained. Drops nothing: an older build may be reinstalled, and rows of a
+ * removed column age out. Fails for a changed type.
  */
 export async function ensureTable(
   database: Database,
@@ -66,7 +66,7 @@ export async function ensureTable(
       } else if (found !== sqlType) {
         throw new CoralError({
           code: "unsupported",
-          message: `Cannot open store "${database.file}": column "${table}.${name}" holds ${found} and is declared ${sqlType}; give the new meaning a new name`,
+          message: `Cannot open store "${database.file}": column "${table}.${name}" holds ${found} and is declared ${sqlType}; declare the changed column under a new name`,
         });
       }
     }

@@ -1,5 +1,5 @@
 export interface PruneResult {
-  /** By signal, or by table where a signal has several. Those that lost nothing are left out. */
+  /** By signal, or by table where a signal has several. Entries without removed rows are left out. */
   prunedRows: Record<string, number>;
   usedBytes: number;
 }

@@ -14,7 +14,7 @@ const startMs = nowMs - 60 * minuteMs;
 let hosts: StoredHosts;
 
 const base = { service: "api", unit: "1", attributes: "{}", is_monotonic: false };
-/** One point each 10 s, of an hour; `valueOf` is given its number and the seconds since the start. */
+/** One point every 10 s for an hour. `valueOf` gets the point's index and the seconds since the start. */
 function points(name: string, values: Partial<Point>, valueOf: (index: number) => Partial<Point>): Point[] {
   return Array.from(
     { length: 360 },
@@ -34,7 +34,7 @@ const sumOf = (row: readonly number[]): number => row.reduce((sum, count) => sum
 const all = [
   ...points("steady", total, (index) => ({ value: (index + 1) * 50, start_time: startMs * 1_000 })),
   ...points("unstarted", total, (index) => ({ value: 700 + index * 20 })),
-  // Starts again after 155 s, and falls to nothing after 1,000 s without saying so.
+  // Restarts after 155 s, and drops to zero after 1,000 s without a new start time.
   ...points("restarting", total, (index) => ({
     value: index < 15 ? (index + 1) * 10 : (index - 14) * 10,
     start_time: (index < 15 ? startMs : startMs + 150_000) * 1_000,
@@ -64,7 +64,7 @@ const all = [
       : { negative_offset: 0, negative_counts: "[]", count: 4 }),
     start_time: (startMs + index * 10_000) * 1_000,
   })),
-  // Neither buckets of two scales nor those that lie far apart can be one row.
+  // Buckets of different scales, or far apart, cannot be merged into one row.
   ...points("scales", { kind: "exponential_histogram", temporality: "delta" }, (index) => ({
     ...{ scale: index % 2, zero_count: 0, zero_threshold: 0, count: 3, sum: 9 },
     ...{ positive_offset: index % 4 < 2 ? 900 : -900, positive_counts: `[${1 + (index % 2)},${2 - (index % 2)}]` },
@@ -79,7 +79,7 @@ const ask = async (name: string, source: PointSource, more: Partial<MetricQuery>
 
 beforeAll(async () => {
   hosts = await openStoredHosts(clock);
-  // In pieces, as pulls bring them, with a roll-up after each.
+  // In batches as pulls deliver them, with a roll-up after each.
   const inOrder = all.toSorted((a, b) => a.atMs - b.atMs);
   for (let at = 0; at < inOrder.length; at += 700) {
     await hosts.add("a", { metricPoint: inOrder.slice(at, at + 700) });
@@ -89,9 +89,9 @@ beforeAll(async () => {
 });
 afterAll(() => hosts[Symbol.asyncDispose]());
 
-describe("points that were merged", () => {
+describe("rolled-up points", () => {
   it.each(["steady", "unstarted", "restarting", "falling", "deltas", "level", "buckets", "delta.buckets", "powers", "scales"])(
-    "%s: say the same of whole windows",
+    "%s: give the same results for whole windows",
     async (name) => {
       const sent = await ask(name, sentPoints);
       expect(sent).toBeDefined();
@@ -114,20 +114,20 @@ describe("points that were merged", () => {
     );
     for (const { name, fine, rough } of rows) {
       const kinds = name === "scales" ? 4 : 1;
-      // A piece may end within a minute, so that it has two.
+      // A batch may end within a minute, which then has two rows.
       expect(Number(fine), String(name)).toBeLessThan(75 * kinds);
       expect(Number(rough), String(name)).toBeLessThan(20 * kinds);
     }
   });
 
-  it("tell the course of a gauge by means", async () => {
+  it("keep the time series of a gauge as means", async () => {
     const parts = { maxPoints: 50, stepMs: 10 * minuteMs };
     const sent = await ask("level", sentPoints, parts);
     const merged = await ask("level", sources[0] as PointSource, parts);
     expect(merged?.points.map((value) => value?.toFixed(6))).toEqual(sent?.points.map((value) => value?.toFixed(6)));
   });
 
-  it("are chosen for long times, and where those that were sent are gone", async () => {
+  it("are used for long windows, and where raw points are gone", async () => {
     const chosen = async (hours: number, finestMs = Number.POSITIVE_INFINITY) =>
       (await choosePoints(hosts.store, { startMs: nowMs - hours * 60 * minuteMs, endMs: nowMs, finestMs })).stepMs / minuteMs;
     expect([await chosen(1), await chosen(7), await chosen(100), await chosen(100, 30_000), await chosen(100, minuteMs)]).toEqual([

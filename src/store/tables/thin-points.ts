@@ -1,12 +1,12 @@
 /**
- * Coarser copies of points, which are points again. Totals keep the last one of each time, and the last before each new start, so that what
- * was counted between any two of them is the same as before. Deltas and their buckets are added up; gauges keep the last value with the mean,
- * least and greatest of those that it stands for. What cannot be merged without loss is kept as it is.
+ * Rolls up metric points into fewer points. Cumulative totals keep the last point of each interval and the last before each restart, so
+ * that increases between any two of them are unchanged. Deltas and their buckets are summed. Gauges keep the last value, with mean, minimum
+ * and maximum of the merged points. Points that cannot be merged without loss are kept.
  */
 
 import { columnTypeOf, type Signal } from "../signals/define-signal.ts";
 
-/** Exponential histograms whose buckets begin further apart than about this are not added up: what lies between would be zeros. */
+/** Exponential histograms whose first buckets are further apart than this are not merged: the result would be mostly zeros. */
 const offsetsApart = 1_024;
 
 const quoted = (name: string): string => `"${name}"`;
@@ -15,11 +15,11 @@ const quoted = (name: string): string => `"${name}"`;
 export function thinPointsSql(database: string, signal: Signal, target: string, bucketMinutes: number): string {
   const own = ["seq", "time", "mono_ms", ...Object.keys(signal.columns)];
   const names = ["source", ...own].map(quoted).join(", ");
-  /** One row per group: the given columns are computed, the others are equal in all rows or taken from the last point. */
+  /** One row per group. The given columns are computed; others are equal in all rows or taken from the last point. */
   const merged = (given: Record<string, string>, from: string, keys: string): string => {
     const columns = own.map((name) => {
       const sql = given[name] ?? (name === "seq" ? "max(seq)" : `arg_max("${name}", ("time", seq))`);
-      // arg_max passes over nulls, which would take a value from another point.
+      // arg_max skips nulls, which would take a value from another point.
       const safe = given[name] === undefined && isNullable(signal, name) ? `arg_max({v: "${name}"}, ("time", seq)).v` : sql;
       return `${safe} AS "${name}"`;
     });
@@ -37,7 +37,7 @@ export function thinPointsSql(database: string, signal: Signal, target: string, 
         lead("count") OVER next AS next_count, row_number() OVER next AS place
       FROM point WHERE how = 'total' WINDOW next AS (PARTITION BY source, series ORDER BY "time", seq)
     ) t WHERE next_part IS DISTINCT FROM part OR next_start IS DISTINCT FROM start_time OR next_value < "value" OR next_count < "count"
-      -- Unless something else states it, counting begins at the first point ever.
+      -- Without a start time, counting begins at the first point ever.
       OR (place = 1 AND start_time IS NULL AND NOT EXISTS (SELECT 1 FROM known k WHERE k.source = t.source AND k.series = t.series))`;
   const addedCounts = `to_json(list_transform(range(1, len(first(CAST(counts AS UBIGINT[]))) + 1),
       lambda i: list_sum(list_transform(list(CAST(counts AS UBIGINT[])), lambda c: c[i]))::UBIGINT))::VARCHAR`;
@@ -46,7 +46,7 @@ export function thinPointsSql(database: string, signal: Signal, target: string, 
   return `INSERT INTO "${database}".rollup."${target}" (source, ingest, stored_at, ${own.map(quoted).join(", ")})
     WITH point AS MATERIALIZED (
       SELECT *, ${kinds} AS how,
-        -- What was counted up to the end of a time belongs to it; what was so at that moment, to the next one.
+        -- Amounts up to the end of an interval belong to it; a value at exactly that moment belongs to the next one.
         time_bucket(INTERVAL ${bucketMinutes} MINUTE, CASE WHEN how = 'gauge' THEN "time" ELSE "time" - INTERVAL 1 MICROSECOND END) AS part
       FROM "${database}".raw."${signal.name}" WHERE ingest > $after AND ingest <= $ingest
     ), known AS (SELECT DISTINCT source, series FROM "${database}".rollup."${target}" WHERE stored_at > make_timestamp($stored_at) - INTERVAL 1 HOUR)
@@ -68,7 +68,7 @@ export function thinPointsSql(database: string, signal: Signal, target: string, 
     ) ORDER BY "time"`;
 }
 
-/** Buckets of one scale lie at the same places whatever the offset: from the lowest of all points to the highest they are added one by one. */
+/** Buckets of one scale have the same bounds at any offset, so they are added one by one, from the lowest to the highest of all points. */
 function addedSide(side: "positive" | "negative"): Record<string, string> {
   const [offset, counts] = [`${side}_offset`, `CAST(coalesce(${side}_counts, '[]') AS UBIGINT[])`];
   const filled = `FILTER (len(${counts}) > 0)`;

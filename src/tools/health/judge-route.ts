@@ -172,12 +172,12 @@ function slowAgainst(
 ): { p95Us: number; usualUs: number } | null {
   const usualUs = baseline?.p95Us ?? null;
   if (baseline === null || usualUs === null || baseline.requests < leastInBaseline || (baseline.p50Us ?? 0) >= waitingUs) return null;
-  const { warning, leastUs, soonUs, critical } = thresholds.latency;
+  const { warning, minUs, soonUs, critical } = thresholds.latency;
   const spreadUs = Math.min(baseline.p95HighUs ?? usualUs, 3 * usualUs) - usualUs;
   const above = (times: number, floorUs: number): number =>
     Math.max(times * noise.times * usualUs, usualUs + Math.max(floorUs, 3 * noise.addedUs), usualUs + 1.5 * spreadUs);
   // A large factor counts from a few milliseconds on, a factor of two needs more.
-  const limitUs = Math.min(above(warning, leastUs), above(critical, soonUs));
+  const limitUs = Math.min(above(warning, minUs), above(critical, soonUs));
   const limit = bucketOf(fineLayout, limitUs * 1_000);
   const slow = ({ durations }: RouteCell): number => countAbove(durations, limit);
   const found = evidence(windows, (window) => slow(window) > 0.05 * window.requests);
@@ -193,7 +193,7 @@ function countAbove({ lo, counts }: SparseHistogram, bucket: number): number {
 function judgeQueue(fact: SummaryRouteHealthFact, nowMs: number, noise: HostNoise): QueueVerdict | null {
   if (fact.role === "client" || (fact.before === null && fact.yesterday === null)) return null;
   const usualUs = Math.max(0, ...[fact.before, fact.yesterday].map((baseline) => baseline?.meanUs ?? 0));
-  const leastUs = Math.max(thresholds.queue.leastUs, 3 * noise.addedUs);
+  const minUs = Math.max(thresholds.queue.minUs, 3 * noise.addedUs);
   const windows = windowsOf(fact.cells, leastInWindow.queue, nowMs);
   const of = (window: RouteCell): QueueVerdict => {
     const queueUs = window.queueSamples > 0 ? window.queueUs / window.queueSamples : 0;
@@ -202,7 +202,7 @@ function judgeQueue(fact: SummaryRouteHealthFact, nowMs: number, noise: HostNois
   };
   // More queue time than total time: the two were measured on different requests.
   const isBad = ({ queueUs, meanUs, part }: QueueVerdict): boolean =>
-    queueUs >= leastUs && part > thresholds.queue.part && part <= 1 && meanUs >= thresholds.queue.times * noise.times * usualUs;
+    queueUs >= minUs && part > thresholds.queue.part && part <= 1 && meanUs >= thresholds.queue.times * noise.times * usualUs;
   const found = evidence(windows, (window) => isBad(of(window)));
   const verdict = found === null || found.requests < 20 ? null : of(found);
   return verdict !== null && isBad(verdict) ? verdict : null;

@@ -40,7 +40,7 @@ export function baselineOf(more: Partial<RouteBaseline> = {}): RouteBaseline {
     meanUs: 14_000,
     windows: 6,
     windowsExpected: 6,
-    leastRequests: 5_900,
+    minRequests: 5_900,
     errorRatio: 0,
     p50Us: 10_000,
     p95Us: 50_000,

@@ -4,12 +4,12 @@ export const thresholds = {
   errors: { warning: 0.05, critical: 0.25 },
   /** A small error share that is a multiple of the usual one. */
   errorsRising: { least: 0.01, errors: 10, times: 3 },
-  /** Slowdown factors, each with a least difference: `leastUs` for a warning, `soonUs` at the factor `critical`, `criticalUs` for critical. */
-  latency: { warning: 2, critical: 5, leastUs: 10_000, soonUs: 5_000, criticalUs: 20_000 },
+  /** Slowdown factors, each with a least difference: `minUs` for a warning, `soonUs` at the factor `critical`, `criticalUs` for critical. */
+  latency: { warning: 2, critical: 5, minUs: 10_000, soonUs: 5_000, criticalUs: 20_000 },
   /** Share of the expected requests. */
   rate: { expected: 100, left: 0.3 },
   /** Share of the time spent queueing, and factor over the usual total. */
-  queue: { part: 0.5, leastUs: 5_000, times: 2 },
+  queue: { part: 0.5, minUs: 5_000, times: 2 },
   restarts: { warning: 3, critical: 5 },
   throttled: { warning: 0.1, critical: 0.5 },
   cgroupMemory: 0.95,

@@ -12,7 +12,7 @@ export interface Served {
 }
 
 /** With fewer requests there is no verdict. */
-const leastRequests = 10;
+const minRequests = 10;
 /** Share of requests that may exceed a p95. */
 const slowShare = 0.05;
 
@@ -36,7 +36,7 @@ export function isOfRoute({ method, route, protocol }: RequestTotals, wanted: st
 }
 
 /** Microseconds or a share; null: too few requests. */
-export function measured(served: Served, measure: SymptomMeasure, least = leastRequests): number | null {
+export function measured(served: Served, measure: SymptomMeasure, least = minRequests): number | null {
   if (served.requests < least) return null;
   if (measure !== "latency") return served.errors / served.requests;
   const ns = percentileNs(fineLayout, served.durations, 0.95);

@@ -19,7 +19,7 @@ const settleMs = 10_000;
 const usualMs = 60 * 60_000;
 const guardMs = 60_000;
 /** Least requests since the fix for a verdict. */
-const leastRequests = 20;
+const minRequests = 20;
 const leastAfterMs = 30_000;
 /** Standard deviations that count as better or worse. */
 const sigmas = 3;
@@ -123,7 +123,7 @@ const rounded = (value: number | null): number | null => (value === null ? null 
 
 /** `down` is resolved when the service serves requests again and most succeed. */
 function downVerdict(after: Served, isPresent: boolean): SymptomVerdict {
-  if (after.requests < leastRequests) return isPresent ? "too-early" : "unchanged";
+  if (after.requests < minRequests) return isPresent ? "too-early" : "unchanged";
   return after.errors < after.requests / 2 ? "resolved" : "unchanged";
 }
 
@@ -137,7 +137,7 @@ interface Compared {
 
 /** Resolved: within the limit that closes incidents. Else compares the share of bad requests after with that during, beyond chance. */
 export function verdictOf({ measure, limit, during, after }: Compared): SymptomVerdict {
-  if (limit === null || after.requests < leastRequests) return "too-early";
+  if (limit === null || after.requests < minRequests) return "too-early";
   if (!isBeyond(after, measure, limit, 0)) return "resolved";
   const bad = (served: Served): number => (measure === "latency" ? countSlower(served, limit) : served.errors);
   if (during.requests === 0) return "unchanged";
@@ -189,6 +189,6 @@ function summaryOf(verdict: SymptomVerdict, symptoms: Verification["symptoms"], 
     improved: `Improved, not resolved: ${which} got better and ${bad === 1 ? "is" : "are"} still beyond the limit.`,
     unchanged: `Unchanged: ${which} ${bad === 1 ? "is" : "are"} as bad as during the incident.`,
     worse: `Worse: ${which} ${bad === 1 ? "is" : "are"} worse than during the incident.`,
-    "too-early": `Too early to tell: ${requests} requests in ${since} since the fix; at least ${leastRequests} of each indicator and ${leastAfterMs / 1_000} s are needed.`,
+    "too-early": `Too early to tell: ${requests} requests in ${since} since the fix; at least ${minRequests} of each indicator and ${leastAfterMs / 1_000} s are needed.`,
   }[verdict];
 }

@@ -22,7 +22,7 @@ const grownShown = 3;
 const enoughSamples = 50;
 /** Least requests for a share or a percentile. */
 const enoughRequests = 20;
-const leastSlowUs = 2_000;
+const minSlowUs = 2_000;
 /** Least requests of a step that is judged. */
 const enoughInStep = 5;
 
@@ -144,8 +144,8 @@ function changeOf(
   if (before === null) return hasBefore ? "new" : "";
   const times = now.p95Us !== null && before.p95Us ? now.p95Us / before.p95Us : 1;
   const { warning } = thresholds.latency;
-  if (times > warning && (now.p95Us ?? 0) >= leastSlowUs) return "slower";
-  if (times < 1 / warning && (before.p95Us ?? 0) >= leastSlowUs) return "faster";
+  if (times > warning && (now.p95Us ?? 0) >= minSlowUs) return "slower";
+  if (times < 1 / warning && (before.p95Us ?? 0) >= minSlowUs) return "faster";
   if (now.perSecond > 3 * before.perSecond) return "busier";
   return now.perSecond < before.perSecond / 3 ? "quieter" : "";
 }

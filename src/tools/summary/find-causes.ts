@@ -9,7 +9,7 @@ const recentMs = 60_000;
 /** Least share of a caller's symptoms that a callee must account for to explain them. */
 const explainedPart = 0.5;
 /** Least share of all calls that went to a callee that is gone. */
-const leastPart = 0.02;
+const minPart = 0.02;
 
 export interface Judged {
   facts: ServiceFacts;
@@ -32,7 +32,7 @@ function goneCallee(facts: ServiceFacts, byName: ReadonlyMap<string, Judged>): s
   const total = facts.calls.reduce((sum, { before }) => sum + before.requests, 0);
   const found = facts.calls.find(
     ({ callee, before }) =>
-      before.requests > leastPart * total &&
+      before.requests > minPart * total &&
       byName.get(callee)?.findings.some(({ rule, severity }) => severity !== "info" && (rule === "down" || rule === "unhealthy")),
   );
   return found?.callee ?? null;

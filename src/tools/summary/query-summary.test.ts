@@ -218,7 +218,7 @@ describe("coral_query_summary", () => {
     ["a fifth of the requests arrives", withWindows([], { requests: 600 }), ["info rate-drop"]],
     ["nothing arrives on a steady schedule", withWindows([]), ["warning no-requests"]],
     ["nothing arrives, and nothing was promised", withWindows([], { yesterday: null }), []],
-    ["nothing arrives after bursts", withWindows([], { before: baselineOf({ leastRequests: 0 }) }), []],
+    ["nothing arrives after bursts", withWindows([], { before: baselineOf({ minRequests: 0 }) }), []],
     [
       "nothing arrives since its callers ended",
       {

@@ -101,7 +101,7 @@ function steadyRate(baselines: readonly (JudgedRoute["fact"]["before"] | null)[]
   const [first] = known;
   if (!first) return null;
   const requests = known.reduce((sum, baseline) => sum + baseline.requests, 0);
-  const least = known.reduce((sum, baseline) => sum + baseline.leastRequests, 0);
+  const least = known.reduce((sum, baseline) => sum + baseline.minRequests, 0);
   const isSteady = least >= (0.5 * requests) / first.windowsExpected;
   return isSteady ? requests / 3_600 : null;
 }

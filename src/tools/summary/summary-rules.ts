@@ -137,7 +137,7 @@ function downSeverity({ routes, places, isReplaced, hasLostCallers, hasFailingCa
   if (isReplaced || hasLostCallers || places.every((place) => place.isReplaced)) return "info";
   const isPromised = routes.some(({ fact: { role, before } }) => {
     if (role !== "server" || before === null) return false;
-    return before.isSettled ? before.leastRequests > 0 : before.windows >= steadyMinutes;
+    return before.isSettled ? before.minRequests > 0 : before.windows >= steadyMinutes;
   });
   if (isPromised) return "critical";
   return places.some(({ isListening, seenMs }) => isListening && seenMs >= lastingMs) ? "warning" : "info";

@@ -20,7 +20,7 @@ const calmMs = 20_000;
 /** Thresholds from which the entry's indicator has moved: slower by this factor, or this many more failures. */
 const leastSlower = 1.25;
 /** Share of requests. */
-const leastFailed = 0.01;
+const minFailed = 0.01;
 
 /** What the diagnosis said during one trial. */
 export interface TrialResult {
@@ -132,6 +132,6 @@ function hasMoved({ seen }: LiveWorld, startMs: number): boolean {
         counts.reduce((sum, { requests }) => sum + requests, 0),
       );
     const ms = (counts: typeof before): number => middleOf(counts.map((one) => one.ms / one.requests));
-    return failed(after) > failed(before) + leastFailed || ms(after) > leastSlower * ms(before) || after.length < before.length / 4;
+    return failed(after) > failed(before) + minFailed || ms(after) > leastSlower * ms(before) || after.length < before.length / 4;
   });
 }

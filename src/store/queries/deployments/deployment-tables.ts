@@ -1,4 +1,4 @@
-/** The colony's memory of builds and deployments. All times are milliseconds since 1970. */
+/** Stored builds and deployments of services. All times are milliseconds since 1970. */
 
 import type { ServiceFilter } from "../../../model/services.ts";
 import type { Transaction } from "../../engine/database.ts";
@@ -15,7 +15,7 @@ import {
 } from "../../tables/queryable.ts";
 import { serviceTexts } from "../service-filter.ts";
 
-/** A build that a service was seen to run. `found_by` is `process` or `span`; `build` or `version` may be empty, not both. */
+/** A build that a service ran. `found_by` is `process` or `span`. One of `build` and `version` may be empty. */
 export interface KnownBuild {
   service: string;
   foundBy: "process" | "span";
@@ -27,7 +27,9 @@ export interface KnownBuild {
   places: BuildPlace[];
 }
 
-/** A build at one agent; times are of that agent's clock. `instances`: processes at the last scan that showed it, requests for spans. */
+/**
+ * A build at one agent, by that agent's clock. `instances` is the process count of the last scan with it, or the request count for spans.
+ */
 export interface BuildPlace {
   agentId: string;
   startedMs: number;
@@ -35,7 +37,7 @@ export interface BuildPlace {
   instances: number;
 }
 
-/** One of the builds that run side by side. `requests`: of the last five minutes; null where builds cannot be told apart. */
+/** One of several builds that run side by side. `requests` covers the last five minutes; null where builds cannot be told apart. */
 export interface BuildShare {
   build: string | null;
   version: string | null;
@@ -44,7 +46,7 @@ export interface BuildShare {
   requests: number | null;
 }
 
-/** Where a deployment arrived, and when. */
+/** An agent that a deployment reached, and when. */
 export interface DeploymentPlace {
   agentId: string;
   atMs: number;
@@ -55,7 +57,7 @@ export interface DeploymentRecord {
   service: string;
   startedMs: number;
   noticedMs: number;
-  /** Of `build`, `version`, `mark`. */
+  /** Any of `build`, `version`, `mark`. */
   foundBy: string[];
   build: string | null;
   previousBuild: string | null;
@@ -63,9 +65,9 @@ export interface DeploymentRecord {
   previousVersion: string | null;
   note: string;
   markedBy: string | null;
-  /** Empty when it is not known: then it counts everywhere. */
+  /** Empty when unknown: then it applies everywhere. */
   places: DeploymentPlace[];
-  /** How often it was compared with the time before. */
+  /** How often it was compared with the period before. */
   looks: number;
   isComplete: boolean;
   verdict: string;
@@ -75,24 +77,24 @@ export interface DeploymentRecord {
   /** `rolling`, `complete`, `rolled-back`, `variant`. */
   state: string;
   shares: BuildShare[];
-  /** When the old build was gone, or the new one after a rollback. */
+  /** When the old build stopped, or the new one after a rollback. */
   endedMs: number | null;
 }
 
 export interface DeploymentsQuery {
   service?: ServiceFilter;
-  /** Only what started since. */
+  /** Only deployments that started since then. */
   fromMs?: number;
-  /** Only those that are still compared, or must be compared again because rows came late. */
+  /** Only deployments still being compared, or to be compared again because late rows arrived. */
   open?: boolean;
   limit: number;
 }
 
-/** Name of the progress beside that of roll-ups: numbers of pulls continue above the highest that is written there. */
+/** Name in the table of roll-up progress. New pulls are numbered above the highest number there. */
 const progressName = "deployments";
 const keptMs = 60 * 86_400_000;
 
-/** The last pull whose rows were taken into account; null when none was. */
+/** The last pull whose rows were read; null if there was none. */
 export async function loadBuildProgress(store: Queryable): Promise<number | null> {
   const [row] = await store.query("SELECT max(ingest) AS ingest FROM internal.rollup_progress WHERE name = ?", [progressName]);
   return row === undefined ? null : numberOrNullIn(row, "ingest");
@@ -112,7 +114,7 @@ export async function loadKnownBuilds(store: Queryable): Promise<KnownBuild[]> {
   }));
 }
 
-/** Newest first. */
+/** Sorted newest first. */
 export async function listDeployments(store: Queryable, query: DeploymentsQuery): Promise<DeploymentRecord[]> {
   const conditions = ["true"];
   const parameters: QueryParameter[] = [];
@@ -135,15 +137,15 @@ export async function listDeployments(store: Queryable, query: DeploymentsQuery)
 
 export interface DeploymentChanges {
   builds: readonly KnownBuild[];
-  /** New ones, and those that replace what is known under their id. */
+  /** New deployments, and replacements for stored ones with the same id. */
   deployments: readonly DeploymentRecord[];
-  /** Recorded with them, so that each is reported once. */
+  /** Events stored in the same transaction, so that each is reported once. */
   events: readonly { kind: string; atMs: number; message: string; details: Record<string, unknown> }[];
-  /** The last pull whose rows were taken into account. */
+  /** The last pull whose rows were read. */
   readUpTo?: number;
 }
 
-/** All of it in one transaction; what is older than 60 days goes. */
+/** Saves everything in one transaction, and deletes what is older than 60 days. */
 export async function saveDeployments(store: WritableStore, changes: DeploymentChanges, nowMs: number): Promise<void> {
   const { builds, deployments, events, readUpTo } = changes;
   if (builds.length + deployments.length + events.length === 0 && readUpTo === undefined) return;

@@ -1,4 +1,4 @@
-/** What is known of a service before and after a deployment, cut into short parts. */
+/** Facts about a service before and after a deployment, in short cells of time. */
 
 import type { BuildFacts, RouteCell } from "../../../model/deployments.ts";
 import type { RequestSource } from "../../../model/summary.ts";
@@ -11,20 +11,20 @@ import type { DeploymentPlace } from "./deployment-tables.ts";
 export interface BuildFactsQuery {
   service: string;
   startedMs: number;
-  /** Where it arrived, each at its own time; empty: everywhere at `startedMs`. */
+  /** Agents that the deployment reached, each with its own time. Empty: everywhere at `startedMs`. */
   places: readonly DeploymentPlace[];
-  /** The time before ends, and the time after begins, this long from the deployment. */
+  /** The compared periods end and begin this long before and after the deployment. */
   guardMs: number;
   warmUpMs: number;
   beforeMs: number;
   afterMs: number;
-  /** Parts are at least this long. */
+  /** Minimum length of a cell. */
   cellMs: number;
 }
 
 const routesMax = 20;
 const listedMax = 20;
-/** What was logged so long before is not new. */
+/** A pattern logged within this time before the deployment is not new. */
 const patternsBackMs = 24 * 3_600_000;
 
 type RequestFacts = Pick<BuildFacts, "source" | "beforeMs" | "afterMs" | "cellMs" | "routes">;
@@ -36,7 +36,7 @@ export async function queryBuildFacts(store: Queryable, query: BuildFactsQuery):
     if (requests.routes.length === 0 && (await hasRequests(store, source))) requests = await readRequests(store, query, source);
   }
   const resources = await readResources(store, query);
-  // The time before begins with its first request.
+  // The period before begins with its first request.
   const skipped = Math.round((query.beforeMs - requests.beforeMs) / 60_000);
   const before = resources.resourceMinutes.before.map((minute) => minute - skipped);
   return { ...requests, ...resources, resourceMinutes: { ...resources.resourceMinutes, before }, ...(await readNews(store, query)) };
@@ -78,7 +78,7 @@ async function readRequests(store: Queryable, query: BuildFactsQuery, source: Re
     { ...parameters, service: query.service },
   );
   const routes = routesIn(rows, cellMs);
-  // Served requests count; sent ones only when the service serves none.
+  // Counts served requests; sent ones only if the service serves none.
   const servers = routes.filter(({ role }) => role === "server");
   const shown = (servers.length > 0 ? servers : routes).slice(0, routesMax);
   const firstCellMs = Math.min(...shown.flatMap(({ before: cells }) => cells.map(({ atMs }) => atMs)));
@@ -93,19 +93,19 @@ async function readRequests(store: Queryable, query: BuildFactsQuery, source: Re
 
 const shifted = (cells: RouteCell[], byMs: number): RouteCell[] => cells.map((cell) => ({ ...cell, atMs: cell.atMs - byMs }));
 
-/** Begin of the side that a row lies in, microseconds since 1970. */
+/** SQL for the start of the period that a row is in, microseconds since 1970. */
 function sideUs(at: string, { guardMs, warmUpMs, beforeMs }: BuildFactsQuery): string {
   return `CASE WHEN epoch_us(p."time") >= ${at} THEN ${at} + ${warmUpMs * 1_000} ELSE ${at} - ${(guardMs + beforeMs) * 1_000} END`;
 }
 
-/** As fine as rows are kept for so long; what is left of a shorter time is better than a coarser longer one. */
+/** The finest resolution whose rows are still kept. A shorter period at a finer resolution beats a longer one at a coarser resolution. */
 function resolutionFor(oldest: Record<RedResolution, number>, fromMs: number): RedResolution {
   const order: RedResolution[] = ["raw", "1m", "10m"];
   const step = { raw: 0, "1m": 60_000, "10m": 600_000 };
   return order.reduce((best, other) => (oldest[best] > fromMs && oldest[other] < oldest[best] - 5 * step[other] ? other : best));
 }
 
-/** A row for each source with the time at which the deployment reached it. */
+/** One row per source, with the time at which the deployment reached it. */
 function placesSql({ places, startedMs }: BuildFactsQuery): {
   sql: string;
   parameters: Record<string, QueryParameter>;
@@ -148,7 +148,7 @@ function routesIn(rows: readonly QueryRow[], cellMs: number): BuildFacts["routes
   return [...routes.values()];
 }
 
-/** Of processes that are among the busiest of their hosts: the others are not sampled. */
+/** Only for processes among the busiest of their hosts; others are not sampled. */
 async function readResources(
   store: Queryable,
   query: BuildFactsQuery,

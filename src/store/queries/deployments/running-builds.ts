@@ -1,35 +1,38 @@
-/** What agents reported of builds since the last look: read by pull and not by time, so that rows which come late are seen, at their own time. */
+/**
+ * Builds that agents reported since the last reading. Read by pull number, not by time, so that late rows are included under their own
+ * time.
+ */
 
 import { numberIn, numberOrNullIn, type Queryable, type QueryRow, textIn, textOrNullIn } from "../../tables/queryable.ts";
 import { hasRequests } from "../request-parts.ts";
 
-/** One build of a service at one agent. Times are of that agent's clock. */
+/** One build of a service at one agent, by that agent's clock. */
 export interface BuildSighting {
   service: string;
   foundBy: "process" | "span";
-  /** Empty when only a version is known. */
+  /** Empty if only a version is known. */
   build: string;
-  /** Empty when unknown. */
+  /** Empty if unknown. */
   version: string;
   agentId: string;
-  /** Start of the first of its processes; its first span. */
+  /** Start of its first process, or its first span. */
   startedMs: number;
-  /** First and last scan or span that showed it. */
+  /** First and last scan or span with this build. */
   firstMs: number;
   lastMs: number;
-  /** Processes at the last scan; requests of spans. */
+  /** Process count at the last scan, or request count of spans. */
   instances: number;
 }
 
 export interface AgentScan {
   agentId: string;
-  /** Newest scan, by the agent's clock. */
+  /** Time of the newest scan, by the agent's clock. */
   lastMs: number;
-  /** When it was stored, by the colony's clock. */
+  /** Time at which it was stored, by the colony's clock. */
   storedMs: number;
 }
 
-/** Rows of a service that came later than they usually do, by their own times. */
+/** Rows of a service that arrived later than usual, by their own times. */
 export interface LateRows {
   service: string;
   fromMs: number;
@@ -37,7 +40,7 @@ export interface LateRows {
 }
 
 export interface BuildReading {
-  /** The last pull that was read; null when there were none. */
+  /** The last pull that was read; null if there was none. */
   upTo: number | null;
   sightings: BuildSighting[];
   scans: AgentScan[];
@@ -45,20 +48,20 @@ export interface BuildReading {
 }
 
 export interface BuildReadingQuery {
-  /** The last pull of the reading before; null: none yet. */
+  /** The last pull of the previous reading; null for the first reading. */
   after: number | null;
   nowMs: number;
-  /** Rows are late when they are stored this long after their time. */
+  /** A row stored this long after its own time is late. */
   lateMs: number;
 }
 
-/** Rows of one scan may be stored with two pulls; the second follows at once. */
+/** The rows of one scan may be stored by two consecutive pulls. */
 export const buildsSettledMs = 2_000;
-/** Without a reading before: rows stored within this time. */
+/** The first reading covers rows stored within this time. */
 const firstReadMs = 3_600_000;
-/** Environment variables that carry a version, the most reliable first. The agent keeps them; see docs/services.md. */
+/** Environment variables that carry a version, most reliable first. Agents collect exactly these; see docs/services.md. */
 const versionVariables = ["SERVICE_VERSION", "DD_VERSION", "APP_VERSION", "GIT_COMMIT", "GIT_SHA", "COMMIT_SHA", "RELEASE", "VERSION"];
-/** What an interpreter runs may have its version in the path: `billing-1.4.2.jar`, `/srv/shop/releases/20260102/server.js`. */
+/** The path of an interpreted program may contain its version: `billing-1.4.2.jar`, `/srv/shop/releases/20260102/server.js`. */
 const launchedSql = `CASE WHEN contains(command_line, '.jar') OR contains(command_line, '/releases/') THEN coalesce(
     nullif(regexp_extract(command_line, '[-_]v?(\\d+(?:\\.\\d+)+[^\\s/]*?)\\.jar(?:\\s|$)', 1), ''),
     regexp_extract(command_line, '/releases/([^/\\s]+)/', 1)) ELSE '' END`;
@@ -78,7 +81,7 @@ export async function readBuilds(store: Queryable, query: BuildReadingQuery): Pr
       ...(requestTables.includes("span_red") ? await spanSightings(store, inRange) : []),
     ],
     scans: await agentScans(store, inRange),
-    // What a first reading finds has not been compared with anything yet.
+    // The first reading has nothing to compare late rows with.
     late: query.after === null ? [] : await lateRows(store, inRange, requestTables, query.lateMs),
   };
 }
@@ -102,7 +105,7 @@ function rangeSql({ after, nowMs }: BuildReadingQuery, upTo: number): string {
 async function processSightings(store: Queryable, inRange: string): Promise<BuildSighting[]> {
   const versions = versionVariables.map((name) => `nullif(json_extract_string(environment, '$.${name}'), '')`).join(", ");
   const attributes = "json_extract_string(environment, '$.OTEL_RESOURCE_ATTRIBUTES')";
-  // Of a hundred thousand processes few have an environment of their own: parse each distinct one once.
+  // Most of 100,000 processes share their environment: parse each distinct one once.
   const rows = await store.query(
     `WITH fresh AS MATERIALIZED (
        SELECT agent_id, service, build, coalesce(environment, '') AS environment, ${launchedSql} AS launched, pid, start_ticks, "time" AS scan,
@@ -120,7 +123,7 @@ async function processSightings(store: Queryable, inRange: string): Promise<Buil
   return rows.map((row) => sightingIn(row, "process"));
 }
 
-/** Versions that spans carry. */
+/** Versions carried by spans. */
 async function spanSightings(store: Queryable, inRange: string): Promise<BuildSighting[]> {
   const rows = await store.query(
     `SELECT service, agent_id, '' AS build, version, min("time") AS started, min("time") AS first, max("time") AS last, sum(requests)::DOUBLE AS instances
@@ -170,10 +173,10 @@ async function lateRows(store: Queryable, inRange: string, tables: readonly stri
   }));
 }
 
-/** Requests that a service served at each agent, by version where spans carry one. */
+/** Requests that a service served at each agent, by version if spans carry one. */
 export interface ServedRequests {
   agentId: string;
-  /** Null for requests that hooks counted. */
+  /** Null for requests counted by hooks. */
   version: string | null;
   requests: number;
 }

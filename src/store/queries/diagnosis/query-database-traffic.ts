@@ -1,4 +1,4 @@
-/** Statements of databases in the two times of a diagnosis, and how many connections their callers held. */
+/** Database statements before and after the onset of a diagnosis, and the number of connections that callers held. */
 
 import type { DatabaseTraffic, PoolTraffic, StatementFigures, StatementTraffic } from "../../../model/database-traffic.ts";
 import type { DiagnosisTimesRequest, TimeRange } from "../../../model/diagnosis.ts";
@@ -11,7 +11,7 @@ import { rangesSql } from "./ranges-sql.ts";
 const protocols = "('postgres', 'mysql', 'redis')";
 const statementsMax = 500;
 const poolsMax = 200;
-/** Moments of each time at which open connections are counted. */
+/** Number of sampling times per period for counting open connections. */
 const moments = 12;
 
 export async function queryDatabaseTraffic(store: Queryable, times: DiagnosisTimesRequest): Promise<DatabaseTraffic> {
@@ -66,7 +66,10 @@ function secondsOf(ranges: readonly TimeRange[]): number {
   return ranges.reduce((sum, { fromMs, untilMs }) => sum + (untilMs - fromMs) / 1_000, 0);
 }
 
-/** A row of a connection is written when it is first seen, now and then, and at its end: it was open from its first time to its last, or still is. */
+/**
+ * A connection's row is written when it is first seen, periodically, and when it closes. It was open from its first to its last time, or
+ * still is.
+ */
 async function queryPools(store: Queryable, { before, after }: DiagnosisTimesRequest): Promise<PoolTraffic[]> {
   const isAfter = rangesSql('"time"', [after]);
   const instants = [...momentsOf(before).map((at) => ({ at, isAfter: false })), ...momentsOf([after]).map((at) => ({ at, isAfter: true }))];
@@ -101,7 +104,7 @@ function momentsOf(ranges: readonly TimeRange[]): number[] {
   const total = ranges.reduce((sum, { fromMs, untilMs }) => sum + untilMs - fromMs, 0);
   return ranges.flatMap(({ fromMs, untilMs }) => {
     const count = Math.max(1, Math.round((moments * (untilMs - fromMs)) / Math.max(1, total)));
-    // The last seconds have not arrived yet.
+    // Rows of the last seconds have not arrived yet.
     return Array.from({ length: count }, (_, index) => fromMs + ((index + 0.5) * (untilMs - fromMs)) / count);
   });
 }

@@ -1,4 +1,4 @@
-/** What hosts had left in both times: CPU, memory, disks, retransmits; and what took it. */
+/** Spare capacity of hosts in both periods (CPU, memory, disks, retransmits), and the programs that used it. */
 
 import type { DiagnosisTimesRequest, DiskFact, HostFact, LimitFact, ProcessShareFact, SpreadPair } from "../../../model/diagnosis.ts";
 import { numberIn, numberOrNullIn, type Queryable, type QueryRow, textIn } from "../../tables/queryable.ts";
@@ -8,7 +8,7 @@ import { spreadIn, spreadSql } from "./spread-sql.ts";
 const hostsMax = 1_000;
 const disksMax = 2_000;
 const limitsMax = 2_000;
-/** Of each host, those that use the most CPU. */
+/** Programs per host, those with the most CPU first. */
 const programsMax = 5;
 
 export interface HostEvidence {
@@ -86,7 +86,7 @@ async function queryDisks(store: Queryable, times: DiagnosisTimesRequest): Promi
   }));
 }
 
-/** Cores of all processes of one name, as means over the samples of each time. */
+/** CPU cores used by all processes of one name, averaged over the samples of each period. */
 async function queryPrograms(store: Queryable, times: DiagnosisTimesRequest): Promise<{ agentId: string; fact: ProcessShareFact }[]> {
   const { isAfter, inTime } = sides(times);
   const rows = await store.query(
@@ -111,7 +111,7 @@ async function queryPrograms(store: Queryable, times: DiagnosisTimesRequest): Pr
   }));
 }
 
-/** Of control groups that hold one service only. */
+/** Only control groups that contain a single service. */
 async function queryLimits(store: Queryable, times: DiagnosisTimesRequest): Promise<LimitFact[]> {
   const { isAfter, inTime } = sides(times);
   const rows = await store.query(

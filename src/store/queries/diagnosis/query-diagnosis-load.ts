@@ -1,4 +1,4 @@
-/** CPU, memory and throttling of the processes and control groups of services, as the host sees them. */
+/** CPU, memory and throttling of services' processes and control groups, as their hosts report them. */
 
 import { type DiagnosisTimesRequest, loadMeasures, type MeasureFact, ownServicesSql } from "../../../model/diagnosis.ts";
 import { type Queryable, textIn } from "../../tables/queryable.ts";

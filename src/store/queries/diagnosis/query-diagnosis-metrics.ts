@@ -1,4 +1,4 @@
-/** Metrics that programs sent or that were scraped: the spread of each series in both times. */
+/** Metrics sent by programs or scraped: the spread of each series in both periods. */
 
 import type { DiagnosisTimesRequest, MeasureFact } from "../../../model/diagnosis.ts";
 import { measureKindOf } from "../../../model/metrics.ts";
@@ -6,14 +6,14 @@ import { type Queryable, textIn } from "../../tables/queryable.ts";
 import { rangesSql } from "./ranges-sql.ts";
 import { spreadIn, spreadSql } from "./spread-sql.ts";
 
-/** Series with the most points are kept. */
+/** Keeps the series with the most points. */
 const seriesMax = 20_000;
-/** A counter that was not read for so long says nothing about a rate. */
+/** A longer gap between two counter readings gives no meaningful rate. */
 const longestStepMs = 15 * 60_000;
 
 /**
- * Gauges and deltas as they are; what counts from a start by its rate; histograms by their mean. Series of several processes of a service are
- * one, because processes come and go.
+ * Gauges and deltas by value, cumulative counters by rate, histograms by mean. Series of one service are merged over its processes, because
+ * processes come and go.
  */
 export async function queryDiagnosisMetrics(store: Queryable, { before, after }: DiagnosisTimesRequest): Promise<MeasureFact[]> {
   const inTime = rangesSql('"time"', [...before, after]);

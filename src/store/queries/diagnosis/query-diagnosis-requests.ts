@@ -1,4 +1,4 @@
-/** Requests that kernel hooks saw, by route and in steps of half a minute; what only its callers were seen to use is an external peer. */
+/** Requests seen by kernel hooks, by route, in steps of 30 s. A peer that only callers observed is external. */
 
 import {
   type DiagnosisTimesRequest,
@@ -21,7 +21,7 @@ export interface RequestEvidence {
 }
 
 /** Steps with fewer requests have no typical duration. */
-const leastRequests = 3;
+const minRequests = 3;
 const routesMax = 5_000;
 
 export async function queryDiagnosisRequests(store: Queryable, { before, after }: DiagnosisTimesRequest): Promise<RequestEvidence> {
@@ -44,7 +44,7 @@ export async function queryDiagnosisRequests(store: Queryable, { before, after }
        FROM used GROUP BY ALL HAVING sum(requests) > 0
      )
      SELECT 'route' AS what, subject AS service, protocol, method, route, is_external::VARCHAR AS other,
-       ${spreadSql("mean_us", `NOT is_after AND requests >= ${leastRequests}`)} AS before, ${spreadSql("mean_us", `is_after AND requests >= ${leastRequests}`)} AS after,
+       ${spreadSql("mean_us", `NOT is_after AND requests >= ${minRequests}`)} AS before, ${spreadSql("mean_us", `is_after AND requests >= ${minRequests}`)} AS after,
        ${spreadSql("failed", "NOT is_after")} AS failed_before, ${spreadSql("failed", "is_after")} AS failed_after
      FROM steps GROUP BY subject, protocol, method, route, is_external
      UNION ALL SELECT 'rate', subject, '', '', '', '', ${spreadSql("rate", "NOT is_after")}, ${spreadSql("rate", "is_after")}, [], []

@@ -1,6 +1,6 @@
 /**
- * Spans and log records of both times, by whole traces: self time by operation, gaps of calls between services, and what operations do.
- * Traces are sampled evenly when there are many, so that the cost of an answer is bounded.
+ * Spans and log records of both periods, by whole traces: self time per operation, gaps of calls between services, and what operations do.
+ * Many traces are sampled evenly, which bounds the cost of a diagnosis.
  */
 
 import type {
@@ -24,9 +24,9 @@ export interface SpanEvidence {
   steps: StepFact[];
 }
 
-/** Spans that are read of each time, about; more traces than that are sampled. */
+/** Approximate number of spans read per period; beyond it, traces are sampled. */
 const spansRead = 120_000;
-/** Traces that began in the last seconds may not be complete. */
+/** Traces that began in the last seconds may be incomplete. */
 const settleMs = 5_000;
 const rowsMax = 50_000;
 
@@ -60,7 +60,7 @@ async function rowsIn(segments: SegmentReader, ranges: readonly TimeRange[]): Pr
 
 const oneIn = (rows: number): number => Math.max(1, Math.round(rows / spansRead));
 
-/** Patterns of log records are known by id; people read their text. */
+/** Replaces the pattern ids of log records with their templates. */
 async function withTemplates(store: Queryable, steps: StepFact[]): Promise<StepFact[]> {
   if (!steps.some(({ kind }) => kind === "log")) return steps;
   const rows = await store.query("SELECT pattern, any_value(template) AS template FROM raw.log_pattern GROUP BY pattern");
@@ -85,7 +85,7 @@ interface EvidenceSources {
   sideSql: string;
 }
 
-/** One statement, so that spans are read once; `numbers` differ by `what`. */
+/** One statement, so that spans are read once. The meaning of `numbers` depends on `what`. */
 function evidenceSql({ spans, logs, chosen, sideSql }: EvidenceSources): string {
   const sums = (side: number): string =>
     `[any_value(o.traces_${side}), any_value(o.spans_${side}), any_value(o.squares_${side})]

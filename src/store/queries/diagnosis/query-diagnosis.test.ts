@@ -17,7 +17,7 @@ const folder = temporaryFolder();
 let engine: Engine;
 let store: ColonyStore;
 
-/** `web` calls `stock`, which takes 200 ms instead of 20 since the onset; both have a window each ten seconds for half an hour. */
+/** `web` calls `stock`, which takes 200 ms instead of 20 ms since the onset. Both have a row every ten seconds for half an hour. */
 beforeAll(async () => {
   engine = await testEngine(folder.path);
   store = await openColonyStore(engine, {
@@ -48,7 +48,7 @@ beforeAll(async () => {
       row("web", "client", "'db'", update, ["postgres", "UPDATE", "5432"], 240_000),
     ];
     for (const sql of [...rows, row("web", "client", "'api.example.com'", "/pay")]) await transaction.run(`INSERT INTO raw.red ${sql}`);
-    // `web` holds two connections to the database; a third opens with the trouble.
+    // `web` holds two connections to the database. A third opens at the onset.
     const opened = (port: number, firstMs: number): string =>
       `SELECT 1, 1, make_timestamp(${endMs * 1_000}), ${port}, make_timestamp(${firstMs * 1_000}), 0, 'client', 'web', 1, 1, NULL, NULL, 'tcp', '127.0.0.1', ${port}, '127.0.0.1', 5432,
          'open', make_timestamp(${firstMs * 1_000}), make_timestamp(${endMs * 1_000}), 1, NULL, NULL, NULL, NULL, NULL, NULL, NULL`;
@@ -77,7 +77,7 @@ describe("queryOnset()", () => {
     expect(found).toBe(onsetMs);
   });
 
-  it("finds none before it", async () => {
+  it("finds no onset before it", async () => {
     expect((await queryOnset(store, { untilMs: onsetMs })).onsetMs).toBeNull();
   });
 });
@@ -88,7 +88,7 @@ describe("queryDiagnosis()", () => {
     after: { fromMs: onsetMs, untilMs: endMs },
   };
 
-  it("compares requests by route in both times", async () => {
+  it("compares requests by route in both periods", async () => {
     const { measures, calls, externals } = await queryDiagnosis(store, times);
     const slow = measures.find(({ service, name }) => service === "stock" && name === requestMeasures.duration);
     expect(slow).toMatchObject({ subject: "GET /reserve", kind: "latency", after: { median: 200_000, count: 10 } });
@@ -97,7 +97,7 @@ describe("queryDiagnosis()", () => {
     expect(externals).toEqual(["api.example.com"]);
   });
 
-  it("names a statement once: its verb is no method before it", async () => {
+  it("names a statement once, without its verb as method", async () => {
     const { measures } = await queryDiagnosis(store, times);
     const subjects = measures.filter(({ service, subject }) => service === "db" && subject !== "").map(({ subject }) => subject);
     expect([...new Set(subjects)]).toEqual([update]);

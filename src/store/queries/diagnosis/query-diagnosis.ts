@@ -1,4 +1,4 @@
-/** Everything that a diagnosis compares, from all signals. */
+/** Collects all facts that a diagnosis compares, from every signal. */
 
 import type { ChangeFact, DiagnosisFacts, DiagnosisTimesRequest, MeasureFact, OperationFact } from "../../../model/diagnosis.ts";
 import type { SegmentReader } from "../../segments/segment-source.ts";
@@ -10,7 +10,7 @@ import { queryDiagnosisRequests } from "./query-diagnosis-requests.ts";
 import { queryDiagnosisSpans } from "./query-diagnosis-spans.ts";
 import { rangesSql } from "./ranges-sql.ts";
 
-/** Changes before the start of the trouble that may have to do with it. */
+/** Changes up to this long before the onset may be related. */
 const changesBeforeMs = 15 * 60_000;
 const changeKinds = ["deployment", "service-restarted", "binary-updated", "config-changed", "egress-new", "oom-kill", "service-exited"];
 const changesMax = 200;
@@ -42,8 +42,8 @@ export async function queryDiagnosis(
 }
 
 /**
- * Ends that send no telemetry of their own and call nobody: others only talk to them. Not what has processes here, whether or not their requests
- * were seen. Metrics under such a name are what a caller measured of it.
+ * Peers without telemetry that call no service, such as managed databases. Excludes services with local processes, whether or not their
+ * requests were seen. Metrics under such a name were measured by a caller.
  */
 function externalsOf(
   peers: readonly string[],
@@ -65,7 +65,7 @@ function externalsOf(
   return [...new Set([...peers, ...onlyMeasured])].filter((service) => !own.has(service) && !resources.has(service));
 }
 
-/** A sender of metrics with a dotted name is an address that a client measured. */
+/** A metric sender with a dotted name is an address that a client measured. */
 function isHostName(service: string): boolean {
   return /^[\w-]+(?:\.[\w-]+)+$/i.test(service);
 }

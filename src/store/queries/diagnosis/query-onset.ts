@@ -1,4 +1,4 @@
-/** When the requests of any service began to be slower or to fail more than they used to. */
+/** Finds when the requests of any service became slower, or failed more often, than usual. */
 
 import { type OnsetFact, ownServicesSql, type TimeRange } from "../../../model/diagnosis.ts";
 import { isTelemetryExport, isWaitingRequest } from "../../../model/waiting-requests.ts";
@@ -6,39 +6,39 @@ import { numberOrNullIn, type Queryable, type QueryRow, textIn } from "../../tab
 import { rangesSql } from "./ranges-sql.ts";
 
 const stepMs = 10_000;
-/** How far back the beginning is looked for, and what is compared with. */
+/** How far back to search for an onset. The same time is the baseline. */
 const lookBackMs = 90 * 60_000;
-/** The trouble is of now when its last bad step is not older. */
-const stillMs = 3 * 60_000;
-/** Steps that must be bad, and requests in them, before anything is concluded. */
-const leastBadSteps = 2;
-const leastBadRequests = 8;
-const leastBetterSteps = 9;
-/** Fewer requests make a run less certain. */
+/** An incident is current if its last bad step is at most this old. */
+const currentMs = 3 * 60_000;
+/** Minimum evidence for a run: bad steps, requests in them, and better steps to compare with. */
+const minBadSteps = 2;
+const minBadRequests = 8;
+const minBetterSteps = 9;
+/** Runs with fewer requests get a lower severity. */
 const fullWeightRequests = 60;
-/** Beyond so many times the limit, more is not worse. */
+/** Caps how far one step may exceed the limit, as a multiple. */
 const severityMax = 12;
-const leastRequests = 2;
-/** A run of bad steps ends with so many good ones. */
+const minRequests = 2;
+/** A run of bad steps ends after this many consecutive good ones. */
 const endingGoodSteps = 3;
-/** Of a series that is bad in its newest steps, the beginning counts before that of one that has recovered. */
+/** A series that is still bad within this time takes precedence over one that has recovered. */
 const recentMs = 30_000;
-/** A step is bad that is this many spreads above the median, half as slow again, and slower by what people notice. */
+/** A step is bad if it is `spreads` spreads above the median, `minRatio` times as slow, and slower by a noticeable amount. */
 const spreads = 4;
-const leastRatio = 1.5;
-const leastUs = 5_000;
-const leastFailed = 0.05;
-/** Of one trouble, what it hits first may be hit less, and its first step less than the others. */
-const togetherMs = 60_000;
-const togetherPart = 0.4;
-/** Around earlier trouble: it may have begun before it showed, and queues take a while to drain. */
+const minRatio = 1.5;
+const minUs = 5_000;
+const minFailed = 0.05;
+/** The first series hit by an incident may be hit less than the worst one, and its first step less than the others: onsets this close, with this share of its severity, are the same incident. */
+const sameIncidentMs = 60_000;
+const sameIncidentShare = 0.4;
+/** Padding around earlier incidents: they may start before they show, and queues take a while to drain. */
 const guardMs = 20_000;
 const seriesMax = 2_000;
 
-/** `severity`: how far its steps are beyond the limit, as a multiple, weighed by requests. */
+/** `severity`: by how many times the limit its steps exceed the usual value, weighted by requests. */
 interface BadRun extends TimeRange {
   severity: number;
-  /** Of its bad steps, in order, weighed alike. */
+  /** Its bad steps in order, weighted alike. */
   steps: { startMs: number; severity: number }[];
 }
 
@@ -57,8 +57,8 @@ export async function queryOnset(store: Queryable, { untilMs }: { untilMs: numbe
      FROM (SELECT service, protocol, method, route, epoch_ms(time_bucket(INTERVAL ${stepMs / 1_000} SECONDS, "time")) AS step, sum(requests) AS requests,
        coalesce(sum(requests) FILTER (is_error), 0) / sum(requests) AS failed, sum(duration_us) / sum(requests) AS mean_us
        FROM (${part("red")} UNION ALL ${part("span_red")})
-       GROUP BY ALL HAVING sum(requests) >= ${leastRequests})
-     GROUP BY service, protocol, method, route HAVING count(*) >= ${leastBadSteps + leastBetterSteps} ORDER BY sum(requests) DESC, service, protocol, method, route LIMIT ${seriesMax}`,
+       GROUP BY ALL HAVING sum(requests) >= ${minRequests})
+     GROUP BY service, protocol, method, route HAVING count(*) >= ${minBadSteps + minBetterSteps} ORDER BY sum(requests) DESC, service, protocol, method, route LIMIT ${seriesMax}`,
   );
   const [seen = {}] = await store.query(
     `SELECT least((SELECT min("time") FROM raw.red), (SELECT min("time") FROM raw.span_red), (SELECT min("time") FROM raw.metric_point)) AS first`,
@@ -71,45 +71,45 @@ export async function queryOnset(store: Queryable, { untilMs }: { untilMs: numbe
   const runs = rows
     .filter((row) => !isWaiting(row))
     .flatMap((row) => [
-      ...badRuns(stepsIn(row, "mean_us"), (usual) => Math.max(usual * leastRatio, usual + leastUs)),
-      ...badRuns(stepsIn(row, "failed"), (usual) => usual + leastFailed),
+      ...badRuns(stepsIn(row, "mean_us"), (usual) => Math.max(usual * minRatio, usual + minUs)),
+      ...badRuns(stepsIn(row, "failed"), (usual) => usual + minFailed),
     ]);
   const { onsetMs, endMs } = lastTrouble(runs, untilMs);
   const isEarlier = (run: TimeRange): boolean => onsetMs === null || run.untilMs < onsetMs;
-  const earlier = joined(runs.filter(isEarlier).map((run) => ({ fromMs: run.fromMs - guardMs, untilMs: run.untilMs + guardMs })));
+  const earlier = mergeOverlapping(runs.filter(isEarlier).map((run) => ({ fromMs: run.fromMs - guardMs, untilMs: run.untilMs + guardMs })));
   return { onsetMs, endMs, earlier, seenSinceMs: first === null ? null : first / 1_000 };
 }
 
-/** The beginning of the worst of what lasts until now, else of what has just ended; lesser trouble that began just before it belongs to it. */
+/** The onset of the worst run that lasts until now, else of the worst one that just ended. Includes lesser runs that began shortly before it. */
 function lastTrouble(runs: readonly BadRun[], untilMs: number): Pick<OnsetFact, "onsetMs" | "endMs"> {
   const recent = runs.filter((run) => run.untilMs >= untilMs - recentMs);
-  const chosen = recent.length > 0 ? recent : runs.filter((run) => run.untilMs >= untilMs - stillMs);
+  const chosen = recent.length > 0 ? recent : runs.filter((run) => run.untilMs >= untilMs - currentMs);
   const worst = chosen.reduce<BadRun | null>((most, run) => (most && most.severity >= run.severity ? most : run), null);
   if (worst === null) return { onsetMs: null, endMs: null };
-  // A run begins with the noise that happened to be before it: what is mild beside the worst is not its beginning.
+  // A run may start with noise: its onset is its first step that is not mild compared with the worst run.
   const beginningOf = ({ steps, fromMs }: BadRun): number =>
-    steps.find(({ severity }) => severity >= togetherPart * worst.severity)?.startMs ?? fromMs;
+    steps.find(({ severity }) => severity >= sameIncidentShare * worst.severity)?.startMs ?? fromMs;
   const worstMs = beginningOf(worst);
-  const together = chosen.filter(({ severity }) => severity >= togetherPart * worst.severity).map(beginningOf);
+  const sameIncident = chosen.filter(({ severity }) => severity >= sameIncidentShare * worst.severity).map(beginningOf);
   return {
-    onsetMs: Math.min(worstMs, ...together.filter((fromMs) => fromMs >= worstMs - togetherMs)),
+    onsetMs: Math.min(worstMs, ...sameIncident.filter((fromMs) => fromMs >= worstMs - sameIncidentMs)),
     endMs: recent.length > 0 ? null : Math.max(...chosen.map((run) => run.untilMs)),
   };
 }
 
-/** Times in which steps are bad, with at most two better ones among them. */
-function badRuns(steps: readonly Step[], leastOf: (usual: number) => number): BadRun[] {
+/** Runs of bad steps, with at most two good steps in between. */
+function badRuns(steps: readonly Step[], limitOf: (usual: number) => number): BadRun[] {
   const values = steps.map(({ value }) => value).sort((a, b) => a - b);
   const at = (share: number): number => values[Math.floor(share * (values.length - 1))] ?? 0;
-  // The lower half: trouble that has lasted for most of the time does not become usual.
+  // Uses the lower quartile, so that an incident that lasted most of the time does not count as usual.
   const usual = at(0.25);
-  const limit = Math.max(leastOf(usual), usual + spreads * (at(0.25) - at(0.05)));
+  const limit = Math.max(limitOf(usual), usual + spreads * (at(0.25) - at(0.05)));
   const found: BadRun[] = [];
   let run: (BadRun & { bad: number; requests: number }) | null = null;
   let [good, better] = [0, 0];
   const end = (): void => {
-    // When nearly all of it is bad, nothing is known of how it was before.
-    if (run && run.bad >= leastBadSteps && run.requests >= leastBadRequests && better >= leastBetterSteps) {
+    // If nearly all steps are bad, the usual value is unknown.
+    if (run && run.bad >= minBadSteps && run.requests >= minBadRequests && better >= minBetterSteps) {
       const { fromMs, untilMs, severity } = run;
       const weight = Math.min(1, Math.sqrt(run.requests / fullWeightRequests));
       const weighed = run.steps.map((one) => ({ ...one, severity: one.severity * weight }));
@@ -145,8 +145,8 @@ function stepsIn(row: QueryRow, name: "mean_us" | "failed"): Step[] {
   return starts.map((startMs, index) => ({ startMs, requests: requests[index] ?? 0, value: values[index] ?? 0 }));
 }
 
-/** Overlapping times become one. */
-function joined(ranges: readonly TimeRange[]): TimeRange[] {
+/** Merges overlapping ranges. */
+function mergeOverlapping(ranges: readonly TimeRange[]): TimeRange[] {
   const found: TimeRange[] = [];
   for (const { fromMs, untilMs } of [...ranges].sort((a, b) => a.fromMs - b.fromMs)) {
     const last = found.at(-1);

@@ -1,6 +1,6 @@
 import type { TimeRange } from "../../../model/diagnosis.ts";
 
-/** Whether a TIMESTAMP column lies in one of the ranges. */
+/** SQL condition: a TIMESTAMP column is in one of the ranges. */
 export function rangesSql(column: string, ranges: readonly TimeRange[]): string {
   if (ranges.length === 0) return "false";
   const one = ({ fromMs, untilMs }: TimeRange): string =>

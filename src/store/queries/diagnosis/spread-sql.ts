@@ -1,7 +1,7 @@
 import type { Spread } from "../../../model/diagnosis.ts";
 import type { QueryRow } from "../../tables/queryable.ts";
 
-/** A list of the count and five quantiles of the rows that fit; see `spreadIn`. */
+/** SQL for a list of the count and five quantiles of the matching rows; read it with `spreadIn`. */
 export function spreadSql(value: string, condition: string): string {
   return `[count(*) FILTER (${condition})] || coalesce(quantile_cont(${value}, [0.05, 0.25, 0.5, 0.75, 0.95]) FILTER (${condition}), [0, 0, 0, 0, 0])`;
 }

@@ -1,4 +1,4 @@
-/** Per-device, per-group and per-process facts of hosts: the newest sample, or averages over the window (at most its last hour). */
+/** Facts of hosts per device, control group and process: the newest sample, or averages over the window (at most its last hour). */
 
 import type { HostCgroup, HostCore, HostDisk, HostInterface, HostMount, HostProcess, HostSample } from "../../../model/host.ts";
 import {
@@ -15,13 +15,13 @@ import {
 } from "../../tables/queryable.ts";
 import { latestSampleSql } from "./latest-sample.ts";
 
-/** What a list of one host holds at most. */
+/** Limits on the lists of one host. */
 const coresMax = 16;
 const devicesMax = 20;
 const processesMax = 10;
 const cgroupsByUseMax = 8;
 const cgroupsMax = 30;
-/** A group that is throttled less than this is of no interest by itself. */
+/** A control group throttled less than this is not notable. */
 const throttledRatioMin = 0.01;
 
 export interface HostDetails {
@@ -83,7 +83,7 @@ function top<T>(items: T[], limit: number, score: (item: T) => number): T[] {
   return [...items].sort((a, b) => score(b) - score(a)).slice(0, limit);
 }
 
-/** The throttled and killed ones first, then those that use the most CPU and memory. */
+/** Throttled and OOM-killed groups first, then those with the most CPU and memory. */
 function notableCgroups(groups: HostCgroup[]): HostCgroup[] {
   const trouble = top(
     groups.filter((group) => group.oomKills > 0 || (group.throttledRatio ?? 0) > throttledRatioMin),
@@ -155,14 +155,14 @@ function mountOf(row: QueryRow): HostMount {
     sizeBytes: numberIn(row, "size_bytes"),
     usedBytes,
     availableBytes,
-    // Space that only root may fill counts as neither, as in df.
+    // Space reserved for root counts as neither used nor available, as in df.
     usedRatio: usedBytes + availableBytes > 0 ? usedBytes / (usedBytes + availableBytes) : 0,
     inodesUsedRatio: inodesTotal > 0 ? numberIn(row, "inodes_used") / inodesTotal : null,
     readOnly: booleanIn(row, "read_only"),
   };
 }
 
-/** A latency is the mean over operations, so each sample weighs by its rate. */
+/** A sample's latency is a mean over its operations, so it is weighted by their rate. */
 const diskColumns = `avg(read_bytes_per_s) AS read_bytes_per_s, avg(write_bytes_per_s) AS write_bytes_per_s,
   avg(reads_per_s) AS reads_per_s, avg(writes_per_s) AS writes_per_s,
   sum(read_latency_ms * reads_per_s) / nullif(sum(reads_per_s) FILTER (read_latency_ms IS NOT NULL), 0) AS read_latency_ms,

@@ -1,4 +1,4 @@
-/** Series and totals of the host signals over time buckets, from raw samples or, over long times, from their roll-ups. */
+/** Series and totals of the host signals in time buckets, from raw samples or, for long windows, from roll-ups. */
 
 import {
   type HostMetric,
@@ -19,19 +19,19 @@ export interface SeriesRange {
 }
 
 const sampleMs = 15_000;
-/** Up to here raw samples are few enough to read. */
+/** Up to this window length, raw samples are few enough to read. */
 const rawMaxMs = 6 * 3_600_000;
 const minuteMaxMs = 48 * 3_600_000;
 const resolutionMs: Record<SeriesResolution, number> = { raw: sampleMs, "1m": 60_000, "10m": 600_000 };
 
-/** The buckets for the last `sinceMs`: at most `maxPoints`, never finer than the data. With 0 points there is one bucket for the summary. */
+/** The buckets for the last `sinceMs`: at most `maxPoints`, never finer than the data. 0 points gives one bucket, for the summary. */
 export function seriesRange(nowMs: number, sinceMs: number, maxPoints: number): SeriesRange {
   const resolution: SeriesResolution = sinceMs <= rawMaxMs ? "raw" : sinceMs <= minuteMaxMs ? "1m" : "10m";
   const stepMs = resolutionMs[resolution];
   const wanted = Math.max(1, maxPoints);
   const bucketMs = Math.max(stepMs, Math.ceil(sinceMs / wanted / stepMs) * stepMs);
   const points = Math.max(1, Math.ceil(sinceMs / bucketMs));
-  // Roll-up rows carry the beginning of their bucket: the range must begin on one, or the first row would fall out.
+  // The time of a roll-up row is the start of its bucket: align the range, or it would miss the first row.
   const startMs = resolution === "raw" ? nowMs - sinceMs : Math.floor((nowMs - sinceMs) / stepMs) * stepMs;
   return { startMs, bucketMs, points, resolution };
 }
@@ -43,7 +43,7 @@ interface MetricSql {
 }
 
 const plain = (column: string): MetricSql => ({ avg: `avg(${column})`, min: `min(${column})`, max: `max(${column})` });
-/** Averages weigh by their samples. Roll-ups keep averages and maxima; the smallest average is used as the minimum. */
+/** Averages are weighted by sample count. Roll-ups keep averages and maxima; the smallest average serves as the minimum. */
 const weighed = (average: string): string =>
   `sum(${average} * sample_count) / nullif(sum(sample_count) FILTER (${average} IS NOT NULL), 0)`;
 const rolledUp = (column: string): MetricSql => ({ avg: weighed(`${column}_avg`), min: `min(${column}_avg)`, max: `max(${column}_max)` });
@@ -90,7 +90,7 @@ export interface HostHistory {
   totals: HostTotals;
 }
 
-/** The history of each requested agent, also of those without a row. */
+/** The history of every requested agent, including those without rows. */
 export async function queryHostHistory(
   store: Queryable,
   agentIds: readonly string[],
@@ -153,7 +153,7 @@ function metricOf(name: HostMetricName, rows: QueryRow[], pointCount: number): H
     const max = numberOrNullIn(row, `${name}.max`) ?? average;
     metric.min = metric.min === null ? rounded(min) : Math.min(metric.min, rounded(min));
     metric.max = metric.max === null ? rounded(max) : Math.max(metric.max, rounded(max));
-    // Rows past the last bucket come from an agent whose clock is ahead; they count in the summary.
+    // Rows past the last bucket come from an agent whose clock is ahead. They count in the summary.
     const bucket = numberIn(row, "bucket");
     if (bucket >= 0 && bucket < pointCount) metric.points[bucket] = rounded(average);
   }
@@ -175,7 +175,7 @@ function totalsOf(rows: QueryRow[]): HostTotals {
   };
 }
 
-/** Four digits are below the noise of sampling and keep answers short. */
+/** Four digits: the rest is sampling noise, and answers stay short. */
 function rounded(value: number): number {
   return Math.round(value * 10_000) / 10_000;
 }

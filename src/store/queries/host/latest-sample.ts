@@ -1,8 +1,7 @@
 /**
- * SQL for the rows of each agent's newest sample of a signal. Newest is by sequence, which survives a clock that was set back; between
- * epochs, whose sequences do not compare, by the time of their last row. All rows of one sample carry the same `time`.
- *
- * `filter` is a condition on the signal's own columns and should bound `time`, so that only recent row groups are read.
+ * SQL for the rows of each agent's newest sample of a signal. Newest means the highest sequence, which is correct even after a clock was
+ * set back. Sequences of different epochs are not comparable; there the epoch with the latest row wins. All rows of one sample have the
+ * same `time`. `filter` is a condition on the signal's columns and should bound `time`, so that only recent row groups are read.
  */
 export function latestSampleSql(signal: string, filter: string, columns = "*"): string {
   return `

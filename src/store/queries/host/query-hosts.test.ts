@@ -5,12 +5,12 @@ import { queryHosts, queryHostsNow } from "./query-hosts.ts";
 
 const minuteMs = 60_000;
 const gib = 1024 ** 3;
-/** On a ten-minute boundary, so that roll-ups fall where the test expects them. */
+/** Aligned to ten minutes, so that roll-up buckets are predictable. */
 const nowMs = Math.floor(Date.now() / 600_000) * 600_000;
 
 let hosts: StoredHosts;
 
-/** Every 15 s over some time, oldest first. */
+/** One sample every 15 s, oldest first. */
 const samples = <T>(lastingMs: number, make: (atMs: number, index: number) => T): T[] =>
   Array.from({ length: lastingMs / 15_000 }, (_, index) => make(nowMs - lastingMs + index * 15_000, index));
 
@@ -139,7 +139,7 @@ describe("seriesRange()", () => {
 });
 
 describe("queryHosts()", () => {
-  it("gives the newest sample", async () => {
+  it("returns the newest sample", async () => {
     const facts = await query("web-1", 5 * minuteMs, 10);
     expect(facts.sampledAt).toBe(new Date(nowMs - 15_000).toISOString());
     expect(facts.latest).toMatchObject({
@@ -177,12 +177,12 @@ describe("queryHosts()", () => {
     expect(series.psiMemorySomeRatio).toEqual({ min: 0.25, avg: 0.25, max: 0.25, points: [null, null, 0.25, 0.25] });
   });
 
-  it("leaves the points out when none are wanted", async () => {
+  it("omits the points when none are requested", async () => {
     const { series } = await query("web-1", 5 * minuteMs, 0);
     expect(series.cpuBusyRatio).toEqual({ min: 0.2, avg: 0.4, max: 0.6, points: [] });
   });
 
-  it("gives devices, mounts, groups and processes, the notable ones first", async () => {
+  it("returns devices, mounts, groups and processes, the notable ones first", async () => {
     const facts = await query("web-1", 5 * minuteMs, 0);
     expect(facts.cores.map((core) => core.core)).toEqual([1, 0]);
     expect(facts.mounts.map((mount) => [mount.mount, mount.usedRatio, mount.inodesUsedRatio, mount.readOnly])).toEqual([
@@ -208,7 +208,7 @@ describe("queryHosts()", () => {
     expect(facts.topByCpu).toHaveLength(10);
   });
 
-  it("keeps hosts apart and answers for those without rows", async () => {
+  it("separates hosts, and returns an entry for those without rows", async () => {
     const facts = await queryHosts(hosts.store, { agentIds: ["db-1", "nobody", "web-1"], nowMs, sinceMs: 5 * minuteMs, maxPoints: 5 });
     expect(facts.map((fact) => [fact.agentId, fact.series.cpuBusyRatio.avg, fact.totals.samples])).toEqual([
       ["db-1", 0.9, 20],
@@ -235,7 +235,7 @@ describe("queryHosts()", () => {
 });
 
 describe("queryHostsNow()", () => {
-  it("gives one row for each agent sampled in the last hour", async () => {
+  it("returns one row per agent sampled in the last hour", async () => {
     const rows = await queryHostsNow(hosts.store, { nowMs });
     expect(rows.map((row) => row.agentId)).toEqual(["db-1", "old-1", "web-1"]);
     expect(rows[2]).toMatchObject({ cpuBusyRatio: 0.6, cpuCount: 4, memUsedRatio: 0.75, memTotalBytes: 8 * gib, load1m: 39 });

@@ -8,10 +8,10 @@ export interface HostsQuery extends HostRequest {
   nowMs: number;
 }
 
-/** Devices, control groups and processes describe the present: their averages reach back this far at most. */
+/** Devices, control groups and processes describe the present: their averages cover at most this time. */
 const detailsMaxMs = 3_600_000;
 
-/** All facts about hosts over the window; one entry for each requested agent, in that order. */
+/** All facts about hosts over the window: one entry per requested agent, in the requested order. */
 export async function queryHosts(store: Queryable, query: HostsQuery): Promise<HostFacts[]> {
   const agentIds = [...new Set(query.agentIds)];
   if (agentIds.length === 0) return [];
@@ -27,7 +27,7 @@ export async function queryHosts(store: Queryable, query: HostsQuery): Promise<H
   });
 }
 
-/** Older samples are not "now". */
+/** Older samples do not count as current. */
 const nowMaxMs = 3_600_000;
 
 /** The newest sample and the three before it, of every 15 seconds. */

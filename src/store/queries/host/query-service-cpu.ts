@@ -1,13 +1,13 @@
 import type { ServiceCpuFact } from "../../../model/red.ts";
 import { numberIn, type Queryable, textIn } from "../../tables/queryable.ts";
 
-/** Older samples are not "now". */
+/** Older samples do not count as current. */
 const windowMs = 300_000;
 
-/** The top processes of a host are in every sample, those of services every minute at least. */
+/** Every sample contains the top processes of a host, and at least once a minute all processes of services. */
 const lastsMs = 90_000;
 
-/** Of services with known processes. Most CPU first. */
+/** Only services with known processes, most CPU first. */
 export async function queryServiceCpu(store: Queryable, query: { nowMs: number }): Promise<ServiceCpuFact[]> {
   const sinceUs = Math.floor((query.nowMs - windowMs) * 1_000);
   const rows = await store.query(

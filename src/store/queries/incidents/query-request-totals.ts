@@ -1,4 +1,4 @@
-/** Served requests of some services within several times, by route: what objectives are judged by. */
+/** Served requests per route for several time ranges, to evaluate objectives. */
 
 import { mergeHistograms, type SparseHistogram } from "../../../base/latency-histogram.ts";
 import type { TimeRange } from "../../../model/diagnosis.ts";
@@ -12,11 +12,11 @@ export interface RequestTotalsQuery {
   ranges: readonly TimeRange[];
 }
 
-/** Longer times are read from sums by minute: at either end they may be off by one. */
+/** Longer ranges are read from one-minute sums, so their ends may be off by up to a minute. */
 const rawMaxMs = 10 * 60_000;
 const rowsMax = 50_000;
 
-/** By hooks; by spans where hooks saw none of the service. */
+/** Counts by hooks, or by spans for a service whose requests hooks do not see. */
 export async function queryRequestTotals(store: Queryable, query: RequestTotalsQuery): Promise<RequestTotals[]> {
   if (query.services.length === 0 || query.ranges.length === 0) return [];
   const byHooks = await readTotals(store, query, "hooks");

@@ -1,12 +1,12 @@
-/** Which points a question is answered from: as sent, or merged to one or ten minutes. */
+/** Chooses the table for a query: points as sent, or rolled up to one or ten minutes. */
 
 import { numberOrNullIn, type Queryable } from "../../tables/queryable.ts";
 import { oldestSql } from "../red-parts.ts";
 
-/** For FROM, in parentheses where it needs them. */
+/** A FROM clause item, parenthesised if it is a subquery. */
 export interface PointSource {
   sql: string;
-  /** Between two points of a series, about; 0: as they were sent. */
+  /** Approximate interval between points of a series; 0 for points as sent. */
   stepMs: number;
 }
 
@@ -20,8 +20,8 @@ const coarse = [
 ] as const;
 
 /**
- * As sent for some hours, coarser for more, as long as steps of `finestMs` remain distinct; always coarser where the finer ones are not
- * kept for so long. At the colony only.
+ * Points as sent for a few hours, rolled up for more, as long as steps of `finestMs` stay distinct. Always the coarser table where
+ * retention removed the finer rows. Roll-ups exist at the colony only.
  */
 export async function choosePoints(store: Queryable, query: { startMs: number; endMs: number; finestMs: number }): Promise<PointSource> {
   const [row = {}] = await store.query(
@@ -40,7 +40,7 @@ export async function choosePoints(store: Queryable, query: { startMs: number; e
     );
   if (chosen.stepMs === 0) return sentPoints;
   const { name, stepMs } = chosen;
-  // Points that were not merged yet are read as they are: both in one snapshot, so that each is there once.
+  // Adds points that are not rolled up yet. One statement reads one snapshot, so each point counts once.
   const sql = `(SELECT * EXCLUDE (epoch) FROM ${name} UNION ALL BY NAME
     SELECT s.agent_id, r.* EXCLUDE (source, ingest, stored_at, mono_ms) FROM raw.metric_point r JOIN internal.sources s USING (source)
     WHERE r.ingest > (SELECT coalesce(max(ingest), 0) FROM internal.rollup_progress WHERE name = '${name}'))`;

@@ -41,7 +41,7 @@ function exponentialOf(values: readonly number[], scale: number): Distribution {
   };
 }
 
-/** The value that this share of all lies at or below. */
+/** The value at or below which this share of all values lies. */
 const trueQuantile = (values: readonly number[], share: number): number =>
   [...values].sort((a, b) => a - b)[Math.max(0, Math.ceil(share * values.length) - 1)]!;
 
@@ -49,7 +49,7 @@ describe("quantileOf()", () => {
   const random = seededRandom(7);
   const values = Array.from({ length: 5_000 }, () => Math.exp(random() * 8 - 4));
 
-  it.each([0.01, 0.25, 0.5, 0.9, 0.95, 0.99])("is within the bucket of the truth at %d", (share) => {
+  it.each([0.01, 0.25, 0.5, 0.9, 0.95, 0.99])("is within the bucket of the true value at %d", (share) => {
     const bounds = [0.02, 0.05, 0.1, 0.25, 0.5, 1, 2.5, 5, 10, 25, 50];
     const truth = trueQuantile(values, share);
     const found = quantileOf(explicitOf(values, bounds), share)!;
@@ -58,7 +58,7 @@ describe("quantileOf()", () => {
     expect(found).toBeLessThanOrEqual(bounds[index] ?? 50);
   });
 
-  it.each([0, 2, 5, 8])("is within a bucket's width of the truth with exponential buckets of scale %d", (scale) => {
+  it.each([0, 2, 5, 8])("is within one bucket of the true value with exponential buckets of scale %d", (scale) => {
     const width = 2 ** (2 ** -scale);
     for (const share of [0.01, 0.5, 0.95, 0.999]) {
       const ratio = quantileOf(exponentialOf(values, scale), share)! / trueQuantile(values, share);
@@ -75,7 +75,7 @@ describe("quantileOf()", () => {
     expect(quantileOf(found, 1)).toBeCloseTo(8, 9);
   });
 
-  it("knows edges where buckets have none", () => {
+  it("uses known extremes as edges of the outermost buckets", () => {
     const above = explicitOf([100, 200, 300, 400], [10]);
     expect(quantileOf(above, 0.5)).toBe(10);
     expect(quantileOf({ ...above, max: 400 }, 0.5)).toBe(205);
@@ -87,7 +87,7 @@ describe("quantileOf()", () => {
     expect(quantileOf({ ...explicitOf([], [1]), count: 0 }, 0.5)).toBeNull();
   });
 
-  it("does not know where values lie when one bucket is for all of them", () => {
+  it("returns null when a single bucket holds all values", () => {
     const all = explicitOf([3, 5], []);
     expect([quantileOf(all, 0.5), quantileOf({ ...all, max: 5 }, 0.5)]).toEqual([null, null]);
     expect(quantileOf({ ...all, min: 3, max: 5 }, 1)).toBe(5);
@@ -95,13 +95,13 @@ describe("quantileOf()", () => {
 });
 
 describe("addDistributions()", () => {
-  it("counts histograms of other bounds together at the bounds that both have", () => {
+  it("merges explicit histograms at their common bounds", () => {
     const sum = addDistributions(explicitOf([1, 2, 3, 30], [1, 2, 10, 20]), explicitOf([1, 4, 15], [1, 5, 10]))!;
     expect(sum.buckets).toEqual({ type: "explicit", bounds: [1, 10], counts: [2, 3, 2] });
     expect(sum).toMatchObject({ count: 7, sum: 56 });
   });
 
-  it("counts exponential histograms of other scales together as the coarser one would have", () => {
+  it("merges exponential histograms at the coarser scale", () => {
     const random = seededRandom(3);
     const [one, other] = [1, 2].map(() => Array.from({ length: 300 }, () => (random() - 0.3) * 100)) as [number[], number[]];
     const sum = addDistributions(exponentialOf(one, 5), exponentialOf(other, 2))!;
@@ -112,7 +112,7 @@ describe("addDistributions()", () => {
 });
 
 describe("growthOf()", () => {
-  it("finds what was added, and a start in between", () => {
+  it("returns what was added, and null after a restart", () => {
     const early = explicitOf([1, 2], [1, 5]);
     const late = explicitOf([1, 2, 3, 9], [1, 5]);
     expect(growthOf(late, early)).toMatchObject({ count: 2, sum: 12, buckets: { counts: [0, 1, 1] } });
@@ -124,7 +124,7 @@ describe("growthOf()", () => {
 });
 
 describe("downscale()", () => {
-  it("puts each value where the coarser scale would", () => {
+  it("puts each value into its bucket at the coarser scale", () => {
     expect(downscale({ offset: -3, counts: [1, 2, 3, 4, 5] }, 1)).toEqual({ offset: -2, counts: [1, 5, 9] });
     expect(exponentialBound(0, 3)).toBe(8);
     expect(exponentialBound(-1, 2)).toBe(16);

@@ -1,14 +1,14 @@
-/** Histograms of metrics: differences, sums and percentiles, exact wherever buckets allow it. */
+/** Metric histograms: differences, sums and quantiles, exact where bucket bounds allow it. */
 
 export interface ExplicitBuckets {
   type: "explicit";
-  /** Upper bounds, rising; the last bucket has none. */
+  /** Ascending upper bounds; the last bucket is unbounded. */
   bounds: readonly number[];
-  /** One more than bounds. Parts of a count may be fractions. */
+  /** One count more than bounds. Counts may be fractional after scaling. */
   counts: readonly number[];
 }
 
-/** Bucket i counts values in (b^(offset+i), b^(offset+i+1)], b = 2^(2^-scale). */
+/** Bucket i counts values in (b^(offset+i), b^(offset+i+1)], where b = 2^(2^-scale). */
 export interface ExponentialSide {
   offset: number;
   counts: readonly number[];
@@ -18,7 +18,7 @@ export interface ExponentialBuckets {
   type: "exponential";
   scale: number;
   zeroCount: number;
-  /** Values up to this one, on either side, are in the zero bucket. */
+  /** The zero bucket counts values whose magnitude is at most this. */
   zeroThreshold: number;
   positive: ExponentialSide;
   negative: ExponentialSide;
@@ -26,7 +26,7 @@ export interface ExponentialBuckets {
 
 export type Buckets = ExplicitBuckets | ExponentialBuckets;
 
-/** What was observed: how often, how much in all, and how it was spread. Extremes are null when unknown. */
+/** Observations: count, sum and buckets. Min and max are null when unknown. */
 export interface Distribution {
   count: number;
   sum: number | null;
@@ -35,7 +35,7 @@ export interface Distribution {
   buckets: Buckets;
 }
 
-/** One bucket with its edges; `isLog` when values in it are spread evenly by their logarithm. */
+/** One bucket with its edges. `isLog`: interpolate on a logarithmic scale. */
 export interface Span {
   lower: number;
   upper: number;
@@ -43,7 +43,7 @@ export interface Span {
   isLog: boolean;
 }
 
-/** Null when the two cannot be merged: buckets of different kinds. */
+/** Null if the two cannot be merged because their kinds of buckets differ. */
 export function addDistributions(one: Distribution, other: Distribution): Distribution | null {
   const buckets = combine(one.buckets, other.buckets, 1);
   if (buckets === null) return null;
@@ -56,13 +56,13 @@ export function addDistributions(one: Distribution, other: Distribution): Distri
   };
 }
 
-/** What was added from one reading of a histogram that only grows to a later one. Null when it did not only grow. */
+/** Increase between two readings of a cumulative histogram. Null if a count fell. */
 export function growthOf(later: Distribution, earlier: Distribution): Distribution | null {
   if (later.count < earlier.count) return null;
   const buckets = combine(later.buckets, earlier.buckets, -1);
   if (buckets === null || hasNegative(buckets)) return null;
   const sum = later.sum === null || earlier.sum === null ? null : later.sum - earlier.sum;
-  // Extremes are of all the time since the start: they still bound what was added.
+  // Min and max cover all time since the start, so they still bound the increase.
   return { count: later.count - earlier.count, sum, min: later.min, max: later.max, buckets };
 }
 
@@ -81,7 +81,7 @@ export function scaleDistribution(distribution: Distribution, factor: number): D
   };
 }
 
-/** `share` between 0 and 1. Null when nothing was observed, or when the buckets do not determine it. */
+/** `share` is between 0 and 1. Null without observations, or when the buckets do not determine the quantile. */
 export function quantileOf({ buckets, min, max }: Distribution, share: number): number | null {
   // A single bucket determines no quantile.
   if (buckets.type === "explicit" && buckets.bounds.length === 0 && (min === null || max === null)) return null;
@@ -100,7 +100,7 @@ export function quantileOf({ buckets, min, max }: Distribution, share: number): 
   return null;
 }
 
-/** All buckets from low to high, empty ones included. */
+/** All buckets in ascending order, including empty ones. */
 export function spansOf(buckets: Buckets): Span[] {
   if (buckets.type === "explicit") {
     const { bounds, counts } = buckets;
@@ -136,7 +136,7 @@ export function exponentialBound(scale: number, index: number): number {
   return 2 ** (index * 2 ** -scale);
 }
 
-/** The same counts with buckets that are 2^(scale - to) times as wide. */
+/** Re-buckets counts into buckets that are 2^shift times as wide. */
 export function downscale(side: ExponentialSide, shift: number): ExponentialSide {
   if (shift <= 0 || side.counts.length === 0) return side;
   const factor = 2 ** shift;
@@ -150,14 +150,14 @@ export function downscale(side: ExponentialSide, shift: number): ExponentialSide
   return { offset, counts };
 }
 
-/** Durations and sizes are never below zero, and a first bound above zero is taken as a sign of that. */
+/** Assumes a lower edge of zero if the first bound is positive: durations and sizes are never negative. */
 function firstLower(bound: number | undefined): number {
   if (bound === undefined) return 0;
   return bound > 0 ? 0 : Number.NEGATIVE_INFINITY;
 }
 
 function within({ lower, upper, isLog }: Span, part: number, min: number | null, max: number | null): number {
-  // The outermost buckets have no edge; what is known of the extremes stands in for it, or the edge that there is.
+  // The outermost buckets are unbounded: use the known min or max, else the one edge.
   const from = Number.isFinite(lower) ? lower : (min ?? upper);
   const to = Number.isFinite(upper) ? upper : Math.max(lower, max ?? lower);
   if (isLog && from > 0 && to > 0) return from * (to / from) ** part;
@@ -178,7 +178,7 @@ function combine(one: Buckets, other: Buckets, sign: 1 | -1): Buckets | null {
 function combineExplicit(one: ExplicitBuckets, other: ExplicitBuckets, sign: 1 | -1): ExplicitBuckets {
   const isSame = one.bounds.length === other.bounds.length && one.bounds.every((bound, index) => bound === other.bounds[index]);
   if (isSame) return { ...one, counts: one.counts.map((count, index) => count + sign * (other.counts[index] ?? 0)) };
-  // Only at bounds that both have is it known how many lie below; with these the counts stay exact.
+  // Counts below a bound are known exactly only at bounds that both have.
   const known = new Set(other.bounds);
   const bounds = one.bounds.filter((bound) => known.has(bound));
   const left = atBounds(one, bounds);

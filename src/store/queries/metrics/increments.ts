@@ -1,16 +1,16 @@
-/** What counters and histograms counted from point to point, whether they were sent as deltas or as totals since a start. */
+/** Increments of counters and histograms between points, whether sent as deltas or as cumulative totals. */
 
 import { type Distribution, growthOf } from "./distribution.ts";
 import type { MetricSeriesPoints, SeriesPoint } from "./load-series.ts";
 
-/** An amount that came up evenly between two times; microseconds since 1970. */
+/** An amount accumulated evenly between two times, microseconds since 1970. */
 export interface Increment<Amount> {
   fromUs: number;
   toUs: number;
   amount: Amount;
 }
 
-/** Points must be in the order of time. `knownFromUs`: a series that started later than this is counted from its start. */
+/** Points must be in time order. A series whose start is later than `knownFromUs` counts from its start. */
 export function valueIncrements(series: MetricSeriesPoints, knownFromUs: number): Increment<number>[] {
   return incrementsOf(series, knownFromUs, {
     read: ({ value }) => value,
@@ -24,7 +24,7 @@ export function distributionIncrements(series: MetricSeriesPoints, knownFromUs: 
 
 interface Reading<Amount> {
   read: (point: SeriesPoint) => Amount | null;
-  /** Null when the count started again in between. */
+  /** Null if the counter restarted in between. */
   grow: (later: Amount, earlier: Amount) => Amount | null;
 }
 
@@ -46,8 +46,8 @@ function deltasOf<Amount>({ points }: MetricSeriesPoints, { read }: Reading<Amou
 }
 
 /**
- * Points with the same start follow each other: a new start is a restart, and starts that take turns are several processes that call themselves
- * the same, which must not be taken for restarts.
+ * A new start time is a restart if points with the same start are contiguous. Start times that interleave belong to several processes under
+ * one identity, which must not count as restarts.
  */
 function growthsOf<Amount>({ points }: MetricSeriesPoints, knownFromUs: number, { read, grow }: Reading<Amount>): Increment<Amount>[] {
   const found: Increment<Amount>[] = [];
@@ -59,13 +59,13 @@ function growthsOf<Amount>({ points }: MetricSeriesPoints, knownFromUs: number, 
     const before = latest.get(startUs);
     latest.set(startUs, { timeUs, amount });
     if (before) found.push({ fromUs: before.timeUs, toUs: timeUs, amount: grow(amount, before.amount) ?? amount });
-    // Without a start, or with one that is older than what was read, the first point is only the base to count from.
+    // Without a start, or with a start before the data that was read, the first point is only the base.
     else if (startUs !== null && startUs >= knownFromUs) found.push({ fromUs: Math.min(startUs, timeUs), toUs: timeUs, amount });
   }
   return found;
 }
 
-/** The share of an increment that lies within [startUs, endUs). One without a duration lies where it ends. */
+/** The share of an increment within [startUs, endUs). An increment without duration counts at its end. */
 export function shareWithin({ fromUs, toUs }: Increment<unknown>, startUs: number, endUs: number): number {
   if (toUs <= fromUs) return toUs > startUs && toUs <= endUs ? 1 : 0;
   const overlapUs = Math.min(toUs, endUs) - Math.max(fromUs, startUs);

@@ -1,4 +1,4 @@
-/** Golden stored points of metrics, as agents of released builds sent them, and what queries read from them. */
+/** Golden stored metric points, as agents of released builds sent them, and what queries read from them. */
 
 import { expect, it } from "vitest";
 import { silentLogger } from "../../../base/log.ts";

@@ -1,4 +1,4 @@
-/** Points of metrics from the store, by series and in the order of time. */
+/** Loads metric points from the store, grouped by series, in time order. */
 
 import { CoralError } from "../../../base/errors.ts";
 import { parseExactJson } from "../../../base/exact-json.ts";
@@ -20,16 +20,16 @@ import { type PointSource, sentPoints } from "./choose-points.ts";
 import type { Buckets, Distribution } from "./distribution.ts";
 import { Turn } from "./turn.ts";
 
-/** Times in microseconds since 1970. A point without either marks the end of the series. */
+/** Times are microseconds since 1970. A point with neither value nor distribution is a stale marker. */
 export interface SeriesPoint {
   timeUs: number;
   startUs: number | null;
-  /** Of gauges and sums; may be NaN or infinite. */
+  /** Of gauges and sums. May be NaN or infinite. */
   value: number | null;
   distribution: Distribution | null;
-  /** Of a gauge point that merges several: how many, their sum, minimum and maximum. */
+  /** Of rolled-up gauge points: how many points were merged, their sum, minimum and maximum. */
   merged?: { count: number; sum: number; min: number; max: number };
-  /** Of summaries. */
+  /** Of summaries: (quantile, value) pairs. */
   quantiles: readonly (readonly [number, number | null])[] | null;
 }
 
@@ -50,12 +50,12 @@ export interface SeriesFilter {
   names: readonly string[];
   service?: ServiceFilter;
   agentIds?: readonly string[];
-  /** Microseconds since 1970; the end belongs to it. */
+  /** Exclusive, microseconds since 1970; `endUs` is inclusive. */
   startUs: number;
   endUs: number;
-  /** A histogram counts as ten. */
+  /** Limit on points read. A histogram point weighs ten. */
   maxPoints: number;
-  /** What is read; default: points as they were sent. */
+  /** The table to read. Default: points as they were sent. */
   points?: PointSource;
 }
 
@@ -66,10 +66,10 @@ const distributionColumns = [
   ...(["positive_offset", "positive_counts", "negative_offset", "negative_counts", "quantiles"] as const),
 ];
 const distributionWeight = 10;
-/** DuckDB holds lists in memory several times over. */
+/** DuckDB copies list values several times in memory, so each query reads at most this many. */
 const maxValuesAtOnce = 50_000;
 
-/** Throws `exhausted` when there are more points than wanted: a part of them would give wrong numbers. */
+/** Throws `exhausted` if more than `maxPoints` match: a partial read would give wrong numbers. */
 export async function loadSeries(store: Queryable, filter: SeriesFilter): Promise<MetricSeriesPoints[]> {
   const where = whereOf(filter);
   const from = (filter.points ?? sentPoints).sql;
@@ -82,7 +82,7 @@ export async function loadSeries(store: Queryable, filter: SeriesFilter): Promis
   if (numbers + (points - numbers) * distributionWeight > filter.maxPoints)
     throw new CoralError({
       code: "exhausted",
-      message: `Cannot read "${filter.names.join('", "')}": ${points} matching points are too many to read at once; name a service, or shorten the window`,
+      message: `Cannot read "${filter.names.join('", "')}": ${points} matching points exceed the limit; filter by service, or shorten the window`,
     });
   const found: MetricSeriesPoints[] = [];
   const read = async (kinds: string, columns: readonly string[], values: number): Promise<void> => {
@@ -98,8 +98,8 @@ export async function loadSeries(store: Queryable, filter: SeriesFilter): Promis
 }
 
 /**
- * One row per series, with a list of each column: a row per point would cost many times as much. The lists are put in order here:
- * DuckDB sets 16 KiB aside for each list of each series that it has to sort, and 500 series were more than a colony's memory.
+ * One row per series with a list per column: a row per point costs many times more. The lists are sorted here because DuckDB reserves 16
+ * KiB for each list it sorts, and 500 series exceeded a colony's memory limit.
  */
 async function readSeries(
   store: Queryable,
@@ -128,7 +128,7 @@ async function readSeries(
       const cell: QueryRow = {};
       for (const [name, values] of cells) cell[name] = values[index];
       const point = pointOf(cell, series.kind, knownBounds);
-      // The same point may come twice, when a sender did not hear that it was stored.
+      // A sender that missed the acknowledgement sends a point again: skip the duplicate.
       const last = series.points.at(-1);
       if (last?.timeUs === point.timeUs && last.startUs === point.startUs) series.points.pop();
       series.points.push(point);
@@ -138,7 +138,7 @@ async function readSeries(
   }
 }
 
-/** Indexes of points by time, those of one time as they came. */
+/** Indexes of points in time order; equal times keep their sequence order. */
 function orderOf(times: readonly unknown[], sequences: readonly unknown[]): number[] {
   const time = times.map(Number);
   const sequence = sequences.map(Number);
@@ -241,19 +241,19 @@ function numbersIn(row: QueryRow, name: string): number[] {
   return Array.isArray(value) ? value.map(Number) : [];
 }
 
-/** Null when absent or not valid JSON, as written by another version or another program. */
+/** Null if absent or not valid JSON, as another version or program may have written it. */
 function jsonIn(row: QueryRow, name: string, parse: (text: string) => unknown = JSON.parse): unknown {
   const text = textOrNullIn(row, name);
   if (text === null || text === "") return null;
   try {
     return parse(text);
   } catch {
-    // Treated as absent: one bad row must not hide the others.
+    // Treated as absent: one malformed row must not hide the others.
     return null;
   }
 }
 
-/** An attribute as people read it and group by it; null when the series has none of that name. */
+/** An attribute as text, for display and grouping; null if the series lacks it. */
 export function attributeText(series: MetricSeriesPoints, name: string): string | null {
   const value = series.attributes[name];
   if (value === undefined || value === null) return null;

@@ -1,25 +1,25 @@
-/** Sums that go up and down, of several processes: what all of them together were at each time. */
+/** Adds up-down sums of several processes: their total at each time. */
 
 import type { SeriesPoint } from "./load-series.ts";
 
-/** Null where nothing is known. */
+/** Null where no series has a value. */
 export interface SumOverTime {
-  /** At the newest point. */
+  /** Value at the newest point. */
   last: number | null;
-  /** By time, not by points. */
+  /** Time-weighted mean. */
   mean: number | null;
   min: number | null;
   max: number | null;
-  /** Means of the parts. */
+  /** Mean of each step. */
   points: (number | null)[];
 }
 
-/** A series counts for this many of its own intervals after a point; then its process is assumed to have ended. */
+/** A point stays valid for this many intervals of its series. After that the process is assumed to have exited. */
 const heldIntervals = 2;
-/** Of one that has a single point. */
+/** How long the point of a single-point series stays valid. */
 const heldAloneUs = 5 * 60_000_000;
 
-/** How long a point counts when no other follows it. */
+/** How long a point stays valid when no other follows it. */
 export function heldUs(points: readonly Pick<SeriesPoint, "timeUs">[]): number {
   const first = points[0]?.timeUs ?? 0;
   const last = points.at(-1)?.timeUs ?? 0;
@@ -33,7 +33,7 @@ interface Change {
   isPoint: boolean;
 }
 
-/** Adds up the last value of each series. Points before `startUs` give the value at the start. */
+/** Adds the last value of each series. Points before `startUs` give the value at the start. */
 export function sumOverTime(
   series: readonly { points: readonly SeriesPoint[] }[],
   { startUs, endUs, stepUs, steps }: { startUs: number; endUs: number; stepUs: number; steps: number },

@@ -1,11 +1,11 @@
-/** How long one turn may hold up everything else. */
+/** Longest time to block the event loop, milliseconds. */
 const turnMs = 8;
 
-/** Lets others run now and then during long work. */
+/** Yields to the event loop during long computations. */
 export class Turn {
   #startMs = performance.now();
 
-  /** True when others had a turn. */
+  /** Resolves to true if the event loop ran in between. */
   async yield(): Promise<boolean> {
     if (performance.now() - this.#startMs < turnMs) return false;
     await new Promise((resolve) => setImmediate(resolve));

@@ -1,10 +1,10 @@
 import type { Aggregation } from "./ast.ts";
 import { numberText } from "./literals.ts";
 import type { Labels } from "./samples.ts";
-import { least, mean, most, quantile, variance } from "./statistics.ts";
+import { maximum, mean, minimum, quantile, variance } from "./statistics.ts";
 import { keyOf, onlyLabels, type VectorValue, withoutLabels } from "./vector.ts";
 
-/** `parameter` of topk, bottomk and quantile; the label of count_values. */
+/** `parameter`: k of topk and bottomk, φ of quantile, the label name of count_values. */
 export function aggregate({ operator, grouping }: Aggregation, vector: readonly VectorValue[], parameter: number | string): VectorValue[] {
   const dropped = new Set([...grouping.labels, "__name__"]);
   const groups = new Map<string, { labels: Labels; members: VectorValue[] }>();
@@ -33,7 +33,7 @@ function ranked(members: readonly VectorValue[], count: number, isTop: boolean):
   return sortedByValue(members, isTop).slice(0, Math.max(0, Math.floor(count)));
 }
 
-/** NaN comes last in either order. */
+/** NaN sorts last in both directions, as in Prometheus. */
 export function sortedByValue(vector: readonly VectorValue[], isFalling: boolean): VectorValue[] {
   return [...vector].sort((a, b) => {
     if (Number.isNaN(a.value) || Number.isNaN(b.value)) return Number(Number.isNaN(a.value)) - Number(Number.isNaN(b.value));
@@ -53,9 +53,9 @@ function reduce(operator: string, values: readonly number[], parameter: number):
     case "group":
       return 1;
     case "min":
-      return least(values);
+      return minimum(values);
     case "max":
-      return most(values);
+      return maximum(values);
     case "stdvar":
       return variance(values);
     case "stddev":

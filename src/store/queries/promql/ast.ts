@@ -1,4 +1,4 @@
-/** PromQL as a tree. Durations in milliseconds. */
+/** The syntax tree of a PromQL expression. Durations are in milliseconds. */
 
 export type Comparison = "==" | "!=" | ">" | "<" | ">=" | "<=";
 export type Arithmetic = "+" | "-" | "*" | "/" | "%" | "^" | "atan2";
@@ -11,22 +11,22 @@ export interface Matcher {
   value: string;
 }
 
-/** When a selector or subquery is read, other than at the time of evaluation. */
+/** The `offset` and `@` modifiers: when a selector or subquery is read, if not at the evaluation time. */
 export interface Timing {
-  /** Positive: earlier. */
+  /** Positive values shift the reading time into the past. */
   offsetMs: number;
-  /** Milliseconds since 1970, or an end of the whole query, whatever the time of evaluation. */
+  /** The `@` modifier: milliseconds since 1970, or `start()` or `end()` of the query. */
   at?: number | "start" | "end";
 }
 
 export interface Selector extends Timing {
   type: "selector";
   matchers: Matcher[];
-  /** Present: all samples of so long a time instead of the newest one. */
+  /** Set for a range vector: read all samples of this duration. Absent: read only the newest sample. */
   rangeMs?: number;
 }
 
-/** The values of an expression at equal steps, as a range. */
+/** An expression evaluated at equal steps over a range. */
 export interface Subquery extends Timing {
   type: "subquery";
   expression: Expression;
@@ -37,18 +37,21 @@ export interface Subquery extends Timing {
 export interface Aggregation {
   type: "aggregation";
   operator: string;
-  /** `without` when absent labels are dropped instead of kept. */
+  /** `without` drops the listed labels; otherwise only the listed labels are kept. */
   grouping: { without: boolean; labels: string[] };
   parameter?: Expression;
   expression: Expression;
 }
 
-/** Which labels must be equal on both sides. */
+/** Vector matching: which labels must be equal on both sides. */
 export interface Matching {
-  /** Only these labels, else all but these. */
+  /** True for `on`: match only these labels. False for `ignoring`: match all labels except these. */
   on: boolean;
   labels: string[];
-  /** The side on which several series may match one of the other side, and the labels that they take over from it. */
+  /**
+   * `group_left` or `group_right`: the side on which several series may match one series of the other, and the labels to copy from that
+   * one.
+   */
   group?: { side: "left" | "right"; include: string[] };
 }
 
@@ -57,9 +60,9 @@ export interface Binary {
   operator: BinaryOperator;
   left: Expression;
   right: Expression;
-  /** Comparisons answer 0 or 1 instead of dropping what is false. */
+  /** The `bool` modifier: a comparison returns 0 or 1 instead of filtering. */
   isBool: boolean;
-  /** Absent: all labels must be equal. */
+  /** Absent: match on all labels. */
   matching?: Matching;
 }
 

@@ -3,7 +3,7 @@ import type { Arithmetic, Binary, Comparison } from "./ast.ts";
 import type { Labels } from "./samples.ts";
 import { keyOf, onlyLabels, type VectorValue, withLabel, withoutLabels, withoutName } from "./vector.ts";
 
-/** True or false for comparisons. */
+/** Comparisons return a boolean. */
 export function calculate(operator: Arithmetic | Comparison, left: number, right: number): number | boolean {
   switch (operator) {
     case "+":
@@ -35,7 +35,7 @@ export function calculate(operator: Arithmetic | Comparison, left: number, right
   }
 }
 
-/** Each value with the one on the other side that has the same labels. */
+/** Combines the values of both sides that have equal labels. */
 export function combineVectors(expression: Binary, left: readonly VectorValue[], right: readonly VectorValue[]): VectorValue[] {
   const { operator } = expression;
   const keyed = ({ labels }: VectorValue): string => keyOf(matchedLabels(expression, labels));
@@ -50,7 +50,7 @@ export function combineVectors(expression: Binary, left: readonly VectorValue[],
   return pair(expression, operator, left, right, keyed);
 }
 
-/** One value on the left with one on the right; with group_left or group_right several on that side. */
+/** One-to-one matching; many-to-one with group_left, one-to-many with group_right. */
 function pair(
   expression: Binary,
   operator: Arithmetic | Comparison,
@@ -85,7 +85,7 @@ function pair(
   return found;
 }
 
-/** A comparison that only filters is still that metric. */
+/** A filtering comparison keeps the metric name; every other operator drops it. */
 function pairLabels({ matching }: Binary, many: Labels, one: Labels, isFilter: boolean): Labels {
   const named = isFilter ? many : withoutName(many);
   if (matching === undefined) return named;
@@ -102,6 +102,6 @@ function matchedLabels({ matching }: Binary, labels: Labels): Labels {
 function ambiguous(side: string, operator: string, labels: Labels): CoralError {
   return new CoralError({
     code: "invalid",
-    message: `Cannot evaluate "${operator}": several series on its ${side} side match the same one, such as ${JSON.stringify(labels)}; aggregate them first, or use group_left or group_right`,
+    message: `Cannot evaluate "${operator}": several series on the ${side} side match the same labels, such as ${JSON.stringify(labels)}; aggregate them first, or use group_left or group_right`,
   });
 }

@@ -1,4 +1,4 @@
-/** What kind of value each part of an expression has, and whether operators and functions accept it. */
+/** Type-checks PromQL expressions: the type of each node, and whether operators and functions accept their operands. */
 
 import type { Aggregation, Binary, Call, Expression } from "./ast.ts";
 import { functions } from "./functions.ts";
@@ -6,10 +6,10 @@ import { functions } from "./functions.ts";
 export type ValueType = "scalar" | "vector" | "range" | "text";
 
 const article: Record<ValueType, string> = {
-  scalar: "a number",
-  vector: "series",
-  range: "a range such as metric[5m]",
-  text: "a text in quotes",
+  scalar: "a scalar",
+  vector: "an instant vector",
+  range: "a range vector such as metric[5m]",
+  text: "a string",
 };
 
 export function typeOf(expression: Expression): ValueType {
@@ -33,10 +33,10 @@ export function typeOf(expression: Expression): ValueType {
   }
 }
 
-/** Why the call is not valid; undefined if it is. */
+/** The type error of a call; undefined if the call is valid. */
 export function wrongCall({ name, args }: Call): string | undefined {
   const known = functions[name];
-  if (known === undefined) return `${name}() is not supported here`;
+  if (known === undefined) return `${name}() is not supported`;
   const least = known.args.length - (known.optional ?? 0);
   if (args.length < least || (args.length > known.args.length && known.isVariadic !== true)) {
     const most = known.isVariadic === true ? " or more" : known.optional ? ` to ${known.args.length}` : "";
@@ -51,7 +51,7 @@ export function wrongCall({ name, args }: Call): string | undefined {
   return undefined;
 }
 
-/** Aggregators with a parameter before the series. */
+/** Aggregation operators that take a parameter before the vector. */
 const parameters: Readonly<Record<string, ValueType>> = { topk: "scalar", bottomk: "scalar", quantile: "scalar", count_values: "text" };
 
 export function wrongAggregation({ operator, expression, parameter }: Omit<Aggregation, "grouping">, count: number): string | undefined {
@@ -60,7 +60,7 @@ export function wrongAggregation({ operator, expression, parameter }: Omit<Aggre
   if (count !== expected) return `${operator} takes ${expected} ${expected === 1 ? "argument" : "arguments"}, not ${count}`;
   if (wanted !== undefined && parameter && typeOf(parameter) !== wanted)
     return `${operator} needs ${article[wanted]} as argument 1, not ${article[typeOf(parameter)]}`;
-  return typeOf(expression) === "vector" ? undefined : `${operator} needs series, not ${article[typeOf(expression)]}`;
+  return typeOf(expression) === "vector" ? undefined : `${operator} needs an instant vector, not ${article[typeOf(expression)]}`;
 }
 
 const comparisons: ReadonlySet<string> = new Set(["==", "!=", ">", "<", ">=", "<="]);
@@ -72,15 +72,15 @@ export function isSetOperator(operator: string): operator is "and" | "or" | "unl
 export function wrongBinary({ operator, left, right, isBool, matching }: Binary): string | undefined {
   const types = [typeOf(left), typeOf(right)];
   const wrong = types.find((type) => type === "range" || type === "text");
-  if (wrong !== undefined) return `"${operator}" takes numbers and series, not ${article[wrong]}`;
-  if (isBool && !comparisons.has(operator)) return "bool belongs to comparisons";
+  if (wrong !== undefined) return `"${operator}" takes scalars and instant vectors, not ${article[wrong]}`;
+  if (isBool && !comparisons.has(operator)) return "bool is only allowed on comparisons";
   const scalars = types.filter((type) => type === "scalar").length;
   if (isSetOperator(operator)) {
-    if (scalars > 0) return `"${operator}" needs series on both sides, not a number`;
-    return matching?.group ? `"${operator}" matches all series; remove group_${matching.group.side}` : undefined;
+    if (scalars > 0) return `"${operator}" needs instant vectors on both sides, not a scalar`;
+    return matching?.group ? `"${operator}" is many-to-many; remove group_${matching.group.side}` : undefined;
   }
-  if (scalars === 2 && comparisons.has(operator) && !isBool) return `a comparison of two numbers needs bool, such as 1 ${operator} bool 2`;
-  if (scalars > 0 && matching) return "on and ignoring need series on both sides";
+  if (scalars === 2 && comparisons.has(operator) && !isBool) return `a comparison of two scalars needs bool, such as 1 ${operator} bool 2`;
+  if (scalars > 0 && matching) return "on and ignoring need instant vectors on both sides";
   const twice = matching?.on === true ? matching.group?.include.find((label) => matching.labels.includes(label)) : undefined;
-  return twice === undefined ? undefined : `the label "${twice}" is in on() and in group_${matching?.group?.side}()`;
+  return twice === undefined ? undefined : `the label "${twice}" is in both on() and group_${matching?.group?.side}()`;
 }

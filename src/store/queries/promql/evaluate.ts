@@ -1,4 +1,4 @@
-/** What an expression is at one time. */
+/** Evaluates an expression at one time. */
 
 import { CoralError } from "../../../base/errors.ts";
 import { aggregate, sortedByValue } from "./aggregate.ts";
@@ -13,15 +13,15 @@ import { type VectorValue, withLabel, withoutName } from "./vector.ts";
 export type Value = number | string | VectorValue[];
 
 export interface Evaluation {
-  /** The series that each selector chose, and that each subquery gave. */
+  /** Series loaded for each selector, and computed for each subquery. */
   series: ReadonlyMap<Selector | Subquery, readonly PromSeries[]>;
-  /** Of the whole query; milliseconds since 1970. */
+  /** Start and end of the whole query, milliseconds since 1970. */
   startMs: number;
   endMs: number;
   replacer: LabelReplacer;
 }
 
-/** When a selector or subquery is read in an evaluation at `atMs`. */
+/** The time at which a selector or subquery is read when the expression is evaluated at `atMs`. */
 export function readingTime({ at, offsetMs }: Timing, query: Pick<Evaluation, "startMs" | "endMs">, atMs: number): number {
   const base = at === "start" ? query.startMs : at === "end" ? query.endMs : (at ?? atMs);
   return base - offsetMs;
@@ -99,7 +99,7 @@ async function call(expression: Call, query: Evaluation, atMs: number): Promise<
     case "label_join":
       return await relabelled(expression, query, atMs);
     default:
-      throw new CoralError({ code: "unsupported", message: `Cannot evaluate ${name}(): it is not supported here` });
+      throw new CoralError({ code: "unsupported", message: `Cannot evaluate ${name}(): it is not supported` });
   }
 }
 
@@ -148,7 +148,7 @@ async function ofValue(
   return vector.map(({ labels, value }) => ({ labels: withoutName(labels), value: read(value, ...scalars) }));
 }
 
-/** Of a selector the times of its samples, else that of the evaluation. */
+/** timestamp(): the times of a selector's samples; the evaluation time for any other expression. */
 async function timestamps(expression: Expression, query: Evaluation, atMs: number): Promise<VectorValue[]> {
   if (expression.type === "selector")
     return select(expression, query, atMs).map(({ labels, timeMs }) => ({ labels: withoutName(labels), value: timeMs / 1_000 }));
@@ -175,7 +175,7 @@ async function relabelled({ name, args }: Call, query: Evaluation, atMs: number)
   });
 }
 
-/** What the selector says about the series that are not there. A label that is matched in two ways is unknown. */
+/** absent(): labels from the selector's equality matchers. A label with two matchers is left out, as in Prometheus. */
 function labelsOfAbsent(expression: Expression): Labels {
   if (expression.type !== "selector") return {};
   const labels: Record<string, string> = {};
@@ -219,7 +219,7 @@ function seriesIn(value: Value): VectorValue[] {
   throw unexpected("no series");
 }
 
-/** The parser has checked the types. */
+/** Unreachable after parsing: parsePromql() checks the types. */
 function unexpected(what: string): CoralError {
   return new CoralError({ code: "internal", message: `Cannot evaluate the expression: unexpected ${what}` });
 }

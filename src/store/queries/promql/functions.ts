@@ -1,8 +1,8 @@
-/** Functions by name: what they take, and what they make of it. */
+/** PromQL functions by name: their parameter types and their implementation. */
 
 import type { ValueType } from "./check-types.ts";
-import { extrapolated, lastStep, type RangeSamples } from "./samples.ts";
-import { changes, least, linearFit, mean, most, quantile, resets, smoothed, variance } from "./statistics.ts";
+import { extrapolatedIncrease, lastChange, type RangeSamples } from "./samples.ts";
+import { changes, linearFit, maximum, mean, minimum, quantile, resets, smoothed, variance } from "./statistics.ts";
 
 const dateOf = (seconds: number): Date => new Date(Math.trunc(seconds) * 1_000);
 
@@ -16,12 +16,12 @@ function daysInMonth(seconds: number): number {
   return new Date(Date.UTC(date.getUTCFullYear(), date.getUTCMonth() + 1, 0)).getUTCDate();
 }
 
-/** Parts of a date in UTC, of seconds since 1970; NaN when there is no such date. */
+/** Calendar parts in UTC of a timestamp in seconds since 1970. NaN when the timestamp is out of range. */
 const datePart = {
   year: (seconds: number): number => dateOf(seconds).getUTCFullYear(),
   month: (seconds: number): number => dateOf(seconds).getUTCMonth() + 1,
   dayOfMonth: (seconds: number): number => dateOf(seconds).getUTCDate(),
-  /** 0: Sunday. */
+  /** 0 is Sunday. */
   dayOfWeek: (seconds: number): number => dateOf(seconds).getUTCDay(),
   dayOfYear,
   daysInMonth,
@@ -29,23 +29,26 @@ const datePart = {
   minute: (seconds: number): number => dateOf(seconds).getUTCMinutes(),
 };
 
-/** `atMs`: the time of evaluation. */
+/** `atMs` is the evaluation time. */
 type OverRange = (samples: RangeSamples, scalars: readonly number[], atMs: number) => number | null;
 type OfValue = (value: number, ...scalars: number[]) => number;
 
 export interface PromFunction {
   args: readonly ValueType[];
-  /** How many of the last arguments may be left out. */
+  /** How many trailing arguments are optional. */
   optional?: number;
-  /** The last argument may be repeated, or left out. */
+  /** The last argument may be absent or repeated. */
   isVariadic?: boolean;
-  /** Default: series. */
+  /** Default: instant vector. */
   returns?: ValueType;
-  /** Of one series over a range; null: no value. */
+  /** Computes a value from the samples of one series in a range; null drops the series. */
   overRange?: OverRange;
-  /** The result is still that metric. */
+  /** The result keeps the metric name. */
   keepsName?: boolean;
-  /** Of one value, with the numbers after it. Where the series may be left out, it is the time of evaluation. */
+  /**
+   * Computes a value from one sample and the scalar arguments after it. If the vector argument is optional and absent, the sample is the
+   * evaluation time.
+   */
   ofValue?: OfValue;
 }
 
@@ -57,16 +60,16 @@ const ofValue = (read: OfValue, args: readonly ValueType[] = ["vector"], optiona
 const ofDate = (part: keyof typeof datePart): PromFunction => ofValue((seconds) => datePart[part](seconds), ["vector"], 1);
 
 function perSecond(samples: RangeSamples): number | null {
-  const risen = extrapolated(samples, true);
-  return risen === null ? null : (risen * 1_000) / (samples.endMs - samples.startMs);
+  const increase = extrapolatedIncrease(samples, true);
+  return increase === null ? null : (increase * 1_000) / (samples.endMs - samples.startMs);
 }
 
 const ofRanges: Readonly<Record<string, PromFunction>> = {
   rate: overRange(perSecond),
-  increase: overRange((samples) => extrapolated(samples, true)),
-  irate: overRange((samples) => lastStep(samples, true, true)),
-  delta: overRange((samples) => extrapolated(samples, false)),
-  idelta: overRange((samples) => lastStep(samples, false, false)),
+  increase: overRange((samples) => extrapolatedIncrease(samples, true)),
+  irate: overRange((samples) => lastChange(samples, true, true)),
+  delta: overRange((samples) => extrapolatedIncrease(samples, false)),
+  idelta: overRange((samples) => lastChange(samples, false, false)),
   deriv: overRange((samples) => linearFit(samples, samples.timesMs[0] ?? 0)?.slope ?? null),
   predict_linear: overRange(
     (samples, [aheadS = 0], atMs) => {
@@ -83,8 +86,8 @@ const ofRanges: Readonly<Record<string, PromFunction>> = {
   resets: overRange(nonEmpty(resets)),
   sum_over_time: overRange(nonEmpty((values) => values.reduce((total, value) => total + value, 0))),
   avg_over_time: overRange(nonEmpty(mean)),
-  min_over_time: overRange(nonEmpty(least)),
-  max_over_time: overRange(nonEmpty(most)),
+  min_over_time: overRange(nonEmpty(minimum)),
+  max_over_time: overRange(nonEmpty(maximum)),
   count_over_time: overRange(nonEmpty((values) => values.length)),
   stdvar_over_time: overRange(nonEmpty(variance)),
   stddev_over_time: overRange(nonEmpty((values) => Math.sqrt(variance(values)))),
@@ -97,7 +100,7 @@ const ofRanges: Readonly<Record<string, PromFunction>> = {
   first_over_time: { ...overRange(nonEmpty((values) => values[0] ?? Number.NaN)), keepsName: true },
 };
 
-/** Halves go up. By the inverse as Prometheus does, so that multiples of 0.1 come out alike. */
+/** Rounds half up. Divides by the inverse as Prometheus does, so that multiples of 0.1 give the same digits. */
 function round(value: number, to = 1): number {
   const inverse = 1 / to;
   return Math.floor(value * inverse + 0.5) / inverse;
@@ -141,7 +144,7 @@ const ofValues: Readonly<Record<string, PromFunction>> = {
   minute: ofDate("minute"),
 };
 
-/** Those that the evaluator knows. */
+/** Functions that the evaluator implements itself. */
 const special: Readonly<Record<string, PromFunction>> = {
   histogram_quantile: { args: ["scalar", "vector"] },
   label_replace: { args: ["vector", "text", "text", "text", "text"] },

@@ -5,11 +5,11 @@ const dropped: ReadonlySet<string> = new Set(["__name__", "le"]);
 
 interface Bucket {
   upper: number;
-  /** Of all values up to it. */
+  /** Cumulative: observations at or below the bound. */
   count: number;
 }
 
-/** One value per histogram: the series that agree in all labels but `le`. */
+/** Groups series that differ only in `le` into one histogram, and returns one value for each. */
 export function histogramQuantile(share: number, vector: readonly VectorValue[]): VectorValue[] {
   const groups = new Map<string, { labels: Labels; buckets: Bucket[] }>();
   for (const { labels, value } of vector) {
@@ -37,7 +37,7 @@ function bucketQuantile(share: number, unsorted: readonly Bucket[]): number {
   if (share > 1) return Number.POSITIVE_INFINITY;
   const buckets = merged([...unsorted].sort((a, b) => a.upper - b.upper));
   const last = buckets.at(-1);
-  // Without a bucket for everything it is not known how many there are.
+  // Without a +Inf bucket the total count is unknown.
   if (last === undefined || last.upper !== Number.POSITIVE_INFINITY || buckets.length < 2 || !(last.count > 0)) return Number.NaN;
   const rank = share * last.count;
   const index = buckets.findIndex(({ count }) => count >= rank);
@@ -52,7 +52,10 @@ function bucketQuantile(share: number, unsorted: readonly Bucket[]): number {
   return lower + (bucket.upper - lower) * (within > 0 ? (rank - below) / within : 1);
 }
 
-/** Bounds that were written in two ways are one; counts that fall from one bound to the next are a trick of timing, and are held. */
+/**
+ * Merges buckets whose bounds differ only in spelling, and makes counts non-decreasing: buckets scraped at slightly different moments may
+ * fall.
+ */
 function merged(buckets: readonly Bucket[]): Bucket[] {
   const result: Bucket[] = [];
   for (const { upper, count } of buckets) {

@@ -1,15 +1,17 @@
-/** `label_replace`, with the regular expressions of the database: they take linear time, and are RE2's as in Prometheus. */
+/** `label_replace` on DuckDB's regular expressions, which are RE2 as in Prometheus and take linear time. */
 
 import { CoralError } from "../../../base/errors.ts";
 import { type Queryable, textOrNullIn } from "../../tables/queryable.ts";
 
-/** A replacement has at most this many different groups. */
+/** Limit on distinct groups in one replacement. Each becomes a column of the query. */
 const maxGroups = 20;
 const maxRemembered = 100_000;
 
 export class LabelReplacer {
   readonly #store: Queryable;
-  /** By pattern and replacement: the result of each text, null where the pattern does not match. The same texts come at every step. */
+  /**
+   * Results by pattern and replacement, then by label value; null where the pattern does not match. The same values repeat at every step.
+   */
   readonly #known = new Map<string, Map<string, string | null>>();
   #remembered = 0;
 
@@ -17,7 +19,7 @@ export class LabelReplacer {
     this.#store = store;
   }
 
-  /** The replacement of each text; null where the pattern does not match all of it. */
+  /** The replacement for each text; null where the pattern does not match the whole text. */
   async replace(texts: readonly string[], pattern: string, replacement: string): Promise<(string | null)[]> {
     const key = JSON.stringify([pattern, replacement]);
     let known = this.#known.get(key);
@@ -47,7 +49,7 @@ export class LabelReplacer {
         message: `Cannot evaluate label_replace(): more than ${maxGroups} groups in the replacement`,
       });
     const whole = `^(?s:${pattern})$`;
-    // Group numbers must be constants in DuckDB; they are numbers of ours.
+    // DuckDB requires constant group numbers. They are our own integers, so inlining them is safe.
     const columns = groups.map((group) => `, regexp_extract(text, ?, ${group}) AS g${group}`).join("");
     try {
       const rows = await this.#store.query(
@@ -66,7 +68,7 @@ export class LabelReplacer {
   }
 }
 
-/** Names of the groups that capture, by number; the first is the whole match. */
+/** Names of the capturing groups by number; index 0 is the whole match. */
 export function groupNames(pattern: string): string[] {
   const names = [""];
   let isClass = false;
@@ -76,7 +78,7 @@ export function groupNames(pattern: string): string[] {
     else if (isClass) isClass = char !== "]";
     else if (char === "[") {
       isClass = true;
-      // A bracket that comes first belongs to the class.
+      // A `]` directly after `[` or `[^` is a literal member of the class.
       if (pattern[at + 1] === "^") at++;
       if (pattern[at + 1] === "]") at++;
     } else if (char === "(") {
@@ -87,7 +89,7 @@ export function groupNames(pattern: string): string[] {
   return names;
 }
 
-/** Texts and numbers of groups, by the rules of Go: `$1`, `${1}`, `$name`, `$$`. A group that does not exist is empty. */
+/** Literal texts and group numbers of a replacement, by Go's rules: `$1`, `${1}`, `$name`, `$$`. Unknown groups expand to nothing. */
 export function replacementParts(replacement: string, names: readonly string[]): (string | number)[] {
   const parts: (string | number)[] = [];
   let from = 0;

@@ -1,8 +1,8 @@
-/** Numbers, durations and texts of PromQL. */
+/** Number, duration and string literals of PromQL. */
 
 import { CoralError } from "../../../base/errors.ts";
 
-/** Names the position, so that people see where. */
+/** A parse error with the position in the expression. */
 export function promqlError(source: string, at: number, why: string): CoralError {
   const near = source.slice(at, at + 20);
   const where = near === "" ? "at its end" : `at "${near}"`;
@@ -19,12 +19,12 @@ const unitMs: Record<string, number> = {
   y: 365 * 86_400_000,
 };
 
-/** `1h30m`, or seconds: `300`. */
+/** A duration such as `1h30m`, or a number of seconds such as `300`. */
 export function durationMs(text: string): number {
   return numberValue(text) * 1_000;
 }
 
-/** Without a sign: `0x1f`, `1_000.5e3`, `inf`. A duration is a number of seconds. */
+/** An unsigned number: `0x1f`, `1_000.5e3`, `inf`. A duration is read as seconds. */
 export function numberValue(text: string): number {
   const lower = text.toLowerCase();
   if (lower === "inf") return Number.POSITIVE_INFINITY;
@@ -50,7 +50,7 @@ const escapes: Record<string, string> = {
   v: "\v",
 };
 
-/** A text with its quotes. */
+/** The value of a quoted string literal. */
 export function textValue(text: string): string {
   const inner = text.slice(1, -1);
   if (text.startsWith("`")) return inner;
@@ -60,7 +60,7 @@ export function textValue(text: string): string {
   });
 }
 
-/** A number as Prometheus writes it into a label: never with an exponent. */
+/** Formats a number as Prometheus does in a label value: never with an exponent. */
 export function numberText(value: number): string {
   if (Number.isNaN(value)) return "NaN";
   if (!Number.isFinite(value)) return value > 0 ? "+Inf" : "-Inf";

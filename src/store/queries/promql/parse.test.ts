@@ -12,33 +12,33 @@ function grouped({ group }: Matching): string {
   return group ? ` group_${group.side}(${group.include.join(",")})` : "";
 }
 
-/** Written with all brackets, so that precedence can be read. */
-function written(expression: Expression): string {
+/** Prints the tree fully parenthesised, so that tests can check precedence. */
+function parenthesised(expression: Expression): string {
   switch (expression.type) {
     case "number":
       return String(expression.value);
     case "text":
       return JSON.stringify(expression.value);
     case "subquery":
-      return `${written(expression.expression)}[${expression.rangeMs}:${expression.stepMs}]${timing(expression)}`;
+      return `${parenthesised(expression.expression)}[${expression.rangeMs}:${expression.stepMs}]${timing(expression)}`;
     case "negation":
-      return `(-${written(expression.expression)})`;
+      return `(-${parenthesised(expression.expression)})`;
     case "selector": {
       const { matchers, rangeMs } = expression;
       const labels = matchers.map(({ label, operator, value }) => `${label}${operator}${value}`).join(",");
       return `{${labels}}${rangeMs === undefined ? "" : `[${rangeMs}]`}${timing(expression)}`;
     }
     case "call":
-      return `${expression.name}(${expression.args.map(written).join(", ")})`;
+      return `${expression.name}(${expression.args.map(parenthesised).join(", ")})`;
     case "aggregation": {
       const { grouping, operator, parameter } = expression;
       const how = `${grouping.without ? "without" : "by"}(${grouping.labels.join(",")})`;
-      return `${operator} ${how} (${parameter ? `${written(parameter)}, ` : ""}${written(expression.expression)})`;
+      return `${operator} ${how} (${parameter ? `${parenthesised(parameter)}, ` : ""}${parenthesised(expression.expression)})`;
     }
     case "binary": {
       const { operator, isBool, matching } = expression;
       const how = `${isBool ? " bool" : ""}${matching ? ` ${matching.on ? "on" : "ignoring"}(${matching.labels.join(",")})${grouped(matching)}` : ""}`;
-      return `(${written(expression.left)} ${operator}${how} ${written(expression.right)})`;
+      return `(${parenthesised(expression.left)} ${operator}${how} ${parenthesised(expression.right)})`;
     }
   }
 }
@@ -96,62 +96,62 @@ describe("parsePromql()", () => {
     ],
     ["0x1F + .5e1 + Inf # remark", "((31 + 5) + Infinity)"],
   ])("reads %s", (source, wanted) => {
-    expect(written(parsePromql(source))).toBe(wanted);
+    expect(parenthesised(parsePromql(source))).toBe(wanted);
   });
 
   it.each([
-    ["", "it is empty"],
-    ["m[5m]", "a range has no single value"],
-    ["'a'", "a text alone has no series"],
-    ["rate(m)", "rate() needs a range such as metric[5m] as argument 1, not series"],
-    ["abs(m[5m])", "abs() needs series as argument 1, not a range"],
-    ["abs(1)", "abs() needs series as argument 1, not a number"],
-    ["sum(m[5m])", "sum needs series, not a range"],
-    ["sum(1)", "sum needs series, not a number"],
+    ["", "the expression is empty"],
+    ["m[5m]", "a range vector has no single value"],
+    ["'a'", "a string alone is not a query"],
+    ["rate(m)", "rate() needs a range vector such as metric[5m] as argument 1, not an instant vector"],
+    ["abs(m[5m])", "abs() needs an instant vector as argument 1, not a range vector"],
+    ["abs(1)", "abs() needs an instant vector as argument 1, not a scalar"],
+    ["sum(m[5m])", "sum needs an instant vector, not a range vector"],
+    ["sum(1)", "sum needs an instant vector, not a scalar"],
     ["topk(m)", "topk takes 2 arguments, not 1"],
-    ["topk(m, m)", "topk needs a number as argument 1, not series"],
+    ["topk(m, m)", "topk needs a scalar as argument 1, not an instant vector"],
     ["clamp(m, 1)", "clamp() takes 3 arguments, not 2"],
     ["label_join(m)", "label_join() takes 3 or more arguments, not 1"],
-    ["histogram_quantile(m, m)", "needs a number as argument 1, not series"],
+    ["histogram_quantile(m, m)", "needs a scalar as argument 1, not an instant vector"],
     ["foo(m)", "unknown function foo()"],
     ["constructor(m)", "unexpected text"],
-    ["histogram_count(m)", "histogram_count() is not supported here"],
-    ["limitk(2, m)", "limitk is not supported here"],
-    ["m{a=b}", "a text in quotes"],
+    ["histogram_count(m)", "histogram_count() is not supported"],
+    ["limitk(2, m)", "limitk is not supported"],
+    ["m{a=b}", "a quoted string"],
     ['m{a="b}', "at its end"],
-    ['{a!="b"}', "a selector needs a name"],
-    ["(a + b)[5m]", "a range belongs to a selector"],
-    ["m offset 5m [5m]", "offset and @ come after the range"],
-    ["m[10m * 2]", "calculated durations are not supported"],
-    ["m[0s]", "longer than zero"],
-    ["sum(m) offset 5m", "offset belongs to a selector or a subquery"],
-    ["(m) @ 5", "@ belongs to a selector or a subquery"],
-    ["m offset 5m offset 6m", "offset is given twice"],
-    ["rate(m[5m:1m][5m:1m])", "a subquery needs series before its range"],
-    ["1[5m:1m]", "a subquery needs series before its range"],
-    ["-m[5m]", "a sign belongs to numbers and series"],
-    ["1 +", "it is not complete"],
-    ["(1", "it is not complete"],
+    ['{a!="b"}', "a selector needs a metric name"],
+    ["(a + b)[5m]", "a range is only allowed after a selector"],
+    ["m offset 5m [5m]", "offset and @ must follow the range"],
+    ["m[10m * 2]", "duration expressions are not supported"],
+    ["m[0s]", "must be positive"],
+    ["sum(m) offset 5m", "offset is only allowed after a selector or a subquery"],
+    ["(m) @ 5", "@ is only allowed after a selector or a subquery"],
+    ["m offset 5m offset 6m", "offset is set twice"],
+    ["rate(m[5m:1m][5m:1m])", "a subquery needs an instant vector"],
+    ["1[5m:1m]", "a subquery needs an instant vector"],
+    ["-m[5m]", "a sign is only allowed on scalars and instant vectors"],
+    ["1 +", "unexpected end of input"],
+    ["(1", "unexpected end of input"],
     ["rate(m[$__rate_interval])", "$__rate_interval is a variable of a dashboard; write its value"],
     ['m{a=~"b"} / ${total}', "${total} is a variable of a dashboard"],
     ["1 2", "unexpected text"],
     ["a ; b", "unexpected text"],
-    ["a + bool b", "bool belongs to comparisons"],
+    ["a + bool b", "bool is only allowed on comparisons"],
     ["1 > 2", "needs bool"],
-    ["1 and a", '"and" needs series on both sides'],
-    ["1 + on(x) a", "on and ignoring need series on both sides"],
+    ["1 and a", '"and" needs instant vectors on both sides'],
+    ["1 + on(x) a", "on and ignoring need instant vectors on both sides"],
     ["a and on(x) group_left b", "remove group_left"],
-    ["a + on(x) group_left(x) b", 'the label "x" is in on() and in group_left()'],
-    ["a + 'b'", "not a text in quotes"],
+    ["a + on(x) group_left(x) b", 'the label "x" is in both on() and group_left()'],
+    ["a + 'b'", "not a string"],
     [`${"(".repeat(1_000)}1${")".repeat(1_000)}`, "nested too deeply"],
     [`${"-".repeat(1_000)}1`, "nested too deeply"],
     ["x".repeat(5_000), "more than 4096 characters"],
-  ])("refuses %.40s", (source, why) => {
+  ])("rejects %.40s", (source, why) => {
     expect(() => parsePromql(source)).toThrow(why);
     expect(() => parsePromql(source)).toThrow(CoralError);
   });
 
-  it("never fails otherwise than by saying what is wrong", () => {
+  it("throws only parse errors, whatever the input", () => {
     const random = seededRandom(5);
     const parts = [
       "sum",

@@ -1,7 +1,7 @@
 /**
- * PromQL to a tree. Prometheus' own grammar for editors (`@prometheus-io/lezer-promql`) recognises the text. It is lenient about what binds to what:
- * `a + b offset 5m` is read as if the sum had the offset, `-2 ^ 2` as if the sign belonged to the number. So operators and operands are put in a row
- * again and combined by the precedence of Prometheus' server.
+ * Parses PromQL into a tree. The text is recognised by Prometheus' editor grammar (`@prometheus-io/lezer-promql`), which is lenient about
+ * binding: it applies the offset of `a + b offset 5m` to the sum, and the sign of `-2 ^ 2` to the number. So operands and operators are
+ * flattened and combined again by the precedence of the Prometheus server.
  */
 
 import { parser } from "@prometheus-io/lezer-promql";
@@ -15,7 +15,7 @@ type SyntaxNode = ReturnType<ReturnType<typeof parser.parse>["resolve"]>;
 
 const maxLength = 4_096;
 const maxDepth = 250;
-/** Step of a subquery that names none: Prometheus' default evaluation interval. */
+/** Default step of a subquery: Prometheus' default evaluation interval. */
 const defaultStepMs = 60_000;
 
 /** Higher binds tighter. A sign binds like multiplication: `-2 ^ 2` is `-(2 ^ 2)`, `-2 * 3` is `(-2) * 3`. */
@@ -45,19 +45,19 @@ type Piece =
   | { kind: "operation"; operation: Operation }
   | { kind: "sign"; isNegative: boolean; at: number };
 
-/** Throws `invalid` with the position. */
+/** Throws `invalid` with the position of the error. */
 export function parsePromql(source: string): Expression {
-  if (source.length > maxLength) throw promqlError(source, 0, `it has more than ${maxLength} characters`);
-  if (source.trim() === "") throw promqlError(source, 0, "it is empty");
+  if (source.length > maxLength) throw promqlError(source, 0, `the expression has more than ${maxLength} characters`);
+  if (source.trim() === "") throw promqlError(source, 0, "the expression is empty");
   const tree = parser.parse(source);
   const { topNode } = tree;
   throwSyntaxError(source, topNode);
   const node = topNode.firstChild;
-  if (node === null) throw promqlError(source, 0, "it is empty");
+  if (node === null) throw promqlError(source, 0, "the expression is empty");
   const expression = new TreeReader(source).read(node);
   const type = typeOf(expression);
-  if (type === "range") throw promqlError(source, 0, "a range has no single value; put it into rate() or another function of ranges");
-  if (type === "text") throw promqlError(source, 0, "a text alone has no series");
+  if (type === "range") throw promqlError(source, 0, "a range vector has no single value; wrap it in rate() or another range function");
+  if (type === "text") throw promqlError(source, 0, "a string alone is not a query");
   return expression;
 }
 
@@ -77,8 +77,8 @@ function throwSyntaxError(source: string, top: SyntaxNode): void {
     throw promqlError(source, at.from, `${variable} is a variable of a dashboard; write its value, such as 5m for $__rate_interval`);
   const within = at.parent?.name ?? "";
   if (within.startsWith("LabelMatchers") || within.endsWith("LabelMatcher"))
-    throw promqlError(source, at.from, 'labels are matched with a text in quotes, such as {route="/a"}');
-  throw promqlError(source, at.from, rest === "" ? "it is not complete" : "unexpected text");
+    throw promqlError(source, at.from, 'a label matcher needs a quoted string, such as {route="/a"}');
+  throw promqlError(source, at.from, rest === "" ? "unexpected end of input" : "unexpected text");
 }
 
 class TreeReader {
@@ -95,9 +95,9 @@ class TreeReader {
     return new Combiner(this.#source, pieces).combine();
   }
 
-  /** Operands, operators and signs from left to right. Brackets of all kinds stay one operand. */
+  /** Appends operands, operators and signs from left to right. A parenthesised expression stays one operand. */
   #flatten(node: SyntaxNode, into: Piece[]): void {
-    if (++this.#depth > maxDepth) throw this.#error(node, "it is nested too deeply");
+    if (++this.#depth > maxDepth) throw this.#error(node, "the expression is nested too deeply");
     this.#flattenAny(node, into);
     this.#depth--;
   }
@@ -150,19 +150,19 @@ class TreeReader {
       case "AggregateExpr":
         return this.#aggregation(node, parts);
       default:
-        throw this.#error(node, "it is not supported here");
+        throw this.#error(node, "this syntax is not supported");
     }
   }
 
   #operation(node: SyntaxNode, parts: readonly SyntaxNode[]): Operation {
     const [sign, ...modifiers] = parts;
     const operator = this.#text(this.#part(node, sign)).toLowerCase();
-    if (!Object.hasOwn(precedence, operator)) throw this.#error(sign ?? node, "this operator is not supported here");
+    if (!Object.hasOwn(precedence, operator)) throw this.#error(sign ?? node, "this operator is not supported");
     const found: Operation = { operator: operator as BinaryOperator, isBool: false, at: sign?.from ?? node.from };
     for (const modifier of modifiers) {
       if (modifier.name === "BoolModifier") found.isBool = true;
       else if (modifier.name === "MatchingModifierClause") found.matching = this.#matching(modifier);
-      else throw this.#error(modifier, "this modifier is not supported here");
+      else throw this.#error(modifier, "this modifier is not supported");
     }
     return found;
   }
@@ -182,7 +182,8 @@ class TreeReader {
 
   #call(node: SyntaxNode, parts: readonly SyntaxNode[]): Expression {
     const name = this.#text(this.#part(node, parts[0]));
-    if (!Object.hasOwn(functions, name)) throw this.#error(node, `${name}() is not supported here; docs/metrics.md lists what is`);
+    if (!Object.hasOwn(functions, name))
+      throw this.#error(node, `${name}() is not supported; docs/metrics.md lists the supported functions`);
     const call: Expression = { type: "call", name, args: childrenOf(this.#part(node, parts[1])).map((arg) => this.#nested(arg)) };
     const why = wrongCall(call);
     if (why !== undefined) throw this.#error(node, why);
@@ -190,7 +191,7 @@ class TreeReader {
   }
 
   #nested(node: SyntaxNode): Expression {
-    if (++this.#depth > maxDepth) throw this.#error(node, "it is nested too deeply");
+    if (++this.#depth > maxDepth) throw this.#error(node, "the expression is nested too deeply");
     const expression = this.read(node);
     this.#depth--;
     return expression;
@@ -198,7 +199,7 @@ class TreeReader {
 
   #aggregation(node: SyntaxNode, parts: readonly SyntaxNode[]): Expression {
     const operator = this.#text(this.#part(node, parts[0])).toLowerCase();
-    if (operator === "limitk" || operator === "limit_ratio") throw this.#error(node, `${operator} is not supported here`);
+    if (operator === "limitk" || operator === "limit_ratio") throw this.#error(node, `${operator} is not supported`);
     const modifier = parts.find(({ name }) => name === "AggregateModifier");
     const [word, labels] = modifier ? childrenOf(modifier) : [];
     const body = parts.find(({ name }) => name === "FunctionCallBody");
@@ -224,11 +225,11 @@ class TreeReader {
       else matchers.push(...childrenOf(part).map((matcher) => this.#matcher(matcher)));
     }
     if (!matchers.some(({ operator, value }) => operator === "=" && value !== "") && !matchers.some(({ label }) => label === "__name__"))
-      throw this.#error(node, "a selector needs a name or a label that is equal to something");
+      throw this.#error(node, "a selector needs a metric name or a non-empty equality matcher");
     return { type: "selector", matchers, offsetMs: 0 };
   }
 
-  /** `label="value"`; a text alone is a metric's name, for names such as "http.server.duration". */
+  /** `label="value"`. A lone string is a metric name that is not an identifier, such as "http.server.duration". */
   #matcher(node: SyntaxNode): Matcher {
     if (node.name === "QuotedLabelName") return { label: "__name__", operator: "=", value: this.#quoted(node) };
     const [label, operator, value] = childrenOf(node);
@@ -239,28 +240,28 @@ class TreeReader {
     };
   }
 
-  /** `[5m]`, `[1h:1m]`, `offset 1h`, `@ end()` after an operand. */
+  /** Applies `[5m]`, `[1h:1m]`, `offset 1h` and `@ end()` to the operand before them. */
   #postfixed(node: SyntaxNode, parts: readonly SyntaxNode[], { expression, isOpen }: Piece & { kind: "operand" }): Expression {
     const type = typeOf(expression);
     if (node.name === "MatrixSelector") {
       if (expression.type !== "selector" || type !== "vector" || !isOpen)
-        throw this.#error(node, "a range belongs to a selector; a range of anything else is a subquery, such as [1h:1m]");
-      if (expression.offsetMs !== 0 || expression.at !== undefined) throw this.#error(node, "offset and @ come after the range");
+        throw this.#error(node, "a range is only allowed after a selector; for other expressions use a subquery such as [1h:1m]");
+      if (expression.offsetMs !== 0 || expression.at !== undefined) throw this.#error(node, "offset and @ must follow the range");
       return { ...expression, rangeMs: this.#rangeMs(parts[1], node) };
     }
     if (node.name === "SubqueryExpr") {
-      if (type !== "vector") throw this.#error(node, "a subquery needs series before its range");
+      if (type !== "vector") throw this.#error(node, "a subquery needs an instant vector");
       const stepMs = parts[2] ? this.#rangeMs(parts[2], node) : defaultStepMs;
       return { type: "subquery", expression, rangeMs: this.#rangeMs(parts[1], node), stepMs, offsetMs: 0 };
     }
     const word = node.name === "OffsetExpr" ? "offset" : "@";
     if ((expression.type !== "selector" && expression.type !== "subquery") || !isOpen)
-      throw this.#error(node, `${word} belongs to a selector or a subquery`);
+      throw this.#error(node, `${word} is only allowed after a selector or a subquery`);
     if (word === "offset") {
-      if (expression.offsetMs !== 0) throw this.#error(node, "offset is given twice");
+      if (expression.offsetMs !== 0) throw this.#error(node, "offset is set twice");
       return { ...expression, offsetMs: this.#duration(this.#part(node, parts[2])) };
     }
-    if (expression.at !== undefined) throw this.#error(node, "@ is given twice");
+    if (expression.at !== undefined) throw this.#error(node, "@ is set twice");
     return { ...expression, at: this.#at(this.#part(node, parts[2])) };
   }
 
@@ -268,13 +269,13 @@ class TreeReader {
     if (node.name === "AtModifierPreprocessors") return node.firstChild?.name === "AtStart" ? "start" : "end";
     const [, sign = "", digits = ""] = /^([-+]?)\s*(.*)$/s.exec(this.#text(node)) ?? [];
     const seconds = numberValue(digits) * (sign === "-" ? -1 : 1);
-    if (!Number.isFinite(seconds)) throw this.#error(node, "@ needs a time in seconds since 1970, start() or end()");
+    if (!Number.isFinite(seconds)) throw this.#error(node, "@ needs a timestamp in seconds since 1970, start() or end()");
     return seconds * 1_000;
   }
 
   #rangeMs(node: SyntaxNode | undefined, parent: SyntaxNode): number {
     const rangeMs = this.#duration(this.#part(parent, node));
-    if (rangeMs <= 0) throw this.#error(parent, "a range and a step must be longer than zero");
+    if (rangeMs <= 0) throw this.#error(parent, "range and step must be positive");
     return rangeMs;
   }
 
@@ -283,16 +284,16 @@ class TreeReader {
     const [first, second] = parts;
     if (first?.name === "UnaryOp" && second && parts.length === 2) return this.#duration(second) * (this.#text(first) === "-" ? -1 : 1);
     if (first?.name !== "NumberDurationLiteralInDurationContext" || parts.length !== 1)
-      throw this.#error(node, "a duration such as 5m is expected; calculated durations are not supported here");
+      throw this.#error(node, "expected a duration such as 5m; duration expressions are not supported");
     const ms = durationMs(this.#text(first));
-    if (!Number.isFinite(ms)) throw this.#error(node, "a duration such as 5m is expected");
+    if (!Number.isFinite(ms)) throw this.#error(node, "expected a duration such as 5m");
     return ms;
   }
 
   #quoted(node: SyntaxNode): string {
     const text = this.#text(node);
-    // The grammar also accepts a text whose end is missing.
-    if (text.length < 2 || text.at(-1) !== text[0]) throw this.#error(node, "the quote that ends this text is missing");
+    // The grammar accepts a string without its closing quote.
+    if (text.length < 2 || text.at(-1) !== text[0]) throw this.#error(node, "unterminated string");
     return textValue(text);
   }
 
@@ -301,7 +302,7 @@ class TreeReader {
   }
 
   #part(parent: SyntaxNode, part: SyntaxNode | undefined): SyntaxNode {
-    if (part === undefined) throw this.#error(parent, "it is not complete");
+    if (part === undefined) throw this.#error(parent, "unexpected end of input");
     return part;
   }
 
@@ -310,7 +311,7 @@ class TreeReader {
   }
 }
 
-/** Precedence climbing over operands, operators and signs. */
+/** Combines operands, operators and signs by precedence climbing. */
 class Combiner {
   readonly #source: string;
   readonly #pieces: readonly Piece[];
@@ -334,7 +335,7 @@ class Combiner {
       const level = precedence[operation.operator];
       if (level < least) return left;
       this.#at++;
-      // Only powers are grouped from the right: 2 ^ 3 ^ 2 is 2 ^ 9.
+      // Only powers are right-associative: 2 ^ 3 ^ 2 is 2 ^ 9.
       const right = this.#climb(operation.operator === "^" ? level : level + 1);
       const binary: Binary = { type: "binary", left, right, ...operation };
       const why = wrongBinary(binary);
@@ -346,16 +347,17 @@ class Combiner {
   #prefixed(): Expression {
     const piece = this.#pieces[this.#at++];
     if (piece?.kind === "operand") return piece.expression;
-    if (piece?.kind !== "sign") throw promqlError(this.#source, this.#source.length, "it is not complete");
+    if (piece?.kind !== "sign") throw promqlError(this.#source, this.#source.length, "unexpected end of input");
     const expression = this.#climb(signPrecedence);
     const type = typeOf(expression);
-    if (type === "range" || type === "text") throw promqlError(this.#source, piece.at, "a sign belongs to numbers and series");
+    if (type === "range" || type === "text")
+      throw promqlError(this.#source, piece.at, "a sign is only allowed on scalars and instant vectors");
     if (!piece.isNegative) return expression;
     return expression.type === "number" ? { type: "number", value: -expression.value } : { type: "negation", expression };
   }
 }
 
-/** Named nodes; the grammar's punctuation has none. */
+/** Named child nodes; punctuation has no name in the grammar. */
 function childrenOf(node: SyntaxNode): SyntaxNode[] {
   const found: SyntaxNode[] = [];
   for (let child = node.firstChild; child; child = child.nextSibling) if (child.name !== "LineComment") found.push(child);

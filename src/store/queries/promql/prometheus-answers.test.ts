@@ -6,7 +6,7 @@ import { queryPromql } from "./query-promql.ts";
 
 type Point = NonNullable<SignalRows["metricPoint"]>[number];
 
-/** Written by scripts/record-promql.mjs. */
+/** Results recorded from a real Prometheus by scripts/record-promql.mjs. */
 interface Recorded {
   recordedWith: string;
   startS: number;
@@ -15,7 +15,7 @@ interface Recorded {
   queryEndS: number;
   queryStepS: number;
   series: { labels: Record<string, string>; values: (number | "NaN" | null)[] }[];
-  /** By step; null where Prometheus refused the expression. */
+  /** One value per step; null where Prometheus rejected the expression. */
   cases: { expression: string; answer: { key: string; values: [number, string][] }[] | null }[];
 }
 
@@ -47,7 +47,7 @@ async function answer(expression: string): Promise<Record<string, (number | null
   );
 }
 
-/** Sums are added in another order. */
+/** Compares 9 digits: Prometheus adds in another order. */
 const shortened = (value: number | null): number | null => (value === null ? null : Number(value.toPrecision(9)));
 
 function wanted(answers: NonNullable<Recorded["cases"][number]["answer"]>): Record<string, (number | null)[]> {
@@ -55,14 +55,14 @@ function wanted(answers: NonNullable<Recorded["cases"][number]["answer"]>): Reco
   return Object.fromEntries(
     answers.map(({ key, values }) => {
       const points = new Array<number | null>(steps).fill(null);
-      // NaN and infinities are not in an answer of ours.
+      // queryPromql() returns null for NaN and infinities.
       for (const [step, text] of values) points[step] = Number.isFinite(Number(text)) ? shortened(Number(text)) : null;
       return [key, points];
     }),
   );
 }
 
-describe(`queryPromql() answers as ${recorded.recordedWith}`, () => {
+describe(`queryPromql() returns the same as ${recorded.recordedWith}`, () => {
   it.each(recorded.cases)("$expression", async ({ expression, answer: answers }) => {
     if (answers === null) await expect(answer(expression)).rejects.toThrow("Cannot");
     else expect(await answer(expression)).toEqual(wanted(answers));

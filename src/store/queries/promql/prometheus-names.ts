@@ -1,4 +1,4 @@
-/** How metrics and attributes of OpenTelemetry are called in PromQL. */
+/** PromQL names of OpenTelemetry metrics and attributes. */
 
 import type { MetricKind } from "../../../model/metrics.ts";
 
@@ -28,7 +28,7 @@ const unitWords: Record<string, string> = {
   "%": "percent",
 };
 
-/** Which part of a metric a name selects. */
+/** The part of a metric that a name selects. */
 export type NamedPart = "value" | "bucket" | "count" | "sum";
 
 export interface MetricName {
@@ -43,7 +43,7 @@ export interface PrometheusName {
   part: NamedPart;
 }
 
-/** All names that select it; the one that Prometheus would use comes first in each part. */
+/** All names that select the metric. The name that Prometheus would use is the first for each part. */
 export function prometheusNames({ name, unit, kind, isMonotonic }: MetricName): PrometheusName[] {
   const isCounter = kind === "sum" && isMonotonic;
   const plain = prometheusLabel(name);
@@ -65,7 +65,7 @@ export function prometheusLabel(name: string): string {
 }
 
 function unitWord(unit: string, kind: MetricKind): string {
-  // In braces stands a remark, not a unit.
+  // Text in braces is a UCUM annotation, not a unit.
   const bare = unit.replace(/\{[^}]*\}/g, "");
   if (bare === "1") return kind === "gauge" ? "ratio" : "";
   const [first = "", per] = bare.split("/");

@@ -11,7 +11,7 @@ const nowMs = clock.wall;
 const minuteMs = 60_000;
 let hosts: StoredHosts;
 
-/** Every 15 s in the last 20 min, the newest now. */
+/** Every 15 s over the last 20 min; the newest sample is now. */
 const times = Array.from({ length: 80 }, (_, index) => nowMs - (79 - index) * 15_000);
 const common = { service: "api", unit: "1", temporality: "cumulative", is_monotonic: true } as const;
 
@@ -36,7 +36,7 @@ beforeAll(async () => {
     metricPoint: [
       ...points("http.requests", "r1", { route: "/a", code: 200 }, (index) => 1_000 + index * 30),
       ...points("http.requests", "r2", { route: "/a", code: 500 }, (index) => 100 + index * 3),
-      // Starts again with the 70th.
+      // The counter restarts at the 70th sample.
       ...points("http.requests", "r3", { route: "/b", code: 200 }, (index) => (index < 70 ? 5_000 + index * 15 : (index - 70) * 15), {
         service: "web",
       }),
@@ -56,7 +56,7 @@ beforeAll(async () => {
             count: index * 10,
             sum: index * 5,
           },
-          // In each 15 s: 4 up to 0.1, 4 up to 0.5, 2 beyond.
+          // Per 15 s: 4 observations up to 0.1, 4 up to 0.5, 2 above.
           ...{ bounds: "[0.1,0.5]", counts: JSON.stringify([index * 4, index * 4, index * 2]) },
         }),
       ),
@@ -72,7 +72,7 @@ beforeAll(async () => {
             attributes: "{}",
             atMs,
           },
-          // In each 15 s: 5 in (1, 2], 5 in (2, 4]; sent more coarsely from the 40th on.
+          // Per 15 s: 5 observations in (1, 2], 5 in (2, 4]. From the 40th sample on with a coarser scale.
           ...{
             start_time: (atMs - 15_000) * 1_000,
             count: 10,
@@ -110,7 +110,7 @@ afterAll(() => hosts[Symbol.asyncDispose]());
 const ask = async (expression: string, more: Partial<PromqlQuery> = {}) =>
   (await queryPromql(hosts.store, { expression, startMs: nowMs, endMs: nowMs, stepMs: minuteMs, limit: 1_000, ...more })).rows;
 
-/** `route=/a,code=200` → value, without what is the same for all. */
+/** `route=/a,code=200` → value. Labels that all series share are left out. */
 async function values(expression: string): Promise<Record<string, number | null>> {
   const rows = await ask(expression);
   const hidden = new Set(["agent", "job", "__name__"]);
@@ -133,7 +133,8 @@ const [apiOk, apiBad, webOk] = ["code=200,route=/a,service=api", "code=500,route
 ];
 
 describe("queryPromql()", () => {
-  // Rates by hand: r1 rises by 30 in 15 s, r2 by 3, r3 by 15; ranges of a multiple of 15 s are covered but for their first 15 s, and reach out.
+  // Rates by hand: r1 rises by 30 in 15 s, r2 by 3, r3 by 15. Samples cover all of a range except its first 15 s; extrapolation covers
+  // those.
   it.each<[string, Record<string, number | null>]>([
     ["http_requests_total", { [apiOk]: 3_370, [apiBad]: 337, [webOk]: 135 }],
     ["http_requests", { [apiOk]: 3_370, [apiBad]: 337, [webOk]: 135 }],
@@ -169,10 +170,10 @@ describe("queryPromql()", () => {
     ["rate(took_seconds_count[5m])", { "service=api": Number((10 / 15).toPrecision(10)) }],
     ["rate(took_sum[5m]) / rate(took_count[5m])", { "service=api": 0.5 }],
     ["took_bucket{le='0.5'}", { "le=0.5,service=api": 79 * 8 }],
-    // 4 of 10 up to 0.1, 8 up to 0.5: half of all is a quarter on the way from 0.1 to 0.5.
+    // 4 of 10 are up to 0.1 and 8 up to 0.5, so the median is a quarter of the way from 0.1 to 0.5.
     ["histogram_quantile(0.5, sum by (le) (rate(took_seconds_bucket[5m])))", { "": 0.2 }],
     ["histogram_quantile(0.99, rate(took_bucket[5m]))", { "service=api": 0.5 }],
-    // Half lies in (1, 2], half in (2, 4], evenly within each bound that is common to all points.
+    // Half lies in (1, 2] and half in (2, 4], spread evenly within the bounds that all points share.
     ["histogram_quantile(0.5, rate(exp_seconds_bucket[15m]))", { "service=api": 2 }],
     ["histogram_quantile(0.75, rate(exp_seconds_bucket[15m]))", { "service=api": 3 }],
     ["increase(exp_count[15m])", { "service=api": 600 }],
@@ -194,18 +195,18 @@ describe("queryPromql()", () => {
   });
 
   it("counts a series that began within the range from its start", async () => {
-    // 20 deltas of 3 in the last 5 min: all of them, the first one included.
+    // 20 deltas of 3 in the last 5 min, all counted, including the first.
     expect((await ask("increase(jobs[10m])"))[0]?.points[0]).toBeCloseTo(60, 9);
   });
 
-  it("reads what a subquery, an offset and @ need before the window", async () => {
+  it("reads the data that subqueries, offset and @ need from before the window", async () => {
     expect((await ask("max_over_time(mem{pool='x'}[5m:15s] offset 10m)"))[0]?.points[0]).toBe(39);
     expect((await ask(`mem{pool='x'} @ ${(nowMs - 15 * minuteMs) / 1_000}`))[0]?.points[0]).toBe(19);
     const rows = await ask("avg_over_time(mem{pool='x'}[2m:1m] @ start())", { startMs: nowMs - 10 * minuteMs, stepMs: 5 * minuteMs });
     expect(rows[0]?.points).toEqual([37, 37, 37]);
   });
 
-  it("has no value after the mark of a series' end, within five minutes too", async () => {
+  it("returns no value after a stale marker, also within five minutes", async () => {
     const rows = await ask("ended", { startMs: nowMs - minuteMs, stepMs: 15_000 });
     expect(rows[0]?.points).toEqual([1, 1, 1, null, null]);
     expect(await values("count_over_time(ended[1m])")).toEqual({ "service=api": 2 });
@@ -215,12 +216,12 @@ describe("queryPromql()", () => {
     expect((await ask("sort(mem)")).map(({ points: [value] }) => value)).toEqual([7, 79]);
   });
 
-  it("answers at every step, with holes where there is nothing", async () => {
+  it("returns a point at every step, null where there is no data", async () => {
     const rows = await ask("mem{pool='x'}", { startMs: nowMs - 30 * minuteMs, stepMs: 5 * minuteMs });
     expect(rows[0]?.points).toEqual([null, null, null, 19, 39, 59, 79]);
   });
 
-  it("has a bound on everything", async () => {
+  it("limits steps, series and selectors", async () => {
     await expect(ask("mem", { startMs: 0, stepMs: 1 })).rejects.toThrow("steps");
     await expect(ask("max_over_time(mem[1d:1s])")).rejects.toThrow("Cannot evaluate a subquery in 86400 steps");
     await expect(ask(Array.from({ length: 21 }, () => "mem").join(" + "))).rejects.toThrow("selectors");
@@ -229,15 +230,15 @@ describe("queryPromql()", () => {
     await expect(ask("sum_over_time(mem[20m])", { startMs: nowMs - 600_000, stepMs: 100, signal: aborted })).rejects.toThrow("enough");
   });
 
-  it("says what is wrong", async () => {
+  it("reports why an expression is invalid", async () => {
     await expect(ask("mem{pool=~'('}")).rejects.toThrow('Cannot use the regular expression "("');
-    await expect(ask("http_requests_total / on(service) http_requests_total")).rejects.toThrow("several series on its right side");
-    await expect(ask("rate({__name__=~'mem|jobs'}[5m]) * on(service) group_left mem")).rejects.toThrow("several series on its right side");
+    await expect(ask("http_requests_total / on(service) http_requests_total")).rejects.toThrow("several series on the right side");
+    await expect(ask("rate({__name__=~'mem|jobs'}[5m]) * on(service) group_left mem")).rejects.toThrow("several series on the right side");
     await expect(ask("label_replace(mem, 'pool', '', 'pool', '.*')")).rejects.toThrow("have the same labels");
     await expect(ask("label_replace(mem, 'a', '', 'pool', '(')")).rejects.toThrow('Cannot use the regular expression "("');
     await expect(ask("label_replace(mem, '0', '', 'pool', '')")).rejects.toThrow('"0" is not a label name');
     await expect(ask("double_exponential_smoothing(mem[5m], 2, 0.5)")).rejects.toThrow("between 0 and 1");
-    // A pattern that takes other engines an eternity.
+    // A backtracking engine would need exponential time for this pattern.
     expect(await ask(`mem{pool=~'(x+x+)+y${"x".repeat(30)}'}`)).toEqual([]);
   });
 });

@@ -1,4 +1,4 @@
-/** PromQL over the metrics of the store, at equal steps. */
+/** Evaluates PromQL over stored metrics, at equal steps. */
 
 import { CoralError } from "../../../base/errors.ts";
 import type { MetricKind, PromqlFacts, PromqlRequest, PromqlSeriesFact } from "../../../model/metrics.ts";
@@ -15,27 +15,27 @@ import { type Labels, lookBackMs, type PromSeries } from "./samples.ts";
 import { promSeriesOf } from "./series-of-metric.ts";
 import { keyOf } from "./vector.ts";
 
-/** Milliseconds since 1970; the end belongs to it. */
+/** Milliseconds since 1970. `endMs` is inclusive. */
 interface TimeWindow {
   startMs: number;
   endMs: number;
 }
 
 export interface PromqlQuery extends Omit<PromqlRequest, "sinceMs">, TimeWindow {
-  /** The points to read for a selector; default: points as they were sent. */
+  /** Chooses the points that a selector reads. Default: points as they were sent. */
   points?: (window: TimeWindow) => Promise<PointSource>;
   signal?: AbortSignal;
 }
 
-/** Of all selectors of an expression. */
+/** Limit for all selectors of an expression together. */
 const maxPointsRead = 500_000;
 const maxSelectors = 20;
-/** Of the answer, and of each subquery. */
+/** Limit for the result, and for each subquery. */
 const maxSteps = 11_000;
-/** Series times steps in the answer, and of each subquery. */
+/** Limit of series × steps for the result, and for each subquery. */
 const maxValues = 1_000_000;
 
-/** Throws `invalid` with the position when the expression is not valid or not supported. */
+/** Throws `invalid` with the position if the expression is malformed or unsupported. */
 export async function queryPromql(store: Queryable, query: PromqlQuery): Promise<Pick<PromqlFacts, "rows" | "total">> {
   const expression = parsePromql(query.expression);
   const steps = Math.floor((query.endMs - query.startMs) / query.stepMs) + 1;
@@ -46,18 +46,18 @@ export async function queryPromql(store: Queryable, query: PromqlQuery): Promise
     throw new CoralError({ code: "invalid", message: `Cannot evaluate PromQL with more than ${maxSelectors} selectors` });
   const series = new Map<Selector | Subquery, PromSeries[]>();
   const evaluation: Evaluation = { series, startMs: query.startMs, endMs: query.endMs, replacer: new LabelReplacer(store) };
-  // What a subquery reads comes before it.
+  // A subquery comes after the parts it reads.
   for (const { node, window } of parts)
     series.set(
       node,
-      node.type === "selector" ? await chooseSeries(store, node, window, query) : await runSubquery(node, window, evaluation, query),
+      node.type === "selector" ? await loadSelector(store, node, window, query) : await runSubquery(node, window, evaluation, query),
     );
   const found = new Map<string, PromqlSeriesFact & { step: number }>();
   const turn = new Turn();
   for (let step = 0; step < steps; step++) {
     if (await turn.yield()) query.signal?.throwIfAborted();
     const value = await evaluate(expression, evaluation, query.startMs + step * query.stepMs);
-    for (const each of typeof value === "object" ? value : [{ labels: {}, value: Number(value) }]) put(found, each, step, steps);
+    for (const each of typeof value === "object" ? value : [{ labels: {}, value: Number(value) }]) putValue(found, each, step, steps);
   }
   const isRising = expression.type === "call" && expression.name === "sort";
   const rows = [...found.values()].sort((a, b) => (isRising ? newestOf(a) - newestOf(b) : newestOf(b) - newestOf(a)));
@@ -72,7 +72,7 @@ function checkSteps(steps: number, what: string): void {
   });
 }
 
-function put(
+function putValue(
   found: Map<string, PromqlSeriesFact & { step: number }>,
   { labels, value }: { labels: Labels; value: number },
   step: number,
@@ -81,7 +81,7 @@ function put(
   const key = keyOf(labels);
   let row = found.get(key);
   if (row === undefined) {
-    if ((found.size + 1) * steps > maxValues) throw tooManyValues("the expression");
+    if ((found.size + 1) * steps > maxValues) throw tooManyValues("PromQL");
     row = { labels, points: new Array<null>(steps).fill(null), step: -1 };
     found.set(key, row);
   }
@@ -93,7 +93,7 @@ function put(
 function tooManyValues(what: string): CoralError {
   return new CoralError({
     code: "exhausted",
-    message: `Cannot answer: ${what} has too many series and steps; aggregate, or use a longer step`,
+    message: `Cannot evaluate ${what}: too many series and steps; aggregate, or use a longer step`,
   });
 }
 
@@ -110,11 +110,14 @@ function newestOf({ points }: PromqlSeriesFact): number {
 
 interface Part {
   node: Selector | Subquery;
-  /** The data that a selector needs; the times at which the expression of a subquery is evaluated, without the start. */
+  /**
+   * For a selector, the time range of the data it reads. For a subquery, the range in which its expression is evaluated, exclusive of the
+   * start.
+   */
   window: TimeWindow;
 }
 
-/** Selectors and subqueries, each after those within it. `times`: when the expression is evaluated. */
+/** Selectors and subqueries of an expression, inner ones first. `times` is the range in which the expression is evaluated. */
 function partsOf(expression: Expression, times: TimeWindow, query: TimeWindow): Part[] {
   switch (expression.type) {
     case "number":
@@ -139,7 +142,7 @@ function partsOf(expression: Expression, times: TimeWindow, query: TimeWindow): 
   }
 }
 
-/** Evaluates at multiples of the step, whenever the query is asked, so that a later query sees the same values. */
+/** Evaluates at multiples of the step, regardless of the query time, so that repeated queries use the same samples. */
 async function runSubquery(
   { expression, stepMs }: Subquery,
   { startMs, endMs }: TimeWindow,
@@ -168,11 +171,11 @@ async function runSubquery(
   return [...found.values()];
 }
 
-async function chooseSeries(store: Queryable, selector: Selector, window: TimeWindow, query: PromqlQuery): Promise<PromSeries[]> {
+async function loadSelector(store: Queryable, selector: Selector, window: TimeWindow, query: PromqlQuery): Promise<PromSeries[]> {
   const startUs = window.startMs * 1_000;
   const endUs = window.endMs * 1_000;
   const points = await query.points?.(window);
-  const wanted = await chooseNames(store, selector.matchers, { startUs, endUs, from: (points ?? sentPoints).sql });
+  const wanted = await selectMetrics(store, selector.matchers, { startUs, endUs, from: (points ?? sentPoints).sql });
   if (wanted.size === 0) return [];
   const service = selector.matchers.find(
     ({ label, operator, value }) => (label === "service" || label === "job") && operator === "=" && value !== "",
@@ -206,8 +209,8 @@ function metricKey({ name, unit, kind, isMonotonic }: MetricName | MetricSeriesP
   return JSON.stringify([name, unit, kind, isMonotonic]);
 }
 
-/** Metrics with a matching name; each part of one is used once, under the first of its names. */
-async function chooseNames(
+/** Metrics whose name matches. Each part of a metric is used once, under the first matching name. */
+async function selectMetrics(
   store: Queryable,
   matchers: readonly Matcher[],
   { startUs, endUs, from }: { startUs: number; endUs: number; from: string },
@@ -226,10 +229,10 @@ async function chooseNames(
   );
   const about = matchers.filter(({ label }) => label === "__name__");
   const candidates = metrics.flatMap((metric) => prometheusNames(metric).map((name) => ({ metric, ...name })));
-  const fitting = await fittingTexts(store, about, new Set(candidates.map(({ text }) => text)));
+  const matches = await matchingTexts(store, about, new Set(candidates.map(({ text }) => text)));
   const wanted = new Map<string, WantedMetric>();
   for (const { metric, text, part } of candidates) {
-    if (!fitting.has(text)) continue;
+    if (!matches.has(text)) continue;
     const key = metricKey(metric);
     const found = wanted.get(key) ?? { metric, names: [] };
     if (!found.names.some((name) => name.part === part)) found.names.push({ text, part });
@@ -242,19 +245,19 @@ async function matching(store: Queryable, all: readonly PromSeries[], matchers: 
   let left = [...all];
   for (const matcher of matchers) {
     const textOf = ({ labels }: PromSeries): string => labels[matcher.label] ?? "";
-    const fitting = await fittingTexts(store, [matcher], new Set(left.map(textOf)));
-    left = left.filter((series) => fitting.has(textOf(series)));
+    const matches = await matchingTexts(store, [matcher], new Set(left.map(textOf)));
+    left = left.filter((series) => matches.has(textOf(series)));
   }
   return left;
 }
 
-/** Regular expressions are left to the database, whose engine takes linear time for any of them. */
-async function fittingTexts(store: Queryable, matchers: readonly Matcher[], texts: ReadonlySet<string>): Promise<Set<string>> {
+/** Evaluates matchers. Regular expressions run in DuckDB: RE2 takes linear time, JavaScript's engine does not. */
+async function matchingTexts(store: Queryable, matchers: readonly Matcher[], texts: ReadonlySet<string>): Promise<Set<string>> {
   let left = [...texts];
   for (const { operator, value } of matchers) {
     if (operator === "=" || operator === "!=") left = left.filter((text) => (text === value) === (operator === "="));
     else if (left.length > 0) {
-      const rows = await matchTexts(store, left, value);
+      const rows = await matchRegex(store, left, value);
       const hits = new Set(rows);
       left = left.filter((text) => hits.has(text) === (operator === "=~"));
     }
@@ -262,7 +265,7 @@ async function fittingTexts(store: Queryable, matchers: readonly Matcher[], text
   return new Set(left);
 }
 
-async function matchTexts(store: Queryable, texts: readonly string[], pattern: string): Promise<string[]> {
+async function matchRegex(store: Queryable, texts: readonly string[], pattern: string): Promise<string[]> {
   try {
     const rows = await store.query(
       `SELECT text FROM (SELECT unnest(from_json(?, '["VARCHAR"]')) AS text) WHERE regexp_full_match(text, ?, 's')`,

@@ -1,27 +1,27 @@
-/** Values at times, and what PromQL makes of the values within a range. */
+/** Samples of a series, and what PromQL computes from the samples in a range. */
 
 export type Labels = Readonly<Record<string, string>>;
 
-/** In the order of time; milliseconds since 1970. Null: the series ended there. */
+/** Samples in time order, milliseconds since 1970. A null value is a stale marker: the series ended. */
 export interface PromSeries {
   labels: Labels;
   timesMs: number[];
   values: (number | null)[];
 }
 
-/** Values of one series within a range. */
+/** Samples of one series in a range. */
 export interface RangeSamples {
   timesMs: readonly number[];
   values: readonly number[];
-  /** After this, up to and with the end. */
+  /** Exclusive; `endMs` is inclusive. */
   startMs: number;
   endMs: number;
 }
 
-/** How old the newest value may be to count as the value of now. */
+/** Prometheus' default lookback: an older sample does not count as the current value. */
 export const lookBackMs = 5 * 60_000;
 
-/** The newest value at a time, with its own time. */
+/** The newest sample at or before a time, unless it is older than the lookback. */
 export function instantSample({ timesMs, values }: PromSeries, atMs: number): { value: number; timeMs: number } | null {
   const index = lastAtOrBefore(timesMs, atMs);
   const timeMs = timesMs[index];
@@ -53,38 +53,41 @@ function lastAtOrBefore(timesMs: readonly number[], atMs: number): number {
   return low - 1;
 }
 
-/** By how much it rose within the range, over restarts, reaching out to the range's ends as Prometheus does. Null with fewer than two values. */
-export function extrapolated(samples: RangeSamples, isCounter: boolean): number | null {
+/**
+ * Increase within the range, corrected for counter resets and extrapolatedIncrease to the ends of the range as Prometheus does. Null with fewer
+ * than two samples.
+ */
+export function extrapolatedIncrease(samples: RangeSamples, isCounter: boolean): number | null {
   const { timesMs, values, startMs, endMs } = samples;
   const first = values[0];
   const last = values.at(-1);
   const firstMs = timesMs[0];
   const lastMs = timesMs.at(-1);
   if (values.length < 2 || first === undefined || last === undefined || firstMs === undefined || lastMs === undefined) return null;
-  let risen = last - first;
-  if (isCounter) for (let index = 1; index < values.length; index++) risen += restartBefore(values, index);
+  let increase = last - first;
+  if (isCounter) for (let index = 1; index < values.length; index++) increase += resetCorrection(values, index);
   const sampledMs = lastMs - firstMs;
   const meanStepMs = sampledMs / (values.length - 1);
   const farMs = meanStepMs * 1.1;
   let beforeMs = firstMs - startMs;
   let afterMs = endMs - lastMs;
   if (beforeMs >= farMs) beforeMs = meanStepMs / 2;
-  // A counter cannot have been below zero.
-  if (isCounter && risen > 0 && first >= 0) beforeMs = Math.min(beforeMs, sampledMs * (first / risen));
+  // A counter cannot have been negative: extrapolate no further back than to zero.
+  if (isCounter && increase > 0 && first >= 0) beforeMs = Math.min(beforeMs, sampledMs * (first / increase));
   if (afterMs >= farMs) afterMs = meanStepMs / 2;
-  return sampledMs > 0 ? risen * ((sampledMs + beforeMs + afterMs) / sampledMs) : null;
+  return sampledMs > 0 ? increase * ((sampledMs + beforeMs + afterMs) / sampledMs) : null;
 }
 
-function restartBefore(values: readonly number[], index: number): number {
+function resetCorrection(values: readonly number[], index: number): number {
   const before = values[index - 1] ?? 0;
   return (values[index] ?? 0) < before ? before : 0;
 }
 
-/** From the last two values. `perSecond` or as a difference. */
-export function lastStep({ timesMs, values }: RangeSamples, isCounter: boolean, perSecond: boolean): number | null {
+/** irate() and idelta(): the change between the last two samples, per second or absolute. */
+export function lastChange({ timesMs, values }: RangeSamples, isCounter: boolean, perSecond: boolean): number | null {
   const [before, last] = values.slice(-2);
   const [beforeMs, lastMs] = timesMs.slice(-2);
   if (before === undefined || last === undefined || beforeMs === undefined || lastMs === undefined || lastMs <= beforeMs) return null;
-  const risen = isCounter && last < before ? last : last - before;
-  return perSecond ? (risen * 1_000) / (lastMs - beforeMs) : risen;
+  const increase = isCounter && last < before ? last : last - before;
+  return perSecond ? (increase * 1_000) / (lastMs - beforeMs) : increase;
 }

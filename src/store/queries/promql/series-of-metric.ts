@@ -1,4 +1,4 @@
-/** Series of PromQL from a series of the store: totals that rise, with a zero at each known start. */
+/** Converts a stored series into PromQL series of cumulative values, with a zero sample at each known start. */
 
 import {
   addDistributions,
@@ -18,7 +18,7 @@ export interface NamedSeries {
   series: MetricSeriesPoints;
 }
 
-/** `knownFromUs`: a series that started later gets a zero at its start. */
+/** A series whose start is after `knownFromUs` gets a zero sample at its start. Earlier starts are unknown: their data was not read. */
 export function promSeriesOf({ name, part, series }: NamedSeries, knownFromUs: number): PromSeries[] {
   const labels = labelsOf(name, series);
   if (series.kind === "gauge" || series.kind === "sum") {
@@ -41,7 +41,7 @@ function labelsOf(name: string, series: MetricSeriesPoints): Labels {
   return labels;
 }
 
-/** Deltas are added up: only differences of the totals mean something, which is all that rates need. */
+/** Deltas become running totals. Their absolute value is arbitrary; rate() and increase() only use differences. */
 function seriesFrom(
   labels: Labels,
   series: MetricSeriesPoints,
@@ -49,13 +49,13 @@ function seriesFrom(
   read: (point: SeriesPoint) => number | null,
 ): PromSeries {
   const made: PromSeries = { labels, timesMs: [], values: [] };
-  const isAdded = series.temporality === "delta" || (knownFromUs !== null && takesTurns(series.points));
-  const amounts = isAdded ? addedUp(series, knownFromUs ?? 0, read) : series.points.map(read);
+  const isRunning = series.temporality === "delta" || (knownFromUs !== null && hasInterleavedStarts(series.points));
+  const amounts = isRunning ? runningTotals(series, knownFromUs ?? 0, read) : series.points.map(read);
   let beforeUs = Number.NEGATIVE_INFINITY;
   for (const [index, point] of series.points.entries()) {
     const value = amounts[index] ?? null;
     const isFromStart = point.startUs !== null && point.startUs >= Math.max(knownFromUs ?? 0, beforeUs) && point.startUs < point.timeUs;
-    const isZero = isFromStart && knownFromUs !== null && value !== null && (!isAdded || index === 0);
+    const isZero = isFromStart && knownFromUs !== null && value !== null && (!isRunning || index === 0);
     if (isZero && point.startUs !== null) push(made, point.startUs, 0);
     push(made, point.timeUs, value);
     beforeUs = point.timeUs;
@@ -63,8 +63,8 @@ function seriesFrom(
   return made;
 }
 
-/** Whether a start comes back after another one: several processes that call themselves the same. */
-function takesTurns(points: readonly SeriesPoint[]): boolean {
+/** True if an earlier start time appears again: several processes send under one identity, so a new start is not a restart. */
+function hasInterleavedStarts(points: readonly SeriesPoint[]): boolean {
   const seen = new Set<number | null>();
   let current: number | null | undefined;
   for (const { startUs } of points) {
@@ -76,7 +76,7 @@ function takesTurns(points: readonly SeriesPoint[]): boolean {
   return false;
 }
 
-function addedUp(series: MetricSeriesPoints, knownFromUs: number, read: (point: SeriesPoint) => number | null): (number | null)[] {
+function runningTotals(series: MetricSeriesPoints, knownFromUs: number, read: (point: SeriesPoint) => number | null): (number | null)[] {
   const isDelta = series.temporality === "delta";
   const latest = new Map<number | null, number>();
   let total = 0;
@@ -87,7 +87,7 @@ function addedUp(series: MetricSeriesPoints, knownFromUs: number, read: (point: 
     const isFirst = latest.size === 0;
     latest.set(point.startUs, value);
     if (before !== undefined) total += value >= before || isDelta ? value - before : value;
-    // A total that seemed to begin with nothing would be taken for one that just started.
+    // A total from an unknown start is only a base. Counting it would look like a burst.
     else if (isFirst || (point.startUs !== null && point.startUs >= knownFromUs)) total += value;
     return total;
   });
@@ -108,30 +108,30 @@ function quantileSeries(labels: Labels, series: MetricSeriesPoints): PromSeries[
   );
 }
 
-/** Buckets of one histogram may change over time: it is reported at the bounds that every point has. */
+/** Buckets may change over time: uses the bounds that all points share. */
 function bucketSeries(labels: Labels, series: MetricSeriesPoints, knownFromUs: number): PromSeries[] {
-  const ladder = ladderOf(series.points.flatMap(({ distribution }) => distribution ?? []));
-  const cumulative = new Map(series.points.map((point) => [point, point.distribution ? countsBelow(point.distribution, ladder) : null]));
-  return ladder.map((upper, index) =>
+  const bounds = sharedBounds(series.points.flatMap(({ distribution }) => distribution ?? []));
+  const cumulative = new Map(series.points.map((point) => [point, point.distribution ? countsBelow(point.distribution, bounds) : null]));
+  return bounds.map((upper, index) =>
     seriesFrom({ ...labels, le: upper === Number.POSITIVE_INFINITY ? "+Inf" : String(upper) }, series, knownFromUs, (point) => {
       return cumulative.get(point)?.[index] ?? null;
     }),
   );
 }
 
-/** Most bounds of an exponential histogram; beyond them it is scaled down. */
+/** Limit on `le` values of an exponential histogram. Beyond it the scale is reduced. */
 const maxBounds = 160;
 
-function ladderOf(distributions: readonly Distribution[]): number[] {
+function sharedBounds(distributions: readonly Distribution[]): number[] {
   const [first, ...others] = distributions;
   if (first === undefined) return [];
   const empty = { count: 0, sum: null, min: null, max: null };
   let all: Distribution = { ...first };
   for (const each of others) all = addDistributions(all, each) ?? { ...empty, buckets: all.buckets };
-  const buckets = all.buckets.type === "exponential" ? coarse(all.buckets) : all.buckets;
+  const buckets = all.buckets.type === "exponential" ? limitBounds(all.buckets) : all.buckets;
   const bounds = spansOf(buckets).flatMap(({ upper }) => (Number.isFinite(upper) ? [upper] : []));
   if (buckets.type === "exponential") {
-    // Without its lower edge the first bucket would reach down to zero.
+    // The lower edge of the first bucket is a bound too; without it that bucket would reach down to zero.
     if (buckets.positive.counts.length > 0) bounds.push(exponentialBound(buckets.scale, buckets.positive.offset));
     if (buckets.negative.counts.length > 0)
       bounds.push(-exponentialBound(buckets.scale, buckets.negative.offset + buckets.negative.counts.length));
@@ -139,7 +139,7 @@ function ladderOf(distributions: readonly Distribution[]): number[] {
   return [...new Set(bounds)].sort((a, b) => a - b).concat(Number.POSITIVE_INFINITY);
 }
 
-function coarse(buckets: ExponentialBuckets): ExponentialBuckets {
+function limitBounds(buckets: ExponentialBuckets): ExponentialBuckets {
   let shift = 0;
   const length = (): number => downscale(buckets.positive, shift).counts.length + downscale(buckets.negative, shift).counts.length;
   while (length() > maxBounds && shift < 64) shift++;
@@ -151,13 +151,13 @@ function coarse(buckets: ExponentialBuckets): ExponentialBuckets {
   };
 }
 
-function countsBelow({ buckets, count }: Distribution, ladder: readonly number[]): number[] {
+function countsBelow({ buckets, count }: Distribution, bounds: readonly number[]): number[] {
   const spans = spansOf(buckets);
   let seen = 0;
   let at = 0;
-  return ladder.map((bound) => {
+  return bounds.map((bound) => {
     if (bound === Number.POSITIVE_INFINITY) return count;
-    // Bounds are powers that are computed in two ways, and may differ in their last digit.
+    // Bounds are powers computed in two ways and may differ in the last digit.
     for (let span = spans[at]; span !== undefined && span.upper <= bound * (bound > 0 ? 1 + 1e-12 : 1 - 1e-12); span = spans[++at])
       seen += span.count;
     return seen;

@@ -1,4 +1,4 @@
-/** What functions and aggregations make of several values. NaN counts as the least, as in Prometheus. */
+/** Statistics behind PromQL's functions and aggregations. NaN sorts lowest, as in Prometheus. */
 
 import type { RangeSamples } from "./samples.ts";
 
@@ -6,19 +6,19 @@ export function mean(values: readonly number[]): number {
   return values.reduce((total, value) => total + value, 0) / values.length;
 }
 
-/** Of the whole, not of a sample of it. */
+/** Population variance, as in Prometheus: divides by n. */
 export function variance(values: readonly number[]): number {
   const middle = mean(values);
   return values.reduce((total, value) => total + (value - middle) ** 2, 0) / values.length;
 }
 
-/** NaN counts only when there is nothing else. */
-export function least(values: readonly number[]): number {
+/** Ignores NaN unless all values are NaN. */
+export function minimum(values: readonly number[]): number {
   return values.reduce((best, value) => (Number.isNaN(best) || value < best ? value : best), Number.NaN);
 }
 
-/** NaN counts only when there is nothing else. */
-export function most(values: readonly number[]): number {
+/** Ignores NaN unless all values are NaN. */
+export function maximum(values: readonly number[]): number {
   return values.reduce((best, value) => (Number.isNaN(best) || value > best ? value : best), Number.NaN);
 }
 
@@ -36,12 +36,12 @@ export function quantile(values: readonly number[], share: number): number {
 
 const rankOf = (value: number): number => (Number.isNaN(value) ? Number.NEGATIVE_INFINITY : value);
 
-/** How often the value was another than before. */
+/** How often consecutive values differ. */
 export function changes(values: readonly number[]): number {
   return count(values, (before, after) => before !== after && !(Number.isNaN(before) && Number.isNaN(after)));
 }
 
-/** How often a counter fell. */
+/** How often the value falls: restarts of a counter. */
 export function resets(values: readonly number[]): number {
   return count(values, (before, after) => after < before);
 }
@@ -50,14 +50,14 @@ function count(values: readonly number[], isCounted: (before: number, after: num
   return values.reduce((total, value, index) => total + (index > 0 && isCounted(values[index - 1] ?? Number.NaN, value) ? 1 : 0), 0);
 }
 
-/** Least squares: change per second, and the value at a time. Null with fewer than two values. */
+/** Linear regression by least squares: slope per second, and the value at `originMs`. Null with fewer than two samples. */
 export function linearFit({ timesMs, values }: RangeSamples, originMs: number): { slope: number; intercept: number } | null {
   const first = values[0];
   const firstMs = timesMs[0];
   if (values.length < 2 || first === undefined || firstMs === undefined) return null;
   if (values.every((value) => value === first))
     return { slope: Number.isFinite(first) ? 0 : Number.NaN, intercept: Number.isFinite(first) ? first : Number.NaN };
-  // Relative to the first time: seconds since 1970 would cost digits.
+  // Relative to the first sample: seconds since 1970 would lose precision.
   const seconds = timesMs.map((timeMs) => (timeMs - firstMs) / 1_000);
   const meanX = mean(seconds);
   const meanY = mean(values);
@@ -71,7 +71,7 @@ export function linearFit({ timesMs, values }: RangeSamples, originMs: number): 
   return { slope, intercept: meanY + slope * ((originMs - firstMs) / 1_000 - meanX) };
 }
 
-/** Double exponential smoothing (Holt's linear trend). Null with fewer than two values. */
+/** Double exponential smoothing (Holt's linear trend). Null with fewer than two samples. */
 export function smoothed(values: readonly number[], smoothing: number, trendSmoothing: number): number | null {
   const [first, second] = values;
   if (first === undefined || second === undefined) return null;

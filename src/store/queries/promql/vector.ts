@@ -1,16 +1,16 @@
 import type { Labels } from "./samples.ts";
 
-/** The value of one series at one time. */
+/** One sample of an instant vector. */
 export interface VectorValue {
   labels: Labels;
   value: number;
 }
 
-/** Labels are never changed, and the same ones come at every step: what follows from them is kept with them. */
+/** Caches of derived label sets. Label objects are immutable and repeat at every step, so results are kept per object. */
 const unnamed = new WeakMap<Labels, Labels>();
 const keys = new WeakMap<Labels, string>();
 
-/** What is calculated from a metric is that metric no more. */
+/** A computed value loses its metric name. */
 export function withoutName(labels: Labels): Labels {
   if (labels["__name__"] === undefined) return labels;
   let found = unnamed.get(labels);
@@ -27,7 +27,7 @@ export function withoutLabels(labels: Labels, dropped: ReadonlySet<string>): Lab
   return Object.fromEntries(Object.entries(labels).filter(([name]) => !dropped.has(name)));
 }
 
-/** A label that is absent is the same as an empty one. */
+/** An absent label equals an empty one. */
 export function onlyLabels(labels: Labels, kept: readonly string[]): Labels {
   return Object.fromEntries(kept.flatMap((name) => (labels[name] ? [[name, labels[name]]] : [])));
 }
@@ -38,7 +38,7 @@ export function withLabel(labels: Labels, name: string, value: string): Labels {
   return value === "" ? withoutLabels(labels, new Set([name])) : { ...labels, [name]: value };
 }
 
-/** The same for the same labels, in whatever order. */
+/** The same text for equal label sets, whatever their order. */
 export function keyOf(labels: Labels): string {
   let key = keys.get(labels);
   if (key === undefined) {

@@ -1,11 +1,11 @@
-/** Requests of services in the periods of a summary: sums and percentiles over all their routes. */
+/** Requests of services in the periods of a summary: sums and percentiles over all routes. */
 
 import type { RequestSource, SummaryPeriod, SummaryRequestsFact } from "../../../model/summary.ts";
 import { numberIn, type Queryable, type QueryParameter, type QueryRow, textIn } from "../../tables/queryable.ts";
 import { percentileIn } from "../red-parts.ts";
 import { requestPartsSql } from "../request-parts.ts";
 import { namedFilter } from "../service-filter.ts";
-import type { BaselineMemory } from "./baseline-memory.ts";
+import type { BaselineCache } from "./baseline-cache.ts";
 import type { SummaryQuery } from "./query-summary.ts";
 import type { PeriodRange, PeriodRanges } from "./summary-window.ts";
 
@@ -15,7 +15,7 @@ export function oneService({ service }: SummaryQuery): { where: string; paramete
   return { where: ` AND service IN (${list})`, parameters };
 }
 
-/** TLS connections known only by their server name are not requests. */
+/** Excludes TLS connections of which only the server name is known: they are not requests. */
 const notRequests = "AND role IN ('server', 'client') AND protocol <> 'tls'";
 
 export async function readRequests(
@@ -23,14 +23,14 @@ export async function readRequests(
   query: SummaryQuery & { withoutNow?: boolean },
   source: RequestSource,
   ranges: PeriodRanges | undefined,
-  memory: BaselineMemory | undefined,
+  cache: BaselineCache | undefined,
 ): Promise<SummaryRequestsFact[]> {
   if (ranges === undefined) return [];
   const periods = (["now", "before", "yesterday"] as const).flatMap((period): PeriodOfRange[] => {
     const range = ranges[period];
     return range === undefined || (period === "now" && query.withoutNow) ? [] : [{ period, range }];
   });
-  // Of one service all is read at once: there, planning costs more than reading.
+  // For one service, all periods are read in one statement: planning costs more than reading.
   if (query.service !== undefined) return await readPeriods(store, query, source, periods);
   const settled = periods.filter(({ period, range }) => period !== "now" && range.resolution === "10m");
   const others = periods.filter((period) => !settled.includes(period));
@@ -38,7 +38,7 @@ export async function readRequests(
   const readSettled = (): Promise<SummaryRequestsFact[]> => readPeriods(store, query, source, settled);
   const parts = await Promise.all([
     others.length === 0 ? [] : readPeriods(store, query, source, others),
-    settled.length === 0 ? [] : memory ? memory.requests.rows(key, query.nowMs, readSettled) : readSettled(),
+    settled.length === 0 ? [] : cache ? cache.requests.rows(key, query.nowMs, readSettled) : readSettled(),
   ]);
   return parts.flat();
 }
@@ -60,7 +60,7 @@ async function readPeriods(
     ({ range }, index) => `SELECT ${index}::UTINYINT AS period, ${columns} FROM (${requestPartsSql(source, range, notRequests + where)})`,
   );
   const key = "hash(period, service, role)";
-  // Groups are joined by number: joining by name would cost more than all the rest.
+  // Groups are joined by number; joining by name costs more than the rest of the query.
   const rows = await store.query(
     `WITH part AS NOT MATERIALIZED (${parts.join(" UNION ALL ")}),
      bucketed AS (
@@ -101,7 +101,7 @@ export function roleIn(row: QueryRow): "server" | "client" {
   return textIn(row, "role") === "client" ? "client" : "server";
 }
 
-/** Sums and percentiles of a row that has `requests`, `errors`, `duration_us`, `queue_us`, `queue_samples` and the buckets of percentiles. */
+/** Sums and percentiles from a row with `requests`, `errors`, `duration_us`, `queue_us`, `queue_samples` and the buckets of percentiles. */
 export function amountsIn(
   row: QueryRow,
 ): Pick<SummaryRequestsFact, "requests" | "errors" | "meanUs" | "queueMeanUs" | "p50Us" | "p95Us" | "p99Us"> {

@@ -1,4 +1,4 @@
-/** Whom services call, as the callers saw it: now against the half hour before. Only for services that something is wrong with. */
+/** Calls of services as their callers measured them: now, and in the half hour before. Only for services with a problem. */
 
 import type { CallAmounts, SummaryCallFact } from "../../../model/summary.ts";
 import { isTelemetryExport, isWaitingRequest } from "../../../model/waiting-requests.ts";
@@ -17,7 +17,7 @@ const gapMs = 90_000;
 const beforeMs = 30 * minuteMs;
 const callsMax = 5_000;
 
-/** Calls by these services, and to them by their callers; without telemetry exports and calls that wait. */
+/** Calls by these services and calls to them. Excludes telemetry exports and requests that wait on purpose. */
 export async function queryCalls(store: Queryable, query: CallsQuery): Promise<SummaryCallFact[]> {
   if (query.services.length === 0) return [];
   const parameters = Object.fromEntries(query.services.map((name, index) => [`service${index}`, name]));

@@ -1,10 +1,10 @@
-/** What the watch of services' health needs of the store. */
+/** Store queries for the service health monitor. */
 
 import { type Queryable, textIn } from "../../tables/queryable.ts";
 
 export const healthEventKinds = ["service-recovered", "service-degraded", "service-critical"] as const;
 
-/** By service, what it was last reported to be. */
+/** The last reported health of each service. */
 export async function queryHealthEvents(
   store: Queryable,
   { sinceMs, nowMs }: { sinceMs: number; nowMs: number },

@@ -1,4 +1,4 @@
-/** Requests by route, as verdicts need them: the last minutes against what is normal, and the last windows of those that differ. */
+/** Requests by route for health verdicts: the last minutes, their baselines, and the recent windows of routes that differ. */
 
 import { mergeHistograms, type SparseHistogram } from "../../../base/latency-histogram.ts";
 import type { RequestSource, RouteBaseline, RouteCell, SummaryRouteHealthFact } from "../../../model/summary.ts";
@@ -6,15 +6,15 @@ import { numberIn, type Queryable, type QueryRow, textIn } from "../../tables/qu
 import { clockAheadMs } from "../query-traces.ts";
 import { type PartsRange, requestPartsSql } from "../request-parts.ts";
 import { amountsIn, roleIn } from "./period-requests.ts";
-import type { RememberedRows } from "./remembered-rows.ts";
-import { bucketedSql, bucketUs, chosen, idOf, kind, kindIn, leastWindows, type RouteKind, sharesSql } from "./route-kinds.ts";
+import { bucketedSql, bucketUs, chosen, idOf, kind, kindIn, minWindows, type RouteKind, sharesSql } from "./route-kinds.ts";
+import type { RowCache } from "./row-cache.ts";
 import { readYoungBaselines } from "./young-baselines.ts";
 
 export interface RouteHealthQuery {
   source: RequestSource;
-  /** Absent: all. */
+  /** Absent: all services. */
   services?: readonly string[];
-  /** Services with no process left: what they did until then is read, however well it went. */
+  /** Services without a running process. Their routes are read up to the exit, whether healthy or not. */
   gone?: ReadonlySet<string>;
   nowMs: number;
 }
@@ -23,39 +23,37 @@ const minuteMs = 60_000;
 const tenMinutesMs = 10 * minuteMs;
 const hourMs = 60 * minuteMs;
 const dayMs = 24 * hourMs;
-/** Verdicts are about this time, whatever period is shown. */
+/** Verdicts cover this time, whatever window is displayed. */
 export const judgedMs = 5 * minuteMs;
-/** Of the requests of the median window: with fewer, a window at the edge of what was observed says nothing of what is usual. */
+/**
+ * A window with less than this share of the median window's requests is too sparse for a baseline, such as one at the edge of observation.
+ */
 const fullPart = 0.25;
 const cellMs = 10_000;
-/** Routes whose windows are read; the worst are kept. */
+/** Limit on routes whose windows are read; the worst are kept. */
 const suspectsMax = 500;
-/** Faster than this is not slow, whatever it was before. */
-const leastSlowUs = 5_000;
-const leastQueuedUs = 5_000;
-/** Fewer failures do not decide anything. */
-const leastErrors = 5;
+/** Requests faster than this never count as slow. */
+const minSlowUs = 5_000;
+const minQueuedUs = 5_000;
+/** Fewer failures never count as an error rate. */
+const minErrors = 5;
 
 type BaselinePeriod = "before" | "yesterday";
 
 export interface RouteHealth {
   routes: SummaryRouteHealthFact[];
-  /** What all routes of a service add up to over `judgedMs`. */
+  /** Totals over all routes of a service during `judgedMs`. */
   totals: (Pick<RouteKind, "service" | "role"> & ReturnType<typeof amountsIn>)[];
 }
 
-/** Routes that have requests now or had some before. With a memory, settled baselines are not read again for a minute. */
-export async function queryRouteHealth(
-  store: Queryable,
-  query: RouteHealthQuery,
-  memory?: RememberedRows<Baselines>,
-): Promise<RouteHealth> {
+/** Routes that have requests now or had some before. With a cache, settled baselines are read again only after a minute. */
+export async function queryRouteHealth(store: Queryable, query: RouteHealthQuery, cache?: RowCache<Baselines>): Promise<RouteHealth> {
   const settled = settledRanges(query.nowMs);
   const readSettled = (): Promise<Baselines> => readBaselines(store, query, settled);
   const key = JSON.stringify([query.source, settled]);
   const [now, baselines] = await Promise.all([
     readNow(store, query),
-    memory && query.services === undefined ? memory.rows(key, query.nowMs, readSettled) : readSettled(),
+    cache && query.services === undefined ? cache.rows(key, query.nowMs, readSettled) : readSettled(),
   ]);
   const facts = [...now.routes.values()];
   for (const [id, one] of baselines) if (!now.routes.has(id)) facts.push({ ...absent(one.kind, query.source) });
@@ -82,22 +80,25 @@ function absent(one: RouteKind, source: RequestSource): Fact {
   return { source, ...one, requests: 0, errors: 0, p95Us: null, before: null, yesterday: null, cells: [] };
 }
 
-/** Whether its windows are worth a look: anything failed, or its slowest are slower than usual. */
+/** Whether to read the windows of a route: some requests failed, or its slowest requests are slower than usual. */
 function isSuspect(fact: Fact): boolean {
   if (fact.requests === 0) return false;
   if (fact.errors > usualErrors(fact)) return true;
-  if ((fact.queueMeanUs ?? 0) > Math.max(leastQueuedUs, (fact.meanUs ?? 0) / 2)) return true;
+  if ((fact.queueMeanUs ?? 0) > Math.max(minQueuedUs, (fact.meanUs ?? 0) / 2)) return true;
   const slowUs = fact.p99Us ?? 0;
   const usual = [fact.before, fact.yesterday].flatMap((baseline) => (baseline?.p95Us ? [baseline.p95Us] : []));
-  return slowUs >= leastSlowUs && slowUs > 2 * Math.min(...usual, usual.length === 0 ? 0 : Number.POSITIVE_INFINITY);
+  return slowUs >= minSlowUs && slowUs > 2 * Math.min(...usual, usual.length === 0 ? 0 : Number.POSITIVE_INFINITY);
 }
 
-/** As many as chance may make of what failed in a usual window: an earlier incident does not hide the next one. */
+/**
+ * The number of failures that chance explains, given the usual failure rate. Uses the lower baseline, so that an earlier incident does not
+ * hide the next one.
+ */
 function usualErrors({ requests, before, yesterday }: Fact): number {
   const usual = [before, yesterday].flatMap((baseline) => (baseline ? [baseline.errorRatio] : []));
-  if (usual.length === 0) return leastErrors;
+  if (usual.length === 0) return minErrors;
   const expected = requests * Math.max(...usual);
-  return Math.max(leastErrors, expected + 2 * Math.sqrt(expected + 1));
+  return Math.max(minErrors, expected + 2 * Math.sqrt(expected + 1));
 }
 
 const bySuspicion = (a: Fact, b: Fact): number => suspicion(b) - suspicion(a);
@@ -108,7 +109,7 @@ function suspicion({ errors, requests, p99Us, before }: Fact): number {
 
 const servicesOf = (facts: readonly Fact[]): string[] => [...new Set(facts.map(({ service }) => service))];
 
-/** An hour that ended ten to twenty minutes ago, and the hour around this time of yesterday. */
+/** The hour that ended ten to twenty minutes ago, and the hour around the same time yesterday. */
 function settledRanges(nowMs: number): { period: BaselinePeriod; range: PartsRange }[] {
   const endMs = Math.floor((nowMs - judgedMs - tenMinutesMs) / tenMinutesMs) * tenMinutesMs;
   const middleMs = Math.floor((nowMs - dayMs) / tenMinutesMs) * tenMinutesMs;
@@ -126,10 +127,10 @@ interface Now {
 async function readNow(store: Queryable, query: RouteHealthQuery): Promise<Now> {
   const { where, parameters } = chosen(query);
   const startMs = Math.floor((query.nowMs - judgedMs) / minuteMs) * minuteMs;
-  // Programs may send spans of any time; what is far ahead is not of now.
+  // Programs may send spans with any time. Spans far in the future do not count as current.
   const endMs = query.source === "hooks" ? Number.POSITIVE_INFINITY : query.nowMs + clockAheadMs;
   const names = kind.split(", ").map((name) => `any_value(${name}) AS ${name}`);
-  // Histograms are unnested once, for routes and for services.
+  // Histograms are unnested once, for routes and services together.
   const rows = await store.query(
     `WITH part AS NOT MATERIALIZED (
        SELECT hash(${kind}) AS gid, hash(service, role) AS sid, * FROM (${requestPartsSql(query.source, { startMs, endMs, resolution: "1m" }, where)})
@@ -174,7 +175,7 @@ function totalsIn(rows: readonly QueryRow[]): RouteHealth["totals"] {
   return [...sums.values()].map((row) => ({ service: textIn(row, "service"), role: roleIn(row), ...amountsIn(row) }));
 }
 
-/** Each window by itself, then what is usual of them. */
+/** Aggregates each window first, then takes medians over the windows. */
 async function readBaselines(
   store: Queryable,
   query: RouteHealthQuery,
@@ -207,7 +208,7 @@ async function readBaselines(
   for (const row of rows) {
     const { period, range } = periods[numberIn(row, "period")] ?? {};
     const windows = numberIn(row, "windows");
-    if (period === undefined || range === undefined || numberIn(row, "full_windows") < leastWindows) continue;
+    if (period === undefined || range === undefined || numberIn(row, "full_windows") < minWindows) continue;
     const one = kindIn(row);
     const entry = found.get(idOf(one)) ?? { kind: one };
     found.set(idOf(one), entry);
@@ -224,7 +225,7 @@ function baselineIn(row: QueryRow, about: Pick<RouteBaseline, "windows" | "windo
     requests,
     errors: numberIn(row, "errors"),
     meanUs: requests > 0 ? numberIn(row, "us") / requests : null,
-    leastRequests: about.windows < about.windowsExpected ? 0 : numberIn(row, "least"),
+    minRequests: about.windows < about.windowsExpected ? 0 : numberIn(row, "least"),
     errorRatio: numberIn(row, "ratio"),
     p50Us: bucketUs(row, "p50"),
     p95Us: bucketUs(row, "p95"),
@@ -232,7 +233,7 @@ function baselineIn(row: QueryRow, about: Pick<RouteBaseline, "windows" | "windo
   };
 }
 
-/** The last windows of ten seconds of these routes, newest first. */
+/** The last ten-second windows of these routes, newest first. */
 async function addCells(store: Queryable, query: RouteHealthQuery, suspects: readonly Fact[]): Promise<void> {
   if (suspects.length === 0) return;
   const { where, parameters } = chosen({ services: servicesOf(suspects) });

@@ -1,4 +1,4 @@
-/** What the summary of one service adds: routes, callers and callees, a time series of the last hour, CPU and memory. */
+/** Details of one service's summary: routes, callers and callees, a time series of the last hour, CPU and memory. */
 
 import type { Resolved } from "../../../model/services.ts";
 import type {
@@ -21,7 +21,7 @@ export interface ServiceDetailsQuery extends Resolved<ServiceDetailsRequest> {
 
 const minuteMs = 60_000;
 const hourMs = 60 * minuteMs;
-/** Rows of each kind that are read; the busiest are kept. */
+/** Limit on rows of each kind; the busiest are kept. */
 const rowsMax = 200;
 const loadMaxMs = 900_000;
 
@@ -34,7 +34,7 @@ export async function queryServiceDetails(store: Queryable, query: ServiceDetail
   const [routes, peers, course, load] = await Promise.all([
     readRoutes(store, query, periods),
     readPeers(store, query, periods),
-    readCourse(store, query),
+    readTimeSeries(store, query),
     readLoad(store, query),
   ]);
   return { routes, peers, course, load };
@@ -42,7 +42,7 @@ export async function queryServiceDetails(store: Queryable, query: ServiceDetail
 
 type Periods = readonly { period: SummaryPeriod; range: PeriodRange }[];
 
-/** Groups of both periods in one statement: those that are busiest now, and their like before. */
+/** Groups of both periods in one statement: the busiest groups now, and the same groups before. */
 function groupedSql(parts: readonly string[], keys: readonly string[]): string {
   const list = keys.join(", ");
   return `WITH part AS MATERIALIZED (${parts.join(" UNION ALL ")}),
@@ -87,7 +87,7 @@ async function readPeers(store: Queryable, query: ServiceDetailsQuery, periods: 
   return rows.flatMap((row) => withPeriod(row, periods, () => ({ role: roleIn(row), peer: textIn(row, "who"), ...amountsIn(row) })));
 }
 
-/** By calls whose both ends are known from traces; durations are the callee's. */
+/** Calls whose both ends are known from traces. Durations are those of the callee. */
 function spanPeersSql({ startMs, endMs, resolution }: PartsRange, services: string): string {
   const until = Number.isFinite(endMs) ? `make_timestamp(${Math.floor(endMs * 1_000)})` : "'infinity'::TIMESTAMP";
   const inTime = (column: string): string =>
@@ -111,14 +111,14 @@ function withPeriod<T>(row: QueryRow, periods: Periods, make: () => T): (T & { p
 }
 
 /** The window and the hour before it, in at most 90 steps of whole minutes. */
-async function readCourse(
+async function readTimeSeries(
   store: Queryable,
   { service, source, sinceMs, nowMs }: ServiceDetailsQuery,
 ): Promise<ServiceDetailsFacts["course"]> {
   const services = namedFilter(service);
   const stepMs = Math.max(1, Math.ceil((sinceMs + hourMs) / 90 / minuteMs)) * minuteMs;
   const points = Math.ceil((sinceMs + hourMs) / stepMs);
-  // A step that is not over yet, or whose last rows have not arrived, would look like a fall.
+  // An unfinished step, or one whose last rows have not arrived, would look like a drop.
   const endMs = Math.floor((nowMs - settleMs) / stepMs) * stepMs;
   const startMs = endMs - points * stepMs;
   const range: PartsRange = { startMs, endMs, resolution: sinceMs <= 3 * hourMs ? "1m" : "10m" };
@@ -150,7 +150,7 @@ async function readCourse(
   return course;
 }
 
-/** Of processes that are among the busiest of their hosts: the others are not sampled. */
+/** Only for processes among the busiest of their hosts; others are not sampled. */
 async function readLoad(store: Queryable, { service, sinceMs, nowMs }: ServiceDetailsQuery): Promise<ServiceDetailsFacts["load"]> {
   const services = namedFilter(service);
   const startMs = nowMs - Math.min(sinceMs, loadMaxMs);

@@ -9,8 +9,8 @@ import { querySummary } from "./query-summary.ts";
 const minuteMs = 60_000;
 const hourMs = 60 * minuteMs;
 
-describe("querySummary() of what is around requests", () => {
-  it("has requests by spans, control groups at their limits, error patterns and events, each of its service", async () => {
+describe("querySummary() for facts other than requests", () => {
+  it("returns span requests, control groups at their limits, error patterns and events, each for its service", async () => {
     using folder = temporaryFolder();
     await using engine = await testEngine(folder.path);
     const time = new TestClock();
@@ -59,7 +59,7 @@ describe("querySummary() of what is around requests", () => {
              VALUES ('web-1', '${service}', 'tcp', 1, '', 1, 1, 1, 1, 'script', 1, 'm', '${cgroup}', false, ${at(0)})`,
           );
       }
-      // Moved into its group after it was found.
+      // The process was moved into its group after it was found.
       await transaction.run(
         `INSERT INTO net.service_instances (agent_id, service, protocol, port, address, pid, start_ticks, netns, content, named_by, confidence, method, cgroup, managed, first_seen)
          VALUES ('web-1', 'moved', 'tcp', 2, '', 77, 5, 1, 1, 'script', 1, 'm', '/', false, ${at(0)})`,
@@ -92,7 +92,7 @@ describe("querySummary() of what is around requests", () => {
     const all = await querySummary(store, { sinceMs: 5 * minuteMs, nowMs });
     const byPeriod = Object.fromEntries(all.requests.map((row) => [row.period, row]));
     expect(byPeriod["now"]).toMatchObject({ source: "spans", service: "lambda", requests: 150 });
-    // The colony began three hours ago: what is there of the hour right before.
+    // The colony started three hours ago: the hour before the window serves as a baseline.
     expect(byPeriod["before"]).toMatchObject({ requests: 60 * 60, coveredMs: hourMs });
     expect(byPeriod["yesterday"]).toBeUndefined();
     expect(byPeriod["now"]!.p95Us! / byPeriod["before"]!.p95Us!).toBeGreaterThan(50);

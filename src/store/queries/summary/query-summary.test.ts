@@ -2,7 +2,7 @@ import { afterAll, beforeAll, describe, expect, it } from "vitest";
 import { seededRandom, TestClock } from "../../store.fixture.ts";
 import { isError, type MadeRequest, percentileUs, type RedRow, redRowOf } from "../red-rows.fixture.ts";
 import { openStoredHosts, type StoredHosts } from "../stored-hosts.fixture.ts";
-import { BaselineMemory } from "./baseline-memory.ts";
+import { BaselineCache } from "./baseline-cache.ts";
 import { queryServiceDetails } from "./query-service-details.ts";
 import { querySummary } from "./query-summary.ts";
 
@@ -11,7 +11,7 @@ const hourMs = 60 * minuteMs;
 const clock = new TestClock();
 let hosts: StoredHosts;
 
-/** Every request that was put in, to count again by other means. */
+/** All requests stored by these tests, to compute expected values independently. */
 const made: MadeRequest[] = [];
 
 function rowOf(requests: readonly MadeRequest[], more: Partial<RedRow> = {}): RedRow {
@@ -44,7 +44,7 @@ beforeAll(async () => {
       rowOf(many("other", "server", "/x", 1)),
     ];
     waiting.push(...rows);
-    // As pulls and roll-ups come: the last rows are not rolled up.
+    // Mimics pulls and roll-ups: the last rows are not rolled up.
     if (minute % 30 !== 29 && minute < minutes - 10) continue;
     await hosts.add("web-1", {
       red: waiting.splice(0),
@@ -65,7 +65,7 @@ const ask = (more: { service?: string; sinceMs?: number } = {}) =>
   querySummary(hosts.store, { sinceMs: 5 * minuteMs, nowMs: clock.wall, ...more });
 
 describe("querySummary()", () => {
-  it("counts now, the hour before and the same hour of yesterday as they were", async () => {
+  it("counts now, the hour before and the same hour of yesterday", async () => {
     const { requests, startMs } = await ask();
     expect(startMs).toBe(Math.floor((clock.wall - 5 * minuteMs) / minuteMs) * minuteMs);
     const endMs = Math.floor((startMs - 10 * minuteMs) / (10 * minuteMs)) * 10 * minuteMs;
@@ -99,14 +99,14 @@ describe("querySummary()", () => {
         .sort();
     expect(ofShop(one.requests)).toEqual(ofShop(all.requests));
     expect(one.requests.every(({ service }) => service === "shop")).toBe(true);
-    const memory = new BaselineMemory();
+    const cache = new BaselineCache();
     const query = { sinceMs: 5 * minuteMs, nowMs: clock.wall };
-    const [first, second] = [await querySummary(hosts.store, query, memory), await querySummary(hosts.store, query, memory)];
+    const [first, second] = [await querySummary(hosts.store, query, cache), await querySummary(hosts.store, query, cache)];
     expect(ofShop(second.requests)).toEqual(ofShop(first.requests));
     expect(ofShop(second.requests)).toEqual(ofShop(all.requests));
   });
 
-  it("has each route with its baselines, and the last windows of those that differ", async () => {
+  it("returns each route with its baselines, and the last windows of those that differ", async () => {
     const { routes } = await ask();
     const find = (service: string, route: string) => routes.find((one) => one.service === service && one.route === route);
     const sick = find("shop", "/a");
@@ -116,19 +116,19 @@ describe("querySummary()", () => {
       errors: 0,
       windows: 6,
       windowsExpected: 6,
-      leastRequests: 80,
+      minRequests: 80,
       errorRatio: 0,
     });
     expect(sick?.before?.p95Us).toBeLessThan(16_000);
     expect(sick?.yesterday?.windows).toBe(6);
     expect(sick?.cells.map(({ requests, errors }) => `${errors} of ${requests}`)).toEqual(new Array(6).fill("3 of 11"));
     expect(sick?.cells.map(({ endMs }) => endMs)).toEqual([...(sick?.cells ?? [])].map(({ endMs }) => endMs).sort((a, b) => b - a));
-    // Two baselines of ten milliseconds, one request a minute: slower, but nothing fails.
+    // Both baselines are 10 ms at one request a minute: slower now, but nothing fails.
     expect(find("other", "/x")?.cells.length).toBeGreaterThan(0);
     expect(routes.every(({ cells }) => cells.every(({ durations }) => durations.counts.length > 0))).toBe(true);
   });
 
-  it("has the calls of services that differ, now and before", async () => {
+  it("returns the calls of services that differ, now and before", async () => {
     const { calls } = await ask();
     expect(calls).toMatchObject([
       { service: "shop", callee: "db", now: { requests: 12, errors: 0 }, before: { requests: 180, errors: 0 } },
@@ -142,7 +142,7 @@ describe("querySummary()", () => {
     expect(now?.coveredMs).toBeGreaterThan(1.9 * hourMs);
   });
 
-  it("has the load of hosts, and nothing where nothing is", async () => {
+  it("returns the load of hosts, and nothing without samples", async () => {
     const { hosts: load, cgroups, patterns, events } = await ask({ sinceMs: 15 * minuteMs });
     expect(load).toMatchObject([{ agentId: "web-1", cpuBusyRatio: 0.5, memUsedRatio: expect.closeTo(0.6, 6) }]);
     expect([cgroups, patterns, events]).toEqual([[], [], []]);
@@ -177,7 +177,7 @@ describe("queryServiceDetails()", () => {
     expect(course.startMs + ill * minuteMs).toBe(Math.floor((clock.wall - 11 * minuteMs) / minuteMs) * minuteMs);
   });
 
-  it("is empty for an unknown service", async () => {
+  it("returns nothing for an unknown service", async () => {
     const details = await queryServiceDetails(hosts.store, {
       service: "nobody",
       source: "hooks",
@@ -190,7 +190,7 @@ describe("queryServiceDetails()", () => {
 });
 
 describe("querySummary() of a young service", () => {
-  it("compares what is not there for an hour with its first minutes", async () => {
+  it("compares a service younger than an hour with its first minutes", async () => {
     const startMs = clock.wall + 200 * minuteMs;
     const rowsOf = (service: string, illFrom: number): RedRow[] =>
       Array.from({ length: 60 }, (_, index): RedRow => {
@@ -203,13 +203,13 @@ describe("querySummary() of a young service", () => {
     const fresh = routes.find(({ service }) => service === "fresh");
     expect(fresh).toMatchObject({ yesterday: null, before: { isSettled: false, errorRatio: 0 } });
     expect(fresh?.before?.windows).toBeGreaterThan(5);
-    // It was well for 40 seconds, and has failed for nine minutes since.
+    // It was healthy for 40 seconds, and has failed for nine minutes since.
     const broken = routes.find(({ service }) => service === "broken");
     expect(broken).toMatchObject({ before: { isSettled: false, requests: 80, errorRatio: 0 } });
     expect(fresh?.cells.slice(0, 7).map(({ errors }) => errors)).toEqual([20, 20, 20, 20, 20, 20, 0]);
   });
 
-  it("does not count a window at the edge, with hardly any requests, as what is usual", async () => {
+  it("ignores a sparse window at the edge of observation when computing baselines", async () => {
     const startMs = Math.ceil((clock.wall + 400 * minuteMs) / (10 * minuteMs)) * 10 * minuteMs;
     const sent = (atMs: number, count: number, durationNs: number): RedRow =>
       redRowOf(
@@ -218,7 +218,7 @@ describe("querySummary() of a young service", () => {
           (): MadeRequest => ({ atMs, service: "edge", role: "server", route: "/e", status: "200", durationNs }),
         ),
       );
-    // One fast request just before a window's end, then a full window of slower ones, which makes no baseline alone.
+    // One fast request just before a window's end, then a full window of slower ones. One full window is not enough for a baseline.
     await hosts.add("web-3", {
       red: [sent(startMs - 5_000, 1, 1e6), sent(startMs + minuteMs, 40, 3e7), sent(startMs + 28 * minuteMs, 20, 3e7)],
     });

@@ -1,4 +1,4 @@
-/** The facts of a summary: few statements, over what was added up when rows came. */
+/** The facts of a health summary, in few statements over pre-aggregated rows. */
 
 import type { Resolved } from "../../../model/services.ts";
 import type {
@@ -17,7 +17,7 @@ import type {
 import { booleanIn, isoTimeIn, numberIn, numberOrNullIn, type Queryable, textIn, textOrNullIn, textsIn } from "../../tables/queryable.ts";
 import { queryLogServices } from "../query-log-services.ts";
 import { hasRequests } from "../request-parts.ts";
-import type { BaselineMemory } from "./baseline-memory.ts";
+import type { BaselineCache } from "./baseline-cache.ts";
 import { oneService, readRequests } from "./period-requests.ts";
 import { queryCalls } from "./query-calls.ts";
 import { judgedMs, queryRouteHealth } from "./query-route-health.ts";
@@ -29,47 +29,47 @@ export interface SummaryQuery extends Resolved<SummaryRequest> {
 
 export interface SummaryAnswer extends Omit<SummaryFacts, "nowMs" | "aliases"> {
   startMs: number;
-  /** Whether any spans are stored. */
+  /** True if any spans are stored. */
   hasSpans: boolean;
 }
 
 const hourMs = 3_600_000;
-/** Load is sampled every 15 seconds: two or three samples, so that a limit shows at once and is forgotten soon after. */
+/** Load is sampled every 15 s. This covers two or three samples, so that a limit shows and clears quickly. */
 const loadMs = 40_000;
-/** A kill is over at once; it is news for the rest of a minute. */
+/** An OOM kill is a single moment; it is reported for the rest of a minute. */
 const killsMs = 55_000;
-/** The time that load is compared with: it begins this long ago, and ends `loadGapMs` ago. */
+/** The baseline of load begins this long ago and ends `loadGapMs` ago. */
 const loadBeforeMs = 1_200_000;
 const loadGapMs = 300_000;
-/** Services whose calls are looked at. */
+/** Limit on services whose calls are read. */
 const callsOfMax = 300;
-/** Events are read from at least this long. */
+/** Events are read for at least this long. */
 const eventsMinMs = 900_000;
-/** Log records are counted once a minute: of less time there may be no count yet. */
+/** Log records are counted once a minute; a shorter time may have no count yet. */
 const logsMinMs = 180_000;
 const eventsMax = 1_000;
 const patternsMax = 2_000;
-/** Of fewer records than this of a pattern nothing is concluded. */
-const recordsOfNote = 5;
-/** Kinds that explain what a service does; captures and joins do not. */
+/** A pattern with fewer records is not significant. */
+const significantRecords = 5;
+/** Event kinds that explain a service's behaviour. Excludes captures and joins. */
 const eventKinds =
   "deployment deployment-complete deployment-rolled-back deployment-variant deployment-regression deployment-recovered service-restarted binary-updated service-exited service-health-changed egress-new ingress-new log-pattern-new log-burst service-stale service-returned service-degraded service-critical service-recovered".split(
     " ",
   );
 
-/** With a memory, what was normal is not read again for a minute. */
-export async function querySummary(store: Queryable, query: SummaryQuery, memory?: BaselineMemory): Promise<SummaryAnswer> {
+/** With a cache, baselines are read again only after a minute. */
+export async function querySummary(store: Queryable, query: SummaryQuery, cache?: BaselineCache): Promise<SummaryAnswer> {
   const sources: RequestSource[] = ["hooks", ...((await hasRequests(store, "spans")) ? (["spans"] as const) : [])];
   const ranges = await Promise.all(sources.map((source) => summaryRanges(store, source, query)));
-  // What the verdicts need of now is also what is shown, when the same time is asked for.
+  // If the requested window equals the judged one, its rows are reused for display.
   const isJudgedTime = query.sinceMs === judgedMs && query.service === undefined;
   const requests = Promise.all(
-    sources.map((source, index) => readRequests(store, { ...query, withoutNow: isJudgedTime }, source, ranges[index], memory)),
+    sources.map((source, index) => readRequests(store, { ...query, withoutNow: isJudgedTime }, source, ranges[index], cache)),
   );
   const places = await readPlaces(store);
   const gone = new Set(goneServices(places));
-  // Of all services, also for one: whose fault something is shows only beside the others.
-  const routes = Promise.all(sources.map((source) => queryRouteHealth(store, { source, gone, nowMs: query.nowMs }, memory?.routes)));
+  // Reads all services even if one is requested: finding the origin of a fault needs its neighbours.
+  const routes = Promise.all(sources.map((source) => queryRouteHealth(store, { source, gone, nowMs: query.nowMs }, cache?.routes)));
   const [rows, routeRows, hosts, cgroups, patterns, events, logServices] = await Promise.all([
     requests,
     routes,
@@ -95,7 +95,7 @@ export async function querySummary(store: Queryable, query: SummaryQuery, memory
   const differing = judged.filter(({ cells }) => cells.length > 0).map(({ service }) => service);
   const missing = new Set([...gone, ...quietServices(judged)]);
   const calls = await readCalls(store, [...new Set([...differing, ...missing])].slice(0, callsOfMax), missing, query.nowMs);
-  // Where nothing was ever counted, nothing is covered either, and that must not decide.
+  // Sources that never counted a request have no coverage and must not reduce it.
   const covered = ranges.filter(({ isWatched }) => isWatched).map(({ now }) => now.coveredMs);
   return {
     windowMs: covered.length === 0 ? query.sinceMs : Math.max(...covered),
@@ -113,7 +113,7 @@ export async function querySummary(store: Queryable, query: SummaryQuery, memory
   };
 }
 
-/** Callers of what is missing may have gone over to something else: whatever they call counts, too. */
+/** Callers of a missing service may have switched to another one, so all their calls are read. */
 async function readCalls(
   store: Queryable,
   services: readonly string[],
@@ -129,14 +129,14 @@ async function readCalls(
   return [...calls.filter(({ service }) => !callers.has(service)), ...others];
 }
 
-/** Services that had a request a minute and more, and have none now. */
+/** Services that had at least one request a minute before, and have none now. */
 function quietServices(routes: readonly SummaryRouteHealthFact[]): string[] {
   const served = routes.filter(({ role }) => role === "server");
   const busy = new Set(served.filter(({ requests }) => requests > 0).map(({ service }) => service));
   return served.filter(({ service, before }) => !busy.has(service) && (before?.requests ?? 0) >= 60).map(({ service }) => service);
 }
 
-/** Services of which no process is left, but that are not forgotten yet. */
+/** Services without a running process that are still in the registry. */
 function goneServices(places: readonly SummaryPlaceFact[]): string[] {
   const present = new Set(places.filter(({ isPresent }) => isPresent).map(({ service }) => service));
   return places.filter(({ service, isStale }) => !isStale && !present.has(service)).map(({ service }) => service);
@@ -163,7 +163,7 @@ async function readPlaces(store: Queryable): Promise<SummaryPlaceFact[]> {
   }));
 }
 
-/** A SQL condition for rows of a time that begins so long ago. */
+/** SQL condition: the last `backMs`. */
 function since(nowMs: number, backMs: number): string {
   return `"time" >= make_timestamp(${Math.floor((nowMs - backMs) * 1_000)})`;
 }
@@ -202,13 +202,13 @@ async function readHosts(store: Queryable, query: SummaryQuery): Promise<Summary
 async function readCgroups(store: Queryable, query: SummaryQuery): Promise<SummaryCgroupFact[]> {
   const { where, parameters } = oneService(query);
   const [inTime, isNow] = [since(query.nowMs, killsMs), since(query.nowMs, loadMs)];
-  // Of all services only those groups matter that were at a limit; few are, and the others are not even named.
+  // For all services, only control groups that reached a limit are read; they are few.
   const groups = `cgroup <> '/' ${
     query.service === undefined
       ? `AND cgroup IN (SELECT cgroup FROM raw.host_cgroup WHERE ${inTime} AND (throttled_ratio > 0.05 OR oom_kills > 0 OR mem_used_bytes > 0.9 * mem_limit_bytes))`
       : ""
   }`;
-  // A process may have been moved since it was found; the busiest are sampled with the group that they are in.
+  // A process may have been moved to another group since discovery. The busiest processes are sampled with their current group.
   const rows = await store.query(
     `WITH located AS (
        SELECT agent_id, service, cgroup FROM net.service_instances WHERE ${groups}
@@ -253,7 +253,7 @@ async function readPatterns(store: Queryable, query: SummaryQuery): Promise<Summ
      GROUP BY service, pattern HAVING records > 0 ORDER BY records DESC, service, pattern LIMIT ${patternsMax}`,
     parameters,
   );
-  const many = rows.filter((row) => numberIn(row, "records") >= recordsOfNote).map((row) => textIn(row, "service"));
+  const many = rows.filter((row) => numberIn(row, "records") >= significantRecords).map((row) => textIn(row, "service"));
   const covered = await readLogCover(store, query, startMs, new Set(many));
   return rows.map((row) => ({
     service: textIn(row, "service"),
@@ -269,7 +269,7 @@ async function readPatterns(store: Queryable, query: SummaryQuery): Promise<Summ
   }));
 }
 
-/** How long before the period records of a service were counted: what did not exist then is no baseline. */
+/** How long before the period the log records of a service were counted: without that there is no baseline. */
 async function readLogCover(
   store: Queryable,
   query: SummaryQuery,

@@ -1,13 +1,13 @@
-/** Kinds of requests as verdicts tell them apart, and the SQL for percentiles of their windows. */
+/** Kinds of requests that verdicts distinguish, and the SQL for percentiles of their windows. */
 
 import { bucketMiddleNs, fineLayout } from "../../../base/latency-histogram.ts";
 import { numberOrNullIn, type QueryParameter, type QueryRow, textIn } from "../../tables/queryable.ts";
 import { roleIn } from "./period-requests.ts";
 
-/** Rows of a window are there this long after it ended, at the latest; what is newer than this is not a baseline. */
+/** Rows of a window arrive within this time after its end. Newer windows are not used for baselines. */
 export const recentMs = 90_000;
-/** Baselines of fewer full windows than this are not used. */
-export const leastWindows = 2;
+/** Minimum number of full windows for a baseline. */
+export const minWindows = 2;
 
 const notRequests = "AND role IN ('server', 'client') AND protocol <> 'tls'";
 export const kind = "service, role, protocol, method, route";
@@ -50,7 +50,7 @@ export function bucketedSql(keys: string, from: string): string {
     ) WHERE n > 0 GROUP BY ${keys}, bucket`;
 }
 
-/** Of counts by group and bucket: the bucket of each share, as `p<share>`. */
+/** From counts by group and bucket: the bucket of each share, as `p<share>`. */
 export function sharesSql(key: string, counted: string, shares: readonly number[]): string {
   const picked = shares.map((share) => `min(bucket) FILTER (upto >= ${share / 100} * total) AS p${share}`).join(", ");
   return `SELECT ${key}, ${picked} FROM (

@@ -8,14 +8,14 @@ import { summaryRanges } from "./summary-window.ts";
 const secondMs = 1_000;
 const minuteMs = 60 * secondMs;
 
-it("summaryRanges() covers the time since the first row, not since the beginning of its roll-up", async () => {
+it("summaryRanges() covers the time since the first row, not since the start of its roll-up bucket", async () => {
   using folder = temporaryFolder();
   await using engine = await testEngine(folder.path);
   const clock = new TestClock();
   await using store = await openColonyStore(engine, {
     ...{ file: folder.file("colony.duckdb"), signals: [...signals, ...derivedSignals], maxBytes: 1024 ** 3, clock, log: silentLogger },
   });
-  // Spans of 40 s, in the middle of ten minutes.
+  // Spans over 40 s in the middle of a ten-minute bucket.
   const firstMs = Math.floor(clock.wall / (10 * minuteMs)) * 10 * minuteMs + 5 * minuteMs + 10 * secondMs;
   await store.write(async (transaction) => {
     for (let window = 0; window < 4; window++) {
@@ -39,7 +39,7 @@ it("summaryRanges() covers the time since the first row, not since the beginning
   }
 });
 
-it("summaryRanges() takes spans that are far ahead for none of now", async () => {
+it("summaryRanges() excludes spans far in the future", async () => {
   using folder = temporaryFolder();
   await using engine = await testEngine(folder.path);
   const clock = new TestClock();

@@ -1,4 +1,4 @@
-/** Which times a summary compares, and which rows it reads for them. */
+/** The periods that a summary compares, and the rows to read for them. */
 
 import type { RequestSource, SummaryPeriod } from "../../../model/summary.ts";
 import { numberOrNullIn, type Queryable } from "../../tables/queryable.ts";
@@ -6,11 +6,11 @@ import { clockAheadMs } from "../query-traces.ts";
 import type { PartsRange } from "../request-parts.ts";
 
 export interface PeriodRange extends PartsRange {
-  /** The part of it that rows cover. */
+  /** The part of the period that rows cover. */
   coveredMs: number;
 }
 
-/** Absent: nothing is known of that time. */
+/** Absent: nothing is known of that period. */
 export type PeriodRanges = { now: PeriodRange /** False when nothing was ever counted. */; isWatched: boolean } & Partial<
   Record<SummaryPeriod, PeriodRange>
 >;
@@ -20,20 +20,20 @@ const minuteMs = 60 * secondMs;
 const hourMs = 60 * minuteMs;
 const dayMs = 24 * hourMs;
 const tenMinutesMs = 10 * minuteMs;
-/** Up to here rows of ten seconds are read, then those of a minute. */
+/** Windows up to this length read ten-second rows, longer ones one-minute rows. */
 const rawMaxMs = 2 * minuteMs;
 const minutesMaxMs = 3 * hourMs;
-/** Rows of requests that hooks saw have the time at which their ten seconds ended, those of spans the time at which they began. */
+/** The time of a hook's row is the end of its ten seconds; that of a span row is the start. */
 const windowEnds = {
   hooks: { sinceFirstMs: 10 * secondMs, untilNewestMs: 0 },
   spans: { sinceFirstMs: 0, untilNewestMs: 10 * secondMs },
 } as const;
-/** A newest row that is older than this is not just on its way. */
+/** A newest row older than this means that requests stopped, not that rows are in transit. */
 const lagMs = 2 * minuteMs;
-/** A period that rows cover less than this is not used as a baseline. */
+/** A period with less coverage than this share is not used as a baseline. */
 const minCovered = 0.25;
 
-/** Reads only the first and last time of each table: cheap at any size. */
+/** Reads only the first and last time of each table, which is cheap at any size. */
 export async function summaryRanges(
   store: Queryable,
   source: RequestSource,
@@ -51,7 +51,7 @@ export async function summaryRanges(
   const resolution = step === 0 ? "raw" : step === minuteMs ? "1m" : "10m";
   const startMs = step === 0 ? nowMs - sinceMs : Math.floor((nowMs - sinceMs) / step) * step;
   const baseMs = Math.max(hourMs, sinceMs);
-  // A gap of ten minutes and more keeps the beginning of an incident out of what is taken for normal.
+  // A gap of at least ten minutes keeps the start of an incident out of the baseline.
   const endMs = Math.floor((startMs - tenMinutesMs) / tenMinutesMs) * tenMinutesMs;
   const isYoung = firstRolledMs === null || firstRolledMs > endMs - baseMs / 2;
   const firstRowMs = isYoung ? await firstRow(store, name, firstRolledMs) : firstRolledMs;
@@ -59,12 +59,12 @@ export async function summaryRanges(
   const seenMs = (from: number, until: number): number => Math.max(0, until - Math.max(from, firstMs ?? until));
   const now = {
     startMs,
-    // Hooks have the clock of their agent; programs may send spans of any time, and what is far ahead is not of now.
+    // Hooks use the agent's clock. Programs may send spans with any time, and spans far in the future do not count as current.
     endMs: source === "hooks" ? Number.POSITIVE_INFINITY : nowMs + clockAheadMs,
     resolution,
     coveredMs: Math.max(10 * secondMs, seenMs(startMs, newestMs)),
   } as const;
-  // A colony that has just started compares with what it has right before the window.
+  // A new colony uses the time directly before the window as the baseline.
   const before: PeriodRange = isYoung
     ? { startMs: startMs - baseMs, endMs: startMs, resolution: step === 0 ? "raw" : "1m", coveredMs: seenMs(startMs - baseMs, startMs) }
     : { startMs: endMs - baseMs, endMs, resolution: "10m", coveredMs: seenMs(endMs - baseMs, endMs) };
@@ -74,7 +74,7 @@ export async function summaryRanges(
   return {
     now,
     isWatched: firstMs !== null,
-    // Even a minute is something to compare with while there is nothing better.
+    // One minute of baseline is accepted if there is no other.
     ...(before.coveredMs >= minuteMs ? { before } : {}),
     ...(yesterday.coveredMs >= minCovered * baseMs ? { yesterday } : {}),
   };
@@ -88,7 +88,7 @@ async function firstRow(store: Queryable, name: string, rolledMs: number | null)
   return earlier(rolledMs, tenMinutesMs, earlier(minutesMs, minuteMs, millisecondsOf(numberOrNullIn(row, "raw"))));
 }
 
-/** The bucket of a roll-up begins at most one step before its first row: the finer row has the exact time. */
+/** A roll-up's bucket begins at most one step before its first row; a finer row has the exact time. */
 function earlier(bucketMs: number | null, stepMs: number, finerMs: number | null): number | null {
   if (bucketMs === null || finerMs === null) return finerMs ?? bucketMs;
   return bucketMs > finerMs - stepMs ? finerMs : bucketMs;

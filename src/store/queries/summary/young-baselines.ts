@@ -1,12 +1,12 @@
 /**
- * Baselines of routes that were not there an hour ago, from what they did since. A fault that lasts would soon be most of so short a history:
- * what counts ends where the windows turned bad for good.
+ * Baselines of routes younger than an hour, from their own history. A lasting fault would soon be most of so short a history, so the
+ * baseline ends where windows turned bad for good.
  */
 
 import type { RequestSource, RouteBaseline } from "../../../model/summary.ts";
 import { numberIn, type Queryable } from "../../tables/queryable.ts";
 import { type PartsRange, requestPartsSql } from "../request-parts.ts";
-import { bucketedSql, bucketUs, chosen, idOf, kind, kindIn, leastWindows, recentMs, sharesSql } from "./route-kinds.ts";
+import { bucketedSql, bucketUs, chosen, idOf, kind, kindIn, minWindows, recentMs, sharesSql } from "./route-kinds.ts";
 
 export interface YoungQuery {
   source: RequestSource;
@@ -16,13 +16,13 @@ export interface YoungQuery {
 
 const minuteMs = 60_000;
 const youngMs = 30 * minuteMs;
-/** Windows of ten seconds are read of so many services; of more, as right after the start of a large colony, those of a minute. */
+/** Up to this many services, ten-second windows are read; for more, as after the start of a large colony, one-minute windows. */
 const finelyMax = 20;
-/** Requests that make a window: fewer are joined with the next. */
-const leastRequests = 20;
-/** Of the requests of the median window, as for settled baselines. */
+/** Minimum requests of a window; smaller ones are merged with the next. */
+const minRequests = 20;
+/** Relative to the median window, as for settled baselines. */
 const fullPart = 0.25;
-/** Bad windows in a row that are the beginning of a fault. */
+/** Consecutive bad windows that count as the start of a fault. */
 const badInRow = 3;
 const bad = { errorRatio: 0.01, times: 2, slowerUs: 5_000 };
 
@@ -34,7 +34,7 @@ export interface YoungWindow {
   p95Us: number | null;
 }
 
-/** By the id of the route. */
+/** Keyed by route id. */
 export async function readYoungBaselines(store: Queryable, query: YoungQuery): Promise<Map<string, RouteBaseline>> {
   const stepMs = query.services.length <= finelyMax ? 10_000 : minuteMs;
   const endMs = Math.floor((query.nowMs - recentMs) / stepMs) * stepMs;
@@ -50,7 +50,7 @@ export async function readYoungBaselines(store: Queryable, query: YoungQuery): P
        FROM part GROUP BY kid, step
      ),
      placed AS MATERIALIZED (
-       SELECT *, hash(kid, ((sum(n) OVER (PARTITION BY kid ORDER BY step) - n) // ${leastRequests})::BIGINT) AS gid FROM cell WHERE n > 0
+       SELECT *, hash(kid, ((sum(n) OVER (PARTITION BY kid ORDER BY step) - n) // ${minRequests})::BIGINT) AS gid FROM cell WHERE n > 0
      )
      SELECT g.*, m.minutes, d.p50, d.p95 FROM (
        SELECT gid, any_value(kid) AS kid, min(step) AS first_step, ${names.join(", ")}, sum(n) AS requests, sum(e) AS errors, sum(us) AS us FROM placed GROUP BY gid
@@ -80,14 +80,14 @@ export async function readYoungBaselines(store: Queryable, query: YoungQuery): P
   );
 }
 
-/** Of windows in the order of time; null when too little is known. */
+/** `windows` must be in time order. Null if there is too little data. */
 export function youngBaseline(windows: readonly YoungWindow[], minutes: number): RouteBaseline | null {
   const middle = quantile(
     windows.map(({ requests }) => requests),
     0.5,
   );
   const full = untilOnset(windows.filter(({ requests }) => requests >= fullPart * (middle ?? 0)));
-  if (full.length < leastWindows) return null;
+  if (full.length < minWindows) return null;
   const sum = (of: (window: YoungWindow) => number): number => full.reduce((total, window) => total + of(window), 0);
   const requests = sum((window) => window.requests);
   const errors = sum((window) => window.errors);
@@ -103,7 +103,7 @@ export function youngBaseline(windows: readonly YoungWindow[], minutes: number):
     meanUs: requests > 0 ? sum((window) => window.durationUs) / requests : null,
     windows: minutes,
     windowsExpected: youngMs / minuteMs,
-    leastRequests: 0,
+    minRequests: 0,
     errorRatio: requests > 0 ? errors / requests : 0,
     p50Us: quantile(
       known(({ p50Us }) => p50Us),
@@ -120,12 +120,12 @@ export function youngBaseline(windows: readonly YoungWindow[], minutes: number):
   };
 }
 
-/** The windows before the first three in a row that are bad compared with all before them. */
+/** The windows before the first three consecutive bad ones, each compared with all windows before it. */
 function untilOnset(windows: readonly YoungWindow[]): readonly YoungWindow[] {
   const before = { requests: 0, errors: 0, p95s: [] as number[] };
   for (const [index, { requests, errors, p95Us }] of windows.entries()) {
     const next = windows.slice(index, index + badInRow);
-    if (index >= leastWindows && next.length === badInRow) {
+    if (index >= minWindows && next.length === badInRow) {
       const usualRatio = before.errors / before.requests;
       const usualUs = before.p95s[Math.floor(before.p95s.length / 2)] ?? null;
       if (next.every((window) => isFailing(window, usualRatio)) || next.every((window) => isSlow(window, usualUs)))
@@ -138,7 +138,7 @@ function untilOnset(windows: readonly YoungWindow[]): readonly YoungWindow[] {
   return windows;
 }
 
-/** Into values in order. */
+/** Inserts into a sorted array. */
 function insert(values: number[], value: number): void {
   const at = values.findIndex((known) => known > value);
   values.splice(at < 0 ? values.length : at, 0, value);
@@ -153,7 +153,7 @@ function isSlow({ p95Us }: YoungWindow, usualUs: number | null): boolean {
   return p95Us !== null && usualUs !== null && p95Us > Math.max(bad.times * usualUs, usualUs + bad.slowerUs);
 }
 
-/** A value that is there, not one between two: the higher one where two are as near. */
+/** Nearest-rank quantile: always an existing value, the higher one of two equally near. */
 function quantile(values: readonly number[], part: number): number | null {
   const sorted = [...values].sort((a, b) => a - b);
   return sorted[Math.min(sorted.length - 1, Math.round(part * (sorted.length - 1)))] ?? null;

@@ -1,6 +1,6 @@
 /**
- * Segments and write-ahead files of an agent whose database was lost. What a colony has already stays for the agent's own queries, under its former
- * epoch; the rest becomes part of the new epoch, from which colonies pull it.
+ * Recovers segments and write-ahead files of an agent whose database was lost. Segments that a colony already pulled stay queryable under
+ * their former epoch. The rest joins the new epoch, from which colonies pull it.
  */
 
 import { existsSync, mkdirSync, readdirSync, renameSync } from "node:fs";
@@ -13,16 +13,16 @@ import { readPulledMark } from "./pulled-mark.ts";
 
 export interface OwnAdoptionHost extends AdoptionHost {
   writeAheadRoot: string;
-  /** The new one. */
+  /** The new epoch. */
   epoch: string;
 }
 
-/** Fills the manifest of an empty database. Returns how many rows were taken in. */
+/** Fills the manifest of an empty database. Returns the number of adopted rows. */
 export async function adoptOwnSegments(host: OwnAdoptionHost, signals: readonly SegmentSignal[]): Promise<number> {
   const mark = readPulledMark(host.root);
   let rows = 0;
   for (const signal of signals) rows += await adoptSignal(host, signal, mark?.epoch ?? "former", mark?.pulled[signal.name] ?? 0);
-  if (rows > 0) host.log.warn("segments were found that the store knows nothing of; they were taken in", { rows });
+  if (rows > 0) host.log.warn("segment files without a manifest found; adopting them", { rows });
   return rows;
 }
 
@@ -31,20 +31,20 @@ async function adoptSignal(host: OwnAdoptionHost, signal: SegmentSignal, formerE
   if (!existsSync(folder)) return 0;
   const found = filesOf(folder, { agentId: "", epoch: host.epoch, signal: signal.name });
   const waiting = waitingNumbers(host.writeAheadRoot, signal.name);
-  // A segment was in the lost manifest when its write-ahead file is gone. Later ones are made again, of their write-ahead files.
+  // A segment whose write-ahead file is gone was in the lost manifest. Later ones are sealed again from their write-ahead files.
   const last = found.filter(({ number }) => !waiting.includes(number)).at(-1)?.number ?? 0;
-  const taken: AddedEntry[] = [];
+  const adopted: AddedEntry[] = [];
   let rowsBefore = 0;
   for (const file of found.filter(({ number }) => number <= last)) {
     const isPulled = file.number <= pulled;
     const read = await readFoundFile(host, signal, file, isPulled ? 0 : rowsBefore);
     if (read === undefined) continue;
-    // After the file was read: its path does not depend on the epoch.
-    taken.push(isPulled ? { ...read, entry: { ...read.entry, epoch: formerEpoch } } : read);
+    // Set after reading the file: its path does not depend on the epoch.
+    adopted.push(isPulled ? { ...read, entry: { ...read.entry, epoch: formerEpoch } } : read);
     if (!isPulled) rowsBefore += read.entry.rows;
   }
   keepUnsealed(host, signal.name, waiting, last, (number) => found.some((file) => file.firstNumber <= number && number <= file.number));
-  // Also without a segment: numbers that a colony has seen are not used again.
+  // Saved even without a segment: numbers that a colony has seen must not be reused.
   const number = Math.max(last, pulled);
   if (number === 0) return 0;
   const head: StoredHead = {
@@ -56,10 +56,10 @@ async function adoptSignal(host: OwnAdoptionHost, signal: SegmentSignal, formerE
     known: Math.min(pulled, number),
   };
   await host.database.write(async (transaction) => {
-    await insertEntries(transaction, taken);
+    await insertEntries(transaction, adopted);
     await saveHead(transaction, head, host.nowUs);
   });
-  return taken.reduce((total, { entry }) => total + entry.rows, 0);
+  return adopted.reduce((total, { entry }) => total + entry.rows, 0);
 }
 
 function waitingNumbers(root: string, signal: string): number[] {
@@ -70,7 +70,9 @@ function waitingNumbers(root: string, signal: string): number[] {
     .sort((a, b) => a - b);
 }
 
-/** A write-ahead file at or below the last segment would count as stored: one without its segment gets a number after all others. */
+/**
+ * A write-ahead file numbered at or below the last segment would count as stored. One without a segment gets a new number after all others.
+ */
 function keepUnsealed(
   host: OwnAdoptionHost,
   signal: string,

@@ -1,6 +1,5 @@
 /**
- * How far a colony has pulled an agent's segments, beside them: the agent's database may be lost, and then its segments must neither be lost nor
- * sent twice.
+ * Pull progress of a colony, stored beside the segments. If the agent's database is lost, its segments must neither be lost nor sent twice.
  */
 
 import { readFileSync, renameSync, writeFileSync } from "node:fs";
@@ -15,7 +14,7 @@ export interface PulledMark {
 
 const markFile = (segmentsRoot: string): string => join(segmentsRoot, "pulled.json");
 
-/** Survives the end of the process; after a power loss it may be a few seconds old. */
+/** Survives a crash of the process. After a power loss it may be a few seconds old. */
 export function writePulledMark(segmentsRoot: string, mark: PulledMark): void {
   const file = markFile(segmentsRoot);
   writeFileSync(`${file}.new`, JSON.stringify(mark), { mode: 0o600 });
@@ -23,13 +22,13 @@ export function writePulledMark(segmentsRoot: string, mark: PulledMark): void {
   giveToFolderOwner(file);
 }
 
-/** Undefined when there is none, or an unreadable one. */
+/** Undefined if the file is absent or unreadable. */
 export function readPulledMark(segmentsRoot: string): PulledMark | undefined {
   try {
     const { epoch, pulled } = JSON.parse(readFileSync(markFile(segmentsRoot), "utf8")) as Partial<PulledMark>;
     return typeof epoch === "string" && typeof pulled === "object" ? { epoch, pulled } : undefined;
   } catch {
-    // The first start, or a file cut short by a power loss: all segments are offered again.
+    // First start, or a file truncated by a power loss: all segments are offered again.
     return undefined;
   }
 }

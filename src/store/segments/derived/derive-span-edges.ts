@@ -1,6 +1,7 @@
 /**
- * Calls between services, found as spans come. A called span is joined with its parent among what came with it and shortly before; one whose
- * parent is not there yet waits for it. So every call counts once, whichever end came first, and nothing is read twice but the last minute.
+ * Derives calls between services as spans arrive. A called span is joined with its parent among the spans that arrived with it or shortly
+ * before. A call whose parent is missing waits for it. So every call counts once, whichever end arrived first, and only the last minute is
+ * read twice.
  */
 
 import type { Transaction } from "../../engine/database.ts";
@@ -8,55 +9,55 @@ import { span } from "../../signals/span.ts";
 import { spanEdge } from "../../signals/spans-derived.ts";
 import { quoted } from "../segment-catalog.ts";
 import type { SegmentEntry } from "../segment-manifest.ts";
-import { type DerivingStep, type DerivingStore, deriveEntries, entriesToDerive, fitting, rowsSql } from "./derive-span-red.ts";
+import { type DerivingStep, type DerivingStore, deriveEntries, entriesToDerive, rowsSql, withinStep } from "./derive-span-red.ts";
 import { bucketListSql, bucketSql, histogramSql, protocolSql, wholeWeightSql } from "./span-red-sql.ts";
 
 const windowMs = 60_000;
-/** Spans that one step takes in. */
+/** Spans processed per step. */
 const stepRows = 300_000;
-/** How long before a call its parent may have begun, when the parent came first: a server answers while its caller waits. */
+/** How long before a call its parent may have started if the parent arrived first: a server responds while its caller waits. */
 const serverReachUs = 60_000_000;
-/** A message may lie in its queue for so long. */
+/** The same for messages, which may wait in a queue. */
 const consumerReachUs = 600_000_000;
-/** Calls that wait for their parents: the newest, and not for ever. Many never get one, because their callers send no spans. */
+/** Limits on calls that wait for their parents; the newest are kept. Many never get one because their callers send no spans. */
 const maxWaiting = 200_000;
 const maxWaitingUs = 3_600_000_000;
-/** The last minute is read again with every step, so steps are rarer the more that is. */
+/** Each step reads the last minute again, so the pause between steps grows with its row count. */
 const rowsPerSecond = 20_000;
 const longestPauseMs = 60_000;
 
 const callColumns = 'source, trace_id, span_id, parent_span_id, service, protocol, kind, "time", duration_ns, is_error, weight';
 
-/** When the last step was, by a monotonic clock. One for each store. */
+/** Time of the last step, monotonic. One per store. */
 export interface EdgePace {
   steppedAtMs: number;
 }
 
-/** Takes in segments that came since the last step. False when there are none left, or when it is too early for another step. */
+/** Processes segments that arrived since the last step. False if there are none, or if the next step is not due yet. */
 export async function deriveSpanEdges(store: DerivingStore, pace: EdgePace, nowMs: number): Promise<boolean> {
   const product = spanEdge.name;
   const waiting = entriesToDerive(store, product);
   if (waiting.length === 0) return false;
-  const taken = fitting(waiting, stepRows);
+  const taken = withinStep(waiting, stepRows);
   const isAll = taken.length === waiting.length;
   const pauseMs = Math.min(
     longestPauseMs,
     Math.floor((sumRows(taken) + sumRows(neighbours(store, taken, serverReachUs))) / rowsPerSecond) * 1_000,
   );
   if (isAll && nowMs - pace.steppedAtMs < pauseMs) return false;
-  await deriveEntries(store, product, taken, takeIn);
+  await deriveEntries(store, product, taken, processEntries);
   pace.steppedAtMs = nowMs;
   return !isAll;
 }
 
-async function takeIn(transaction: Transaction, store: DerivingStore, step: DerivingStep): Promise<void> {
+async function processEntries(transaction: Transaction, store: DerivingStore, step: DerivingStep): Promise<void> {
   const { entries, ingest, nowUs } = step;
   const before = neighbours(store, entries, serverReachUs);
   const columns = `trace_id, span_id, parent_span_id, service, "time", duration_ns, weight, kind, ${protocolSql} AS protocol,
     status = 'error' OR coalesce(http_status_code, 0) >= 500 AS is_error`;
   const called = `SELECT ${callColumns} FROM (${rowsSql(store, step, columns)}) WHERE kind IN ('server', 'consumer') AND parent_span_id IS NOT NULL`;
   const fresh = idsSql(store, entries);
-  // A span that was sent twice is one call, whichever end it is; also when its first copy came up to a minute ago.
+  // Duplicate spans count as one call, whichever end they are, also if the first copy arrived up to a minute ago.
   const copies =
     before.length === 0
       ? ""
@@ -66,7 +67,7 @@ async function takeIn(transaction: Transaction, store: DerivingStore, step: Deri
     WITH called AS MATERIALIZED (SELECT * FROM (${called}) c ${copies})
     SELECT DISTINCT ON (c.trace_id, c.span_id, c.service, c."time", c.duration_ns) c.*, p.service AS client
     FROM called c LEFT JOIN (${parents}) p ON p.trace_id = c.trace_id AND p.span_id = c.parent_span_id`);
-  await findOldParents(transaction, store, entries);
+  await joinOldParents(transaction, store, entries);
   await transaction.run(`INSERT INTO temp.found_calls SELECT DISTINCT ON (w.rowid) ${prefixed("w")}, p.service
     FROM segment.waiting_calls w JOIN (${fresh}) p ON p.trace_id = w.trace_id AND p.span_id = w.parent_span_id`);
   await transaction.run(`DELETE FROM segment.waiting_calls w USING temp.found_calls f
@@ -80,8 +81,8 @@ async function takeIn(transaction: Transaction, store: DerivingStore, step: Deri
     OR since <= (SELECT since FROM segment.waiting_calls ORDER BY since DESC LIMIT 1 OFFSET ${maxWaiting})`);
 }
 
-/** Messages whose producers ended long before: only looked for when there are such. */
-async function findOldParents(transaction: Transaction, store: DerivingStore, entries: readonly SegmentEntry[]): Promise<void> {
+/** Searches for producers that ended long before their message was consumed. Runs only if such messages are waiting. */
+async function joinOldParents(transaction: Transaction, store: DerivingStore, entries: readonly SegmentEntry[]): Promise<void> {
   const [row] = await transaction.query("SELECT count(*) AS calls FROM temp.found_calls WHERE client IS NULL AND kind = 'consumer'");
   const older = Number(row?.["calls"] ?? 0) === 0 ? [] : neighbours(store, entries, consumerReachUs);
   if (older.length === 0) return;
@@ -111,12 +112,12 @@ function insertEdgesSql(ingest: number, nowUs: number): string {
     ) ORDER BY client, service`;
 }
 
-/** Ids of all spans of some files, with their services. */
+/** SQL for the ids of all spans in some files, with their services. */
 function idsSql({ segments }: DerivingStore, entries: readonly SegmentEntry[]): string {
   return `SELECT trace_id, span_id, service FROM read_parquet([${entries.map((entry) => quoted(segments.fileOf(entry))).join(", ")}])`;
 }
 
-/** Segments taken in before whose spans may be parents, or copies, of those of `entries`. */
+/** Segments processed earlier whose spans may be parents or duplicates of those in `entries`. */
 function neighbours({ segments, progress }: DerivingStore, entries: readonly SegmentEntry[], reachUs: number): SegmentEntry[] {
   const fromUs = entries.reduce((first, { minTimeUs }) => Math.min(first, minTimeUs), Number.POSITIVE_INFINITY) - reachUs;
   const untilUs = entries.reduce((last, { maxTimeUs }) => Math.max(last, maxTimeUs), Number.NEGATIVE_INFINITY);

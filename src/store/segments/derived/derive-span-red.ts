@@ -9,12 +9,12 @@ import type { SegmentEntry } from "../segment-manifest.ts";
 import type { DerivedProgress } from "./derived-progress.ts";
 import { crowdedSql, spanRedColumns, spanRedKeys, spanRedSql, spanServiceKeys } from "./span-red-sql.ts";
 
-/** What a step of a derivation needs of the store around it. */
+/** What a derivation step needs from the store. */
 export interface DerivingStore {
   database: Database;
   segments: Pick<ColonySegments, "entriesOf" | "fileOf" | "emptyFileOf">;
   progress: DerivedProgress;
-  /** Inside `work`: numbers of the sources of entries, in their order, and that of this step. */
+  /** `work` gets the source numbers of the entries, in order, and the number of this step. */
   write<T>(
     entries: readonly SegmentEntry[],
     work: (transaction: Transaction, step: { ingest: number; nowUs: number; sources: readonly number[] }) => Promise<T>,
@@ -23,20 +23,20 @@ export interface DerivingStore {
   log: Logger;
 }
 
-/** Spans that one step reads: what waits in memory, and how long other writers wait. */
+/** Spans read per step: limits memory, and how long other writers wait. */
 const stepRows = 200_000;
 
-/** Turns segments that came since the last step into rows of `span_red` and `span_service`. False when there are none left. */
+/** Converts segments that arrived since the last step into rows of `span_red` and `span_service`. False if there are none. */
 export async function deriveSpanRed(store: DerivingStore): Promise<boolean> {
   const product = spanRed.name;
   const waiting = entriesToDerive(store, product);
   if (waiting.length === 0) return false;
-  const taken = fitting(waiting, stepRows);
+  const taken = withinStep(waiting, stepRows);
   await deriveEntries(store, product, taken, makeRows);
   return waiting.length > taken.length;
 }
 
-/** What is made of segments in one transaction; `entries` have rows, `sources` are the numbers of theirs. */
+/** Derives rows from segments in one transaction. `entries` have rows; `sources` are their source numbers. */
 export interface DerivingStep {
   entries: readonly SegmentEntry[];
   sources: readonly number[];
@@ -46,12 +46,12 @@ export interface DerivingStep {
 
 export type MakeRows = (transaction: Transaction, store: DerivingStore, step: DerivingStep) => Promise<void>;
 
-/** All at once; if that fails, one by one; a segment that fails alone is skipped, so that it does not block those after it. */
+/** Derives all at once. If that fails, one by one, skipping segments that fail alone, so that they do not block later ones. */
 export async function deriveEntries(store: DerivingStore, product: string, taken: readonly SegmentEntry[], make: MakeRows): Promise<void> {
   try {
     await deriveAtOnce(store, product, taken, make);
   } catch (error) {
-    // A full disk, or the end of the store: the same again later.
+    // The disk is full or the store is closing: retry later.
     if (CoralError.from(error).code === "unavailable") throw error;
     if (taken.length > 1) {
       for (const entry of taken) await deriveEntries(store, product, [entry], make);
@@ -96,7 +96,7 @@ async function makeRows(transaction: Transaction, store: DerivingStore, step: De
   await rememberProcesses(transaction, rowsSql(store, step, 'service, "time", resource'));
 }
 
-/** Pairs of service and agent of which it is known how they call themselves. */
+/** Pairs of service and agent whose resource attributes are stored. */
 const processesMax = 100_000;
 
 async function rememberProcesses(transaction: Transaction, rows: string): Promise<void> {
@@ -108,7 +108,7 @@ async function rememberProcesses(transaction: Transaction, rows: string): Promis
   );
 }
 
-/** Those that were not taken yet, in order of number within an epoch. */
+/** Entries not derived yet, in order of number within an epoch. */
 export function entriesToDerive({ segments, progress }: DerivingStore, product: string): SegmentEntry[] {
   return segments
     .entriesOf(span.name)
@@ -116,21 +116,21 @@ export function entriesToDerive({ segments, progress }: DerivingStore, product: 
     .sort((a, b) => (a.epoch < b.epoch ? -1 : a.epoch > b.epoch ? 1 : a.number - b.number));
 }
 
-export function fitting(entries: readonly SegmentEntry[], maxRows: number): SegmentEntry[] {
+export function withinStep(entries: readonly SegmentEntry[], maxRows: number): SegmentEntry[] {
   let rows = 0;
   const end = entries.findIndex((entry) => (rows += entry.rows) > maxRows);
   return entries.slice(0, end < 0 ? entries.length : Math.max(1, end));
 }
 
-/** False for a file that cannot be read, or whose rows were taken in part: what is left of it stays out of the sums. */
+/** False for an unreadable file, and for a merged one of which a part was derived already: the rest is left out of the sums. */
 function isUsable({ progress, log }: DerivingStore, product: string, entry: SegmentEntry): boolean {
   if (entry.rows === 0 || entry.state === "lost") return false;
   if (!progress.isPartlyDone(product, entry)) return true;
-  log.warn("a segment was merged after a part of it had been counted; the rest is not counted", { signal: entry.signal, rows: entry.rows });
+  log.warn("skipping a segment that was merged after a part of it had been counted", { signal: entry.signal, rows: entry.rows });
   return false;
 }
 
-/** Rows of the files with the number of their source. */
+/** SQL for the rows of the files, with the number of their source. */
 export function rowsSql({ segments }: DerivingStore, { entries, sources }: DerivingStep, columns: string): string {
   const files = entries.map((entry) => segments.fileOf(entry));
   const isMixed = entries.some(({ schemaVersion }) => schemaVersion !== span.version);

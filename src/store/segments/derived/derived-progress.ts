@@ -1,4 +1,4 @@
-/** How far segments were turned into rows: the last number of each epoch, by what is made of it. In the same file as what was made. */
+/** Progress of derivations: the last segment number per epoch and derived table. Stored in the same file as the derived rows. */
 
 import type { Database, Transaction } from "../../engine/database.ts";
 import type { SegmentEntry } from "../segment-manifest.ts";
@@ -6,10 +6,10 @@ import type { SegmentEntry } from "../segment-manifest.ts";
 const tables = `
   CREATE SCHEMA IF NOT EXISTS segment;
   CREATE TABLE IF NOT EXISTS segment.derived (product VARCHAR NOT NULL, epoch VARCHAR NOT NULL, number UBIGINT NOT NULL, PRIMARY KEY (product, epoch));
-  -- Calls whose parents did not come yet.
+  -- Calls whose parents have not arrived yet.
   CREATE TABLE IF NOT EXISTS segment.waiting_calls (source UINTEGER, trace_id UUID, span_id UBIGINT, parent_span_id UBIGINT, service VARCHAR,
     protocol VARCHAR, kind VARCHAR, "time" TIMESTAMP, duration_ns BIGINT, is_error BOOLEAN, weight DOUBLE, since TIMESTAMP);
-  -- Of each service at each agent, what one process said of itself last.
+  -- Last resource attributes of one process of each service at each agent.
   CREATE TABLE IF NOT EXISTS segment.span_processes (source UINTEGER, service VARCHAR, resource VARCHAR, seen TIMESTAMP, PRIMARY KEY (source, service))`;
 
 const keyOf = (product: string, epoch: string): string => `${product} ${epoch}`;
@@ -29,13 +29,13 @@ export class DerivedProgress {
     return number <= (this.#numbers.get(keyOf(product, epoch)) ?? 0);
   }
 
-  /** Of a merged segment, some parts were taken before: an agent merges none of these, only a colony that lost commits meets one. */
+  /** True if some parts of a merged segment were derived. Agents never merge such parts; it only happens at a colony that lost commits. */
   isPartlyDone(product: string, { epoch, firstNumber, number }: SegmentEntry): boolean {
     const done = this.#numbers.get(keyOf(product, epoch)) ?? 0;
     return firstNumber <= done && done < number;
   }
 
-  /** In the transaction that stores what was made of `entries`; `apply` after its commit. */
+  /** Saves progress in the transaction that stores the rows derived from `entries`. Call `apply` after its commit. */
   async save(transaction: Transaction, product: string, entries: readonly SegmentEntry[]): Promise<void> {
     for (const [epoch, number] of lastNumbers(entries)) {
       await transaction.run(

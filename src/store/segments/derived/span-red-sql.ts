@@ -1,59 +1,62 @@
-/** Spans of some segments, counted by window and kind of span. */
+/** SQL that counts the spans of some segments by time window and kind of span. */
 
 import { fineLayout } from "../../../base/latency-histogram.ts";
 
-/** The length of a row's window. Spans that arrive much later are counted by minutes: no query asks for their seconds. */
+/** Window of one row. Spans that arrive late get a window of one minute: no query reads them by seconds. */
 const windowMs = 10_000;
 const lateWindowMs = 60_000;
 const lateAfterUs = 600_000_000;
-/** Routes of one service that one step distinguishes: a name for every span must not become a row for every span. */
+/** Distinct routes per service and step. Limits the rows of a sender that gives every span its own name. */
 const maxRoutes = 200;
 const lastBucket = fineLayout.bucketCount - 1;
 const partsLog2 = fineLayout.partsPerOctaveLog2;
 
-/** Bucket of a duration, as `bucketOf(fineLayout, …)` has it. Nanoseconds below 2^36 have an exact logarithm. */
+/** SQL for the bucket of a duration, equal to `bucketOf(fineLayout, …)`. log2 is exact for nanoseconds below 2^36. */
 export function bucketSql(ns: string): string {
   const octave = `CAST(floor(log2(${ns})) AS BIGINT)`;
   const part = `((${ns} >> (${octave} - ${partsLog2})) & ${(1 << partsLog2) - 1})`;
   return `CASE WHEN ${ns} < 1024 THEN 0 WHEN ${ns} >= 68719476736 THEN ${lastBucket} ELSE 1 + ((${octave} - 10) << ${partsLog2}) + ${part} END`;
 }
 
-/** A weight as a whole number: 2.3 is 3 for three spans of ten and 2 for the others. What decides has nothing to do with what sampling looks at. */
+/**
+ * A weight rounded to an integer: 2.3 becomes 3 for three spans of ten and 2 for the others. The rounding must not correlate with the
+ * sampling decision.
+ */
 export const wholeWeightSql = `CAST(floor(weight) AS BIGINT) + CASE WHEN (hash(span_id) % 65536) / 65536.0 < weight - floor(weight) THEN 1 ELSE 0 END`;
 
 export const protocolSql = `CASE WHEN rpc_system IS NOT NULL THEN rpc_system WHEN messaging_system IS NOT NULL THEN messaging_system
     WHEN db_system IS NOT NULL THEN db_system WHEN http_method IS NOT NULL OR http_route IS NOT NULL OR http_status_code IS NOT NULL THEN 'http' ELSE 'span' END`;
 
-/** Of a group's rows with `bucket` and `whole`: how often there was which, from the lowest; null when all are 0. */
+/** From a group's rows with `bucket` and `whole`: the sorted list of buckets with their counts; null when all counts are 0. */
 export const bucketListSql = "list_sort(list({b: bucket, n: whole}) FILTER (whole > 0))";
 
 const countSql = (index: string): string => `[least(buckets[${index}].n, 4294967295)::UINTEGER]`;
 /**
- * Of `buckets`, made by `bucketListSql`: the columns of a histogram, the lowest bucket and the counts from there to the highest. Each count is followed by as
- * many zeros as there are buckets up to the next one: to look each of them up would take twice as long. Most groups of a step have one bucket.
+ * Histogram columns from `buckets`, as made by `bucketListSql`: the lowest bucket, and the counts from there to the highest. Each count is
+ * followed by zeros for the empty buckets after it; looking each bucket up would take twice as long. Most groups of a step have one bucket.
  */
 export const histogramSql = `coalesce(buckets[1].b, 0) AS duration_lo, CASE WHEN buckets IS NULL THEN [] WHEN len(buckets) = 1 THEN ${countSql("1")}
       ELSE flatten(list_transform(range(1, len(buckets) + 1), lambda i:
         list_resize(${countSql("i")}, CASE WHEN i < len(buckets) THEN buckets[i + 1].b - buckets[i].b ELSE 1 END, 0::UINTEGER))) END AS duration_counts`;
 
-/** Of raw.span_red, and of raw.span_service. */
+/** Keys of raw.span_red and of raw.span_service. */
 export const spanRedKeys = "service, role, protocol, method, route, status, is_error, version";
 export const spanServiceKeys = "service, role, protocol, is_error";
 const keysOf = (columns: string): string => `source, win, window_ms, ${columns}`;
 
-/** Columns of a span that `spanRedSql` reads. */
+/** Span columns that `spanRedSql` reads. */
 export const spanRedColumns =
   `"time", service, span_id, name, kind, duration_ns, status, weight, service_version, http_method, http_route, http_status_code, ` +
   "db_system, rpc_system, rpc_service, rpc_method, rpc_status_code, messaging_system, messaging_destination";
 
-/** Services with more routes than are distinguished; usually none. */
+/** Services with more routes than the limit; usually none. */
 export function crowdedSql(rows: string): string {
   return `SELECT service FROM (${rows}) GROUP BY service HAVING approx_count_distinct(coalesce(http_route, rpc_method, messaging_destination, name)) > ${maxRoutes / 2} LIMIT 1`;
 }
 
 /**
- * `rows` has `spanRedColumns` and `source`. The columns of the answer are `source`, `time`, `window_ms`, the keys and the amounts. With
- * `isCrowded` the routes of a service are bounded, which costs as much again.
+ * `rows` has `spanRedColumns` and `source`. The result has `source`, `time`, `window_ms`, the keys and the amounts. `isCrowded` limits the
+ * routes of each service, which doubles the cost.
  */
 export function spanRedSql(rows: string, nowUs: number, columns: string, isCrowded: boolean): string {
   const keys = keysOf(columns);

@@ -22,11 +22,11 @@ function written(content: Uint8Array): string {
 const encoded = (rows: number): Buffer => Buffer.concat(encodeParquet(tick, batchFromSegmentRows(tick, tickRows(rows))).parts);
 
 describe("hasOwnFooter()", () => {
-  it("knows what our writer makes, of any number of row groups", () => {
+  it("accepts files of our writer with any number of row groups", () => {
     for (const rows of [0, 1, 500, rowGroupRows + 1]) expect(hasOwnFooter(tick, written(encoded(rows)), rows)).toBe(true);
   });
 
-  it("says no to other rows, other columns, and what is no Parquet file", () => {
+  it("rejects other row counts, other columns, and files that are not Parquet", () => {
     const { retention } = tick;
     const { flag: _flag, ...fewer } = tick.columns;
     const content = encoded(100);
@@ -40,7 +40,7 @@ describe("hasOwnFooter()", () => {
     }
   });
 
-  it("says no when a chunk is said to be outside the file", () => {
+  it("rejects a chunk outside the file", () => {
     const content = encoded(100);
     const footerAt = content.length - 8 - content.readUInt32LE(content.length - 8);
     // The same footer behind fewer bytes of data.
@@ -48,7 +48,7 @@ describe("hasOwnFooter()", () => {
     expect(hasOwnFooter(tick, written(short), 100)).toBe(false);
   });
 
-  it("answers whatever a footer's bytes are", () => {
+  it("returns a result for any footer bytes", () => {
     const random = seededRandom(11);
     const content = encoded(50);
     const footerBytes = content.readUInt32LE(content.length - 8);
@@ -74,7 +74,7 @@ describe("readThrift()", () => {
     [41, struct([[1, list([struct([[3, int32(5)]])])]])],
   ]);
 
-  it("reads what was written", () => {
+  it("reads back what was written", () => {
     const read = readThrift(all);
     expect([1, 2, 21, 22].map((id) => read.get(id))).toEqual([-7, 2 ** 40, true, false]);
     expect(Buffer.from(read.get(20) as Uint8Array).toString()).toBe("text");
@@ -82,12 +82,12 @@ describe("readThrift()", () => {
     expect(read.get(41)).toEqual(new Map([[1, [new Map([[3, 5]])]]]));
   });
 
-  it("refuses bytes that end early, go on, or are nested without end", () => {
+  it("rejects bytes that end early, continue, or nest without limit", () => {
     for (let length = 0; length < all.length; length++) expect(() => readThrift(all.subarray(0, length))).toThrow(Error);
-    expect(() => readThrift(Buffer.concat([all, Buffer.alloc(1)]))).toThrow("left");
+    expect(() => readThrift(Buffer.concat([all, Buffer.alloc(1)]))).toThrow("after the struct");
     expect(() => readThrift(Buffer.alloc(10_000, 0x1c))).toThrow("deeply");
     expect(() => readThrift(Buffer.alloc(10_000, 0x19))).toThrow("deeply");
     expect(() => readThrift(Buffer.from([0x16, ...Array<number>(12).fill(0xff), 1, 0]))).toThrow("too large");
-    expect(() => readThrift(Buffer.from([0x18, 0xff, 0xff, 0x7f, 0]))).toThrow("early");
+    expect(() => readThrift(Buffer.from([0x18, 0xff, 0xff, 0x7f, 0]))).toThrow("unexpected end");
   });
 });

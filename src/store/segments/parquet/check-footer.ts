@@ -1,4 +1,4 @@
-/** Whether a file's footer is as our own writer makes it: that is known in a tenth of the time that DuckDB takes to open the file. */
+/** Checks that a file's footer was written by our own writer. Takes a tenth of the time that DuckDB needs to open the file. */
 
 import { closeSync, fstatSync, openSync, readSync } from "node:fs";
 import type { SegmentSignal } from "../../signals/define-segment-signal.ts";
@@ -7,16 +7,16 @@ import { parquetTypes, type SchemaColumn, schemaElements } from "./parquet-schem
 import { type ReadThrift, readThrift } from "./read-thrift.ts";
 import { encodeThrift, int32, int64, list } from "./thrift-compact.ts";
 
-/** Length of the footer and "PAR1". */
+/** Length of the footer (4 bytes) and "PAR1". */
 const tailBytes = 8;
 /** Far more than a segment of a million rows needs. */
 const maxFooterBytes = 4 * 1024 * 1024;
-/** Most footers are shorter and come with the first read. */
+/** Most footers are shorter, so the first read gets them. */
 const usualFooterBytes = 16 * 1024;
 
 /**
- * True: the file has exactly the columns of the signal's present version and so many rows, and its footer describes each column chunk, inside the file.
- * False: it may still be a segment, of another version or another writer, or no Parquet file at all.
+ * True if the file has exactly the columns of the signal's current version, so many rows, and a footer whose column chunks are all inside
+ * the file. False otherwise: it may still be a segment of another version or writer, or not be Parquet.
  */
 export function hasOwnFooter(signal: SegmentSignal, file: string, rows: number): boolean {
   const found = readFooter(file);
@@ -32,7 +32,7 @@ export function hasOwnFooter(signal: SegmentSignal, file: string, rows: number):
   try {
     groups = readThrift(found.footer).get(4);
   } catch {
-    // DuckDB says what is wrong with it.
+    // DuckDB reports what is wrong with it.
     return false;
   }
   if (!Array.isArray(groups)) return false;
@@ -48,7 +48,7 @@ export function hasOwnFooter(signal: SegmentSignal, file: string, rows: number):
   return counted === rows;
 }
 
-/** The fields that a reader requires, and that it finds the pages where they can be. */
+/** Checks the required fields, and that the pages are inside the data. */
 function isChunkOf(column: SchemaColumn, chunk: ReadThrift | undefined, rows: number, endOfData: number): boolean {
   const meta = fieldOf(chunk, 3);
   const numbers = [1, 4, 5, 6, 7, 9].map((id) => fieldOf(meta, id));
@@ -67,7 +67,7 @@ function fieldOf(value: ReadThrift | undefined, id: number): ReadThrift | undefi
   return value instanceof Map ? (value as ReadonlyMap<number, ReadThrift>).get(id) : undefined;
 }
 
-/** Undefined when the file does not begin and end like Parquet. `endOfData`: where the footer begins. */
+/** Undefined unless the file starts and ends like Parquet. `endOfData` is the offset of the footer. */
 function readFooter(file: string): { footer: Uint8Array; endOfData: number } | undefined {
   const descriptor = openSync(file, "r");
   try {

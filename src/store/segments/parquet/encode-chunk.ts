@@ -1,7 +1,7 @@
-/** One column of one row group: its pages, ready to be written, and what the footer says of them. */
+/** Encodes one column of one row group: its pages, and its description for the footer. */
 
 import { brotliCompressSync, constants } from "node:zlib";
-import { type EncodeScratch, ownRoom, type PageRoom } from "./encode-scratch.ts";
+import { type EncodeScratch, newMemory, type PageMemory } from "./encode-scratch.ts";
 import {
   type EncodedValues,
   encode64,
@@ -21,15 +21,15 @@ import { bytes, encodeThrift, int32, int64, list, struct, type ThriftFields, typ
 const encodings = { plain: 0, levels: 3, dictionary: 8 } as const;
 const codecs = { none: 0, brotli: 4 } as const;
 
-/** More different texts than this in a row group, or more bytes of them, and they are written one by one. */
+/** Beyond so many distinct texts in a row group, or bytes of them, texts are written without a dictionary. */
 const maxDictionaryEntries = 16_384;
 const maxDictionaryBytes = 4 * 1024 * 1024;
-/** Longer values get no statistics: readers do not truncate them, and they help no filter. */
+/** Longer values get no statistics: readers do not truncate them, and filters do not benefit. */
 const maxStatisticBytes = 256;
 
-/** Smaller ones are not compressed. */
+/** Smaller pages are not compressed. */
 const smallPageBytes = 64;
-/** Of Brotli's window. */
+/** log2 of Brotli's window size. */
 const windowBits = 16;
 const noRows = new Uint32Array(0);
 const noBytes = new Uint8Array(0);
@@ -37,7 +37,7 @@ const noBytes = new Uint8Array(0);
 export interface EncodedChunk {
   parts: Uint8Array[];
   sizeBytes: number;
-  /** ColumnChunk of the footer, once the place of the chunk in the file is known. */
+  /** The footer's ColumnChunk, given the offset of the chunk in the file. */
   describe(fileOffset: number): ThriftValue;
 }
 
@@ -45,7 +45,7 @@ interface Body extends EncodedValues {
   dictionary?: { data: Uint8Array; entries: number };
 }
 
-/** `order`: row numbers of the batch in the order of the file. Absent column: null in every row. */
+/** `order`: row numbers of the batch in file order. An absent column is null in every row. */
 export function encodeChunk(
   schema: SchemaColumn,
   column: BatchColumn | undefined,
@@ -57,7 +57,7 @@ export function encodeChunk(
   const page = scratch.page(levels);
   const body: Body = column === undefined ? { data: page.take(0) } : encodeBody(schema, column, rows, page, scratch);
   const content = page.pageOf(body.data);
-  // Random ids do not shrink, and a look-up that need not unpack them is three times as fast; a few bytes are not worth it either.
+  // Random ids do not compress, and look-ups in uncompressed pages are three times as fast. Compressing a few bytes is not worth it either.
   const isPlain = schema.type === "id16" || schema.type === "id8" || (content.length < smallPageBytes && body.dictionary === undefined);
   const codec = isPlain ? "none" : "brotli";
   const encoding = body.dictionary ? encodings.dictionary : encodings.plain;
@@ -121,7 +121,7 @@ function presence(column: BatchColumn, order: Uint32Array, scratch: EncodeScratc
   return levels;
 }
 
-function encodeBody(schema: SchemaColumn, column: BatchColumn, rows: Uint32Array, room: PageRoom, scratch: EncodeScratch): Body {
+function encodeBody(schema: SchemaColumn, column: BatchColumn, rows: Uint32Array, room: PageMemory, scratch: EncodeScratch): Body {
   switch (column.kind) {
     case "int64":
       return encodeInt64(column.values, rows, room);
@@ -140,8 +140,8 @@ function encodeBody(schema: SchemaColumn, column: BatchColumn, rows: Uint32Array
   }
 }
 
-/** Codes of this row group only: what the batch's dictionary has besides is left out. */
-function encodeDictionary(column: DictionaryColumn, rows: Uint32Array, room: PageRoom, scratch: EncodeScratch): Body {
+/** Writes only the codes that this row group uses, not the batch's whole dictionary. */
+function encodeDictionary(column: DictionaryColumn, rows: Uint32Array, room: PageMemory, scratch: EncodeScratch): Body {
   const { codes, offsets } = column;
   const localOf = scratch.locals(offsets.length);
   const local = scratch.values(rows.length);
@@ -166,7 +166,7 @@ function encodeDictionary(column: DictionaryColumn, rows: Uint32Array, room: Pag
   const data = room.take(1 + runs.length);
   data[0] = width;
   data.set(runs, 1);
-  const dictionary = { data: encodeTexts(column, Uint32Array.from(used), ownRoom).data, entries: used.length };
+  const dictionary = { data: encodeTexts(column, Uint32Array.from(used), newMemory).data, entries: used.length };
   return { data, dictionary, ...textBounds(column, used) };
 }
 
@@ -194,7 +194,7 @@ function textBounds(
 interface Page {
   parts: Uint8Array[];
   sizeBytes: number;
-  /** Header included, before compression. */
+  /** Size before compression, including the header. */
   plainBytes: number;
 }
 
@@ -217,13 +217,16 @@ function encodeDictionaryPage(body: Uint8Array, entries: number): Page {
 }
 
 function encodePage(body: Uint8Array, codec: keyof typeof codecs, before: ThriftFields, after: ThriftFields): Page {
-  // A page that is not compressed lies in memory that the next one uses again.
+  // Copies an uncompressed page: its memory is reused for the next one.
   const stored = codec === "brotli" ? compress(body) : body.slice();
   const header = encodeThrift([...before, [2, int32(body.length)], [3, int32(stored.length)], ...after]);
   return { parts: [header, stored], sizeBytes: header.length + stored.length, plainBytes: header.length + body.length };
 }
 
-/** Quality 1: smaller and twice as fast as gzip at its fastest, and DuckDB reads it. With a larger window it is slower by a third, and not smaller. */
+/**
+ * Quality 1 is smaller than gzip and twice as fast as its fastest level, and DuckDB reads it. A larger window is a third slower and not
+ * smaller.
+ */
 function compress(body: Uint8Array): Uint8Array {
   return brotliCompressSync(body, {
     chunkSize: Math.max(1_024, (body.length >> 1) + 1_024),

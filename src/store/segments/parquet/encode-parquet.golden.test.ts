@@ -1,7 +1,7 @@
 /**
- * Golden segment files. A new build must read segments of the one before it, and `hasOwnFooter()` compares footers byte by byte. One golden
- * has no compressed page and is compared as a whole; the other has dictionaries and Brotli, whose output may differ between versions of zlib's
- * Brotli, so its unpacked parts are compared.
+ * Golden segment files. A new build must read segments of the previous one, and `hasOwnFooter()` compares footers byte by byte. One golden
+ * has no compressed pages and is compared as a whole. The other has dictionaries and Brotli; since Brotli's output may change between zlib
+ * versions, its uncompressed parts are compared.
  */
 
 import { readFileSync, writeFileSync } from "node:fs";
@@ -33,7 +33,7 @@ afterAll(() => {
   folder[Symbol.dispose]();
 });
 
-/** Small texts that are not in a dictionary are not compressed. */
+/** Short texts without a dictionary are not compressed. */
 function withoutDictionaries({ rows, columns }: SegmentBatch): SegmentBatch {
   const plain = Object.entries(columns).map(([name, column]) => [name, column.kind === "dictionary" ? textOf(column) : column]);
   return { rows, columns: Object.fromEntries(plain) as Record<string, BatchColumn> };
@@ -47,7 +47,7 @@ function textOf({ codes, bytes, offsets, present }: DictionaryColumn): BatchColu
 
 const encoded = (batch: SegmentBatch): Buffer => Buffer.concat(encodeParquet(tick, batch).parts);
 
-/** As JSON: the driver has 64-bit numbers that JavaScript cannot hold. */
+/** As JSON, because the driver returns bigints. */
 async function readRows(file: string): Promise<string[]> {
   const rows = await connection.query(`SELECT to_json(t)::VARCHAR AS row FROM (SELECT * FROM read_parquet('${file}')) t`);
   return rows.map((row) => String(row["row"]));

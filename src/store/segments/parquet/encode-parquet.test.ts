@@ -38,7 +38,7 @@ const shown = Object.entries(tick.columns)
   )
   .join(", ");
 
-/** Numbers as text, so that 1 and 1n compare equal. */
+/** Numbers as text, so that 1 and 1n are equal. */
 const comparable = (row: Row | TickRow): Record<string, unknown> =>
   Object.fromEntries(
     Object.entries(row).map(([name, value]) => [name, typeof value === "bigint" || typeof value === "number" ? String(value) : value]),
@@ -53,17 +53,20 @@ async function readBack(file: string): Promise<Record<string, unknown>[]> {
 }
 
 describe("encodeParquet()", () => {
-  it.each([0, 1, 2, 7, 8, 9, 2_047, 2_049, 20_000, 20_001, 45_000])("gives back %i rows, sorted by service", async (count) => {
-    const rows = tickRows(count);
-    const file = written(tick, batchFromSegmentRows(tick, rows));
-    const back = await readBack(file);
-    expect(back.length).toBe(count);
-    const expected = byService(rows).map(comparable);
-    for (const [index, row] of expected.entries())
-      if (JSON.stringify(back[index]) !== JSON.stringify(row)) expect(back[index]).toEqual(row);
-    const groups = await connection.query(`SELECT count(DISTINCT row_group_id) AS groups FROM parquet_metadata('${file}')`);
-    expect(groups[0]?.["groups"]).toBe(Math.ceil(count / 20_000));
-  });
+  it.each([0, 1, 2, 7, 8, 9, 2_047, 2_049, 20_000, 20_001, 45_000])(
+    "writes %i rows sorted by service, and reads them back",
+    async (count) => {
+      const rows = tickRows(count);
+      const file = written(tick, batchFromSegmentRows(tick, rows));
+      const back = await readBack(file);
+      expect(back.length).toBe(count);
+      const expected = byService(rows).map(comparable);
+      for (const [index, row] of expected.entries())
+        if (JSON.stringify(back[index]) !== JSON.stringify(row)) expect(back[index]).toEqual(row);
+      const groups = await connection.query(`SELECT count(DISTINCT row_group_id) AS groups FROM parquet_metadata('${file}')`);
+      expect(groups[0]?.["groups"]).toBe(Math.ceil(count / 20_000));
+    },
+  );
 
   it("has the declared types in DuckDB", async () => {
     const file = written(tick, batchFromSegmentRows(tick, []));
@@ -88,7 +91,7 @@ describe("encodeParquet()", () => {
     });
   });
 
-  it("gives back random rows of any mix of nulls, repeats and texts", async () => {
+  it("reads back random rows with any mix of nulls, repeats and texts", async () => {
     const random = seededRandom(11);
     for (let round = 0; round < 25; round++) {
       const count = Math.floor(random() * 400);
@@ -106,7 +109,7 @@ describe("encodeParquet()", () => {
     }
   });
 
-  it("keeps minima and maxima by which DuckDB skips row groups", async () => {
+  it("writes minima and maxima by which DuckDB skips row groups", async () => {
     const file = written(tick, batchFromSegmentRows(tick, tickRows(50_000)));
     const rows = await connection.query(
       `SELECT path_in_schema AS name, min(stats_min_value) AS low, max(stats_max_value) AS high, sum(stats_null_count) AS nulls FROM parquet_metadata('${file}') GROUP BY 1`,
@@ -122,7 +125,7 @@ describe("encodeParquet()", () => {
     expect(counted[0]?.["n"]).toBe(2_000);
   });
 
-  it("writes texts one by one when they are too many for a dictionary", async () => {
+  it("writes texts without a dictionary when there are too many", async () => {
     const rows = tickRows(20_000).map((row, index) => ({ ...row, name: `name ${index}` }));
     const file = written(tick, batchFromSegmentRows(tick, rows));
     const encodings = await connection.query(`SELECT encodings FROM parquet_metadata('${file}') WHERE path_in_schema = 'name'`);
@@ -131,7 +134,7 @@ describe("encodeParquet()", () => {
     expect(counted[0]?.["n"]).toBe(20_000);
   });
 
-  it("repairs what is no UTF-8, also where two texts together would be", async () => {
+  it("repairs invalid UTF-8, also where two adjacent texts together would be valid", async () => {
     const signal = defineSegmentSignal({
       ...tick,
       name: "bytes",
@@ -151,14 +154,14 @@ describe("encodeParquet()", () => {
     expect(back.map((row) => row["a"])).toEqual(["a\ufffd", "\ufffdb", "\ufffd"]);
   });
 
-  it("takes arrays that are longer than the rows, and null for a column that is not there", async () => {
+  it("accepts arrays longer than the rows, and treats a missing nullable column as null", async () => {
     const { columns } = batchFromSegmentRows(tick, tickRows(10));
     const { body: _, ...rest } = columns;
     const back = await readBack(written(tick, { rows: 4, columns: rest }));
     expect(back).toEqual(byService(tickRows(4)).map((row) => comparable({ ...row, body: null })));
   });
 
-  it("refuses a batch that does not fit", () => {
+  it("rejects a batch that does not match the signal", () => {
     const batch = batchFromSegmentRows(tick, tickRows(4));
     const { name: _, ...missing } = batch.columns;
     expect(() => encodeParquet(tick, { rows: 4, columns: missing })).toThrow(`column "name" is missing`);

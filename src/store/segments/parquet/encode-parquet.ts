@@ -1,4 +1,7 @@
-/** A batch as a Parquet file: sorted by service, row groups of 20,000 rows, so that a question about one service unpacks little else. */
+/**
+ * Encodes a batch as a Parquet file: sorted by service, in row groups of 20,000 rows, so that a query for one service decompresses little
+ * else.
+ */
 
 import { CoralError } from "../../../base/errors.ts";
 import { type SegmentSignal, segmentColumnTypeOf } from "../../signals/define-segment-signal.ts";
@@ -10,21 +13,21 @@ import type { BatchColumn, DictionaryColumn, SegmentBatch } from "./segment-batc
 import { bytes, encodeThrift, int32, int64, list, struct, type ThriftValue } from "./thrift-compact.ts";
 
 export const rowGroupRows = 20_000;
-/** The package's name and format, for readers of a file. */
+/** The `created_by` field of Parquet. */
 const createdBy = "coral segment writer version 1.0.0";
 
 export interface EncodedParquet {
-  /** To be written one after the other. */
+  /** Write them one after the other. */
   parts: Uint8Array[];
   sizeBytes: number;
-  /** Of the rows, sorted by bytes. */
+  /** Distinct services of the rows, in byte order. */
   services: string[];
 }
 
-/** Batches are written one after the other: each uses the memory of the one before. */
+/** Batches are encoded one at a time, so each reuses the memory of the one before. */
 let shared: EncodeScratch | undefined;
 
-/** Throws `invalid` for a batch that does not fit the signal; invalid UTF-8 is repaired. */
+/** Throws `invalid` for a batch that does not match the signal. Repairs invalid UTF-8. */
 export function encodeParquet(signal: SegmentSignal, batch: SegmentBatch): EncodedParquet {
   const schema = schemaOf(signal);
   const scratch = (shared ??= new EncodeScratch());
@@ -84,7 +87,7 @@ function encodeFooter(signal: SegmentSignal, schema: readonly SchemaColumn[], ro
       ),
     ],
     [6, bytes(createdBy)],
-    // Without it readers must not trust minima and maxima.
+    // ColumnOrders: without it, readers must not trust minima and maxima.
     [7, list(schema.map(() => struct([[1, struct([])]])))],
   ]);
 }
@@ -100,7 +103,7 @@ const kindsOf: Record<SchemaColumn["type"], readonly BatchColumn["kind"][]> = {
   id8: ["fixed"],
 };
 
-/** By its bytes: columns may share one. */
+/** Keyed by the byte array, which columns may share. */
 type Repaired = Map<Uint8Array, { offsets: Uint32Array; text: PackedText }>;
 
 function repairedDictionary({ bytes: all, offsets }: DictionaryColumn, dictionaries: Repaired): PackedText {
@@ -127,7 +130,7 @@ function checkedColumn(
   if (capacityOf(column) < rows) fail(`has fewer than ${rows} rows`);
   const { present, ...rest } = column;
   if (present !== undefined && present.length * 8 < rows) fail(`has too short a null bitmap`);
-  // A required column has a value everywhere, whatever its bitmap says.
+  // A required column has a value in every row, whatever its bitmap says.
   const known: BatchColumn = nullable || present === undefined ? column : rest;
   if (known.kind === "dictionary") {
     checkCodes(known, rows, fail);
@@ -154,14 +157,14 @@ function checkCodes({ codes, offsets }: DictionaryColumn, rows: number, fail: (w
   for (let row = 0; row < rows; row++) if ((codes[row] as number) >= entries) fail(`has code ${codes[row]} and only ${entries} entries`);
 }
 
-/** Stable: rows of one service stay in the order in which they came, which is nearly that of time. */
+/** Stable: rows of one service keep their order of arrival, which is nearly time order. */
 function orderByService(column: BatchColumn | undefined, rows: number): { order: Uint32Array; services: string[] } {
   if (column?.kind !== "dictionary" && column?.kind !== "text") return { order: new Uint32Array(0), services: [] };
   const isDictionary = column.kind === "dictionary";
   const { bytes: all, offsets } = column;
   const entryOf = (row: number): number => (isDictionary ? (column.codes[row] as number) : row);
   const textOf = (entry: number): string => Buffer.from(all.subarray(offsets[entry], offsets[entry + 1])).toString("utf8");
-  // By text, because a dictionary may hold one text twice.
+  // By text, because a dictionary may contain a text twice.
   const numberOf = new Map<string, number>();
   const numberOfEntry = new Int32Array(Math.max(1, offsets.length - 1)).fill(-1);
   for (let row = 0; row < rows; row++) {

@@ -1,12 +1,14 @@
-/** Memory that the writer of segments uses again for each column: pages are compressed as soon as they are made, so one is needed at a time. */
+/**
+ * Memory that the segment writer reuses for each column: pages are compressed as soon as they are encoded, so only one is needed at a time.
+ */
 
 import { scratchBytes } from "./scratch-bytes.ts";
 
 const alignment = 8;
 
-/** Where an encoder puts a page's values. */
-export interface PageRoom {
-  /** Once per page: so many bytes, at an address that is a multiple of 8. Not cleared. */
+/** Allocates the memory for a page's values. */
+export interface PageMemory {
+  /** Call once per page. Returns so many bytes at an address that is a multiple of 8. Not cleared. */
   take(sizeBytes: number): Uint8Array;
 }
 
@@ -15,8 +17,8 @@ export class EncodeScratch {
   #values = new Uint32Array(0);
   #locals = new Int32Array(0);
 
-  /** Room for values behind what a page begins with. `pageOf` gives both together, without a copy of the values. */
-  page(before: Uint8Array): PageRoom & { pageOf(values: Uint8Array): Uint8Array } {
+  /** Memory for values after the start of a page. `pageOf` returns both together without copying the values. */
+  page(before: Uint8Array): PageMemory & { pageOf(values: Uint8Array): Uint8Array } {
     const start = Math.ceil(before.length / alignment) * alignment;
     return {
       take: (sizeBytes) => {
@@ -34,18 +36,18 @@ export class EncodeScratch {
     return this.#rows.subarray(0, count);
   }
 
-  /** Codes or levels of one column, until they are packed. */
+  /** Codes or levels of one column, before they are packed. */
   values(count: number): Uint32Array {
     if (this.#values.length < count) this.#values = new Uint32Array(count);
     return this.#values.subarray(0, count);
   }
 
-  /** One number for each entry of a dictionary: -1. A user that changes entries resets them to -1. */
+  /** One number per dictionary entry, initially -1. Callers that change entries must reset them to -1. */
   locals(entries: number): Int32Array {
     if (this.#locals.length < entries) this.#locals = new Int32Array(entries * 2).fill(-1);
     return this.#locals;
   }
 }
 
-/** Room of its own, for a page that is kept as it is. */
-export const ownRoom: PageRoom = { take: (sizeBytes) => new Uint8Array(sizeBytes) };
+/** Newly allocated memory, for a page that is kept. */
+export const newMemory: PageMemory = { take: (sizeBytes) => new Uint8Array(sizeBytes) };

@@ -1,17 +1,17 @@
-/** Values of one column chunk as Parquet's encodings have them. `rows` are row numbers of the batch, in the order of the file, nulls left out. */
+/** Parquet encodings of the values of a column chunk. `rows` are row numbers of the batch in file order, without nulls. */
 
-import type { PageRoom } from "./encode-scratch.ts";
+import type { PageMemory } from "./encode-scratch.ts";
 import type { DictionaryColumn, FixedColumn, TextColumn } from "./segment-batch.ts";
 
 export interface EncodedValues {
   data: Uint8Array;
-  /** As Parquet's statistics want them: plain, without a length. */
+  /** For Parquet's statistics: plain-encoded, without a length. */
   min?: Uint8Array;
   max?: Uint8Array;
 }
 
-/** 64-bit values of any kind, copied as two halves: a BigInt per value would cost twenty times as much. */
-export function encode64(values: BigInt64Array | Float64Array, rows: Uint32Array, room: PageRoom): EncodedValues {
+/** 64-bit values of any kind, copied as two halves: a BigInt per value costs twenty times as much. */
+export function encode64(values: BigInt64Array | Float64Array, rows: Uint32Array, room: PageMemory): EncodedValues {
   const from = new Int32Array(values.buffer, values.byteOffset, values.length * 2);
   const data = room.take(rows.length * 8);
   const to = new Int32Array(data.buffer, data.byteOffset, rows.length * 2);
@@ -23,7 +23,7 @@ export function encode64(values: BigInt64Array | Float64Array, rows: Uint32Array
   return { data };
 }
 
-export function encodeInt64(values: BigInt64Array, rows: Uint32Array, room: PageRoom): EncodedValues {
+export function encodeInt64(values: BigInt64Array, rows: Uint32Array, room: PageMemory): EncodedValues {
   const { data } = encode64(values, rows, room);
   if (rows.length === 0) return { data };
   const halves = new Int32Array(data.buffer, data.byteOffset, rows.length * 2);
@@ -33,7 +33,7 @@ export function encodeInt64(values: BigInt64Array, rows: Uint32Array, room: Page
     if (isLess64(halves, at, min)) min = at;
     else if (isLess64(halves, max, at)) max = at;
   }
-  // Copies: they outlive the page.
+  // Copies, because they outlive the page.
   return { data, min: data.slice(min * 4, min * 4 + 8), max: data.slice(max * 4, max * 4 + 8) };
 }
 
@@ -43,7 +43,7 @@ function isLess64(halves: Int32Array, a: number, b: number): boolean {
   return highA < highB || (highA === highB && (halves[a] as number) >>> 0 < (halves[b] as number) >>> 0);
 }
 
-export function encodeInt32(values: Int32Array, rows: Uint32Array, room: PageRoom): EncodedValues {
+export function encodeInt32(values: Int32Array, rows: Uint32Array, room: PageMemory): EncodedValues {
   const data = room.take(rows.length * 4);
   const to = new Int32Array(data.buffer, data.byteOffset, rows.length);
   let min = 0x7fff_ffff;
@@ -58,7 +58,7 @@ export function encodeInt32(values: Int32Array, rows: Uint32Array, room: PageRoo
   return { data, min: bytesOf(Int32Array.of(min)), max: bytesOf(Int32Array.of(max)) };
 }
 
-export function encodeBools(values: Uint8Array, rows: Uint32Array, room: PageRoom): EncodedValues {
+export function encodeBools(values: Uint8Array, rows: Uint32Array, room: PageMemory): EncodedValues {
   const data = room.take(Math.ceil(rows.length / 8)).fill(0);
   for (let index = 0; index < rows.length; index++) {
     if (values[rows[index] as number] !== 0) data[index >> 3] = (data[index >> 3] as number) | (1 << (index & 7));
@@ -66,8 +66,8 @@ export function encodeBools(values: Uint8Array, rows: Uint32Array, room: PageRoo
   return { data };
 }
 
-/** Widths are multiples of four. */
-export function encodeFixed({ bytes, widthBytes }: FixedColumn, rows: Uint32Array, room: PageRoom): EncodedValues {
+/** `widthBytes` is a multiple of four. */
+export function encodeFixed({ bytes, widthBytes }: FixedColumn, rows: Uint32Array, room: PageMemory): EncodedValues {
   const data = room.take(rows.length * widthBytes);
   const [source, target] = [viewOf(bytes), viewOf(data)];
   for (let index = 0; index < rows.length; index++) {
@@ -78,8 +78,8 @@ export function encodeFixed({ bytes, widthBytes }: FixedColumn, rows: Uint32Arra
   return { data };
 }
 
-/** Eight bytes in the order of the wire as a little-endian number, so that SQL sees the same digits in hex. */
-export function encodeReversed8({ bytes }: FixedColumn, rows: Uint32Array, room: PageRoom): EncodedValues {
+/** Eight big-endian bytes as a little-endian number, so that SQL shows the same hex digits. */
+export function encodeReversed8({ bytes }: FixedColumn, rows: Uint32Array, room: PageMemory): EncodedValues {
   const data = room.take(rows.length * 8);
   const [source, target] = [viewOf(bytes), viewOf(data)];
   for (let index = 0; index < rows.length; index++) {
@@ -90,8 +90,8 @@ export function encodeReversed8({ bytes }: FixedColumn, rows: Uint32Array, room:
   return { data };
 }
 
-/** Texts with their lengths. `entries` are places in `offsets`. */
-export function encodeTexts({ bytes, offsets }: TextColumn | DictionaryColumn, entries: Uint32Array, room: PageRoom): EncodedValues {
+/** Texts with their lengths. `entries` are indexes into `offsets`. */
+export function encodeTexts({ bytes, offsets }: TextColumn | DictionaryColumn, entries: Uint32Array, room: PageMemory): EncodedValues {
   let sizeBytes = entries.length * 4;
   for (const entry of entries) sizeBytes += (offsets[entry + 1] as number) - (offsets[entry] as number);
   const from = Buffer.from(bytes.buffer, bytes.byteOffset, bytes.byteLength);
@@ -105,7 +105,7 @@ export function encodeTexts({ bytes, offsets }: TextColumn | DictionaryColumn, e
     data[to + 2] = (end - start) >>> 16;
     data[to + 3] = (end - start) >>> 24;
     to += 4;
-    // A call costs as much as some twenty bytes of a loop.
+    // A call costs as much as a loop over about 20 bytes.
     if (end - start > 24) from.copy(data, to, start, end);
     else for (let at = start; at < end; at++) data[to + at - start] = from[at] as number;
     to += end - start;
@@ -113,7 +113,7 @@ export function encodeTexts({ bytes, offsets }: TextColumn | DictionaryColumn, e
   return { data };
 }
 
-/** Numbers of `width` bits in Parquet's mix of runs and packed groups: all runs or all packed, whichever is smaller. */
+/** Values of `width` bits in Parquet's RLE/bit-packed hybrid: all runs or all packed, whichever is smaller. */
 export function encodeRuns(values: Uint32Array, width: number): Uint8Array {
   let runs = values.length > 0 ? 1 : 0;
   for (let index = 1; index < values.length; index++) if (values[index] !== values[index - 1]) runs++;
@@ -122,7 +122,7 @@ export function encodeRuns(values: Uint32Array, width: number): Uint8Array {
   return runs * (3 + valueBytes) < packedBytes || width === 0 ? repeated(values, valueBytes, runs) : packed(values, width);
 }
 
-/** One value of at most 8 bits, so often. */
+/** One run: a value of at most 8 bits, repeated `count` times. */
 export function encodeRun(value: number, count: number): Uint8Array {
   if (count === 0) return new Uint8Array(0);
   const data = new Uint8Array(6);
@@ -152,7 +152,7 @@ function packed(values: Uint32Array, width: number): Uint8Array {
   let pending = 0;
   let bits = 0;
   for (let index = 0; index < groups * 8; index++) {
-    // Widths stay below 25, so that a value and the rest of the one before fit in 32 bits.
+    // Widths are below 25, so a value and the remaining bits of the previous one fit in 32 bits.
     pending |= (index < values.length ? (values[index] as number) : 0) << bits;
     bits += width;
     while (bits >= 8) {

@@ -1,4 +1,4 @@
-/** A Parquet file taken apart, pages unpacked: what must stay the same when only the compressor changes. */
+/** Takes a Parquet file apart and decompresses its pages: these parts must stay the same when only the compressor changes. */
 
 import { brotliDecompressSync } from "node:zlib";
 import { type ReadThrift, readThrift } from "./read-thrift.ts";
@@ -45,25 +45,25 @@ export function parquetParts(file: Buffer): ParquetParts {
   return { footer: plain(footer), pages };
 }
 
-/** A page header has no length: it is the shortest beginning that is a whole struct. */
+/** Page headers have no length field: the header is the shortest prefix that is a complete struct. */
 function readHeader(bytes: Buffer): { header: Map<number, ReadThrift>; headerBytes: number } {
   for (let headerBytes = 1; headerBytes <= Math.min(bytes.length, 256); headerBytes++) {
     try {
       return { header: structOf(readThrift(bytes.subarray(0, headerBytes))), headerBytes };
     } catch (error) {
-      if (!String(error).includes("end early") && !String(error).includes("longer than")) throw error;
+      if (!String(error).includes("unexpected end") && !String(error).includes("longer than")) throw error;
     }
   }
-  throw new Error("there is no page header");
+  throw new Error("page header not found");
 }
 
 function structOf(value: ReadThrift | undefined): Map<number, ReadThrift> {
-  if (!(value instanceof Map)) throw new Error("a Thrift struct is missing");
+  if (!(value instanceof Map)) throw new Error("missing Thrift struct");
   return value as Map<number, ReadThrift>;
 }
 
 function listOf(value: ReadThrift | undefined): readonly ReadThrift[] {
-  if (!Array.isArray(value)) throw new Error("a Thrift list is missing");
+  if (!Array.isArray(value)) throw new Error("missing Thrift list");
   return value as readonly ReadThrift[];
 }
 
@@ -72,7 +72,7 @@ function without(fields: ReadonlyMap<number, ReadThrift>, removed: readonly numb
 }
 
 function plain(value: ReadThrift | undefined): PlainThrift {
-  if (value === undefined) throw new Error("a Thrift value is missing");
+  if (value === undefined) throw new Error("missing Thrift value");
   if (value instanceof Uint8Array) {
     const text = Buffer.from(value).toString("latin1");
     return /^[ -~]+$/.test(text) ? text : `0x${Buffer.from(value).toString("hex")}`;

@@ -1,4 +1,4 @@
-/** What Parquet calls our column types. */
+/** Parquet types of our column types. */
 
 import type { SegmentColumnType } from "../../signals/define-segment-signal.ts";
 import { bool, bytes, int32, struct, type ThriftValue } from "./thrift-compact.ts";
@@ -9,7 +9,7 @@ export const physicalTypes = { boolean: 0, int32: 1, int64: 2, double: 5, byteAr
 interface ParquetType {
   physical: number;
   widthBytes?: number;
-  /** Older readers go by this one. */
+  /** The converted type, for older readers. */
   converted?: number;
   logical?: ThriftValue;
 }
@@ -17,7 +17,7 @@ interface ParquetType {
 const empty = struct([]);
 
 export const parquetTypes: Record<SegmentColumnType, ParquetType> = {
-  // Microseconds, not adjusted to UTC: DuckDB's TIMESTAMP, which is UTC everywhere in Coral.
+  // Microseconds, not adjusted to UTC: this is DuckDB's TIMESTAMP, which is UTC everywhere in Coral.
   time: {
     physical: physicalTypes.int64,
     logical: struct([

@@ -1,16 +1,16 @@
-/** Reads Thrift's compact protocol, as far as a Parquet footer needs it. The bytes are foreign: whatever they say, reading stays within them. */
+/** Reads Thrift's compact protocol, as far as a Parquet footer needs it. The bytes are untrusted: reads never leave them. */
 
-/** A struct is a map by field id; integers are exact up to 2^53. */
+/** A struct is a map by field id. Integers are exact up to 2^53. */
 export type ReadThrift = number | boolean | Uint8Array | readonly ReadThrift[] | ReadonlyMap<number, ReadThrift>;
 
-/** A footer has five levels. */
+/** Limit on nesting; a footer has five levels. */
 const maxDepth = 16;
 
-/** The struct that takes up all of `bytes`. Throws an Error for anything else. */
+/** Reads a struct that fills all of `bytes`. Throws an Error for anything else. */
 export function readThrift(bytes: Uint8Array): ReadonlyMap<number, ReadThrift> {
   const reader = new ThriftReader(bytes);
   const fields = reader.struct(0);
-  if (!reader.isAtEnd) throw new Error("bytes are left after the struct");
+  if (!reader.isAtEnd) throw new Error("unexpected data after the struct");
   return fields;
 }
 
@@ -34,7 +34,7 @@ class ThriftReader {
       const delta = head >> 4;
       id = delta === 0 ? this.#zigzag() : id + delta;
       const code = head & 15;
-      // A boolean field is its own header.
+      // A boolean field has its value in the header.
       fields.set(id, code === 1 || code === 2 ? code === 1 : this.#value(code, depth));
     }
     return fields;
@@ -61,7 +61,7 @@ class ThriftReader {
       case 12:
         return this.struct(depth + 1);
       default:
-        throw new Error(`there is no value of type ${code}`);
+        throw new Error(`unknown type ${code}`);
     }
   }
 
@@ -69,8 +69,8 @@ class ThriftReader {
     if (depth > maxDepth) throw new Error("it is nested too deeply");
     const head = this.#byte();
     const count = head >> 4 === 15 ? this.#varint() : head >> 4;
-    // Each item has a byte at least.
-    if (count > this.#bytes.length - this.#at) throw new Error("a list is longer than the bytes");
+    // Each item takes at least a byte.
+    if (count > this.#bytes.length - this.#at) throw new Error("a list is longer than the data");
     const items: ReadThrift[] = [];
     for (let index = 0; index < count; index++) items.push(this.#value(head & 15, depth));
     return items;
@@ -92,14 +92,14 @@ class ThriftReader {
   }
 
   #take(count: number): Uint8Array {
-    if (count > this.#bytes.length - this.#at) throw new Error("the bytes end early");
+    if (count > this.#bytes.length - this.#at) throw new Error("unexpected end of data");
     this.#at += count;
     return this.#bytes.subarray(this.#at - count, this.#at);
   }
 
   #byte(): number {
     const byte = this.#bytes[this.#at];
-    if (byte === undefined) throw new Error("the bytes end early");
+    if (byte === undefined) throw new Error("unexpected end of data");
     this.#at++;
     return byte;
   }

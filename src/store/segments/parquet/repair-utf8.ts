@@ -1,4 +1,4 @@
-/** Readers of Parquet reject a whole file for one string that is not UTF-8, so strings are checked before they are written. */
+/** Parquet readers reject a whole file for one string that is not valid UTF-8, so strings are checked before writing. */
 
 import { isUtf8 } from "node:buffer";
 
@@ -23,7 +23,7 @@ export function repairUtf8(text: PackedText, count: number): PackedText {
   return { bytes: Buffer.concat(parts), offsets };
 }
 
-/** All bytes together may be valid although a character is cut by the border of two values: then the second one begins in its middle. */
+/** The concatenated bytes may be valid even though two values split a character; then the second value starts with a continuation byte. */
 function beginsWhole({ bytes, offsets }: PackedText, count: number): boolean {
   for (let index = 1; index < count; index++) {
     const start = offsets[index] as number;

@@ -1,12 +1,12 @@
-/** More is given when it is needed, but not kept. */
+/** Larger requests are allocated but not kept. */
 const maxKeptBytes = 32 * 1024 * 1024;
 const pageBytes = 4_096;
 
 let kept = new ArrayBuffer(0);
 
 /**
- * Memory of this thread that is used again and again while segments are made: first for parts of a write-ahead file until they are decoded, then for each
- * page until it is compressed. Good until the next call, and not cleared.
+ * Reusable memory of this thread for sealing: first for parts of a write-ahead file until they are decoded, then for each page until it is
+ * compressed. Valid until the next call. Not cleared.
  */
 export function scratchBytes(sizeBytes: number): ArrayBuffer {
   if (sizeBytes <= kept.byteLength) return kept;

@@ -1,12 +1,10 @@
 /**
- * Rows of a segment by column, as decoders make them and the Parquet writer takes them. Typed arrays only, so that a batch can move between threads
- * without a copy.
- *
- * Arrays may be longer than the rows need; the rest is not read. `present` has one bit per row, lowest bit first: 1 means that the row has a
- * value. Without it all rows have one. What stands in the place of an absent value is not read, but codes and offsets must be valid there too.
+ * Rows of a segment by column, between decoders and the Parquet writer. Typed arrays only, so that a batch moves between threads without a
+ * copy. Arrays may be longer than the rows; the rest is ignored. `present` has one bit per row, lowest bit first: 1 means that the row has
+ * a value. Without it, all rows have one. Values of absent slots are ignored, but codes and offsets must be valid there too.
  */
 
-/** Whole numbers of 64 bits; columns `time` (microseconds since 1970) and `int64`. */
+/** 64-bit integers, for columns of type `time` (microseconds since 1970) and `int64`. */
 export interface Int64Column {
   kind: "int64";
   values: BigInt64Array;
@@ -32,26 +30,26 @@ export interface BoolColumn {
   present?: Uint8Array;
 }
 
-/** UTF-8 by code: entry `c` is `bytes[offsets[c], offsets[c + 1])`. For what repeats; entries that no row uses cost nothing, equal ones are allowed. */
+/** UTF-8 by code: entry `c` is `bytes[offsets[c], offsets[c + 1])`. For texts that repeat. Unused and duplicate entries are allowed. */
 export interface DictionaryColumn {
   kind: "dictionary";
   codes: Uint32Array;
   bytes: Uint8Array;
-  /** One more than there are entries. */
+  /** One offset more than entries. */
   offsets: Uint32Array;
   present?: Uint8Array;
 }
 
-/** UTF-8 by row: row `r` is `bytes[offsets[r], offsets[r + 1])`. For what seldom repeats. */
+/** UTF-8 by row: row `r` is `bytes[offsets[r], offsets[r + 1])`. For texts that rarely repeat. */
 export interface TextColumn {
   kind: "text";
   bytes: Uint8Array;
-  /** One more than there are rows. */
+  /** One offset more than rows. */
   offsets: Uint32Array;
   present?: Uint8Array;
 }
 
-/** Raw bytes of one width, row after row; columns `id16` (trace ids) and `id8` (span ids), in the order of the wire. */
+/** Fixed-width bytes, row after row, for columns of type `id16` (trace ids) and `id8` (span ids), in network order. */
 export interface FixedColumn {
   kind: "fixed";
   widthBytes: number;
@@ -63,7 +61,7 @@ export type BatchColumn = Int64Column | Int32Column | DoubleColumn | BoolColumn 
 
 export interface SegmentBatch {
   rows: number;
-  /** By name. A nullable column may be left out: it is null in every row. */
+  /** By name. A nullable column may be absent: it is null in every row. */
   columns: Readonly<Record<string, BatchColumn>>;
 }
 

@@ -1,6 +1,6 @@
-/** The part of Thrift's compact protocol that a Parquet footer and its page headers need: structs, lists, integers, bytes, booleans. */
+/** The part of Thrift's compact protocol that a Parquet footer and page headers need: structs, lists, integers, bytes, booleans. */
 
-/** A field's value with the type that it has on the wire; `undefined` fields are left out. */
+/** A field's value with its wire type. `undefined` fields are omitted. */
 export type ThriftValue =
   | { type: "int32" | "int64"; value: number }
   | { type: "bytes"; value: Uint8Array }
@@ -8,7 +8,7 @@ export type ThriftValue =
   | { type: "list"; items: readonly ThriftValue[] }
   | { type: "struct"; fields: ThriftFields };
 
-/** By field id, rising. */
+/** In ascending order of field id. */
 export type ThriftFields = readonly (readonly [id: number, value: ThriftValue | undefined])[];
 
 const typeCodes = { int32: 5, int64: 6, bytes: 8, list: 9, struct: 12 } as const;
@@ -49,7 +49,7 @@ class ThriftWriter {
         this.#zigzag(id);
       }
       previous = id;
-      // A boolean field is its own header.
+      // A boolean field has its value in the header.
       if (value.type !== "bool") this.#value(value);
     }
     this.#byte(0);
@@ -90,7 +90,7 @@ class ThriftWriter {
     this.#varint(value >= 0 ? value * 2 : -value * 2 - 1);
   }
 
-  /** Safe integers only: offsets and counts of one file. */
+  /** Safe integers only: offsets and counts within one file. */
   #varint(value: number): void {
     let rest = value;
     while (rest > 127) {

@@ -1,8 +1,8 @@
 /**
- * The functions that people's SQL may call. It is a list of what was reviewed, not of what is forbidden: a function that a newer DuckDB
- * brings is refused until it has been reviewed. Left out on purpose: whatever reads files, settings, variables, the environment, the
- * catalog or sequences; runs or prepares other SQL; writes logs; sleeps; takes a lambda (nested ones multiply memory that DuckDB does not
- * count); or compares texts in quadratic time, which cannot be interrupted.
+ * The functions that users' SQL may call. An allow list: a function that a newer DuckDB adds is rejected until it has been reviewed.
+ * Excluded on purpose: functions that read files, settings, variables, the environment, the catalog or sequences; run or prepare other SQL;
+ * write logs; sleep; take a lambda (nested ones multiply memory that DuckDB does not count); or compare texts in quadratic time, which
+ * cannot be interrupted.
  */
 
 const operators = "+ - * / // % ** ^ & | && || << >> ~ @ ~~ ~~* !~~ !~~* ~~~ ^@ @> <@ <-> <=> ->> !__postfix";
@@ -66,5 +66,5 @@ export const allowedFunctions: ReadonlySet<string> = new Set(
     .map((name) => name.toLowerCase()),
 );
 
-/** Functions that may stand in FROM. All of them make rows as they are read. */
+/** Functions allowed in FROM. All of them produce rows lazily. */
 export const allowedTableFunctions: ReadonlySet<string> = new Set(["range", "generate_series", "unnest"]);

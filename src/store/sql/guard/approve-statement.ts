@@ -10,29 +10,29 @@ import { isPlain } from "./plain-statement.ts";
 import { usedColumns } from "./used-columns.ts";
 import { viewRanges } from "./view-ranges.ts";
 
-/** Run the text as it is. */
+/** Run the text unchanged. */
 export interface ApprovedQuery {
   kind: "query";
-  /** Lower case. */
+  /** In lower case. */
   views: string[];
   uses: ViewUse[];
-  /** For `refuseInternalNames`. */
+  /** Input of `refuseInternalNames`. */
   cteNames: string[];
   /** It may run inside the daemon. */
   isPlain: boolean;
-  /** Columns that it may read, of whichever view. */
+  /** Columns that it may read, over all its views. */
   columns: "all" | ReadonlySet<string>;
 }
 
 export type ApprovedStatement =
   | ApprovedQuery
-  /** SHOW TABLES and DESCRIBE of a view are answered from what is published. */
+  /** SHOW TABLES and DESCRIBE of a view are answered from the published catalog. */
   | { kind: "answered"; views: string[]; columns: { name: string; type: string }[]; rows: unknown[][] };
 
-/** In characters; the parser's tree takes about a hundred times as many. */
+/** In characters. The parser's tree takes about a hundred times as much memory. */
 const sqlMaxLength = 64 * 1024;
 
-/** Parses the statement with DuckDB's own parser and throws unless it is one that may run. */
+/** Parses the statement with DuckDB's own parser. Throws unless it may run. */
 export async function approveStatement(connection: Connection, views: readonly PublishedView[], sql: string): Promise<ApprovedStatement> {
   if (sql.length > sqlMaxLength) throw refusal(views, `it has ${sql.length} characters; at most ${sqlMaxLength} are allowed`);
   const node = await parseStatement(connection, views, sql);
@@ -60,8 +60,8 @@ async function parseStatement(connection: Connection, views: readonly PublishedV
   const statements = nodesOf(tree["statements"]);
   if (statements.length === 0) throw new CoralError({ code: "invalid", message: "Cannot run SQL: no statement given" });
   const [statement] = statements;
-  if (statements.length > 1) throw refusal(views, `it holds ${statements.length} statements; send them one by one`);
-  if (!isAstNode(statement?.["node"])) throw refusal(views, "its form is not known");
+  if (statements.length > 1) throw refusal(views, `${statements.length} statements given; send them one by one`);
+  if (!isAstNode(statement?.["node"])) throw refusal(views, "unsupported kind of statement");
   return statement["node"];
 }
 
@@ -82,13 +82,13 @@ function refusal(views: readonly PublishedView[], reason: string): CoralError {
   });
 }
 
-/** Wherever a CTE is out of scope its name is looked up in the catalog, so it may not be that of a table there. */
+/** Where a CTE is out of scope, DuckDB looks its name up in the catalog. So a CTE must not have the name of an internal table. */
 export async function refuseInternalNames(
   connection: Connection,
   views: readonly PublishedView[],
   cteNames: readonly string[],
 ): Promise<void> {
-  // The name of a view is found as that view, which comes first in the search path.
+  // The name of a view resolves to the view, which comes first in the search path.
   const names = cteNames.filter((name) => !views.some((view) => view.name === name));
   if (names.length === 0) return;
   const rows = await connection.query(
@@ -97,7 +97,7 @@ export async function refuseInternalNames(
     [...names, viewSchema],
   );
   const name = rows[0]?.["name"];
-  if (name !== undefined) throw refusal(views, `"${String(name)}" cannot be the name of a CTE here; take another one`);
+  if (name !== undefined) throw refusal(views, `"${String(name)}" cannot be the name of a CTE; choose another one`);
 }
 
 function answerFromCatalog(node: AstNode, views: readonly PublishedView[]): ApprovedStatement | undefined {
@@ -122,7 +122,7 @@ function answerFromCatalog(node: AstNode, views: readonly PublishedView[]): Appr
   return { kind: "answered", views: [], columns, rows };
 }
 
-/** DESCRIBE host is parsed as DESCRIBE SELECT * FROM host. */
+/** DuckDB parses DESCRIBE host as DESCRIBE SELECT * FROM host. */
 function describedView(query: AstNode, views: readonly PublishedView[]): PublishedView | undefined {
   const from = query["from_table"];
   const [first, ...others] = nodesOf(query["select_list"]);

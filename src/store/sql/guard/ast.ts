@@ -1,4 +1,4 @@
-/** The shape of what DuckDB's `json_serialize_sql` returns, as far as the guard reads it. */
+/** The shape of the output of DuckDB's `json_serialize_sql`, as far as the guard reads it. */
 
 export type AstNode = { [key: string]: AstValue };
 export type AstValue = string | number | boolean | null | AstNode | AstValue[];
@@ -15,7 +15,7 @@ export function nodesOf(value: AstValue | undefined): AstNode[] {
   return Array.isArray(value) ? value.filter(isAstNode) : [];
 }
 
-/** The value of a literal; undefined for anything that is not one. A minus sign before a number is part of it. */
+/** The value of a literal, including a minus sign before a number; undefined for anything else. */
 export function literalOf(expression: AstNode | undefined): string | number | undefined {
   if (expression?.["class"] !== "CONSTANT" || !isAstNode(expression["value"])) return undefined;
   const value = expression["value"]["value"];

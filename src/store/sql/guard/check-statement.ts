@@ -1,6 +1,6 @@
 /**
- * Decides whether a parsed statement may run: it reads published views and its own CTEs only, calls reviewed functions only, and stays small
- * enough to be planned quickly. Anything that this walk does not know is refused.
+ * Decides whether a parsed statement may run. It may only read published views and its own CTEs and call reviewed functions, and it must be
+ * small enough to be planned quickly. Anything unknown to this walk is rejected.
  */
 
 import { allowedFunctions, allowedTableFunctions } from "./allowed-functions.ts";
@@ -8,17 +8,17 @@ import { type AstNode, type AstValue, isAstNode, literalOf, nodesOf, textOf } fr
 import { StatementGrowth } from "./statement-growth.ts";
 
 export interface StatementRules {
-  /** Names of the published views, lower case. */
+  /** Names of the published views in lower case. */
   views: ReadonlySet<string>;
-  /** The schema that views may be qualified with. */
+  /** The schema that may qualify view names. */
   viewSchema: string;
 }
 
 export type StatementVerdict =
-  /** `cteNames` are for the caller to compare with the catalog: no CTE may have the name of an internal table. */
+  /** The caller must compare `cteNames` with the catalog: no CTE may have the name of an internal table. */
   { allowed: true; views: string[]; cteNames: string[] } | { allowed: false; reason: string };
 
-/** Planning time grows with the cube of the depth, and no interrupt ends it: 100 levels take 30 ms, 1,000 take 16 s. */
+/** Planning time grows with the cube of the depth, and cannot be interrupted: 100 levels take 30 ms, 1,000 take 16 s. */
 const depthMax = 100;
 const queriesMax = 200;
 const nodesMax = 50_000;
@@ -35,7 +35,7 @@ const partTypes = new Set([
   ..."DECIMAL_TYPE_INFO STRING_TYPE_INFO LIST_TYPE_INFO STRUCT_TYPE_INFO ARRAY_TYPE_INFO UNBOUND_TYPE_INFO GENERIC_TYPE_INFO".split(" "),
 ]);
 
-/** Thrown inside the walk and turned into a verdict at its top. */
+/** Thrown inside the walk, and converted to a verdict at the top. */
 class Refusal extends Error {}
 
 export function checkStatement(node: AstNode, rules: StatementRules): StatementVerdict {
@@ -74,12 +74,12 @@ class StatementWalk {
     if (!isAstNode(value)) return;
     this.#nodes++;
     if (this.#nodes > nodesMax) throw new Refusal("it is too long; split it into several");
-    if (depth > depthMax) throw new Refusal(`it is nested more than ${depthMax} deep; simplify it`);
+    if (depth > depthMax) throw new Refusal(`it is nested more than ${depthMax} levels deep; simplify it`);
     const kind = value["type"];
     if (typeof value["class"] === "string") this.#visitExpression(value["class"], value, scope, depth + 1);
     else if (typeof kind === "string" && queryTypes.has(kind)) this.#visitQuery(kind, value, scope, depth + 1);
     else if (typeof kind === "string" && tableTypes.has(kind)) this.#visitTable(kind, value, scope, depth + 1);
-    else if (typeof kind === "string" && !partTypes.has(kind)) throw new Refusal(`it uses ${kind}, which is not among what is allowed`);
+    else if (typeof kind === "string" && !partTypes.has(kind)) throw new Refusal(`it uses ${kind}, which is not allowed`);
     else this.#visitParts(value, scope, depth);
   }
 
@@ -89,7 +89,7 @@ class StatementWalk {
 
   #visitExpression(kind: string, node: AstNode, scope: ReadonlySet<string>, depth: number): void {
     if (kind === "PARAMETER") throw new Refusal("it has a parameter such as $1 or ?; write the value itself");
-    if (!expressionClasses.has(kind)) throw new Refusal(`it uses ${kind}, which is not among what is allowed`);
+    if (!expressionClasses.has(kind)) throw new Refusal(`it uses ${kind}, which is not allowed`);
     if (kind === "CONSTANT") {
       const literal = literalOf(node);
       if (typeof literal === "string") this.#growth.addLiteral(literal.length);
@@ -110,11 +110,11 @@ class StatementWalk {
     const schema = textOf(node["schema"]);
     // The parser itself writes main.list_value for [1, 2].
     if (textOf(node["catalog"]) !== "" || (schema !== "" && schema !== "main")) {
-      throw new Refusal(`function "${schema}.${name}" is qualified; write its name alone`);
+      throw new Refusal(`function "${schema}.${name}" is qualified; use its bare name`);
     }
-    // COLUMNS(c -> c LIKE 'x%') becomes this call over the column names; over data a lambda is refused.
+    // COLUMNS(c -> c LIKE 'x%') is parsed as this call over the column names. Lambdas over data are rejected.
     const isColumnFilter = name === "list_filter" && nodesOf(node["children"])[0]?.["class"] === "STAR";
-    if (!allowedFunctions.has(name) && !isColumnFilter) throw new Refusal(`function "${name}" is not among the allowed ones`);
+    if (!allowedFunctions.has(name) && !isColumnFilter) throw new Refusal(`function "${name}" is not allowed`);
     refuseIf(this.#growth.enterCall(name, node));
   }
 
@@ -130,7 +130,7 @@ class StatementWalk {
         this.#visitTableFunction(node, scope, depth);
         return;
       case "SHOW_REF":
-        if (!isAstNode(node["query"])) throw new Refusal("SHOW can only stand alone, as SHOW TABLES");
+        if (!isAstNode(node["query"])) throw new Refusal("SHOW is only allowed alone, as SHOW TABLES");
         break;
       default:
         break;
@@ -163,7 +163,7 @@ class StatementWalk {
     this.#visitParts(node, scope, depth, "function");
   }
 
-  /** A CTE is visible in the ones after it and in the query that it belongs to; only a recursive one sees itself, in its second half. */
+  /** A CTE is visible in later CTEs and in the query it belongs to. Only a recursive CTE sees itself, in its second half. */
   #visitQuery(kind: string, node: AstNode, outer: ReadonlySet<string>, depth: number): void {
     this.#queries++;
     if (this.#queries > queriesMax) throw new Refusal(`it has more than ${queriesMax} queries and subqueries; split it`);
@@ -184,7 +184,7 @@ class StatementWalk {
   }
 
   #cteName(name: string): string {
-    // A name such as "/tmp/x.csv" would be looked up as a file wherever it is not in scope.
+    // DuckDB would look up a name such as "/tmp/x.csv" as a file wherever it is not in scope.
     if (!/^[a-z_][a-z0-9_]*$/i.test(name)) throw new Refusal(`the CTE name "${name}" is not a plain identifier`);
     this.cteNames.add(name.toLowerCase());
     return name.toLowerCase();

@@ -1,9 +1,9 @@
-/** Reads DuckDB vectors as JSON values, one row at a time and only as far as a byte budget goes, so that no result can fill the heap. */
+/** Reads DuckDB vectors as JSON values, one row at a time and only up to a byte budget, so that no result can exhaust the heap. */
 
 import duckdb from "@duckdb/node-bindings";
 import { CoralError } from "../../../base/errors.ts";
 
-/** What the rows of one answer may take as JSON. */
+/** Limit on the JSON size of the rows in one answer. */
 export class ByteBudget {
   #leftBytes: number;
 
@@ -17,12 +17,12 @@ export class ByteBudget {
   }
 }
 
-/** The row being read does not fit any more. */
+/** The current row exceeds the budget. */
 export class BudgetSpent extends Error {}
 
 export type JsonReader = (index: number) => unknown;
 
-/** Vectors are copied out of DuckDB as a whole; beyond this they are not touched. */
+/** Vectors are copied out of DuckDB as a whole; larger ones are not touched. */
 const vectorMaxBytes = 64 * 1024 ** 2;
 const utf8 = new TextDecoder("utf-8");
 
@@ -97,7 +97,7 @@ class VectorReader {
     };
   }
 
-  /** Up to 12 bytes are inline, longer ones behind a pointer. */
+  /** Up to 12 bytes are inline, longer values behind a pointer. */
   #bytes(convert: (bytes: Uint8Array) => string, jsonBytesPerByte: number): JsonReader {
     const data = this.#data(16);
     return (index) => {
@@ -109,7 +109,7 @@ class VectorReader {
   }
 
   #children(vector: duckdb.Vector, count: number): JsonReader {
-    // Made on the first use: the children of a long list are copied only when the list fits.
+    // Created on first use: the children of a long list are only copied if the list is within the budget.
     let reader: JsonReader | undefined;
     return (index) => {
       reader ??= jsonReader(vector, count, this.#budget);
@@ -128,7 +128,7 @@ class VectorReader {
     };
   }
 
-  /** An object where the keys are texts, else a list of pairs. */
+  /** An object if the keys are texts, else a list of pairs. */
   #map(): JsonReader {
     const list = this.#list();
     const isText = duckdb.get_type_id(duckdb.map_type_key_type(this.#type)) === duckdb.Type.VARCHAR;
@@ -160,7 +160,7 @@ class VectorReader {
       duckdb.enum_dictionary_value(this.#type, index),
     );
     const code = fixedReaders[duckdb.enum_internal_type(this.#type)];
-    if (!code) throw new CoralError({ code: "internal", message: "Cannot read an enum: its storage type is unknown" });
+    if (!code) throw new CoralError({ code: "internal", message: "Cannot read an enum: unknown storage type" });
     const data = this.#data(code.widthBytes);
     return (index) => {
       const name = names[Number(code.read(data, index * code.widthBytes))] ?? null;
@@ -169,7 +169,7 @@ class VectorReader {
     };
   }
 
-  /** A number when it has at most 15 digits, else exact text. */
+  /** A number for up to 15 digits, else exact text. */
   #decimal(): JsonReader {
     const scale = duckdb.decimal_scale(this.#type);
     const isExact = duckdb.decimal_width(this.#type) <= 15;
@@ -185,7 +185,7 @@ class VectorReader {
 
 interface FixedReader {
   widthBytes: number;
-  /** About what one value takes as JSON. */
+  /** Approximate size of one value as JSON. */
   jsonBytes: number;
   read: (data: DataView, at: number) => unknown;
 }
@@ -246,7 +246,7 @@ function decimalText(value: bigint, scale: number): string {
 
 const infinity = 2n ** 63n - 1n;
 
-/** `value` counts units of 10^-digits seconds. Milliseconds are always shown, finer digits when they are not zero. */
+/** `value` counts units of 10^-digits seconds. Milliseconds are always shown, finer digits only if they are not zero. */
 function isoTime(value: bigint, digits: number): string {
   if (value === infinity) return "infinity";
   if (value === -infinity) return "-infinity";

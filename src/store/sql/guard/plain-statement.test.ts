@@ -20,7 +20,7 @@ async function parsed(sql: string): Promise<AstNode> {
   return (JSON.parse(String(row?.["tree"])) as { statements: { node: AstNode }[] }).statements[0]?.node as AstNode;
 }
 
-describe("isPlain() lets run in the daemon", () => {
+describe("isPlain() accepts", () => {
   it.each([
     "SELECT 1",
     "SELECT service, sum(count), max(time) FROM red WHERE time > now() - INTERVAL 1 HOUR AND service LIKE '%api%' GROUP BY ALL ORDER BY 2 DESC LIMIT 10",
@@ -31,7 +31,7 @@ describe("isPlain() lets run in the daemon", () => {
   ])("%s", async (sql) => expect(isPlain(await parsed(sql))).toBe(true));
 });
 
-describe("isPlain() leaves to a process that can be killed", () => {
+describe("isPlain() sends to a process that can be killed", () => {
   it.each([
     "SELECT a FROM t WHERE a LIKE '%a%b%'",
     "SELECT a FROM t WHERE a LIKE '_a%'",
@@ -76,7 +76,7 @@ describe("usedColumns()", () => {
     "FROM host PIVOT (count(*) FOR a IN (1))",
     "SELECT COLUMNS('a') FROM host",
   ])("all of %s", async (sql) => expect(usedColumns(await parsed(sql), ["host", "agents"])).toBe("all"));
-  it("the named ones elsewhere, wherever they stand", async () => {
+  it("the named ones otherwise, wherever they occur", async () => {
     const used = usedColumns(
       await parsed('SELECT h.A, max("b") FROM host h JOIN agents USING (c) WHERE D > 1 GROUP BY 1 HAVING count(e) > 1 ORDER BY f'),
       ["host"],

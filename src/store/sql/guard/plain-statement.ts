@@ -1,8 +1,8 @@
 /**
- * Decides whether a statement may run inside the daemon, next to the tables that it reads. DuckDB looks at an interrupt between two chunks of
- * 2,048 rows and nowhere else: not in the parser, the planner, or a function that is busy with one text. So only statements qualify whose work
- * on a chunk is bounded: few and small parts, equality joins, and functions that take linear time. Everything else runs in a process that can be
- * killed. This is a list of what was reviewed: what it does not know is not plain.
+ * Decides whether a statement may run inside the daemon, next to the tables that it reads. DuckDB checks for interrupts only between chunks
+ * of 2,048 rows: not in the parser, the planner, or a function that is busy with one text. So only statements with bounded work per chunk
+ * qualify: few and small parts, equality joins, and functions that take linear time. All others run in a process that can be killed. An
+ * allow list: unknown syntax is not plain.
  */
 
 import { type AstNode, type AstValue, isAstNode, literalOf, nodesOf, textOf } from "./ast.ts";
@@ -13,7 +13,7 @@ const queriesMax = 12;
 
 const words = (text: string): ReadonlySet<string> => new Set(text.split(/\s+/));
 
-/** Left out on purpose: quantiles, lists and whatever else keeps all values of a group and works on them at its end. */
+/** Excludes quantiles, lists and other aggregates that keep all values of a group and process them at its end. */
 const functions =
   words(`+ - * / // % || ~~ !~~ ^@ abs ceil ceiling floor round sign trunc mod divide add subtract multiply greatest least isnan isinf
   isfinite lower upper lcase ucase length strlen left right substr substring contains prefix suffix starts_with ends_with concat nullif coalesce
@@ -31,7 +31,7 @@ const castTypes =
   words(`BOOLEAN TINYINT SMALLINT INTEGER BIGINT HUGEINT UTINYINT USMALLINT UINTEGER UBIGINT FLOAT DOUBLE DECIMAL VARCHAR DATE TIME
   TIMESTAMP INTERVAL`);
 
-/** `node` has passed `checkStatement`. */
+/** `node` must have passed `checkStatement`. */
 export function isPlain(node: AstNode): boolean {
   const counts = { nodes: 0, joins: 0, queries: 0 };
   return visit(node, counts) && counts.nodes <= nodesMax && counts.joins <= joinsMax && counts.queries <= queriesMax;
@@ -57,14 +57,14 @@ function isPlainPart(node: AstNode, counts: Counts): boolean {
   if (typeof type !== "string") return true;
   if (queryTypes.has(type)) {
     counts.queries++;
-    // CUBE and ROLLUP plan one aggregate for each of their sets.
+    // CUBE and ROLLUP plan one aggregate per grouping set.
     return !Array.isArray(node["group_sets"]) || node["group_sets"].length <= 1;
   }
   if (type === "JOIN") {
     counts.joins++;
     return isEqualityJoin(node);
   }
-  // SUMMARIZE reads quantiles.
+  // SUMMARIZE computes quantiles.
   if (type === "SHOW_REF") return node["show_type"] === "DESCRIBE";
   return tableTypes.has(type) || modifiers.has(type);
 }
@@ -89,7 +89,7 @@ function isPlainExpression(kind: string, node: AstNode): boolean {
       return operators.has(textOf(node["type"]));
     case "CAST":
       return isAstNode(node["cast_type"]) && castTypes.has(textOf(node["cast_type"]["id"]));
-    // COLUMNS('…') matches names with a regular expression.
+    // COLUMNS('…') matches column names with a regular expression.
     case "STAR":
       return node["columns"] !== true;
     case "FUNCTION":
@@ -101,13 +101,13 @@ function isPlainExpression(kind: string, node: AstNode): boolean {
 
 function isPlainCall(name: string, node: AstNode): boolean {
   if (!functions.has(name)) return false;
-  // Rows of a group in order: sorted at its end, without a look at interrupts.
+  // Ordered aggregates sort a group at its end, without checking for interrupts.
   if (isAstNode(node["order_bys"]) && nodesOf(node["order_bys"]["orders"]).length > 0) return false;
   if (/^(?:arg_)?(?:max|min)(?:_by)?$/.test(name) && nodesOf(node["children"]).length > (/_/.test(name) ? 2 : 1)) return false;
   return !name.endsWith("~~") || isSimplePattern(literalOf(nodesOf(node["children"])[1]));
 }
 
-/** x, x%, %x and %x%. A pattern with more wildcards is tried at every position for each of them: n % take n-th power time. */
+/** x, x%, %x and %x%. A pattern with more wildcards is tried at every position for each of them: n wildcards take n-th power time. */
 function isSimplePattern(pattern: string | number | undefined): boolean {
   return typeof pattern === "string" && /^%?[^%_\\]*%?$/.test(pattern);
 }

@@ -1,19 +1,20 @@
 /**
- * A bound on how much longer a statement can make a value. DuckDB counts the memory of its operators against `memory_limit`, but not that of
- * the vectors inside an expression: one `repeat('x', 1e9)` takes gigabytes in a single call that no interrupt reaches. So each call that makes
- * its input longer has a factor: nested calls multiply, the largest of a query counts, and queries multiply because they may feed each other.
- * Functions with a length argument take literals only, and values of unbounded length (list, string_agg) may not be copied to many rows.
+ * Bounds how much longer a statement can make a value. DuckDB counts the memory of its operators against `memory_limit`, but not that of
+ * vectors inside an expression: one `repeat('x', 1e9)` takes gigabytes in a single call that no interrupt reaches. So each call that
+ * lengthens its input has a growth factor. Nested calls multiply, the largest factor of a query counts, and queries multiply because they
+ * may feed each other. Functions with a length argument only accept literals. Values of unbounded length (list, string_agg) may not be
+ * copied to many rows.
  */
 
 import { type AstNode, literalOf, nodesOf, textOf } from "./ast.ts";
 
-/** Longest literal times growth, in characters. A vector holds 2,048 values, so this is 128 MiB in the worst case. */
+/** Limit on the longest literal times growth, in characters. A vector holds 2,048 values, so this allows 128 MiB in the worst case. */
 const lengthMax = 64 * 1024;
-/** Stands for the texts in stored rows. */
+/** Assumed length of stored texts. */
 const storedLengthMin = 64;
-/** Elements that a list made by range() may have. */
+/** Limit on the elements of a list made by range(). */
 const listLengthMax = 10_000;
-/** In each turn of a recursive query growth applies again; between turns the rows are counted by DuckDB. */
+/** Growth applies again in each iteration of a recursive query. Between iterations, DuckDB counts the rows against its limit. */
 const recursiveGrowthMax = 4;
 
 const fixedFactors: Readonly<Record<string, number>> = {
@@ -40,13 +41,13 @@ const fixedFactors: Readonly<Record<string, number>> = {
   regexp_extract_all: 16,
 };
 
-/** Their result is as long as their arguments together. */
+/** Functions whose result is as long as their arguments together. */
 const joining = new Set(
   `concat concat_ws list_concat list_cat array_concat array_cat map_concat struct_concat json_merge_patch list_value list_pack array_value row
    struct_pack struct_insert struct_update map json_array json_object list_zip array_zip`.split(/\s+/),
 );
 
-/** Aggregates whose one result holds all their input. */
+/** Aggregates whose result contains all their input. */
 const collecting = new Set(
   `list array_agg string_agg group_concat listagg json_group_array json_group_object histogram histogram_exact approx_top_k`.split(/\s+/),
 );
@@ -59,7 +60,7 @@ export class StatementGrowth {
   #collects = false;
   #copiesRows = false;
   #unnests = false;
-  /** The calls around the expression being visited, innermost last, and their product. */
+  /** The calls around the current expression, innermost last, and the product of their factors. */
   #calls: string[] = [];
   #factors: number[] = [1];
   #queryMax = 1;
@@ -73,7 +74,7 @@ export class StatementGrowth {
     this.#isRecursive = true;
   }
 
-  /** A join or a scalar subquery: each of its values may meet many rows. */
+  /** Call for a join or a scalar subquery: each of its values may be combined with many rows. */
   addCopying(): void {
     this.#copiesRows = true;
   }
@@ -97,16 +98,16 @@ export class StatementGrowth {
     this.#queryMax = outer?.queryMax ?? 1;
   }
 
-  /** Why this call is refused; undefined when it is fine. Followed by leaveCall(). */
+  /** Why this call is rejected; undefined if it is allowed. Call leaveCall() afterwards. */
   enterCall(name: string, call: AstNode): string | undefined {
     const args = nodesOf(call["children"]);
     if (isCollecting(name, args)) {
-      if (call["class"] === "WINDOW") return `${name}() cannot be a window function here: its result would be copied to every row`;
+      if (call["class"] === "WINDOW") return `${name}() is not allowed as a window function: its result would be copied to every row`;
       this.#collects = true;
       this.#collectsInside ||= this.#outer.length > 1;
     }
     if (name === "unnest") this.addUnnest();
-    // A chain a || b || c is parsed as nested calls; its outermost one has counted them all.
+    // A chain a || b || c is parsed as nested calls; the outermost one has counted all of them.
     const factor = name === "||" && this.#calls.at(-1) === "||" ? 1 : factorOf(name, args);
     if (typeof factor === "string") return factor;
     const product = (this.#factors.at(-1) ?? 1) * Math.max(1, factor);
@@ -121,10 +122,10 @@ export class StatementGrowth {
     this.#factors.pop();
   }
 
-  /** Why the statement as a whole is refused. */
+  /** Why the statement as a whole is rejected. */
   problem(): string | undefined {
     if (this.#isRecursive && this.#total > recursiveGrowthMax) {
-      return "a recursive query may not make texts or lists longer in each turn; move such functions outside of it or split the query";
+      return "a recursive query may not lengthen texts or lists in each iteration; move such functions out of it or split the query";
     }
     if ((this.#collects && this.#unnests) || (this.#collectsInside && this.#copiesRows)) {
       return "list(), string_agg() and the like can stand only in the outermost SELECT when there are joins, scalar subqueries or unnest()";
@@ -136,7 +137,7 @@ export class StatementGrowth {
   }
 }
 
-/** min, max and arg_max take a number of results as their last argument. */
+/** min, max and arg_max accept a number of results as their last argument. */
 function isCollecting(name: string, args: AstNode[]): boolean {
   if (collecting.has(name)) return true;
   if (name === "min" || name === "max") return args.length > 1;
@@ -178,7 +179,7 @@ function factorOf(name: string, args: AstNode[]): number | string {
   }
 }
 
-/** How many values that are not literals a chain of || puts together. */
+/** Number of non-literal values in a chain of ||. */
 function chainLength(args: AstNode[]): number {
   return args.reduce((sum, arg) => {
     if (arg["class"] === "FUNCTION" && arg["function_name"] === "||") return sum + chainLength(nodesOf(arg["children"]));
@@ -200,11 +201,11 @@ function textLength(arg: AstNode | undefined): number {
 
 function shortLiteral(name: string, what: string, arg: AstNode | undefined, perLength: number): number | string {
   const text = literalOf(arg);
-  if (typeof text !== "string") return `the ${what} given to ${name}() must be a text literal`;
+  if (typeof text !== "string") return `the ${what} given to ${name}() must be a string literal`;
   return text.length / perLength;
 }
 
-/** As a scalar these make whole lists at once; in FROM they make rows one by one, and are not bounded. */
+/** As scalars, these create whole lists at once. In FROM they produce rows lazily and need no limit. */
 function listProblem(name: string, args: AstNode[]): string | undefined {
   const numbers = args.map(literalOf);
   const [first, second, step = 1] = numbers as (number | undefined)[];
@@ -218,7 +219,7 @@ function listProblem(name: string, args: AstNode[]): string | undefined {
 function formatProblem(name: string, arg: AstNode | undefined): string | undefined {
   const text = textOf(literalOf(arg));
   if (text === "" || /\d{4}|\*|\{[^{}]*\{/.test(text)) {
-    return `the format given to ${name}() must be a text literal with widths below 1000`;
+    return `the format given to ${name}() must be a string literal with widths below 1000`;
   }
   return undefined;
 }

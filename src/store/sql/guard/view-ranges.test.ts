@@ -38,7 +38,7 @@ describe("viewRanges()", () => {
     ["SELECT * FROM span WHERE service = 'api' AND agent_id = 'a'", { service: "api", agentId: "a" }],
     [`SELECT * FROM span WHERE '${trace}' = trace_id`, { lookup: trace }],
     ["SELECT * FROM span WHERE trace_id = 'no id'", {}],
-    // A part of an OR, a negation, a column of something else: nothing is known.
+    // A part of an OR, a negation, a column of something else: no restriction is known.
     ["SELECT * FROM span WHERE time > '2026-01-01' OR service = 'api'", {}],
     ["SELECT * FROM span WHERE NOT (time > '2026-01-01')", { untilUs: day + margin }],
     ["SELECT * FROM span WHERE NOT (time > '2026-01-01' AND service = 'api')", {}],
@@ -47,7 +47,7 @@ describe("viewRanges()", () => {
     ["SELECT * FROM span WHERE time > to_timestamp(random())", {}],
     ["SELECT * FROM span WHERE time > (SELECT max(time) FROM host)", {}],
     ["SELECT * FROM span WHERE time > 'no time'", {}],
-    // Joins are not looked into; several places are taken together.
+    // Joins are not analysed; several references to a view are combined.
     ["SELECT * FROM span JOIN host USING (agent_id) WHERE span.time > '2026-01-01'", undefined],
     ["SELECT * FROM span WHERE time > '2026-01-01' AND x IN (SELECT x FROM span)", {}],
     [
@@ -62,7 +62,7 @@ describe("viewRanges()", () => {
     expect(await rangeOf(sql)).toEqual(range);
   });
 
-  it("knows what now() is", async () => {
+  it("evaluates now()", async () => {
     const range = await rangeOf("SELECT * FROM span WHERE time > now() - INTERVAL 5 MINUTE");
     expect(Math.abs((range?.fromUs ?? 0) - (Date.now() * 1_000 - 6 * margin))).toBeLessThan(5_000_000);
   });

@@ -1,6 +1,6 @@
 /**
- * What a statement says of the rows that it wants of a view: times between constants, one service, one trace. Views over many files read only
- * those that fit. Whatever is not understood narrows nothing, so an answer is never less than the statement's own.
+ * Extracts what a statement requires of the rows of a view: times between constants, one service, one trace. Views over many files then
+ * read only the matching ones. Conditions that are not understood restrict nothing, so no row of the statement's result is missed.
  */
 
 import type { Connection } from "../../engine/connection.ts";
@@ -8,27 +8,27 @@ import type { SegmentRange } from "../../segments/segment-source.ts";
 import type { ViewUse } from "../segment-views.ts";
 import { type AstNode, type AstValue, isAstNode, literalOf, nodesOf, textOf } from "./ast.ts";
 
-/** What one place of a statement that reads a view wants of it. */
-interface PlaceRange {
+/** Restrictions of one reference to a view. */
+interface ReferenceRange {
   from?: AstNode;
   until?: AstNode;
   equals: Map<string, string>;
 }
 
-/** Functions whose value is the same when the statement runs a moment later, or rises with the clock. */
+/** Functions whose value stays the same when the statement runs a moment later, or rises with the clock. */
 const steadyFunctions = new Set(
   "now get_current_timestamp current_timestamp today + - trunc date_trunc make_timestamp epoch_ms to_timestamp to_seconds to_minutes to_hours to_days to_weeks to_months to_milliseconds to_microseconds strptime".split(
     " ",
   ),
 );
-/** The bounds are taken before the statement runs, and clocks differ. */
+/** Bounds are evaluated before the statement runs, and clocks differ. */
 const marginUs = 60_000_000;
 
-/** For each of the statement's views, the rows that all of its places want together. */
+/** For each view of the statement, the union of the rows that its references need. */
 export async function viewRanges(connection: Connection, node: AstNode, views: readonly string[]): Promise<ViewUse[]> {
   const uses: ViewUse[] = [];
   for (const name of views) {
-    const places: (PlaceRange | undefined)[] = [];
+    const places: (ReferenceRange | undefined)[] = [];
     collect(node, name, places);
     const range = places.every((place) => place !== undefined) ? await combined(connection, places) : undefined;
     uses.push(range ? { name, range } : { name });
@@ -36,15 +36,15 @@ export async function viewRanges(connection: Connection, node: AstNode, views: r
   return uses;
 }
 
-/** Undefined for a place of which nothing is known, such as one side of a join. */
-function collect(value: AstValue | undefined, view: string, places: (PlaceRange | undefined)[], isDirect?: AstNode): void {
+/** Undefined for a reference without known restrictions, such as one side of a join. */
+function collect(value: AstValue | undefined, view: string, places: (ReferenceRange | undefined)[], isDirect?: AstNode): void {
   if (Array.isArray(value)) {
     for (const item of value) collect(item, view, places);
     return;
   }
   if (!isAstNode(value)) return;
   if (value["type"] === "BASE_TABLE" && textOf(value["table_name"]).toLowerCase() === view) {
-    places.push(isDirect ? placeOf(value, isDirect["where_clause"]) : undefined);
+    places.push(isDirect ? referenceOf(value, isDirect["where_clause"]) : undefined);
     return;
   }
   for (const [key, part] of Object.entries(value)) {
@@ -54,16 +54,16 @@ function collect(value: AstValue | undefined, view: string, places: (PlaceRange 
   }
 }
 
-function placeOf(table: AstNode, where: AstValue | undefined): PlaceRange {
+function referenceOf(table: AstNode, where: AstValue | undefined): ReferenceRange {
   const names = new Set(
     [textOf(table["alias"]), textOf(table["table_name"])].filter((name) => name !== "").map((name) => name.toLowerCase()),
   );
-  const place: PlaceRange = { equals: new Map() };
+  const place: ReferenceRange = { equals: new Map() };
   for (const condition of conditionsOf(where)) addCondition(condition, names, place);
   return place;
 }
 
-/** What must hold for every row. */
+/** Conditions that must hold for every row (the ANDed parts). */
 function conditionsOf(where: AstValue | undefined): AstNode[] {
   if (!isAstNode(where)) return [];
   if (where["type"] !== "CONJUNCTION_AND") return [where];
@@ -78,7 +78,7 @@ const mirrored: Readonly<Record<string, string>> = {
   COMPARE_EQUAL: "COMPARE_EQUAL",
 };
 
-function addCondition(condition: AstNode, names: ReadonlySet<string>, place: PlaceRange): void {
+function addCondition(condition: AstNode, names: ReadonlySet<string>, place: ReferenceRange): void {
   if (condition["class"] === "BETWEEN" && columnOf(condition["input"], names) === "time") {
     if (isSteady(condition["lower"])) place.from ??= condition["lower"];
     if (isSteady(condition["upper"])) place.until ??= condition["upper"];
@@ -120,7 +120,7 @@ function isSteady(value: AstValue | undefined): value is AstNode {
   }
 }
 
-async function combined(connection: Connection, places: readonly PlaceRange[]): Promise<SegmentRange | undefined> {
+async function combined(connection: Connection, places: readonly ReferenceRange[]): Promise<SegmentRange | undefined> {
   const range: SegmentRange = {};
   const froms = places.map(({ from }) => from);
   if (froms.length > 0 && froms.every((from) => from !== undefined)) {
@@ -143,12 +143,12 @@ async function combined(connection: Connection, places: readonly PlaceRange[]): 
   };
 }
 
-function agreed(places: readonly PlaceRange[], column: string): string | undefined {
+function agreed(places: readonly ReferenceRange[], column: string): string | undefined {
   const values = new Set(places.map(({ equals }) => equals.get(column)));
   return values.size === 1 ? [...values][0] : undefined;
 }
 
-/** Microseconds since 1970; NaN, which matches no comparison, for anything that is not a time. */
+/** Microseconds since 1970. NaN, which matches no comparison, for anything that is not a time. */
 async function valuesOf(connection: Connection, expressions: readonly AstNode[]): Promise<number[]> {
   const casts = expressions.map((child, index) => ({
     class: "CAST",
@@ -165,7 +165,7 @@ async function valuesOf(connection: Connection, expressions: readonly AstNode[])
     from_table: { type: "EMPTY" },
     aggregate_handling: "STANDARD_HANDLING",
   };
-  // Places in the text are 64 bits wide and do not survive JSON here; nothing needs them.
+  // Source positions are 64 bits wide and do not survive JSON here; nothing needs them.
   const tree = JSON.stringify({ error: false, statements: [{ node }] }, (key, value: unknown) =>
     key === "query_location" ? undefined : value,
   );
@@ -174,7 +174,7 @@ async function valuesOf(connection: Connection, expressions: readonly AstNode[])
     const [values] = await connection.query(String(row?.["text"]));
     return Object.values(values ?? {}).map((value) => (typeof value === "number" ? value : Number.NaN));
   } catch {
-    // What DuckDB cannot evaluate alone narrows nothing; the statement itself will say what is wrong with it.
+    // What DuckDB cannot evaluate by itself restricts nothing; running the statement reports the error.
     return [Number.NaN];
   }
 }

@@ -9,7 +9,10 @@ export interface SqlWatch {
 }
 
 const tickMs = 20;
-/** What a statement may add to this process's memory on top of DuckDB's own limit; see StatementGrowth for why that does not count all. */
+/**
+ * Limit on how much a statement may grow this process beyond DuckDB's own limit. StatementGrowth explains why DuckDB does not count
+ * everything.
+ */
 const memoryGrowthMaxBytes = 512 * 1024 ** 2;
 
 /** Interrupts the connection's statement at its time limit, when the process grows too much, or when `signal` aborts. */
@@ -17,7 +20,7 @@ export function watchSql(connection: Connection, { timeoutMs, signal }: { timeou
   const deadlineMs = performance.now() + timeoutMs;
   const maxRssBytes = process.memoryUsage.rss() + memoryGrowthMaxBytes;
   let ended: SqlEnd | undefined;
-  // Again and again: an interrupt between two steps of a statement is forgotten by the next step.
+  // Repeats: an interrupt between two steps of a statement has no effect on the next step.
   const timer = setInterval(() => {
     if (signal?.aborted) ended ??= "cancelled";
     else if (performance.now() > deadlineMs) ended ??= "timeout";

@@ -1,6 +1,6 @@
 /**
- * The process in which people's SQL is parsed and, unless it is plain, runs. It holds nothing that must survive: a statement that DuckDB cannot
- * interrupt ends with the process.
+ * The process that parses users' SQL and runs statements that are not plain. It holds no state worth keeping: a statement that DuckDB
+ * cannot interrupt ends with the process.
  */
 
 import { CoralError } from "../../../base/errors.ts";
@@ -19,10 +19,10 @@ export interface SqlChannel {
   answer(answer: SqlAnswer): void;
 }
 
-/** DuckDB looks at interrupts between chunks: a statement that has not ended by then is in one call. */
+/** DuckDB checks for interrupts between chunks. A statement that still runs after this is stuck in one call. */
 const stuckAfterMs = 400;
 
-/** Orders come one at a time: the next after the answer to the last. */
+/** One order at a time: the next one is only sent after the response. */
 export function runSqlProcess(channel: SqlChannel): void {
   let connection: Promise<Connection> | undefined;
   channel.onOrder((order) => {

@@ -1,4 +1,4 @@
-/** Rows of published views as files that the SQL process reads: DuckDB lets only one process open its database. */
+/** Exports rows of published views to files for the SQL process: DuckDB lets only one process open a database. */
 
 import { rmSync, statSync } from "node:fs";
 import { join } from "node:path";
@@ -11,22 +11,22 @@ import { type PublishedView, viewSchema } from "../published-views.ts";
 /** One view that a statement reads. */
 export interface SnapshotView {
   view: PublishedView;
-  /** Lower case; "all" is for statements that could see which columns there are. */
+  /** In lower case; "all" for statements that can see which columns exist. */
   columns: "all" | ReadonlySet<string>;
   range?: SegmentRange | undefined;
 }
 
 export interface SnapshotOptions {
   directory: string;
-  /** Of all files together. */
+  /** Limit on all files together. */
   maxBytes: number;
-  /** Columns and types without rows. */
+  /** Export columns and types without rows. */
   isEmpty?: boolean;
 }
 
 type Column = PublishedView["columns"][number];
 
-/** Writes a file for each view, all of one moment, and returns the statements that make the views of them. */
+/** Exports one file per view, all from one snapshot. Returns the statements that create the views over them. */
 export async function snapshotViews(connection: Connection, wanted: readonly SnapshotView[], options: SnapshotOptions): Promise<string[]> {
   const statements: string[] = [];
   let isOver = false;
@@ -62,12 +62,12 @@ export async function snapshotViews(connection: Connection, wanted: readonly Sna
   return statements;
 }
 
-/** Parquet has no integers of 128 bits: DuckDB would write a DOUBLE. */
+/** Parquet has no 128-bit integers: DuckDB would write a DOUBLE. */
 function exportSql({ name, type }: Column): string {
   return type === "HUGEINT" || type === "UHUGEINT" ? `"${name}"::VARCHAR AS "${name}"` : `"${name}"`;
 }
 
-/** What the statement says about the rows that it wants; see view-ranges.ts. */
+/** The statement's restrictions on the rows; see view-ranges.ts. */
 function conditions(view: PublishedView, range: SegmentRange = {}): string[] {
   const has = (column: string, type: string): boolean => view.columns.some(({ name, type: found }) => name === column && found === type);
   const equals = (column: string, value: SegmentRange["service"]): string[] =>

@@ -1,4 +1,4 @@
-/** What the daemon and its SQL process send each other. */
+/** Messages between the daemon and its SQL process. */
 
 import type { ErrorCode } from "../../../base/errors.ts";
 import type { SqlRequest, SqlResult } from "../../../model/sql.ts";
@@ -6,17 +6,17 @@ import type { ApprovedStatement } from "../guard/approve-statement.ts";
 import type { PublishedView } from "../published-views.ts";
 
 export interface SqlProcessSettings {
-  /** The only folders that its DuckDB can reach. */
+  /** The only directories that its DuckDB can access. */
   dataDirectories: readonly string[];
   memoryLimitBytes: number;
   threads: number;
-  /** Where it may spill: its own folder. */
+  /** Where it may spill: a directory of its own. */
   tempDirectory?: string;
 }
 
 export interface RunOrder extends SqlRequest {
   kind: "run";
-  /** Makes the views that the statement reads, and removes them. */
+  /** Creates the views that the statement reads, and drops them. */
   before: readonly string[];
   after: readonly string[];
 }
@@ -41,8 +41,8 @@ export type SqlAnswer =
   | {
       ok: false;
       error: { code: ErrorCode; message: string; details: Record<string, unknown> };
-      /** The failure is neither the statement's nor a known one: a damaged segment makes such failures. */
+      /** Neither the statement's fault nor a known cause: typical of a damaged segment. */
       isUnexplained: boolean;
-      /** The statement does not end, and the process must be killed. */
+      /** The statement does not end, so the process must be killed. */
       isStuck: boolean;
     };

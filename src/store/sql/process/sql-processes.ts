@@ -1,6 +1,6 @@
 /**
- * Owns the processes that parse and run people's SQL. They are started when needed, work on one statement at a time, and are killed when a
- * statement does not end at its time limit, and after a minute without work.
+ * Owns the processes that parse and run users' SQL. They start on demand and run one statement at a time. They are killed when a statement
+ * exceeds its time limit, and after a minute of idling.
  */
 
 import { type ChildProcess, spawn } from "node:child_process";
@@ -15,28 +15,30 @@ import { endedError } from "../explain-failure.ts";
 import type { SqlAnswer, SqlOrder, SqlOrderResults, SqlProcessSettings } from "./sql-orders.ts";
 
 export interface SqlProcessesOptions extends Omit<SqlProcessSettings, "tempDirectory"> {
-  /** Where each process has a folder of its own, inside the data directories. */
+  /** Each process gets a directory in it. It must be inside the data directories. */
   scratchDirectory: string;
-  /** Large sorts and groups may use that folder; otherwise they fail as `exhausted`. */
+  /** Whether large sorts and groups may spill to that directory; otherwise they fail as `exhausted`. */
   maySpill: boolean;
-  /** The bundled program; default: beside the daemon's. */
+  /** The bundled program. Default: next to the daemon's. */
   file?: string;
   log: Logger;
 }
 
-/** Two, so that a statement that takes all of its time does not hold up every other. */
+/** Two, so that one long statement does not block all others. */
 const maxProcesses = 2;
 const maxWaiting = 16;
 const idleMs = 60_000;
 /** A start takes 0.1 s, on a busy host seconds. */
 const startTimeoutMs = 30_000;
-/** The process itself answers 0.4 s after the time limit; this is for one that cannot. */
+/** The process reports a timeout 0.4 s after the limit by itself; this is for one that cannot. */
 const killAfterMs = 900;
 const folderPrefix = "sql-";
 const folderName = /^sql-\d+$/;
 
 export class SqlProcesses implements AsyncDisposable {
-  /** Plain statements run in the daemon one at a time: a store has two readers, and the other one must stay free for Coral's own queries. */
+  /**
+   * Plain statements run in the daemon one at a time: a store has two readers, and the other one must stay free for Coral's own queries.
+   */
   readonly engineSlot = new Semaphore(1);
   readonly #options: SqlProcessesOptions;
   readonly #slots = new Semaphore(maxProcesses);
@@ -54,12 +56,12 @@ export class SqlProcesses implements AsyncDisposable {
     return [...this.#running].flatMap(({ pid }) => pid ?? []);
   }
 
-  /** Lends a process. Throws `unavailable` when too many statements wait already. */
+  /** Lends a process. Throws `unavailable` when too many statements are queued. */
   async use<T>(work: (process: SqlProcess) => Promise<T>): Promise<T> {
     if (this.#slots.waiting >= maxWaiting) {
       throw new CoralError({
         code: "unavailable",
-        message: `Cannot run SQL: ${this.#slots.waiting} statements are waiting already; try again in a moment`,
+        message: `Cannot run SQL: ${this.#slots.waiting} statements are already queued; try again in a moment`,
       });
     }
     return await this.#slots.run(async () => {
@@ -96,14 +98,14 @@ export class SqlProcesses implements AsyncDisposable {
     return started;
   }
 
-  /** On a full disk there may be none: plain statements need it as little as those over segments. */
+  /** False if it cannot be created, such as on a full disk: plain statements do not need it. */
   #makeDirectory(directory: string): boolean {
     try {
       mkdirSync(directory, { recursive: true, mode: 0o700 });
       giveToFolderOwner(directory);
       return true;
     } catch (error) {
-      this.#options.log.warn("no folder for an SQL process; statements that need one fail", { directory, error });
+      this.#options.log.warn("cannot create a directory for an SQL process; statements that need one will fail", { directory, error });
       return false;
     }
   }
@@ -120,7 +122,7 @@ export class SqlProcesses implements AsyncDisposable {
   }
 }
 
-/** What came with a failure besides the error. */
+/** A failure with the additional facts that came with it. */
 export class SqlFailure extends Error {
   readonly error: CoralError;
   readonly isUnexplained: boolean;
@@ -133,9 +135,9 @@ export class SqlFailure extends Error {
 }
 
 export class SqlProcess {
-  /** Where rows for it are put. */
+  /** Directory for exported rows. */
   readonly directory: string;
-  /** Resolves when it has ended. */
+  /** Resolves when the process has exited. */
   readonly ended: Promise<void>;
   readonly #child: ChildProcess;
   #pending: { resolve: (answer: SqlAnswer) => void; reject: (error: unknown) => void } | undefined;
@@ -156,7 +158,7 @@ export class SqlProcess {
         this.#isAlive = false;
         clearTimeout(this.#idleTimer);
         if (this.#reason === undefined && this.#pending !== undefined)
-          log.warn(`SQL process ended: ${why}; the next statement starts another`);
+          log.warn(`SQL process exited: ${why}; the next statement starts another`);
         this.#pending?.reject(this.#reason ?? endedUnexpectedly(why));
         resolve();
       };
@@ -175,7 +177,7 @@ export class SqlProcess {
     return this.#isAlive && this.#reason === undefined;
   }
 
-  /** Kills the process at the time limit, when the signal aborts, and when its answer says that the statement does not end. */
+  /** Sends an order. Kills the process at the time limit, when the signal aborts, and when it reports that the statement does not end. */
   async order<O extends SqlOrder>(
     order: O,
     limits: { timeoutMs: number; signal?: AbortSignal | undefined },
@@ -186,7 +188,7 @@ export class SqlProcess {
     signal?.addEventListener("abort", onAbort, { once: true });
     try {
       if (signal?.aborted) throw endedError("cancelled", timeoutMs);
-      if (!this.isAlive) throw this.#reason ?? endedUnexpectedly("it ended between two statements");
+      if (!this.isAlive) throw this.#reason ?? endedUnexpectedly("it exited between two statements");
       const answer = await new Promise<SqlAnswer>((resolve, reject) => {
         this.#pending = { resolve, reject };
         this.#child.send(order, (error) => {
@@ -209,7 +211,7 @@ export class SqlProcess {
     this.#child.kill("SIGKILL");
   }
 
-  /** Does not keep the daemon's process alive. */
+  /** Does not keep the daemon running. */
   sleep(killAfterIdleMs: number): void {
     this.#idleTimer = setTimeout(() => this.kill(closedError()), killAfterIdleMs);
     this.#idleTimer.unref();
@@ -230,11 +232,11 @@ function endedUnexpectedly(why: string): CoralError {
     code: isKilled ? "exhausted" : "unavailable",
     message: isKilled
       ? "Cannot finish the SQL statement: its process was killed, as the kernel does when memory runs out; filter earlier, aggregate, or sort and join less"
-      : `Cannot finish the SQL statement: its process ended (${why}); try again`,
+      : `Cannot finish the SQL statement: its process exited (${why}); try again`,
   });
 }
 
-/** A daemon that was killed left them. */
+/** Removes what a killed daemon left. */
 function removeFolders(directory: string): void {
   if (!existsSync(directory)) return;
   for (const name of readdirSync(directory)) if (folderName.test(name)) rmSync(join(directory, name), { recursive: true, force: true });

@@ -1,16 +1,19 @@
-/** Builds that become known after their connections: a large executable is hashed in the background, and its process may be named a scan later. */
+/**
+ * Adds builds that become known after their connections: a large executable is hashed in the background, and its process may be named a
+ * scan later.
+ */
 
 import type { Transaction } from "../engine/database.ts";
 import { dropTables } from "./sql-parts.ts";
 
-/** What is older stays without: its build may have been another one. */
+/** Older rows stay without a build: it may have been a different one. */
 const maxAge = "INTERVAL 1 HOUR";
 
 /**
- * After consumeInstances(). Ends get the build of their process, or of their service when it has only one; endpoints outside and the events
- * about them get the build that first showed them.
+ * Call after consumeInstances(). Ends get the build of their process, or of their service if it has only one. External endpoints, and the
+ * events about them, get the build that used them first.
  */
-export async function learnBuilds(transaction: Transaction, nowUs: number): Promise<void> {
+export async function backfillBuilds(transaction: Transaction, nowUs: number): Promise<void> {
   const [row] = await transaction.query(
     `SELECT EXISTS (SELECT 1 FROM net.connection_sides WHERE build IS NULL AND service <> '')
        OR EXISTS (SELECT 1 FROM net.service_endpoints WHERE first_build IS NULL AND updated_at > make_timestamp(${nowUs}) - ${maxAge}) AS isWanted`,

@@ -1,11 +1,11 @@
 const keptMs = 60_000;
 const answersMax = 8;
 
-/** Answers of queries that cover settled time. */
-export class RememberedRows<T> {
+/** Caches results of queries over settled time ranges. */
+export class RowCache<T> {
   readonly #kept = new Map<string, { atMs: number; rows: Promise<T> }>();
 
-  /** Late rows are seen a minute later; at most eight different questions are remembered. */
+  /** Results are reused for one minute, so late rows show after at most that. Keeps at most eight results. */
   async rows(key: string, nowMs: number, read: () => Promise<T>): Promise<T> {
     for (const [old, { atMs }] of this.#kept) if (Math.abs(nowMs - atMs) > keptMs || this.#kept.size > answersMax) this.#kept.delete(old);
     const kept = this.#kept.get(key);
