@@ -1,4 +1,4 @@
-/** Exponential delay with full jitter, for reconnects. */
+/** Exponential backoff with jitter, for reconnects. */
 
 export interface BackoffOptions {
   /** Default 250 ms. */
@@ -12,7 +12,7 @@ export interface BackoffOptions {
 export interface Backoff {
   /** The next delay, milliseconds: between half and all of a doubling window. */
   nextMs(): number;
-  /** After a success. */
+  /** Call after a success. */
   reset(): void;
 }
 

@@ -15,7 +15,7 @@ test("BoundedChannel delivers items in order and ends after the last", async () 
   expect(await channel.put(8)).toBe(false);
 });
 
-test("BoundedChannel.offer() counts what does not fit", async () => {
+test("BoundedChannel.offer() counts items beyond the bound", async () => {
   const channel = new BoundedChannel<string>(2);
   expect(["a", "b", "c"].map((item) => channel.offer(item))).toEqual([true, true, false]);
   channel.end();
@@ -39,7 +39,7 @@ test("BoundedChannel releases waiting writers when its reader leaves", async () 
   expect(await channel.put(3)).toBe(false);
 });
 
-test("BoundedChannel.takeWhile() returns what fits from the front and frees its slots", async () => {
+test("BoundedChannel.takeWhile() returns accepted items from the front and frees their slots", async () => {
   const channel = new BoundedChannel<number>(3);
   for (const item of [1, 2, 9]) await channel.put(item);
   const waiting = channel.put(4);

@@ -1,4 +1,4 @@
-/** A queue between one or more writers and one reader, with a stated bound. */
+/** A bounded queue between one or more writers and one reader. */
 export class BoundedChannel<T> implements AsyncIterable<T> {
   readonly #items: T[] = [];
   readonly #maxItems: number;
@@ -11,12 +11,12 @@ export class BoundedChannel<T> implements AsyncIterable<T> {
     this.#maxItems = maxItems;
   }
 
-  /** Items that `offer` dropped because the channel was full or had ended. */
+  /** Number of items that `offer` dropped because the channel was full or had ended. */
   get dropped(): number {
     return this.#dropped;
   }
 
-  /** False when full or ended: the item is counted as dropped. */
+  /** Returns false, and counts the item as dropped, if the channel is full or has ended. */
   offer(item: T): boolean {
     if (this.#isEnded || this.#items.length >= this.#maxItems) {
       this.#dropped++;
@@ -26,7 +26,7 @@ export class BoundedChannel<T> implements AsyncIterable<T> {
     return true;
   }
 
-  /** Waits for a free slot; false if the channel ends meanwhile. */
+  /** Waits for a free slot. Resolves to false if the channel ends meanwhile. */
   async put(item: T): Promise<boolean> {
     while (!this.#isEnded && this.#items.length >= this.#maxItems) {
       await new Promise<void>((resolve) => {
@@ -46,7 +46,7 @@ export class BoundedChannel<T> implements AsyncIterable<T> {
     return taken;
   }
 
-  /** The reader still gets what is queued, then `last`, even beyond the bound. Idempotent. */
+  /** The reader still gets queued items, then `last`, even beyond the bound. Idempotent. */
   end(last?: T): void {
     if (this.#isEnded) return;
     this.#isEnded = true;

@@ -11,7 +11,7 @@ export class ByteBudget {
     return this.#usedBytes;
   }
 
-  /** False if they do not fit; then nothing is taken. */
+  /** Returns false, and takes nothing, if the bytes exceed the limit. */
   take(bytes: number): boolean {
     if (this.#usedBytes + bytes > this.maxBytes) return false;
     this.#usedBytes += bytes;

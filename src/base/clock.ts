@@ -1,7 +1,7 @@
-/** Time, injectable. Wall time is for people and stored rows; monotonic time is for every timeout, age and health decision. */
+/** An injectable clock. Use wall time for people and stored rows, monotonic time for timeouts, ages and health decisions. */
 
 export interface Clock {
-  /** Wall clock, milliseconds since 1970. May jump, also backwards. */
+  /** Wall clock, milliseconds since 1970. May jump in either direction. */
   wallMs(): number;
   /** Never decreases. Milliseconds, origin unspecified (CLOCK_MONOTONIC on Linux). */
   monotonicMs(): number;

@@ -1,4 +1,4 @@
-/** mulberry32: the same numbers for the same seed, 0..1. */
+/** The mulberry32 generator: the same numbers for the same seed, 0..1. */
 export function seededRandom(seed: number): () => number {
   let state = seed;
   return () => {
@@ -29,7 +29,7 @@ const noise = [
   "0x10",
 ];
 
-/** Damaged versions of real texts: cut, repeated, with noise put in; the last ones are noise only. */
+/** Damaged versions of real texts: truncated, repeated, or with noise inserted. The last ones are pure noise. */
 export function* damagedTexts(texts: readonly string[], seed: number, count = 300): Generator<string> {
   const random = seededRandom(seed);
   const pick = <T>(list: readonly T[]): T => list[Math.floor(random() * list.length)] as T;

@@ -1,28 +1,28 @@
 /**
- * The one error class of Coral. `code` says what kind of failure it is and maps 1:1 to an exit code of the CLI, an HTTP status and an RPC code.
+ * The only error class of Coral. `code` is the kind of failure and maps 1:1 to an exit code of the CLI, an HTTP status and an RPC code.
  * Messages: verb first, state after the colon, values quoted, no full stop: `Cannot attach probe "x": process 42 has exited`.
  */
 
 export type ErrorCode =
-  | "usage" // the caller's words are off: unknown flag, malformed value
-  | "invalid" // data that does not fit its schema: config, request body
+  | "usage" // the command line is wrong: unknown flag, malformed value
+  | "invalid" // data does not match its schema: config, request body
   | "not-found"
   | "already-exists"
-  | "unauthenticated" // who are you: missing, wrong or expired certificate or token
-  | "not-permitted" // we know who you are, and you may not
-  | "unsupported" // this host or these targets cannot do it
-  | "unavailable" // try again later: daemon away, busy, disk full
+  | "unauthenticated" // missing, wrong or expired certificate or token
+  | "not-permitted" // authenticated, but permission denied
+  | "unsupported" // this host or these targets do not support it
+  | "unavailable" // retry later: daemon not running, busy, disk full
   | "timeout"
   | "cancelled"
   | "exhausted" // a limit was reached: rows, bytes, memory
-  | "corrupt" // stored data cannot be read
+  | "corrupt" // stored data is damaged
   | "internal";
 
 export interface CoralErrorOptions {
   code: ErrorCode;
   message: string;
   cause?: unknown;
-  /** Facts for machines: file, line, allowed values. Never secrets. */
+  /** Machine-readable facts: file, line, allowed values. Never secrets. */
   details?: Record<string, unknown>;
 }
 
@@ -37,7 +37,7 @@ export class CoralError extends Error {
     this.details = options.details ?? {};
   }
 
-  /** For boundaries only (RPC, CLI, tool call, native edge): keeps a CoralError as it is and wraps anything else with its cause. */
+  /** For boundaries only (RPC, CLI, tool call, native code): returns a CoralError unchanged and wraps anything else with its cause. */
   static from(error: unknown, code: ErrorCode = "internal"): CoralError {
     if (error instanceof CoralError) return error;
     if (isSuppressed(error)) return CoralError.from(error.suppressed, code);
@@ -49,12 +49,12 @@ export class CoralError extends Error {
   }
 }
 
-/** `await using` wraps the failure of its block if closing fails too. People need to read the first one. */
+/** `await using` wraps the failure of its block if closing fails too. The first one is the interesting one. */
 function isSuppressed(error: unknown): error is { suppressed: unknown } {
   return error instanceof Error && error.name === "SuppressedError" && "suppressed" in error;
 }
 
-/** 0 fine (also partial) · 1 failed · 2 not supported by the targets · 3 not permitted · 4 nothing found · 64 usage. */
+/** 0 success (also partial) · 1 failed · 2 not supported by the targets · 3 permission denied · 4 nothing found · 64 usage. */
 export function exitCodeOf(code: ErrorCode): number {
   switch (code) {
     case "usage":

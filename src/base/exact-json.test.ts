@@ -2,7 +2,7 @@ import { describe, expect, it } from "vitest";
 import { parseExactJson } from "./exact-json.ts";
 
 describe("parseExactJson()", () => {
-  it("keeps the digits of numbers that a double cannot hold", () => {
+  it("keeps the digits of integers that a double cannot represent", () => {
     expect(parseExactJson('{"id":9223372036854775807,"low":-9223372036854775808,"list":[1234567890123456789]}')).toEqual({
       id: "9223372036854775807",
       low: "-9223372036854775808",
@@ -10,7 +10,7 @@ describe("parseExactJson()", () => {
     });
   });
 
-  it("keeps numbers that a double holds, fractions, exponents and strings", () => {
+  it("keeps numbers that a double can represent, fractions, exponents and strings", () => {
     const value = {
       safe: 9_007_199_254_740_991,
       fraction: 0.123_456_789_012_345_6,

@@ -2,8 +2,8 @@
 const tokens = /"(?:[^"\\]|\\.)*"|-?\d+(?:\.\d+)?(?:[eE][+-]?\d+)?/g;
 
 /**
- * `JSON.parse` for input from programs: integers that a double cannot hold (64-bit ids) become strings of the same digits, as in OTLP/JSON,
- * instead of rounded numbers. Throws `SyntaxError` for invalid JSON.
+ * `JSON.parse` for input from programs. Integers that a double cannot represent (64-bit ids) become strings of the same digits, as in
+ * OTLP/JSON, instead of rounded numbers. Throws `SyntaxError` for invalid JSON.
  */
 export function parseExactJson(json: string): unknown {
   if (!/\d{16}/.test(json)) return JSON.parse(json);

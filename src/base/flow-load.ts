@@ -1,6 +1,6 @@
-/** Reports when so many bytes flow that speed is worth memory, and when that ends. */
+/** Reports when throughput is high enough to trade memory for speed, and when that ends. */
 
-/** Below this many bytes a flow is not reported. */
+/** A flow is reported once it exceeds this many bytes. */
 const lightBytes = 8 * 1024 * 1024;
 
 /** One flow, such as the output of a command. `end` is idempotent. */

@@ -22,7 +22,7 @@ describe("decodeAddress()", () => {
     expect(decodeAddress("20010DB8000000000000000000000001", "BE")).toBe("2001:db8::1");
   });
 
-  it.each(["", "0100007", "0100007G", "0100007F00"])("refuses %j", (hex) => {
+  it.each(["", "0100007", "0100007G", "0100007F00"])("rejects %j", (hex) => {
     expect(decodeAddress(hex)).toBeNull();
   });
 });
@@ -30,7 +30,7 @@ describe("decodeAddress()", () => {
 describe("createAddressTexts()", () => {
   const word = (hex: string): number => Number.parseInt(hex, 16);
 
-  it.runIf(endianness() === "LE")("agrees with decodeAddress(), and turns mapped addresses into IPv4", () => {
+  it.runIf(endianness() === "LE")("agrees with decodeAddress(), and converts mapped addresses to IPv4", () => {
     const texts = createAddressTexts();
     for (let round = 0; round < 2; round++) {
       expect(texts.ipv4(word("0A01A8C0"))).toBe("192.168.1.10");

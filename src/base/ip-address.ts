@@ -1,12 +1,12 @@
-/** Internet addresses as text, the way people write them, and as the kernel prints or packs them. */
+/** Internet addresses as text, and as the kernel prints or packs them. */
 
 import { endianness } from "node:os";
 
-/** Size of the address cache: the same few hundred repeat in every scan. Cleared when full. */
+/** Size of the address cache. The same few hundred addresses repeat in every scan. Cleared when full. */
 const maxRemembered = 65_536;
 const isLittleEndian = endianness() === "LE";
 
-/** RFC 5952: lower case, no leading zeros, the longest run of two or more zero groups as `::`, mapped IPv4 dotted. */
+/** RFC 5952: lower case, no leading zeros, the longest run of two or more zero groups as `::`, mapped IPv4 in dotted form. */
 export function formatIpv6(bytes: Uint8Array): string {
   const groups = Array.from({ length: 8 }, (_, index) => ((bytes[index * 2] ?? 0) << 8) | (bytes[index * 2 + 1] ?? 0));
   if (groups.slice(0, 5).every((group) => group === 0) && groups[5] === 0xffff) return `::ffff:${[...bytes.subarray(12, 16)].join(".")}`;
@@ -21,7 +21,7 @@ export function formatIpv6(bytes: Uint8Array): string {
   return `${text(groups.slice(0, best.start))}::${text(groups.slice(best.start + best.length))}`;
 }
 
-/** The kernel prints addresses as 32-bit words in the machine's byte order. Null when the text is neither 8 nor 32 hex digits. */
+/** The kernel prints addresses as 32-bit words in host byte order. Null if the text is neither 8 nor 32 hex digits. */
 export function decodeAddress(hex: string, order: "LE" | "BE" = endianness()): string | null {
   if (!/^(?:[0-9A-Fa-f]{8}|[0-9A-Fa-f]{32})$/.test(hex)) return null;
   const bytes = Buffer.from(hex, "hex");
@@ -29,7 +29,7 @@ export function decodeAddress(hex: string, order: "LE" | "BE" = endianness()): s
   return bytes.length === 4 ? [...bytes].join(".") : formatIpv6(bytes);
 }
 
-/** `10.0.0.1` of `::ffff:10.0.0.1`: an IPv4 connection remains one on an IPv6 socket. */
+/** `10.0.0.1` for `::ffff:10.0.0.1`: an IPv4 connection on a dual-stack socket. */
 export function withoutMapping(address: string): string {
   return address.startsWith("::ffff:") && address.includes(".") ? address.slice(7) : address;
 }
@@ -42,15 +42,15 @@ export function isLoopback(address: string): boolean {
   return address.startsWith("127.") || address === "::1";
 }
 
-/** `fe80::/10` and 169.254/16: many hosts may have the same address. */
+/** `fe80::/10` and `169.254/16`: not unique across hosts. */
 export function isLinkLocal(address: string): boolean {
   return /^fe[89ab][0-9a-f]:/.test(address) || address.startsWith("169.254.");
 }
 
 export interface AddressTexts {
-  /** Four bytes as one number in the machine's order, the way the kernel prints them in its tables of sockets. */
+  /** Four bytes as one number in host byte order, as the kernel prints them in its socket tables. */
   ipv4(word: number): string;
-  /** Four 32-bit words in the machine's order. Mapped IPv4 addresses come without their prefix. */
+  /** Four 32-bit words in host byte order. Mapped IPv4 addresses lose their prefix. */
   ipv6(word0: number, word1: number, word2: number, word3: number): string;
 }
 

@@ -32,7 +32,7 @@ describe("parseIpv4()", () => {
     "1.2.3.4 ",
     "1.2.3.a",
     "١.2.3.4",
-  ])("refuses %j", (text) => {
+  ])("rejects %j", (text) => {
     expect(parseIpv4(text)).toBeUndefined();
   });
 });
@@ -73,7 +73,7 @@ describe("parseIpv6()", () => {
     "1.2.3.4",
     "1:2:3:4:5:6:7:1.2.3.4",
     "::1 ",
-  ])("refuses %j", (text) => {
+  ])("rejects %j", (text) => {
     expect(parseIpv6(text)).toBeUndefined();
   });
 

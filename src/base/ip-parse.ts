@@ -1,4 +1,4 @@
-/** Internet addresses from text to bits. Runs anywhere: no Node, no regular expressions, nothing allocated for IPv4. */
+/** Parses internet addresses to bits. No Node APIs, no regular expressions, and no allocation for IPv4. */
 
 /** An IPv6 address as four 32-bit words, most significant first. */
 export type Ipv6Words = readonly [number, number, number, number];
@@ -6,7 +6,7 @@ export type Ipv6Words = readonly [number, number, number, number];
 const dot = 0x2e;
 const colon = 0x3a;
 
-/** `10.0.0.1` → 167772161. Undefined for anything else; leading zeros are refused, because some read them as octal. */
+/** `10.0.0.1` → 167772161. Undefined for anything else. Leading zeros are rejected, because some programs read them as octal. */
 export function parseIpv4(text: string): number | undefined {
   let bits = 0;
   let octet = 0;
@@ -28,7 +28,7 @@ export function parseIpv4(text: string): number | undefined {
   return dots === 3 && digits > 0 ? bits * 256 + octet : undefined;
 }
 
-/** Every form of RFC 4291, an IPv4 tail included. Undefined for anything else; zones such as `%eth0` are not part of an address. */
+/** Every form of RFC 4291, including an IPv4 tail. Undefined for anything else; zones such as `%eth0` are not part of an address. */
 export function parseIpv6(text: string): Ipv6Words | undefined {
   const length = text.length;
   if (length < 2 || length > 45) return undefined;

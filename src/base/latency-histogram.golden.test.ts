@@ -1,5 +1,5 @@
 /**
- * Golden bucket layouts. Stored histograms are bucket numbers and counts without a layout, so a changed layout changes what they mean:
+ * Golden bucket layouts. Stored histograms are bucket numbers and counts without a layout, so changing a layout would change their meaning:
  * a new layout needs new columns.
  */
 
@@ -27,11 +27,11 @@ describe.each([
     startsSha256: "d6770aea5d153027a1fced64e2e217167236b76883f597dc0c2fe6268bd4e71e",
   },
 ])("the $name bucket layout", ({ layout, buckets, firstStarts, bucketCount, startsSha256 }) => {
-  it("puts a latency into the bucket in which it is stored", () => {
+  it("stores a latency in the golden bucket", () => {
     expect(latenciesNs.map((ns) => bucketOf(layout, ns))).toEqual(buckets);
   });
 
-  it("begins each bucket at the stored boundary", () => {
+  it("starts each bucket at the golden boundary", () => {
     expect(layout.bucketCount).toBe(bucketCount);
     const starts = Array.from({ length: bucketCount + 1 }, (_, bucket) => bucketStartNs(layout, bucket));
     expect(starts.slice(0, 5)).toEqual(firstStarts);

@@ -6,7 +6,7 @@ describe.each([
   ["fine", fineLayout, 0.032],
   ["coarse", coarseLayout, 0.063],
 ])("bucketOf() in the %s layout", (_, layout, maxError) => {
-  it("begins each bucket where bucketStartNs() says, below and above 4.3 s", () => {
+  it("starts each bucket at bucketStartNs(), below and above 4.3 s", () => {
     for (let bucket = 1; bucket < layout.bucketCount; bucket++) {
       const startNs = bucketStartNs(layout, bucket);
       expect(bucketOf(layout, startNs)).toBe(bucket);
@@ -29,7 +29,7 @@ describe.each([
 });
 
 describe("percentileNs()", () => {
-  it("reads percentiles from the middles of buckets", () => {
+  it("returns the middle of the bucket that contains the percentile", () => {
     const counts = new Uint32Array(fineLayout.bucketCount);
     const bucket = bucketOf(fineLayout, 1e6);
     counts[bucket] = 90;

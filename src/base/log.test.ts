@@ -28,7 +28,7 @@ it("formatJsonLine() writes one line that keeps error codes, causes and bigints"
   });
 });
 
-it("formatTerminalLine() leaves out undefined fields and colour when asked to", () => {
+it("formatTerminalLine() omits undefined fields, and colour when disabled", () => {
   const line = formatTerminalLine(
     { atMs: 0, level: "info", scope: "agent", message: "ready", fields: { a: undefined, port: 9000 } },
     false,
@@ -36,7 +36,7 @@ it("formatTerminalLine() leaves out undefined fields and colour when asked to", 
   expect(line).toMatch(/^\d\d:\d\d:\d\d INFO {2}agent: ready port=9000\n$/);
 });
 
-it("formatTerminalLine() holds nothing that a terminal would obey: host names come from hosts", () => {
+it("formatTerminalLine() escapes terminal control sequences in values from hosts", () => {
   const line = formatTerminalLine(
     { atMs: 0, level: "info", scope: "colony", message: 'host "\u001b[2J" has joined\nforged', fields: { host: "\u009b31m" } },
     false,

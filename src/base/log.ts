@@ -1,4 +1,4 @@
-/** Log lines: JSON for machines, one readable line for a terminal. Fields never hold secrets; callers redact. */
+/** Logging: JSON lines for machines, readable lines for a terminal. Fields must not contain secrets; callers redact. */
 
 import { escapeText } from "./escape-text.ts";
 
@@ -9,13 +9,13 @@ export type LogFields = Record<string, unknown>;
 export interface LogRecord {
   atMs: number;
   level: LogLevel;
-  /** Which part logs: `agent`, `colony.pull`. */
+  /** The component: `agent`, `colony.pull`. */
   scope: string;
   message: string;
   fields: LogFields;
 }
 
-/** Where lines go. Must not throw: a full disk must not take a daemon down. */
+/** Destination of log lines. Must not throw: a full disk must not crash a daemon. */
 export type LogSink = (record: LogRecord) => void;
 
 export interface Logger {
@@ -23,9 +23,9 @@ export interface Logger {
   info(message: string, fields?: LogFields): void;
   warn(message: string, fields?: LogFields): void;
   error(message: string, fields?: LogFields): void;
-  /** A logger of a narrower scope: `log.child("pull")` of `colony` is `colony.pull`. */
+  /** A logger with a narrower scope: `log.child("pull")` of `colony` is `colony.pull`. */
   child(scope: string): Logger;
-  /** Changes the level of this logger and of all that share its root. */
+  /** Changes the level of this logger and of all loggers with the same root. */
   setLevel(level: LogLevel): void;
 }
 
@@ -50,7 +50,7 @@ export function createLogger(scope: string, level: LogLevel, sink: LogSink, nowM
   return make(scope);
 }
 
-/** Errors keep name, message, code and cause chain; bigint becomes a string. */
+/** Errors keep name, message, code and cause chain; a bigint becomes a string. */
 function jsonValue(_key: string, value: unknown): unknown {
   if (typeof value === "bigint") return value.toString();
   if (value instanceof Error) {

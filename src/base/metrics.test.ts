@@ -2,7 +2,7 @@ import { describe, expect, it, vi } from "vitest";
 import { EventLoopLag, MetricsRegistry, processFigures } from "./metrics.ts";
 
 describe("MetricsRegistry", () => {
-  it("writes values read from their owners, with labels", async () => {
+  it("writes values read on scrape, with labels", async () => {
     const metrics = new MetricsRegistry();
     metrics.read({ name: "coral_agents", help: "Agents by health" }, () => [
       [{ health: "healthy" }, 3],
@@ -48,7 +48,7 @@ describe("MetricsRegistry", () => {
     );
   });
 
-  it("escapes what would break a line", async () => {
+  it("escapes characters that would break a line", async () => {
     const metrics = new MetricsRegistry();
     metrics.read({ name: "odd", help: "Two\nlines" }, () => [[{ path: 'a"b\\c\nd' }, Number.POSITIVE_INFINITY]]);
     expect(await metrics.text()).toBe('# HELP odd Two\\nlines\n# TYPE odd gauge\nodd{path="a\\"b\\\\c\\nd"} +Inf\n');
@@ -57,7 +57,7 @@ describe("MetricsRegistry", () => {
   it("rejects duplicate names and names that are not snake_case", () => {
     const metrics = new MetricsRegistry();
     metrics.counter({ name: "calls_total", help: "Calls" });
-    expect(() => metrics.counter({ name: "calls_total", help: "Calls" })).toThrow("the name is taken");
+    expect(() => metrics.counter({ name: "calls_total", help: "Calls" })).toThrow("the name already exists");
     expect(() => metrics.counter({ name: "Calls", help: "Calls" })).toThrow("not snake_case");
   });
 });
@@ -72,7 +72,7 @@ it("processFigures report what this process uses", () => {
   expect(read("process_start_time_seconds") * 1_000).toBeGreaterThan(Date.now() - 3_600_000);
 });
 
-it("processFigures report how busy and how late the event loop is", () => {
+it("processFigures report utilisation and lag of the event loop", () => {
   expect(read("nodejs_eventloop_lag_max_seconds")).toBeGreaterThanOrEqual(0);
   const untilMs = performance.now() + 350;
   while (performance.now() < untilMs);
@@ -87,13 +87,13 @@ it("processFigures report rising CPU time", () => {
   expect(read("process_cpu_seconds_total")).toBeGreaterThan(before);
 });
 
-it("EventLoopLag reports how long a block made timers late, once", async () => {
+it("EventLoopLag reports the delay caused by a blocking call, once", async () => {
   const lag = new EventLoopLag();
   try {
     expect(lag.takeMaxSeconds()).toBe(0);
     const untilMs = performance.now() + 700;
     while (performance.now() < untilMs);
-    // Before the loop turned, and not again after that.
+    // Before the event loop turned, and not again afterwards.
     expect(lag.takeMaxSeconds()).toBeGreaterThan(0.4);
     await vi.waitFor(() => expect(lag.takeMaxSeconds()).toBeLessThan(0.4));
   } finally {
@@ -101,7 +101,7 @@ it("EventLoopLag reports how long a block made timers late, once", async () => {
   }
 });
 
-it("EventLoopLag keeps the most until it is read, and stops when nothing reads it", () => {
+it("EventLoopLag keeps the maximum until it is read, and stops when nothing reads it", () => {
   vi.useFakeTimers();
   let lateMs = 0;
   let startMs = 0;

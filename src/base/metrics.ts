@@ -1,11 +1,11 @@
 /**
- * A daemon's own metrics, in Prometheus' text format 0.0.4. Values kept elsewhere are read on each scrape; counters and histograms
- * are kept here. Label values must come from a bounded set; the caller that adds a metric guarantees it.
+ * A daemon's own metrics, in Prometheus text format 0.0.4. Gauges are read on each scrape; counters and histograms are kept here. Label
+ * values must come from a bounded set; callers guarantee that.
  */
 
 type Labels = Readonly<Record<string, string>>;
 
-/** One line: labels and value. */
+/** Labels and value of one line. */
 export type Sample = readonly [labels: Labels, value: number];
 
 interface Metric {
@@ -16,7 +16,7 @@ interface Metric {
 }
 
 export interface MetricOptions {
-  /** snake_case, with the unit; counters end in `_total`. */
+  /** snake_case with the unit; counters end in `_total`. */
   name: string;
   help: string;
 }
@@ -38,7 +38,7 @@ export class Counter {
 }
 
 export class Histogram {
-  /** Upper bounds, rising. */
+  /** Ascending upper bounds. */
   readonly #bounds: readonly number[];
   readonly #counts: number[];
   #sum = 0;
@@ -68,7 +68,7 @@ export class Histogram {
 export class MetricsRegistry {
   readonly #metrics = new Map<string, Metric>();
 
-  /** A value kept elsewhere, read on each scrape. `counter` for values that only rise. */
+  /** Reads a value on each scrape. Use `counter` for values that only rise. */
   read(
     options: MetricOptions & { kind?: "gauge" | "counter" },
     read: () => number | readonly Sample[] | Promise<number | readonly Sample[]>,
@@ -98,7 +98,7 @@ export class MetricsRegistry {
     return histogram;
   }
 
-  /** The page. */
+  /** The exposition text. */
   async text(): Promise<string> {
     const parts: string[] = [];
     for (const { name, help, kind, lines } of this.#metrics.values()) {
@@ -109,7 +109,7 @@ export class MetricsRegistry {
 
   #add(metric: Metric): void {
     if (!/^[a-z_][a-z0-9_]*$/.test(metric.name)) throw new Error(`Cannot add metric "${metric.name}": the name is not snake_case`);
-    if (this.#metrics.has(metric.name)) throw new Error(`Cannot add metric "${metric.name}": the name is taken`);
+    if (this.#metrics.has(metric.name)) throw new Error(`Cannot add metric "${metric.name}": the name already exists`);
     this.#metrics.set(metric.name, metric);
   }
 }
@@ -127,7 +127,7 @@ function valueText(value: number): string {
   return String(value);
 }
 
-/** One figure of this process, under the name that Prometheus users expect. */
+/** A metric of this process, under its usual Prometheus name. */
 export interface ProcessFigure {
   name: string;
   help: string;
@@ -136,12 +136,12 @@ export interface ProcessFigure {
 }
 
 const lagIntervalMs = 200;
-/** Not read for so long: nothing scrapes it. */
+/** Stops measuring when the value is not read for this long. */
 const lagForgottenMs = 5 * 60_000;
 
 /**
- * How late timers are because the event loop is busy. Node's own monitor would wake the process a hundred times a second, a third of what an idle agent
- * may use. So a timer of our own runs five times a second, and only while the figure is read: blocks that are shorter may fall between two timers.
+ * Event loop lag: how late timers fire. Node's own monitor would wake the process 100 times a second, a third of an idle agent's CPU
+ * budget. This timer fires five times a second, and only while the value is read; shorter blocks may fall between two timers.
  */
 export class EventLoopLag {
   readonly #now: () => number;
@@ -150,19 +150,19 @@ export class EventLoopLag {
   #maxMs = 0;
   #readMs = 0;
 
-  /** `now`: milliseconds that never go back. */
+  /** `now` must be monotonic, in milliseconds. */
   constructor(now: () => number = () => performance.now()) {
     this.#now = now;
   }
 
-  /** The most since the last reading, in seconds. The first reading starts the measurement and is 0. */
+  /** The maximum since the last reading, in seconds. The first reading starts the measurement and returns 0. */
   takeMaxSeconds(): number {
     this.#readMs = this.#now();
     if (this.#timer === undefined) {
       this.#dueMs = this.#readMs + lagIntervalMs;
       this.#timer = setInterval(() => this.#tick(), lagIntervalMs).unref();
     }
-    // A timer that is late now counts as well.
+    // Includes a timer that is overdue now.
     const maxMs = Math.max(this.#maxMs, this.#readMs - this.#dueMs, 0);
     this.#maxMs = 0;
     return maxMs / 1_000;
@@ -184,7 +184,7 @@ export class EventLoopLag {
 
 const eventLoopLag = new EventLoopLag();
 
-/** Process metrics of a daemon, under the names that Prometheus users expect. */
+/** Process metrics under their usual Prometheus names. */
 export const processFigures: readonly ProcessFigure[] = [
   {
     name: "process_cpu_seconds_total",
@@ -198,27 +198,27 @@ export const processFigures: readonly ProcessFigure[] = [
   { name: "process_resident_memory_bytes", help: "Resident memory of this process", kind: "gauge", read: () => process.memoryUsage.rss() },
   {
     name: "process_start_time_seconds",
-    help: "When this process began, in seconds since 1970",
+    help: "Start time of this process, in seconds since 1970",
     kind: "gauge",
-    // Truncated, not rounded: a start must not lie in the future.
+    // Rounded down: a start time must not be in the future.
     read: () => Math.floor(performance.timeOrigin) / 1_000,
   },
   { name: "nodejs_heap_size_used_bytes", help: "JavaScript heap in use", kind: "gauge", read: () => process.memoryUsage().heapUsed },
   {
     name: "nodejs_external_memory_bytes",
-    help: "Memory that JavaScript objects hold outside the heap",
+    help: "Memory of JavaScript objects outside the heap",
     kind: "gauge",
     read: () => process.memoryUsage().external,
   },
   {
     name: "nodejs_eventloop_lag_max_seconds",
-    help: "Longest time that a timer was late since the last scrape; 0 at the first",
+    help: "Longest delay of a timer since the last scrape; 0 on the first one",
     kind: "gauge",
     read: () => eventLoopLag.takeMaxSeconds(),
   },
   {
     name: "nodejs_eventloop_utilization_ratio",
-    help: "Share of its life in which the event loop was busy",
+    help: "Share of its lifetime in which the event loop was busy",
     kind: "gauge",
     read: () => performance.eventLoopUtilization().utilization,
   },

@@ -1,4 +1,4 @@
-/** Whether a whole name matches one of the patterns; `*` matches any text. An empty list matches nothing. */
+/** Matches whole names against patterns; `*` matches any text. An empty list matches nothing. */
 export function matcherOf(patterns: readonly string[]): (name: string) => boolean {
   if (patterns.length === 0) return () => false;
   const exact = new Set(patterns.filter((pattern) => !pattern.includes("*")));
@@ -6,7 +6,7 @@ export function matcherOf(patterns: readonly string[]): (name: string) => boolea
   return (name) => exact.has(name) || open.some((parts) => isMatch(parts, name));
 }
 
-/** Matches each literal piece at its first position after the previous one: no backtracking. */
+/** Matches each literal piece at its first position after the previous one, without backtracking. */
 function isMatch(parts: readonly string[], name: string): boolean {
   const [first = "", ...rest] = parts;
   const last = rest.pop() ?? "";

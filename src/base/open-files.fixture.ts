@@ -1,6 +1,6 @@
 import { readdirSync, readlinkSync } from "node:fs";
 
-/** Files this process has open, by path: for tests of leaks. */
+/** Files that this process has open, by path, for leak tests. */
 export function openFiles(): string[] {
   return readdirSync("/proc/self/fd").flatMap((fd) => {
     try {

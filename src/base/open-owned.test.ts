@@ -31,12 +31,12 @@ beforeEach(() => {
 afterEach(() => rmSync(root, { recursive: true }));
 
 describe.runIf(process.geteuid?.() === 0)("openOwned() as root for another user", () => {
-  it("makes a file of that user", () => {
+  it("creates a file owned by that user", () => {
     closeSync(openOwned(join(home, "log"), create, 0o600, owner));
     expect(statSync(join(home, "log"))).toMatchObject({ uid: owner.uid, gid: owner.gid });
   });
 
-  it("follows no link of that user, neither as the file nor on the way to it", async () => {
+  it("follows no symbolic link of that user, neither as the file nor on its path", async () => {
     symlinkSync(join(root, "secret"), join(home, "log"));
     symlinkSync(root, join(home, "data"));
     symlinkSync(join(root, "made"), join(home, "new"));
@@ -55,13 +55,13 @@ describe.runIf(process.geteuid?.() === 0)("openOwned() as root for another user"
     expect(existsSync(join(root, "made")) || existsSync(join(root, "other"))).toBe(false);
   });
 
-  it("gives away no file with a second name, and none of a third user", () => {
+  it("does not change the owner of hard-linked files, or of files of a third user", () => {
     linkSync(join(root, "secret"), join(home, "hard"));
-    expect(() => openOwned(join(home, "hard"), create, 0o600, owner)).toThrow("has a second name");
+    expect(() => openOwned(join(home, "hard"), create, 0o600, owner)).toThrow("has several hard links");
     expect(statSync(join(root, "secret")).uid).toBe(0);
   });
 
-  it("follows links of root on the way", () => {
+  it("follows symbolic links of root on the path", () => {
     symlinkSync("home", join(root, "relative"));
     symlinkSync(home, join(root, "absolute"));
     closeSync(openOwned(join(root, "relative/a"), create, 0o600, owner));
@@ -69,7 +69,7 @@ describe.runIf(process.geteuid?.() === 0)("openOwned() as root for another user"
     expect(existsSync(join(home, "a")) && existsSync(join(home, "b"))).toBe(true);
   });
 
-  it("stays in a directory that is replaced by a link meanwhile", () => {
+  it("stays in a directory that is replaced by a symbolic link meanwhile", () => {
     inDirectory(home, (directory) => {
       rmSync(home, { recursive: true });
       symlinkSync(root, home);
@@ -79,7 +79,7 @@ describe.runIf(process.geteuid?.() === 0)("openOwned() as root for another user"
   });
 });
 
-it("openOwned() without an owner follows links, as every program of a user does", () => {
+it("openOwned() without an owner follows symbolic links, as any program of a user does", () => {
   symlinkSync(join(root, "secret"), join(home, "log"));
   closeSync(openOwned(join(home, "log"), constants.O_RDONLY, 0o600, undefined));
 });

@@ -1,6 +1,7 @@
 /**
- * Files that root opens in directories of another user (sudo). That user can put a symbolic link in place of any name at any time, so paths are
- * walked one name at a time, by descriptor, and no link of that user is followed: it would make root create, overwrite or give away other files.
+ * Opens files as root in directories of another user (sudo). That user can replace any name by a symbolic link at any time. So paths are
+ * walked by descriptor, one name at a time, and no link of that user is followed: it could make root create, overwrite or give away other
+ * files.
  */
 
 import { closeSync, constants, fchownSync, fstatSync, lstatSync, openSync, readFileSync, readlinkSync } from "node:fs";
@@ -15,7 +16,7 @@ export interface FileOwner {
 const maxLinks = 40;
 const directoryFlags = constants.O_RDONLY | constants.O_DIRECTORY | constants.O_NOFOLLOW;
 
-/** Opens with `flags` of open(2). With an owner, follows no link that someone other than root made, and hands the file over. */
+/** Opens with `flags` of open(2). With an owner, follows only symbolic links made by root, and gives the file to the owner. */
 export function openOwned(path: string, flags: number, mode: number, owner: FileOwner | undefined): number {
   if (owner === undefined) return openSync(path, flags, mode);
   const descriptor = inDirectory(dirname(path), (directory) => openAt(path, `${directory}/${basename(path)}`, flags, mode));
@@ -28,7 +29,7 @@ export function openOwned(path: string, flags: number, mode: number, owner: File
   }
 }
 
-/** Reads a file. With an owner, follows no link that someone other than root made: errors may quote what is read. */
+/** Reads a file. With an owner, follows only symbolic links made by root, because errors may quote the content. */
 export function readOwned(path: string, owner: FileOwner | undefined): Buffer {
   if (owner === undefined) return readFileSync(path);
   const descriptor = inDirectory(dirname(path), (directory) => openAt(path, `${directory}/${basename(path)}`, constants.O_RDONLY, 0));
@@ -39,16 +40,16 @@ export function readOwned(path: string, owner: FileOwner | undefined): Buffer {
   }
 }
 
-/** Gives an open file or directory to the owner, unless it could be another one's: a second name of it may be anywhere. */
+/** Changes the owner of an open file or directory, unless it may be someone else's: another hard link may be anywhere. */
 export function handOver(path: string, descriptor: number, owner: FileOwner): void {
   const found = fstatSync(descriptor);
   if (found.uid === owner.uid) return;
   const isOurs = found.uid === process.geteuid?.() && (found.isDirectory() || found.nlink === 1);
-  if (!isOurs) throw refused(path, "it belongs to another user, or has a second name");
+  if (!isOurs) throw refused(path, "it belongs to another user, or has several hard links");
   fchownSync(descriptor, owner.uid, owner.gid);
 }
 
-/** Calls `work` with a path that stays this directory until it has ended, whatever is renamed meanwhile. */
+/** Calls `work` with a path that stays this directory until `work` ends, whatever is renamed meanwhile. */
 export function inDirectory<T>(path: string, work: (directory: string) => T): T {
   const descriptor = openDirectory(path);
   let result: T | undefined;
@@ -69,7 +70,7 @@ function openDirectory(path: string): number {
       const at = `/proc/self/fd/${descriptor}/${name}`;
       const found = lstatSync(at);
       if (found.isSymbolicLink()) {
-        // Root's own, such as /var/run, lead where root wants.
+        // Root's own links, such as /var/run, are trusted.
         if (found.uid !== 0 || ++links > maxLinks) throw refused(path, `"${name}" is a symbolic link`);
         const target = readlinkSync(at);
         names = [...target.split("/").filter((part) => part !== "" && part !== "."), ...names];
@@ -88,7 +89,7 @@ function openDirectory(path: string): number {
 
 function openAt(path: string, at: string, flags: number, mode: number): number {
   try {
-    // Not blocked by a FIFO of that name.
+    // O_NONBLOCK: do not block on a FIFO of that name.
     return openSync(at, flags | constants.O_NOFOLLOW | constants.O_NONBLOCK, mode);
   } catch (error) {
     if ((error as NodeJS.ErrnoException).code === "ELOOP") throw refused(path, "it is a symbolic link");

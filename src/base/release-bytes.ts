@@ -7,19 +7,19 @@ const worthwhileBytes = 16 * 1024;
 let nowhere: MessagePort | undefined;
 
 /**
- * Frees the memory of bytes at once. V8 counts buffers towards its heap and runs full collections when many come and go, which costs more than
- * processing them. The bytes must not be used afterwards: they are empty. Views of shared memory are kept.
+ * Frees the memory of bytes at once. V8 counts buffers towards its heap and runs full collections when many come and go, which costs more
+ * than processing them. Afterwards the bytes are empty and must not be used. Views of shared memory are kept.
  */
 export function releaseBytes(bytes: Uint8Array): void {
   if (bytes.byteLength === bytes.buffer.byteLength) releaseBuffer(bytes.buffer);
 }
 
-/** The same for a buffer that has no other user, even if the bytes cover only a part of it. */
+/** Frees a buffer that has no other user, even if the bytes cover only a part of it. */
 export function releaseBuffer(buffer: ArrayBufferLike): void {
   if (buffer.byteLength >= worthwhileBytes && buffer instanceof ArrayBuffer) releaseBuffers([buffer]);
 }
 
-/** The same for many at once, of any size; each may be listed once only. */
+/** Frees many buffers at once, of any size. Each may be listed only once. */
 export function releaseBuffers(buffers: readonly ArrayBuffer[]): void {
   nowhere ??= openNowhere();
   // A buffer transferred to a port without a receiver is freed.

@@ -1,7 +1,7 @@
 import { expect, it } from "vitest";
 import { remembered } from "./remembered.ts";
 
-it("remembered() makes a value once for each key, null and 0 too", () => {
+it("remembered() creates a value once per key, including null and 0", () => {
   const memory = new Map<string, number | null>();
   const made: string[] = [];
   const get = (key: string, value: number | null): number | null =>

@@ -1,4 +1,4 @@
-/** The value under the key; created and stored if there is none yet. */
+/** The value of the key; created and stored if absent. */
 export function remembered<K, V>(memory: Map<K, V>, key: K, make: () => V): V {
   const known = memory.get(key);
   if (known !== undefined) return known;

@@ -6,7 +6,7 @@ export class ResourceStack implements AsyncDisposable {
   #closers: (() => void | Promise<void>)[] = [];
   #closed: Promise<void> | undefined;
 
-  /** Builds something from several resources; if a part fails, those already opened are closed. The result closes the stack. */
+  /** Builds something from several resources. If a part fails, the opened ones are closed. Closing the result closes the stack. */
   static async assemble<T extends AsyncDisposable>(build: (stack: ResourceStack) => Promise<T>): Promise<T> {
     const stack = new ResourceStack();
     try {

@@ -1,4 +1,4 @@
-/** Pseudo-random numbers, the same in every run. */
+/** A seeded pseudo-random generator. */
 export class SeededRandom {
   #state: number;
 

@@ -1,7 +1,7 @@
 import { expect, it } from "vitest";
 import { Semaphore } from "./semaphore.ts";
 
-it("Semaphore.run() never lets more than the limit run, keeps order and frees the slot of a failed task", async () => {
+it("Semaphore.run() never exceeds its limit, keeps order and frees the slot of a failed task", async () => {
   const semaphore = new Semaphore(2);
   let running = 0;
   let most = 0;

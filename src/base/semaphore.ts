@@ -1,4 +1,4 @@
-/** Lets at most `limit` tasks run at once; the others wait in order. */
+/** Lets at most `limit` tasks run at once; others wait in order. */
 export class Semaphore {
   #free: number;
   readonly #waiting: (() => void)[] = [];

@@ -58,7 +58,7 @@ const isGone = (pid: number): boolean => {
 const within = { timeout: 20_000, interval: 20 };
 
 describe("SupervisedProcess", () => {
-  it("sends the first order, then others, takes reports, and ends the process on disposal", async () => {
+  it("sends the first order, then others, receives reports, and ends the process on disposal", async () => {
     const { supervised, reports } = start(
       fakeChild("good", 'const onOrder = ({ text }) => { state("on"); process.send({ kind: "echo", text }); };'),
     );
@@ -107,7 +107,7 @@ describe("SupervisedProcess", () => {
     expect(supervised.status().pid).not.toBe(first);
   });
 
-  it("does not restart a process that cannot work here, until it is asked to retry", async () => {
+  it("does not restart a process that cannot work on this host, until retry()", async () => {
     let text = "hopeless";
     const calls: string[] = [];
     const body = `const onOrder = ({ text }) => text === "hopeless" ? state("off", () => process.exit(${exitCodeOff})) : state("on");`;
@@ -125,7 +125,7 @@ describe("SupervisedProcess", () => {
     expect(calls).toEqual(["off", "retry"]);
   });
 
-  it("is off when its file was not built", async () => {
+  it("reports the state off if its file was not built", async () => {
     const { supervised, reports } = start(undefined);
     await using _closing = supervised;
     expect(reports).toEqual([{ kind: "state", is: 'the fake process is not built; run "npm run setup"' }]);

@@ -1,6 +1,6 @@
 /**
- * A child process of a daemon: takes orders and sends reports over a channel, is restarted when it ends unexpectedly and killed when it hangs. The
- * daemon survives any failure of it.
+ * A child process of a daemon. It receives orders and sends reports over a channel, is restarted when it exits unexpectedly, and is killed
+ * when it hangs. The daemon survives any failure of it.
  */
 
 import { type ChildProcess, spawn } from "node:child_process";
@@ -16,7 +16,7 @@ import type { Logger } from "./log.ts";
 /** Exit code of a process that this host does not support. It is not restarted; its last state has the reason. */
 export const exitCodeOff = 3;
 
-/** The reports of kind "state": the last one is the state of the process. */
+/** Reports of kind "state"; the last one is the state of the process. */
 type StateOf<Report extends { kind: string }> = Extract<Report, { kind: "state" }>;
 
 export interface ProcessStatus<State> {
@@ -24,15 +24,15 @@ export interface ProcessStatus<State> {
   state: State | null;
   /** Null while no process runs. */
   pid: number | null;
-  /** Unexpected ends since the start. */
+  /** Number of unexpected exits since the start. */
   restarts: number;
   lastEnd: string | null;
 }
 
-/** What a daemon may set for any process; the rest belongs to the kind of process. */
+/** Settings that a daemon may choose for any process; the rest depends on the kind of process. */
 export interface SuperviseOptions {
   log: Logger;
-  /** Ends the process like disposal does. */
+  /** Aborting ends the process like disposal. */
   signal?: AbortSignal;
   clock?: Clock;
   /** For tests: a program other than the bundle's, and faster restarts. */
@@ -45,34 +45,37 @@ export interface SuperviseOptions {
 export interface SupervisedProcessOptions<Order, Report extends { kind: string }> extends SuperviseOptions {
   /** For log lines: `traffic process`. */
   name: string;
-  /** In dist/. */
+  /** File name in dist/. */
   file: string;
   engineFlags: readonly string[];
-  /** Threads of libuv's pool; each call that waits in the kernel takes one. */
+  /** Threads of libuv's pool. Each call that waits in the kernel occupies one. */
   poolThreads: number;
-  /** Sent to each new process. */
+  /** The order sent to each new process. */
   firstOrder: () => Order;
-  /** Reported when the file is missing. */
+  /** The report to emit when the file is missing. */
   offState: (problem: string) => Report;
   /** Must not throw. */
   onReport: (report: Report) => void;
-  /** How often reports of kind "window" come; null while none are expected. */
+  /** Interval of reports of kind "window"; null while none are expected. */
   windowMs: () => number | null;
-  /** It cannot work on this host, and waits for `retry()`. */
+  /** Called when it cannot work on this host and waits for `retry()`. */
   onOff?: () => void;
   onRetry?: () => void;
-  /** It ended unexpectedly; `reason` is such as `SIGKILL` or `exit code 1: <last line of stderr>`. It is restarted after `restartMs`. */
+  /**
+   * Called after an unexpected exit; `reason` is such as `SIGKILL` or `exit code 1: <last line of stderr>`. The process is restarted after
+   * `restartMs`.
+   */
   onUnexpectedEnd?: (reason: string, restartMs: number) => void;
-  /** `downMs` after an unexpected end: before the next start, or when supervision ends. */
+  /** Called with the downtime after an unexpected exit: before the next start, or when supervision ends. */
   onRestart?: (downMs: number) => void;
 }
 
 /** A process that ran this long resets the backoff. */
 const settledMs = 60_000;
 const killAfterMs = 3_000;
-/** Watchdog checks without a first state: loading may take a minute on a busy host. */
+/** Watchdog checks allowed without a first state: loading may take a minute on a busy host. */
 const maxSilentStart = 24;
-/** Windows missed in a row after which a process counts as hung. */
+/** Consecutive missed windows after which a process counts as hung. */
 const maxMissedWindows = 5;
 const maxLineLength = 500;
 
@@ -103,7 +106,7 @@ export class SupervisedProcess<Order extends object, Report extends { kind: stri
     return { state: this.#state, pid: this.#child?.pid ?? null, restarts: this.#restarts, lastEnd: this.#lastEnd };
   }
 
-  /** False when no process runs. */
+  /** Returns false if no process runs. */
   send(order: Order): boolean {
     if (this.#child?.connected !== true) return false;
     // Errors are ignored: the exit of the process is handled in #runChild().
@@ -111,7 +114,7 @@ export class SupervisedProcess<Order extends object, Report extends { kind: stri
     return true;
   }
 
-  /** Starts a process that could not work on this host again: its next first order may be one that it can carry out. */
+  /** Starts a process that could not work on this host again, because its next first order may be different. */
   retry(): void {
     this.#wake?.();
   }
@@ -200,10 +203,7 @@ export class SupervisedProcess<Order extends object, Report extends { kind: stri
     return end.reason === "SIGKILL" && watchdog.problem !== null ? { code: null, reason: watchdog.problem } : end;
   }
 
-  /**
-   * Kills a process that hangs. Counts checks instead of time: when this process itself was blocked, it made as few checks as it received
-   * messages.
-   */
+  /** Kills a hung process. Counts checks instead of time: if this process was blocked, it made as few checks as it received messages. */
   #endWhenSilent(child: ChildProcess): Disposable & { readonly problem: string | null } {
     const checkMs = this.#options.checkMs ?? 5_000;
     let silentChecks = 0;
@@ -230,7 +230,7 @@ export class SupervisedProcess<Order extends object, Report extends { kind: stri
     };
   }
 
-  /** Closes the channel, upon which the process exits, and kills it if it does not. */
+  /** Closes the channel, which makes the process exit, and kills it if it does not. */
   #endWhenStopped(child: ChildProcess): Disposable {
     let timer: NodeJS.Timeout | undefined;
     const stop = (): void => {

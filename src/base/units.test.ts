@@ -12,7 +12,7 @@ describe("parseDurationMs()", () => {
     [" 2h ", 7_200_000],
   ])("reads %s", (text, expected) => expect(parseDurationMs(text)).toBe(expected));
 
-  it.each(["", "5", "s", "5 m", "5x", "-5s", "1h 30m", "5mins", "1e3s"])("rejects %j and shows the right form", (text) => {
+  it.each(["", "5", "s", "5 m", "5x", "-5s", "1h 30m", "5mins", "1e3s"])("rejects %j and shows the expected form", (text) => {
     expect(() => parseDurationMs(text)).toThrow(/write a number with a unit/);
   });
 });
@@ -25,7 +25,7 @@ describe("parseSizeBytes()", () => {
     ["1.5GiB", 1_610_612_736],
   ])("reads %s", (text, expected) => expect(parseSizeBytes(text)).toBe(expected));
 
-  it.each(["", "256", "256MB", "MiB", "-1MiB", "1 GiB"])("refuses %j", (text) => {
+  it.each(["", "256", "256MB", "MiB", "-1MiB", "1 GiB"])("rejects %j", (text) => {
     expect(() => parseSizeBytes(text)).toThrow(/Cannot read size/);
   });
 });

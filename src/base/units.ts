@@ -1,11 +1,11 @@
-/** Durations and sizes as people write them: `250ms`, `30s`, `5m`, `2h`, `7d`; `512B`, `64KiB`, `256MiB`, `2GiB`. */
+/** Parses and formats durations and sizes: `250ms`, `30s`, `5m`, `2h`, `7d`; `512B`, `64KiB`, `256MiB`, `2GiB`. */
 
 import { CoralError } from "./errors.ts";
 
 const durationUnitsMs: Record<string, number> = { ms: 1, s: 1_000, m: 60_000, h: 3_600_000, d: 86_400_000 };
 const sizeUnitsBytes: Record<string, number> = { B: 1, KiB: 1024, MiB: 1024 ** 2, GiB: 1024 ** 3, TiB: 1024 ** 4 };
 
-/** `1h30m` → 5400000. A bare number is refused: the unit would be a guess. */
+/** `1h30m` → 5400000. A bare number is rejected, because its unit would be a guess. */
 export function parseDurationMs(text: string): number {
   const trimmed = text.trim();
   const parts = [...trimmed.matchAll(/(\d+(?:\.\d+)?)(ms|s|m|h|d)/gy)];

@@ -1,2 +1,2 @@
-/** The version of this build; the same as in package.json. */
+/** The version of this build; equal to the one in package.json. */
 export const version = "0.1.0";

@@ -123,7 +123,7 @@ export function memoryPageBytes(): number {
  * while they are in the page cache. Anything else in a range is lost.
  */
 export function dropMappedPages(ranges: readonly { start: number; sizeBytes: number }[]): void {
-  const c = libc("let go of pages");
+  const c = libc("release pages");
   // Refused for locked pages, which stay.
   for (const { start, sizeBytes } of ranges) c.madvise(start, sizeBytes, MADV_DONTNEED);
 }

@@ -31,7 +31,7 @@ interface ChildReport {
   outcomes: Map<AbilityName, AbilityOutcome>;
 }
 
-/** In the bundle every file lies in dist/; from sources (tests) dist/ is two levels up. */
+/** In the bundle all files are in dist/; from sources (tests) dist/ is two levels up. */
 function builtFile(name: string): string | undefined {
   return [`./${name}`, `../../dist/${name}`].map((path) => fileURLToPath(new URL(path, import.meta.url))).find((path) => existsSync(path));
 }

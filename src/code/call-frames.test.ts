@@ -7,7 +7,7 @@ const textAt = 0x1000;
 const tableAt = 0x2000;
 const framesAt = 0x2100;
 
-/** An image that holds only a table of frames: header at 0x2000, entries from 0x2100 on, as a linker lays them out. */
+/** An image with only a frame table: header at 0x2000, entries from 0x2100, in the layout of linkers. */
 function imageOf(entries: Buffer, functions: readonly { start: number; entry: number }[]): ElfImage {
   const bytes = Buffer.alloc(0x2100 - tableAt + entries.length);
   bytes.set([1, 0x1b, 0x03, 0x3b]);
@@ -76,7 +76,7 @@ describe("readCallFrames()", () => {
     ]);
   });
 
-  it("restores a remembered state, with its frame", () => {
+  it("restores a remembered state with its frame", () => {
     const body = functionEntry(pushAt, textAt, 0x40, 0x0a, 0x0e, 32, 0x86, 4, 0x44, 0x0b, 0x44, 0x0e, 24);
     const rows = readCallFrames(imageOf(Buffer.concat([common, body]), frames))?.find(textAt)?.rows ?? [];
     expect(rows.map(({ offset, rules }) => [offset, rules.get(6)])).toEqual([
@@ -88,7 +88,7 @@ describe("readCallFrames()", () => {
 
   it.for([
     ["an address before every function", textAt - 1, push],
-    ["an address behind its function", textAt + 0x40, push],
+    ["an address after its function", textAt + 0x40, push],
     ["an unknown instruction", textAt, functionEntry(pushAt, textAt, 0x40, 0x3f)],
     ["an instruction without its operand", textAt, functionEntry(pushAt, textAt, 0x40, 0x0c, 7, 0x80)],
     ["a block longer than its entry", textAt, functionEntry(pushAt, textAt, 0x40, 0x0f, 0x7f)],
@@ -111,7 +111,7 @@ describe("readCallFrames()", () => {
     expect(found).toBeGreaterThan(100);
   });
 
-  it.runIf(process.arch === "x64")("reads every function of a real executable that is asked for", async () => {
+  it.runIf(process.arch === "x64")("reads every requested function of a real executable", async () => {
     const { openSync, readSync, closeSync } = await import("node:fs");
     const fd = openSync(process.execPath, "r");
     try {

@@ -1,28 +1,28 @@
 /**
- * How to get from a function to its caller, by the tables that exceptions use (`.eh_frame`, found through `.eh_frame_hdr`): x86-64 code without
- * frame pointers has no other trace of it. Functions are decoded when they are asked for. Every size that the file states is checked.
+ * Unwinds from a function to its caller by the tables for exceptions (`.eh_frame`, found through `.eh_frame_hdr`): x86-64 code without
+ * frame pointers cannot be unwound otherwise. Functions are decoded on demand. Every size in the file is checked.
  */
 
 import { type ElfImage, readPart } from "./elf-image.ts";
 
-/** Where a value is: at an offset from the frame's address, at or as the result of an expression, or nowhere. */
+/** Where a register's saved value is: at an offset from the CFA, at or as the result of an expression, or lost (null). */
 export type FrameRule = number | { expression: Buffer; isValue: boolean } | "undefined";
 
-/** Valid from `pc` on, up to the next row. */
+/** Applies from `pc` up to the next row. */
 export interface FrameRow {
   pc: number;
-  /** The frame's address: a register (by its DWARF number) plus an offset, or an expression. */
+  /** The canonical frame address (CFA): a register (DWARF number) plus an offset, or an expression. */
   register: number;
   offset: number;
   expression: Buffer | null;
-  /** By DWARF number of the register; no rule: the value is still there. */
+  /** By DWARF register number. Without a rule, the register is unchanged. */
   rules: ReadonlyMap<number, FrameRule>;
 }
 
 export interface FrameFunction {
   start: number;
   end: number;
-  /** Where a signal interrupted the program: the address of its caller is no return address. */
+  /** A signal frame: the caller's address is not a return address. */
   isSignal: boolean;
   rows: readonly FrameRow[];
 }
@@ -32,22 +32,22 @@ export const registerNumbers = { rbx: 3, rbp: 6, rsp: 7, r12: 12, r13: 13, r14: 
 
 /** PT_GNU_EH_FRAME */
 const frameSegment = 0x6474e550;
-/** Relative to themselves, plain, relative to the table: as every linker writes it. */
+/** PC-relative, plain, table-relative: the encodings of all linkers. */
 const headerEncodings = [1, 0x1b, 0x03, 0x3b];
 const headerBytes = 12;
 const maxFunctions = 4_000_000;
 const maxEntryBytes = 64 * 1024;
-/** Of one function; more are the work of a hostile file. */
+/** Limit per function; more indicate a hostile file. */
 const maxRows = 4_096;
 const maxRegister = 32;
 const maxSavedStates = 64;
 
 export interface CallFrames {
-  /** Memory of what was read and decoded, roughly. */
+  /** Approximate memory of the data read and decoded. */
   readonly sizeBytes: number;
-  /** Null where the file has no table for the address, or a damaged one. */
+  /** Null if the file has no table for the address, or a damaged one. */
   find(address: number): FrameFunction | null;
-  /** Frees what was read; the next `find` reads it again. */
+  /** Frees the data; the next `find` reads it again. */
   release(): void;
 }
 
@@ -61,21 +61,21 @@ export function readCallFrames(image: ElfImage): CallFrames | null {
   return new FrameTable(image, segment.address, segment.fileOffset + headerBytes, count);
 }
 
-/** What functions have in common: "common information entry". */
+/** A "common information entry" (CIE), shared by functions. */
 interface Common {
   codeUnit: number;
   dataUnit: number;
   pointerEncoding: number;
   hasAugmentation: boolean;
   isSignal: boolean;
-  /** The state at the start of each of its functions. */
+  /** The initial state of each of its functions. */
   state: State;
 }
 
 const maxCommons = 256;
-/** Decoded functions that are kept; all go when there are more. */
+/** Limit on cached functions; all are dropped beyond it. */
 const maxDecoded = 512;
-/** Of one of them: a dozen rows. */
+/** Approximate size of a decoded function: a dozen rows. */
 const decodedBytes = 1_024;
 
 class FrameTable implements CallFrames {
@@ -86,7 +86,9 @@ class FrameTable implements CallFrames {
   readonly #commons = new Map<number, Common | null>();
   /** By address of the entry. */
   readonly #decoded = new Map<number, FrameFunction | null>();
-  /** Start of each function, ascending, with the place of its entry, both relative to the table. Read at the first use: 8 bytes per function. */
+  /**
+   * Start of each function, ascending, with the offset of its entry, both relative to the table. Read on first use: 8 bytes per function.
+   */
   #index: Int32Array | undefined;
 
   constructor(image: ElfImage, table: number, tableOffset: number, count: number) {
@@ -121,7 +123,7 @@ class FrameTable implements CallFrames {
     try {
       return this.#decode(entry);
     } catch (error) {
-      if (error instanceof RangeError) return null; // the entry is shorter than it claims
+      if (error instanceof RangeError) return null; // the entry is shorter than declared
       throw error;
     }
   }
@@ -144,7 +146,7 @@ class FrameTable implements CallFrames {
     return new Int32Array(bytes.buffer, bytes.byteOffset, whole / 4);
   }
 
-  /** Length, distance back to the common entry, start, size, augmentation, instructions. */
+  /** Length, distance back to the CIE, start, size, augmentation, instructions. */
   #decode(at: number): FrameFunction | null {
     const entry = this.#read(at);
     if (entry === null) return null;
@@ -168,7 +170,7 @@ class FrameTable implements CallFrames {
     return common;
   }
 
-  /** The bytes behind the length, and their address. */
+  /** The bytes after the length, and their address. */
   #read(at: number): { bytes: Buffer; address: number } | null {
     const length = this.#image.readAddress(at, 4);
     const sizeBytes = length.length < 4 ? 0 : length.readUInt32LE(0);
@@ -209,7 +211,7 @@ type State = Omit<FrameRow, "pc">;
 
 const emptyState: State = { register: registerNumbers.rsp, offset: 8, expression: null, rules: new Map() };
 
-/** <dwarf.h>, DW_CFA_*: instructions of one byte with an operand in their lower bits, then all others. */
+/** <dwarf.h>, DW_CFA_*: instructions of one byte with an operand in their low bits, then all others. */
 const short = { advance: 0x40, offset: 0x80, restore: 0xc0 } as const;
 const instruction = {
   nothing: 0x00,
@@ -238,7 +240,7 @@ const instruction = {
   negativeOffset: 0x2f,
 } as const;
 
-/** Null for instructions that are not known: what follows would be wrong. */
+/** Null for unknown instructions: everything after them would be wrong. */
 function run(reader: Reader, common: Common, initial: State, start: number): FrameRow[] | null {
   return new Program(reader, common, initial, start).run();
 }
@@ -252,7 +254,7 @@ class Program {
   #pc: number;
   #frame: Omit<State, "rules">;
   #rules: ReadonlyMap<number, FrameRule>;
-  /** What may be changed: the rules, unless a row or a saved state has them. */
+  /** The current rules if they are not shared with a row or a saved state. */
   #own: Map<number, FrameRule> | undefined;
 
   constructor(reader: Reader, common: Common, initial: State, start: number) {
@@ -294,7 +296,7 @@ class Program {
     return true;
   }
 
-  /** False: not known. */
+  /** False for an unknown instruction. */
   #step(code: number): boolean {
     const reader = this.#reader;
     const low = code & 0x3f;
@@ -389,7 +391,7 @@ class Program {
         return this.#set(reader.unsigned(), "undefined");
       case instruction.sameValue:
         return this.#set(reader.unsigned(), undefined);
-      // In another register, or a value that is computed: not for registers that a walk needs.
+      // Saved in another register, or computed: not supported for registers that unwinding needs.
       case instruction.register:
       case instruction.valueOffset: {
         const register = reader.unsigned();
@@ -406,10 +408,10 @@ class Program {
   }
 }
 
-/** Reads numbers from an entry; throws RangeError behind its end. */
+/** Reads numbers from an entry. Throws RangeError past its end. */
 class Reader {
   readonly #bytes: Buffer;
-  /** Of the first byte, in the file's own addresses. */
+  /** Address of the first byte in the file's own address space. */
   readonly #address: number;
   at: number;
 
@@ -472,7 +474,7 @@ class Reader {
     return this.#bytes.subarray(this.at - length, this.at);
   }
 
-  /** DW_EH_PE_*: the lower half is the form, 0x10 means relative to the pointer's own address. */
+  /** DW_EH_PE_*: the low half is the format; 0x10 means relative to the pointer's own address. */
   pointer(encoding: number): number {
     const own = this.#address + this.at;
     const value = this.#pointerValue(encoding & 0x0f);
@@ -501,7 +503,7 @@ class Reader {
         this.at += 8;
         return Number(bytes.readBigInt64LE(start));
       default:
-        throw new RangeError(`a pointer has the unknown form ${form}`);
+        throw new RangeError(`a pointer has the unknown format ${form}`);
     }
   }
 }

@@ -30,7 +30,7 @@ describe("demangle()", () => {
     expect(demangle(name)).toBe(expected);
   });
 
-  it("returns some name for any text", () => {
+  it("returns a name for any text", () => {
     const random = new SeededRandom(11);
     const letters = "NESILZX0123456789abcdT_ClD";
     for (let round = 0; round < 20_000; round++) {

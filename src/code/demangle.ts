@@ -1,6 +1,6 @@
 /**
- * Names of C++ and Rust functions as people write them, without parameters and template arguments: `_ZN4node7FastRunEi` → `node::FastRun`. A name that
- * needs more of the grammar than paths of names stays as it is: a wrong name would be worse than an ugly one.
+ * Demangles C++ and Rust function names, without parameters and template arguments: `_ZN4node7FastRunEi` → `node::FastRun`. Names that need
+ * more of the grammar than plain paths are returned unchanged: a wrong name is worse than an ugly one.
  */
 
 const maxLength = 4_096;
@@ -41,10 +41,10 @@ const operators: Readonly<Record<string, string>> = {
   mm: "--",
   nt: "!",
 };
-/** `h` and 16 hex digits: what Rust adds to make a name unique. */
+/** `h` and 16 hex digits, which Rust appends to make names unique. */
 const rustHash = /^h[0-9a-f]{16}$/;
 
-/** The same text for a name that is not mangled, or in a way that is not known. */
+/** Returns names unchanged that are not mangled, or in an unknown way. */
 export function demangle(name: string): string {
   const suffix = /^_Z.*?((?:\.(?:part|cold|isra|constprop|localalias|lto_priv|llvm)(?:\.\d+)*)+)$/.exec(name)?.[1] ?? "";
   const mangled = suffix === "" ? name : name.slice(0, -suffix.length);
@@ -82,7 +82,7 @@ class Path {
     this.#text = text;
   }
 
-  /** Null: not a path of names. */
+  /** Null if it is not a plain path. */
   read(): string[] | null {
     const text = this.#text;
     if (text[0] === "N") {
@@ -95,7 +95,7 @@ class Path {
       const name = this.#source();
       return name === null ? null : ["std", name];
     }
-    // A function in another: the outer one says enough.
+    // A function inside another: the outer name is enough.
     if (text[0] === "Z") {
       this.#at = 1;
       const inner = new Path(text.slice(1)).read();
@@ -106,7 +106,7 @@ class Path {
     return name === null ? null : [name];
   }
 
-  /** Up to the `E` that ends it. */
+  /** Reads up to the `E` that ends it. */
   #nested(): string[] | null {
     const parts: string[] = [];
     for (;;) {
@@ -165,7 +165,7 @@ class Path {
     return name.startsWith("_GLOBAL__N") ? "(anonymous)" : name;
   }
 
-  /** Template arguments, from `I` to their `E`: what is in them is left out, but names in them are read as such, for they hold any letter. */
+  /** Skips template arguments, from `I` to their `E`. Names in them must be parsed, because they may contain any letter. */
   #skip(): boolean {
     let nesting = 0;
     for (;;) {
@@ -185,7 +185,7 @@ class Path {
         this.#at += reference.length;
         continue;
       }
-      // Function types, expressions, declarations of types: more grammar than this reads.
+      // Function types, expressions, decltype: not supported.
       if (letter === "X" || letter === "D" || letter === "Z" || letter === "U") {
         const declared = /^D[niadefhsupo]/.test(this.#text.slice(this.#at, this.#at + 2));
         if (!declared) return false;

@@ -40,8 +40,8 @@ describe("readPointers()", () => {
   });
 });
 
-describe.skipIf(!existsSync(libssl))("of damaged files", () => {
-  it("reads no end of them", () => {
+describe.skipIf(!existsSync(libssl))("for damaged files", () => {
+  it("do not run without end", () => {
     const random = new SeededRandom(7);
     const good = readFileSync(libssl);
     const whole = imageOf(good) as ElfImage;

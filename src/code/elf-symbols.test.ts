@@ -56,13 +56,13 @@ describe("findElfFunctions()", () => {
     });
   });
 
-  it("finds nothing that is only imported", () => {
+  it("does not find imported functions", () => {
     withFile("/bin/sh", ({ image }) => {
       expect(findElfFunctions(image, ["malloc", "SSL_read", "no such name"]).size).toBe(0);
     });
   });
 
-  describe.skipIf(!has("cc"))("in files of our own", () => {
+  describe.skipIf(!has("cc"))("in files compiled here", () => {
     let directory = "";
     beforeAll(() => {
       directory = mkdtempSync(join(tmpdir(), "coral-elf-"));
@@ -82,7 +82,7 @@ describe("findElfFunctions()", () => {
     });
     afterAll(() => rmSync(directory, { recursive: true, force: true }));
 
-    it.each(["full", "pie", "shared", "sysv"])("finds a local function by the full table: %s", (name) => {
+    it.each(["full", "pie", "shared", "sysv"])("finds a local function in the full table: %s", (name) => {
       withFile(join(directory, name), ({ image }) => {
         const found = findElfFunctions(image, ["SSL_read", "main"]);
         expect([...found.keys()].sort()).toEqual(["SSL_read", "main"]);
@@ -117,7 +117,7 @@ describe.skipIf(!has("go"))("readGoProgram()", () => {
   }, 120_000);
   afterAll(() => rmSync(directory, { recursive: true, force: true }));
 
-  it.each(["full", "stripped", "pie"])("finds functions where the full table has them: %s", (name) => {
+  it.each(["full", "stripped", "pie"])("finds functions if the full table has them: %s", (name) => {
     withFile(join(directory, name), ({ image }) => {
       expect(isGoProgram(image)).toBe(true);
       const program = readGoProgram(image, [...goNames, "no.such"]);
@@ -127,12 +127,12 @@ describe.skipIf(!has("go"))("readGoProgram()", () => {
       const expected = findElfFunctions(image, ["crypto/tls.(*Conn).Read"]).get("crypto/tls.(*Conn).Read");
       const found = program?.functions.get("crypto/tls.(*Conn).Read");
       expect(found?.address).toBe(expected?.address);
-      // The linker's size leaves out the filling between two functions.
+      // The linker's size excludes the padding between two functions.
       expect((found?.sizeBytes ?? 0) - (expected?.sizeBytes ?? 0)).toBeLessThan(64);
     });
   });
 
-  it("gives up on hostile tables without reading or growing without end", () => {
+  it("gives up on hostile tables with bounded reads and memory", () => {
     const bytes = readFileSync(join(directory, "stripped"));
     const random = new SeededRandom(11);
     const table = withFile(join(directory, "stripped"), ({ image }) => image.section(".gopclntab"));
@@ -146,11 +146,11 @@ describe.skipIf(!has("go"))("readGoProgram()", () => {
 });
 
 describe("readElfImage() on hostile files", () => {
-  it("reads no more than it should and never throws", () => {
+  it("reads a bounded amount and never throws", () => {
     const source = existsSync(libssl) ? libssl : "/bin/sh";
     const bytes = readFileSync(source);
     const random = new SeededRandom(7);
-    // The header, the table of segments and the table of sections: what all else follows from.
+    // The header, the segment table and the section table, which all else depends on.
     const sectionsAt = bytes.readUInt32LE(40);
     const places = [...Array(1024).keys(), ...Array.from({ length: 1800 }, (_, index) => sectionsAt + index)];
     for (let round = 0; round < 400; round++) {

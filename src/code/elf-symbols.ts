@@ -29,8 +29,8 @@ const functions: SymbolKind = { types: [2, 10], isCode: true };
 const variables: SymbolKind = { types: [1], isCode: false };
 
 /**
- * Those of the wanted functions that the file defines. The table for dynamic linking is asked by its hash, a few small reads per name; the
- * full table, where one is left, is read through once, in pieces, and only for names that the first did not have.
+ * The requested functions that the file defines. First looks in the dynamic symbol table through its hash, with a few small reads per name.
+ * Only for names not found there, scans the full symbol table once, in chunks, if there is one.
  */
 export function findElfFunctions(image: ElfImage, names: readonly string[]): Map<string, ElfFunction> {
   return findSymbols(image, names, functions);

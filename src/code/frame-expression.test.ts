@@ -13,14 +13,14 @@ describe("evaluateFrameExpression()", () => {
     ["register plus offset", [0x77, 0x08], 0x7008],
     ["register minus offset", [0x77, 0x78], 0x6ff8],
     ["memory at a register", [0x77, 0x10, 0x06], 0x55],
-    // rsp + 8 + (((rip & 15) >= 11) << 3): what every PLT stub has.
+    // rsp + 8 + (((rip & 15) >= 11) << 3): the expression of every PLT stub.
     ["a PLT stub", [0x77, 0x08, 0x80, 0x00, 0x3f, 0x1a, 0x38, 0x2a, 0x33, 0x24, 0x22], 0x7010],
     ["constants", [0x08, 200, 0x23, 0x02], 202],
   ] as const)("computes %s", ([, bytes, expected]) => {
     expect(evaluate(...bytes)).toBe(expected);
   });
 
-  it("starts with the frame where there is one", () => {
+  it("starts with the CFA on the stack if there is one", () => {
     expect(evaluateFrameExpression(Buffer.from([0x23, 16]), registers, memory, 1_000)).toBe(1_016);
   });
 

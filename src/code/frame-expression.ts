@@ -1,4 +1,4 @@
-/** The expressions of call-frame tables, as PLT stubs and signal frames have them: a small stack machine. <dwarf.h>, DW_OP_*. */
+/** Evaluates expressions of call-frame tables, which PLT stubs and signal frames use: a small stack machine. <dwarf.h>, DW_OP_*. */
 
 const operation = {
   load: 0x06,
@@ -25,7 +25,7 @@ const operation = {
 const maxOperations = 64;
 const maxStack = 32;
 
-/** NaN for anything that cannot be computed. `read` returns NaN for memory that is not known. */
+/** NaN if it cannot be computed. `read` returns NaN for unknown memory. */
 export function evaluateFrameExpression(
   expression: Buffer,
   registers: Float64Array,
@@ -39,7 +39,7 @@ export function evaluateFrameExpression(
       if (count >= maxOperations || stack.length > maxStack || !step(expression, cursor, stack, registers, read)) return Number.NaN;
     }
   } catch (error) {
-    if (error instanceof RangeError) return Number.NaN; // shorter than its operands
+    if (error instanceof RangeError) return Number.NaN; // the expression ends inside an operand
     throw error;
   }
   return stack.at(-1) ?? Number.NaN;

@@ -41,7 +41,7 @@ export function readGoProgram(image: ElfImage, names: readonly string[]): GoProg
   return { version: readGoVersion(image), functions };
 }
 
-/** The functions of a Go program that hold the addresses; empty for other programs. */
+/** The functions of a Go program at these addresses; empty for other programs. */
 export function nameGoAddresses(image: ElfImage, addresses: readonly number[]): Map<number, { name: string; start: number }> {
   const named = new Map<number, { name: string; start: number }>();
   const table = isGoProgram(image) ? readTable(image) : null;
@@ -61,7 +61,7 @@ export function nameGoAddresses(image: ElfImage, addresses: readonly number[]): 
       else high = middle;
     }
     const at = table.listOffset + (low - 1) * wordBytes * 2;
-    // The entry behind the last one holds the end of the text.
+    // The entry after the last one is the end of the text.
     if (low === 0 || wanted >= word(at + wordBytes * 2)) continue;
     const nameOffset = readPart(image.readAt, table.fileOffset + table.listOffset + word(at + wordBytes) + wordBytes, 4);
     if (nameOffset.length < 4 || nameOffset.readUInt32LE(0) >= table.namesBytes) continue;

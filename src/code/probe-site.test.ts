@@ -33,7 +33,7 @@ describe("chooseEntrySite()", () => {
     ["an argument is overwritten", "4889f7 55 c3"],
     ["half of an argument is overwritten", "31d2 55 c3"],
     ["there is no cheap instruction", "4889f8 4829f0 c3"],
-    ["a loop leads back to the place", "488b07 90 48ffc8 75fa c3"],
+    ["a loop leads back to the site", "488b07 90 48ffc8 75fa c3"],
     ["the function ends before it", "488b07 c3 55"],
     ["only other instructions follow for a long way", `${"488b07".repeat(30)} 55 c3`],
   ])("stays at the first instruction when %s", (_, hex) => {
@@ -57,7 +57,7 @@ describe("chooseEntrySite()", () => {
 });
 
 describe("chooseExitSites()", () => {
-  it("takes the check of the stack's guard, with the result in place", () => {
+  it("chooses the check of the stack guard, with the result in its register", () => {
     expect(chooseExitSites(code(guarded), "rax")).toMatchObject({
       kind: "before-return",
       sites: [{ offsetBytes: 56 }],
@@ -65,14 +65,14 @@ describe("chooseExitSites()", () => {
     });
   });
 
-  it("takes a nop between the result and the return", () => {
+  it("chooses a nop between the result and the return", () => {
     expect(chooseExitSites(code("55 b801000000 5d 90 c3"), "rax")).toMatchObject({ kind: "before-return", sites: [{ offsetBytes: 7 }] });
   });
 
   it.each([
     ["the result is written behind the cheap instruction", "55 90 b801000000 c3", [7]],
     ["a jump targets the instruction after the cheap one", "55 85ff 7401 90 4889c1 c3", [9]],
-    ["a branch leads on to another return", "31c0 85ff 7501 c3 ffc0 c3", [6, 9]],
+    ["a branch leads to another return", "31c0 85ff 7501 c3 ffc0 c3", [6, 9]],
   ])("falls back to the returns when %s", (_, hex, offsets) => {
     const exits = chooseExitSites(code(hex), "rax");
     expect(exits?.kind).toBe("at-return");
@@ -90,7 +90,7 @@ describe("chooseExitSites()", () => {
 });
 
 describe("findForwarding() and findCalls()", () => {
-  it("follows the way that the arguments go", () => {
+  it("follows the path of the arguments", () => {
     expect(findForwarding(code("4883ec08 e8c7fdffff 31d2 c3"), ["rdi", "rsi"])).toBe(9 - 569);
     expect(findForwarding(code(guarded), ["rdi", "rsi"])).toBe(-416);
     expect(findForwarding(code("4889f7 e8c7fdffff c3"), ["rdi", "rsi"])).toBeNull();
@@ -115,7 +115,7 @@ describe("findSpillFrame()", () => {
 
   it.each([
     ["with a frame pointer kept in the frame", older, 38, 0x68],
-    ["behind an end of the function", older, 43, 0x68],
+    ["after an exit of the function", older, 43, 0x68],
     ["with a frame pointer pushed", newer, 28, 0x60],
   ])("finds the frame %s", (_, hex, place, frame) => {
     expect(findSpillFrame(code(hex), place, slots)).toBe(frame);
@@ -128,14 +128,14 @@ describe("findSpillFrame()", () => {
     ["a call comes first", "4883ec68 48895c2478 e800000000 4889442470 e800000000", 19],
     ["the stack is moved by a register", "4829c4 4883ec68 48895c2478 4889442470 e800000000", 17],
     ["the stack grows once more", "4883ec68 48895c2478 4889442470 e800000000 50 e800000000", 20],
-    ["the place is not in it", "4883ec68 48895c2478 4889442470", 99],
+    ["the slot is not in it", "4883ec68 48895c2478 4889442470", 99],
   ])("is null when %s", (_, hex, place) => {
     expect(findSpillFrame(code(hex), place, slots)).toBeNull();
   });
 });
 
 describe("decodeFunction()", () => {
-  it("keeps to the boundaries of instructions, whatever the bytes", () => {
+  it("respects instruction boundaries for any bytes", () => {
     const random = new SeededRandom(3);
     for (let round = 0; round < 200; round++) {
       const bytes = Buffer.from(Array.from({ length: 1 + random.below(80) }, () => random.below(256)));

@@ -26,8 +26,8 @@ export const costsNs = { nop5: 310, nop: 680, push: 500, branch: 720, jump: 720,
 const maxSlideBytes = 64;
 
 /**
- * The cheapest site near the start of a function where the registers still hold the arguments. Falls back to the first instruction, which always works but may
- * be expensive. `isForReturn` asks for a site where a return probe works too.
+ * The cheapest site near the start of a function where the registers still hold the arguments. Falls back to the first instruction, which
+ * always works but may be expensive. `isForReturn` requires a site where a return probe works too.
  */
 export function chooseEntrySite(
   instructions: readonly MachineInstruction[],

@@ -37,7 +37,7 @@ describe("createFunctionNames()", () => {
     }
   });
 
-  it("prefers symbols with a size, the innermost, and the first of equals", () => {
+  it("prefers symbols with a size, the innermost, and the first of equal ones", () => {
     const names = createFunctionNames(
       imageOf([
         ["late", 0x5000, 0x100],
@@ -66,7 +66,7 @@ describe("createFunctionNames()", () => {
     ]);
   });
 
-  it("survives a table that the file does not have in full", () => {
+  it("survives a truncated table", () => {
     const image = imageOf([["one", 0x1000, 8]]);
     const section = { ...image.sections[0], sizeBytes: 24 * 100_000 } as ElfImage["sections"][number];
     const cut: ElfImage = { ...image, sections: [section, ...image.sections.slice(1)] };

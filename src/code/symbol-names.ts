@@ -1,6 +1,6 @@
 /**
- * Names of functions by their addresses. A file's symbols are read once, into arrays of 12 bytes per function; a name becomes text when an
- * address in its function is asked for.
+ * Finds function names by address. A file's symbols are read once, into arrays of 12 bytes per function; a name is decoded when an address
+ * in its function is requested.
  */
 
 import { demangle } from "./demangle.ts";
@@ -9,33 +9,33 @@ import { nameGoAddresses } from "./go-symbols.ts";
 
 export interface NamedFunction {
   name: string;
-  /** Where the function starts. */
+  /** Start address of the function. */
   start: number;
 }
 
 export interface FunctionNames {
-  /** Bytes of the file that the next call of `find` may have to read; 0 once it has. */
+  /** Bytes of the file that the next call of `find` may have to read; 0 once they are read. */
   readonly unreadBytes: number;
-  /** Memory of what was read. */
+  /** Memory of the data read. */
   readonly sizeBytes: number;
-  /** The functions that hold the addresses; what has no name is left out. */
+  /** The functions at these addresses. Addresses without a name are omitted. */
   find(addresses: readonly number[]): Map<number, NamedFunction>;
-  /** Frees what was read; the next `find` reads it again. */
+  /** Frees the data; the next `find` reads it again. */
   release(): void;
 }
 
 const symbolBytes = 24;
 const symbolWords = symbolBytes / 4;
-/** Read at a time into one buffer that all files share. */
+/** Symbols read at a time into one buffer that all files share. */
 const symbolsPerPiece = 8_192;
 const maxSymbols = 8_000_000;
-/** C++ names may be long; what is longer is cut. */
+/** C++ names may be long; longer ones are truncated. */
 const maxNameBytes = 1_024;
-/** A symbol without a size, as in hand-written assembly, reaches to the next one, and at most so far. */
+/** A symbol without a size, as in hand-written assembly, extends to the next one, but at most this far. */
 const maxUnsizedBytes = 64 * 1024;
-/** Symbols that are looked at below an address: those of functions in functions, and labels. */
+/** How many symbols below an address are checked: functions may be nested, and labels lie between. */
 const maxStepsBack = 64;
-/** Start (below 2^32) and number of a symbol are sorted as one double of 53 bits. */
+/** Start (below 2^32) and number of a symbol are sorted together as one 53-bit double. */
 const maxFunctions = 2 ** 21;
 const maxSpan = 2 ** 32;
 const types = { none: 0, function: 2, indirectFunction: 10 } as const;
@@ -44,7 +44,7 @@ export function createFunctionNames(image: ElfImage): FunctionNames {
   const sections = [sectionTypes.symbols, sectionTypes.dynamicSymbols].flatMap((type) =>
     image.sections.filter((section) => section.type === type),
   );
-  /** As many as were needed so far: the dynamic symbols are a part of the others. */
+  /** The tables read so far. The dynamic symbols are a subset of the full table. */
   const tables: SymbolTable[] = [];
   return {
     get unreadBytes() {
@@ -76,7 +76,7 @@ class SymbolTable {
   readonly #image: ElfImage;
   readonly #strings: ElfSection;
   readonly #base: number;
-  /** Ascending, from `base`; no two are equal. */
+  /** Ascending and distinct, relative to `base`. */
   readonly #starts: Uint32Array;
   readonly #sizes: Uint32Array;
   readonly #names: Uint32Array;
@@ -101,7 +101,7 @@ class SymbolTable {
     return name === "" ? null : { name: demangle(name), start: this.#base + (this.#starts[index] ?? 0) };
   }
 
-  /** A symbol with a size says for sure what it holds; of the others the nearest counts. */
+  /** A symbol with a size states exactly what it contains; among the others the nearest wins. */
   #indexOf(wanted: number): number {
     let [low, high] = [0, this.#starts.length];
     while (low < high) {
@@ -138,7 +138,7 @@ function readTable(image: ElfImage, section: ElfSection): SymbolTable {
   return new SymbolTable(image, strings, base, sorted(readFunctions(image, section, base)));
 }
 
-/** In the order of the file; `starts` from `base`. */
+/** In file order; `starts` are relative to `base`. */
 function readFunctions(image: ElfImage, section: ElfSection, base: number): SortedFunctions {
   const words = new Uint32Array(piece.buffer, piece.byteOffset, symbolsPerPiece * symbolWords);
   const most = Math.min(maxFunctions, Math.floor(section.sizeBytes / symbolBytes));
@@ -153,9 +153,9 @@ function readFunctions(image: ElfImage, section: ElfSection, base: number): Sort
       if (type !== types.function && type !== types.indirectFunction && type !== types.none) continue;
       const address = (words[word + 2] ?? 0) + (words[word + 3] ?? 0) * 2 ** 32;
       const start = address - base;
-      // The upper half of the word is the section: 0 for what another file defines.
+      // The upper half of the word is the section: 0 for symbols defined in another file.
       if (address === 0 || info >>> 16 === 0 || start < 0 || start >= maxSpan) continue;
-      // Symbols without a type are labels of assembly, if they are in code at all.
+      // Symbols without a type are assembly labels, if they are in code at all.
       if (type === types.none && !image.isCode(address)) continue;
       functions.starts[count] = start;
       functions.sizes[count] = (words[word + 5] ?? 0) === 0 ? (words[word + 4] ?? 0) : maxSpan - 1;
@@ -171,7 +171,7 @@ function readFunctions(image: ElfImage, section: ElfSection, base: number): Sort
   };
 }
 
-/** Of several at one address the first with a size, or else the first. */
+/** Among several at one address, the first with a size, else the first. */
 function sorted({ starts, sizes, names }: SortedFunctions): SortedFunctions {
   const keys = new Float64Array(starts.length);
   for (let index = 0; index < keys.length; index++) keys[index] = (starts[index] ?? 0) * maxFunctions + index;

@@ -1,6 +1,5 @@
 /**
- * Reads what databases of this machine report about themselves, over their own protocols, in read-only sessions of bounded time and size.
- *
+ * Reads what databases on this host report about themselves, over their own protocols, in read-only sessions with limits on time and size.
  * @module
  */
 

@@ -1,4 +1,4 @@
-/** Reads the facts of one database, within a bounded time. */
+/** Reads the facts of one database within a time limit. */
 
 import { CoralError } from "../base/errors.ts";
 import type { DatabaseCredentials, DatabaseFacts } from "../model/database-facts.ts";
@@ -9,13 +9,13 @@ import type { DatabaseAddress } from "./wire/byte-stream.ts";
 
 export interface InspectRequest {
   port: number;
-  /** Of this machine, besides loopback: a container's. */
+  /** Addresses of this host besides loopback, such as a container's. */
   addresses: readonly string[];
   credentials: DatabaseCredentials;
   /** Template of a statement to explain. */
   statement: string | null;
   signal: AbortSignal;
-  /** From connecting to the last answer; a single statement gets a quarter of it. Default 8 s. */
+  /** Limit from connecting to the last response; a single statement gets a quarter of it. Default 8 s. */
   timeoutMs?: number;
 }
 

@@ -23,14 +23,14 @@ export class CallGraph {
     return [...(this.#callers.get(service) ?? [])];
   }
 
-  /** These services and everything that they need, directly or not. */
+  /** These services and all services they call, directly or indirectly. */
   reachableFrom(services: readonly string[]): Set<string> {
     const seen = new Set(services);
     for (const one of seen) for (const callee of this.calleesOf(one)) seen.add(callee);
     return seen;
   }
 
-  /** A shortest way of calls, both ends included; empty when there is none. */
+  /** A shortest path of calls including both ends; empty if there is none. */
   path(from: string, to: string): string[] {
     const cameFrom = new Map([[from, ""]]);
     for (const [one] of cameFrom) {

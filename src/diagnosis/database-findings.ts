@@ -1,4 +1,4 @@
-/** What is wrong with a database by its own report, worst first: each finding with what it is about, in words, and what mends it. */
+/** Problems that a database reports about itself, worst first. Each finding names its subject, describes it, and suggests a fix. */
 
 import type { CacheFact, DatabaseFacts, LockFact } from "../model/database-facts.ts";
 import { figure } from "./figure-text.ts";
@@ -15,15 +15,15 @@ export type DatabaseFindingKind =
 
 export interface DatabaseFinding {
   kind: DatabaseFindingKind;
-  /** Session, table or key. */
+  /** A session, table or key. */
   pointer: string;
   statement: string;
-  /** What mends it; empty when that depends. */
+  /** The fix; empty if it depends on the situation. */
   fix: string;
   figure: { name: string; unit: string; value: number };
 }
 
-/** Waits that are shorter are part of every busy database. */
+/** Shorter waits are normal for a busy database. */
 const minWaitSeconds = 1;
 const fullPart = 0.9;
 const minEvictionsPerSecond = 1;
@@ -71,7 +71,7 @@ function connectionFindings({ connections, clients }: DatabaseFacts): DatabaseFi
       kind: "connections-full",
       pointer: most === undefined ? "connections" : `connections of ${most.client}`,
       statement: `${open} of ${max} connections are open${most === undefined ? "" : `; most by ${most.client}: ${most.open}`}`,
-      fix: "lower the pool sizes of the clients, or put a pooler between",
+      fix: "lower the pool sizes of the clients, or put a pooler in front",
       figure: { name: "open connections", unit: "", value: open },
     });
   }
@@ -81,7 +81,7 @@ function connectionFindings({ connections, clients }: DatabaseFacts): DatabaseFi
       kind: "idle-in-transaction",
       pointer: `connections of ${idle.client}`,
       statement: `${idle.idleInTransaction} of the ${idle.open} connections of ${idle.client} are idle in a transaction (${idleInTransaction} in all)`,
-      fix: "the client holds connections while it does something else: commit before, or give them back",
+      fix: "the client holds connections while it does something else: commit earlier, or return them to the pool",
       figure: { name: "connections idle in a transaction", unit: "", value: idle.idleInTransaction },
     });
   return found;

@@ -44,7 +44,7 @@ describe("diagnose()", () => {
     expect(nearest?.score).toBeLessThan(0.3);
   });
 
-  it("blames the callee that is slow, and rules out callers that suffer from it", () => {
+  it("blames a slow callee, and rules out callers that suffer from it", () => {
     const slow = ["web", "orders", "db"].map((service) => measure({ service, before: steady(100), after: steady(1_100) }));
     const { causes, ruledOut } = diagnose(facts({ measures: slow, calls }), ask);
     expect(causes[0]).toMatchObject({ service: "db", kind: "slow", chain: ["web", "orders", "db"] });
@@ -53,7 +53,7 @@ describe("diagnose()", () => {
     expect(ruledOut[0]?.reason).toContain("suffers from db");
   });
 
-  it("blames the service that is slower than its callees explain", () => {
+  it("blames a service that is slower than its callees explain", () => {
     const measures = [
       measure({ service: "web", before: steady(100), after: steady(1_100) }),
       measure({ service: "orders", before: steady(80), after: steady(1_080) }),
@@ -78,7 +78,7 @@ describe("diagnose()", () => {
     expect(diagnose(facts({ measures, calls }), ask).causes[0]).toMatchObject({ service: "orders", kind: "failing" });
   });
 
-  it("blames what uses a resource up", () => {
+  it("blames the service that uses up a resource", () => {
     const measures = [
       measure({ service: "web", before: steady(100), after: steady(180) }),
       ...["web", "orders", "db"].map((service) =>
@@ -95,7 +95,7 @@ describe("diagnose()", () => {
     expect(diagnose(facts({ measures, calls }), ask).causes[0]).toMatchObject({ service: "orders", kind: "resource" });
   });
 
-  it("does not accuse a bystander that uses more of a resource while others suffer", () => {
+  it("does not blame a bystander that uses more of a resource while others suffer", () => {
     const cores = (service: string, now: number) =>
       measure({ service, name: "cpu", unit: "cores", kind: "resource", before: steady(0.3), after: steady(now) });
     const measures = [
@@ -115,7 +115,7 @@ describe("diagnose()", () => {
     expect(backup?.score ?? 0).toBeCloseTo((alone.causes[0]?.score ?? 0) / 2);
   });
 
-  it("finds code that takes longer by itself", () => {
+  it("finds code that became slower", () => {
     const operations = [operation("web", "GET /", 50_000, 50_000), operation("orders", "total", 5_000, 90_000)];
     const { causes } = diagnose(facts({ operations }), ask);
     expect(causes[0]).toMatchObject({ service: "orders", kind: "slow-code", pointer: "total" });
@@ -141,7 +141,7 @@ describe("diagnose()", () => {
     expect(causes[0]?.evidence[0]?.statement).toContain("is absent per orders.handle although it ran 40 times");
   });
 
-  it("blames the operation further down when both do something unusual", () => {
+  it("blames the callee when two operations do something unusual", () => {
     const steps = [
       step("web", "orders.handle", [500, 500], [40, 40], { kind: "span", childService: "orders" }),
       step("web", "answer failed", [500, 0], [40, 40], { severity: "error" }),
@@ -152,11 +152,11 @@ describe("diagnose()", () => {
     expect(ruledOut).toMatchObject([{ service: "web" }]);
   });
 
-  it("takes few traces for chance", () => {
+  it("treats few traces as noise", () => {
     expect(diagnose(facts({ steps: [step("orders", "cache miss", [500, 100], [10, 5])] }), ask).causes).toEqual([]);
   });
 
-  it("counts a change near the start in, and never alone", () => {
+  it("uses a change near the onset as additional evidence, never alone", () => {
     const changes = [{ timeMs: 3_600_000, service: "orders", kind: "deployment", message: "orders was deployed" }];
     const quiet = ["web", "orders"].map((service) => measure({ service, before: steady(100), after: steady(101) }));
     const alone = diagnose(facts({ measures: quiet, changes, calls }), ask);
@@ -167,7 +167,7 @@ describe("diagnose()", () => {
     expect(causes[0]).toMatchObject({ service: "orders", change: changes[0] });
   });
 
-  it("answers with more traffic when that is what is unusual", () => {
+  it("reports more traffic when that is the only difference", () => {
     const measures = [
       measure({ service: "web", name: requestMeasures.rate, unit: "/s", kind: "traffic", before: steady(20), after: steady(90) }),
       measure({ service: "web", before: steady(100), after: steady(110) }),
@@ -175,7 +175,7 @@ describe("diagnose()", () => {
     expect(diagnose(facts({ measures, calls }), ask).causes[0]).toMatchObject({ service: "web", kind: "more-traffic" });
   });
 
-  it("sees the service behind a load balancer's address", () => {
+  it("finds the service behind a load balancer's address", () => {
     const measures = ["lb.example.com", "orders"].map((service) => measure({ service, before: steady(100), after: steady(1_000) }));
     const all = [{ caller: "web", callee: "lb.example.com" }, ...calls];
     const { causes } = diagnose(facts({ measures, calls: all, externals: ["lb.example.com"] }), ask);

@@ -1,4 +1,4 @@
-/** Facts of all services become ranked causes. The same facts always give the same answer. */
+/** Ranks root causes from the facts of all services. Deterministic: the same facts always give the same result. */
 
 import type { ChangeFact, DiagnosisFacts } from "../model/diagnosis.ts";
 import { CallGraph } from "./call-graph.ts";
@@ -14,7 +14,7 @@ import type { CauseKind, Suspicion } from "./suspicion.ts";
 interface DiagnosisQuestion {
   /** The service whose requests suffer; null: any. */
   entry: string | null;
-  /** What the question is about; null: any. */
+  /** The symptom in question; null: any. */
   symptom: "latency" | "errors" | null;
 }
 
@@ -23,13 +23,13 @@ export interface Cause {
   kind: CauseKind;
   pointer: string;
   score: number;
-  /** 0..1: how often a first cause with such a lead is the right one. */
+  /** 0..1: how often a first cause with such a lead is correct. */
   confidence: number;
-  /** All statistics that point at this service, strongest first. */
+  /** All statistics that point to this service, strongest first. */
   evidence: Suspicion[];
   /** Services from the entry to this one. */
   chain: string[];
-  /** The nearest change of this service before or at the start of the trouble. */
+  /** This service's last change before or at the onset. */
   change: ChangeFact | null;
 }
 
@@ -39,19 +39,19 @@ interface RuledOut {
 }
 
 export interface Diagnosis {
-  /** At most `maxCauses`, most likely first; empty: no issue. */
+  /** At most `maxCauses`, most likely first. Empty: no issue found. */
   causes: Cause[];
-  /** Services with symptoms that others explain, or with changes that did nothing. */
+  /** Services whose symptoms others explain, or whose changes had no effect. */
   ruledOut: RuledOut[];
-  /** Strongest suspicion below the limit when there is no issue. */
+  /** The strongest suspicion below the threshold, if there is no issue. */
   nearest: Suspicion | null;
   services: number;
 }
 
-/** Weaker suspicions occur in ordinary times: nine in ten windows without a fault stay below. */
+/** Threshold: in nine of ten windows without a fault, all suspicions stay below. */
 const minScore = 0.62;
 const maxCauses = 5;
-/** Evidence for the other symptom than the one in question, and of services that the entry does not need. */
+/** Weight of evidence for the other symptom, and of services that the entry does not depend on. */
 const otherSymptom = 0.3;
 const unrelated = 0.5;
 /** The entry was asked about: trouble that it does not need may be worse, and is another. */
@@ -101,7 +101,7 @@ export function diagnose(facts: DiagnosisFacts, { entry, symptom }: DiagnosisQue
   };
 }
 
-/** What the entry needs; without one, what services with symptoms need. Null: nothing is known of who needs whom. */
+/** Services that the entry depends on; without an entry, those that services with symptoms depend on. Null: dependencies are unknown. */
 function neededBy(entry: string | null, found: readonly Suspicion[], graph: CallGraph): ReadonlySet<string> | null {
   if (entry !== null) return graph.isEmpty ? null : graph.reachableFrom([entry]);
   const suffering = found.filter(({ kind, rawScore }) => (kind === "slow" || kind === "failing") && rawScore >= minScore);
@@ -134,7 +134,7 @@ function weighedBy(
   return factor === 1 ? suspicion : { ...suspicion, score: suspicion.score * factor };
 }
 
-/** The last one in the quarter of an hour before the start, or shortly after: clocks differ, and the start is an estimate. */
+/** The last change in the quarter of an hour before the onset, or shortly after: clocks differ, and the onset is an estimate. */
 function changeOf(service: string, changes: readonly ChangeFact[], startMs: number): ChangeFact | null {
   const near = changes.filter((one) => one.service === service && one.timeMs > startMs - changeReachMs && one.timeMs < startMs + 60_000);
   return near.reduce<ChangeFact | null>((last, one) => (last && last.timeMs >= one.timeMs ? last : one), null);
@@ -162,7 +162,7 @@ function causeOf(
   };
 }
 
-/** The share of the evidence that is for this cause; what is usual in quiet times counts against it. */
+/** This cause's share of the evidence; scores that are common in quiet times count against it. */
 function confidenceOf(score: number, rival: number): number {
   const [own, other, none] = [score ** 2, Math.max(0, rival) ** 2, (minScore * 0.7) ** 2];
   return own / (own + other / 2 + none);

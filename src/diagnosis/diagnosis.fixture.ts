@@ -1,4 +1,4 @@
-/** Facts for tests of the statistics: quiet unless said otherwise. */
+/** Facts for tests of the statistics; quiet by default. */
 
 import type { DiagnosisFacts, HostFact, MeasureFact, Spread, SpreadPair, StepCounts, TimesFact } from "../model/diagnosis.ts";
 
@@ -27,7 +27,7 @@ export const times = (median: number, count = 100): TimesFact => ({
   q90: median * 1.2,
 });
 
-/** Each trace has one span of the operation; so many of them have one record. */
+/** One span of the operation per trace; `records` of them have a log record. */
 export const stepCounts = (traces: number, records: number): StepCounts => ({
   traces,
   spans: traces,
@@ -39,7 +39,7 @@ export const stepCounts = (traces: number, records: number): StepCounts => ({
 
 export const pair = (before: number, after: number): SpreadPair => ({ before: steady(before), after: steady(after) });
 
-/** A quiet host of two cores. */
+/** A quiet host with two cores. */
 export const host = (values: Partial<HostFact>): HostFact => ({
   agentId: "a1",
   hostname: "vm1",

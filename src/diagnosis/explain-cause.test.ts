@@ -16,13 +16,13 @@ const first = (values: Partial<DiagnosisFacts>) => {
   return { service: cause?.service, kind: cause?.kind, pointer: cause?.pointer, statement: cause?.evidence[0]?.statement };
 };
 
-describe("causes of slow services", () => {
-  it("is the code of the one route that burns CPU", () => {
+describe("the cause of a slow service", () => {
+  it("is the code of the only route that burns CPU", () => {
     const measures = [route("stock", "GET /search", 20_000, 200_000), route("stock", "GET /items", 5_000, 9_000), cpu("stock", 0.1, 0.7)];
     expect(first({ measures })).toMatchObject({ service: "stock", kind: "hot-code", pointer: "GET /search" });
   });
 
-  it("is the thread when all routes are as late", () => {
+  it("is a busy thread when all routes are equally late", () => {
     const measures = [route("stock", "GET /search", 20_000, 140_000), route("stock", "GET /items", 5_000, 120_000), cpu("stock", 0.1, 0.7)];
     expect(first({ measures })).toMatchObject({ service: "stock", kind: "blocked-thread" });
   });
@@ -48,7 +48,7 @@ describe("causes of slow services", () => {
     expect(first({ measures }).kind).not.toBe("hot-code");
   });
 
-  it("is the pool when calls to a healthy database become fewer", () => {
+  it("is the pool when a healthy database gets fewer calls", () => {
     const measures = [
       route("stock", "GET /orders", 20_000, 900_000),
       route("db", "SELECT 1", 1_000, 1_000),
@@ -88,7 +88,7 @@ describe("causes of slow services", () => {
     });
   });
 
-  it("is the disk that became slow on its host, and lost packets", () => {
+  it("is a slower disk on its host, or lost packets", () => {
     const measures = [route("stock", "POST /orders", 5_000, 400_000), cpu("stock", 0.1, 0.1)];
     const disks = [{ device: "sdb", latencyMs: pair(1, 220), busy: pair(0.1, 1) }];
     expect(first({ measures, hosts: [host({ disks })] })).toMatchObject({ kind: "disk-wait", pointer: "disk sdb" });
@@ -132,7 +132,7 @@ describe("causes outside of a service", () => {
   const full = { busy: pair(0.3, 1), cpuWait: pair(0.1, 0.95) };
   const taker = { name: "ffmpeg", service: "", processes: 12, coresBefore: 0, coresAfter: 1.6 };
 
-  it("is the host whose cores another program takes", () => {
+  it("is the host whose cores another program uses", () => {
     const found = first({ measures: slow, hosts: [host({ ...full, programs: [taker] })] });
     expect(found).toMatchObject({ service: "host vm1", kind: "host", pointer: "ffmpeg (12 processes)" });
     expect(found.statement).toContain("2 of its services are slower");
@@ -187,7 +187,7 @@ describe("causes outside of a service", () => {
     expect(first({ measures: [{ ...failing, after: steady(0) }], limits }).kind).toBeUndefined();
   });
 
-  it("is the process that ended, when its callers fail, and nothing when nobody misses it", () => {
+  it("is an exited process if its callers fail, and nothing if no caller does", () => {
     const failing = measure({
       service: "web",
       subject: "GET /buy",
@@ -203,7 +203,7 @@ describe("causes outside of a service", () => {
     expect(first({ measures: [rate], changes }).kind).toBeUndefined();
   });
 
-  describe("a process that ended, seen late", () => {
+  describe("a process exit that is seen late", () => {
     const failing = measure({
       service: "web",
       subject: "GET /buy",
@@ -217,26 +217,26 @@ describe("causes outside of a service", () => {
     const fromMs = 3_660_000;
     const after = { fromMs, untilMs: fromMs + 60_000 };
     const exitedAt = (timeMs: number) => [{ timeMs, service: "stock", kind: "service-exited", message: "stock exited" }];
-    /** Requests in so many steps of ten seconds, at the usual rate. */
+    /** Requests at the usual rate in this many ten-second steps. */
     const servedIn = (steps: number) => ({
       ...traffic("stock", requestMeasures.rate, "", 10, 10),
       before: steady(10, 1, 350),
       after: steady(steps === 0 ? 0 : 9, 1, steps),
     });
 
-    it("is down although its last steps have their usual rate, and its own last requests failed", () => {
+    it("is down even if its last steps have the usual rate and its own last requests failed", () => {
       const found = first({ after, measures: [failing, ownFailing, servedIn(1)], changes: exitedAt(fromMs + 25_000) });
       expect(found).toMatchObject({ service: "stock", kind: "down" });
       expect(found.statement).toBe("its process ended, and it serves 0 /s, was 10 /s");
     });
 
-    it("is down when it ended shortly before its callers failed, and not long before", () => {
+    it("is down if it exited shortly before its callers failed, and not long before", () => {
       const measures = [failing, servedIn(0)];
       expect(first({ after, measures, changes: exitedAt(fromMs - 90_000) })).toMatchObject({ service: "stock", kind: "down" });
       expect(first({ after, measures, changes: exitedAt(fromMs - 600_000) }).kind).not.toBe("down");
     });
 
-    it("is not down when another of its processes goes on", () => {
+    it("is not down if another of its processes continues", () => {
       expect(first({ after, measures: [failing, servedIn(6)], changes: exitedAt(fromMs + 25_000) }).kind).not.toBe("down");
     });
   });

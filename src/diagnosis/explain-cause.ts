@@ -1,26 +1,29 @@
-/** Why a service that is slow by itself is slow: what it uses, what it waits for. The first explanation that the facts support. */
+/**
+ * Explains why a service is slow without a slow callee: what it uses, and what it waits for. Returns the first explanation that the facts
+ * support.
+ */
 
 import { type DiagnosisFacts, type HostFact, loadMeasures, type MeasureFact, requestMeasures, type Spread } from "../model/diagnosis.ts";
 import { figure, times } from "./figure-text.ts";
 import type { Suspicion } from "./suspicion.ts";
 
 /**
- * By half, and by this many cores, is more work per request. Less, down to `leastCores`, where it is this part of what requests take longer: a
+ * By half, and by this many cores, is more work per request. Less, down to `minCores`, where it is this part of what requests take longer: a
  * service with few requests uses little.
  */
-const moreCpu = { cores: 0.08, part: 0.5, leastCores: 0.02, delayPart: 0.1 };
+const moreCpu = { cores: 0.08, part: 0.5, minCores: 0.02, delayPart: 0.1 };
 const moreTraffic = 1.4;
 const slowDisk = { ms: 15, ratio: 4 };
-/** Shares of time in which some task waits for I/O. */
+/** Share of time in which some task waits for I/O. */
 const waitingForDisk = { share: 0.12, ratio: 3 };
 /** Shares of segments. `besideOutside`: all connections of a host count in it, so that less is enough where calls spend their time on the way. */
 const lostSegments = { share: 0.004, ratio: 3, besideOutside: { share: 0.002, ratio: 1.5 } };
 /** Calls spend more time on the way to their callee, and this part of what requests take longer. */
 const onTheWay = { us: 5_000, ratio: 3, delayPart: 0.4 };
 const queued = { us: 4_000, ratio: 4 };
-/** Calls to a dependency that is well fell to this part. */
+/** Calls to a healthy dependency fell to this share. */
 const fewerCalls = 0.75;
-/** Routes that got slower by this part of the slowest one's delay: the whole program is slow, not one route. */
+/** Routes that slowed down by at least this share of the slowest route's delay: the whole program is slow, not one route. */
 const sharedDelay = 0.35;
 
 const statementVerb = /^(?:SELECT|INSERT|UPDATE|DELETE|WITH|MERGE|COPY|BEGIN|COMMIT|CREATE|ALTER|CALL)\b/i;
@@ -43,7 +46,7 @@ interface ServiceFacts {
   hasOutside: boolean;
 }
 
-/** Null when nothing is known besides the symptom. */
+/** Null if only the symptom is known. */
 export function explainCause(symptom: Suspicion, facts: DiagnosisFacts): Explanation | null {
   if (symptom.kind !== "slow" && symptom.kind !== "slow-code" && symptom.kind !== "failing" && symptom.kind !== "resource") return null;
   const { service } = symptom;
@@ -77,7 +80,7 @@ function slowestLink(links: readonly MeasureFact[], { figures }: Suspicion): Mea
 function isMore({ before, after }: MeasureFact, delay: number): boolean {
   const added = after.median - before.median;
   if (after.count === 0 || added < moreCpu.part * before.median) return false;
-  return added >= moreCpu.cores || (added >= moreCpu.leastCores && added >= moreCpu.delayPart * delay);
+  return added >= moreCpu.cores || (added >= moreCpu.minCores && added >= moreCpu.delayPart * delay);
 }
 
 /** All routes count alike: how many requests each has is not known here. */
@@ -137,7 +140,7 @@ const slowDevice: Explain = ({ kind }, { hosts, usesMoreCpu }) => {
   };
 };
 
-/** Writes that a limit holds back, and syncs that wait for a journal, never show as latency of the device. */
+/** Writes throttled by a limit, and syncs that wait for a journal, never show as device latency. */
 function waitForDisks(hosts: readonly HostFact[]): Explanation | null {
   const host = hosts.find(({ ioWait: { before, after } }) => grew(before, after, waitingForDisk.share, waitingForDisk.ratio));
   if (host === undefined) return null;

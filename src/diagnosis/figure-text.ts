@@ -1,4 +1,4 @@
-/** Figures as people read them. */
+/** Formats figures for people. */
 
 const byteUnits = ["B", "KiB", "MiB", "GiB", "TiB"];
 
@@ -12,7 +12,7 @@ export function figure(value: number, unit: string): string {
   return unit === "" || unit === "1" ? rounded(value) : `${rounded(value)} ${unit}`;
 }
 
-/** ` (4.5×)`; empty when there is nothing to compare with. */
+/** ` (4.5×)`; empty if there is nothing to compare with. */
 export function times(before: number, after: number): string {
   if (before <= 0 || after <= before * 1.2) return "";
   return ` (${rounded(after / before)}×)`;

@@ -1,7 +1,6 @@
 /**
- * The statistics behind `coral diagnose`: facts of the usual state and of the time in question become ranked causes. Pure and deterministic.
- *
- * @module
+ * The statistics behind `coral diagnose`: rank root causes from the facts of a baseline and of the time in question. Pure and
+ * deterministic. @module
  */
 
 export { databaseFindings } from "./database-findings.ts";

@@ -89,7 +89,7 @@ function judged(first: Cause, more: { statements?: StatementTraffic[]; pools?: P
 }
 
 describe("judgeDatabases()", () => {
-  it("names the statement that costs most of the added time", () => {
+  it("names the statement with most of the additional time", () => {
     const steady = statement("SELECT 1", 80_000, 82_000);
     const rare = statement("DELETE FROM carts", 100, 90_000, { requests: 2 });
     const found = judged(cause({ service: "postgres" }), { statements: [steady, slow, rare] });
@@ -146,7 +146,7 @@ describe("judgeDatabases()", () => {
     expect(found?.evidence[0]?.statement).toContain("4 sessions wait on orders up to 30 s for session 4123 of batch");
   });
 
-  it("tells an exhausted pool from a slow database", () => {
+  it("distinguishes an exhausted pool from a slow database", () => {
     expect(judged(cause(), { pools: [pool()] })).toMatchObject({
       kind: "pool-exhausted",
       pointer: "connection pool of orders to postgres (5)",
@@ -157,7 +157,7 @@ describe("judgeDatabases()", () => {
   it.each([
     ["the database is slower", cause(), pool({ meanUsAfter: 4_000 })],
     ["connections come and go", cause(), pool({ openAfter: { least: 3, most: 5 } })],
-    ["nothing but the steady number speaks for it", cause(), pool({ openBefore: 5 })],
+    ["a constant number of connections is the only sign", cause(), pool({ openBefore: 5 })],
     ["the caller uses far more CPU", cause({ kind: "resource" }), pool()],
   ])("does not blame the pool when %s", (_, first, one) => {
     expect(judged(first, { pools: [one] })).toBe(first);
@@ -165,14 +165,14 @@ describe("judgeDatabases()", () => {
 });
 
 describe("databaseCandidates()", () => {
-  it("are databases on the way to a cause, and those that it uses", () => {
+  it("are databases on the path to a cause, and those that it uses", () => {
     expect(databaseCandidates(diagnosis(cause()), { statements: [slow], pools: [pool()] })).toEqual(["postgres"]);
     expect(databaseCandidates(diagnosis(cause()), { statements: [slow], pools: [] })).toEqual([]);
   });
 });
 
 describe("databaseFindings()", () => {
-  it("finds evictions, and nothing in a quiet database", () => {
+  it("reports evictions, and nothing for a quiet database", () => {
     const cache = {
       usedBytes: 3 * 1024 ** 2,
       maxBytes: 3 * 1024 ** 2,
@@ -195,7 +195,7 @@ describe("databaseFindings()", () => {
   it.each([
     ["postgres", "let batch commit, or end session 4123: SELECT pg_terminate_backend(4123)"],
     ["mysql", "let batch commit, or end session 4123: KILL 4123"],
-  ] as const)("ends the session that holds a lock as %s does", (engine, fix) => {
+  ] as const)("terminates the session that holds a lock as %s does", (engine, fix) => {
     expect(databaseFindings(facts({ engine, locks: [lock] }))[0]?.fix).toBe(fix);
   });
 });

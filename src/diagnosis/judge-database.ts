@@ -1,6 +1,6 @@
 /**
- * What is known of databases makes a cause exact: which statement, which index is missing, who holds the lock, whether the pool of the caller is
- * exhausted while the database is as fast as usual.
+ * Refines a cause with facts about databases: the slow statement, the missing index, the holder of a lock, or an exhausted pool of the
+ * caller while the database is as fast as usual.
  */
 
 import type { InspectedDatabase } from "../model/database-facts.ts";
@@ -13,7 +13,7 @@ import type { CauseKind, Suspicion } from "./suspicion.ts";
 
 export interface KnownDatabase {
   service: string;
-  /** Empty: no credentials, or not reachable. */
+  /** Empty without credentials, or if the database is not reachable. */
   inspected: readonly InspectedDatabase[];
 }
 
@@ -22,9 +22,9 @@ export interface DatabaseKnowledge {
   databases: readonly KnownDatabase[];
 }
 
-/** A statement that is so much slower, by so much, in at least so many requests, is a slow one. */
+/** Thresholds for a slow statement: relative and absolute slowdown, and number of requests. */
 const slower = { times: 1.5, byUs: 2_000, requests: 3 };
-const leastFailed = 0.05;
+const minFailed = 0.05;
 /** The database is not slower for its caller. */
 const steadyTimes = 1.3;
 const busyPart = 0.8;
@@ -45,7 +45,7 @@ export function judgeDatabases(diagnosis: Diagnosis, knowledge: DatabaseKnowledg
   return { ...diagnosis, causes };
 }
 
-/** Services whose databases may tell more about a cause: itself, and what it calls. Strongest first. */
+/** Services whose databases may refine a cause: the cause itself, and what it calls. Strongest first. */
 export function databaseCandidates({ causes }: Diagnosis, { statements, pools }: DatabaseTraffic): string[] {
   const databases = new Set(statements.map(({ service }) => service));
   const found = causes.flatMap(({ service, chain }) => [
@@ -56,7 +56,7 @@ export function databaseCandidates({ causes }: Diagnosis, { statements, pools }:
   return [...new Set(found)].filter((service) => databases.has(service));
 }
 
-/** The statement that costs most of the added time, or fails most; null when none is slower or fails more. */
+/** The statement with most of the additional time, or most failures; null if none became slower or fails more. */
 export function worstStatement(statements: readonly StatementTraffic[], service: string): StatementTraffic | null {
   let [worst, most]: [StatementTraffic | null, number] = [null, 0];
   for (const one of statements) {
@@ -70,7 +70,7 @@ export function worstStatement(statements: readonly StatementTraffic[], service:
 function addedCost({ before, after }: StatementTraffic): number {
   if (after.requests < slower.requests) return 0;
   const isSlower = after.meanUs >= slower.times * before.meanUs && after.meanUs >= before.meanUs + slower.byUs;
-  const isFailing = after.failedRatio >= before.failedRatio + leastFailed;
+  const isFailing = after.failedRatio >= before.failedRatio + minFailed;
   if (!isSlower && !isFailing) return 0;
   return (after.meanUs - before.meanUs) * after.perSecond + (isFailing ? after.failedRatio * after.perSecond * 1_000_000 : 0);
 }
@@ -85,7 +85,7 @@ function refined(cause: Cause, { traffic, databases }: DatabaseKnowledge): Cause
   return heldByLock(cause, { traffic, databases }) ?? exhaustedPool(cause, { traffic, databases }) ?? cause;
 }
 
-/** The caller is slow because its statements wait: they end, and are counted, when the lock is gone only. */
+/** The caller is slow because its statements wait. They end, and are counted, only when the lock is released. */
 function heldByLock(cause: Cause, { traffic, databases }: DatabaseKnowledge): Cause | null {
   const used = new Set(traffic.pools.filter(({ caller }) => caller === cause.service).map(({ service }) => service));
   for (const { service, inspected } of databases) {
@@ -99,8 +99,9 @@ function heldByLock(cause: Cause, { traffic, databases }: DatabaseKnowledge): Ca
 }
 
 /**
- * The callers' requests take longer, each statement does not, and all connections are in use: the caller's own pool is what requests wait for. Needs a
- * sign besides the steady number: the number rose with the trouble, the statements fill the connections, or the sessions are idle in transactions.
+ * The caller's requests take longer, single statements do not, and all connections are in use: requests wait for the caller's own pool.
+ * Requires one more sign besides the constant number: the number rose at the onset, the statements fill the connections, or the sessions
+ * are idle in transactions.
  */
 function exhaustedPool(cause: Cause, { traffic, databases }: DatabaseKnowledge): Cause | null {
   if (!steadyKinds.has(cause.kind)) return null;
@@ -148,7 +149,7 @@ function withStatement(cause: Cause, statement: StatementTraffic): Cause {
 function statementEvidence(cause: Cause, found: StatementTraffic | null): Suspicion[] {
   if (found === null) return [];
   const { before, after, statement, protocol, failure } = found;
-  const isFailing = after.failedRatio >= before.failedRatio + leastFailed;
+  const isFailing = after.failedRatio >= before.failedRatio + minFailed;
   const rate = `${figure(after.perSecond, "/s")}, ${figure(after.responseBytes, "By")} each`;
   if (!isFailing) {
     const text = `${statement} takes ${figure(after.meanUs, "us")}, was ${figure(before.meanUs, "us")}${times(before.meanUs, after.meanUs)}; ${rate}`;

@@ -1,4 +1,6 @@
-/** A host that has nothing left makes all of its services slow. What took it is the cause, unless that is one of the services itself. */
+/**
+ * A host without spare capacity slows down all of its services. The cause is what used the capacity, unless that is one of the services.
+ */
 
 import type { DiagnosisFacts, HostFact, ProcessShareFact } from "../model/diagnosis.ts";
 import { figure } from "./figure-text.ts";
@@ -8,15 +10,15 @@ import type { Suspicion } from "./suspicion.ts";
 const full = { busy: 0.9, growth: 0.1, waiting: 0.4, waitingGrowth: 0.15 };
 const minSteal = 0.1;
 const minMemoryWait = 0.15;
-/** One program took so much of the cores. */
+/** Minimum share of the cores that one program must have taken. */
 const takenPart = 0.25;
-/** Services that suffer at the same time: one alone has its own reasons. */
+/** Minimum number of services that suffer at once: a single one has its own reasons. */
 const minSuffering = 2;
 const minSymptom = 0.5;
-/** Above its services: each of them only suffers from it. */
+/** Ranks a host above its services, which only suffer from it. */
 const aboveServices = 1.15;
 
-/** `host vm`: how a host is named as a cause. */
+/** `host vm`: the name of a host as a cause. */
 export const hostName = ({ hostname, agentId }: HostFact): string => `host ${hostname === "" ? agentId : hostname}`;
 
 export function judgeHosts({ hosts, measures }: DiagnosisFacts, symptoms: readonly Suspicion[]): Suspicion[] {

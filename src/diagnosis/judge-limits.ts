@@ -1,4 +1,4 @@
-/** What stops a service from outside: its limits of CPU and memory, and the end of its processes. Whoever calls it only suffers from that. */
+/** External limits of a service: CPU and memory limits, and the exit of its processes. Its callers only suffer from them. */
 
 import {
   type ChangeFact,
@@ -13,23 +13,26 @@ import type { CallGraph } from "./call-graph.ts";
 import { figure } from "./figure-text.ts";
 import type { Suspicion } from "./suspicion.ts";
 
-/** Share of its CPU periods in which a service had to stop, and its growth. */
+/** Share of CPU periods in which a service was throttled, and its growth. */
 const minThrottled = { share: 0.2, growth: 0.15 };
-/** A kill, or the end of a process, needs no statistics. */
+/** An OOM kill, or the exit of a process, needs no statistics. */
 const certain = 2.5;
-/** Used memory this near to the limit, after growth. */
+/** Used memory relative to the limit, and its growth. */
 const nearLimit = { share: 0.92, growth: 1.3 };
 const minSymptom = 0.5;
-/** An end this long before the start of the trouble may be its cause. */
+/** An exit up to this long before the onset may be its cause. */
 const exitReachMs = 5 * 60_000;
-/** A service with requests in this part of the usual steps is never silent by chance for so many of them; the newest rows may still be under way. */
+/**
+ * A service with requests in at least this share of the usual steps is never silent by chance for `missingSteps` steps. The newest rows may
+ * still be in transit.
+ */
 const steadyPart = 0.6;
 const missingSteps = 2.5;
 const aboveSymptoms = 1.05;
-/** A service that stops its callers explains what they suffer. */
+/** A service that stopped explains this share of its callers' symptoms. */
 const explainedPart = 0.75;
 
-/** `symptoms`: a program that ends hurts nobody unless its callers fail. */
+/** `symptoms`: an exited program is only a cause if its callers fail. */
 export function judgeLimits(facts: DiagnosisFacts, symptoms: readonly Suspicion[], graph: CallGraph): Suspicion[] {
   const { limits, changes, after } = facts;
   const during = changes.filter(({ timeMs }) => timeMs >= after.fromMs - 30_000);
@@ -63,7 +66,7 @@ function judgeExits(
 ): Suspicion[] {
   const exits = new Map<string, number>();
   for (const { kind, service, timeMs } of changes) {
-    // A scan of the processes sees the end up to half a minute late, callers with open connections notice it late, too.
+    // A process scan sees the exit up to 30 s late, and callers with open connections notice it late too.
     if (kind === "service-exited" && timeMs >= after.fromMs - exitReachMs && timeMs < after.untilMs)
       exits.set(service, Math.max(timeMs, exits.get(service) ?? 0));
   }
@@ -83,8 +86,8 @@ function judgeExits(
 }
 
 /**
- * Steps without requests have no rate: a service that ended keeps the rate of its last steps, and what shows is that steps are missing, all of them
- * after its end. One of several processes that ended leaves none missing.
+ * Steps without requests have no rate: an exited service keeps the rate of its last steps. So this looks for missing steps, all of them
+ * after the exit. If one of several processes exited, none are missing.
  */
 function isSilent(
   { before, after: now }: MeasureFact,
@@ -101,7 +104,7 @@ function isSilent(
   return isSteady && missingSeconds >= missingSteps * step && servedSeconds <= seconds(after.fromMs, exitMs) + 2 * step;
 }
 
-/** Callers of a service that was stopped are not to blame for what they suffer. */
+/** Callers of a stopped service are not to blame for their symptoms. */
 export function withoutStopped(suspicions: readonly Suspicion[], stopped: readonly Suspicion[], graph: CallGraph): Suspicion[] {
   if (stopped.length === 0) return [...suspicions];
   return suspicions.map((suspicion) => {

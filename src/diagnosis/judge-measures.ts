@@ -1,4 +1,4 @@
-/** Metrics and requests: resources stay where they are used up, slowness and failures travel from callee to caller. */
+/** Scores metrics and requests. Resource use is blamed where it occurs; slowness and failures propagate from callee to caller. */
 
 import { type MeasureFact, requestMeasures, type Spread } from "../model/diagnosis.ts";
 import { measureKindOf } from "../model/metrics.ts";
@@ -7,15 +7,15 @@ import { figure, times } from "./figure-text.ts";
 import { medianOf, mirrored, scoreOf, shiftOf } from "./robust-shift.ts";
 import type { Suspicion } from "./suspicion.ts";
 
-/** Values that a side needs. */
+/** Minimum number of values on each side. */
 const minBefore = 3;
-/** A movement of a resource matters when it is this part of what other services of the system use. */
+/** A movement of a resource matters if it is at least this share of the level at other services of the system. */
 const peerPart = { resource: 0.5, latency: 0.1 };
-/** Movements that do not matter, by unit; of metrics in other units only peers tell. */
+/** Movements that do not matter, by unit. For metrics in other units, only peers give a scale. */
 const minMovement: Readonly<Record<string, number>> = { ratio: 0.05, cores: 0.1, By: 64 * 1024 ** 2, us: 2_000 };
 /** 0.2 percentage points of requests. */
 const minFailures = 0.002;
-/** A callee with less than this explains nothing. */
+/** A callee with a lower score explains nothing. */
 const minExplaining = 0.3;
 /** A callee that moved as much explains nearly all. */
 const explainedPart = 0.9;
@@ -29,7 +29,7 @@ interface Symptom {
 export interface MeasureContext {
   graph: CallGraph;
   isExternal: (service: string) => boolean;
-  /** Services whose spans show more than percentiles do. */
+  /** Services with spans, which show more than percentiles do. */
   hasSpans: (service: string) => boolean;
 }
 
@@ -73,7 +73,7 @@ export function judgeMeasures(measures: readonly MeasureFact[], context: Measure
   return found;
 }
 
-/** How much of a service's symptom its callees have as well, in the same quantity. */
+/** The share of a service's symptom that its callees have as well, in the same quantity. */
 function explanation(
   service: string,
   kind: "latency" | "errors",
@@ -115,7 +115,7 @@ function peerLevels(measures: readonly MeasureFact[]): Map<string, number> {
   return new Map([...levels].map(([name, values]) => [name, medianOf(values)]));
 }
 
-/** Shares of successes become shares of failures. Null for one that was never reported. */
+/** Converts shares of successes to shares of failures. Null for one that was never reported. */
 function asFailures(measure: MeasureFact): MeasureFact | null {
   if (measure.kind !== "errors" || !measureKindOf(measure.name).isSuccess) return measure;
   const { before, after } = measure;

@@ -49,12 +49,12 @@ const profile = (...grown: HotFunction[]): HotFunctions => ({
 const judged = (cause: Cause, found: HotFunctions) => judgeProfiles(diagnosisOf(cause), new Map([[cause.service, found]])).causes[0];
 
 describe("judgeProfiles()", () => {
-  it("points at the function that gained the CPU time, not at its callers", () => {
+  it("points to the function that gained the CPU time, not to its callers", () => {
     const found = profile(grew("handle", 0.9, 0.2), grew("render", 0.85, 0.1), grew("log", 0.15, 0.05));
     expect(judged(suspect("catalog", "hot-code"), found)).toMatchObject({ kind: "hot-code", pointer: "render (app)" });
   });
 
-  it("prefers code of the program to code of its runtime", () => {
+  it("prefers code of the program over code of its runtime", () => {
     const found = profile(grew("_PyEval_EvalFrameDefault", 0.9, 0.1), grew("score", 0.8, 0.05, "python"), grew("memcpy", 0.7, 0.01));
     expect(judged(suspect("orders", "hot-code"), found)?.pointer).toBe("score (app)");
   });
@@ -86,13 +86,13 @@ describe("judgeProfiles()", () => {
     expect(cause?.evidence[0]?.statement).toBe("render (app) takes 90% of its CPU time, was 10%: 0.9 cores, was 0.1");
   });
 
-  it("adds the function to a limit that was reached, without replacing it", () => {
+  it("adds the function to a limit that was reached, without replacing the limit", () => {
     const cause = judged(suspect("catalog", "cpu-limit"), profile(grew("render", 0.9, 0.1)));
     expect(cause).toMatchObject({ kind: "cpu-limit", pointer: "GET /search" });
     expect(cause?.evidence[1]?.pointer).toBe("render (app)");
   });
 
-  it("leaves a cause alone with too few samples, without significant growth, or when it is not about CPU", () => {
+  it("does not change a cause with few samples, without significant growth, or unrelated to CPU", () => {
     const found = profile(grew("render", 0.9, 0.1));
     expect(judged(suspect("catalog", "hot-code"), { ...found, samples: { now: 9, before: 400 } })?.pointer).toBe("GET /search");
     expect(judged(suspect("catalog", "hot-code"), profile({ ...grew("render", 0.9, 0.1), isSignificant: false }))?.pointer).toBe(

@@ -1,4 +1,4 @@
-/** CPU samples of a suspect name the function that does the work: which one grew, and by how much. */
+/** Uses CPU samples of a suspect to name the function whose CPU time grew, and by how much. */
 
 import type { HotFunction, HotFunctions } from "../model/profiles.ts";
 import type { Cause, Diagnosis } from "./diagnose.ts";
@@ -10,15 +10,15 @@ const cpuKinds: ReadonlySet<CauseKind> = new Set(["hot-code", "blocked-thread", 
 /** Kinds that are about CPU whatever the samples say; of the others, growth makes one `hot-code`. */
 const isCpuAnyway: ReadonlySet<CauseKind> = new Set(["hot-code", "blocked-thread", "cpu-limit", "resource"]);
 const minSamples = { now: 20, before: 5 };
-/** Cores that a function must have gained. */
+/** Minimum growth of a function in cores. */
 const minCores = 0.05;
-/** Callers of the culprit gained at least as much as it did; the deepest function with this part of the most is the culprit. */
+/** Callers of the culprit gained at least as much CPU time. The deepest function with this share of the largest gain is the culprit. */
 const culpritPart = 0.6;
 const maxProfiled = 2;
 /** Programs that run other programs, and their libraries: a function of theirs says what the code did, and not which code it was. */
 const runtimeFile = /^(?:lib)?(?:python|node|bun|deno|java|jvm|ruby|php|perl|beam|dotnet|coreclr)(?![a-z])/i;
 
-/** Suspects whose samples may tell more, strongest first. */
+/** Suspects that samples may refine, strongest first. */
 export function profileCandidates({ causes }: Diagnosis): string[] {
   return causes
     .filter(({ kind }) => cpuKinds.has(kind))

@@ -1,4 +1,4 @@
-/** Time in spans: what an operation takes by itself is its own code; what a call takes beyond its callee is the link. */
+/** Scores time in spans. Self time of an operation is its own code; time of a call beyond the callee's span is the link. */
 
 import type { LinkFact, OperationFact } from "../model/diagnosis.ts";
 import { figure, times } from "./figure-text.ts";
@@ -6,14 +6,14 @@ import { scoreOf, timeShift } from "./robust-shift.ts";
 import type { Suspicion } from "./suspicion.ts";
 
 const minSpans = { before: 5, after: 3 };
-/** A median of fewer spans than this counts for less. */
+/** Medians of fewer spans get a lower weight. */
 const fullWeightSpans = 8;
-/** A movement matters when it is this part of what requests of the entry take. */
+/** A movement matters if it is at least this share of the entry's request time. */
 const entryPart = 0.02;
 const minFloorUs = 500;
-/** What a caller's other links have as well is the caller's. */
+/** What a caller's other links have as well belongs to the caller. */
 const sharedPart = 0.9;
-/** Of two ends with the same links, the one called. */
+/** If both ends have the same links, the callee is more likely. */
 const calleeBonus = 0.01;
 const singlePart = 0.5;
 
@@ -45,11 +45,11 @@ interface JudgedLink extends LinkFact {
   score: number;
 }
 
-/** Each link belongs to both of its ends. The end whose links are all slow is the one to blame. */
+/** Each link belongs to both ends. The end whose links are all slow is blamed. */
 function judgeLinks(links: readonly LinkFact[], floorUs: number): Suspicion[] {
   const judged = links
     .filter(({ before, after }) => before.count >= minSpans.before && after.count >= minSpans.after)
-    // Tails of usual gaps hold earlier trouble of the same network: the middle decides.
+    // Tails of usual gaps may contain earlier incidents of the same network, so the median decides.
     .map((link): JudgedLink => {
       const score = weightOf(link.after.count) * scoreOf(timeShift(link.before, link.after, floorUs, false));
       return { ...link, score };
@@ -61,7 +61,7 @@ function judgeLinks(links: readonly LinkFact[], floorUs: number): Suspicion[] {
     const outgoing = byCaller.get(service) ?? [];
     const asCallee = mean(incoming.map((link) => link.score - sharedPart * meanScore(siblings(link, byCaller.get(link.caller)))));
     const [only] = outgoing;
-    // With a single link both ends look the same; the callee is likelier.
+    // With a single link both ends look the same; the callee is more likely.
     const asCaller =
       outgoing.length > 1 || only === undefined
         ? meanScore(outgoing)

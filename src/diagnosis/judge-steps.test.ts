@@ -4,14 +4,14 @@ import type { StepFact } from "../model/diagnosis.ts";
 import { stepCounts } from "./diagnosis.fixture.ts";
 import { judgeSteps } from "./judge-steps.ts";
 
-/** A call that half of all traces made, and now `now` of 1,000. */
+/** A call in half of all traces before, and in `now` of 1,000 traces now. */
 const call = (from: [string, string], to: [string, string], now: number): StepFact => ({
   ...{ service: from[0], operation: from[1], kind: "span", childService: to[0], child: to[1], severity: "" },
   before: stepCounts(1_000, 500),
   after: stepCounts(1_000, now),
 });
 
-/** What explains an operation by its definition: the worst of those that it leads to, of another service. */
+/** Reference implementation: the worst operation of another service that this one leads to. */
 function explainedBy(steps: readonly StepFact[], worst: ReadonlyMap<string, number>, from: string): string {
   const seen = new Set([from]);
   for (const one of seen)
@@ -23,14 +23,14 @@ function explainedBy(steps: readonly StepFact[], worst: ReadonlyMap<string, numb
 }
 
 describe("judgeSteps()", () => {
-  it("finds the worst operation below each, through circles too", () => {
+  it("finds the worst operation below each, including cycles", () => {
     const random = new SeededRandom(5);
     for (let round = 0; round < 50; round++) {
       const operation = (): [string, string] => [`s${random.below(8)}`, "o"];
       const calls = new Map<string, StepFact>();
       for (let index = 0; index < 16; index++) {
         const [from, to] = [operation(), operation()];
-        // Different counts, so that there is one worst.
+        // Distinct counts, so that the worst is unique.
         calls.set(`${from[0]} ${to[0]}`, call(from, to, random.below(2) === 0 ? 500 : 760 + index * 10));
       }
       const steps = [...calls.values()];
@@ -44,7 +44,7 @@ describe("judgeSteps()", () => {
     }
   });
 
-  it("follows each call a bounded number of times, however deep the calls go", () => {
+  it("follows each call a bounded number of times, however deep the calls are", () => {
     const steps = Array.from({ length: 10_000 }, (_, index) => call([`s${index}`, "o"], [`s${index + 1}`, "o"], 900 + (index % 7)));
     expect(judgeSteps(steps)).toHaveLength(10_000);
   });

@@ -1,21 +1,21 @@
 /**
- * What operations do: child spans and log records by pattern, per span of the operation. A step that appears, or that is absent although the
- * operation ran, points at the code of the service, unless an operation further down does something unusual too.
+ * Scores what operations do: child spans and log records by pattern, per span of the operation. A step that appears, or is absent although
+ * the operation ran, points to the code of the service, unless a callee's operation does something unusual too.
  */
 
 import type { StepCounts, StepFact } from "../model/diagnosis.ts";
 import type { Suspicion } from "./suspicion.ts";
 
 const minSpans = { before: 10, after: 3 };
-/** Rates that differ by less are a shifted mix of requests. */
+/** Smaller differences of rates come from a shifted mix of requests. */
 const minChange = 0.3;
-/** Deviations up to here are common among thousands of steps; half of the greatest score is reached so far beyond. */
+/** Smaller deviations are common among thousands of steps. The score reaches half of its maximum this far beyond. */
 const common = 2;
 const halfway = 3;
-/** Beyond a clear deviation, more of it means more requests and not more certainty. */
+/** Beyond a clear deviation, a larger one means more requests, not more certainty. */
 const greatest = 2;
 const explainedPart = 0.9;
-/** In records squared: one record more or less is never a deviation. */
+/** In records squared: a single record more or less is never a deviation. */
 const minVariance = 1;
 
 interface Deviation {
@@ -47,7 +47,7 @@ export function judgeSteps(steps: readonly StepFact[]): Suspicion[] {
   return [...best.values()];
 }
 
-/** In standard deviations of what whole traces usually do. */
+/** In standard deviations of the usual traces. */
 export function stepDeviation(before: StepCounts, after: StepCounts): number {
   const usual = before.records / before.spans;
   const squared = before.recordsSquared - 2 * usual * before.recordsTimesSpans + usual * usual * before.spansSquared;
@@ -64,8 +64,8 @@ function deviationScore({ before, after }: StepFact): number {
 }
 
 /**
- * By operation: the worst deviation that it leads to, and the worst one of another service than that. Greatest first, each goes up to its callers as far
- * as it is one of the two, so that every call is followed twice at most, and not once for each operation above it.
+ * By operation: the worst deviation that it leads to, and the worst one of another service. Deviations are propagated to callers, greatest
+ * first, while they are one of the two. So every call is followed at most twice, not once for each operation above it.
  */
 function worstBelow(
   parents: ReadonlyMap<string, ReadonlySet<string>>,
@@ -87,7 +87,7 @@ function worstBelow(
   return below;
 }
 
-/** The part of the unusual traces that the other operation can have to do with: it must have run in them. */
+/** The share of unusual traces that the other operation can explain: it must have run in them. */
 function reachOf({ before, after }: StepFact, other: StepFact): number {
   const unusual = Math.min(after.traces, Math.abs(after.records - (before.records / before.spans) * after.spans));
   return Math.min(1, other.after.traces / Math.max(1, unusual));

@@ -1,11 +1,11 @@
-/** More requests than usual explain slowness and load without any fault. */
+/** More requests than usual explain slowness and load without a fault. */
 
 import { type MeasureFact, requestMeasures } from "../model/diagnosis.ts";
 import { figure, times } from "./figure-text.ts";
 import { scoreOf, shiftOf } from "./robust-shift.ts";
 import type { Suspicion } from "./suspicion.ts";
 
-/** Less growth than this is within what systems are built for. */
+/** Smaller growth is within what systems are built for. */
 const minGrowth = 1.5;
 
 export function judgeTraffic(measures: readonly MeasureFact[], entry: string | null): Suspicion[] {

@@ -2,7 +2,7 @@ import { expect, it } from "vitest";
 import { steady, times } from "./diagnosis.fixture.ts";
 import { mirrored, scoreOf, shiftOf, timeShift } from "./robust-shift.ts";
 
-it("shiftOf() counts in spreads of the usual time", () => {
+it("shiftOf() measures in spreads of the baseline", () => {
   expect(shiftOf(steady(100, 20), steady(200, 20), 0)).toBeCloseTo(5);
 });
 
@@ -11,11 +11,11 @@ it("shiftOf() treats less than the floor and than 5 % of the level as noise", ()
   expect(shiftOf(steady(1, 0), steady(2, 0), 10)).toBeCloseTo(0.1);
 });
 
-it("shiftOf() bounds the shift of a value that was always 0", () => {
+it("shiftOf() limits the shift of a value that was always 0", () => {
   expect(shiftOf(steady(0, 0), steady(1e9, 0), 0)).toBeCloseTo(8);
 });
 
-it("shiftOf() takes a long tail as usual", () => {
+it("shiftOf() accepts a long tail as usual", () => {
   const tailed = { ...steady(10, 1), q95: 90 };
   expect(shiftOf(tailed, steady(50, 1), 0)).toBeCloseTo(1);
 });

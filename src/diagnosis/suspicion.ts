@@ -1,6 +1,6 @@
-/** A service that one statistic points at. */
+/** A service that one statistic points to. */
 
-/** What the statistics find; the database causes are found by what is known of a database. */
+/** Causes found by statistics. Database causes need facts about the database. */
 export type CauseKind =
   | "resource"
   | "slow"
@@ -24,15 +24,15 @@ type DatabaseCauseKind = "slow-statement" | "missing-index" | "lock-wait" | "poo
 export interface Suspicion {
   service: string;
   kind: CauseKind;
-  /** Comparable between all kinds; 0 or less: nothing unusual. */
+  /** Comparable between all kinds; 0 or less means nothing unusual. */
   score: number;
-  /** The score without what callees explain. */
+  /** The score before subtracting what callees explain. */
   rawScore: number;
-  /** Route, operation, link, log pattern or metric that is unusual. */
+  /** The unusual route, operation, link, log pattern or metric. */
   pointer: string;
   /** One sentence with figures. */
   statement: string;
   figures: { name: string; unit: string; before: number; after: number };
-  /** The callee that explains it best; empty when none does. */
+  /** The callee that explains it best; empty if none does. */
   explainedBy: string;
 }

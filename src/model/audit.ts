@@ -1,25 +1,25 @@
-/** The audit trail: what was run, by whom, and how it ended. */
+/** The audit trail: which commands ran, who ran them, and how they ended. */
 
 export interface AuditRequest {
-  /** From now back, milliseconds. */
+  /** Length of the window back from now, milliseconds. */
   sinceMs: number;
   limit: number;
-  /** Part of the caller. */
+  /** Substring of the caller. */
   caller?: string;
-  /** Part of the command. */
+  /** Substring of the command. */
   command?: string;
-  /** Part of the target or the place. */
+  /** Substring of the target or the place. */
   target?: string;
-  /** Agents that `target` may also mean. */
+  /** Agents that `target` may also refer to. */
   targetAgentIds?: readonly string[];
   /** Only these agents; excludes the colony's own entries. */
   agentIds?: readonly string[];
   kind?: string;
-  /** `denied`; `failed`: denied, or exited other than 0; `open`: without an end. */
+  /** `denied`; `failed`: denied or non-zero exit; `open`: not ended. */
   outcome?: "denied" | "failed" | "open";
 }
 
-/** All entries that one agent, or the colony, wrote about one command; an approval decision is a record of its own. */
+/** All entries that one agent, or the colony, wrote about one command. An approval decision is a separate record. */
 export interface AuditRecord {
   /** Shared by the entries of colony and agents; empty for entries about the audit itself. */
   id: string;
@@ -28,7 +28,7 @@ export interface AuditRecord {
   /** Null: written by the colony. */
   agentId: string | null;
   kind: string;
-  /** Of the newest entry. */
+  /** Phase of the newest entry. */
   phase: string;
   caller: string;
   callerFrom: string;

@@ -5,23 +5,23 @@ export interface ConnectionRow {
   service: string;
   role: "server" | "client" | "peer";
   protocol: string;
-  /** The other end: a service, an external name, or an address. */
+  /** A service, an external name, or an address. */
   peer: string;
   peerAddress: string;
   serverPort: number;
-  /** Open now. */
+  /** Currently open. */
   open: number;
   /** Opened and closed within the window. */
   opened: number;
   closed: number;
-  /** Failed attempts and connections that were cut; the three below where the reason is known. */
+  /** Failed attempts and connections that were cut. The next three count those with a known reason. */
   failed: number;
   refused: number;
   reset: number;
   timedOut: number;
   bytesSent: number;
   bytesReceived: number;
-  /** Mean of the ends that report it; null when none does. */
+  /** Mean over the ends that report it; null when none does. */
   rttUs: number | null;
   retransmits: number | null;
   /** ISO 8601. */
@@ -34,7 +34,7 @@ export interface ConnectionsRequest {
   peer?: string;
   role?: "server" | "client";
   agentIds?: readonly string[];
-  /** From now back, milliseconds. */
+  /** Length of the window back from now, milliseconds. */
   sinceMs: number;
   limit: number;
 }
@@ -43,6 +43,6 @@ export interface ConnectionsFacts {
   /** Most opened first. */
   rows: ConnectionRow[];
   total: number;
-  /** Connections and failed attempts of processes without a known service; they are in no row. */
+  /** Connections and failed attempts of processes without a known service; not included in any row. */
   unattributed: number;
 }

@@ -1,12 +1,12 @@
-/** What a database reports about itself to a read-only session: who waits for whom, how a statement is executed, what lacks an index. */
+/** What a database reports about itself to a read-only session: lock waits, query plans, missing indexes. */
 
 export const databaseEngines = ["postgres", "mysql", "redis"] as const;
 export type DatabaseEngine = (typeof databaseEngines)[number];
 
-/** Given by a person for one service; kept by the agent of its host and by nothing else. */
+/** Credentials that a person stored for one service. Only the agent of its host has them. */
 export interface DatabaseCredentials {
   engine: DatabaseEngine;
-  /** Empty: the server's default user, where it has one. */
+  /** Empty: the server's default user, if it has one. */
   user: string;
   password: string;
   /** Empty: named like the user (Postgres), or none. */
@@ -22,35 +22,35 @@ export interface LockHolderFact {
   /** Null over a unix socket. */
   clientAddress: string | null;
   clientPort: number | null;
-  /** The service at the other end of its connection; null when unknown. */
+  /** The service that owns the client's end; null when unknown. */
   service: string | null;
-  /** `idle in transaction`, `active`; null when the role may not see it. */
+  /** `idle in transaction`, `active`; null if the role lacks permission to see it. */
   state: string | null;
-  /** Its newest statement without values; null when the role may not see it. */
+  /** Its newest statement without values; null if the role lacks permission to see it. */
   statement: string | null;
-  /** How long its transaction has been open. */
+  /** Age of its transaction. */
   openSeconds: number | null;
 }
 
-/** A session that others wait for, directly or through each other. */
+/** A session that blocks others, directly or through each other. */
 export interface LockFact {
   holder: LockHolderFact;
   waiting: number;
   longestSeconds: number;
-  /** Of the session that has waited longest, without values. */
+  /** Statement of the session that has waited longest, without values. */
   waitingStatement: string | null;
-  /** Table whose rows or lock they wait for; null when unknown. */
+  /** Table of the contended rows or lock; null when unknown. */
   table: string | null;
 }
 
-/** A table that a plan reads row by row. */
+/** A table that a plan scans sequentially. */
 export interface PlanScanFact {
   table: string;
-  /** As the server estimates. */
+  /** Estimate of the server. */
   rows: number;
-  /** Columns that the statement compares with a value, the most selective kind of comparison first. */
+  /** Columns that the statement compares with a value, the most selective comparison first. */
   columns: string[];
-  /** Null when an index would not help, or when that cannot be told. */
+  /** The CREATE INDEX statement; null if an index would not help, or if that is unknown. */
   advice: string | null;
 }
 
@@ -69,12 +69,12 @@ export interface TableFact {
   sequentialScans: number | null;
   indexScans: number | null;
   sizeBytes: number | null;
-  /** Definitions; at most ten. */
+  /** Index definitions; at most ten. */
   indexes: string[];
   lastAnalyzed: string | null;
 }
 
-/** A statement by the server's own statistics, since these were reset. */
+/** A statement from the server's own statistics, since their last reset. */
 export interface BusyStatementFact {
   statement: string;
   calls: number;
@@ -84,7 +84,7 @@ export interface BusyStatementFact {
 }
 
 export interface BigKeyFact {
-  /** Pattern of a key: parts that look like ids are left out. */
+  /** Pattern of the key: parts that look like ids are replaced. */
   key: string;
   type: string;
   sizeBytes: number;
@@ -96,14 +96,14 @@ export interface SlowCommandFact {
   at: string;
 }
 
-/** Redis and what speaks its protocol. */
+/** Redis and compatible servers. */
 export interface CacheFact {
   usedBytes: number;
   /** 0: unlimited. */
   maxBytes: number;
   policy: string;
   evictedKeys: number;
-  /** While the facts were read. */
+  /** Measured while the facts were read. */
   evictedPerSecond: number;
   blockedClients: number;
   keys: number;
@@ -116,7 +116,7 @@ export interface DatabaseConnectionsFact {
   open: number;
   active: number;
   idleInTransaction: number;
-  /** For ordinary users; null when unlimited or unknown. */
+  /** Limit for ordinary users; null when unlimited or unknown. */
   max: number | null;
 }
 
@@ -143,7 +143,7 @@ export interface DatabaseFacts {
   tables: TableFact[];
   statements: BusyStatementFact[];
   cache: CacheFact | null;
-  /** What could not be read, and what would allow it; also what else is worth knowing. */
+  /** What could not be read and how to allow it, and other remarks. */
   notes: string[];
 }
 
@@ -151,7 +151,7 @@ export interface DatabaseFacts {
 export interface InspectedDatabase {
   agentId: string;
   port: number;
-  /** When the agent read the facts, ISO 8601: answers of the last seconds are shared. */
+  /** When the agent read the facts, ISO 8601. Results are cached for a few seconds. */
   readAt: string;
   facts: DatabaseFacts;
 }

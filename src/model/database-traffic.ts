@@ -1,17 +1,17 @@
-/** What can be seen of databases from outside, without credentials: their statements and the connections of their callers. */
+/** What is known of databases without credentials: their statements, and the connections of their callers. */
 
-/** Of one of the two times that a diagnosis compares. */
+/** Figures for one of the two periods of a diagnosis. */
 export interface StatementFigures {
   requests: number;
   perSecond: number;
   meanUs: number;
   failedRatio: number;
-  /** Per request. */
+  /** Mean per request. */
   responseBytes: number;
 }
 
 export interface StatementTraffic {
-  /** As in the store; under its label in tools. */
+  /** The id in the store, the label in tools. */
   service: string;
   protocol: string;
   port: number;
@@ -23,16 +23,16 @@ export interface StatementTraffic {
   failure: string;
 }
 
-/** Connections from one caller to one database, at moments of the two times. */
+/** Connections from one caller to one database, counted at several times in both periods. */
 export interface PoolTraffic {
   caller: string;
   service: string;
   port: number;
-  /** Most at one moment of what is usual. */
+  /** Maximum in the baseline. */
   openBefore: number;
-  /** Fewest and most at moments of the time in question. */
+  /** Minimum and maximum in the time in question. */
   openAfter: { least: number; most: number };
-  /** Statements in flight on average: their durations summed, by the time. */
+  /** Mean number of statements in flight: total duration divided by the length of the period. */
   busyAfter: number;
   meanUsBefore: number;
   meanUsAfter: number;

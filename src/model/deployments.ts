@@ -1,12 +1,12 @@
-/** What the store knows of a service before and after a deployment. */
+/** What the store knows about a service before and after a deployment. */
 
 import type { SparseHistogram } from "../base/latency-histogram.ts";
 import type { TrafficRole } from "./red.ts";
 import type { RequestSource } from "./summary.ts";
 
-/** Requests of one route in one short part of the time. */
+/** Requests of one route in one cell of time. */
 export interface RouteCell {
-  /** Milliseconds since the start of its side. */
+  /** Milliseconds since the start of its period. */
   atMs: number;
   requests: number;
   errors: number;
@@ -30,19 +30,19 @@ export interface NewErrorPattern {
 
 export interface BuildFacts {
   source: RequestSource | "none";
-  /** As far as rows go back. */
+  /** Length of the period before, as far as rows reach back. */
   beforeMs: number;
   afterMs: number;
-  /** Length of the shortest part that a `RouteCell` covers. */
+  /** Length of the shortest cell. */
   cellMs: number;
   /** Most requests first. */
   routes: RouteFacts[];
-  /** One value a minute, of all processes of the service. */
+  /** One value per minute, over all processes of the service. */
   cpuCores: { before: number[]; after: number[] };
-  /** Which minute of its side each of these values is of; absent: unknown. */
+  /** Minute within its period of each value; absent: unknown. */
   resourceMinutes?: { before: number[]; after: number[] };
   memoryBytes: { before: number[]; after: number[] };
-  /** External destinations that the service never called before. */
+  /** External destinations that the service had never called before. */
   newEgress: string[];
   newErrors: NewErrorPattern[];
 }

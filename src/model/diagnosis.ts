@@ -1,6 +1,6 @@
-/** What a diagnosis compares: the usual state of services, and the time in question. */
+/** Facts that a diagnosis compares: the baseline of services, and the time in question. */
 
-/** Of the values of a series in one of the two times. */
+/** Distribution of a series' values in one of the two periods. */
 export interface Spread {
   count: number;
   q05: number;
@@ -10,15 +10,15 @@ export interface Spread {
   q95: number;
 }
 
-/** `calls` is how long a service's own calls take: a symptom of what it calls. `traffic` is context. */
+/** `calls` is the duration of a service's outgoing calls: a symptom of its callee. `traffic` is context. */
 export type MeasureKind = "latency" | "errors" | "resource" | "traffic" | "calls" | "host";
 
 /** One series of a service: a metric, or requests of one route. */
 export interface MeasureFact {
   service: string;
-  /** Of the metric, or `duration of requests` and the like. The same name at two services means the same quantity. */
+  /** Metric name, or `duration of requests` and the like. Equal names at two services mean the same quantity. */
   name: string;
-  /** What the series is about: a route, a SQL template, a cgroup; empty for the whole service. */
+  /** What the series measures: a route, a SQL template, a cgroup. Empty for the whole service. */
   subject: string;
   unit: string;
   kind: MeasureKind;
@@ -26,7 +26,7 @@ export interface MeasureFact {
   after: Spread;
 }
 
-/** Durations in microseconds. */
+/** Distribution of durations in microseconds. */
 export interface TimesFact {
   count: number;
   q25: number;
@@ -35,17 +35,17 @@ export interface TimesFact {
   q90: number;
 }
 
-/** Spans of one operation: what they take without their children, and as a whole. */
+/** Spans of one operation: their self time, and their whole duration. */
 export interface OperationFact {
   service: string;
   operation: string;
-  /** Its spans call other services: what they take beyond that is a matter of the link. */
+  /** Its spans call other services, so its self time includes the link. */
   isCall: boolean;
   before: { self: TimesFact; wholeUs: number };
   after: { self: TimesFact; wholeUs: number };
 }
 
-/** The time of calls between two services that the callee does not account for: network, queues, accepting. */
+/** Time of calls between two services that the callee's span does not cover: network, queues, accepting. */
 export interface LinkFact {
   caller: string;
   callee: string;
@@ -55,7 +55,7 @@ export interface LinkFact {
 
 /**
  * How often something happens in an operation, summed over whole traces: traces are independent of each other, spans of one trace are not.
- * `records` r and `spans` n of each trace: sums of r, n, r², r·n, n².
+ * With `records` r and `spans` n of each trace: sums of r, n, r², r·n, n².
  */
 export interface StepCounts {
   traces: number;
@@ -66,7 +66,7 @@ export interface StepCounts {
   recordsTimesSpans: number;
 }
 
-/** Something that spans of an operation do: a child span, or a log record of a pattern. */
+/** What spans of an operation do: a child span, or a log record of a pattern. */
 export interface StepFact {
   service: string;
   operation: string;
@@ -84,28 +84,28 @@ export interface SpreadPair {
   after: Spread;
 }
 
-/** What a host had left. Ratios of time or of segments, 0..1. */
+/** Spare capacity of a host. Ratios of time or of segments, 0..1. */
 export interface HostFact {
   agentId: string;
   hostname: string;
   cores: number;
   busy: SpreadPair;
   steal: SpreadPair;
-  /** Pressure: shares of time in which some task waited for CPU, disks, memory. */
+  /** Pressure (PSI): share of time in which some task waited for CPU, disks or memory. */
   cpuWait: SpreadPair;
   ioWait: SpreadPair;
   memoryWait: SpreadPair;
   retransmits: SpreadPair;
-  /** Services with processes there. */
+  /** Services with processes on the host. */
   services: string[];
   disks: DiskFact[];
-  /** Programs whose use of CPU grew the most. */
+  /** Programs whose CPU use grew the most. */
   programs: ProcessShareFact[];
 }
 
 export interface DiskFact {
   device: string;
-  /** Of writes. */
+  /** Write latency. */
   latencyMs: SpreadPair;
   busy: SpreadPair;
 }
@@ -113,14 +113,14 @@ export interface DiskFact {
 /** All processes of one name. */
 export interface ProcessShareFact {
   name: string;
-  /** Empty: of none. */
+  /** Empty if they belong to no service. */
   service: string;
   processes: number;
   coresBefore: number;
   coresAfter: number;
 }
 
-/** Limits of a service's control groups, and how near it came to them. Bytes. */
+/** Limits of a service's control groups and their usage. Bytes. */
 export interface LimitFact {
   service: string;
   cpuCores: number | null;
@@ -145,7 +145,7 @@ export interface TimeRange {
 }
 
 export interface DiagnosisTimesRequest {
-  /** What is usual. */
+  /** The baseline. */
   before: readonly TimeRange[];
   after: TimeRange;
 }
@@ -156,7 +156,7 @@ export interface DiagnosisFacts extends DiagnosisTimesRequest {
   links: LinkFact[];
   steps: StepFact[];
   calls: { caller: string; callee: string }[];
-  /** Peers without a process, spans or metrics of their own: seen by their callers only. */
+  /** Peers without local processes, spans or metrics: only their callers see them. */
   externals: string[];
   changes: ChangeFact[];
   hosts: HostFact[];
@@ -172,33 +172,33 @@ export const ownServicesSql = `(${ownServices.map((one) => `'${one}'`).join(", "
 export const requestMeasures = {
   duration: "duration of requests",
   failed: "failed requests",
-  /** Of steps with requests: steps without any are not counted. */
+  /** Covers only steps with requests; empty steps are not counted. */
   rate: "requests served per second",
-  /** Before the program read them: how long its thread, or its queue, kept them waiting. */
+  /** Time before the program read the request: it waited in a queue or for a thread. */
   queued: "requests waiting to be read",
-  /** Of one caller to one callee. */
+  /** From one caller to one callee. */
   calls: "calls per second",
   /** Of calls of one caller to one callee, where both ends are seen: what they take beyond what the callee takes. */
   outside: "time of calls outside of the callee",
 } as const;
 
-/** Steps in which requests are counted: of a time that has lasted for minutes; of a shorter one, as fine as they are stored. */
+/** Step for counting requests: ten seconds for short periods, as stored; longer ones for periods of minutes. */
 export function requestStepSeconds({ fromMs, untilMs }: TimeRange): number {
   return untilMs - fromMs < 4 * 60_000 ? 10 : 30;
 }
 
-/** Names of quantities of processes. */
+/** Names of process quantities. */
 export const loadMeasures = { cpu: "CPU used", memory: "memory used", throttling: "CPU throttling" } as const;
 
-/** When the trouble of the time before `untilMs` began. */
+/** The onset of an incident in the time before `untilMs`. */
 export interface OnsetFact {
-  /** Null: requests look as usual, or too few were seen to tell. */
+  /** Null: requests look as usual, or there are too few. */
   onsetMs: number | null;
   /** When it ended; null: it lasts, or there is none. */
   endMs: number | null;
   /** Earlier trouble, in order: those times are not what is usual. */
   earlier: TimeRange[];
-  /** Since when anything was seen at all; null: nothing. */
+  /** Time of the oldest observation; null: none. */
   seenSinceMs: number | null;
 }
 
@@ -215,6 +215,6 @@ export interface EvidenceFact {
   now: number;
   before: TimeRange[];
   after: TimeRange;
-  /** Commands that show more of it. */
+  /** Commands that show more about it. */
   commands: string[];
 }

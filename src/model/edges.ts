@@ -1,4 +1,4 @@
-/** Who calls whom: edges between services, external addresses and hosts. Grouping, walking and bounding are the tools' work. */
+/** Who calls whom: edges between services, external addresses and hosts. Tools group, walk and limit them. */
 
 /** INTERNAL: both ends are known here; INGRESS: from outside; EGRESS: to the outside. */
 export const connectionClasses = ["INTERNAL", "INGRESS", "EGRESS"] as const;
@@ -10,11 +10,11 @@ export type EdgeEndKind = "service" | "external" | "host";
 export interface EdgeEnd {
   kind: EdgeEndKind;
   name: string;
-  /** Of a service, a few; of an external end, none. */
+  /** A few addresses of a service; none for an external end. */
   addresses: string[];
   /** Agents that saw this end. */
   agentIds: string[];
-  /** Of an external address; null while unresolved. */
+  /** Name of an external address; null while unresolved. */
   resolved: ResolvedName | null;
 }
 
@@ -25,7 +25,7 @@ export interface ResolvedName {
   product: string | null;
 }
 
-/** One edge. Amounts are those of the end that saw more; retransmits are of both. */
+/** One edge. Amounts are those of the end that saw more; retransmits are the sum of both. */
 export interface EdgeFact {
   class: ConnectionClass;
   confidence: number;
@@ -36,9 +36,9 @@ export interface EdgeFact {
   server: EdgeEnd;
   connections: number;
   openConnections: number;
-  /** Of `connections`: opened within the window. */
+  /** Those of `connections` opened within the window. */
   opened: number;
-  /** Attempts without an answer, and connections that were cut. */
+  /** Failed attempts, and connections that were cut. */
   failures: number;
   bytesToServer: number;
   bytesToClient: number;
@@ -47,12 +47,12 @@ export interface EdgeFact {
   /** ISO 8601, by the agents' clocks. */
   firstSeenAt: string;
   lastSeenAt: string;
-  /** The first build of the service that used this edge; null unless the other end is external. */
+  /** The first build of the service that used this edge; null unless the peer is external. */
   firstBuild: string | null;
 }
 
 export interface EdgesRequest {
-  /** From now back, milliseconds. */
+  /** Length of the window back from now, milliseconds. */
   sinceMs: number;
   /** Only what these agents saw. */
   agentIds?: readonly string[];
@@ -60,18 +60,18 @@ export interface EdgesRequest {
   service?: string;
 }
 
-/** As much of the topology as one answer shows. */
+/** Limits on the topology in one answer. */
 export interface EdgePageRequest {
-  /** How many nodes, those with the most connections first. */
+  /** Number of nodes; those with the most connections are kept. */
   nodes: number;
-  /** How many edges between these nodes, shared among the classes, those with the most connections first. */
+  /** Number of edges between these nodes, shared among the classes; those with the most connections are kept. */
   edges: number;
   class?: ConnectionClass;
   /** Excludes the edges of this service. */
   without?: string;
 }
 
-/** What an edge leads to: a service, an external name or address, or a host. */
+/** A node of the topology: a service, an external name or address, or a host. */
 export interface TopologyNodeFact {
   /** `service:api`, `external:AWS S3`, `host:<agent id>`. */
   id: string;
@@ -89,44 +89,44 @@ export interface TopologyNodeFact {
 export interface EdgePageFacts {
   /** Most connections first. */
   nodes: TopologyNodeFact[];
-  /** Of everything, shown or not; `edges` counts those between the shown nodes. */
+  /** Over all nodes and edges, shown or not; `edges` counts those between the shown nodes. */
   totals: { nodes: number; services: number; ingressSources: number; egressDestinations: number; edges: number };
 }
 
 export interface NetworkFacts {
   /** Most connections first. */
   edges: EdgeFact[];
-  /** Time that the amounts cover: `sinceMs` rounded up to stored steps, or less when agents have not observed for so long. */
+  /** Time that the amounts cover: `sinceMs` rounded up to stored steps, or less if agents have not observed for so long. */
   windowMs: number;
-  /** Edges beyond what one answer may hold; those that a page leaves out are in its totals. */
+  /** Edges beyond the limit of one answer. Those that a page leaves out are in its totals instead. */
   cutEdges: number;
-  /** Present when a page was requested; `edges` are then only those of the page. */
+  /** Present if a page was requested; `edges` are then only those of the page. */
   page?: EdgePageFacts;
   /** Connections without a known service at either end. */
   skippedConnections: number;
   /** Agents of these that lack permission to read socket owners. */
   skippedAgentIds: string[];
-  /** Connections whose other end is still awaited: they may turn out to be internal. */
+  /** Connections whose other end may still be reported, which would make them internal. */
   unsettledConnections: number;
 }
 
-/** Selects one edge; ends may carry more fields. */
+/** Identifies one edge; ends may have more fields. */
 export interface EdgeRedKey {
   client: Pick<EdgeEnd, "kind" | "name">;
   server: Pick<EdgeEnd, "kind" | "name">;
   serverPort: number;
 }
 
-/** Requests of one edge, counted at the end that saw more of them: what both ends saw is counted once. */
+/** Requests of one edge, as counted by the end that saw more of them. */
 export interface EdgeRedFact extends EdgeRedKey {
-  /** The one with the most requests: `http`, `postgres`. */
+  /** The protocol with the most requests: `http`, `postgres`. */
   protocol: string;
   requests: number;
   errors: number;
   p50Us: number | null;
   p95Us: number | null;
   p99Us: number | null;
-  /** Counted from spans over this time; absent: counted by hooks. */
+  /** Set if counted from spans, over this time; absent: counted by hooks. */
   bySpans?: { windowMs: number };
 }
 
@@ -138,21 +138,21 @@ export interface EdgeRedFacts {
 }
 
 export interface SpanEdgesRequest extends EdgesRequest {
-  /** Only calls between these, under the service names that spans carry. */
+  /** Only calls between these, under the service names in spans. */
   among?: readonly { client: string; server: string }[];
-  /** How many of the busiest edges get percentiles, which are most of the work; default 5,000. */
+  /** Number of busiest edges with percentiles, which are most of the work; default 5,000. */
   percentiles?: number;
 }
 
-/** Calls of one service to another by the parents of spans, weighted by how many spans each sampled one represents. */
+/** Calls of one service to another according to the parents of spans, weighted by sampling. */
 export interface SpanEdgeFact {
   client: string;
   server: string;
-  /** `http`, `grpc`, `kafka`; `span` when spans do not name one. */
+  /** `http`, `grpc`, `kafka`; `span` if spans do not name one. */
   protocol: string;
   requests: number;
   errors: number;
-  /** Of the callee, within 3.1 %, of the busiest edges; null also when only spans of weight 0 are stored. */
+  /** Duration at the callee, within 3.1 %, of the busiest edges. Null also if only spans of weight 0 are stored. */
   p50Us: number | null;
   p95Us: number | null;
   p99Us: number | null;
@@ -163,6 +163,6 @@ export interface SpanEdgeFact {
 export interface SpanEdgeFacts {
   /** Most calls first. */
   edges: SpanEdgeFact[];
-  /** Time that the amounts cover: about `sinceMs`, less when the first span is younger. */
+  /** Time that the amounts cover: about `sinceMs`, less if the first span is younger. */
   windowMs: number;
 }

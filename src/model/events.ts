@@ -5,7 +5,7 @@ export interface ColonyEvent {
   kind: string;
   severity: "info" | "warning" | "error";
   agentId: string | null;
-  /** The service that it concerns; null for events of agents and the colony. */
+  /** The service concerned; null for events of agents and the colony. */
   service: string | null;
   message: string;
   details: Record<string, unknown>;
@@ -14,14 +14,14 @@ export interface ColonyEvent {
 export interface EventsRequest {
   agentIds?: readonly string[];
   kind?: string;
-  /** Events that concern it, including summaries that name it. */
+  /** Events concerning this service, including summaries that name it. */
   service?: string;
-  /** From now back, milliseconds. */
+  /** Length of the window back from now, milliseconds. */
   sinceMs: number;
   limit: number;
 }
 
-/** The kind of an agent's event about time in which it observed nothing. Its details are `{fromMs, untilMs, reason}`, wall time. */
+/** Kind of an agent's event about time in which it observed nothing. Its details are `{fromMs, untilMs, reason}`, wall time. */
 export const unobservedKind = "agent-unobserved";
 
 export type UnobservedReason = "stopped" | "killed" | "host-down" | "suspended";
@@ -31,11 +31,11 @@ export interface UnobservedFact {
   agentId: string;
   fromMs: number;
   untilMs: number;
-  /** UnobservedReason; newer agents may have others. */
+  /** An UnobservedReason; newer agents may send others. */
   reason: string;
 }
 
-/** Since when a signal is kept: older rows were removed by retention. */
+/** Start of the data of a signal: retention removed older rows. */
 export interface KeptFact {
   signal: string;
   sinceMs: number;

@@ -1,8 +1,8 @@
-/** What the store knows of hosts. Ratios are 0..1; null = the kernel does not report it, or nothing was stored. */
+/** What the store knows about hosts. Ratios are 0..1. Null: the kernel does not report it, or nothing was stored. */
 
 export interface HostRequest {
   agentIds: readonly string[];
-  /** From now back, milliseconds. */
+  /** Length of the window back from now, milliseconds. */
   sinceMs: number;
   /** Upper bound of points in each series; 0 = none. */
   maxPoints: number;
@@ -11,7 +11,7 @@ export interface HostRequest {
 /** One host over the window. */
 export interface HostFacts {
   agentId: string;
-  /** Of the newest sample; null when the store has none of this agent. */
+  /** Time of the newest sample; null if this agent has none. */
   sampledAt: string | null;
   latest: HostSample | null;
   totals: HostTotals;
@@ -79,7 +79,7 @@ export interface HostMetric {
   min: number | null;
   avg: number | null;
   max: number | null;
-  /** Averages per bucket of the series; null where there is no row. */
+  /** Averages per bucket of the series; null without rows. */
   points: (number | null)[];
 }
 
@@ -123,20 +123,20 @@ export interface HostMount {
   sizeBytes: number;
   usedBytes: number;
   availableBytes: number;
-  /** Of what users may fill: used / (used + available). */
+  /** Share of the space for unprivileged users: used / (used + available). */
   usedRatio: number;
   inodesUsedRatio: number | null;
   readOnly: boolean;
 }
 
-/** Averages over the window, with the worst sample in the `max…` fields. */
+/** Averages over the window; the worst samples are in the `max…` fields. */
 export interface HostDisk {
   device: string;
   readBytesPerS: number;
   writeBytesPerS: number;
   readsPerS: number;
   writesPerS: number;
-  /** Mean over the operations; null when there were none. */
+  /** Mean over the operations; null without operations. */
   readLatencyMs: number | null;
   writeLatencyMs: number | null;
   maxReadLatencyMs: number | null;
@@ -156,7 +156,7 @@ export interface HostInterface {
   txDrops: number;
 }
 
-/** A control group that uses the most CPU or memory, is throttled, or had an OOM kill. */
+/** A control group that is among the largest CPU or memory users, is throttled, or had an OOM kill. */
 export interface HostCgroup {
   cgroup: string;
   cpuCores: number | null;
@@ -183,7 +183,7 @@ export interface HostProcess {
 /** The newest values of one host. */
 export interface HostNow {
   agentId: string;
-  /** Null before its first sample, as everything else then. */
+  /** Null before its first sample; then everything else is null too. */
   sampledAt: string | null;
   cpuBusyRatio: number | null;
   /** Of the last minute; null while there are fewer than three samples of it, as right after the agent's own start. */

@@ -1,4 +1,4 @@
-/** Incidents: entry services that breach an objective, with what was found out about it. Times are milliseconds since 1970. */
+/** Incidents: entry services that breach an objective, and the findings. Times are milliseconds since 1970. */
 
 import type { SparseHistogram } from "../base/latency-histogram.ts";
 import type { EvidenceFact, TimeRange } from "./diagnosis.ts";
@@ -7,20 +7,20 @@ import type { EvidenceFact, TimeRange } from "./diagnosis.ts";
 export const incidentStates = ["open", "closed", "merged"] as const;
 export type IncidentState = (typeof incidentStates)[number];
 
-/** `down`: it does not run, responds to nothing, or its check fails. */
+/** `down`: it does not run, does not respond, or its health check fails. */
 export type SymptomMeasure = "latency" | "errors" | "down";
 
-/** One objective that is breached. Latencies in microseconds, failures as a share. */
+/** A breached objective. Latencies in microseconds, failures as a share. */
 export interface IncidentSymptom {
   /** Id of the service. */
   service: string;
   /** `GET /buy`; empty: all requests of the service. */
   route: string;
   measure: SymptomMeasure;
-  /** Whether a person declared the objective; otherwise it was learnt. */
+  /** Whether a person declared the objective; otherwise it was derived from a baseline. */
   isDeclared: boolean;
   usual: number | null;
-  /** Back at or below this is repaired; frozen when the incident opens, so that a fault never becomes usual. */
+  /** Values at or below this count as recovered. Frozen when the incident opens, so that a fault never becomes the baseline. */
   limit: number | null;
   worst: number | null;
   now: number | null;
@@ -51,7 +51,7 @@ export interface IncidentMoment {
   text: string;
 }
 
-/** What happened to services of the incident around its start. */
+/** A change of a service of the incident around its start. */
 export interface IncidentChange {
   atMs: number;
   kind: string;
@@ -60,14 +60,14 @@ export interface IncidentChange {
 }
 
 export interface Incident {
-  /** Counts up from 1; people read `inc-7`. */
+  /** Counts up from 1; shown as `inc-7`. */
   number: number;
   state: IncidentState;
   severity: "critical" | "warning";
   startedMs: number;
   openedMs: number;
   updatedMs: number;
-  /** When it was last bad; null while it is. */
+  /** When it was last bad; null while it still is. */
   endedMs: number | null;
   closedMs: number | null;
   /** The first one names the incident. */
@@ -79,20 +79,20 @@ export interface Incident {
   evidence: EvidenceFact[];
   /** Oldest first. */
   timeline: IncidentMoment[];
-  /** Of the last diagnosis; null: none has succeeded. */
+  /** Time of the last successful diagnosis; null if there was none. */
   diagnosedMs: number | null;
-  /** Number of the incident that it is part of. */
+  /** Number of the incident that this one is part of. */
   mergedInto: number | null;
 }
 
 export interface IncidentsRequest {
   state?: IncidentState;
-  /** Only what was open within this time, back from now. */
+  /** Only incidents open within this time, back from now. */
   sinceMs: number;
   limit: number;
 }
 
-/** What a person promises of a service; null: not declared. */
+/** An objective of a service as declared by a person; null: not declared. */
 export interface Objective {
   service: string;
   /** Empty: all requests of the service. */
@@ -108,9 +108,9 @@ export interface RequestTotalsRequest {
   ranges: readonly TimeRange[];
 }
 
-/** Served requests of one kind in one of the asked times. */
+/** Served requests of one kind in one of the requested time ranges. */
 export interface RequestTotals {
-  /** Place of the time among those asked. */
+  /** Index of the requested time range. */
   range: number;
   service: string;
   protocol: string;
@@ -123,7 +123,7 @@ export interface RequestTotals {
 
 export const incidentId = (number: number): string => `inc-${number}`;
 
-/** `inc-7` or `7`; null when it is neither. */
+/** Parses `inc-7` or `7`; null for anything else. */
 export function incidentNumber(text: string): number | null {
   const found = /^(?:inc-)?(\d{1,9})$/i.exec(text.trim());
   return found ? Number(found[1]) : null;

@@ -4,16 +4,16 @@ import type { OwnStoreFacts } from "./own-stores.ts";
 
 export interface LogsRequest {
   service?: string;
-  /** At least this severe, 1 to 24 on OpenTelemetry's scale; excludes records of unknown severity. */
+  /** Minimum severity, 1 to 24 on OpenTelemetry's scale; excludes records of unknown severity. */
   minSeverity?: number;
-  /** Prefix of a pattern's id, 4 to 12 hex digits, or a text in its template. */
+  /** Prefix of a pattern's id, 4 to 12 hex digits, or a substring of its template. */
   pattern?: string;
-  /** A text in the body or the attributes, case-insensitive; between slashes a regular expression (RE2). */
+  /** A substring of the body or the attributes, case-insensitive; between slashes a regular expression (RE2). */
   grep?: string;
   /** 32 hex digits. */
   traceId?: string;
   agentIds?: readonly string[];
-  /** From now back, milliseconds. */
+  /** Length of the window back from now, milliseconds. */
   sinceMs: number;
   limit: number;
   /** `next` of the previous page. */
@@ -29,7 +29,7 @@ export interface LogFact {
   severity: string;
   /** As the sender wrote it. */
   severityText: string | null;
-  /** At most 4,000 characters of `bodyLength`. */
+  /** The first 4,000 of `bodyLength` characters. */
   body: string;
   bodyLength: number;
   traceId: string | null;
@@ -37,16 +37,16 @@ export interface LogFact {
   eventName: string | null;
   exceptionType: string | null;
   pattern: string | null;
-  /** JSON; null when there are none or they are longer than 2,000 characters. */
+  /** JSON; null without attributes, or if they are longer than 2,000 characters. */
   attributes: string | null;
 }
 
 export interface LogsFacts extends OwnStoreFacts {
   /** Newest first. */
   rows: LogFact[];
-  /** For the next page; null at the end. */
+  /** Token of the next page; null on the last page. */
   next: string | null;
-  /** Services with records in the window, when the requested one has none. */
+  /** Services with records in the window, if the requested one has none. */
   services: string[];
 }
 
@@ -54,9 +54,9 @@ export interface LogPatternFact {
   service: string;
   /** 12 hex digits; null for records without a text. */
   pattern: string | null;
-  /** The text with `<*>`, `<num>` and the like for the parts that vary. */
+  /** The text with `<*>`, `<num>` and the like for variable parts. */
   template: string;
-  /** The worst that was seen. */
+  /** The worst severity seen. */
   severity: string;
   records: number;
   firstAt: string;
@@ -69,7 +69,7 @@ export interface LogPatternFact {
 export interface LogPatternsFacts extends OwnStoreFacts {
   /** Most records first. */
   rows: LogPatternFact[];
-  /** Patterns before the limit. */
+  /** Number of patterns before the limit. */
   total: number;
   records: number;
   services: string[];

@@ -1,4 +1,4 @@
-/** Metrics that programs send. Numbers are in the metric's own unit. */
+/** Metrics sent by programs. Numbers are in the metric's own unit. */
 
 import type { MeasureKind } from "./diagnosis.ts";
 import type { OwnStoreFacts } from "./own-stores.ts";
@@ -9,7 +9,7 @@ export type MetricKind = (typeof metricKinds)[number];
 export interface MetricNamesRequest {
   service?: string;
   agentIds?: readonly string[];
-  /** Part of a name. */
+  /** Substring of a name. */
   contains?: string;
   sinceMs: number;
   limit: number;
@@ -17,10 +17,10 @@ export interface MetricNamesRequest {
 
 export interface MetricNameFact {
   name: string;
-  /** By UCUM: `s`, `ms`, `By`, `1`, `{request}`. */
+  /** UCUM unit: `s`, `ms`, `By`, `1`, `{request}`. */
   unit: string;
   kind: MetricKind;
-  /** It only rises: queried as a rate. */
+  /** It only rises, and is queried as a rate. */
   isCounter: boolean;
   /** The first few of `serviceCount`. */
   services: string[];
@@ -38,31 +38,31 @@ export interface MetricRequest {
   name: string;
   service?: string;
   agentIds?: readonly string[];
-  /** An attribute, or `service`, `instance` or `agent`; absent: one row per service. */
+  /** An attribute, or `service`, `instance` or `agent`. Absent: one row per service. */
   by?: string;
   sinceMs: number;
-  /** Length of one step, aligned to multiples of itself since 1970; absent: the shortest that gives at most `maxPoints`. */
+  /** Length of one step, aligned to multiples of itself since 1970. Absent: the shortest that gives at most `maxPoints`. */
   stepMs?: number;
   /** Upper bound of steps; 0 = none. */
   maxPoints: number;
   limit: number;
 }
 
-/** One group of series. Null where nothing was measured, or where the number means nothing for the kind. */
+/** One group of series. Null where nothing was measured, or where the number has no meaning for the kind. */
 export interface MetricRowFact {
-  /** Empty when the group has several services. */
+  /** Empty if the group has several services. */
   service: string;
-  /** The value of the attribute given as `by`; null when a series lacks it. */
+  /** Value of the attribute given as `by`; null for series without it. */
   group: string | null;
   unit: string;
   kind: MetricKind;
   isCounter: boolean;
   series: number;
-  /** Of counters: per second. Of histograms: observations per second. */
+  /** For counters: increase per second. For histograms: observations per second. */
   rate: number | null;
-  /** Of counters: how much was counted. Of histograms: how many observations. */
+  /** For counters: increase. For histograms: number of observations. */
   total: number | null;
-  /** Of gauges: the newest, the mean over series that still send. Of up-down sums these four are of the sum over series. */
+  /** For gauges: the newest value, averaged over series that still send. For up-down sums, these four are of the sum over series. */
   last: number | null;
   mean: number | null;
   min: number | null;
@@ -72,18 +72,18 @@ export interface MetricRowFact {
   p99: number | null;
   /** Oldest first: rates of counters, means of gauges, p95 of histograms. */
   points: (number | null)[];
-  /** Of histograms: observations per second. */
+  /** For histograms: observations per second. */
   ratePoints: (number | null)[];
 }
 
 export interface MetricFacts extends OwnStoreFacts {
   rows: MetricRowFact[];
-  /** Groups before the limit. */
+  /** Number of groups before the limit. */
   total: number;
-  /** Start of the first step, milliseconds since 1970; steps follow without gaps up to now. */
+  /** Start of the first step, milliseconds since 1970. Steps follow without gaps up to now. */
   startMs: number;
   stepMs: number;
-  /** Histograms with incompatible buckets, which cannot be merged. */
+  /** Number of histograms with incompatible buckets, which cannot be merged. */
   unmergedSeries: number;
 }
 
@@ -97,19 +97,19 @@ export interface PromqlRequest {
 
 export interface PromqlSeriesFact {
   labels: Readonly<Record<string, string>>;
-  /** One value per step; null where there is none, also for NaN and infinities. */
+  /** One value per step; null without a value, and for NaN and infinities. */
   points: (number | null)[];
 }
 
 export interface PromqlFacts {
   rows: PromqlSeriesFact[];
-  /** Series before the limit. */
+  /** Number of series before the limit. */
   total: number;
   startMs: number;
   stepMs: number;
 }
 
-/** Points that were dropped. `loss` as in the signal `metric_loss`. */
+/** Dropped points. `loss` as in the signal `metric_loss`. */
 export interface MetricLossFact {
   service: string;
   loss: string;
@@ -127,7 +127,7 @@ const measurePatterns = {
     /cpu|mem(?:ory)?(?:[^a-z]|$)|memory|rss|heap|disk|throttl|thread|socket|descriptor|open.?files|gc(?:[^a-z]|$)|queue.?(?:depth|length)|pool|saturation|event.?loop/i,
 };
 
-/** What a metric is about, by its name and unit: OpenTelemetry's names, Prometheus' and those that people make up. */
+/** Classifies a metric by its name and unit: OpenTelemetry's names, Prometheus' names, and common custom names. */
 export function measureKindOf(name: string, unit = ""): { kind: MeasureKind; isSuccess: boolean } {
   const { host, success, errors, latency, client, resource } = measurePatterns;
   const of = (kind: MeasureKind, isSuccess = false) => ({ kind, isSuccess });

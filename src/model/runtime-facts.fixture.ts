@@ -1,6 +1,6 @@
 import { type CapabilityFact, capabilityNames, impossibleBecause, type RuntimeFacts } from "./runtime-facts.ts";
 
-/** A native agent on Ubuntu with every capability, with changes. */
+/** A native agent on Ubuntu with every capability; `change` overrides fields. */
 export function sampleRuntime(change: Partial<RuntimeFacts> = {}): RuntimeFacts {
   const base: RuntimeFacts = {
     platform: { os: "linux", arch: "amd64", osVersion: "Ubuntu 22.04", kernel: "6.5.0-35-generic" },
@@ -18,7 +18,7 @@ export function sampleRuntime(change: Partial<RuntimeFacts> = {}): RuntimeFacts 
   return { ...base, capabilities: change.capabilities ?? possibleCapabilities(base.runtimeType, base.sidecarMode) };
 }
 
-/** A Kubernetes sidecar in a mode, as it reports itself. */
+/** A Kubernetes sidecar in a given mode, as it reports itself. */
 export function sampleSidecar(sidecarMode: string, change: Partial<RuntimeFacts> = {}): RuntimeFacts {
   const containers = sidecarMode === "passive" ? [] : ["app", "nginx"];
   return sampleRuntime({

@@ -13,17 +13,17 @@ export type CapabilityName = (typeof capabilityNames)[number];
 export interface CapabilityFact {
   name: string;
   available: boolean;
-  /** Why not; empty when available. */
+  /** Why it is unavailable; empty when available. */
   reason: string;
-  /** What to do about it; empty when nothing can be done. */
+  /** How to make it available; empty if that is not possible. */
   fix: string;
 }
 
-/** As in coral.runtime.v1.RuntimeContext. A newer agent may use names that are not in the lists above. */
+/** As in coral.runtime.v1.RuntimeContext. A newer agent may send names that are not in the lists above. */
 export interface RuntimeFacts {
   platform: { os: string; arch: string; osVersion: string; kernel: string };
   runtimeType: string;
-  /** Empty for all but a Kubernetes sidecar. */
+  /** Empty except for a Kubernetes sidecar. */
   sidecarMode: string;
   /** Null: no container runtime responds. */
   containerRuntime: { socketPath: string; type: string; version: string } | null;
@@ -32,27 +32,27 @@ export interface RuntimeFacts {
     allPids: boolean;
     allContainers: boolean;
     podScope: boolean;
-    /** Possible targets of commands where not everything is visible. */
+    /** Possible targets of commands, if not everything is visible. */
     containers: string[];
     /** host, container, pod, node */
     namespace: string;
-    /** Left out of `containers`. */
+    /** Number of containers left out of `containers`. */
     moreContainers: number;
   };
   /** ISO 8601 in UTC. */
   detectedAt: string;
-  /** The agent's. */
+  /** Version of the agent. */
   version: string;
-  /** What the runtime type and the mode were detected from, for people. */
+  /** Evidence for the runtime type and the mode, for people. */
   evidence: string[];
   /** Set by the agent's config, not detected. */
   isOverridden: boolean;
 }
 
-/** Reason of a registration by which a connected agent asks for a pull: it has rows that a user waits for. */
+/** Registration reason with which a connected agent requests a pull: it has rows that a user is waiting for. */
 export const pullReason = "services";
 
-/** First protocol version with a runtime context; agents below are legacy. */
+/** First protocol version with a runtime context; older agents are legacy. */
 export const runtimeProtocolVersion = 2;
 
 const commandsOf: Record<RuntimeType, readonly CapabilityName[]> = {
@@ -62,7 +62,7 @@ const commandsOf: Record<RuntimeType, readonly CapabilityName[]> = {
   "k8s-daemonset": ["connect", "exec", "shell"],
 };
 
-/** Why an agent of this runtime type and mode can never do it, with the fix; null when it may be able to. Unknown types: null. */
+/** Why an agent of this runtime type and mode can never do it, with the fix. Null if it may be possible, and for unknown types. */
 export function impossibleBecause(name: string, runtimeType: string, sidecarMode: string): { reason: string; fix: string } | null {
   if (!isOneOf(runtimeTypes, runtimeType)) return null;
   if (!["connect", "exec", "shell", "run"].includes(name)) return null;
@@ -95,7 +95,7 @@ const shortLabels: Record<RuntimeType, string> = {
 };
 const modeLabels: Record<SidecarMode, string> = { cri: "CRI", "shared-ns": "Shared NS", passive: "Passive" };
 
-/** `Kubernetes Sidecar`; an unknown word as it is. */
+/** `Kubernetes Sidecar`; unknown names unchanged. */
 export function runtimeLabel(runtimeType: string): string {
   return isOneOf(runtimeTypes, runtimeType) ? longLabels[runtimeType] : runtimeType;
 }
@@ -105,7 +105,7 @@ export function shortRuntimeLabel(runtimeType: string): string {
   return isOneOf(runtimeTypes, runtimeType) ? shortLabels[runtimeType] : runtimeType;
 }
 
-/** `CRI`, `Shared NS`, `Passive`; `Host NS` for a container that sees its host's processes; `-` for what has no modes. */
+/** `CRI`, `Shared NS`, `Passive`; `Host NS` for a container that sees its host's processes; `-` for types without modes. */
 export function modeLabel({
   runtimeType,
   sidecarMode,
@@ -126,10 +126,13 @@ function isOneOf<Word extends string>(words: readonly Word[], text: string): tex
   return (words as readonly string[]).includes(text);
 }
 
-/** Inode of the initial pid namespace, PROC_PID_INIT_INO of <linux/proc_ns.h>, on every kernel. All processes of the machine have a number in it. */
+/**
+ * Inode of the initial pid namespace, PROC_PID_INIT_INO of <linux/proc_ns.h>, constant over all kernels. Every process on the host has a
+ * pid in it.
+ */
 export const initialPidNamespace = 0xefff_fffc;
 
-/** The changes, in words; empty when nothing changed. */
+/** The changes in words; empty if nothing changed. */
 export function describeRuntimeChanges(before: RuntimeFacts, after: RuntimeFacts): string[] {
   const runtimeOf = ({ containerRuntime }: RuntimeFacts): string =>
     containerRuntime === null ? "none" : `${containerRuntime.type} ${containerRuntime.version} at ${containerRuntime.socketPath}`;

@@ -6,13 +6,13 @@ describe("serviceIdOf()", () => {
     [serviceIdOf("unit", "postgresql", null), "unit:postgresql"],
     [serviceIdOf("program", "worker", "3fa2c91b7d04"), "program:worker#3fa2c91b7d04"],
     [serviceIdOf("workload", "shop/deployment/api", null, "staging"), "workload:shop/deployment/api@staging"],
-  ])("is stored, so it must stay %s", (id, stored) => {
+  ])("is stored, so it must remain %s", (id, stored) => {
     expect(id).toBe(stored);
   });
 });
 
 describe("isServiceId()", () => {
-  it("recognises every kind of origin, and no plain name", () => {
+  it("accepts every kind of origin, and rejects plain names", () => {
     for (const kind of originKinds) expect(isServiceId(serviceIdOf(kind, "x", null))).toBe(true);
     for (const name of ["api", "program", "shop.example.com:8080", "", "sunit:x"]) expect(isServiceId(name)).toBe(false);
   });

@@ -4,31 +4,31 @@
 export const serviceStatuses = ["managed", "discovered", "stale"] as const;
 export type ServiceStatus = (typeof serviceStatuses)[number];
 
-/** Result of the health check of a managed service. */
+/** Result of a managed service's health check. */
 export const checkHealths = ["healthy", "unhealthy", "unknown"] as const;
 export type CheckHealth = (typeof checkHealths)[number];
 
-/** The texts that mean one service: its id where agents observe it, its names in telemetry. A single text means itself. */
+/** The texts that refer to one service: its id in observed data, its names in telemetry. A single text refers to itself. */
 export type ServiceFilter = string | readonly string[];
 
-/** A request whose names of services were resolved to the texts that rows have. */
+/** A request in which service names were resolved to the texts in rows. */
 export type Resolved<R> = { [K in keyof R]: K extends "service" | "peer" ? ServiceFilter : R[K] };
 
 export interface ServicesRequest {
   /** Only this service. */
   service?: string;
-  /** With every process; costs more. */
+  /** Include every process, which costs more. */
   processes: boolean;
 }
 
-/** One port of a service at one agent, or the service there when it only makes calls. */
+/** One port of a service at one agent, or the service itself if it only makes calls. */
 export interface ServicePort {
   /** Null for a worker that does not listen. */
   port: number | null;
   protocol: string | null;
   status: ServiceStatus;
   method: string;
-  /** Before it was promoted; null when it never was. */
+  /** Discovery method before promotion; null if it was never promoted. */
   previousMethod: string | null;
   confidence: number;
   firstSeenAt: string;
@@ -40,7 +40,7 @@ export interface ServiceProcess {
   pid: number | null;
   startedAt: string | null;
   exe: string | null;
-  /** GNU build-id or SHA-256, hex; of an interpreted program the SHA-256 of its entry script, version and lockfile. */
+  /** GNU build-id or SHA-256, hex. For an interpreted program, the SHA-256 of its entry script, version and lockfile. */
   build: string | null;
   /** `build-id`, `sha256`, `script`. */
   buildKind: string | null;
@@ -58,11 +58,11 @@ export interface ServiceProcess {
 
 export interface ServiceAtAgent {
   agentId: string;
-  /** Its label; in the store its id. */
+  /** The label; in the store, the id. */
   service: string;
   /** See service-identity.ts; absent in the store. */
   id?: string | undefined;
-  /** What the id was made from: `python worker.py in /srv/billing`. */
+  /** What the id was derived from: `python worker.py in /srv/billing`. */
   origin?: string | null | undefined;
   /** Former names, and names that clients use. */
   aliases?: string[] | undefined;
@@ -71,11 +71,11 @@ export interface ServiceAtAgent {
   confidence: number;
   status: ServiceStatus;
   ports: ServicePort[];
-  /** Processes; 0 when it is gone, else at least 1, even when their pids cannot be read. */
+  /** Number of processes. 0 when the service is gone, else at least 1, even if their pids cannot be read. */
   instances: number;
   pids: number[];
   exe: string | null;
-  /** Of the newest instance. */
+  /** Build of the newest instance. */
   build: string | null;
   health: CheckHealth | null;
   addresses: string[];
@@ -84,6 +84,6 @@ export interface ServiceAtAgent {
   egress: boolean;
   firstSeenAt: string;
   lastSeenAt: string;
-  /** Only when requested. */
+  /** Set if requested. */
   processes?: ServiceProcess[] | undefined;
 }

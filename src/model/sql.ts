@@ -3,17 +3,17 @@
 export interface SqlRequest {
   sql: string;
   maxRows: number;
-  /** Of the rows as JSON, approximately. */
+  /** Limit on the size of the rows as JSON, approximate. */
   maxBytes: number;
   timeoutMs: number;
 }
 
-/** Values are JSON: timestamps ISO 8601 UTC, integers past 2^53 text, blobs hex text. */
+/** Values are JSON: timestamps as ISO 8601 in UTC, integers beyond 2^53 as text, blobs as hex text. */
 export interface SqlResult {
   columns: { name: string; type: string }[];
   /** One array per row, in the order of `columns`. */
   rows: unknown[][];
-  /** The row or byte limit cut the result. */
+  /** True if the row or byte limit cut the result. */
   truncated: boolean;
   elapsedMs: number;
   /** The published views that the statement reads. */

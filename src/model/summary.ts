@@ -1,18 +1,18 @@
-/** The facts that health summaries of services are made from. Times are in microseconds unless named otherwise. */
+/** Facts for health summaries of services. Times are in microseconds unless named otherwise. */
 
 import type { SparseHistogram } from "../base/latency-histogram.ts";
 import type { TrafficRole } from "./red.ts";
 
-/** Counted by kernel hooks, or from spans where hooks saw nothing. */
+/** Requests counted by kernel hooks, or from spans where hooks saw nothing. */
 export type RequestSource = "hooks" | "spans";
 
-/** `now` is the requested window, `before` the hour before, `yesterday` the hour around the same time of the previous day. */
+/** `now` is the requested window, `before` the hour before it, `yesterday` the hour around the same time of the previous day. */
 export type SummaryPeriod = "now" | "before" | "yesterday";
 
 export interface SummaryRequest {
-  /** One service in full; absent: all in short. */
+  /** One service in full. Absent: all services in short. */
   service?: string;
-  /** From now back, milliseconds. */
+  /** Length of the window back from now, milliseconds. */
   sinceMs: number;
 }
 
@@ -24,7 +24,7 @@ export interface RequestAmounts {
   p50Us: number | null;
   p95Us: number | null;
   p99Us: number | null;
-  /** Time that rows cover: what rates are over. */
+  /** Time that rows cover; rates are computed over it. */
   coveredMs: number;
 }
 
@@ -36,29 +36,32 @@ export interface SummaryRequestsFact extends RequestAmounts {
   role: TrafficRole;
 }
 
-/** What one kind of request was like in a baseline. Windows are ten minutes; of a young route ten seconds, counted in minutes. */
+/** One kind of request in a baseline. Windows are ten minutes; for a young route ten seconds, counted in minutes. */
 export interface RouteBaseline {
-  /** It ended at least ten minutes ago, so that an incident of now is not in it. */
+  /** It ended at least ten minutes ago, so a current incident is not in it. */
   isSettled: boolean;
   requests: number;
   errors: number;
   meanUs: number | null;
-  /** Windows with requests, and those that the period has. */
+  /** Windows with requests, and all windows of the period. */
   windows: number;
   windowsExpected: number;
-  /** Requests of the quietest window; zero when a window had none. */
+  /** Requests of the quietest window; zero if a window had none. */
   minRequests: number;
-  /** Medians over the windows: an incident in less than half of them does not count as normal. Of a young route the share of all up to its fault. */
+  /**
+   * Medians over the windows, so that an incident in less than half of them does not count as normal. For a young route, the mean of all
+   * windows before the fault.
+   */
   errorRatio: number;
   p50Us: number | null;
   p95Us: number | null;
-  /** The window with the highest p95: how far normal goes. */
+  /** p95 of the window in which it was highest: the upper end of normal. */
   p95HighUs: number | null;
 }
 
-/** Requests of ten seconds. */
+/** Requests in ten seconds. */
 export interface RouteCell {
-  /** When it ended, milliseconds since 1970. */
+  /** End of the cell, milliseconds since 1970. */
   endMs: number;
   requests: number;
   errors: number;
@@ -68,7 +71,7 @@ export interface RouteCell {
   durations: SparseHistogram;
 }
 
-/** Requests of one kind: what verdicts are about. */
+/** Requests of one kind, the unit of verdicts. */
 export interface SummaryRouteHealthFact {
   source: RequestSource;
   service: string;
@@ -76,7 +79,7 @@ export interface SummaryRouteHealthFact {
   protocol: string;
   method: string;
   route: string;
-  /** Of the last five minutes, whatever period is asked for. */
+  /** In the last five minutes, whatever window is requested. */
   requests: number;
   errors: number;
   p95Us: number | null;
@@ -86,7 +89,7 @@ export interface SummaryRouteHealthFact {
   cells: RouteCell[];
 }
 
-/** What a service asked of another, as the caller saw it. */
+/** Calls of one service to another, as the caller saw them. */
 export interface SummaryCallFact {
   service: string;
   callee: string;
@@ -100,7 +103,7 @@ export interface CallAmounts {
   durationUs: number;
 }
 
-/** One service at one host, by the newest scan. */
+/** One service at one host, from the newest scan. */
 export interface SummaryPlaceFact {
   service: string;
   agentId: string;
@@ -108,7 +111,7 @@ export interface SummaryPlaceFact {
   isPresent: boolean;
   /** Not seen for a while. */
   isStale: boolean;
-  /** It has a port: it is there to be called. */
+  /** It has a port, so it expects calls. */
   isListening: boolean;
   /** Another service listens on its port now. */
   isReplaced: boolean;
@@ -127,7 +130,7 @@ export interface SummaryHostFact {
   psiMemoryRatio: number | null;
   psiIoRatio: number | null;
   oomKills: number;
-  /** The quarter of an hour that ended five minutes ago; null when nothing is known of it. */
+  /** The quarter of an hour that ended five minutes ago; null without samples. */
   usual: { cpuBusyRatio: number | null; psiCpuRatio: number | null; psiMemoryRatio: number | null; psiIoRatio: number | null };
 }
 
@@ -144,7 +147,7 @@ export interface SummaryCgroupFact {
   oomKills: number;
 }
 
-/** Error records of one pattern; of a single service also new patterns of any severity. */
+/** Error records of one pattern. For a single service, also new patterns of any severity. */
 export interface SummaryPatternFact {
   service: string;
   pattern: string;
@@ -152,9 +155,9 @@ export interface SummaryPatternFact {
   severity: string;
   isNew: boolean;
   records: number;
-  /** In the time before that the service's records cover, at most an hour. */
+  /** In the time before the period that the service's records cover, at most an hour. */
   recordsBefore: number;
-  /** How long its records of any pattern go back before the period, milliseconds; at most an hour. */
+  /** How far its records of any pattern reach back before the period, milliseconds; at most an hour. */
   coveredBeforeMs: number;
   firstAt: string | null;
   lastAt: string | null;
@@ -172,11 +175,11 @@ export interface SummaryEventFact {
 export interface SummaryFacts {
   /** The colony's clock, milliseconds since 1970. */
   nowMs: number;
-  /** What `now` covers. */
+  /** Time that `now` covers. */
   windowMs: number;
   requests: SummaryRequestsFact[];
   routes: SummaryRouteHealthFact[];
-  /** Of services with a route that differs from its baselines, or with no process left, and of their callers. */
+  /** Calls of services with a route that differs from its baselines or without a running process, and of their callers. */
   calls: SummaryCallFact[];
   places: SummaryPlaceFact[];
   hosts: SummaryHostFact[];
@@ -186,7 +189,7 @@ export interface SummaryFacts {
   events: SummaryEventFact[];
   /** Services that have log records. */
   logServices: string[];
-  /** From a service name in spans to the service that the same process was discovered as. */
+  /** From a service name in spans to the service that was discovered for the same process. */
   aliases: ReadonlyMap<string, string>;
 }
 
@@ -203,7 +206,7 @@ export interface SummaryRouteFact extends RequestAmounts {
   route: string;
 }
 
-/** The other end: a caller (role `server`) or a callee (role `client`). */
+/** A peer: a caller (role `server`) or a callee (role `client`). */
 export interface SummaryPeerFact extends RequestAmounts {
   period: SummaryPeriod;
   role: TrafficRole;
@@ -215,6 +218,6 @@ export interface ServiceDetailsFacts {
   peers: SummaryPeerFact[];
   /** Served requests over the last hour, oldest first. */
   course: { startMs: number; stepMs: number; requests: number[]; errors: number[]; p95Us: (number | null)[] };
-  /** Averages over its processes together; empty when none is among the busiest of its host. */
+  /** Averages over the service's processes; empty if none is among the busiest of its host. */
   load: { period: "now" | "before"; cpuCores: number; rssBytes: number }[];
 }

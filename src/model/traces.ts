@@ -2,26 +2,26 @@
 
 import type { OwnStoreFacts } from "./own-stores.ts";
 
-/** Compares an attribute of a span or of its sender. */
+/** A condition on an attribute of a span or its resource. */
 export interface AttributeFilter {
-  /** By any convention: `http.status_code` and `http.response.status_code` are the same. */
+  /** In any convention: `http.status_code` and `http.response.status_code` are the same. */
   name: string;
   operator: "=" | "!=" | ">" | ">=" | "<" | "<=" | "~" | "!~";
-  /** A number where the operator orders; a regular expression for `~` and `!~`. */
+  /** A number for ordering operators; a regular expression for `~` and `!~`. */
   value: string;
 }
 
-/** A trace matches when one of its spans matches every given field. */
+/** A trace matches if one of its spans matches every given field. */
 export interface TracesRequest {
   service?: string;
-  /** Part of a route, name, path, method, statement or destination, case-insensitive. */
+  /** Substring of a route, name, path, method, statement or destination, case-insensitive. */
   route?: string;
   minDurationNs?: number;
-  /** All of them. A span without the attribute does not match. */
+  /** All must match. A span without the attribute does not match. */
   where?: readonly AttributeFilter[];
-  /** Only spans that failed. */
+  /** Only failed spans. */
   error: boolean;
-  /** From now back, milliseconds. */
+  /** Length of the window back from now, milliseconds. */
   sinceMs: number;
   order: "newest" | "slowest";
   limit: number;
@@ -29,13 +29,13 @@ export interface TracesRequest {
   agentIds?: readonly string[];
 }
 
-/** One trace. Spans that were sent twice count once. */
+/** One trace. Duplicate spans count once. */
 export interface TraceSummary {
   traceId: string;
   startedAt: string;
-  /** First start to last end of its spans. */
+  /** From the first start to the last end of its spans. */
   durationNs: number;
-  /** Of the root span; of the first span when the root is missing. */
+  /** Of the root span, or of the first span if the root is missing. */
   service: string;
   name: string;
   hasRoot: boolean;
@@ -43,19 +43,19 @@ export interface TraceSummary {
   errors: number;
   /** Up to 20, by name. */
   services: string[];
-  /** The longest span that matches. */
+  /** The longest matching span. */
   matchService: string;
   matchName: string;
   matchDurationNs: number;
-  /** How many traces of its kind it represents: more than 1 when traces were sampled, 0 when it was kept only to complete another. */
+  /** How many traces of its kind it represents: more than 1 if traces were sampled, 0 if it was kept only to complete another. */
   weight: number;
 }
 
 export interface TracesFacts extends OwnStoreFacts {
   rows: TraceSummary[];
-  /** Traces that match; an estimate within one or two percent when there are tens of thousands. */
+  /** Number of matching traces; an estimate within one or two percent when there are tens of thousands. */
   traces: number;
-  /** Spans that match: stored, and how many these represent. */
+  /** Matching spans: stored, and weighted by sampling. */
   storedSpans: number;
   estimatedSpans: number;
 }
@@ -63,9 +63,9 @@ export interface TracesFacts extends OwnStoreFacts {
 export interface TraceRequest {
   /** 32 hex digits. */
   traceId: string;
-  /** The shortest spans are left out beyond this. */
+  /** Beyond this, the shortest spans are left out. */
   maxSpans: number;
-  /** With `dropped`, `attributes`, `events`, `links` and `resource`. */
+  /** Include `dropped`, `attributes`, `events`, `links` and `resource`. */
   details: boolean;
 }
 
@@ -95,9 +95,9 @@ export interface SpanFact {
   messagingDestination: string | null;
   peer: string | null;
   errorType: string | null;
-  /** Attributes, events and links that the sender dropped, or that exceeded Coral's limits; 0 without details. */
+  /** Attributes, events and links dropped by the sender or by Coral's limits; 0 without details. */
   dropped: number;
-  /** JSON, as the three below; null without details. */
+  /** JSON, like the next three; null without details. */
   attributes: string | null;
   events: string | null;
   links: string | null;
@@ -105,9 +105,9 @@ export interface SpanFact {
 }
 
 export interface TraceFacts extends OwnStoreFacts {
-  /** By start. */
+  /** Sorted by start. */
   spans: SpanFact[];
-  /** Before `maxSpans`. */
+  /** Number of spans before `maxSpans`. */
   total: number;
 }
 
@@ -115,6 +115,6 @@ export interface TraceFacts extends OwnStoreFacts {
 export interface SpanProcessFact {
   agentId: string;
   service: string;
-  /** Its resource attributes, a JSON object. */
+  /** Its resource attributes as a JSON object. */
   resource: string;
 }

@@ -8,7 +8,7 @@ interface RequestKind {
 
 const redisBlocking =
   /^(?:BLPOP|BRPOP|BRPOPLPUSH|BLMOVE|BLMPOP|BZPOPMIN|BZPOPMAX|BZMPOP|WAIT|WAITAOF|SUBSCRIBE|PSUBSCRIBE|SSUBSCRIBE|MONITOR|PSYNC|SYNC)\b/i;
-/** Both block only when asked to; their arguments are not stored. */
+/** Both only block with certain arguments, which are not stored. */
 const redisStreams = /^(?:XREAD|XREADGROUP)\b/i;
 const sqlWaiting = /\b(?:pg_sleep(?:_for|_until)?|sleep)\s*\(|^\s*LISTEN\b|^\s*(?:START_REPLICATION|BASE_BACKUP)\b/i;
 const mongoWaiting = /\b(?:getMore|hello|isMaster)\b/i;
@@ -17,7 +17,7 @@ const grpcStreams = /\/(?:Watch|Subscribe|StreamEvents|ServerReflectionInfo|Stre
 const sqlProtocols = new Set(["postgres", "mysql"]);
 const telemetryPath = /^\/v1(?:development)?\/(?:traces|metrics|logs|profiles)$/;
 
-/** It waits for something to happen: a blocking command, a subscription, a poll. A slow one is a quiet one. */
+/** It waits for something to happen: a blocking command, a subscription, a poll. Long ones are idle, not slow. */
 export function isWaitingRequest({ protocol, method, route }: RequestKind): boolean {
   const text = route === "" ? method : route;
   if (protocol === "redis") return [method, text].some((one) => redisBlocking.test(one) || redisStreams.test(one));
@@ -28,7 +28,7 @@ export function isWaitingRequest({ protocol, method, route }: RequestKind): bool
   return false;
 }
 
-/** An application's own export of telemetry is not part of what it does for its callers. */
+/** An application's own telemetry export is not work for its callers. */
 export function isTelemetryExport({ protocol, route }: Pick<RequestKind, "protocol" | "route">): boolean {
   return protocol === "grpc" ? /opentelemetry\.proto\.collector\./.test(route) : telemetryPath.test(route);
 }

@@ -1,7 +1,6 @@
 /**
- * Where CPU time goes: samples of every processor, their stacks walked and named, counted by stack and window. A process of its own, which
- * reads what others wrote and may fail without harm.
- * @module
+ * CPU profiling: samples every processor, walks and names stacks, and counts samples by stack and window. Runs in a separate process,
+ * because it reads untrusted files and may crash without harm. @module
  */
 
 export {

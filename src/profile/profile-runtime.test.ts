@@ -25,10 +25,10 @@ function busySampler(): CpuSampler & { rates: number[] } {
   };
 }
 
-it("lowers the kernel's rate while the process costs more than its budget, and reports it", async () => {
+it("lowers the kernel's rate while the process exceeds its budget, and reports it", async () => {
   const sampler = busySampler();
   const reports: ProfileReport[] = [];
-  // The budget of ten minutes is 0.6 ms: one window exceeds it.
+  // Ten minutes of budget are 0.6 ms, so one window exceeds it.
   const settings = { hz: 20, windowMs: 100, maxStacks: 10, cpuBudget: 1e-6 };
   await using runtime = new ProfileRuntime({ sampler, settings, report: (report) => reports.push(report), log: silentLogger });
   await runtime.start();

@@ -17,13 +17,16 @@ export interface ProfileRuntimeOptions {
   log: Logger;
 }
 
-/** Between two reads of the ring. Mappings of new processes are read then, so short ones are seen by few samples. */
+/** Interval between reads of the ring. Mappings of new processes are read then, so the stacks of short-lived ones often stay unnamed. */
 const pollMs = 500;
-/** Longest drain before other work runs: windows must close also where samples arrive faster than they are walked. What the ring then drops is counted. */
+/**
+ * Longest drain before other work runs: windows must close even if samples arrive faster than they are walked. The ring counts what it
+ * drops meanwhile.
+ */
 const drainMs = 100;
 /** Share of a window in which the kernel measures BPF programs. */
 const measuredShare = 0.1;
-/** Kernel modules come and go; their names are read again after this time. */
+/** Kernel modules come and go, so their names are read again after this time. */
 const kernelNamesMs = 3_600_000;
 const maxLoggedFailures = 10;
 
@@ -42,7 +45,7 @@ export class ProfileRuntime implements AsyncDisposable {
   #failures = 0;
   #undecoded = 0;
   #isClosed = false;
-  /** Rates change one after the other. */
+  /** Serialises rate changes. */
   #changing: Promise<void> = Promise.resolve();
 
   constructor(options: ProfileRuntimeOptions) {
@@ -58,7 +61,7 @@ export class ProfileRuntime implements AsyncDisposable {
     });
   }
 
-  /** Throws when the kernel refuses the first events. */
+  /** Throws if the kernel rejects the first perf events. */
   async start(): Promise<void> {
     await this.#options.sampler.setRate(this.#hz());
     this.#options.sampler.onFilling(() => this.#drain());
@@ -86,7 +89,7 @@ export class ProfileRuntime implements AsyncDisposable {
         const sample = this.#read(view, offset, length, bytes);
         if (sample !== null) this.#window.add(sample);
       } catch (error) {
-        // Foreign files and stacks must not end the process: the sample is dropped and counted.
+        // Untrusted files and stacks must not crash the process: the sample is dropped and counted.
         this.#failed("walking a stack", error);
       }
     }, drainMs);

@@ -26,7 +26,7 @@ export function runProfileProcess(channel: ProfileChannel): void {
   const log = createLogger("profile", "info", streamSink(process.stderr, formatJsonLine));
   channel.onClose(() => channel.end());
   let running: Promise<void> | undefined;
-  // The first settings start it; later ones come with a new process.
+  // The first settings start it; changed settings start a new process.
   channel.onOrder(({ settings }) => {
     running ??= start(settings, channel, log).catch((error: unknown) => endWith(error, channel, log));
   });
@@ -36,12 +36,12 @@ async function start(settings: ProfileSettings, channel: ProfileChannel, log: Lo
   const sampler = await openCpuSampler(availableParallelism());
   const runtime = new ProfileRuntime({ sampler, settings, report: (report) => channel.send(report, () => undefined), log });
   await runtime.start();
-  // Loading takes tens of megabytes for a moment: libbpf reads the types of the whole kernel.
+  // Loading briefly takes tens of megabytes: libbpf reads the types of the whole kernel.
   releaseFreeMemory();
   setInterval(releaseFreeMemory, releaseIntervalMs);
 }
 
-/** A host that is not supported is reported once; anything else is a crash, and the agent restarts the process. */
+/** An unsupported host is reported once; anything else is a crash, and the agent restarts the process. */
 function endWith(error: unknown, channel: ProfileChannel, log: Logger): void {
   const problem = CoralError.from(error);
   if (problem.code === "unsupported") {

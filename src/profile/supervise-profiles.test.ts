@@ -28,7 +28,7 @@ function supervise(program: string): { supervisor: ProfileSupervisor; reports: P
 }
 
 describe("superviseProfiles()", () => {
-  it("passes settings on and takes reports, until it is closed", async () => {
+  it("passes settings to the process and receives reports, until it is closed", async () => {
     const { supervisor, reports } = supervise(`
       process.on("message", ({ settings }) => process.send({ kind: "state", state: "on", problem: null, hz: settings.hz }));
       process.on("disconnect", () => process.exit(0));`);
@@ -38,7 +38,7 @@ describe("superviseProfiles()", () => {
     expect(reports).toHaveLength(1);
   });
 
-  it("does not restart a process that cannot work here", async () => {
+  it("does not restart a process that cannot work on this host", async () => {
     const { supervisor } = supervise(`
       process.send({ kind: "state", state: "off", problem: "no capability", hz: 0 }, () => process.exit(3));`);
     await expect.poll(() => supervisor.status()).toMatchObject({ state: { state: "off", problem: "no capability" }, pid: null });
@@ -46,7 +46,7 @@ describe("superviseProfiles()", () => {
     expect(supervisor.status().restarts).toBe(0);
   });
 
-  it("restarts a process that failed, and reports the time without it", async () => {
+  it("restarts a failed process, and reports the unobserved time", async () => {
     const { supervisor, reports } = supervise(`console.error("out of luck"); process.exit(1);`);
     await expect
       .poll(() => reports.flatMap((report) => (report.kind === "window" ? report.losses : [])))

@@ -1,4 +1,7 @@
-/** Starts the profile process, receives its windows, and restarts it when it ends unexpectedly. Runs in the agent, which survives any failure of it. */
+/**
+ * Starts the profile process, receives its windows, and restarts it when it exits unexpectedly. Runs in the agent, which survives any
+ * failure of it.
+ */
 
 import { type ProcessStatus, SupervisedProcess, type SuperviseOptions } from "../base/supervised-process.ts";
 import type { ProfileOrder, ProfileReport, ProfileSettings, ProfileState } from "./core/messages.ts";
@@ -16,8 +19,8 @@ export interface ProfileSupervisor extends AsyncDisposable {
 }
 
 /**
- * As those of the traffic process: a small heap, one helper thread, no code for functions that are not hot. At the heap limit the process aborts
- * and is restarted. Most objects live until their window ends: with less room for new ones, each collection would copy them again.
+ * Like those of the traffic process: a small heap, one helper thread, no compilation of cold functions. At the heap limit the process
+ * aborts and is restarted. Most objects live until their window ends; a smaller young generation would copy them in each collection.
  */
 const engineFlags = [
   "--optimize-for-size",
@@ -35,7 +38,7 @@ export function superviseProfiles(options: SuperviseProfilesOptions): ProfileSup
     name: "profile process",
     file: "profile-process.js",
     engineFlags,
-    // One waits for the ring to fill; one more suffices to load.
+    // One thread waits for the ring to fill; one more is enough for loading.
     poolThreads: 2,
     firstOrder: () => ({ kind: "settings", settings }),
     offState: (problem) => ({ kind: "state", state: "off", problem, hz: 0 }),
@@ -48,7 +51,7 @@ export function superviseProfiles(options: SuperviseProfilesOptions): ProfileSup
   });
 }
 
-/** A window that holds only the seconds without a process. */
+/** A window that only counts the seconds without a process. */
 function lostWindow(windowMs: number, seconds: number): ProfileReport {
   const losses = [{ loss: "away-seconds" as const, count: seconds }];
   return { kind: "window", windowMs, periodUs: 0, frames: [], stacks: [], losses, cost: { bpfNs: null, cpuNs: 0, rssBytes: 0 } };

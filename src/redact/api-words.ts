@@ -1,6 +1,6 @@
 /**
- * Words of which the paths of APIs are made. Segments of such words name a kind of thing; segments of other words may be anything that a person
- * wrote: a title, a phrase, a password.
+ * Words that API paths consist of. Path segments made of such words name a kind of thing; other segments may be user input: a title, a
+ * phrase, a password.
  */
 
 import { wordSet } from "./secret-names.ts";
@@ -62,12 +62,12 @@ const apiWords = wordSet(`
   widget widgets window with withdraw withdrawal withdrawals work worker workers workflow workflows workspace workspaces wp write xml year yearly you your zip zone zones
 `);
 
-/** The words of a name in any style: `reset-password`, `resetPassword`, `reset_password`. */
+/** Splits a name in any style into words: `reset-password`, `resetPassword`, `reset_password`. */
 export function pathWords(text: string): string[] {
   return text.split(/[-_.~+ :!]+|(?<=[a-z])(?=[A-Z])/).filter((word) => word !== "");
 }
 
-/** How many of these are words of APIs. */
+/** Number of these words that are API words. */
 export function countApiWords(words: readonly string[]): number {
   return words.reduce((count, word) => (apiWords.has(word.toLowerCase()) ? count + 1 : count), 0);
 }

@@ -1,7 +1,6 @@
 /**
- * Takes secrets out of everything Coral keeps: command lines, environments, log text, statements, requests, attributes. By name and by shape; rules can be
- * added, not switched off.
- * @module
+ * Removes secrets from everything that Coral stores: command lines, environments, log text, statements, requests, attributes. Decides by
+ * name and by shape. Config can add rules, but not disable built-in ones. @module
  */
 
 export { mask } from "./mask.ts";

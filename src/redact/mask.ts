@@ -1,2 +1,2 @@
-/** Replaces a secret. */
+/** Replacement for a secret. */
 export const mask = "***";

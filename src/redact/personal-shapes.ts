@@ -1,8 +1,8 @@
-/** Masks what identifies a person, by shape: e-mail addresses, social security numbers, bank accounts, phone numbers. Also in percent-encoding. */
+/** Masks personal data by shape: e-mail addresses, social security numbers, bank accounts, phone numbers. Also when percent-encoded. */
 
 import { mask } from "./mask.ts";
 
-/** `@` as it is, percent-encoded any number of times, as an escape of JSON, or as an entity of XML. */
+/** `@`, literal, percent-encoded any number of times, as a JSON escape, or as an XML entity. */
 const at = String.raw`(?:@|%(?:25)*40|\\?\\u0040|&(?:amp;)?(?:#0*64|#x0*40|commat);)`;
 const dot = String.raw`(?:\.|%(?:25)*2[eE])`;
 const emails = new RegExp(
@@ -10,19 +10,19 @@ const emails = new RegExp(
   "gu",
 );
 
-/** `078-05-1120`, with any one separator. Areas 000 and 666 were never given. */
+/** `078-05-1120`, with any single separator. Areas 000 and 666 were never assigned. */
 const socialNumbers = new RegExp(
   String.raw`(?<![\d.])(?!000|666)\d{3}(-|[ ._+/\u2010-\u2013]|%(?:25)*2[0dDeE])(?!00)\d{2}\1(?!0000)\d{4}(?![\d])`,
   "g",
 );
 
-/** Country, two check digits, 11 to 30 letters and digits, written in one or in groups of four. */
+/** IBAN: country, two check digits, 11 to 30 letters and digits, contiguous or in groups of four. */
 const accounts = /(?<![A-Za-z0-9])[A-Z]{2}\d{2}(?:[ -]?[A-Z0-9]{4}){2,7}(?:[ -]?[A-Z0-9]{1,4})?(?![A-Za-z0-9])/g;
 
-/** `+49 30 1234567`, in queries `+49+30+1234567`: only with the prefix of a country; without it any number would do. */
+/** `+49 30 1234567`, in queries `+49+30+1234567`: only with a country prefix; otherwise any number would match. */
 const phones = /(?<![\w+])\+[1-9]\d{0,2}[ .()/+-]{0,2}\d(?:[ .()/+-]{0,2}\d){6,11}(?!\d)/g;
 
-/** Most texts hold none of these and return at once. */
+/** Prefilter: most texts match nothing and return at once. */
 const worthALook = /@|%(?:25)*40|u0040|&[#c]|&amp;|\d{2}.{1,9}\d{4}|[A-Z]{2}\d{2}|\+[1-9]/;
 
 /** ISO 7064, modulo 97: letters count from 10. */

@@ -1,11 +1,11 @@
 /**
- * Texts with secrets that are planted in them, between « and », and innocent texts that look like them. A command line is split at
- * spaces; one with spaces inside an argument is given as an array.
+ * Texts with planted secrets between « and », and innocent texts that look similar. A command line is split at spaces; one with spaces
+ * inside an argument is given as an array.
  */
 
 export type CommandLine = string | readonly string[];
 
-/** Written from the manuals of the programs, without looking at what the code recognises. */
+/** Written from the programs' manuals, without looking at what the code recognises. */
 export const plantedBlind: readonly CommandLine[] = [
   // Go drivers
   "mysqld_exporter -source root:«Tr0ub4dor»@tcp(h:3306)/db",
@@ -189,7 +189,7 @@ export const plantedBlind: readonly CommandLine[] = [
   ["curl", "-HX-Auth-Token: «kUu9mQe2ZbWq81»", "http://h/"],
 ];
 
-/** Siblings of those above, made up while the code was written. */
+/** Variations of the above, made up while the code was written. */
 export const plantedByShape: readonly CommandLine[] = [
   "exporter --data-source=root:«w1th=eq»@tcp(127.0.0.1:3306)/?timeout=5s",
   "exporter -s=monitor:«a:b:c»@unix(/run/mysqld.sock)/",
@@ -271,7 +271,7 @@ export const plantedByShape: readonly CommandLine[] = [
   "podman login -u b -p «podpw» quay.io",
 ];
 
-/** Variables of an environment whose value, or part of it, is a secret. */
+/** Environment variables whose value, or part of it, is a secret. */
 export const plantedVariables: readonly (readonly [name: string, value: string])[] = [
   ["SERVICE_NAME", "postgres://u:«svc#pw»@h/db"],
   ["SERVICE_NAME", "«sk_live_4eC39HqLyjWDarjtT1zdp7dd»"],
@@ -306,7 +306,7 @@ export const plantedVariables: readonly (readonly [name: string, value: string])
   ["SPRING_APPLICATION_NAME", "api?password=«sprpw»"],
 ];
 
-/** Must come out as they went in. */
+/** Must stay unchanged. */
 export const innocent: readonly CommandLine[] = [
   // images, digests, commits
   "docker run ghcr.io/acme/api@sha256:9f86d081884c7d659a2feaa0c55ad015a3bf4f1b2b0b822cd15d6c15b0f00a08",
@@ -543,7 +543,7 @@ export const innocent: readonly CommandLine[] = [
   "helm upgrade --install api ./chart -n shop",
 ];
 
-/** Variables that must survive; those are the ones discovery reads names from. */
+/** Variables that must stay unchanged, because discovery reads names from them. */
 export const innocentVariables: readonly (readonly [name: string, value: string])[] = [
   ["SERVICE_NAME", "token-service"],
   ["SERVICE_NAME", "password-reset"],

@@ -22,7 +22,7 @@ function withoutMarks(text: string): string {
   return text.replace(/[«»]/g, "");
 }
 
-/** The planted secrets of a text, and their words of three characters and more, as half a secret is leaked, too. */
+/** The planted secrets of a text, and their words of at least three characters: half a secret is a leak too. */
 function secretsOf(text: string): string[] {
   const rest = text.replace(marked, "");
   const secrets = [...text.matchAll(marked)].map((match) => match[1] ?? "");
@@ -34,11 +34,11 @@ function leaksOf(text: string, redacted: string): string[] {
 }
 
 const planted = [...plantedBlind, ...plantedByShape].map(argsOf);
-/** A secret with blanks cannot be distinguished from the words around it without its quotes. */
+/** Without its quotes, a secret with blanks cannot be distinguished from the words around it. */
 const titles = planted.map((args) => args.join(" ")).filter((line) => !/«[^»]* /.test(line));
 
 describe("planted secrets", () => {
-  it("are many", () => {
+  it("are numerous", () => {
     expect(plantedBlind.length).toBeGreaterThanOrEqual(60);
     expect(planted.length + plantedVariables.length).toBeGreaterThanOrEqual(150);
     expect(innocent.length + innocentVariables.length).toBeGreaterThanOrEqual(150);
@@ -59,7 +59,7 @@ describe("planted secrets", () => {
     expect(leaksOf(title, redacted), redacted).toEqual([]);
   });
 
-  it.each(plantedVariables)("are not left in %s=%s, which names nothing", (name, value) => {
+  it.each(plantedVariables)("are not left in %s=%s, whose name reveals nothing", (name, value) => {
     const redacted = redactVariable(name, withoutMarks(value));
     expect(leaksOf(value, redacted)).toEqual([]);
     expect(isSecretText(redacted)).toBe(true);
@@ -68,11 +68,11 @@ describe("planted secrets", () => {
 });
 
 describe("innocent texts", () => {
-  it.each(innocent.map((line) => [argsOf(line)]))("stay as they are: %j", (args) => {
+  it.each(innocent.map((line) => [argsOf(line)]))("are unchanged: %j", (args) => {
     expect(redactCommandLine(args)).toBe(args.join(" "));
   });
 
-  it.each(innocentVariables)("stay as they are: %s=%s", (name, value) => {
+  it.each(innocentVariables)("are unchanged: %s=%s", (name, value) => {
     expect(redactVariable(name, value)).toBe(value);
   });
 });

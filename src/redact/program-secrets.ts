@@ -1,24 +1,24 @@
-/** Where well-known programs take secrets, though the name of the option or the place of the word does not say so. */
+/** Where well-known programs accept secrets that neither the option's name nor the shape reveals. */
 
 import { wordSet } from "./secret-names.ts";
 
 interface ProgramFlag {
   flag: string;
-  /** The secret is in the same word: `-pSECRET`. */
+  /** The secret is attached: `-pSECRET`. */
   attached: boolean;
-  /** The secret is the next word. */
+  /** The secret is the next argument. */
   separate: boolean;
 }
 
 export interface ProgramSecrets {
   flags: readonly ProgramFlag[];
-  /** Options whose value is `user:password`, with what stands between the two: `-a bob:secret`. */
+  /** Options whose value is `user:password`, with the separator between the two: `-a bob:secret`. */
   logins: readonly { flag: string; separator: ":" | "," | "%" }[];
-  /** A word after which arguments hold secrets, and which of them: 1 is the next. Without a word, counted from the program. */
+  /** A word after which arguments are secrets, and their positions: 1 is the next. Without a word, counted from the program. */
   positions: readonly { after: string | null; at: readonly number[] }[];
-  /** Arguments that are hexadecimal in full are commits and containers. */
+  /** Purely hexadecimal arguments are commits or container ids. */
   takesIds: boolean;
-  /** `user/password`, also without a host, is how to log in. */
+  /** `user/password` is a login, also without a host. */
   isOracle: boolean;
 }
 
@@ -28,12 +28,12 @@ const separateOnly = (flag: string): ProgramFlag => ({ flag, attached: false, se
 
 interface Entry extends Partial<ProgramSecrets> {
   programs: string;
-  /** Only when this word is among the first ones, too: `-p` of `docker run` is a port. */
+  /** Applies only if this word is among the first ones: `-p` of `docker run` is a port. */
   command?: RegExp;
 }
 
 const entries: readonly Entry[] = [
-  // MySQL asks when `-p` stands alone: the next word is then something else.
+  // MySQL prompts when `-p` stands alone; the next word is then something else.
   {
     programs: `mysql mariadb mysqldump mysqladmin mysqlimport mysqlcheck mysqlshow mysqlslap mysqlbinlog mysqlpump mysqlsh mydumper myloader
       xtrabackup mariabackup mariadb-dump mariadb-admin mariadb-import mariadb-check mariadb-show mariadb-slap mariadb-binlog mytop mycli`,
@@ -114,7 +114,7 @@ for (const entry of entries) {
   for (const program of wordSet(entry.programs)) table.set(program, [...(table.get(program) ?? []), entry]);
 }
 
-/** How many words of a command may come before its program: `sudo -u app env X=1 mysql`. */
+/** How many words may precede the program of a command: `sudo -u app env X=1 mysql`. */
 const maxWrappers = 8;
 
 function programNameOf(word: string): string {
@@ -122,7 +122,9 @@ function programNameOf(word: string): string {
   return /^["'(`]*(.*?)["')`]*$/.exec(name)?.[1]?.toLowerCase() ?? "";
 }
 
-/** Of the program that the first words name, with the index of that word; null when it is not known. Wrappers such as `sudo` come before it. */
+/**
+ * Secrets of the program that the first words name, with the index of that word; null for unknown programs. Skips wrappers such as `sudo`.
+ */
 export function programSecretsOf(words: readonly string[]): { index: number; secrets: ProgramSecrets } | null {
   const end = Math.min(words.length, maxWrappers);
   for (let index = 0; index < end; index++) {
@@ -144,7 +146,7 @@ function merge(found: readonly Entry[]): ProgramSecrets {
   };
 }
 
-/** Indexes of the words that hold a secret by their position. */
+/** Indexes of the words that are secrets by position. */
 export function secretPositions(words: readonly string[], start: number, { positions }: ProgramSecrets): ReadonlySet<number> {
   const found = new Set<number>();
   for (const { after, at } of positions) {

@@ -23,28 +23,28 @@ describe("redactCommand()", () => {
     }
   });
 
-  test("keeps what joins the programs of a pipeline", () => {
+  test("keeps the operators between programs of a pipeline", () => {
     expect(redactCommand("ps aux |grep x&& ls -l ; df")).toBe("ps aux | grep x && ls -l ; df");
   });
 
-  test("is bounded, and cuts no secret in half", () => {
+  test("limits the length, and never cuts a secret in half", () => {
     const long = redactCommand(`echo ${"x ".repeat(20_000)}`);
     expect(long.length).toBeLessThanOrEqual(4_096);
     const secret = "hunter".repeat(4_000);
     expect(redactCommand(`mysql --password=${secret}`)).not.toContain("hunter");
   });
 
-  test("is itself when redacted again", () => {
+  test("is idempotent", () => {
     const once = redactCommand("curl -u admin:hunter22 -H 'Authorization: Bearer abcdefabcdef' http://x | mysql -phunter22");
     expect(redactCommand(once)).toBe(once);
   });
 
-  test("leaves no control character", () => {
+  test("removes control characters", () => {
     expect(redactCommand("echo \u001b[31mred\u0007\nls")).not.toMatch(/\p{Cc}/u);
   });
 });
 
-test("bounded() makes text of any length and content fit one line", () => {
+test("bounded() limits text of any length and content to one line", () => {
   expect(bounded("plain", 10)).toBe("plain");
   expect(bounded("x".repeat(11), 10)).toBe(`${"x".repeat(9)}…`);
   expect(bounded("\u001b".repeat(1_000_000), 20).length).toBeLessThanOrEqual(20);

@@ -1,21 +1,21 @@
 import { escapeText } from "../base/escape-text.ts";
 import { noExtraRules, type RedactionRules, redactAcrossWords, redactCommandLine, withoutEscapes } from "./redact-line.ts";
 
-/** Words in quotes, quoted parts of words, escaped characters; or what joins two programs. */
+/** Words with quotes, quoted parts or escapes; or an operator between two programs. */
 const token = /\|\|?|&&?|;|(?:\\[^]|"(?:\\[^]|[^"\\])*"|'[^']*'|[^\s|&;])+/g;
 const joint = /^(?:\|\|?|&&?|;)$/;
 const maxLookedAt = 16_384;
-/** Stands for a blank within a flag's value, which is one word for its program: from a range that no text uses. */
+/** Stands for a blank within a flag's value, which is one argument for its program. From a private-use range that no text contains. */
 const inner = "\ue000";
 
 /**
- * A command as written, without secrets and control characters, at most 4,096 characters. Each program of a pipeline is looked at for
- * itself, because what a flag means depends on the program.
+ * A command as written, without secrets and control characters, at most 4,096 characters. Each program of a pipeline is redacted
+ * separately, because the meaning of a flag depends on the program.
  */
 export function redactCommand(text: string, rules: RedactionRules = noExtraRules): string {
   const isCut = text.length > maxLookedAt;
   const plain = withoutEscapes(text.slice(0, maxLookedAt));
-  // The value of a header goes to its line's end: within quotes it is looked at, where it ends with them.
+  // The value of a header extends to the end of the line; in quotes it ends with them.
   const looked = /["'][^"']*(?:authorization|cookie)/i.test(plain) ? plain : redactAcrossWords(plain, rules);
   const parts: string[] = [];
   let words: string[] = [];
@@ -29,7 +29,7 @@ export function redactCommand(text: string, rules: RedactionRules = noExtraRules
       parts.push(word);
     } else words.push(word);
   }
-  // A word that was cut could be the first half of a secret, whose look would be lost.
+  // A truncated word may be the first half of a secret, which cannot be recognised.
   if (isCut) words.pop();
   endProgram();
   return bounded(`${parts.join(" ")}${isCut ? " …" : ""}`, 4_096);
@@ -41,7 +41,7 @@ function redactProgram(words: readonly string[], rules: RedactionRules): string 
   return line.includes(inner) ? redactCommandLine([line.replaceAll(inner, " ")], rules) : line;
 }
 
-/** Safe for one line of a terminal, and no longer than `maxLength`. */
+/** Limits text to one safe terminal line of at most `maxLength` characters. */
 export function bounded(text: string, maxLength: number): string {
   const line = escapeText(text.length > maxLength * 2 ? text.slice(0, maxLength * 2) : text);
   return line.length <= maxLength ? line : `${escapeText(line.slice(0, maxLength - 1))}…`;

@@ -8,7 +8,7 @@ const jwt = "eyJhbGciOiJIUzI1NiJ9.eyJzdWIiOiIxMjM0NTY3ODkwIn0.dozjgNryP4J3jVmNHl
 const aws = "wJalrXUtnFEMI/K7MDENG/bPxRfiCYEXAMPLEKEY";
 const base64 = "q7Zx0Jm3VtLk9aYbR2sWcE5uHdN8oPfG1iTqXlMzKvQ=";
 
-/** A command line (one string is split at blanks), what must not be left, what must be. */
+/** A command line (a string is split at blanks), what must be gone, what must remain. */
 type Case = [command: string | string[], secret: string, kept: string];
 
 const secrets: Case[] = [
@@ -165,7 +165,7 @@ const innocents: (string | string[])[] = [
 ];
 
 describe("redactCommandLine()", () => {
-  it("knows at least 60 kinds of secret and 30 harmless lines", () => {
+  it("covers at least 60 kinds of secret and 30 harmless lines", () => {
     expect(secrets.length).toBeGreaterThanOrEqual(60);
     expect(innocents.length).toBeGreaterThanOrEqual(30);
   });
@@ -178,26 +178,26 @@ describe("redactCommandLine()", () => {
     expect(line).toContain(kept);
   });
 
-  it.each(innocents)("leaves %j alone", (command) => {
+  it.each(innocents)("does not change %j", (command) => {
     const args = typeof command === "string" ? command.split(" ") : command;
     expect(redactCommandLine(args)).toBe(args.join(" "));
   });
 
-  it("gives the same when applied again", () => {
+  it("is idempotent", () => {
     for (const [command] of secrets) {
       const once = redactCommandLine(typeof command === "string" ? command.split(" ") : command);
       expect(redactCommandLine(once.split(" "))).toBe(once);
     }
   });
 
-  it.each(secrets)("masks %j also when the program wrote it into its title", (command, secret) => {
+  it.each(secrets)("masks %j also if the program wrote it into its title", (command, secret) => {
     const title = typeof command === "string" ? command : command.join(" ");
-    // A secret with blanks cannot be distinguished from the words around it without its quotes.
+    // Without its quotes, a secret with blanks cannot be distinguished from the words around it.
     const isOneWord = !secret.includes(" ");
     expect(isOneWord && redactCommandLine([title]).includes(secret)).toBe(false);
   });
 
-  it("takes control characters and marks that turn text around out", () => {
+  it("removes control characters and marks that change the text direction", () => {
     const line = redactCommandLine(["app\u001b[31m", "--name\u0000=x", "a\u202eb", "c\nd", "\u0007", "\ud800"]);
     expect(line).toBe("app --name=x ab c d");
   });
@@ -212,7 +212,7 @@ describe("redactCommandLine()", () => {
     expect(border).not.toContain("q7Zx0");
   });
 
-  it("is quick with a hostile line of a megabyte", () => {
+  it("is fast for a hostile line of one megabyte", () => {
     const pieces = ["=", ":", "a=", "a:b@", "://", "-", "eyJ", "password=", " ", "\u001b", "A1", "/", ";a=", "%3D", "$2b$"];
     const cpuMs = cpuMsOf(() => {
       for (const piece of pieces) {
@@ -224,7 +224,7 @@ describe("redactCommandLine()", () => {
     expect(cpuMs).toBeLessThan(3_000);
   });
 
-  it("keeps the names of temporary directories, and masks what is a secret's length in a path", () => {
+  it("keeps the names of temporary directories, and masks path segments as long as a secret", () => {
     const random = seededRandom(29);
     const letters = "ABCDEFGHIJKLMNOPQRSTUVWXYZabcdefghijklmnopqrstuvwxyz0123456789";
     const chance = (length: number, alphabet = letters): string =>
@@ -243,18 +243,18 @@ describe("redactCommandLine()", () => {
       if (redactCommandLine(["app", `https://example.com/hook/${secret}/x`]).includes(secret)) leaked++;
       expect(redactCommandLine(["app", `/run/x/${chance(24)}9aB`])).toBe("app /run/x/***");
     }
-    // One in a hundred has too few digits or changes to tell it from words; names of flags catch most of those.
+    // About one in a hundred has too few digits or case changes to differ from words; flag names catch most of those.
     expect(leaked).toBeLessThan(40);
   });
 
   it("adds the rules of the config", () => {
     const rules = { names: ["codeword"], patterns: [/ACME-\d+/] };
     expect(redactCommandLine(["app", "--codeword", "swordfish", "id=ACME-12345"], rules)).toBe("app --codeword *** id=***");
-    // A pattern that matches nothing at all must not loop, nor fill the line.
+    // A pattern that matches the empty string must neither loop nor fill the line.
     expect(redactCommandLine(["app"], { names: [], patterns: [/x*/g] })).toBe("app");
   });
 
-  it("survives anything, and never lets a known secret through", () => {
+  it("survives any input, and never leaves a known secret", () => {
     const random = seededRandom(23);
     const words = [
       ...damagedTexts(
@@ -274,7 +274,7 @@ describe("redactCommandLine()", () => {
 });
 
 describe("redactEnvironment()", () => {
-  it("keeps only the variables that tell what a process is", () => {
+  it("keeps only the variables that identify a process", () => {
     expect(
       redactEnvironment([
         "OTEL_SERVICE_NAME=checkout",
@@ -292,7 +292,7 @@ describe("redactEnvironment()", () => {
     ).toEqual({ OTEL_SERVICE_NAME: "checkout", NODE_ENV: "production", PORT: "8080", HOSTNAME: "shop-api-7d9f8b6c5-x2x4z" });
   });
 
-  it("redacts what it keeps", () => {
+  it("redacts kept variables", () => {
     expect(
       redactEnvironment([
         `SERVICE_NAME=${jwt}`,
@@ -310,7 +310,7 @@ describe("redactEnvironment()", () => {
     });
   });
 
-  it("bounds the number of variables", () => {
+  it("limits the number of variables", () => {
     expect(Object.keys(redactEnvironment(Array.from({ length: 10_000 }, () => "PORT=1")))).toEqual(["PORT"]);
   });
 });

@@ -8,7 +8,7 @@ import { looksRandom } from "./secret-shapes.ts";
 
 const maxValueLength = 256;
 
-/** Variables that are kept: those that identify service, version and location. Everything else is dropped. */
+/** Collected variables: those that identify service, version and location. Everything else is dropped. */
 const keptVariables = wordSet(`
   OTEL_SERVICE_NAME OTEL_RESOURCE_ATTRIBUTES OTEL_EXPORTER_OTLP_ENDPOINT OTEL_EXPORTER_OTLP_PROTOCOL OTEL_TRACES_SAMPLER
   SERVICE_NAME SERVICE_VERSION SERVICE_ID SERVICE_PORT SERVICE_ENV DD_SERVICE DD_ENV DD_VERSION ELASTIC_APM_SERVICE_NAME
@@ -21,19 +21,19 @@ const keptVariables = wordSet(`
 `);
 const maxVariables = 64;
 
-/** Names of hosts, pods and nodes: their characters are known. */
+/** Names of hosts, pods and nodes have a known character set. */
 const hostVariable = /(?:^|_)(?:HOST|HOSTNAME|NODE_NAME|POD_NAME|NAMESPACE|POD_IP)$/;
 const hostCharacters = /^[\w.:[\]%-]*$/;
 const nameVariable = /^(?:name|APP|K_SERVICE|DD_SERVICE)$|(?:^|_)(?:SERVICE|APP|APPLICATION|CONTAINER)_NAME$|_LABEL$/;
 
-/** Characters of passwords, among letters and digits, or chance: not what people call a service. */
+/** Contains characters of passwords, or looks random: not the name of a service. */
 function isOddName(value: string): boolean {
   if (value.length < 8 || /\s/.test(value) || !/\d/.test(value) || !/[A-Za-z]/.test(value)) return false;
   if (/[!#$^&*<>?~|\\%"'`;]/.test(value)) return !/^\$\{?\w+\}?$/.test(value);
   return /^[A-Za-z0-9]{12,}$/.test(value) && value.replace(/\D/g, "").length >= 3 && looksRandom(value, 12);
 }
 
-/** A variable's value, without secrets and control characters. */
+/** A variable's value without secrets and control characters. */
 export function redactVariable(name: string, text: string, rules: RedactionRules = noExtraRules, maxLength = maxValueLength): string {
   const value = withoutControls(text, maxLength * 4);
   const isSecret =
@@ -44,12 +44,12 @@ export function redactVariable(name: string, text: string, rules: RedactionRules
   return printable(isIdentifierName(name) ? redactIdentifier(value, rules) : redactText(value, rules), maxLength);
 }
 
-/** True for a text that must not become the name of anything: it is a secret, holds one, or held one that was masked. */
+/** True for a text that must not become a name: it is or contains a secret, or one was masked in it. */
 export function isSecretText(text: string): boolean {
   return text.includes(mask) || redactText(text) !== text;
 }
 
-/** The kept variables, redacted, in the order of the process. `entries` are `NAME=value`. */
+/** The collected variables, redacted, in the order of the process. `entries` are `NAME=value`. */
 export function redactEnvironment(entries: Iterable<string>, rules: RedactionRules = noExtraRules): Record<string, string> {
   const kept: Record<string, string> = {};
   let count = 0;

@@ -1,6 +1,6 @@
 /**
- * Removes secrets from command lines before anything is stored. secret-names.ts decides by name what a secret is,
- * secret-shapes.ts and secret-logins.ts by shape, program-secrets.ts by program. When in doubt a value is masked: a lost word costs less than a leaked one.
+ * Removes secrets from command lines before anything is stored. secret-names.ts recognises secrets by name, secret-shapes.ts and
+ * secret-logins.ts by shape, program-secrets.ts by program. When in doubt a value is masked: a lost word costs less than a leaked one.
  */
 
 import { printable } from "../base/escape-text.ts";
@@ -10,15 +10,15 @@ import { redactLogins } from "./secret-logins.ts";
 import { isFlagOnly, isHarmlessValue, isIdentifierName, isSecretName, type SecretNameRules } from "./secret-names.ts";
 import { redactKnownShapes, redactShapes } from "./secret-shapes.ts";
 
-/** Rules that are added to the built-in ones, which cannot be switched off. */
+/** Rules in addition to the built-in ones, which cannot be disabled. */
 export interface RedactionRules extends SecretNameRules {
-  /** Whatever they match is masked. */
+  /** All matches are masked. */
   patterns: readonly RegExp[];
 }
 
 export const noExtraRules: RedactionRules = { names: [], patterns: [] };
 
-/** Characters kept of a command line, and characters examined. */
+/** Limits on characters kept of a command line, and on characters examined. */
 export const maxCommandLength = 4096;
 const maxLookedAt = 4 * maxCommandLength;
 const maxArguments = 1024;
@@ -30,11 +30,11 @@ const pair =
 const arrowPair = /([A-Za-z_][\w.-]{0,60})(["']?\s*=>\s*)("(?:[^"\\]|\\.)*"|'[^']*'|[^\s"',;{}]+)/g;
 /** `Password=two words;` of ODBC and ADO.NET. */
 const connectionPair = /((?:^|;)\s*[A-Za-z][\w ]{0,40}?\s*=\s*)("[^"]*"|'[^']*'|\{[^}]*\}|[^;]*)/g;
-/** What a program reads as a password: `echo secret | sudo -S x`. */
+/** A password piped into a program: `echo secret | sudo -S x`. */
 const piped =
   /\b((?:echo|printf)\s+(?:-[neE]+\s+)*)([^|]{1,512}?)(\s*\|\s*)(?=[^|]{0,256}?(?:\bsudo\s(?:[^|]*\s)?-\w*S|--(?:password-)?stdin\b|\bchpasswd\b|\bcryptsetup\b|-pass(?:in)? stdin))/g;
 
-/** With the rules' own patterns masked. */
+/** Masks the matches of the rules' own patterns. */
 function applyPatterns(text: string, rules: RedactionRules): string {
   let result = text;
   for (const pattern of rules.patterns)
@@ -46,12 +46,12 @@ function withGlobal(flags: string): string {
   return flags.includes("g") ? flags : `${flags}g`;
 }
 
-/** One word without blanks, or a text in which `name=value` pairs and well-known shapes are looked for. */
+/** Redacts one word without blanks, or a text with `name=value` pairs and well-known shapes. */
 export function redactText(text: string, rules: RedactionRules = noExtraRules): string {
   return redactPairs(applyPatterns(redactLogins(redactShapes(text)), rules), rules);
 }
 
-/** The same for the value of a container's or commit's id: a random look is nothing special there. */
+/** Redacts the value of a container or commit id, for which a random look is normal. */
 export function redactIdentifier(text: string, rules: RedactionRules = noExtraRules): string {
   return redactPairs(applyPatterns(redactLogins(redactKnownShapes(text)), rules), rules);
 }
@@ -75,7 +75,7 @@ function redactPairs(text: string, rules: RedactionRules): string {
 interface Words {
   words: readonly string[];
   rules: RedactionRules;
-  /** Of the program, as far as it is known. */
+  /** Secrets of the program, if it is known. */
   program: ProgramSecrets | null;
   /** Indexes of secrets. */
   positions: ReadonlySet<number>;
@@ -95,13 +95,13 @@ function flagNameOf(word: string): string | null {
   return /^["'`([{]*(?:--?|\/)([A-Za-z_][\w.-]*)$/.exec(word)?.[1] ?? null;
 }
 
-/** `-pSECRET`: the letter stays. Null when the word is not of that kind. */
+/** `-pSECRET`: keeps the letter. Null for other words. */
 function redactAttached(word: string, { program }: Words): string | null {
   const flag = program?.flags.find(({ flag: name, attached }) => attached && word.startsWith(name) && word.length > name.length);
   return flag ? flag.flag + mask : null;
 }
 
-/** What follows a flag that names a secret is the secret, unless it is the next flag. */
+/** The word after a flag that names a secret is the secret, unless it is the next flag. */
 function isSecretFlag(word: string, { rules, program }: Words): boolean {
   if (program?.flags.some(({ flag, separate }) => separate && flag === word)) return true;
   // Of `--header=X-Api-Key: x` and `-HX-Api-Key: x`, the header's name counts.
@@ -111,7 +111,7 @@ function isSecretFlag(word: string, { rules, program }: Words): boolean {
 
 const loginFlag = /^(?:-u|-U|--user|--proxy-user|--userinfo|--login|--auth|--username)$/;
 
-/** `-u user:password` of curl and its kin, also in one word. Two numbers are a user and a group. */
+/** `-u user:password` of curl and similar programs, also in one word. Two numbers are a user and a group. */
 function redactUser(word: string, previous: string | undefined, { program }: Words): string | null {
   const known = program?.logins.find(({ flag }) => flag === previous || (flag.length === 2 && word.startsWith(flag)));
   if (known && known.flag !== previous) {
@@ -132,7 +132,7 @@ function maskAfter(word: string, separator: string): string | null {
 const wholeId = /^(?:[0-9a-f]{40}|[0-9a-f]{64})$/;
 const bareOracleLogin = /^((?:\w+=)?["']?[A-Za-z][\w$#]*)\/([^/\s@]\S*?)(@[\w.-]+["']?)?$/;
 
-/** What only this program's arguments mean; null when the word is none of that kind. */
+/** Rules of this program only; null if none applies. */
 function redactForProgram(word: string, previous: string | undefined, words: Words): string | null {
   const found = redactAttached(word, words) ?? redactUser(word, previous, words);
   if (found !== null || words.program === null) return found;
@@ -141,7 +141,7 @@ function redactForProgram(word: string, previous: string | undefined, words: Wor
   return login ? `${login[1]}/${mask}${login[3] ?? ""}` : null;
 }
 
-/** `--flag=value`, `name=value` and `name:value`; null when its name is no reason to look at it in another way. */
+/** `--flag=value`, `name=value` and `name:value`; null if the name requires no special handling. */
 function redactAssignment(word: string, words: Words): string | null {
   const assignment = /^((?:--?|\/)?[A-Za-z_][\w.-]*)([=:])(.+)$/s.exec(word);
   if (!assignment) return null;
@@ -155,13 +155,13 @@ function redactAssignment(word: string, words: Words): string | null {
   return isIdentifierName(name) ? redactIdentifier(word, words.rules) : null;
 }
 
-/** `--passphrase=several words`, in one argument: all of it is the secret. Null for anything else. */
+/** `--passphrase=several words` in one argument: the whole value is secret. Null for anything else. */
 function redactPassphrase(word: string, rules: RedactionRules): string | null {
   const match = /^((?:--?[A-Za-z_][\w.-]*=|--?D?)([A-Za-z_][\w.-]*)=).+$/s.exec(word);
   return match && isSecretName(match[2] ?? "", rules) ? `${match[1]}${mask}` : null;
 }
 
-/** Written out as text: `\x1b[0m`, `\e[0m`. */
+/** Escape sequences spelled out as text: `\x1b[0m`, `\e[0m`. */
 const writtenEscape = /\\(?:x1b|e|033|u001b)\[[\d;]*[A-Za-z]/gi;
 
 function redactWord(index: number, words: Words): string {
@@ -172,7 +172,7 @@ function redactWord(index: number, words: Words): string {
     const redacted = redactWord(0, { ...words, words: [plain] });
     return redacted === plain ? word : redacted;
   }
-  // A text with blanks is a passphrase, a command of its own, a header, or a connection string.
+  // A text with blanks may be a passphrase, a nested command, a header, or a connection string.
   if (/\s/.test(word)) return redactPassphrase(word, words.rules) ?? redactLine(word, words.rules);
   const found = redactForProgram(word, previous, words) ?? redactAssignment(word, words);
   if (found !== null) return found;
@@ -190,7 +190,7 @@ function isSettingName(word: string, rules: RedactionRules): boolean {
 
 const joint = /^(?:\|\|?|&&?|;)$|;$/;
 
-/** Each program of a shell's line by itself, because what a flag means depends on the program. */
+/** Redacts each program of a shell line separately, because the meaning of a flag depends on the program. */
 function redactWords(words: readonly string[], rules: RedactionRules): string[] {
   const result: string[] = [];
   for (let start = 0; start < words.length; ) {
@@ -218,12 +218,12 @@ function redactProgram(words: Words): string[] {
   return result;
 }
 
-/** A text with blanks as a whole, for what lies across words: `Authorization: Bearer x`, `echo x | sudo -S`. */
+/** Redacts a text with blanks as a whole, for secrets that span words: `Authorization: Bearer x`, `echo x | sudo -S`. */
 export function redactAcrossWords(text: string, rules: RedactionRules): string {
   return redactText(text.includes("|") ? text.replace(piped, `$1${mask}$3`) : text, rules);
 }
 
-/** A text with blanks: as a whole, then word by word like a command. */
+/** Redacts a text with blanks: as a whole, then word by word like a command. */
 function redactLine(line: string, rules: RedactionRules): string {
   const words = redactAcrossWords(line, rules)
     .split(/\s+/)
@@ -231,7 +231,7 @@ function redactLine(line: string, rules: RedactionRules): string {
   return redactText(redactWords(words, rules).join(" "), rules);
 }
 
-/** Colours and other orders to a terminal. In whole, because what is left of one could hide the name of a flag: `--pass[0mword`. */
+/** Terminal escape sequences. Removed as a whole, because a remainder could hide the name of a flag: `--pass[0mword`. */
 const terminalEscape = new RegExp(
   String.raw`(?:\u001b\[|\u009b)[0-?]*[ -/]*[@-~]|\u001b\][^\u0007\u001b]*(?:\u0007|\u001b\\)|\u001b[ -/]*[0-Z^-~]`,
   "g",
@@ -241,19 +241,19 @@ export function withoutEscapes(text: string): string {
   return text.includes("\u001b") || text.includes("\u009b") ? text.replace(terminalEscape, "") : text;
 }
 
-/** On one line, without orders to a terminal. */
+/** On one line, without terminal escape sequences. */
 export function withoutControls(text: string, maxLength: number): string {
   return printable(withoutEscapes(text).replace(/[\t\n\r]+/g, " "), maxLength);
 }
 
-/** The arguments (argv[0] first) as one line that is safe to store: at most 4096 characters, none of them a control character. */
+/** Formats the arguments (argv[0] first) as one line that is safe to store: at most 4,096 characters, no control characters. */
 export function redactCommandLine(args: readonly string[], rules: RedactionRules = noExtraRules): string {
   const words: string[] = [];
   let length = 0;
   let isCut = args.length > maxArguments;
   for (const arg of args.slice(0, maxArguments)) {
     length += arg.length + 1;
-    // An argument that was cut could be the first half of a secret, whose look would be lost.
+    // A truncated argument may be the first half of a secret, which cannot be recognised.
     if (length > maxLookedAt) {
       isCut = true;
       break;

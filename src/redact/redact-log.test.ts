@@ -16,7 +16,7 @@ describe("redactLogText()", () => {
     expect(redactLogText(text)).toBe(expected);
   });
 
-  it("keeps the form of JSON", () => {
+  it("keeps JSON valid", () => {
     const text =
       '{"header":"cookie: a=b; c=d","n":9007199254740993,"list":["password=x1y2z3 end"],"token":"abc123def456","ok":"yes \\"quoted\\""}';
     expect(redactLogText(text)).toBe(

@@ -1,33 +1,33 @@
-/** Removes secrets from log records before they are stored, by name and by shape. Ids stay: people search by them. */
+/** Removes secrets from log records before they are stored, by name and by shape. Ids stay, because users search for them. */
 
 import { mask } from "./mask.ts";
 import { isHarmlessValue, isSecretName } from "./secret-names.ts";
 import { redactKnownShapes } from "./secret-shapes.ts";
 
-/** A text without any of these names no secret. */
+/** Prefilter: a text without any of these names contains no named secret. */
 const worthALook =
   /pass|pwd|secret|token|key|auth|cred|cookie|jwt|bearer|dsn|otp|pin|sig|seed|mnemonic|salt|hmac|psk|conn|license|\bpat\b|\bsas\b/i;
-/** `"name":"value"` of JSON, also inside of a text of JSON. */
+/** `"name":"value"` in JSON, also in JSON inside a string. */
 const jsonPair = /(\\?")([A-Za-z_][\w.\- ]{0,60})\1(\s*:\s*)\1((?:[^"\\]|\\(?!").)*)\1/g;
 /** `name=value`, `name: value`; values may be quoted. */
 const pair = /([A-Za-z_][\w.-]{0,60})(\s?=\s?|:\s?(?!\/\/))("[^"]*"|'[^']*'|[^\s"'&;,{}()|]+)/g;
-/** Everyday words of logs, such as `key` of a cache: only what looks like a secret goes. */
+/** Names that are common in logs, such as `key` of a cache: masked only if the value looks like a secret. */
 const everyday = /^(?:keys?|tokens?|auth|pin|sig|signature|seed|salt|license|pass)$/i;
 
-/** What precedes a secret that is already masked. */
+/** Authentication scheme before a secret that is already masked. */
 const scheme = /^(?:bearer|basic|digest|negotiate|token)$/i;
 
-/** Characters examined; the rest is truncated, because it was not checked. */
+/** Limit on examined characters; the rest is truncated, because it was not checked. */
 const maxLength = 64 * 1_024;
 
 export function redactLogText(text: string): string {
   const looked = text.length > maxLength ? text.slice(0, maxLength) : text;
   const kept = redactPlain(looked);
-  // Most texts hold no secret; of JSON that does, the form stays.
+  // Most texts contain no secret. If JSON does, it must stay valid JSON.
   return kept !== looked && /^[{[]/.test(looked) ? redactJson(looked) : kept;
 }
 
-/** A text of JSON and whether a colon follows, which makes it a name. */
+/** A JSON string, and whether a colon follows, which makes it a name. */
 const jsonText = /"((?:[^"\\]|\\.)*)"(\s*:)?/g;
 
 function redactJson(json: string): string {

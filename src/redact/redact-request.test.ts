@@ -41,7 +41,7 @@ describe("redactTarget()", () => {
     ["/api/v1/update-user-profile-settings", "/api/v1/update-user-profile-settings"],
     ["*", "*"],
     ["host:443", "host:443"],
-  ])("makes of %s %s", (target, expected) => {
+  ])("redacts %s to %s", (target, expected) => {
     expect(redactTarget(target)).toBe(expected);
   });
 });
@@ -135,7 +135,7 @@ describe("redactBody()", () => {
     ["text/xml", "<a>jane&#64;example.com</a><b>078 05 1120</b>", "<a>***</a><b>***</b>"],
     ["text/plain", "see /x?card=4111%201111%201111%201111 at 10:15", "see /x?card=*** at 10:15"],
     ["text/plain", "page 12 of 2024-01-15, build 1.2.3-4567, +00:00", "page 12 of 2024-01-15, build 1.2.3-4567, +00:00"],
-  ])("%s: makes of %s %s", (contentType, body, expected) => {
+  ])("%s: redacts %s to %s", (contentType, body, expected) => {
     expect(redactBody(Buffer.from(body), { ...plain, contentType })).toBe(expected);
   });
 
@@ -147,7 +147,7 @@ describe("redactBody()", () => {
     expect(redactBody(Buffer.alloc(300, 0xff), plain)).toContain("binary");
   });
 
-  it("drops a possible first half of a secret", () => {
+  it("drops what may be the first half of a secret", () => {
     expect(redactBody(Buffer.from('{"a":"one","note":"ghp_abcdef'), { ...plain, isCut: true })).toBe('{"a":"one","note":"…');
     expect(redactBody(Buffer.from('{"a":"one","password":"hun'), { ...plain, isCut: true })).toBe('{"a":"one","password":"***"');
   });

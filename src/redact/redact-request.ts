@@ -9,25 +9,25 @@ import { isSecretName } from "./secret-names.ts";
 import { isSecretSegment, looksLikePhrase } from "./secret-segments.ts";
 import { redactShapes } from "./secret-shapes.ts";
 
-/** Characters kept of each. */
+/** Limits on kept characters. */
 const maxTargetLength = 2048;
 const maxHeaderLength = 512;
 const maxBodyLength = 4096;
 const maxHeaders = 64;
-/** Nesting of JSON in strings of JSON that is parsed. */
+/** Maximum nesting of JSON inside JSON strings. */
 const maxDepth = 3;
 
-/** In addition to the rules for settings and command lines: payment and identity numbers. */
+/** Personal data, in addition to the rules for settings and command lines: payment and identity numbers. */
 const personalName =
   /\bcard\b|card.?(?:number|no)|\bpan\b|cvv|cvc|(?:^|[^a-z])ssn\b|social.?security|iban|\bbic\b|passport|tax.?id|birth|\bdob\b|e-?mail|phone|mobile.?(?:number|no)\b|national.?id|licen[cs]e.?(?:number|no|plate)/i;
-/** Values that authenticate their bearer: sessions, and codes exchanged for one. Short values are states and countries. */
+/** Bearer values: sessions, and codes exchanged for one. Short values are states and countries. */
 const sessionName =
   /^(?:[a-z]{0,4}sess(?:ion)?[._-]?(?:id|key)?|(?:connect\.)?sid|asp\.net_sessionid|code|state|nonce|ticket|assertion|saml\w+)$/i;
 const minSessionLength = 8;
 /** Headers whose whole value is masked, although their names do not suggest it. */
 const secretHeader =
   /^(?:cookie2?|set-cookie2?|authorization|proxy-authorization|authentication-info|x-forwarded-client-cert|x-amz-security-token)$/;
-/** Headers that hold a URL with a query. */
+/** Headers that contain a URL with a query. */
 const addressHeader = /^(?:referer|location|content-location|link|origin|refresh|destination|x-original-url|x-rewrite-url|:path)$/;
 
 function isSecret(name: string): boolean {
@@ -38,7 +38,7 @@ function isSecretPair(name: string, value: string): boolean {
   return isSecret(name) || (value.length >= minSessionLength && sessionName.test(name));
 }
 
-/** Escapes control characters, and those that reverse the direction of text. */
+/** Escapes control characters and marks that reverse the text direction. */
 export function escapeControls(text: string): string {
   let escaped = "";
   let from = 0;
@@ -58,7 +58,7 @@ export function escapeControls(text: string): string {
   return from === 0 ? text : escaped + text.slice(from);
 }
 
-/** One line: line breaks are escaped, too. */
+/** For one line: escapes line breaks too. */
 function escapeLine(text: string): string {
   return escapeControls(text).replaceAll("\n", "\\n").replaceAll("\t", "\\t");
 }
@@ -67,7 +67,7 @@ function cut(text: string, length: number): string {
   return text.length <= length ? text : `${text.slice(0, length)}…`;
 }
 
-/** Proxies and clients encode what is already encoded. */
+/** Proxies and clients encode values that are already encoded. */
 const maxEncodings = 3;
 
 function decoded(text: string): string {
@@ -85,18 +85,18 @@ function decoded(text: string): string {
   return plain;
 }
 
-/** In a path, and where people type it into a query, `+` is the plus of a phone number and not a space. */
+/** In paths and typed queries, `+` is the plus of a phone number, not a space. */
 function isPersonalAsWritten(text: string): boolean {
   return text.includes("+") && redactPersonal(text) !== text;
 }
 
-/** Secrets and persons by shape. */
+/** Masks secrets and personal data by shape. */
 function redactValue(text: string): string {
   const clean = redactPersonal(redactShapes(text));
   return clean.includes("%") ? clean.replace(encodedRun, redactEncoded) : clean;
 }
 
-/** Text with percent-encoded characters, between those that are not part of an encoded value. */
+/** Text with percent-encoded characters, up to characters that cannot be part of an encoded value. */
 const encodedRun = /[^\s"'<>&=;,{}()[\]?/#]{0,256}%[0-9A-Fa-f]{2}[^\s"'<>&=;,{}()[\]?/#]{0,512}/g;
 
 function redactEncoded(run: string): string {

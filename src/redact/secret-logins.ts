@@ -1,12 +1,12 @@
 /**
- * Finds passwords by the grammar of what they stand in: `user:password@host` of URLs, DSNs and remote paths, `user/password@host` of
- * Oracle. All of them hold an `@`, so that most texts return at once.
+ * Finds passwords by grammar: `user:password@host` in URLs, DSNs and remote paths, `user/password@host` of Oracle. All of them contain an
+ * `@`, so most texts return at once.
  */
 
 import { mask } from "./mask.ts";
 
 const urlScheme = /\b[a-z][a-z0-9+.-]{1,20}:\/\//gi;
-/** A user alone is not a secret here. Elsewhere it may be a token: `https://TOKEN@host`. */
+/** Schemes where a user alone is not a secret. Elsewhere it may be a token: `https://TOKEN@host`. */
 const namesItsUser =
   /^(?:(?:git|svn|hg|bzr)\+ssh|ssh|sftp|scp|git|rsync|smb|cifs|ftps?|postgres(?:ql)?(?:\+\w+)?|cockroachdb|mysql(?:\+\w+)?|mariadb|mongodb(?:\+srv)?|ldaps?|amqps?|sip|imaps?|smtps?|pop3s?|oracle|sqlserver|mssql|clickhouse|akka(?:\.tcp)?):/i;
 const plainUser = /^[A-Za-z_][\w.+-]{0,31}$/;
@@ -15,27 +15,27 @@ const hostAndPort = /^(?:\[[\da-f:.]+\]|[\w.-]+)?:\d{1,5}(?=$|[/?#,;&|)])/i;
 const webScheme = /^(?:https?|wss?):/i;
 const endOfUrl = /[\s"'<>`]/;
 
-/** Index of the `@` that ends the user part of a URL whose part after `://` this is; -1 when it has none. */
+/** Index of the `@` that ends the user part of a URL; `rest` is the part after `://`. -1 if it has no user part. */
 function endOfUser(rest: string, scheme: string): number {
   const first = rest.indexOf("@");
   if (first < 0) return -1;
   const authority = /^[^/?#]*/.exec(rest)?.[0] ?? "";
   const colon = authority.indexOf(":");
-  // No password: a user alone, `git@host:22` included, or a path that holds an `@`.
+  // No password: a user alone, including `git@host:22`, or a path that contains an `@`.
   if (colon < 0 || (authority.includes("@") && colon > first && !authority.includes("@", colon)))
     return authority.includes("@") ? first : -1;
   if (!authority.includes("@")) {
     const port = hostAndPort.exec(rest);
-    // `postgres://u:12/34@h` is a password, `https://h:8443/@bob` is a path.
+    // `postgres://u:12/34@h` contains a password, `https://h:8443/@bob` a path.
     if (port && (webScheme.test(scheme) || /^[^:]*\.|^localhost|^\[/.test(port[0]) || !rest.slice(port[0].length).startsWith("/")))
       return -1;
   }
-  // The query of a URL that has its host already.
+  // The query of a URL whose host was already found.
   const query = rest.slice(first).search(/\?[\w.-]+=/);
   return rest.lastIndexOf("@", query < 0 ? undefined : first + query);
 }
 
-/** Without the user part of URLs that have a password or a token in it. */
+/** Masks the user part of URLs if it contains a password or a token. */
 export function redactUrls(text: string): string {
   if (!text.includes("@") || !text.includes("://")) return text;
   let result = "";
@@ -56,7 +56,7 @@ export function redactUrls(text: string): string {
   return result + text.slice(done);
 }
 
-/** What stands before a colon and is not a user: `mailto:bob@x`, `npm:tool@1.2`. */
+/** Prefixes before a colon that are not a user: `mailto:bob@x`, `npm:tool@1.2`. */
 const notUsers =
   /^(?:mailto|sips?|xmpp|acct|npm|jsr|jdbc|urn|tel|git|github|gitlab|bitbucket|file|pkg|node|data|workspace|patch|virtual|portal|link|image|docker-pullable|oci|docker)$/i;
 /** `user:password@`, also `DOMAIN/user:` and `user@domain:`, up to the last `@` of a word. */
@@ -75,7 +75,7 @@ function maskLogin(found: string, user: string, domain: string | undefined, pass
 const oracle =
   /(?<![\w.@/\\%-])([A-Za-z][\w$#]{0,63})\/((?:"[^"]{1,128}"|[^\s"'/]{1,128}?)(?=@\/\/)|(?:"[^"]{1,128}"|[^\s"'@/]{1,128})(?=@(?:(?!sha\d{3}:)[\w.-]{1,128}:\d{1,5}(?![\w])|\()))/g;
 
-/** Without the passwords of logins. */
+/** Masks the passwords of logins. */
 export function redactLogins(text: string): string {
   if (!text.includes("@")) return text;
   let result = redactUrls(text);

@@ -3,18 +3,21 @@
 import { mask } from "./mask.ts";
 import { redactUrls } from "./secret-logins.ts";
 
-/** Bounded where a text could make one look at the same characters again and again. Each is masked as a whole, or what its first group does not hold. */
+/**
+ * Bounded where a text could otherwise cause repeated scans of the same characters. A match is masked as a whole, except for its first
+ * group.
+ */
 const shapes: readonly RegExp[] = [
   /-----BEGIN [A-Z ]*PRIVATE KEY-----[\s\S]*?(?:-----END [A-Z ]*PRIVATE KEY-----|$)/g,
-  // The scheme of an HTTP header stays.
+  // Keeps the scheme of an HTTP header.
   /\b((?:bearer|basic|digest|negotiate|apikey)\s+)[\w.~+/=:-]{6,}/gi,
-  // Whole values of headers that are secret, whatever the scheme.
+  // Headers whose whole value is secret, whatever the scheme.
   /\b((?:set-)?cookie\s*:\s*).+/gi,
   /\b((?:proxy-)?authorization\s*:\s*(?:(?:bearer|basic|digest|negotiate|apikey|token)\s+)?).+/gi,
   // `user/password@host` of Oracle, `user:password@tcp(host)` of Go.
   /\b(jdbc:oracle:[a-z]+:)[^\s@/]{1,256}\/[^\s@]{1,256}(?=@)/gi,
   /\b([A-Za-z_][\w.-]{0,63}:)(?!\*\*\*@)[^\s"'`]{1,128}(?=@(?:tcp6?|unix|udp)\()/g,
-  // JSON web tokens, the unsigned and the encrypted ones too.
+  // JSON web tokens, including unsigned and encrypted ones.
   /\beyJ[\w-]{8,2048}\.[\w-]+(?:\.[\w-]*){0,3}/g,
   /\b(?:AKIA|ASIA|AROA|AIDA|ANPA|AGPA|ABIA|ACCA)[0-9A-Z]{12,}\b/g,
   /\bgh[pousr]_[A-Za-z0-9]{20,}/g,
@@ -52,10 +55,12 @@ const shapes: readonly RegExp[] = [
   /([?&]sig=)[\w%+/=-]{10,}/gi,
 ];
 
-/** Most words of a command line contain none of these and return at once. */
+/** Prefilter: most words of a command line match nothing and return at once. */
 const worthALook = /[\w~+/.=-]{15}|\d{4}[ -]\d{4}|\b(?:bearer|basic|digest|negotiate|apikey|cookie|sig|authorization|jdbc)\b|@\w+\(/i;
 
-/** Numbers of payment cards, whole or in groups: how Visa, Mastercard, Amex, Discover and JCB begin. The last digit must fit too (Luhn). */
+/**
+ * Payment card numbers, contiguous or in groups: prefixes of Visa, Mastercard, Amex, Discover and JCB. The check digit must match (Luhn).
+ */
 const cardNumbers =
   /(?<![\w.-])(?:4\d{3}|5[1-5]\d\d|2[2-7]\d\d|3[47]\d\d|35\d\d|6011|65\d\d)(?:([ -]?)\d{4}\1\d{4}\1\d{4}|[ -]?\d{6}[ -]?\d{5})(?![\w-])/g;
 
@@ -70,7 +75,7 @@ function isCardNumber(text: string): boolean {
   return sum % 10 === 0;
 }
 
-/** Where a run of random characters may stand; paths are looked at piece by piece. */
+/** Candidates for random characters; paths are checked piece by piece. */
 const runs = /[A-Za-z0-9+/_=~-]{20,}/g;
 
 function classOf(code: number): number {
@@ -83,7 +88,7 @@ interface Mix {
   digits: number;
   uppers: number;
   lowers: number;
-  /** Changes between digits, upper and lower case, per character. Words change seldom, random text about every other character. */
+  /** Changes between digits, upper and lower case, per character. Words change rarely, random text at about every other character. */
   changes: number;
 }
 
@@ -103,22 +108,22 @@ function mixOf(text: string): Mix {
 
 const uuid = /^[0-9a-f]{8}-[0-9a-f]{4}-[0-9a-f]{4}-[0-9a-f]{4}-[0-9a-f]{12}$/i;
 
-/** A long random-looking run. Hexadecimal of 32 digits and more counts, UUIDs do not: they are identifiers. */
+/** A long random-looking run. Hexadecimal of at least 32 digits counts, UUIDs do not: they are identifiers. */
 export function looksRandom(run: string, minLength = 20): boolean {
   if (run.length < minLength || uuid.test(run)) return false;
   if (/^(?:0x)?[0-9a-f]{32,}$/i.test(run)) return /\d/.test(run) && /[a-f]/i.test(run);
   const { digits, uppers, lowers, changes } = mixOf(run);
   if (uppers >= 2 && lowers >= 2 && digits >= 1) return changes >= (digits === 1 ? 0.38 : 0.3);
-  // One case only: hyphenated names with numbers look alike, so more is asked.
+  // One case only: hyphenated names with numbers look alike, so the threshold is higher.
   return run.length >= 25 && digits >= 4 && uppers + lowers >= 4 && changes >= 0.4 && !/[-_]/.test(run);
 }
 
-/** What of a directory's name is a word, a number or a version. */
+/** Parts of a directory name that are words, numbers or versions. */
 const plainPart = /^(?:[A-Z]?[a-z]+\d{0,4}|[A-Z]+|\d+|[a-z]\d[a-z]|[vV]?\d+[a-z]?)$/;
 
 /**
- * A piece of a path. Temporary directories have 6 to 10 characters of chance behind words (`coral-test-e2e-aB3dE6`, `tmp.Ab3kX9pQ2z`), which is
- * no secret's length: only what is left without the words counts, and 16 of that are enough.
+ * A piece of a path. Temporary directories have 6 to 10 random characters after words (`coral-test-e2e-aB3dE6`, `tmp.Ab3kX9pQ2z`), too few
+ * for a secret. So only the part without words counts, and 16 characters of it are enough.
  */
 function isRandomPiece(piece: string): boolean {
   if (!looksRandom(piece)) return false;
@@ -127,7 +132,7 @@ function isRandomPiece(piece: string): boolean {
   return parts.length === 1 || looksRandom(rest, 16);
 }
 
-/** Base64 holds slashes, and so do paths; a path starts with one, or its pieces are words. */
+/** Base64 contains slashes, and so do paths; a path starts with one, or consists of words. */
 function maskRun(run: string, before: string): string {
   if (/(?:sha(?:1|224|256|384|512)|md5|blake[23]\w*)[:-]$/i.test(before)) return run;
   if (/^[A-Za-z0-9+/]{32,}={0,2}$/.test(run) && !run.startsWith("/") && !before.endsWith("/") && !before.endsWith(".") && looksRandom(run))
@@ -154,7 +159,7 @@ export function redactShapes(text: string): string {
   return result.replace(runs, (run: string, offset: number) => maskRun(run, result.slice(Math.max(0, offset - 12), offset)));
 }
 
-/** The same without random-looking runs: for texts that contain ids, such as logs. */
+/** Like redactShapes(), without random-looking runs: for texts that contain ids, such as logs. */
 export function redactKnownShapes(text: string): string {
   if (text.length < 8 || !(worthALook.test(text) || text.includes("://"))) return text;
   let result = redactUrls(text);

@@ -1,9 +1,12 @@
-/** Writes the template of a statement: spaces, literals as `?`, lists of values as one, and of tuples of values only the first. */
+/**
+ * Writes the template of a statement: normalises spaces, replaces literals by `?`, collapses lists of values, and keeps only the first of
+ * several tuples.
+ */
 
-/** What was written last; decides about spaces and about the meaning of a sign. */
+/** The last token written; decides about spaces and the meaning of a sign. */
 type Token = "start" | "word" | "literal" | "open" | "close" | "comma" | "dot" | "operator" | "comparison";
 
-/** Words after which an expression starts. Most are reserved, so that a column of this name is quoted. */
+/** Words after which an expression starts. Most are reserved, so a column of that name must be quoted. */
 const wordsBeforeValues = new Set(
   (
     "SELECT DISTINCT ALL LIMIT OFFSET TOP BETWEEN AND OR XOR NOT THEN ELSE WHEN CASE WHERE HAVING ON BY RETURNING RETURN SET TO IN LIKE ILIKE RLIKE " +
@@ -21,9 +24,9 @@ export class SqlTemplateWriter {
   #isEndPending = false;
   #isStopped = false;
   #depth = 0;
-  /** One bit per depth: the list there holds values, which collapse into one. Deeper than 31 nothing collapses. */
+  /** One bit per depth: the list at that depth contains values and collapses into one. Deeper than 31, nothing collapses. */
   #valueLists = 0;
-  /** Depth at which tuples of values follow each other, or -1; all but the first are left out. */
+  /** Depth at which tuples of values follow each other, or -1; all but the first are omitted. */
   #tuplesDepth = -1;
   #isTupleOver = false;
   #isMuted = false;
@@ -32,12 +35,12 @@ export class SqlTemplateWriter {
     this.#maxLength = maxLength;
   }
 
-  /** Nothing more is wanted. */
+  /** The template is complete; the rest can be ignored. */
   get isStopped(): boolean {
     return this.#isStopped;
   }
 
-  /** Of open brackets. */
+  /** Number of open brackets. */
   get depth(): number {
     return this.#depth;
   }
@@ -46,14 +49,14 @@ export class SqlTemplateWriter {
     return this.#depth > 0 && this.#depth <= 31 && (this.#valueLists & (1 << this.#depth)) !== 0;
   }
 
-  /** A plus or minus here belongs to the number that follows. */
+  /** A plus or minus here is the sign of the number that follows. */
   get isSignNext(): boolean {
     if (this.#isCommaPending || this.#isEndPending) return true;
     if (this.#last === "word") return wordsBeforeValues.has(this.#lastWord);
     return this.#last === "open" || this.#last === "comma" || this.#last === "comparison" || this.#last === "operator";
   }
 
-  /** A dot here begins a number, if digits follow it, and not the column of a table. */
+  /** A dot here starts a number if digits follow, and does not separate table and column. */
   get isNumberNext(): boolean {
     return this.#isBlankBefore || this.#last !== "word";
   }
@@ -73,12 +76,12 @@ export class SqlTemplateWriter {
       this.#isCommaPending = false;
       return;
     }
-    // 'a' 'b' is one string.
+    // Adjacent strings 'a' 'b' are one string.
     if (this.#last === "literal" && !this.#isEndPending) return;
     this.put("?", "literal");
   }
 
-  /** The rest cannot be distinguished from a literal. */
+  /** Call if the rest cannot be distinguished from a literal. */
   stopAfterLiteral(): void {
     this.literal();
     this.#isStopped = true;
@@ -95,7 +98,7 @@ export class SqlTemplateWriter {
       this.#isCommaPending = false;
     }
     this.#isTupleOver = false;
-    // A tuple right inside IN ( … ).
+    // A tuple directly inside IN ( … ).
     if (this.#last === "open" && this.isInValueList) this.#tuplesDepth = this.#depth;
     if (isValueList && this.#last === "word" && bracket === "(") this.#isBlankBefore = true;
     this.put(bracket, "open");
@@ -124,7 +127,7 @@ export class SqlTemplateWriter {
     this.put(",", "comma");
   }
 
-  /** Tuples of values follow here. */
+  /** Call if tuples of values follow. */
   expectTuples(): void {
     this.#tuplesDepth = this.#depth;
   }
@@ -156,10 +159,10 @@ export class SqlTemplateWriter {
     if (this.#out.length > this.#maxLength) this.#isStopped = true;
   }
 
-  /** The template; ends with `…` when something is missing. */
+  /** The template; ends with `…` if something is missing. */
   finish(isCut: boolean): string {
     const template = this.#isStopped || isCut ? `${this.#out.slice(0, this.#maxLength - 1).trimEnd()}…` : this.#out;
-    // A quoted name may hold anything, and the template is shown on terminals.
+    // A quoted name may contain anything, and templates are shown on terminals.
     return /\p{Cc}/u.test(template) ? template.replace(/\p{Cc}/gu, " ") : template;
   }
 }

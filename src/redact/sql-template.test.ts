@@ -55,17 +55,17 @@ describe("sqlTemplate()", () => {
     expect(sqlTemplate(text, options)).toEqual({ verb, template });
   });
 
-  it("ends where it cannot know what a backslash means", () => {
+  it("ends where the meaning of a backslash is unknown", () => {
     expect(sqlTemplate("SELECT 'C:\\', 'secret', 1").template).toBe("SELECT ?…");
   });
 
-  it("leaves out the half word at the end of cut text", () => {
+  it("drops the partial word at the end of truncated text", () => {
     expect(sqlTemplate("SELECT name, passw", { isCut: true }).template).toBe("SELECT name,…");
     expect(sqlTemplate("SELECT name FROM t WHERE a = 'secr", { isCut: true }).template).toBe("SELECT name FROM t WHERE a = ?…");
     expect(sqlTemplate("SELECT $ta").template).toBe("SELECT ?…");
   });
 
-  it("is never longer than asked for", () => {
+  it("never exceeds the requested length", () => {
     const template = sqlTemplate(`SELECT ${"column_name, ".repeat(50)} x`, { maxLength: 80 }).template;
     expect(template).toHaveLength(80);
     expect(template.endsWith("…")).toBe(true);
@@ -75,7 +75,7 @@ describe("sqlTemplate()", () => {
     expect(sqlTemplate('SELECT "a\u001b[31mb\nc"').template).toBe('SELECT "a [31mb c"');
   });
 
-  it("lets no literal through, wherever the text is cut", () => {
+  it("leaks no literal, wherever the text is truncated", () => {
     const random = new SeededRandom(41);
     for (let round = 0; round < 4000; round++) {
       const dialect = random.pick(["postgres", "mysql"] as const);
@@ -125,7 +125,7 @@ describe("sqlTemplate()", () => {
   });
 });
 
-/** Every literal holds `zq` or 7731, and nothing else does. */
+/** Every literal contains `zq` or 7731, and nothing else does. */
 function statementWithSecrets(random: SeededRandom, dialect: "postgres" | "mysql"): string {
   const text = () => random.pick(["zq", "a zq", "zq; DROP", "zq -- x", "zq /* y", "(zq", "zq)", "zq $1", "zq,zq", "1 zq"]);
   const both = [

@@ -1,6 +1,6 @@
 /**
- * SQL text without its values: what a statement is called. No literal survives, also when the text was cut in the middle of one, and where the
- * server's settings decide what a quote means the template ends there.
+ * Removes the values from SQL text to get the name of a statement. No literal survives, even if the text was truncated in the middle of
+ * one. Where server settings decide what a quote means, the template ends.
  */
 
 import { redactPersonal } from "./personal-shapes.ts";
@@ -11,11 +11,11 @@ import { blank, classes, digit, isDigit, knownVerbs, letter, looksGenerated, mai
 const unknownStatement = "unknown";
 
 export interface SqlTemplate {
-  /** `SELECT`, `INSERT`, …; for `WITH` the verb of the main statement; empty when the text begins with no known verb. */
+  /** `SELECT`, `INSERT`, …; for `WITH` the verb of the main statement; empty if the text starts with no known verb. */
   verb: string;
   /**
-   * Literals and parameters as `?`, lists of them as one, no comments. Ends with `…` when cut. `unknown` when the text begins with no known verb: then
-   * it may be no SQL at all, and its words anything.
+   * Literals and parameters as `?`, lists of them as one, no comments. Ends with `…` when truncated. `unknown` if the text starts with no
+   * known verb: it may not be SQL, and its words could be anything.
    */
   template: string;
 }
@@ -23,15 +23,15 @@ export interface SqlTemplate {
 export interface SqlTemplateOptions {
   /** Decides what `"`, `#`, `$` and a backslash mean. Default `postgres`. */
   dialect?: "postgres" | "mysql";
-  /** MySQL only: false when the server runs with NO_BACKSLASH_ESCAPES. Default true. */
+  /** MySQL only: false if the server runs with NO_BACKSLASH_ESCAPES. Default true. */
   hasBackslashEscapes?: boolean;
-  /** The text is the head of a longer one: the word at its end may be half a word and is left out. Default false. */
+  /** The text is the start of a longer one: its last word may be partial and is dropped. Default false. */
   isCut?: boolean;
-  /** Characters of the template. Default 200. */
+  /** Limit on characters of the template. Default 200. */
   maxLength?: number;
 }
 
-/** Reads the text piece by piece and hands each to the writer. */
+/** Scans the text and passes each token to the writer. */
 class SqlScanner {
   readonly #text: string;
   readonly #isMysql: boolean;
@@ -136,7 +136,7 @@ class SqlScanner {
       return;
     }
     if (code === 42 && next === 47) {
-      // The end of /*! … */, whose inside was read as SQL.
+      // The end of /*! … */, whose content was read as SQL.
       this.#at += 2;
       this.#writer.blank();
       return;
@@ -180,7 +180,7 @@ class SqlScanner {
       const code = this.#text.charCodeAt(at);
       if (code === 46) return isDigit(this.#text.charCodeAt(at + 1));
       if (isDigit(code)) return true;
-      // Two dashes are a comment.
+      // Two dashes start a comment.
       const isSign = code === 43 || (code === 45 && this.#text.charCodeAt(at - 1) !== 45);
       if (!isSign && !(code < 128 && classes[code] === blank)) return false;
     }
@@ -188,7 +188,7 @@ class SqlScanner {
   }
 
   #isDashComment(): boolean {
-    // MySQL wants a blank after the dashes: 5--1 is a subtraction there.
+    // MySQL requires a blank after the dashes: 5--1 is a subtraction there.
     if (!this.#isMysql || this.#at + 2 >= this.#end) return true;
     const code = this.#text.charCodeAt(this.#at + 2);
     return code < 128 && classes[code] === blank;
@@ -199,7 +199,7 @@ class SqlScanner {
     if (this.#isMysql) {
       const third = this.#text.charCodeAt(this.#at + 2);
       if (third === 33 || (third === 77 && this.#text.charCodeAt(this.#at + 3) === 33)) {
-        // Executed by servers of at least that version, so it is read like the rest.
+        // Servers of at least that version execute it, so it is read like the rest.
         this.#at += third === 33 ? 3 : 4;
         while (isDigit(this.#text.charCodeAt(this.#at))) this.#at++;
         return;
@@ -235,7 +235,7 @@ class SqlScanner {
         return;
       case 63: // ?
         this.#at++;
-        // Postgres has operators made of it for JSON: ?| and ?&.
+        // Postgres has JSON operators that contain it: ?| and ?&.
         this.#writer.literal();
         return;
       case 40: // (
@@ -268,7 +268,7 @@ class SqlScanner {
     }
   }
 
-  /** From its opening quote to behind the closing one. */
+  /** From the opening quote to just after the closing one. */
   #string(quote: number, hasEscapes: boolean): void {
     const text = this.#text;
     const isEscaping = hasEscapes || this.#hasBackslashEscapes;
@@ -282,7 +282,7 @@ class SqlScanner {
         continue;
       }
       if (code === quote) {
-        // 'a\' ends here only if the server takes backslashes as they are. Where that is not known, nothing behind it can be trusted.
+        // 'a\' ends here only if the server does not treat backslashes as escapes. Where that is unknown, nothing after it can be trusted.
         if (backslashes % 2 === 1 && !this.#isMysql) {
           this.#writer.stopAfterLiteral();
           return;
@@ -306,14 +306,14 @@ class SqlScanner {
     }
     this.#at = at + 1;
     const name = this.#text.slice(from, Math.min(this.#at, this.#end));
-    // Some programs put values into the quotes of names.
+    // Some programs put values into quoted names.
     this.#writer.word(redactPersonal(redactShapes(name)) === name ? name : "{id}", "");
   }
 
   #dollar(): void {
     const from = this.#at;
     let at = from + 1;
-    // A tag holds no dollar sign.
+    // A tag contains no dollar sign.
     while (at < this.#end && this.#text.charCodeAt(at) !== 36 && this.#isWordAt(at)) at++;
     if (isDigit(this.#text.charCodeAt(from + 1))) {
       this.#at = at;
@@ -326,7 +326,7 @@ class SqlScanner {
       return;
     }
     if (this.#text.charCodeAt(at) !== 36) {
-      // Half a tag at the end of cut text, or no SQL at all.
+      // A partial tag at the end of truncated text, or not SQL at all.
       this.#writer.stopAfterLiteral();
       return;
     }

@@ -1,6 +1,6 @@
-/** The words and characters of SQL, as far as templates need them. */
+/** SQL words and character classes for templates. */
 
-/** What a statement can begin with; text that begins with none of them may be no SQL at all. */
+/** First words of statements. Text that starts with none of them may not be SQL. */
 export const knownVerbs = new Set(
   (
     "SELECT INSERT UPDATE DELETE MERGE REPLACE WITH VALUES TABLE BEGIN START COMMIT ROLLBACK END ABORT SAVEPOINT RELEASE SET RESET SHOW USE EXPLAIN " +
@@ -10,12 +10,12 @@ export const knownVerbs = new Set(
     "SYSTEM IDENTIFY_SYSTEM START_REPLICATION BASE_BACKUP TIMELINE_HISTORY"
   ).split(" "),
 );
-/** What can follow the tables of a `WITH`. */
+/** Verbs that may follow the tables of a `WITH`. */
 export const mainVerbs = new Set(["SELECT", "INSERT", "UPDATE", "DELETE", "MERGE", "VALUES"]);
 /** Literals that are words. */
 export const valueWords = new Set(["NULL", "TRUE", "FALSE", "DEFAULT"]);
 
-/** What a character can begin. */
+/** Character classes, by what a character can start. */
 export const other = 0;
 export const blank = 1;
 export const letter = 2;
@@ -34,7 +34,7 @@ export function isDigit(code: number): boolean {
   return code >= 48 && code <= 57;
 }
 
-/** Names made by programs, one per use (temporary tables, savepoints, cursors), would make every statement a kind of its own. */
+/** Generated single-use names (temporary tables, savepoints, cursors) would make every statement distinct. */
 export function looksGenerated(word: string): boolean {
   if (word.length < 16) return false;
   let digits = 0;

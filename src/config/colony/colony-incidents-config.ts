@@ -8,7 +8,10 @@ export const colonyIncidentsSection = section({
     .boolean({ error: "write true or false" })
     .meta({ kind: "true | false", description: "Watch entry services and open incidents" })
     .prefault(true),
-  close_after: duration("How long all indicators must be back before an incident is closed", { min: "30s", max: "1h" }).prefault("2m"),
+  close_after: duration("How long all indicators must be within their limits before an incident is closed", {
+    min: "30s",
+    max: "1h",
+  }).prefault("2m"),
   webhook: section({
     url: text("URL that gets a POST when an incident is opened, updated or closed; redirects are not followed", {
       expression: /^https?:\/\/[^\s@]+$/,
@@ -24,13 +27,13 @@ export const colonyIncidentsSection = section({
 export interface ColonyIncidentsConfig {
   isEnabled: boolean;
   closeAfterMs: number;
-  /** Null: nobody is notified. */
+  /** Null: no notifications. */
   webhook: WebhookConfig | null;
 }
 
 export interface WebhookConfig {
   url: string;
-  /** Null: bodies are not signed. */
+  /** Null: requests are not signed. */
   secret: string | null;
 }
 

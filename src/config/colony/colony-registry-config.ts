@@ -26,8 +26,8 @@ export const colonyRegistrySection = section({
       .boolean({ error: "write true or false" })
       .meta({ kind: "true | false", description: "Warn about, then reject, agents with an old protocol, by the dates below" })
       .prefault(true),
-    warn_after: date("Day from which the log warns of them; empty: always").prefault(""),
-    reject_after: date("Day from which they are refused when they register; empty: never").prefault(""),
+    warn_after: date("Day from which the log warns about them; empty: always").prefault(""),
+    reject_after: date("Day from which their registration is rejected; empty: never").prefault(""),
   }).superRefine((policy, context) => {
     const isOrdered =
       policy.warn_after === "" || policy.reject_after === "" || Date.parse(policy.warn_after) <= Date.parse(policy.reject_after);

@@ -25,11 +25,11 @@ describe("parseCredentials()", () => {
 
   it.each([
     ["an empty file", "\n# nothing\n", /empty/],
-    ["a word that is no field", "user: coral\nhunter2-is-here", /line 2 is none of/],
+    ["an unknown field", "user: coral\nhunter2-is-here", /line 2 is none of/],
     ["no user", "password: hunter2", /no user/],
     ["a relative socket", "user: a\npassword: hunter2\nsocket: run/pg", /absolute/],
-    ["a file that is no credentials", "hunter2".repeat(5_000), /too long/],
-  ])("refuses %s without repeating its text", (_, text, reason) => {
+    ["a file without credentials", "hunter2".repeat(5_000), /too long/],
+  ])("rejects %s without repeating its text", (_, text, reason) => {
     let message = "";
     try {
       checkCredentials({ ...parseCredentials(text), engine: "postgres" });
@@ -40,13 +40,13 @@ describe("parseCredentials()", () => {
     expect(message).not.toContain("hunter2");
   });
 
-  it("refuses a stored engine that is unknown", () => {
+  it("rejects a stored engine that is unknown", () => {
     expect(() => checkCredentials({ ...shop, engine: "oracle" })).toThrow(/engine/);
   });
 });
 
 describe("engineOf()", () => {
-  it("goes by words before the port", () => {
+  it("uses words before the port", () => {
     expect(engineOf(["mariadb", null], 5432)).toBe("mysql");
     expect(engineOf([undefined, "pg"], 5432)).toBe("postgres");
     expect(engineOf(["db"], 7000)).toBeUndefined();

@@ -1,4 +1,4 @@
-/** Credentials of a database, as a person writes them in a file. Errors name lines, never their text. */
+/** Parses database credentials as a person writes them in a file. Errors name lines, and never quote their text. */
 
 import { CoralError } from "../../base/errors.ts";
 import { type DatabaseCredentials, type DatabaseEngine, databaseEngines } from "../../model/database-facts.ts";
@@ -21,10 +21,10 @@ const maxValueLength = 1_024;
 const forms =
   "write user, password and database as name: value or NAME=value on a line each, or one line of host:port:database:user:password";
 
-/** What a file says; which engine it is for is known at the service. */
+/** Parsed credentials; the engine follows from the service. */
 export type GivenCredentials = Omit<DatabaseCredentials, "engine">;
 
-/** `user: coral`, `PGUSER=coral`, `export MYSQL_PASSWORD="…"`, or a line of `.pgpass`. Throws `usage`. */
+/** Accepts `user: coral`, `PGUSER=coral`, `export MYSQL_PASSWORD="…"`, or a line of `.pgpass`. Throws `usage`. */
 export function parseCredentials(text: string): GivenCredentials {
   if (text.length > maxFileLength) throw problem("the file is too long");
   const lines = text.split(/\r?\n/).map((line, index) => ({ line: line.trim(), number: index + 1 }));
@@ -82,7 +82,7 @@ const enginesByWord: readonly (readonly [RegExp, DatabaseEngine])[] = [
 ];
 const enginesByPort: Readonly<Record<number, DatabaseEngine>> = { 5432: "postgres", 3306: "mysql", 6379: "redis" };
 
-/** By the type, the name, what was discovered there, or the usual port; undefined when none of them says. */
+/** The engine by its type, name, discovered program, or usual port; undefined if none of them is conclusive. */
 export function engineOf(words: readonly (string | null | undefined)[], port: number): DatabaseEngine | undefined {
   for (const word of words) {
     const found = enginesByWord.find(([pattern]) => pattern.test(word ?? ""));

@@ -1,4 +1,7 @@
-/** A MySQL or MariaDB session over protocol 4.1, for a few bounded questions. Without CLIENT_MULTI_STATEMENTS: the server refuses a second statement in a text. */
+/**
+ * A MySQL or MariaDB session over protocol 4.1, for a few bounded queries. Does not set CLIENT_MULTI_STATEMENTS, so the server rejects a
+ * second statement in a text.
+ */
 
 import { CoralError } from "../../base/errors.ts";
 import type { DatabaseCredentials } from "../../model/database-facts.ts";
@@ -48,7 +51,7 @@ export class MysqlClient implements Disposable {
     }
   }
 
-  /** Rows by column name, in lower case. More than a thousand are an error: questions are bounded by LIMIT. */
+  /** Rows by column name in lower case. More than a thousand are an error: queries must use LIMIT. */
   async query(sql: string): Promise<MysqlRow[]> {
     this.#sequence = 0;
     this.#send(Buffer.concat([Buffer.from([3]), Buffer.from(sql)]));
@@ -107,7 +110,7 @@ export class MysqlClient implements Disposable {
 
   async #finishLogin(user: string, password: string, greeting: Greeting): Promise<void> {
     let { salt } = greeting;
-    // A server asks for a few steps at most; one that goes on forever ends at the deadline.
+    // A server needs only a few steps; one that continues forever hits the deadline.
     for (;;) {
       const packet = await this.#packet();
       if (packet[0] === 0) return;
@@ -122,7 +125,7 @@ export class MysqlClient implements Disposable {
     }
   }
 
-  /** caching_sha2_password: 3 is success, 4 asks for the password itself. */
+  /** caching_sha2_password: 3 means success, 4 requests the password itself. */
   async #continueSha2(packet: Buffer, password: string, salt: Buffer): Promise<void> {
     if (packet[1] === 3) return;
     if (packet[1] !== 4) throw notMysql();
@@ -169,14 +172,14 @@ function greetingIn(packet: Buffer): Greeting {
 
 function columnIn(packet: Buffer): string {
   const reader = new PacketReader(packet);
-  // Catalogue, schema, table, original table.
+  // Skips catalogue, schema, table and original table.
   for (let skipped = 0; skipped < 4; skipped++) reader.lengthText();
   return (reader.lengthText() ?? "").toLowerCase();
 }
 
 const withoutNul = (text: string): string => text.replaceAll("\0", "");
 
-/** `details.errno` decides; the text is the server's. */
+/** `details.errno` is the server's error number; the message is the server's text. */
 function serverError(packet: Buffer): CoralError {
   const errno = packet.length >= 3 ? packet.readUInt16LE(1) : 0;
   const text = packet.toString("utf8", 3).replace(/^#.{5}/, "");

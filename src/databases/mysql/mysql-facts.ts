@@ -1,4 +1,4 @@
-/** What MySQL and MariaDB report: sessions, locks with their holders, the plan of a statement, tables and their indexes. */
+/** Facts from MySQL and MariaDB: sessions, locks with their holders, the plan of a statement, tables and indexes. */
 
 import { CoralError } from "../../base/errors.ts";
 import type { DatabaseCredentials, DatabaseFacts, LockFact, PlanFact } from "../../model/database-facts.ts";
@@ -11,7 +11,7 @@ import { readMysqlPlan } from "./mysql-plan.ts";
 
 const maxTables = 5;
 const maxHolders = 5;
-/** Privileges that let an account change data. */
+/** Privileges that allow an account to change data. */
 const writing = /\b(?:ALL PRIVILEGES|INSERT|UPDATE|DELETE|CREATE|DROP|ALTER|SUPER|FILE|EXECUTE|TRIGGER)\b/i;
 
 export async function readMysql(
@@ -48,7 +48,7 @@ export async function readMysql(
   return facts;
 }
 
-/** Collects what could not be read instead of failing. */
+/** Collects notes about what could not be read instead of failing. */
 class MysqlSession {
   readonly notes: string[] = [];
   readonly #client: MysqlClient;
@@ -59,7 +59,7 @@ class MysqlSession {
     this.#isMariadb = isMariadb;
   }
 
-  /** Nothing can be written, and no statement waits or runs for long. */
+  /** Makes the session read-only, and limits waits and run time of statements. */
   async guard(statementMs: number): Promise<void> {
     await this.#client.query("SET SESSION TRANSACTION READ ONLY");
     await this.#client.query("SET SESSION lock_wait_timeout = 1, innodb_lock_wait_timeout = 1");
@@ -76,9 +76,9 @@ class MysqlSession {
       return await this.#client.query(sql);
     } catch (error) {
       const { details, message } = CoralError.from(error);
-      // The connection is gone: nothing else can be read either.
+      // The connection is gone, so nothing else can be read either.
       if (details["errno"] === undefined) throw error;
-      // 1227: a privilege is missing.
+      // Error 1227: a privilege is missing.
       const fix = details["errno"] === 1227 ? "; GRANT PROCESS ON *.* allows it" : "";
       this.notes.push(`cannot read ${what}: ${message}${fix}`);
       return [];
@@ -155,7 +155,7 @@ async function addSessions(facts: DatabaseFacts, session: MysqlSession): Promise
 async function explain(session: MysqlSession, template: string, database: string): Promise<PlanFact | null> {
   const sql = mysqlStatement(template);
   if (sql === null) {
-    session.notes.push(`cannot explain ${template}: its text is cut, or it has no plan`);
+    session.notes.push(`cannot explain ${template}: its text is truncated, or it has no plan`);
     return null;
   }
   const rows = await session.rows(`the plan of ${template}`, `EXPLAIN FORMAT=JSON ${sql}`);

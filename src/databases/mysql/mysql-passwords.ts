@@ -1,9 +1,9 @@
-/** Proofs that the client knows the password, by authentication plug-in. */
+/** Client authentication by plug-in. */
 
 import { constants, createHash, publicEncrypt } from "node:crypto";
 import { CoralError } from "../../base/errors.ts";
 
-/** Throws for plug-ins that are not supported. */
+/** Throws for unsupported plug-ins. */
 export function passwordProof(plugin: string, password: string, salt: Buffer): Buffer {
   if (password === "") return Buffer.alloc(0);
   const nonce = salt.subarray(0, 20);
@@ -22,7 +22,7 @@ export function passwordProof(plugin: string, password: string, salt: Buffer): B
   });
 }
 
-/** For servers that have not seen the password yet: encrypted with their public key. */
+/** For servers that have not cached the password yet: encrypted with their public key. */
 export function encryptedPassword(password: string, salt: Buffer, publicKeyPem: string): Buffer {
   const secret = Buffer.from(`${password}\0`);
   const mixed = Buffer.from(secret.map((byte, index) => byte ^ (salt[index % salt.length] ?? 0)));

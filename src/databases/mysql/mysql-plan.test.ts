@@ -54,7 +54,7 @@ describe("readMysqlPlan()", () => {
     expect(readMysqlPlan(JSON.stringify(plan))?.scans).toEqual([{ table: "orders", rows: 199_000, columns: ["user_id"] }]);
   });
 
-  it("finds indexes, and nothing in what is no plan", () => {
+  it("finds indexes, and returns null for text that is not a plan", () => {
     const plan = { query_block: { table: { table_name: "orders", access_type: "ref", key: "by_email" } } };
     expect(readMysqlPlan(JSON.stringify(plan))).toEqual({ scans: [], indexes: ["by_email"], cost: null });
     for (const text of ["", "null", "[]", "{}", '{"query_block":3}']) expect(readMysqlPlan(text)).toBeNull();

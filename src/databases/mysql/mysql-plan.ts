@@ -1,4 +1,4 @@
-/** Reads `EXPLAIN FORMAT=JSON` of MySQL and MariaDB: foreign text, of which only names, numbers and comparisons are kept. */
+/** Reads `EXPLAIN FORMAT=JSON` of MySQL and MariaDB. Untrusted text: only names, numbers and comparisons are kept. */
 
 import { isJsonObject } from "../../base/exact-json.ts";
 
@@ -19,13 +19,13 @@ const maxScans = 20;
 /** `orders.user_id = '1'`, with or without backticks and database. */
 const comparison = /(?:`[^`]+`\.|\b\w+\.)*(?:`([^`]+)`|\b([A-Za-z_]\w*))\s*(=|<=>|<|>|<=|>=|\blike\b)\s*(?:'|[-\d]|\(?cast|str_to)/gi;
 
-/** Null when the text is not a plan. */
+/** Null if the text is not a plan. */
 export function readMysqlPlan(json: string): MysqlPlan | null {
   let root: unknown;
   try {
     root = JSON.parse(json);
   } catch {
-    // Not JSON: no plan.
+    // Not JSON, so not a plan.
     return null;
   }
   if (!isJsonObject(root) || !isJsonObject(root["query_block"])) return null;
@@ -53,7 +53,7 @@ function addTable(plan: MysqlPlan, node: Record<string, unknown>): void {
   plan.scans.push({ table, rows, columns: comparedColumns(textIn(node, "attached_condition") ?? "") });
 }
 
-/** Equalities first; none where alternatives would need an index each. */
+/** Equalities first. None if there are alternatives (OR): each would need its own index. */
 export function comparedColumns(condition: string): string[] {
   if (/\bor\b|<>|!=|\bnot\b/i.test(condition)) return [];
   const found = [...condition.matchAll(comparison)].map(([, quoted, plain = "", sign = ""]) => ({
@@ -68,7 +68,7 @@ function textIn(node: Record<string, unknown>, name: string): string | null {
   return typeof value === "string" && value.length <= 4_000 ? value : null;
 }
 
-/** MySQL writes costs as texts. */
+/** MySQL writes costs as strings. */
 function numberIn(node: Record<string, unknown>, name: string): number | null {
   const value = node[name];
   const number = typeof value === "number" || typeof value === "string" ? Number(value) : Number.NaN;

@@ -1,6 +1,6 @@
 import { CoralError } from "../../base/errors.ts";
 
-/** Reads the fields of a MySQL packet; every read is checked against its end. */
+/** Reads the fields of a MySQL packet; every read is checked against the packet's end. */
 export class PacketReader {
   readonly #packet: Buffer;
   #at = 0;
@@ -24,7 +24,7 @@ export class PacketReader {
     return this.bytes(this.#packet.length - this.#at);
   }
 
-  /** Up to a zero byte or the end. */
+  /** Text up to a zero byte or the end. */
   zeroText(): string {
     const end = this.#packet.indexOf(0, this.#at);
     const text = this.bytes((end < 0 ? this.#packet.length : end) - this.#at).toString("utf8");
@@ -32,7 +32,7 @@ export class PacketReader {
     return text;
   }
 
-  /** A length-encoded number. */
+  /** A length-encoded integer. */
   length(): number {
     const [first = 0] = this.bytes(1);
     if (first < 0xfb) return first;
@@ -41,7 +41,7 @@ export class PacketReader {
     return Number(this.bytes(8).readBigUInt64LE(0));
   }
 
-  /** A text with its length; null for NULL. */
+  /** A length-encoded string; null for NULL. */
   lengthText(): string | null {
     if (this.#packet[this.#at] === 0xfb) {
       this.skip(1);

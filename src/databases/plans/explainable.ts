@@ -1,8 +1,8 @@
-/** From the name of a request, `SELECT * FROM orders WHERE id = ?`, to a statement that the server can plan. */
+/** Converts a request name such as `SELECT * FROM orders WHERE id = ?` to a statement that the server can plan. */
 
 const explained = /^(?:select|insert|update|delete|with|values|merge)\b/i;
 
-/** Null: not a statement with a plan, or its text was cut. */
+/** Null for a statement without a plan, or a truncated text. */
 export function postgresStatement(template: string): string | null {
   if (!explained.test(template) || template.endsWith("…")) return null;
   let parameters = 0;
@@ -12,7 +12,7 @@ export function postgresStatement(template: string): string | null {
     .replaceAll(/'(?:[^']|'')*'|"(?:[^"]|"")*"|\?/g, (part) => (part === "?" ? `$${++parameters}` : part));
 }
 
-/** String constants: they fit columns of any type, and a number beside a text column would forbid its index. */
+/** Uses string constants: they match columns of any type, while a number compared with a text column would prevent index use. */
 export function mysqlStatement(template: string): string | null {
   if (!explained.test(template) || /^(?:values|merge)\b/i.test(template) || template.endsWith("…")) return null;
   return template

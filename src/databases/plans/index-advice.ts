@@ -1,22 +1,25 @@
-/** Which index a table lacks, from the conditions that a plan checks row by row. */
+/** Suggests a missing index from the conditions that a plan checks row by row. */
 
-/** Smaller tables are read faster than an index is used. */
+/** Smaller tables are scanned faster than through an index. */
 const minRows = 5_000;
 const maxColumns = 3;
 
 export interface ScannedTable {
-  /** As `CREATE INDEX` wants it, quoted where needed. */
+  /** As `CREATE INDEX` expects it, quoted where needed. */
   table: string;
   rows: number;
   /** Columns compared with `=` first. */
   columns: readonly string[];
-  /** First columns of the indexes that exist and are valid. */
+  /** First columns of existing valid indexes. */
   indexed: readonly string[];
-  /** Between MySQL and Postgres the statement differs. */
+  /** Postgres: CREATE INDEX CONCURRENTLY. */
   concurrently: boolean;
 }
 
-/** The statement that creates the index; null when the table is small, the condition is not one on columns, or an index exists that was not used. */
+/**
+ * The statement that creates the index. Null if the table is small, the condition is not on plain columns, or an existing index was not
+ * used.
+ */
 export function indexAdvice({ table, rows, columns, indexed, concurrently }: ScannedTable): string | null {
   const [first] = columns;
   if (rows < minRows || first === undefined || indexed.includes(first)) return null;

@@ -28,7 +28,7 @@ describe("postgresStatement() and mysqlStatement()", () => {
     "BEGIN",
     "unknown",
     "EXPLAIN ANALYZE DELETE FROM t",
-  ])("refuse %s", (template) => {
+  ])("reject %s", (template) => {
     expect(postgresStatement(template)).toBeNull();
     expect(mysqlStatement(template)).toBeNull();
   });

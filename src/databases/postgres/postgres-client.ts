@@ -1,4 +1,7 @@
-/** A Postgres session over protocol 3.0, for a few bounded questions. One statement per message: a second one in a text is refused by the server. */
+/**
+ * A Postgres session over protocol 3.0, for a few bounded queries. One statement per message: the server rejects a second one in the same
+ * text.
+ */
 
 import { createHash } from "node:crypto";
 import { CoralError } from "../../base/errors.ts";
@@ -38,7 +41,7 @@ export class PostgresClient implements Disposable {
     }
   }
 
-  /** Rows by column name. At most `maxRows`: the rest is not sent. */
+  /** Rows by column name, at most `maxRows`; the server does not send the rest. */
   async query(sql: string, maxRows = defaultMaxRows): Promise<PostgresRow[]> {
     const limit = Buffer.alloc(5);
     limit.writeInt32BE(maxRows, 1);
@@ -102,7 +105,7 @@ export class PostgresClient implements Disposable {
     const kind = body.length < 4 ? -1 : body.readInt32BE(0);
     if (kind === 0) return;
     if (kind === 3) {
-      if (!this.#stream.isPrivate) throw refused("the server wants the password in clear over an unencrypted connection");
+      if (!this.#stream.isPrivate) throw refused("the server requests a cleartext password over an unencrypted connection");
       return this.#stream.write(message("p", text(password)));
     }
     if (kind === 5) {
@@ -110,7 +113,7 @@ export class PostgresClient implements Disposable {
       return this.#stream.write(message("p", text(`md5${md5(Buffer.concat([Buffer.from(inner), body.subarray(4, 8)]))}`)));
     }
     if (kind === 10) return await this.#scram(body, password);
-    throw refused(`the server wants authentication of kind ${kind}; give the role a password with SCRAM-SHA-256 or md5`);
+    throw refused(`the server requires unsupported authentication type ${kind}; give the role a password with SCRAM-SHA-256 or md5`);
   }
 
   async #scram(body: Buffer, password: string): Promise<void> {
@@ -120,7 +123,7 @@ export class PostgresClient implements Disposable {
     this.#stream.write(message("p", Buffer.concat([text("SCRAM-SHA-256"), int32(first.length), first])));
     const proof = await exchange.proof(await this.#saslText(11));
     this.#stream.write(message("p", Buffer.from(proof)));
-    if (!exchange.isServerProven(await this.#saslText(12))) throw refused("the server does not know the password");
+    if (!exchange.isServerProven(await this.#saslText(12))) throw refused("the server could not prove that it knows the password");
   }
 
   async #saslText(kind: number): Promise<string> {
@@ -169,7 +172,7 @@ function columnsIn(body: Buffer): string[] {
     const end = body.indexOf(0, at);
     if (end < 0) throw notPostgres();
     columns.push(body.toString("utf8", at, end));
-    // Table, column, type, size, modifier, format.
+    // Skips table, column, type, size, modifier and format.
     at = end + 1 + 18;
   }
   return columns;
@@ -189,7 +192,7 @@ function rowIn(body: Buffer, columns: readonly string[]): PostgresRow {
   return row;
 }
 
-/** `details.sqlState` decides; the text is the server's. */
+/** `details.sqlState` is the server's SQLSTATE; the message is the server's text. */
 function serverError(body: Buffer): CoralError {
   const fields = new Map(
     body

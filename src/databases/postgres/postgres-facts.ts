@@ -1,4 +1,4 @@
-/** What Postgres reports: sessions, locks with their holders, the plan of a statement, tables and their indexes. */
+/** Facts from Postgres: sessions, locks with their holders, the plan of a statement, tables and indexes. */
 
 import { CoralError } from "../../base/errors.ts";
 import type { DatabaseClientFact, DatabaseCredentials, DatabaseFacts, PlanFact, TableFact } from "../../model/database-facts.ts";
@@ -10,13 +10,13 @@ import { PostgresClient, type PostgresRow } from "./postgres-client.ts";
 import { lockFacts, lockSql } from "./postgres-locks.ts";
 import { type PostgresPlan, readPostgresPlan } from "./postgres-plan.ts";
 
-/** `force_generic_plan` came with 12. */
+/** `force_generic_plan` exists since version 12. */
 const minPlanVersion = 120_000;
 const maxTables = 5;
 const maxIndexes = 10;
 const prepared = "coral_explained";
 
-/** Every question runs in a transaction that can neither write nor wait for locks. */
+/** Every query runs in a transaction that can neither write nor wait for locks. */
 const guards = ["BEGIN READ ONLY", "SET LOCAL lock_timeout = 100", "SET LOCAL idle_in_transaction_session_timeout = 10000"];
 
 export async function readPostgres(
@@ -55,7 +55,7 @@ export async function readPostgres(
   return facts;
 }
 
-/** Collects what could not be read instead of failing. */
+/** Collects notes about what could not be read instead of failing. */
 class PostgresSession {
   readonly notes: string[] = [];
   readonly client: PostgresClient;
@@ -81,7 +81,7 @@ class PostgresSession {
       return await this.guarded(() => this.client.query(sql));
     } catch (error) {
       const { details, message } = CoralError.from(error);
-      // The connection is gone: nothing else can be read either.
+      // The connection is gone, so nothing else can be read either.
       if (details["sqlState"] === undefined) throw error;
       this.notes.push(`cannot read ${what}: ${message}`);
       return [];
@@ -118,7 +118,9 @@ function addSessions(facts: DatabaseFacts, rows: readonly PostgresRow[], max: nu
 async function explain(session: PostgresSession, template: string, version: number): Promise<PlanFact | null> {
   const sql = postgresStatement(template) ?? (template.endsWith("…") ? await fullStatement(session, template) : null);
   if (sql === null) {
-    session.notes.push(`cannot explain ${template}: its text is cut, or it has no plan; pg_stat_statements would have the whole text`);
+    session.notes.push(
+      `cannot explain ${template}: its text is truncated, or it has no plan; install pg_stat_statements for the full text`,
+    );
     return null;
   }
   if (version < minPlanVersion) {
@@ -137,8 +139,8 @@ async function explain(session: PostgresSession, template: string, version: numb
 }
 
 /**
- * The plan for values that nobody knows. PREPARE outlives the transaction. EXPLAIN without ANALYZE does not run the statement. Works from 12 on,
- * where EXPLAIN (GENERIC_PLAN) needs 16.
+ * The generic plan, for unknown values. PREPARE outlives the transaction. EXPLAIN without ANALYZE does not run the statement. Works since
+ * version 12; EXPLAIN (GENERIC_PLAN) needs 16.
  */
 async function genericPlan(session: PostgresSession, sql: string): Promise<PostgresPlan | null> {
   const { client } = session;
@@ -155,12 +157,12 @@ async function genericPlan(session: PostgresSession, sql: string): Promise<Postg
   try {
     return await session.guarded(read, ["SET LOCAL plan_cache_mode = force_generic_plan"]);
   } finally {
-    // It does not exist when PREPARE failed.
+    // Fails if PREPARE failed.
     await client.query(`DEALLOCATE ${prepared}`).catch(() => undefined);
   }
 }
 
-/** Names of requests are cut; the statistics of the server have whole texts. */
+/** Request names are truncated; the server's statistics have full texts. */
 async function fullStatement(session: PostgresSession, template: string): Promise<string | null> {
   const start = template.slice(0, -1);
   const rows = await session.rows("pg_stat_statements", "SELECT query FROM pg_stat_statements ORDER BY total_exec_time DESC LIMIT 500");
@@ -184,7 +186,7 @@ async function scansOf(session: PostgresSession, { scans }: PostgresPlan): Promi
   return found.sort((a, b) => b.rows - a.rows);
 }
 
-/** Of the plan, else the tables that are most read row by row. */
+/** Tables of the plan, else those with most rows read sequentially. */
 async function readTables(session: PostgresSession, names: readonly string[]): Promise<TableFact[]> {
   const chosen = names.length === 0 ? "seq_tup_read > 100000" : `format('%I.%I', schemaname, relname) IN (${names.map(quoted).join(", ")})`;
   const rows = await session.rows(

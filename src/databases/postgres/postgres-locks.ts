@@ -1,10 +1,10 @@
-/** Who holds the locks that others wait for. */
+/** Finds the holders of locks that others wait for. */
 
 import type { LockFact } from "../../model/database-facts.ts";
 import { sqlTemplate } from "../../redact/index.ts";
 import type { PostgresRow } from "./postgres-client.ts";
 
-/** One row per waiting session and session in its way; the latter may wait itself. */
+/** One row per waiting session and session that blocks it; the latter may be blocked itself. */
 export const lockSql = `WITH waiting AS MATERIALIZED (
     SELECT pid, query, extract(epoch FROM clock_timestamp() - coalesce(query_start, xact_start)) AS waited, pg_blocking_pids(pid) AS blockers
     FROM pg_stat_activity WHERE wait_event_type = 'Lock' LIMIT 200)
@@ -15,7 +15,7 @@ export const lockSql = `WITH waiting AS MATERIALIZED (
 
 const maxHolders = 5;
 
-/** Only sessions that do not wait themselves hold others up; those in between are counted as waiting. */
+/** Only sessions that are not blocked themselves count as holders; those in between count as waiting. */
 export function lockFacts(rows: readonly PostgresRow[]): LockFact[] {
   const blockersOf = new Map<string, string[]>();
   for (const row of rows) {
@@ -70,7 +70,7 @@ function holderIn(row: PostgresRow): LockFact["holder"] {
   };
 }
 
-/** Null for what the role may not see: the server answers with a text that is no SQL. */
+/** Null if the role lacks permission to see it: the server then returns a text that is not SQL. */
 function templateOf(query: string | null | undefined): string | null {
   if (query === null || query === undefined || query === "" || query.startsWith("<")) return null;
   return sqlTemplate(query).template;

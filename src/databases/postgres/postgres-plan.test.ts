@@ -44,11 +44,11 @@ describe("readPostgresPlan()", () => {
     });
   });
 
-  it.each(["", "null", "[]", "{}", '[{"Plan":[]}]', '[{"Plan":null}]', "EXPLAIN"])("takes no plan from %j", (text) => {
+  it.each(["", "null", "[]", "{}", '[{"Plan":[]}]', '[{"Plan":null}]', "EXPLAIN"])("returns null for %j", (text) => {
     expect(readPostgresPlan(text)).toBeNull();
   });
 
-  it("stays whole and bounded with foreign bytes", () => {
+  it("survives arbitrary bytes with bounded output", () => {
     let state = 7;
     const random = (): number => {
       state = (Math.imul(state, 1_103_515_245) + 12_345) >>> 0;

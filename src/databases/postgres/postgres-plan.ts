@@ -1,11 +1,11 @@
-/** Reads `EXPLAIN (FORMAT JSON)`: foreign text, of which only names, numbers and comparisons are kept. */
+/** Reads `EXPLAIN (FORMAT JSON)`. Untrusted text: only names, numbers and comparisons are kept. */
 
 import { isJsonObject } from "../../base/exact-json.ts";
 
 export interface PostgresScan {
   schema: string;
   table: string;
-  /** Rows that the plan expects to remain after the filter. */
+  /** Estimated rows after the filter. */
   rowsOut: number;
   columns: string[];
 }
@@ -25,7 +25,7 @@ const comparison = new RegExp(
   "g",
 );
 
-/** Null when the text is not a plan. */
+/** Null if the text is not a plan. */
 export function readPostgresPlan(json: string): PostgresPlan | null {
   const root = rootOf(json);
   if (root === null) return null;
@@ -51,7 +51,10 @@ export function readPostgresPlan(json: string): PostgresPlan | null {
   return plan;
 }
 
-/** Equalities first. Alternatives need an index each, and a condition on a function of a column needs one on the expression: none then. */
+/**
+ * Equalities first. None for alternatives (OR), which need an index each, and for a function of a column, which needs an index on the
+ * expression.
+ */
 export function comparedColumns(filter: string): string[] {
   if (/ OR |\bNOT\b|<>/.test(filter)) return [];
   const found: { column: string; rank: number }[] = [];
@@ -63,7 +66,7 @@ export function comparedColumns(filter: string): string[] {
   return [...new Set(found.sort((a, b) => a.rank - b.rank).map(({ column }) => column))];
 }
 
-/** `lower(email) = …`: the bracket before the column belongs to a function; what follows `::` is a type. */
+/** `lower(email) = …`: the parenthesis before the column belongs to a function. What follows `::` is a type. */
 function isInFunction(filter: string, at: number): boolean {
   return /[\w":]$/.test(filter.slice(0, at));
 }
@@ -74,7 +77,7 @@ function rootOf(json: string): Record<string, unknown> | null {
     const first: unknown = Array.isArray(value) ? value[0] : undefined;
     return isJsonObject(first) && isJsonObject(first["Plan"]) ? first["Plan"] : null;
   } catch {
-    // Not JSON: no plan.
+    // Not JSON, so not a plan.
     return null;
   }
 }

@@ -1,19 +1,19 @@
-/** SCRAM-SHA-256 of RFC 5802 and 7677, the client's side. Without channel binding. */
+/** The client side of SCRAM-SHA-256 (RFC 5802, RFC 7677), without channel binding. */
 
 import { createHash, createHmac, pbkdf2, randomBytes, timingSafeEqual } from "node:crypto";
 import { promisify } from "node:util";
 import { CoralError } from "../../base/errors.ts";
 
 const derive = promisify(pbkdf2);
-/** A server that asks for more wants to keep the client busy. Postgres uses 4,096. */
+/** A server that requests more iterations tries to keep the client busy. Postgres uses 4,096. */
 const maxIterations = 1_000_000;
 
 export interface ScramExchange {
-  /** The client's first message. */
+  /** The client-first message. */
   first: string;
-  /** The client's final message, from the server's first. Throws when that is not valid. */
+  /** The client-final message for a server-first message. Throws if that is malformed. */
   proof(serverFirst: string): Promise<string>;
-  /** Whether the server knows the password, too: only then may it be trusted. */
+  /** Whether the server knows the password too; only then may it be trusted. */
   isServerProven(serverFinal: string): boolean;
 }
 
@@ -28,7 +28,7 @@ export function startScram(password: string, nonce = randomBytes(18).toString("b
       const iterations = Number(fields.get("i"));
       const isValid = fullNonce.startsWith(nonce) && fullNonce.length > nonce.length && salt !== "";
       if (!isValid || !Number.isInteger(iterations) || iterations < 1 || iterations > maxIterations) throw invalid();
-      // Postgres takes passwords that SASLprep refuses as they are; NFKC is what it does to the others.
+      // Postgres uses passwords that SASLprep rejects unchanged; for all others NFKC is equivalent.
       const salted = await derive(password.normalize("NFKC"), Buffer.from(salt, "base64"), iterations, 32, "sha256");
       const clientKey = hmac(salted, "Client Key");
       const withoutProof = `c=biws,r=${fullNonce}`;
@@ -53,5 +53,5 @@ function fieldsIn(message: string): Map<string, string> {
 }
 
 function invalid(): CoralError {
-  return new CoralError({ code: "unavailable", message: "cannot log in to the database: its SCRAM message is not valid" });
+  return new CoralError({ code: "unavailable", message: "cannot log in to the database: malformed SCRAM message" });
 }

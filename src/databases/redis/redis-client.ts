@@ -1,4 +1,4 @@
-/** A session of RESP2, for a few bounded questions. Redis has no read-only session: only commands that read are ever sent. */
+/** A RESP2 session for a few bounded queries. Redis has no read-only sessions, so only read commands are ever sent. */
 
 import { CoralError } from "../../base/errors.ts";
 import type { DatabaseCredentials } from "../../model/database-facts.ts";
@@ -6,7 +6,7 @@ import { ByteStream, type DatabaseAddress } from "../wire/byte-stream.ts";
 
 export type RedisReply = string | number | null | readonly RedisReply[] | RedisProblem;
 
-/** An error that the server answered; one of a pipeline does not spoil the others. */
+/** An error reply. One in a pipeline does not affect the other replies. */
 export class RedisProblem {
   readonly text: string;
 

@@ -1,4 +1,4 @@
-/** What Redis reports: memory and evictions, slow commands, and which kinds of keys are big, by a bounded sample. */
+/** Facts from Redis: memory and evictions, slow commands, and the patterns of big keys from a bounded sample. */
 
 import { setTimeout as delay } from "node:timers/promises";
 import { CoralError } from "../../base/errors.ts";
@@ -7,13 +7,13 @@ import { redactShapes } from "../../redact/index.ts";
 import type { DatabaseAddress } from "../wire/byte-stream.ts";
 import { RedisClient, RedisProblem, type RedisReply } from "./redis-client.ts";
 
-/** Keys that are looked at, in steps of as many. */
+/** Number of keys in the sample, and keys per SCAN. */
 const sampleSize = 500;
 const scanCount = "100";
 const maxScans = 10;
 const bigKeysShown = 5;
 const slowShown = 10;
-/** Between the two readings of counters. */
+/** Time between the two readings of counters. */
 const intervalMs = 500;
 
 export async function readRedis(
@@ -73,7 +73,7 @@ function infoIn(reply: RedisReply): Map<string, string> {
     const isLocked = reply.text.startsWith("NOAUTH");
     throw new CoralError({
       code: isLocked ? "unauthenticated" : "unavailable",
-      message: `cannot read INFO of Redis: ${isLocked ? "it wants a password; add it to the credentials file" : "the account may not run INFO; allow +info +slowlog +scan +memory|usage"}`,
+      message: `cannot read INFO of Redis: ${isLocked ? "it requires a password; add one to the credentials file" : "the account lacks permission for INFO; allow +info +slowlog +scan +memory|usage"}`,
     });
   }
   const lines = String(reply).split("\r\n");
@@ -82,18 +82,18 @@ function infoIn(reply: RedisReply): Map<string, string> {
   );
 }
 
-/** ACL DRYRUN exists since 7, and is for administrators; null where it cannot be told. */
+/** ACL DRYRUN exists since version 7 and needs admin permission; null where it is not available. */
 async function canWrite(client: RedisClient, user: string): Promise<boolean | null> {
   const reply = await client.command(["ACL", "DRYRUN", user === "" ? "default" : user, "SET", "coral", "x"]);
   if (reply instanceof RedisProblem) return null;
   return reply === "OK";
 }
 
-/** Only the command and the kind of its first key are kept. */
+/** Keeps only the command and the pattern of its first key. */
 async function slowCommands(client: RedisClient, notes: string[]): Promise<SlowCommandFact[]> {
   const reply = await client.command(["SLOWLOG", "GET", String(slowShown)]);
   if (!Array.isArray(reply)) {
-    notes.push("cannot read the slow log: the account may not run SLOWLOG");
+    notes.push("cannot read the slow log: the account lacks permission for SLOWLOG");
     return [];
   }
   return reply.flatMap((entry: RedisReply) => {
@@ -111,7 +111,7 @@ async function sampleKeys(client: RedisClient, notes: string[]): Promise<{ sampl
   for (let scans = 0; scans < maxScans && keys.size < sampleSize; scans++) {
     const reply = await client.command(["SCAN", cursor, "COUNT", scanCount]);
     if (!Array.isArray(reply)) {
-      notes.push("cannot sample keys: the account may not run SCAN");
+      notes.push("cannot sample keys: the account lacks permission for SCAN");
       break;
     }
     const [next, found] = reply as readonly RedisReply[];
@@ -121,7 +121,7 @@ async function sampleKeys(client: RedisClient, notes: string[]): Promise<{ sampl
   }
   const names = [...keys].slice(0, sampleSize);
   const sizes = names.length === 0 ? [] : await client.pipeline(names.map((key) => ["MEMORY", "USAGE", key, "SAMPLES", "5"]));
-  if (sizes[0] instanceof RedisProblem) notes.push("cannot read sizes of keys: the account may not run MEMORY USAGE");
+  if (sizes[0] instanceof RedisProblem) notes.push("cannot read sizes of keys: the account lacks permission for MEMORY USAGE");
   const biggest = names
     .flatMap((key, index) => (typeof sizes[index] === "number" ? [{ key, sizeBytes: Number(sizes[index]) }] : []))
     .sort((a, b) => b.sizeBytes - a.sizeBytes)
@@ -134,10 +134,10 @@ async function sampleKeys(client: RedisClient, notes: string[]): Promise<{ sampl
 }
 
 const patternMaxLength = 80;
-/** A word that a programmer wrote: letters, dashes and dots, not too long. */
+/** A word that a programmer chose: letters, dashes and dots, of limited length. */
 const word = /^[A-Za-z][A-Za-z_.-]{0,31}$/;
 
-/** What kind of key it is, without the ids in it: `session:5f2c…` → `session:{id}`. Keys are data of users; patterns are not. */
+/** The pattern of a key without ids: `session:5f2c…` → `session:{id}`. Keys are user data; patterns are not. */
 function keyPattern(key: string): string {
   const parts = key.slice(0, 512).split(/([:/|#{}])/);
   const pattern = parts.map((part, index) => (index % 2 === 1 || part === "" || word.test(part) ? part : "{id}")).join("");

@@ -1,4 +1,4 @@
-/** A connection to a database of this machine, read in pieces of known length. Ends by itself at its deadline. */
+/** A connection to a database on this host, read in pieces of known length. Closes itself at its deadline. */
 
 import { connect as connectTcp, isIP, type Socket } from "node:net";
 import { networkInterfaces } from "node:os";
@@ -7,19 +7,19 @@ import { CoralError } from "../../base/errors.ts";
 import { isLoopback } from "../../base/ip-address.ts";
 
 export interface DatabaseAddress {
-  /** Of this machine; others are refused. */
+  /** Must be an address of this host. */
   host: string;
   port: number;
-  /** Instead of host and port. */
+  /** Unix socket, instead of host and port. */
   socketFile?: string;
-  /** Further addresses of this machine, such as those of its containers. */
+  /** Other addresses of this host, such as those of its containers. */
   ownAddresses?: readonly string[];
 }
 
 export interface OpenOptions {
-  /** From connecting to the last byte. */
+  /** Covers the whole session, from connecting to the last byte. */
   signal: AbortSignal;
-  /** Bytes that the server may send in all. Default 8 MiB. */
+  /** Limit on bytes from the server in total. Default 8 MiB. */
   maxBytes?: number;
 }
 
@@ -64,7 +64,7 @@ export class ByteStream implements Disposable {
     return stream;
   }
 
-  /** Whether a password in clear may be sent. */
+  /** Whether a cleartext password may be sent. */
   get isPrivate(): boolean {
     const { remoteAddress } = this.#socket;
     return this.#isEncrypted || remoteAddress === undefined || isLoopback(remoteAddress);
@@ -84,7 +84,7 @@ export class ByteStream implements Disposable {
     return this.#take(length);
   }
 
-  /** Up to the next CR LF, which is not part of the line. */
+  /** Reads up to the next CR LF, which is not part of the line. */
   async readLine(): Promise<string> {
     let line: string | undefined;
     await this.#until(() => {
@@ -97,7 +97,7 @@ export class ByteStream implements Disposable {
     return line ?? "";
   }
 
-  /** Resolves with false when nothing has arrived by then. */
+  /** Resolves to false if nothing has arrived by then. */
   async waitForBytes(milliseconds: number): Promise<boolean> {
     const until = performance.now() + milliseconds;
     const timer = setTimeout(() => this.#wake?.(), milliseconds + 1);
@@ -109,7 +109,7 @@ export class ByteStream implements Disposable {
     }
   }
 
-  /** The certificate is not verified: it names a public host, and the connection does not leave this machine. */
+  /** The certificate is not verified: it names a public host, and the connection does not leave this host. */
   async startTls(): Promise<void> {
     const plain = this.#socket;
     plain.removeAllListeners();
@@ -199,6 +199,7 @@ const closedError = (): CoralError =>
   new CoralError({ code: "unavailable", message: "cannot read from the database: it closed the connection" });
 
 const timeoutError = (): CoralError =>
-  new CoralError({ code: "timeout", message: "cannot read from the database: no answer in time; it may be overloaded" });
+  new CoralError({ code: "timeout", message: "cannot read from the database: no response in time; it may be overloaded" });
 
-const tooLarge = (): CoralError => new CoralError({ code: "exhausted", message: "cannot read from the database: the answer is too large" });
+const tooLarge = (): CoralError =>
+  new CoralError({ code: "exhausted", message: "cannot read from the database: the response is too large" });

@@ -11,7 +11,7 @@ function after(state: LadderState, spentMs: number, windows: number): LadderStat
 }
 
 describe("sampling budget", () => {
-  it("lets a burst pass that ten minutes can pay for", () => {
+  it("tolerates a burst that ten minutes of budget cover", () => {
     expect(after(initialLadder(), 2_000, 2).step).toBe(0);
   });
 
@@ -21,13 +21,13 @@ describe("sampling budget", () => {
     expect(steps.at(-1)).toBe(ladderSteps.length - 1);
   });
 
-  it("comes back when the cost is low", () => {
+  it("resumes when the cost is low", () => {
     const paused = after(initialLadder(), 3_000, 80);
     expect(after(paused, 0, 19).step).toBe(ladderSteps.length - 1);
     expect(after(paused, 0, 60).step).toBe(0);
   });
 
-  it("stays where it is between cheap and expensive", () => {
+  it("keeps the rate between cheap and expensive", () => {
     const reduced = after(initialLadder(), 3_000, 3);
     expect(after(reduced, 200, 100).step).toBe(1);
   });

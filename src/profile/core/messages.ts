@@ -4,35 +4,35 @@ export interface ProfileSettings {
   /** Samples per second and processor. */
   hz: number;
   windowMs: number;
-  /** Distinct stacks that are kept per window; samples of further ones are counted as lost. */
+  /** Limit on distinct stacks per window; samples of further ones count as lost. */
   maxStacks: number;
   /** CPU time of the process and its BPF program, as a share of one core. */
   cpuBudget: number;
 }
 
-/** Orders to the process. */
+/** Messages to the process. */
 export type ProfileOrder = { kind: "settings"; settings: ProfileSettings };
 
 /** What a frame is written in, or runs in. */
 export type FrameKind = "native" | "kernel" | "go" | "node" | "python" | "unknown";
 
 export interface ProfileFrame {
-  /** The function; `nginx+0x70810` where it has no name. */
+  /** Function name; `nginx+0x70810` if unknown. */
   name: string;
-  /** The file that holds it: `nginx`, `libc.so.6`, `routes/checkout.js`. Empty for the kernel. */
+  /** File that contains it: `nginx`, `libc.so.6`, `routes/checkout.js`. Empty for the kernel. */
   module: string;
   kind: FrameKind;
 }
 
-/** Samples of one thread name of one process that had the same stack. */
+/** Samples of one thread name of one process with the same stack. */
 export interface ProfileStack {
   pid: number;
-  /** Start of the process, nanoseconds since boot; with the pid its identity. */
+  /** Start of the process, nanoseconds since boot; identifies it together with the pid. */
   startedNs: number;
   processName: string;
   threadName: string;
   isKernelThread: boolean;
-  /** Of the executable, where it has one. */
+  /** GNU build-id of the executable, if it has one. */
   build: string | null;
   /** Indexes in the `frames` of the window, outermost first. */
   frames: number[];
@@ -64,7 +64,7 @@ export interface ProfileWindow {
   cost: ProfileCost;
 }
 
-/** `off`: the process cannot work on this host, and `problem` says why and what helps. */
+/** `off`: the process cannot work on this host, and `problem` gives the reason and the fix. */
 export interface ProfileState {
   kind: "state";
   state: "on" | "off" | "paused";
@@ -72,5 +72,5 @@ export interface ProfileState {
   hz: number;
 }
 
-/** Reports of the process. */
+/** Messages from the process. */
 export type ProfileReport = ProfileWindow | ProfileState;

@@ -11,19 +11,19 @@ export interface CpuSampler extends AsyncDisposable {
   readonly runtimes: RuntimeTable;
   /** Changes the rate; 0 stops sampling until the next call. */
   setRate(hz: number): Promise<void>;
-  /** Calls back soon after the ring has filled by an eighth. */
+  /** Calls back soon after the ring is one eighth full. */
   onFilling(listener: () => void): void;
-  /** For about so long at most: on a busy host samples may arrive faster than they are walked. */
+  /** Runs for at most about this long: on a busy host samples may arrive faster than they are walked. */
   drain(visit: RecordVisitor, maxMs: number): void;
-  /** Samples that the ring had no room for, since the last call. */
+  /** Samples dropped because the ring was full, since the last call. */
   takeDropped(): number;
-  /** Time in the program since it was loaded, as far as the kernel measures; null if it refuses. */
+  /** CPU time of the program since it was loaded, as far as the kernel measures it; null if the kernel refuses. */
   runNs(): bigint;
-  /** Makes the kernel measure until disposed; null if it refuses. */
+  /** Turns on the kernel's run-time statistics until disposed; null if the kernel refuses. */
   measure(): Disposable | null;
 }
 
-/** In the bundle every file lies in dist/; from sources (tests) dist/ is three levels up. */
+/** In the bundle all files are in dist/; from sources (tests) dist/ is three levels up. */
 function builtObject(): string | undefined {
   return ["./probes/profile.bpf.o", "../../../dist/probes/profile.bpf.o"]
     .map((path) => fileURLToPath(new URL(path, import.meta.url)))
@@ -36,7 +36,7 @@ const maxRingBytes = 32 * 1024 * 1024;
 /** `COUNT_DROPPED` of the map `counts`. */
 const droppedKey = 1;
 
-/** Throws when nothing can be sampled: `unsupported` if that is permanent, `unavailable` if it may change. */
+/** Throws if nothing can be sampled: `unsupported` if that is permanent, `unavailable` if it may change. */
 export async function openCpuSampler(processors: number): Promise<CpuSampler> {
   const path = builtObject();
   if (path === undefined) {

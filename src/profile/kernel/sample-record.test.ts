@@ -11,7 +11,7 @@ import { createSampleReader, maxKernelFrames, maxRuntimeFrames, maxUserFrames, s
 const directory = mkdtempSync(join(tmpdir(), "coral-sample-"));
 afterAll(() => rmSync(directory, { recursive: true }));
 
-/** Compiled from source: an earlier build may be stale. */
+/** Compiled from source, because an earlier build may be stale. */
 function compile(): string {
   const object = join(directory, "profile.bpf.o");
   const probes = fileURLToPath(new URL("../../../probes", import.meta.url));
@@ -80,7 +80,7 @@ describe("CPU samples", () => {
     expect(sample?.stack.getBigUint64(8, true)).toBe(99n);
   });
 
-  it("are refused when shorter than they claim", () => {
+  it("are rejected when shorter than declared", () => {
     const bytes = Buffer.alloc(sampleLayout.stack + 8);
     bytes.writeUInt32LE(16, sampleLayout.stack_bytes);
     const view = new DataView(bytes.buffer, bytes.byteOffset, bytes.length);

@@ -1,4 +1,4 @@
-/** `struct cpu_sample` of probes/profile/profile.bpf.c; a test compares the layout with the type information of the object. */
+/** Reads `struct cpu_sample` of probes/profile/profile.bpf.c. A test compares the layout with the BTF of the object. */
 
 import { decodeProcessName } from "../../host/index.ts";
 
@@ -44,20 +44,20 @@ export interface CpuSample {
   isKernelThread: boolean;
   threadName: string;
   processName: string;
-  /** Innermost first, without their upper 16 bits, which are all ones. */
+  /** Innermost first, without the upper 16 bits, which are all ones. */
   kernel: number[];
-  /** By frame pointers, innermost first; empty where `runtime` has frames. */
+  /** From frame pointers, innermost first; empty if `runtime` has frames. */
   user: number[];
-  /** Of the runtime that `RuntimeTable` has for the process, innermost first. */
+  /** Frames of the language runtime in `RuntimeTable`, innermost first. */
   runtime: readonly RuntimeFrame[];
-  /** By DWARF number; NaN: not known. Null where the record has none. */
+  /** By DWARF number; NaN: unknown. Null if the record has none. */
   registers: Float64Array | null;
-  /** The copied stack: lies at `stackAt` in the process. */
+  /** The copied stack; starts at `stackAt` in the process. */
   stack: DataView;
   stackAt: number;
 }
 
-/** Null for a record that is shorter than it claims. */
+/** Null for a record that is shorter than it declares. */
 export function createSampleReader(): (view: DataView, offset: number, length: number, bytes: Buffer) => CpuSample | null {
   const registers = new Float64Array(dwarfRegisters);
   return (view, offset, length, bytes) => {

@@ -1,4 +1,4 @@
-/** A file of code that processes have mapped: its tables, read where samples need them, and names of its functions. */
+/** A mapped file with code: its unwind tables, read where samples need them, and its function names. */
 
 import {
   type CallFrames,
@@ -18,7 +18,7 @@ import {
 } from "../../code/index.ts";
 import type { CodeMapping, OpenedFile } from "../../host/index.ts";
 
-/** Names that are kept per file. */
+/** Limit on cached names per file. */
 const maxNames = 4_096;
 /** Exported by what embeds the runtime: a look into a hash table decides whether more is read. */
 const exportOfNode = "napi_create_function";
@@ -36,7 +36,7 @@ export class CodeFile implements Disposable {
   readonly #close: (() => void) | undefined;
   #v8: V8Layout | null | undefined;
   #python: PythonProgram | null | undefined;
-  /** When a sample was last in it. */
+  /** When a sample last hit it. */
   usedMs = 0;
   /** Frames of samples in it, until its symbols are read. */
   hits = 0;
@@ -63,7 +63,7 @@ export class CodeFile implements Disposable {
     );
   }
 
-  /** A place in the file as the address that its tables use; null where no part of it is loaded from there. */
+  /** Converts a file offset to an address as its tables use them; null if that part is not loaded. */
   addressOf(fileOffset: number): number | null {
     const segment = this.#image?.segments.find(
       (one) => one.type === 1 && fileOffset >= one.fileOffset && fileOffset < one.fileOffset + one.fileBytes,
@@ -71,7 +71,7 @@ export class CodeFile implements Disposable {
     return segment === undefined ? null : fileOffset - segment.fileOffset + segment.address;
   }
 
-  /** What to add to the file's addresses for those of a process that maps it. */
+  /** Offset between the file's addresses and those of a process that maps it; null if the mapping has no code. */
   biasOf({ start, end, fileOffset }: CodeMapping): number | null {
     const segment = this.#image?.segments.find(
       (one) =>
@@ -80,26 +80,26 @@ export class CodeFile implements Disposable {
     return segment === undefined ? null : start - fileOffset + segment.fileOffset - segment.address;
   }
 
-  /** Of Node and its library; null for all other files. */
+  /** V8's data layout in Node and its library; null for all other files. */
   get v8(): V8Layout | null {
     const image = this.#image;
     if (this.#v8 === undefined) this.#v8 = image !== null && exports(image, exportOfNode) ? readV8Layout(image) : null;
     return this.#v8;
   }
 
-  /** Of CPython and its library; null for all other files. */
+  /** Layout of CPython and its library; null for all other files. */
   get python(): PythonProgram | null {
     const image = this.#image;
     if (this.#python === undefined) this.#python = image !== null && exports(image, exportOfPython) ? readPythonProgram(image) : null;
     return this.#python;
   }
 
-  /** How to get from the function at an address to its caller. */
+  /** How to unwind from the function at an address to its caller. */
   frameAt(address: number): FrameFunction | null {
     return this.#frames?.find(address) ?? null;
   }
 
-  /** Of the symbols, that `name` may have to read. */
+  /** Size of symbols that `name` may have to read. */
   get unreadBytes(): number {
     return this.#functions?.unreadBytes ?? 0;
   }
@@ -122,13 +122,15 @@ export class CodeFile implements Disposable {
     for (const address of missing) this.#names.set(address, named?.get(address)?.name ?? this.#placeOf(address));
   }
 
-  /** Call `name` first. `nginx+0x70810`: the start of the function where the tables have it, the same for all samples in it. */
+  /**
+   * Call `name` first. For an unknown function `nginx+0x70810`: its start according to the tables, so that all its samples share a name.
+   */
   nameOf(address: number): string {
     const key = this.#keyOf(address);
     return this.#names.get(key) ?? this.#placeOf(key);
   }
 
-  /** Where its function starts, if the tables say so: all samples in one function then share a name, and one search of the symbols. */
+  /** Start of the function according to the tables, so that all samples in one function share a name and one symbol search. */
   #keyOf(address: number): number {
     return this.frameAt(address)?.start ?? address;
   }

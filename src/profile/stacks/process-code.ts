@@ -1,4 +1,4 @@
-/** Which file holds an address of a process. Files are shared by processes and kept open while samples are in them. */
+/** Finds the file behind an address of a process. Files are shared by processes and stay open while samples hit them. */
 
 import type { ProcessMemory } from "../../bpf/index.ts";
 import type { CodeMapping, CodeReader, MappedFile } from "../../host/index.ts";
@@ -8,22 +8,28 @@ import { findRuntime, type LanguageRuntime } from "./language-runtime.ts";
 
 export interface CodePlace {
   mapping: CodeMapping;
-  /** Null for memory without a file, and for files that may not be opened. */
+  /** Null for memory without a file, and for files that cannot be opened. */
   file: CodeFile | null;
-  /** In the file's own addresses; 0 without a file. */
+  /** In the file's own address space; 0 without a file. */
   address: number;
 }
 
-/** Files that are open at a time; a host runs a few hundred. */
+/** Limit on open files; a host runs a few hundred. */
 const maxFiles = 512;
-/** Symbols and frame tables of all files, between windows. Files that were unused for longest give theirs back, and read them again when hit. */
+/**
+ * Limit on symbols and frame tables of all files, checked between windows. The least recently used files release theirs, and read them
+ * again when hit.
+ */
 const maxTableBytes = 16 * 1024 * 1024;
-/** Processes whose mappings are kept, and for how long without a sample. */
+/** Limit on processes with cached mappings, and how long they are kept without a sample. */
 const maxProcesses = 512;
 const unusedMs = 60_000;
-/** Addresses of a process that are kept with their places; all go when there are more. */
+/** Limit on cached addresses per process; all are dropped beyond it. */
 const maxPlaces = 4_096;
-/** Not read again more often, however many addresses are unknown. Doubles each time that brings nothing: damaged stacks have addresses of nothing. */
+/**
+ * Minimum interval between reads of the mappings, however many addresses are unknown. Doubles after each read that found nothing: damaged
+ * stacks contain random addresses.
+ */
 const rereadMs = 1_000;
 const maxRereadMs = 30_000;
 
@@ -68,7 +74,7 @@ export class FileCache implements Disposable {
     }
   }
 
-  /** The quarter that was unused for longest. */
+  /** Evicts the least recently used quarter. */
   #evict(): void {
     const byUse = [...this.#files].sort(([, a], [, b]) => (a?.usedMs ?? 0) - (b?.usedMs ?? 0));
     for (const [key, file] of byUse.slice(0, maxFiles / 4)) {
@@ -97,10 +103,10 @@ export class ProcessCode {
   #mappings: readonly CodeMapping[] = [];
   #readMs = Number.NEGATIVE_INFINITY;
   #rereadMs = rereadMs;
-  /** What the process runs, once its code was read. */
+  /** The executable, once mappings were read. */
   #main: CodeFile | null = null;
   #runtime: LanguageRuntime | null = null;
-  /** Few addresses are in most samples. */
+  /** Few addresses occur in most samples. */
   readonly #places = new Map<number, CodePlace>();
   usedMs: number;
 
@@ -136,7 +142,7 @@ export class ProcessCode {
     return place;
   }
 
-  /** Frees what only samples of one window have in common. */
+  /** Drops caches that only help within one window. */
   forgetPlaces(): void {
     this.#places.clear();
   }
@@ -168,7 +174,7 @@ export class ProcessCode {
     return mapping !== undefined && address >= mapping.start ? mapping : undefined;
   }
 
-  /** The mappings of a process that has ended stay. */
+  /** The mappings of an exited process stay. */
   #read(nowMs: number): boolean {
     this.#readMs = nowMs;
     const mappings = this.#reader.mappings(this.#pid);
@@ -201,7 +207,7 @@ interface KnownProcess {
   inKernel: LanguageRuntime | null;
 }
 
-/** The code of processes, by pid and start. */
+/** The code of processes, by pid and start time. */
 export class ProcessCodes {
   readonly #reader: CodeReader;
   readonly #files: FileCache;

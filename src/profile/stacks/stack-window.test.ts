@@ -5,7 +5,7 @@ import type { CpuSample } from "../kernel/sample-record.ts";
 import { FileCache, ProcessCodes } from "./process-code.ts";
 import { StackWindow } from "./stack-window.ts";
 
-/** Code of this very program at made-up addresses: what is sampled is the start of the file's first function. */
+/** Code of this program at made-up addresses: samples hit the start of the file's first function. */
 function createWindow(): { window: StackWindow; reads: () => number; mapReads: () => number; [Symbol.dispose]: () => void } {
   const fd = openSync(process.execPath, "r");
   let [largeReads, mapReads] = [0, 0];
@@ -40,7 +40,7 @@ function createWindow(): { window: StackWindow; reads: () => number; mapReads: (
 
 let nowMs = 0;
 
-/** One frame: without registers only the frame pointers count. */
+/** One frame: without registers only frame pointers are used. */
 const sampleAt = (address: number): CpuSample => ({
   pid: 1,
   startedNs: 1,
@@ -56,7 +56,7 @@ const sampleAt = (address: number): CpuSample => ({
 });
 
 describe("StackWindow", () => {
-  it("reads the symbols of a file at its third frame, and once", () => {
+  it("reads the symbols of a file at its third frame, and only once", () => {
     using test = createWindow();
     const names = (): string[] => test.window.take().frames.map(({ name }) => name);
     test.window.add(sampleAt(0x1000));
@@ -72,11 +72,11 @@ describe("StackWindow", () => {
     expect(test.reads()).toBe(after);
   });
 
-  it("reads mappings again for unknown addresses, but less and less often", () => {
+  it("reads mappings again for unknown addresses, with growing intervals", () => {
     using test = createWindow();
     nowMs = 0;
     for (; nowMs < 60_000; nowMs += 100) test.window.add(sampleAt(2 ** 41));
-    // At 0 s, then after 1, 2, 4, 8 and 16 s, and 30 s each later.
+    // At 0 s, then after 1, 2, 4, 8 and 16 s, and every 30 s after that.
     expect(test.mapReads()).toBe(6);
     const [stack] = test.window.take().stacks;
     expect(stack?.samples).toBe(600);

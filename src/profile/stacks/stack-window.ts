@@ -1,4 +1,4 @@
-/** Samples of a window, counted by stack. What was copied of a stack is walked at once and dropped; functions are named when the window ends. */
+/** Counts the samples of a window by stack. Copied stacks are walked at once and dropped; functions are named at the end of the window. */
 
 import { type ScriptFunction, unnamedFunction } from "../../code/index.ts";
 import type { KernelFunctions } from "../../host/index.ts";
@@ -23,15 +23,15 @@ interface RawStack {
 
 export interface StackWindowOptions {
   codes: ProcessCodes;
-  /** Read when the first window with kernel frames ends; null when the kernel hides them. */
+  /** Read when the first window with kernel frames ends; null if the kernel hides them. */
   kernelFunctions: () => KernelFunctions | null;
   maxStacks: number;
   nowMs: () => number;
 }
 
 /**
- * A file's symbols are read when so many frames were in it, and when a window has read less than so much: a build server starts hundreds of
- * programs a minute. Until then a function is shown as its place in the file.
+ * A file's symbols are read after this many frames in it, within a limit of bytes per window: a build server starts hundreds of programs a
+ * minute. Until then a function is shown as an offset in its file.
  */
 const minHits = 3;
 const maxReadBytes = 8 * 1024 * 1024;
@@ -72,7 +72,7 @@ export class StackWindow {
     }
   }
 
-  /** The stacks of the window, named, and the number of samples that had no room; starts the next one. */
+  /** Returns the named stacks of the window and the number of samples beyond the limit, and starts the next window. */
   take(): { frames: ProfileFrame[]; stacks: ProfileStack[]; full: number } {
     const raw = [...this.#stacks.values()];
     const full = this.#full;
@@ -95,7 +95,7 @@ export class StackWindow {
   }
 }
 
-/** Numbers the frames of a window. */
+/** Assigns numbers to the frames of a window. */
 class FrameTable {
   readonly frames: ProfileFrame[] = [];
   readonly #numbers = new Map<string, number>();
@@ -154,7 +154,7 @@ class FrameTable {
   }
 }
 
-/** Go keeps frame pointers and changes stacks, which a copy of one of them does not show. */
+/** Go keeps frame pointers and switches stacks, which a copy of one stack does not show. */
 function walkUser(sample: CpuSample, code: ProcessCode, nowMs: number): Walk {
   const find = (address: number) => code.find(address, nowMs);
   if (code.isGo || sample.registers === null) {
@@ -174,7 +174,7 @@ function pythonFunctions({ runtime: frames }: CpuSample, { runtime }: ProcessCod
   return frames.flatMap(({ address: owner, pointer }) => (owner === ownedByC ? [] : (runtime.find(pointer, nowMs) ?? [])));
 }
 
-/** By addresses: functions are not known yet. */
+/** By address: function names are not known yet. */
 function keyOf(sample: CpuSample, { frames, end }: Walk): string {
   return `${sample.pid} ${sample.startedNs} ${sample.threadName} ${end} ${sample.kernel.join(",")} ${frames.map(({ address }) => address).join(",")} ${sample.runtime.map(({ pointer }) => pointer).join(",")}`;
 }
@@ -191,7 +191,7 @@ function nameFiles(stacks: readonly RawStack[]): void {
       else addresses.add(place.address);
     }
   }
-  // Most frames per byte first; the last file may exceed the limit, so that a large one has its turn.
+  // Files with most frames per byte first. The last one may exceed the limit, so that large files are read eventually.
   const worth = (file: CodeFile): number => file.hits / (1 + file.unreadBytes);
   let readBytes = 0;
   for (const [file, addresses] of [...wanted].sort(([a], [b]) => worth(b) - worth(a))) {
@@ -216,7 +216,7 @@ function namedStack(raw: RawStack, table: FrameTable): ProfileStack {
 function userFrame(place: CodePlace | null): ProfileFrame {
   if (place === null) return { name: "[unknown]", module: "", kind: "unknown" };
   const { file, mapping, address } = place;
-  // Code that a program made at run time, or a file that may not be opened.
+  // Code generated at run time, or a file that cannot be opened.
   if (file === null) return { name: mapping.file === null ? "[jit]" : "[unreadable]", module: mapping.name, kind: "unknown" };
   const kind: FrameKind = file.isGo ? "go" : "native";
   return { name: file.nameOf(address), module: file.module, kind };

@@ -13,7 +13,7 @@ function row(pc: number, register: number, offset: number, rules: [number, numbe
 }
 
 const functions: FrameFunction[] = [
-  // A leaf without a frame; a function with 32 bytes of frame that saves rbp; one that keeps a frame pointer; the start of the program.
+  // A leaf without a frame; a function with a 32-byte frame that saves rbp; one that keeps a frame pointer; the start of the program.
   { start: 0x100, end: 0x200, isSignal: false, rows: [row(0x100, 7, 8)] },
   {
     start: 0x200,
@@ -40,7 +40,7 @@ const functions: FrameFunction[] = [
   { start: 0x400, end: 0x500, isSignal: false, rows: [row(0x400, 7, 8, [[16, "undefined"]])] },
 ];
 
-/** Code from 0x100 to 0x1000; above 0x500 it has no tables, as that of a JIT compiler. */
+/** Code from 0x100 to 0x1000; above 0x500 without tables, like the code of a JIT compiler. */
 function find(address: number): CodePlace | null {
   if (address < 0x100 || address >= 0x1000) return null;
   const frameAt = (at: number): FrameFunction | null => functions.find(({ start, end }) => at >= start && at < end) ?? null;
@@ -66,28 +66,28 @@ const walk = (initial: Float64Array, words: readonly number[]): [number[], strin
 };
 
 describe("walkStack()", () => {
-  it("follows tables to the start of the program", () => {
+  it("unwinds by tables to the start of the program", () => {
     // leaf → 0x210 (32 bytes) → 0x310 (by rbp) → 0x410 (start)
     const words = [0x210, 0, 0, stackAt + 7 * 8, 0x310, 0, 0, 0, 0x410, 0];
     expect(walk(registers({ 16: 0x100, 7: stackAt, 6: 1 }), words)).toEqual([[0x100, 0x20f, 0x30f, 0x40f], "bottom"]);
   });
 
-  it("follows frame pointers where there are no tables", () => {
+  it("unwinds by frame pointers where there are no tables", () => {
     const words = [stackAt + 2 * 8, 0x700, stackAt + 4 * 8, 0x410, 0];
     expect(walk(registers({ 16: 0x600, 7: stackAt, 6: stackAt }), words)).toEqual([[0x600, 0x6ff, 0x40f], "bottom"]);
   });
 
   it.for([
     ["the copy ends before the stack", registers({ 16: 0x210, 7: stackAt, 6: 1 }), [0, 0], "truncated", 1],
-    ["a return address is no code", registers({ 16: 0x100, 7: stackAt, 6: 1 }), [0x9999], "no-code", 1],
+    ["a return address is outside of code", registers({ 16: 0x100, 7: stackAt, 6: 1 }), [0x9999], "no-code", 1],
     ["a frame pointer leads back", registers({ 16: 0x600, 7: stackAt + 64, 6: stackAt }), [0, 0x700], "no-rule", 1],
     ["a stack does not grow", registers({ 16: 0x310, 7: stackAt + 16, 6: stackAt }), [stackAt, 0x310, stackAt, 0x310], "loop", 1],
-  ] as const)("ends when %s", ([, initial, words, end, frames]) => {
+  ] as const)("stops when %s", ([, initial, words, end, frames]) => {
     const [addresses, actual] = walk(initial, words);
     expect([addresses.length, actual]).toEqual([frames, end]);
   });
 
-  it("ends on any stack", () => {
+  it("terminates on any stack", () => {
     const random = new SeededRandom(5);
     for (let round = 0; round < 2_000; round++) {
       const words = Array.from({ length: 64 }, () => (random.below(2) === 0 ? 0x100 + random.below(0xf00) : stackAt + random.below(512)));

@@ -1,14 +1,14 @@
-/** Walks a copied stack: by the tables of the code where it has some, else by the frame pointer, as JIT compilers keep it. */
+/** Walks a copied stack: by the unwind tables of the code if it has any, else by frame pointers, which JIT compilers keep. */
 
 import { evaluateFrameExpression, type FrameRow, registerNumbers, type ScriptFunction } from "../../code/index.ts";
 import { dwarfRegisters } from "../kernel/sample-record.ts";
 import type { CodePlace } from "./process-code.ts";
 
-/** Why a walk ended; `bottom`: at the start of the program or thread. */
+/** Why a walk ended. `bottom`: it reached the start of the program or thread. */
 export type WalkEnd = "bottom" | "truncated" | "no-code" | "no-rule" | "loop";
 
 export interface UserFrame {
-  /** In the process. */
+  /** In the address space of the process. */
   address: number;
   place: CodePlace | null;
   /** Null for native code. */
@@ -28,12 +28,12 @@ export interface StackMemory {
 
 const maxFrames = 256;
 const { rbp, rsp, returnAddress } = registerNumbers;
-/** Which a called function preserves, and a later row may name. */
+/** Callee-saved registers, which a later row may refer to. */
 const preserved = [registerNumbers.rbx, rbp, registerNumbers.r12, registerNumbers.r13, registerNumbers.r14, registerNumbers.r15];
 const registers = new Float64Array(dwarfRegisters);
 const next = new Float64Array(dwarfRegisters);
 
-/** `find` says which code holds an address. `initial`: by DWARF number. */
+/** `find` returns the code at an address. `initial`: registers by DWARF number. */
 export function walkStack(initial: Float64Array, memory: StackMemory, find: (address: number) => CodePlace | null): Walk {
   const { stack, stackAt } = memory;
   const read = (address: number): number => {
@@ -43,7 +43,8 @@ export function walkStack(initial: Float64Array, memory: StackMemory, find: (add
   };
   registers.set(initial);
   const frames: UserFrame[] = [];
-  // A return address is behind its call, perhaps in another function; the first address, and one that a signal interrupted, are not.
+  // A return address is after its call, perhaps already in the next function. The first address, and one interrupted by a signal, are
+  // exact.
   let isExact = true;
   while (frames.length < maxFrames) {
     const counter = registers[returnAddress] ?? Number.NaN;

@@ -56,7 +56,7 @@ export async function queryDiagnosisRequests(store: Queryable, { before, after }
      UNION ALL SELECT 'outside', caller, '', '', '', callee, ${spreadSql("outside_us", "NOT is_after")}, ${spreadSql("outside_us", "is_after")}, [], []
      FROM (SELECT caller, callee, is_after, step, greatest(0, sum(duration_us) FILTER (is_client) / sum(requests) FILTER (is_client) - sum(duration_us) FILTER (NOT is_client) / sum(requests) FILTER (NOT is_client)) AS outside_us
        FROM (SELECT role = 'client' AS is_client, if(is_client, service, who) AS caller, if(is_client, who, service) AS callee, is_after, step, requests, duration_us FROM seen)
-       GROUP BY caller, callee, is_after, step HAVING sum(requests) FILTER (is_client) >= ${leastRequests} AND sum(requests) FILTER (NOT is_client) >= ${leastRequests}) GROUP BY caller, callee
+       GROUP BY caller, callee, is_after, step HAVING sum(requests) FILTER (is_client) >= ${minRequests} AND sum(requests) FILTER (NOT is_client) >= ${minRequests}) GROUP BY caller, callee
      UNION ALL SELECT DISTINCT 'call', service, '', '', '', who, [], [], [], [] FROM seen WHERE role = 'client'
      ORDER BY ALL LIMIT ${routesMax}`,
   );

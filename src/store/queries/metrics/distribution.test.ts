@@ -41,7 +41,7 @@ function exponentialOf(values: readonly number[], scale: number): Distribution {
   };
 }
 
-/** The value at or below which this share of all values lies. */
+/** The quantile: this share of all values is at or below it. */
 const trueQuantile = (values: readonly number[], share: number): number =>
   [...values].sort((a, b) => a - b)[Math.max(0, Math.ceil(share * values.length) - 1)]!;
 
