@@ -11,6 +11,7 @@ import { PacketReader } from "./packet-reader.ts";
 
 export type MysqlRow = Readonly<Record<string, string | null>>;
 
+/** CLIENT_* flags of protocol 4.1. `secure` is CLIENT_SECURE_CONNECTION, `attributes` CLIENT_CONNECT_ATTRS. */
 const capability = {
   connectWithDb: 0x8,
   protocol41: 0x200,
@@ -20,7 +21,9 @@ const capability = {
   plugins: 0x80000,
   attributes: 0x100000,
 };
+/** utf8mb4_general_ci, known to all servers since MySQL 5.5. */
 const utf8mb4 = 45;
+/** Protocol packets may have 16 MiB; the queries here never need that. */
 const maxPacketBytes = 4 * 1024 * 1024;
 const maxRows = 1_000;
 
@@ -54,6 +57,7 @@ export class MysqlClient implements Disposable {
   /** Rows by column name in lower case. More than a thousand are an error: queries must use LIMIT. */
   async query(sql: string): Promise<MysqlRow[]> {
     this.#sequence = 0;
+    // COM_QUERY.
     this.#send(Buffer.concat([Buffer.from([3]), Buffer.from(sql)]));
     const first = await this.#packet();
     if (first[0] === 0xff) throw serverError(first);
@@ -65,6 +69,7 @@ export class MysqlClient implements Disposable {
     for (;;) {
       const packet = await this.#packet();
       if (packet[0] === 0xff) throw serverError(packet);
+      // An EOF packet. Longer packets that start with 0xfe are rows with a value of more than 16 MiB.
       if (packet[0] === 0xfe && packet.length < 9) return rows;
       if (rows.length >= maxRows) throw new CoralError({ code: "exhausted", message: "cannot read from the database: too many rows" });
       const reader = new PacketReader(packet);
@@ -74,6 +79,7 @@ export class MysqlClient implements Disposable {
 
   [Symbol.dispose](): void {
     this.#sequence = 0;
+    // COM_QUIT.
     this.#send(Buffer.from([1]));
     this.#stream[Symbol.dispose]();
   }
@@ -86,13 +92,16 @@ export class MysqlClient implements Disposable {
     const flags = wanted | (greeting.capabilities & attributes);
     const head = Buffer.alloc(32);
     head.writeUInt32LE(flags, 0);
+    // The largest packet that the client accepts.
     head.writeUInt32LE(1 << 24, 4);
     head[8] = utf8mb4;
+    // A truncated login packet requests TLS; the full one follows encrypted.
     if (isTls) {
       this.#send(head);
       await this.#stream.startTls();
     }
     const proof = passwordProof(greeting.plugin, password, greeting.salt);
+    // Length-prefixed connection attribute: processlist tools show program_name.
     const named = Buffer.from("\x0cprogram_name\x05coral", "latin1");
     this.#send(
       Buffer.concat([
@@ -136,6 +145,7 @@ export class MysqlClient implements Disposable {
     this.#send(encryptedPassword(password, salt.subarray(0, 20), key.toString("utf8", 1)));
   }
 
+  /** Packet header: 3 bytes length, 1 byte sequence number, which continues the one of the server. */
   #send(body: Buffer): void {
     const head = Buffer.alloc(4);
     head.writeUIntLE(body.length, 0, 3);
@@ -157,12 +167,15 @@ function greetingIn(packet: Buffer): Greeting {
   if (packet[0] !== 10) throw notMysql();
   const reader = new PacketReader(packet.subarray(1));
   const version = reader.zeroText();
+  // Thread id.
   reader.skip(4);
   const salt = reader.bytes(8);
   reader.skip(1);
   const low = reader.bytes(2).readUInt16LE(0);
+  // Character set and status.
   reader.skip(3);
   const high = reader.bytes(2).readUInt16LE(0);
+  // Length of the salt, and 10 reserved bytes.
   reader.skip(11);
   const second = reader.bytes(12);
   reader.skip(1);
@@ -182,6 +195,7 @@ const withoutNul = (text: string): string => text.replaceAll("\0", "");
 /** `details.errno` is the server's error number; the message is the server's text. */
 function serverError(packet: Buffer): CoralError {
   const errno = packet.length >= 3 ? packet.readUInt16LE(1) : 0;
+  // The message follows the SQLSTATE, which is `#` and 5 characters.
   const text = packet.toString("utf8", 3).replace(/^#.{5}/, "");
   // Interrupted by its time limit.
   const code = errno === 1969 || errno === 3024 ? "timeout" : "unavailable";
@@ -189,6 +203,7 @@ function serverError(packet: Buffer): CoralError {
 }
 
 function loginError({ message, details }: CoralError, user?: string): CoralError {
+  // ER_ACCESS_DENIED_ERROR, ER_ACCESS_DENIED_NO_PASSWORD_ERROR.
   const isWrong = details["errno"] === 1045 || details["errno"] === 1698;
   const fix = isWrong ? "; check user and password in the credentials file, and the host of the account" : "";
   return new CoralError({

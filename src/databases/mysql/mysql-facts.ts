@@ -63,6 +63,7 @@ class MysqlSession {
   async guard(statementMs: number): Promise<void> {
     await this.#client.query("SET SESSION TRANSACTION READ ONLY");
     await this.#client.query("SET SESSION lock_wait_timeout = 1, innodb_lock_wait_timeout = 1");
+    // MariaDB limits all statements, in seconds; MySQL limits SELECTs, in milliseconds.
     await this.#client.query(
       this.#isMariadb
         ? `SET SESSION max_statement_time = ${statementMs / 1_000}`
@@ -88,6 +89,7 @@ class MysqlSession {
 
 const holderColumns = `b.trx_mysql_thread_id AS pid, p.user, p.host, p.command, b.trx_query AS query, timestampdiff(SECOND, b.trx_started, now()) AS open_seconds,
   r.trx_query AS waiting_query, timestampdiff(SECOND, r.trx_wait_started, now()) AS waited`;
+/** MariaDB has kept the InnoDB lock tables in information_schema; MySQL 8 moved them to performance_schema. */
 const mariadbLocksSql = `SELECT ${holderColumns}, (SELECT l.lock_table FROM information_schema.innodb_locks l WHERE l.lock_id = w.requested_lock_id LIMIT 1) AS lock_table
   FROM information_schema.innodb_lock_waits w JOIN information_schema.innodb_trx b ON b.trx_id = w.blocking_trx_id JOIN information_schema.innodb_trx r ON r.trx_id = w.requesting_trx_id
   LEFT JOIN information_schema.processlist p ON p.id = b.trx_mysql_thread_id WHERE b.trx_wait_started IS NULL ORDER BY waited DESC LIMIT 200`;

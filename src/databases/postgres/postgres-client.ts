@@ -16,7 +16,9 @@ interface Message {
   body: Buffer;
 }
 
+/** 3.0 as two 16-bit numbers. */
 const protocolVersion = 0x00030000;
+/** The version number that stands for an SSLRequest: 1234.5679. */
 const tlsRequest = 80_877_103;
 const maxMessageBytes = 4 * 1024 * 1024;
 const defaultMaxRows = 500;
@@ -45,6 +47,7 @@ export class PostgresClient implements Disposable {
   async query(sql: string, maxRows = defaultMaxRows): Promise<PostgresRow[]> {
     const limit = Buffer.alloc(5);
     limit.writeInt32BE(maxRows, 1);
+    // Parse, Bind, Describe, Execute and Sync in one write. Execute carries the row limit.
     this.#stream.write(
       Buffer.concat([
         message("P", Buffer.concat([text(""), text(sql), int16(0)])),
@@ -68,6 +71,7 @@ export class PostgresClient implements Disposable {
     let problem: CoralError | undefined;
     for (;;) {
       const { type, body } = await this.#next();
+      // RowDescription, DataRow, ErrorResponse, ReadyForQuery. After an error the server skips to Sync, so reading must go on until then.
       if (type === "T") columns = columnsIn(body);
       else if (type === "D") rows.push(rowIn(body, columns));
       else if (type === "E") problem ??= serverError(body);
@@ -78,6 +82,7 @@ export class PostgresClient implements Disposable {
   }
 
   async #offerTls(): Promise<void> {
+    // The server replies with one byte: `S` accepts TLS, `N` continues in cleartext.
     const request = Buffer.alloc(8);
     request.writeInt32BE(8, 0);
     request.writeInt32BE(tlsRequest, 4);
@@ -103,6 +108,7 @@ export class PostgresClient implements Disposable {
 
   async #authenticate(body: Buffer, user: string, password: string): Promise<void> {
     const kind = body.length < 4 ? -1 : body.readInt32BE(0);
+    // AuthenticationOk, then CleartextPassword, MD5Password (with a 4-byte salt) and SASL.
     if (kind === 0) return;
     if (kind === 3) {
       if (!this.#stream.isPrivate) throw refused("the server requests a cleartext password over an unencrypted connection");
@@ -123,6 +129,7 @@ export class PostgresClient implements Disposable {
     this.#stream.write(message("p", Buffer.concat([text("SCRAM-SHA-256"), int32(first.length), first])));
     const proof = await exchange.proof(await this.#saslText(11));
     this.#stream.write(message("p", Buffer.from(proof)));
+    // An impostor on the port cannot compute this: it would need the password or its verifier.
     if (!exchange.isServerProven(await this.#saslText(12))) throw refused("the server could not prove that it knows the password");
   }
 
@@ -135,6 +142,7 @@ export class PostgresClient implements Disposable {
 
   async #next(): Promise<Message> {
     const head = await this.#stream.read(5);
+    // The length includes itself but not the type byte.
     const length = head.readInt32BE(1) - 4;
     if (length < 0 || length > maxMessageBytes) throw notPostgres();
     return { type: String.fromCharCode(head[0] ?? 0), body: await this.#stream.read(length) };
@@ -201,11 +209,13 @@ function serverError(body: Buffer): CoralError {
       .map((part) => [part.slice(0, 1), part.slice(1)]),
   );
   const sqlState = fields.get("C") ?? "";
+  // 57014: query_canceled, as by statement_timeout.
   const code = sqlState === "57014" ? "timeout" : "unavailable";
   return new CoralError({ code, message: `${fields.get("M") ?? "error without a message"} (${sqlState})`, details: { sqlState } });
 }
 
 function loginError({ message: reason, details }: CoralError, user?: string): CoralError {
+  // Class 28: invalid authorization specification.
   const isWrong = String(details["sqlState"]).startsWith("28");
   const fix = isWrong ? "; check user and password in the credentials file, and pg_hba.conf" : "";
   return new CoralError({

@@ -43,6 +43,7 @@ export function lockFacts(rows: readonly PostgresRow[]): LockFact[] {
   return [...locks.values()].sort((a, b) => b.waiting - a.waiting || a.holder.pid - b.holder.pid).slice(0, maxHolders);
 }
 
+/** Follows blockers to their end. `seen` grows while it is iterated, and makes cycles (deadlocks about to be resolved) terminate. */
 function rootsOf(waiter: string, blockersOf: ReadonlyMap<string, readonly string[]>): Set<string> {
   const roots = new Set<string>();
   const seen = new Set([waiter]);

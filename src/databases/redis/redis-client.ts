@@ -15,7 +15,9 @@ export class RedisProblem {
   }
 }
 
+/** The only commands ever sent. AUTH, ACL and CLIENT do not touch keys; MEMORY is used for MEMORY USAGE. */
 const readingCommands = new Set(["AUTH", "INFO", "SLOWLOG", "SCAN", "MEMORY", "TYPE", "ACL", "CLIENT"]);
+/** Limits on a reply, so that a server cannot exhaust memory or the stack. */
 const maxItems = 10_000;
 const maxDepth = 4;
 const maxTextBytes = 4 * 1024 * 1024;
@@ -46,6 +48,7 @@ export class RedisClient implements Disposable {
     return reply;
   }
 
+  /** Sends all commands before reading, so that a sample of keys costs one round trip. Replies are in command order. */
   async pipeline(commands: readonly (readonly string[])[]): Promise<RedisReply[]> {
     for (const [name = ""] of commands)
       if (!readingCommands.has(name)) throw new CoralError({ code: "not-permitted", message: `cannot send ${name} to Redis` });
@@ -67,9 +70,11 @@ export class RedisClient implements Disposable {
     const number = Number(rest);
     if (!Number.isInteger(number) || rest === "") throw notRedis();
     if (kind === ":") return number;
+    // A length of -1 is the null bulk string or null array of RESP2.
     if (number < 0) return null;
     if (kind === "$" && number <= maxTextBytes) {
       const text = (await this.#stream.read(number)).toString("utf8");
+      // Skips the CR LF after a bulk string.
       await this.#stream.read(2);
       return text;
     }

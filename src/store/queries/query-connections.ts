@@ -14,6 +14,7 @@ export interface ConnectionsQuery extends Resolved<ConnectionsRequest> {
   database: string;
 }
 
+/** Each end counts separately: a connection seen at both ends is in a row of the client and in one of the server. */
 export async function queryConnections(store: Queryable, query: ConnectionsQuery): Promise<ConnectionsFacts> {
   const startUs = Math.floor(windowStartMs(query.nowMs, query.sinceMs) * 1_000);
   const parts = partsSql(query.database, startUs, Math.floor(query.nowMs * 1_000), query.agentIds);

@@ -22,6 +22,7 @@ export interface RedAnswer extends RedFacts {
   resolution: RedResolution;
 }
 
+/** Columns to group by in addition to service, role and protocol. */
 const groupColumns: Record<RedGrouping, string[]> = {
   service: [],
   route: ["method", "route"],

@@ -12,6 +12,7 @@ import {
 } from "../tables/queryable.ts";
 import { namedFilter } from "./service-filter.ts";
 
+/** SQL for `address:port`, with IPv6 addresses in brackets. */
 const hostPort = "CASE WHEN contains(address, ':') THEN '[' || address || ']' ELSE address END || ':' || port";
 
 /** Sorted by service, then agent. */
@@ -41,6 +42,7 @@ export async function queryServices(store: Queryable, query: Resolved<ServicesRe
   return [...places.values()];
 }
 
+/** Ascending precedence: the highest status and health of a service's ports is that of the service. */
 const statusOrder: ServiceStatus[] = ["stale", "discovered", "managed"];
 const healthOrder = [null, "healthy", "unknown", "unhealthy"] as const;
 const keyOf = (row: QueryRow): string => `${textIn(row, "agent_id")}\n${textIn(row, "service")}`;

@@ -24,6 +24,10 @@ export interface RequestEvidence {
 const minRequests = 3;
 const routesMax = 5_000;
 
+/**
+ * Rows of five kinds, by `what`: `route` (durations and failures), `rate`, `queued`, `calls` (rate of one caller to one callee) and `call`
+ * (the pair alone).
+ */
 export async function queryDiagnosisRequests(store: Queryable, { before, after }: DiagnosisTimesRequest): Promise<RequestEvidence> {
   const isAfter = rangesSql('"time"', [after]);
   const step = requestStepSeconds(after);

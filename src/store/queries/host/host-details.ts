@@ -41,6 +41,7 @@ type RowsByAgent = Map<string, QueryRow[]>;
 export async function queryHostDetails(store: Queryable, agentIds: readonly string[], sinceMs: number): Promise<Map<string, HostDetails>> {
   const filter = `agent_id IN (${placeholders(agentIds)}) AND time >= make_timestamp(?)`;
   const parameters = [...agentIds, sinceMs * 1_000];
+  // Gauges such as disk usage show the newest sample; rates are averaged over the window.
   const latest = async (signal: string): Promise<RowsByAgent> =>
     groupByAgent(await store.query(latestSampleSql(signal, filter), [...parameters, ...parameters]));
   const averages = async (signal: string, key: string, columns: string): Promise<RowsByAgent> =>

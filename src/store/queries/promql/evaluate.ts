@@ -66,6 +66,7 @@ function select(selector: Selector, query: Evaluation, atMs: number): (VectorVal
   return found;
 }
 
+/** Functions in `functions` with an implementation run generically; the others depend on the expression or the evaluation time. */
 async function call(expression: Call, query: Evaluation, atMs: number): Promise<Value> {
   const { name, args } = expression;
   const known = functions[name];
