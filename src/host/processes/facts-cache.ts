@@ -1,7 +1,7 @@
 /** Caches facts of processes until they exit or execute another program. */
 
 import { type FactsRules, type FactsSources, type ProcessFacts, readProcessFacts, type SettledFacts } from "./process-facts.ts";
-import type { ProcessEntry } from "./process-table.ts";
+import { currentEntry, type ProcessEntry } from "./process-table.ts";
 
 /** Facts are read again after so many scans: titles, groups and labels change. */
 const factsScans = 20;
@@ -45,8 +45,11 @@ export class FactsCache {
     const known = this.#known.get(entry.pid);
     const isSame = known?.facts.entry.startTicks === entry.startTicks && known.facts.entry.execMark === entry.execMark;
     if (known && isSame && scan < known.validUntil) return known.facts;
-    const facts = readProcessFacts(this.#sources, entry, rules, isSame && known ? settledIn(known.facts) : undefined);
     const isYoung = !isSame && entry.startTicks > youngAfterTicks;
+    // Until it executes its program, a process has its parent's image, for which an environment is known.
+    const image = isYoung ? currentEntry(this.#sources.root, entry) : entry;
+    const read = readProcessFacts(this.#sources, image, rules, isSame && known ? settledIn(known.facts) : undefined);
+    const facts = read && { ...read, entry };
     // Spread by pid, so that not all are re-read in the same scan.
     if (facts) this.#known.set(entry.pid, { facts, validUntil: scan + (isYoung ? 1 : factsScans + (entry.pid % factsScans)) });
     return facts;

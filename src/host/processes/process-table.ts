@@ -93,6 +93,18 @@ export function parseStatFields(bytes: Uint8Array): StatFields | null {
   };
 }
 
+/** The entry as it is now: a process that was forked when the table was read may have executed its own program since. */
+export function currentEntry(root: HostRoot, entry: ProcessEntry): ProcessEntry {
+  const bytes = root.readBytes(`/proc/${entry.pid}/stat`);
+  const fields = bytes && parseStatFields(bytes);
+  if (!bytes || !fields || fields.startTicks !== entry.startTicks || fields.execMark === entry.execMark) return entry;
+  return { ...entry, execMark: fields.execMark, name: nameIn(bytes, fields) };
+}
+
+function nameIn(bytes: Buffer, { nameStart, nameEnd }: StatFields): string {
+  return printable(bytes.toString("utf8", nameStart, nameEnd), 64);
+}
+
 export function namespaceInode(link: string | null): number | null {
   const inode = link?.startsWith("net:[") ? Number(link.slice(5, -1)) : Number.NaN;
   return Number.isSafeInteger(inode) ? inode : null;
@@ -182,7 +194,7 @@ class ProcTable implements ProcessTable {
       startTicks,
       execMark,
       parentPid,
-      name: printable(bytes.toString("utf8", fields.nameStart, fields.nameEnd), 64),
+      name: nameIn(bytes, fields),
       networkNamespace: isSameProgram ? known.networkNamespace : this.#readNamespace(pid, tally),
       sinceScan: isSameProgram ? known.sinceScan : this.#scan,
     };
