@@ -71,7 +71,7 @@ describe("diagnose()", () => {
     expect(diagnose(facts({ measures, calls }), { entry: null, symptom: null }).causes[0]?.service).toBe("images");
   });
 
-  it("reads an availability as failures", () => {
+  it("reads availability as failures", () => {
     const measures = ["web", "orders"].map((service) =>
       measure({ service, name: "availability", unit: "%", kind: "errors", before: steady(100, 0), after: steady(95, 0) }),
     );

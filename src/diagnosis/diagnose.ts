@@ -56,7 +56,7 @@ const otherSymptom = 0.3;
 const unrelated = 0.5;
 /** The entry was asked about: trouble that it does not need may be worse, and is another. */
 const unrelatedToEntry = 0.25;
-/** A change near the start makes a suspicion likelier and is never one by itself. */
+/** A change near the onset makes a suspicion more likely, but never is one. */
 const changeFactor = 1.25;
 const changeReachMs = 15 * 60_000;
 const evidenceShown = 4;

@@ -39,7 +39,7 @@ describe("the cause of a slow service", () => {
     expect(first({ measures: [...waiting, cpu("stock", 0.02, 0.08)] }).kind).toBe("waiting");
   });
 
-  it("is not CPU when requests are more", () => {
+  it("is not CPU when there are more requests", () => {
     const measures = [
       route("stock", "GET /search", 20_000, 200_000),
       cpu("stock", 0.1, 0.7),
@@ -127,7 +127,7 @@ describe("calls that are slow on the way", () => {
   });
 });
 
-describe("causes outside of a service", () => {
+describe("the cause outside of a service", () => {
   const slow = [route("web", "GET /buy", 20_000, 200_000), route("stock", "GET /reserve", 10_000, 120_000)];
   const full = { busy: pair(0.3, 1), cpuWait: pair(0.1, 0.95) };
   const taker = { name: "ffmpeg", service: "", processes: 12, coresBefore: 0, coresAfter: 1.6 };
@@ -144,7 +144,7 @@ describe("causes outside of a service", () => {
     expect(first({ measures: slow, hosts: [host({ ...busy, cpuWait: pair(0.93, 0.97) })] }).kind).not.toBe("host");
   });
 
-  it("is not a busy host when one of the services takes the cores, or nobody suffers", () => {
+  it("is not a busy host when one of its services uses the cores, or no service suffers", () => {
     const own = { ...taker, service: "stock" };
     expect(first({ measures: slow, hosts: [host({ ...full, programs: [own] })] }).kind).not.toBe("host");
     const well = [route("web", "GET /buy", 20_000, 20_000), route("stock", "GET /reserve", 10_000, 10_000)];
@@ -171,7 +171,7 @@ describe("causes outside of a service", () => {
     expect(first({ measures, limits, calls }).service).toBe("pay");
   });
 
-  it("is the memory limit of a service that the kernel kills, although only its caller fails", () => {
+  it("is the memory limit of a service that the kernel kills, even if only its caller fails", () => {
     const failing = measure({
       service: "web",
       subject: "GET /buy",

@@ -25,7 +25,7 @@ export interface DatabaseKnowledge {
 /** Thresholds for a slow statement: relative and absolute slowdown, and number of requests. */
 const slower = { times: 1.5, byUs: 2_000, requests: 3 };
 const minFailed = 0.05;
-/** The database is not slower for its caller. */
+/** Below this factor the database counts as steady for its caller. */
 const steadyTimes = 1.3;
 const busyPart = 0.8;
 const steadyKinds: ReadonlySet<CauseKind> = new Set(["slow", "slow-code"]);

@@ -6,7 +6,7 @@ import type { DiagnosisFacts, HostFact, ProcessShareFact } from "../model/diagno
 import { figure } from "./figure-text.ts";
 import type { Suspicion } from "./suspicion.ts";
 
-/** Share of the cores in use, and of the time in which some task waited for one. */
+/** Share of the cores in use, its growth, and share of time in which some task waited for a core. */
 const full = { busy: 0.9, growth: 0.1, waiting: 0.4, waitingGrowth: 0.15 };
 const minSteal = 0.1;
 const minMemoryWait = 0.15;

@@ -58,7 +58,7 @@ export function judgeLimits(facts: DiagnosisFacts, symptoms: readonly Suspicion[
 const isMeasuredNow = ({ name, before, after }: MeasureFact): boolean =>
   name === requestMeasures.duration && before.count > 0 && after.count > 0;
 
-/** Processes that ended, and whose service is silent while its callers suffer. */
+/** Exited processes whose service is silent while its callers suffer. */
 function judgeExits(
   { changes, measures, before: usualTimes, after }: DiagnosisFacts,
   symptoms: readonly Suspicion[],

@@ -5,9 +5,9 @@ import type { Cause, Diagnosis } from "./diagnose.ts";
 import { figure } from "./figure-text.ts";
 import type { CauseKind, Suspicion } from "./suspicion.ts";
 
-/** Kinds whose cause is CPU time. Of the others a profile only says what the service did meanwhile. */
+/** Causes that CPU time may explain. For others, a profile only shows what the service did meanwhile. */
 const cpuKinds: ReadonlySet<CauseKind> = new Set(["hot-code", "blocked-thread", "slow-code", "cpu-limit", "resource", "slow", "waiting"]);
-/** Kinds that are about CPU whatever the samples say; of the others, growth makes one `hot-code`. */
+/** Causes that are about CPU whatever the samples show. The others become `hot-code` only if a function grew. */
 const isCpuAnyway: ReadonlySet<CauseKind> = new Set(["hot-code", "blocked-thread", "cpu-limit", "resource"]);
 const minSamples = { now: 20, before: 5 };
 /** Minimum growth of a function in cores. */

@@ -196,7 +196,7 @@ export interface OnsetFact {
   onsetMs: number | null;
   /** When it ended; null: it lasts, or there is none. */
   endMs: number | null;
-  /** Earlier trouble, in order: those times are not what is usual. */
+  /** Earlier incidents in order, to be excluded from the baseline. */
   earlier: TimeRange[];
   /** Time of the oldest observation; null: none. */
   seenSinceMs: number | null;

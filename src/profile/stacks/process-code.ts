@@ -251,7 +251,7 @@ export class ProcessCodes {
     this.#processes.delete(pid);
   }
 
-  /** At the end of a window. */
+  /** Call at the end of a window. */
   trim(nowMs: number): void {
     for (const [pid, { code }] of this.#processes) {
       if (nowMs - code.usedMs > unusedMs) this.#forget(pid);

@@ -37,7 +37,7 @@ const minHits = 3;
 const maxReadBytes = 8 * 1024 * 1024;
 /** Where a thread of Node starts, if its stack is deeper than what is copied of it. */
 const nodeStarts = /^(_start|main|__libc_start\w*|start_thread|node::Start\b.*|.*::StartThread\(.*)$/;
-/** Where the stack of a Go program starts. */
+/** Entry points of Go stacks. */
 const goStarts: ReadonlySet<string> = new Set(["runtime.goexit", "runtime.mstart", "runtime.rt0_go", "runtime.mcall"]);
 
 export class StackWindow {
@@ -158,7 +158,7 @@ class FrameTable {
 function walkUser(sample: CpuSample, code: ProcessCode, nowMs: number): Walk {
   const find = (address: number) => code.find(address, nowMs);
   if (code.isGo || sample.registers === null) {
-    // The first address is where the program is, all others are return addresses.
+    // The first address is the instruction pointer; all others are return addresses.
     const frames = sample.user.map((address, index) => ({ address, place: find(index === 0 ? address : address - 1), script: null }));
     return { frames, end: "no-rule" };
   }

@@ -101,7 +101,7 @@ describe("queryServices()", () => {
     expect(portsOf("hidden")).toEqual([22]);
   });
 
-  it("gives a service that is gone no instances", async () => {
+  it("reports no instances for a service that is gone", async () => {
     for (let round = 0; round < 2; round++) {
       watched.clock.pass(30_000);
       await watched.scan("web-2", [calls("worker", [])]);

@@ -251,7 +251,7 @@ describe("queryHostsNow()", () => {
     expect(rows.get("young-2")).toBeCloseTo(0.55);
   });
 
-  it("follows the sequence when a clock is set back, and the newer epoch when a store was recreated", async () => {
+  it("uses the sequence when a clock is set back, and the newer epoch when a store was recreated", async () => {
     await hosts.add("jumpy-1", {
       host: [
         { atMs: nowMs - minuteMs, cpu_busy_ratio: 0.1 },
