@@ -16,12 +16,12 @@ it.each([
   expect(fileError("write", "/x", failed(errno))).toMatchObject({ code, message, details: { path: "/x" } });
 });
 
-it("keeps an error that is explained already", () => {
+it("keeps an error that is already explained", () => {
   const error = new CoralError({ code: "corrupt", message: "Cannot read" });
   expect(fileError("write", "/x", error)).toBe(error);
 });
 
-it("errnoOf() knows failures of system calls only", () => {
+it("errnoOf() returns the code of failed system calls only", () => {
   const directory = mkdtempSync(join(tmpdir(), "coral-errno-"));
   writeFileSync(join(directory, "file"), "");
   try {

@@ -1,4 +1,4 @@
-/** What a failed system call on a file means, and what to do about it. */
+/** Explains failed system calls on files: the reason, and the fix. */
 
 import { CoralError, type ErrorCode } from "./errors.ts";
 
@@ -14,7 +14,7 @@ const reasons: Record<string, { code: ErrorCode; text: string }> = {
   ENFILE: { code: "unavailable", text: "the host has too many open files; raise fs.file-max" },
 };
 
-/** `Cannot <verb> "<path>": <reason>; <fix>`. Keeps a CoralError as it is. */
+/** `Cannot <verb> "<path>": <reason>; <fix>`. Returns a CoralError unchanged. */
 export function fileError(verb: string, path: string, error: unknown): CoralError {
   if (error instanceof CoralError) return error;
   const known = reasons[errnoOf(error) ?? ""];
@@ -22,7 +22,7 @@ export function fileError(verb: string, path: string, error: unknown): CoralErro
   return new CoralError({ code: known?.code ?? "internal", message: `Cannot ${verb} "${path}": ${text}`, cause: error, details: { path } });
 }
 
-/** `ENOENT` and the like; undefined when it is no failure of a system call. */
+/** Such as `ENOENT`; undefined for anything but a failed system call. */
 export function errnoOf(error: unknown): string | undefined {
   return error instanceof Error && "code" in error && typeof error.code === "string" ? error.code : undefined;
 }

@@ -4,7 +4,7 @@ import { createRequire } from "node:module";
 import { CoralError } from "../base/errors.ts";
 
 export interface ProcessMemory {
-  /** Fewer bytes, down to none, where the process has no memory, has ended or may not be read. */
+  /** Returns fewer bytes, or none, if the process lacks the memory, has exited, or may not be read. */
   read(pid: number, address: number, sizeBytes: number): Buffer;
 }
 
@@ -20,7 +20,7 @@ export function openProcessMemory(): ProcessMemory {
     .func(
       "long process_vm_readv(int pid, const void *local, unsigned long locals, const void *remote, unsigned long remotes, unsigned long flags)",
     ) as ReadCall;
-  // One buffer for all calls: its address is asked for once. Memory of its own, which V8 does not move.
+  // One buffer for all calls, whose address is determined once. It has its own ArrayBuffer, which V8 does not move.
   const piece = Buffer.from(new ArrayBuffer(pieceBytes));
   const local = new BigUint64Array([BigInt(koffi.address(piece)), 0n]);
   const remote = new BigUint64Array(2);

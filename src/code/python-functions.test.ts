@@ -5,7 +5,7 @@ import { readPythonLayout } from "./python-layout.ts";
 const nothing = (): Buffer => Buffer.alloc(0);
 const layout = readPythonLayout("3.11", 0, nothing);
 
-/** Memory in which a code object lies at 0x1000, its name at 0x2000 and its file at 0x3000. */
+/** Memory with a code object at 0x1000, its name at 0x2000 and its file at 0x3000. */
 function memoryWith(name: {
   text: string;
   state: number;
@@ -36,14 +36,14 @@ describe("PythonFunctions", () => {
     expect(new PythonFunctions(layout, memoryWith(name)).find(0x1000)).toEqual({ name: name.text, file: "/srv/shop/orders.py", line: 42 });
   });
 
-  it("gives no name where the memory is gone", () => {
+  it("returns no name when the memory is gone", () => {
     if (layout === null) throw new Error("3.11 is known");
     expect(new PythonFunctions(layout, nothing).find(0x1000)).toBeNull();
   });
 });
 
 describe("readPythonLayout()", () => {
-  it("takes the offsets that 3.13 exports, and knows nothing of other versions", () => {
+  it("reads the offsets that 3.13 exports, and returns null for other versions", () => {
     const bytes = Buffer.alloc(44 * 8);
     bytes.write("xdebugpy", "latin1");
     bytes.writeUInt32LE(632, 5 * 8);

@@ -1,9 +1,9 @@
-/** Names of Python functions, read from the memory of a running process. Code objects do not move; a name that is no text is left out. */
+/** Names Python functions from the memory of a running process. Code objects do not move. Names that are not valid text are omitted. */
 
 import type { PythonLayout } from "./python-layout.ts";
 import type { ReadMemory, ScriptFunction } from "./script-function.ts";
 
-/** PyASCIIObject: length, then flags in which bits 2 to 4 are the bytes per character and bit 6 says ASCII. */
+/** PyASCIIObject: length, then flags. Bits 2 to 4 are the bytes per character, bit 6 means ASCII. */
 const textFields = { length: 16, state: 32 } as const;
 const textHeadBytes = 40;
 const asciiFlag = 0x40;
@@ -21,7 +21,7 @@ export class PythonFunctions {
     this.#read = read;
   }
 
-  /** Of a code object. */
+  /** The function of the code object at this address. */
   find(address: number): ScriptFunction | null {
     let found = this.#functions.get(address);
     if (found === undefined) {

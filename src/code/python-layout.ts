@@ -1,6 +1,6 @@
 /**
- * Where CPython keeps what its threads run: offsets in bytes on 64-bit machines, from the headers of each version. From 3.13 on the process
- * says so itself, in `_Py_DebugOffsets` at the start of `_PyRuntime`.
+ * Offsets of CPython's thread and frame structures in bytes on 64-bit machines, from the headers of each version. Since 3.13 the process
+ * exports them in `_Py_DebugOffsets` at the start of `_PyRuntime`.
  */
 
 import type { ElfImage } from "./elf-image.ts";
@@ -14,14 +14,14 @@ export interface PythonLayout {
   thread: { next: number; id: number; frame: number; holder: number | null };
   frame: { code: number; previous: number; owner: number };
   code: { file: number; name: number; line: number };
-  /** Of strings: characters of ASCII, and of others. */
+  /** Offsets of a string's characters: ASCII, and others. */
   text: { ascii: number; other: number };
 }
 
 export interface PythonProgram {
   /** `3.11` */
   version: string;
-  /** Of `_PyRuntime`, in the file's own addresses. */
+  /** Address of `_PyRuntime` in the file's own address space. */
   runtimeAddress: number;
 }
 
@@ -50,7 +50,7 @@ const layouts: ReadonlyMap<string, PythonLayout> = new Map([
   ],
 ]);
 
-/** Words of `_Py_DebugOffsets` in 3.13: its order is fixed within a minor version. */
+/** Word positions in `_Py_DebugOffsets` of 3.13. The order is fixed within a minor version. */
 const exportedWords = {
   interpreters: 5,
   threads: 9,
@@ -67,7 +67,7 @@ const exportedWords = {
 const exportedMark = "xdebugpy";
 const exportedBytes = 44 * 8;
 
-/** Null for a file without CPython, or with one before 3.11, which does not export its version. */
+/** Null for a file without CPython, or with a version before 3.11, which does not export its version. */
 export function readPythonProgram(image: ElfImage): PythonProgram | null {
   const found = findElfVariables(image, ["_PyRuntime", "Py_Version"]);
   const [runtimeAddress, versionAddress] = [found.get("_PyRuntime"), found.get("Py_Version")];
@@ -77,7 +77,7 @@ export function readPythonProgram(image: ElfImage): PythonProgram | null {
   return bytes.length < 4 ? null : { version: `${bytes[3] ?? 0}.${bytes[2] ?? 0}`, runtimeAddress };
 }
 
-/** `address`: of `_PyRuntime` in the process. Null for a version that is not known. */
+/** `address` of `_PyRuntime` in the process. Null for an unknown version. */
 export function readPythonLayout(version: string, address: number, read: ReadMemory): PythonLayout | null {
   const known = layouts.get(version);
   if (known !== undefined || version !== "3.13") return known ?? null;

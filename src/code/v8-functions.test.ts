@@ -15,7 +15,7 @@ const layout: V8Layout = {
 const types = { oneByteString: 8, twoByteString: 0, consString: 9, fixedArray: 253 };
 const start = 0x100000;
 
-/** A heap of V8 as bytes: objects are words behind a map that holds their type. */
+/** A V8 heap as bytes: objects are words, the first of which points to a map with their type. */
 class Heap {
   readonly #bytes = Buffer.alloc(65_536);
   #end = 8;
@@ -58,10 +58,10 @@ function scriptIn(heap: Heap, file: string, source: string): number {
 }
 
 describe("V8Functions", () => {
-  it("names a function by its scope, with file and line of its start", () => {
+  it("names a function by its scope, with file and first line", () => {
     const heap = new Heap();
     const local = heap.string("orders");
-    // Flags, parameters, one local with its name and kind, the function's name, where it starts and ends.
+    // Flags, parameters, one local with its name and kind, the function's name, its start and end.
     const scope = heap.object(layout.types.scope, [0, 0, small(1), local, small(3), heap.string("handleCheckout"), small(12), small(40)]);
     const pointer = functionIn(heap, scope, scriptIn(heap, "file:///srv/shop/cart.mjs", "let a = 1;\nfunction handleCheckout() {\n}\n"));
     expect(new V8Functions(layout, heap.read).find(pointer, 0)).toEqual({
@@ -77,12 +77,12 @@ describe("V8Functions", () => {
     ["two parts", (heap: Heap) => heap.object(types.consString, [small(6), heap.string("char"), heap.string("ge")]), "charge"],
     ["no text", (heap: Heap) => heap.string(""), "(anonymous)"],
     ["something else", (heap: Heap) => heap.object(types.fixedArray, [0]), "(anonymous)"],
-  ] as const)("reads a name of %s", ([, nameIn, expected]) => {
+  ] as const)("reads a name with %s", ([, nameIn, expected]) => {
     const heap = new Heap();
     expect(new V8Functions(layout, heap.read).find(functionIn(heap, nameIn(heap), 0), 0)?.name).toBe(expected);
   });
 
-  it("gives no name for a pointer to something else, and looks again after a second", () => {
+  it("returns no name for a pointer to something else, and checks again after a second", () => {
     const heap = new Heap();
     const functions = new V8Functions(layout, heap.read);
     expect(functions.find(heap.string("moved"), 0)).toBeNull();
@@ -90,7 +90,7 @@ describe("V8Functions", () => {
     expect(functions.find(start + 65_536 * 2 + 1, 0)).toBeNull();
   });
 
-  it("ends on any memory", () => {
+  it("terminates on any memory", () => {
     const random = new SeededRandom(18);
     for (let round = 0; round < 300; round++) {
       const words = Array.from({ length: 512 }, () => (random.below(3) === 0 ? random.below(2 ** 32) : start + random.below(512) * 8 + 1));
@@ -105,7 +105,7 @@ describe("V8Functions", () => {
 });
 
 describe("readV8Layout()", () => {
-  it("reads this Node's own description, without pointer compression", () => {
+  it("reads the description in this Node executable, without pointer compression", () => {
     const fd = openSync(process.execPath, "r");
     try {
       const image = readElfImage((into, offset) => readSync(fd, into, 0, into.length, offset));

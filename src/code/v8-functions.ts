@@ -1,39 +1,39 @@
 /**
- * Names of JavaScript functions, read from the memory of a running process. V8 moves and frees its objects meanwhile: every pointer is checked
- * by the type of what it points to, so that a stale one gives no name instead of a wrong one.
+ * Names JavaScript functions from the memory of a running process. V8 moves and frees objects meanwhile, so every pointer is checked by the
+ * type of its target: a stale pointer gives no name instead of a wrong one.
  */
 
 import { type ReadMemory, type ScriptFunction, unnamedFunction } from "./script-function.ts";
 import type { V8Layout } from "./v8-layout.ts";
 
-/** In a map: the instance type of the objects that it describes. */
+/** Offset of the instance type in a map. It is the type of the objects that the map describes. */
 const mapTypeOffset = 12;
-/** Instance types of strings are below; their low bits are the representation, and bit 3 is set for strings of one byte per character. */
+/** Instance types below this are strings. Their low bits are the representation; bit 3 is set for one byte per character. */
 const firstNonString = 128;
 const representation = { mask: 7, flat: 0, cons: 1, external: 2, sliced: 3, thin: 5, oneByte: 8 } as const;
 /** Fields of strings: V8's objects/string.h, the same in versions 11 to 13 without pointer compression. */
 const stringFields = { length: 12, characters: 16, first: 16, second: 24, resourceData: 24, slicedOffset: 24 } as const;
 const maxStringDepth = 8;
-/** Names and paths; the text of a script is read only for its line ends. */
+/** Limits for names and paths, and for script text, which is only read for its line ends. */
 const maxNameCharacters = 512;
 const maxSourceCharacters = 4 * 1024 * 1024;
 const maxLines = 1024 * 1024;
-/** From so many locals on their names are in a hash table, which is one word. */
+/** From this number of locals on, their names are in a hash table, which takes one word. */
 const localsInTable = 75;
-/** Fields of a ScopeInfo behind its locals that are searched for the function's name. */
+/** How many fields after the locals of a ScopeInfo are searched for the function's name. */
 const searchedFields = 10;
-/** A longer "name" is the text of a script, which stands in the same place. */
+/** A longer "name" is the text of a script, which is stored in the same position. */
 const maxFunctionName = 200;
 const headerBytes = 8;
 const wordBytes = 8;
-/** Heap pointers have the lowest two bits 01, and lie in the lower half of the address space. */
+/** Heap pointers have 01 in the lowest two bits and are in the lower half of the address space. */
 const tag = 1;
 const addressEnd = 2 ** 47;
 const lowestAddress = 65_536;
 
 const maxFunctions = 8_192;
 const maxScripts = 2_048;
-/** An address may be reused after the garbage collector ran: what it holds is compared again after this time. */
+/** The garbage collector may reuse an address, so its content is checked again after this time. */
 const recheckMs = 1_000;
 const checkedBytes = 64;
 
@@ -45,7 +45,7 @@ interface KnownFunction {
 
 interface Script {
   file: string;
-  /** Positions of line ends, ascending; null where the process does not have them and the text is too long. */
+  /** Offsets of line ends, ascending; null if the process has not computed them and the text is too long. */
   lineEnds: readonly number[] | null;
 }
 
@@ -60,7 +60,7 @@ export class V8Functions {
     this.#read = read;
   }
 
-  /** Of a SharedFunctionInfo, by its tagged pointer; null if it is none, or none any more. */
+  /** The function of a SharedFunctionInfo, by its tagged pointer; null if the pointer is not, or no longer, one. */
   find(pointer: number, nowMs: number): ScriptFunction | null {
     const known = this.#functions.get(pointer);
     if (known !== undefined && nowMs - known.checkedMs < recheckMs) return known.function;
@@ -89,7 +89,10 @@ export class V8Functions {
     return { name: scope.name === null || scope.name === "" ? unnamedFunction : scope.name, file: script?.file ?? "", line };
   }
 
-  /** Flags, parameters, locals, and in newer versions start and end; then locals' names and kinds, then optional fields: the first string is the name. */
+  /**
+   * A ScopeInfo contains flags, parameters, locals, and in newer versions start and end; then names and kinds of locals, then optional
+   * fields. The first string among those is the name.
+   */
   #scopeOf(pointer: number): { name: string | null; start: number | null } {
     const { localCount, firstLocal } = this.#layout.scope;
     const head = this.#read(pointer - tag + headerBytes, firstLocal * wordBytes);
@@ -105,7 +108,7 @@ export class V8Functions {
   #firstName(words: readonly number[]): string | null {
     for (const word of words) {
       const type = this.#typeOf(word);
-      if (type === this.#layout.types.scope) return null; // the outer scope: it comes after the name
+      if (type === this.#layout.types.scope) return null; // the outer scope, which comes after the name
       const text = type >= 0 && type < firstNonString ? this.#string(word) : null;
       if (text !== null && text.length <= maxFunctionName && !text.includes("\n")) return text;
     }
@@ -125,7 +128,7 @@ export class V8Functions {
     return script;
   }
 
-  /** V8 computes them when it needs a line itself; until then the field is something else. */
+  /** V8 computes them when it needs a line number; until then the field has another type. */
   #lineEnds(pointer: number): number[] | null {
     if (this.#typeOf(pointer) < firstNonString) return null;
     const count = smallInteger(this.#read(pointer - tag + headerBytes, wordBytes), 0);
@@ -177,7 +180,7 @@ export class V8Functions {
     }
   }
 
-  /** -1 for what is no pointer to an object. */
+  /** -1 if it is not a pointer to an object. */
   #typeOf(pointer: number): number {
     if (!isHeapPointer(pointer)) return -1;
     const map = this.#word(pointer - tag);
@@ -200,13 +203,13 @@ function wordAt(bytes: Buffer, at: number): number {
   return bytes.readUInt32LE(at) + bytes.readUInt32LE(at + 4) * 2 ** 32;
 }
 
-/** The upper half of the word; the lower is 0. */
+/** A small integer (Smi) is in the upper half of the word; the lower half is 0. */
 function smallInteger(bytes: Buffer, index: number): number {
   const at = index * wordBytes + 4;
   return at + 4 <= bytes.length ? bytes.readInt32LE(at) : 0;
 }
 
-/** Older versions keep start and end of the function behind its name: two small integers that rise. */
+/** Older versions store start and end of the function after its name, as two ascending small integers. */
 function positionBehind(fields: Buffer): number | null {
   for (let index = 0; (index + 2) * wordBytes <= fields.length; index++) {
     const isPair = fields.readUInt32LE(index * wordBytes) === 0 && fields.readUInt32LE((index + 1) * wordBytes) === 0;
@@ -216,7 +219,7 @@ function positionBehind(fields: Buffer): number | null {
   return null;
 }
 
-/** From 1. */
+/** Line number, counting from 1. */
 function lineOf(lineEnds: readonly number[], position: number): number {
   let [low, high] = [0, lineEnds.length];
   while (low < high) {

@@ -1,6 +1,6 @@
 /**
- * Where a build of V8 keeps the names of functions. Node's executable describes most of it in `v8dbg_*` variables, which exist for debuggers;
- * their names differ between versions. Seen to work: V8 11.3 (Node 20), 12.4 (22), 13.6 (24).
+ * Where a V8 build stores the names of functions. Node's executable describes most of it in `v8dbg_*` variables for debuggers, whose names
+ * differ between versions. Tested with V8 11.3 (Node 20), 12.4 (22) and 13.6 (24).
  */
 
 import type { ElfImage } from "./elf-image.ts";
@@ -11,13 +11,13 @@ export interface V8Layout {
   function: { shared: number };
   shared: { name: number; script: number };
   script: { name: number; source: number; lineEnds: number };
-  /** Indexes of words in a ScopeInfo, behind its map. */
+  /** Word indexes in a ScopeInfo, after its map. */
   scope: { localCount: number; firstLocal: number };
-  /** Instance types, with which every pointer is checked. */
+  /** Instance types, by which every pointer is checked. */
   types: { shared: number; script: number; scope: number };
 }
 
-/** The first that a version has counts. */
+/** Names by version; the first one that exists is used. */
 const variables = {
   taggedSize: ["TaggedSize"],
   functionShared: ["class_JSFunction__shared__SharedFunctionInfo"],
@@ -43,7 +43,10 @@ const variables = {
 
 const wordBytes = 8;
 
-/** Null for a file without V8, for a version with other names, and for builds that compress pointers (Electron): their objects look different. */
+/**
+ * Null for a file without V8, for a version with other names, and for builds with pointer compression (Electron), whose objects have
+ * another layout.
+ */
 export function readV8Layout(image: ElfImage): V8Layout | null {
   const names = Object.values(variables).flat();
   const addresses = findElfVariables(

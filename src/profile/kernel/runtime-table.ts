@@ -1,4 +1,7 @@
-/** The map `runtimes` of probes/profile/runtime-frames.h: which processes run V8 or CPython, and where the kernel program finds its frames. */
+/**
+ * The map `runtimes` of probes/profile/runtime-frames.h: which processes run V8 or CPython, and where the kernel program finds their
+ * frames.
+ */
 
 import type { PythonLayout, V8Layout } from "../../code/index.ts";
 
@@ -6,12 +9,12 @@ export type RuntimeEntry = { kind: "v8"; layout: V8Layout } | { kind: "python"; 
 
 /** Processes whose runtime frames the kernel program reads. */
 export interface RuntimeTable {
-  /** False when the table is full. */
+  /** Returns false if the table is full. */
   add(pid: number, startedNs: number, entry: RuntimeEntry): boolean;
   remove(pid: number): void;
 }
 
-/** `struct runtime`; a test compares the layout with the type information of the object. */
+/** `struct runtime`; a test compares the layout with the BTF of the object. */
 export const runtimeLayout = {
   started_ns: 0,
   kind: 8,

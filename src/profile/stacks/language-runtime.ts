@@ -1,4 +1,4 @@
-/** The language runtime in a process: where the kernel program finds its frames, and the functions of those frames. */
+/** The language runtime of a process: where the kernel program finds its frames, and the functions of those frames. */
 
 import { PythonFunctions, type ReadMemory, readPythonLayout, type ScriptFunction, V8Functions } from "../../code/index.ts";
 import type { CodeMapping } from "../../host/index.ts";
@@ -9,7 +9,7 @@ export interface LanguageRuntime {
   kind: "node" | "python";
   /** For the kernel program. */
   entry: RuntimeEntry;
-  /** The function that a frame of the kernel program points to; null for native frames, and where V8 has moved it. */
+  /** The function that a frame of the kernel program points to; null for native frames, and if V8 has moved it. */
   find(pointer: number, nowMs: number): ScriptFunction | null;
 }
 
@@ -18,7 +18,7 @@ export interface LoadedFile {
   file: CodeFile;
 }
 
-/** Null for a process that runs neither, or a version that is not known. */
+/** Null for a process without a supported runtime, or with an unknown version. */
 export function findRuntime(loaded: readonly LoadedFile[], read: ReadMemory): LanguageRuntime | null {
   for (const { file, mapping } of loaded) {
     const layout = file.v8;

@@ -41,7 +41,7 @@ describe("joinV8Frames()", () => {
     ).toEqual(["handleCheckout", "onRequest", 29]);
   });
 
-  it("starts with what unwind tables found below the first frame pointer", () => {
+  it("starts with the frames that unwind tables found below the first frame pointer", () => {
     expect(
       join(
         [5, 6, 7, 19],
@@ -54,7 +54,7 @@ describe("joinV8Frames()", () => {
     ).toEqual([5, 6, 7, "onRequest", 29]);
   });
 
-  it("keeps the walk by unwind tables where no frame is of JavaScript", () => {
+  it("keeps the walk by unwind tables if no frame is JavaScript", () => {
     expect(
       join(
         [5, 6],
@@ -66,7 +66,7 @@ describe("joinV8Frames()", () => {
     ).toEqual([5, 6]);
   });
 
-  it("leaves out closures that only resume asynchronous functions", () => {
+  it("omits closures that only resume asynchronous functions", () => {
     expect(
       join(
         [10],

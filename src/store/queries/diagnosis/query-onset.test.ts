@@ -30,7 +30,10 @@ afterAll(async () => {
   folder[Symbol.dispose]();
 });
 
-/** Requests of `shop`, a day after those before, which take so many milliseconds in each step of ten seconds: the step of the onset. */
+/**
+ * Stores requests of `shop`, a day after earlier ones, with these durations in milliseconds per ten-second step. Returns the index of the
+ * onset's step.
+ */
 async function troubleOf(steps: readonly number[]): Promise<{ onset: number | null; end: number | null }> {
   startMs += dayMs;
   const at = `make_timestamp(${startMs * 1_000}) + t * INTERVAL 10 SECONDS`;
@@ -49,26 +52,26 @@ const onsetOf = async (steps: readonly number[]): Promise<number | null> => (awa
 
 const usual = Array.from({ length: 60 }, (_, step) => 20 + (step % 3));
 
-it("begins with the first bad step, also one that is bad for a part of it", async () => {
+it("starts at the first bad step, even if only part of it is bad", async () => {
   expect(await onsetOf([...usual, 90, 210, 205, 220])).toBe(60);
 });
 
-it("does not begin with noise before the trouble, which is mild beside it", async () => {
+it("does not start with mild noise before the incident", async () => {
   expect(await onsetOf([...usual, 34, 36, 300, 310, 305, 320])).toBe(62);
-  // A moment of a busy host, half a minute earlier: 2.7 times the limit, beside 12 times.
+  // A busy host half a minute earlier: 2.7 times the limit, compared with 12 times.
   expect(await onsetOf([...usual, 47, 33, 21, 430, 420])).toBe(63);
 });
 
-it("begins with what is as mild as all of it", async () => {
+it("starts at a mild step if the whole incident is mild", async () => {
   expect(await onsetOf([...usual, 36, 38, 37, 40])).toBe(60);
 });
 
-it("ends where it has been well for a while, and has no end while it lasts", async () => {
+it("ends after enough good steps, and has no end while it lasts", async () => {
   expect(await troubleOf([...usual, 300, 310, 305, 20, 21, 22, 20, 21])).toEqual({ onset: 60, end: 63 });
   expect(await troubleOf([...usual, 300, 310, 305, 20])).toEqual({ onset: 60, end: null });
 });
 
-it("is none without trouble, or when a single step was bad", async () => {
+it("is null without an incident, or if only a single step was bad", async () => {
   expect(await onsetOf(usual)).toBeNull();
   expect(await onsetOf([...usual, 300, 20, 21])).toBeNull();
 });
