@@ -4,9 +4,8 @@ import { randomBytes } from "node:crypto";
 import { closeSync, constants, mkdirSync, openSync } from "node:fs";
 import { mkdir, open, rename, rm, stat } from "node:fs/promises";
 import { basename, dirname, join } from "node:path";
-import { errnoOf, fileError } from "../../base/file-error.ts";
-import { type FileOwner, handOver, inDirectory } from "../../base/open-owned.ts";
-import { sudoOwner } from "../../base/sudo-owner.ts";
+import { errnoOf, fileError } from "../../base/errors.ts";
+import { type FileOwner, handOver, inDirectory, sudoOwner } from "../../base/open-owned.ts";
 
 export type { FileOwner };
 export { sudoOwner };

@@ -3,8 +3,7 @@
 import { stat } from "node:fs/promises";
 import type { Document, LineCounter, Node, Pair } from "yaml";
 import { CoralError } from "../../base/errors.ts";
-import { readOwned } from "../../base/open-owned.ts";
-import { sudoOwner } from "../../base/sudo-owner.ts";
+import { readOwned, sudoOwner } from "../../base/open-owned.ts";
 
 /** Config files are written by hand; anything larger is the wrong file. */
 const maxFileBytes = 1024 * 1024;

@@ -5,8 +5,7 @@
 
 import { closeSync, constants, ftruncateSync, readdirSync, readFileSync, writeSync } from "node:fs";
 import { sleep } from "../../base/clock.ts";
-import { CoralError } from "../../base/errors.ts";
-import { fileError } from "../../base/file-error.ts";
+import { CoralError, fileError } from "../../base/errors.ts";
 import { type FileOwner, openOwned } from "../../base/open-owned.ts";
 import { tryLockFile } from "../../bpf/index.ts";
 import { colonyPaths, homePaths, sudoOwner } from "../../config/index.ts";

@@ -13,10 +13,11 @@ import type {
 import { colonyTools } from "../colony-tools.ts";
 import type { ColonyBackend } from "../contract/backend.ts";
 import { findTool } from "../contract/tool-list.ts";
+import { deploymentOf } from "../deployments/deployment.fixture.ts";
 import { baselineOf, type MadeWindow, routeOf, steadily } from "../health/route-health.fixture.ts";
 import { agentOf, colonyOf, context, serviceOf } from "../sample-colony.fixture.ts";
 import type { Answer } from "../schemas/completeness.ts";
-import type { Deployment, DeploymentList } from "../schemas/deployment.ts";
+import type { Deployment } from "../schemas/deployment.ts";
 import type { SummaryResult } from "../schemas/summary.ts";
 import type { RedResult } from "../schemas/traffic.ts";
 import { redFact } from "../traffic/traffic-tools.fixture.ts";
@@ -66,28 +67,6 @@ const emptyFacts: SummaryFacts = {
   logServices: [],
   aliases: new Map(),
 };
-
-const deploymentOf = (more: Partial<Deployment> = {}): Deployment => ({
-  id: "dep-1",
-  service: "api",
-  at: new Date(nowMs - 10 * minuteMs).toISOString(),
-  foundBy: ["build"],
-  build: "bbbbbbbbbbbbbbbb",
-  previousBuild: "aaaaaaaaaaaaaaaa",
-  version: null,
-  previousVersion: null,
-  note: "",
-  markedBy: null,
-  agents: ["web-1"],
-  verdict: "no-change",
-  reason: "",
-  isComplete: true,
-  report: null,
-  state: "complete",
-  shares: [],
-  endedAt: null,
-  ...more,
-});
 
 interface Given {
   facts?: Partial<SummaryFacts>;
@@ -771,41 +750,5 @@ describe("coral_query_summary", () => {
       facts: { routes: ["b", "a"].map((service) => routeOf(service, steadily({ errors: 90 }))), requests: [...calm("b"), ...calm("a")] },
     };
     expect(await ask({}, given)).toEqual(await ask({}, given));
-  });
-});
-
-describe("coral_query_deployments", () => {
-  it("cuts, and resolves a name written in another case", async () => {
-    const asked: (string | undefined)[] = [];
-    const backend = colonyOf({
-      services: async () => [serviceOf("web-1", "api", 80)],
-      deployments: async ({ service, limit }) => {
-        asked.push(service);
-        return service === "API" ? [] : Array.from({ length: limit }, (_, index) => deploymentOf({ id: `dep-${index}` }));
-      },
-    });
-    const answer = (await findTool(colonyTools, "coral_query_deployments", "read").call(
-      backend,
-      { service: "API", limit: 2 },
-      context,
-    )) as Answer<DeploymentList>;
-    expect(asked).toEqual(["API", "api"]);
-    expect(answer.deployments).toHaveLength(2);
-    expect(answer.completeness.notes).toMatchObject([{ kind: "limit" }]);
-  });
-});
-
-describe("coral_mark_deployment", () => {
-  it("needs more than read, and passes its input on", async () => {
-    expect(() => findTool(colonyTools, "coral_mark_deployment", "read")).toThrow("needs the permission");
-    const marked: unknown[] = [];
-    const backend = colonyOf({
-      markDeployment: async (request) => {
-        marked.push(request);
-        return { deployment: deploymentOf({ foundBy: ["mark"] }), isNew: true };
-      },
-    });
-    await findTool(colonyTools, "coral_mark_deployment", "debug").call(backend, { service: "api", version: "1.2", ago: "10m" }, context);
-    expect(marked).toEqual([{ service: "api", version: "1.2", note: "", agoMs: 600_000 }]);
   });
 });

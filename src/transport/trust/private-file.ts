@@ -4,7 +4,7 @@ import { randomBytes } from "node:crypto";
 import { closeSync, constants, openSync } from "node:fs";
 import { mkdir, open, rename, rm } from "node:fs/promises";
 import { basename, dirname, join } from "node:path";
-import { fileError } from "../../base/file-error.ts";
+import { fileError } from "../../base/errors.ts";
 import { type FileOwner, handOver, inDirectory } from "../../base/open-owned.ts";
 
 export type { FileOwner };

@@ -133,7 +133,7 @@ describe("parsePromql()", () => {
     ["1 +", "unexpected end of input"],
     ["(1", "unexpected end of input"],
     ["rate(m[$__rate_interval])", "$__rate_interval is a variable of a dashboard; write its value"],
-    ['m{a=~"b"} / ${total}', "${total} is a variable of a dashboard"],
+    [`m{a=~"b"} / \${total}`, `\${total} is a variable of a dashboard`],
     ["1 2", "unexpected text"],
     ["a ; b", "unexpected text"],
     ["a + bool b", "bool is only allowed on comparisons"],
