@@ -31,37 +31,67 @@ const routesMax = 5_000;
 export async function queryDiagnosisRequests(store: Queryable, { before, after }: DiagnosisTimesRequest): Promise<RequestEvidence> {
   const isAfter = rangesSql('"time"', [after]);
   const step = requestStepSeconds(after);
-  const views = `SELECT source, service, role, protocol, server_port, peer, peer_address, method, route, is_after, step,
-      sum(requests) AS requests, coalesce(sum(requests) FILTER (is_error), 0) AS errors, sum(duration_us) AS duration_us, sum(queue_us) AS queue_us, sum(queue_samples) AS queue_samples
-    FROM (SELECT *, ${isAfter} AS is_after, time_bucket(INTERVAL ${step} SECONDS, "time") AS step FROM raw.red
-      WHERE ${rangesSql('"time"', [...before, after])} AND protocol <> 'tls' AND service NOT IN ${ownServicesSql}) GROUP BY ALL`;
+  const keys = ["source", "service", "role", "protocol", "server_port", "peer", "peer_address", "method", "route"];
+  const seen = `(SELECT hash(${keys.join(", ")}) AS key, *, ${isAfter} AS is_after, time_bucket(INTERVAL ${step} SECONDS, "time") AS step FROM raw.red
+      WHERE ${rangesSql('"time"', [...before, after])} AND protocol <> 'tls' AND service NOT IN ${ownServicesSql})`;
   const rows = await store.query(
-    `WITH seen AS MATERIALIZED (${withPeerSql(views)}),
-     served AS (SELECT DISTINCT service FROM seen WHERE role = 'server'),
-     used AS (
-       SELECT service AS subject, '' AS caller, protocol, method, route, is_after, step, requests, errors, duration_us, false AS is_external FROM seen WHERE role = 'server'
-       UNION ALL SELECT who, service, protocol, method, route, is_after, step, requests, errors, duration_us, true FROM seen
-       WHERE role = 'client' AND who NOT IN (SELECT service FROM served) AND who NOT IN ${ownServicesSql}
+    // Texts are read once per key: grouping and joining every step by them would be most of the work.
+    `WITH sums AS MATERIALIZED (
+       SELECT key, is_after, step, sum(requests) AS requests, coalesce(sum(requests) FILTER (is_error), 0) AS errors, sum(duration_us) AS duration_us,
+         sum(queue_us) AS queue_us, sum(queue_samples) AS queue_samples
+       FROM ${seen} GROUP BY key, is_after, step
+     ),
+     keys AS MATERIALIZED (
+       SELECT *, hash(service) AS service_key, hash(service, who) AS call
+       FROM (${withPeerSql(`SELECT key, ${keys.map((name) => `any_value(${name}) AS ${name}`).join(", ")} FROM ${seen} GROUP BY key`)})
+     ),
+     used AS MATERIALIZED (
+       SELECT *, hash(subject, protocol, method, route, is_external) AS subject_key FROM (
+         SELECT key, service AS subject, protocol, method, route, false AS is_external FROM keys WHERE role = 'server'
+         UNION ALL SELECT key, who, protocol, method, route, true FROM keys
+         WHERE role = 'client' AND who NOT IN (SELECT service FROM keys WHERE role = 'server') AND who NOT IN ${ownServicesSql})
      ),
      steps AS (
-       SELECT subject, protocol, method, route, is_external, is_after, step, sum(requests) AS requests, sum(errors) / sum(requests) AS failed, sum(duration_us) / sum(requests) AS mean_us
-       FROM used GROUP BY ALL HAVING sum(requests) > 0
+       SELECT subject_key, is_after, step, sum(requests) AS requests, sum(errors) / sum(requests) AS failed, sum(duration_us) / sum(requests) AS mean_us
+       FROM sums JOIN used USING (key) GROUP BY subject_key, is_after, step HAVING sum(requests) > 0
+     ),
+     routes AS (
+       SELECT subject_key, ${spreadSql("mean_us", `NOT is_after AND requests >= ${minRequests}`)} AS before, ${spreadSql("mean_us", `is_after AND requests >= ${minRequests}`)} AS after,
+         ${spreadSql("failed", "NOT is_after")} AS failed_before, ${spreadSql("failed", "is_after")} AS failed_after
+       FROM steps GROUP BY subject_key
+     ),
+     served AS MATERIALIZED (
+       SELECT service_key, ${spreadSql("rate", "NOT is_after")} AS rate_before, ${spreadSql("rate", "is_after")} AS rate_after,
+         ${spreadSql("queued_us", "NOT is_after AND queued_us IS NOT NULL")} AS queued_before, ${spreadSql("queued_us", "is_after AND queued_us IS NOT NULL")} AS queued_after
+       FROM (SELECT service_key, is_after, step, sum(requests) / ${step} AS rate, CASE WHEN sum(queue_samples) > 0 THEN sum(queue_us) / sum(queue_samples) END AS queued_us
+         FROM sums JOIN keys USING (key) WHERE role = 'server' GROUP BY service_key, is_after, step)
+       GROUP BY service_key
+     ),
+     called AS (
+       SELECT call, ${spreadSql("rate", "NOT is_after")} AS before, ${spreadSql("rate", "is_after")} AS after
+       FROM (SELECT call, is_after, step, sum(requests) / ${step} AS rate FROM sums JOIN keys USING (key) WHERE role = 'client' GROUP BY call, is_after, step) GROUP BY call
+     ),
+     calls AS (SELECT DISTINCT call, service, who FROM keys WHERE role = 'client'),
+     ends AS MATERIALIZED (
+       SELECT key, is_client, caller, callee, hash(caller, callee) AS pair FROM (
+         SELECT key, role = 'client' AS is_client, if(is_client, service, who) AS caller, if(is_client, who, service) AS callee FROM keys)
+     ),
+     outside AS (
+       SELECT pair, ${spreadSql("outside_us", "NOT is_after")} AS before, ${spreadSql("outside_us", "is_after")} AS after
+       FROM (SELECT pair, is_after, step, greatest(0, sum(duration_us) FILTER (is_client) / sum(requests) FILTER (is_client) - sum(duration_us) FILTER (NOT is_client) / sum(requests) FILTER (NOT is_client)) AS outside_us
+         FROM sums JOIN ends USING (key) GROUP BY pair, is_after, step
+         HAVING sum(requests) FILTER (is_client) >= ${minRequests} AND sum(requests) FILTER (NOT is_client) >= ${minRequests})
+       GROUP BY pair
      )
-     SELECT 'route' AS what, subject AS service, protocol, method, route, is_external::VARCHAR AS other,
-       ${spreadSql("mean_us", `NOT is_after AND requests >= ${minRequests}`)} AS before, ${spreadSql("mean_us", `is_after AND requests >= ${minRequests}`)} AS after,
-       ${spreadSql("failed", "NOT is_after")} AS failed_before, ${spreadSql("failed", "is_after")} AS failed_after
-     FROM steps GROUP BY subject, protocol, method, route, is_external
-     UNION ALL SELECT 'rate', subject, '', '', '', '', ${spreadSql("rate", "NOT is_after")}, ${spreadSql("rate", "is_after")}, [], []
-     FROM (SELECT subject, is_after, step, sum(requests) / ${step} AS rate FROM steps WHERE NOT is_external GROUP BY ALL) GROUP BY subject
-     UNION ALL SELECT 'queued', service, '', '', '', '', ${spreadSql("queued_us", "NOT is_after")}, ${spreadSql("queued_us", "is_after")}, [], []
-     FROM (SELECT service, is_after, step, sum(queue_us) / sum(queue_samples) AS queued_us FROM seen WHERE role = 'server' GROUP BY ALL HAVING sum(queue_samples) > 0) GROUP BY service
-     UNION ALL SELECT 'calls', service, '', '', '', who, ${spreadSql("rate", "NOT is_after")}, ${spreadSql("rate", "is_after")}, [], []
-     FROM (SELECT service, who, is_after, step, sum(requests) / ${step} AS rate FROM seen WHERE role = 'client' GROUP BY ALL) GROUP BY service, who
-     UNION ALL SELECT 'outside', caller, '', '', '', callee, ${spreadSql("outside_us", "NOT is_after")}, ${spreadSql("outside_us", "is_after")}, [], []
-     FROM (SELECT caller, callee, is_after, step, greatest(0, sum(duration_us) FILTER (is_client) / sum(requests) FILTER (is_client) - sum(duration_us) FILTER (NOT is_client) / sum(requests) FILTER (NOT is_client)) AS outside_us
-       FROM (SELECT role = 'client' AS is_client, if(is_client, service, who) AS caller, if(is_client, who, service) AS callee, is_after, step, requests, duration_us FROM seen)
-       GROUP BY caller, callee, is_after, step HAVING sum(requests) FILTER (is_client) >= ${minRequests} AND sum(requests) FILTER (NOT is_client) >= ${minRequests}) GROUP BY caller, callee
-     UNION ALL SELECT DISTINCT 'call', service, '', '', '', who, [], [], [], [] FROM seen WHERE role = 'client'
+     SELECT 'route' AS what, subject AS service, protocol, method, route, is_external::VARCHAR AS other, before, after, failed_before, failed_after
+     FROM routes JOIN (SELECT DISTINCT * EXCLUDE (key) FROM used) USING (subject_key)
+     UNION ALL SELECT 'rate', service, '', '', '', '', rate_before, rate_after, [], []
+     FROM served JOIN (SELECT DISTINCT service_key, service FROM keys) USING (service_key)
+     UNION ALL SELECT 'queued', service, '', '', '', '', queued_before, queued_after, [], []
+     FROM served JOIN (SELECT DISTINCT service_key, service FROM keys) USING (service_key) WHERE queued_before[1] + queued_after[1] > 0
+     UNION ALL SELECT 'calls', service, '', '', '', who, before, after, [], [] FROM called JOIN calls USING (call)
+     UNION ALL SELECT 'outside', caller, '', '', '', callee, before, after, [], [] FROM outside JOIN (SELECT DISTINCT pair, caller, callee FROM ends) USING (pair)
+     UNION ALL SELECT 'call', service, '', '', '', who, [], [], [], [] FROM calls
      ORDER BY ALL LIMIT ${routesMax}`,
   );
   return evidenceIn(rows);

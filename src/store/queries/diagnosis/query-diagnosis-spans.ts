@@ -26,6 +26,16 @@ export interface SpanEvidence {
 
 /** Approximate number of spans read per period; beyond it, traces are sampled. */
 const spansRead = 120_000;
+/**
+ * Where fewer than one trace in so many would be read, whole slices of the time are left out and one in `sampledInSlice` of the rest is read: to find a few
+ * traces among all costs as much as to read all.
+ */
+const sliceFrom = 8;
+const sampledInSlice = 4;
+const sliceCount = 8;
+const sliceLeadMs = 5_000;
+const sliceTailMs = 10_000;
+const spanColumns = 'trace_id, span_id, parent_span_id, service, name, "time", duration_ns';
 /** Traces that began in the last seconds may be incomplete. */
 const settleMs = 5_000;
 const rowsMax = 50_000;
@@ -36,15 +46,16 @@ export async function queryDiagnosisSpans(
 ): Promise<SpanEvidence> {
   const none = { operations: [], links: [], steps: [] };
   if (store.segments === undefined) return none;
-  const logs = await store.segments.segmentSource(logRecord, reachOf([...before, after]));
-  const usualRows = await rowsIn(store.segments, before);
-  const nowRows = await rowsIn(store.segments, [after]);
+  const { segments } = store;
+  const logs = await segments.segmentSource(logRecord, reachOf([...before, after]));
+  const usualRows = await rowsIn(segments, before);
+  const nowRows = await rowsIn(segments, [after]);
   if (usualRows + nowRows === 0) return none;
-  const all = await store.segments.segmentSource(span, reachOf([...before, after]));
+  const usual = await sampleUsual(segments, before, usualRows);
   const settled = { fromMs: after.fromMs, untilMs: Math.max(after.fromMs, after.untilMs - settleMs) };
-  const sideSql = `CASE WHEN ${rangesSql("first_ts", [settled])} THEN 1 WHEN ${rangesSql("first_ts", before)} THEN 0 ELSE 2 END`;
-  const chosen = `(${rangesSql('"time"', [after])} AND hash(trace_id) % ${oneIn(nowRows)} = 0) OR (${rangesSql('"time"', before)} AND hash(trace_id) % ${oneIn(usualRows)} = 0)`;
-  const rows = await store.query(evidenceSql({ spans: all.sql, logs: logs.rows === 0 ? null : logs.sql, chosen, sideSql }));
+  const sideSql = `CASE WHEN ${rangesSql("first_ts", [settled])} THEN 1 WHEN ${rangesSql("first_ts", usual.ranges)} THEN 0 ELSE 2 END`;
+  const chosen = [await sampledSql(segments, [after], oneIn(nowRows)), ...usual.sql].join(" UNION ALL ");
+  const rows = await store.query(evidenceSql({ chosen, logs: logs.rows === 0 ? null : logs.sql, sideSql }));
   return {
     operations: rows.filter((row) => row["what"] === "operation").map(operationIn),
     links: rows.filter((row) => row["what"] === "link").map(linkIn),
@@ -57,6 +68,41 @@ async function rowsIn(segments: SegmentReader, ranges: readonly TimeRange[]): Pr
   for (const range of ranges) rows += (await segments.segmentSource(span, reachOf([range]))).rows;
   return rows;
 }
+
+/** Spans of usual times, and the times in which their traces began. */
+async function sampleUsual(
+  segments: SegmentReader,
+  before: readonly TimeRange[],
+  rows: number,
+): Promise<{ sql: string[]; ranges: readonly TimeRange[] }> {
+  if (before.length === 0) return { sql: [], ranges: [] };
+  if (oneIn(rows) < sliceFrom) return { sql: [await sampledSql(segments, before, oneIn(rows))], ranges: before };
+  const slices = slicesOf(before, sampledInSlice / oneIn(rows));
+  // Traces that began before their slice are recognized, and those that end after it are whole.
+  const reached = slices.map(({ fromMs, untilMs }) => ({ fromMs: fromMs - sliceLeadMs, untilMs: untilMs + sliceTailMs }));
+  return { sql: await Promise.all(reached.map((range) => sampledSql(segments, [range], sampledInSlice))), ranges: slices };
+}
+
+/** Spans of one in so many traces. */
+async function sampledSql(segments: SegmentReader, ranges: readonly TimeRange[], part: number): Promise<string> {
+  const { sql } = await segments.segmentSource(span, reachOf(ranges));
+  return `SELECT ${spanColumns} FROM ${sql} WHERE ${rangesSql('"time"', ranges)} AND hash(trace_id) % ${part} = 0`;
+}
+
+/** Evenly spread parts of the ranges that are so much of them together: what is not looked at is not read. */
+function slicesOf(ranges: readonly TimeRange[], share: number): TimeRange[] {
+  const sliceMs = durationMs(ranges) / sliceCount;
+  return ranges.flatMap(({ fromMs, untilMs }) => {
+    const count = Math.max(1, Math.round((untilMs - fromMs) / sliceMs));
+    const eachMs = (untilMs - fromMs) / count;
+    return Array.from({ length: count }, (_, index) => ({
+      fromMs: Math.floor(fromMs + index * eachMs),
+      untilMs: Math.floor(fromMs + (index + share) * eachMs),
+    }));
+  });
+}
+
+const durationMs = (ranges: readonly TimeRange[]): number => ranges.reduce((sum, { fromMs, untilMs }) => sum + untilMs - fromMs, 0);
 
 const oneIn = (rows: number): number => Math.max(1, Math.round(rows / spansRead));
 
@@ -79,14 +125,13 @@ const quantiles = (value: string, side: number): string =>
   `[count(*) FILTER (side = ${side})] || coalesce(quantile_cont(${value}, [0.25, 0.5, 0.75, 0.9]) FILTER (side = ${side}), [0, 0, 0, 0])`;
 
 interface EvidenceSources {
-  spans: string;
-  logs: string | null;
   chosen: string;
+  logs: string | null;
   sideSql: string;
 }
 
 /** One statement, so that spans are read once. The meaning of `numbers` depends on `what`. */
-function evidenceSql({ spans, logs, chosen, sideSql }: EvidenceSources): string {
+function evidenceSql({ chosen, logs, sideSql }: EvidenceSources): string {
   const sums = (side: number): string =>
     `[any_value(o.traces_${side}), any_value(o.spans_${side}), any_value(o.squares_${side})]
      || [coalesce(sum(r) FILTER (i.side = ${side}), 0), coalesce(sum(r * r) FILTER (i.side = ${side}), 0), coalesce(sum(r * n) FILTER (i.side = ${side}), 0)]`;
@@ -99,7 +144,7 @@ function evidenceSql({ spans, logs, chosen, sideSql }: EvidenceSources): string 
          FROM (SELECT trace_id, span_id, service, pattern, severity FROM ${logs} WHERE pattern IS NOT NULL AND trace_id IN (SELECT trace_id FROM traces)) l
          JOIN s ON s.trace_id = l.trace_id AND s.span_id = l.span_id GROUP BY ALL`;
   return `WITH chosen AS MATERIALIZED (
-      SELECT DISTINCT trace_id, span_id, parent_span_id, service, name, "time", duration_ns FROM ${spans} WHERE ${chosen}
+      SELECT DISTINCT * FROM (${chosen})
     ), traces AS MATERIALIZED (
       SELECT trace_id, ${sideSql} AS side FROM (SELECT trace_id, min("time") AS first_ts FROM chosen GROUP BY trace_id)
     ), s AS MATERIALIZED (

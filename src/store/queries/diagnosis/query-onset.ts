@@ -2,7 +2,7 @@
 
 import { type OnsetFact, ownServicesSql, type TimeRange } from "../../../model/diagnosis.ts";
 import { isTelemetryExport, isWaitingRequest } from "../../../model/waiting-requests.ts";
-import { numberOrNullIn, type Queryable, type QueryRow, textIn } from "../../tables/queryable.ts";
+import { numberIn, numberOrNullIn, type Queryable, type QueryRow, textIn } from "../../tables/queryable.ts";
 import { rangesSql } from "./ranges-sql.ts";
 
 const stepMs = 10_000;
@@ -34,6 +34,8 @@ const sameIncidentShare = 0.4;
 /** Padding around earlier incidents: they may start before they show, and queues take a while to drain. */
 const guardMs = 20_000;
 const seriesMax = 2_000;
+/** Half a million steps, which take some 50 MB. */
+const seriesAtOnce = 1_000;
 
 /** `severity`: by how many times the limit its steps exceed the usual value, weighted by requests. */
 interface BadRun extends TimeRange {
@@ -42,42 +44,97 @@ interface BadRun extends TimeRange {
   steps: { startMs: number; severity: number }[];
 }
 
-interface Step {
-  startMs: number;
-  requests: number;
-  value: number;
-}
-
 export async function queryOnset(store: Queryable, { untilMs }: { untilMs: number }): Promise<OnsetFact> {
-  const range = rangesSql('"time"', [{ fromMs: untilMs - lookBackMs, untilMs }]);
-  const part = (table: string): string =>
-    `SELECT service, protocol, method, route, "time", requests, is_error, duration_us FROM raw.${table} WHERE ${range} AND role = 'server' AND service NOT IN ${ownServicesSql}`;
-  const rows = await store.query(
-    `SELECT service, protocol, method, route, list(step ORDER BY step) AS steps, list(requests ORDER BY step) AS requests, list(failed ORDER BY step) AS failed, list(mean_us ORDER BY step) AS mean_us
-     FROM (SELECT service, protocol, method, route, epoch_ms(time_bucket(INTERVAL ${stepMs / 1_000} SECONDS, "time")) AS step, sum(requests) AS requests,
-       coalesce(sum(requests) FILTER (is_error), 0) / sum(requests) AS failed, sum(duration_us) / sum(requests) AS mean_us
-       FROM (${part("red")} UNION ALL ${part("span_red")})
-       GROUP BY ALL HAVING sum(requests) >= ${minRequests})
-     GROUP BY service, protocol, method, route HAVING count(*) >= ${minBadSteps + minBetterSteps} ORDER BY sum(requests) DESC, service, protocol, method, route LIMIT ${seriesMax}`,
-  );
-  const [seen = {}] = await store.query(
+  const seen = seenSql({ fromMs: untilMs - lookBackMs, untilMs });
+  const [row = {}] = await store.query(
     `SELECT least((SELECT min("time") FROM raw.red), (SELECT min("time") FROM raw.span_red), (SELECT min("time") FROM raw.metric_point)) AS first`,
   );
-  const first = numberOrNullIn(seen, "first");
-  const isWaiting = (row: QueryRow): boolean => {
-    const kind = { protocol: textIn(row, "protocol"), method: textIn(row, "method"), route: textIn(row, "route") };
-    return isWaitingRequest(kind) || isTelemetryExport(kind);
-  };
-  const runs = rows
-    .filter((row) => !isWaiting(row))
-    .flatMap((row) => [
-      ...badRuns(stepsIn(row, "mean_us"), (usual) => Math.max(usual * minRatio, usual + minUs)),
-      ...badRuns(stepsIn(row, "failed"), (usual) => usual + minFailed),
-    ]);
+  const first = numberOrNullIn(row, "first");
+  const ids = await querySeries(store, seen);
+  const runs: BadRun[] = [];
+  for (let start = 0; start < ids.length; start += seriesAtOnce)
+    for (const series of await queryBadSteps(store, seen, ids.slice(start, start + seriesAtOnce))) runs.push(...badRuns(series));
   const { onsetMs, endMs } = lastTrouble(runs, untilMs);
   const isEarlier = (run: TimeRange): boolean => onsetMs === null || run.untilMs < onsetMs;
   const earlier = mergeOverlapping(runs.filter(isEarlier).map((run) => ({ fromMs: run.fromMs - guardMs, untilMs: run.untilMs + guardMs })));
   return { onsetMs, endMs, earlier, seenSinceMs: first === null ? null : first / 1_000 };
+}
+
+/** Served requests by series. An id is a hash that a double holds: grouping by four texts would be most of the work. */
+function seenSql(range: TimeRange): string {
+  const part = (table: string): string =>
+    `SELECT hash(service, protocol, method, route) % ${Number.MAX_SAFE_INTEGER} AS id, service, protocol, method, route, "time", requests, is_error, duration_us
+     FROM raw.${table} WHERE ${rangesSql('"time"', [range])} AND role = 'server' AND service NOT IN ${ownServicesSql}`;
+  return `(${part("red")} UNION ALL ${part("span_red")})`;
+}
+
+/** Ids of the series with the most requests. */
+async function querySeries(store: Queryable, seen: string): Promise<number[]> {
+  const rows = await store.query(
+    `SELECT id, any_value(service) AS service, any_value(protocol) AS protocol, any_value(method) AS method, any_value(route) AS route
+     FROM ${seen} GROUP BY id ORDER BY sum(requests) DESC, service, protocol, method, route LIMIT ${seriesMax}`,
+  );
+  return rows.flatMap((row) => {
+    const kind = { protocol: textIn(row, "protocol"), method: textIn(row, "method"), route: textIn(row, "route") };
+    return isWaitingRequest(kind) || isTelemetryExport(kind) ? [] : [numberIn(row, "id")];
+  });
+}
+
+/** One measure of one series: its bad steps in order, each with its place among all steps of the series. */
+interface BadSteps {
+  /** Steps of the series. */
+  count: number;
+  usual: number;
+  limit: number;
+  bad: { startMs: number; place: number; requests: number; value: number }[];
+}
+
+/**
+ * The lower quarter is usual: trouble that has lasted for most of the time does not become usual. Only bad steps leave the database, because all
+ * steps of all series are a million.
+ */
+async function queryBadSteps(store: Queryable, seen: string, ids: readonly number[]): Promise<BadSteps[]> {
+  const limits = (name: string, least: string): string =>
+    `${name}[2] AS usual_${name}, greatest(${least}, ${name}[2] + ${spreads} * (${name}[2] - ${name}[1])) AS limit_${name}`;
+  const rows = await store.query(
+    `WITH steps AS MATERIALIZED (
+       SELECT id, epoch_ms(time_bucket(INTERVAL ${stepMs / 1_000} SECONDS, "time")) AS step, sum(requests)::DOUBLE AS requests,
+         coalesce(sum(requests) FILTER (is_error), 0) / sum(requests) AS failed, sum(duration_us) / sum(requests) AS mean_us
+       FROM ${seen} WHERE id IN (${ids.join(", ")}) GROUP BY ALL HAVING sum(requests) >= ${minRequests}
+     ), series AS MATERIALIZED (
+       SELECT id, steps, first, last, ${limits("mean_us", `mean_us[2] * ${minRatio}, mean_us[2] + ${minUs}`)}, ${limits("failed", `failed[2] + ${minFailed}`)}
+       FROM (SELECT id, count(*) AS steps, min(step) AS first, max(step) AS last, quantile_disc(mean_us, [0.05, 0.25]) AS mean_us, quantile_disc(failed, [0.05, 0.25]) AS failed
+         FROM steps GROUP BY id HAVING count(*) >= ${minBadSteps + minBetterSteps})
+     ), bad AS (
+       SELECT id, list(step) AS starts, list(requests) AS requests, list(mean_us) AS mean_us, list(failed) AS failed
+       FROM steps JOIN series USING (id) WHERE steps.mean_us > limit_mean_us OR steps.failed > limit_failed GROUP BY id
+     ), gapped AS (
+       SELECT id, list(step) AS present FROM steps WHERE id IN (SELECT id FROM series WHERE (last - first) // ${stepMs} + 1 > steps) GROUP BY id
+     )
+     SELECT series.* EXCLUDE (id), bad.* EXCLUDE (id), present FROM series JOIN bad USING (id) LEFT JOIN gapped USING (id)`,
+  );
+  return rows.flatMap((row) => [badStepsIn(row, "mean_us"), badStepsIn(row, "failed")]);
+}
+
+function badStepsIn(row: QueryRow, name: "mean_us" | "failed"): BadSteps {
+  const of = (column: string): number[] => {
+    const value = row[column];
+    return Array.isArray(value) ? value.map(Number) : [];
+  };
+  const [starts, requests, values, present] = [of("starts"), of("requests"), of(name), of("present").sort((a, b) => a - b)];
+  const places = new Map(present.map((startMs, index) => [startMs, index]));
+  const limit = numberIn(row, `limit_${name}`);
+  const firstMs = numberIn(row, "first");
+  const bad = starts
+    .map((startMs, index) => ({
+      startMs,
+      place: places.get(startMs) ?? (startMs - firstMs) / stepMs,
+      requests: requests[index] ?? 0,
+      value: values[index] ?? 0,
+    }))
+    .filter(({ value }) => value > limit)
+    .sort((a, b) => a.startMs - b.startMs);
+  return { count: numberIn(row, "steps"), usual: numberIn(row, `usual_${name}`), limit, bad };
 }
 
 /** The onset of the worst run that lasts until now, else of the worst one that just ended. Includes lesser runs that began shortly before it. */
@@ -98,51 +155,36 @@ function lastTrouble(runs: readonly BadRun[], untilMs: number): Pick<OnsetFact, 
 }
 
 /** Runs of bad steps, with at most two good steps in between. */
-function badRuns(steps: readonly Step[], limitOf: (usual: number) => number): BadRun[] {
-  const values = steps.map(({ value }) => value).sort((a, b) => a - b);
-  const at = (share: number): number => values[Math.floor(share * (values.length - 1))] ?? 0;
-  // Uses the lower quartile, so that an incident that lasted most of the time does not count as usual.
-  const usual = at(0.25);
-  const limit = Math.max(limitOf(usual), usual + spreads * (at(0.25) - at(0.05)));
+function badRuns({ count, usual, limit, bad }: BadSteps): BadRun[] {
   const found: BadRun[] = [];
-  let run: (BadRun & { bad: number; requests: number }) | null = null;
-  let [good, better] = [0, 0];
-  const end = (): void => {
-    // If nearly all steps are bad, the usual value is unknown.
-    if (run && run.bad >= minBadSteps && run.requests >= minBadRequests && better >= minBetterSteps) {
+  let run: (BadRun & { requests: number; lastPlace: number }) | null = null;
+  const end = (betterSteps: number): void => {
+    // When nearly all of it is bad, nothing is known of how it was before.
+    if (run && run.steps.length >= minBadSteps && run.requests >= minBadRequests && betterSteps >= minBetterSteps) {
       const { fromMs, untilMs, severity } = run;
       const weight = Math.min(1, Math.sqrt(run.requests / fullWeightRequests));
       const weighed = run.steps.map((one) => ({ ...one, severity: one.severity * weight }));
-      found.push({ fromMs, untilMs, severity: (severity / run.bad) * weight, steps: weighed });
+      found.push({ fromMs, untilMs, severity: (severity / run.steps.length) * weight, steps: weighed });
     }
     run = null;
   };
-  for (const { startMs, requests, value } of steps) {
-    if (value > limit) {
-      run ??= { fromMs: startMs, untilMs: startMs, severity: 0, bad: 0, requests: 0, steps: [] };
-      run.untilMs = startMs + stepMs;
-      const severity = Math.min(severityMax, (value - usual) / (limit - usual));
-      run.severity += severity;
-      run.steps.push({ startMs, severity });
-      run.bad++;
-      run.requests += requests;
-      good = 0;
-    } else {
-      if (run && ++good >= endingGoodSteps) end();
-      better++;
+  for (const [index, { startMs, place, requests, value }] of [...bad, { startMs: 0, place: count, requests: 0, value: 0 }].entries()) {
+    if (run) {
+      const better = place - run.lastPlace - 1;
+      // Better steps until the one that ended the run, without that one.
+      if (better >= endingGoodSteps) end(run.lastPlace + endingGoodSteps - index);
+      else if (index === bad.length) end(count - index);
     }
+    if (index === bad.length) break;
+    run ??= { fromMs: startMs, untilMs: startMs, severity: 0, steps: [], requests: 0, lastPlace: place };
+    run.untilMs = startMs + stepMs;
+    const severity = Math.min(severityMax, (value - usual) / (limit - usual));
+    run.severity += severity;
+    run.steps.push({ startMs, severity });
+    run.requests += requests;
+    run.lastPlace = place;
   }
-  end();
   return found;
-}
-
-function stepsIn(row: QueryRow, name: "mean_us" | "failed"): Step[] {
-  const of = (column: string): number[] => {
-    const value = row[column];
-    return Array.isArray(value) ? value.map(Number) : [];
-  };
-  const [starts, requests, values] = [of("steps"), of("requests"), of(name)];
-  return starts.map((startMs, index) => ({ startMs, requests: requests[index] ?? 0, value: values[index] ?? 0 }));
 }
 
 /** Merges overlapping ranges. */
