@@ -11,16 +11,14 @@ export { missingCapabilities } from "./capabilities.ts";
 export { explainBpfFailure } from "./explain-bpf-failure.ts";
 export type { AbilityName, KernelAbility } from "./kernel-ability.ts";
 export {
-  dropMappedPages,
-  memoryPageBytes,
   peerCredentials,
-  releaseFreeMemory,
   returnLargeBlocks,
   shareOneHeap,
   tryLockFile,
 } from "./libc.ts";
 export { type BpfReport, probeBpf, probeKernelAbilities } from "./probe-kernel-abilities.ts";
 export { openProcessMemory, type ProcessMemory } from "./process-memory.ts";
+export { releaseMemory } from "./release-memory.ts";
 export type { DrainLimits, RecordVisitor, RingBuffer } from "./ring-buffer.ts";
 export { createSockDiag, type SockDiag } from "./sock-diag.ts";
 export { type UprobeSites, uprobeSessionSection } from "./uprobe-multi.ts";

@@ -4,7 +4,7 @@ import { connect, createServer, type Socket } from "node:net";
 import { tmpdir } from "node:os";
 import { join } from "node:path";
 import { expect, test } from "vitest";
-import { peerCredentials, releaseFreeMemory, returnLargeBlocks, tryLockFile } from "./libc.ts";
+import { memoryPageBytes, peerCredentials, releaseFreeMemory, returnLargeBlocks, tryLockFile } from "./libc.ts";
 
 const onLinux = test.skipIf(process.platform !== "linux");
 
@@ -16,6 +16,10 @@ async function inTemporaryDirectory(run: (path: string) => Promise<void>): Promi
     await rm(path, { recursive: true });
   }
 }
+
+onLinux("memoryPageBytes() is a page size of Linux", () => {
+  expect([4_096, 16_384, 65_536]).toContain(memoryPageBytes());
+});
 
 onLinux("peerCredentials() names this process at the other end of its own unix socket", async () => {
   await inTemporaryDirectory(async (path) => {

@@ -26,7 +26,7 @@ export { ownCodeMark } from "./naming/own-processes.ts";
 export { type GivenName, type NamedBy, nameInstance } from "./naming/service-name.ts";
 export { originAtPort, originOfNamedPort, originOfPort, originOfRun, type ProcessOrigin } from "./naming/service-origin.ts";
 export type { KernelUnits } from "./processes/auxiliary-vector.ts";
-export { type AddressRange, cleanCodeRanges } from "./processes/clean-code.ts";
+export { cleanCodeRanges } from "./processes/clean-code.ts";
 export type { ExecutableBuild, ExecutableFile } from "./processes/executable-builds.ts";
 export { closeInheritedFiles } from "./processes/inherited-files.ts";
 export { type CodeMaps, createCodeMaps, type MappedCode, type MappedFile, type OpenedFile } from "./processes/mapped-code.ts";

@@ -4,7 +4,8 @@ import { availableParallelism } from "node:os";
 import { CoralError } from "../base/errors.ts";
 import { createLogger, formatJsonLine, type Logger, streamSink } from "../base/log.ts";
 import { exitCodeOff } from "../base/supervised-process.ts";
-import { releaseFreeMemory } from "../bpf/index.ts";
+import { releaseMemory } from "../bpf/index.ts";
+import { cleanCodeRanges } from "../host/index.ts";
 import type { ProfileOrder, ProfileReport, ProfileSettings } from "./core/messages.ts";
 import { openCpuSampler } from "./kernel/cpu-sampler.ts";
 import { ProfileRuntime } from "./profile-runtime.ts";
@@ -37,8 +38,8 @@ async function start(settings: ProfileSettings, channel: ProfileChannel, log: Lo
   const runtime = new ProfileRuntime({ sampler, settings, report: (report) => channel.send(report, () => undefined), log });
   await runtime.start();
   // Loading briefly takes tens of megabytes: libbpf reads the types of the whole kernel.
-  releaseFreeMemory();
-  setInterval(releaseFreeMemory, releaseIntervalMs);
+  releaseMemory(cleanCodeRanges);
+  setInterval(releaseMemory, releaseIntervalMs, cleanCodeRanges);
 }
 
 /** An unsupported host is reported once; anything else is a crash, and the agent restarts the process. */

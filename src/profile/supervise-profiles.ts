@@ -24,7 +24,7 @@ export interface ProfileSupervisor extends AsyncDisposable {
  */
 const engineFlags = [
   "--optimize-for-size",
-  "--min-semi-space-size=4",
+  "--min-semi-space-size=1",
   "--max-semi-space-size=4",
   "--max-old-space-size=128",
   "--v8-pool-size=1",

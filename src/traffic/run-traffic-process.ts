@@ -4,14 +4,13 @@ import { CoralError } from "../base/errors.ts";
 import { createLogger, formatJsonLine, type Logger, streamSink } from "../base/log.ts";
 import { ResourceStack } from "../base/resource-stack.ts";
 import { exitCodeOff } from "../base/supervised-process.ts";
-import { lockedMapBytes, raiseThreadPriority } from "../host/index.ts";
+import { releaseMemory } from "../bpf/index.ts";
+import { cleanCodeRanges, lockedMapBytes, raiseThreadPriority } from "../host/index.ts";
 import { preferSpeed } from "./core/engine-flags.ts";
 import type { TrafficOrder, TrafficReport, TrafficSettings, TrafficState } from "./core/messages.ts";
 import { PollTimer } from "./core/poll-timer.ts";
 import { type ConnectionWatch, openConnectionWatch } from "./kernel/connection-watch.ts";
 import { ignoreProcesses, type KernelHooks, openKernelHooks } from "./kernel/kernel-hooks.ts";
-import { releaseMemory } from "./release-memory.ts";
-
 import { type OpenedParts, openTrafficParts } from "./traffic-parts.ts";
 import { TrafficRuntime } from "./traffic-runtime.ts";
 
@@ -124,8 +123,8 @@ class TrafficProcess {
     // Not earlier: threads inherit the priority, and those that load programs burn a second of CPU.
     this.#raisePriority();
     // Loading takes tens of megabytes for a moment: libbpf reads the types of the whole kernel.
-    releaseMemory();
-    const releasing = setInterval(releaseMemory, releaseIntervalMs);
+    releaseMemory(cleanCodeRanges);
+    const releasing = setInterval(releaseMemory, releaseIntervalMs, cleanCodeRanges);
     resources.defer(() => clearInterval(releasing));
     return { settings, timer, requests, resources };
   }

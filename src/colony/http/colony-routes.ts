@@ -2,7 +2,6 @@
 
 import { CoralError } from "../../base/errors.ts";
 import type { Logger } from "../../base/log.ts";
-import { handleMcpRequest } from "../../mcp/index.ts";
 import {
   type CaptureEvent,
   type ColonyBackend,
@@ -140,6 +139,8 @@ function mcpRoute({ version }: ColonyRoutesOptions, call: CallTool): Route {
     handle: async (request, context) => {
       refuseForeignOrigin(request);
       const permission = await strongestPermission(context);
+      // The protocol's library takes several megabytes of heap, and most colonies are never asked by an assistant.
+      const { handleMcpRequest } = await import("../../mcp/index.ts");
       return await handleMcpRequest(request, {
         tools: colonyTools.filter((tool) => isOfferedByMcp(tool, permission)),
         version,

@@ -1,7 +1,7 @@
 /** Keeps a daemon's memory small: returns unused memory from the process's three allocators (V8, glibc, DuckDB) to the kernel. */
 
 import { setFlagsFromString } from "node:v8";
-import { dropMappedPages, memoryPageBytes, releaseFreeMemory, returnLargeBlocks, shareOneHeap } from "../../bpf/index.ts";
+import { releaseMemory, returnLargeBlocks, shareOneHeap } from "../../bpf/index.ts";
 import type { DaemonKind } from "../../cli/index.ts";
 import { cleanCodeRanges } from "../../host/index.ts";
 
@@ -62,12 +62,12 @@ function shareHeap(): void {
 }
 
 /**
- * Every minute, returns the C library's free memory. Once after start-up, drops mapped code pages that only the start needed: a third of an agent;
- * pages in use are read back from the file in microseconds. Locking the pid file has shown by then that native calls work.
+ * Every minute, and first after start-up: what only the start needed is a third of an agent. Locking the pid file has shown by then that native calls
+ * work.
  */
 export function keepReleasingMemory(): Disposable {
-  const timer = setInterval(releaseFreeMemory, releaseIntervalMs);
-  const once = setTimeout(() => dropMappedPages(cleanCodeRanges(memoryPageBytes())), startUpMs);
+  const timer = setInterval(releaseMemory, releaseIntervalMs, cleanCodeRanges);
+  const once = setTimeout(releaseMemory, startUpMs, cleanCodeRanges);
   timer.unref();
   once.unref();
   return {
