@@ -1,10 +1,16 @@
 import { expect, test } from "vitest";
 import { SharedResults } from "./shared-results.ts";
 
-function setUp(maxKept = 8) {
+function setUp(maxKept = 8, version?: () => number) {
   let nowMs = 0;
   const clock = { wallMs: () => nowMs, monotonicMs: () => nowMs };
-  const shared = new SharedResults<string>({ clock, maxAgeMs: 5_000, maxKept, isShared: (result) => !result.startsWith("empty") });
+  const shared = new SharedResults<string>({
+    clock,
+    maxAgeMs: 5_000,
+    maxKept,
+    isShared: (result) => !result.startsWith("empty"),
+    ...(version && { version }),
+  });
   let computed = 0;
   const get = (key: string, tookMs: number): Promise<string> =>
     shared.get(key, async () => {
@@ -45,6 +51,19 @@ test("caches an expensive result for four times its computation time, up to eigh
   expect(await get("a", 0)).toBe("a 2");
   pass(1);
   expect(await get("a", 0)).toBe("a 4");
+});
+
+test("uses a result for eight seconds while nothing changes, and computes it again as ever when something did", async () => {
+  let version = 1;
+  const { get, pass } = setUp(8, () => version);
+  expect(await get("a", 10)).toBe("a 1");
+  pass(7_900);
+  expect(await get("a", 10)).toBe("a 1");
+  pass(100);
+  expect(await get("a", 10)).toBe("a 2");
+  version++;
+  pass(200);
+  expect(await get("a", 10)).toBe("a 3");
 });
 
 test("refreshes in the background after half of the lifetime", async () => {

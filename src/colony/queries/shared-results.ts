@@ -8,6 +8,8 @@ export interface SharedResultsOptions<Result> {
   maxAgeMs: number;
   /** Maximum number of results; the oldest are evicted. */
   maxKept: number;
+  /** Changes with what results are computed from: while it stays the same, a result is used for up to eight seconds. Default: it always changes. */
+  version?: () => number;
   /** Returns false for a result that must not be cached. */
   isShared: (result: Result) => boolean;
 }
@@ -28,6 +30,8 @@ interface Shared<Result> {
   startedMs: number;
   untilMs: number;
   isRenewed: boolean;
+  /** At the start of the computation. */
+  version: number | undefined;
 }
 
 export class SharedResults<Result> {
@@ -42,9 +46,15 @@ export class SharedResults<Result> {
   get(key: string, compute: () => Promise<Result>): Promise<Result> {
     const nowMs = this.#options.clock.monotonicMs();
     const known = this.#kept.get(key);
+    if (known !== undefined && this.#isCurrent(known, nowMs)) return known.result;
     if (known === undefined || nowMs >= known.untilMs) return this.#begin(key, compute).result;
     if (!known.isRenewed && nowMs - known.startedMs >= renewAt * (known.untilMs - known.startedMs)) this.#renew(key, known, compute);
     return known.result;
+  }
+
+  #isCurrent({ version, startedMs, untilMs }: Shared<Result>, nowMs: number): boolean {
+    const isUsable = version !== undefined && untilMs !== Number.NEGATIVE_INFINITY;
+    return isUsable && version === this.#options.version?.() && nowMs - startedMs < maxPatienceMs;
   }
 
   /** Concurrent callers share a running computation, up to its maximum age. */
@@ -70,7 +80,8 @@ export class SharedResults<Result> {
   #compute(compute: () => Promise<Result>): Shared<Result> {
     const { clock, maxAgeMs, isShared } = this.#options;
     const startedMs = clock.monotonicMs();
-    const shared: Shared<Result> = { result: compute(), startedMs, untilMs: startedMs + maxAgeMs, isRenewed: false };
+    const version = this.#options.version?.();
+    const shared: Shared<Result> = { result: compute(), startedMs, untilMs: startedMs + maxAgeMs, isRenewed: false, version };
     shared.result.then(
       (result) => {
         const nowMs = clock.monotonicMs();

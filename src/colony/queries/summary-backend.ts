@@ -46,6 +46,7 @@ export function createSummaryBackend({ store, discovery, deployments, clock, log
     clock,
     maxAgeMs: summaryMaxAgeMs,
     maxKept: summariesKept,
+    version: () => store.database.commits,
     // Right after a start, an empty result is cheap, and caching it would hide the first services.
     isShared: ({ places, requests }) => places.length > 0 || requests.length > 0,
   });

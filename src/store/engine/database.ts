@@ -38,6 +38,8 @@ export interface Database extends AsyncDisposable {
   readonly name: string;
   readonly file: string;
   readonly opened: Opened;
+  /** Transactions committed since it was opened: while it stays the same, answers change with time only. */
+  readonly commits: number;
   /** Set once a stored block proved damaged in use: the file is moved aside at the next open. */
   readonly damage: string | undefined;
   query(sql: string, parameters?: SqlParameters, signal?: AbortSignal): Promise<Row[]>;
@@ -102,6 +104,7 @@ export class AttachedDatabase implements Database {
   #invalidated = false;
   #reattaching: Promise<void> | undefined;
   #damage: string | undefined;
+  #commits = 0;
   #closed: Promise<void> | undefined;
 
   constructor(options: AttachedDatabaseOptions) {
@@ -111,6 +114,10 @@ export class AttachedDatabase implements Database {
     this.#readSchema = options.readSchema;
     this.#onWrite = options.onWrite ?? (() => undefined);
     this.#host = options.host;
+  }
+
+  get commits(): number {
+    return this.#commits;
   }
 
   get damage(): string | undefined {
@@ -147,6 +154,7 @@ export class AttachedDatabase implements Database {
         await this.#usable();
         return await this.#track(this.#transact(work));
       });
+      this.#commits++;
       committed?.(result);
       return result;
     });
