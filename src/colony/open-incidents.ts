@@ -1,7 +1,7 @@
 /** Opens the health watch, the incident watch and the webhook. */
 
 import type { ColonyStore } from "../store/colony/index.ts";
-import { event, red, serviceInstance, spanRed } from "../store/signals/index.ts";
+import { event, red, spanRed } from "../store/signals/index.ts";
 import { briefOf, type ColonyBackend } from "../tools/index.ts";
 import type { ColonyContext } from "./core/colony-context.ts";
 import { HealthWatch } from "./health/health-watch.ts";
@@ -19,7 +19,7 @@ export interface IncidentParts {
 export function openIncidents(context: ColonyContext, { store, backend, services }: IncidentParts) {
   const { clock } = context;
   const log = context.log.child("incidents");
-  const newest = (): number => store.lastIngestOf(red, spanRed, serviceInstance, event);
+  const newest = (): number => store.lastIngestOf(red, spanRed, event);
   const webhook = new Webhook({ target: () => context.config.incidents.webhook, log });
   const incidents = new IncidentWatch({
     store,

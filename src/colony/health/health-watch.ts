@@ -11,7 +11,7 @@ export interface HealthWatchOptions {
   backend: Pick<ColonyBackend, "agents" | "deployments" | "summary">;
   /** Service id of a label. */
   serviceId: (label: string) => Promise<string>;
-  /** Rises when requests, processes or events arrive. */
+  /** Rises when requests or events arrive. */
   newest: () => number;
   clock: Clock;
   log: Logger;

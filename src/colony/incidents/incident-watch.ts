@@ -23,7 +23,7 @@ export interface IncidentWatchOptions {
   store: ColonyStore;
   backend: ColonyBackend;
   names: () => Promise<IncidentNames>;
-  /** Rises when requests, processes or events arrive. */
+  /** Rises when requests or events arrive. */
   newest: () => number;
   settings: () => { isEnabled: boolean; closeAfterMs: number };
   /** Must not block. */
@@ -32,10 +32,9 @@ export interface IncidentWatchOptions {
   log: Logger;
 }
 
-/** Evaluation interval without new rows; the longer one applies when none has come for `restsAfterMs` and no incident is open. */
+/** Evaluation intervals without new rows: with a breach or an open incident, and without. */
 const quietIntervalMs = 30_000;
 const restingIntervalMs = 120_000;
-const restsAfterMs = 300_000;
 /** Ranges to read; the shortest with enough requests decides. */
 const readMs = [30_000, 60_000, 300_000];
 /** Diagnoses are expensive: per step at most this many for new incidents, plus one for a known incident. */
@@ -54,7 +53,7 @@ export class IncidentWatch {
   #objectives: Objective[] = [];
   #isLoaded = false;
   #newest = -1;
-  #newestMs = Number.NEGATIVE_INFINITY;
+  #hasBreaches = false;
   #evaluatedMs = Number.NEGATIVE_INFINITY;
   #names!: IncidentNames;
   readonly #changed = new Map<Incident, IncidentEventKind | null>();
@@ -73,17 +72,11 @@ export class IncidentWatch {
     if (!settings().isEnabled) return;
     if (!this.#isLoaded) await this.#load();
     const nowMs = clock.monotonicMs();
-    const isNews = newest() !== this.#newest;
-    if (!isNews && nowMs - this.#evaluatedMs < this.#intervalMs(nowMs)) return;
+    const isResting = !this.#hasBreaches && this.#tracker.open.length === 0;
+    if (newest() === this.#newest && nowMs - this.#evaluatedMs < (isResting ? restingIntervalMs : quietIntervalMs)) return;
     this.#newest = newest();
-    if (isNews) this.#newestMs = nowMs;
     this.#evaluatedMs = nowMs;
     await this.#evaluate(signal);
-  }
-
-  #intervalMs(nowMs: number): number {
-    const isResting = this.#tracker.open.length === 0 && nowMs - this.#newestMs >= restsAfterMs;
-    return isResting ? restingIntervalMs : quietIntervalMs;
   }
 
   async #evaluate(signal: AbortSignal): Promise<void> {
@@ -96,6 +89,7 @@ export class IncidentWatch {
     const totals = await this.#readTotals(seen.nowMs);
     const declared = this.#objectives.flatMap((one) => declaredBreaches({ ...one, service: names.idOf(one.service) }, totals, seen.nowMs));
     const breaches = [...seen.breaches.map((breach) => ({ ...breach, service: this.#id(breach.service) })), ...declared];
+    this.#hasBreaches = breaches.length > 0;
     const read = (symptom: IncidentSymptom) => this.#read(symptom, seen, totals);
     const progress = this.#tracker.observe({ nowMs: seen.nowMs, breaches, read });
     for (const incident of progress.updated) this.#note(incident, "incident-updated");
