@@ -24,27 +24,32 @@ export interface RequestEvidence {
 const minRequests = 3;
 const routesMax = 5_000;
 
-/**
- * Rows of five kinds, by `what`: `route` (durations and failures), `rate`, `queued`, `calls` (rate of one caller to one callee) and `call`
- * (the pair alone).
- */
-export async function queryDiagnosisRequests(store: Queryable, { before, after }: DiagnosisTimesRequest): Promise<RequestEvidence> {
-  const isAfter = rangesSql('"time"', [after]);
-  const step = requestStepSeconds(after);
-  const keys = ["source", "service", "role", "protocol", "server_port", "peer", "peer_address", "method", "route"];
-  const seen = `(SELECT hash(${keys.join(", ")}) AS key, *, ${isAfter} AS is_after, time_bucket(INTERVAL ${step} SECONDS, "time") AS step FROM raw.red
+/** What a row of requests is about, besides its time and outcome. */
+const keyColumns = ["source", "service", "role", "protocol", "server_port", "peer", "peer_address", "method", "route"];
+
+/** `sums` of each key and step, and `keys` with both ends. Texts are read once per key: grouping every step by them would be most of the work. */
+function sumsSql({ before, after }: DiagnosisTimesRequest, step: number): string {
+  const seen = `(SELECT hash(${keyColumns.join(", ")}) AS key, *, ${rangesSql('"time"', [after])} AS is_after, time_bucket(INTERVAL ${step} SECONDS, "time") AS step FROM raw.red
       WHERE ${rangesSql('"time"', [...before, after])} AND protocol <> 'tls' AND service NOT IN ${ownServicesSql})`;
-  const rows = await store.query(
-    // Texts are read once per key: grouping and joining every step by them would be most of the work.
-    `WITH sums AS MATERIALIZED (
+  return `sums AS MATERIALIZED (
        SELECT key, is_after, step, sum(requests) AS requests, coalesce(sum(requests) FILTER (is_error), 0) AS errors, sum(duration_us) AS duration_us,
          sum(queue_us) AS queue_us, sum(queue_samples) AS queue_samples
        FROM ${seen} GROUP BY key, is_after, step
      ),
      keys AS MATERIALIZED (
        SELECT *, hash(service) AS service_key, hash(service, who) AS call
-       FROM (${withPeerSql(`SELECT key, ${keys.map((name) => `any_value(${name}) AS ${name}`).join(", ")} FROM ${seen} GROUP BY key`)})
-     ),
+       FROM (${withPeerSql(`SELECT key, ${keyColumns.map((name) => `any_value(${name}) AS ${name}`).join(", ")} FROM ${seen} GROUP BY key`)})
+     )`;
+}
+
+/**
+ * Rows of six kinds, by `what`: `route` (durations and failures), `rate`, `queued`, `calls` (rate of one caller to one callee), `outside` (time
+ * of calls that the callee did not take) and `call` (the pair alone).
+ */
+export async function queryDiagnosisRequests(store: Queryable, times: DiagnosisTimesRequest): Promise<RequestEvidence> {
+  const step = requestStepSeconds(times.after);
+  const rows = await store.query(
+    `WITH ${sumsSql(times, step)},
      used AS MATERIALIZED (
        SELECT *, hash(subject, protocol, method, route, is_external) AS subject_key FROM (
          SELECT key, service AS subject, protocol, method, route, false AS is_external FROM keys WHERE role = 'server'
