@@ -118,7 +118,7 @@ describe("commands in containers", () => {
     const terminal = { columns: 91, rows: 33, type: "xterm" };
     expect((await run({ kind: "shell", argv: ["/bin/sh", "-c", untilSized], target: inside(app), terminal })).stdout).toContain("33 91");
     expect(audit[0]).toMatchObject({ user: "of the container" });
-    await expect(run({ argv: ["env"], target: inside(app), environment: { A: "b" } })).rejects.toThrow("runtime starts programs here");
+    await expect(run({ argv: ["env"], target: inside(app), environment: { A: "b" } })).rejects.toThrow("runtime starts the program");
   });
 
   it("run through the runtime as the container's own user, never as the agent's root", async () => {
@@ -127,7 +127,7 @@ describe("commands in containers", () => {
     expect(stdout).toMatch(/^Uid:\s+0/m);
     const own = readFileSync("/proc/self/status", "utf8");
     expect(/^CapBnd:\s+(\w+)$/m.exec(stdout)?.[1]).not.toBe(/^CapBnd:\s+(\w+)$/m.exec(own)?.[1]);
-    await expect(run({ argv: ["true"], target: inside(app), workingDirectory: "/tmp" })).rejects.toThrow("runtime starts programs here");
+    await expect(run({ argv: ["true"], target: inside(app), workingDirectory: "/tmp" })).rejects.toThrow("runtime starts the program");
   });
 
   it("see the container's files when selected by service, and run as the container's root through the runtime", async () => {
