@@ -75,6 +75,21 @@ describe("the cause of a slow service", () => {
     expect(first({ measures })).toMatchObject({ kind: "pool-exhausted", pointer: "connections to db" });
   });
 
+  it("is no pool when requests fail at once, before the calls that they would make", () => {
+    const measures = [
+      route("stock", "POST /charge", 31_000, 900),
+      route("stock", "GET /charges", 1_050, 1_600),
+      measure({
+        ...{ service: "stock", subject: "POST /charge", name: requestMeasures.failed, unit: "ratio", kind: "errors" },
+        ...{ before: steady(0), after: steady(1) },
+      }),
+      cpu("stock", 0.02, 0.02),
+      traffic("stock", requestMeasures.rate, "", 8, 8),
+      traffic("stock", requestMeasures.calls, "names", 3.7, 0),
+    ];
+    expect(first({ measures })).toMatchObject({ service: "stock", kind: "failing", pointer: "POST /charge" });
+  });
+
   it("is a lock when an update waits without CPU, and the statement when it uses more", () => {
     const update = "UPDATE stock SET units = ?";
     expect(first({ measures: [route("db", update, 1_000, 300_000), cpu("db", 0.1, 0.1)] })).toMatchObject({

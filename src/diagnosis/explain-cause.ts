@@ -23,6 +23,8 @@ const onTheWay = { us: 5_000, ratio: 3, delayPart: 0.4 };
 const queued = { us: 4_000, ratio: 4 };
 /** Calls to a healthy dependency fell to this share. */
 const fewerCalls = 0.75;
+/** Requests that wait for a connection take so much longer, also as a part of what they took. */
+const waitsForPool = { us: 20_000, part: 0.5 };
 /** Routes that slowed down by at least this share of the slowest route's delay: the whole program is slow, not one route. */
 const sharedDelay = 0.35;
 
@@ -197,7 +199,8 @@ const blockedOrHot: Explain = (symptom, { measures, usesMoreCpu, cpu }) => {
 };
 
 const exhaustedPool: Explain = (symptom, { facts, measures, service, usesMoreCpu }) => {
-  if (usesMoreCpu || symptom.kind === "resource") return null;
+  // Who fails at once makes fewer calls, too; who waits for a connection takes longer.
+  if (usesMoreCpu || symptom.kind === "resource" || !measures.some(isWaiting)) return null;
   const fewer = measures.filter(
     ({ name, before, after }) =>
       name === requestMeasures.calls && before.median > 0 && (after.count === 0 ? 0 : after.median) < fewerCalls * before.median,
@@ -216,6 +219,16 @@ const exhaustedPool: Explain = (symptom, { facts, measures, service, usesMoreCpu
     figures: { name: `${requestMeasures.calls} to ${pool.subject}`, unit: "/s", before: pool.before.median, after: now },
   };
 };
+
+function isWaiting({ name, before, after }: MeasureFact): boolean {
+  const added = after.median - before.median;
+  return (
+    name === requestMeasures.duration &&
+    before.count > 0 &&
+    after.count > 0 &&
+    added >= Math.max(waitsForPool.us, waitsForPool.part * before.median)
+  );
+}
 
 function isSuffering(service: string, { measures }: DiagnosisFacts): boolean {
   return measures.some(
