@@ -20,7 +20,7 @@ export async function replayTrials(
   using home = new CoralHome();
   cpSync(join(folder, "home"), home.path, { recursive: true });
   rmSync(join(home.path, "run"), { recursive: true, force: true });
-  await using _daemon = await home.start(["colony", "start"], () => home.run("colony", "status"));
+  await using _daemon = await home.start(["colony", "start", "--port", "0"], () => home.run("colony", "status"));
   const replayed: TrialResult[] = [];
   for (const trial of results.filter((one) => isWanted(one) && one.skipped === undefined)) {
     const again: TrialResult = { ...trial, detectedMs: null, accused: [], seen: "", askedMs: [], last: null };

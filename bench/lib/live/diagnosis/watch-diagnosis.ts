@@ -17,6 +17,8 @@ const steadyMs = 9_000;
 const leastFaultMs = 24_000;
 /** Before it, clients are not under the fault before. */
 const calmMs = 20_000;
+/** The onset that is found may be this much earlier than the fault. */
+const onsetReachMs = 30_000;
 /** Thresholds from which the entry's indicator has moved: slower by this factor, or this many more failures. */
 const leastSlower = 1.25;
 /** Share of requests. */
@@ -88,7 +90,10 @@ export function takeAnswer(
   if (isWrong && !result.accused.includes(text)) result.accused.push(text);
   result.askedMs.push(askedMs);
   Object.assign(result, marks, { seen: text, last: answer });
-  result.detectedMs = marks.isServiceRight ? (result.detectedMs ?? askedMs - result.startMs) : null;
+  // The fault before may have been of the same service: its answer is no detection of this one.
+  const isOfThis = Date.parse(answer.from) >= result.startMs - onsetReachMs;
+  if (!marks.isServiceRight) result.detectedMs = null;
+  else if (isOfThis) result.detectedMs ??= askedMs - result.startMs;
 }
 
 /** Everyone who is accused meanwhile is innocent. */
