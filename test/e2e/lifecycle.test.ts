@@ -89,7 +89,7 @@ describe("coral up", () => {
     for (const { databaseFile, socketFile, pidFile } of [colonyPaths(home.path, colonyId), agentPaths(home.path)]) {
       expect(existsSync(`${databaseFile}.wal`)).toBe(false);
       expect(existsSync(socketFile)).toBe(false);
-      expect(readFileSync(pidFile, "utf8")).toBe("");
+      expect(readFileSync(pidFile, "utf8").trim()).toBe("");
     }
     await using again = await startColony({ home: home.path });
     const after = await again.sql("SELECT count(*) AS n FROM host");
@@ -131,7 +131,7 @@ describe("coral up", () => {
     const { pid } = await coralJson<{ pid: number }>(["agent", "status"], { home: home.path });
     await terminal.kill("SIGKILL");
     await waitFor("coral up to end", () => !existsSync(`/proc/${pid}`));
-    expect(readFileSync(agentPaths(home.path).pidFile, "utf8")).toBe("");
+    expect(readFileSync(agentPaths(home.path).pidFile, "utf8").trim()).toBe("");
     expect(existsSync(agentPaths(home.path).socketFile)).toBe(false);
   });
 
