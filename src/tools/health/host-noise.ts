@@ -23,6 +23,8 @@ const enoughRoutes = 4;
 /** Of so few services most routes may share one cause. */
 const enoughServices = 4;
 const noiseMaxUs = 20_000;
+/** Whoever wakes up on a busy host waits for the time slices of others, of 3 to 4 ms each. */
+const sliceUs = 5_000;
 /** A cause that all share, such as a database, fills a host, too: it shows beyond this. */
 const timesMax = 2;
 /** Verdicts are about the last windows; so is the noise. */
@@ -66,7 +68,7 @@ function noiseOf(compared: readonly Compared[]): HostNoise {
   const times = compared.map(({ usualUs, p95Us }) => p95Us / usualUs).sort(ascending);
   const isVaried = new Set(compared.map(({ service }) => service)).size >= enoughServices;
   return {
-    addedUs: added.length >= enoughRoutes ? Math.min(noiseMaxUs, added[Math.floor(added.length / 2)] ?? 0) : 0,
+    addedUs: Math.max(sliceUs, added.length >= enoughRoutes ? Math.min(noiseMaxUs, added[Math.floor(added.length / 2)] ?? 0) : 0),
     times: isVaried ? Math.min(timesMax, Math.max(1, times[Math.floor(times.length / 3)] ?? 1)) : 1,
   };
 }
