@@ -49,8 +49,8 @@ export interface RouteBaseline {
   /** Requests of the quietest window; zero if a window had none. */
   minRequests: number;
   /**
-   * Medians over the windows, so that an incident in less than half of them does not count as normal. For a young route, the mean of all
-   * windows before the fault.
+   * Medians over the windows, so that an incident in less than half of them does not count as normal. For a young route, the
+   * overall share before the fault.
    */
   errorRatio: number;
   p50Us: number | null;

@@ -88,7 +88,7 @@ describe("queryServices()", () => {
     expect(rows[1]?.processes).toMatchObject([{ pid: 7, health: "unhealthy", healthDetail: "refused" }]);
   });
 
-  it("leaves out ports that a running service listens on no more", async () => {
+  it("omits ports that a running service no longer listens on", async () => {
     for (let round = 0; round < 2; round++) {
       watched.clock.pass(30_000);
       await watched.scan("web-1", [listens("api", 9091, ["10.0.0.1"], { pid: 13 })]);

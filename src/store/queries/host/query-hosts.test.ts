@@ -243,7 +243,7 @@ describe("queryHostsNow()", () => {
     expect(await queryHostsNow(hosts.store, { nowMs: nowMs + 2 * 3_600_000 })).toEqual([]);
   });
 
-  it("gives the CPU use of the last minute once three samples of it are there", async () => {
+  it("returns the CPU use of the last minute once it has three samples", async () => {
     await hosts.add("young-1", { host: [{ atMs: nowMs - 15_000, cpu_busy_ratio: 0.97 }] });
     await hosts.add("young-2", { host: samples(2 * minuteMs, (atMs, index) => ({ atMs, cpu_busy_ratio: index < 4 ? 0 : index / 10 })) });
     const rows = new Map((await queryHostsNow(hosts.store, { nowMs })).map((row) => [row.agentId, row.cpuBusyMinuteRatio]));

@@ -30,7 +30,7 @@ export async function queryHosts(store: Queryable, query: HostsQuery): Promise<H
 /** Older samples do not count as current. */
 const nowMaxMs = 3_600_000;
 
-/** The newest sample and the three before it, of every 15 seconds. */
+/** SQL for the mean CPU use of the newest four samples (one every 15 s); null if there are fewer than three. */
 const minuteSql = `(
   SELECT CASE WHEN count(*) >= 3 THEN avg(recent.cpu_busy_ratio) END FROM host recent
   WHERE recent.agent_id = newest.agent_id AND recent.epoch = newest.epoch AND recent.time BETWEEN newest.time - INTERVAL 50 SECONDS AND newest.time
