@@ -163,10 +163,10 @@ describe("coral_get_status", () => {
 
   it("shows an agent with a slow link, with the figures", async () => {
     const link = { isSlow: true, pullMs: 2_300, pullBytes: 18_432, bytesPerSecond: 8_014 };
-    const slow = agentOf("a", { link, health: "degraded", healthReason: "answers slowly" });
+    const slow = agentOf("a", { link, health: "degraded", healthReason: "slow link" });
     const answer = await call<ColonyStatus>("coral_get_status", {}, { agents: async () => [slow, agentOf("b")] });
     expect(answer.agents).toMatchObject({ healthy: 1, degraded: 1, slow: 1 });
-    expect(answer.completeness.notes.map(({ message }) => message)).toEqual(["a.example.org answers slowly: its newest rows come late"]);
+    expect(answer.completeness.notes.map(({ message }) => message)).toEqual(["a.example.org has a slow link: its newest rows arrive late"]);
     expect(answer.warnings.map(({ kind }) => kind)).not.toContain("agent-silent");
     expect(answer.hosts.map(({ agentId, isSlow }) => [agentId, isSlow])).toEqual([
       ["a", true],

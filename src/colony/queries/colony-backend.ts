@@ -261,7 +261,7 @@ function reasonFor(entry: AgentEntry): string {
   if (entry.record.revokedAt !== null) return "revoked";
   if (!entry.session?.tunnel) return "not connected";
   if (entry.storeProblem !== "") return `cannot store rows: ${reasonIn(entry.storeProblem)}`;
-  return entry.link?.isSlow ? "answers slowly" : "connected, but not responding";
+  return entry.link?.isSlow ? "slow link" : "connected, but not responding";
 }
 
 function storeProblemOf({ storeProblem }: AgentEntry, writeProblem: string): AgentInfo["storeProblem"] {

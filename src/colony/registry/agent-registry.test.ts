@@ -52,7 +52,7 @@ test("an agent of the colony's own boot has the colony's clock, however late its
     expect([...registry.entries()]).toHaveLength(2);
   }));
 
-test("an agent that answers slowly, or cannot store what it sees, is degraded until that ends", () =>
+test("an agent with a slow link, or that cannot store rows, is degraded until that ends", () =>
   withRegistry(async (registry) => {
     await registry.register(factsOf("here", "boot-1"));
     const health = (): string => {

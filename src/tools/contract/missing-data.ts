@@ -53,7 +53,7 @@ function whyRowsAreMissing(agent: AgentInfo): string | null {
     const ago = lastContactAgoMs === null ? "has never reported" : `last reported ${formatDurationMs(lastContactAgoMs)} ago`;
     return `${ago}: its newest rows are missing`;
   }
-  return agent.health === "degraded" ? "answers slowly: its newest rows come late" : null;
+  return agent.health === "degraded" ? "has a slow link: its newest rows arrive late" : null;
 }
 
 /** A degraded agent with a slow link does report. */

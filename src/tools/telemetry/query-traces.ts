@@ -103,7 +103,7 @@ function searchNotes({ rows, traces, storedSpans, estimatedSpans }: TracesFacts,
   else if (rows.length === 0)
     notes.push({
       kind: "no-data",
-      message: "no matching span in this window; widen since, or send OTLP to an agent (coral agent status shows the address)",
+      message: "no matching span in this window; widen since, or send OTLP spans (coral agent status shows the address)",
     });
   if (traces > rows.length)
     notes.push({ kind: "limit", message: `${rows.length} of about ${traces} traces are shown; narrow the search or raise limit` });
