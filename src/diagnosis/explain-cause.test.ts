@@ -251,6 +251,12 @@ describe("the cause outside of a service", () => {
       expect(first({ after, measures, changes: exitedAt(fromMs - 600_000) }).kind).not.toBe("down");
     });
 
+    it("is down although no agent was there for most of the usual time", () => {
+      const seldom = { ...servedIn(1), before: steady(10, 1, 60) };
+      const found = first({ after, measures: [failing, ownFailing, seldom], changes: exitedAt(fromMs + 25_000) });
+      expect(found).toMatchObject({ service: "stock", kind: "down" });
+    });
+
     it("is not down if another of its processes continues", () => {
       expect(first({ after, measures: [failing, servedIn(6)], changes: exitedAt(fromMs + 25_000) }).kind).not.toBe("down");
     });

@@ -70,10 +70,11 @@ function judgeExits(
     if (kind === "service-exited" && timeMs >= after.fromMs - exitReachMs && timeMs < after.untilMs)
       exits.set(service, Math.max(timeMs, exits.get(service) ?? 0));
   }
+  const mostSteps = Math.max(0, ...measures.filter(({ name }) => name === requestMeasures.rate).map(({ before }) => before.count));
   return measures.flatMap((measure) => {
     const { service, name, before, after: now } = measure;
     const exitMs = exits.get(service);
-    if (name !== requestMeasures.rate || exitMs === undefined || !isSilent(measure, exitMs, { usualTimes, after })) return [];
+    if (name !== requestMeasures.rate || exitMs === undefined || !isSilent(measure, exitMs, { usualTimes, after, mostSteps })) return [];
     const callers = new Set(graph.callersOf(service));
     if (!symptoms.some((one) => callers.has(one.service) && one.rawScore >= minSymptom)) return [];
     const served = now.count === 0 || now.median > before.median / 4 ? 0 : now.median;
@@ -92,13 +93,14 @@ function judgeExits(
 function isSilent(
   { before, after: now }: MeasureFact,
   exitMs: number,
-  { usualTimes, after }: { usualTimes: readonly TimeRange[]; after: TimeRange },
+  { usualTimes, after, mostSteps }: { usualTimes: readonly TimeRange[]; after: TimeRange; mostSteps: number },
 ): boolean {
   if (now.count === 0 || now.median <= before.median / 4) return before.median > 0;
   const step = requestStepSeconds(after);
   const seconds = (from: number, until: number): number => Math.max(0, until - from) / 1_000;
   const usualSeconds = usualTimes.reduce((sum, { fromMs, untilMs }) => sum + seconds(fromMs, untilMs), 0);
-  const isSteady = before.count * step >= steadyPart * usualSeconds;
+  // Times in which no service was seen at all are times without an agent.
+  const isSteady = before.count * step >= steadyPart * Math.min(usualSeconds, mostSteps * step);
   const servedSeconds = now.count * step;
   const missingSeconds = seconds(after.fromMs, after.untilMs) - servedSeconds;
   return isSteady && missingSeconds >= missingSteps * step && servedSeconds <= seconds(after.fromMs, exitMs) + 2 * step;
