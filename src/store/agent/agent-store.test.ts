@@ -241,6 +241,22 @@ test("prune() removes rows by age in sequence order, also when the clock was set
   expect((await store.prune()).prunedRows).toEqual({ sample: 30 });
 });
 
+test("prune() keeps rows that were appended to an empty signal while it looked for expired ones", async () => {
+  using folder = temporaryFolder();
+  await using engine = await testEngine(folder.path);
+  const clock = new TestClock();
+  await using store = await open(engine, { file: folder.file("a.duckdb"), clock });
+  for (let round = 0; round < 40; round++) {
+    clock.pass(120 * minuteMs);
+    await store.prune();
+    expect(await seqs(store)).toEqual([]);
+    clock.pass(30 * minuteMs);
+    const [{ lastSeq }, { prunedRows }] = await Promise.all([store.append(sample, nowRows(clock, 3)), store.prune()]);
+    expect(prunedRows).toEqual({});
+    expect(await seqs(store)).toEqual(range(lastSeq - 2, lastSeq));
+  }
+});
+
 test("prune() keeps young rows behind old ones from a clock that was behind", async () => {
   using folder = temporaryFolder();
   await using engine = await testEngine(folder.path);

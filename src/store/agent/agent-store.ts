@@ -313,6 +313,8 @@ class DuckDbAgentStore implements AgentStore {
    */
   async #lastAgedSeq({ signal, head }: SignalState): Promise<number> {
     const cutoffUs = (this.#options.clock.wallMs() - signal.retention.agent.maxAgeMs) * 1_000;
+    // Before the query: rows that are committed while it runs are young, and it does not see them.
+    const { nextSeq } = head;
     if (signal.isChained) {
       const [oldest] = await this.query(`SELECT "time" FROM "${signal.name}" ORDER BY seq LIMIT 1`);
       if (Number(oldest?.["time"] ?? cutoffUs) > cutoffUs - chainSlackMs * 1_000) return 0;
@@ -321,7 +323,7 @@ class DuckDbAgentStore implements AgentStore {
       Math.floor(cutoffUs),
     ]);
     const youngest = row?.["seq"];
-    return (typeof youngest === "number" ? youngest : head.nextSeq) - 1;
+    return (typeof youngest === "number" ? youngest : nextSeq) - 1;
   }
 
   async #drop(state: SignalState, lastSeq: number, prunedRows: Record<string, number>): Promise<void> {
