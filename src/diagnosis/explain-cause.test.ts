@@ -136,6 +136,17 @@ describe("calls that are slow on the way", () => {
     expect(first({ measures, hosts: [host({})] })).toMatchObject({ kind: "slow-link", pointer: "stock → db" });
   });
 
+  it("are no reason to fail", () => {
+    const failing = measure({
+      ...{ service: "stock", subject: "GET /charges", name: requestMeasures.failed, unit: "ratio", kind: "errors" },
+      ...{ before: steady(0), after: steady(1) },
+    });
+    expect(first({ measures: [failing, cpu("stock", 0.1, 0.1), outside("names", 1_100, 5_200)] })).toMatchObject({
+      kind: "failing",
+      pointer: "GET /charges",
+    });
+  });
+
   it("are not the reason when they take as long as usual, even if the host loses packets", () => {
     const usual = [slow, cpu("stock", 0.1, 0.1), outside("db", 800, 900)];
     expect(first({ measures: usual, hosts: [host({ retransmits: pair(0.001, 0.06) })] }).kind).toBe("waiting");

@@ -114,7 +114,8 @@ const lostPackets: Explain = ({ kind }, { hosts, outside, hasOutside }) => {
 };
 
 const slowLink: Explain = ({ kind }, { outside }) => {
-  if (outside === undefined || kind === "resource") return null;
+  // What fails has other reasons than calls that take longer.
+  if (outside === undefined || (kind !== "slow" && kind !== "slow-code")) return null;
   const { service, subject, before, after } = outside;
   return {
     kind: "slow-link",

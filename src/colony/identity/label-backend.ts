@@ -14,6 +14,9 @@ import type { CaptureEvent, ColonyBackend } from "../../tools/index.ts";
 import type { ServiceDirectory } from "./service-directory.ts";
 import type { ServiceNames } from "./service-names.ts";
 
+/** Measures whose subject is the other end of calls. */
+const namesPeer: ReadonlySet<string> = new Set([requestMeasures.calls, requestMeasures.outside]);
+
 /** A backend whose requests and answers contain row keys instead of labels. Requests for a single service contain its id. */
 type Unresolved =
   | "capture"
@@ -291,9 +294,7 @@ function labelDiagnosis(facts: DiagnosisFacts, names: ServiceNames): DiagnosisFa
   });
   return {
     ...facts,
-    measures: labelled(facts.measures, names).map((one) =>
-      one.name === requestMeasures.calls ? { ...one, subject: label(one.subject) } : one,
-    ),
+    measures: labelled(facts.measures, names).map((one) => (namesPeer.has(one.name) ? { ...one, subject: label(one.subject) } : one)),
     operations: labelled(facts.operations, names),
     links: facts.links.map(pair),
     steps: facts.steps.map((step) => ({ ...step, service: label(step.service), childService: label(step.childService) })),
