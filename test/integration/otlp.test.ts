@@ -109,7 +109,11 @@ describe("OTLP at an agent", () => {
     const port = Number(first.status().http?.split(":")[1]);
     await using second = new OtlpIntake({ config: { ...config, http: { host: "127.0.0.1", port } }, network, clock: systemClock, log });
     await second.start({ segments: () => undefined });
-    expect(second.status()).toMatchObject({ state: "unavailable", reason: expect.stringContaining(`port ${port} in use`), grpc: null });
+    expect(second.status()).toMatchObject({
+      state: "unavailable",
+      reason: expect.stringContaining(`port ${port} in use by another program; choose another with otlp.http.listen`),
+      grpc: null,
+    });
   });
 
   it("accepts nothing without the token, and nothing at all if the token cannot be read", async () => {

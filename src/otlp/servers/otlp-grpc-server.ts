@@ -120,7 +120,7 @@ export async function startOtlpGrpcServer(options: OtlpServerOptions): Promise<O
     new Call(stream, headers, options).begin();
   });
   server.on("sessionError", (error) => log.debug("a gRPC connection failed", { error }));
-  const port = await listen(server, host, options.port, options.portSearch);
+  const port = await listen(server, host, options.port, options.portSearch, "otlp.grpc.listen");
   server.on("error", (error) => log.error("cannot accept connections", { error }));
   let closing: Promise<void> | undefined;
   const close = (): Promise<void> => {

@@ -44,7 +44,7 @@ export async function startOtlpHttpServer(options: OtlpServerOptions): Promise<O
   server.on("request", (request, response) => new Exchange(request, response, options).begin());
   // Expect: 100-continue. The client may send its body only if the request would be accepted.
   server.on("checkContinue", (request, response) => new Exchange(request, response, options).begin(() => response.writeContinue()));
-  const port = await listen(server, host, options.port, options.portSearch);
+  const port = await listen(server, host, options.port, options.portSearch, "otlp.http.listen");
   server.on("error", (error) => log.error("cannot accept connections", { error }));
   let closing: Promise<void> | undefined;
   const close = (): Promise<void> => {

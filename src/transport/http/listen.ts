@@ -1,8 +1,11 @@
 import type { AddressInfo, Server } from "node:net";
 import { CoralError } from "../../base/errors.ts";
 
-/** Listens on `port`, or on one of the `portSearch` ports after it if it is in use. Returns the port. */
-export async function listen(server: Server, host: string, port: number, portSearch: number): Promise<number> {
+/**
+ * Listens on `port`, or on one of the `portSearch` ports after it if it is in use. Returns the port. `setting` is what chooses the port: a
+ * flag or a key of the config.
+ */
+export async function listen(server: Server, host: string, port: number, portSearch: number, setting = "--port"): Promise<number> {
   const lastPort = port === 0 ? 0 : Math.min(port + portSearch, 65_535);
   for (let candidate = port; ; candidate++) {
     try {
@@ -11,7 +14,7 @@ export async function listen(server: Server, host: string, port: number, portSea
     } catch (error) {
       const code = error instanceof Error && "code" in error ? error.code : undefined;
       if (code === "EADDRINUSE" && candidate < lastPort) continue;
-      throw listenError(host, port, lastPort, code, error);
+      throw listenError({ host, port, lastPort, setting }, code, error);
     }
   }
 }
@@ -34,10 +37,17 @@ function listenOnce(server: Server, host: string, port: number): Promise<void> {
   });
 }
 
-function listenError(host: string, port: number, lastPort: number, code: unknown, cause: unknown): CoralError {
+interface Wanted {
+  host: string;
+  port: number;
+  lastPort: number;
+  setting: string;
+}
+
+function listenError({ host, port, lastPort, setting }: Wanted, code: unknown, cause: unknown): CoralError {
   const range = lastPort > port ? `ports ${port} to ${lastPort}` : `port ${port}`;
   const reasons: Record<string, string> = {
-    EADDRINUSE: `${range} in use by another program; choose another with --port, or 0 for any`,
+    EADDRINUSE: `${range} in use by another program; choose another with ${setting}, or 0 for any`,
     EADDRNOTAVAIL: "the address does not belong to this machine",
     EACCES: "permission denied; ports below 1024 need privileges",
     ENOTFOUND: "the host name is unknown",
