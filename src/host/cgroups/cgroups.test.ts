@@ -126,18 +126,26 @@ describe("scanCgroups()", () => {
     ]);
   });
 
+  const empty = { "cgroup.events": "populated 0\n", "memory.events": "oom 0\noom_kill 0\n" };
+
+  it("keeps a cgroup that is empty because its process was killed for lack of memory", async () => {
+    const killed = { ...empty, "memory.events": "oom 1\noom_kill 1\n" };
+    const result = await scan({ ...v2Root, ...v2Group("/leaky.service", killed), ...v2Group("/stopped.service", empty) }, v2Mount);
+    expect(result.groups.map(({ path, oomKills }) => [path, oomKills])).toEqual([["/leaky.service", 1]]);
+  });
+
   it("skips cgroups without processes, and inner cgroups without their own values", async () => {
     const files = {
       ...v2Root,
       ...v2Group("/system.slice"),
       ...v2Group("/system.slice/nginx.service"),
-      ...v2Group("/system.slice/dead.service", { "cgroup.events": "populated 0\n" }),
+      ...v2Group("/system.slice/dead.service", empty),
       ...v2Group("/system.slice/system-getty.slice"),
       ...v2Group("/system.slice/system-getty.slice/getty@tty1.service"),
       ...v2Group("/kubepods/burstable/pod1", { "memory.max": "1000000\n" }),
       ...v2Group("/kubepods/burstable/pod1/container1"),
-      ...v2Group("/empty.slice", { "cgroup.events": "populated 0\n" }),
-      ...v2Group("/empty.slice/x.service", { "cgroup.events": "populated 0\n" }),
+      ...v2Group("/empty.slice", empty),
+      ...v2Group("/empty.slice/x.service", empty),
     };
     expect(await pathsOf(files, v2Mount)).toEqual([
       "/kubepods/burstable/pod1",

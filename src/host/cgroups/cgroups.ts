@@ -136,12 +136,21 @@ function readCandidate(walk: Walk, candidate: Candidate, others: readonly Member
   return counters;
 }
 
-/** Leaves with processes, and three kinds of inner groups: the outermost, those with their own processes (v1), and those with a limit. */
+/** A group that is empty because its process was killed: its row says so until the process is started again. */
+function hadKills(walk: Walk, candidate: Candidate): boolean {
+  return (readCandidate(walk, candidate).oomKills ?? 0) > 0;
+}
+
+/**
+ * Leaves with processes or with out-of-memory kills, and three kinds of inner groups: the outermost, those with their own processes (v1), and
+ * those with a limit.
+ */
 function isWorthARow(walk: Walk, candidate: Candidate): boolean {
   const populated = candidate.memberships.some((membership) => isPopulated(walk, membership));
   const isLeaf = candidate.memberships.every((membership) => membership.isLeaf);
   const isV1 = candidate.memberships.some((membership) => membership.hierarchy.version === 1);
-  if (isLeaf || (isV1 && populated)) return populated;
+  if (isLeaf) return populated || hadKills(walk, candidate);
+  if (isV1 && populated) return true;
   if (!populated && !isV1) return false;
   if (candidate.depth <= 1) return true;
   const counters = readCandidate(walk, candidate);
