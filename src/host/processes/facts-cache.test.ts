@@ -1,4 +1,5 @@
-import { rmSync } from "node:fs";
+import { rmSync, writeFileSync } from "node:fs";
+import { join } from "node:path";
 import { expect, it } from "vitest";
 import { noExtraRules } from "../../redact/index.ts";
 import { createHostRoot } from "../files/host-root.ts";
@@ -26,6 +27,23 @@ const entryOf = (pid: number, execMark: number): ProcessEntry => ({
   ...{ pid, startTicks: 500, execMark, parentPid: 1, name: "node", networkNamespace: 1, sinceScan: 1 },
 });
 
+function cacheOf(tree: string): FactsCache {
+  const root = createHostRoot(tree);
+  const cache = new FactsCache({
+    root,
+    users: createUserNames(root),
+    containers: createContainerReader(root),
+    builds: createExecutableBuilds(root),
+    scripts: createScriptBuilds(root),
+    pods: noPodLabels,
+    cgroups: new Map(),
+    commandLines: createCommandLines(),
+    environments: createEnvironmentCache(root),
+  });
+  cache.begin({ rules: { redaction: noExtraRules, patterns: [], kubernetesLabel: null }, scan: 1, youngAfterTicks: 0 }, []);
+  return cache;
+}
+
 it("does not take the environment of its parent for that of a child that has executed its program since the table was read", () => {
   const tree = createHostTree({
     "proc/sys/kernel/randomize_va_space": "2\n",
@@ -33,24 +51,28 @@ it("does not take the environment of its parent for that of a child that has exe
     ...processOf(8, 2_000, "child.js", "OTEL_SERVICE_NAME=child\0"),
   });
   try {
-    const root = createHostRoot(tree.root);
-    const cache = new FactsCache({
-      root,
-      users: createUserNames(root),
-      containers: createContainerReader(root),
-      builds: createExecutableBuilds(root),
-      scripts: createScriptBuilds(root),
-      pods: noPodLabels,
-      cgroups: new Map(),
-      commandLines: createCommandLines(),
-      environments: createEnvironmentCache(root),
-    });
-    cache.begin({ rules: { redaction: noExtraRules, patterns: [], kubernetesLabel: null }, scan: 1, youngAfterTicks: 0 }, []);
+    const cache = cacheOf(tree.root);
     const nameOf = (entry: ProcessEntry): string | undefined => cache.of(entry)?.name?.name;
     expect(nameOf(entryOf(7, 1_000))).toBe("parent");
     // The table was read between fork and exec.
     expect(nameOf(entryOf(8, 1_000))).toBe("child");
     expect(nameOf(entryOf(7, 1_000))).toBe("parent");
+  } finally {
+    rmSync(tree.root, { recursive: true, force: true });
+  }
+});
+
+it("reads a young process again that executes another program during a scan", () => {
+  const tree = createHostTree({
+    "proc/sys/kernel/randomize_va_space": "2\n",
+    ...processOf(8, 1_000, "wrapper.js", ""),
+  });
+  try {
+    const cache = cacheOf(tree.root);
+    expect(cache.of(entryOf(8, 1_000))?.name?.name).toBe("wrapper");
+    writeFileSync(join(tree.root, "proc/8/stat"), statOf(8, 2_000));
+    writeFileSync(join(tree.root, "proc/8/cmdline"), "node\0orders.js\0");
+    expect(cache.of(entryOf(8, 1_000))?.name?.name).toBe("orders");
   } finally {
     rmSync(tree.root, { recursive: true, force: true });
   }

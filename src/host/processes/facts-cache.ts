@@ -18,9 +18,16 @@ function settledIn({ origin, containerId, program }: ProcessFacts): SettledFacts
   return { origin: origin.kind === "program" && containerId !== null ? undefined : origin, program: program ?? undefined };
 }
 
+interface KnownFacts {
+  facts: ProcessFacts;
+  validUntil: number;
+  /** Of a young process: the mark of the image that was read, which may be another soon. */
+  youngMark: number | null;
+}
+
 export class FactsCache {
   readonly #sources: FactsSources;
-  readonly #known = new Map<number, { facts: ProcessFacts; validUntil: number }>();
+  readonly #known = new Map<number, KnownFacts>();
   #context: FactsContext | undefined;
 
   constructor(sources: FactsSources) {
@@ -44,14 +51,21 @@ export class FactsCache {
     const { rules, scan, youngAfterTicks } = this.#context;
     const known = this.#known.get(entry.pid);
     const isSame = known?.facts.entry.startTicks === entry.startTicks && known.facts.entry.execMark === entry.execMark;
-    if (known && isSame && scan < known.validUntil) return known.facts;
-    const isYoung = !isSame && entry.startTicks > youngAfterTicks;
+    const current = known && isSame && this.#hasSameImage(known, entry) ? known : undefined;
+    if (current && scan < current.validUntil) return current.facts;
+    const isYoung = !current && entry.startTicks > youngAfterTicks;
     // Until it executes its program, a process has its parent's image, for which an environment is known.
     const image = isYoung ? currentEntry(this.#sources.root, entry) : entry;
-    const read = readProcessFacts(this.#sources, image, rules, isSame && known ? settledIn(known.facts) : undefined);
+    const read = readProcessFacts(this.#sources, image, rules, current && settledIn(current.facts));
     const facts = read && { ...read, entry };
     // Spread by pid, so that not all are re-read in the same scan.
-    if (facts) this.#known.set(entry.pid, { facts, validUntil: scan + (isYoung ? 1 : factsScans + (entry.pid % factsScans)) });
+    const validUntil = scan + (isYoung ? 1 : factsScans + (entry.pid % factsScans));
+    if (facts) this.#known.set(entry.pid, { facts, validUntil, youngMark: isYoung ? image.execMark : null });
     return facts;
+  }
+
+  /** A wrapper script executes its program, and that listens, within one scan. */
+  #hasSameImage({ youngMark }: KnownFacts, entry: ProcessEntry): boolean {
+    return youngMark === null || currentEntry(this.#sources.root, entry).execMark === youngMark;
   }
 }
