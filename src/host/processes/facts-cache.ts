@@ -54,9 +54,16 @@ export class FactsCache {
     const current = known && isSame && this.#hasSameImage(known, entry) ? known : undefined;
     if (current && scan < current.validUntil) return current.facts;
     const isYoung = !current && entry.startTicks > youngAfterTicks;
+    const settled = current && settledIn(current.facts);
     // Until it executes its program, a process has its parent's image, for which an environment is known.
-    const image = isYoung ? currentEntry(this.#sources.root, entry) : entry;
-    const read = readProcessFacts(this.#sources, image, rules, current && settledIn(current.facts));
+    let image = isYoung ? currentEntry(this.#sources.root, entry) : entry;
+    let read = readProcessFacts(this.#sources, image, rules, settled);
+    const after = isYoung ? currentEntry(this.#sources.root, entry) : image;
+    if (after.execMark !== image.execMark) {
+      // It executed its program meanwhile: the facts are of both images.
+      image = after;
+      read = readProcessFacts(this.#sources, image, rules, settled);
+    }
     const facts = read && { ...read, entry };
     // Spread by pid, so that not all are re-read in the same scan.
     const validUntil = scan + (isYoung ? 1 : factsScans + (entry.pid % factsScans));
