@@ -83,8 +83,6 @@ export class DiscoveryLoop {
 
   /** For queries: runs a cycle when the loop is late. On failure logs, and the query uses stored data. */
   async catchUp(): Promise<void> {
-    // Nothing was reported since the last cycle: another one would only take time, and change what results are cached by.
-    if (this.#reported() === this.#seenIngest && !this.#cycle.isWaiting) return;
     try {
       await this.#cycle.runIfOlder(this.#options.config().intervalMs + lateMs);
     } catch (error) {
