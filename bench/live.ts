@@ -2,8 +2,8 @@
  * Root causes of faults of real programs: `npm run bench:live -- [--seed 7] [--only "burns,index"] [--rounds 1] [--controls 1] [--minutes 9] [--keep folder]`. About
  * eleven programs under steady load, some of which send spans, are observed by a real `coral up`; `coral diagnose --json` runs during each fault.
  *
- * With --keep, runs are turns of one: each goes on with the data and the results of the last one, and reports on all. --replay asks again about what
- * was kept, at the same times, with the code of now; --last only at the last of them.
+ * With --keep, several runs share data and results: each resumes where the previous one stopped and reports on all. --replay diagnoses what was
+ * kept, at the same times, with the current code; --last only the latest of them.
  */
 
 import { parseArgs } from "node:util";

@@ -1,6 +1,6 @@
 /**
  * Where a V8 build stores the names of functions. Node's executable describes most of it in `v8dbg_*` variables for debuggers, whose names
- * differ between versions. Tested with V8 11.3 (Node 20), 12.4 (22) and 13.6 (24).
+ * differ between versions. Tested with V8 11.3 (Node 20); the names of 12.4 (22) and 13.6 (24) are listed as well.
  */
 
 import type { ElfImage } from "./elf-image.ts";

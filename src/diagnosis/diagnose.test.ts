@@ -62,7 +62,7 @@ describe("diagnose()", () => {
     expect(diagnose(facts({ measures, calls }), ask).causes[0]?.service).toBe("orders");
   });
 
-  it("looks for the trouble of a service that calls nobody in itself, when another fault is worse", () => {
+  it("blames a service without callees itself, even when another fault is worse", () => {
     const measures = [
       measure({ service: "search", name: requestMeasures.failed, unit: "ratio", kind: "errors", before: steady(0), after: steady(0.5) }),
       measure({ service: "images", before: steady(12), after: steady(144) }),

@@ -31,7 +31,7 @@ const helpers = ["program.mjs", "spans.mjs", "redis.mjs", "program.py"];
 /** Programs with their own limits, like containers. */
 const limited: ReadonlySet<Role> = new Set(["catalog", "orders", "mailer"]);
 
-/** Programs that nobody connects to. */
+/** Programs without callers. */
 const withoutTcp: ReadonlySet<Role> = new Set(["worker", "load", "resolver"]);
 
 /** Requests a second at the entry. */

@@ -81,7 +81,7 @@ export interface ColonyStore extends AsyncDisposable {
   applyPulls(pulls: readonly AgentPull[]): Promise<PullOutcome[]>;
   /** Number of the last transaction that stored rows; it only increases. Served from memory. */
   lastIngest(): number;
-  /** The same of rows of these signals: whoever derives something from them has nothing to do while it stays. From memory. */
+  /** The same for rows of these signals: what is derived from them is up to date while it does not change. Kept in memory. */
   lastIngestOf(...signals: readonly Signal[]): number;
   /** Newest first, at most 1,000. Signal or agent `*` in a gap means all of them. */
   gaps(filter?: GapFilter): Promise<Gap[]>;

@@ -1,4 +1,4 @@
-/** Results of trials that several runs share: each adds its own, and a later run goes on where the last one stopped. */
+/** Results of trials that several runs share: each run adds its own and resumes where the previous one stopped. */
 
 import { existsSync, mkdirSync, readFileSync, renameSync, writeFileSync } from "node:fs";
 import { join } from "node:path";
